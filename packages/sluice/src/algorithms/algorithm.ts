@@ -1,0 +1,96 @@
+/**
+ * The contract of the five algorithms. Each is a set of functions of numbers: no clock, no key,
+ * no I/O. What they mean is written at the top of each file; `windowMs` is W and `limit` is L.
+ *
+ * A key's state is three numbers ("cells") and, for the two logs, a list of entries. Whoever holds
+ * the state lends it through a `State`; all cells zero is a new key. Cell 0 means the same for
+ * every algorithm: the time from which the key is certainly as good as new. So a store can tell
+ * what may be forgotten without knowing the algorithm.
+ *
+ * Reading functions never write. A state is only ever changed by an admission, a refund or a
+ * settlement: a peek or a denial in between leaves no trace, whatever the clock does.
+ */
+
+export type AlgorithmName =
+  | 'fixed-window'
+  | 'sliding-log'
+  | 'sliding-counter'
+  | 'sliding-buckets'
+  | 'token-bucket';
+
+/** The numbers of a policy, as they apply to one key. */
+export interface Terms {
+  readonly limit: number;
+  readonly windowMs: number;
+  /** The length of one bucket of `sliding-buckets`: `ceil(windowMs / buckets)`. */
+  readonly bucketMs: number;
+  /** The largest cost that could ever fit: `burst` for a token bucket, otherwise `limit`. */
+  readonly capacity: number;
+}
+
+/** How many cells a state has. */
+export const CELLS = 3;
+
+/** The cell that says from when on the key is as good as new. */
+export const EXPIRES_AT = 0;
+
+/** A place where one key's state lies: `cells[at]` to `cells[at + 2]`. */
+export interface State {
+  cells: Float64Array;
+  /** The same memory as `cells`, as 32-bit words: where the entries keep their pointers. */
+  words: Int32Array;
+  at: number;
+  readonly entries: Entries;
+}
+
+/**
+ * The list of entries of one key, oldest first, each a time and a cost, for the logs. Ages are
+ * counted back from `newestMs`, the time of the newest entry.
+ */
+export interface Entries {
+  /** The summed cost of the entries that are at least `ageMs` old. */
+  costOfAge(state: State, newestMs: number, ageMs: number): number;
+  /** The age of the entry with which the summed cost, counted from the oldest, reaches `cost`. */
+  ageAtCost(state: State, newestMs: number, cost: number): number;
+  /** Adds cost at a time that is not before the newest. */
+  append(state: State, newestMs: number, timeMs: number, cost: number): void;
+  /** Forgets the entries that are at least `ageMs` old. */
+  drop(state: State, newestMs: number, ageMs: number): void;
+  /** Changes the cost at a time by up to `delta`, not below zero; answers the change made. */
+  adjust(state: State, newestMs: number, timeMs: number, delta: number): number;
+  /** Forgets the newest entries without cost; answers how old the newest with cost is, or -1. */
+  trim(state: State, newestMs: number): number;
+  /** Forgets all entries. */
+  clear(state: State): void;
+  /** Visits the entries, oldest first. */
+  visit(state: State, newestMs: number, see: (timeMs: number, cost: number) => void): void;
+}
+
+export interface Algorithm {
+  readonly name: AlgorithmName;
+  /** Whether a state has entries besides its cells; then its third cell belongs to them. */
+  readonly keepsEntries: boolean;
+  /** The latest time that the state knows of. A decision is never taken before it. */
+  knownMs(state: State, terms: Terms): number;
+  /** The largest cost that fits at `timeMs`; negative after an overcharge. */
+  free(state: State, terms: Terms, timeMs: number): number;
+  /** For a cost up to the capacity that does not fit at `timeMs`: after how long it will, >= 1. */
+  retryAfterMs(state: State, terms: Terms, timeMs: number, cost: number): number;
+  /** After how long the key is as good as new. */
+  resetAfterMs(state: State, terms: Terms, timeMs: number): number;
+  /** Charges `cost` at `timeMs`, whether or not it fits. */
+  charge(state: State, terms: Terms, timeMs: number, cost: number): void;
+  /**
+   * Changes by `delta` what was charged at `chargedAtMs`, where it was put and if it still counts
+   * there at `timeMs`, never below zero. Answers the change made.
+   */
+  adjust(state: State, terms: Terms, timeMs: number, chargedAtMs: number, delta: number): number;
+}
+
+/**
+ * The most that is ever counted against a key. Settling can charge past the limit; beyond this the
+ * products with `windowMs` would no longer be exact, so a debt larger than that is cut to it.
+ */
+export function mostCounted(terms: Terms): number {
+  return Math.floor(Number.MAX_SAFE_INTEGER / terms.windowMs);
+}

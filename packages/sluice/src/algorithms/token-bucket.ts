@@ -1,0 +1,54 @@
+/**
+ * token-bucket: a bucket holds up to `burst` tokens (default L), gains L every W, evenly, and a
+ * call takes c. A new key is full.
+ *
+ * Exact in integers: what is kept is tokens*W (the "level"), which grows by L each millisecond up
+ * to burst*W. A cost fits when `level >= c*W`.
+ *
+ * Cells: 0 when the bucket is full again (ms), 1 the level at the newest charge (negative after an
+ * overcharge), 2 the time of that charge (ms).
+ */
+import type { Algorithm, State, Terms } from './algorithm.ts';
+
+const LEVEL = 1;
+const CHARGED_AT = 2;
+
+function levelAt({ cells, at }: State, terms: Terms, timeMs: number): number {
+  const full = terms.capacity * terms.windowMs;
+  if (cells[at] <= timeMs) return full;
+  return Math.min(full, cells[at + LEVEL] + (timeMs - cells[at + CHARGED_AT]) * terms.limit);
+}
+
+function setLevel({ cells, at }: State, terms: Terms, timeMs: number, level: number): void {
+  cells[at] = timeMs + Math.ceil((terms.capacity * terms.windowMs - level) / terms.limit);
+  cells[at + LEVEL] = level;
+  cells[at + CHARGED_AT] = timeMs;
+}
+
+export const tokenBucket: Algorithm = {
+  name: 'token-bucket',
+  keepsEntries: false,
+
+  knownMs: ({ cells, at }) => cells[at + CHARGED_AT],
+
+  free: (state, terms, timeMs) => Math.floor(levelAt(state, terms, timeMs) / terms.windowMs),
+
+  retryAfterMs: (state, terms, timeMs, cost) =>
+    Math.ceil((cost * terms.windowMs - levelAt(state, terms, timeMs)) / terms.limit),
+
+  resetAfterMs: ({ cells, at }, _terms, timeMs) => Math.max(cells[at] - timeMs, 0),
+
+  charge(state, terms, timeMs, cost) {
+    setLevel(state, terms, timeMs, levelAt(state, terms, timeMs) - cost * terms.windowMs);
+  },
+
+  adjust(state, terms, timeMs, _chargedAtMs, delta) {
+    const full = terms.capacity * terms.windowMs;
+    const before = levelAt(state, terms, timeMs);
+    // The deepest debt is the one whose distance from a full bucket is still an exact integer.
+    const deepest = full - Number.MAX_SAFE_INTEGER;
+    const after = Math.min(Math.max(before - delta * terms.windowMs, deepest), full);
+    setLevel(state, terms, timeMs, after);
+    return Math.ceil((before - after) / terms.windowMs);
+  },
+};

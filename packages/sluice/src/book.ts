@@ -1,0 +1,141 @@
+/**
+ * The policies of a limiter by name, and the checking of what callers ask of them: from here on,
+ * names, keys and costs are sound.
+ */
+import type { Terms } from './algorithms/algorithm.ts';
+import type { Receipt } from './decision.ts';
+import { expected, SluiceError } from './errors.ts';
+import { type Key, keyText } from './key.ts';
+import { definePolicy, type Policy, type PolicyInput } from './policy.ts';
+import type { Adjustment, Limit } from './store.ts';
+
+/** The loose form of what callers pass; the limiter's types are stricter. */
+export interface CostFields {
+  readonly cost?: number | undefined;
+  readonly operation?: string | undefined;
+}
+
+/** More limits than that in one check is a mistake, not a need. */
+const MOST_LIMITS = 64;
+
+const REQUEST_FIELDS = ['policy', 'key', 'cost', 'operation'];
+const COST_FIELDS = ['cost', 'operation'];
+
+export class PolicyBook {
+  readonly #policies = new Map<string, Policy>();
+  #closed = false;
+
+  constructor(policies: Readonly<Record<string, PolicyInput>>) {
+    if (typeof policies !== 'object' || policies === null || Array.isArray(policies)) {
+      throw expected('ERR_INVALID_OPTION', '`policies` to be an object of policies', policies);
+    }
+    for (const [name, input] of Object.entries(policies)) {
+      this.#policies.set(name, definePolicy(name, input));
+    }
+    if (this.#policies.size === 0) {
+      throw expected('ERR_INVALID_OPTION', '`policies` to name at least one policy', policies);
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#policies.clear();
+  }
+
+  policy(name: string): Policy {
+    const policy = this.#policies.get(name);
+    if (policy !== undefined) return policy;
+    if (this.#closed) throw new SluiceError('ERR_CLOSED', 'The limiter has been closed');
+    const names = [...this.#policies.keys()].join(' ');
+    throw expected('ERR_UNKNOWN_POLICY', `the name of a policy, one of: ${names}`, name);
+  }
+
+  /** The cost that is asked for: at least `least`, and not more than could ever fit. */
+  cost(policy: Policy, terms: Terms, asked: CostFields | undefined, least: 0 | 1): number {
+    if (asked === undefined) return least;
+    const { cost = this.#costOfOperation(policy, asked) ?? least } = asked;
+    if (!Number.isSafeInteger(cost) || cost < least) {
+      throw expected('ERR_INVALID_COST', `the cost to be an integer >= ${least}`, cost);
+    }
+    if (cost > terms.capacity) {
+      const what = `the cost to be at most ${terms.capacity}, all that \`${policy.name}\` can hold`;
+      throw expected('ERR_COST_ABOVE_LIMIT', what, cost);
+    }
+    if (asked.operation !== undefined && asked.cost !== undefined) {
+      throw new SluiceError('ERR_INVALID_COST', 'Expected a cost or an operation, got both');
+    }
+    return cost;
+  }
+
+  #costOfOperation(policy: Policy, { operation }: CostFields): number | undefined {
+    if (operation === undefined) return undefined;
+    const cost = policy.costs.get(operation);
+    if (cost !== undefined) return cost;
+    const names = [...policy.costs.keys()].join(' ') || 'none';
+    const what = `an operation of \`${policy.name}\`, one of: ${names}`;
+    throw expected('ERR_UNKNOWN_OPERATION', what, operation);
+  }
+
+  /** One limit, checked. */
+  limit(name: string, key: Key, asked: CostFields | undefined, least: 0 | 1): Limit {
+    const policy = this.policy(name);
+    const text = keyText(key);
+    const terms = policy.termsFor(text);
+    return { policy, terms, key: text, cost: this.cost(policy, terms, asked, least) };
+  }
+
+  /** The limits of a check, each named once. */
+  limits(requests: unknown, least: 0 | 1): readonly Limit[] {
+    if (!Array.isArray(requests) || requests.length === 0 || requests.length > MOST_LIMITS) {
+      throw expected('ERR_INVALID_CHECK', `an array of 1 to ${MOST_LIMITS} limits`, requests);
+    }
+    const seen = new Set<string>();
+    return requests.map((request) => {
+      checkFields(request, REQUEST_FIELDS);
+      const limit = this.limit(request.policy, request.key, request, least);
+      const id = JSON.stringify([limit.policy.name, limit.key]);
+      if (seen.has(id)) {
+        const twice = `Expected each limit once in a check, got ${id} twice`;
+        throw new SluiceError('ERR_INVALID_CHECK', twice);
+      }
+      seen.add(id);
+      return limit;
+    });
+  }
+
+  /** What settling a receipt at the actual costs changes. */
+  adjustments(receipt: Receipt, actual: unknown): readonly Adjustment[] {
+    const charges: readonly unknown[] = Array.isArray(receipt?.charges) ? receipt.charges : [];
+    if (charges.length === 0 || charges.length > MOST_LIMITS) {
+      throw expected('ERR_INVALID_RECEIPT', 'the receipt of an admitted check', receipt);
+    }
+    const actuals: readonly unknown[] = Array.isArray(actual) ? actual : charges.map(() => actual);
+    if (actuals.length !== charges.length) {
+      const what = `one actual cost, or one for each of the ${charges.length} limits`;
+      throw expected('ERR_INVALID_COST', what, actual);
+    }
+    return receipt.charges.map((charge, place) => {
+      const { policy, terms, key } = this.limit(charge.policy, charge.key, undefined, 0);
+      if (!Number.isSafeInteger(charge.cost) || charge.cost < 1 || !isTime(charge.atMs)) {
+        throw expected('ERR_INVALID_RECEIPT', 'a receipt as an admitted check gave it', charge);
+      }
+      const cost = actuals[place];
+      if (typeof cost !== 'number' || !Number.isSafeInteger(cost) || cost < 0) {
+        throw expected('ERR_INVALID_COST', 'the actual cost to be an integer >= 0', cost);
+      }
+      return { policy, terms, charge: { ...charge, key }, delta: cost - charge.cost };
+    });
+  }
+}
+
+const isTime = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
+
+/** Refuses a misspelt field, which would otherwise silently mean a cost of 1. */
+export function checkFields(value: unknown, allowed: readonly string[] = COST_FIELDS): void {
+  if (typeof value !== 'object' || value === null) {
+    throw expected('ERR_INVALID_CHECK', `an object with ${allowed.join(', ')}`, value);
+  }
+  const stray = Object.keys(value).find((field) => !allowed.includes(field));
+  if (stray === undefined) return;
+  throw expected('ERR_INVALID_OPTION', `only the fields ${allowed.join(', ')}`, stray);
+}

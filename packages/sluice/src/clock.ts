@@ -1,0 +1,86 @@
+/**
+ * The only file that reads time. Everything else is told what time it is.
+ */
+
+/** Whole milliseconds since the epoch, and a way to be woken. */
+export interface Clock {
+  now(): number;
+  /** Calls `wake` once `delayMs` have passed on this clock; the answer cancels that. */
+  schedule(delayMs: number, wake: () => void): () => void;
+}
+
+/** Longer timers overflow a 32-bit integer and fire at once, so longer waits are made of slices. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** The machine's clock. It looks `Date.now` up at each call, so a test's fake timers work. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+
+  schedule(delayMs, wake) {
+    const dueMs = Date.now() + delayMs;
+    let timer: ReturnType<typeof setTimeout>;
+    // Timers may fire a millisecond early by the wall clock, and the clock may be set back:
+    // whoever was promised a time is woken at that time and not before.
+    const arm = (remainingMs: number): void => {
+      timer = setTimeout(
+        () => {
+          const leftMs = dueMs - Date.now();
+          if (leftMs > 0) arm(Math.min(leftMs, remainingMs));
+          else wake();
+        },
+        Math.min(remainingMs, LONGEST_TIMER_MS),
+      );
+    };
+    arm(delayMs);
+    return () => clearTimeout(timer);
+  },
+};
+
+interface Sleeper {
+  readonly dueMs: number;
+  readonly wake: () => void;
+}
+
+/**
+ * A clock that stands still until it is told otherwise: for tests, simulations and replays.
+ *
+ *     const clock = new ManualClock(1_000);
+ *     clock.advance(250); // now() is 1_250, and whoever was due has been woken in order
+ */
+export class ManualClock implements Clock {
+  #nowMs: number;
+  #sleepers: Sleeper[] = [];
+
+  constructor(startMs = 0) {
+    this.#nowMs = startMs;
+  }
+
+  now(): number {
+    return this.#nowMs;
+  }
+
+  schedule(delayMs: number, wake: () => void): () => void {
+    const sleeper = { dueMs: this.#nowMs + delayMs, wake };
+    const later = this.#sleepers.findIndex((other) => other.dueMs > sleeper.dueMs);
+    this.#sleepers.splice(later < 0 ? this.#sleepers.length : later, 0, sleeper);
+    return () => {
+      this.#sleepers = this.#sleepers.filter((other) => other !== sleeper);
+    };
+  }
+
+  /** Moves on by `deltaMs`, waking sleepers at their times. */
+  advance(deltaMs: number): void {
+    const endMs = this.#nowMs + deltaMs;
+    for (let next = this.#sleepers[0]; next && next.dueMs <= endMs; next = this.#sleepers[0]) {
+      this.#sleepers.shift();
+      this.#nowMs = Math.max(this.#nowMs, next.dueMs);
+      next.wake();
+    }
+    this.#nowMs = endMs;
+  }
+
+  /** Steps to a time, forward or back, as a clock that is being corrected does. Wakes nobody. */
+  set(nowMs: number): void {
+    this.#nowMs = nowMs;
+  }
+}

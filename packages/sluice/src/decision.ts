@@ -1,0 +1,143 @@
+/**
+ * Decisions: the answer to a check, and the receipt that lets it be taken back.
+ *
+ * A decision is made for every call, and most callers read two of its fields. So the parts that
+ * are objects themselves, `limits` and `receipt`, are built when they are first read.
+ */
+
+/** What one limit of a check says. */
+export interface LimitDecision {
+  /** The policy's name. */
+  readonly policy: string;
+  readonly key: string;
+  readonly cost: number;
+  /** Whether this limit alone has room for the cost. */
+  readonly allowed: boolean;
+  /** The capacity: the policy's limit, or `burst` for a token bucket. */
+  readonly limit: number;
+  /** After this decision, the largest cost that would still fit at this instant. */
+  readonly remaining: number;
+  /** 0 if allowed; else the shortest wait, in ms, after which the same check passes. */
+  readonly retryAfterMs: number;
+  /** In how many ms the key is as good as new if nothing else happens. */
+  readonly resetAfterMs: number;
+  /** The time at which it was decided, ms since the epoch. */
+  readonly atMs: number;
+}
+
+/**
+ * What a whole check says. The fields of `LimitDecision` speak of all its limits together (the
+ * least remaining, the longest waits); `policy`, `key`, `cost` and `limit` are those of the limit
+ * that matters most: denied, the one that makes the caller wait longest; allowed, the one with
+ * the least remaining; in a tie the first.
+ */
+export interface Quote extends LimitDecision {
+  /** What each limit of the check says, in the order asked. */
+  readonly limits: readonly LimitDecision[];
+}
+
+/** Every limit had room, and every limit has been charged. */
+export interface Admitted extends Quote {
+  readonly allowed: true;
+  readonly receipt: Receipt;
+}
+
+/** At least one limit had no room, and none has been charged. */
+export interface Denied extends Quote {
+  readonly allowed: false;
+  readonly receipt: undefined;
+}
+
+export type Decision = Admitted | Denied;
+
+/** What was charged to one key, and when. */
+export interface Charge {
+  readonly policy: string;
+  readonly key: string;
+  readonly cost: number;
+  readonly atMs: number;
+}
+
+/** Hand it to `refund` or `settle`. Plain data: it survives JSON. */
+export interface Receipt {
+  readonly charges: readonly Charge[];
+}
+
+/** Always the same receipt for the same decision, so that it can be used once. */
+const receipts = new WeakMap<Quote, Receipt>();
+/** The limits of those decisions that have several; the others are their own only limit. */
+const jointLimits = new WeakMap<Quote, readonly LimitDecision[]>();
+
+/** The one class of decisions, so that reading one is fast. */
+export class DecisionRecord implements Quote {
+  constructor(
+    readonly policy: string,
+    readonly key: string,
+    readonly cost: number,
+    readonly allowed: boolean,
+    readonly limit: number,
+    readonly remaining: number,
+    readonly retryAfterMs: number,
+    readonly resetAfterMs: number,
+    readonly atMs: number,
+    /** False for a denial and for a peek. */
+    readonly charged: boolean,
+  ) {}
+
+  get limits(): readonly LimitDecision[] {
+    const limits = jointLimits.get(this);
+    if (limits !== undefined) return limits;
+    const { charged: _, ...limit } = this;
+    return [limit];
+  }
+
+  get receipt(): Receipt | undefined {
+    if (!this.charged) return undefined;
+    let receipt = receipts.get(this);
+    if (receipt === undefined) {
+      const charges = this.limits.map(({ policy, key, cost, atMs }) => ({
+        policy,
+        key,
+        cost,
+        atMs,
+      }));
+      receipt = { charges };
+      receipts.set(this, receipt);
+    }
+    return receipt;
+  }
+
+  toJSON(): object {
+    return { ...this, limits: this.limits, receipt: this.receipt };
+  }
+}
+
+/** The decision of a check with several limits, from what each of them says. */
+export function jointDecision(limits: readonly LimitDecision[], charged: boolean): Quote {
+  const allowed = limits.every((limit) => limit.allowed);
+  let [decisive] = limits as [LimitDecision];
+  let remaining = decisive.remaining;
+  let retryAfterMs = 0;
+  let resetAfterMs = 0;
+  for (const limit of limits) {
+    if (allowed ? limit.remaining < remaining : limit.retryAfterMs > retryAfterMs) decisive = limit;
+    remaining = Math.min(remaining, limit.remaining);
+    retryAfterMs = Math.max(retryAfterMs, limit.retryAfterMs);
+    resetAfterMs = Math.max(resetAfterMs, limit.resetAfterMs);
+  }
+  const { policy, key, cost, limit, atMs } = decisive;
+  const decision = new DecisionRecord(
+    policy,
+    key,
+    cost,
+    allowed,
+    limit,
+    remaining,
+    retryAfterMs,
+    resetAfterMs,
+    atMs,
+    charged,
+  );
+  jointLimits.set(decision, limits);
+  return decision;
+}

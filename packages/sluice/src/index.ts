@@ -1,0 +1,28 @@
+/** The public API of the core: an export list, nothing else. */
+export type { AcquireOptions } from './acquire.ts';
+export type { AlgorithmName, Terms } from './algorithms/algorithm.ts';
+export { type Clock, ManualClock, systemClock } from './clock.ts';
+export type { Admitted, Charge, Decision, Denied, LimitDecision, Quote, Receipt } from './decision.ts';
+export { type ErrorCode, errorCodes, SluiceError } from './errors.ts';
+export { joinKey, type Key } from './key.ts';
+export {
+  type CostOptions,
+  createLimiter,
+  type DecisionListener,
+  type Limiter,
+  type LimiterOptions,
+  type LimitRequest,
+  type Policies,
+  type SyncLimiter,
+} from './limiter.ts';
+export {
+  type Duration,
+  definePolicy,
+  type LimitOfKey,
+  type OperationOf,
+  type Policy,
+  type PolicyInput,
+  type PolicyOptions,
+} from './policy.ts';
+export type { Adjustment, Check, KeyState, Limit, Store, SyncStore } from './store.ts';
+export { type MemoryStoreOptions, memoryStore } from './stores/memory/memory-store.ts';

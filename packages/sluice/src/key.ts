@@ -1,0 +1,32 @@
+/**
+ * Keys: whom a limit counts. One string, or parts that are joined so that no two lists of parts
+ * make the same string.
+ */
+import { expected } from './errors.ts';
+
+/** Parts are joined by `joinKey`; a string is taken as it is. */
+export type Key = string | readonly (string | number)[];
+
+/** Long enough for any identifier, short enough that nobody fills the memory with one key. */
+export const LONGEST_KEY = 1024;
+
+/**
+ * Joins parts into one key: `joinKey('a:b', 'c')` is `a\:b:c`, `joinKey('a', 'b:c')` is `a:b\:c`.
+ * The separator inside a part is escaped, so different parts never meet in one key.
+ */
+export function joinKey(...parts: readonly (string | number)[]): string {
+  return parts.map(escapePart).join(':');
+}
+
+function escapePart(part: unknown): string {
+  if (typeof part === 'number' && Number.isFinite(part)) return String(part);
+  if (typeof part === 'string') return part.replace(/[\\:]/g, '\\$&');
+  throw expected('ERR_INVALID_KEY', 'each part of a key to be a string or a finite number', part);
+}
+
+/** The key as one string, or an error that says what is wrong with it. */
+export function keyText(key: Key): string {
+  if (typeof key === 'string' && key.length > 0 && key.length <= LONGEST_KEY) return key;
+  if (Array.isArray(key) && key.length > 0) return keyText(joinKey(...key));
+  throw expected('ERR_INVALID_KEY', `the key to be a string of 1 to ${LONGEST_KEY} characters`, key);
+}

@@ -1,0 +1,178 @@
+/**
+ * Policies: what is allowed. Everything a policy could get wrong is refused here, when it is built,
+ * so that the rest of the engine computes with numbers it can trust.
+ */
+import type { AlgorithmName, Terms } from './algorithms/algorithm.ts';
+import { expected, SluiceError } from './errors.ts';
+
+/** Milliseconds, or a whole number and a unit: `'250ms'` `'10s'` `'1m'` `'1h'` `'1d'` `'2w'`. */
+export type Duration = number | string;
+
+/** A limit of its own for each key, for tenants on different plans. Called at every check. */
+export type LimitOfKey = (key: string) => number;
+
+export interface PolicyOptions {
+  /** How much cost passes in a window: an integer, or a function of the key. */
+  readonly limit: number | LimitOfKey;
+  /** How long the window is, such as `60_000` or `'1m'`. */
+  readonly window: Duration;
+  /** Default `'sliding-log'`. */
+  readonly algorithm?: AlgorithmName;
+  /** For `sliding-buckets`: into how many the window is cut. Default 60, never more than its ms. */
+  readonly buckets?: number;
+  /** For `token-bucket`: how many tokens it holds. Default: the limit. */
+  readonly burst?: number;
+  /** What operations cost, for `check(policy, key, { operation })`: `{ 'search.list': 100 }`. */
+  readonly costs?: Readonly<Record<string, number>>;
+}
+
+/** `'100/1m'`, or an object when there is more to say. */
+export type PolicyInput = string | PolicyOptions;
+
+/** The operations that a policy names costs for, known at compile time. */
+export type OperationOf<P> = P extends { readonly costs: infer C } ? keyof C & string : never;
+
+/** A policy that has been checked. */
+export interface Policy {
+  readonly name: string;
+  readonly algorithm: AlgorithmName;
+  readonly windowMs: number;
+  readonly bucketMs: number;
+  readonly costs: ReadonlyMap<string, number>;
+  /** The numbers that hold for every key; undefined if the limit is a function of the key. */
+  readonly terms: Terms | undefined;
+  /** The numbers that hold for this key. */
+  termsFor(key: string): Terms;
+}
+
+const ALGORITHMS: readonly string[] = [
+  'fixed-window',
+  'sliding-log',
+  'sliding-counter',
+  'sliding-buckets',
+  'token-bucket',
+] satisfies AlgorithmName[];
+
+const FIELDS = ['limit', 'window', 'algorithm', 'buckets', 'burst', 'costs'];
+const UNIT_MS = { ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5, w: 6048e5 };
+const LONGEST_WINDOW_MS = 36_500 * UNIT_MS.d;
+const DEFAULT_BUCKETS = 60;
+
+const isCount = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && (value as number) >= 1;
+
+/** The milliseconds of a duration, or undefined. */
+function milliseconds(duration: unknown): number | undefined {
+  if (typeof duration === 'number') return duration;
+  const parts = typeof duration === 'string' && /^(\d{1,15})(ms|s|m|h|d|w)$/.exec(duration);
+  return parts ? Number(parts[1]) * UNIT_MS[parts[2] as keyof typeof UNIT_MS] : undefined;
+}
+
+/** Turns `'100/1m'` into the object form. */
+function optionsOf(name: string, input: unknown): PolicyOptions {
+  const where = `policy \`${name}\``;
+  if (typeof input === 'string') {
+    const parts = /^(\d{1,16})(?:\/| per )(\w+)$/.exec(input);
+    if (parts) return { limit: Number(parts[1]), window: parts[2] };
+    throw expected('ERR_INVALID_POLICY', `${where} to read like '100/1m'`, input);
+  }
+  if (typeof input !== 'object' || input === null || Array.isArray(input)) {
+    throw expected('ERR_INVALID_POLICY', `${where} to be text such as '100/1m' or an object`, input);
+  }
+  const stray = Object.keys(input).find((field) => !FIELDS.includes(field));
+  if (stray === undefined) return input as PolicyOptions;
+  throw expected('ERR_INVALID_POLICY', `${where} to have only the fields ${FIELDS.join(' ')}`, stray);
+}
+
+/** Checks one product that exact arithmetic depends on. */
+function checkProduct(where: string, what: string, count: number, windowMs: number): void {
+  if (count * windowMs <= Number.MAX_SAFE_INTEGER) return;
+  throw new SluiceError(
+    'ERR_LIMIT_TOO_LARGE',
+    `Expected ${what} x window of ${where} to be at most 2^53 - 1, got ${count} x ${windowMs} ms`,
+  );
+}
+
+function termsOf(
+  where: string,
+  limit: unknown,
+  { windowMs, bucketMs, burst }: { windowMs: number; bucketMs: number; burst?: number },
+): Terms {
+  if (!isCount(limit)) {
+    throw expected('ERR_INVALID_LIMIT', `the limit of ${where} to be an integer >= 1`, limit);
+  }
+  checkProduct(where, 'limit', limit, windowMs);
+  return { limit, windowMs, bucketMs, capacity: burst ?? limit };
+}
+
+function windowOf(where: string, window: unknown): number {
+  const windowMs = milliseconds(window);
+  if (isCount(windowMs) && windowMs <= LONGEST_WINDOW_MS) return windowMs;
+  const what = `the window of ${where} to be a duration from 1 ms to 36500d such as 60000 or '1m'`;
+  throw expected('ERR_INVALID_WINDOW', what, window);
+}
+
+function bucketOf(where: string, { algorithm, buckets }: PolicyOptions, windowMs: number): number {
+  if (buckets !== undefined && algorithm !== 'sliding-buckets') {
+    const what = `\`buckets\` of ${where} only with the algorithm 'sliding-buckets'`;
+    throw expected('ERR_INVALID_BUCKETS', what, buckets);
+  }
+  const count = buckets ?? DEFAULT_BUCKETS;
+  if (!isCount(count) || count > 10_000) {
+    const what = `\`buckets\` of ${where} to be an integer from 1 to 10000`;
+    throw expected('ERR_INVALID_BUCKETS', what, count);
+  }
+  return Math.ceil(windowMs / Math.min(count, windowMs));
+}
+
+function burstOf(where: string, { algorithm, burst }: PolicyOptions, windowMs: number) {
+  if (burst === undefined) return {};
+  if (algorithm !== 'token-bucket') {
+    const what = `\`burst\` of ${where} only with the algorithm 'token-bucket'`;
+    throw expected('ERR_INVALID_BURST', what, burst);
+  }
+  if (!isCount(burst)) {
+    throw expected('ERR_INVALID_BURST', `\`burst\` of ${where} to be an integer >= 1`, burst);
+  }
+  checkProduct(where, 'burst', burst, windowMs);
+  return { burst };
+}
+
+function costsOf(where: string, costs: unknown, terms: Terms | undefined): Map<string, number> {
+  if (costs === undefined) return new Map();
+  if (typeof costs !== 'object' || costs === null || Array.isArray(costs)) {
+    throw expected('ERR_INVALID_COSTS', `\`costs\` of ${where} to be an object of costs`, costs);
+  }
+  const most = terms?.capacity ?? Number.MAX_SAFE_INTEGER;
+  for (const [operation, cost] of Object.entries(costs)) {
+    if (isCount(cost) && cost <= most) continue;
+    const what = `the cost of \`${operation}\` in ${where} to be an integer from 1 to ${most}`;
+    throw expected('ERR_INVALID_COSTS', what, cost);
+  }
+  return new Map(Object.entries(costs));
+}
+
+/** Checks a policy and gives it its name. Throws a `SluiceError` that says what is wrong. */
+export function definePolicy(name: string, input: PolicyInput): Policy {
+  const where = `policy \`${name}\``;
+  const options = optionsOf(name, input);
+  const { limit, algorithm = 'sliding-log' } = options;
+  if (!ALGORITHMS.includes(algorithm)) {
+    const what = `the algorithm of ${where} to be one of ${ALGORITHMS.join(' ')}`;
+    throw expected('ERR_INVALID_ALGORITHM', what, algorithm);
+  }
+  const windowMs = windowOf(where, options.window);
+  const bucketMs = bucketOf(where, options, windowMs);
+  const sizes = { windowMs, bucketMs, ...burstOf(where, options, windowMs) };
+  const terms = typeof limit === 'function' ? undefined : termsOf(where, limit, sizes);
+  const limitOf = limit as LimitOfKey;
+  return Object.freeze({
+    name,
+    algorithm,
+    windowMs,
+    bucketMs,
+    costs: costsOf(where, options.costs, terms),
+    terms,
+    termsFor: (key: string) => terms ?? termsOf(`${where} for this key`, limitOf(key), sizes),
+  });
+}

@@ -1,0 +1,84 @@
+/**
+ * The contract of a store: where the state of the keys lies, and who decides.
+ *
+ * A store decides, because deciding where the state lies is the only shape that is one atomic
+ * step. The limiter has checked everything it passes: names, keys, costs up to the capacity, and
+ * no limit twice in one check.
+ */
+import type { Terms } from './algorithms/algorithm.ts';
+import type { Charge, Quote } from './decision.ts';
+import type { Policy } from './policy.ts';
+
+/** One policy applied to one key inside a check. */
+export interface Limit {
+  readonly policy: Policy;
+  readonly terms: Terms;
+  readonly key: string;
+  readonly cost: number;
+}
+
+/** One or more limits decided together, all or nothing, at one instant. */
+export interface Check {
+  readonly limits: readonly Limit[];
+  /** A peek asks and writes nothing, whatever the answer. */
+  readonly peek: boolean;
+}
+
+/** Change by `delta` what a charge of a receipt stands for; minus the charged cost is a refund. */
+export interface Adjustment {
+  readonly policy: Policy;
+  readonly terms: Terms;
+  readonly charge: Charge;
+  readonly delta: number;
+}
+
+/** What is held about a key, decoded. */
+export interface KeyState {
+  readonly policy: string;
+  readonly algorithm: string;
+  /** What counts against the limit now, in cost. For a token bucket: what is missing. */
+  readonly used: number;
+  readonly remaining: number;
+  readonly resetAfterMs: number;
+  /** The algorithm's own numbers, by name. */
+  readonly state: Readonly<Record<string, number>>;
+  /** For the logs: the entries that count, oldest first. */
+  readonly entries?: readonly { readonly atMs: number; readonly cost: number }[];
+}
+
+/**
+ * `nowMs` is the time that the limiter was told to use. Without it, a store uses its own clock:
+ * callers' clocks are not to be trusted where a store serves several of them.
+ */
+export interface Store {
+  /** Decides a batch of checks, in order. One check's denial does not concern its neighbours. */
+  decide(checks: readonly Check[], nowMs?: number): Promise<readonly Quote[]>;
+  /** Takes charges back, or adds to them. Answers, for each, the change that was made. */
+  adjust(adjustments: readonly Adjustment[], nowMs?: number): Promise<readonly number[]>;
+  /** Makes a key new. */
+  reset(policy: Policy, key: string): Promise<void>;
+  /** What is held about a key; undefined if nothing that counts is. */
+  inspect?(policy: Policy, terms: Terms, key: string, nowMs?: number): Promise<KeyState | undefined>;
+  /** How many keys are held. */
+  readonly size?: number;
+  /** Lets go of connections and timers. */
+  close(): Promise<void>;
+}
+
+/** A store that can also answer at once, because its state lies in this process. */
+export interface SyncStore extends Store {
+  decideSync(check: Check, nowMs: number): Quote;
+  /** The same for a check of one limit, without building one. */
+  decideOneSync(
+    policy: Policy,
+    terms: Terms,
+    key: string,
+    cost: number,
+    peek: boolean,
+    nowMs: number,
+  ): Quote;
+  adjustSync(adjustment: Adjustment, nowMs: number): number;
+  resetSync(policy: Policy, key: string): void;
+  inspectSync(policy: Policy, terms: Terms, key: string, nowMs: number): KeyState | undefined;
+  readonly size: number;
+}
