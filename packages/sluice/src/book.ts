@@ -22,38 +22,51 @@ const REQUEST_FIELDS = ['policy', 'key', 'cost', 'operation'];
 const COST_FIELDS = ['cost', 'operation'];
 
 export class PolicyBook {
-  readonly #policies = new Map<string, Policy>();
-  #closed = false;
+  private readonly policies = new Map<string, Policy>();
+  /** The policy asked for last: most callers ask for one again and again. */
+  private lastName: string | undefined;
+  private lastPolicy: Policy | undefined;
+  private closed = false;
 
   constructor(policies: Readonly<Record<string, PolicyInput>>) {
     if (typeof policies !== 'object' || policies === null || Array.isArray(policies)) {
       throw expected('ERR_INVALID_OPTION', '`policies` to be an object of policies', policies);
     }
     for (const [name, input] of Object.entries(policies)) {
-      this.#policies.set(name, definePolicy(name, input));
+      this.policies.set(name, definePolicy(name, input));
     }
-    if (this.#policies.size === 0) {
+    if (this.policies.size === 0) {
       throw expected('ERR_INVALID_OPTION', '`policies` to name at least one policy', policies);
     }
   }
 
   close(): void {
-    this.#closed = true;
-    this.#policies.clear();
+    this.closed = true;
+    this.lastName = undefined;
+    this.policies.clear();
   }
 
   policy(name: string): Policy {
-    const policy = this.#policies.get(name);
-    if (policy !== undefined) return policy;
-    if (this.#closed) throw new SluiceError('ERR_CLOSED', 'The limiter has been closed');
-    const names = [...this.#policies.keys()].join(' ');
+    return name === this.lastName ? this.lastPolicy! : this.lookUp(name);
+  }
+
+  private lookUp(name: string): Policy {
+    const policy = this.policies.get(name) ?? this.unknown(name);
+    this.lastName = name;
+    this.lastPolicy = policy;
+    return policy;
+  }
+
+  private unknown(name: string): never {
+    if (this.closed) throw new SluiceError('ERR_CLOSED', 'The limiter has been closed');
+    const names = [...this.policies.keys()].join(' ');
     throw expected('ERR_UNKNOWN_POLICY', `the name of a policy, one of: ${names}`, name);
   }
 
   /** The cost that is asked for: at least `least`, and not more than could ever fit. */
   cost(policy: Policy, terms: Terms, asked: CostFields | undefined, least: 0 | 1): number {
     if (asked === undefined) return least;
-    const { cost = this.#costOfOperation(policy, asked) ?? least } = asked;
+    const { cost = this.costOfOperation(policy, asked) ?? least } = asked;
     if (!Number.isSafeInteger(cost) || cost < least) {
       throw expected('ERR_INVALID_COST', `the cost to be an integer >= ${least}`, cost);
     }
@@ -67,7 +80,13 @@ export class PolicyBook {
     return cost;
   }
 
-  #costOfOperation(policy: Policy, { operation }: CostFields): number | undefined {
+  /** The same for the options of a call, which may be misspelt. */
+  costOf(policy: Policy, terms: Terms, options: CostFields, least: 0 | 1): number {
+    if (options?.cost === undefined && options?.operation === undefined) checkFields(options);
+    return this.cost(policy, terms, options, least);
+  }
+
+  private costOfOperation(policy: Policy, { operation }: CostFields): number | undefined {
     if (operation === undefined) return undefined;
     const cost = policy.costs.get(operation);
     if (cost !== undefined) return cost;

@@ -26,7 +26,13 @@ function escapePart(part: unknown): string {
 
 /** The key as one string, or an error that says what is wrong with it. */
 export function keyText(key: Key): string {
-  if (typeof key === 'string' && key.length > 0 && key.length <= LONGEST_KEY) return key;
-  if (Array.isArray(key) && key.length > 0) return keyText(joinKey(...key));
+  return typeof key === 'string' && isFit(key) ? key : joinedText(key);
+}
+
+const isFit = (text: string): boolean => text.length > 0 && text.length <= LONGEST_KEY;
+
+function joinedText(key: unknown): string {
+  const text = Array.isArray(key) ? joinKey(...key) : '';
+  if (isFit(text)) return text;
   throw expected('ERR_INVALID_KEY', `the key to be a string of 1 to ${LONGEST_KEY} characters`, key);
 }

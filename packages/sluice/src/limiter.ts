@@ -108,48 +108,46 @@ const LIMITER_OPTIONS = ['policies', 'store', 'clock'];
 const ACQUIRE_FIELDS = ['cost', 'operation', 'maxWaitMs', 'signal'];
 
 class LimiterCore {
-  readonly #book: PolicyBook;
-  readonly #store: Store;
-  readonly #sync: SyncStore | undefined;
-  readonly #clock: Clock;
-  readonly #hasOwnClock: boolean;
-  readonly #spent = new WeakSet<Receipt>();
-  readonly #waiters: Waiters;
+  private readonly book: PolicyBook;
+  private readonly store: Store;
+  private readonly sync: SyncStore | undefined;
+  private readonly clock: Clock;
+  private readonly hasOwnClock: boolean;
+  private readonly spent = new WeakSet<Receipt>();
+  private readonly waiters: Waiters;
   /** Undefined when nobody listens, so that then it costs one comparison. */
-  #listeners: readonly DecisionListener[] | undefined;
+  private listeners: readonly DecisionListener[] | undefined;
 
   constructor(book: PolicyBook, store: Store, clock: Clock | undefined) {
-    this.#book = book;
-    this.#store = store;
-    this.#sync = 'decideOneSync' in store ? (store as SyncStore) : undefined;
-    this.#clock = clock ?? systemClock;
-    this.#hasOwnClock = clock !== undefined;
-    this.#waiters = new Waiters({
-      clock: this.#clock,
-      take: (limits) => this.#decide(limits, false) as Decision | Promise<Decision>,
-      peek: (limits) => this.#decide(limits, true),
+    this.book = book;
+    this.store = store;
+    this.sync = 'decideOneSync' in store ? (store as SyncStore) : undefined;
+    this.clock = clock ?? systemClock;
+    this.hasOwnClock = clock !== undefined;
+    this.waiters = new Waiters({
+      clock: this.clock,
+      take: (limits) => this.decide(limits, false) as Decision | Promise<Decision>,
+      peek: (limits) => this.decide(limits, true),
       giveBack: (decision) => void this.refund(decision.receipt!),
     });
   }
 
-  checkSync(policy: string | readonly unknown[], key?: Key, options?: CostFields): Decision {
-    const sync = this.#sync ?? notSynchronous();
-    if (typeof policy !== 'string') {
-      const limits = this.#book.limits(policy, 1);
-      const joint = sync.decideSync({ limits, peek: false }, this.#now()) as Decision;
-      if (this.#listeners !== undefined) this.#tell(joint);
-      return joint;
-    }
-    const found = this.#book.policy(policy);
+  checkSync(name: string | readonly unknown[], key?: Key, options?: CostFields): Decision {
+    if (typeof name !== 'string' || this.sync === undefined) return this.checkJointSync(name);
+    const policy = this.book.policy(name);
     const text = keyText(key!);
-    const terms = found.terms ?? found.termsFor(text);
-    let cost = 1;
-    if (options !== undefined) {
-      checkFields(options);
-      cost = this.#book.cost(found, terms, options, 1);
-    }
-    const decision = sync.decideOneSync(found, terms, text, cost, false, this.#now()) as Decision;
-    if (this.#listeners !== undefined) this.#tell(decision);
+    const terms = policy.terms ?? policy.termsFor(text);
+    const cost = options === undefined ? 1 : this.book.costOf(policy, terms, options, 1);
+    const decision = this.sync.decideOneSync(policy, terms, text, cost, false, this.now());
+    if (this.listeners !== undefined) this.tell(decision as Decision);
+    return decision as Decision;
+  }
+
+  private checkJointSync(requests: unknown): Decision {
+    const sync = this.sync ?? notSynchronous();
+    const limits = this.book.limits(requests, 1);
+    const decision = sync.decideSync({ limits, peek: false }, this.now()) as Decision;
+    if (this.listeners !== undefined) this.tell(decision);
     return decision;
   }
 
@@ -158,15 +156,15 @@ class LimiterCore {
     key?: Key,
     options?: CostFields,
   ): Promise<Decision> {
-    if (this.#sync !== undefined) return this.checkSync(policy, key, options);
-    const limits = this.#limits(policy, key, options, 1);
-    return (await this.#decide(limits, false)) as Decision;
+    if (this.sync !== undefined) return this.checkSync(policy, key, options);
+    const limits = this.limits(policy, key, options, 1);
+    return (await this.decide(limits, false)) as Decision;
   }
 
   peekSync(policy: string | readonly unknown[], key?: Key, options?: CostFields): Quote {
-    const sync = this.#sync ?? notSynchronous();
-    const limits = this.#limits(policy, key, options, 0);
-    return sync.decideSync({ limits, peek: true }, this.#now());
+    const sync = this.sync ?? notSynchronous();
+    const limits = this.limits(policy, key, options, 0);
+    return sync.decideSync({ limits, peek: true }, this.now());
   }
 
   async peek(
@@ -174,7 +172,7 @@ class LimiterCore {
     key?: Key,
     options?: CostFields,
   ): Promise<Quote> {
-    return this.#decide(this.#limits(policy, key, options, 0), true);
+    return this.decide(this.limits(policy, key, options, 0), true);
   }
 
   async acquire(
@@ -185,11 +183,11 @@ class LimiterCore {
     if (typeof policy !== 'string') {
       const waiting = (keyOrOptions ?? {}) as AcquireOptions;
       checkFields(waiting, ACQUIRE_FIELDS.slice(2));
-      return this.#waiters.acquire(this.#book.limits(policy, 1), waiting);
+      return this.waiters.acquire(this.book.limits(policy, 1), waiting);
     }
     checkFields(options, ACQUIRE_FIELDS);
-    const limit = this.#book.limit(policy, keyOrOptions as Key, options, 1);
-    return this.#waiters.acquire([limit], options);
+    const limit = this.book.limit(policy, keyOrOptions as Key, options, 1);
+    return this.waiters.acquire([limit], options);
   }
 
   refundSync(receipt: Receipt): number {
@@ -201,91 +199,92 @@ class LimiterCore {
   }
 
   settleSync(receipt: Receipt, actual: number | readonly number[]): number {
-    const sync = this.#sync ?? notSynchronous();
+    const sync = this.sync ?? notSynchronous();
     let change = 0;
-    for (const adjustment of this.#spend(receipt, actual)) {
-      change += sync.adjustSync(adjustment, this.#now());
+    for (const adjustment of this.spend(receipt, actual)) {
+      change += sync.adjustSync(adjustment, this.now());
     }
     return change;
   }
 
   async settle(receipt: Receipt, actual: number | readonly number[]): Promise<number> {
-    if (this.#sync !== undefined) return this.settleSync(receipt, actual);
-    const adjustments = this.#spend(receipt, actual);
-    const changes = await this.#store.adjust(adjustments, this.#ownNow());
+    if (this.sync !== undefined) return this.settleSync(receipt, actual);
+    const adjustments = this.spend(receipt, actual);
+    const changes = await this.store.adjust(adjustments, this.ownNow());
     return changes.reduce((sum, change) => sum + change, 0);
   }
 
   resetSync(policy: string, key: Key): void {
-    const sync = this.#sync ?? notSynchronous();
-    sync.resetSync(this.#book.policy(policy), keyText(key));
+    const sync = this.sync ?? notSynchronous();
+    sync.resetSync(this.book.policy(policy), keyText(key));
   }
 
   async reset(policy: string, key: Key): Promise<void> {
-    await this.#store.reset(this.#book.policy(policy), keyText(key));
+    await this.store.reset(this.book.policy(policy), keyText(key));
   }
 
   inspectSync(name: string, asked: Key): KeyState | undefined {
-    const sync = this.#sync ?? notSynchronous();
-    const { policy, terms, key } = this.#book.limit(name, asked, undefined, 0);
-    return sync.inspectSync(policy, terms, key, this.#now());
+    const sync = this.sync ?? notSynchronous();
+    const { policy, terms, key } = this.book.limit(name, asked, undefined, 0);
+    return sync.inspectSync(policy, terms, key, this.now());
   }
 
   async inspect(name: string, asked: Key): Promise<KeyState | undefined> {
-    const { policy, terms, key } = this.#book.limit(name, asked, undefined, 0);
-    return this.#store.inspect?.(policy, terms, key, this.#ownNow());
+    const { policy, terms, key } = this.book.limit(name, asked, undefined, 0);
+    return this.store.inspect?.(policy, terms, key, this.ownNow());
   }
 
   get size(): number | undefined {
-    return this.#store.size;
+    return this.store.size;
   }
 
   onDecision(listener: DecisionListener): () => void {
-    this.#listeners = [...(this.#listeners ?? []), listener];
+    this.listeners = [...(this.listeners ?? []), listener];
     return () => {
-      const rest = this.#listeners?.filter((each) => each !== listener) ?? [];
-      this.#listeners = rest.length > 0 ? rest : undefined;
+      const rest = this.listeners?.filter((each) => each !== listener) ?? [];
+      this.listeners = rest.length > 0 ? rest : undefined;
     };
   }
 
   async close(): Promise<void> {
-    this.#book.close();
-    this.#waiters.close();
-    await this.#store.close();
+    this.book.close();
+    this.waiters.close();
+    await this.store.close();
   }
 
-  #limits(
+  private limits(
     policy: string | readonly unknown[],
     key: Key | undefined,
     options: CostFields | undefined,
     least: 0 | 1,
   ): readonly Limit[] {
-    if (typeof policy !== 'string') return this.#book.limits(policy, least);
-    if (options !== undefined) checkFields(options);
-    return [this.#book.limit(policy, key!, options, least)];
+    if (typeof policy !== 'string') return this.book.limits(policy, least);
+    const limit = this.book.limit(policy, key!, options, least);
+    if (options !== undefined) this.book.costOf(limit.policy, limit.terms, options, least);
+    return [limit];
   }
 
   /** Decides limits that have been checked: at once if the store can. */
-  #decide(limits: readonly Limit[], peek: boolean): Quote | Promise<Quote> {
+  private decide(limits: readonly Limit[], peek: boolean): Quote | Promise<Quote> {
     const told = (quote: Quote): Quote => {
-      if (!peek && this.#listeners !== undefined) this.#tell(quote as Decision);
+      if (!peek && this.listeners !== undefined) this.tell(quote as Decision);
       return quote;
     };
-    if (this.#sync !== undefined) return told(this.#sync.decideSync({ limits, peek }, this.#now()));
-    return this.#store.decide([{ limits, peek }], this.#ownNow()).then(([quote]) => told(quote!));
+    if (this.sync !== undefined) return told(this.sync.decideSync({ limits, peek }, this.now()));
+    return this.store.decide([{ limits, peek }], this.ownNow()).then(([quote]) => told(quote!));
   }
 
   /** What settling changes, the first time; nothing for a receipt that has been used. */
-  #spend(receipt: Receipt, actual: unknown): readonly Adjustment[] {
-    const adjustments = this.#book.adjustments(receipt, actual);
-    if (this.#spent.has(receipt)) return [];
-    this.#spent.add(receipt);
+  private spend(receipt: Receipt, actual: unknown): readonly Adjustment[] {
+    const adjustments = this.book.adjustments(receipt, actual);
+    if (this.spent.has(receipt)) return [];
+    this.spent.add(receipt);
     return adjustments;
   }
 
   /** A listener's own failure is reported as such, and never changes a decision. */
-  #tell(decision: Decision): void {
-    for (const listener of this.#listeners!) {
+  private tell(decision: Decision): void {
+    for (const listener of this.listeners!) {
       try {
         listener(decision);
       } catch (error) {
@@ -296,16 +295,19 @@ class LimiterCore {
     }
   }
 
-  #now(): number {
-    const nowMs = this.#clock.now();
-    if (Number.isSafeInteger(nowMs) && nowMs >= 0) return nowMs;
-    throw expected('ERR_INVALID_CLOCK', 'the clock to give whole ms since the epoch', nowMs);
+  private now(): number {
+    const nowMs = this.clock.now();
+    return Number.isSafeInteger(nowMs) && nowMs >= 0 ? nowMs : wrongTime(nowMs);
   }
 
   /** The time for a store that has a clock of its own, unless the limiter was given one. */
-  #ownNow(): number | undefined {
-    return this.#hasOwnClock ? this.#now() : undefined;
+  private ownNow(): number | undefined {
+    return this.hasOwnClock ? this.now() : undefined;
   }
+}
+
+function wrongTime(nowMs: unknown): never {
+  throw expected('ERR_INVALID_CLOCK', 'the clock to give whole ms since the epoch', nowMs);
 }
 
 function notSynchronous(): never {

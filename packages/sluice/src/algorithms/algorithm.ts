@@ -78,8 +78,8 @@ export interface Algorithm {
   retryAfterMs(state: State, terms: Terms, timeMs: number, cost: number): number;
   /** After how long the key is as good as new. */
   resetAfterMs(state: State, terms: Terms, timeMs: number): number;
-  /** Charges `cost` at `timeMs`, whether or not it fits. */
-  charge(state: State, terms: Terms, timeMs: number, cost: number): void;
+  /** Charges `cost` at `timeMs`, whether or not it fits. Answers `resetAfterMs`. */
+  charge(state: State, terms: Terms, timeMs: number, cost: number): number;
   /**
    * Changes by `delta` what was charged at `chargedAtMs`, where it was put and if it still counts
    * there at `timeMs`, never below zero. Answers the change made.

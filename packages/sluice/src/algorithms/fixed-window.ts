@@ -35,6 +35,7 @@ export const fixedWindow: Algorithm = {
     const { cells, at } = state;
     cells[at + USED] = used(state, timeMs) + cost;
     cells[at] = windowEnd(terms, timeMs);
+    return cells[at] - timeMs;
   },
 
   adjust({ cells, at }, terms, timeMs, chargedAtMs, delta) {

@@ -8,71 +8,75 @@
  *
  * Cells: 0 the end of the window after the newest (ms), 1 cur, 2 prev, both as of the newest.
  */
-import { type Algorithm, mostCounted, type State, type Terms } from './algorithm.ts';
+import { type Algorithm, mostCounted, type State } from './algorithm.ts';
 
 const CURRENT = 1;
 const PREVIOUS = 2;
 
 /** The end of the window after the one `timeMs` is in: until then a charge at `timeMs` counts. */
-function horizon(terms: Terms, timeMs: number): number {
-  return (Math.floor(timeMs / terms.windowMs) + 2) * terms.windowMs;
+function horizon(windowMs: number, timeMs: number): number {
+  return (Math.floor(timeMs / windowMs) + 2) * windowMs;
 }
 
-function current({ cells, at }: State, horizonMs: number): number {
-  return cells[at] === horizonMs ? cells[at + CURRENT] : 0;
+/** The cost in the window of `timeMs`, given how far its horizon lies behind it. */
+function current({ cells, at }: State, behindMs: number): number {
+  return behindMs === 0 ? cells[at + CURRENT] : 0;
 }
 
-function previous({ cells, at }: State, horizonMs: number, windowMs: number): number {
-  if (cells[at] === horizonMs) return cells[at + PREVIOUS];
-  return cells[at] === horizonMs - windowMs ? cells[at + CURRENT] : 0;
+/** The cost in the window before that. */
+function previous({ cells, at }: State, windowMs: number, behindMs: number): number {
+  if (behindMs === 0) return cells[at + PREVIOUS];
+  return behindMs === windowMs ? cells[at + CURRENT] : 0;
 }
 
 export const slidingCounter: Algorithm = {
   name: 'sliding-counter',
   keepsEntries: false,
 
-  knownMs: ({ cells, at }, terms) => cells[at] - 2 * terms.windowMs,
+  knownMs: ({ cells, at }, { windowMs }) => cells[at] - 2 * windowMs,
 
-  free(state, terms, timeMs) {
-    const { limit, windowMs } = terms;
-    const horizonMs = horizon(terms, timeMs);
-    const leftMs = horizonMs - windowMs - timeMs;
-    const weighed = previous(state, horizonMs, windowMs) * leftMs;
-    return limit - Math.ceil(weighed / windowMs) - current(state, horizonMs);
+  free(state, { limit, windowMs }, timeMs) {
+    const horizonMs = horizon(windowMs, timeMs);
+    const behindMs = horizonMs - state.cells[state.at];
+    const weighed = previous(state, windowMs, behindMs) * (horizonMs - windowMs - timeMs);
+    return limit - Math.ceil(weighed / windowMs) - current(state, behindMs);
   },
 
-  retryAfterMs(state, terms, timeMs, cost) {
-    const { limit, windowMs } = terms;
-    const horizonMs = horizon(terms, timeMs);
+  retryAfterMs(state, { limit, windowMs }, timeMs, cost) {
+    const horizonMs = horizon(windowMs, timeMs);
+    const behindMs = horizonMs - state.cells[state.at];
     const leftMs = horizonMs - windowMs - timeMs;
-    const cur = current(state, horizonMs);
+    const cur = current(state, behindMs);
     // In this window it fits once `prev * left <= room * W`; with room 0 that is the next window.
     const room = limit - cur - cost;
     if (room >= 0) {
-      return leftMs - Math.floor((room * windowMs) / previous(state, horizonMs, windowMs));
+      return leftMs - Math.floor((room * windowMs) / previous(state, windowMs, behindMs));
     }
     // In the next window `cur` is the previous one and nothing else counts.
     return leftMs + windowMs - Math.floor(((limit - cost) * windowMs) / cur);
   },
 
-  resetAfterMs(state, terms, timeMs) {
-    const horizonMs = horizon(terms, timeMs);
-    if (current(state, horizonMs) > 0) return horizonMs - timeMs;
-    const endMs = horizonMs - terms.windowMs;
-    return previous(state, horizonMs, terms.windowMs) > 0 ? endMs - timeMs : 0;
+  resetAfterMs(state, { windowMs }, timeMs) {
+    const horizonMs = horizon(windowMs, timeMs);
+    const behindMs = horizonMs - state.cells[state.at];
+    if (current(state, behindMs) > 0) return horizonMs - timeMs;
+    return previous(state, windowMs, behindMs) > 0 ? horizonMs - windowMs - timeMs : 0;
   },
 
-  charge(state, terms, timeMs, cost) {
+  charge(state, { windowMs }, timeMs, cost) {
     const { cells, at } = state;
-    const horizonMs = horizon(terms, timeMs);
-    const cur = current(state, horizonMs) + cost;
-    cells[at + PREVIOUS] = previous(state, horizonMs, terms.windowMs);
-    cells[at + CURRENT] = cur;
-    cells[at] = horizonMs;
+    const horizonMs = horizon(windowMs, timeMs);
+    if (cells[at] !== horizonMs) {
+      cells[at + PREVIOUS] = previous(state, windowMs, horizonMs - cells[at]);
+      cells[at + CURRENT] = 0;
+      cells[at] = horizonMs;
+    }
+    cells[at + CURRENT] += cost;
+    return horizonMs - timeMs;
   },
 
   adjust({ cells, at }, terms, timeMs, chargedAtMs, delta) {
-    const chargedHorizonMs = horizon(terms, chargedAtMs);
+    const chargedHorizonMs = horizon(terms.windowMs, chargedAtMs);
     if (chargedHorizonMs <= timeMs) return 0;
     const windowsAgo = (cells[at] - chargedHorizonMs) / terms.windowMs;
     if (windowsAgo !== 0 && windowsAgo !== 1) return 0;

@@ -57,6 +57,7 @@ export function logAlgorithm(grain: Grain): Algorithm {
       entries.append(state, newestMs, stampMs, cost);
       cells[at + TOTAL] += cost - gone;
       cells[at] = stampMs + terms.windowMs;
+      return cells[at] - timeMs;
     },
 
     adjust(state, terms, timeMs, chargedAtMs, delta) {

@@ -40,6 +40,7 @@ export const tokenBucket: Algorithm = {
 
   charge(state, terms, timeMs, cost) {
     setLevel(state, terms, timeMs, levelAt(state, terms, timeMs) - cost * terms.windowMs);
+    return state.cells[state.at] - timeMs;
   },
 
   adjust(state, terms, timeMs, _chargedAtMs, delta) {

@@ -14,16 +14,16 @@ export class KeyedHash {
   /** The two halves of the last hash, as signed 32-bit integers. */
   low = 0;
   high = 0;
-  readonly #key: Int32Array;
+  private readonly key: Int32Array;
 
   constructor() {
-    this.#key = crypto.getRandomValues(new Int32Array(4));
+    this.key = crypto.getRandomValues(new Int32Array(4));
   }
 
   /** Hashes `text` into `low` and `high`. */
   hash(text: string): void {
     const length = text.length;
-    const key = this.#key;
+    const key = this.key;
     let v0 = key[0];
     let v1 = key[1];
     let v2 = v0 ^ 0x6c796765;
@@ -35,7 +35,7 @@ export class KeyedHash {
       const b = text.charCodeAt(index + 1);
       const c = text.charCodeAt(index + 2);
       const d = text.charCodeAt(index + 3);
-      if ((a | b | c | d) > 255) return this.#hashWide(text);
+      if ((a | b | c | d) > 255) return this.hashWide(text);
       word = a | (b << 8) | (c << 16) | (d << 24);
       v3 ^= word;
       // One round.
@@ -54,15 +54,15 @@ export class KeyedHash {
     word = length << 24;
     for (let shift = 0; index < length; index++, shift += 8) {
       const a = text.charCodeAt(index);
-      if (a > 255) return this.#hashWide(text);
+      if (a > 255) return this.hashWide(text);
       word |= a << shift;
     }
-    this.#finish(v0, v1, v2, v3, word);
+    this.finish(v0, v1, v2, v3, word);
   }
 
-  #hashWide(text: string): void {
+  private hashWide(text: string): void {
     const length = text.length;
-    const key = this.#key;
+    const key = this.key;
     let v0 = key[2];
     let v1 = key[3];
     let v2 = v0 ^ 0x6c796765;
@@ -84,10 +84,10 @@ export class KeyedHash {
       v0 ^= word;
     }
     const word = (length << 24) | (index < length ? text.charCodeAt(index) : 0);
-    this.#finish(v0, v1, v2, v3, word);
+    this.finish(v0, v1, v2, v3, word);
   }
 
-  #finish(v0: number, v1: number, v2: number, v3: number, word: number): void {
+  private finish(v0: number, v1: number, v2: number, v3: number, word: number): void {
     v3 ^= word;
     for (let round = 0; round < 4; round++) {
       v0 = (v0 + v1) | 0;

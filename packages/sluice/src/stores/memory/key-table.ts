@@ -30,123 +30,132 @@ const MOVES = 8;
 export class KeyTable {
   /** How many rows there are; they are numbered from 0. */
   size = 0;
-  readonly #hash = new KeyedHash();
-  readonly #cells: Float64Array[] = [];
-  readonly #words: Int32Array[] = [];
-  #index = new Int32Array(SMALLEST_INDEX);
+  private readonly hash = new KeyedHash();
+  private readonly cells: Float64Array[] = [];
+  private readonly words: Int32Array[] = [];
+  private index = new Int32Array(SMALLEST_INDEX);
   /** The index that is being replaced, and its first slot that has not been moved. */
-  #old: Int32Array | undefined;
-  #oldMoved = 0;
+  private old: Int32Array | undefined;
+  private oldMoved = 0;
 
   /** The row of a key, or -1. Remembers the key's hash for `insert`. */
   find(key: string): number {
-    const hash = this.#hash;
+    const { hash, index } = this;
     hash.hash(key);
-    const row = this.#probe(this.#index, hash.low, hash.high);
-    if (row >= 0 || this.#old === undefined) return row;
-    return this.#probe(this.#old, hash.low, hash.high);
+    const { low, high } = hash;
+    const mask = index.length - 1;
+    for (let slot = low & mask; index[slot] !== 0; slot = (slot + 1) & mask) {
+      const entry = index[slot];
+      if (((entry ^ high) & ~mask) === 0 && this.isRow((entry & mask) - 1, low, high)) {
+        return (entry & mask) - 1;
+      }
+    }
+    return this.old === undefined ? -1 : this.findOld(this.old);
+  }
+
+  /** The same in the index that is being replaced. A slot that was moved has no row's number. */
+  private findOld(old: Int32Array): number {
+    const { low, high } = this.hash;
+    const mask = old.length - 1;
+    for (let slot = low & mask; old[slot] !== 0; slot = (slot + 1) & mask) {
+      const row = (old[slot] & mask) - 1;
+      if (row < this.size && this.isRow(row, low, high)) return row;
+    }
+    return -1;
   }
 
   /** Adds the key that `find` has just not found; its cells are zero. */
   insert(): number {
     const row = this.size++;
     const chunk = row >>> CHUNK_BITS;
-    if (chunk === this.#words.length) {
+    if (chunk === this.words.length) {
       const cells = new Float64Array((CHUNK_MASK + 1) * ROW_DOUBLES);
-      this.#cells.push(cells);
-      this.#words.push(new Int32Array(cells.buffer));
+      this.cells.push(cells);
+      this.words.push(new Int32Array(cells.buffer));
     }
-    const cells = this.#cells[chunk];
+    const cells = this.cells[chunk];
     for (let cell = 1; cell <= CELLS; cell++) cells[(row & CHUNK_MASK) * ROW_DOUBLES + cell] = 0;
-    const words = this.#words[chunk];
-    const at = this.#wordAt(row);
-    words[at] = this.#hash.low;
-    words[at + 1] = this.#hash.high;
-    if (this.size * 4 > this.#index.length * 3) this.#replaceIndex(this.#index.length * 2);
-    this.#move(MOVES);
-    this.#place(row);
+    const words = this.words[chunk];
+    const at = this.wordAt(row);
+    words[at] = this.hash.low;
+    words[at + 1] = this.hash.high;
+    if (this.size * 4 > this.index.length * 3) this.replaceIndex(this.index.length * 2);
+    this.move(MOVES);
+    this.place(row);
     return row;
   }
 
   /** Removes a row. The last row takes its number. */
   remove(row: number): void {
-    this.#displace(row);
+    this.displace(row);
     const last = this.size - 1;
     if (row !== last) {
-      this.#displace(last);
-      this.#wordsOf(row).set(
-        this.#wordsOf(last).subarray(this.#wordAt(last), this.#wordAt(last) + ROW_WORDS),
-        this.#wordAt(row),
+      this.displace(last);
+      this.wordsOf(row).set(
+        this.wordsOf(last).subarray(this.wordAt(last), this.wordAt(last) + ROW_WORDS),
+        this.wordAt(row),
       );
-      this.#place(row);
+      this.place(row);
     }
     this.size = last;
-    const length = this.#index.length;
-    if (length > SMALLEST_INDEX && last * 8 < length) this.#replaceIndex(length / 2);
-    this.#move(MOVES);
+    const length = this.index.length;
+    if (length > SMALLEST_INDEX && last * 8 < length) this.replaceIndex(length / 2);
+    this.move(MOVES);
     // Half a chunk of slack, so that a size that swings around a boundary does not reallocate.
-    if ((this.#words.length - 1.5) * (CHUNK_MASK + 1) > last) {
-      this.#cells.pop();
-      this.#words.pop();
+    if ((this.words.length - 1.5) * (CHUNK_MASK + 1) > last) {
+      this.cells.pop();
+      this.words.pop();
     }
   }
 
   /** Lets `state` point at a row's cells. */
   point(state: State, row: number): void {
-    const chunk = row >>> CHUNK_BITS;
-    state.cells = this.#cells[chunk];
-    state.words = this.#words[chunk];
+    const cells = this.cells[row >>> CHUNK_BITS];
     state.at = (row & CHUNK_MASK) * ROW_DOUBLES + ROW_DOUBLES - CELLS;
+    if (state.cells === cells) return;
+    state.cells = cells;
+    state.words = this.words[row >>> CHUNK_BITS];
   }
 
-  #wordsOf(row: number): Int32Array {
-    return this.#words[row >>> CHUNK_BITS];
+  private wordsOf(row: number): Int32Array {
+    return this.words[row >>> CHUNK_BITS];
   }
 
-  #wordAt(row: number): number {
+  private wordAt(row: number): number {
     return (row & CHUNK_MASK) * ROW_WORDS;
   }
 
-  #probe(index: Int32Array, low: number, high: number): number {
-    const mask = index.length - 1;
-    for (let slot = low & mask; ; slot = (slot + 1) & mask) {
-      const entry = index[slot];
-      if (entry === 0) return -1;
-      if (((entry ^ high) & ~mask) !== 0) continue;
-      const row = (entry & mask) - 1;
-      // A slot that was moved away has a number that no row has.
-      if (row === mask - 1) continue;
-      const words = this.#words[row >>> CHUNK_BITS];
-      const at = (row & CHUNK_MASK) * ROW_WORDS;
-      if (words[at] === low && words[at + 1] === high) return row;
-    }
+  private isRow(row: number, low: number, high: number): boolean {
+    const words = this.words[row >>> CHUNK_BITS];
+    const at = (row & CHUNK_MASK) * ROW_WORDS;
+    return words[at] === low && words[at + 1] === high;
   }
 
   /** Puts a row, whose identity is written, into the index. */
-  #place(row: number): void {
-    const index = this.#index;
+  private place(row: number): void {
+    const index = this.index;
     const mask = index.length - 1;
-    const words = this.#wordsOf(row);
-    const at = this.#wordAt(row);
+    const words = this.wordsOf(row);
+    const at = this.wordAt(row);
     let slot = words[at] & mask;
     while (index[slot] !== 0) slot = (slot + 1) & mask;
     index[slot] = (words[at + 1] & ~mask) | (row + 1);
   }
 
   /** Takes a row out of whichever index it is in. */
-  #displace(row: number): void {
-    const slot = this.#slotOf(this.#index, row);
+  private displace(row: number): void {
+    const slot = this.slotOf(this.index, row);
     if (slot >= 0) {
-      this.#closeGap(slot);
+      this.closeGap(slot);
       return;
     }
-    const old = this.#old!;
-    old[this.#slotOf(old, row)] = old.length - 1;
+    const old = this.old!;
+    old[this.slotOf(old, row)] = old.length - 1;
   }
 
-  #slotOf(index: Int32Array, row: number): number {
+  private slotOf(index: Int32Array, row: number): number {
     const mask = index.length - 1;
-    let slot = this.#wordsOf(row)[this.#wordAt(row)] & mask;
+    let slot = this.wordsOf(row)[this.wordAt(row)] & mask;
     for (; index[slot] !== 0; slot = (slot + 1) & mask) {
       if ((index[slot] & mask) === row + 1) return slot;
     }
@@ -154,12 +163,12 @@ export class KeyTable {
   }
 
   /** Empties a slot of the index and moves later ones up, so that no probe ends too early. */
-  #closeGap(gap: number): void {
-    const index = this.#index;
+  private closeGap(gap: number): void {
+    const index = this.index;
     const mask = index.length - 1;
     for (let slot = (gap + 1) & mask; index[slot] !== 0; slot = (slot + 1) & mask) {
       const row = (index[slot] & mask) - 1;
-      const home = this.#wordsOf(row)[this.#wordAt(row)] & mask;
+      const home = this.wordsOf(row)[this.wordAt(row)] & mask;
       if (((slot - home) & mask) < ((slot - gap) & mask)) continue;
       index[gap] = index[slot];
       gap = slot;
@@ -167,26 +176,26 @@ export class KeyTable {
     index[gap] = 0;
   }
 
-  #replaceIndex(length: number): void {
-    this.#move(Number.POSITIVE_INFINITY);
-    this.#old = this.#index;
-    this.#oldMoved = 0;
-    this.#index = new Int32Array(length);
+  private replaceIndex(length: number): void {
+    this.move(Number.POSITIVE_INFINITY);
+    this.old = this.index;
+    this.oldMoved = 0;
+    this.index = new Int32Array(length);
   }
 
   /** Moves some of what is left in the old index to the new one. */
-  #move(slots: number): void {
-    const old = this.#old;
+  private move(slots: number): void {
+    const old = this.old;
     if (old === undefined) return;
     const mask = old.length - 1;
-    const end = Math.min(this.#oldMoved + slots, old.length);
-    for (let slot = this.#oldMoved; slot < end; slot++) {
+    const end = Math.min(this.oldMoved + slots, old.length);
+    for (let slot = this.oldMoved; slot < end; slot++) {
       const number = old[slot] & mask;
       if (number === 0 || number === mask) continue;
       old[slot] = mask;
-      this.#place(number - 1);
+      this.place(number - 1);
     }
-    this.#oldMoved = end;
-    if (end === old.length) this.#old = undefined;
+    this.oldMoved = end;
+    if (end === old.length) this.old = undefined;
   }
 }

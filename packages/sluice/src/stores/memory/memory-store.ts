@@ -34,20 +34,21 @@ interface Candidate {
 }
 
 class MemoryStore implements SyncStore {
-  readonly #maxKeys: number;
+  private readonly maxKeys: number;
   /** Policies that mean the same counters, such as after a reload, share a space. */
-  readonly #spaces = new Map<string, Space>();
-  readonly #spaceOfPolicy = new WeakMap<Policy, Space>();
-  #lastPolicy: Policy | undefined;
-  #lastSpace: Space | undefined;
-  #size = 0;
+  private readonly spaces = new Map<string, Space>();
+  private readonly spaceOfPolicy = new WeakMap<Policy, Space>();
+  /** The policy asked for last, and its space: most callers ask for one again and again. */
+  private lastPolicy: Policy | undefined;
+  private lastSpace: Space | undefined;
+  private held = 0;
 
   constructor(maxKeys: number) {
-    this.#maxKeys = maxKeys;
+    this.maxKeys = maxKeys;
   }
 
   get size(): number {
-    return this.#size;
+    return this.held;
   }
 
   decideOneSync(
@@ -58,31 +59,24 @@ class MemoryStore implements SyncStore {
     peek: boolean,
     nowMs: number,
   ): Quote {
-    const space = this.#spaceOf(policy);
-    const { algorithm } = space;
-    let state = space.read(key, terms, nowMs);
-    const { timeMs } = space;
+    const space = this.spaceOf(policy);
+    const state = space.read(key, terms, nowMs);
+    const { algorithm, timeMs } = space;
     const free = algorithm.free(state, terms, timeMs);
-    const fits = free >= cost;
-    let remaining = free > 0 ? free : 0;
-    let retryAfterMs = 0;
-    if (!fits) retryAfterMs = algorithm.retryAfterMs(state, terms, timeMs, cost);
-    else if (!peek) {
-      state = this.#charge(space, state, terms, cost, nowMs);
-      remaining -= cost;
-    }
-    const resetAfterMs = algorithm.resetAfterMs(state, terms, timeMs);
+    if (peek || free < cost) return this.quote(space, state, policy, terms, key, cost, free);
+    if (!space.isHeld) this.makeRoom(space, nowMs);
+    const resetAfterMs = algorithm.charge(space.claim(state, terms), terms, timeMs, cost);
     return new DecisionRecord(
       policy.name,
       key,
       cost,
-      fits,
+      true,
       terms.capacity,
-      remaining,
-      retryAfterMs,
+      free - cost,
+      0,
       resetAfterMs,
       timeMs,
-      fits && !peek,
+      true,
     );
   }
 
@@ -103,22 +97,22 @@ class MemoryStore implements SyncStore {
   }
 
   adjustSync({ policy, terms, charge, delta }: Adjustment, nowMs: number): number {
-    const space = this.#spaceOf(policy);
+    const space = this.spaceOf(policy);
     const state = space.read(charge.key, terms, nowMs);
     if (state === space.blank) return 0;
     return space.algorithm.adjust(state, terms, space.timeMs, charge.atMs, delta);
   }
 
   resetSync(policy: Policy, key: string): void {
-    const space = this.#spaceOf(policy);
+    const space = this.spaceOf(policy);
     const row = space.table.find(key);
     if (row < 0) return;
     space.forget(row);
-    this.#size--;
+    this.held--;
   }
 
   inspectSync(policy: Policy, terms: Terms, key: string, nowMs: number): KeyState | undefined {
-    const space = this.#spaceOf(policy);
+    const space = this.spaceOf(policy);
     const state = space.read(key, terms, nowMs);
     if (state === space.blank) return undefined;
     return describeState(policy, space.algorithm, state, terms, space.timeMs);
@@ -149,66 +143,87 @@ class MemoryStore implements SyncStore {
   }
 
   async close(): Promise<void> {
-    this.#spaces.clear();
-    this.#lastPolicy = undefined;
-    this.#lastSpace = undefined;
-    this.#size = 0;
+    this.spaces.clear();
+    this.lastPolicy = undefined;
+    this.lastSpace = undefined;
+    this.held = 0;
   }
 
-  #charge(space: Space, read: State, terms: Terms, cost: number, nowMs: number): State {
-    if (!space.isHeld) this.#makeRoom(space, nowMs);
-    const state = space.claim(read, terms);
-    space.algorithm.charge(state, terms, space.timeMs, cost);
-    return state;
+  /** The answer to a peek or a denial, about the key that was read last. */
+  private quote(
+    space: Space,
+    state: State,
+    policy: Policy,
+    terms: Terms,
+    key: string,
+    cost: number,
+    free: number,
+  ): Quote {
+    const { algorithm, timeMs } = space;
+    return new DecisionRecord(
+      policy.name,
+      key,
+      cost,
+      free >= cost,
+      terms.capacity,
+      Math.max(free, 0),
+      free >= cost ? 0 : algorithm.retryAfterMs(state, terms, timeMs, cost),
+      algorithm.resetAfterMs(state, terms, timeMs),
+      timeMs,
+      false,
+    );
   }
 
-  #spaceOf(policy: Policy): Space {
-    if (policy === this.#lastPolicy) return this.#lastSpace!;
-    let space = this.#spaceOfPolicy.get(policy);
+  private spaceOf(policy: Policy): Space {
+    return policy === this.lastPolicy ? this.lastSpace! : this.openSpace(policy);
+  }
+
+  private openSpace(policy: Policy): Space {
+    let space = this.spaceOfPolicy.get(policy);
     if (space === undefined) {
       const { name, algorithm, windowMs, bucketMs } = policy;
       const id = JSON.stringify([name, algorithm, windowMs, bucketMs]);
-      space = this.#spaces.get(id) ?? new Space(policy);
-      this.#spaces.set(id, space);
-      this.#spaceOfPolicy.set(policy, space);
+      space = this.spaces.get(id) ?? new Space(policy);
+      this.spaces.set(id, space);
+      this.spaceOfPolicy.set(policy, space);
     }
-    this.#lastPolicy = policy;
-    this.#lastSpace = space;
+    this.lastPolicy = policy;
+    this.lastSpace = space;
     return space;
   }
 
   /** Sees to it that one more key may come into `space`. */
-  #makeRoom(space: Space, nowMs: number): void {
+  private makeRoom(space: Space, nowMs: number): void {
     const before = space.table.size;
     space.sweep(nowMs);
-    this.#size += space.table.size - before;
-    if (this.#size >= this.#maxKeys) this.#evict(space, nowMs);
-    this.#size++;
+    this.held += space.table.size - before;
+    if (this.held >= this.maxKeys) this.evict(space, nowMs);
+    this.held++;
   }
 
   /** Forgets the expired keys of a sample, or else the one that has used the least. */
-  #evict(incoming: Space, nowMs: number): void {
+  private evict(incoming: Space, nowMs: number): void {
     let least: Candidate | undefined;
     for (let drawn = 0; drawn <= SAMPLED; drawn++) {
       const newest = drawn === SAMPLED && incoming.table.size > 0;
       const { space, row } = newest
         ? { space: incoming, row: incoming.table.size - 1 }
-        : this.#draw(Math.floor(Math.random() * this.#size));
+        : this.draw(Math.floor(Math.random() * this.held));
       if (space.isExpired(row, nowMs)) {
         space.forget(row);
-        this.#size--;
+        this.held--;
         return;
       }
       const use = space.useOf(row, nowMs);
       if (least === undefined || use < least.use) least = { space, row, use };
     }
     least!.space.forget(least!.row);
-    this.#size--;
+    this.held--;
   }
 
   /** The key with that number, counted over all spaces. */
-  #draw(number: number): { space: Space; row: number } {
-    for (const space of this.#spaces.values()) {
+  private draw(number: number): { space: Space; row: number } {
+    for (const space of this.spaces.values()) {
       if (number < space.table.size) return { space, row: number };
       number -= space.table.size;
     }

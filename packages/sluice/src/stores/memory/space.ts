@@ -30,10 +30,10 @@ export class Space {
   /** A key that has no row yet, to read from. */
   readonly blank: State;
   /** The largest terms seen, against which the use of a key is measured. */
-  #largest: Terms | undefined;
-  #swept = 0;
+  private largest: Terms | undefined;
+  private swept = 0;
   /** The row of the key that was read last, or -1. */
-  #row = -1;
+  private row = -1;
   /** The time of the decision on the key that was read last: never before what its state knows. */
   timeMs = 0;
 
@@ -52,39 +52,44 @@ export class Space {
    * more than a window ahead was written by a wrong clock, and counts as new.
    */
   read(key: string, terms: Terms, nowMs: number): State {
-    this.#row = this.table.find(key);
+    const row = this.table.find(key);
+    this.row = row;
     this.timeMs = nowMs;
-    if (this.#row < 0) return this.blank;
+    if (row < 0) return this.blank;
     const { state } = this;
-    this.table.point(state, this.#row);
+    this.table.point(state, row);
     const aheadMs = this.algorithm.knownMs(state, terms) - nowMs;
-    if (aheadMs > terms.windowMs) return this.blank;
-    if (aheadMs > 0) this.timeMs = nowMs + aheadMs;
-    return state;
+    return aheadMs <= 0 ? state : this.readAhead(aheadMs, terms);
   }
 
-  /** Whether the key that was read has a row; if not, `claim` will add one. */
+  private readAhead(aheadMs: number, terms: Terms): State {
+    if (aheadMs > terms.windowMs) return this.blank;
+    this.timeMs += aheadMs;
+    return this.state;
+  }
+
+  /** Whether the key that was read last has a row; if not, `claim` adds one. */
   get isHeld(): boolean {
-    return this.#row >= 0;
+    return this.row >= 0;
   }
 
   /** The state to write into, for the key that was read last, given what `read` answered. */
   claim(read: State, terms: Terms): State {
+    return read === this.blank ? this.occupy(terms) : read;
+  }
+
+  private occupy(terms: Terms): State {
     const { state, table } = this;
-    if (read !== state) {
-      if (this.#row < 0) this.#row = table.insert();
-      table.point(state, this.#row);
-      this.#clear(state);
-    }
-    if (this.#largest === undefined || terms.capacity > this.#largest.capacity) {
-      this.#largest = terms;
-    }
+    if (this.row < 0) this.row = table.insert();
+    table.point(state, this.row);
+    this.clear(state);
+    if (this.largest === undefined || terms.capacity > this.largest.capacity) this.largest = terms;
     return state;
   }
 
   forget(row: number): void {
     this.table.point(this.state, row);
-    this.#clear(this.state);
+    this.clear(this.state);
     this.table.remove(row);
   }
 
@@ -96,7 +101,7 @@ export class Space {
 
   /** How much of what a key may use it has used: 1 is a key at its limit. */
   useOf(row: number, nowMs: number): number {
-    const terms = this.#largest!;
+    const terms = this.largest!;
     this.table.point(this.state, row);
     const timeMs = Math.max(nowMs, this.algorithm.knownMs(this.state, terms));
     return 1 - this.algorithm.free(this.state, terms, timeMs) / terms.capacity;
@@ -106,13 +111,13 @@ export class Space {
   sweep(nowMs: number): void {
     if (this.table.size < SWEPT_FROM) return;
     for (let looked = 0; looked < SWEPT_AT_ONCE; looked++) {
-      if (this.#swept >= this.table.size) this.#swept = 0;
-      if (this.isExpired(this.#swept, nowMs)) this.forget(this.#swept);
-      else this.#swept++;
+      if (this.swept >= this.table.size) this.swept = 0;
+      if (this.isExpired(this.swept, nowMs)) this.forget(this.swept);
+      else this.swept++;
     }
   }
 
-  #clear(state: State): void {
+  private clear(state: State): void {
     if (this.algorithm.keepsEntries) state.entries.clear(state);
     for (let cell = 0; cell < CELLS; cell++) state.cells[state.at + cell] = 0;
   }
