@@ -79,7 +79,7 @@ export interface Limiter<P extends Policies> {
   readonly size: number | undefined;
   /** Calls `listener` after every decision until the answer is called. */
   onDecision(listener: DecisionListener): () => void;
-  /** Lets everybody who waits go, and closes the store. */
+  /** Lets everybody who waits go. The store is the caller's to close, and may serve others. */
   close(): Promise<void>;
 }
 
@@ -191,11 +191,11 @@ class LimiterCore {
   }
 
   refundSync(receipt: Receipt): number {
-    return -this.settleSync(receipt, 0);
+    return 0 - this.settleSync(receipt, 0);
   }
 
   async refund(receipt: Receipt): Promise<number> {
-    return -(await this.settle(receipt, 0));
+    return 0 - (await this.settle(receipt, 0));
   }
 
   settleSync(receipt: Receipt, actual: number | readonly number[]): number {
@@ -249,7 +249,6 @@ class LimiterCore {
   async close(): Promise<void> {
     this.book.close();
     this.waiters.close();
-    await this.store.close();
   }
 
   private limits(

@@ -14,7 +14,7 @@ import { expected } from '../../errors.ts';
 import type { Policy } from '../../policy.ts';
 import type { Adjustment, Check, KeyState, Limit, SyncStore } from '../../store.ts';
 import { describeState } from './describe.ts';
-import { Space } from './space.ts';
+import { isWide, Space } from './space.ts';
 
 export interface MemoryStoreOptions {
   /** The most keys held, over all policies. Default 1,000,000, which is about 40 MB. */
@@ -182,7 +182,7 @@ class MemoryStore implements SyncStore {
     let space = this.spaceOfPolicy.get(policy);
     if (space === undefined) {
       const { name, algorithm, windowMs, bucketMs } = policy;
-      const id = JSON.stringify([name, algorithm, windowMs, bucketMs]);
+      const id = JSON.stringify([name, algorithm, windowMs, bucketMs, isWide(policy)]);
       space = this.spaces.get(id) ?? new Space(policy);
       this.spaces.set(id, space);
       this.spaceOfPolicy.set(policy, space);

@@ -22,6 +22,11 @@ const SWEPT_AT_ONCE = 4;
 /** The largest window, and the largest limit, whose entries fit 32-bit words. */
 const NARROW = 2 ** 31;
 
+/** Whether the entries of a policy need more than 32 bits. A limit by key might. */
+export function isWide({ windowMs, terms }: Policy): boolean {
+  return windowMs >= NARROW || terms === undefined || terms.limit >= NARROW;
+}
+
 export class Space {
   readonly table = new KeyTable();
   readonly algorithm: Algorithm;
@@ -39,10 +44,9 @@ export class Space {
 
   constructor(policy: Policy) {
     this.algorithm = algorithms[policy.algorithm];
-    const wide = policy.windowMs >= NARROW || (policy.terms?.limit ?? NARROW) >= NARROW;
     const cells = new Float64Array(CELLS);
     const words = new Int32Array(cells.buffer);
-    const entries = new EntrySlab(wide);
+    const entries = new EntrySlab(isWide(policy));
     this.blank = { cells, words, at: 0, entries };
     this.state = { cells, words, at: 0, entries };
   }

@@ -1,0 +1,11 @@
+/** What the author of a store needs to hold it to the contract: `sluice/testing`. */
+export { type ContractCase, storeContract } from './store-contract.ts';
+export {
+  parseVectors,
+  runVectors,
+  type VectorCase,
+  type VectorDifference,
+  type VectorFile,
+  type VectorReport,
+  type VectorStep,
+} from './vectors.ts';

@@ -1,0 +1,175 @@
+/**
+ * What every store must do, as a list of named cases that any test runner can run:
+ *
+ *     for (const { name, run } of storeContract) it(name, () => run(() => myStore()));
+ */
+import { ManualClock } from '../clock.ts';
+import { createLimiter } from '../limiter.ts';
+import type { PolicyOptions } from '../policy.ts';
+import type { Store } from '../store.ts';
+import type { AlgorithmName } from '../algorithms/algorithm.ts';
+
+export interface ContractCase {
+  readonly name: string;
+  run(openStore: () => Store | Promise<Store>): Promise<void>;
+}
+
+const START_MS = 1_745_000_100_000;
+const ALGORITHMS: readonly AlgorithmName[] = [
+  'fixed-window',
+  'sliding-log',
+  'sliding-counter',
+  'sliding-buckets',
+  'token-bucket',
+];
+
+function equal(what: string, got: unknown, expected: unknown): void {
+  const [left, right] = [JSON.stringify(got), JSON.stringify(expected)];
+  if (left !== right) throw new Error(`${what}: expected ${right}, got ${left}`);
+}
+
+/** A limiter with two policies, on a clock that stands still. */
+function setUp(store: Store, algorithm: AlgorithmName) {
+  const clock = new ManualClock(START_MS);
+  const main: PolicyOptions = { limit: 5, window: 1000, algorithm };
+  const other: PolicyOptions = { limit: 2, window: 1000 };
+  return { clock, limiter: createLimiter({ policies: { main, other }, store, clock }) };
+}
+
+type SetUp = ReturnType<typeof setUp>;
+
+function forEach(
+  name: string,
+  test: (world: SetUp, algorithm: AlgorithmName) => Promise<void>,
+): ContractCase[] {
+  return ALGORITHMS.map((algorithm) => ({
+    name: `${algorithm}: ${name}`,
+    async run(openStore) {
+      const store = await openStore();
+      try {
+        await test(setUp(store, algorithm), algorithm);
+      } finally {
+        await store.close();
+      }
+    },
+  }));
+}
+
+export const storeContract: readonly ContractCase[] = [
+  ...forEach('admits up to the limit and denies what is over it', async ({ limiter }) => {
+    for (let left = 4; left >= 0; left--) {
+      const { allowed, remaining } = await limiter.check('main', 'a');
+      equal('decision', [allowed, remaining], [true, left]);
+    }
+    const denied = await limiter.check('main', 'a');
+    equal('sixth', [denied.allowed, denied.remaining, denied.receipt], [false, 0, undefined]);
+    equal('another key', (await limiter.check('main', 'b')).remaining, 4);
+  }),
+
+  ...forEach('a denied check costs nothing, whatever its weight', async ({ limiter }) => {
+    await limiter.check('main', 'a', { cost: 3 });
+    equal('heavy', (await limiter.check('main', 'a', { cost: 5 })).allowed, false);
+    equal('light', (await limiter.check('main', 'a', { cost: 2 })).allowed, true);
+  }),
+
+  ...forEach('passes at retryAfterMs and not a millisecond earlier', async ({ limiter, clock }) => {
+    await limiter.check('main', 'a', { cost: 5 });
+    clock.advance(137);
+    const { retryAfterMs, atMs } = await limiter.check('main', 'a', { cost: 2 });
+    clock.set(atMs + retryAfterMs - 1);
+    equal('too early', (await limiter.check('main', 'a', { cost: 2 })).allowed, false);
+    clock.advance(1);
+    equal('in time', (await limiter.check('main', 'a', { cost: 2 })).allowed, true);
+  }),
+
+  ...forEach('a peek writes nothing', async ({ limiter }) => {
+    equal('new key', (await limiter.peek('main', 'a')).remaining, 5);
+    await limiter.check('main', 'a', { cost: 4 });
+    const first = await limiter.peek('main', 'a', { cost: 2 });
+    equal('would not fit', first.allowed, false);
+    equal('again', JSON.stringify(await limiter.peek('main', 'a', { cost: 2 })), JSON.stringify(first));
+    equal('still fits', (await limiter.check('main', 'a')).allowed, true);
+  }),
+
+  ...forEach('several limits are charged all or none', async ({ limiter }) => {
+    const both = [
+      { policy: 'main', key: 'a' },
+      { policy: 'other', key: 'a' },
+    ] as const;
+    equal('first', (await limiter.check(both)).remaining, 1);
+    equal('second', (await limiter.check(both)).remaining, 0);
+    const third = await limiter.check(both);
+    equal('third', [third.allowed, third.policy], [false, 'other']);
+    equal('each alone', third.limits.map((limit) => limit.allowed), [true, false]);
+    equal('main', (await limiter.peek('main', 'a')).remaining, 3);
+  }),
+
+  ...forEach('a refund gives back what was charged, once', async ({ limiter }) => {
+    const admitted = await limiter.check('main', 'a', { cost: 4 });
+    if (!admitted.allowed) throw new Error('expected to be admitted');
+    equal('given back', await limiter.refund(admitted.receipt), 4);
+    equal('again', await limiter.refund(admitted.receipt), 0);
+    const quote = await limiter.peek('main', 'a');
+    equal('as new', [quote.remaining, quote.resetAfterMs], [5, 0]);
+  }),
+
+  ...forEach('settling makes the reserved cost the real one', async ({ limiter }) => {
+    const small = await limiter.check('main', 'a', { cost: 4 });
+    if (!small.allowed) throw new Error('expected to be admitted');
+    equal('less', await limiter.settle(small.receipt, 1), -3);
+    equal('room', (await limiter.peek('main', 'a')).remaining, 4);
+    const large = await limiter.check('main', 'a', { cost: 1 });
+    if (!large.allowed) throw new Error('expected to be admitted');
+    equal('more', await limiter.settle(large.receipt, 9), 8);
+    const over = await limiter.peek('main', 'a');
+    equal('over', [over.allowed, over.remaining], [false, 0]);
+  }),
+
+  ...forEach('an overcharge is waited out exactly', async ({ limiter, clock }) => {
+    const admitted = await limiter.check('main', 'a', { cost: 1 });
+    if (!admitted.allowed) throw new Error('expected to be admitted');
+    await limiter.settle(admitted.receipt, 8);
+    const { retryAfterMs } = await limiter.check('main', 'a');
+    clock.advance(retryAfterMs - 1);
+    equal('too early', (await limiter.check('main', 'a')).allowed, false);
+    clock.advance(1);
+    equal('in time', (await limiter.check('main', 'a')).allowed, true);
+  }),
+
+  ...forEach('a reset makes a key new, and only that key', async ({ limiter }) => {
+    await limiter.check('main', 'a', { cost: 5 });
+    await limiter.check('main', 'b', { cost: 5 });
+    await limiter.reset('main', 'a');
+    equal('a', (await limiter.peek('main', 'a')).remaining, 5);
+    equal('b', (await limiter.peek('main', 'b')).remaining, 0);
+  }),
+
+  ...forEach('a clock that steps back grants nothing twice', async ({ limiter, clock }) => {
+    await limiter.check('main', 'a', { cost: 5 });
+    clock.set(START_MS - 900);
+    equal('before', (await limiter.check('main', 'a')).allowed, false);
+  }),
+
+  ...forEach('a state from far ahead is dropped', async ({ limiter, clock }) => {
+    clock.set(START_MS + 86_400_000);
+    await limiter.check('main', 'a', { cost: 5 });
+    clock.set(START_MS);
+    equal('fits', (await limiter.check('main', 'a', { cost: 5 })).allowed, true);
+    equal('counts', (await limiter.check('main', 'a')).allowed, false);
+  }),
+
+  ...forEach('many checks at once never admit more than the limit', async ({ limiter }) => {
+    const asked = Array.from({ length: 50 }, () => limiter.check('main', 'hot'));
+    const admitted = (await Promise.all(asked)).filter((decision) => decision.allowed);
+    equal('admitted', admitted.length, 5);
+  }),
+
+  ...forEach('tells what it holds about a key', async ({ limiter, clock }, algorithm) => {
+    equal('nothing', await limiter.inspect('main', 'a'), undefined);
+    await limiter.check('main', 'a', { cost: 3 });
+    const state = await limiter.inspect('main', 'a');
+    equal('held', [state?.algorithm, state?.used, state?.remaining], [algorithm, 3, 2]);
+    clock.advance(5000);
+    equal('expired', await limiter.inspect('main', 'a'), undefined);
+  }),
+];

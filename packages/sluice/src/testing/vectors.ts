@@ -1,0 +1,154 @@
+/**
+ * Runs vector files: recorded steps with the decisions that are expected of any store.
+ */
+import { ManualClock } from '../clock.ts';
+import type { Quote, Receipt } from '../decision.ts';
+import { createLimiter, type Limiter, type Policies } from '../limiter.ts';
+import type { PolicyOptions } from '../policy.ts';
+import type { Store } from '../store.ts';
+
+type Answer = Pick<Quote, 'allowed' | 'remaining' | 'retryAfterMs' | 'resetAfterMs'>;
+
+export interface VectorStep {
+  readonly at: number;
+  readonly op: 'check' | 'peek' | 'refund' | 'reset';
+  readonly cost?: number;
+  readonly costs?: readonly number[];
+  /** For a refund: the number of the step whose receipt it is. */
+  readonly of?: number;
+  readonly expect?: Answer & { readonly limits?: readonly (Answer & { readonly limit: number })[] };
+}
+
+export interface VectorCase {
+  readonly name: string;
+  readonly policies: readonly (Omit<PolicyOptions, 'window'> & { readonly windowMs: number })[];
+  readonly steps: readonly VectorStep[];
+}
+
+export interface VectorFile {
+  readonly version: 1;
+  readonly cases: readonly VectorCase[];
+}
+
+/** The first step of a case whose decision is not the expected one. */
+export interface VectorDifference {
+  readonly name: string;
+  readonly step: number;
+  readonly expected: unknown;
+  readonly got: unknown;
+}
+
+export interface VectorReport {
+  readonly passed: number;
+  readonly failed: number;
+  readonly differences: readonly VectorDifference[];
+}
+
+const ANSWER_FIELDS = ['allowed', 'remaining', 'retryAfterMs', 'resetAfterMs'] as const;
+const LIMIT_FIELDS = ['allowed', 'limit', 'remaining', 'retryAfterMs', 'resetAfterMs'] as const;
+
+/** Refuses what is not a vector file, with the place of the mistake. */
+export function parseVectors(text: string): VectorFile {
+  const file = JSON.parse(text) as Partial<VectorFile> | null;
+  if (file?.version !== 1) throw new TypeError(`Expected version 1, got ${file?.version}`);
+  if (!Array.isArray(file.cases) || file.cases.length === 0) {
+    throw new TypeError('Expected `cases` to be an array of at least one case');
+  }
+  for (const [number, { name, policies, steps }] of file.cases.entries()) {
+    const where = `case ${number} (${name})`;
+    if (!Array.isArray(policies) || policies.length === 0) {
+      throw new TypeError(`Expected policies in ${where}`);
+    }
+    if (!Array.isArray(steps)) throw new TypeError(`Expected steps in ${where}`);
+    for (const [place, step] of (steps as VectorStep[]).entries()) {
+      if (!Number.isSafeInteger(step?.at) || !OPERATIONS.includes(step.op)) {
+        const expected = `a time \`at\` and an \`op\` of ${OPERATIONS.join(' ')}`;
+        throw new TypeError(`Expected ${expected} in step ${place} of ${where}`);
+      }
+    }
+  }
+  return file as VectorFile;
+}
+
+const OPERATIONS: readonly string[] = ['check', 'peek', 'refund', 'reset'];
+
+/** Runs every case on a fresh limiter over the given store, each under a key of its own. */
+export async function runVectors(
+  { cases }: VectorFile,
+  openStore: () => Store | Promise<Store>,
+): Promise<VectorReport> {
+  const differences: VectorDifference[] = [];
+  for (const [number, each] of cases.entries()) {
+    const store = await openStore();
+    const difference = await runCase(each, `case-${number}`, store);
+    await store.close();
+    if (difference !== undefined) differences.push(difference);
+  }
+  return { passed: cases.length - differences.length, failed: differences.length, differences };
+}
+
+async function runCase(
+  { name, policies, steps }: VectorCase,
+  key: string,
+  store: Store,
+): Promise<VectorDifference | undefined> {
+  const clock = new ManualClock();
+  const named = policies.map(({ windowMs, ...rest }, place) => [
+    `policy-${place}`,
+    { ...rest, window: windowMs },
+  ]);
+  const limiter = createLimiter({ policies: Object.fromEntries(named) as Policies, store, clock });
+  const receipts: (Receipt | undefined)[] = [];
+  for (const [step, action] of steps.entries()) {
+    clock.set(action.at);
+    const got = await perform(limiter, key, policies.length, action, receipts).catch(String);
+    const { expect } = action;
+    if (typeof got === 'string' || !agrees(got, expect)) {
+      return { name, step, expected: expect, got: picked(got, expect) };
+    }
+    receipts.push((got as { receipt?: Receipt } | undefined)?.receipt);
+  }
+  return undefined;
+}
+
+/** Does what a step says; the answer, if it is a decision. */
+async function perform(
+  limiter: Limiter<Policies>,
+  key: string,
+  count: number,
+  { op, cost, costs, of }: VectorStep,
+  receipts: readonly (Receipt | undefined)[],
+): Promise<Quote | undefined> {
+  const names = Array.from({ length: count }, (_, place) => `policy-${place}`);
+  if (op === 'check') {
+    return limiter.check(
+      names.map((policy, place) => ({ policy, key, cost: costs?.[place] ?? cost ?? 1 })),
+    );
+  }
+  if (op === 'peek') return limiter.peek(names.map((policy) => ({ policy, key })));
+  if (op === 'reset') await Promise.all(names.map((policy) => limiter.reset(policy, key)));
+  const receipt = op === 'refund' ? receipts[of ?? -1] : undefined;
+  if (receipt !== undefined) await limiter.refund(receipt);
+  return undefined;
+}
+
+function agrees(got: Quote | undefined, expect: VectorStep['expect']): boolean {
+  if (expect === undefined) return true;
+  if (got === undefined || ANSWER_FIELDS.some((field) => got[field] !== expect[field])) return false;
+  const limits = expect.limits ?? [];
+  if (expect.limits !== undefined && limits.length !== got.limits.length) return false;
+  return limits.every((limit, place) =>
+    LIMIT_FIELDS.every((field) => limit[field] === got.limits[place]?.[field]),
+  );
+}
+
+/** The fields of an answer that a vector speaks of, for the report. */
+function picked(got: Quote | string | undefined, expect: VectorStep['expect']): unknown {
+  if (got === undefined || typeof got === 'string') return got;
+  const answer = Object.fromEntries(ANSWER_FIELDS.map((field) => [field, got[field]]));
+  if (expect?.limits === undefined) return answer;
+  const limits = got.limits.map((limit) =>
+    Object.fromEntries(LIMIT_FIELDS.map((field) => [field, limit[field]])),
+  );
+  return { ...answer, limits };
+}

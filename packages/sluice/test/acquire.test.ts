@@ -1,0 +1,247 @@
+import { describe, expect, it, vi } from 'vitest';
+import { createLimiter, ManualClock, memoryStore, type Store } from '../src/index.ts';
+import { ALGORITHMS } from './properties/traces.ts';
+
+const START_MS = 1_745_000_100_000;
+
+function setUp(store?: Store) {
+  const clock = new ManualClock(START_MS);
+  const policies = {
+    one: { limit: 1, window: 1000 },
+    three: { limit: 3, window: 1000 },
+  } as const;
+  const limiter = createLimiter({ policies, clock, ...(store && { store }) });
+  /** Records when an acquire ended, and how. */
+  const log: [name: string, afterMs: number, outcome: unknown][] = [];
+  const note = (name: string, promise: Promise<{ allowed: boolean }>): Promise<void> =>
+    promise.then(
+      ({ allowed }) => void log.push([name, clock.now() - START_MS, allowed]),
+      (error) => void log.push([name, clock.now() - START_MS, String(error)]),
+    );
+  return { clock, limiter, log, note };
+}
+
+/** Lets promises settle, then moves on, a millisecond at a time. */
+async function pass(clock: ManualClock, ms: number): Promise<void> {
+  for (let passed = 0; passed < ms; passed++) {
+    await settle();
+    clock.advance(1);
+  }
+  await settle();
+}
+
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 10; turn++) await Promise.resolve();
+}
+
+/** A store that answers only with promises. */
+function slowStore(): Store {
+  const store = memoryStore();
+  return {
+    decide: (checks, nowMs) => store.decide(checks, nowMs),
+    adjust: (adjustments, nowMs) => store.adjust(adjustments, nowMs),
+    reset: (policy, key) => store.reset(policy, key),
+    close: () => store.close(),
+  };
+}
+
+describe.each([
+  ['a store in memory', () => undefined],
+  ['a store that answers later', slowStore],
+])('acquire on %s', (_, open) => {
+  it('is served at once when there is room', async () => {
+    const { clock, limiter, log, note } = setUp(open());
+    await note('first', limiter.acquire('one', 'a'));
+    expect(log).toEqual([['first', 0, true]]);
+    expect(clock.now()).toBe(START_MS);
+  });
+
+  it('waits exactly as long as needed', async () => {
+    const { clock, limiter, log, note } = setUp(open());
+    await limiter.check('one', 'a');
+    clock.advance(300);
+    note('second', limiter.acquire('one', 'a'));
+    await pass(clock, 800);
+    expect(log).toEqual([['second', 1000, true]]);
+  });
+
+  it('serves in order of arrival, and a light call does not overtake a heavy one', async () => {
+    const { clock, limiter, log, note } = setUp(open());
+    await limiter.check('three', 'a', { cost: 2 });
+    note('heavy', limiter.acquire('three', 'a', { cost: 3 }));
+    note('light', limiter.acquire('three', 'a'));
+    note('other key', limiter.acquire('three', 'b'));
+    await pass(clock, 2100);
+    expect(log).toEqual([
+      ['other key', 0, true],
+      ['heavy', 1000, true],
+      ['light', 2000, true],
+    ]);
+  });
+
+  it('gives up at once when the wait would be longer than allowed, and charges nothing', async () => {
+    const { clock, limiter, log, note } = setUp(open());
+    await limiter.check('one', 'a');
+    note('impatient', limiter.acquire('one', 'a', { maxWaitMs: 999 }));
+    note('patient', limiter.acquire('one', 'a', { maxWaitMs: 1000 }));
+    await settle();
+    expect(log).toEqual([['impatient', 0, false]]);
+    await pass(clock, 1000);
+    expect(log[1]).toEqual(['patient', 1000, true]);
+  });
+
+  it('gives up at once when those before it take too long', async () => {
+    const { clock, limiter, log, note } = setUp(open());
+    for (const name of ['1st', '2nd', '3rd', '4th', '5th']) {
+      note(name, limiter.acquire('one', 'a', { maxWaitMs: 2500 }));
+    }
+    await settle();
+    expect(log).toEqual([
+      ['1st', 0, true],
+      ['4th', 0, false],
+      ['5th', 0, false],
+    ]);
+    await pass(clock, 2500);
+    expect(log.slice(3)).toEqual([
+      ['2nd', 1000, true],
+      ['3rd', 2000, true],
+    ]);
+  });
+
+  it('says how long the wait behind the others would have been', async () => {
+    const { limiter } = setUp(open());
+    await limiter.check('one', 'a');
+    limiter.acquire('one', 'a').catch(() => {});
+    const denied = await limiter.acquire('one', 'a', { maxWaitMs: 1500 });
+    expect(denied).toMatchObject({ allowed: false, cost: 1, retryAfterMs: 2000, receipt: undefined });
+    await limiter.close();
+  });
+
+  it('waits for several limits and holds none meanwhile', async () => {
+    const { clock, limiter, log, note } = setUp(open());
+    await limiter.check('one', 'a');
+    note('both', limiter.acquire([{ policy: 'one', key: 'a' }, { policy: 'three', key: 'b' }]));
+    note('behind', limiter.acquire('three', 'b'));
+    await settle();
+    expect((await limiter.peek('three', 'b')).remaining).toBe(3);
+    await pass(clock, 1000);
+    expect(log).toEqual([
+      ['both', 1000, true],
+      ['behind', 1000, true],
+    ]);
+  });
+
+  it('can be called off, which lets the next one through and charges nothing', async () => {
+    const { clock, limiter, log, note } = setUp(open());
+    await limiter.check('one', 'a');
+    const stop = new AbortController();
+    note('stopped', limiter.acquire('one', 'a', { signal: stop.signal }));
+    note('next', limiter.acquire('one', 'a'));
+    await pass(clock, 400);
+    stop.abort(new Error('shutting down'));
+    await pass(clock, 700);
+    expect(log).toEqual([
+      ['stopped', 400, 'Error: shutting down'],
+      ['next', 1000, true],
+    ]);
+  });
+
+  it('refuses a signal that is already aborted', async () => {
+    const { limiter } = setUp(open());
+    const signal = AbortSignal.abort(new Error('too late'));
+    await expect(limiter.acquire('one', 'a', { signal })).rejects.toThrow('too late');
+    expect((await limiter.peek('one', 'a')).remaining).toBe(1);
+  });
+
+  it('is rejected when the limiter closes', async () => {
+    const { limiter, log, note } = setUp(open());
+    await limiter.check('one', 'a');
+    note('first', limiter.acquire('one', 'a'));
+    note('second', limiter.acquire('one', 'a'));
+    await settle();
+    await limiter.close();
+    await settle();
+    expect(log.map(([, , outcome]) => outcome)).toEqual([
+      'SluiceError: The limiter was closed while waiting',
+      'SluiceError: The limiter was closed while waiting',
+    ]);
+  });
+
+  it('waits again when others have taken what was promised', async () => {
+    const { clock, limiter, log, note } = setUp(open());
+    await limiter.check('one', 'a');
+    note('waiting', limiter.acquire('one', 'a', { maxWaitMs: 2500 }));
+    await pass(clock, 999);
+    // Somebody who does not stand in line takes what was about to come free.
+    await limiter.reset('one', 'a');
+    await limiter.check('one', 'a');
+    await pass(clock, 1100);
+    expect(log).toEqual([['waiting', 1999, true]]);
+  });
+});
+
+describe('acquire', () => {
+  it('gives back what it got when it was called off while the store was being asked', async () => {
+    const store = slowStore();
+    const { limiter } = setUp(store);
+    const stop = new AbortController();
+    const acquired = limiter.acquire('one', 'a', { signal: stop.signal });
+    stop.abort(new Error('called off'));
+    await expect(acquired).rejects.toThrow('called off');
+    await settle();
+    expect((await limiter.peek('one', 'a')).remaining).toBe(1);
+  });
+
+  it('passes a failure of the store on, and lets the next one ask', async () => {
+    const store = slowStore();
+    const decide = vi.spyOn(store, 'decide').mockRejectedValueOnce(new Error('store is down'));
+    const { limiter } = setUp(store);
+    const [first, second] = [limiter.acquire('one', 'a'), limiter.acquire('one', 'a')];
+    await expect(first).rejects.toThrow('store is down');
+    expect((await second).allowed).toBe(true);
+    expect(decide).toHaveBeenCalledTimes(2);
+  });
+
+  it('serves ten thousand who wait without growing the stack', async () => {
+    const { clock, limiter } = setUp();
+    await limiter.check('three', 'a', { cost: 3 });
+    const waiting = Array.from({ length: 10_000 }, () => limiter.acquire('three', 'a'));
+    clock.advance(1000 * Math.ceil(10_000 / 3));
+    const served = await Promise.all(waiting);
+    expect(served.every((decision) => decision.allowed)).toBe(true);
+    expect(served.at(-1)?.atMs).toBe(START_MS + 1000 * Math.ceil(10_000 / 3));
+  });
+
+  it.each(ALGORITHMS)('%s: nobody gives up who would have been served in time', async (algorithm) => {
+    // The same queue, patient and bounded: whoever the bound turned away was really too late.
+    const run = async (maxWaitMs: number) => {
+      const clock = new ManualClock(START_MS);
+      const limiter = createLimiter({ policies: { p: { limit: 4, window: 100, algorithm } }, clock });
+      limiter.checkSync('p', 'a', { cost: 3 });
+      clock.advance(37);
+      const times: number[] = [];
+      const costs = [2, 1, 4, 1, 3, 2, 1, 1, 4, 2];
+      const all = costs.map((cost, place) =>
+        limiter.acquire('p', 'a', { cost, maxWaitMs }).then(({ allowed }) => {
+          times[place] = allowed ? clock.now() - START_MS - 37 : Number.POSITIVE_INFINITY;
+        }),
+      );
+      await pass(clock, 1500);
+      await Promise.all(all);
+      return times;
+    };
+    const patient = await run(10_000);
+    expect(patient.every((time) => time < 10_000)).toBe(true);
+    expect(patient).toEqual([...patient].sort((a, b) => a - b));
+    const bounded = await run(250);
+    const firstTooLate = patient.findIndex((time) => time > 250);
+    expect(bounded.slice(0, firstTooLate)).toEqual(patient.slice(0, firstTooLate));
+  });
+
+  it('keeps nothing about keys that nobody waits for any more', async () => {
+    const { limiter } = setUp();
+    for (let key = 0; key < 100; key++) await limiter.acquire('one', `key-${key}`);
+    const { waiters } = limiter as never as { waiters: { lanes: Map<string, unknown> } };
+    expect(waiters.lanes.size).toBe(0);
+  });
+});

@@ -1,0 +1,244 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { ManualClock, systemClock } from '../src/index.ts';
+
+const DAY_MS = 86_400_000;
+
+describe('ManualClock', () => {
+  /** A clock, and a list of who was woken when. */
+  function clockAt(startMs: number) {
+    const clock = new ManualClock(startMs);
+    const woken: [name: string, atMs: number][] = [];
+    const sleep = (name: string, delayMs: number, then = () => {}) =>
+      clock.schedule(delayMs, () => {
+        woken.push([name, clock.now()]);
+        then();
+      });
+    return { clock, woken, sleep };
+  }
+
+  test('starts at 0 unless told otherwise, and stands still', () => {
+    expect(new ManualClock().now()).toBe(0);
+    const { clock } = clockAt(1_000);
+    expect([clock.now(), clock.now()]).toEqual([1_000, 1_000]);
+  });
+
+  test('advances by exactly what it is told, whether or not anybody sleeps', () => {
+    const { clock, sleep } = clockAt(1_000);
+    clock.advance(250);
+    expect(clock.now()).toBe(1_250);
+    sleep('a', 30);
+    clock.advance(100);
+    expect(clock.now()).toBe(1_350);
+    clock.advance(0);
+    expect(clock.now()).toBe(1_350);
+  });
+
+  test('wakes sleepers at their own times, the earliest first', () => {
+    const { clock, woken, sleep } = clockAt(1_000);
+    sleep('late', 30);
+    sleep('early', 10);
+    sleep('middle', 20);
+    sleep('never', 101);
+    clock.advance(100);
+    expect(woken).toEqual([
+      ['early', 1_010],
+      ['middle', 1_020],
+      ['late', 1_030],
+    ]);
+  });
+
+  test('wakes those who are due together in the order in which they lay down', () => {
+    const { clock, woken, sleep } = clockAt(0);
+    sleep('other', 5);
+    for (const name of ['a', 'b', 'c']) sleep(name, 10);
+    clock.advance(4);
+    sleep('d', 6);
+    clock.advance(6);
+    expect(woken.map(([name]) => name)).toEqual(['other', 'a', 'b', 'c', 'd']);
+  });
+
+  test('wakes at the due time and not a millisecond before, and only once', () => {
+    const { clock, woken, sleep } = clockAt(0);
+    sleep('a', 10);
+    clock.advance(9);
+    expect(woken).toEqual([]);
+    clock.advance(1);
+    expect(woken).toEqual([['a', 10]]);
+    clock.advance(100);
+    expect(woken).toHaveLength(1);
+  });
+
+  test('wakes nobody inside schedule, even for a delay of 0', () => {
+    const { clock, woken, sleep } = clockAt(5);
+    sleep('a', 0);
+    expect(woken).toEqual([]);
+    clock.advance(0);
+    expect(woken).toEqual([['a', 5]]);
+  });
+
+  test('wakes in the same advance whoever lies down again and is due within it', () => {
+    const { clock, woken, sleep } = clockAt(0);
+    const again = (): void => {
+      sleep('again', 10, again);
+    };
+    again();
+    clock.advance(35);
+    expect(woken.map(([, atMs]) => atMs)).toEqual([10, 20, 30]);
+    expect(clock.now()).toBe(35);
+  });
+
+  test('does not wake whoever has been cancelled', () => {
+    const { clock, woken, sleep } = clockAt(0);
+    const cancel = sleep('a', 10);
+    sleep('b', 10);
+    cancel();
+    cancel();
+    clock.advance(10);
+    expect(woken).toEqual([['b', 10]]);
+  });
+
+  test('does not wake whoever is cancelled by a wake at the same time', () => {
+    const { clock, woken, sleep } = clockAt(0);
+    let cancel = () => {};
+    sleep('a', 10, () => cancel());
+    cancel = sleep('b', 10);
+    sleep('c', 10);
+    clock.advance(10);
+    expect(woken.map(([name]) => name)).toEqual(['a', 'c']);
+  });
+
+  test('wakes nobody when it is set, back or forward', () => {
+    const { clock, woken, sleep } = clockAt(1_000);
+    sleep('a', 10);
+    clock.set(500);
+    expect([clock.now(), woken]).toEqual([500, []]);
+    clock.set(2_000);
+    expect([clock.now(), woken]).toEqual([2_000, []]);
+  });
+
+  test('keeps its promises by its own time after it was set', () => {
+    const { clock, woken, sleep } = clockAt(1_000);
+    sleep('a', 10);
+    clock.set(500);
+    clock.advance(509);
+    expect(woken).toEqual([]);
+    clock.advance(1);
+    expect(woken).toEqual([['a', 1_010]]);
+    sleep('b', 10);
+    clock.set(3_000);
+    clock.advance(1);
+    expect(woken.slice(1)).toEqual([['b', 3_000]]);
+    expect(clock.now()).toBe(3_001);
+  });
+});
+
+describe('systemClock', () => {
+  const START_MS = 1_745_000_000_000;
+
+  beforeEach(() => {
+    vi.useFakeTimers({ now: START_MS });
+  });
+
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  test('reads Date.now at each call', () => {
+    expect(systemClock.now()).toBe(START_MS);
+    vi.setSystemTime(START_MS + 5);
+    expect(systemClock.now()).toBe(START_MS + 5);
+    const now = vi.spyOn(Date, 'now').mockReturnValue(42);
+    expect(systemClock.now()).toBe(42);
+    now.mockRestore();
+    expect(systemClock.now()).toBe(START_MS + 5);
+  });
+
+  test.each([1, 1_000, 2 ** 31 - 1, 2 ** 31, 60 * DAY_MS, 400 * DAY_MS])(
+    'wakes once, after %d ms and not before',
+    (delayMs) => {
+      const wake = vi.fn();
+      systemClock.schedule(delayMs, wake);
+      expect(wake).not.toHaveBeenCalled();
+      vi.advanceTimersByTime(delayMs - 1);
+      expect(wake).not.toHaveBeenCalled();
+      vi.advanceTimersByTime(1);
+      expect(wake).toHaveBeenCalledTimes(1);
+      vi.advanceTimersByTime(500 * DAY_MS);
+      expect(wake).toHaveBeenCalledTimes(1);
+      expect(vi.getTimerCount()).toBe(0);
+    },
+  );
+
+  test('never arms a timer that is too long for 32 bits', () => {
+    const arm = vi.spyOn(globalThis, 'setTimeout');
+    systemClock.schedule(60 * DAY_MS, () => {});
+    vi.advanceTimersByTime(60 * DAY_MS);
+    const delays = arm.mock.calls.map(([, delayMs]) => delayMs as number);
+    expect(delays).toEqual([2 ** 31 - 1, 2 ** 31 - 1, 60 * DAY_MS - 2 * (2 ** 31 - 1)]);
+  });
+
+  test('wakes after a delay of 0, but not inside schedule', () => {
+    const wake = vi.fn();
+    systemClock.schedule(0, wake);
+    expect(wake).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(0);
+    expect(wake).toHaveBeenCalledTimes(1);
+  });
+
+  test.each([
+    ['at once', 1_000, 0],
+    ['in the first slice of a long wait', 60 * DAY_MS, DAY_MS],
+    ['in a later slice of a long wait', 60 * DAY_MS, 59 * DAY_MS],
+  ])('wakes nobody who was cancelled %s', (_when, delayMs, cancelledMs) => {
+    const wake = vi.fn();
+    const cancel = systemClock.schedule(delayMs, wake);
+    vi.advanceTimersByTime(cancelledMs);
+    cancel();
+    cancel();
+    expect(vi.getTimerCount()).toBe(0);
+    vi.advanceTimersByTime(100 * DAY_MS);
+    expect(wake).not.toHaveBeenCalled();
+  });
+
+  test('wakes no millisecond early when a timer does', () => {
+    const wake = vi.fn();
+    systemClock.schedule(1_000, wake);
+    vi.setSystemTime(START_MS - 1);
+    vi.advanceTimersByTime(1_000);
+    expect(systemClock.now()).toBe(START_MS + 999);
+    expect(wake).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(1);
+    expect(wake).toHaveBeenCalledTimes(1);
+  });
+
+  test('wakes at the promised time when the clock was set back while waiting', () => {
+    const wake = vi.fn();
+    systemClock.schedule(10_000, wake);
+    vi.advanceTimersByTime(4_000);
+    vi.setSystemTime(START_MS - 60_000);
+    vi.advanceTimersByTime(69_999);
+    expect(systemClock.now()).toBe(START_MS + 9_999);
+    expect(wake).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(1);
+    expect(wake).toHaveBeenCalledTimes(1);
+  });
+
+  test('is not asleep for longer than the wait once the clock is right again', () => {
+    const wake = vi.fn();
+    systemClock.schedule(10_000, wake);
+    vi.setSystemTime(START_MS - 365 * DAY_MS);
+    vi.advanceTimersByTime(15_000);
+    vi.setSystemTime(START_MS + 15_000);
+    expect(wake).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(10_000);
+    expect(wake).toHaveBeenCalledTimes(1);
+  });
+
+  test('wakes when the timer is up, at the latest, if the clock was set forward', () => {
+    const wake = vi.fn();
+    systemClock.schedule(10_000, wake);
+    vi.setSystemTime(START_MS + DAY_MS);
+    vi.advanceTimersByTime(10_000);
+    expect(wake).toHaveBeenCalledTimes(1);
+  });
+});

@@ -1,0 +1,54 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { errorCodes, SluiceError } from '../src/index.ts';
+
+const sources = new URL('../src/', import.meta.url);
+const page = readFileSync(new URL('../../../docs/errors.md', import.meta.url), 'utf8');
+const codes = Object.keys(errorCodes);
+
+/** The rows of the page's table, as they read: `CODE` and what it means. */
+const rows = page
+  .split('\n')
+  .map((line) => /^\| `(\w+)` \| (.+) \|$/.exec(line))
+  .filter((row) => row !== null)
+  .map(([, code, meaning]) => [code, meaning]);
+
+/** Every source file but the table itself. */
+const written = readdirSync(sources, { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.ts') && path !== 'errors.ts')
+  .map((path) => readFileSync(new URL(path, sources), 'utf8'))
+  .join('\n');
+
+describe('the page of errors', () => {
+  test('lists every code with its meaning, in the order of the source', () => {
+    expect(rows).toEqual(Object.entries(errorCodes));
+  });
+
+  test('has no other rows', () => {
+    const lines = page.split('\n').filter((line) => line.startsWith('|'));
+    expect(lines.slice(0, 2)).toEqual(['| code | meaning |', '|---|---|']);
+    expect(lines).toHaveLength(codes.length + 2);
+  });
+});
+
+describe('the codes', () => {
+  test.each(codes)('%s is thrown somewhere', (code) => {
+    expect(written).toContain(`'${code}'`);
+  });
+
+  test('are all that the sources throw', () => {
+    const thrown = new Set(written.match(/\bERR_[A-Z_]+/g));
+    expect([...thrown].filter((code) => !codes.includes(code))).toEqual([]);
+  });
+});
+
+describe('a SluiceError', () => {
+  test('is an error with a name, a code, a message and, if there is one, a cause', () => {
+    const cause = new Error('why');
+    const error = new SluiceError('ERR_CLOSED', 'The limiter has been closed', { cause });
+    expect(error).toBeInstanceOf(Error);
+    expect(error).toMatchObject({ name: 'SluiceError', code: 'ERR_CLOSED', cause });
+    expect(String(error)).toBe('SluiceError: The limiter has been closed');
+    expect('cause' in new SluiceError('ERR_CLOSED', 'closed')).toBe(false);
+  });
+});

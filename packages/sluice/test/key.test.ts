@@ -1,0 +1,119 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { createLimiter, joinKey, ManualClock } from '../src/index.ts';
+
+/** Parts that are rich in the two characters that mean something in a key. */
+const part = fc.string({ unit: fc.constantFrom(':', '\\', 'a', 'b'), maxLength: 6 });
+const parts = fc.array(part, { minLength: 1, maxLength: 5 });
+
+const same = (left: readonly unknown[], right: readonly unknown[]): boolean =>
+  left.length === right.length && left.every((each, place) => each === right[place]);
+
+/** Reads a key back into its parts, which only works if no two lists make the same key. */
+function splitKey(key: string): string[] {
+  const found = [''];
+  for (const [character] of key.matchAll(/\\.|[^\\]/gsu)) {
+    if (character === ':') found.push('');
+    else found[found.length - 1] += character.replace('\\', '');
+  }
+  return found;
+}
+
+describe('joinKey', () => {
+  test('never makes one key of two different lists of parts', () => {
+    fc.assert(
+      fc.property(parts, parts, (left, right) => {
+        expect(joinKey(...left) === joinKey(...right)).toBe(same(left, right));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test('never makes one key of lists that only put the separators elsewhere', () => {
+    const cuts = fc.array(fc.nat({ max: 8 }), { maxLength: 4 });
+    const text = fc.string({ unit: fc.constantFrom(':', '\\', 'a'), minLength: 8, maxLength: 8 });
+    const cut = (whole: string, places: readonly number[]): string[] => {
+      const ends = [...places].sort((a, b) => a - b);
+      return [...ends, whole.length].map((end, place) => whole.slice(ends[place - 1] ?? 0, end));
+    };
+    fc.assert(
+      fc.property(text, cuts, cuts, (whole, some, others) => {
+        const left = cut(whole, some);
+        const right = cut(whole, others);
+        expect(joinKey(...left) === joinKey(...right)).toBe(same(left, right));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test('makes keys that read back as the parts they were made of', () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(parts, fc.array(fc.string({ unit: 'binary' }), { minLength: 1 })),
+        (list) => {
+          expect(splitKey(joinKey(...list))).toEqual(list);
+        },
+      ),
+    );
+  });
+
+  test.each([
+    [['a'], 'a'],
+    [['a', 'b'], 'a:b'],
+    [['a:b'], 'a\\:b'],
+    [['a:b', 'c'], 'a\\:b:c'],
+    [['a', 'b:c'], 'a:b\\:c'],
+    [['a', '', 'b'], 'a::b'],
+    [['', ''], ':'],
+    [[':'], '\\:'],
+    [['\\', ''], '\\\\:'],
+    [['\\:'], '\\\\\\:'],
+    [['user', 42], 'user:42'],
+    [[0.5, -1], '0.5:-1'],
+    [['__proto__', '\u0000', '\ud800'], '__proto__:\u0000:\ud800'],
+  ])('joins %j to %j', (list, key) => {
+    expect(joinKey(...list)).toBe(key);
+  });
+
+  test.each([
+    [Number.NaN, '`NaN`'],
+    [Number.POSITIVE_INFINITY, '`Infinity`'],
+    [null, '`null`'],
+    [undefined, '`undefined`'],
+    [true, '`true`'],
+    [5n, '`5`'],
+    [{}, 'an object'],
+    [['a'], 'an array of 1'],
+    [() => 'a', 'a function'],
+    [Symbol('a'), '`Symbol(a)`'],
+  ])('refuses the part %o and says what it expected', (wrong, got) => {
+    const message = `Expected each part of a key to be a string or a finite number, got ${got}`;
+    expect(() => joinKey('a', wrong as string)).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_KEY', message }),
+    );
+  });
+});
+
+describe('a key in parts', () => {
+  const limiter = createLimiter({ policies: { p: '1/1s' }, clock: new ManualClock(1_000) });
+
+  test('is the same key as its parts joined', () => {
+    expect(limiter.checkSync('p', ['tenant:1', 'user']).key).toBe(joinKey('tenant:1', 'user'));
+    expect(limiter.checkSync('p', joinKey('tenant:1', 'user')).allowed).toBe(false);
+    expect(limiter.checkSync('p', ['tenant', '1:user']).allowed).toBe(true);
+  });
+
+  test('counts the separators and escapes towards its 1,024 characters', () => {
+    expect(limiter.checkSync('p', ['a'.repeat(511), 'b'.repeat(512)]).key).toHaveLength(1_024);
+    expect(limiter.checkSync('p', [':'.repeat(512)]).key).toHaveLength(1_024);
+    const message = 'Expected the key to be a string of 1 to 1024 characters, got an array of ';
+    expect(() => limiter.checkSync('p', ['a'.repeat(512), 'b'.repeat(512)])).toThrow(`${message}2`);
+    expect(() => limiter.checkSync('p', [':'.repeat(513)])).toThrow(`${message}1`);
+  });
+
+  test('is refused when it comes to nothing', () => {
+    const message = 'Expected the key to be a string of 1 to 1024 characters, got an array of ';
+    expect(() => limiter.checkSync('p', [])).toThrow(`${message}0`);
+    expect(() => limiter.checkSync('p', [''])).toThrow(`${message}1`);
+  });
+});

@@ -1,0 +1,256 @@
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { createLimiter, ManualClock, memoryStore } from '../src/index.ts';
+
+const START_MS = 1_745_000_100_000;
+
+function setUp() {
+  const clock = new ManualClock(START_MS);
+  const limiter = createLimiter({
+    policies: {
+      perSecond: { limit: 2, window: '1s' },
+      perMinute: { limit: 10, window: '1m' },
+      quota: { limit: 500, window: '1d', costs: { search: 100, list: 1 } },
+    },
+    clock,
+  });
+  return { clock, limiter };
+}
+
+describe('a decision', () => {
+  it('says everything about the one limit it has', async () => {
+    const { limiter } = setUp();
+    const decision = await limiter.check('perSecond', 'a');
+    expect(JSON.parse(JSON.stringify(decision))).toEqual({
+      policy: 'perSecond',
+      key: 'a',
+      cost: 1,
+      allowed: true,
+      limit: 2,
+      remaining: 1,
+      retryAfterMs: 0,
+      resetAfterMs: 1000,
+      atMs: START_MS,
+      charged: true,
+      limits: [
+        {
+          policy: 'perSecond',
+          key: 'a',
+          cost: 1,
+          allowed: true,
+          limit: 2,
+          remaining: 1,
+          retryAfterMs: 0,
+          resetAfterMs: 1000,
+          atMs: START_MS,
+        },
+      ],
+      receipt: { charges: [{ policy: 'perSecond', key: 'a', cost: 1, atMs: START_MS }] },
+    });
+  });
+
+  it('of several limits names the one with the least remaining when allowed', () => {
+    const { limiter } = setUp();
+    const { policy, limit, remaining, resetAfterMs } = limiter.checkSync([
+      { policy: 'perMinute', key: 'a' },
+      { policy: 'perSecond', key: 'a' },
+    ]);
+    expect({ policy, limit, remaining, resetAfterMs }).toEqual({
+      policy: 'perSecond',
+      limit: 2,
+      remaining: 1,
+      resetAfterMs: 60_000,
+    });
+  });
+
+  it('of several limits names the one with the longest wait when denied', () => {
+    const { limiter } = setUp();
+    limiter.checkSync('perSecond', 'a', { cost: 2 });
+    limiter.checkSync('perMinute', 'a', { cost: 10 });
+    const { policy, retryAfterMs, remaining } = limiter.checkSync([
+      { policy: 'perSecond', key: 'a' },
+      { policy: 'perMinute', key: 'a' },
+    ]);
+    expect({ policy, retryAfterMs, remaining }).toEqual({
+      policy: 'perMinute',
+      retryAfterMs: 60_000,
+      remaining: 0,
+    });
+  });
+
+  it('of several equal limits names the first', () => {
+    const { limiter } = setUp();
+    const limits = [
+      { policy: 'perSecond', key: 'b' },
+      { policy: 'perSecond', key: 'a' },
+    ] as const;
+    expect(limiter.checkSync(limits).key).toBe('b');
+    limiter.checkSync(limits);
+    expect(limiter.checkSync(limits)).toMatchObject({ allowed: false, key: 'b' });
+  });
+
+  it('is decided on whole keys: parts are joined without meeting', () => {
+    const { limiter } = setUp();
+    limiter.checkSync('perSecond', ['a:b', 'c'], { cost: 2 });
+    expect(limiter.checkSync('perSecond', ['a', 'b:c']).allowed).toBe(true);
+    expect(limiter.checkSync('perSecond', ['a:b', 'c']).allowed).toBe(false);
+  });
+});
+
+describe('costs', () => {
+  it('an operation costs what the policy says', () => {
+    const { limiter } = setUp();
+    expect(limiter.checkSync('quota', 'job', { operation: 'search' }).remaining).toBe(400);
+    expect(limiter.checkSync('quota', 'job', { operation: 'list' }).remaining).toBe(399);
+    expect(limiter.peekSync('quota', 'job', { operation: 'search' }).allowed).toBe(true);
+  });
+
+  it('a limit by key gives tenants their own', () => {
+    const plans = new Map([['big', 5]]);
+    const limiter = createLimiter({
+      policies: { p: { limit: (key) => plans.get(key) ?? 1, window: '1m' } },
+      clock: new ManualClock(START_MS),
+    });
+    expect(limiter.checkSync('p', 'big', { cost: 5 }).allowed).toBe(true);
+    expect(limiter.checkSync('p', 'small').allowed).toBe(true);
+    expect(limiter.checkSync('p', 'small').allowed).toBe(false);
+    plans.set('small', 3);
+    expect(limiter.checkSync('p', 'small')).toMatchObject({ allowed: true, limit: 3, remaining: 1 });
+    expect(() => limiter.checkSync('p', 'other', { cost: 2 })).toThrow(
+      expect.objectContaining({ code: 'ERR_COST_ABOVE_LIMIT' }),
+    );
+  });
+});
+
+describe('receipts', () => {
+  it('work once, also after JSON', async () => {
+    const { limiter } = setUp();
+    const decision = limiter.checkSync('perMinute', 'a', { cost: 4 });
+    if (!decision.allowed) throw new Error('expected to be admitted');
+    expect(decision.receipt).toBe(decision.receipt);
+    const copy = JSON.parse(JSON.stringify(decision.receipt));
+    expect(await limiter.settle(copy, 3)).toBe(-1);
+    expect(await limiter.settle(copy, 0)).toBe(0);
+    expect(limiter.peekSync('perMinute', 'a').remaining).toBe(7);
+  });
+
+  it('of several limits settle together, or each at its own cost', () => {
+    const { limiter } = setUp();
+    const limits = [
+      { policy: 'perMinute', key: 'a', cost: 4 },
+      { policy: 'quota', key: 'a', cost: 100 },
+    ] as const;
+    const first = limiter.checkSync(limits);
+    if (!first.allowed) throw new Error('expected to be admitted');
+    expect(limiter.settleSync(first.receipt, [1, 50])).toBe(-53);
+    expect(limiter.peekSync('perMinute', 'a').remaining).toBe(9);
+    expect(limiter.peekSync('quota', 'a').remaining).toBe(450);
+    const second = limiter.checkSync(limits);
+    if (!second.allowed) throw new Error('expected to be admitted');
+    expect(limiter.refundSync(second.receipt)).toBe(104);
+  });
+
+  it('of a window that is over change nothing', () => {
+    const { clock, limiter } = setUp();
+    const decision = limiter.checkSync('perSecond', 'a', { cost: 2 });
+    if (!decision.allowed) throw new Error('expected to be admitted');
+    clock.advance(1000);
+    limiter.checkSync('perSecond', 'a');
+    expect(limiter.refundSync(decision.receipt)).toBe(0);
+    expect(limiter.peekSync('perSecond', 'a').remaining).toBe(1);
+  });
+
+  it('that are refused can still be used', () => {
+    const { limiter } = setUp();
+    const decision = limiter.checkSync('perMinute', 'a', { cost: 4 });
+    if (!decision.allowed) throw new Error('expected to be admitted');
+    const { receipt } = decision;
+    expect(() => limiter.settleSync(receipt, -1)).toThrow('Expected the actual cost');
+    expect(limiter.settleSync(receipt, 0)).toBe(-4);
+  });
+});
+
+describe('onDecision', () => {
+  it('tells of every decision but not of peeks, until it is stopped', async () => {
+    const { limiter } = setUp();
+    const seen: boolean[] = [];
+    const stop = limiter.onDecision(({ allowed }) => seen.push(allowed));
+    limiter.checkSync('perSecond', 'a', { cost: 2 });
+    await limiter.check('perSecond', 'a');
+    limiter.checkSync([{ policy: 'perMinute', key: 'a' }]);
+    await limiter.acquire('perMinute', 'a');
+    await limiter.peek('perSecond', 'a');
+    stop();
+    stop();
+    limiter.checkSync('perMinute', 'a');
+    expect(seen).toEqual([true, false, true, true]);
+  });
+
+  it('a listener that throws is reported and changes no decision', async () => {
+    const { limiter } = setUp();
+    const reported: (() => void)[] = [];
+    const queue = vi.spyOn(globalThis, 'queueMicrotask').mockImplementation((run) => {
+      reported.push(run);
+    });
+    const second = vi.fn();
+    limiter.onDecision(() => {
+      throw new Error('broken metrics');
+    });
+    limiter.onDecision(second);
+    expect(limiter.checkSync('perSecond', 'a').allowed).toBe(true);
+    queue.mockRestore();
+    expect(second).toHaveBeenCalledOnce();
+    expect(reported).toHaveLength(1);
+    expect(reported[0]).toThrow('broken metrics');
+  });
+});
+
+describe('time', () => {
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  it("the system clock follows a test's fake timers", () => {
+    vi.useFakeTimers({ now: START_MS });
+    const limiter = createLimiter({ policies: { p: '1/1s' } });
+    expect(limiter.checkSync('p', 'a').allowed).toBe(true);
+    vi.setSystemTime(START_MS + 999);
+    expect(limiter.checkSync('p', 'a').allowed).toBe(false);
+    vi.setSystemTime(START_MS + 1000);
+    expect(limiter.checkSync('p', 'a').allowed).toBe(true);
+  });
+
+  it.each([1, 31_536_000_000])('a window of %i ms is exact', (window) => {
+    const clock = new ManualClock(START_MS);
+    const limiter = createLimiter({ policies: { p: { limit: 3, window } }, clock });
+    limiter.checkSync('p', 'a', { cost: 3 });
+    clock.set(START_MS + window - 1);
+    expect(limiter.checkSync('p', 'a')).toMatchObject({ allowed: false, retryAfterMs: 1 });
+    clock.set(START_MS + window);
+    expect(limiter.checkSync('p', 'a', { cost: 3 }).allowed).toBe(true);
+  });
+
+  it('a clock that jumps a day ahead and back loses no count', () => {
+    const { clock, limiter } = setUp();
+    limiter.checkSync('perMinute', 'a', { cost: 10 });
+    clock.advance(86_400_000);
+    limiter.checkSync('perMinute', 'b');
+    clock.set(START_MS + 1000);
+    expect(limiter.checkSync('perMinute', 'a')).toMatchObject({
+      allowed: false,
+      retryAfterMs: 59_000,
+    });
+    // What was written a day ahead was written by a wrong clock, and locks nobody out.
+    expect(limiter.checkSync('perMinute', 'b', { cost: 10 }).allowed).toBe(true);
+  });
+});
+
+it('two limiters on one store count together if their policies mean the same', () => {
+  const store = memoryStore();
+  const clock = new ManualClock(START_MS);
+  const before = createLimiter({ policies: { p: '5/1m' }, store, clock });
+  const after = createLimiter({ policies: { p: '7/1m' }, store, clock });
+  const other = createLimiter({ policies: { p: '5/2m' }, store, clock });
+  before.checkSync('p', 'a', { cost: 5 });
+  expect(after.peekSync('p', 'a').remaining).toBe(2);
+  expect(other.peekSync('p', 'a').remaining).toBe(5);
+});

@@ -1,0 +1,150 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { State } from '../../src/algorithms/algorithm.ts';
+import { KeyedHash } from '../../src/stores/memory/hash.ts';
+import { KeyTable } from '../../src/stores/memory/key-table.ts';
+import { EntrySlab } from '../../src/stores/memory/slab.ts';
+
+function stateOf(): State {
+  const cells = new Float64Array(3);
+  const words = new Int32Array(cells.buffer);
+  return { cells, words, at: 0, entries: new EntrySlab(false) };
+}
+
+/** A table beside a Map that says what must be in it. */
+function model() {
+  const table = new KeyTable();
+  const expected = new Map<string, number>();
+  const state = stateOf();
+  const read = (key: string): number | undefined => {
+    const row = table.find(key);
+    if (row < 0) return undefined;
+    table.point(state, row);
+    return state.cells[state.at];
+  };
+  const write = (key: string, value: number): void => {
+    let row = table.find(key);
+    if (row < 0) row = table.insert();
+    table.point(state, row);
+    state.cells[state.at] = value;
+    expected.set(key, value);
+  };
+  const remove = (key: string): void => {
+    const row = table.find(key);
+    expect(row >= 0).toBe(expected.delete(key));
+    if (row >= 0) table.remove(row);
+  };
+  const verify = (): void => {
+    expect(table.size).toBe(expected.size);
+    for (const [key, value] of expected) if (read(key) !== value) expect(read(key)).toBe(value);
+  };
+  return { table, expected, read, write, remove, verify };
+}
+
+describe('the key table', () => {
+  it('holds what was put in, through growth and shrinking, as a Map would', () => {
+    const commands = fc.array(
+      fc.record({ remove: fc.boolean(), key: fc.integer({ min: 0, max: 2000 }), count: fc.nat(400) }),
+      { maxLength: 40 },
+    );
+    fc.assert(
+      fc.property(commands, (list) => {
+        const { write, remove, verify } = model();
+        for (const { remove: removing, key, count } of list) {
+          for (let next = key; next < key + count; next++) {
+            if (removing) remove(`key-${next}`);
+            else write(`key-${next}`, next * 7);
+          }
+          verify();
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it('is right at every moment of a growth and of a shrinking', () => {
+    const { table, write, remove, read, expected } = model();
+    for (let key = 0; key < 20_000; key++) {
+      write(`key-${key}`, key);
+      if (read(`key-${key >>> 1}`) !== key >>> 1) expect.fail(`lost key ${key >>> 1} at ${key}`);
+      if (read(`none-${key}`) !== undefined) expect.fail('found a key that was never added');
+    }
+    for (let key = 0; key < 20_000; key++) {
+      remove(`key-${key}`);
+      const other = 19_999 - ((19_999 - key) >>> 1);
+      if (expected.has(`key-${other}`) && read(`key-${other}`) !== other) {
+        expect.fail(`lost key ${other} while removing ${key}`);
+      }
+    }
+    expect(table.size).toBe(0);
+  });
+
+  it('gives memory back when keys go', () => {
+    const { table, write, remove } = model();
+    const bytes = (): number => {
+      const inside = table as never as { cells: Float64Array[]; index: Int32Array };
+      return inside.cells.reduce((sum, chunk) => sum + chunk.byteLength, inside.index.byteLength);
+    };
+    for (let key = 0; key < 100_000; key++) write(`key-${key}`, key);
+    const full = bytes();
+    for (let key = 0; key < 99_000; key++) remove(`key-${key}`);
+    expect(bytes()).toBeLessThan(full / 5);
+  });
+
+  it('hands out zeroed cells, also where a key was before', () => {
+    const { table, write, remove, read } = model();
+    write('a', 5);
+    remove('a');
+    table.find('b');
+    table.insert();
+    expect(read('b')).toBe(0);
+  });
+});
+
+describe('the keyed hash', () => {
+  it('differs between tables, so that nobody can know it', () => {
+    const [one, other] = [new KeyedHash(), new KeyedHash()];
+    one.hash('the same key');
+    other.hash('the same key');
+    expect([one.low, one.high]).not.toEqual([other.low, other.high]);
+  });
+
+  it.each([
+    ['numbered', (n: number) => `user:${n}`],
+    ['padded', (n: number) => `${'x'.repeat(n % 700)}${n}`],
+    ['wide', (n: number) => `ключ:${n}`],
+    ['one wide character among many', (n: number) => `${n}-aaaaaaaaaaaaaaaaaa-é-${n}-€`],
+    ['single characters', (n: number) => String.fromCharCode(n)],
+  ])('spreads %s keys evenly and keeps them apart', (_, keyOf) => {
+    const hash = new KeyedHash();
+    const count = 50_000;
+    const slots = new Uint8Array(65_536);
+    const seen = new Set<bigint>();
+    for (let n = 0; n < count; n++) {
+      hash.hash(keyOf(n));
+      slots[hash.low & 65_535]++;
+      seen.add((BigInt(hash.low >>> 0) << 32n) | BigInt(hash.high >>> 0));
+    }
+    expect(seen.size).toBe(count);
+    // At random, e^(-50000/65536) = 46.6 % of the slots stay empty, and none gets 12.
+    const empty = slots.reduce((sum, hits) => sum + (hits === 0 ? 1 : 0), 0) / slots.length;
+    expect(empty).toBeGreaterThan(0.45);
+    expect(empty).toBeLessThan(0.482);
+    expect(Math.max(...slots)).toBeLessThan(14);
+  });
+
+  it('changes about half of its bits when one bit of the key changes', () => {
+    const hash = new KeyedHash();
+    const bits = (value: number): number => value.toString(2).replaceAll('0', '').length;
+    let flipped = 0;
+    const trials = 2000;
+    for (let n = 0; n < trials; n++) {
+      hash.hash(`key-${n}a`);
+      const { low, high } = hash;
+      hash.hash(`key-${n}c`);
+      flipped += bits((low ^ hash.low) >>> 0) + bits((high ^ hash.high) >>> 0);
+    }
+    expect(flipped / trials / 64).toBeGreaterThan(0.48);
+    expect(flipped / trials / 64).toBeLessThan(0.52);
+  });
+});

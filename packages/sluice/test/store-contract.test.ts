@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest';
+import { createLimiter, memoryStore, type Store, type SyncStore } from '../src/index.ts';
+import { storeContract } from '../src/testing/index.ts';
+
+/** The memory store with its synchronous half hidden, as a store on a server would look. */
+function promisesOnly(store: SyncStore): Store {
+  return {
+    decide: (checks, nowMs) => store.decide(checks, nowMs),
+    adjust: (adjustments, nowMs) => store.adjust(adjustments, nowMs),
+    reset: (policy, key) => store.reset(policy, key),
+    inspect: (policy, terms, key, nowMs) => store.inspectSync(policy, terms, key, nowMs ?? 0) as never,
+    close: () => store.close(),
+  };
+}
+
+describe('the store contract', () => {
+  for (const { name, run } of storeContract) {
+    it(`memory: ${name}`, () => run(() => memoryStore()));
+    it(`memory, through promises: ${name}`, () => run(() => promisesOnly(memoryStore())));
+  }
+
+  it('catches a store that charges what it denies', async () => {
+    const charging = (): Store => {
+      const store = memoryStore();
+      const decide: Store['decide'] = async (checks, nowMs) => {
+        const quotes = await store.decide(checks, nowMs);
+        for (const { limits, peek } of checks) {
+          const [{ policy, terms, key }] = limits;
+          if (!peek) store.decideOneSync(policy, terms, key, 1, false, nowMs ?? 0);
+        }
+        return quotes;
+      };
+      return { ...promisesOnly(store), decide };
+    };
+    const heavy = storeContract.find(({ name }) => name.includes('costs nothing'));
+    await expect(heavy?.run(charging)).rejects.toThrow('light: expected true, got false');
+  });
+
+  it('a synchronous call on a store that answers later is refused', () => {
+    const store = promisesOnly(memoryStore());
+    const limiter = createLimiter({ policies: { p: '1/1s' }, store }) as never as {
+      checkSync(policy: string, key: string): void;
+    };
+    expect(() => limiter.checkSync('p', 'a')).toThrow(
+      expect.objectContaining({ code: 'ERR_NOT_SYNCHRONOUS' }),
+    );
+  });
+});

@@ -1,0 +1,64 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { memoryStore } from '../src/index.ts';
+import { parseVectors, runVectors, type VectorFile } from '../src/testing/index.ts';
+
+const text = readFileSync(new URL('vectors/decisions.json', import.meta.url), 'utf8');
+
+describe('vectors', () => {
+  it('the memory store decides all of them as expected, field by field', async () => {
+    const report = await runVectors(parseVectors(text), () => memoryStore());
+    expect(report).toEqual({ passed: 160, failed: 0, differences: [] });
+  });
+
+  it.each(['allowed', 'remaining', 'retryAfterMs', 'resetAfterMs'] as const)(
+    'a wrong `%s` is reported with its case and step',
+    async (field) => {
+      const file = JSON.parse(text) as VectorFile;
+      const wrong = structuredClone(file.cases[0]) as unknown as {
+        name: string;
+        steps: { expect: Record<string, unknown> }[];
+      };
+      wrong.steps[3].expect[field] = 'something else';
+      const vectors = parseVectors(JSON.stringify({ version: 1, cases: [wrong] }));
+      const { passed, failed, differences } = await runVectors(vectors, () => memoryStore());
+      expect([passed, failed]).toEqual([0, 1]);
+      expect(differences[0]).toMatchObject({ name: wrong.name, step: 3 });
+    },
+  );
+
+  it('a wrong answer of one limit of several is reported', async () => {
+    const file = JSON.parse(text) as VectorFile;
+    const joint = file.cases.find((each) => each.policies.length > 1);
+    const wrong = structuredClone(joint) as unknown as {
+      steps: { expect: { limits: { remaining: number }[] } }[];
+    };
+    wrong.steps[0].expect.limits[1].remaining += 1;
+    const vectors = parseVectors(JSON.stringify({ version: 1, cases: [wrong] }));
+    expect((await runVectors(vectors, () => memoryStore())).failed).toBe(1);
+  });
+
+  it('a check that throws is a difference, not a crash', async () => {
+    const policies = [{ algorithm: 'sliding-log', limit: 5, windowMs: 1000 }];
+    const expected = { allowed: true, remaining: 0, retryAfterMs: 0, resetAfterMs: 0 };
+    const steps = [{ at: 1, op: 'check', cost: 6, expect: expected }];
+    const cases = [{ name: 'too much', policies, steps }];
+    const vectors = parseVectors(JSON.stringify({ version: 1, cases }));
+    const { differences } = await runVectors(vectors, () => memoryStore());
+    expect(String(differences[0].got)).toContain('Expected the cost to be at most 5');
+  });
+
+  it.each([
+    ['{}', 'Expected version 1'],
+    ['{"version":2,"cases":[]}', 'Expected version 1, got 2'],
+    ['{"version":1,"cases":[]}', 'Expected `cases` to be an array of at least one case'],
+    ['{"version":1,"cases":[{"name":"x"}]}', 'Expected policies in case 0 (x)'],
+    [
+      '{"version":1,"cases":[{"name":"x","policies":[{}],"steps":[{"at":1,"op":"chek"}]}]}',
+      'Expected a time `at` and an `op` of check peek refund reset in step 0 of case 0 (x)',
+    ],
+    ['not json', 'JSON'],
+  ])('refuses %s', (file, message) => {
+    expect(() => parseVectors(file)).toThrow(message);
+  });
+});

@@ -1,0 +1,297 @@
+/**
+ * The style test: what a reader may rely on in every file, checked by machine.
+ *
+ *     node tools/tidy.mjs          names each violation as file:line
+ *     node tools/tidy.mjs --tree   prints the tree that ARCHITECTURE.md has to show
+ *
+ * Each rule is a pure function from files to violations, so a test can hand it a bad file.
+ */
+import { execFileSync } from 'node:child_process';
+import { readFileSync, realpathSync, statSync } from 'node:fs';
+import { posix } from 'node:path';
+import { parseSync } from 'rolldown/utils';
+
+const SRC = 'packages/sluice/src/';
+
+/**
+ * Who may import whom inside packages/sluice/src. A name that ends with `/` stands for a folder,
+ * `./` for the importer's own folder and `*` for all but index.ts and testing/. After `type:` only
+ * types may cross. A file without a row may not exist: a new one has to find its place here first.
+ * No row can name a package: the core depends on nothing, so that it runs anywhere.
+ */
+const arrows = {
+  'clock.ts': '',
+  'decision.ts': '',
+  'errors.ts': '',
+  'algorithms/': 'algorithms/',
+  'key.ts': 'errors.ts',
+  'policy.ts': 'errors.ts type:algorithms/',
+  'store.ts': 'type:*',
+  'stores/': './ algorithms/ clock.ts decision.ts errors.ts key.ts policy.ts store.ts',
+  'acquire.ts': '*',
+  'book.ts': '*',
+  'limiter.ts': '*',
+  'index.ts': '*',
+  'testing/': '* testing/',
+};
+
+const MOST_FILE_LINES = 400;
+const MOST_FUNCTION_LINES = 70;
+const MOST_COLUMNS = 100;
+
+/** All that may lie at the root: whatever else turns up there belongs in a folder. */
+const rootEntries = new Set([
+  ...['.ci', '.gitignore', '.npmrc', 'biome.json', 'package.json', 'package-lock.json'],
+  ...['tsconfig.base.json', 'tsconfig.json', 'vitest.config.ts'],
+  ...['ARCHITECTURE.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'LICENSE', 'README.md'],
+  ...['bench', 'docs', 'examples', 'packages', 'tools'],
+]);
+
+/** The part of the repository that the tree in ARCHITECTURE.md has to show. */
+const treeShows = [
+  /^[^/]+\/$/,
+  /^(?:bench|docs|tools)\/[^/]+$/,
+  /^packages\/[^/]+\/(?:src\/.*)?$/,
+  /^packages\/[^/]+\/test\/(?:[^/]+\/)?$/,
+];
+
+/** Written with brackets so that this file does not hold the words it looks for. */
+const leftOver = /\b(?:TO[D]O|FIX[M]E|X[X]X|HA[C]K)\b|https?:\/\/registry\./g;
+const keepsTestsBack = /\.(?:only|skip|todo)\s*[.(]/g;
+const readsTime =
+  /\bDate\s*\.\s*now\b|\bnew\s+Date\b|\bperformance\s*\.\s*now\b|\bset(?:Timeout|Interval)\s*\(/g;
+
+const isAny = () => true;
+const isCode = ({ path }) => /\.(?:ts|mjs)$/.test(path) && !path.includes('test/vectors/');
+const isCodeOrLua = (file) => isCode(file) || file.path.endsWith('.lua');
+const isTest = ({ path }) => path.endsWith('.test.ts');
+const isRun = (file) => isCode(file) && /^(?:packages\/[^/]+\/src|tools|bench)\//.test(file.path);
+const isSource = ({ path }) => path.startsWith(SRC) && /\.[cm]?[jt]s$/.test(path);
+const isTimeless = (file) => isSource(file) && file.path !== `${SRC}clock.ts`;
+const violation = (path, line, message) => ({ path, line, message });
+const lineAt = (text, offset) => text.slice(0, offset).split('\n').length;
+const linesOf = (text) => text.replace(/\n$/, '').split('\n');
+
+/** A rule that looks at one file at a time: `check` yields lines and what is wrong there. */
+function perFile(fits, check) {
+  const inFile = (file) => [...check(file)].map(([line, what]) => violation(file.path, line, what));
+  return (files) => files.filter(fits).flatMap(inFile);
+}
+
+/** A rule that forbids a pattern in a file's text, or in whatever `textOf` makes of the file. */
+function forbid(fits, pattern, complaint, textOf = ({ text }) => text) {
+  return perFile(fits, function* (file) {
+    const text = textOf(file);
+    for (const m of text.matchAll(pattern)) yield [lineAt(text, m.index), `${m[0]} ${complaint}`];
+  });
+}
+
+const parses = new WeakMap();
+
+/** A file's imports, functions and bare code, parsed once however many rules ask. */
+function parsed(file) {
+  if (!parses.has(file)) parses.set(file, parse(file));
+  return parses.get(file);
+}
+
+function parse({ path, text }) {
+  const { program, comments, errors } = parseSync(posix.basename(path), text);
+  if (errors.length > 0) throw new Error(`${path} cannot be parsed: ${errors[0].message}`);
+  const nodes = [...nodesIn(program)];
+  const ofType = (pattern) => nodes.filter(({ type }) => pattern.test(type));
+  // Whatever has a source imports: declarations, re-exports, import() and import types. A source
+  // that is not a plain string cannot be followed, so it stands as written and no rule allows it.
+  const imports = nodes
+    .filter(({ source }) => source?.type)
+    .map(({ type, source, importKind = '', exportKind = '', start }) => ({
+      specifier: source.value ?? text.slice(source.start, source.end),
+      typeOnly: type === 'TSImportType' || importKind + exportKind === 'type',
+      line: lineAt(text, start),
+    }));
+  const functions = ofType(/Function(?:Declaration|Expression)$/);
+  const code = blanked(text, [...comments, ...ofType(/^(?:Literal|TemplateElement)$/)]);
+  return { imports, functions, code };
+}
+
+/** Every node of a syntax tree, outer ones first. */
+function* nodesIn(value) {
+  if (typeof value !== 'object' || value === null) return;
+  if (value.type) yield value;
+  for (const part of Object.values(value)) yield* nodesIn(part);
+}
+
+const bareCode = (file) => parsed(file).code;
+
+/** The text with comments and literals turned into spaces, each line and column in its place. */
+function blanked(text, spans) {
+  const characters = text.split('');
+  for (const { start, end } of spans) {
+    for (let at = start; at < end; at++) if (text[at] !== '\n') characters[at] = ' ';
+  }
+  return characters.join('');
+}
+
+/** The imports of a source file, as paths from the src folder; a package is none of these. */
+function arrowsOf(file) {
+  const inside = (name) => posix.relative(SRC, posix.join(posix.dirname(file.path), name));
+  const target = (name) => (name.startsWith('.') ? inside(name) : `package ${name}`);
+  return parsed(file).imports.map((each) => ({ ...each, to: target(each.specifier) }));
+}
+
+function allows(row, from, to, typeOnly) {
+  return row.split(' ').some((entry) => {
+    const target = entry.replace(/^type:/, '');
+    if (target !== entry && !typeOnly) return false;
+    if (target === '*') return !/^(?:index\.ts$|testing\/|\.\.\/|package )/.test(to);
+    if (target === './') return to.startsWith(`${posix.dirname(from)}/`);
+    return target.endsWith('/') ? to.startsWith(target) : to === target;
+  });
+}
+
+function* forbiddenArrows(file) {
+  const from = file.path.slice(SRC.length);
+  const key = Object.keys(arrows).find((name) => allows(name, from, from, true));
+  if (!key) return yield [1, 'has no row in the table of import arrows'];
+  for (const { to, typeOnly, line } of arrowsOf(file)) {
+    if (allows(arrows[key], from, to, typeOnly)) continue;
+    const how = allows(arrows[key], from, to, true) ? ' otherwise than as types' : '';
+    yield [line, `${key} may not import ${to}${how}`];
+  }
+}
+
+/** Types count too: two files that need each other's types are one file in two pieces. */
+function importCircles(files) {
+  const sources = new Map(files.filter(isSource).map((f) => [f.path.slice(SRC.length), f]));
+  const done = new Set();
+  const trail = [];
+  const found = [];
+  const visit = (from) => {
+    trail.push(from);
+    for (const { to, line } of arrowsOf(sources.get(from))) {
+      const start = trail.indexOf(to);
+      if (start >= 0) {
+        const circle = [...trail.slice(start), to].join(' -> ');
+        found.push(violation(SRC + from, line, `imports in a circle: ${circle}`));
+      } else if (sources.has(to) && !done.has(to)) visit(to);
+    }
+    trail.pop();
+    done.add(from);
+  };
+  for (const from of sources.keys()) if (!done.has(from)) visit(from);
+  return found;
+}
+
+function* longFile({ text }) {
+  const lines = linesOf(text).length;
+  if (lines > MOST_FILE_LINES) yield [lines, `${lines} lines, at most ${MOST_FILE_LINES}`];
+}
+
+function* longFunctions(file) {
+  for (const { start, end } of parsed(file).functions) {
+    const lines = linesOf(file.text.slice(start, end)).length;
+    if (lines <= MOST_FUNCTION_LINES) continue;
+    yield [lineAt(file.text, start), `function of ${lines} lines, at most ${MOST_FUNCTION_LINES}`];
+  }
+}
+
+function* wideLines({ text }) {
+  for (const [index, line] of linesOf(text).entries()) {
+    const columns = [...line].length;
+    if (columns > MOST_COLUMNS) yield [index + 1, `${columns} columns, at most ${MOST_COLUMNS}`];
+  }
+}
+
+function strayRootEntries(files) {
+  const seen = new Set(files.map(({ path }) => path.split('/')[0]));
+  const strays = [...seen].filter((entry) => !rootEntries.has(entry));
+  return strays.map((entry) => violation(entry, 1, 'does not belong at the root'));
+}
+
+function namesWithoutPlaces(files) {
+  const paths = new Set(files.map(({ path }) => path));
+  return [...paths].flatMap((path) => {
+    const name = path.match(/^packages\/sluice\/src\/algorithms\/([^/]+)\.ts$/)?.[1];
+    if (!name || name === 'algorithm' || name === 'index') return [];
+    return [`packages/sluice/test/algorithms/${name}.test.ts`, `docs/algorithms/${name}.md`]
+      .filter((place) => !paths.has(place))
+      .map((place) => violation(path, 1, `has no ${place}`));
+  });
+}
+
+/** Every folder, with a `/` at its end, and every file. */
+function entriesOf(files) {
+  const upTo = (_, index, parts) => parts.slice(0, index + 1).join('');
+  return new Set(files.flatMap(({ path }) => path.split(/(?<=\/)/).map(upTo)));
+}
+
+const shownEntries = (files) =>
+  [...entriesOf(files)].filter((entry) => treeShows.some((shown) => shown.test(entry))).sort();
+
+/** The tree as ARCHITECTURE.md has to show it, still without descriptions. */
+export function realTree(files) {
+  return shownEntries(files).map((entry) => {
+    const parts = entry.split(/(?<=\/)(?=.)/);
+    return '  '.repeat(parts.length - 1) + parts.at(-1);
+  });
+}
+
+/** The tree may show more than it has to, but nothing that is not there. */
+function treeDifferences(files) {
+  const path = 'ARCHITECTURE.md';
+  const lines = files.find((file) => file.path === path)?.text.split('\n') ?? [];
+  const start = lines.indexOf('```tree') + 1;
+  if (start === 0) return [violation(path, 1, 'has no block that starts with ```tree')];
+  const real = entriesOf(files);
+  const missing = new Set(shownEntries(files));
+  const found = [];
+  let trail = [];
+  for (let at = start; at < lines.length && lines[at] !== '```'; at++) {
+    const [, indent = '', name = ''] = lines[at].match(/^((?: {2})*)(\S+)(?: {2,}\S.*)?$/) ?? [];
+    const depth = indent.length / 2;
+    const wellFormed = name !== '' && depth <= trail.length;
+    trail = [...trail.slice(0, depth), name];
+    const entry = trail.join('');
+    missing.delete(entry);
+    if (!wellFormed) found.push(violation(path, at + 1, 'is not an indented name in the tree'));
+    else if (!real.has(entry)) found.push(violation(path, at + 1, `${entry} is stale in the tree`));
+  }
+  return [...missing].map((e) => violation(path, start, `${e} is not in the tree`)).concat(found);
+}
+
+export const rules = [
+  ['import arrows', perFile(isSource, forbiddenArrows)],
+  ['no import circles', importCircles],
+  ['file length', perFile(isCodeOrLua, longFile)],
+  ['function length', perFile(isRun, longFunctions)],
+  ['line length', perFile(isCode, wideLines)],
+  ['time only in the clock', forbid(isTimeless, readsTime, 'outside clock.ts', bareCode)],
+  ['no left-overs', forbid(isAny, leftOver, 'is left over')],
+  ['no printing', forbid(isSource, /\bconsole\.log\b/g, 'in the core')],
+  ['all tests run', forbid(isTest, keepsTestsBack, 'keeps tests from running', bareCode)],
+  ['no stray root entries', strayRootEntries],
+  ['one name in all places', namesWithoutPlaces],
+  ['the tree is the real one', treeDifferences],
+].map(([name, check]) => ({ name, check }));
+
+/** What git tracks or would track, as it lies on the disk. */
+function repositoryFiles() {
+  const listed = execFileSync('git', ['ls-files', '-coz', '--exclude-standard']).toString();
+  return listed
+    .split('\0')
+    .filter((path) => path && statSync(path, { throwIfNoEntry: false })?.isFile())
+    .map((path) => ({ path, text: readFileSync(path, 'utf8') }));
+}
+
+export function main(args) {
+  const files = repositoryFiles();
+  if (args.includes('--tree')) return console.log(realTree(files).join('\n'));
+  const found = rules.flatMap(({ check }) => check(files));
+  for (const { path, line, message } of found) console.log(`${path}:${line}: ${message}`);
+  process.exitCode = found.length > 0 ? 1 : 0;
+  if (found.length > 0) console.log(`tidy: ${found.length} violations`);
+  else console.log(`tidy: ${files.length} files, no violations`);
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === import.meta.filename) {
+  main(process.argv.slice(2));
+}
