@@ -4,7 +4,7 @@
  */
 import type { Terms } from './algorithms/algorithm.ts';
 import type { Receipt } from './decision.ts';
-import { expected, SluiceError } from './errors.ts';
+import { checkFields, expected, SluiceError } from './errors.ts';
 import { type Key, keyText } from './key.ts';
 import { definePolicy, type Policy, type PolicyInput } from './policy.ts';
 import type { Adjustment, Limit } from './store.ts';
@@ -18,13 +18,16 @@ export interface CostFields {
 /** More limits than that in one check is a mistake, not a need. */
 const MOST_LIMITS = 64;
 
+/** A name that no caller can ask for. */
+const NOBODY = Symbol('nobody');
+
 const REQUEST_FIELDS = ['policy', 'key', 'cost', 'operation'];
 const COST_FIELDS = ['cost', 'operation'];
 
 export class PolicyBook {
   private readonly policies = new Map<string, Policy>();
   /** The policy asked for last: most callers ask for one again and again. */
-  private lastName: string | undefined;
+  private lastName: string | symbol = NOBODY;
   private lastPolicy: Policy | undefined;
   private closed = false;
 
@@ -42,7 +45,7 @@ export class PolicyBook {
 
   close(): void {
     this.closed = true;
-    this.lastName = undefined;
+    this.lastName = NOBODY;
     this.policies.clear();
   }
 
@@ -66,6 +69,7 @@ export class PolicyBook {
   /** The cost that is asked for: at least `least`, and not more than could ever fit. */
   cost(policy: Policy, terms: Terms, asked: CostFields | undefined, least: 0 | 1): number {
     if (asked === undefined) return least;
+    if (asked === null) checkFields(asked, COST_FIELDS);
     const { cost = this.costOfOperation(policy, asked) ?? least } = asked;
     if (!Number.isSafeInteger(cost) || cost < least) {
       throw expected('ERR_INVALID_COST', `the cost to be an integer >= ${least}`, cost);
@@ -82,7 +86,7 @@ export class PolicyBook {
 
   /** The same for the options of a call, which may be misspelt. */
   costOf(policy: Policy, terms: Terms, options: CostFields, least: 0 | 1): number {
-    if (options?.cost === undefined && options?.operation === undefined) checkFields(options);
+    checkFields(options, COST_FIELDS);
     return this.cost(policy, terms, options, least);
   }
 
@@ -110,6 +114,9 @@ export class PolicyBook {
     }
     const seen = new Set<string>();
     return requests.map((request) => {
+      if (typeof request !== 'object' || request === null) {
+        throw expected('ERR_INVALID_CHECK', 'each limit to be an object with a policy', request);
+      }
       checkFields(request, REQUEST_FIELDS);
       const limit = this.limit(request.policy, request.key, request, least);
       const id = JSON.stringify([limit.policy.name, limit.key]);
@@ -134,6 +141,9 @@ export class PolicyBook {
       throw expected('ERR_INVALID_COST', what, actual);
     }
     return receipt.charges.map((charge, place) => {
+      if (typeof charge !== 'object' || charge === null) {
+        throw expected('ERR_INVALID_RECEIPT', 'a receipt as an admitted check gave it', charge);
+      }
       const { policy, terms, key } = this.limit(charge.policy, charge.key, undefined, 0);
       if (!Number.isSafeInteger(charge.cost) || charge.cost < 1 || !isTime(charge.atMs)) {
         throw expected('ERR_INVALID_RECEIPT', 'a receipt as an admitted check gave it', charge);
@@ -148,13 +158,3 @@ export class PolicyBook {
 }
 
 const isTime = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
-
-/** Refuses a misspelt field, which would otherwise silently mean a cost of 1. */
-export function checkFields(value: unknown, allowed: readonly string[] = COST_FIELDS): void {
-  if (typeof value !== 'object' || value === null) {
-    throw expected('ERR_INVALID_CHECK', `an object with ${allowed.join(', ')}`, value);
-  }
-  const stray = Object.keys(value).find((field) => !allowed.includes(field));
-  if (stray === undefined) return;
-  throw expected('ERR_INVALID_OPTION', `only the fields ${allowed.join(', ')}`, stray);
-}

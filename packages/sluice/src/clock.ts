@@ -76,7 +76,8 @@ export class ManualClock implements Clock {
       this.nowMs = Math.max(this.nowMs, next.dueMs);
       next.wake();
     }
-    this.nowMs = endMs;
+    // Someone who was woken may have moved the clock further still.
+    this.nowMs = Math.max(this.nowMs, endMs);
   }
 
   /** Steps to a time, forward or back, as a clock that is being corrected does. Wakes nobody. */

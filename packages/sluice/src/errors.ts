@@ -1,33 +1,53 @@
 /**
  * Everything that can be wrong with a call, by code. Being denied is not here: that is a value.
  *
- * A code is stable: match on `error.code`, never on the message. The table is also the
- * documentation (docs/errors.md is compared with it by a test).
+ * A code is stable: match on `error.code`, never on the message. The comments are the table in
+ * docs/errors.md, which a test compares; as types they cost nothing at run time.
  */
-export const errorCodes = {
-  ERR_INVALID_OPTION: 'An option of `createLimiter` or `memoryStore` is unknown or out of range.',
-  ERR_INVALID_POLICY: 'A policy is neither text such as `100/1m` nor an object with known fields.',
-  ERR_INVALID_LIMIT: 'A limit is not an integer of at least 1.',
-  ERR_INVALID_WINDOW: 'A window is not a duration of 1 ms to 36500 days.',
-  ERR_INVALID_ALGORITHM: 'An algorithm is not one of the five.',
-  ERR_INVALID_BUCKETS: 'A number of buckets is out of range, or the algorithm has no buckets.',
-  ERR_INVALID_BURST: 'A burst is not an integer of at least 1, or the algorithm has no burst.',
-  ERR_INVALID_COSTS: 'The named costs of a policy are not integers from 1 to what the policy holds.',
-  ERR_LIMIT_TOO_LARGE: 'limit x window, or burst x window, does not fit exact arithmetic (2^53 - 1).',
-  ERR_UNKNOWN_POLICY: 'A call names a policy that the limiter does not have.',
-  ERR_UNKNOWN_OPERATION: 'A call names an operation that the policy gives no cost for.',
-  ERR_INVALID_KEY: 'A key is not a string of 1 to 1,024 characters, or parts that make one.',
-  ERR_INVALID_COST: 'A cost is not an integer of at least 1 (0 is for `peek` and `settle`).',
-  ERR_COST_ABOVE_LIMIT: 'A cost is more than the policy can ever hold, so no wait would help.',
-  ERR_INVALID_CHECK: 'A check is not made of 1 to 64 different limits.',
-  ERR_INVALID_RECEIPT: 'A receipt did not come from an admitted check of this limiter.',
-  ERR_INVALID_WAIT: 'A wait is not a number of milliseconds of at least 0.',
-  ERR_INVALID_CLOCK: 'A clock gave something else than whole milliseconds since the epoch.',
-  ERR_NOT_SYNCHRONOUS: 'A synchronous call was made on a store that answers only with promises.',
-  ERR_CLOSED: 'A call was made on a limiter that has been closed.',
-} as const;
+export interface ErrorCodes {
+  /** An option or field is unknown, misspelt or out of range. */
+  ERR_INVALID_OPTION: never;
+  /** A policy is neither text such as `100/1m` nor an object with known fields. */
+  ERR_INVALID_POLICY: never;
+  /** A limit is not an integer of at least 1. */
+  ERR_INVALID_LIMIT: never;
+  /** A window is not a duration of 1 ms to 36500 days. */
+  ERR_INVALID_WINDOW: never;
+  /** An algorithm is not one of the five. */
+  ERR_INVALID_ALGORITHM: never;
+  /** A number of buckets is out of range, or the algorithm has no buckets. */
+  ERR_INVALID_BUCKETS: never;
+  /** A burst is not an integer of at least 1, or the algorithm has no burst. */
+  ERR_INVALID_BURST: never;
+  /** The named costs of a policy are not integers from 1 to what the policy holds. */
+  ERR_INVALID_COSTS: never;
+  /** limit x window, or burst x window, does not fit exact arithmetic (2^53 - 1). */
+  ERR_LIMIT_TOO_LARGE: never;
+  /** A call names a policy that the limiter does not have. */
+  ERR_UNKNOWN_POLICY: never;
+  /** A call names an operation that the policy gives no cost for. */
+  ERR_UNKNOWN_OPERATION: never;
+  /** A key is not a string of 1 to 1,024 characters, or parts that make one. */
+  ERR_INVALID_KEY: never;
+  /** A cost is not an integer of at least 1 (0 is for `peek` and `settle`). */
+  ERR_INVALID_COST: never;
+  /** A cost is more than the policy can ever hold, so no wait would help. */
+  ERR_COST_ABOVE_LIMIT: never;
+  /** A check is not made of 1 to 64 different limits. */
+  ERR_INVALID_CHECK: never;
+  /** A receipt did not come from an admitted check of this limiter. */
+  ERR_INVALID_RECEIPT: never;
+  /** A wait is not a number of milliseconds of at least 0. */
+  ERR_INVALID_WAIT: never;
+  /** A clock gave something else than whole milliseconds since the epoch. */
+  ERR_INVALID_CLOCK: never;
+  /** A synchronous call was made on a store that answers only with promises. */
+  ERR_NOT_SYNCHRONOUS: never;
+  /** A call was made on a limiter that has been closed. */
+  ERR_CLOSED: never;
+}
 
-export type ErrorCode = keyof typeof errorCodes;
+export type ErrorCode = keyof ErrorCodes;
 
 /** Misuse: thrown before anything is written, with a stable `code`. */
 export class SluiceError extends Error {
@@ -56,4 +76,15 @@ function shown(value: unknown): string {
     return Array.isArray(value) ? `an array of ${value.length}` : 'an object';
   }
   return `\`${String(value)}\``;
+}
+
+/** Refuses a misspelt field, which would otherwise silently mean the default. */
+export function checkFields(value: unknown, allowed: readonly string[]): void {
+  if (typeof value !== 'object' || value === null) {
+    throw expected('ERR_INVALID_OPTION', `an object with ${allowed.join(', ')}`, value);
+  }
+  for (const field in value) {
+    if (allowed.includes(field)) continue;
+    throw expected('ERR_INVALID_OPTION', `only the fields ${allowed.join(', ')}`, field);
+  }
 }

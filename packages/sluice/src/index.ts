@@ -2,8 +2,16 @@
 export type { AcquireOptions } from './acquire.ts';
 export type { AlgorithmName, Terms } from './algorithms/algorithm.ts';
 export { type Clock, ManualClock, systemClock } from './clock.ts';
-export type { Admitted, Charge, Decision, Denied, LimitDecision, Quote, Receipt } from './decision.ts';
-export { type ErrorCode, errorCodes, SluiceError } from './errors.ts';
+export type {
+  Admitted,
+  Charge,
+  Decision,
+  Denied,
+  LimitDecision,
+  Quote,
+  Receipt,
+} from './decision.ts';
+export { type ErrorCode, type ErrorCodes, SluiceError } from './errors.ts';
 export { joinKey, type Key } from './key.ts';
 export {
   type CostOptions,

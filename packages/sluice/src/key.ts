@@ -15,6 +15,10 @@ export const LONGEST_KEY = 1024;
  * The separator inside a part is escaped, so different parts never meet in one key.
  */
 export function joinKey(...parts: readonly (string | number)[]): string {
+  return joined(parts);
+}
+
+function joined(parts: readonly unknown[]): string {
   return parts.map(escapePart).join(':');
 }
 
@@ -32,7 +36,12 @@ export function keyText(key: Key): string {
 const isFit = (text: string): boolean => text.length > 0 && text.length <= LONGEST_KEY;
 
 function joinedText(key: unknown): string {
-  const text = Array.isArray(key) ? joinKey(...key) : '';
+  // More parts than characters cannot fit, so they need not be joined to know it.
+  const text = Array.isArray(key) && key.length <= LONGEST_KEY ? joined(key) : '';
   if (isFit(text)) return text;
-  throw expected('ERR_INVALID_KEY', `the key to be a string of 1 to ${LONGEST_KEY} characters`, key);
+  throw expected(
+    'ERR_INVALID_KEY',
+    `the key to be a string of 1 to ${LONGEST_KEY} characters`,
+    key,
+  );
 }

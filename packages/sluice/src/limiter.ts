@@ -3,10 +3,10 @@
  * from outside, and leaves deciding to the store.
  */
 import { type AcquireOptions, Waiters } from './acquire.ts';
-import { type CostFields, checkFields, PolicyBook } from './book.ts';
+import { type CostFields, PolicyBook } from './book.ts';
 import { type Clock, systemClock } from './clock.ts';
 import type { Decision, Quote, Receipt } from './decision.ts';
-import { expected, SluiceError } from './errors.ts';
+import { checkFields, expected, SluiceError } from './errors.ts';
 import { type Key, keyText } from './key.ts';
 import type { OperationOf, PolicyInput } from './policy.ts';
 import type { Adjustment, KeyState, Limit, Store, SyncStore } from './store.ts';
@@ -20,11 +20,21 @@ export type CostOptions<Operation extends string = string> =
   | { readonly operation: Operation; readonly cost?: never };
 
 /** One limit of a check, with the names that the limiter knows. */
-export type LimitRequest<P extends Policies> = {
-  [Name in keyof P & string]: { readonly policy: Name; readonly key: Key } & CostOptions<
-    OperationOf<P[Name]>
-  >;
-}[keyof P & string];
+export type LimitRequest<P extends Policies> =
+  | {
+      readonly policy: keyof P & string;
+      readonly key: Key;
+      readonly cost?: number;
+      readonly operation?: never;
+    }
+  | {
+      [Name in keyof P & string]: {
+        readonly policy: Name;
+        readonly key: Key;
+        readonly operation: OperationOf<P[Name]>;
+        readonly cost?: never;
+      };
+    }[keyof P & string];
 
 export interface LimiterOptions<P extends Policies, S extends Store = Store> {
   /** What is allowed, by name: `{ perMinute: '100/1m' }`. */
@@ -167,11 +177,7 @@ class LimiterCore {
     return sync.decideSync({ limits, peek: true }, this.now());
   }
 
-  async peek(
-    policy: string | readonly unknown[],
-    key?: Key,
-    options?: CostFields,
-  ): Promise<Quote> {
+  async peek(policy: string | readonly unknown[], key?: Key, options?: CostFields): Promise<Quote> {
     return this.decide(this.limits(policy, key, options, 0), true);
   }
 
@@ -200,17 +206,18 @@ class LimiterCore {
 
   settleSync(receipt: Receipt, actual: number | readonly number[]): number {
     const sync = this.sync ?? notSynchronous();
+    const nowMs = this.now();
     let change = 0;
     for (const adjustment of this.spend(receipt, actual)) {
-      change += sync.adjustSync(adjustment, this.now());
+      change += sync.adjustSync(adjustment, nowMs);
     }
     return change;
   }
 
   async settle(receipt: Receipt, actual: number | readonly number[]): Promise<number> {
     if (this.sync !== undefined) return this.settleSync(receipt, actual);
-    const adjustments = this.spend(receipt, actual);
-    const changes = await this.store.adjust(adjustments, this.ownNow());
+    const nowMs = this.ownNow();
+    const changes = await this.store.adjust(this.spend(receipt, actual), nowMs);
     return changes.reduce((sum, change) => sum + change, 0);
   }
 
@@ -332,7 +339,7 @@ export function createLimiter(options: LimiterOptions<Policies>): unknown {
   if (typeof store?.decide !== 'function') {
     throw expected('ERR_INVALID_OPTION', '`store` to be a store such as memoryStore()', store);
   }
-  if (clock !== undefined && typeof clock?.now !== 'function') {
+  if (clock !== undefined && !(clock?.now instanceof Function && clock.schedule)) {
     throw expected('ERR_INVALID_OPTION', '`clock` to be a clock such as systemClock', clock);
   }
   return new LimiterCore(new PolicyBook(policies), store, clock);

@@ -77,11 +77,19 @@ function optionsOf(name: string, input: unknown): PolicyOptions {
     throw expected('ERR_INVALID_POLICY', `${where} to read like '100/1m'`, input);
   }
   if (typeof input !== 'object' || input === null || Array.isArray(input)) {
-    throw expected('ERR_INVALID_POLICY', `${where} to be text such as '100/1m' or an object`, input);
+    throw expected(
+      'ERR_INVALID_POLICY',
+      `${where} to be text such as '100/1m' or an object`,
+      input,
+    );
   }
   const stray = Object.keys(input).find((field) => !FIELDS.includes(field));
   if (stray === undefined) return input as PolicyOptions;
-  throw expected('ERR_INVALID_POLICY', `${where} to have only the fields ${FIELDS.join(' ')}`, stray);
+  throw expected(
+    'ERR_INVALID_POLICY',
+    `${where} to have only the fields ${FIELDS.join(' ')}`,
+    stray,
+  );
 }
 
 /** Checks one product that exact arithmetic depends on. */
@@ -117,7 +125,7 @@ function bucketOf(where: string, { algorithm, buckets }: PolicyOptions, windowMs
     const what = `\`buckets\` of ${where} only with the algorithm 'sliding-buckets'`;
     throw expected('ERR_INVALID_BUCKETS', what, buckets);
   }
-  const count = buckets ?? DEFAULT_BUCKETS;
+  const count = buckets === undefined ? DEFAULT_BUCKETS : buckets;
   if (!isCount(count) || count > 10_000) {
     const what = `\`buckets\` of ${where} to be an integer from 1 to 10000`;
     throw expected('ERR_INVALID_BUCKETS', what, count);

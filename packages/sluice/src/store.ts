@@ -58,7 +58,12 @@ export interface Store {
   /** Makes a key new. */
   reset(policy: Policy, key: string): Promise<void>;
   /** What is held about a key; undefined if nothing that counts is. */
-  inspect?(policy: Policy, terms: Terms, key: string, nowMs?: number): Promise<KeyState | undefined>;
+  inspect?(
+    policy: Policy,
+    terms: Terms,
+    key: string,
+    nowMs?: number,
+  ): Promise<KeyState | undefined>;
   /** How many keys are held. */
   readonly size?: number;
   /** Lets go of connections and timers. */

@@ -113,14 +113,25 @@ describe.each([
     await limiter.check('one', 'a');
     limiter.acquire('one', 'a').catch(() => {});
     const denied = await limiter.acquire('one', 'a', { maxWaitMs: 1500 });
-    expect(denied).toMatchObject({ allowed: false, cost: 1, retryAfterMs: 2000, receipt: undefined });
+    expect(denied).toMatchObject({
+      allowed: false,
+      cost: 1,
+      retryAfterMs: 2000,
+      receipt: undefined,
+    });
     await limiter.close();
   });
 
   it('waits for several limits and holds none meanwhile', async () => {
     const { clock, limiter, log, note } = setUp(open());
     await limiter.check('one', 'a');
-    note('both', limiter.acquire([{ policy: 'one', key: 'a' }, { policy: 'three', key: 'b' }]));
+    note(
+      'both',
+      limiter.acquire([
+        { policy: 'one', key: 'a' },
+        { policy: 'three', key: 'b' },
+      ]),
+    );
     note('behind', limiter.acquire('three', 'b'));
     await settle();
     expect((await limiter.peek('three', 'b')).remaining).toBe(3);
@@ -212,31 +223,37 @@ describe('acquire', () => {
     expect(served.at(-1)?.atMs).toBe(START_MS + 1000 * Math.ceil(10_000 / 3));
   });
 
-  it.each(ALGORITHMS)('%s: nobody gives up who would have been served in time', async (algorithm) => {
-    // The same queue, patient and bounded: whoever the bound turned away was really too late.
-    const run = async (maxWaitMs: number) => {
-      const clock = new ManualClock(START_MS);
-      const limiter = createLimiter({ policies: { p: { limit: 4, window: 100, algorithm } }, clock });
-      limiter.checkSync('p', 'a', { cost: 3 });
-      clock.advance(37);
-      const times: number[] = [];
-      const costs = [2, 1, 4, 1, 3, 2, 1, 1, 4, 2];
-      const all = costs.map((cost, place) =>
-        limiter.acquire('p', 'a', { cost, maxWaitMs }).then(({ allowed }) => {
-          times[place] = allowed ? clock.now() - START_MS - 37 : Number.POSITIVE_INFINITY;
-        }),
-      );
-      await pass(clock, 1500);
-      await Promise.all(all);
-      return times;
-    };
-    const patient = await run(10_000);
-    expect(patient.every((time) => time < 10_000)).toBe(true);
-    expect(patient).toEqual([...patient].sort((a, b) => a - b));
-    const bounded = await run(250);
-    const firstTooLate = patient.findIndex((time) => time > 250);
-    expect(bounded.slice(0, firstTooLate)).toEqual(patient.slice(0, firstTooLate));
-  });
+  it.each(ALGORITHMS)(
+    '%s: nobody gives up who would have been served in time',
+    async (algorithm) => {
+      // The same queue, patient and bounded: whoever the bound turned away was really too late.
+      const run = async (maxWaitMs: number) => {
+        const clock = new ManualClock(START_MS);
+        const limiter = createLimiter({
+          policies: { p: { limit: 4, window: 100, algorithm } },
+          clock,
+        });
+        limiter.checkSync('p', 'a', { cost: 3 });
+        clock.advance(37);
+        const times: number[] = [];
+        const costs = [2, 1, 4, 1, 3, 2, 1, 1, 4, 2];
+        const all = costs.map((cost, place) =>
+          limiter.acquire('p', 'a', { cost, maxWaitMs }).then(({ allowed }) => {
+            times[place] = allowed ? clock.now() - START_MS - 37 : Number.POSITIVE_INFINITY;
+          }),
+        );
+        await pass(clock, 1500);
+        await Promise.all(all);
+        return times;
+      };
+      const patient = await run(10_000);
+      expect(patient.every((time) => time < 10_000)).toBe(true);
+      expect(patient).toEqual([...patient].sort((a, b) => a - b));
+      const bounded = await run(250);
+      const firstTooLate = patient.findIndex((time) => time > 250);
+      expect(bounded.slice(0, firstTooLate)).toEqual(patient.slice(0, firstTooLate));
+    },
+  );
 
   it('keeps nothing about keys that nobody waits for any more', async () => {
     const { limiter } = setUp();

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ManualClock, systemClock } from '../src/index.ts';
 
 const DAY_MS = 86_400_000;
@@ -16,13 +16,13 @@ describe('ManualClock', () => {
     return { clock, woken, sleep };
   }
 
-  test('starts at 0 unless told otherwise, and stands still', () => {
+  it('starts at 0 unless told otherwise, and stands still', () => {
     expect(new ManualClock().now()).toBe(0);
     const { clock } = clockAt(1_000);
     expect([clock.now(), clock.now()]).toEqual([1_000, 1_000]);
   });
 
-  test('advances by exactly what it is told, whether or not anybody sleeps', () => {
+  it('advances by exactly what it is told, whether or not anybody sleeps', () => {
     const { clock, sleep } = clockAt(1_000);
     clock.advance(250);
     expect(clock.now()).toBe(1_250);
@@ -33,7 +33,7 @@ describe('ManualClock', () => {
     expect(clock.now()).toBe(1_350);
   });
 
-  test('wakes sleepers at their own times, the earliest first', () => {
+  it('wakes sleepers at their own times, the earliest first', () => {
     const { clock, woken, sleep } = clockAt(1_000);
     sleep('late', 30);
     sleep('early', 10);
@@ -47,7 +47,7 @@ describe('ManualClock', () => {
     ]);
   });
 
-  test('wakes those who are due together in the order in which they lay down', () => {
+  it('wakes those who are due together in the order in which they lay down', () => {
     const { clock, woken, sleep } = clockAt(0);
     sleep('other', 5);
     for (const name of ['a', 'b', 'c']) sleep(name, 10);
@@ -57,7 +57,7 @@ describe('ManualClock', () => {
     expect(woken.map(([name]) => name)).toEqual(['other', 'a', 'b', 'c', 'd']);
   });
 
-  test('wakes at the due time and not a millisecond before, and only once', () => {
+  it('wakes at the due time and not a millisecond before, and only once', () => {
     const { clock, woken, sleep } = clockAt(0);
     sleep('a', 10);
     clock.advance(9);
@@ -68,7 +68,7 @@ describe('ManualClock', () => {
     expect(woken).toHaveLength(1);
   });
 
-  test('wakes nobody inside schedule, even for a delay of 0', () => {
+  it('wakes nobody inside schedule, even for a delay of 0', () => {
     const { clock, woken, sleep } = clockAt(5);
     sleep('a', 0);
     expect(woken).toEqual([]);
@@ -76,7 +76,7 @@ describe('ManualClock', () => {
     expect(woken).toEqual([['a', 5]]);
   });
 
-  test('wakes in the same advance whoever lies down again and is due within it', () => {
+  it('wakes in the same advance whoever lies down again and is due within it', () => {
     const { clock, woken, sleep } = clockAt(0);
     const again = (): void => {
       sleep('again', 10, again);
@@ -87,7 +87,7 @@ describe('ManualClock', () => {
     expect(clock.now()).toBe(35);
   });
 
-  test('does not wake whoever has been cancelled', () => {
+  it('does not wake whoever has been cancelled', () => {
     const { clock, woken, sleep } = clockAt(0);
     const cancel = sleep('a', 10);
     sleep('b', 10);
@@ -97,7 +97,7 @@ describe('ManualClock', () => {
     expect(woken).toEqual([['b', 10]]);
   });
 
-  test('does not wake whoever is cancelled by a wake at the same time', () => {
+  it('does not wake whoever is cancelled by a wake at the same time', () => {
     const { clock, woken, sleep } = clockAt(0);
     let cancel = () => {};
     sleep('a', 10, () => cancel());
@@ -107,7 +107,7 @@ describe('ManualClock', () => {
     expect(woken.map(([name]) => name)).toEqual(['a', 'c']);
   });
 
-  test('wakes nobody when it is set, back or forward', () => {
+  it('wakes nobody when it is set, back or forward', () => {
     const { clock, woken, sleep } = clockAt(1_000);
     sleep('a', 10);
     clock.set(500);
@@ -116,7 +116,7 @@ describe('ManualClock', () => {
     expect([clock.now(), woken]).toEqual([2_000, []]);
   });
 
-  test('keeps its promises by its own time after it was set', () => {
+  it('keeps its promises by its own time after it was set', () => {
     const { clock, woken, sleep } = clockAt(1_000);
     sleep('a', 10);
     clock.set(500);
@@ -143,7 +143,7 @@ describe('systemClock', () => {
     vi.useRealTimers();
   });
 
-  test('reads Date.now at each call', () => {
+  it('reads Date.now at each call', () => {
     expect(systemClock.now()).toBe(START_MS);
     vi.setSystemTime(START_MS + 5);
     expect(systemClock.now()).toBe(START_MS + 5);
@@ -153,7 +153,7 @@ describe('systemClock', () => {
     expect(systemClock.now()).toBe(START_MS + 5);
   });
 
-  test.each([1, 1_000, 2 ** 31 - 1, 2 ** 31, 60 * DAY_MS, 400 * DAY_MS])(
+  it.each([1, 1_000, 2 ** 31 - 1, 2 ** 31, 60 * DAY_MS, 400 * DAY_MS])(
     'wakes once, after %d ms and not before',
     (delayMs) => {
       const wake = vi.fn();
@@ -169,7 +169,7 @@ describe('systemClock', () => {
     },
   );
 
-  test('never arms a timer that is too long for 32 bits', () => {
+  it('never arms a timer that is too long for 32 bits', () => {
     const arm = vi.spyOn(globalThis, 'setTimeout');
     systemClock.schedule(60 * DAY_MS, () => {});
     vi.advanceTimersByTime(60 * DAY_MS);
@@ -177,7 +177,7 @@ describe('systemClock', () => {
     expect(delays).toEqual([2 ** 31 - 1, 2 ** 31 - 1, 60 * DAY_MS - 2 * (2 ** 31 - 1)]);
   });
 
-  test('wakes after a delay of 0, but not inside schedule', () => {
+  it('wakes after a delay of 0, but not inside schedule', () => {
     const wake = vi.fn();
     systemClock.schedule(0, wake);
     expect(wake).not.toHaveBeenCalled();
@@ -185,7 +185,7 @@ describe('systemClock', () => {
     expect(wake).toHaveBeenCalledTimes(1);
   });
 
-  test.each([
+  it.each([
     ['at once', 1_000, 0],
     ['in the first slice of a long wait', 60 * DAY_MS, DAY_MS],
     ['in a later slice of a long wait', 60 * DAY_MS, 59 * DAY_MS],
@@ -200,7 +200,7 @@ describe('systemClock', () => {
     expect(wake).not.toHaveBeenCalled();
   });
 
-  test('wakes no millisecond early when a timer does', () => {
+  it('wakes no millisecond early when a timer does', () => {
     const wake = vi.fn();
     systemClock.schedule(1_000, wake);
     vi.setSystemTime(START_MS - 1);
@@ -211,7 +211,7 @@ describe('systemClock', () => {
     expect(wake).toHaveBeenCalledTimes(1);
   });
 
-  test('wakes at the promised time when the clock was set back while waiting', () => {
+  it('wakes at the promised time when the clock was set back while waiting', () => {
     const wake = vi.fn();
     systemClock.schedule(10_000, wake);
     vi.advanceTimersByTime(4_000);
@@ -223,7 +223,7 @@ describe('systemClock', () => {
     expect(wake).toHaveBeenCalledTimes(1);
   });
 
-  test('is not asleep for longer than the wait once the clock is right again', () => {
+  it('is not asleep for longer than the wait once the clock is right again', () => {
     const wake = vi.fn();
     systemClock.schedule(10_000, wake);
     vi.setSystemTime(START_MS - 365 * DAY_MS);
@@ -234,7 +234,7 @@ describe('systemClock', () => {
     expect(wake).toHaveBeenCalledTimes(1);
   });
 
-  test('wakes when the timer is up, at the latest, if the clock was set forward', () => {
+  it('wakes when the timer is up, at the latest, if the clock was set forward', () => {
     const wake = vi.fn();
     systemClock.schedule(10_000, wake);
     vi.setSystemTime(START_MS + DAY_MS);

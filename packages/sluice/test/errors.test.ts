@@ -1,10 +1,17 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { describe, expect, test } from 'vitest';
-import { errorCodes, SluiceError } from '../src/index.ts';
+import { describe, expect, it } from 'vitest';
+import { SluiceError } from '../src/index.ts';
 
 const sources = new URL('../src/', import.meta.url);
 const page = readFileSync(new URL('../../../docs/errors.md', import.meta.url), 'utf8');
-const codes = Object.keys(errorCodes);
+
+/** The table in the source: each code with its meaning as the comment above it. */
+const table = [
+  ...readFileSync(new URL('errors.ts', sources), 'utf8').matchAll(
+    /^ {2}\/\*\* (.+) \*\/\n {2}(ERR_\w+): never;$/gm,
+  ),
+].map(([, meaning, code]) => [code, meaning]);
+const codes = table.map(([code]) => code);
 
 /** The rows of the page's table, as they read: `CODE` and what it means. */
 const rows = page
@@ -20,11 +27,12 @@ const written = readdirSync(sources, { recursive: true, encoding: 'utf8' })
   .join('\n');
 
 describe('the page of errors', () => {
-  test('lists every code with its meaning, in the order of the source', () => {
-    expect(rows).toEqual(Object.entries(errorCodes));
+  it('lists every code with its meaning, in the order of the source', () => {
+    expect(codes.length).toBeGreaterThan(15);
+    expect(rows).toEqual(table);
   });
 
-  test('has no other rows', () => {
+  it('has no other rows', () => {
     const lines = page.split('\n').filter((line) => line.startsWith('|'));
     expect(lines.slice(0, 2)).toEqual(['| code | meaning |', '|---|---|']);
     expect(lines).toHaveLength(codes.length + 2);
@@ -32,18 +40,18 @@ describe('the page of errors', () => {
 });
 
 describe('the codes', () => {
-  test.each(codes)('%s is thrown somewhere', (code) => {
+  it.each(codes)('%s is thrown somewhere', (code) => {
     expect(written).toContain(`'${code}'`);
   });
 
-  test('are all that the sources throw', () => {
+  it('are all that the sources throw', () => {
     const thrown = new Set(written.match(/\bERR_[A-Z_]+/g));
     expect([...thrown].filter((code) => !codes.includes(code))).toEqual([]);
   });
 });
 
 describe('a SluiceError', () => {
-  test('is an error with a name, a code, a message and, if there is one, a cause', () => {
+  it('is an error with a name, a code, a message and, if there is one, a cause', () => {
     const cause = new Error('why');
     const error = new SluiceError('ERR_CLOSED', 'The limiter has been closed', { cause });
     expect(error).toBeInstanceOf(Error);

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createLimiter, joinKey, ManualClock } from '../src/index.ts';
 
 /** Parts that are rich in the two characters that mean something in a key. */
@@ -20,7 +20,7 @@ function splitKey(key: string): string[] {
 }
 
 describe('joinKey', () => {
-  test('never makes one key of two different lists of parts', () => {
+  it('never makes one key of two different lists of parts', () => {
     fc.assert(
       fc.property(parts, parts, (left, right) => {
         expect(joinKey(...left) === joinKey(...right)).toBe(same(left, right));
@@ -29,7 +29,7 @@ describe('joinKey', () => {
     );
   });
 
-  test('never makes one key of lists that only put the separators elsewhere', () => {
+  it('never makes one key of lists that only put the separators elsewhere', () => {
     const cuts = fc.array(fc.nat({ max: 8 }), { maxLength: 4 });
     const text = fc.string({ unit: fc.constantFrom(':', '\\', 'a'), minLength: 8, maxLength: 8 });
     const cut = (whole: string, places: readonly number[]): string[] => {
@@ -46,7 +46,7 @@ describe('joinKey', () => {
     );
   });
 
-  test('makes keys that read back as the parts they were made of', () => {
+  it('makes keys that read back as the parts they were made of', () => {
     fc.assert(
       fc.property(
         fc.oneof(parts, fc.array(fc.string({ unit: 'binary' }), { minLength: 1 })),
@@ -57,7 +57,7 @@ describe('joinKey', () => {
     );
   });
 
-  test.each([
+  it.each([
     [['a'], 'a'],
     [['a', 'b'], 'a:b'],
     [['a:b'], 'a\\:b'],
@@ -75,7 +75,7 @@ describe('joinKey', () => {
     expect(joinKey(...list)).toBe(key);
   });
 
-  test.each([
+  it.each([
     [Number.NaN, '`NaN`'],
     [Number.POSITIVE_INFINITY, '`Infinity`'],
     [null, '`null`'],
@@ -97,13 +97,13 @@ describe('joinKey', () => {
 describe('a key in parts', () => {
   const limiter = createLimiter({ policies: { p: '1/1s' }, clock: new ManualClock(1_000) });
 
-  test('is the same key as its parts joined', () => {
+  it('is the same key as its parts joined', () => {
     expect(limiter.checkSync('p', ['tenant:1', 'user']).key).toBe(joinKey('tenant:1', 'user'));
     expect(limiter.checkSync('p', joinKey('tenant:1', 'user')).allowed).toBe(false);
     expect(limiter.checkSync('p', ['tenant', '1:user']).allowed).toBe(true);
   });
 
-  test('counts the separators and escapes towards its 1,024 characters', () => {
+  it('counts the separators and escapes towards its 1,024 characters', () => {
     expect(limiter.checkSync('p', ['a'.repeat(511), 'b'.repeat(512)]).key).toHaveLength(1_024);
     expect(limiter.checkSync('p', [':'.repeat(512)]).key).toHaveLength(1_024);
     const message = 'Expected the key to be a string of 1 to 1024 characters, got an array of ';
@@ -111,9 +111,48 @@ describe('a key in parts', () => {
     expect(() => limiter.checkSync('p', [':'.repeat(513)])).toThrow(`${message}1`);
   });
 
-  test('is refused when it comes to nothing', () => {
+  it('is refused when it comes to nothing', () => {
     const message = 'Expected the key to be a string of 1 to 1024 characters, got an array of ';
     expect(() => limiter.checkSync('p', [])).toThrow(`${message}0`);
     expect(() => limiter.checkSync('p', [''])).toThrow(`${message}1`);
+  });
+});
+
+describe('a plain key', () => {
+  const long = (last: string) => 'k'.repeat(1_023) + last;
+  const oneOf = (...keys: (string | string[])[]) => keys;
+  const keys = [
+    oneOf('__proto__', 'constructor', 'toString', 'hasOwnProperty', 'undefined', 'null'),
+    oneOf('0', '-0', '-1', '1', '01', '1.0', ' ', '  ', 'a', 'A', 'a ', 'a\n'),
+    oneOf('a:b', ['a', 'b:c'], ['a:b', 'c'], ['a', 'b', 'c'], 'a\\:b', ['a', ''], ['', 'a']),
+    oneOf('\u0000', '\u0000\u0000', '\u0000'.repeat(4), '\u0000'.repeat(260), 'a\u0000'),
+    oneOf('\ud800', '\ud801', '\udc00', '\udc00\ud800', '\ufffd', '😀', '😁', '👩‍🚀', '👩'),
+    oneOf('é', 'e\u0301', 'ÿ', 'Ā', 'aÿ', 'aĀ', 'abcd', '\u6261\u6463', 'ab\u0000\u0000', '\u6261'),
+    oneOf(long('a'), long('b'), long('ÿ'), long('Ā'), long('ā'), 'k'.repeat(1_023)),
+    oneOf(`a${long('')}`, `Ā${long('')}`, `ā${long('')}`, 'k'.repeat(256), 'k'.repeat(512)),
+  ].flat();
+
+  it('is counted by itself, whatever characters it is made of', async () => {
+    const limiter = createLimiter({ policies: { p: '1/1s' }, clock: new ManualClock(1_000) });
+    for (const key of keys) {
+      const decision = limiter.checkSync('p', key);
+      expect(decision, JSON.stringify(key)).toMatchObject({ allowed: true, remaining: 0 });
+      expect(decision.key).toBe(typeof key === 'string' ? key : joinKey(...key));
+      expect((await limiter.check('p', key)).allowed, JSON.stringify(key)).toBe(false);
+    }
+    expect(limiter.size).toBe(keys.length);
+    for (const key of keys) limiter.resetSync('p', key);
+    expect(limiter.size).toBe(0);
+  });
+
+  it('may come with 63 others in one check', () => {
+    const limiter = createLimiter({ policies: { p: '1/1s' }, clock: new ManualClock(1_000) });
+    const limits = Array.from(
+      { length: 64 },
+      (_, place) => ({ policy: 'p', key: [place] }) as const,
+    );
+    expect(limiter.checkSync(limits)).toMatchObject({ allowed: true, remaining: 0 });
+    expect(limiter.size).toBe(64);
+    expect(limiter.checkSync(limits).limits.filter(({ allowed }) => allowed)).toEqual([]);
   });
 });

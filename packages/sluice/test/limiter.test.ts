@@ -114,7 +114,11 @@ describe('costs', () => {
     expect(limiter.checkSync('p', 'small').allowed).toBe(true);
     expect(limiter.checkSync('p', 'small').allowed).toBe(false);
     plans.set('small', 3);
-    expect(limiter.checkSync('p', 'small')).toMatchObject({ allowed: true, limit: 3, remaining: 1 });
+    expect(limiter.checkSync('p', 'small')).toMatchObject({
+      allowed: true,
+      limit: 3,
+      remaining: 1,
+    });
     expect(() => limiter.checkSync('p', 'other', { cost: 2 })).toThrow(
       expect.objectContaining({ code: 'ERR_COST_ABOVE_LIMIT' }),
     );

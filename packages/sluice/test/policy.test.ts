@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import {
   createLimiter,
   definePolicy,
@@ -24,7 +24,7 @@ function refusalOf(call: () => unknown): SluiceError {
 const MOST = Number.MAX_SAFE_INTEGER; // 6361 * 69431 * 20394401
 
 describe('a policy that is accepted', () => {
-  test.each([
+  it.each([
     ['text with a slash', '100/1m', 100, 60_000],
     ['text in words', '100 per 1m', 100, 60_000],
     ['an object', { limit: 100, window: '1m' }, 100, 60_000],
@@ -37,7 +37,7 @@ describe('a policy that is accepted', () => {
     expect(terms).toMatchObject({ limit, windowMs, capacity: limit });
   });
 
-  test.each([
+  it.each([
     ['250ms', 250],
     ['10s', 10_000],
     ['1m', 60_000],
@@ -51,14 +51,14 @@ describe('a policy that is accepted', () => {
     expect(policyOf(`1/${window}`).windowMs).toBe(windowMs);
   });
 
-  test.each(['fixed-window', 'sliding-log', 'sliding-counter', 'sliding-buckets', 'token-bucket'])(
+  it.each(['fixed-window', 'sliding-log', 'sliding-counter', 'sliding-buckets', 'token-bucket'])(
     'may name the algorithm %s',
     (algorithm) => {
       expect(policyOf({ limit: 5, window: '1s', algorithm }).algorithm).toBe(algorithm);
     },
   );
 
-  test.each([
+  it.each([
     [60_000, undefined, 1_000],
     [61_000, undefined, 1_017],
     [30, undefined, 1],
@@ -75,7 +75,7 @@ describe('a policy that is accepted', () => {
     },
   );
 
-  test.each([
+  it.each([
     [undefined, 5],
     [1, 1],
     [20, 20],
@@ -84,7 +84,7 @@ describe('a policy that is accepted', () => {
     expect(policy.terms).toMatchObject({ limit: 5, capacity });
   });
 
-  test('knows the cost of each operation, up to the whole limit', () => {
+  it('knows the cost of each operation, up to the whole limit', () => {
     const costs = { 'search.list': 100, 'video.get': 1 };
     expect(policyOf({ limit: 100, window: '1d', costs }).costs).toEqual(
       new Map([
@@ -94,12 +94,12 @@ describe('a policy that is accepted', () => {
     );
   });
 
-  test('may cost as much as the burst, which is more than the limit', () => {
+  it('may cost as much as the burst, which is more than the limit', () => {
     const bucket = { limit: 5, window: '1s', algorithm: 'token-bucket', burst: 20 };
     expect(policyOf({ ...bucket, costs: { import: 20 } }).costs.get('import')).toBe(20);
   });
 
-  test('may have limit x window and burst x window of exactly 2^53 - 1', () => {
+  it('may have limit x window and burst x window of exactly 2^53 - 1', () => {
     const window = 20_394_401;
     const limit = MOST / window;
     expect(policyOf({ limit, window }).terms?.limit).toBe(441_650_591);
@@ -108,7 +108,7 @@ describe('a policy that is accepted', () => {
     expect(policyOf({ limit: MOST, window: 1 }).terms?.limit).toBe(MOST);
   });
 
-  test('may be named __proto__, which is a name like any other', () => {
+  it('may be named __proto__, which is a name like any other', () => {
     const limiter = createLimiter({
       policies: JSON.parse('{ "__proto__": "1/1s" }') as Record<string, string>,
       clock: new ManualClock(),
@@ -118,7 +118,7 @@ describe('a policy that is accepted', () => {
     expect(() => limiter.checkSync('constructor', 'k')).toThrow('one of: __proto__, got');
   });
 
-  test('may give the operation __proto__ a cost', () => {
+  it('may give the operation __proto__ a cost', () => {
     const costs = JSON.parse('{ "__proto__": 3 }');
     expect(policyOf({ limit: 5, window: 1, costs }).costs.get('__proto__')).toBe(3);
     expect(policyOf({ limit: 5, window: 1, costs }).costs.get('constructor')).toBeUndefined();
@@ -229,12 +229,12 @@ const refusals: Refusal[] = [
 ].flat();
 
 describe('a policy that is refused', () => {
-  test('is quoted by its first 60 characters', () => {
+  it('is quoted by its first 60 characters', () => {
     const message = `Expected ${READS}, got \`"${'x'.repeat(60)}…"\` (61 characters)`;
     expect(refusalOf(() => policyOf('x'.repeat(61))).message).toBe(message);
   });
 
-  test.each(refusals)('throws %s: %s', (code, message, input) => {
+  it.each(refusals)('throws %s: %s', (code, message, input) => {
     const error = refusalOf(() => policyOf(input));
     expect(error.message).toBe(message);
     expect(error.code).toBe(code);
@@ -243,7 +243,7 @@ describe('a policy that is refused', () => {
 });
 
 describe('a limit that depends on the key', () => {
-  test('is asked for at every check, with the key as one string', () => {
+  it('is asked for at every check, with the key as one string', () => {
     const asked: string[] = [];
     const limit = (key: string) => asked.push(key) * 10;
     const limiter = createLimiter({ policies: { p: { limit, window: '1m' } } });
@@ -254,12 +254,12 @@ describe('a limit that depends on the key', () => {
     expect(asked).toEqual(['acme', 'acme:7', 'acme']);
   });
 
-  test('leaves the burst as it is', () => {
+  it('leaves the burst as it is', () => {
     const policy = policyOf({ ...bucket, limit: () => 7, burst: 20 });
     expect(policy.termsFor('k')).toMatchObject({ limit: 7, capacity: 20 });
   });
 
-  test.each([
+  it.each([
     ...refused('ERR_INVALID_LIMIT', LIMIT.replace(P, `${P} for this key`), itself, NOT_COUNTS),
     ...tooLarge(`limit x window of ${P} for this key`, `${MOST} x 1000`, MOST),
   ])('throws %s at the call and charges nothing: %s', async (code, message, wrong) => {
@@ -271,7 +271,10 @@ describe('a limit that depends on the key', () => {
     });
     limiter.checkSync('p', 'old');
     const before = limiter.inspectSync('p', 'old');
-    const joint = (['q', 'p'] as const).map((policy) => ({ policy, key: 'new' }));
+    const joint = [
+      { policy: 'q', key: 'new' },
+      { policy: 'p', key: 'new' },
+    ] as const;
     given = wrong;
     for (const call of [
       () => limiter.checkSync('p', 'old'),

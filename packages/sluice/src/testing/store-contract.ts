@@ -3,11 +3,12 @@
  *
  *     for (const { name, run } of storeContract) it(name, () => run(() => myStore()));
  */
+
+import type { AlgorithmName } from '../algorithms/algorithm.ts';
 import { ManualClock } from '../clock.ts';
 import { createLimiter } from '../limiter.ts';
 import type { PolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
-import type { AlgorithmName } from '../algorithms/algorithm.ts';
 
 export interface ContractCase {
   readonly name: string;
@@ -87,7 +88,11 @@ export const storeContract: readonly ContractCase[] = [
     await limiter.check('main', 'a', { cost: 4 });
     const first = await limiter.peek('main', 'a', { cost: 2 });
     equal('would not fit', first.allowed, false);
-    equal('again', JSON.stringify(await limiter.peek('main', 'a', { cost: 2 })), JSON.stringify(first));
+    equal(
+      'again',
+      JSON.stringify(await limiter.peek('main', 'a', { cost: 2 })),
+      JSON.stringify(first),
+    );
     equal('still fits', (await limiter.check('main', 'a')).allowed, true);
   }),
 
@@ -100,7 +105,11 @@ export const storeContract: readonly ContractCase[] = [
     equal('second', (await limiter.check(both)).remaining, 0);
     const third = await limiter.check(both);
     equal('third', [third.allowed, third.policy], [false, 'other']);
-    equal('each alone', third.limits.map((limit) => limit.allowed), [true, false]);
+    equal(
+      'each alone',
+      third.limits.map((limit) => limit.allowed),
+      [true, false],
+    );
     equal('main', (await limiter.peek('main', 'a')).remaining, 3);
   }),
 

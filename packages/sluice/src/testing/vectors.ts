@@ -134,7 +134,8 @@ async function perform(
 
 function agrees(got: Quote | undefined, expect: VectorStep['expect']): boolean {
   if (expect === undefined) return true;
-  if (got === undefined || ANSWER_FIELDS.some((field) => got[field] !== expect[field])) return false;
+  if (got === undefined || ANSWER_FIELDS.some((field) => got[field] !== expect[field]))
+    return false;
   const limits = expect.limits ?? [];
   if (expect.limits !== undefined && limits.length !== got.limits.length) return false;
   return limits.every((limit, place) =>

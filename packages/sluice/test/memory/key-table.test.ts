@@ -44,7 +44,11 @@ function model() {
 describe('the key table', () => {
   it('holds what was put in, through growth and shrinking, as a Map would', () => {
     const commands = fc.array(
-      fc.record({ remove: fc.boolean(), key: fc.integer({ min: 0, max: 2000 }), count: fc.nat(400) }),
+      fc.record({
+        remove: fc.boolean(),
+        key: fc.integer({ min: 0, max: 2000 }),
+        count: fc.nat(400),
+      }),
       { maxLength: 40 },
     );
     fc.assert(

@@ -106,7 +106,12 @@ describe('what the store tells', () => {
     const policies = Object.fromEntries(
       ALGORITHMS.map((algorithm) => [
         algorithm,
-        { limit: 10, window: 1000, algorithm, ...(algorithm === 'sliding-buckets' && { buckets: 50 }) },
+        {
+          limit: 10,
+          window: 1000,
+          algorithm,
+          ...(algorithm === 'sliding-buckets' && { buckets: 50 }),
+        },
       ]),
     );
     const { clock, limiter } = setUp(policies);
@@ -126,11 +131,7 @@ describe('what the store tells', () => {
       ],
       [5, { countsUntilMs: START_MS + 2000, current: 5, previous: 0 }, undefined],
       [5, { emptyAtMs: START_MS + 1019 }, [{ atMs: START_MS + 19, cost: 5 }]],
-      [
-        5,
-        { fullAtMs: START_MS + 500, level: 5100, chargedAtMs: START_MS + 10 },
-        undefined,
-      ],
+      [5, { fullAtMs: START_MS + 500, level: 5100, chargedAtMs: START_MS + 10 }, undefined],
     ]);
   });
 

@@ -20,7 +20,10 @@ describe.each([
     const command = fc.record({
       key: fc.integer({ min: 0, max: 2 }),
       op: fc.constantFrom('append', 'append', 'append', 'drop', 'adjust', 'trim', 'clear'),
-      afterMs: fc.oneof(fc.constantFrom(0, 1), fc.integer({ min: 0, max: Math.floor(longestMs / 130) })),
+      afterMs: fc.oneof(
+        fc.constantFrom(0, 1),
+        fc.integer({ min: 0, max: Math.floor(longestMs / 130) }),
+      ),
       amount: fc.integer({ min: 1, max: 50 }),
     });
     fc.assert(

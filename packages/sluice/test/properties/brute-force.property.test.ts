@@ -28,7 +28,10 @@ it.each(['sliding-log', 'sliding-buckets'] as const)(
     const windowMs = 1000;
     const limit = 40;
     const clock = new ManualClock(START_MS);
-    const limiter = createLimiter({ policies: { p: { algorithm, limit, window: windowMs } }, clock });
+    const limiter = createLimiter({
+      policies: { p: { algorithm, limit, window: windowMs } },
+      clock,
+    });
     const admitted = new Map<string, { atMs: number; cost: number }[]>();
     let over = 0;
     let falseDenials = 0;

@@ -7,11 +7,7 @@ import { ALGORITHMS, capacityOf, costs, open, policies, RUNS, START_MS, traces }
 const TIMEOUT_MS = 600_000;
 
 function holds<T>(name: string, arbitrary: fc.Arbitrary<T>, property: (value: T) => void): void {
-  it(
-    name,
-    () => fc.assert(fc.property(arbitrary, property), { numRuns: RUNS }),
-    TIMEOUT_MS,
-  );
+  it(name, () => fc.assert(fc.property(arbitrary, property), { numRuns: RUNS }), TIMEOUT_MS);
 }
 
 /** The cost admitted in the window that ends with `endMs`. */
@@ -153,29 +149,35 @@ describe('two limits together', () => {
     return fc.record({ both: fc.constant(both), steps: fc.array(step, { maxLength: 15 }) });
   });
 
-  holds('pass together at retryAfterMs and not earlier, and a denial charges neither', pair, (one) => {
-    const [a, b] = one.both;
-    const clock = new ManualClock(START_MS);
-    const limiter = createLimiter({ policies: { a, b }, clock });
-    for (const { afterMs, costs: cost } of one.steps) {
-      clock.advance(afterMs);
-      const nowMs = clock.now();
-      const limits = [
-        { policy: 'a', key: 'k', cost: cost[0] },
-        { policy: 'b', key: 'k', cost: cost[1] },
-      ] as const;
-      const before = [limiter.peekSync('a', 'k'), limiter.peekSync('b', 'k')];
-      const decision = limiter.checkSync(limits);
-      expect(decision.allowed).toBe(before[0].remaining >= cost[0] && before[1].remaining >= cost[1]);
-      const spent = decision.allowed ? cost : [0, 0];
-      expect(limiter.peekSync('a', 'k').remaining).toBe(before[0].remaining - spent[0]);
-      expect(limiter.peekSync('b', 'k').remaining).toBe(before[1].remaining - spent[1]);
-      if (decision.allowed) continue;
-      clock.set(nowMs + decision.retryAfterMs - 1);
-      expect(limiter.peekSync(limits).allowed).toBe(false);
-      clock.set(nowMs + decision.retryAfterMs);
-      expect(limiter.peekSync(limits).allowed).toBe(true);
-      clock.set(nowMs);
-    }
-  });
+  holds(
+    'pass together at retryAfterMs and not earlier, and a denial charges neither',
+    pair,
+    (one) => {
+      const [a, b] = one.both;
+      const clock = new ManualClock(START_MS);
+      const limiter = createLimiter({ policies: { a, b }, clock });
+      for (const { afterMs, costs: cost } of one.steps) {
+        clock.advance(afterMs);
+        const nowMs = clock.now();
+        const limits = [
+          { policy: 'a', key: 'k', cost: cost[0] },
+          { policy: 'b', key: 'k', cost: cost[1] },
+        ] as const;
+        const before = [limiter.peekSync('a', 'k'), limiter.peekSync('b', 'k')];
+        const decision = limiter.checkSync(limits);
+        expect(decision.allowed).toBe(
+          before[0].remaining >= cost[0] && before[1].remaining >= cost[1],
+        );
+        const spent = decision.allowed ? cost : [0, 0];
+        expect(limiter.peekSync('a', 'k').remaining).toBe(before[0].remaining - spent[0]);
+        expect(limiter.peekSync('b', 'k').remaining).toBe(before[1].remaining - spent[1]);
+        if (decision.allowed) continue;
+        clock.set(nowMs + decision.retryAfterMs - 1);
+        expect(limiter.peekSync(limits).allowed).toBe(false);
+        clock.set(nowMs + decision.retryAfterMs);
+        expect(limiter.peekSync(limits).allowed).toBe(true);
+        clock.set(nowMs);
+      }
+    },
+  );
 });

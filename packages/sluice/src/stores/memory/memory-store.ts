@@ -10,7 +10,7 @@
 import type { State, Terms } from '../../algorithms/algorithm.ts';
 import { systemClock } from '../../clock.ts';
 import { DecisionRecord, jointDecision, type LimitDecision, type Quote } from '../../decision.ts';
-import { expected } from '../../errors.ts';
+import { checkFields, expected } from '../../errors.ts';
 import type { Policy } from '../../policy.ts';
 import type { Adjustment, Check, KeyState, Limit, SyncStore } from '../../store.ts';
 import { describeState } from './describe.ts';
@@ -233,11 +233,8 @@ class MemoryStore implements SyncStore {
 
 /** A store in this process's memory, for a limiter that is not shared with other processes. */
 export function memoryStore(options: MemoryStoreOptions = {}): SyncStore {
-  const { maxKeys = DEFAULT_MAX_KEYS, ...stray } = options;
-  const unknown = Object.keys(stray)[0];
-  if (unknown !== undefined) {
-    throw expected('ERR_INVALID_OPTION', '`memoryStore` to be given only `maxKeys`', unknown);
-  }
+  checkFields(options, ['maxKeys']);
+  const { maxKeys = DEFAULT_MAX_KEYS } = options;
   if (!Number.isSafeInteger(maxKeys) || maxKeys < 1 || maxKeys > MOST_KEYS) {
     const what = `\`maxKeys\` to be an integer from 1 to ${MOST_KEYS}`;
     throw expected('ERR_INVALID_OPTION', what, maxKeys);

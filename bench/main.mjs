@@ -1,0 +1,24 @@
+/**
+ * Side-by-side benchmarks: `npm run bench -- memory [--json]`
+ *
+ * Prints a table of what was measured in this run, the ratios, and whether each bar holds. With
+ * --json the same as one JSON document. The exit code is 1 when a bar is missed.
+ */
+import { parseArgs } from 'node:util';
+import { memoryBench } from './memory/bench.mjs';
+import { report } from './report.mjs';
+
+const benches = { memory: memoryBench };
+
+const { values, positionals } = parseArgs({
+  options: { json: { type: 'boolean', default: false } },
+  allowPositionals: true,
+});
+const [name] = positionals;
+if (positionals.length !== 1 || !Object.hasOwn(benches, name)) {
+  console.error(`usage: npm run bench -- ${Object.keys(benches).join('|')} [--json]`);
+  process.exit(2);
+}
+const progress = (line) => console.error(line);
+const result = await benches[name](progress);
+process.exitCode = report(name, result, values.json);

@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest';
+import { oneKey } from './worked.ts';
+
+const policy = { algorithm: 'sliding-buckets', limit: 10, window: 60_000, buckets: 6 } as const;
+
+describe('sliding-buckets', () => {
+  it('counts a bucket whole while any of it could be inside the window', () => {
+    const key = oneKey(policy);
+    key.check(0, 10);
+    expect(key.check(69_998)).toMatchObject({ allowed: false, retryAfterMs: 1 });
+    expect(key.check(69_999, 10).allowed).toBe(true);
+  });
+
+  it('frees a call at most one bucket later than the log', () => {
+    const key = oneKey(policy);
+    key.check(9999, 10);
+    // The last millisecond of a bucket is not late at all.
+    expect(key.check(69_999).allowed).toBe(true);
+  });
+
+  it('keeps one entry a bucket', () => {
+    const key = oneKey(policy);
+    for (let ms = 0; ms < 10; ms++) key.check(ms);
+    expect(key.check(100, 10).retryAfterMs).toBe(69_899);
+    expect(key.check(100, 1).retryAfterMs).toBe(69_899);
+  });
+
+  it('has never more buckets than milliseconds', () => {
+    const key = oneKey({ algorithm: 'sliding-buckets', limit: 1, window: 7 });
+    key.check(0);
+    expect(key.check(6)).toMatchObject({ allowed: false, retryAfterMs: 1 });
+    expect(key.check(7).allowed).toBe(true);
+  });
+
+  it('takes a refund back from the bucket it was charged in', () => {
+    const key = oneKey(policy);
+    const first = key.check(1000, 4);
+    key.check(2000, 3);
+    key.check(12_000, 3);
+    expect(key.refund(15_000, first)).toBe(4);
+    expect(key.check(15_000, 5)).toMatchObject({ allowed: false, remaining: 4 });
+  });
+});

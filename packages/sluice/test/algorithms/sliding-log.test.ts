@@ -1,0 +1,60 @@
+import { describe, expect, it } from 'vitest';
+import { oneKey } from './worked.ts';
+
+const policy = { algorithm: 'sliding-log', limit: 5, window: 60_000 } as const;
+
+describe('sliding-log', () => {
+  it('admits a burst once, whatever boundary it falls on', () => {
+    const key = oneKey(policy);
+    expect(key.check(59_000, 5).allowed).toBe(true);
+    expect(key.check(60_000).allowed).toBe(false);
+    expect(key.check(118_999).allowed).toBe(false);
+    expect(key.check(119_000, 5).allowed).toBe(true);
+  });
+
+  it('counts an admission for exactly a window', () => {
+    const key = oneKey(policy);
+    key.check(0, 2);
+    expect(key.peek(59_999).remaining).toBe(3);
+    expect(key.peek(60_000).remaining).toBe(5);
+  });
+
+  it('waits for as many entries as the cost needs, not for the oldest alone', () => {
+    const key = oneKey(policy);
+    for (const ms of [0, 100, 200, 300, 400]) key.check(ms);
+    expect(key.check(500, 1).retryAfterMs).toBe(59_500);
+    expect(key.check(500, 3).retryAfterMs).toBe(59_700);
+    expect(key.check(500, 5).retryAfterMs).toBe(59_900);
+  });
+
+  it('a refund of the newest call makes the key new earlier', () => {
+    const key = oneKey(policy);
+    key.check(0);
+    const newest = key.check(1000, 2);
+    expect(key.refund(2000, newest)).toBe(2);
+    expect(key.peek(2000)).toMatchObject({ remaining: 4, resetAfterMs: 58_000 });
+  });
+
+  it('a refund of an older call leaves the newer ones alone', () => {
+    const key = oneKey(policy);
+    const older = key.check(0, 2);
+    key.check(1000, 3);
+    expect(key.refund(2000, older)).toBe(2);
+    expect(key.check(2000, 3)).toMatchObject({ allowed: false, retryAfterMs: 59_000 });
+  });
+
+  it('an overcharge keeps others waiting until it has left the window', () => {
+    const key = oneKey(policy);
+    key.check(0, 2);
+    key.settle(20, key.check(10), 100);
+    expect(key.check(30)).toMatchObject({ allowed: false, remaining: 0, retryAfterMs: 59_980 });
+    expect(key.peek(30)).toMatchObject({ allowed: false, remaining: 0 });
+  });
+
+  it('an overcharge past what an entry holds is as good as one that fits', () => {
+    const key = oneKey(policy);
+    key.settle(1, key.check(0), 2 ** 40);
+    expect(key.check(59_999)).toMatchObject({ allowed: false, retryAfterMs: 1 });
+    expect(key.check(60_000, 5).allowed).toBe(true);
+  });
+});

@@ -1,0 +1,55 @@
+import { describe, expect, it } from 'vitest';
+import { oneKey } from './worked.ts';
+
+const policy = { algorithm: 'token-bucket', limit: 60, window: 60_000, burst: 10 } as const;
+
+describe('token-bucket', () => {
+  it('starts full, with the burst as its capacity', () => {
+    const key = oneKey(policy);
+    expect(key.peek(0)).toMatchObject({ limit: 10, remaining: 10, resetAfterMs: 0 });
+    expect(key.check(0, 10).allowed).toBe(true);
+  });
+
+  it('gains evenly: a token a second', () => {
+    const key = oneKey(policy);
+    key.check(0, 10);
+    expect(key.check(0)).toMatchObject({
+      allowed: false,
+      retryAfterMs: 1000,
+      resetAfterMs: 10_000,
+    });
+    expect(key.check(999).allowed).toBe(false);
+    expect(key.check(1000).allowed).toBe(true);
+    expect(key.peek(3500)).toMatchObject({ remaining: 2, resetAfterMs: 7500 });
+  });
+
+  it('keeps fractions of a token exactly', () => {
+    const key = oneKey({ algorithm: 'token-bucket', limit: 3, window: 1000 });
+    key.check(0, 3);
+    // A token takes 333.3 ms, so three take 1000 and not 3 x 334.
+    expect(key.check(0, 1).retryAfterMs).toBe(334);
+    expect(key.check(0, 3).retryAfterMs).toBe(1000);
+    expect(key.check(334).allowed).toBe(true);
+    expect(key.check(334).retryAfterMs).toBe(333);
+  });
+
+  it('never holds more than the burst, however long it was left alone', () => {
+    const key = oneKey(policy);
+    key.check(0);
+    expect(key.peek(365 * 86_400_000).remaining).toBe(10);
+  });
+
+  it('gives a refund back up to the burst', () => {
+    const key = oneKey(policy);
+    const decision = key.check(0, 8);
+    expect(key.refund(5000, decision)).toBe(3);
+    expect(key.peek(5000)).toMatchObject({ remaining: 10, resetAfterMs: 0 });
+  });
+
+  it('goes into debt when settled for more, and works it off', () => {
+    const key = oneKey(policy);
+    key.settle(0, key.check(0, 10), 15);
+    expect(key.check(0)).toMatchObject({ allowed: false, retryAfterMs: 6000, remaining: 0 });
+    expect(key.check(6000).allowed).toBe(true);
+  });
+});

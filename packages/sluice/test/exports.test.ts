@@ -1,0 +1,110 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import * as core from '../src/index.ts';
+import * as testing from '../src/testing/index.ts';
+
+/** The names in a file that is an export list, types and values apart; anything else is refused. */
+function listed(path: string): { types: string[]; values: string[] } {
+  const types: string[] = [];
+  const values: string[] = [];
+  const list = /export (type )?\{([^}]*)\} from '[^']+';/g;
+  const text = readFileSync(new URL(path, import.meta.url), 'utf8');
+  const rest = text.replace(list, (_, allTypes: string | undefined, names: string) => {
+    for (const entry of names.split(',').map((name) => name.trim())) {
+      if (entry === '') continue;
+      const [, type, name] = entry.match(/^(type )?(?:\w+ as )?(\w+)$/) ?? [];
+      if (!name) throw new Error(`${path} exports ${entry}, which has no plain name`);
+      (allTypes || type ? types : values).push(name);
+    }
+    return '';
+  });
+  // A star or a declaration would export names that no list shows.
+  expect(rest.replace(/\/\*[\s\S]*?\*\/|\/\/.*/g, '').trim()).toBe('');
+  return { types: types.sort(), values: values.sort() };
+}
+
+const namesOf = (module: object) => Object.keys(module).sort();
+
+describe('sluice exports', () => {
+  test('these values', () => {
+    expect(namesOf(core)).toMatchInlineSnapshot(`
+      [
+        "ManualClock",
+        "SluiceError",
+        "createLimiter",
+        "definePolicy",
+        "joinKey",
+        "memoryStore",
+        "systemClock",
+      ]
+    `);
+    expect(listed('../src/index.ts').values).toEqual(namesOf(core));
+  });
+
+  test('these types', () => {
+    expect(listed('../src/index.ts').types).toMatchInlineSnapshot(`
+      [
+        "AcquireOptions",
+        "Adjustment",
+        "Admitted",
+        "AlgorithmName",
+        "Charge",
+        "Check",
+        "Clock",
+        "CostOptions",
+        "Decision",
+        "DecisionListener",
+        "Denied",
+        "Duration",
+        "ErrorCode",
+        "ErrorCodes",
+        "Key",
+        "KeyState",
+        "Limit",
+        "LimitDecision",
+        "LimitOfKey",
+        "LimitRequest",
+        "Limiter",
+        "LimiterOptions",
+        "MemoryStoreOptions",
+        "OperationOf",
+        "Policies",
+        "Policy",
+        "PolicyInput",
+        "PolicyOptions",
+        "Quote",
+        "Receipt",
+        "Store",
+        "SyncLimiter",
+        "SyncStore",
+        "Terms",
+      ]
+    `);
+  });
+});
+
+describe('sluice/testing exports', () => {
+  test('these values', () => {
+    expect(namesOf(testing)).toMatchInlineSnapshot(`
+      [
+        "parseVectors",
+        "runVectors",
+        "storeContract",
+      ]
+    `);
+    expect(listed('../src/testing/index.ts').values).toEqual(namesOf(testing));
+  });
+
+  test('these types', () => {
+    expect(listed('../src/testing/index.ts').types).toMatchInlineSnapshot(`
+      [
+        "ContractCase",
+        "VectorCase",
+        "VectorDifference",
+        "VectorFile",
+        "VectorReport",
+        "VectorStep",
+      ]
+    `);
+  });
+});

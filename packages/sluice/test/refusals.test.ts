@@ -1,0 +1,296 @@
+import { inspect } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import {
+  type Clock,
+  createLimiter,
+  type ErrorCode,
+  type LimiterOptions,
+  ManualClock,
+  memoryStore,
+  type Policies,
+  SluiceError,
+  type Store,
+} from '../src/index.ts';
+
+/** A limiter as callers without types see it: any call, any arguments. */
+type AnyLimiter = Record<string, (...args: unknown[]) => unknown>;
+type Call = readonly [method: string, ...args: unknown[]];
+
+const START_MS = 1_745_000_000_000;
+const CHARGE = { policy: 'p', key: 'old', cost: 3, atMs: START_MS };
+const GOOD_CALLS: Call[] = [
+  ['check', 'p', 'old'],
+  ['check', [{ policy: 'p', key: 'old' }]],
+  ['peek', 'p', 'old'],
+  ['acquire', 'p', 'old'],
+  ['inspect', 'p', 'old'],
+  ['refund', { charges: [CHARGE] }],
+  ['settle', { charges: [CHARGE] }, 1],
+];
+
+/** The memory store without its synchronous calls: a store that answers only with promises. */
+function promisingStore(): Store {
+  const store = memoryStore();
+  return {
+    decide: (checks, nowMs) => store.decide(checks, nowMs),
+    adjust: (adjustments, nowMs) => store.adjust(adjustments, nowMs),
+    reset: (policy, key) => store.reset(policy, key),
+    inspect: (policy, terms, key, nowMs) => store.inspect!(policy, terms, key, nowMs),
+    get size() {
+      return store.size;
+    },
+    close: () => store.close(),
+  };
+}
+
+const policies = { p: { limit: 10, window: '1s', costs: { search: 5 } }, q: '3/1s' } as const;
+
+/** A limiter whose key `old` has been charged 3 of 10, and all that can be seen of its state. */
+async function setUp(store: Store, clock: Clock = new ManualClock(START_MS)) {
+  const limiter = createLimiter({ policies, store, clock });
+  const { receipt } = await limiter.check('p', 'old', { cost: 3 });
+  let told = 0;
+  limiter.onDecision(() => told++);
+  const state = async () => ({
+    size: limiter.size,
+    peeks: [await limiter.peek('p', 'old'), await limiter.peek('q', 'old')],
+    inspected: await limiter.inspect('p', 'old'),
+    told,
+  });
+  return { limiter, receipt: receipt!, state, any: limiter as unknown as AnyLimiter };
+}
+
+function expectRefusal(code: ErrorCode, call: string, error: unknown): void {
+  expect(error, call).toBeInstanceOf(SluiceError);
+  const { message } = error as SluiceError;
+  expect((error as SluiceError).code, `${call}: ${message}`).toBe(code);
+  if (code !== 'ERR_CLOSED') expect(message).toMatch(/^Expected .+, got .+$/);
+  expect(message.length).toBeLessThan(250);
+}
+
+/** What a call throws, or else its answer. */
+function thrownBy(call: () => unknown): unknown {
+  try {
+    return call();
+  } catch (error) {
+    return error;
+  }
+}
+
+/** Makes one call: the promise must reject, and the synchronous form, if there is one, throw. */
+async function expectRefused(any: AnyLimiter, code: ErrorCode, [method, ...args]: Call) {
+  const answer = any[method](...args) as Promise<unknown>;
+  expectRefusal(code, method, await answer.catch((error) => error));
+  if (!(`${method}Sync` in any)) return;
+  const error = thrownBy(() => any[`${method}Sync`](...args));
+  if ((error as SluiceError)?.code === 'ERR_NOT_SYNCHRONOUS') return;
+  expectRefusal(code, `${method}Sync`, error);
+}
+
+/** All the ways to ask for one limit: alone, and behind another that has room. */
+function asks(policy: unknown, key: unknown, options?: object): Call[] {
+  const joint = [
+    { policy: 'q', key: 'old' },
+    { policy, key, ...options },
+  ];
+  return ['check', 'peek', 'acquire'].flatMap((method): Call[] => [
+    [method, policy, key, options],
+    [method, joint],
+  ]);
+}
+
+const notPeek = ([method]: Call): boolean => method !== 'peek';
+const joint = (limits: unknown): Call[] => ['check', 'peek', 'acquire'].map((m) => [m, limits]);
+const settled = (receipt: unknown): Call[] => [
+  ['refund', receipt],
+  ['settle', receipt, 1],
+];
+const charged = (change: object): Call[] => settled({ charges: [{ ...CHARGE, ...change }] });
+const limitsUpTo = (count: number) =>
+  Array.from({ length: count }, (_, place) => ({ policy: 'q', key: `k${place}` }));
+
+const sameLimit = (...keys: unknown[]) => keys.map((key) => ({ policy: 'p', key, cost: 2 }));
+
+type Misuse = readonly [what: string, code: ErrorCode, calls: readonly Call[]];
+const each = (
+  what: string,
+  code: ErrorCode,
+  values: readonly unknown[],
+  callsOf: (value: unknown) => readonly Call[],
+): Misuse[] => values.map((value) => [`${what} ${shown(value)}`, code, callsOf(value)]);
+
+const shown = (value: unknown): string =>
+  inspect(value, { maxArrayLength: 3, maxStringLength: 10, breakLength: Infinity });
+
+const NOT_COSTS = [Number.NaN, -1, 0.5, Number.POSITIVE_INFINITY, '5', null, 5n, 2 ** 53, [1]];
+const NOT_KEYS = [42, null, undefined, {}, '', 'k'.repeat(1025), 'k'.repeat(1e6), true, () => 'k'];
+const NOT_PARTS = [[], [''], ['a', Number.NaN], ['a', {}], [['a']], [undefined], [null], [1n]];
+const LONG_PARTS = [['k'.repeat(1025)], Array(600).fill('k'), Array(1e6).fill('k')];
+const NOT_TIMES = [Number.NaN, 0.5, -1, Number.POSITIVE_INFINITY, 2 ** 53, '5', null, undefined];
+const NOT_RECEIPTS = [null, undefined, 42, 'r', {}, [], { charges: 'p' }, { charges: {} }];
+const NOT_CHARGES = [null, undefined, 42, 'p'];
+
+const misuses: Misuse[] = [
+  ...each('the cost', 'ERR_INVALID_COST', NOT_COSTS, (cost) => asks('p', 'old', { cost })),
+  ['the cost 0', 'ERR_INVALID_COST', asks('p', 'old', { cost: 0 }).filter(notPeek)],
+  ['a cost above the capacity', 'ERR_COST_ABOVE_LIMIT', asks('p', 'new', { cost: 11 })],
+  ['the largest cost there is', 'ERR_COST_ABOVE_LIMIT', asks('p', 'new', { cost: 2 ** 53 - 1 })],
+  ...each('the policy', 'ERR_UNKNOWN_POLICY', ['r', '', '__proto__', 'toString'], (name) => [
+    ...asks(name, 'old'),
+    ['reset', name, 'old'],
+    ['inspect', name, 'old'],
+    ...charged({ policy: name }),
+  ]),
+  ...each('a joint limit of the policy', 'ERR_UNKNOWN_POLICY', [undefined, null, 42], (policy) =>
+    joint([{ policy, key: 'old' }]),
+  ),
+  ...each('the operation', 'ERR_UNKNOWN_OPERATION', ['find', '', 'toString', null], (operation) =>
+    asks('p', 'old', { operation }),
+  ),
+  ['no such costs', 'ERR_UNKNOWN_OPERATION', asks('q', 'old', { operation: 'search' })],
+  [
+    'a cost and an operation',
+    'ERR_INVALID_COST',
+    asks('p', 'old', { operation: 'search', cost: 5 }),
+  ],
+  ['a misspelt cost', 'ERR_INVALID_OPTION', asks('p', 'old', { cots: 5 })],
+  ...each('the options', 'ERR_INVALID_OPTION', [null, 5, 'cost'], (options) =>
+    ['check', 'peek', 'acquire'].map((method) => [method, 'p', 'old', options]),
+  ),
+  ...each('the key', 'ERR_INVALID_KEY', [...NOT_KEYS, ...NOT_PARTS, ...LONG_PARTS], (key) => [
+    ...asks('p', key),
+    ['reset', 'p', key],
+    ['inspect', 'p', key],
+    ...charged({ key }),
+  ]),
+  ...each('the limits', 'ERR_INVALID_CHECK', [undefined, null, 42, {}, [], [null], ['p']], joint),
+  ['65 limits', 'ERR_INVALID_CHECK', joint(limitsUpTo(65))],
+  ['one limit twice', 'ERR_INVALID_CHECK', joint(sameLimit('k', 'k'))],
+  ['one key in two forms', 'ERR_INVALID_CHECK', joint(sameLimit('a:b', ['a', 'b']))],
+  ['a misspelt field', 'ERR_INVALID_OPTION', joint([{ policy: 'p', key: 'old', kots: 5 }])],
+  ...each('the receipt', 'ERR_INVALID_RECEIPT', NOT_RECEIPTS, settled),
+  ['a receipt without charges', 'ERR_INVALID_RECEIPT', settled({ charges: [] })],
+  ['a receipt of 65 charges', 'ERR_INVALID_RECEIPT', settled({ charges: Array(65).fill(CHARGE) })],
+  ...each('the charge', 'ERR_INVALID_RECEIPT', NOT_CHARGES, (charge) =>
+    settled({ charges: [charge] }),
+  ),
+  ...each('a charge of the cost', 'ERR_INVALID_RECEIPT', [...NOT_COSTS, 0, undefined], (cost) =>
+    charged({ cost }),
+  ),
+  ...each('a charge at the time', 'ERR_INVALID_RECEIPT', NOT_TIMES, (atMs) => charged({ atMs })),
+  ...each('the actual cost', 'ERR_INVALID_COST', NOT_COSTS.slice(0, -1), (actual) => [
+    ['settle', { charges: [CHARGE] }, actual],
+    ['settle', { charges: [CHARGE] }, [actual]],
+  ]),
+  ...each('the actual costs', 'ERR_INVALID_COST', [[], [1, 1], undefined, {}, [[1]]], (actual) => [
+    ['settle', { charges: [CHARGE] }, actual],
+  ]),
+  ...each('a wait of', 'ERR_INVALID_WAIT', [-1, Number.NaN, '5', null, 5n], (maxWaitMs) => [
+    ['acquire', 'p', 'old', { maxWaitMs }],
+    ['acquire', [{ policy: 'p', key: 'old' }], { maxWaitMs }],
+  ]),
+  ['a misspelt wait', 'ERR_INVALID_OPTION', [['acquire', 'p', 'old', { maxWait: 5 }]]],
+  ['a cost for all', 'ERR_INVALID_OPTION', [['acquire', [{ policy: 'p', key: 'k' }], { cost: 2 }]]],
+];
+
+describe('a call that makes no sense is refused and writes nothing', () => {
+  describe.each([
+    ['the memory store', memoryStore],
+    ['a store of promises', promisingStore],
+  ])('on %s', (_kind, openStore) => {
+    it.each(misuses)('%s: %s', async (_what, code, calls) => {
+      const { any, state } = await setUp(openStore());
+      const before = await state();
+      for (const call of calls) {
+        await expectRefused(any, code, call);
+        expect(await state()).toEqual(before);
+      }
+    });
+
+    it.each(NOT_TIMES)('when the clock says %s, and no receipt is used up', async (time) => {
+      let nowMs: unknown = START_MS;
+      const clock = { now: () => nowMs as number, schedule: () => () => {} };
+      const { any, limiter, receipt, state } = await setUp(openStore(), clock);
+      const before = await state();
+      nowMs = time;
+      for (const call of GOOD_CALLS) await expectRefused(any, 'ERR_INVALID_CLOCK', call);
+      await expectRefused(any, 'ERR_INVALID_CLOCK', ['refund', receipt]);
+      nowMs = START_MS;
+      expect(await state()).toEqual(before);
+      expect((await limiter.acquire('p', 'old')).allowed).toBe(true);
+      expect(await limiter.refund(receipt)).toBe(3);
+    });
+
+    it('once the limiter has been closed', async () => {
+      const { any, limiter, receipt } = await setUp(openStore());
+      await limiter.close();
+      await limiter.close();
+      const calls: Call[] = [...GOOD_CALLS, ['reset', 'p', 'old'], ['refund', receipt]];
+      for (const call of calls) await expectRefused(any, 'ERR_CLOSED', call);
+      await expectRefused(any, 'ERR_CLOSED', ['check', [{ key: 'old' }]]);
+    });
+
+    it.each<{ call: Call }>([
+      { call: ['check', [{ key: 'old' }]] },
+      { call: ['reset', undefined, 'old'] },
+      { call: ['inspect', undefined, 'old'] },
+    ])('when the very first call, $call.0, names no policy', async ({ call }) => {
+      const limiter: unknown = createLimiter({ policies, store: openStore() });
+      await expectRefused(limiter as AnyLimiter, 'ERR_UNKNOWN_POLICY', call);
+    });
+
+    it('and does not use up the receipt of a settlement that is refused', async () => {
+      const { any, limiter, receipt } = await setUp(openStore());
+      await expectRefused(any, 'ERR_INVALID_COST', ['settle', receipt, -1]);
+      expect(await limiter.refund(receipt)).toBe(3);
+    });
+
+    it('or changes nothing, when a made-up receipt finds no charge', async () => {
+      const { limiter, state } = await setUp(openStore());
+      const before = await state();
+      for (const change of [{ key: 'new' }, { atMs: START_MS - 1 }, { policy: 'q' }]) {
+        const charges = [{ ...CHARGE, ...change }];
+        expect(await limiter.refund({ charges })).toBe(0);
+        expect(await limiter.settle({ charges }, 5)).toBe(0);
+      }
+      expect(await state()).toEqual(before);
+    });
+  });
+
+  it('when it is synchronous and the store answers only with promises', async () => {
+    const { any, state } = await setUp(promisingStore());
+    const before = await state();
+    for (const [method, ...args] of [...GOOD_CALLS, ['reset', 'p', 'old']] as Call[]) {
+      if (method === 'acquire') continue;
+      const error = thrownBy(() => any[`${method}Sync`](...args));
+      expectRefusal('ERR_NOT_SYNCHRONOUS', method, error);
+    }
+    expect(await state()).toEqual(before);
+  });
+});
+
+describe('something that cannot be built is refused', () => {
+  const policy = { p: '1/1s' };
+  const build = (options: unknown) => createLimiter(options as LimiterOptions<Policies>);
+
+  it.each([
+    ...[0, -1, 1.5, Number.NaN, '5', 2 ** 30, null].map((maxKeys) => ({ maxKeys })),
+    ...[{ maxkeys: 5 }, null, 5, 'maxKeys'],
+  ])('memoryStore(%j)', (options) => {
+    const error = thrownBy(() => memoryStore(options as object));
+    expectRefusal('ERR_INVALID_OPTION', 'memoryStore', error);
+  });
+
+  it.each([
+    ...[undefined, null, 5, 'p', {}, { policies: {} }, { policies: null }, { policies: ['1/1s'] }],
+    ...[{ policies: '1/1s' }, { policies: policy, policy }, { policies: policy, stroe: 5 }],
+    ...[null, {}, 5, 'memory', memoryStore].map((store) => ({ policies: policy, store })),
+    ...[null, {}, 5, Date.now, { now: 5 }].map((clock) => ({ policies: policy, clock })),
+  ])('createLimiter(%o)', (options) => {
+    expectRefusal(
+      'ERR_INVALID_OPTION',
+      'createLimiter',
+      thrownBy(() => build(options)),
+    );
+  });
+});

@@ -1,0 +1,299 @@
+import { describe, expect, test } from 'vitest';
+// @ts-expect-error The tool is plain JavaScript: what it exports is described right below.
+import * as tool from '../../../tools/tidy.mjs';
+
+interface SourceFile {
+  readonly path: string;
+  readonly text: string;
+}
+
+interface Violation {
+  readonly path: string;
+  readonly line: number;
+  readonly message: string;
+}
+
+interface Rule {
+  readonly name: string;
+  readonly check: (files: readonly SourceFile[]) => Violation[];
+}
+
+const rules: readonly Rule[] = tool.rules;
+const realTree: (files: readonly SourceFile[]) => string[] = tool.realTree;
+
+const SRC = 'packages/sluice/src/';
+
+/** What the rule finds in files given as path and text. */
+function found(name: string, files: Record<string, string>): string[] {
+  const rule = rules.find((each) => each.name === name);
+  if (!rule) throw new Error(`there is no rule ${name}`);
+  return rule
+    .check(Object.entries(files).map(([path, text]) => ({ path, text })))
+    .map(({ path, line, message }) => `${path}:${line}: ${message}`);
+}
+
+/** What the rule finds in one file of the source folder. */
+const foundIn = (name: string, path: string, text: string) => found(name, { [SRC + path]: text });
+
+const linesOf = (count: number) => 'const a = 1;\n'.repeat(count);
+
+test('every rule is put to the test below', () => {
+  expect(rules.map(({ name }) => name)).toEqual([
+    'import arrows',
+    'no import circles',
+    'file length',
+    'function length',
+    'line length',
+    'time only in the clock',
+    'no left-overs',
+    'no printing',
+    'all tests run',
+    'no stray root entries',
+    'one name in all places',
+    'the tree is the real one',
+  ]);
+});
+
+describe('import arrows', () => {
+  test.each([
+    ['algorithms/a.ts', "import { b } from '../clock.ts';", 'algorithms/ may not import clock.ts'],
+    ['stores/m/a.ts', "import '../n/b.ts';", 'stores/ may not import stores/n/b.ts'],
+    ['stores/m/a.ts', "import '../../limiter.ts';", 'stores/ may not import limiter.ts'],
+    ['errors.ts', "import type { A } from './key.ts';", 'errors.ts may not import key.ts'],
+    ['clock.ts', "export * from './key.ts';", 'clock.ts may not import key.ts'],
+    ['decision.ts', "export { a } from './key.ts';", 'decision.ts may not import key.ts'],
+    ['key.ts', "type A = import('./clock.ts').A;", 'key.ts may not import clock.ts'],
+    ['limiter.ts', "import { a } from './index.ts';", 'limiter.ts may not import index.ts'],
+    ['book.ts', "await import('./testing/a.ts');", 'book.ts may not import testing/a.ts'],
+    ['index.ts', "export { a } from './testing/a.ts';", 'index.ts may not import testing/a.ts'],
+    ['testing/a.ts', "import { a } from '../index.ts';", 'testing/ may not import index.ts'],
+    ['acquire.ts', "import '../test/a.ts';", 'acquire.ts may not import ../test/a.ts'],
+    ['new.ts', '', 'has no row in the table of import arrows'],
+  ])('catch %s with %s', (path, text, message) => {
+    expect(foundIn('import arrows', path, text)).toEqual([`${SRC + path}:1: ${message}`]);
+  });
+
+  test.each([
+    ['policy.ts', "import { type A } from './algorithms/algorithm.ts';", 'algorithms/algorithm.ts'],
+    ['store.ts', "import { a } from './decision.ts';", 'decision.ts'],
+  ])('let only types into %s', (path, text, target) => {
+    expect(foundIn('import arrows', path, text)).toEqual([
+      `${SRC + path}:1: ${path} may not import ${target} otherwise than as types`,
+    ]);
+    const asTypes = text.replace(/import \{(?: type)?/, 'import type {');
+    expect(foundIn('import arrows', path, asTypes)).toEqual([]);
+  });
+
+  test.each(['node:fs', 'zod', 'sluice'])('keep the package %s out of the core', (name) => {
+    expect(foundIn('import arrows', 'limiter.ts', `\nimport '${name}';`)).toEqual([
+      `${SRC}limiter.ts:2: limiter.ts may not import package ${name}`,
+    ]);
+  });
+
+  test('do not follow an import that only runtime can tell', () => {
+    expect(foundIn('import arrows', 'book.ts', 'await import(name);')).toHaveLength(1);
+  });
+
+  test.each([
+    ['algorithms/a.ts', "import { b } from './b.ts';"],
+    ['stores/m/a.ts', "import './b.ts'; import '../../policy.ts'; import '../../errors.ts';"],
+    ['limiter.ts', "import { a } from './stores/m/a.ts'; import { b } from './book.ts';"],
+    ['testing/a.ts', "import { a } from './b.ts'; import { b } from '../limiter.ts';"],
+    ['clock.ts', "// import { a } from './limiter.ts';"],
+  ])('let %s have %s', (path, text) => {
+    expect(foundIn('import arrows', path, text)).toEqual([]);
+  });
+});
+
+describe('import circles', () => {
+  const circle = {
+    [`${SRC}book.ts`]: "import type { A } from './limiter.ts';",
+    [`${SRC}limiter.ts`]: "import './store.ts';\nimport { b } from './book.ts';",
+    [`${SRC}store.ts`]: '',
+  };
+
+  test('are named in full, be it only types that go round', () => {
+    expect(found('no import circles', circle)).toEqual([
+      `${SRC}limiter.ts:2: imports in a circle: book.ts -> limiter.ts -> book.ts`,
+    ]);
+  });
+
+  test('are not seen where two ways lead to one file', () => {
+    const broken = { ...circle, [`${SRC}book.ts`]: "import './store.ts';" };
+    expect(found('no import circles', broken)).toEqual([]);
+  });
+});
+
+describe('length', () => {
+  test('a file has at most 400 lines', () => {
+    expect(found('file length', { 'tools/a.mjs': linesOf(400), 'a.md': linesOf(401) })).toEqual([]);
+    expect(found('file length', { 'tools/a.mjs': linesOf(401) })).toEqual([
+      'tools/a.mjs:401: 401 lines, at most 400',
+    ]);
+    expect(found('file length', { 'a.lua': linesOf(401) })).toHaveLength(1);
+    expect(found('file length', { 'packages/a/test/vectors/a.ts': linesOf(401) })).toEqual([]);
+  });
+
+  test.each([
+    ['function', (body: string) => `\nfunction f() {\n${body}}`],
+    ['arrow function', (body: string) => `\nconst f = () => {\n${body}};`],
+    ['method', (body: string) => `class A {\nm() {\n${body}}\n}`],
+    ['function in an object', (body: string) => `const a = {\nf() {\n${body}} };`],
+  ])('a %s has at most 70 lines', (_kind, write) => {
+    expect(foundIn('function length', 'a.ts', write(linesOf(68)))).toEqual([]);
+    expect(foundIn('function length', 'a.ts', write(linesOf(69)))).toEqual([
+      `${SRC}a.ts:2: function of 71 lines, at most 70`,
+    ]);
+    expect(found('function length', { 'bench/a.mjs': write(linesOf(69)) })).toHaveLength(1);
+    expect(found('function length', { 'packages/a/test/a.ts': write(linesOf(69)) })).toEqual([]);
+  });
+
+  test('a line has at most 100 columns, however many bytes these take', () => {
+    expect(found('line length', { 'tools/a.mjs': `${'é'.repeat(100)}\n` })).toEqual([]);
+    expect(found('line length', { 'tools/a.mjs': `\n${'é'.repeat(101)}\n` })).toEqual([
+      'tools/a.mjs:2: 101 columns, at most 100',
+    ]);
+  });
+});
+
+describe('time', () => {
+  test.each([
+    'Date.now()',
+    'new Date(0)',
+    'performance.now()',
+    'setTimeout(() => {}, 1)',
+    'globalThis.setInterval(() => {}, 1)',
+  ])('is read only in clock.ts, so not as %s elsewhere', (read) => {
+    expect(foundIn('time only in the clock', 'limiter.ts', `\nconst a = ${read};`)).toEqual([
+      expect.stringMatching(/limiter\.ts:2: .* outside clock\.ts$/),
+    ]);
+    expect(foundIn('time only in the clock', 'clock.ts', `const a = ${read};`)).toEqual([]);
+  });
+
+  test('may be talked about everywhere', () => {
+    const text = "// Date.now() lies.\nconst a = 'new Date(0)'; /* setTimeout(f) */";
+    expect(foundIn('time only in the clock', 'limiter.ts', text)).toEqual([]);
+  });
+});
+
+describe('left-overs', () => {
+  // In two pieces, so that the rule does not find them in this file.
+  test.each(['TO' + 'DO', 'FIX' + 'ME', 'X' + 'XX', 'HA' + 'CK'])('%s is one', (word) => {
+    expect(found('no left-overs', { 'docs/a.md': `fine\n${word}: later` })).toEqual([
+      `docs/a.md:2: ${word} is left over`,
+    ]);
+  });
+
+  test('the host of a registry is one', () => {
+    const host = `https:${'//'}registry.example.org/a`;
+    expect(found('no left-overs', { 'package-lock.json': `"resolved": "${host}"` })).toHaveLength(
+      1,
+    );
+  });
+
+  test('words that only look alike are none', () => {
+    expect(found('no left-overs', { 'README.md': 'hackney, todos and a registry.' })).toEqual([]);
+  });
+
+  test('the core prints nothing', () => {
+    const text = 'console.log(1);';
+    expect(foundIn('no printing', 'book.ts', text)).toEqual([
+      `${SRC}book.ts:1: console.log in the core`,
+    ]);
+    expect(found('no printing', { 'tools/a.mjs': text })).toEqual([]);
+  });
+
+  test.each(['test.only(f)', 'describe.skip(f)', "test.todo('a')", 'test.only.each([])(f)'])(
+    'no test is held back by %s',
+    (call) => {
+      expect(found('all tests run', { 'a.test.ts': `\n${call};` })).toHaveLength(1);
+      expect(found('all tests run', { 'a.test.ts': `// ${call}\nconst a = \`${call}\`;` })).toEqual(
+        [],
+      );
+    },
+  );
+});
+
+describe('places', () => {
+  test('nothing unforeseen lies at the root', () => {
+    const files = { 'README.md': '', 'tools/a.mjs': '', 'notes/a.md': '', 'notes/b.md': '' };
+    expect(found('no stray root entries', files)).toEqual(['notes:1: does not belong at the root']);
+  });
+
+  test('an algorithm has a test and a page of its name', () => {
+    const files: Record<string, string> = {
+      [`${SRC}algorithms/algorithm.ts`]: '',
+      [`${SRC}algorithms/index.ts`]: '',
+      [`${SRC}algorithms/leaky.ts`]: '',
+    };
+    expect(found('one name in all places', files)).toEqual([
+      `${SRC}algorithms/leaky.ts:1: has no packages/sluice/test/algorithms/leaky.test.ts`,
+      `${SRC}algorithms/leaky.ts:1: has no docs/algorithms/leaky.md`,
+    ]);
+    files['packages/sluice/test/algorithms/leaky.test.ts'] = '';
+    files['docs/algorithms/leaky.md'] = '';
+    expect(found('one name in all places', files)).toEqual([]);
+  });
+});
+
+describe('the tree in ARCHITECTURE.md', () => {
+  const files = {
+    'README.md': '',
+    'docs/a.md': '',
+    'docs/deep/b.md': '',
+    'packages/p/package.json': '',
+    'packages/p/src/a.ts': '',
+    'packages/p/src/in/b.ts': '',
+    'packages/p/test/a.test.ts': '',
+    'packages/p/test/in/deep/b.test.ts': '',
+  };
+  const tree = [
+    'docs/',
+    '  a.md',
+    'packages/',
+    '  p/',
+    '    src/',
+    '      a.ts',
+    '      in/',
+    '        b.ts',
+    '    test/',
+    '      in/',
+  ];
+  const foundWith = (lines: readonly string[]) =>
+    found('the tree is the real one', {
+      ...files,
+      'ARCHITECTURE.md': ['# A', '', '```tree', ...lines, '```', 'docs/none.md'].join('\n'),
+    });
+
+  test('is what the tool prints', () => {
+    expect(realTree(Object.entries(files).map(([path, text]) => ({ path, text })))).toEqual(tree);
+    expect(foundWith(tree)).toEqual([]);
+  });
+
+  test('may describe what it shows and show more than it has to', () => {
+    expect(foundWith(tree.map((line) => `${line}    what it is for`))).toEqual([]);
+    expect(foundWith([...tree, '        deep/', 'README.md  first'])).toEqual([]);
+  });
+
+  test('says what it lacks and what is stale in it', () => {
+    expect(foundWith(tree.map((line) => line.replace('a.ts', 'old.ts')))).toEqual([
+      'ARCHITECTURE.md:3: packages/p/src/a.ts is not in the tree',
+      'ARCHITECTURE.md:9: packages/p/src/old.ts is stale in the tree',
+    ]);
+  });
+
+  test.each(['   odd.ts', '              deep.ts', 'a name that is not one', ''])(
+    'has no line like "%s"',
+    (line) => {
+      expect(foundWith([...tree, line])).toEqual([
+        'ARCHITECTURE.md:14: is not an indented name in the tree',
+      ]);
+    },
+  );
+
+  test('has to be there', () => {
+    expect(found('the tree is the real one', files)).toEqual([
+      'ARCHITECTURE.md:1: has no block that starts with ```tree',
+    ]);
+  });
+});

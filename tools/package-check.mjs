@@ -1,0 +1,140 @@
+/**
+ * Checks what would be published, after `npm run build`: the packed package, not the folder.
+ *
+ *     node tools/package-check.mjs
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { publint } from 'publint';
+import { formatMessage } from 'publint/utils';
+import { rolldown } from 'rolldown';
+
+const PACKAGE = 'packages/sluice';
+const ENTRY = join(PACKAGE, 'dist/index.js');
+const MOST_BUNDLE_KB = 10;
+
+const inKb = (bytes) => (bytes / 1024).toFixed(1);
+
+/** Runs a command and answers with what it printed, or throws that. */
+function run(command, args, cwd = '.') {
+  const env = { ...process.env, npm_config_offline: 'true', npm_config_update_notifier: 'false' };
+  const { status, stdout, stderr, error } = spawnSync(command, args, {
+    cwd,
+    env,
+    encoding: 'utf8',
+  });
+  if (error) throw error;
+  if (status !== 0) throw new Error([stdout, stderr].join('\n').trim());
+  return stdout;
+}
+
+/** Packs the package into `folder`, and answers with the path of the archive. */
+function pack(folder) {
+  const [packed] = JSON.parse(
+    run('npm', ['pack', '--json', '--pack-destination', folder], PACKAGE),
+  );
+  return { archive: join(folder, packed.filename), files: packed.files.map(({ path }) => path) };
+}
+
+/** Whatever an entry point names has to be inside: nothing else matters if it is not. */
+function contents({ archive, files }) {
+  const { exports } = JSON.parse(readFileSync(join(PACKAGE, 'package.json'), 'utf8'));
+  const named = Object.values(exports).flatMap((entry) =>
+    typeof entry === 'string' ? [entry] : Object.values(entry),
+  );
+  const absent = named.filter((path) => !files.includes(path.replace('./', '')));
+  if (absent.length > 0) throw new Error(`not in the package: ${absent.join(', ')}`);
+  return `${files.length} files, ${inKb(statSync(archive).size)} KB packed`;
+}
+
+function dependencies() {
+  const manifest = JSON.parse(readFileSync(join(PACKAGE, 'package.json'), 'utf8'));
+  const kinds = ['dependencies', 'peerDependencies', 'optionalDependencies'];
+  const names = kinds.flatMap((kind) => Object.keys(manifest[kind] ?? {}));
+  if (names.length > 0) throw new Error(`depends on ${names.join(', ')}`);
+  return 'none';
+}
+
+async function manifest({ archive }) {
+  const tarball = new Uint8Array(readFileSync(archive)).buffer;
+  const { messages, pkg } = await publint({ pack: { tarball }, level: 'suggestion' });
+  const lines = messages.map(
+    (each) => `${each.type}: ${formatMessage(each, pkg, { color: false })}`,
+  );
+  const text = lines.map((line) => `\n       ${line}`).join('');
+  if (messages.some(({ type }) => type !== 'suggestion')) throw new Error(`publint says${text}`);
+  return `publint has ${messages.length} suggestions${text}`;
+}
+
+function types({ archive }) {
+  run('npx', ['--no-install', 'attw', archive, '--profile', 'esm-only']);
+  return 'attw resolves every entry point';
+}
+
+/** The core in one minified file, as an application gets it that uses all of it. */
+async function bundle() {
+  const build = await rolldown({
+    input: ENTRY,
+    platform: 'neutral',
+    logLevel: 'silent',
+  });
+  try {
+    const { output } = await build.generate({ format: 'esm', minify: true });
+    return output.filter(({ type }) => type === 'chunk');
+  } finally {
+    await build.close();
+  }
+}
+
+function bundleSize(chunks) {
+  const bytes = chunks.reduce((sum, { code }) => sum + gzipSync(code).length, 0);
+  const figures = `${inKb(bytes)} KB gzipped (limit ${MOST_BUNDLE_KB})`;
+  if (bytes > MOST_BUNDLE_KB * 1024) throw new Error(figures);
+  return figures;
+}
+
+/** Whatever the bundler could not take in stays as an import: a package or a part of Node. */
+function bundleImports(chunks) {
+  const own = new Set(chunks.map(({ fileName }) => fileName));
+  const left = chunks
+    .flatMap(({ imports, dynamicImports }) => [...imports, ...dynamicImports])
+    .filter((name) => !own.has(name));
+  if (left.length > 0) throw new Error(`still imports ${[...new Set(left)].join(', ')}`);
+  return 'none left';
+}
+
+/** Prints one line for a check; one that fails does not keep the next from running. */
+async function report(name, check) {
+  try {
+    console.log(`ok   ${name}  ${await check()}`);
+    return true;
+  } catch (error) {
+    console.log(`FAIL ${name}  ${error.message}`);
+    return false;
+  }
+}
+
+async function main(folder) {
+  if (!existsSync(ENTRY)) throw new Error(`${ENTRY} is missing: it takes npm run build first`);
+  const packed = pack(folder);
+  const chunks = await bundle();
+  const results = [
+    await report('contents', () => contents(packed)),
+    await report('dependencies', () => dependencies()),
+    await report('manifest', () => manifest(packed)),
+    await report('types', () => types(packed)),
+    await report('core bundle', () => bundleSize(chunks)),
+    await report('core imports', () => bundleImports(chunks)),
+  ];
+  return results.every((passed) => passed);
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-package-'));
+try {
+  process.exitCode = (await main(folder)) ? 0 : 1;
+} finally {
+  rmSync(folder, { recursive: true });
+}
