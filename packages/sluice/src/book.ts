@@ -18,17 +18,11 @@ export interface CostFields {
 /** More limits than that in one check is a mistake, not a need. */
 const MOST_LIMITS = 64;
 
-/** A name that no caller can ask for. */
-const NOBODY = Symbol('nobody');
-
 const REQUEST_FIELDS = ['policy', 'key', 'cost', 'operation'];
 const COST_FIELDS = ['cost', 'operation'];
 
 export class PolicyBook {
   private readonly policies = new Map<string, Policy>();
-  /** The policy asked for last: most callers ask for one again and again. */
-  private lastName: string | symbol = NOBODY;
-  private lastPolicy: Policy | undefined;
   private closed = false;
 
   constructor(policies: Readonly<Record<string, PolicyInput>>) {
@@ -45,19 +39,11 @@ export class PolicyBook {
 
   close(): void {
     this.closed = true;
-    this.lastName = NOBODY;
     this.policies.clear();
   }
 
   policy(name: string): Policy {
-    return name === this.lastName ? this.lastPolicy! : this.lookUp(name);
-  }
-
-  private lookUp(name: string): Policy {
-    const policy = this.policies.get(name) ?? this.unknown(name);
-    this.lastName = name;
-    this.lastPolicy = policy;
-    return policy;
+    return this.policies.get(name) ?? this.unknown(name);
   }
 
   private unknown(name: string): never {

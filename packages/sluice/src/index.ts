@@ -32,5 +32,5 @@ export {
   type PolicyInput,
   type PolicyOptions,
 } from './policy.ts';
-export type { Adjustment, Check, KeyState, Limit, Store, SyncStore } from './store.ts';
+export type { Adjustment, Check, KeyState, Limit, Store, SyncSpace, SyncStore } from './store.ts';
 export { type MemoryStoreOptions, memoryStore } from './stores/memory/memory-store.ts';

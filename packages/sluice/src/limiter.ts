@@ -8,8 +8,8 @@ import { type Clock, systemClock } from './clock.ts';
 import type { Decision, Quote, Receipt } from './decision.ts';
 import { checkFields, expected, SluiceError } from './errors.ts';
 import { type Key, keyText } from './key.ts';
-import type { OperationOf, PolicyInput } from './policy.ts';
-import type { Adjustment, KeyState, Limit, Store, SyncStore } from './store.ts';
+import type { OperationOf, Policy, PolicyInput } from './policy.ts';
+import type { Adjustment, KeyState, Limit, Store, SyncSpace, SyncStore } from './store.ts';
 import { memoryStore } from './stores/memory/memory-store.ts';
 
 export type Policies = Readonly<Record<string, PolicyInput>>;
@@ -117,6 +117,9 @@ export interface SyncLimiter<P extends Policies> extends Limiter<P> {
 const LIMITER_OPTIONS = ['policies', 'store', 'clock'];
 const ACQUIRE_FIELDS = ['cost', 'operation', 'maxWaitMs', 'signal'];
 
+/** A name that no caller can ask for. */
+const NOBODY = Symbol('nobody');
+
 class LimiterCore {
   private readonly book: PolicyBook;
   private readonly store: Store;
@@ -125,13 +128,17 @@ class LimiterCore {
   private readonly hasOwnClock: boolean;
   private readonly spent = new WeakSet<Receipt>();
   private readonly waiters: Waiters;
+  /** The policy that was checked last, and its keys: most callers ask for one again and again. */
+  private lastName: unknown = NOBODY;
+  private lastPolicy: Policy | undefined;
+  private lastSpace: SyncSpace | undefined;
   /** Undefined when nobody listens, so that then it costs one comparison. */
   private listeners: readonly DecisionListener[] | undefined;
 
   constructor(book: PolicyBook, store: Store, clock: Clock | undefined) {
     this.book = book;
     this.store = store;
-    this.sync = 'decideOneSync' in store ? (store as SyncStore) : undefined;
+    this.sync = 'decideSync' in store ? (store as SyncStore) : undefined;
     this.clock = clock ?? systemClock;
     this.hasOwnClock = clock !== undefined;
     this.waiters = new Waiters({
@@ -143,14 +150,23 @@ class LimiterCore {
   }
 
   checkSync(name: string | readonly unknown[], key?: Key, options?: CostFields): Decision {
-    if (typeof name !== 'string' || this.sync === undefined) return this.checkJointSync(name);
-    const policy = this.book.policy(name);
+    if (name !== this.lastName && !this.recall(name)) return this.checkJointSync(name);
+    const policy = this.lastPolicy!;
     const text = keyText(key!);
     const terms = policy.terms ?? policy.termsFor(text);
     const cost = options === undefined ? 1 : this.book.costOf(policy, terms, options, 1);
-    const decision = this.sync.decideOneSync(policy, terms, text, cost, false, this.now());
-    if (this.listeners !== undefined) this.tell(decision as Decision);
-    return decision as Decision;
+    const decision = this.lastSpace!.decideSync(terms, text, cost, false, this.now()) as Decision;
+    if (this.listeners !== undefined) this.tell(decision);
+    return decision;
+  }
+
+  /** Looks a policy up and remembers it; false if this is not the name of one in this process. */
+  private recall(name: unknown): boolean {
+    if (typeof name !== 'string' || this.sync === undefined) return false;
+    this.lastPolicy = this.book.policy(name);
+    this.lastSpace = this.sync.open(this.lastPolicy);
+    this.lastName = name;
+    return true;
   }
 
   private checkJointSync(requests: unknown): Decision {
@@ -254,6 +270,7 @@ class LimiterCore {
   }
 
   async close(): Promise<void> {
+    this.lastName = NOBODY;
     this.book.close();
     this.waiters.close();
   }

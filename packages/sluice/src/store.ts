@@ -72,18 +72,16 @@ export interface Store {
 
 /** A store that can also answer at once, because its state lies in this process. */
 export interface SyncStore extends Store {
+  /** The keys of a policy, for checks of that one limit. */
+  open(policy: Policy): SyncSpace;
   decideSync(check: Check, nowMs: number): Quote;
-  /** The same for a check of one limit, without building one. */
-  decideOneSync(
-    policy: Policy,
-    terms: Terms,
-    key: string,
-    cost: number,
-    peek: boolean,
-    nowMs: number,
-  ): Quote;
   adjustSync(adjustment: Adjustment, nowMs: number): number;
   resetSync(policy: Policy, key: string): void;
   inspectSync(policy: Policy, terms: Terms, key: string, nowMs: number): KeyState | undefined;
   readonly size: number;
+}
+
+/** The keys of one policy in this process: the short way to a decision. */
+export interface SyncSpace {
+  decideSync(terms: Terms, key: string, cost: number, peek: boolean, nowMs: number): Quote;
 }

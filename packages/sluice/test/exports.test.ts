@@ -76,6 +76,7 @@ describe('sluice exports', () => {
         "Receipt",
         "Store",
         "SyncLimiter",
+        "SyncSpace",
         "SyncStore",
         "Terms",
       ]

@@ -66,20 +66,34 @@ export interface Entries {
   visit(state: State, newestMs: number, see: (timeMs: number, cost: number) => void): void;
 }
 
+/** What a decision says besides yes or no. One object is used over and over. */
+export interface Answer {
+  /** The largest cost that fits now; negative after an overcharge. */
+  free: number;
+  /** 0 if the cost fits; else after how long it first will. */
+  retryAfterMs: number;
+  /** After how long the key is as good as new. */
+  resetAfterMs: number;
+}
+
 export interface Algorithm {
   readonly name: AlgorithmName;
   /** Whether a state has entries besides its cells; then its third cell belongs to them. */
   readonly keepsEntries: boolean;
   /** The latest time that the state knows of. A decision is never taken before it. */
   knownMs(state: State, terms: Terms): number;
-  /** The largest cost that fits at `timeMs`; negative after an overcharge. */
-  free(state: State, terms: Terms, timeMs: number): number;
-  /** For a cost up to the capacity that does not fit at `timeMs`: after how long it will, >= 1. */
-  retryAfterMs(state: State, terms: Terms, timeMs: number, cost: number): number;
-  /** After how long the key is as good as new. */
-  resetAfterMs(state: State, terms: Terms, timeMs: number): number;
-  /** Charges `cost` at `timeMs`, whether or not it fits. Answers `resetAfterMs`. */
-  charge(state: State, terms: Terms, timeMs: number, cost: number): number;
+  /**
+   * Whether `cost`, which is at most the capacity, fits at `timeMs`; if it does and `take` is set,
+   * charges it. The rest of what there is to say about the state after that goes into `answer`.
+   */
+  decide(
+    state: State,
+    terms: Terms,
+    timeMs: number,
+    cost: number,
+    take: boolean,
+    answer: Answer,
+  ): boolean;
   /**
    * Changes by `delta` what was charged at `chargedAtMs`, where it was put and if it still counts
    * there at `timeMs`, never below zero. Answers the change made.

@@ -6,16 +6,12 @@
  *
  * Cells: 0 the end of the newest window (ms), 1 the cost in it, 2 unused.
  */
-import { type Algorithm, mostCounted, type State, type Terms } from './algorithm.ts';
+import { type Algorithm, mostCounted, type Terms } from './algorithm.ts';
 
 const USED = 1;
 
 function windowEnd(terms: Terms, timeMs: number): number {
   return (Math.floor(timeMs / terms.windowMs) + 1) * terms.windowMs;
-}
-
-function used({ cells, at }: State, timeMs: number): number {
-  return cells[at] > timeMs ? cells[at + USED] : 0;
 }
 
 export const fixedWindow: Algorithm = {
@@ -24,18 +20,18 @@ export const fixedWindow: Algorithm = {
 
   knownMs: ({ cells, at }, terms) => cells[at] - terms.windowMs,
 
-  free: (state, terms, timeMs) => terms.limit - used(state, timeMs),
-
-  retryAfterMs: ({ cells, at }, _terms, timeMs) => cells[at] - timeMs,
-
-  resetAfterMs: (state, _terms, timeMs) =>
-    used(state, timeMs) > 0 ? state.cells[state.at] - timeMs : 0,
-
-  charge(state, terms, timeMs, cost) {
-    const { cells, at } = state;
-    cells[at + USED] = used(state, timeMs) + cost;
-    cells[at] = windowEnd(terms, timeMs);
-    return cells[at] - timeMs;
+  decide({ cells, at }, terms, timeMs, cost, take, answer) {
+    let used = cells[at] > timeMs ? cells[at + USED] : 0;
+    const fits = used + cost <= terms.limit;
+    if (fits && take) {
+      used += cost;
+      cells[at + USED] = used;
+      cells[at] = windowEnd(terms, timeMs);
+    }
+    answer.free = terms.limit - used;
+    answer.retryAfterMs = fits ? 0 : cells[at] - timeMs;
+    answer.resetAfterMs = used > 0 ? cells[at] - timeMs : 0;
+    return fits;
   },
 
   adjust({ cells, at }, terms, timeMs, chargedAtMs, delta) {

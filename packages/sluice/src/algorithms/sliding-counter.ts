@@ -8,7 +8,7 @@
  *
  * Cells: 0 the end of the window after the newest (ms), 1 cur, 2 prev, both as of the newest.
  */
-import { type Algorithm, mostCounted, type State } from './algorithm.ts';
+import { type Algorithm, mostCounted } from './algorithm.ts';
 
 const CURRENT = 1;
 const PREVIOUS = 2;
@@ -18,15 +18,20 @@ function horizon(windowMs: number, timeMs: number): number {
   return (Math.floor(timeMs / windowMs) + 2) * windowMs;
 }
 
-/** The cost in the window of `timeMs`, given how far its horizon lies behind it. */
-function current({ cells, at }: State, behindMs: number): number {
-  return behindMs === 0 ? cells[at + CURRENT] : 0;
-}
-
-/** The cost in the window before that. */
-function previous({ cells, at }: State, windowMs: number, behindMs: number): number {
-  if (behindMs === 0) return cells[at + PREVIOUS];
-  return behindMs === windowMs ? cells[at + CURRENT] : 0;
+/** How long a cost that does not fit has to wait. */
+function wait(
+  limit: number,
+  windowMs: number,
+  current: number,
+  previous: number,
+  leftMs: number,
+  cost: number,
+): number {
+  // In this window it fits once `previous * left <= room * W`; with room 0 that is the next window.
+  const room = limit - current - cost;
+  if (room >= 0) return leftMs - Math.floor((room * windowMs) / previous);
+  // In the next window `current` is the previous one and nothing else counts.
+  return leftMs + windowMs - Math.floor(((limit - cost) * windowMs) / current);
 }
 
 export const slidingCounter: Algorithm = {
@@ -35,44 +40,30 @@ export const slidingCounter: Algorithm = {
 
   knownMs: ({ cells, at }, { windowMs }) => cells[at] - 2 * windowMs,
 
-  free(state, { limit, windowMs }, timeMs) {
+  decide({ cells, at }, { limit, windowMs }, timeMs, cost, take, answer) {
     const horizonMs = horizon(windowMs, timeMs);
-    const behindMs = horizonMs - state.cells[state.at];
-    const weighed = previous(state, windowMs, behindMs) * (horizonMs - windowMs - timeMs);
-    return limit - Math.ceil(weighed / windowMs) - current(state, behindMs);
-  },
-
-  retryAfterMs(state, { limit, windowMs }, timeMs, cost) {
-    const horizonMs = horizon(windowMs, timeMs);
-    const behindMs = horizonMs - state.cells[state.at];
+    // 1. What the newest window is to this time: the current one, the previous one, or neither.
+    const behindMs = horizonMs - cells[at];
+    let current = behindMs === 0 ? cells[at + CURRENT] : 0;
+    let previous = 0;
+    if (behindMs === 0) previous = cells[at + PREVIOUS];
+    else if (behindMs === windowMs) previous = cells[at + CURRENT];
+    // 2. What of the previous one counts.
     const leftMs = horizonMs - windowMs - timeMs;
-    const cur = current(state, behindMs);
-    // In this window it fits once `prev * left <= room * W`; with room 0 that is the next window.
-    const room = limit - cur - cost;
-    if (room >= 0) {
-      return leftMs - Math.floor((room * windowMs) / previous(state, windowMs, behindMs));
-    }
-    // In the next window `cur` is the previous one and nothing else counts.
-    return leftMs + windowMs - Math.floor(((limit - cost) * windowMs) / cur);
-  },
-
-  resetAfterMs(state, { windowMs }, timeMs) {
-    const horizonMs = horizon(windowMs, timeMs);
-    const behindMs = horizonMs - state.cells[state.at];
-    if (current(state, behindMs) > 0) return horizonMs - timeMs;
-    return previous(state, windowMs, behindMs) > 0 ? horizonMs - windowMs - timeMs : 0;
-  },
-
-  charge(state, { windowMs }, timeMs, cost) {
-    const { cells, at } = state;
-    const horizonMs = horizon(windowMs, timeMs);
-    if (cells[at] !== horizonMs) {
-      cells[at + PREVIOUS] = previous(state, windowMs, horizonMs - cells[at]);
-      cells[at + CURRENT] = 0;
+    const weighed = previous === 0 ? 0 : Math.ceil((previous * leftMs) / windowMs);
+    // 3. Whether it fits.
+    const fits = weighed + current + cost <= limit;
+    if (fits && take) {
+      current += cost;
       cells[at] = horizonMs;
+      cells[at + CURRENT] = current;
+      cells[at + PREVIOUS] = previous;
     }
-    cells[at + CURRENT] += cost;
-    return horizonMs - timeMs;
+    answer.free = limit - weighed - current;
+    answer.retryAfterMs = fits ? 0 : wait(limit, windowMs, current, previous, leftMs, cost);
+    if (current > 0) answer.resetAfterMs = leftMs + windowMs;
+    else answer.resetAfterMs = previous > 0 ? leftMs : 0;
+    return fits;
   },
 
   adjust({ cells, at }, terms, timeMs, chargedAtMs, delta) {

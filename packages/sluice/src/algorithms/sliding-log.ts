@@ -36,28 +36,29 @@ export function logAlgorithm(grain: Grain): Algorithm {
 
     knownMs: (state, terms) => grain.startOf(terms, stamp(state, terms)),
 
-    free: (state, terms, timeMs) =>
-      terms.limit - (state.cells[state.at + TOTAL] - expired(state, terms, timeMs)),
-
-    retryAfterMs(state, terms, timeMs, cost) {
-      // Counted from the oldest entry kept, this much has to expire before the cost fits.
-      const mustExpire = state.cells[state.at + TOTAL] + cost - terms.limit;
-      const ageMs = state.entries.ageAtCost(state, stamp(state, terms), mustExpire);
-      return state.cells[state.at] - ageMs - timeMs;
-    },
-
-    resetAfterMs: ({ cells, at }, _terms, timeMs) => Math.max(cells[at] - timeMs, 0),
-
-    charge(state, terms, timeMs, cost) {
+    decide(state, terms, timeMs, cost, take, answer) {
       const { cells, at, entries } = state;
-      const newestMs = stamp(state, terms);
       const gone = expired(state, terms, timeMs);
-      if (gone > 0) entries.drop(state, newestMs, cells[at] - timeMs);
-      const stampMs = grain.stampOf(terms, timeMs);
-      entries.append(state, newestMs, stampMs, cost);
-      cells[at + TOTAL] += cost - gone;
-      cells[at] = stampMs + terms.windowMs;
-      return cells[at] - timeMs;
+      let counting = cells[at + TOTAL] - gone;
+      const fits = counting + cost <= terms.limit;
+      answer.retryAfterMs = 0;
+      if (!fits) {
+        // Counted from the oldest entry kept, this much has to expire before the cost fits.
+        const mustExpire = cells[at + TOTAL] + cost - terms.limit;
+        const ageMs = entries.ageAtCost(state, stamp(state, terms), mustExpire);
+        answer.retryAfterMs = cells[at] - ageMs - timeMs;
+      } else if (take) {
+        const newestMs = stamp(state, terms);
+        if (gone > 0) entries.drop(state, newestMs, cells[at] - timeMs);
+        const stampMs = grain.stampOf(terms, timeMs);
+        entries.append(state, newestMs, stampMs, cost);
+        counting += cost;
+        cells[at + TOTAL] = counting;
+        cells[at] = stampMs + terms.windowMs;
+      }
+      answer.free = terms.limit - counting;
+      answer.resetAfterMs = Math.max(cells[at] - timeMs, 0);
+      return fits;
     },
 
     adjust(state, terms, timeMs, chargedAtMs, delta) {

@@ -31,16 +31,18 @@ export const tokenBucket: Algorithm = {
 
   knownMs: ({ cells, at }) => cells[at + CHARGED_AT],
 
-  free: (state, terms, timeMs) => Math.floor(levelAt(state, terms, timeMs) / terms.windowMs),
-
-  retryAfterMs: (state, terms, timeMs, cost) =>
-    Math.ceil((cost * terms.windowMs - levelAt(state, terms, timeMs)) / terms.limit),
-
-  resetAfterMs: ({ cells, at }, _terms, timeMs) => Math.max(cells[at] - timeMs, 0),
-
-  charge(state, terms, timeMs, cost) {
-    setLevel(state, terms, timeMs, levelAt(state, terms, timeMs) - cost * terms.windowMs);
-    return state.cells[state.at] - timeMs;
+  decide(state, terms, timeMs, cost, take, answer) {
+    const { windowMs } = terms;
+    let level = levelAt(state, terms, timeMs);
+    const fits = level >= cost * windowMs;
+    if (fits && take) {
+      level -= cost * windowMs;
+      setLevel(state, terms, timeMs, level);
+    }
+    answer.free = Math.floor(level / windowMs);
+    answer.retryAfterMs = fits ? 0 : Math.ceil((cost * windowMs - level) / terms.limit);
+    answer.resetAfterMs = Math.max(state.cells[state.at] - timeMs, 0);
+    return fits;
   },
 
   adjust(state, terms, timeMs, _chargedAtMs, delta) {

@@ -1,5 +1,5 @@
 /** What a key's state means, in words and numbers: for `inspect`. */
-import type { Algorithm, AlgorithmName, State, Terms } from '../../algorithms/algorithm.ts';
+import type { Algorithm, AlgorithmName, Answer, State, Terms } from '../../algorithms/algorithm.ts';
 import type { Policy } from '../../policy.ts';
 import type { KeyState } from '../../store.ts';
 
@@ -18,9 +18,8 @@ export function describeState(
   state: State,
   terms: Terms,
   timeMs: number,
+  { free, resetAfterMs }: Answer,
 ): KeyState | undefined {
-  const free = algorithm.free(state, terms, timeMs);
-  const resetAfterMs = algorithm.resetAfterMs(state, terms, timeMs);
   if (resetAfterMs === 0) return undefined;
   const names = CELL_NAMES[policy.algorithm];
   const cells = names.map((name, cell) => [name, state.cells[state.at + cell]] as const);

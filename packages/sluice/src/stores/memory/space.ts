@@ -1,16 +1,20 @@
 /**
- * The state of all keys of one policy: a table of rows, the slab its logs lie in, and the algorithm
- * that reads and writes them. Knows nothing of other policies, names or caps.
+ * The keys of one policy: a table of rows, the slab their logs lie in, and the algorithm that reads
+ * and writes them. Knows nothing of other policies; whoever caps the keys of all lends it room.
  */
 import {
   type Algorithm,
+  type Answer,
   CELLS,
   EXPIRES_AT,
   type State,
   type Terms,
 } from '../../algorithms/algorithm.ts';
 import { algorithms } from '../../algorithms/index.ts';
+import { DecisionRecord, type Quote } from '../../decision.ts';
 import type { Policy } from '../../policy.ts';
+import type { Adjustment, KeyState, SyncSpace } from '../../store.ts';
+import { describeState } from './describe.ts';
 import { KeyTable } from './key-table.ts';
 import { EntrySlab } from './slab.ts';
 
@@ -27,22 +31,34 @@ export function isWide({ windowMs, terms }: Policy): boolean {
   return windowMs >= NARROW || terms === undefined || terms.limit >= NARROW;
 }
 
-export class Space {
-  readonly table = new KeyTable();
-  readonly algorithm: Algorithm;
+/** Where new keys get their place from. */
+export interface Room {
+  /** Called before a key is added to `space`. */
+  makeRoom(space: Space, nowMs: number): void;
+}
+
+export class Space implements SyncSpace {
+  private readonly name: string;
+  private readonly algorithm: Algorithm;
+  private readonly table = new KeyTable();
   /** Points at the row that is being worked on. */
-  readonly state: State;
+  private readonly state: State;
   /** A key that has no row yet, to read from. */
-  readonly blank: State;
+  private readonly blank: State;
+  private readonly answer: Answer = { free: 0, retryAfterMs: 0, resetAfterMs: 0 };
   /** The largest terms seen, against which the use of a key is measured. */
   private largest: Terms | undefined;
+  /** The next row to be swept. */
   private swept = 0;
-  /** The row of the key that was read last, or -1. */
+  /** The row of the key that was read last, or -1, and the time of the decision about it. */
   private row = -1;
-  /** The time of the decision on the key that was read last: never before what its state knows. */
-  timeMs = 0;
+  private timeMs = 0;
 
-  constructor(policy: Policy) {
+  constructor(
+    private readonly policy: Policy,
+    private readonly room: Room,
+  ) {
+    this.name = policy.name;
     this.algorithm = algorithms[policy.algorithm];
     const cells = new Float64Array(CELLS);
     const words = new Int32Array(cells.buffer);
@@ -51,44 +67,48 @@ export class Space {
     this.state = { cells, words, at: 0, entries };
   }
 
-  /**
-   * The state to decide on: the key's own, or a blank one for a key that is new. A state that lies
-   * more than a window ahead was written by a wrong clock, and counts as new.
-   */
-  read(key: string, terms: Terms, nowMs: number): State {
+  get size(): number {
+    return this.table.size;
+  }
+
+  decideSync(terms: Terms, key: string, cost: number, peek: boolean, nowMs: number): Quote {
+    const { answer, algorithm } = this;
+    let state = this.read(key, terms, nowMs);
+    // A key without a row of its own is new, and whatever could ever fit fits a new key.
+    if (state === this.blank && !peek) state = this.occupy(terms, nowMs);
+    const { timeMs } = this;
+    const fits = algorithm.decide(state, terms, timeMs, cost, !peek, answer);
+    return new DecisionRecord(
+      this.name,
+      key,
+      cost,
+      fits,
+      terms.capacity,
+      answer.free > 0 ? answer.free : 0,
+      answer.retryAfterMs,
+      answer.resetAfterMs,
+      timeMs,
+      fits && !peek,
+    );
+  }
+
+  adjust({ terms, charge, delta }: Adjustment, nowMs: number): number {
+    const state = this.read(charge.key, terms, nowMs);
+    if (state === this.blank) return 0;
+    return this.algorithm.adjust(state, terms, this.timeMs, charge.atMs, delta);
+  }
+
+  inspect(terms: Terms, key: string, nowMs: number): KeyState | undefined {
+    const state = this.read(key, terms, nowMs);
+    this.algorithm.decide(state, terms, this.timeMs, 0, false, this.answer);
+    return describeState(this.policy, this.algorithm, state, terms, this.timeMs, this.answer);
+  }
+
+  /** Forgets a key; answers whether there was one. */
+  reset(key: string): boolean {
     const row = this.table.find(key);
-    this.row = row;
-    this.timeMs = nowMs;
-    if (row < 0) return this.blank;
-    const { state } = this;
-    this.table.point(state, row);
-    const aheadMs = this.algorithm.knownMs(state, terms) - nowMs;
-    return aheadMs <= 0 ? state : this.readAhead(aheadMs, terms);
-  }
-
-  private readAhead(aheadMs: number, terms: Terms): State {
-    if (aheadMs > terms.windowMs) return this.blank;
-    this.timeMs += aheadMs;
-    return this.state;
-  }
-
-  /** Whether the key that was read last has a row; if not, `claim` adds one. */
-  get isHeld(): boolean {
-    return this.row >= 0;
-  }
-
-  /** The state to write into, for the key that was read last, given what `read` answered. */
-  claim(read: State, terms: Terms): State {
-    return read === this.blank ? this.occupy(terms) : read;
-  }
-
-  private occupy(terms: Terms): State {
-    const { state, table } = this;
-    if (this.row < 0) this.row = table.insert();
-    table.point(state, this.row);
-    this.clear(state);
-    if (this.largest === undefined || terms.capacity > this.largest.capacity) this.largest = terms;
-    return state;
+    if (row >= 0) this.forget(row);
+    return row >= 0;
   }
 
   forget(row: number): void {
@@ -105,10 +125,12 @@ export class Space {
 
   /** How much of what a key may use it has used: 1 is a key at its limit. */
   useOf(row: number, nowMs: number): number {
+    const { state, answer, algorithm } = this;
     const terms = this.largest!;
-    this.table.point(this.state, row);
-    const timeMs = Math.max(nowMs, this.algorithm.knownMs(this.state, terms));
-    return 1 - this.algorithm.free(this.state, terms, timeMs) / terms.capacity;
+    this.table.point(state, row);
+    const timeMs = Math.max(nowMs, algorithm.knownMs(state, terms));
+    algorithm.decide(state, terms, timeMs, 0, false, answer);
+    return 1 - answer.free / terms.capacity;
   }
 
   /** Looks at the next few rows in turn and forgets the expired ones. */
@@ -119,6 +141,41 @@ export class Space {
       if (this.isExpired(this.swept, nowMs)) this.forget(this.swept);
       else this.swept++;
     }
+  }
+
+  /**
+   * The state to decide on: the key's own, or a blank one for a key that is new. A state that lies
+   * more than a window ahead was written by a wrong clock, and counts as new. One that lies less
+   * ahead moves the decision to the time it knows.
+   */
+  private read(key: string, terms: Terms, nowMs: number): State {
+    const row = this.table.find(key);
+    this.row = row;
+    this.timeMs = nowMs;
+    if (row < 0) return this.blank;
+    const { state } = this;
+    this.table.point(state, row);
+    const aheadMs = this.algorithm.knownMs(state, terms) - nowMs;
+    return aheadMs > 0 ? this.readAhead(aheadMs, terms) : state;
+  }
+
+  private readAhead(aheadMs: number, terms: Terms): State {
+    if (aheadMs > terms.windowMs) return this.blank;
+    this.timeMs += aheadMs;
+    return this.state;
+  }
+
+  /** A row of its own, and new, for the key that was read last. */
+  private occupy(terms: Terms, nowMs: number): State {
+    const { state, table } = this;
+    if (this.row < 0) {
+      this.room.makeRoom(this, nowMs);
+      this.row = table.insert();
+    }
+    table.point(state, this.row);
+    this.clear(state);
+    if (this.largest === undefined || terms.capacity > this.largest.capacity) this.largest = terms;
+    return state;
   }
 
   private clear(state: State): void {
