@@ -70,19 +70,27 @@ const jointLimits = new WeakMap<Quote, readonly LimitDecision[]>();
 
 /** The one class of decisions, so that reading one is fast. */
 export class DecisionRecord implements Quote {
+  readonly allowed: boolean;
+  readonly remaining: number;
+  readonly resetAfterMs: number;
+  /** False for a denial and for a peek. */
+  readonly charged: boolean;
+
   constructor(
     readonly policy: string,
     readonly key: string,
     readonly cost: number,
-    readonly allowed: boolean,
     readonly limit: number,
-    readonly remaining: number,
     readonly retryAfterMs: number,
-    readonly resetAfterMs: number,
     readonly atMs: number,
-    /** False for a denial and for a peek. */
-    readonly charged: boolean,
-  ) {}
+    take: boolean,
+    answer: { readonly free: number; readonly resetAfterMs: number },
+  ) {
+    this.allowed = retryAfterMs === 0;
+    this.remaining = answer.free > 0 ? answer.free : 0;
+    this.resetAfterMs = answer.resetAfterMs;
+    this.charged = take && this.allowed;
+  }
 
   get limits(): readonly LimitDecision[] {
     const limits = jointLimits.get(this);
@@ -113,31 +121,21 @@ export class DecisionRecord implements Quote {
 }
 
 /** The decision of a check with several limits, from what each of them says. */
-export function jointDecision(limits: readonly LimitDecision[], charged: boolean): Quote {
+export function jointDecision(limits: readonly LimitDecision[], take: boolean): Quote {
   const allowed = limits.every((limit) => limit.allowed);
-  let [decisive] = limits as [LimitDecision];
-  let remaining = decisive.remaining;
+  let decisive = limits[0];
+  let free = decisive.remaining;
   let retryAfterMs = 0;
   let resetAfterMs = 0;
   for (const limit of limits) {
-    if (allowed ? limit.remaining < remaining : limit.retryAfterMs > retryAfterMs) decisive = limit;
-    remaining = Math.min(remaining, limit.remaining);
+    if (allowed ? limit.remaining < free : limit.retryAfterMs > retryAfterMs) decisive = limit;
+    free = Math.min(free, limit.remaining);
     retryAfterMs = Math.max(retryAfterMs, limit.retryAfterMs);
     resetAfterMs = Math.max(resetAfterMs, limit.resetAfterMs);
   }
   const { policy, key, cost, limit, atMs } = decisive;
-  const decision = new DecisionRecord(
-    policy,
-    key,
-    cost,
-    allowed,
-    limit,
-    remaining,
-    retryAfterMs,
-    resetAfterMs,
-    atMs,
-    charged,
-  );
+  const answer = { free, resetAfterMs };
+  const decision = new DecisionRecord(policy, key, cost, limit, retryAfterMs, atMs, take, answer);
   jointLimits.set(decision, limits);
   return decision;
 }

@@ -30,15 +30,13 @@ function escapePart(part: unknown): string {
 
 /** The key as one string, or an error that says what is wrong with it. */
 export function keyText(key: Key): string {
-  return typeof key === 'string' && isFit(key) ? key : joinedText(key);
+  return typeof key === 'string' && key !== '' && key.length <= LONGEST_KEY ? key : joinedText(key);
 }
-
-const isFit = (text: string): boolean => text.length > 0 && text.length <= LONGEST_KEY;
 
 function joinedText(key: unknown): string {
   // More parts than characters cannot fit, so they need not be joined to know it.
   const text = Array.isArray(key) && key.length <= LONGEST_KEY ? joined(key) : '';
-  if (isFit(text)) return text;
+  if (text !== '' && text.length <= LONGEST_KEY) return text;
   throw expected(
     'ERR_INVALID_KEY',
     `the key to be a string of 1 to ${LONGEST_KEY} characters`,

@@ -139,7 +139,7 @@ class LimiterCore {
     this.book = book;
     this.store = store;
     this.sync = 'decideSync' in store ? (store as SyncStore) : undefined;
-    this.clock = clock ?? systemClock;
+    this.clock = clock === undefined ? systemClock : checkedClock(clock);
     this.hasOwnClock = clock !== undefined;
     this.waiters = new Waiters({
       clock: this.clock,
@@ -155,7 +155,7 @@ class LimiterCore {
     const text = keyText(key!);
     const terms = policy.terms ?? policy.termsFor(text);
     const cost = options === undefined ? 1 : this.book.costOf(policy, terms, options, 1);
-    const decision = this.lastSpace!.decideSync(terms, text, cost, false, this.now()) as Decision;
+    const decision = this.lastSpace!.decideSync(terms, text, cost, true, this.clock.now()) as Decision;
     if (this.listeners !== undefined) this.tell(decision);
     return decision;
   }
@@ -172,7 +172,7 @@ class LimiterCore {
   private checkJointSync(requests: unknown): Decision {
     const sync = this.sync ?? notSynchronous();
     const limits = this.book.limits(requests, 1);
-    const decision = sync.decideSync({ limits, peek: false }, this.now()) as Decision;
+    const decision = sync.decideSync({ limits, peek: false }, this.clock.now()) as Decision;
     if (this.listeners !== undefined) this.tell(decision);
     return decision;
   }
@@ -190,7 +190,7 @@ class LimiterCore {
   peekSync(policy: string | readonly unknown[], key?: Key, options?: CostFields): Quote {
     const sync = this.sync ?? notSynchronous();
     const limits = this.limits(policy, key, options, 0);
-    return sync.decideSync({ limits, peek: true }, this.now());
+    return sync.decideSync({ limits, peek: true }, this.clock.now());
   }
 
   async peek(policy: string | readonly unknown[], key?: Key, options?: CostFields): Promise<Quote> {
@@ -222,7 +222,7 @@ class LimiterCore {
 
   settleSync(receipt: Receipt, actual: number | readonly number[]): number {
     const sync = this.sync ?? notSynchronous();
-    const nowMs = this.now();
+    const nowMs = this.clock.now();
     let change = 0;
     for (const adjustment of this.spend(receipt, actual)) {
       change += sync.adjustSync(adjustment, nowMs);
@@ -249,7 +249,7 @@ class LimiterCore {
   inspectSync(name: string, asked: Key): KeyState | undefined {
     const sync = this.sync ?? notSynchronous();
     const { policy, terms, key } = this.book.limit(name, asked, undefined, 0);
-    return sync.inspectSync(policy, terms, key, this.now());
+    return sync.inspectSync(policy, terms, key, this.clock.now());
   }
 
   async inspect(name: string, asked: Key): Promise<KeyState | undefined> {
@@ -293,7 +293,7 @@ class LimiterCore {
       if (!peek && this.listeners !== undefined) this.tell(quote as Decision);
       return quote;
     };
-    if (this.sync !== undefined) return told(this.sync.decideSync({ limits, peek }, this.now()));
+    if (this.sync !== undefined) return told(this.sync.decideSync({ limits, peek }, this.clock.now()));
     return this.store.decide([{ limits, peek }], this.ownNow()).then(([quote]) => told(quote!));
   }
 
@@ -318,19 +318,22 @@ class LimiterCore {
     }
   }
 
-  private now(): number {
-    const nowMs = this.clock.now();
-    return Number.isSafeInteger(nowMs) && nowMs >= 0 ? nowMs : wrongTime(nowMs);
-  }
-
   /** The time for a store that has a clock of its own, unless the limiter was given one. */
   private ownNow(): number | undefined {
-    return this.hasOwnClock ? this.now() : undefined;
+    return this.hasOwnClock ? this.clock.now() : undefined;
   }
 }
 
-function wrongTime(nowMs: unknown): never {
-  throw expected('ERR_INVALID_CLOCK', 'the clock to give whole ms since the epoch', nowMs);
+/** A clock from outside, held to giving whole milliseconds. */
+function checkedClock(clock: Clock): Clock {
+  return {
+    now() {
+      const nowMs = clock.now();
+      if (Number.isSafeInteger(nowMs) && nowMs >= 0) return nowMs;
+      throw expected('ERR_INVALID_CLOCK', 'the clock to give whole ms since the epoch', nowMs);
+    },
+    schedule: (delayMs, wake) => clock.schedule(delayMs, wake),
+  };
 }
 
 function notSynchronous(): never {

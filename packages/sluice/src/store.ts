@@ -83,5 +83,6 @@ export interface SyncStore extends Store {
 
 /** The keys of one policy in this process: the short way to a decision. */
 export interface SyncSpace {
-  decideSync(terms: Terms, key: string, cost: number, peek: boolean, nowMs: number): Quote;
+  /** Decides a check of one limit; charges it if it fits and `take` is set. */
+  decideSync(terms: Terms, key: string, cost: number, take: boolean, nowMs: number): Quote;
 }

@@ -66,12 +66,10 @@ export interface Entries {
   visit(state: State, newestMs: number, see: (timeMs: number, cost: number) => void): void;
 }
 
-/** What a decision says besides yes or no. One object is used over and over. */
+/** What a decision says of the state that it leaves. One object is used over and over. */
 export interface Answer {
   /** The largest cost that fits now; negative after an overcharge. */
   free: number;
-  /** 0 if the cost fits; else after how long it first will. */
-  retryAfterMs: number;
   /** After how long the key is as good as new. */
   resetAfterMs: number;
 }
@@ -83,8 +81,8 @@ export interface Algorithm {
   /** The latest time that the state knows of. A decision is never taken before it. */
   knownMs(state: State, terms: Terms): number;
   /**
-   * Whether `cost`, which is at most the capacity, fits at `timeMs`; if it does and `take` is set,
-   * charges it. The rest of what there is to say about the state after that goes into `answer`.
+   * 0 if `cost`, which is at most the capacity, fits at `timeMs`; else after how long it first
+   * will. If it fits and `take` is set, charges it. What else there is to say goes into `answer`.
    */
   decide(
     state: State,
@@ -93,7 +91,7 @@ export interface Algorithm {
     cost: number,
     take: boolean,
     answer: Answer,
-  ): boolean;
+  ): number;
   /**
    * Changes by `delta` what was charged at `chargedAtMs`, where it was put and if it still counts
    * there at `timeMs`, never below zero. Answers the change made.

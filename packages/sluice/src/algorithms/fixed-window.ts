@@ -18,20 +18,19 @@ export const fixedWindow: Algorithm = {
   name: 'fixed-window',
   keepsEntries: false,
 
-  knownMs: ({ cells, at }, terms) => cells[at] - terms.windowMs,
+  knownMs: (state, terms) => state.cells[state.at] - terms.windowMs,
 
   decide({ cells, at }, terms, timeMs, cost, take, answer) {
     let used = cells[at] > timeMs ? cells[at + USED] : 0;
-    const fits = used + cost <= terms.limit;
-    if (fits && take) {
+    const retryAfterMs = used + cost <= terms.limit ? 0 : cells[at] - timeMs;
+    if (take && retryAfterMs === 0) {
       used += cost;
       cells[at + USED] = used;
       cells[at] = windowEnd(terms, timeMs);
     }
     answer.free = terms.limit - used;
-    answer.retryAfterMs = fits ? 0 : cells[at] - timeMs;
     answer.resetAfterMs = used > 0 ? cells[at] - timeMs : 0;
-    return fits;
+    return retryAfterMs;
   },
 
   adjust({ cells, at }, terms, timeMs, chargedAtMs, delta) {

@@ -8,7 +8,7 @@
  *
  * Cells: 0 the end of the window after the newest (ms), 1 cur, 2 prev, both as of the newest.
  */
-import { type Algorithm, mostCounted } from './algorithm.ts';
+import { type Algorithm, mostCounted, type Terms } from './algorithm.ts';
 
 const CURRENT = 1;
 const PREVIOUS = 2;
@@ -20,8 +20,7 @@ function horizon(windowMs: number, timeMs: number): number {
 
 /** How long a cost that does not fit has to wait. */
 function wait(
-  limit: number,
-  windowMs: number,
+  { limit, windowMs }: Terms,
   current: number,
   previous: number,
   leftMs: number,
@@ -38,32 +37,37 @@ export const slidingCounter: Algorithm = {
   name: 'sliding-counter',
   keepsEntries: false,
 
-  knownMs: ({ cells, at }, { windowMs }) => cells[at] - 2 * windowMs,
+  knownMs: (state, terms) => state.cells[state.at] - 2 * terms.windowMs,
 
-  decide({ cells, at }, { limit, windowMs }, timeMs, cost, take, answer) {
-    const horizonMs = horizon(windowMs, timeMs);
-    // 1. What the newest window is to this time: the current one, the previous one, or neither.
-    const behindMs = horizonMs - cells[at];
-    let current = behindMs === 0 ? cells[at + CURRENT] : 0;
-    let previous = 0;
-    if (behindMs === 0) previous = cells[at + PREVIOUS];
-    else if (behindMs === windowMs) previous = cells[at + CURRENT];
-    // 2. What of the previous one counts.
+  decide(state, terms, timeMs, cost, take, answer) {
+    const { cells, at } = state;
+    const { limit, windowMs } = terms;
+    // The time is never before the newest window, so mostly it is in it: no need to divide.
+    const horizonMs = timeMs < cells[at] - windowMs ? cells[at] : horizon(windowMs, timeMs);
     const leftMs = horizonMs - windowMs - timeMs;
-    const weighed = previous === 0 ? 0 : Math.ceil((previous * leftMs) / windowMs);
-    // 3. Whether it fits.
-    const fits = weighed + current + cost <= limit;
-    if (fits && take) {
+    // 1. What the newest window is to this time: the current one, the previous one, or neither.
+    let current = 0;
+    let previous = 0;
+    if (cells[at] === horizonMs) {
+      current = cells[at + CURRENT];
+      previous = cells[at + PREVIOUS];
+    } else if (cells[at] === horizonMs - windowMs) previous = cells[at + CURRENT];
+    // 2. What counts, with the part of the previous window that is still in sight.
+    let counting = current;
+    if (previous > 0) counting += Math.ceil((previous * leftMs) / windowMs);
+    let retryAfterMs = 0;
+    if (counting + cost > limit) retryAfterMs = wait(terms, current, previous, leftMs, cost);
+    else if (take) {
+      counting += cost;
       current += cost;
       cells[at] = horizonMs;
       cells[at + CURRENT] = current;
       cells[at + PREVIOUS] = previous;
     }
-    answer.free = limit - weighed - current;
-    answer.retryAfterMs = fits ? 0 : wait(limit, windowMs, current, previous, leftMs, cost);
+    answer.free = limit - counting;
     if (current > 0) answer.resetAfterMs = leftMs + windowMs;
     else answer.resetAfterMs = previous > 0 ? leftMs : 0;
-    return fits;
+    return retryAfterMs;
   },
 
   adjust({ cells, at }, terms, timeMs, chargedAtMs, delta) {

@@ -40,13 +40,12 @@ export function logAlgorithm(grain: Grain): Algorithm {
       const { cells, at, entries } = state;
       const gone = expired(state, terms, timeMs);
       let counting = cells[at + TOTAL] - gone;
-      const fits = counting + cost <= terms.limit;
-      answer.retryAfterMs = 0;
-      if (!fits) {
+      let retryAfterMs = 0;
+      if (counting + cost > terms.limit) {
         // Counted from the oldest entry kept, this much has to expire before the cost fits.
         const mustExpire = cells[at + TOTAL] + cost - terms.limit;
         const ageMs = entries.ageAtCost(state, stamp(state, terms), mustExpire);
-        answer.retryAfterMs = cells[at] - ageMs - timeMs;
+        retryAfterMs = cells[at] - ageMs - timeMs;
       } else if (take) {
         const newestMs = stamp(state, terms);
         if (gone > 0) entries.drop(state, newestMs, cells[at] - timeMs);
@@ -58,7 +57,7 @@ export function logAlgorithm(grain: Grain): Algorithm {
       }
       answer.free = terms.limit - counting;
       answer.resetAfterMs = Math.max(cells[at] - timeMs, 0);
-      return fits;
+      return retryAfterMs;
     },
 
     adjust(state, terms, timeMs, chargedAtMs, delta) {

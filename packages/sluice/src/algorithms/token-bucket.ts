@@ -29,20 +29,20 @@ export const tokenBucket: Algorithm = {
   name: 'token-bucket',
   keepsEntries: false,
 
-  knownMs: ({ cells, at }) => cells[at + CHARGED_AT],
+  knownMs: (state) => state.cells[state.at + CHARGED_AT],
 
   decide(state, terms, timeMs, cost, take, answer) {
     const { windowMs } = terms;
     let level = levelAt(state, terms, timeMs);
-    const fits = level >= cost * windowMs;
-    if (fits && take) {
+    const missing = cost * windowMs - level;
+    const retryAfterMs = missing <= 0 ? 0 : Math.ceil(missing / terms.limit);
+    if (take && retryAfterMs === 0) {
       level -= cost * windowMs;
       setLevel(state, terms, timeMs, level);
     }
     answer.free = Math.floor(level / windowMs);
-    answer.retryAfterMs = fits ? 0 : Math.ceil((cost * windowMs - level) / terms.limit);
     answer.resetAfterMs = Math.max(state.cells[state.at] - timeMs, 0);
-    return fits;
+    return retryAfterMs;
   },
 
   adjust(state, terms, timeMs, _chargedAtMs, delta) {

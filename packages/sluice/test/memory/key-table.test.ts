@@ -17,20 +17,18 @@ function model() {
   const expected = new Map<string, number>();
   const state = stateOf();
   const read = (key: string): number | undefined => {
-    const row = table.find(key);
-    if (row < 0) return undefined;
-    table.point(state, row);
+    if (table.find(key, state) < 0) return undefined;
     return state.cells[state.at];
   };
   const write = (key: string, value: number): void => {
-    let row = table.find(key);
+    let row = table.find(key, state);
     if (row < 0) row = table.insert();
     table.point(state, row);
     state.cells[state.at] = value;
     expected.set(key, value);
   };
   const remove = (key: string): void => {
-    const row = table.find(key);
+    const row = table.find(key, state);
     expect(row >= 0).toBe(expected.delete(key));
     if (row >= 0) table.remove(row);
   };
@@ -99,7 +97,7 @@ describe('the key table', () => {
     const { table, write, remove, read } = model();
     write('a', 5);
     remove('a');
-    table.find('b');
+    table.find('b', stateOf());
     table.insert();
     expect(read('b')).toBe(0);
   });

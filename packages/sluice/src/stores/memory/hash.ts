@@ -20,8 +20,8 @@ export class KeyedHash {
     this.key = crypto.getRandomValues(new Int32Array(4));
   }
 
-  /** Hashes `text` into `low` and `high`. */
-  hash(text: string): void {
+  /** Hashes `text` into `low`, which is also the answer, and `high`. */
+  hash(text: string): number {
     const length = text.length;
     const key = this.key;
     let v0 = key[0];
@@ -57,10 +57,10 @@ export class KeyedHash {
       if (a > 255) return this.hashWide(text);
       word |= a << shift;
     }
-    this.finish(v0, v1, v2, v3, word);
+    return this.finish(v0, v1, v2, v3, word);
   }
 
-  private hashWide(text: string): void {
+  private hashWide(text: string): number {
     const length = text.length;
     const key = this.key;
     let v0 = key[2];
@@ -84,10 +84,10 @@ export class KeyedHash {
       v0 ^= word;
     }
     const word = (length << 24) | (index < length ? text.charCodeAt(index) : 0);
-    this.finish(v0, v1, v2, v3, word);
+    return this.finish(v0, v1, v2, v3, word);
   }
 
-  private finish(v0: number, v1: number, v2: number, v3: number, word: number): void {
+  private finish(v0: number, v1: number, v2: number, v3: number, word: number): number {
     v3 ^= word;
     for (let round = 0; round < 4; round++) {
       v0 = (v0 + v1) | 0;
@@ -105,7 +105,8 @@ export class KeyedHash {
         v2 ^= 0xff;
       }
     }
-    this.low = v1 ^ v3;
     this.high = v0 ^ v2;
+    this.low = v1 ^ v3;
+    return this.low;
   }
 }

@@ -27,10 +27,9 @@ const SMALLEST_INDEX = 256;
 /** Old slots moved at each change. Two would be enough to be done before the next growth. */
 const MOVES = 8;
 
-export class KeyTable {
+export class KeyTable extends KeyedHash {
   /** How many rows there are; they are numbered from 0. */
   size = 0;
-  private readonly hash = new KeyedHash();
   private readonly cells: Float64Array[] = [];
   private readonly words: Int32Array[] = [];
   private index = new Int32Array(SMALLEST_INDEX);
@@ -38,28 +37,44 @@ export class KeyTable {
   private old: Int32Array | undefined;
   private oldMoved = 0;
 
-  /** The row of a key, or -1. Remembers the key's hash for `insert`. */
-  find(key: string): number {
-    const { hash, index } = this;
-    hash.hash(key);
-    const { low, high } = hash;
+  /**
+   * The row of a key, to which `state` then points, or -1. Remembers the key's hash for `insert`.
+   * All in one piece, because this is where the time of a decision goes.
+   */
+  find(key: string, state: State): number {
+    const low = this.hash(key);
+    const { high, index } = this;
     const mask = index.length - 1;
-    for (let slot = low & mask; index[slot] !== 0; slot = (slot + 1) & mask) {
-      const entry = index[slot];
-      if (((entry ^ high) & ~mask) === 0 && this.isRow((entry & mask) - 1, low, high)) {
-        return (entry & mask) - 1;
+    let slot = low & mask;
+    for (let entry = index[slot]; entry !== 0; entry = index[slot]) {
+      if (((entry ^ high) & ~mask) === 0) {
+        const row = (entry & mask) - 1;
+        const words = this.words[row >>> CHUNK_BITS];
+        const at = (row & CHUNK_MASK) * ROW_WORDS;
+        if (words[at] === low && words[at + 1] === high) {
+          if (words !== state.words) this.point(state, row);
+          state.at = at / 2 + 1;
+          return row;
+        }
       }
+      slot = (slot + 1) & mask;
     }
-    return this.old === undefined ? -1 : this.findOld(this.old);
+    return this.findOld(state);
   }
 
   /** The same in the index that is being replaced. A slot that was moved has no row's number. */
-  private findOld(old: Int32Array): number {
-    const { low, high } = this.hash;
+  private findOld(state: State): number {
+    const { low, high, old } = this;
+    if (old === undefined) return -1;
     const mask = old.length - 1;
     for (let slot = low & mask; old[slot] !== 0; slot = (slot + 1) & mask) {
       const row = (old[slot] & mask) - 1;
-      if (row < this.size && this.isRow(row, low, high)) return row;
+      if (row >= this.size) continue;
+      const words = this.wordsOf(row);
+      const at = this.wordAt(row);
+      if (words[at] !== low || words[at + 1] !== high) continue;
+      this.point(state, row);
+      return row;
     }
     return -1;
   }
@@ -77,8 +92,8 @@ export class KeyTable {
     for (let cell = 1; cell <= CELLS; cell++) cells[(row & CHUNK_MASK) * ROW_DOUBLES + cell] = 0;
     const words = this.words[chunk];
     const at = this.wordAt(row);
-    words[at] = this.hash.low;
-    words[at + 1] = this.hash.high;
+    words[at] = this.low;
+    words[at + 1] = this.high;
     if (this.size * 4 > this.index.length * 3) this.replaceIndex(this.index.length * 2);
     this.move(MOVES);
     this.place(row);
@@ -110,11 +125,9 @@ export class KeyTable {
 
   /** Lets `state` point at a row's cells. */
   point(state: State, row: number): void {
-    const cells = this.cells[row >>> CHUNK_BITS];
-    state.at = (row & CHUNK_MASK) * ROW_DOUBLES + ROW_DOUBLES - CELLS;
-    if (state.cells === cells) return;
-    state.cells = cells;
+    state.cells = this.cells[row >>> CHUNK_BITS];
     state.words = this.words[row >>> CHUNK_BITS];
+    state.at = (row & CHUNK_MASK) * ROW_DOUBLES + ROW_DOUBLES - CELLS;
   }
 
   private wordsOf(row: number): Int32Array {
@@ -123,12 +136,6 @@ export class KeyTable {
 
   private wordAt(row: number): number {
     return (row & CHUNK_MASK) * ROW_WORDS;
-  }
-
-  private isRow(row: number, low: number, high: number): boolean {
-    const words = this.words[row >>> CHUNK_BITS];
-    const at = (row & CHUNK_MASK) * ROW_WORDS;
-    return words[at] === low && words[at + 1] === high;
   }
 
   /** Puts a row, whose identity is written, into the index. */

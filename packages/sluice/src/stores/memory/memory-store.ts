@@ -51,15 +51,15 @@ class MemoryStore implements SyncStore, Room {
   }
 
   decideSync({ limits, peek }: Check, nowMs: number): Quote {
-    const ask = (asPeek: boolean): Quote[] =>
+    const ask = (take: boolean): Quote[] =>
       limits.map(({ policy, terms, key, cost }) =>
-        this.open(policy).decideSync(terms, key, cost, asPeek, nowMs),
+        this.open(policy).decideSync(terms, key, cost, take, nowMs),
       );
+    if (limits.length === 1) return ask(!peek)[0];
     // Nothing is charged before all have said yes, and nothing can say no after that.
-    const quotes = limits.length > 1 ? ask(true) : ask(peek);
-    if (limits.length === 1) return quotes[0];
-    const charged = !peek && quotes.every((quote) => quote.allowed);
-    return jointDecision(charged ? ask(false) : quotes, charged);
+    const quotes = ask(false);
+    const take = !peek && quotes.every((quote) => quote.allowed);
+    return jointDecision(take ? ask(true) : quotes, take);
   }
 
   adjustSync(adjustment: Adjustment, nowMs: number): number {

@@ -45,14 +45,11 @@ export class Space implements SyncSpace {
   private readonly state: State;
   /** A key that has no row yet, to read from. */
   private readonly blank: State;
-  private readonly answer: Answer = { free: 0, retryAfterMs: 0, resetAfterMs: 0 };
+  private readonly answer: Answer = { free: 0, resetAfterMs: 0 };
   /** The largest terms seen, against which the use of a key is measured. */
   private largest: Terms | undefined;
   /** The next row to be swept. */
   private swept = 0;
-  /** The row of the key that was read last, or -1, and the time of the decision about it. */
-  private row = -1;
-  private timeMs = 0;
 
   constructor(
     private readonly policy: Policy,
@@ -71,42 +68,61 @@ export class Space implements SyncSpace {
     return this.table.size;
   }
 
-  decideSync(terms: Terms, key: string, cost: number, peek: boolean, nowMs: number): Quote {
-    const { answer, algorithm } = this;
-    let state = this.read(key, terms, nowMs);
-    // A key without a row of its own is new, and whatever could ever fit fits a new key.
-    if (state === this.blank && !peek) state = this.occupy(terms, nowMs);
-    const { timeMs } = this;
-    const fits = algorithm.decide(state, terms, timeMs, cost, !peek, answer);
-    return new DecisionRecord(
-      this.name,
-      key,
-      cost,
-      fits,
-      terms.capacity,
-      answer.free > 0 ? answer.free : 0,
-      answer.retryAfterMs,
-      answer.resetAfterMs,
-      timeMs,
-      fits && !peek,
-    );
+  decideSync(terms: Terms, key: string, cost: number, take: boolean, nowMs: number): Quote {
+    const { state, answer, algorithm } = this;
+    const row = this.table.find(key, state);
+    if (row < 0 || algorithm.knownMs(state, terms) > nowMs) {
+      return this.decideApart(row, terms, key, cost, take, nowMs);
+    }
+    const waitMs = algorithm.decide(state, terms, nowMs, cost, take, answer);
+    return new DecisionRecord(this.name, key, cost, terms.capacity, waitMs, nowMs, take, answer);
+  }
+
+  /** Decides on a key that is new, or whose state knows a later time. */
+  private decideApart(
+    row: number,
+    terms: Terms,
+    key: string,
+    cost: number,
+    take: boolean,
+    nowMs: number,
+  ): Quote {
+    const timeMs = this.timeOf(row, terms, nowMs);
+    if (timeMs >= nowMs) return this.answered(this.state, terms, key, cost, take, timeMs);
+    const state = take ? this.occupy(row, terms, nowMs) : this.blank;
+    return this.answered(state, terms, key, cost, take, nowMs);
+  }
+
+  private answered(
+    state: State,
+    terms: Terms,
+    key: string,
+    cost: number,
+    take: boolean,
+    timeMs: number,
+  ): Quote {
+    const { answer } = this;
+    const waitMs = this.algorithm.decide(state, terms, timeMs, cost, take, answer);
+    return new DecisionRecord(this.name, key, cost, terms.capacity, waitMs, timeMs, take, answer);
   }
 
   adjust({ terms, charge, delta }: Adjustment, nowMs: number): number {
-    const state = this.read(charge.key, terms, nowMs);
-    if (state === this.blank) return 0;
-    return this.algorithm.adjust(state, terms, this.timeMs, charge.atMs, delta);
+    const timeMs = this.timeOf(this.table.find(charge.key, this.state), terms, nowMs);
+    if (timeMs < nowMs) return 0;
+    return this.algorithm.adjust(this.state, terms, timeMs, charge.atMs, delta);
   }
 
   inspect(terms: Terms, key: string, nowMs: number): KeyState | undefined {
-    const state = this.read(key, terms, nowMs);
-    this.algorithm.decide(state, terms, this.timeMs, 0, false, this.answer);
-    return describeState(this.policy, this.algorithm, state, terms, this.timeMs, this.answer);
+    const { state, answer, algorithm } = this;
+    const timeMs = this.timeOf(this.table.find(key, state), terms, nowMs);
+    if (timeMs < nowMs) return undefined;
+    algorithm.decide(state, terms, timeMs, 0, false, answer);
+    return describeState(this.policy, algorithm, state, terms, timeMs, answer);
   }
 
   /** Forgets a key; answers whether there was one. */
   reset(key: string): boolean {
-    const row = this.table.find(key);
+    const row = this.table.find(key, this.state);
     if (row >= 0) this.forget(row);
     return row >= 0;
   }
@@ -144,35 +160,25 @@ export class Space implements SyncSpace {
   }
 
   /**
-   * The state to decide on: the key's own, or a blank one for a key that is new. A state that lies
-   * more than a window ahead was written by a wrong clock, and counts as new. One that lies less
-   * ahead moves the decision to the time it knows.
+   * The time of a decision about the row that `state` points at: never before what it knows. -1 if
+   * there is no row, or if it lies more than a window ahead: then the clock that wrote it was
+   * wrong, and the key counts as new.
    */
-  private read(key: string, terms: Terms, nowMs: number): State {
-    const row = this.table.find(key);
-    this.row = row;
-    this.timeMs = nowMs;
-    if (row < 0) return this.blank;
-    const { state } = this;
-    this.table.point(state, row);
-    const aheadMs = this.algorithm.knownMs(state, terms) - nowMs;
-    return aheadMs > 0 ? this.readAhead(aheadMs, terms) : state;
+  private timeOf(row: number, terms: Terms, nowMs: number): number {
+    if (row < 0) return -1;
+    const knownMs = this.algorithm.knownMs(this.state, terms);
+    if (knownMs - nowMs > terms.windowMs) return -1;
+    return Math.max(knownMs, nowMs);
   }
 
-  private readAhead(aheadMs: number, terms: Terms): State {
-    if (aheadMs > terms.windowMs) return this.blank;
-    this.timeMs += aheadMs;
-    return this.state;
-  }
-
-  /** A row of its own, and new, for the key that was read last. */
-  private occupy(terms: Terms, nowMs: number): State {
+  /** A row of its own, and new, for the key that was looked for last. */
+  private occupy(row: number, terms: Terms, nowMs: number): State {
     const { state, table } = this;
-    if (this.row < 0) {
+    if (row < 0) {
       this.room.makeRoom(this, nowMs);
-      this.row = table.insert();
+      row = table.insert();
     }
-    table.point(state, this.row);
+    table.point(state, row);
     this.clear(state);
     if (this.largest === undefined || terms.capacity > this.largest.capacity) this.largest = terms;
     return state;
