@@ -68,13 +68,11 @@ const receipts = new WeakMap<Quote, Receipt>();
 /** The limits of those decisions that have several; the others are their own only limit. */
 const jointLimits = new WeakMap<Quote, readonly LimitDecision[]>();
 
-/** The one class of decisions, so that reading one is fast. */
+/** A decision that was meant: if it allows, the cost has been charged. */
 export class DecisionRecord implements Quote {
   readonly allowed: boolean;
   readonly remaining: number;
   readonly resetAfterMs: number;
-  /** False for a denial and for a peek. */
-  readonly charged: boolean;
 
   constructor(
     readonly policy: string,
@@ -83,24 +81,21 @@ export class DecisionRecord implements Quote {
     readonly limit: number,
     readonly retryAfterMs: number,
     readonly atMs: number,
-    take: boolean,
     answer: { readonly free: number; readonly resetAfterMs: number },
   ) {
     this.allowed = retryAfterMs === 0;
     this.remaining = answer.free > 0 ? answer.free : 0;
     this.resetAfterMs = answer.resetAfterMs;
-    this.charged = take && this.allowed;
   }
 
   get limits(): readonly LimitDecision[] {
     const limits = jointLimits.get(this);
     if (limits !== undefined) return limits;
-    const { charged: _, ...limit } = this;
-    return [limit];
+    return [{ ...this }];
   }
 
   get receipt(): Receipt | undefined {
-    if (!this.charged) return undefined;
+    if (!this.allowed) return undefined;
     let receipt = receipts.get(this);
     if (receipt === undefined) {
       const charges = this.limits.map(({ policy, key, cost, atMs }) => ({
@@ -120,8 +115,15 @@ export class DecisionRecord implements Quote {
   }
 }
 
+/** What a decision would have been. Nothing was charged, so there is no receipt. */
+export class PeekRecord extends DecisionRecord {
+  override get receipt(): undefined {
+    return undefined;
+  }
+}
+
 /** The decision of a check with several limits, from what each of them says. */
-export function jointDecision(limits: readonly LimitDecision[], take: boolean): Quote {
+export function jointDecision(limits: readonly LimitDecision[], taken: boolean): Quote {
   const allowed = limits.every((limit) => limit.allowed);
   let decisive = limits[0];
   let free = decisive.remaining;
@@ -134,8 +136,9 @@ export function jointDecision(limits: readonly LimitDecision[], take: boolean): 
     resetAfterMs = Math.max(resetAfterMs, limit.resetAfterMs);
   }
   const { policy, key, cost, limit, atMs } = decisive;
+  const kind = taken ? DecisionRecord : PeekRecord;
   const answer = { free, resetAfterMs };
-  const decision = new DecisionRecord(policy, key, cost, limit, retryAfterMs, atMs, take, answer);
+  const decision = new kind(policy, key, cost, limit, retryAfterMs, atMs, answer);
   jointLimits.set(decision, limits);
   return decision;
 }

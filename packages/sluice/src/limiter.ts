@@ -155,7 +155,7 @@ class LimiterCore {
     const text = keyText(key!);
     const terms = policy.terms ?? policy.termsFor(text);
     const cost = options === undefined ? 1 : this.book.costOf(policy, terms, options, 1);
-    const decision = this.lastSpace!.decideSync(terms, text, cost, true, this.clock.now()) as Decision;
+    const decision = this.lastSpace!.takeSync(terms, text, cost, this.clock.now()) as Decision;
     if (this.listeners !== undefined) this.tell(decision);
     return decision;
   }

@@ -30,7 +30,6 @@ describe('a decision', () => {
       retryAfterMs: 0,
       resetAfterMs: 1000,
       atMs: START_MS,
-      charged: true,
       limits: [
         {
           policy: 'perSecond',

@@ -27,7 +27,7 @@ describe('the store contract', () => {
         const quotes = await store.decide(checks, nowMs);
         for (const { limits, peek } of checks) {
           const [{ policy, terms, key }] = limits;
-          if (!peek) store.open(policy).decideSync(terms, key, 1, true, nowMs ?? 0);
+          if (!peek) store.open(policy).takeSync(terms, key, 1, nowMs ?? 0);
         }
         return quotes;
       };

@@ -51,15 +51,13 @@ class MemoryStore implements SyncStore, Room {
   }
 
   decideSync({ limits, peek }: Check, nowMs: number): Quote {
-    const ask = (take: boolean): Quote[] =>
-      limits.map(({ policy, terms, key, cost }) =>
-        this.open(policy).decideSync(terms, key, cost, take, nowMs),
-      );
-    if (limits.length === 1) return ask(!peek)[0];
+    const ask = (way: 'takeSync' | 'peekSync'): Quote[] =>
+      limits.map(({ policy, terms, key, cost }) => this.open(policy)[way](terms, key, cost, nowMs));
+    if (limits.length === 1) return ask(peek ? 'peekSync' : 'takeSync')[0];
     // Nothing is charged before all have said yes, and nothing can say no after that.
-    const quotes = ask(false);
-    const take = !peek && quotes.every((quote) => quote.allowed);
-    return jointDecision(take ? ask(true) : quotes, take);
+    const quotes = ask('peekSync');
+    const taken = !peek && quotes.every((quote) => quote.allowed);
+    return jointDecision(taken ? ask('takeSync') : quotes, taken);
   }
 
   adjustSync(adjustment: Adjustment, nowMs: number): number {

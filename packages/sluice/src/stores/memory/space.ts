@@ -11,7 +11,7 @@ import {
   type Terms,
 } from '../../algorithms/algorithm.ts';
 import { algorithms } from '../../algorithms/index.ts';
-import { DecisionRecord, type Quote } from '../../decision.ts';
+import { DecisionRecord, PeekRecord, type Quote } from '../../decision.ts';
 import type { Policy } from '../../policy.ts';
 import type { Adjustment, KeyState, SyncSpace } from '../../store.ts';
 import { describeState } from './describe.ts';
@@ -68,54 +68,45 @@ export class Space implements SyncSpace {
     return this.table.size;
   }
 
-  decideSync(terms: Terms, key: string, cost: number, take: boolean, nowMs: number): Quote {
+  takeSync(terms: Terms, key: string, cost: number, nowMs: number): Quote {
     const { state, answer, algorithm } = this;
     const row = this.table.find(key, state);
     if (row < 0 || algorithm.knownMs(state, terms) > nowMs) {
-      return this.decideApart(row, terms, key, cost, take, nowMs);
+      return this.takeApart(row, terms, key, cost, nowMs);
     }
-    const waitMs = algorithm.decide(state, terms, nowMs, cost, take, answer);
-    return new DecisionRecord(this.name, key, cost, terms.capacity, waitMs, nowMs, take, answer);
+    const waitMs = algorithm.decide(state, terms, nowMs, cost, true, answer);
+    return new DecisionRecord(this.name, key, cost, terms.capacity, waitMs, nowMs, answer);
   }
 
   /** Decides on a key that is new, or whose state knows a later time. */
-  private decideApart(
-    row: number,
-    terms: Terms,
-    key: string,
-    cost: number,
-    take: boolean,
-    nowMs: number,
-  ): Quote {
-    const timeMs = this.timeOf(row, terms, nowMs);
-    if (timeMs >= nowMs) return this.answered(this.state, terms, key, cost, take, timeMs);
-    const state = take ? this.occupy(row, terms, nowMs) : this.blank;
-    return this.answered(state, terms, key, cost, take, nowMs);
+  private takeApart(row: number, terms: Terms, key: string, cost: number, nowMs: number): Quote {
+    const { answer } = this;
+    const knownMs = this.timeOf(row, terms, nowMs);
+    const state = knownMs < 0 ? this.occupy(row, terms, nowMs) : this.state;
+    const timeMs = Math.max(knownMs, nowMs);
+    const waitMs = this.algorithm.decide(state, terms, timeMs, cost, true, answer);
+    return new DecisionRecord(this.name, key, cost, terms.capacity, waitMs, timeMs, answer);
   }
 
-  private answered(
-    state: State,
-    terms: Terms,
-    key: string,
-    cost: number,
-    take: boolean,
-    timeMs: number,
-  ): Quote {
+  peekSync(terms: Terms, key: string, cost: number, nowMs: number): Quote {
     const { answer } = this;
-    const waitMs = this.algorithm.decide(state, terms, timeMs, cost, take, answer);
-    return new DecisionRecord(this.name, key, cost, terms.capacity, waitMs, timeMs, take, answer);
+    const knownMs = this.timeOf(this.table.find(key, this.state), terms, nowMs);
+    const state = knownMs < 0 ? this.blank : this.state;
+    const timeMs = Math.max(knownMs, nowMs);
+    const waitMs = this.algorithm.decide(state, terms, timeMs, cost, false, answer);
+    return new PeekRecord(this.name, key, cost, terms.capacity, waitMs, timeMs, answer);
   }
 
   adjust({ terms, charge, delta }: Adjustment, nowMs: number): number {
     const timeMs = this.timeOf(this.table.find(charge.key, this.state), terms, nowMs);
-    if (timeMs < nowMs) return 0;
+    if (timeMs < 0) return 0;
     return this.algorithm.adjust(this.state, terms, timeMs, charge.atMs, delta);
   }
 
   inspect(terms: Terms, key: string, nowMs: number): KeyState | undefined {
     const { state, answer, algorithm } = this;
     const timeMs = this.timeOf(this.table.find(key, state), terms, nowMs);
-    if (timeMs < nowMs) return undefined;
+    if (timeMs < 0) return undefined;
     algorithm.decide(state, terms, timeMs, 0, false, answer);
     return describeState(this.policy, algorithm, state, terms, timeMs, answer);
   }
