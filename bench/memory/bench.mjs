@@ -5,63 +5,104 @@ import { bar, round } from '../report.mjs';
 const CONTENDERS = new URL('contenders.mjs', import.meta.url);
 
 const OURS = 'sluice checkSync';
+const GIVEN = 'sluice checkSync, time given';
 const AWAITED = 'sluice check, awaited';
-const LOGS = ['sluice sliding-log, admitting', 'sluice sliding-log, denying'];
+const LOG = 'sluice sliding-log';
+const ADMITTING = 'sluice sliding-log, admitting';
+const ENTRIES = 'sluice sliding-log, entries';
 const FLEXIBLE = 'rate-limiter-flexible';
 const EXPRESS = 'express-rate-limit';
 const MAP = 'bare Map';
 
 const ROUNDS = 7;
+const OPERATIONS = 400_000;
 
-/** Speed with that many keys: at least these ratios. */
+/**
+ * Speed: what is compared with whom, and the ratio that is needed. With 1,000 keys most calls are
+ * over the limit of 100 a minute, with 1,000,000 none is. The last one is 1,000 keys again, under
+ * a limit that is never reached; no ratio is needed there, it is for the whole picture.
+ */
 const SPEEDS = [
-  { keys: 1000, operations: 400_000, needs: { [FLEXIBLE]: 5, [EXPRESS]: 2, [MAP]: 0.8 } },
-  { keys: 1_000_000, operations: 400_000, needs: { [FLEXIBLE]: 4, [EXPRESS]: 4, [MAP]: 1.5 } },
+  {
+    traffic: '1,000 keys',
+    options: { keys: 1000 },
+    needs: [
+      [OURS, FLEXIBLE, 5],
+      [OURS, EXPRESS, 2],
+      [OURS, MAP, 0.8],
+      [AWAITED, FLEXIBLE, 2],
+      [LOG, OURS, 0.5],
+      [ADMITTING, OURS, 0.5],
+      [GIVEN, EXPRESS],
+      [GIVEN, MAP],
+    ],
+  },
+  {
+    traffic: '1,000,000 keys',
+    options: { keys: 1_000_000 },
+    needs: [
+      [OURS, FLEXIBLE, 4],
+      [OURS, EXPRESS, 4],
+      [OURS, MAP, 1.5],
+      [AWAITED, FLEXIBLE, 2],
+      [LOG, OURS, 0.5],
+      [GIVEN, EXPRESS],
+      [GIVEN, MAP],
+    ],
+  },
+  {
+    traffic: '1,000 keys, all within the limit',
+    options: { keys: 1000, limit: 1_000_000_000 },
+    needs: [
+      [OURS, FLEXIBLE],
+      [OURS, EXPRESS],
+      [OURS, MAP],
+      [AWAITED, FLEXIBLE],
+      [GIVEN, MAP],
+    ],
+  },
 ];
 
-/** Bytes of `keys` live keys, each with so many entries: at most this many a key. */
+/** Bytes of live keys, each with so many entries: at most this many a key. */
 const SIZES = [
   { name: OURS, keys: 1_000_000, entries: 1, most: 48 },
-  { name: 'sluice sliding-log, entries', keys: 1_000_000, entries: 1, most: 96 + 12 },
-  { name: 'sluice sliding-log, entries', keys: 500_000, entries: 5, most: 96 + 5 * 12 },
-  { name: 'sluice sliding-log, entries', keys: 100_000, entries: 100, most: 96 + 100 * 12 },
+  { name: ENTRIES, keys: 1_000_000, entries: 1, most: 96 + 12 },
+  { name: ENTRIES, keys: 500_000, entries: 5, most: 96 + 5 * 12 },
+  { name: ENTRIES, keys: 100_000, entries: 100, most: 96 + 100 * 12 },
   { name: MAP, keys: 1_000_000, entries: 1 },
   { name: EXPRESS, keys: 1_000_000, entries: 1 },
   { name: FLEXIBLE, keys: 1_000_000, entries: 1 },
 ];
 
 const GROWN_KEYS = 3_000_000;
-const FLOOD = { maxKeys: 100_000, limit: 100, keys: 1_000_000 };
+const FLOOD = { maxKeys: 100_000, keys: 1_000_000 };
 
 async function measureSpeed(result, progress) {
-  for (const { keys, operations, needs } of SPEEDS) {
-    progress(`speed at ${keys} keys, ${ROUNDS} rounds`);
-    const names = [OURS, AWAITED, ...LOGS, MAP, EXPRESS, FLEXIBLE];
-    await withContenders(CONTENDERS, names, { keys }, async (contenders) => {
+  for (const { traffic, options, needs } of SPEEDS) {
+    progress(`speed, ${traffic}: ${ROUNDS} rounds`);
+    const names = [...new Set(needs.flatMap(([name, peer]) => [name, peer]))];
+    await withContenders(CONTENDERS, names, options, async (contenders) => {
       for (const contender of contenders) {
         await contender.call('fill');
         // Warm: compiled, and past the first collections.
-        await contender.call('run', operations);
+        await contender.call('run', OPERATIONS);
       }
-      const times = await takeTurns(contenders, ROUNDS, operations);
-      result.rows.push(...timeRows(times, { measure: `speed, ${keys} keys` }));
-      const judge = (name, peer, need) => {
-        const label = `${name} / ${peer}, ${keys} keys`;
+      const times = await takeTurns(contenders, ROUNDS, OPERATIONS);
+      result.rows.push(...timeRows(times, { measure: `speed, ${traffic}` }));
+      for (const [name, peer, need] of needs) {
+        const label = `${name} / ${peer}, ${traffic}`;
         result.ratios[label] = ratio(times, name, peer);
-        result.bars.push(bar(label, '>=', need, result.ratios[label]));
-      };
-      for (const [peer, need] of Object.entries(needs)) judge(OURS, peer, need);
-      judge(AWAITED, FLEXIBLE, 2);
-      for (const log of LOGS) judge(log, OURS, 0.5);
+        if (need) result.bars.push(bar(label, '>=', need, result.ratios[label]));
+      }
     });
   }
 }
 
 async function measureSize(result, progress) {
   for (const { name, keys, entries, most } of SIZES) {
-    progress(`bytes of ${name}, ${keys} keys x ${entries}`);
+    progress(`bytes of ${name}: ${keys} keys x ${entries}`);
     await withContenders(CONTENDERS, [name], { keys }, async ([contender]) => {
-      const bytes = (await contender.call('bytes', keys, entries)) / keys;
+      const bytes = (await contender.call('bytes', entries)) / keys;
       const measure = `bytes, ${keys} keys x ${entries}`;
       result.rows.push({ measure, contender: name, 'bytes/key': round(bytes) });
       if (most) result.bars.push(bar(`bytes a key, ${name}, x ${entries}`, '<=', most, bytes));
@@ -90,6 +131,7 @@ async function measureFlood(result, progress) {
   progress(`flood of ${keys} keys at a cap of ${maxKeys}`);
   const name = 'sluice flooded';
   await withContenders(CONTENDERS, [name], FLOOD, async ([contender]) => {
+    await contender.call('warm');
     const full = await contender.call('bytes', maxKeys);
     const more = await contender.call('bytes', keys);
     const measure = `flood, cap ${maxKeys}`;

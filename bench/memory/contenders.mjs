@@ -10,10 +10,13 @@ import { createLimiter, memoryStore } from 'sluice';
 /** User ids of nine digits: 14 characters in all. */
 const keyOf = (number) => `user:${100_000_000 + number}`;
 
-/** A limit that is never reached, so that all do the same work: admit and count. */
-const NEVER = 1_000_000_000;
-const WINDOW_MS = 3_600_000;
+/** The limit of everybody, unless the options say otherwise: 100 a minute. */
+const LIMIT = 100;
+const WINDOW_MS = 60_000;
 const MAX_KEYS = 4_000_000;
+/** Calls and keys that bring a process to its working size before memory is measured. */
+const WARM_CALLS = 500_000;
+const WARM_KEYS = 1000;
 
 /** The same sequence of pseudo-random key numbers for everybody. */
 function sequence(keys) {
@@ -28,12 +31,8 @@ function sequence(keys) {
 
 const nanoseconds = (start, count) => Number(process.hrtime.bigint() - start) / count;
 
-/**
- * Resident bytes that a task leaves behind, after collecting what it did not. The task runs first
- * on a thousandth of its keys, many times, so that the heap has the size that calls alone need.
- */
-async function growth(task, warmUp = () => {}) {
-  await warmUp();
+/** Resident bytes that a task leaves behind, after collecting what it did not. */
+async function growth(task) {
   const settled = () => {
     for (let time = 0; time < 4; time++) gc();
     return process.memoryUsage().rss;
@@ -61,8 +60,8 @@ function immediate(call, { keys }) {
   const next = sequence(keys);
   let sum = 0;
   return {
-    fill(count = keys) {
-      for (let number = 0; number < count; number++) call(keyOf(number));
+    fill() {
+      for (let number = 0; number < keys; number++) call(keyOf(number));
     },
     run(operations) {
       const start = process.hrtime.bigint();
@@ -70,34 +69,52 @@ function immediate(call, { keys }) {
       if (Number.isNaN(sum)) throw new Error('the calls must answer numbers');
       return nanoseconds(start, operations);
     },
-    bytes: (count, entries = 1) =>
-      growth(() => {
+    bytes(entries = 1) {
+      for (let made = 0; made < WARM_CALLS; made++) call(keyOf(made % WARM_KEYS));
+      return growth(() => {
         for (let entry = 0; entry < entries; entry++) {
-          for (let number = 0; number < count; number++) call(keyOf(number));
+          for (let number = 0; number < keys; number++) call(keyOf(WARM_KEYS + number));
         }
-      }),
+      });
+    },
     longest: (count) => longest(count, call),
   };
 }
 
 /** The methods of a contender that answers with a promise, which its users await. */
-function awaited(call, valueOf, { keys }) {
+function awaited(call, numberIn, { keys }) {
   const next = sequence(keys);
   let sum = 0;
+  /** A denial may come as a rejection; then that is what its users catch. */
+  const one = async (key) => {
+    try {
+      return numberIn(await call(key));
+    } catch (denial) {
+      return numberIn(denial);
+    }
+  };
   return {
     async fill() {
-      for (let number = 0; number < keys; number++) await call(keyOf(number));
+      for (let number = 0; number < keys; number++) await one(keyOf(number));
     },
     async run(operations) {
       const start = process.hrtime.bigint();
-      for (let made = 0; made < operations; made++) sum += valueOf(await call(keyOf(next())));
+      for (let made = 0; made < operations; made++) {
+        try {
+          sum += numberIn(await call(keyOf(next())));
+        } catch (denial) {
+          sum += numberIn(denial);
+        }
+      }
       if (Number.isNaN(sum)) throw new Error('the calls must answer numbers');
       return nanoseconds(start, operations);
     },
-    bytes: (count) =>
-      growth(async () => {
-        for (let number = 0; number < count; number++) await call(keyOf(number));
-      }),
+    async bytes() {
+      for (let made = 0; made < WARM_CALLS; made++) await one(keyOf(made % WARM_KEYS));
+      return growth(async () => {
+        for (let number = 0; number < keys; number++) await one(keyOf(WARM_KEYS + number));
+      });
+    },
   };
 }
 
@@ -106,16 +123,27 @@ function sluice(policy, clock) {
   return createLimiter({ policies: { p: policy }, store, ...(clock && { clock }) });
 }
 
-const counter = { algorithm: 'sliding-counter', limit: NEVER, window: WINDOW_MS };
+const counter = ({ limit = LIMIT }) => ({ algorithm: 'sliding-counter', limit, window: WINDOW_MS });
+
+/** A clock that somebody else reads, as a server does that knows when a request came. */
+function givenClock() {
+  const clock = { nowMs: 1_745_000_100_000, now: () => clock.nowMs, schedule: () => () => {} };
+  return clock;
+}
 
 export const contenders = {
   'sluice checkSync': (options) => {
-    const limiter = sluice(counter);
+    const limiter = sluice(counter(options));
+    return immediate((key) => limiter.checkSync('p', key).remaining, options);
+  },
+
+  'sluice checkSync, time given': (options) => {
+    const limiter = sluice(counter(options), givenClock());
     return immediate((key) => limiter.checkSync('p', key).remaining, options);
   },
 
   'sluice check, awaited': (options) => {
-    const limiter = sluice(counter);
+    const limiter = sluice(counter(options));
     return awaited(
       (key) => limiter.check('p', key),
       (decision) => decision.remaining,
@@ -123,37 +151,36 @@ export const contenders = {
     );
   },
 
-  /** The log where nearly every call is admitted: a window so short that 100 suffice. */
+  /** The exact log, in the same traffic. */
+  'sluice sliding-log': (options) => {
+    const limiter = sluice({ algorithm: 'sliding-log', limit: LIMIT, window: WINDOW_MS });
+    return immediate((key) => limiter.checkSync('p', key).remaining, options);
+  },
+
+  /** The exact log where nearly every call is admitted: a window so short that 100 suffice. */
   'sluice sliding-log, admitting': (options) => {
-    const window = options.keys > 10_000 ? WINDOW_MS : 20;
-    const limiter = sluice({ algorithm: 'sliding-log', limit: 100, window });
+    const limiter = sluice({ algorithm: 'sliding-log', limit: LIMIT, window: 20 });
     return immediate((key) => limiter.checkSync('p', key).remaining, options);
   },
 
-  /** The log where every key soon has its 100 entries and is denied. */
-  'sluice sliding-log, denying': (options) => {
-    const limiter = sluice({ algorithm: 'sliding-log', limit: 100, window: WINDOW_MS });
-    return immediate((key) => limiter.checkSync('p', key).remaining, options);
-  },
-
-  /** The log on a clock that moves a millisecond each round: every admission is an entry. */
+  /** The exact log on a clock that moves on each round over the keys: each call is an entry. */
   'sluice sliding-log, entries': (options) => {
-    let nowMs = 1_745_000_100_000;
-    const clock = { now: () => nowMs, schedule: () => () => {} };
-    const limiter = sluice({ algorithm: 'sliding-log', limit: 1000, window: WINDOW_MS }, clock);
+    const clock = givenClock();
+    const policy = { algorithm: 'sliding-log', limit: 1_000_000, window: 60 * WINDOW_MS };
+    const limiter = sluice(policy, clock);
     let calls = 0;
     return immediate((key) => {
-      if (calls++ % options.keys === 0) nowMs++;
+      if (calls++ % options.keys === 0) clock.nowMs++;
       return limiter.checkSync('p', key).remaining;
     }, options);
   },
 
-  /** A limiter with a cap that throw-away keys run into. */
-  'sluice flooded': ({ maxKeys, limit }) => {
+  /** A limiter with a cap that throw-away keys run into, and one key that is denied. */
+  'sluice flooded': ({ maxKeys }) => {
+    const policy = { algorithm: 'sliding-counter', limit: LIMIT, window: 60 * WINDOW_MS };
     const store = memoryStore({ maxKeys });
-    const policy = { algorithm: 'sliding-counter', limit, window: WINDOW_MS };
     const limiter = createLimiter({ policies: { p: policy }, store });
-    limiter.checkSync('p', 'abuser', { cost: limit });
+    limiter.checkSync('p', 'abuser', { cost: LIMIT });
     let flooded = 0;
     const flood = (count) => {
       for (const end = flooded + count; flooded < end; flooded++) {
@@ -161,6 +188,9 @@ export const contenders = {
       }
     };
     return {
+      warm() {
+        for (let made = 0; made < WARM_CALLS; made++) limiter.checkSync('p', keyOf(made % 100));
+      },
       bytes: (count) => growth(() => flood(count)),
       isFreed: () => limiter.checkSync('p', 'abuser').allowed,
       size: () => limiter.size,
@@ -175,11 +205,13 @@ export const contenders = {
       counts.set(key, count);
       return count;
     };
-    return { ...immediate(call, options), longest: (keys) => longestSet(keys, counts) };
+    const longestSet = (keys) => longest(keys, (key) => counts.set(key, 1));
+    return { ...immediate(call, options), longest: longestSet };
   },
 
   'rate-limiter-flexible': (options) => {
-    const limiter = new RateLimiterMemory({ points: NEVER, duration: WINDOW_MS / 1000 });
+    const { limit = LIMIT } = options;
+    const limiter = new RateLimiterMemory({ points: limit, duration: WINDOW_MS / 1000 });
     return awaited(
       (key) => limiter.consume(key),
       (result) => result.remainingPoints,
@@ -197,5 +229,3 @@ export const contenders = {
     );
   },
 };
-
-const longestSet = (keys, counts) => longest(keys, (key) => counts.set(key, 1));

@@ -9,7 +9,7 @@
 import type { Clock } from './clock.ts';
 import { type Decision, jointDecision, type Quote } from './decision.ts';
 import { expected, SluiceError } from './errors.ts';
-import type { Limit } from './store.ts';
+import { idOf, type Limit } from './store.ts';
 
 export interface AcquireOptions {
   /** How long to wait at most, in ms. Default: as long as it takes. */
@@ -58,15 +58,15 @@ function whenAnswered<T>(
 }
 
 export class Waiters {
-  private readonly gate: Gate;
-  private readonly lanes = new Map<string, Waiter[]>();
+  readonly #gate: Gate;
+  readonly #lanes = new Map<string, Waiter[]>();
   /** Waiters who have come first in all their lanes; a list, so that no chain grows the stack. */
-  private readonly ready: Waiter[] = [];
-  private draining = false;
-  private unjudged = 0;
+  readonly #ready: Waiter[] = [];
+  #draining = false;
+  #unjudged = 0;
 
   constructor(gate: Gate) {
-    this.gate = gate;
+    this.#gate = gate;
   }
 
   acquire(limits: readonly Limit[], options: AcquireOptions): Promise<Decision> {
@@ -78,8 +78,8 @@ export class Waiters {
     return new Promise((resolve, reject) => {
       const waiter: Waiter = {
         limits,
-        lanes: limits.map((limit) => this.laneOf(limit)),
-        deadlineMs: this.gate.clock.now() + maxWaitMs,
+        lanes: limits.map((limit) => this.#laneOf(limit)),
+        deadlineMs: this.#gate.clock.now() + maxWaitMs,
         resolve,
         reject,
         judged: false,
@@ -89,111 +89,110 @@ export class Waiters {
         stopListening: nothing,
       };
       for (const lane of waiter.lanes) lane.push(waiter);
-      this.unjudged++;
+      this.#unjudged++;
       if (signal) {
-        const abort = (): void => this.fail(waiter, signal.reason);
+        const abort = (): void => this.#fail(waiter, signal.reason);
         signal.addEventListener('abort', abort, { once: true });
         waiter.stopListening = () => signal.removeEventListener('abort', abort);
       }
-      this.callUp(waiter);
-      this.drain();
-      this.judgeBehind(waiter);
+      this.#callUp(waiter);
+      this.#drain();
+      this.#judgeBehind(waiter);
     });
   }
 
   /** Rejects everybody who waits. */
   close(): void {
-    const waiters = new Set([...this.lanes.values()].flat());
+    const waiters = new Set([...this.#lanes.values()].flat());
     for (const waiter of [...waiters].reverse()) {
-      this.fail(waiter, new SluiceError('ERR_CLOSED', 'The limiter was closed while waiting'));
+      this.#fail(waiter, new SluiceError('ERR_CLOSED', 'The limiter was closed while waiting'));
     }
   }
 
-  private laneOf({ policy, key }: Limit): Waiter[] {
-    const id = JSON.stringify([policy.name, key]);
-    const lane = this.lanes.get(id) ?? [];
-    this.lanes.set(id, lane);
+  #laneOf(limit: Limit): Waiter[] {
+    const id = idOf(limit);
+    const lane = this.#lanes.get(id) ?? [];
+    this.#lanes.set(id, lane);
     return lane;
   }
 
   /** Marks a waiter as ready if nobody stands before it. */
-  private callUp(waiter: Waiter): void {
-    if (waiter.lanes.every((lane) => lane[0] === waiter)) this.ready.push(waiter);
+  #callUp(waiter: Waiter): void {
+    if (waiter.lanes.every((lane) => lane[0] === waiter)) this.#ready.push(waiter);
   }
 
-  private drain(): void {
-    if (this.draining) return;
-    this.draining = true;
-    for (let waiter = this.ready.shift(); waiter; waiter = this.ready.shift()) this.ask(waiter);
-    this.draining = false;
+  #drain(): void {
+    if (this.#draining) return;
+    this.#draining = true;
+    for (let waiter = this.#ready.shift(); waiter; waiter = this.#ready.shift()) this.#ask(waiter);
+    this.#draining = false;
   }
 
-  private ask(waiter: Waiter): void {
+  #ask(waiter: Waiter): void {
     if (waiter.gone) return;
     waiter.asking = true;
     whenAnswered(
-      () => this.gate.take(waiter.limits),
-      (decision) => this.answered(waiter, decision),
-      (error) => this.fail(waiter, error),
+      () => this.#gate.take(waiter.limits),
+      (decision) => this.#answered(waiter, decision),
+      (error) => this.#fail(waiter, error),
     );
   }
 
-  private answered(waiter: Waiter, decision: Decision): void {
+  #answered(waiter: Waiter, decision: Decision): void {
     waiter.asking = false;
-    this.markJudged(waiter);
+    this.#markJudged(waiter);
     if (waiter.gone) {
       // It was called off while the store was being asked, so what it got goes back.
-      if (decision.allowed) this.gate.giveBack(decision);
+      if (decision.allowed) this.#gate.giveBack(decision);
       return;
     }
-    const { clock } = this.gate;
+    const { clock } = this.#gate;
     if (decision.allowed || clock.now() + decision.retryAfterMs > waiter.deadlineMs) {
-      this.leave(waiter);
+      this.#leave(waiter);
       waiter.resolve(decision);
     } else {
-      waiter.stopTimer = clock.schedule(decision.retryAfterMs, () => this.ask(waiter));
+      waiter.stopTimer = clock.schedule(decision.retryAfterMs, () => this.#ask(waiter));
     }
-    const behind = this.unjudged > 0 ? waiter.lanes.flat() : [];
-    for (const other of behind) this.judgeBehind(other);
-    this.drain();
+    const behind = this.#unjudged > 0 ? waiter.lanes.flat() : [];
+    for (const other of behind) this.#judgeBehind(other);
+    this.#drain();
   }
 
-  private fail(waiter: Waiter, reason: unknown): void {
+  #fail(waiter: Waiter, reason: unknown): void {
     if (waiter.gone) return;
-    this.leave(waiter);
+    this.#leave(waiter);
     waiter.reject(reason);
-    this.drain();
+    this.#drain();
   }
 
   /** Takes a waiter out of its lanes and calls up those who thereby come first. */
-  private leave(waiter: Waiter): void {
+  #leave(waiter: Waiter): void {
     waiter.gone = true;
-    this.markJudged(waiter);
+    this.#markJudged(waiter);
     waiter.stopTimer();
     waiter.stopListening();
     for (const [place, lane] of waiter.lanes.entries()) {
       lane.splice(lane.indexOf(waiter), 1);
-      const { policy, key } = waiter.limits[place];
-      if (lane.length === 0) this.lanes.delete(JSON.stringify([policy.name, key]));
+      if (lane.length === 0) this.#lanes.delete(idOf(waiter.limits[place]));
     }
     const next = new Set(waiter.lanes.flatMap((lane) => lane.slice(0, 1)));
-    for (const first of next) if (!first.asking) this.callUp(first);
+    for (const first of next) if (!first.asking) this.#callUp(first);
   }
 
-  private markJudged(waiter: Waiter): void {
-    if (!waiter.judged) this.unjudged--;
+  #markJudged(waiter: Waiter): void {
+    if (!waiter.judged) this.#unjudged--;
     waiter.judged = true;
   }
 
   /** Lets a waiter go whose turn, behind the others, must come after its deadline. */
-  private judgeBehind(waiter: Waiter): void {
+  #judgeBehind(waiter: Waiter): void {
     // While the first in a lane is asking nothing can be said yet; its answer brings us back.
     if (waiter.judged || waiter.gone || waiter.lanes.some((lane) => lane[0].asking)) return;
-    this.markJudged(waiter);
+    this.#markJudged(waiter);
     if (waiter.deadlineMs === Number.POSITIVE_INFINITY) return;
     const turns = waiter.limits.map((limit, place) => turnOf(waiter, limit, waiter.lanes[place]));
     whenAnswered(
-      () => this.gate.peek(turns.map((turn) => turn.limit)),
+      () => this.#gate.peek(turns.map((turn) => turn.limit)),
       (quote) => {
         const limits = quote.limits.map((each, place) => ({
           ...each,
@@ -202,12 +201,13 @@ export class Waiters {
           retryAfterMs: Math.max(each.retryAfterMs + turns[place].laterMs, 1),
         }));
         const denial = jointDecision(limits, false) as Decision;
-        if (waiter.gone || this.gate.clock.now() + denial.retryAfterMs <= waiter.deadlineMs) return;
-        this.leave(waiter);
+        if (waiter.gone || this.#gate.clock.now() + denial.retryAfterMs <= waiter.deadlineMs)
+          return;
+        this.#leave(waiter);
         waiter.resolve(denial);
-        this.drain();
+        this.#drain();
       },
-      (error) => this.fail(waiter, error),
+      (error) => this.#fail(waiter, error),
     );
   }
 }

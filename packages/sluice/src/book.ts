@@ -4,10 +4,10 @@
  */
 import type { Terms } from './algorithms/algorithm.ts';
 import type { Receipt } from './decision.ts';
-import { checkFields, expected, SluiceError } from './errors.ts';
+import { checkFields, expected, isRecord, SluiceError } from './errors.ts';
 import { type Key, keyText } from './key.ts';
 import { definePolicy, type Policy, type PolicyInput } from './policy.ts';
-import type { Adjustment, Limit } from './store.ts';
+import { type Adjustment, idOf, type Limit } from './store.ts';
 
 /** The loose form of what callers pass; the limiter's types are stricter. */
 export interface CostFields {
@@ -22,33 +22,33 @@ const REQUEST_FIELDS = ['policy', 'key', 'cost', 'operation'];
 const COST_FIELDS = ['cost', 'operation'];
 
 export class PolicyBook {
-  private readonly policies = new Map<string, Policy>();
-  private closed = false;
+  readonly #policies = new Map<string, Policy>();
+  #closed = false;
 
   constructor(policies: Readonly<Record<string, PolicyInput>>) {
-    if (typeof policies !== 'object' || policies === null || Array.isArray(policies)) {
+    if (!isRecord(policies)) {
       throw expected('ERR_INVALID_OPTION', '`policies` to be an object of policies', policies);
     }
     for (const [name, input] of Object.entries(policies)) {
-      this.policies.set(name, definePolicy(name, input));
+      this.#policies.set(name, definePolicy(name, input));
     }
-    if (this.policies.size === 0) {
+    if (this.#policies.size === 0) {
       throw expected('ERR_INVALID_OPTION', '`policies` to name at least one policy', policies);
     }
   }
 
   close(): void {
-    this.closed = true;
-    this.policies.clear();
+    this.#closed = true;
+    this.#policies.clear();
   }
 
   policy(name: string): Policy {
-    return this.policies.get(name) ?? this.unknown(name);
+    return this.#policies.get(name) ?? this.#unknown(name);
   }
 
-  private unknown(name: string): never {
-    if (this.closed) throw new SluiceError('ERR_CLOSED', 'The limiter has been closed');
-    const names = [...this.policies.keys()].join(' ');
+  #unknown(name: string): never {
+    if (this.#closed) throw new SluiceError('ERR_CLOSED', 'The limiter has been closed');
+    const names = [...this.#policies.keys()].join(' ');
     throw expected('ERR_UNKNOWN_POLICY', `the name of a policy, one of: ${names}`, name);
   }
 
@@ -56,7 +56,7 @@ export class PolicyBook {
   cost(policy: Policy, terms: Terms, asked: CostFields | undefined, least: 0 | 1): number {
     if (asked === undefined) return least;
     if (asked === null) checkFields(asked, COST_FIELDS);
-    const { cost = this.costOfOperation(policy, asked) ?? least } = asked;
+    const { cost = this.#costOfOperation(policy, asked) ?? least } = asked;
     if (!Number.isSafeInteger(cost) || cost < least) {
       throw expected('ERR_INVALID_COST', `the cost to be an integer >= ${least}`, cost);
     }
@@ -76,7 +76,7 @@ export class PolicyBook {
     return this.cost(policy, terms, options, least);
   }
 
-  private costOfOperation(policy: Policy, { operation }: CostFields): number | undefined {
+  #costOfOperation(policy: Policy, { operation }: CostFields): number | undefined {
     if (operation === undefined) return undefined;
     const cost = policy.costs.get(operation);
     if (cost !== undefined) return cost;
@@ -100,12 +100,17 @@ export class PolicyBook {
     }
     const seen = new Set<string>();
     return requests.map((request) => {
-      if (typeof request !== 'object' || request === null) {
+      if (!isRecord(request)) {
         throw expected('ERR_INVALID_CHECK', 'each limit to be an object with a policy', request);
       }
       checkFields(request, REQUEST_FIELDS);
-      const limit = this.limit(request.policy, request.key, request, least);
-      const id = JSON.stringify([limit.policy.name, limit.key]);
+      const limit = this.limit(
+        request.policy as string,
+        request.key as Key,
+        request as CostFields,
+        least,
+      );
+      const id = idOf(limit);
       if (seen.has(id)) {
         const twice = `Expected each limit once in a check, got ${id} twice`;
         throw new SluiceError('ERR_INVALID_CHECK', twice);
@@ -127,7 +132,7 @@ export class PolicyBook {
       throw expected('ERR_INVALID_COST', what, actual);
     }
     return receipt.charges.map((charge, place) => {
-      if (typeof charge !== 'object' || charge === null) {
+      if (!isRecord(charge)) {
         throw expected('ERR_INVALID_RECEIPT', 'a receipt as an admitted check gave it', charge);
       }
       const { policy, terms, key } = this.limit(charge.policy, charge.key, undefined, 0);

@@ -48,40 +48,40 @@ interface Sleeper {
  *     clock.advance(250); // now() is 1_250, and whoever was due has been woken in order
  */
 export class ManualClock implements Clock {
-  private nowMs: number;
-  private sleepers: Sleeper[] = [];
+  #nowMs: number;
+  #sleepers: Sleeper[] = [];
 
   constructor(startMs = 0) {
-    this.nowMs = startMs;
+    this.#nowMs = startMs;
   }
 
   now(): number {
-    return this.nowMs;
+    return this.#nowMs;
   }
 
   schedule(delayMs: number, wake: () => void): () => void {
-    const sleeper = { dueMs: this.nowMs + delayMs, wake };
-    const later = this.sleepers.findIndex((other) => other.dueMs > sleeper.dueMs);
-    this.sleepers.splice(later < 0 ? this.sleepers.length : later, 0, sleeper);
+    const sleeper = { dueMs: this.#nowMs + delayMs, wake };
+    const later = this.#sleepers.findIndex((other) => other.dueMs > sleeper.dueMs);
+    this.#sleepers.splice(later < 0 ? this.#sleepers.length : later, 0, sleeper);
     return () => {
-      this.sleepers = this.sleepers.filter((other) => other !== sleeper);
+      this.#sleepers = this.#sleepers.filter((other) => other !== sleeper);
     };
   }
 
   /** Moves on by `deltaMs`, waking sleepers at their times. */
   advance(deltaMs: number): void {
-    const endMs = this.nowMs + deltaMs;
-    for (let next = this.sleepers[0]; next && next.dueMs <= endMs; next = this.sleepers[0]) {
-      this.sleepers.shift();
-      this.nowMs = Math.max(this.nowMs, next.dueMs);
+    const endMs = this.#nowMs + deltaMs;
+    for (let next = this.#sleepers[0]; next && next.dueMs <= endMs; next = this.#sleepers[0]) {
+      this.#sleepers.shift();
+      this.#nowMs = Math.max(this.#nowMs, next.dueMs);
       next.wake();
     }
     // Someone who was woken may have moved the clock further still.
-    this.nowMs = Math.max(this.nowMs, endMs);
+    this.#nowMs = Math.max(this.#nowMs, endMs);
   }
 
   /** Steps to a time, forward or back, as a clock that is being corrected does. Wakes nobody. */
   set(nowMs: number): void {
-    this.nowMs = nowMs;
+    this.#nowMs = nowMs;
   }
 }

@@ -72,15 +72,19 @@ function shown(value: unknown): string {
     return `\`${JSON.stringify(start)}\`${value.length > 60 ? ` (${value.length} characters)` : ''}`;
   }
   if (typeof value === 'function') return 'a function';
-  if (typeof value === 'object' && value !== null) {
-    return Array.isArray(value) ? `an array of ${value.length}` : 'an object';
-  }
+  if (Array.isArray(value)) return `an array of ${value.length}`;
+  if (isRecord(value)) return 'an object';
   return `\`${String(value)}\``;
+}
+
+/** Whether a value has named fields: an object that is not a list. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Refuses a misspelt field, which would otherwise silently mean the default. */
 export function checkFields(value: unknown, allowed: readonly string[]): void {
-  if (typeof value !== 'object' || value === null) {
+  if (!isRecord(value)) {
     throw expected('ERR_INVALID_OPTION', `an object with ${allowed.join(', ')}`, value);
   }
   for (const field in value) {

@@ -121,59 +121,59 @@ const ACQUIRE_FIELDS = ['cost', 'operation', 'maxWaitMs', 'signal'];
 const NOBODY = Symbol('nobody');
 
 class LimiterCore {
-  private readonly book: PolicyBook;
-  private readonly store: Store;
-  private readonly sync: SyncStore | undefined;
-  private readonly clock: Clock;
-  private readonly hasOwnClock: boolean;
-  private readonly spent = new WeakSet<Receipt>();
-  private readonly waiters: Waiters;
+  readonly #book: PolicyBook;
+  readonly #store: Store;
+  readonly #sync: SyncStore | undefined;
+  readonly #clock: Clock;
+  readonly #hasOwnClock: boolean;
+  readonly #spent = new WeakSet<Receipt>();
+  readonly #waiters: Waiters;
   /** The policy that was checked last, and its keys: most callers ask for one again and again. */
-  private lastName: unknown = NOBODY;
-  private lastPolicy: Policy | undefined;
-  private lastSpace: SyncSpace | undefined;
+  #lastName: unknown = NOBODY;
+  #lastPolicy: Policy | undefined = undefined;
+  #lastSpace: SyncSpace | undefined = undefined;
   /** Undefined when nobody listens, so that then it costs one comparison. */
-  private listeners: readonly DecisionListener[] | undefined;
+  #listeners: readonly DecisionListener[] | undefined = undefined;
 
   constructor(book: PolicyBook, store: Store, clock: Clock | undefined) {
-    this.book = book;
-    this.store = store;
-    this.sync = 'decideSync' in store ? (store as SyncStore) : undefined;
-    this.clock = clock === undefined ? systemClock : checkedClock(clock);
-    this.hasOwnClock = clock !== undefined;
-    this.waiters = new Waiters({
-      clock: this.clock,
-      take: (limits) => this.decide(limits, false) as Decision | Promise<Decision>,
-      peek: (limits) => this.decide(limits, true),
+    this.#book = book;
+    this.#store = store;
+    this.#sync = 'decideSync' in store ? (store as SyncStore) : undefined;
+    this.#clock = clock === undefined ? systemClock : checkedClock(clock);
+    this.#hasOwnClock = clock !== undefined;
+    this.#waiters = new Waiters({
+      clock: this.#clock,
+      take: (limits) => this.#decide(limits, false) as Decision | Promise<Decision>,
+      peek: (limits) => this.#decide(limits, true),
       giveBack: (decision) => void this.refund(decision.receipt!),
     });
   }
 
   checkSync(name: string | readonly unknown[], key?: Key, options?: CostFields): Decision {
-    if (name !== this.lastName && !this.recall(name)) return this.checkJointSync(name);
-    const policy = this.lastPolicy!;
+    if (name !== this.#lastName && !this.#recall(name)) return this.#checkJointSync(name);
+    const policy = this.#lastPolicy!;
     const text = keyText(key!);
     const terms = policy.terms ?? policy.termsFor(text);
-    const cost = options === undefined ? 1 : this.book.costOf(policy, terms, options, 1);
-    const decision = this.lastSpace!.takeSync(terms, text, cost, this.clock.now()) as Decision;
-    if (this.listeners !== undefined) this.tell(decision);
+    const cost = options === undefined ? 1 : this.#book.costOf(policy, terms, options, 1);
+    const decision = this.#lastSpace!.takeSync(terms, text, cost, this.#clock.now()) as Decision;
+    if (this.#listeners !== undefined) this.#tell(decision);
     return decision;
   }
 
   /** Looks a policy up and remembers it; false if this is not the name of one in this process. */
-  private recall(name: unknown): boolean {
-    if (typeof name !== 'string' || this.sync === undefined) return false;
-    this.lastPolicy = this.book.policy(name);
-    this.lastSpace = this.sync.open(this.lastPolicy);
-    this.lastName = name;
+  #recall(name: unknown): boolean {
+    if (typeof name !== 'string' || this.#sync === undefined) return false;
+    this.#lastPolicy = this.#book.policy(name);
+    this.#lastSpace = this.#sync.open(this.#lastPolicy);
+    this.#lastName = name;
     return true;
   }
 
-  private checkJointSync(requests: unknown): Decision {
-    const sync = this.sync ?? notSynchronous();
-    const limits = this.book.limits(requests, 1);
-    const decision = sync.decideSync({ limits, peek: false }, this.clock.now()) as Decision;
-    if (this.listeners !== undefined) this.tell(decision);
+  #checkJointSync(requests: unknown): Decision {
+    const sync = this.#sync ?? notSynchronous();
+    const limits = this.#book.limits(requests, 1);
+    const decision = sync.decideSync({ limits, peek: false }, this.#clock.now()) as Decision;
+    if (this.#listeners !== undefined) this.#tell(decision);
     return decision;
   }
 
@@ -182,19 +182,19 @@ class LimiterCore {
     key?: Key,
     options?: CostFields,
   ): Promise<Decision> {
-    if (this.sync !== undefined) return this.checkSync(policy, key, options);
-    const limits = this.limits(policy, key, options, 1);
-    return (await this.decide(limits, false)) as Decision;
+    if (this.#sync !== undefined) return this.checkSync(policy, key, options);
+    const limits = this.#limits(policy, key, options, 1);
+    return (await this.#decide(limits, false)) as Decision;
   }
 
   peekSync(policy: string | readonly unknown[], key?: Key, options?: CostFields): Quote {
-    const sync = this.sync ?? notSynchronous();
-    const limits = this.limits(policy, key, options, 0);
-    return sync.decideSync({ limits, peek: true }, this.clock.now());
+    const sync = this.#sync ?? notSynchronous();
+    const limits = this.#limits(policy, key, options, 0);
+    return sync.decideSync({ limits, peek: true }, this.#clock.now());
   }
 
   async peek(policy: string | readonly unknown[], key?: Key, options?: CostFields): Promise<Quote> {
-    return this.decide(this.limits(policy, key, options, 0), true);
+    return this.#decide(this.#limits(policy, key, options, 0), true);
   }
 
   async acquire(
@@ -205,11 +205,11 @@ class LimiterCore {
     if (typeof policy !== 'string') {
       const waiting = (keyOrOptions ?? {}) as AcquireOptions;
       checkFields(waiting, ACQUIRE_FIELDS.slice(2));
-      return this.waiters.acquire(this.book.limits(policy, 1), waiting);
+      return this.#waiters.acquire(this.#book.limits(policy, 1), waiting);
     }
     checkFields(options, ACQUIRE_FIELDS);
-    const limit = this.book.limit(policy, keyOrOptions as Key, options, 1);
-    return this.waiters.acquire([limit], options);
+    const limit = this.#book.limit(policy, keyOrOptions as Key, options, 1);
+    return this.#waiters.acquire([limit], options);
   }
 
   refundSync(receipt: Receipt): number {
@@ -221,93 +221,94 @@ class LimiterCore {
   }
 
   settleSync(receipt: Receipt, actual: number | readonly number[]): number {
-    const sync = this.sync ?? notSynchronous();
-    const nowMs = this.clock.now();
+    const sync = this.#sync ?? notSynchronous();
+    const nowMs = this.#clock.now();
     let change = 0;
-    for (const adjustment of this.spend(receipt, actual)) {
+    for (const adjustment of this.#spend(receipt, actual)) {
       change += sync.adjustSync(adjustment, nowMs);
     }
     return change;
   }
 
   async settle(receipt: Receipt, actual: number | readonly number[]): Promise<number> {
-    if (this.sync !== undefined) return this.settleSync(receipt, actual);
-    const nowMs = this.ownNow();
-    const changes = await this.store.adjust(this.spend(receipt, actual), nowMs);
+    if (this.#sync !== undefined) return this.settleSync(receipt, actual);
+    const nowMs = this.#ownNow();
+    const changes = await this.#store.adjust(this.#spend(receipt, actual), nowMs);
     return changes.reduce((sum, change) => sum + change, 0);
   }
 
   resetSync(policy: string, key: Key): void {
-    const sync = this.sync ?? notSynchronous();
-    sync.resetSync(this.book.policy(policy), keyText(key));
+    const sync = this.#sync ?? notSynchronous();
+    sync.resetSync(this.#book.policy(policy), keyText(key));
   }
 
   async reset(policy: string, key: Key): Promise<void> {
-    await this.store.reset(this.book.policy(policy), keyText(key));
+    await this.#store.reset(this.#book.policy(policy), keyText(key));
   }
 
   inspectSync(name: string, asked: Key): KeyState | undefined {
-    const sync = this.sync ?? notSynchronous();
-    const { policy, terms, key } = this.book.limit(name, asked, undefined, 0);
-    return sync.inspectSync(policy, terms, key, this.clock.now());
+    const sync = this.#sync ?? notSynchronous();
+    const { policy, terms, key } = this.#book.limit(name, asked, undefined, 0);
+    return sync.inspectSync(policy, terms, key, this.#clock.now());
   }
 
   async inspect(name: string, asked: Key): Promise<KeyState | undefined> {
-    const { policy, terms, key } = this.book.limit(name, asked, undefined, 0);
-    return this.store.inspect?.(policy, terms, key, this.ownNow());
+    const { policy, terms, key } = this.#book.limit(name, asked, undefined, 0);
+    return this.#store.inspect?.(policy, terms, key, this.#ownNow());
   }
 
   get size(): number | undefined {
-    return this.store.size;
+    return this.#store.size;
   }
 
   onDecision(listener: DecisionListener): () => void {
-    this.listeners = [...(this.listeners ?? []), listener];
+    this.#listeners = [...(this.#listeners ?? []), listener];
     return () => {
-      const rest = this.listeners?.filter((each) => each !== listener) ?? [];
-      this.listeners = rest.length > 0 ? rest : undefined;
+      const rest = this.#listeners?.filter((each) => each !== listener) ?? [];
+      this.#listeners = rest.length > 0 ? rest : undefined;
     };
   }
 
   async close(): Promise<void> {
-    this.lastName = NOBODY;
-    this.book.close();
-    this.waiters.close();
+    this.#lastName = NOBODY;
+    this.#book.close();
+    this.#waiters.close();
   }
 
-  private limits(
+  #limits(
     policy: string | readonly unknown[],
     key: Key | undefined,
     options: CostFields | undefined,
     least: 0 | 1,
   ): readonly Limit[] {
-    if (typeof policy !== 'string') return this.book.limits(policy, least);
-    const limit = this.book.limit(policy, key!, options, least);
-    if (options !== undefined) this.book.costOf(limit.policy, limit.terms, options, least);
+    if (typeof policy !== 'string') return this.#book.limits(policy, least);
+    const limit = this.#book.limit(policy, key!, options, least);
+    if (options !== undefined) this.#book.costOf(limit.policy, limit.terms, options, least);
     return [limit];
   }
 
   /** Decides limits that have been checked: at once if the store can. */
-  private decide(limits: readonly Limit[], peek: boolean): Quote | Promise<Quote> {
+  #decide(limits: readonly Limit[], peek: boolean): Quote | Promise<Quote> {
     const told = (quote: Quote): Quote => {
-      if (!peek && this.listeners !== undefined) this.tell(quote as Decision);
+      if (!peek && this.#listeners !== undefined) this.#tell(quote as Decision);
       return quote;
     };
-    if (this.sync !== undefined) return told(this.sync.decideSync({ limits, peek }, this.clock.now()));
-    return this.store.decide([{ limits, peek }], this.ownNow()).then(([quote]) => told(quote!));
+    if (this.#sync !== undefined)
+      return told(this.#sync.decideSync({ limits, peek }, this.#clock.now()));
+    return this.#store.decide([{ limits, peek }], this.#ownNow()).then(([quote]) => told(quote!));
   }
 
   /** What settling changes, the first time; nothing for a receipt that has been used. */
-  private spend(receipt: Receipt, actual: unknown): readonly Adjustment[] {
-    const adjustments = this.book.adjustments(receipt, actual);
-    if (this.spent.has(receipt)) return [];
-    this.spent.add(receipt);
+  #spend(receipt: Receipt, actual: unknown): readonly Adjustment[] {
+    const adjustments = this.#book.adjustments(receipt, actual);
+    if (this.#spent.has(receipt)) return [];
+    this.#spent.add(receipt);
     return adjustments;
   }
 
   /** A listener's own failure is reported as such, and never changes a decision. */
-  private tell(decision: Decision): void {
-    for (const listener of this.listeners!) {
+  #tell(decision: Decision): void {
+    for (const listener of this.#listeners!) {
       try {
         listener(decision);
       } catch (error) {
@@ -319,8 +320,8 @@ class LimiterCore {
   }
 
   /** The time for a store that has a clock of its own, unless the limiter was given one. */
-  private ownNow(): number | undefined {
-    return this.hasOwnClock ? this.clock.now() : undefined;
+  #ownNow(): number | undefined {
+    return this.#hasOwnClock ? this.#clock.now() : undefined;
   }
 }
 

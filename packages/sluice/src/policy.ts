@@ -3,7 +3,7 @@
  * so that the rest of the engine computes with numbers it can trust.
  */
 import type { AlgorithmName, Terms } from './algorithms/algorithm.ts';
-import { expected, SluiceError } from './errors.ts';
+import { expected, isRecord, SluiceError } from './errors.ts';
 
 /** Milliseconds, or a whole number and a unit: `'250ms'` `'10s'` `'1m'` `'1h'` `'1d'` `'2w'`. */
 export type Duration = number | string;
@@ -76,7 +76,7 @@ function optionsOf(name: string, input: unknown): PolicyOptions {
     if (parts) return { limit: Number(parts[1]), window: parts[2] };
     throw expected('ERR_INVALID_POLICY', `${where} to read like '100/1m'`, input);
   }
-  if (typeof input !== 'object' || input === null || Array.isArray(input)) {
+  if (!isRecord(input)) {
     throw expected(
       'ERR_INVALID_POLICY',
       `${where} to be text such as '100/1m' or an object`,
@@ -84,7 +84,7 @@ function optionsOf(name: string, input: unknown): PolicyOptions {
     );
   }
   const stray = Object.keys(input).find((field) => !FIELDS.includes(field));
-  if (stray === undefined) return input as PolicyOptions;
+  if (stray === undefined) return input as unknown as PolicyOptions;
   throw expected(
     'ERR_INVALID_POLICY',
     `${where} to have only the fields ${FIELDS.join(' ')}`,
@@ -148,7 +148,7 @@ function burstOf(where: string, { algorithm, burst }: PolicyOptions, windowMs: n
 
 function costsOf(where: string, costs: unknown, terms: Terms | undefined): Map<string, number> {
   if (costs === undefined) return new Map();
-  if (typeof costs !== 'object' || costs === null || Array.isArray(costs)) {
+  if (!isRecord(costs)) {
     throw expected('ERR_INVALID_COSTS', `\`costs\` of ${where} to be an object of costs`, costs);
   }
   const most = terms?.capacity ?? Number.MAX_SAFE_INTEGER;
@@ -157,7 +157,7 @@ function costsOf(where: string, costs: unknown, terms: Terms | undefined): Map<s
     const what = `the cost of \`${operation}\` in ${where} to be an integer from 1 to ${most}`;
     throw expected('ERR_INVALID_COSTS', what, cost);
   }
-  return new Map(Object.entries(costs));
+  return new Map(Object.entries(costs as Record<string, number>));
 }
 
 /** Checks a policy and gives it its name. Throws a `SluiceError` that says what is wrong. */

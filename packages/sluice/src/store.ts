@@ -17,6 +17,9 @@ export interface Limit {
   readonly cost: number;
 }
 
+/** What no two limits of a check may share. */
+export const idOf = ({ policy, key }: Limit): string => JSON.stringify([policy.name, key]);
+
 /** One or more limits decided together, all or nothing, at one instant. */
 export interface Check {
   readonly limits: readonly Limit[];

@@ -256,9 +256,16 @@ describe('acquire', () => {
   );
 
   it('keeps nothing about keys that nobody waits for any more', async () => {
-    const { limiter } = setUp();
-    for (let key = 0; key < 100; key++) await limiter.acquire('one', `key-${key}`);
-    const { waiters } = limiter as never as { waiters: { lanes: Map<string, unknown> } };
-    expect(waiters.lanes.size).toBe(0);
+    const clock = new ManualClock(START_MS);
+    const limiter = createLimiter({ policies: { p: '1/1s' }, clock });
+    await limiter.acquire('p', 'a');
+    const gone = limiter.acquire('p', 'a', { maxWaitMs: 10 });
+    expect((await gone).retryAfterMs).toBe(1000);
+    const waiting = limiter.acquire('p', 'a');
+    clock.advance(1000);
+    await waiting;
+    // Were anybody still in line, this one would have to wait behind them.
+    clock.advance(1000);
+    expect((await limiter.acquire('p', 'a', { maxWaitMs: 0 })).allowed).toBe(true);
   });
 });

@@ -100,9 +100,13 @@ export interface Algorithm {
 }
 
 /**
- * The most that is ever counted against a key. Settling can charge past the limit; beyond this the
- * products with `windowMs` would no longer be exact, so a debt larger than that is cut to it.
+ * Changes the cost in a cell by `delta`, and answers the change made: never below zero, and never
+ * beyond what keeps products with `windowMs` exact. Settling can charge past the limit; a debt
+ * larger than that is cut to it.
  */
-export function mostCounted(terms: Terms): number {
-  return Math.floor(Number.MAX_SAFE_INTEGER / terms.windowMs);
+export function adjustCell(cells: Float64Array, cell: number, delta: number, terms: Terms): number {
+  const most = Math.floor(Number.MAX_SAFE_INTEGER / terms.windowMs);
+  const before = cells[cell];
+  cells[cell] = Math.min(Math.max(before + delta, 0), most);
+  return cells[cell] - before;
 }

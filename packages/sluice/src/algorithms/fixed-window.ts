@@ -6,7 +6,7 @@
  *
  * Cells: 0 the end of the newest window (ms), 1 the cost in it, 2 unused.
  */
-import { type Algorithm, mostCounted, type Terms } from './algorithm.ts';
+import { type Algorithm, adjustCell, type Terms } from './algorithm.ts';
 
 const USED = 1;
 
@@ -35,9 +35,6 @@ export const fixedWindow: Algorithm = {
 
   adjust({ cells, at }, terms, timeMs, chargedAtMs, delta) {
     if (cells[at] <= timeMs || windowEnd(terms, chargedAtMs) !== cells[at]) return 0;
-    const before = cells[at + USED];
-    const after = Math.min(Math.max(before + delta, 0), mostCounted(terms));
-    cells[at + USED] = after;
-    return after - before;
+    return adjustCell(cells, at + USED, delta, terms);
   },
 };

@@ -8,7 +8,7 @@
  *
  * Cells: 0 the end of the window after the newest (ms), 1 cur, 2 prev, both as of the newest.
  */
-import { type Algorithm, mostCounted, type Terms } from './algorithm.ts';
+import { type Algorithm, adjustCell, type Terms } from './algorithm.ts';
 
 const CURRENT = 1;
 const PREVIOUS = 2;
@@ -75,10 +75,6 @@ export const slidingCounter: Algorithm = {
     if (chargedHorizonMs <= timeMs) return 0;
     const windowsAgo = (cells[at] - chargedHorizonMs) / terms.windowMs;
     if (windowsAgo !== 0 && windowsAgo !== 1) return 0;
-    const cell = at + (windowsAgo === 0 ? CURRENT : PREVIOUS);
-    const before = cells[cell];
-    const after = Math.min(Math.max(before + delta, 0), mostCounted(terms));
-    cells[cell] = after;
-    return after - before;
+    return adjustCell(cells, at + (windowsAgo === 0 ? CURRENT : PREVIOUS), delta, terms);
   },
 };

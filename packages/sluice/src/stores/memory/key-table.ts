@@ -34,7 +34,7 @@ export class KeyTable extends KeyedHash {
   private readonly words: Int32Array[] = [];
   private index = new Int32Array(SMALLEST_INDEX);
   /** The index that is being replaced, and its first slot that has not been moved. */
-  private old: Int32Array | undefined;
+  private old: Int32Array | undefined = undefined;
   private oldMoved = 0;
 
   /**
@@ -59,19 +59,19 @@ export class KeyTable extends KeyedHash {
       }
       slot = (slot + 1) & mask;
     }
-    return this.findOld(state);
+    return this.#findOld(state);
   }
 
   /** The same in the index that is being replaced. A slot that was moved has no row's number. */
-  private findOld(state: State): number {
+  #findOld(state: State): number {
     const { low, high, old } = this;
     if (old === undefined) return -1;
     const mask = old.length - 1;
     for (let slot = low & mask; old[slot] !== 0; slot = (slot + 1) & mask) {
       const row = (old[slot] & mask) - 1;
       if (row >= this.size) continue;
-      const words = this.wordsOf(row);
-      const at = this.wordAt(row);
+      const words = this.#wordsOf(row);
+      const at = this.#wordAt(row);
       if (words[at] !== low || words[at + 1] !== high) continue;
       this.point(state, row);
       return row;
@@ -91,31 +91,31 @@ export class KeyTable extends KeyedHash {
     const cells = this.cells[chunk];
     for (let cell = 1; cell <= CELLS; cell++) cells[(row & CHUNK_MASK) * ROW_DOUBLES + cell] = 0;
     const words = this.words[chunk];
-    const at = this.wordAt(row);
+    const at = this.#wordAt(row);
     words[at] = this.low;
     words[at + 1] = this.high;
-    if (this.size * 4 > this.index.length * 3) this.replaceIndex(this.index.length * 2);
-    this.move(MOVES);
-    this.place(row);
+    if (this.size * 4 > this.index.length * 3) this.#replaceIndex(this.index.length * 2);
+    this.#move(MOVES);
+    this.#place(row);
     return row;
   }
 
   /** Removes a row. The last row takes its number. */
   remove(row: number): void {
-    this.displace(row);
+    this.#displace(row);
     const last = this.size - 1;
     if (row !== last) {
-      this.displace(last);
-      this.wordsOf(row).set(
-        this.wordsOf(last).subarray(this.wordAt(last), this.wordAt(last) + ROW_WORDS),
-        this.wordAt(row),
+      this.#displace(last);
+      this.#wordsOf(row).set(
+        this.#wordsOf(last).subarray(this.#wordAt(last), this.#wordAt(last) + ROW_WORDS),
+        this.#wordAt(row),
       );
-      this.place(row);
+      this.#place(row);
     }
     this.size = last;
     const length = this.index.length;
-    if (length > SMALLEST_INDEX && last * 8 < length) this.replaceIndex(length / 2);
-    this.move(MOVES);
+    if (length > SMALLEST_INDEX && last * 8 < length) this.#replaceIndex(length / 2);
+    this.#move(MOVES);
     // Half a chunk of slack, so that a size that swings around a boundary does not reallocate.
     if ((this.words.length - 1.5) * (CHUNK_MASK + 1) > last) {
       this.cells.pop();
@@ -130,39 +130,39 @@ export class KeyTable extends KeyedHash {
     state.at = (row & CHUNK_MASK) * ROW_DOUBLES + ROW_DOUBLES - CELLS;
   }
 
-  private wordsOf(row: number): Int32Array {
+  #wordsOf(row: number): Int32Array {
     return this.words[row >>> CHUNK_BITS];
   }
 
-  private wordAt(row: number): number {
+  #wordAt(row: number): number {
     return (row & CHUNK_MASK) * ROW_WORDS;
   }
 
   /** Puts a row, whose identity is written, into the index. */
-  private place(row: number): void {
+  #place(row: number): void {
     const index = this.index;
     const mask = index.length - 1;
-    const words = this.wordsOf(row);
-    const at = this.wordAt(row);
+    const words = this.#wordsOf(row);
+    const at = this.#wordAt(row);
     let slot = words[at] & mask;
     while (index[slot] !== 0) slot = (slot + 1) & mask;
     index[slot] = (words[at + 1] & ~mask) | (row + 1);
   }
 
   /** Takes a row out of whichever index it is in. */
-  private displace(row: number): void {
-    const slot = this.slotOf(this.index, row);
+  #displace(row: number): void {
+    const slot = this.#slotOf(this.index, row);
     if (slot >= 0) {
-      this.closeGap(slot);
+      this.#closeGap(slot);
       return;
     }
     const old = this.old!;
-    old[this.slotOf(old, row)] = old.length - 1;
+    old[this.#slotOf(old, row)] = old.length - 1;
   }
 
-  private slotOf(index: Int32Array, row: number): number {
+  #slotOf(index: Int32Array, row: number): number {
     const mask = index.length - 1;
-    let slot = this.wordsOf(row)[this.wordAt(row)] & mask;
+    let slot = this.#wordsOf(row)[this.#wordAt(row)] & mask;
     for (; index[slot] !== 0; slot = (slot + 1) & mask) {
       if ((index[slot] & mask) === row + 1) return slot;
     }
@@ -170,12 +170,12 @@ export class KeyTable extends KeyedHash {
   }
 
   /** Empties a slot of the index and moves later ones up, so that no probe ends too early. */
-  private closeGap(gap: number): void {
+  #closeGap(gap: number): void {
     const index = this.index;
     const mask = index.length - 1;
     for (let slot = (gap + 1) & mask; index[slot] !== 0; slot = (slot + 1) & mask) {
       const row = (index[slot] & mask) - 1;
-      const home = this.wordsOf(row)[this.wordAt(row)] & mask;
+      const home = this.#wordsOf(row)[this.#wordAt(row)] & mask;
       if (((slot - home) & mask) < ((slot - gap) & mask)) continue;
       index[gap] = index[slot];
       gap = slot;
@@ -183,15 +183,15 @@ export class KeyTable extends KeyedHash {
     index[gap] = 0;
   }
 
-  private replaceIndex(length: number): void {
-    this.move(Number.POSITIVE_INFINITY);
+  #replaceIndex(length: number): void {
+    this.#move(Number.POSITIVE_INFINITY);
     this.old = this.index;
     this.oldMoved = 0;
     this.index = new Int32Array(length);
   }
 
   /** Moves some of what is left in the old index to the new one. */
-  private move(slots: number): void {
+  #move(slots: number): void {
     const old = this.old;
     if (old === undefined) return;
     const mask = old.length - 1;
@@ -200,7 +200,7 @@ export class KeyTable extends KeyedHash {
       const number = old[slot] & mask;
       if (number === 0 || number === mask) continue;
       old[slot] = mask;
-      this.place(number - 1);
+      this.#place(number - 1);
     }
     this.oldMoved = end;
     if (end === old.length) this.old = undefined;

@@ -27,25 +27,28 @@ const MOST_KEYS = 2 ** 29;
 const SAMPLED = 16;
 
 class MemoryStore implements SyncStore, Room {
+  readonly #maxKeys: number;
   /** Policies that mean the same counters, such as before and after a reload, share a space. */
-  private readonly spaces = new Map<string, Space>();
-  private readonly spaceOfPolicy = new WeakMap<Policy, Space>();
-  private held = 0;
+  readonly #spaces = new Map<string, Space>();
+  readonly #spaceOfPolicy = new WeakMap<Policy, Space>();
+  #held = 0;
 
-  constructor(private readonly maxKeys: number) {}
+  constructor(maxKeys: number) {
+    this.#maxKeys = maxKeys;
+  }
 
   get size(): number {
-    return this.held;
+    return this.#held;
   }
 
   open(policy: Policy): Space {
-    let space = this.spaceOfPolicy.get(policy);
+    let space = this.#spaceOfPolicy.get(policy);
     if (space === undefined) {
       const { name, algorithm, windowMs, bucketMs } = policy;
       const id = JSON.stringify([name, algorithm, windowMs, bucketMs, isWide(policy)]);
-      space = this.spaces.get(id) ?? new Space(policy, this);
-      this.spaces.set(id, space);
-      this.spaceOfPolicy.set(policy, space);
+      space = this.#spaces.get(id) ?? new Space(policy, this);
+      this.#spaces.set(id, space);
+      this.#spaceOfPolicy.set(policy, space);
     }
     return space;
   }
@@ -65,7 +68,7 @@ class MemoryStore implements SyncStore, Room {
   }
 
   resetSync(policy: Policy, key: string): void {
-    if (this.open(policy).reset(key)) this.held--;
+    if (this.open(policy).reset(key)) this.#held--;
   }
 
   inspectSync(policy: Policy, terms: Terms, key: string, nowMs: number): KeyState | undefined {
@@ -102,34 +105,34 @@ class MemoryStore implements SyncStore, Room {
   makeRoom(space: Space, nowMs: number): void {
     const before = space.size;
     space.sweep(nowMs);
-    this.held += space.size - before;
-    if (this.held >= this.maxKeys) this.evict(space, nowMs);
-    this.held++;
+    this.#held += space.size - before;
+    if (this.#held >= this.#maxKeys) this.#evict(space, nowMs);
+    this.#held++;
   }
 
   /** Forgets an expired key of a sample, or else the one that has used the least. */
-  private evict(incoming: Space, nowMs: number): void {
+  #evict(incoming: Space, nowMs: number): void {
     let least = { space: incoming, row: -1, use: Number.POSITIVE_INFINITY };
-    for (let drawn = 0; drawn <= SAMPLED; drawn++) {
-      const newest = drawn === SAMPLED && incoming.size > 0;
-      const { space, row } = newest
-        ? { space: incoming, row: incoming.size - 1 }
-        : this.draw(Math.floor(Math.random() * this.held));
+    for (let drawn = 0; drawn <= SAMPLED && least.use >= 0; drawn++) {
+      // The last one drawn is the newest of the incoming key's own policy.
+      let space = incoming;
+      let row = incoming.size - 1;
+      if (drawn < SAMPLED || row < 0) [space, row] = this.#draw();
       const use = space.isExpired(row, nowMs) ? -1 : space.useOf(row, nowMs);
       if (use < least.use) least = { space, row, use };
-      if (use < 0) break;
     }
     least.space.forget(least.row);
-    this.held--;
+    this.#held--;
   }
 
-  /** The key with that number, counted over all spaces. */
-  private draw(number: number): { space: Space; row: number } {
-    for (const space of this.spaces.values()) {
-      if (number < space.size) return { space, row: number };
-      number -= space.size;
+  /** Any key, each with the same chance. */
+  #draw(): [Space, row: number] {
+    let row = Math.floor(Math.random() * this.#held);
+    for (const space of this.#spaces.values()) {
+      if (row < space.size) return [space, row];
+      row -= space.size;
     }
-    throw new RangeError('the count of keys is off');
+    return this.#draw();
   }
 }
 

@@ -45,11 +45,11 @@ export class EntrySlab implements Entries {
     let pointer = state.words[headAt(state.at)];
     const tail = state.words[headAt(state.at) + 1];
     while (pointer !== 0) {
-      const words = this.wordsOf(pointer);
-      const index = this.indexOf(pointer);
-      if (this.age(newestMs, words[index]) < ageMs) return cost;
+      const words = this.#wordsOf(pointer);
+      const index = this.#indexOf(pointer);
+      if (this.#age(newestMs, words[index]) < ageMs) return cost;
       cost += words[index + 1];
-      pointer = pointer === tail ? 0 : this.after(pointer, words);
+      pointer = pointer === tail ? 0 : this.#after(pointer, words);
     }
     return cost;
   }
@@ -57,11 +57,11 @@ export class EntrySlab implements Entries {
   ageAtCost(state: State, newestMs: number, cost: number): number {
     let pointer = state.words[headAt(state.at)];
     for (;;) {
-      const words = this.wordsOf(pointer);
-      const index = this.indexOf(pointer);
+      const words = this.#wordsOf(pointer);
+      const index = this.#indexOf(pointer);
       cost -= words[index + 1];
-      if (cost <= 0) return this.age(newestMs, words[index]);
-      pointer = this.after(pointer, words);
+      if (cost <= 0) return this.#age(newestMs, words[index]);
+      pointer = this.#after(pointer, words);
     }
   }
 
@@ -69,12 +69,12 @@ export class EntrySlab implements Entries {
     const head = headAt(state.at);
     const tail = state.words[head + 1];
     if (tail !== 0 && timeMs === newestMs) {
-      this.add(tail, cost);
+      this.#add(tail, cost);
       return;
     }
-    const pointer = this.afterTail(tail);
-    const words = this.wordsOf(pointer);
-    const index = this.indexOf(pointer);
+    const pointer = this.#afterTail(tail);
+    const words = this.#wordsOf(pointer);
+    const index = this.#indexOf(pointer);
     // A typed array of 32-bit words takes the time modulo 2^32 by itself.
     words[index] = timeMs;
     words[index + 1] = cost;
@@ -87,10 +87,10 @@ export class EntrySlab implements Entries {
     const tail = state.words[head + 1];
     let pointer = state.words[head];
     while (pointer !== 0) {
-      const words = this.wordsOf(pointer);
-      if (this.age(newestMs, words[this.indexOf(pointer)]) < ageMs) break;
-      const next = pointer === tail ? 0 : this.after(pointer, words);
-      if (next >>> 2 !== pointer >>> 2) this.free(pointer >>> 2);
+      const words = this.#wordsOf(pointer);
+      if (this.#age(newestMs, words[this.#indexOf(pointer)]) < ageMs) break;
+      const next = pointer === tail ? 0 : this.#after(pointer, words);
+      if (next >>> 2 !== pointer >>> 2) this.#free(pointer >>> 2);
       pointer = next;
     }
     state.words[head] = pointer;
@@ -102,11 +102,11 @@ export class EntrySlab implements Entries {
     const tail = state.words[headAt(state.at) + 1];
     let pointer = state.words[headAt(state.at)];
     while (pointer !== 0) {
-      const words = this.wordsOf(pointer);
-      const entryAgeMs = this.age(newestMs, words[this.indexOf(pointer)]);
-      if (entryAgeMs === ageMs) return this.add(pointer, delta);
+      const words = this.#wordsOf(pointer);
+      const entryAgeMs = this.#age(newestMs, words[this.#indexOf(pointer)]);
+      if (entryAgeMs === ageMs) return this.#add(pointer, delta);
       if (entryAgeMs < ageMs || pointer === tail) return 0;
-      pointer = this.after(pointer, words);
+      pointer = this.#after(pointer, words);
     }
     return 0;
   }
@@ -117,17 +117,17 @@ export class EntrySlab implements Entries {
     let last = 0;
     let lastAgeMs = -1;
     for (let pointer = state.words[head]; pointer !== 0; ) {
-      const words = this.wordsOf(pointer);
-      const index = this.indexOf(pointer);
+      const words = this.#wordsOf(pointer);
+      const index = this.#indexOf(pointer);
       if (words[index + 1] > 0) {
         last = pointer;
-        lastAgeMs = this.age(newestMs, words[index]);
+        lastAgeMs = this.#age(newestMs, words[index]);
       }
-      pointer = pointer === tail ? 0 : this.after(pointer, words);
+      pointer = pointer === tail ? 0 : this.#after(pointer, words);
     }
     if (last === 0) this.clear(state);
     else if (last !== tail) {
-      this.freeAfter(last >>> 2, tail >>> 2);
+      this.#freeAfter(last >>> 2, tail >>> 2);
       state.words[head + 1] = last;
     }
     return lastAgeMs;
@@ -137,8 +137,8 @@ export class EntrySlab implements Entries {
     const head = headAt(state.at);
     const first = state.words[head] >>> 2;
     if (first === 0) return;
-    this.freeAfter(first, state.words[head + 1] >>> 2);
-    this.free(first);
+    this.#freeAfter(first, state.words[head + 1] >>> 2);
+    this.#free(first);
     state.words[head] = 0;
     state.words[head + 1] = 0;
   }
@@ -146,36 +146,36 @@ export class EntrySlab implements Entries {
   visit(state: State, newestMs: number, see: (timeMs: number, cost: number) => void): void {
     const tail = state.words[headAt(state.at) + 1];
     for (let pointer = state.words[headAt(state.at)]; pointer !== 0; ) {
-      const words = this.wordsOf(pointer);
-      const index = this.indexOf(pointer);
-      see(newestMs - this.age(newestMs, words[index]), words[index + 1]);
-      pointer = pointer === tail ? 0 : this.after(pointer, words);
+      const words = this.#wordsOf(pointer);
+      const index = this.#indexOf(pointer);
+      see(newestMs - this.#age(newestMs, words[index]), words[index + 1]);
+      pointer = pointer === tail ? 0 : this.#after(pointer, words);
     }
   }
 
-  private wordsOf(pointer: number): Words {
+  #wordsOf(pointer: number): Words {
     return this.chunks[pointer >>> (CHUNK_BITS + 2)];
   }
 
-  private indexOf(pointer: number): number {
+  #indexOf(pointer: number): number {
     return ((pointer >>> 2) & CHUNK_MASK) * BLOCK_WORDS + 2 * (pointer & (PLACES - 1));
   }
 
-  private age(newestMs: number, timeWord: number): number {
+  #age(newestMs: number, timeWord: number): number {
     return this.wide ? newestMs - timeWord : (newestMs - timeWord) >>> 0;
   }
 
   /** The entry after this one, which lies in `words`. */
-  private after(pointer: number, words: Words): number {
+  #after(pointer: number, words: Words): number {
     if ((pointer & (PLACES - 1)) !== PLACES - 1) return pointer + 1;
     return words[((pointer >>> 2) & CHUNK_MASK) * BLOCK_WORDS + NEXT] * PLACES;
   }
 
   /** A place for a new newest entry. */
-  private afterTail(tail: number): number {
+  #afterTail(tail: number): number {
     if (tail !== 0 && (tail & (PLACES - 1)) !== PLACES - 1) return tail + 1;
-    const block = this.allocate();
-    if (tail !== 0) this.setNext(tail >>> 2, block);
+    const block = this.#allocate();
+    if (tail !== 0) this.#setNext(tail >>> 2, block);
     return block * PLACES;
   }
 
@@ -183,28 +183,28 @@ export class EntrySlab implements Entries {
    * Changes a cost, between zero and what a word holds. Only an overcharge can reach that bound,
    * and the key is then far over any limit that this form serves: the answers are the same.
    */
-  private add(pointer: number, delta: number): number {
-    const words = this.wordsOf(pointer);
-    const index = this.indexOf(pointer) + 1;
+  #add(pointer: number, delta: number): number {
+    const words = this.#wordsOf(pointer);
+    const index = this.#indexOf(pointer) + 1;
     const before = words[index];
     const after = Math.min(Math.max(before + delta, 0), this.mostCost);
     words[index] = after;
     return after - before;
   }
 
-  private setNext(block: number, next: number): void {
+  #setNext(block: number, next: number): void {
     const words = this.chunks[block >>> CHUNK_BITS];
     words[(block & CHUNK_MASK) * BLOCK_WORDS + NEXT] = next;
   }
 
-  private next(block: number): number {
+  #next(block: number): number {
     return this.chunks[block >>> CHUNK_BITS][(block & CHUNK_MASK) * BLOCK_WORDS + NEXT];
   }
 
-  private allocate(): number {
+  #allocate(): number {
     const block = this.freed;
     if (block !== 0) {
-      this.freed = this.next(block);
+      this.freed = this.#next(block);
       return block;
     }
     if (this.unused >>> CHUNK_BITS === this.chunks.length) {
@@ -214,20 +214,20 @@ export class EntrySlab implements Entries {
     return this.unused++;
   }
 
-  private free(block: number): void {
-    this.setNext(block, this.freed);
+  #free(block: number): void {
+    this.#setNext(block, this.freed);
     this.freed = block;
   }
 
   /** Frees the blocks after `first`, up to and with `last`. */
-  private freeAfter(first: number, last: number): void {
+  #freeAfter(first: number, last: number): void {
     if (first === last) return;
-    let block = this.next(first);
+    let block = this.#next(first);
     while (block !== last) {
-      const next = this.next(block);
-      this.free(block);
+      const next = this.#next(block);
+      this.#free(block);
       block = next;
     }
-    this.free(last);
+    this.#free(last);
   }
 }

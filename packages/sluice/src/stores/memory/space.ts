@@ -47,7 +47,7 @@ export class Space implements SyncSpace {
   private readonly blank: State;
   private readonly answer: Answer = { free: 0, resetAfterMs: 0 };
   /** The largest terms seen, against which the use of a key is measured. */
-  private largest: Terms | undefined;
+  private largest: Terms | undefined = undefined;
   /** The next row to be swept. */
   private swept = 0;
 
@@ -72,17 +72,17 @@ export class Space implements SyncSpace {
     const { state, answer, algorithm } = this;
     const row = this.table.find(key, state);
     if (row < 0 || algorithm.knownMs(state, terms) > nowMs) {
-      return this.takeApart(row, terms, key, cost, nowMs);
+      return this.#takeApart(row, terms, key, cost, nowMs);
     }
     const waitMs = algorithm.decide(state, terms, nowMs, cost, true, answer);
     return new DecisionRecord(this.name, key, cost, terms.capacity, waitMs, nowMs, answer);
   }
 
   /** Decides on a key that is new, or whose state knows a later time. */
-  private takeApart(row: number, terms: Terms, key: string, cost: number, nowMs: number): Quote {
+  #takeApart(row: number, terms: Terms, key: string, cost: number, nowMs: number): Quote {
     const { answer } = this;
-    const knownMs = this.timeOf(row, terms, nowMs);
-    const state = knownMs < 0 ? this.occupy(row, terms, nowMs) : this.state;
+    const knownMs = this.#timeOf(row, terms, nowMs);
+    const state = knownMs < 0 ? this.#occupy(row, terms, nowMs) : this.state;
     const timeMs = Math.max(knownMs, nowMs);
     const waitMs = this.algorithm.decide(state, terms, timeMs, cost, true, answer);
     return new DecisionRecord(this.name, key, cost, terms.capacity, waitMs, timeMs, answer);
@@ -90,7 +90,7 @@ export class Space implements SyncSpace {
 
   peekSync(terms: Terms, key: string, cost: number, nowMs: number): Quote {
     const { answer } = this;
-    const knownMs = this.timeOf(this.table.find(key, this.state), terms, nowMs);
+    const knownMs = this.#timeOf(this.table.find(key, this.state), terms, nowMs);
     const state = knownMs < 0 ? this.blank : this.state;
     const timeMs = Math.max(knownMs, nowMs);
     const waitMs = this.algorithm.decide(state, terms, timeMs, cost, false, answer);
@@ -98,14 +98,14 @@ export class Space implements SyncSpace {
   }
 
   adjust({ terms, charge, delta }: Adjustment, nowMs: number): number {
-    const timeMs = this.timeOf(this.table.find(charge.key, this.state), terms, nowMs);
+    const timeMs = this.#timeOf(this.table.find(charge.key, this.state), terms, nowMs);
     if (timeMs < 0) return 0;
     return this.algorithm.adjust(this.state, terms, timeMs, charge.atMs, delta);
   }
 
   inspect(terms: Terms, key: string, nowMs: number): KeyState | undefined {
     const { state, answer, algorithm } = this;
-    const timeMs = this.timeOf(this.table.find(key, state), terms, nowMs);
+    const timeMs = this.#timeOf(this.table.find(key, state), terms, nowMs);
     if (timeMs < 0) return undefined;
     algorithm.decide(state, terms, timeMs, 0, false, answer);
     return describeState(this.policy, algorithm, state, terms, timeMs, answer);
@@ -120,7 +120,7 @@ export class Space implements SyncSpace {
 
   forget(row: number): void {
     this.table.point(this.state, row);
-    this.clear(this.state);
+    this.#clear(this.state);
     this.table.remove(row);
   }
 
@@ -155,7 +155,7 @@ export class Space implements SyncSpace {
    * there is no row, or if it lies more than a window ahead: then the clock that wrote it was
    * wrong, and the key counts as new.
    */
-  private timeOf(row: number, terms: Terms, nowMs: number): number {
+  #timeOf(row: number, terms: Terms, nowMs: number): number {
     if (row < 0) return -1;
     const knownMs = this.algorithm.knownMs(this.state, terms);
     if (knownMs - nowMs > terms.windowMs) return -1;
@@ -163,19 +163,19 @@ export class Space implements SyncSpace {
   }
 
   /** A row of its own, and new, for the key that was looked for last. */
-  private occupy(row: number, terms: Terms, nowMs: number): State {
+  #occupy(row: number, terms: Terms, nowMs: number): State {
     const { state, table } = this;
     if (row < 0) {
       this.room.makeRoom(this, nowMs);
       row = table.insert();
     }
     table.point(state, row);
-    this.clear(state);
+    this.#clear(state);
     if (this.largest === undefined || terms.capacity > this.largest.capacity) this.largest = terms;
     return state;
   }
 
-  private clear(state: State): void {
+  #clear(state: State): void {
     if (this.algorithm.keepsEntries) state.entries.clear(state);
     for (let cell = 0; cell < CELLS; cell++) state.cells[state.at + cell] = 0;
   }
