@@ -23,6 +23,11 @@ const CHUNK_BITS = 13;
 const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
 const ROW_WORDS = 8;
 const ROW_DOUBLES = 4;
+/**
+ * Doubles left out at the start of a chunk. Large blocks begin 16 bytes after a page does, so this
+ * lets no row lie across two cache lines.
+ */
+const SKIPPED = 2;
 const SMALLEST_INDEX = 256;
 /** Old slots moved at each change. Two would be enough to be done before the next growth. */
 const MOVES = 8;
@@ -50,7 +55,7 @@ export class KeyTable extends KeyedHash {
       if (((entry ^ high) & ~mask) === 0) {
         const row = (entry & mask) - 1;
         const words = this.words[row >>> CHUNK_BITS];
-        const at = (row & CHUNK_MASK) * ROW_WORDS;
+        const at = (row & CHUNK_MASK) * ROW_WORDS + 2 * SKIPPED;
         if (words[at] === low && words[at + 1] === high) {
           if (words !== state.words) this.point(state, row);
           state.at = at / 2 + 1;
@@ -84,14 +89,14 @@ export class KeyTable extends KeyedHash {
     const row = this.size++;
     const chunk = row >>> CHUNK_BITS;
     if (chunk === this.words.length) {
-      const cells = new Float64Array((CHUNK_MASK + 1) * ROW_DOUBLES);
+      const cells = new Float64Array((CHUNK_MASK + 1) * ROW_DOUBLES + SKIPPED);
       this.cells.push(cells);
       this.words.push(new Int32Array(cells.buffer));
     }
     const cells = this.cells[chunk];
-    for (let cell = 1; cell <= CELLS; cell++) cells[(row & CHUNK_MASK) * ROW_DOUBLES + cell] = 0;
     const words = this.words[chunk];
     const at = this.#wordAt(row);
+    for (let cell = 1; cell <= CELLS; cell++) cells[at / 2 + cell] = 0;
     words[at] = this.low;
     words[at + 1] = this.high;
     if (this.size * 4 > this.index.length * 3) this.#replaceIndex(this.index.length * 2);
@@ -127,7 +132,7 @@ export class KeyTable extends KeyedHash {
   point(state: State, row: number): void {
     state.cells = this.cells[row >>> CHUNK_BITS];
     state.words = this.words[row >>> CHUNK_BITS];
-    state.at = (row & CHUNK_MASK) * ROW_DOUBLES + ROW_DOUBLES - CELLS;
+    state.at = (row & CHUNK_MASK) * ROW_DOUBLES + SKIPPED + ROW_DOUBLES - CELLS;
   }
 
   #wordsOf(row: number): Int32Array {
@@ -135,7 +140,7 @@ export class KeyTable extends KeyedHash {
   }
 
   #wordAt(row: number): number {
-    return (row & CHUNK_MASK) * ROW_WORDS;
+    return (row & CHUNK_MASK) * ROW_WORDS + 2 * SKIPPED;
   }
 
   /** Puts a row, whose identity is written, into the index. */
