@@ -1,7 +1,15 @@
 import { defineConfig } from 'vitest/config';
 
-/** Property tests run few cases here; `npm run properties` runs them in earnest. */
+const source = (path: string): string => new URL(path, import.meta.url).pathname;
+
+/** Tests run on the sources; the documents' code imports the package by name. */
 export default defineConfig({
+  resolve: {
+    alias: [
+      { find: /^sluice$/, replacement: source('packages/sluice/src/index.ts') },
+      { find: /^sluice\/testing$/, replacement: source('packages/sluice/src/testing/index.ts') },
+    ],
+  },
   test: {
     include: ['packages/*/test/**/*.test.ts', 'bench/test/**/*.test.ts'],
     testTimeout: 60_000,

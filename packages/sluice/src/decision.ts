@@ -84,7 +84,7 @@ export class DecisionRecord implements Quote {
     answer: { readonly free: number; readonly resetAfterMs: number },
   ) {
     this.allowed = retryAfterMs === 0;
-    this.remaining = answer.free > 0 ? answer.free : 0;
+    this.remaining = Math.max(answer.free, 0);
     this.resetAfterMs = answer.resetAfterMs;
   }
 

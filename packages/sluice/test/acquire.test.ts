@@ -79,7 +79,7 @@ describe.each([
     ]);
   });
 
-  it('gives up at once when the wait would be longer than allowed, and charges nothing', async () => {
+  it('gives up at once when the wait would be too long, and charges nothing', async () => {
     const { clock, limiter, log, note } = setUp(open());
     await limiter.check('one', 'a');
     note('impatient', limiter.acquire('one', 'a', { maxWaitMs: 999 }));

@@ -36,7 +36,7 @@ describe('sliding-counter', () => {
     expect(admitted).toBeLessThan(200);
   });
 
-  it('takes a refund back from the window it was charged in, also when that is the previous', () => {
+  it('takes a refund back from its own window, also when that is the previous one', () => {
     const key = oneKey(policy);
     const first = key.check(0, 60);
     const second = key.check(60_000, 20);

@@ -1,0 +1,62 @@
+/** Every block of TypeScript in the documents is run, and what it prints is what the page says. */
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { format } from 'node:util';
+import { afterAll, describe, expect, it, vi } from 'vitest';
+
+const root = new URL('../../../', import.meta.url);
+const folder = mkdtempSync(new URL('documents-', import.meta.url).pathname);
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const pages = [
+  'README.md',
+  'ARCHITECTURE.md',
+  'CONTRIBUTING.md',
+  'CHANGELOG.md',
+  ...readdirSync(new URL('docs', root), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.md'))
+    .map((path) => `docs/${path}`),
+];
+
+interface Block {
+  readonly language: string;
+  readonly text: string;
+}
+
+function blocksOf(page: string): Block[] {
+  const text = readFileSync(new URL(page, root), 'utf8');
+  const found = text.matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm);
+  return [...found].map(([, language, body]) => ({ language, text: body }));
+}
+
+describe.each(pages)('%s', (page) => {
+  const blocks = blocksOf(page);
+
+  it('has no blocks that nobody runs', () => {
+    const known = ['ts', 'text', 'sh', 'tree'];
+    expect(blocks.filter(({ language }) => !known.includes(language))).toEqual([]);
+  });
+
+  for (const [place, { language, text }] of blocks.entries()) {
+    if (language !== 'ts') continue;
+    it(`block ${place} prints what the page says`, async () => {
+      const expected = blocks[place + 1];
+      expect(expected?.language).toBe('text');
+      const file = `${folder}/${page.replaceAll(/\W/g, '-')}-${place}.ts`;
+      writeFileSync(file, text);
+      const printed: string[] = [];
+      const log = vi.spyOn(console, 'log').mockImplementation((...values) => {
+        printed.push(format(...values));
+      });
+      await import(file);
+      log.mockRestore();
+      expect(`${printed.join('\n')}\n`).toBe(expected.text);
+    });
+  }
+
+  it('links to pages that exist', () => {
+    const text = readFileSync(new URL(page, root), 'utf8');
+    for (const [, target] of text.matchAll(/\]\((?!https?:)([^)#]+)[^)]*\)/g)) {
+      expect(() => readFileSync(new URL(target, new URL(page, root)))).not.toThrow();
+    }
+  });
+});

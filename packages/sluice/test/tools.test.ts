@@ -1,0 +1,69 @@
+/** The commands that people run, run as they run them. Needs a build: `npm test` makes one. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { afterAll, describe, expect, it } from 'vitest';
+
+const root = new URL('../../../', import.meta.url).pathname;
+const vectors = 'packages/sluice/test/vectors/decisions.json';
+const folder = mkdtempSync(`${tmpdir()}/sluice-tools-`);
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function run(tool: string, ...parameters: string[]) {
+  const options = { cwd: root, encoding: 'utf8' } as const;
+  const { status, stdout, stderr } = spawnSync('node', [`tools/${tool}`, ...parameters], options);
+  return { status, stdout, stderr };
+}
+
+describe('conformance', () => {
+  it('passes on the vectors and says how many', () => {
+    const { status, stdout } = run('conformance.mjs', '--store', 'memory', vectors);
+    expect({ status, stdout }).toEqual({ status: 0, stdout: '160 passed, 0 failed\n' });
+  });
+
+  it('shows the first differences and fails', () => {
+    const file = JSON.parse(readFileSync(root + vectors, 'utf8'));
+    file.cases[1].steps[2].expect.remaining += 1;
+    const path = `${folder}/wrong.json`;
+    writeFileSync(path, JSON.stringify(file));
+    const { status, stdout } = run('conformance.mjs', path);
+    expect(status).toBe(1);
+    expect(stdout).toContain(`${file.cases[1].name}, step 2\n  expected {`);
+    expect(stdout.trimEnd().split('\n').at(-1)).toBe('159 passed, 1 failed');
+  });
+
+  it.each([
+    [[], 'Expected at least one vector file'],
+    [['--store', 'paper', vectors], 'Expected --store to be one of memory, got paper'],
+    [['--sotre', 'memory', vectors], "Unknown option '--sotre'"],
+    [[`${folder}/none.json`], 'no such file'],
+    [['README.md'], 'README.md: '],
+  ])('refuses %j with a message', (parameters, message) => {
+    const { status, stderr } = run('conformance.mjs', ...parameters);
+    expect(status).toBe(2);
+    expect(stderr).toContain(message);
+  });
+});
+
+describe('the demo', () => {
+  it('shows what README.md shows, without control characters when it is not a terminal', () => {
+    const { status, stdout } = run('demo.mjs');
+    expect(status).toBe(0);
+    expect(readFileSync(`${root}README.md`, 'utf8')).toContain(stdout.trimEnd());
+  });
+
+  it('has the same for machines', () => {
+    expect(JSON.parse(run('demo.mjs', '--json').stdout)).toEqual([
+      { algorithm: 'fixed-window', limit: 50, passed: [50, 50], worst: 100, retryAfterMs: 0 },
+      { algorithm: 'sliding-log', limit: 50, passed: [50, 0], worst: 50, retryAfterMs: 8000 },
+    ]);
+  });
+});
+
+it('the commands in README.md are commands that package.json has', () => {
+  const readme = readFileSync(`${root}README.md`, 'utf8');
+  const { scripts } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
+  const [, demo] = /<!-- demo command -->\n```sh\nnpm ci && npm run (\w+)\n/.exec(readme) ?? [];
+  const [, test] = /<!-- test command -->\n```sh\nnpm ci && npm (\w+)\n/.exec(readme) ?? [];
+  expect(Object.keys(scripts)).toEqual(expect.arrayContaining([demo, test]));
+});
