@@ -41,17 +41,19 @@ export const tokenBucket: Algorithm = {
       setLevel(state, terms, timeMs, level);
     }
     answer.free = Math.floor(level / windowMs);
-    answer.resetAfterMs = Math.max(state.cells[state.at] - timeMs, 0);
+    answer.resetAfterMs = Math.ceil((terms.capacity * windowMs - level) / terms.limit);
     return retryAfterMs;
   },
 
   adjust(state, terms, timeMs, _chargedAtMs, delta) {
+    const { cells, at } = state;
     const full = terms.capacity * terms.windowMs;
-    const before = levelAt(state, terms, timeMs);
     // The deepest debt is the one whose distance from a full bucket is still an exact integer.
     const deepest = full - Number.MAX_SAFE_INTEGER;
-    const after = Math.min(Math.max(before - delta * terms.windowMs, deepest), full);
-    setLevel(state, terms, timeMs, after);
-    return Math.ceil((before - after) / terms.windowMs);
+    const before = levelAt(state, terms, timeMs);
+    // As if it had been charged like that: a debt from then has been worked off since.
+    const level = Math.max(cells[at + LEVEL] - delta * terms.windowMs, deepest);
+    setLevel(state, terms, cells[at + CHARGED_AT], Math.min(level, full));
+    return Math.ceil((before - levelAt(state, terms, timeMs)) / terms.windowMs);
   },
 };

@@ -46,6 +46,21 @@ describe('token-bucket', () => {
     expect(key.peek(5000)).toMatchObject({ remaining: 10, resetAfterMs: 0 });
   });
 
+  it('a debt that comes to light late has been worked off since', () => {
+    const key = oneKey(policy);
+    const decision = key.check(0, 10);
+    expect(key.settle(20_000, decision, 15)).toBe(0);
+    expect(key.check(20_000, 10).allowed).toBe(true);
+  });
+
+  it('a refund does not move the time that the bucket knows', () => {
+    const key = oneKey(policy);
+    const first = key.check(0, 10);
+    key.refund(5000, first);
+    // The clock is set back: the newest admission was at 0, so now is 2000 and not 5000.
+    expect(key.check(2000).atMs % 60_000).toBe(2000);
+  });
+
   it('goes into debt when settled for more, and works it off', () => {
     const key = oneKey(policy);
     key.settle(0, key.check(0, 10), 15);
