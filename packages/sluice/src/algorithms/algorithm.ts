@@ -44,26 +44,26 @@ export interface State {
 }
 
 /**
- * The list of entries of one key, oldest first, each a time and a cost, for the logs. Ages are
- * counted back from `newestMs`, the time of the newest entry.
+ * The list of entries of one key, oldest first, each a time and a cost above zero, for the logs.
+ * Ages are counted back from `knownMs`, the latest time that an entry was written at.
  */
 export interface Entries {
   /** The summed cost of the entries that are at least `ageMs` old. */
-  costOfAge(state: State, newestMs: number, ageMs: number): number;
+  costOfAge(state: State, knownMs: number, ageMs: number): number;
   /** The age of the entry with which the summed cost, counted from the oldest, reaches `cost`. */
-  ageAtCost(state: State, newestMs: number, cost: number): number;
-  /** Adds cost at a time that is not before the newest. */
-  append(state: State, newestMs: number, timeMs: number, cost: number): void;
-  /** Forgets the entries that are at least `ageMs` old. */
-  drop(state: State, newestMs: number, ageMs: number): void;
+  ageAtCost(state: State, knownMs: number, cost: number): number;
+  /** The age of the newest entry, or -1 if there is none. */
+  ageOfNewest(state: State, knownMs: number): number;
+  /** Adds cost at a time that is not before `knownMs`. */
+  append(state: State, knownMs: number, timeMs: number, cost: number): void;
+  /** Forgets the entries that are at least `ageMs` old; answers their summed cost. */
+  drop(state: State, knownMs: number, ageMs: number): number;
   /** Changes the cost at a time by up to `delta`, not below zero; answers the change made. */
-  adjust(state: State, newestMs: number, timeMs: number, delta: number): number;
-  /** Forgets the newest entries without cost; answers how old the newest with cost is, or -1. */
-  trim(state: State, newestMs: number): number;
+  adjust(state: State, knownMs: number, timeMs: number, delta: number): number;
   /** Forgets all entries. */
   clear(state: State): void;
   /** Visits the entries, oldest first. */
-  visit(state: State, newestMs: number, see: (timeMs: number, cost: number) => void): void;
+  visit(state: State, knownMs: number, see: (timeMs: number, cost: number) => void): void;
 }
 
 /** What a decision says of the state that it leaves. One object is used over and over. */

@@ -30,6 +30,26 @@ export function logAlgorithm(grain: Grain): Algorithm {
     return state.entries.costOfAge(state, stamp(state, terms), cells[at] - timeMs);
   }
 
+  /** Writes an admission down; answers after how long the key is as good as new. */
+  function charge(state: State, terms: Terms, timeMs: number, cost: number): number {
+    const { cells, at, entries } = state;
+    const knownMs = stamp(state, terms);
+    const stampMs = grain.stampOf(terms, timeMs);
+    // The clock may still step back to where this entry starts, so what counts there is kept.
+    const ageMs = cells[at] - grain.startOf(terms, stampMs);
+    const dropped = entries.drop(state, knownMs, ageMs);
+    entries.append(state, knownMs, stampMs, cost);
+    cells[at + TOTAL] += cost - dropped;
+    cells[at] = stampMs + terms.windowMs;
+    return cells[at] - timeMs;
+  }
+
+  /** The same when nothing is written: the newest entry may have been refunded meanwhile. */
+  function resetAfterMs(state: State, terms: Terms, timeMs: number): number {
+    const ageMs = state.entries.ageOfNewest(state, stamp(state, terms));
+    return ageMs < 0 ? 0 : Math.max(state.cells[state.at] - ageMs - timeMs, 0);
+  }
+
   return {
     name: grain.name,
     keepsEntries: true,
@@ -37,38 +57,31 @@ export function logAlgorithm(grain: Grain): Algorithm {
     knownMs: (state, terms) => grain.startOf(terms, stamp(state, terms)),
 
     decide(state, terms, timeMs, cost, take, answer) {
-      const { cells, at, entries } = state;
-      const gone = expired(state, terms, timeMs);
-      let counting = cells[at + TOTAL] - gone;
-      let retryAfterMs = 0;
-      if (counting + cost > terms.limit) {
+      const { cells, at } = state;
+      const counting = cells[at + TOTAL] - expired(state, terms, timeMs);
+      answer.free = terms.limit - counting;
+      if (cost > answer.free) {
+        answer.resetAfterMs = resetAfterMs(state, terms, timeMs);
         // Counted from the oldest entry kept, this much has to expire before the cost fits.
         const mustExpire = cells[at + TOTAL] + cost - terms.limit;
-        const ageMs = entries.ageAtCost(state, stamp(state, terms), mustExpire);
-        retryAfterMs = cells[at] - ageMs - timeMs;
-      } else if (take) {
-        const newestMs = stamp(state, terms);
-        if (gone > 0) entries.drop(state, newestMs, cells[at] - timeMs);
-        const stampMs = grain.stampOf(terms, timeMs);
-        entries.append(state, newestMs, stampMs, cost);
-        counting += cost;
-        cells[at + TOTAL] = counting;
-        cells[at] = stampMs + terms.windowMs;
+        const ageMs = state.entries.ageAtCost(state, stamp(state, terms), mustExpire);
+        return cells[at] - ageMs - timeMs;
       }
-      answer.free = terms.limit - counting;
-      answer.resetAfterMs = Math.max(cells[at] - timeMs, 0);
-      return retryAfterMs;
+      if (take) {
+        answer.free -= cost;
+        answer.resetAfterMs = charge(state, terms, timeMs, cost);
+      } else answer.resetAfterMs = resetAfterMs(state, terms, timeMs);
+      return 0;
     },
 
     adjust(state, terms, timeMs, chargedAtMs, delta) {
       const { cells, at, entries } = state;
       const stampMs = grain.stampOf(terms, chargedAtMs);
       if (stampMs + terms.windowMs <= timeMs) return 0;
-      const change = entries.adjust(state, stamp(state, terms), stampMs, delta);
+      // A debt is kept as far as the sum stays an exact integer.
+      const most = Number.MAX_SAFE_INTEGER - cells[at + TOTAL];
+      const change = entries.adjust(state, stamp(state, terms), stampMs, Math.min(delta, most));
       cells[at + TOTAL] += change;
-      // Without its newest entries the key is as good as new earlier.
-      const ageMs = entries.trim(state, stamp(state, terms));
-      cells[at] = ageMs < 0 ? 0 : cells[at] - ageMs;
       return change;
     },
   };

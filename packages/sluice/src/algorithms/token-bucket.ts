@@ -15,7 +15,7 @@ const CHARGED_AT = 2;
 
 function levelAt({ cells, at }: State, terms: Terms, timeMs: number): number {
   const full = terms.capacity * terms.windowMs;
-  if (cells[at] <= timeMs) return full;
+  if (cells[at] === 0) return full;
   return Math.min(full, cells[at + LEVEL] + (timeMs - cells[at + CHARGED_AT]) * terms.limit);
 }
 

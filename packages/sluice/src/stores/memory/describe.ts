@@ -35,7 +35,7 @@ export function describeState(
   const entries: { atMs: number; cost: number }[] = [];
   const newestMs = state.cells[state.at] - terms.windowMs;
   state.entries.visit(state, newestMs, (atMs, cost) => {
-    if (cost > 0 && atMs > timeMs - terms.windowMs) entries.push({ atMs, cost });
+    if (atMs > timeMs - terms.windowMs) entries.push({ atMs, cost });
   });
   return { ...described, entries };
 }

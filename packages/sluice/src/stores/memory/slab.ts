@@ -11,7 +11,7 @@
  * state keeps two pointers, to its oldest and its newest entry, in the words of its third cell.
  *
  * Times are kept modulo 2^32. That is enough: an entry lives for a window, and its age is counted
- * back from the newest, whose full time the key's state knows. Windows or limits that do not fit
+ * back from the latest time that the key's state knows in full. Windows or limits that do not fit
  * 32 bits get the wide form, whose words are doubles.
  */
 import { CELLS, type Entries, type State } from '../../algorithms/algorithm.ts';
@@ -40,35 +40,40 @@ export class EntrySlab implements Entries {
     this.mostCost = wide ? Number.MAX_SAFE_INTEGER : 2 ** 32 - 1;
   }
 
-  costOfAge(state: State, newestMs: number, ageMs: number): number {
+  costOfAge(state: State, knownMs: number, ageMs: number): number {
     let cost = 0;
     let pointer = state.words[headAt(state.at)];
     const tail = state.words[headAt(state.at) + 1];
     while (pointer !== 0) {
       const words = this.#wordsOf(pointer);
       const index = this.#indexOf(pointer);
-      if (this.#age(newestMs, words[index]) < ageMs) return cost;
+      if (this.#age(knownMs, words[index]) < ageMs) return cost;
       cost += words[index + 1];
       pointer = pointer === tail ? 0 : this.#after(pointer, words);
     }
     return cost;
   }
 
-  ageAtCost(state: State, newestMs: number, cost: number): number {
+  ageAtCost(state: State, knownMs: number, cost: number): number {
     let pointer = state.words[headAt(state.at)];
     for (;;) {
       const words = this.#wordsOf(pointer);
       const index = this.#indexOf(pointer);
       cost -= words[index + 1];
-      if (cost <= 0) return this.#age(newestMs, words[index]);
+      if (cost <= 0) return this.#age(knownMs, words[index]);
       pointer = this.#after(pointer, words);
     }
   }
 
-  append(state: State, newestMs: number, timeMs: number, cost: number): void {
+  ageOfNewest(state: State, knownMs: number): number {
+    const tail = state.words[headAt(state.at) + 1];
+    return tail === 0 ? -1 : this.#age(knownMs, this.#wordsOf(tail)[this.#indexOf(tail)]);
+  }
+
+  append(state: State, knownMs: number, timeMs: number, cost: number): void {
     const head = headAt(state.at);
     const tail = state.words[head + 1];
-    if (tail !== 0 && timeMs === newestMs) {
+    if (timeMs === knownMs && this.ageOfNewest(state, knownMs) === 0) {
       this.#add(tail, cost);
       return;
     }
@@ -82,55 +87,68 @@ export class EntrySlab implements Entries {
     if (tail === 0) state.words[head] = pointer;
   }
 
-  drop(state: State, newestMs: number, ageMs: number): void {
+  drop(state: State, knownMs: number, ageMs: number): number {
     const head = headAt(state.at);
     const tail = state.words[head + 1];
     let pointer = state.words[head];
+    let cost = 0;
     while (pointer !== 0) {
       const words = this.#wordsOf(pointer);
-      if (this.#age(newestMs, words[this.#indexOf(pointer)]) < ageMs) break;
+      const index = this.#indexOf(pointer);
+      if (this.#age(knownMs, words[index]) < ageMs) break;
+      cost += words[index + 1];
       const next = pointer === tail ? 0 : this.#after(pointer, words);
       if (next >>> 2 !== pointer >>> 2) this.#free(pointer >>> 2);
       pointer = next;
     }
     state.words[head] = pointer;
     if (pointer === 0) state.words[head + 1] = 0;
+    return cost;
   }
 
-  adjust(state: State, newestMs: number, timeMs: number, delta: number): number {
-    const ageMs = newestMs - timeMs;
-    const tail = state.words[headAt(state.at) + 1];
-    let pointer = state.words[headAt(state.at)];
+  adjust(state: State, knownMs: number, timeMs: number, delta: number): number {
+    const ageMs = knownMs - timeMs;
+    const head = headAt(state.at);
+    const tail = state.words[head + 1];
+    // What is settled is mostly recent, so the newest is tried first.
+    let pointer = ageMs === this.ageOfNewest(state, knownMs) ? tail : state.words[head];
     while (pointer !== 0) {
       const words = this.#wordsOf(pointer);
-      const entryAgeMs = this.#age(newestMs, words[this.#indexOf(pointer)]);
-      if (entryAgeMs === ageMs) return this.#add(pointer, delta);
+      const entryAgeMs = this.#age(knownMs, words[this.#indexOf(pointer)]);
+      if (entryAgeMs === ageMs) {
+        const change = this.#add(pointer, delta);
+        if (words[this.#indexOf(pointer) + 1] === 0) this.#compact(state);
+        return change;
+      }
       if (entryAgeMs < ageMs || pointer === tail) return 0;
       pointer = this.#after(pointer, words);
     }
     return 0;
   }
 
-  trim(state: State, newestMs: number): number {
+  /** Closes the gaps of entries that have no cost any more, so that refunds leave nothing behind. */
+  #compact(state: State): void {
     const head = headAt(state.at);
     const tail = state.words[head + 1];
     let last = 0;
-    let lastAgeMs = -1;
-    for (let pointer = state.words[head]; pointer !== 0; ) {
+    let target = state.words[head];
+    for (let pointer = target; pointer !== 0; ) {
       const words = this.#wordsOf(pointer);
       const index = this.#indexOf(pointer);
       if (words[index + 1] > 0) {
-        last = pointer;
-        lastAgeMs = this.#age(newestMs, words[index]);
+        const targetWords = this.#wordsOf(target);
+        targetWords[this.#indexOf(target)] = words[index];
+        targetWords[this.#indexOf(target) + 1] = words[index + 1];
+        last = target;
+        if (pointer !== tail) target = this.#after(target, targetWords);
       }
       pointer = pointer === tail ? 0 : this.#after(pointer, words);
     }
     if (last === 0) this.clear(state);
-    else if (last !== tail) {
+    else {
       this.#freeAfter(last >>> 2, tail >>> 2);
       state.words[head + 1] = last;
     }
-    return lastAgeMs;
   }
 
   clear(state: State): void {
@@ -143,12 +161,12 @@ export class EntrySlab implements Entries {
     state.words[head + 1] = 0;
   }
 
-  visit(state: State, newestMs: number, see: (timeMs: number, cost: number) => void): void {
+  visit(state: State, knownMs: number, see: (timeMs: number, cost: number) => void): void {
     const tail = state.words[headAt(state.at) + 1];
     for (let pointer = state.words[headAt(state.at)]; pointer !== 0; ) {
       const words = this.#wordsOf(pointer);
       const index = this.#indexOf(pointer);
-      see(newestMs - this.#age(newestMs, words[index]), words[index + 1]);
+      see(knownMs - this.#age(knownMs, words[index]), words[index + 1]);
       pointer = pointer === tail ? 0 : this.#after(pointer, words);
     }
   }
@@ -161,8 +179,8 @@ export class EntrySlab implements Entries {
     return ((pointer >>> 2) & CHUNK_MASK) * BLOCK_WORDS + 2 * (pointer & (PLACES - 1));
   }
 
-  #age(newestMs: number, timeWord: number): number {
-    return this.wide ? newestMs - timeWord : (newestMs - timeWord) >>> 0;
+  #age(knownMs: number, timeWord: number): number {
+    return this.wide ? knownMs - timeWord : (knownMs - timeWord) >>> 0;
   }
 
   /** The entry after this one, which lies in `words`. */
