@@ -7,15 +7,16 @@
  * others know how long it takes at the least, and those for whom that is too long leave at once.
  */
 import type { Clock } from './clock.ts';
-import { type Decision, jointDecision, type Quote } from './decision.ts';
+import { type Charge, type Decision, jointDecision, type Quote } from './decision.ts';
 import { expected, SluiceError } from './errors.ts';
-import { idOf, type Limit } from './store.ts';
+import { type Adjustment, idOf, type Limit } from './store.ts';
+import { askedFor, earliestTurnMs } from './turn.ts';
 
 export interface AcquireOptions {
   /** How long to wait at most, in ms. Default: as long as it takes. */
-  readonly maxWaitMs?: number;
+  readonly maxWaitMs?: number | undefined;
   /** Ends the wait: the promise rejects with the signal's reason, and nothing is charged. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** What waiting needs of the limiter. */
@@ -23,7 +24,8 @@ export interface Gate {
   readonly clock: Clock;
   take(limits: readonly Limit[]): Decision | Promise<Decision>;
   peek(limits: readonly Limit[]): Quote | Promise<Quote>;
-  giveBack(decision: Decision): void;
+  giveBack(adjustments: readonly Adjustment[]): void;
+  tell(decision: Decision): unknown;
 }
 
 interface Waiter {
@@ -37,20 +39,19 @@ interface Waiter {
   asking: boolean;
   gone: boolean;
   stopTimer: () => void;
-  stopListening: () => void;
+  /** Lets go of its deadline and of its signal. */
+  readonly stops: (() => void)[];
 }
 
-const nothing = (): void => {};
-
 /** Calls `done` now or later, depending on how the answer comes. */
-function whenAnswered<T>(
+function whenAnswered<T extends object>(
   ask: () => T | Promise<T>,
   done: (answer: T) => void,
   failed: (error: unknown) => void,
 ): void {
   try {
     const answer = ask();
-    if (answer instanceof Promise) answer.then(done).catch(failed);
+    if ('then' in answer) answer.then(done).catch(failed);
     else done(answer);
   } catch (error) {
     failed(error);
@@ -63,7 +64,6 @@ export class Waiters {
   /** Waiters who have come first in all their lanes; a list, so that no chain grows the stack. */
   readonly #ready: Waiter[] = [];
   #draining = false;
-  #unjudged = 0;
 
   constructor(gate: Gate) {
     this.#gate = gate;
@@ -85,20 +85,30 @@ export class Waiters {
         judged: false,
         asking: false,
         gone: false,
-        stopTimer: nothing,
-        stopListening: nothing,
+        stopTimer: () => {},
+        stops: [],
       };
       for (const lane of waiter.lanes) lane.push(waiter);
-      this.#unjudged++;
       if (signal) {
         const abort = (): void => this.#fail(waiter, signal.reason);
         signal.addEventListener('abort', abort, { once: true });
-        waiter.stopListening = () => signal.removeEventListener('abort', abort);
+        waiter.stops.push(() => signal.removeEventListener('abort', abort));
       }
       this.#callUp(waiter);
       this.#drain();
-      this.#judgeBehind(waiter);
+      this.#judge(waiter);
+      this.#setDeadline(waiter, maxWaitMs);
     });
+  }
+
+  /** Lets those ask again who wait for something that may have come free. */
+  nudge(charges: readonly Pick<Charge, 'policy' | 'key'>[]): void {
+    if (this.#lanes.size === 0) return;
+    for (const { policy, key } of charges) {
+      const first = this.#lanes.get(idOf(policy, key))?.[0];
+      if (first !== undefined && !first.asking) this.#callUp(first);
+    }
+    this.#drain();
   }
 
   /** Rejects everybody who waits. */
@@ -109,8 +119,8 @@ export class Waiters {
     }
   }
 
-  #laneOf(limit: Limit): Waiter[] {
-    const id = idOf(limit);
+  #laneOf({ policy, key }: Limit): Waiter[] {
+    const id = idOf(policy.name, key);
     const lane = this.#lanes.get(id) ?? [];
     this.#lanes.set(id, lane);
     return lane;
@@ -129,7 +139,8 @@ export class Waiters {
   }
 
   #ask(waiter: Waiter): void {
-    if (waiter.gone) return;
+    if (waiter.gone || waiter.asking) return;
+    waiter.stopTimer();
     waiter.asking = true;
     whenAnswered(
       () => this.#gate.take(waiter.limits),
@@ -140,10 +151,10 @@ export class Waiters {
 
   #answered(waiter: Waiter, decision: Decision): void {
     waiter.asking = false;
-    this.#markJudged(waiter);
+    waiter.judged = true;
     if (waiter.gone) {
       // It was called off while the store was being asked, so what it got goes back.
-      if (decision.allowed) this.#gate.giveBack(decision);
+      if (decision.allowed) this.#gate.giveBack(refundOf(waiter, decision));
       return;
     }
     const { clock } = this.#gate;
@@ -153,8 +164,7 @@ export class Waiters {
     } else {
       waiter.stopTimer = clock.schedule(decision.retryAfterMs, () => this.#ask(waiter));
     }
-    const behind = this.#unjudged > 0 ? waiter.lanes.flat() : [];
-    for (const other of behind) this.#judgeBehind(other);
+    for (const other of waiter.lanes.flat()) this.#judge(other);
     this.#drain();
   }
 
@@ -168,42 +178,55 @@ export class Waiters {
   /** Takes a waiter out of its lanes and calls up those who thereby come first. */
   #leave(waiter: Waiter): void {
     waiter.gone = true;
-    this.#markJudged(waiter);
     waiter.stopTimer();
-    waiter.stopListening();
+    for (const stop of waiter.stops) stop();
     for (const [place, lane] of waiter.lanes.entries()) {
       lane.splice(lane.indexOf(waiter), 1);
-      if (lane.length === 0) this.#lanes.delete(idOf(waiter.limits[place]));
+      const { policy, key } = waiter.limits[place];
+      if (lane.length === 0) this.#lanes.delete(idOf(policy.name, key));
     }
     const next = new Set(waiter.lanes.flatMap((lane) => lane.slice(0, 1)));
     for (const first of next) if (!first.asking) this.#callUp(first);
   }
 
-  #markJudged(waiter: Waiter): void {
-    if (!waiter.judged) this.#unjudged--;
-    waiter.judged = true;
-  }
-
   /** Lets a waiter go whose turn, behind the others, must come after its deadline. */
-  #judgeBehind(waiter: Waiter): void {
+  #judge(waiter: Waiter): void {
     // While the first in a lane is asking nothing can be said yet; its answer brings us back.
     if (waiter.judged || waiter.gone || waiter.lanes.some((lane) => lane[0].asking)) return;
-    this.#markJudged(waiter);
-    if (waiter.deadlineMs === Number.POSITIVE_INFINITY) return;
-    const turns = waiter.limits.map((limit, place) => turnOf(waiter, limit, waiter.lanes[place]));
+    waiter.judged = true;
+    if (waiter.deadlineMs !== Number.POSITIVE_INFINITY) this.#letGo(waiter, false);
+  }
+
+  /** Others may take what a waiter hopes for, so its patience has an end of its own. */
+  #setDeadline(waiter: Waiter, maxWaitMs: number): void {
+    if (waiter.gone || maxWaitMs === Number.POSITIVE_INFINITY) return;
+    // Who is due this very moment, or is asking, is answered first.
+    const giveUp = (): void => {
+      if (!waiter.gone && !waiter.asking) this.#letGo(waiter, true);
+    };
+    const { clock } = this.#gate;
+    waiter.stops.push(clock.schedule(maxWaitMs, () => queueMicrotask(giveUp)));
+  }
+
+  /** Denies a waiter whose deadline has come, or cannot be met. */
+  #letGo(waiter: Waiter, isDue: boolean): void {
+    const demands = waiter.limits.map((limit, place) =>
+      demandOf(waiter, limit, waiter.lanes[place]),
+    );
     whenAnswered(
-      () => this.#gate.peek(turns.map((turn) => turn.limit)),
+      () => this.#gate.peek(waiter.limits.map((limit, at) => askedFor(limit, demands[at]))),
       (quote) => {
         const limits = quote.limits.map((each, place) => ({
           ...each,
           cost: waiter.limits[place].cost,
           allowed: false,
-          retryAfterMs: Math.max(each.retryAfterMs + turns[place].laterMs, 1),
+          retryAfterMs: Math.max(earliestTurnMs(waiter.limits[place], demands[place], each), 1),
         }));
         const denial = jointDecision(limits, false) as Decision;
-        if (waiter.gone || this.#gate.clock.now() + denial.retryAfterMs <= waiter.deadlineMs)
-          return;
+        const isTooLate = this.#gate.clock.now() + denial.retryAfterMs > waiter.deadlineMs;
+        if (waiter.gone || !(isDue || isTooLate)) return;
         this.#leave(waiter);
+        this.#gate.tell(denial);
         waiter.resolve(denial);
         this.#drain();
       },
@@ -212,30 +235,19 @@ export class Waiters {
   }
 }
 
-/**
- * The earliest turn of a waiter on one limit. With those before it, it needs `demand`. A key gives
- * out its capacity at most once in a turnover, so all but the last part of the demand takes whole
- * turnovers, and the last part takes what the key says now.
- */
-function turnOf(waiter: Waiter, limit: Limit, lane: readonly Waiter[]) {
-  const { policy, terms, key } = limit;
-  let demand = limit.cost;
+/** What a waiter and those before it in a lane ask for, all in all. */
+function demandOf(waiter: Waiter, { policy, key, cost }: Limit, lane: readonly Waiter[]): number {
+  let demand = cost;
   for (const other of lane) {
     if (other === waiter) break;
     demand += other.limits.find((each) => each.policy === policy && each.key === key)!.cost;
   }
-  const { perTurn, turnMs } = turnover(limit);
-  const turns = Math.ceil(demand / perTurn) - 1;
-  const cost = Math.min(demand - turns * perTurn, terms.capacity);
-  return { limit: { ...limit, cost }, laterMs: turns * turnMs };
+  return demand;
 }
 
-/** How much a key gives out at most, and in what time. */
-function turnover({ policy, terms }: Limit): { perTurn: number; turnMs: number } {
-  const { limit, capacity, windowMs } = terms;
-  if (policy.algorithm === 'token-bucket') {
-    return { perTurn: capacity, turnMs: Math.floor((capacity * windowMs) / limit) };
-  }
-  // The counter's estimate can let almost twice the limit through in one window.
-  return { perTurn: policy.algorithm === 'sliding-counter' ? 2 * limit : limit, turnMs: windowMs };
+function refundOf(waiter: Waiter, { limits }: Decision): Adjustment[] {
+  return waiter.limits.map(({ policy, terms, key, cost }, place) => {
+    const charge = { policy: policy.name, key, cost, atMs: limits[place].atMs };
+    return { policy, terms, charge, delta: -cost };
+  });
 }

@@ -19,7 +19,7 @@ export interface CostFields {
 const MOST_LIMITS = 64;
 
 const REQUEST_FIELDS = ['policy', 'key', 'cost', 'operation'];
-const COST_FIELDS = ['cost', 'operation'];
+export const COST_FIELDS = ['cost', 'operation'];
 
 export class PolicyBook {
   readonly #policies = new Map<string, Policy>();
@@ -55,7 +55,6 @@ export class PolicyBook {
   /** The cost that is asked for: at least `least`, and not more than could ever fit. */
   cost(policy: Policy, terms: Terms, asked: CostFields | undefined, least: 0 | 1): number {
     if (asked === undefined) return least;
-    if (asked === null) checkFields(asked, COST_FIELDS);
     const { cost = this.#costOfOperation(policy, asked) ?? least } = asked;
     if (!Number.isSafeInteger(cost) || cost < least) {
       throw expected('ERR_INVALID_COST', `the cost to be an integer >= ${least}`, cost);
@@ -68,12 +67,6 @@ export class PolicyBook {
       throw new SluiceError('ERR_INVALID_COST', 'Expected a cost or an operation, got both');
     }
     return cost;
-  }
-
-  /** The same for the options of a call, which may be misspelt. */
-  costOf(policy: Policy, terms: Terms, options: CostFields, least: 0 | 1): number {
-    checkFields(options, COST_FIELDS);
-    return this.cost(policy, terms, options, least);
   }
 
   #costOfOperation(policy: Policy, { operation }: CostFields): number | undefined {
@@ -110,7 +103,7 @@ export class PolicyBook {
         request as CostFields,
         least,
       );
-      const id = idOf(limit);
+      const id = idOf(limit.policy.name, limit.key);
       if (seen.has(id)) {
         const twice = `Expected each limit once in a check, got ${id} twice`;
         throw new SluiceError('ERR_INVALID_CHECK', twice);

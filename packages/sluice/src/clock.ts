@@ -12,6 +12,9 @@ export interface Clock {
 /** Longer timers overflow a 32-bit integer and fire at once, so longer waits are made of slices. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
+/** How much a timer may be ahead of the wall clock without anybody having set the clock. */
+const EARLY_MS = 5;
+
 /** The machine's clock. It looks `Date.now` up at each call, so a test's fake timers work. */
 export const systemClock: Clock = {
   now: () => Date.now(),
@@ -19,17 +22,15 @@ export const systemClock: Clock = {
   schedule(delayMs, wake) {
     const dueMs = Date.now() + delayMs;
     let timer: ReturnType<typeof setTimeout>;
-    // Timers may fire a millisecond early by the wall clock, and the clock may be set back:
-    // whoever was promised a time is woken at that time and not before.
     const arm = (remainingMs: number): void => {
-      timer = setTimeout(
-        () => {
-          const leftMs = dueMs - Date.now();
-          if (leftMs > 0) arm(Math.min(leftMs, remainingMs));
-          else wake();
-        },
-        Math.min(remainingMs, LONGEST_TIMER_MS),
-      );
+      const sliceMs = Math.min(remainingMs, LONGEST_TIMER_MS);
+      timer = setTimeout(() => {
+        const earlyMs = dueMs - Date.now();
+        if (remainingMs > sliceMs) arm(remainingMs - sliceMs);
+        // By the wall clock a timer may fire a little early; if it is much, the clock was set.
+        else if (earlyMs > 0 && earlyMs <= EARLY_MS) arm(earlyMs);
+        else wake();
+      }, sliceMs);
     };
     arm(delayMs);
     return () => clearTimeout(timer);

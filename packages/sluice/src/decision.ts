@@ -139,6 +139,9 @@ export function jointDecision(limits: readonly LimitDecision[], taken: boolean):
   const kind = taken ? DecisionRecord : PeekRecord;
   const answer = { free, resetAfterMs };
   const decision = new kind(policy, key, cost, limit, retryAfterMs, atMs, answer);
-  jointLimits.set(decision, limits);
+  jointLimits.set(
+    decision,
+    limits.map((each) => ({ ...each })),
+  );
   return decision;
 }

@@ -3,7 +3,7 @@
  * from outside, and leaves deciding to the store.
  */
 import { type AcquireOptions, Waiters } from './acquire.ts';
-import { type CostFields, PolicyBook } from './book.ts';
+import { COST_FIELDS, type CostFields, PolicyBook } from './book.ts';
 import { type Clock, systemClock } from './clock.ts';
 import type { Decision, Quote, Receipt } from './decision.ts';
 import { checkFields, expected, SluiceError } from './errors.ts';
@@ -16,23 +16,23 @@ export type Policies = Readonly<Record<string, PolicyInput>>;
 
 /** How much a call takes: a cost (default 1), or an operation that the policy has a cost for. */
 export type CostOptions<Operation extends string = string> =
-  | { readonly cost?: number; readonly operation?: never }
-  | { readonly operation: Operation; readonly cost?: never };
+  | { readonly cost?: number | undefined; readonly operation?: undefined }
+  | { readonly operation: Operation; readonly cost?: undefined };
 
 /** One limit of a check, with the names that the limiter knows. */
 export type LimitRequest<P extends Policies> =
   | {
       readonly policy: keyof P & string;
       readonly key: Key;
-      readonly cost?: number;
-      readonly operation?: never;
+      readonly cost?: number | undefined;
+      readonly operation?: undefined;
     }
   | {
       [Name in keyof P & string]: {
         readonly policy: Name;
         readonly key: Key;
         readonly operation: OperationOf<P[Name]>;
-        readonly cost?: never;
+        readonly cost?: undefined;
       };
     }[keyof P & string];
 
@@ -145,17 +145,27 @@ class LimiterCore {
       clock: this.#clock,
       take: (limits) => this.#decide(limits, false) as Decision | Promise<Decision>,
       peek: (limits) => this.#decide(limits, true),
-      giveBack: (decision) => void this.refund(decision.receipt!),
+      giveBack: (adjustments) => {
+        // Whoever called it off is gone, so there is nobody to tell if this fails.
+        this.#store.adjust(adjustments, this.#ownNow()).catch(() => {});
+      },
+      tell: (decision) => this.#told(decision, false),
     });
   }
 
   checkSync(name: string | readonly unknown[], key?: Key, options?: CostFields): Decision {
-    if (name !== this.#lastName && !this.#recall(name)) return this.#checkJointSync(name);
+    if (name !== this.#lastName && !this.#recall(name)) return this.#decideNow(this.#limits(name, key, options, 1), false) as Decision;
+    // Read first: a limit by key is the caller's code, and may ask for other policies.
     const policy = this.#lastPolicy!;
+    const space = this.#lastSpace!;
     const text = keyText(key!);
     const terms = policy.terms ?? policy.termsFor(text);
-    const cost = options === undefined ? 1 : this.#book.costOf(policy, terms, options, 1);
-    const decision = this.#lastSpace!.takeSync(terms, text, cost, this.#clock.now()) as Decision;
+    let cost = 1;
+    if (options !== undefined) {
+      checkFields(options, COST_FIELDS);
+      cost = this.#book.cost(policy, terms, options, 1);
+    }
+    const decision = space.takeSync(terms, text, cost, this.#clock.now()) as Decision;
     if (this.#listeners !== undefined) this.#tell(decision);
     return decision;
   }
@@ -169,32 +179,17 @@ class LimiterCore {
     return true;
   }
 
-  #checkJointSync(requests: unknown): Decision {
-    const sync = this.#sync ?? notSynchronous();
-    const limits = this.#book.limits(requests, 1);
-    const decision = sync.decideSync({ limits, peek: false }, this.#clock.now()) as Decision;
-    if (this.#listeners !== undefined) this.#tell(decision);
-    return decision;
+  async check(name: string | readonly unknown[], key?: Key, options?: CostFields) {
+    if (this.#sync !== undefined) return this.checkSync(name, key, options);
+    return this.#decide(this.#limits(name, key, options, 1), false);
   }
 
-  async check(
-    policy: string | readonly unknown[],
-    key?: Key,
-    options?: CostFields,
-  ): Promise<Decision> {
-    if (this.#sync !== undefined) return this.checkSync(policy, key, options);
-    const limits = this.#limits(policy, key, options, 1);
-    return (await this.#decide(limits, false)) as Decision;
+  peekSync(name: string | readonly unknown[], key?: Key, options?: CostFields): Quote {
+    return this.#decideNow(this.#limits(name, key, options, 0), true);
   }
 
-  peekSync(policy: string | readonly unknown[], key?: Key, options?: CostFields): Quote {
-    const sync = this.#sync ?? notSynchronous();
-    const limits = this.#limits(policy, key, options, 0);
-    return sync.decideSync({ limits, peek: true }, this.#clock.now());
-  }
-
-  async peek(policy: string | readonly unknown[], key?: Key, options?: CostFields): Promise<Quote> {
-    return this.#decide(this.#limits(policy, key, options, 0), true);
+  async peek(name: string | readonly unknown[], key?: Key, options?: CostFields): Promise<Quote> {
+    return this.#decide(this.#limits(name, key, options, 0), true);
   }
 
   async acquire(
@@ -221,38 +216,51 @@ class LimiterCore {
   }
 
   settleSync(receipt: Receipt, actual: number | readonly number[]): number {
-    const sync = this.#sync ?? notSynchronous();
+    const sync = this.#now();
     const nowMs = this.#clock.now();
     let change = 0;
-    for (const adjustment of this.#spend(receipt, actual)) {
-      change += sync.adjustSync(adjustment, nowMs);
-    }
+    const adjustments = this.#spend(receipt, actual);
+    for (const adjustment of adjustments) change += sync.adjustSync(adjustment, nowMs);
+    this.#waiters.nudge(adjustments.map(({ charge }) => charge));
     return change;
   }
 
   async settle(receipt: Receipt, actual: number | readonly number[]): Promise<number> {
     if (this.#sync !== undefined) return this.settleSync(receipt, actual);
     const nowMs = this.#ownNow();
-    const changes = await this.#store.adjust(this.#spend(receipt, actual), nowMs);
-    return changes.reduce((sum, change) => sum + change, 0);
+    const adjustments = this.#spend(receipt, actual);
+    try {
+      const changes = await this.#store.adjust(adjustments, nowMs);
+      this.#waiters.nudge(adjustments.map(({ charge }) => charge));
+      return changes.reduce((sum, change) => sum + change, 0);
+    } catch (error) {
+      // What the store did not take can be tried again.
+      this.#spent.delete(receipt);
+      throw error;
+    }
   }
 
   resetSync(policy: string, key: Key): void {
-    const sync = this.#sync ?? notSynchronous();
-    sync.resetSync(this.#book.policy(policy), keyText(key));
+    const sync = this.#now();
+    const text = keyText(key);
+    sync.resetSync(this.#book.policy(policy), text);
+    this.#waiters.nudge([{ policy, key: text }]);
   }
 
   async reset(policy: string, key: Key): Promise<void> {
-    await this.#store.reset(this.#book.policy(policy), keyText(key));
+    const text = keyText(key);
+    await this.#store.reset(this.#book.policy(policy), text);
+    this.#waiters.nudge([{ policy, key: text }]);
   }
 
   inspectSync(name: string, asked: Key): KeyState | undefined {
-    const sync = this.#sync ?? notSynchronous();
+    const sync = this.#now();
     const { policy, terms, key } = this.#book.limit(name, asked, undefined, 0);
     return sync.inspectSync(policy, terms, key, this.#clock.now());
   }
 
   async inspect(name: string, asked: Key): Promise<KeyState | undefined> {
+    if (this.#sync !== undefined) return this.inspectSync(name, asked);
     const { policy, terms, key } = this.#book.limit(name, asked, undefined, 0);
     return this.#store.inspect?.(policy, terms, key, this.#ownNow());
   }
@@ -262,9 +270,11 @@ class LimiterCore {
   }
 
   onDecision(listener: DecisionListener): () => void {
-    this.#listeners = [...(this.#listeners ?? []), listener];
+    // A function of its own, so that the same listener can be added twice and stopped once.
+    const entry: DecisionListener = (decision) => listener(decision);
+    this.#listeners = [...(this.#listeners ?? []), entry];
     return () => {
-      const rest = this.#listeners?.filter((each) => each !== listener) ?? [];
+      const rest = this.#listeners?.filter((each) => each !== entry) ?? [];
       this.#listeners = rest.length > 0 ? rest : undefined;
     };
   }
@@ -282,20 +292,33 @@ class LimiterCore {
     least: 0 | 1,
   ): readonly Limit[] {
     if (typeof policy !== 'string') return this.#book.limits(policy, least);
-    const limit = this.#book.limit(policy, key!, options, least);
-    if (options !== undefined) this.#book.costOf(limit.policy, limit.terms, options, least);
-    return [limit];
+    if (options !== undefined) checkFields(options, COST_FIELDS);
+    return [this.#book.limit(policy, key!, options, least)];
   }
 
   /** Decides limits that have been checked: at once if the store can. */
   #decide(limits: readonly Limit[], peek: boolean): Quote | Promise<Quote> {
-    const told = (quote: Quote): Quote => {
-      if (!peek && this.#listeners !== undefined) this.#tell(quote as Decision);
-      return quote;
-    };
-    if (this.#sync !== undefined)
-      return told(this.#sync.decideSync({ limits, peek }, this.#clock.now()));
-    return this.#store.decide([{ limits, peek }], this.#ownNow()).then(([quote]) => told(quote!));
+    if (this.#sync !== undefined) return this.#decideNow(limits, peek);
+    const answers = this.#store.decide([{ limits, peek }], this.#ownNow());
+    return answers.then(([quote]) => this.#told(quote, peek));
+  }
+
+  #decideNow(limits: readonly Limit[], peek: boolean): Quote {
+    return this.#told(this.#now().decideSync({ limits, peek }, this.#clock.now()), peek);
+  }
+
+  /** The store, if it can answer now. */
+  #now(): SyncStore {
+    if (this.#sync !== undefined) return this.#sync;
+    throw new SluiceError(
+      'ERR_NOT_SYNCHRONOUS',
+      'Expected a store in this process for a synchronous call, got one that answers later',
+    );
+  }
+
+  #told(quote: Quote, peek: boolean): Quote {
+    if (!peek && this.#listeners !== undefined) this.#tell(quote as Decision);
+    return quote;
   }
 
   /** What settling changes, the first time; nothing for a receipt that has been used. */
@@ -325,6 +348,9 @@ class LimiterCore {
   }
 }
 
+const isClock = (value: Partial<Clock> | null): boolean =>
+  typeof value?.now === 'function' && typeof value.schedule === 'function';
+
 /** A clock from outside, held to giving whole milliseconds. */
 function checkedClock(clock: Clock): Clock {
   return {
@@ -335,13 +361,6 @@ function checkedClock(clock: Clock): Clock {
     },
     schedule: (delayMs, wake) => clock.schedule(delayMs, wake),
   };
-}
-
-function notSynchronous(): never {
-  throw new SluiceError(
-    'ERR_NOT_SYNCHRONOUS',
-    'Expected a store in this process for a synchronous call, got one that answers later',
-  );
 }
 
 /**
@@ -360,7 +379,7 @@ export function createLimiter(options: LimiterOptions<Policies>): unknown {
   if (typeof store?.decide !== 'function') {
     throw expected('ERR_INVALID_OPTION', '`store` to be a store such as memoryStore()', store);
   }
-  if (clock !== undefined && !(clock?.now instanceof Function && clock.schedule)) {
+  if (clock !== undefined && !isClock(clock)) {
     throw expected('ERR_INVALID_OPTION', '`clock` to be a clock such as systemClock', clock);
   }
   return new LimiterCore(new PolicyBook(policies), store, clock);

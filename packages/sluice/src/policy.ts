@@ -30,7 +30,9 @@ export interface PolicyOptions {
 export type PolicyInput = string | PolicyOptions;
 
 /** The operations that a policy names costs for, known at compile time. */
-export type OperationOf<P> = P extends { readonly costs: infer C } ? keyof C & string : never;
+export type OperationOf<P> = P extends { readonly costs?: infer C }
+  ? keyof NonNullable<C> & string
+  : never;
 
 /** A policy that has been checked. */
 export interface Policy {

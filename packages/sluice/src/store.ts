@@ -18,7 +18,7 @@ export interface Limit {
 }
 
 /** What no two limits of a check may share. */
-export const idOf = ({ policy, key }: Limit): string => JSON.stringify([policy.name, key]);
+export const idOf = (policy: string, key: string): string => JSON.stringify([policy, key]);
 
 /** One or more limits decided together, all or nothing, at one instant. */
 export interface Check {

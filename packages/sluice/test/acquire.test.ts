@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { createLimiter, ManualClock, memoryStore, type Store } from '../src/index.ts';
 import { ALGORITHMS } from './properties/traces.ts';
@@ -179,15 +180,55 @@ describe.each([
   });
 
   it('waits again when others have taken what was promised', async () => {
-    const { clock, limiter, log, note } = setUp(open());
+    const store = open() ?? memoryStore();
+    const { clock, limiter, log, note } = setUp(store);
+    const policies = { one: { limit: 1, window: 1000 } };
+    const stranger = createLimiter({ policies, store, clock });
     await limiter.check('one', 'a');
     note('waiting', limiter.acquire('one', 'a', { maxWaitMs: 2500 }));
-    await pass(clock, 999);
-    // Somebody who does not stand in line takes what was about to come free.
-    await limiter.reset('one', 'a');
+    await settle();
+    // Somebody who does not stand in line is there first, in the very millisecond.
+    clock.set(START_MS + 1000);
+    expect((await stranger.check('one', 'a')).allowed).toBe(true);
+    clock.advance(0);
+    await pass(clock, 1200);
+    expect(log).toEqual([['waiting', 2000, true]]);
+  });
+
+  it('lets nobody wait longer than they said, whatever others take', async () => {
+    const store = open() ?? memoryStore();
+    const { clock, limiter, log, note } = setUp(store);
+    const policies = { one: { limit: 1, window: 1000 } };
+    const stranger = createLimiter({ policies, store, clock });
     await limiter.check('one', 'a');
-    await pass(clock, 1100);
-    expect(log).toEqual([['waiting', 1999, true]]);
+    note('patient', limiter.acquire('one', 'a'));
+    note('bounded', limiter.acquire('one', 'a', { maxWaitMs: 2500 }));
+    await settle();
+    for (let second = 1; second <= 3; second++) {
+      clock.set(START_MS + 1000 * second);
+      await stranger.check('one', 'a');
+      clock.advance(0);
+      await pass(clock, 600);
+    }
+    expect(log).toEqual([['bounded', 2500, false]]);
+    await limiter.close();
+  });
+
+  it('is woken by a refund, a settlement and a reset', async () => {
+    const { clock, limiter, log, note } = setUp(open());
+    const first = await limiter.check('three', 'a', { cost: 3 });
+    if (!first.allowed) throw new Error('expected to be admitted');
+    note('after settling', limiter.acquire('three', 'a'));
+    note('after the reset', limiter.acquire('three', 'a', { cost: 3 }));
+    await pass(clock, 100);
+    await limiter.settle(first.receipt, 2);
+    await pass(clock, 100);
+    await limiter.reset('three', 'a');
+    await settle();
+    expect(log).toEqual([
+      ['after settling', 100, true],
+      ['after the reset', 200, true],
+    ]);
   });
 });
 
@@ -226,32 +267,38 @@ describe('acquire', () => {
   it.each(ALGORITHMS)(
     '%s: nobody gives up who would have been served in time',
     async (algorithm) => {
-      // The same queue, patient and bounded: whoever the bound turned away was really too late.
-      const run = async (maxWaitMs: number) => {
+      // The same queues, patient and bounded: whoever the bound turned away was really too late.
+      const run = async (costs: readonly number[], used: number, maxWaitMs: number) => {
         const clock = new ManualClock(START_MS);
-        const limiter = createLimiter({
-          policies: { p: { limit: 4, window: 100, algorithm } },
-          clock,
-        });
-        limiter.checkSync('p', 'a', { cost: 3 });
+        const policies = { p: { limit: 10, window: 100, algorithm }, q: '1/40ms' } as const;
+        const limiter = createLimiter({ policies, clock });
+        limiter.checkSync('p', 'a', { cost: used });
+        limiter.checkSync('q', 'a');
         clock.advance(37);
         const times: number[] = [];
-        const costs = [2, 1, 4, 1, 3, 2, 1, 1, 4, 2];
-        const all = costs.map((cost, place) =>
-          limiter.acquire('p', 'a', { cost, maxWaitMs }).then(({ allowed }) => {
+        const all = costs.map((cost, place) => {
+          // Every third one needs another limit too.
+          const also = place % 3 === 2 ? ([{ policy: 'q', key: 'a' }] as const) : [];
+          const limits = [{ policy: 'p', key: 'a', cost } as const, ...also];
+          return limiter.acquire(limits, { maxWaitMs }).then(({ allowed }) => {
             times[place] = allowed ? clock.now() - START_MS - 37 : Number.POSITIVE_INFINITY;
-          }),
-        );
-        await pass(clock, 1500);
+          });
+        });
+        await pass(clock, 1000);
         await Promise.all(all);
         return times;
       };
-      const patient = await run(10_000);
-      expect(patient.every((time) => time < 10_000)).toBe(true);
-      expect(patient).toEqual([...patient].sort((a, b) => a - b));
-      const bounded = await run(250);
-      const firstTooLate = patient.findIndex((time) => time > 250);
-      expect(bounded.slice(0, firstTooLate)).toEqual(patient.slice(0, firstTooLate));
+      const queues = fc.array(fc.integer({ min: 1, max: 10 }), { minLength: 2, maxLength: 8 });
+      await fc.assert(
+        fc.asyncProperty(queues, fc.integer({ min: 1, max: 10 }), async (costs, used) => {
+          const patient = await run(costs, used, 10_000);
+          const bounded = await run(costs, used, 150);
+          const firstTooLate = patient.findIndex((time) => time > 150);
+          const inTime = firstTooLate < 0 ? patient.length : firstTooLate;
+          expect(bounded.slice(0, inTime)).toEqual(patient.slice(0, inTime));
+        }),
+        { numRuns: 12 },
+      );
     },
   );
 

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { createLimiter, ManualClock, memoryStore } from '../src/index.ts';
+import { createLimiter, ManualClock, memoryStore, type Store } from '../src/index.ts';
 
 const START_MS = 1_745_000_100_000;
 
@@ -124,7 +124,47 @@ describe('costs', () => {
   });
 });
 
+it('a limit by key may itself ask the limiter', () => {
+  const limiter = createLimiter({
+    policies: { outer: { limit: (key): number => inner(key), window: '1m' }, inner: '5/1m' },
+    clock: new ManualClock(START_MS),
+  });
+  const inner = (key: string): number => limiter.checkSync('inner', key).limit;
+  expect(limiter.checkSync('outer', 'a')).toMatchObject({ policy: 'outer', remaining: 4 });
+  expect(limiter.peekSync('inner', 'a').remaining).toBe(4);
+});
+
+it('a token bucket keeps its promise when the limit of a key has changed', () => {
+  let limit = 10;
+  const clock = new ManualClock(START_MS);
+  const policies = { p: { limit: () => limit, window: 1000, algorithm: 'token-bucket' } } as const;
+  const limiter = createLimiter({ policies, clock });
+  limiter.checkSync('p', 'a', { cost: 10 });
+  limit = 100;
+  const { retryAfterMs } = limiter.checkSync('p', 'a', { cost: 6 });
+  expect(retryAfterMs).toBe(60);
+  clock.advance(59);
+  expect(limiter.peekSync('p', 'a', { cost: 6 }).allowed).toBe(false);
+  clock.advance(1);
+  expect(limiter.checkSync('p', 'a', { cost: 6 }).allowed).toBe(true);
+});
+
 describe('receipts', () => {
+  it('that the store did not take can be used again', async () => {
+    const store = memoryStore();
+    const promisesOnly: Store = {
+      decide: (checks, nowMs) => store.decide(checks, nowMs),
+      adjust: vi.fn().mockRejectedValueOnce(new Error('store is down')).mockResolvedValue([-1]),
+      reset: (policy, key) => store.reset(policy, key),
+      close: () => store.close(),
+    };
+    const limiter = createLimiter({ policies: { p: '5/1m' }, store: promisesOnly });
+    const decision = await limiter.check('p', 'a');
+    if (!decision.allowed) throw new Error('expected to be admitted');
+    await expect(limiter.refund(decision.receipt)).rejects.toThrow('store is down');
+    expect(await limiter.refund(decision.receipt)).toBe(1);
+  });
+
   it('work once, also after JSON', async () => {
     const { limiter } = setUp();
     const decision = limiter.checkSync('perMinute', 'a', { cost: 4 });
@@ -186,6 +226,16 @@ describe('onDecision', () => {
     stop();
     limiter.checkSync('perMinute', 'a');
     expect(seen).toEqual([true, false, true, true]);
+  });
+
+  it('a listener that was added twice can be stopped once', () => {
+    const { limiter } = setUp();
+    const listener = vi.fn();
+    const stop = limiter.onDecision(listener);
+    limiter.onDecision(listener);
+    stop();
+    limiter.checkSync('perMinute', 'a');
+    expect(listener).toHaveBeenCalledOnce();
   });
 
   it('a listener that throws is reported and changes no decision', async () => {

@@ -8,8 +8,8 @@ function promisesOnly(store: SyncStore): Store {
     decide: (checks, nowMs) => store.decide(checks, nowMs),
     adjust: (adjustments, nowMs) => store.adjust(adjustments, nowMs),
     reset: (policy, key) => store.reset(policy, key),
-    inspect: (policy, terms, key, nowMs) =>
-      store.inspectSync(policy, terms, key, nowMs ?? 0) as never,
+    inspect: async (policy, terms, key, nowMs) =>
+      store.inspectSync(policy, terms, key, nowMs ?? 0),
     close: () => store.close(),
   };
 }

@@ -48,6 +48,14 @@ describe('vectors', () => {
     expect(String(differences[0].got)).toContain('Expected the cost to be at most 5');
   });
 
+  it('a policy that cannot be built is a difference, not a crash', async () => {
+    const cases = [{ name: 'bad', policies: [{ limit: 0, windowMs: 1 }], steps: [] }];
+    const vectors = parseVectors(JSON.stringify({ version: 1, cases }));
+    const { failed, differences } = await runVectors(vectors, () => memoryStore());
+    expect(failed).toBe(1);
+    expect(String(differences[0].got)).toContain('Expected the limit of policy');
+  });
+
   it.each([
     ['{}', 'Expected version 1'],
     ['{"version":2,"cases":[]}', 'Expected version 1, got 2'],
@@ -56,6 +64,10 @@ describe('vectors', () => {
     [
       '{"version":1,"cases":[{"name":"x","policies":[{}],"steps":[{"at":1,"op":"chek"}]}]}',
       'Expected a time `at` and an `op` of check peek refund reset in step 0 of case 0 (x)',
+    ],
+    [
+      '{"version":1,"cases":[{"name":"x","policies":[{}],"steps":[{"at":1,"op":"check"}]}]}',
+      'Expected `expect` in step 0 of case 0 (x)',
     ],
     ['not json', 'JSON'],
   ])('refuses %s', (file, message) => {

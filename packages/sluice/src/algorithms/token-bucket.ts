@@ -51,7 +51,7 @@ export const tokenBucket: Algorithm = {
     // The deepest debt is the one whose distance from a full bucket is still an exact integer.
     const deepest = full - Number.MAX_SAFE_INTEGER;
     const before = levelAt(state, terms, timeMs);
-    // As if it had been charged like that: a debt from then has been worked off since.
+    // As if the newest charge had been like that: a debt has been worked off since then.
     const level = Math.max(cells[at + LEVEL] - delta * terms.windowMs, deepest);
     setLevel(state, terms, cells[at + CHARGED_AT], Math.min(level, full));
     return Math.ceil((before - levelAt(state, terms, timeMs)) / terms.windowMs);

@@ -65,6 +65,9 @@ export function parseVectors(text: string): VectorFile {
         const expected = `a time \`at\` and an \`op\` of ${OPERATIONS.join(' ')}`;
         throw new TypeError(`Expected ${expected} in step ${place} of ${where}`);
       }
+      if ((step.op === 'check' || step.op === 'peek') && step.expect === undefined) {
+        throw new TypeError(`Expected \`expect\` in step ${place} of ${where}`);
+      }
     }
   }
   return file as VectorFile;
@@ -80,7 +83,14 @@ export async function runVectors(
   const differences: VectorDifference[] = [];
   for (const [number, each] of cases.entries()) {
     const store = await openStore();
-    const difference = await runCase(each, `case-${number}`, store);
+    const difference = await runCase(each, `case-${number}`, store).catch(
+      (error): VectorDifference => ({
+        name: each.name,
+        step: 0,
+        expected: 'policies that can be built',
+        got: String(error),
+      }),
+    );
     await store.close();
     if (difference !== undefined) differences.push(difference);
   }

@@ -32,6 +32,13 @@ describe('sliding-buckets', () => {
     expect(key.check(7).allowed).toBe(true);
   });
 
+  it('a clock that steps back inside the newest bucket grants nothing twice', () => {
+    const key = oneKey({ algorithm: 'sliding-buckets', limit: 10, window: 60_000 });
+    key.check(999, 10);
+    expect(key.check(60_999).allowed).toBe(true);
+    expect(key.check(60_499, 9).allowed).toBe(false);
+  });
+
   it('takes a refund back from the bucket it was charged in', () => {
     const key = oneKey(policy);
     const first = key.check(1000, 4);

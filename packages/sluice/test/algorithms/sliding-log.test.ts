@@ -43,6 +43,29 @@ describe('sliding-log', () => {
     expect(key.check(2000, 3)).toMatchObject({ allowed: false, retryAfterMs: 59_000 });
   });
 
+  it('a refund does not let the clock go back behind what was dropped', () => {
+    const key = oneKey({ algorithm: 'sliding-log', limit: 1, window: 1000 });
+    key.check(0);
+    const second = key.check(1500);
+    expect(key.refund(1500, second)).toBe(1);
+    expect(key.peek(1500)).toMatchObject({ remaining: 1, resetAfterMs: 0 });
+    // The call at 0 has been dropped, so the key cannot judge 900 any more: it stays at 1500.
+    expect(key.check(900).allowed).toBe(true);
+    expect(key.check(900)).toMatchObject({ allowed: false, retryAfterMs: 1000 });
+  });
+
+  it('refunds leave nothing behind, however many there are', () => {
+    const key = oneKey({ algorithm: 'sliding-log', limit: 2, window: 2 ** 31 - 1 });
+    let previous = key.check(0);
+    for (let round = 1; round <= 5000; round++) {
+      const next = key.check(round);
+      expect(key.refund(round, previous)).toBe(1);
+      previous = next;
+    }
+    expect(key.entries(5000)).toEqual([5000]);
+    expect(key.check(5000 + 2 ** 31 - 3)).toMatchObject({ allowed: true, remaining: 0 });
+  });
+
   it('an overcharge keeps others waiting until it has left the window', () => {
     const key = oneKey(policy);
     key.check(0, 2);

@@ -11,6 +11,10 @@ export function oneKey(policy: PolicyOptions) {
     return limiter;
   };
   return {
+    entries: (ms: number) =>
+      at(ms)
+        .inspectSync('p', 'k')
+        ?.entries?.map(({ atMs }) => atMs - MINUTE_MS),
     check: (ms: number, cost = 1) => at(ms).checkSync('p', 'k', { cost }),
     peek: (ms: number, cost = 0) => at(ms).peekSync('p', 'k', { cost }),
     refund: (ms: number, decision: ReturnType<typeof limiter.checkSync>) => {

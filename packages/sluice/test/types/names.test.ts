@@ -3,7 +3,7 @@
  * `npm run test:types` fails. At run time the same mistakes are refused with their codes.
  */
 import { expect, it } from 'vitest';
-import { createLimiter, type Decision, type Receipt } from '../../src/index.ts';
+import { createLimiter, type Decision, type PolicyInput, type Receipt } from '../../src/index.ts';
 
 const limiter = createLimiter({
   policies: {
@@ -60,4 +60,13 @@ it('an admitted decision has a receipt and a denied one has none', () => {
   }
   // @ts-expect-error a peek has no receipt
   expect(limiter.peekSync('perMinute', 'b').receipt).toBeUndefined();
+});
+
+it('policies that are only known at run time take any name and operation', () => {
+  const policies: Record<string, PolicyInput> = { p: { limit: 5, window: '1s', costs: { a: 2 } } };
+  const open = createLimiter({ policies });
+  expect(open.checkSync('p', 'k', { operation: 'a' }).remaining).toBe(3);
+  expect(open.checkSync('p', 'k', { cost: undefined }).remaining).toBe(2);
+  const names: ('perMinute' | 'quota')[] = ['perMinute', 'quota'];
+  expect(limiter.checkSync(names.map((policy) => ({ policy, key: 'c' }))).allowed).toBe(true);
 });

@@ -39,8 +39,8 @@ export class KeyTable extends KeyedHash {
   private readonly words: Int32Array[] = [];
   private index = new Int32Array(SMALLEST_INDEX);
   /** The index that is being replaced, and its first slot that has not been moved. */
-  private old: Int32Array | undefined = undefined;
-  private oldMoved = 0;
+  #old: Int32Array | undefined = undefined;
+  #oldMoved = 0;
 
   /**
    * The row of a key, to which `state` then points, or -1. Remembers the key's hash for `insert`.
@@ -69,7 +69,8 @@ export class KeyTable extends KeyedHash {
 
   /** The same in the index that is being replaced. A slot that was moved has no row's number. */
   #findOld(state: State): number {
-    const { low, high, old } = this;
+    const { low, high } = this;
+    const old = this.#old;
     if (old === undefined) return -1;
     const mask = old.length - 1;
     for (let slot = low & mask; old[slot] !== 0; slot = (slot + 1) & mask) {
@@ -161,7 +162,7 @@ export class KeyTable extends KeyedHash {
       this.#closeGap(slot);
       return;
     }
-    const old = this.old!;
+    const old = this.#old!;
     old[this.#slotOf(old, row)] = old.length - 1;
   }
 
@@ -190,24 +191,24 @@ export class KeyTable extends KeyedHash {
 
   #replaceIndex(length: number): void {
     this.#move(Number.POSITIVE_INFINITY);
-    this.old = this.index;
-    this.oldMoved = 0;
+    this.#old = this.index;
+    this.#oldMoved = 0;
     this.index = new Int32Array(length);
   }
 
   /** Moves some of what is left in the old index to the new one. */
   #move(slots: number): void {
-    const old = this.old;
+    const old = this.#old;
     if (old === undefined) return;
     const mask = old.length - 1;
-    const end = Math.min(this.oldMoved + slots, old.length);
-    for (let slot = this.oldMoved; slot < end; slot++) {
+    const end = Math.min(this.#oldMoved + slots, old.length);
+    for (let slot = this.#oldMoved; slot < end; slot++) {
       const number = old[slot] & mask;
       if (number === 0 || number === mask) continue;
       old[slot] = mask;
       this.#place(number - 1);
     }
-    this.oldMoved = end;
-    if (end === old.length) this.old = undefined;
+    this.#oldMoved = end;
+    if (end === old.length) this.#old = undefined;
   }
 }

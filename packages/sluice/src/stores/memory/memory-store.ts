@@ -2,10 +2,11 @@
  * The memory store: one space of keys for each policy, one cap on the keys of all.
  *
  * No timer runs. A key that has expired is overwritten when it comes back, and for each new key a
- * few rows are looked at and the expired ones forgotten. When the cap is reached a sample of keys
- * is looked at: an expired one goes first, otherwise the one that has used the least of its limit.
- * The newest key of the same policy is always in the sample, so a flood of throw-away keys pushes
- * out throw-away keys, and never one that is at its limit.
+ * few rows are looked at and the expired ones forgotten. When the cap is reached the key of a
+ * sample goes that has used the least of its limit: the expired first, as they have used nothing.
+ * A key at its limit goes only if all of the sample are, and the newest key is too; so a flood of
+ * throw-away keys pushes out throw-away keys. Where the limit is a function of the key, use is
+ * measured against the largest limit seen.
  */
 import type { Terms } from '../../algorithms/algorithm.ts';
 import { systemClock } from '../../clock.ts';
@@ -32,6 +33,8 @@ class MemoryStore implements SyncStore, Room {
   readonly #spaces = new Map<string, Space>();
   readonly #spaceOfPolicy = new WeakMap<Policy, Space>();
   #held = 0;
+  /** Goes round the spaces, to sweep one after the other. */
+  #hand = this.#spaces.values();
 
   constructor(maxKeys: number) {
     this.#maxKeys = maxKeys;
@@ -90,37 +93,35 @@ class MemoryStore implements SyncStore, Room {
     this.resetSync(policy, key);
   }
 
-  async inspect(
-    policy: Policy,
-    terms: Terms,
-    key: string,
-    nowMs = systemClock.now(),
-  ): Promise<KeyState | undefined> {
-    return this.inspectSync(policy, terms, key, nowMs);
-  }
-
   /** Nothing to let go of: the memory goes with the store. */
   async close(): Promise<void> {}
 
   makeRoom(space: Space, nowMs: number): void {
-    const before = space.size;
-    space.sweep(nowMs);
-    this.#held += space.size - before;
+    this.#sweep(space, nowMs);
+    // Policies that get no new keys any more have theirs forgotten too, one policy at a time.
+    const next = this.#hand.next();
+    if (next.done) this.#hand = this.#spaces.values();
+    else if (next.value !== space) this.#sweep(next.value, nowMs);
     if (this.#held >= this.#maxKeys) this.#evict(space, nowMs);
     this.#held++;
   }
 
-  /** Forgets an expired key of a sample, or else the one that has used the least. */
+  #sweep(space: Space, nowMs: number): void {
+    const before = space.size;
+    space.sweep(nowMs);
+    this.#held += space.size - before;
+  }
+
+  /** Forgets the key of a sample that has used the least of its limit; the expired have used 0. */
   #evict(incoming: Space, nowMs: number): void {
     let least = { space: incoming, row: -1, use: Number.POSITIVE_INFINITY };
-    for (let drawn = 0; drawn <= SAMPLED && least.use >= 0; drawn++) {
-      // The last one drawn is the newest of the incoming key's own policy.
-      let space = incoming;
-      let row = incoming.size - 1;
-      if (drawn < SAMPLED || row < 0) [space, row] = this.#draw();
-      const use = space.isExpired(row, nowMs) ? -1 : space.useOf(row, nowMs);
+    const consider = (space: Space, row: number): void => {
+      const use = space.useOf(row, nowMs);
       if (use < least.use) least = { space, row, use };
-    }
+    };
+    for (let drawn = 0; drawn < SAMPLED; drawn++) consider(...this.#draw());
+    // Rather than a key at its limit, the newest goes, if it is not at its limit itself.
+    if (least.use >= 1 && incoming.size > 0) consider(incoming, incoming.size - 1);
     least.space.forget(least.row);
     this.#held--;
   }

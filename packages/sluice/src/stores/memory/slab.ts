@@ -27,17 +27,17 @@ type Words = Uint32Array | Float64Array;
 const headAt = (at: number): number => 2 * (at + CELLS - 1);
 
 export class EntrySlab implements Entries {
-  private readonly wide: boolean;
-  private readonly mostCost: number;
-  private readonly chunks: Words[] = [];
+  readonly #wide: boolean;
+  readonly #mostCost: number;
+  readonly #chunks: Words[] = [];
   /** The first of the freed blocks, linked by their `next`. */
-  private freed = 0;
+  #freed = 0;
   /** The first block that has never been used. */
-  private unused = 1;
+  #unused = 1;
 
   constructor(wide: boolean) {
-    this.wide = wide;
-    this.mostCost = wide ? Number.MAX_SAFE_INTEGER : 2 ** 32 - 1;
+    this.#wide = wide;
+    this.#mostCost = wide ? Number.MAX_SAFE_INTEGER : 2 ** 32 - 1;
   }
 
   costOfAge(state: State, knownMs: number, ageMs: number): number {
@@ -126,7 +126,7 @@ export class EntrySlab implements Entries {
     return 0;
   }
 
-  /** Closes the gaps of entries that have no cost any more, so that refunds leave nothing behind. */
+  /** Closes the gaps of entries without cost, so that refunds leave nothing behind. */
   #compact(state: State): void {
     const head = headAt(state.at);
     const tail = state.words[head + 1];
@@ -172,7 +172,7 @@ export class EntrySlab implements Entries {
   }
 
   #wordsOf(pointer: number): Words {
-    return this.chunks[pointer >>> (CHUNK_BITS + 2)];
+    return this.#chunks[pointer >>> (CHUNK_BITS + 2)];
   }
 
   #indexOf(pointer: number): number {
@@ -180,7 +180,7 @@ export class EntrySlab implements Entries {
   }
 
   #age(knownMs: number, timeWord: number): number {
-    return this.wide ? knownMs - timeWord : (knownMs - timeWord) >>> 0;
+    return this.#wide ? knownMs - timeWord : (knownMs - timeWord) >>> 0;
   }
 
   /** The entry after this one, which lies in `words`. */
@@ -205,36 +205,36 @@ export class EntrySlab implements Entries {
     const words = this.#wordsOf(pointer);
     const index = this.#indexOf(pointer) + 1;
     const before = words[index];
-    const after = Math.min(Math.max(before + delta, 0), this.mostCost);
+    const after = Math.min(Math.max(before + delta, 0), this.#mostCost);
     words[index] = after;
     return after - before;
   }
 
   #setNext(block: number, next: number): void {
-    const words = this.chunks[block >>> CHUNK_BITS];
+    const words = this.#chunks[block >>> CHUNK_BITS];
     words[(block & CHUNK_MASK) * BLOCK_WORDS + NEXT] = next;
   }
 
   #next(block: number): number {
-    return this.chunks[block >>> CHUNK_BITS][(block & CHUNK_MASK) * BLOCK_WORDS + NEXT];
+    return this.#chunks[block >>> CHUNK_BITS][(block & CHUNK_MASK) * BLOCK_WORDS + NEXT];
   }
 
   #allocate(): number {
-    const block = this.freed;
+    const block = this.#freed;
     if (block !== 0) {
-      this.freed = this.#next(block);
+      this.#freed = this.#next(block);
       return block;
     }
-    if (this.unused >>> CHUNK_BITS === this.chunks.length) {
+    if (this.#unused >>> CHUNK_BITS === this.#chunks.length) {
       const length = (CHUNK_MASK + 1) * BLOCK_WORDS;
-      this.chunks.push(this.wide ? new Float64Array(length) : new Uint32Array(length));
+      this.#chunks.push(this.#wide ? new Float64Array(length) : new Uint32Array(length));
     }
-    return this.unused++;
+    return this.#unused++;
   }
 
   #free(block: number): void {
-    this.#setNext(block, this.freed);
-    this.freed = block;
+    this.#setNext(block, this.#freed);
+    this.#freed = block;
   }
 
   /** Frees the blocks after `first`, up to and with `last`. */

@@ -16,6 +16,7 @@ import type { Policy } from '../../policy.ts';
 import type { Adjustment, KeyState, SyncSpace } from '../../store.ts';
 import { describeState } from './describe.ts';
 import { KeyTable } from './key-table.ts';
+import { Pace } from './pace.ts';
 import { EntrySlab } from './slab.ts';
 
 /** Below this many keys nothing is swept: there is nothing to win. */
@@ -44,23 +45,25 @@ export class Space implements SyncSpace {
   /** Points at the row that is being worked on. */
   private readonly state: State;
   /** A key that has no row yet, to read from. */
-  private readonly blank: State;
+  readonly #blank: State;
   private readonly answer: Answer = { free: 0, resetAfterMs: 0 };
   /** The largest terms seen, against which the use of a key is measured. */
-  private largest: Terms | undefined = undefined;
+  #largest: Terms | undefined = undefined;
   /** The next row to be swept. */
-  private swept = 0;
+  #swept = 0;
+  readonly #pace: Pace;
 
   constructor(
     private readonly policy: Policy,
     private readonly room: Room,
   ) {
     this.name = policy.name;
+    this.#pace = new Pace(policy.windowMs);
     this.algorithm = algorithms[policy.algorithm];
     const cells = new Float64Array(CELLS);
     const words = new Int32Array(cells.buffer);
     const entries = new EntrySlab(isWide(policy));
-    this.blank = { cells, words, at: 0, entries };
+    this.#blank = { cells, words, at: 0, entries };
     this.state = { cells, words, at: 0, entries };
   }
 
@@ -91,7 +94,7 @@ export class Space implements SyncSpace {
   peekSync(terms: Terms, key: string, cost: number, nowMs: number): Quote {
     const { answer } = this;
     const knownMs = this.#timeOf(this.table.find(key, this.state), terms, nowMs);
-    const state = knownMs < 0 ? this.blank : this.state;
+    const state = knownMs < 0 ? this.#blank : this.state;
     const timeMs = Math.max(knownMs, nowMs);
     const waitMs = this.algorithm.decide(state, terms, timeMs, cost, false, answer);
     return new PeekRecord(this.name, key, cost, terms.capacity, waitMs, timeMs, answer);
@@ -124,16 +127,10 @@ export class Space implements SyncSpace {
     this.table.remove(row);
   }
 
-  /** Whether the key in a row is as good as new by now. */
-  isExpired(row: number, nowMs: number): boolean {
-    this.table.point(this.state, row);
-    return this.state.cells[this.state.at + EXPIRES_AT] <= nowMs;
-  }
-
-  /** How much of what a key may use it has used: 1 is a key at its limit. */
+  /** How much of what a key may use it has used: 0 is as good as new, 1 is at its limit. */
   useOf(row: number, nowMs: number): number {
     const { state, answer, algorithm } = this;
-    const terms = this.largest!;
+    const terms = this.#largest!;
     this.table.point(state, row);
     const timeMs = Math.max(nowMs, algorithm.knownMs(state, terms));
     algorithm.decide(state, terms, timeMs, 0, false, answer);
@@ -142,11 +139,14 @@ export class Space implements SyncSpace {
 
   /** Looks at the next few rows in turn and forgets the expired ones. */
   sweep(nowMs: number): void {
+    const floorMs = this.#pace.floorMs(nowMs);
     if (this.table.size < SWEPT_FROM) return;
-    for (let looked = 0; looked < SWEPT_AT_ONCE; looked++) {
-      if (this.swept >= this.table.size) this.swept = 0;
-      if (this.isExpired(this.swept, nowMs)) this.forget(this.swept);
-      else this.swept++;
+    const { state, table } = this;
+    for (let looked = 0; looked < SWEPT_AT_ONCE && table.size > 0; looked++) {
+      if (this.#swept >= table.size) this.#swept = 0;
+      table.point(state, this.#swept);
+      if (state.cells[state.at + EXPIRES_AT] <= floorMs) this.forget(this.#swept);
+      else this.#swept++;
     }
   }
 
@@ -171,7 +171,7 @@ export class Space implements SyncSpace {
     }
     table.point(state, row);
     this.#clear(state);
-    if (this.largest === undefined || terms.capacity > this.largest.capacity) this.largest = terms;
+    if (this.#largest === undefined || terms.capacity > this.#largest.capacity) this.#largest = terms;
     return state;
   }
 
