@@ -8,7 +8,7 @@
  */
 import type { Clock } from './clock.ts';
 import { type Charge, type Decision, jointDecision, type Quote } from './decision.ts';
-import { expected, SluiceError } from './errors.ts';
+import { closed, expected } from './errors.ts';
 import { type Adjustment, idOf, type Limit } from './store.ts';
 import { askedFor, earliestTurnMs } from './turn.ts';
 
@@ -114,9 +114,7 @@ export class Waiters {
   /** Rejects everybody who waits. */
   close(): void {
     const waiters = new Set([...this.#lanes.values()].flat());
-    for (const waiter of [...waiters].reverse()) {
-      this.#fail(waiter, new SluiceError('ERR_CLOSED', 'The limiter was closed while waiting'));
-    }
+    for (const waiter of [...waiters].reverse()) this.#fail(waiter, closed());
   }
 
   #laneOf({ policy, key }: Limit): Waiter[] {

@@ -4,7 +4,7 @@
  */
 import type { Terms } from './algorithms/algorithm.ts';
 import type { Receipt } from './decision.ts';
-import { checkFields, expected, isRecord, SluiceError } from './errors.ts';
+import { checkFields, closed, expected, isRecord, SluiceError } from './errors.ts';
 import { type Key, keyText } from './key.ts';
 import { definePolicy, type Policy, type PolicyInput } from './policy.ts';
 import { type Adjustment, idOf, type Limit } from './store.ts';
@@ -26,14 +26,12 @@ export class PolicyBook {
   #closed = false;
 
   constructor(policies: Readonly<Record<string, PolicyInput>>) {
-    if (!isRecord(policies)) {
-      throw expected('ERR_INVALID_OPTION', '`policies` to be an object of policies', policies);
+    if (!isRecord(policies) || Object.keys(policies).length === 0) {
+      const what = '`policies` to be an object with at least one policy';
+      throw expected('ERR_INVALID_OPTION', what, policies);
     }
     for (const [name, input] of Object.entries(policies)) {
       this.#policies.set(name, definePolicy(name, input));
-    }
-    if (this.#policies.size === 0) {
-      throw expected('ERR_INVALID_OPTION', '`policies` to name at least one policy', policies);
     }
   }
 
@@ -47,7 +45,7 @@ export class PolicyBook {
   }
 
   #unknown(name: string): never {
-    if (this.#closed) throw new SluiceError('ERR_CLOSED', 'The limiter has been closed');
+    if (this.#closed) throw closed();
     const names = [...this.#policies.keys()].join(' ');
     throw expected('ERR_UNKNOWN_POLICY', `the name of a policy, one of: ${names}`, name);
   }
@@ -56,11 +54,11 @@ export class PolicyBook {
   cost(policy: Policy, terms: Terms, asked: CostFields | undefined, least: 0 | 1): number {
     if (asked === undefined) return least;
     const { cost = this.#costOfOperation(policy, asked) ?? least } = asked;
-    if (!Number.isSafeInteger(cost) || cost < least) {
+    if (!isInteger(cost, least)) {
       throw expected('ERR_INVALID_COST', `the cost to be an integer >= ${least}`, cost);
     }
     if (cost > terms.capacity) {
-      const what = `the cost to be at most ${terms.capacity}, all that \`${policy.name}\` can hold`;
+      const what = `the cost to be at most ${terms.capacity} for \`${policy.name}\``;
       throw expected('ERR_COST_ABOVE_LIMIT', what, cost);
     }
     if (asked.operation !== undefined && asked.cost !== undefined) {
@@ -104,11 +102,9 @@ export class PolicyBook {
         least,
       );
       const id = idOf(limit.policy.name, limit.key);
-      if (seen.has(id)) {
-        const twice = `Expected each limit once in a check, got ${id} twice`;
-        throw new SluiceError('ERR_INVALID_CHECK', twice);
+      if (seen.size === seen.add(id).size) {
+        throw expected('ERR_INVALID_CHECK', 'each limit once in a check', id);
       }
-      seen.add(id);
       return limit;
     });
   }
@@ -117,7 +113,7 @@ export class PolicyBook {
   adjustments(receipt: Receipt, actual: unknown): readonly Adjustment[] {
     const charges: readonly unknown[] = Array.isArray(receipt?.charges) ? receipt.charges : [];
     if (charges.length === 0 || charges.length > MOST_LIMITS) {
-      throw expected('ERR_INVALID_RECEIPT', 'the receipt of an admitted check', receipt);
+      throw expected('ERR_INVALID_RECEIPT', 'a receipt as an admitted check gave it', receipt);
     }
     const actuals: readonly unknown[] = Array.isArray(actual) ? actual : charges.map(() => actual);
     if (actuals.length !== charges.length) {
@@ -125,15 +121,12 @@ export class PolicyBook {
       throw expected('ERR_INVALID_COST', what, actual);
     }
     return receipt.charges.map((charge, place) => {
-      if (!isRecord(charge)) {
+      if (!isRecord(charge) || !isInteger(charge.cost, 1) || !isInteger(charge.atMs, 0)) {
         throw expected('ERR_INVALID_RECEIPT', 'a receipt as an admitted check gave it', charge);
       }
       const { policy, terms, key } = this.limit(charge.policy, charge.key, undefined, 0);
-      if (!Number.isSafeInteger(charge.cost) || charge.cost < 1 || !isTime(charge.atMs)) {
-        throw expected('ERR_INVALID_RECEIPT', 'a receipt as an admitted check gave it', charge);
-      }
       const cost = actuals[place];
-      if (typeof cost !== 'number' || !Number.isSafeInteger(cost) || cost < 0) {
+      if (!isInteger(cost, 0)) {
         throw expected('ERR_INVALID_COST', 'the actual cost to be an integer >= 0', cost);
       }
       return { policy, terms, charge: { ...charge, key }, delta: cost - charge.cost };
@@ -141,4 +134,6 @@ export class PolicyBook {
   }
 }
 
-const isTime = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
+function isInteger(value: unknown, least: number): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= least;
+}

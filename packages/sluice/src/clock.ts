@@ -62,8 +62,7 @@ export class ManualClock implements Clock {
 
   schedule(delayMs: number, wake: () => void): () => void {
     const sleeper = { dueMs: this.#nowMs + delayMs, wake };
-    const later = this.#sleepers.findIndex((other) => other.dueMs > sleeper.dueMs);
-    this.#sleepers.splice(later < 0 ? this.#sleepers.length : later, 0, sleeper);
+    this.#sleepers = [...this.#sleepers, sleeper].sort((a, b) => a.dueMs - b.dueMs);
     return () => {
       this.#sleepers = this.#sleepers.filter((other) => other !== sleeper);
     };

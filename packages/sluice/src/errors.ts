@@ -60,6 +60,9 @@ export class SluiceError extends Error {
   }
 }
 
+/** For calls on a limiter that has been closed, and for those who were waiting then. */
+export const closed = (): SluiceError => new SluiceError('ERR_CLOSED', 'The limiter was closed');
+
 /** Builds the one form all messages have: what was expected, and what came instead. */
 export function expected(code: ErrorCode, what: string, came: unknown): SluiceError {
   return new SluiceError(code, `Expected ${what}, got ${shown(came)}`);

@@ -118,7 +118,7 @@ const LIMITER_OPTIONS = ['policies', 'store', 'clock'];
 const ACQUIRE_FIELDS = ['cost', 'operation', 'maxWaitMs', 'signal'];
 
 /** A name that no caller can ask for. */
-const NOBODY = Symbol('nobody');
+const NOBODY = {};
 
 class LimiterCore {
   readonly #book: PolicyBook;
@@ -154,7 +154,8 @@ class LimiterCore {
   }
 
   checkSync(name: string | readonly unknown[], key?: Key, options?: CostFields): Decision {
-    if (name !== this.#lastName && !this.#recall(name)) return this.#decideNow(this.#limits(name, key, options, 1), false) as Decision;
+    if (name !== this.#lastName && !this.#recall(name))
+      return this.#decideNow(this.#limits(name, key, options, 1), false) as Decision;
     // Read first: a limit by key is the caller's code, and may ask for other policies.
     const policy = this.#lastPolicy!;
     const space = this.#lastSpace!;
@@ -197,14 +198,13 @@ class LimiterCore {
     keyOrOptions?: Key | AcquireOptions,
     options: CostFields & AcquireOptions = {},
   ): Promise<Decision> {
-    if (typeof policy !== 'string') {
-      const waiting = (keyOrOptions ?? {}) as AcquireOptions;
-      checkFields(waiting, ACQUIRE_FIELDS.slice(2));
-      return this.#waiters.acquire(this.#book.limits(policy, 1), waiting);
-    }
-    checkFields(options, ACQUIRE_FIELDS);
-    const limit = this.#book.limit(policy, keyOrOptions as Key, options, 1);
-    return this.#waiters.acquire([limit], options);
+    const isJoint = typeof policy !== 'string';
+    const waiting = isJoint ? ((keyOrOptions ?? {}) as AcquireOptions) : options;
+    checkFields(waiting, ACQUIRE_FIELDS.slice(isJoint ? 2 : 0));
+    const limits = isJoint
+      ? this.#book.limits(policy, 1)
+      : [this.#book.limit(policy, keyOrOptions as Key, options, 1)];
+    return this.#waiters.acquire(limits, waiting);
   }
 
   refundSync(receipt: Receipt): number {
@@ -312,7 +312,7 @@ class LimiterCore {
     if (this.#sync !== undefined) return this.#sync;
     throw new SluiceError(
       'ERR_NOT_SYNCHRONOUS',
-      'Expected a store in this process for a synchronous call, got one that answers later',
+      'Expected a store that answers at once, got one that answers later',
     );
   }
 
@@ -377,10 +377,10 @@ export function createLimiter(options: LimiterOptions<Policies>): unknown {
   checkFields(options, LIMITER_OPTIONS);
   const { policies, store = memoryStore(), clock } = options;
   if (typeof store?.decide !== 'function') {
-    throw expected('ERR_INVALID_OPTION', '`store` to be a store such as memoryStore()', store);
+    throw expected('ERR_INVALID_OPTION', '`store` to be a store', store);
   }
   if (clock !== undefined && !isClock(clock)) {
-    throw expected('ERR_INVALID_OPTION', '`clock` to be a clock such as systemClock', clock);
+    throw expected('ERR_INVALID_OPTION', '`clock` to be a clock', clock);
   }
   return new LimiterCore(new PolicyBook(policies), store, clock);
 }

@@ -3,6 +3,7 @@
  * so that the rest of the engine computes with numbers it can trust.
  */
 import type { AlgorithmName, Terms } from './algorithms/algorithm.ts';
+import { algorithms } from './algorithms/index.ts';
 import { expected, isRecord, SluiceError } from './errors.ts';
 
 /** Milliseconds, or a whole number and a unit: `'250ms'` `'10s'` `'1m'` `'1h'` `'1d'` `'2w'`. */
@@ -47,13 +48,7 @@ export interface Policy {
   termsFor(key: string): Terms;
 }
 
-const ALGORITHMS: readonly string[] = [
-  'fixed-window',
-  'sliding-log',
-  'sliding-counter',
-  'sliding-buckets',
-  'token-bucket',
-] satisfies AlgorithmName[];
+const ALGORITHMS = Object.keys(algorithms);
 
 const FIELDS = ['limit', 'window', 'algorithm', 'buckets', 'burst', 'costs'];
 const UNIT_MS = { ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5, w: 6048e5 };
@@ -118,7 +113,7 @@ function termsOf(
 function windowOf(where: string, window: unknown): number {
   const windowMs = milliseconds(window);
   if (isCount(windowMs) && windowMs <= LONGEST_WINDOW_MS) return windowMs;
-  const what = `the window of ${where} to be a duration from 1 ms to 36500d such as 60000 or '1m'`;
+  const what = `the window of ${where} to be a duration from 1 ms to 36500d such as '1m'`;
   throw expected('ERR_INVALID_WINDOW', what, window);
 }
 

@@ -43,10 +43,10 @@ export interface KeyState {
   readonly used: number;
   readonly remaining: number;
   readonly resetAfterMs: number;
-  /** The algorithm's own numbers, by name. */
-  readonly state: Readonly<Record<string, number>>;
-  /** For the logs: the entries that count, oldest first. */
-  readonly entries?: readonly { readonly atMs: number; readonly cost: number }[];
+  /** The algorithm's own three numbers, as its page tells; the third of a log is the store's. */
+  readonly cells: readonly number[];
+  /** The entries of a log that count, oldest first; the other algorithms have none. */
+  readonly entries: readonly { readonly atMs: number; readonly cost: number }[];
 }
 
 /**

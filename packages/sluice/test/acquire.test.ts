@@ -174,8 +174,8 @@ describe.each([
     await limiter.close();
     await settle();
     expect(log.map(([, , outcome]) => outcome)).toEqual([
-      'SluiceError: The limiter was closed while waiting',
-      'SluiceError: The limiter was closed while waiting',
+      'SluiceError: The limiter was closed',
+      'SluiceError: The limiter was closed',
     ]);
   });
 

@@ -20,9 +20,9 @@ const rows = page
   .filter((row) => row !== null)
   .map(([, code, meaning]) => [code, meaning]);
 
-/** Every source file but the table itself. */
+/** Every source file; the table names its codes without quotes. */
 const written = readdirSync(sources, { recursive: true, encoding: 'utf8' })
-  .filter((path) => path.endsWith('.ts') && path !== 'errors.ts')
+  .filter((path) => path.endsWith('.ts'))
   .map((path) => readFileSync(new URL(path, sources), 'utf8'))
   .join('\n');
 

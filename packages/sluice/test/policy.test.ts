@@ -153,7 +153,7 @@ const FORM = `${P} to be text such as '100/1m' or an object`;
 const READS = `${P} to read like '100/1m'`;
 const FIELDS = `${P} to have only the fields limit window algorithm buckets burst costs`;
 const LIMIT = `the limit of ${P} to be an integer >= 1`;
-const WINDOW = `the window of ${P} to be a duration from 1 ms to 36500d such as 60000 or '1m'`;
+const WINDOW = `the window of ${P} to be a duration from 1 ms to 36500d such as '1m'`;
 const NAMES = 'fixed-window sliding-log sliding-counter sliding-buckets token-bucket';
 const ALGORITHM = `the algorithm of ${P} to be one of ${NAMES}`;
 const NO_BUCKETS = `\`buckets\` of ${P} only with the algorithm 'sliding-buckets'`;

@@ -35,8 +35,7 @@ function promisingStore(): Store {
     decide: (checks, nowMs) => store.decide(checks, nowMs),
     adjust: (adjustments, nowMs) => store.adjust(adjustments, nowMs),
     reset: (policy, key) => store.reset(policy, key),
-    inspect: async (policy, terms, key, nowMs) =>
-      store.inspectSync(policy, terms, key, nowMs ?? 0),
+    inspect: async (policy, terms, key, nowMs) => store.inspectSync(policy, terms, key, nowMs ?? 0),
     get size() {
       return store.size;
     },

@@ -8,8 +8,7 @@ function promisesOnly(store: SyncStore): Store {
     decide: (checks, nowMs) => store.decide(checks, nowMs),
     adjust: (adjustments, nowMs) => store.adjust(adjustments, nowMs),
     reset: (policy, key) => store.reset(policy, key),
-    inspect: async (policy, terms, key, nowMs) =>
-      store.inspectSync(policy, terms, key, nowMs ?? 0),
+    inspect: async (policy, terms, key, nowMs) => store.inspectSync(policy, terms, key, nowMs ?? 0),
     close: () => store.close(),
   };
 }

@@ -75,7 +75,6 @@ export interface Answer {
 }
 
 export interface Algorithm {
-  readonly name: AlgorithmName;
   /** Whether a state has entries besides its cells; then its third cell belongs to them. */
   readonly keepsEntries: boolean;
   /** The latest time that the state knows of. A decision is never taken before it. */

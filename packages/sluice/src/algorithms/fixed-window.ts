@@ -15,7 +15,6 @@ function windowEnd(terms: Terms, timeMs: number): number {
 }
 
 export const fixedWindow: Algorithm = {
-  name: 'fixed-window',
   keepsEntries: false,
 
   knownMs: (state, terms) => state.cells[state.at] - terms.windowMs,

@@ -9,7 +9,6 @@
 import { logAlgorithm } from './sliding-log.ts';
 
 export const slidingBuckets = logAlgorithm({
-  name: 'sliding-buckets',
   stampOf: ({ bucketMs }, timeMs) => (Math.floor(timeMs / bucketMs) + 1) * bucketMs - 1,
   startOf: ({ bucketMs }, stampMs) => stampMs - bucketMs + 1,
 });

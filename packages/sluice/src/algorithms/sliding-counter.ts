@@ -34,7 +34,6 @@ function wait(
 }
 
 export const slidingCounter: Algorithm = {
-  name: 'sliding-counter',
   keepsEntries: false,
 
   knownMs: (state, terms) => state.cells[state.at] - 2 * terms.windowMs,

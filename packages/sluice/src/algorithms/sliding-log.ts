@@ -6,13 +6,12 @@
  *
  * Cells: 0 the newest entry's time + W (ms), 1 the cost of all entries kept, 2 the entries' own.
  */
-import type { Algorithm, AlgorithmName, State, Terms } from './algorithm.ts';
+import type { Algorithm, State, Terms } from './algorithm.ts';
 
 const TOTAL = 1;
 
 /** What sets one log apart from another: the time under which an admission is written down. */
 interface Grain {
-  readonly name: AlgorithmName;
   /** The time of the entry that an admission at `timeMs` goes into. */
   stampOf(terms: Terms, timeMs: number): number;
   /** The earliest time that goes into the entry stamped `stampMs`. */
@@ -51,7 +50,6 @@ export function logAlgorithm(grain: Grain): Algorithm {
   }
 
   return {
-    name: grain.name,
     keepsEntries: true,
 
     knownMs: (state, terms) => grain.startOf(terms, stamp(state, terms)),
@@ -88,7 +86,6 @@ export function logAlgorithm(grain: Grain): Algorithm {
 }
 
 export const slidingLog: Algorithm = logAlgorithm({
-  name: 'sliding-log',
   stampOf: (_terms, timeMs) => timeMs,
   startOf: (_terms, stampMs) => stampMs,
 });

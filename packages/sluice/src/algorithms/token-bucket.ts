@@ -26,7 +26,6 @@ function setLevel({ cells, at }: State, terms: Terms, timeMs: number, level: num
 }
 
 export const tokenBucket: Algorithm = {
-  name: 'token-bucket',
   keepsEntries: false,
 
   knownMs: (state) => state.cells[state.at + CHARGED_AT],

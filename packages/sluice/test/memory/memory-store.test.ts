@@ -144,19 +144,19 @@ describe('what the store tells', () => {
     clock.advance(10);
     for (const algorithm of ALGORITHMS) limiter.checkSync(algorithm, 'a', { cost: 2 });
     const seen = ALGORITHMS.map((algorithm) => limiter.inspectSync(algorithm, 'a'));
-    expect(seen.map((state) => [state?.used, state?.state, state?.entries])).toEqual([
-      [5, { windowEndsAtMs: START_MS + 1000, current: 5 }, undefined],
+    expect(seen.map((state) => [state?.used, state?.cells.slice(0, 2), state?.entries])).toEqual([
+      [5, [START_MS + 1000, 5], []],
       [
         5,
-        { emptyAtMs: START_MS + 1010 },
+        [START_MS + 1010, 5],
         [
           { atMs: START_MS, cost: 3 },
           { atMs: START_MS + 10, cost: 2 },
         ],
       ],
-      [5, { countsUntilMs: START_MS + 2000, current: 5, previous: 0 }, undefined],
-      [5, { emptyAtMs: START_MS + 1019 }, [{ atMs: START_MS + 19, cost: 5 }]],
-      [5, { fullAtMs: START_MS + 500, level: 5100, chargedAtMs: START_MS + 10 }, undefined],
+      [5, [START_MS + 2000, 5], []],
+      [5, [START_MS + 1019, 5], [{ atMs: START_MS + 19, cost: 5 }]],
+      [5, [START_MS + 500, 5100], []],
     ]);
   });
 

@@ -97,7 +97,7 @@ export class KeyTable extends KeyedHash {
     const cells = this.cells[chunk];
     const words = this.words[chunk];
     const at = this.#wordAt(row);
-    for (let cell = 1; cell <= CELLS; cell++) cells[at / 2 + cell] = 0;
+    cells.fill(0, at / 2 + 1, at / 2 + 1 + CELLS);
     words[at] = this.low;
     words[at + 1] = this.high;
     if (this.size * 4 > this.index.length * 3) this.#replaceIndex(this.index.length * 2);

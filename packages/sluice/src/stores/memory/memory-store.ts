@@ -114,15 +114,16 @@ class MemoryStore implements SyncStore, Room {
 
   /** Forgets the key of a sample that has used the least of its limit; the expired have used 0. */
   #evict(incoming: Space, nowMs: number): void {
-    let least = { space: incoming, row: -1, use: Number.POSITIVE_INFINITY };
-    const consider = (space: Space, row: number): void => {
-      const use = space.useOf(row, nowMs);
-      if (use < least.use) least = { space, row, use };
-    };
-    for (let drawn = 0; drawn < SAMPLED; drawn++) consider(...this.#draw());
-    // Rather than a key at its limit, the newest goes, if it is not at its limit itself.
-    if (least.use >= 1 && incoming.size > 0) consider(incoming, incoming.size - 1);
-    least.space.forget(least.row);
+    let [space, row] = this.#draw();
+    let least = space.useOf(row, nowMs);
+    for (let drawn = 1; drawn < SAMPLED; drawn++) {
+      const [other, otherRow] = this.#draw();
+      const use = other.useOf(otherRow, nowMs);
+      if (use < least) [space, row, least] = [other, otherRow, use];
+    }
+    // Rather than a key at its limit the newest goes, which for a full store is a newcomer.
+    if (least >= 1 && incoming.size > 0) [space, row] = [incoming, incoming.size - 1];
+    space.forget(row);
     this.#held--;
   }
 

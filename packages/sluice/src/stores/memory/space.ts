@@ -14,7 +14,6 @@ import { algorithms } from '../../algorithms/index.ts';
 import { DecisionRecord, PeekRecord, type Quote } from '../../decision.ts';
 import type { Policy } from '../../policy.ts';
 import type { Adjustment, KeyState, SyncSpace } from '../../store.ts';
-import { describeState } from './describe.ts';
 import { KeyTable } from './key-table.ts';
 import { Pace } from './pace.ts';
 import { EntrySlab } from './slab.ts';
@@ -75,29 +74,34 @@ export class Space implements SyncSpace {
     const { state, answer, algorithm } = this;
     const row = this.table.find(key, state);
     if (row < 0 || algorithm.knownMs(state, terms) > nowMs) {
-      return this.#takeApart(row, terms, key, cost, nowMs);
+      return this.#decideApart(row, terms, key, cost, nowMs, true);
     }
     const waitMs = algorithm.decide(state, terms, nowMs, cost, true, answer);
     return new DecisionRecord(this.name, key, cost, terms.capacity, waitMs, nowMs, answer);
   }
 
-  /** Decides on a key that is new, or whose state knows a later time. */
-  #takeApart(row: number, terms: Terms, key: string, cost: number, nowMs: number): Quote {
-    const { answer } = this;
-    const knownMs = this.#timeOf(row, terms, nowMs);
-    const state = knownMs < 0 ? this.#occupy(row, terms, nowMs) : this.state;
-    const timeMs = Math.max(knownMs, nowMs);
-    const waitMs = this.algorithm.decide(state, terms, timeMs, cost, true, answer);
-    return new DecisionRecord(this.name, key, cost, terms.capacity, waitMs, timeMs, answer);
+  peekSync(terms: Terms, key: string, cost: number, nowMs: number): Quote {
+    const row = this.table.find(key, this.state);
+    return this.#decideApart(row, terms, key, cost, nowMs, false);
   }
 
-  peekSync(terms: Terms, key: string, cost: number, nowMs: number): Quote {
+  /** Decides with care: the key may be new, its state may know a later time, or it is a peek. */
+  #decideApart(
+    row: number,
+    terms: Terms,
+    key: string,
+    cost: number,
+    nowMs: number,
+    take: boolean,
+  ): Quote {
     const { answer } = this;
-    const knownMs = this.#timeOf(this.table.find(key, this.state), terms, nowMs);
-    const state = knownMs < 0 ? this.#blank : this.state;
+    let { state } = this;
+    const knownMs = this.#timeOf(row, terms, nowMs);
+    if (knownMs < 0) state = take ? this.#occupy(row, terms, nowMs) : this.#blank;
     const timeMs = Math.max(knownMs, nowMs);
-    const waitMs = this.algorithm.decide(state, terms, timeMs, cost, false, answer);
-    return new PeekRecord(this.name, key, cost, terms.capacity, waitMs, timeMs, answer);
+    const waitMs = this.algorithm.decide(state, terms, timeMs, cost, take, answer);
+    const kind = take ? DecisionRecord : PeekRecord;
+    return new kind(this.name, key, cost, terms.capacity, waitMs, timeMs, answer);
   }
 
   adjust({ terms, charge, delta }: Adjustment, nowMs: number): number {
@@ -111,7 +115,24 @@ export class Space implements SyncSpace {
     const timeMs = this.#timeOf(this.table.find(key, state), terms, nowMs);
     if (timeMs < 0) return undefined;
     algorithm.decide(state, terms, timeMs, 0, false, answer);
-    return describeState(this.policy, algorithm, state, terms, timeMs, answer);
+    const { free, resetAfterMs } = answer;
+    if (resetAfterMs === 0) return undefined;
+    const entries: { atMs: number; cost: number }[] = [];
+    const { cells, at } = state;
+    if (algorithm.keepsEntries) {
+      state.entries.visit(state, cells[at] - terms.windowMs, (atMs, cost) => {
+        if (atMs > timeMs - terms.windowMs) entries.push({ atMs, cost });
+      });
+    }
+    return {
+      policy: this.name,
+      algorithm: this.policy.algorithm,
+      used: terms.capacity - free,
+      remaining: Math.max(free, 0),
+      resetAfterMs,
+      cells: [...cells.slice(at, at + CELLS)],
+      entries,
+    };
   }
 
   /** Forgets a key; answers whether there was one. */
@@ -123,7 +144,7 @@ export class Space implements SyncSpace {
 
   forget(row: number): void {
     this.table.point(this.state, row);
-    this.#clear(this.state);
+    this.#clear();
     this.table.remove(row);
   }
 
@@ -164,19 +185,20 @@ export class Space implements SyncSpace {
 
   /** A row of its own, and new, for the key that was looked for last. */
   #occupy(row: number, terms: Terms, nowMs: number): State {
-    const { state, table } = this;
     if (row < 0) {
       this.room.makeRoom(this, nowMs);
-      row = table.insert();
+      this.table.point(this.state, this.table.insert());
+    } else this.#clear();
+    if (this.#largest === undefined || terms.capacity > this.#largest.capacity) {
+      this.#largest = terms;
     }
-    table.point(state, row);
-    this.#clear(state);
-    if (this.#largest === undefined || terms.capacity > this.#largest.capacity) this.#largest = terms;
-    return state;
+    return this.state;
   }
 
-  #clear(state: State): void {
+  /** Makes the row new that `state` points at. */
+  #clear(): void {
+    const { state } = this;
     if (this.algorithm.keepsEntries) state.entries.clear(state);
-    for (let cell = 0; cell < CELLS; cell++) state.cells[state.at + cell] = 0;
+    state.cells.fill(0, state.at, state.at + CELLS);
   }
 }
