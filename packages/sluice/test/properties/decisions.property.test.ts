@@ -7,7 +7,15 @@ import { ALGORITHMS, capacityOf, costs, open, policies, RUNS, START_MS, traces }
 const TIMEOUT_MS = 600_000;
 
 function holds<T>(name: string, arbitrary: fc.Arbitrary<T>, property: (value: T) => void): void {
-  it(name, () => fc.assert(fc.property(arbitrary, property), { numRuns: RUNS }), TIMEOUT_MS);
+  it(
+    name,
+    ({ task }) => {
+      fc.assert(fc.property(arbitrary, property), { numRuns: RUNS });
+      // A long campaign shows how far it is.
+      if (RUNS > 1000) process.stderr.write(`${task.suite?.name}: ${name}: ${RUNS} cases\n`);
+    },
+    TIMEOUT_MS,
+  );
 }
 
 /** The cost admitted in the window that ends with `endMs`. */
