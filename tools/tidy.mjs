@@ -29,6 +29,7 @@ const arrows = {
   'store.ts': 'type:*',
   'stores/': './ algorithms/ clock.ts decision.ts errors.ts key.ts policy.ts store.ts',
   'turn.ts': 'type:*',
+  'api.ts': 'type:*',
   'acquire.ts': '*',
   'book.ts': '*',
   'limiter.ts': '*',

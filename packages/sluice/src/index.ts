@@ -1,6 +1,15 @@
 /** The public API of the core: an export list, nothing else. */
 export type { AcquireOptions } from './acquire.ts';
 export type { AlgorithmName, Terms } from './algorithms/algorithm.ts';
+export type {
+  CostOptions,
+  DecisionListener,
+  Limiter,
+  LimiterOptions,
+  LimitRequest,
+  Policies,
+  SyncLimiter,
+} from './api.ts';
 export { type Clock, ManualClock, systemClock } from './clock.ts';
 export type {
   Admitted,
@@ -13,16 +22,7 @@ export type {
 } from './decision.ts';
 export { type ErrorCode, type ErrorCodes, SluiceError } from './errors.ts';
 export { joinKey, type Key } from './key.ts';
-export {
-  type CostOptions,
-  createLimiter,
-  type DecisionListener,
-  type Limiter,
-  type LimiterOptions,
-  type LimitRequest,
-  type Policies,
-  type SyncLimiter,
-} from './limiter.ts';
+export { createLimiter } from './limiter.ts';
 export {
   type Duration,
   definePolicy,

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createLimiter, ManualClock, memoryStore, type Store } from '../src/index.ts';
+import { promisesOnly } from './promises-only.ts';
 
 const START_MS = 1_745_000_100_000;
 
@@ -151,14 +152,12 @@ it('a token bucket keeps its promise when the limit of a key has changed', () =>
 
 describe('receipts', () => {
   it('that the store did not take can be used again', async () => {
-    const store = memoryStore();
-    const promisesOnly: Store = {
-      decide: (checks, nowMs) => store.decide(checks, nowMs),
-      adjust: vi.fn().mockRejectedValueOnce(new Error('store is down')).mockResolvedValue([-1]),
-      reset: (policy, key) => store.reset(policy, key),
-      close: () => store.close(),
-    };
-    const limiter = createLimiter({ policies: { p: '5/1m' }, store: promisesOnly });
+    const adjust = vi
+      .fn()
+      .mockRejectedValueOnce(new Error('store is down'))
+      .mockResolvedValue([-1]);
+    const store: Store = { ...promisesOnly(), adjust };
+    const limiter = createLimiter({ policies: { p: '5/1m' }, store });
     const decision = await limiter.check('p', 'a');
     if (!decision.allowed) throw new Error('expected to be admitted');
     await expect(limiter.refund(decision.receipt)).rejects.toThrow('store is down');

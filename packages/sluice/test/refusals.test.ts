@@ -11,6 +11,7 @@ import {
   SluiceError,
   type Store,
 } from '../src/index.ts';
+import { promisesOnly } from './promises-only.ts';
 
 /** A limiter as callers without types see it: any call, any arguments. */
 type AnyLimiter = Record<string, (...args: unknown[]) => unknown>;
@@ -27,21 +28,6 @@ const GOOD_CALLS: Call[] = [
   ['refund', { charges: [CHARGE] }],
   ['settle', { charges: [CHARGE] }, 1],
 ];
-
-/** The memory store without its synchronous calls: a store that answers only with promises. */
-function promisingStore(): Store {
-  const store = memoryStore();
-  return {
-    decide: (checks, nowMs) => store.decide(checks, nowMs),
-    adjust: (adjustments, nowMs) => store.adjust(adjustments, nowMs),
-    reset: (policy, key) => store.reset(policy, key),
-    inspect: async (policy, terms, key, nowMs) => store.inspectSync(policy, terms, key, nowMs ?? 0),
-    get size() {
-      return store.size;
-    },
-    close: () => store.close(),
-  };
-}
 
 const policies = { p: { limit: 10, window: '1s', costs: { search: 5 } }, q: '3/1s' } as const;
 
@@ -196,7 +182,7 @@ const misuses: Misuse[] = [
 describe('a call that makes no sense is refused and writes nothing', () => {
   describe.each([
     ['the memory store', memoryStore],
-    ['a store of promises', promisingStore],
+    ['a store of promises', promisesOnly],
   ])('on %s', (_kind, openStore) => {
     it.each(misuses)('%s: %s', async (_what, code, calls) => {
       const { any, state } = await setUp(openStore());
@@ -258,7 +244,7 @@ describe('a call that makes no sense is refused and writes nothing', () => {
   });
 
   it('when it is synchronous and the store answers only with promises', async () => {
-    const { any, state } = await setUp(promisingStore());
+    const { any, state } = await setUp(promisesOnly());
     const before = await state();
     for (const [method, ...args] of [...GOOD_CALLS, ['reset', 'p', 'old']] as Call[]) {
       if (method === 'acquire') continue;

@@ -1,17 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { createLimiter, memoryStore, type Store, type SyncStore } from '../src/index.ts';
+import { createLimiter, memoryStore, type Store } from '../src/index.ts';
 import { storeContract } from '../src/testing/index.ts';
-
-/** The memory store with its synchronous half hidden, as a store on a server would look. */
-function promisesOnly(store: SyncStore): Store {
-  return {
-    decide: (checks, nowMs) => store.decide(checks, nowMs),
-    adjust: (adjustments, nowMs) => store.adjust(adjustments, nowMs),
-    reset: (policy, key) => store.reset(policy, key),
-    inspect: async (policy, terms, key, nowMs) => store.inspectSync(policy, terms, key, nowMs ?? 0),
-    close: () => store.close(),
-  };
-}
+import { promisesOnly } from './promises-only.ts';
 
 describe('the store contract', () => {
   for (const { name, run } of storeContract) {

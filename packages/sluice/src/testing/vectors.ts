@@ -1,9 +1,11 @@
 /**
  * Runs vector files: recorded steps with the decisions that are expected of any store.
  */
+
+import type { Limiter, Policies } from '../api.ts';
 import { ManualClock } from '../clock.ts';
 import type { Quote, Receipt } from '../decision.ts';
-import { createLimiter, type Limiter, type Policies } from '../limiter.ts';
+import { createLimiter } from '../limiter.ts';
 import type { PolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
 

@@ -1,0 +1,15 @@
+/** The memory store with its synchronous half hidden, as a store on a server would look. */
+import { memoryStore, type Store } from '../src/index.ts';
+
+export function promisesOnly(store = memoryStore()): Store {
+  return {
+    decide: (checks, nowMs) => store.decide(checks, nowMs),
+    adjust: (adjustments, nowMs) => store.adjust(adjustments, nowMs),
+    reset: (policy, key) => store.reset(policy, key),
+    inspect: async (policy, terms, key, nowMs) => store.inspectSync(policy, terms, key, nowMs ?? 0),
+    get size() {
+      return store.size;
+    },
+    close: () => store.close(),
+  };
+}
