@@ -11,7 +11,7 @@ const BOUNDARY_MS = 1_745_000_110_000;
 const BURSTS = [-1000, 1000];
 const COLUMNS = 61;
 /** Time shown left and right of the boundary. */
-const SHOWN_MS = 12_000;
+const SHOWN_MS = 10_000;
 
 const isTerminal = process.stdout.isTTY === true && process.env.NO_COLOR === undefined;
 const paint = (code, text) => (isTerminal ? `\u001b[${code}m${text}\u001b[0m` : text);
