@@ -37,6 +37,8 @@ interface Waiter {
   /** Whether it has been said how long the wait is at the least. */
   judged: boolean;
   asking: boolean;
+  /** Whether something came free while it was asking, so that a denial may be out of date. */
+  nudged: boolean;
   gone: boolean;
   stopTimer: () => void;
   /** Lets go of its deadline and of its signal. */
@@ -84,6 +86,7 @@ export class Waiters {
         reject,
         judged: false,
         asking: false,
+        nudged: false,
         gone: false,
         stopTimer: () => {},
         stops: [],
@@ -106,7 +109,8 @@ export class Waiters {
     if (this.#lanes.size === 0) return;
     for (const { policy, key } of charges) {
       const first = this.#lanes.get(idOf(policy, key))?.[0];
-      if (first !== undefined && !first.asking) this.#callUp(first);
+      if (first?.asking) first.nudged = true;
+      else if (first !== undefined) this.#callUp(first);
     }
     this.#drain();
   }
@@ -140,6 +144,7 @@ export class Waiters {
     if (waiter.gone || waiter.asking) return;
     waiter.stopTimer();
     waiter.asking = true;
+    waiter.nudged = false;
     whenAnswered(
       () => this.#gate.take(waiter.limits),
       (decision) => this.#answered(waiter, decision),
@@ -156,7 +161,8 @@ export class Waiters {
       return;
     }
     const { clock } = this.#gate;
-    if (decision.allowed || clock.now() + decision.retryAfterMs > waiter.deadlineMs) {
+    if (waiter.nudged && !decision.allowed) this.#ready.push(waiter);
+    else if (decision.allowed || clock.now() + decision.retryAfterMs > waiter.deadlineMs) {
       this.#leave(waiter);
       waiter.resolve(decision);
     } else {
@@ -178,13 +184,14 @@ export class Waiters {
     waiter.gone = true;
     waiter.stopTimer();
     for (const stop of waiter.stops) stop();
+    const next = new Set<Waiter | undefined>();
     for (const [place, lane] of waiter.lanes.entries()) {
-      lane.splice(lane.indexOf(waiter), 1);
       const { policy, key } = waiter.limits[place];
+      if (lane[0] === waiter) next.add(lane[1]);
+      lane.splice(lane.indexOf(waiter), 1);
       if (lane.length === 0) this.#lanes.delete(idOf(policy.name, key));
     }
-    const next = new Set(waiter.lanes.flatMap((lane) => lane.slice(0, 1)));
-    for (const first of next) if (!first.asking) this.#callUp(first);
+    for (const first of next) if (first !== undefined) this.#callUp(first);
   }
 
   /** Lets a waiter go whose turn, behind the others, must come after its deadline. */
@@ -218,11 +225,13 @@ export class Waiters {
           ...each,
           cost: waiter.limits[place].cost,
           allowed: false,
-          retryAfterMs: Math.max(earliestTurnMs(waiter.limits[place], demands[place], each), 1),
+          retryAfterMs: earliestTurnMs(waiter.limits[place], demands[place], each),
         }));
+        const waitMs = Math.max(...limits.map((each) => each.retryAfterMs));
+        if (waiter.gone || !(isDue || this.#gate.clock.now() + waitMs > waiter.deadlineMs)) return;
+        // Who is behind others has to wait, even if not for the key.
+        limits[0].retryAfterMs = Math.max(limits[0].retryAfterMs, 1);
         const denial = jointDecision(limits, false) as Decision;
-        const isTooLate = this.#gate.clock.now() + denial.retryAfterMs > waiter.deadlineMs;
-        if (waiter.gone || !(isDue || isTooLate)) return;
         this.#leave(waiter);
         this.#gate.tell(denial);
         waiter.resolve(denial);

@@ -4,7 +4,7 @@
  */
 import type { Terms } from './algorithms/algorithm.ts';
 import type { Receipt } from './decision.ts';
-import { checkFields, closed, expected, isRecord, SluiceError } from './errors.ts';
+import { checkFields, closed, expected, isRecord } from './errors.ts';
 import { type Key, keyText } from './key.ts';
 import { definePolicy, type Policy, type PolicyInput } from './policy.ts';
 import { type Adjustment, idOf, type Limit } from './store.ts';
@@ -62,7 +62,7 @@ export class PolicyBook {
       throw expected('ERR_COST_ABOVE_LIMIT', what, cost);
     }
     if (asked.operation !== undefined && asked.cost !== undefined) {
-      throw new SluiceError('ERR_INVALID_COST', 'Expected a cost or an operation, got both');
+      throw expected('ERR_INVALID_COST', 'a cost or an operation, but not both', cost);
     }
     return cost;
   }
@@ -86,14 +86,13 @@ export class PolicyBook {
 
   /** The limits of a check, each named once. */
   limits(requests: unknown, least: 0 | 1): readonly Limit[] {
+    const what = `an array of 1 to ${MOST_LIMITS} limits`;
     if (!Array.isArray(requests) || requests.length === 0 || requests.length > MOST_LIMITS) {
-      throw expected('ERR_INVALID_CHECK', `an array of 1 to ${MOST_LIMITS} limits`, requests);
+      throw expected('ERR_INVALID_CHECK', what, requests);
     }
     const seen = new Set<string>();
     return requests.map((request) => {
-      if (!isRecord(request)) {
-        throw expected('ERR_INVALID_CHECK', 'each limit to be an object with a policy', request);
-      }
+      if (!isRecord(request)) throw expected('ERR_INVALID_CHECK', what, request);
       checkFields(request, REQUEST_FIELDS);
       const limit = this.limit(
         request.policy as string,
@@ -113,16 +112,15 @@ export class PolicyBook {
   adjustments(receipt: Receipt, actual: unknown): readonly Adjustment[] {
     const charges: readonly unknown[] = Array.isArray(receipt?.charges) ? receipt.charges : [];
     if (charges.length === 0 || charges.length > MOST_LIMITS) {
-      throw expected('ERR_INVALID_RECEIPT', 'a receipt as an admitted check gave it', receipt);
+      throw expected('ERR_INVALID_RECEIPT', 'a receipt as a check gave it', receipt);
     }
     const actuals: readonly unknown[] = Array.isArray(actual) ? actual : charges.map(() => actual);
     if (actuals.length !== charges.length) {
-      const what = `one actual cost, or one for each of the ${charges.length} limits`;
-      throw expected('ERR_INVALID_COST', what, actual);
+      throw expected('ERR_INVALID_COST', 'one actual cost, or one for each limit', actual);
     }
     return receipt.charges.map((charge, place) => {
       if (!isRecord(charge) || !isInteger(charge.cost, 1) || !isInteger(charge.atMs, 0)) {
-        throw expected('ERR_INVALID_RECEIPT', 'a receipt as an admitted check gave it', charge);
+        throw expected('ERR_INVALID_RECEIPT', 'a receipt as a check gave it', charge);
       }
       const { policy, terms, key } = this.limit(charge.policy, charge.key, undefined, 0);
       const cost = actuals[place];

@@ -71,8 +71,8 @@ export function expected(code: ErrorCode, what: string, came: unknown): SluiceEr
 /** Writes any value short enough for a message, and never throws while doing so. */
 function shown(value: unknown): string {
   if (typeof value === 'string') {
-    if (value.length <= 60) return `\`${JSON.stringify(value)}\``;
-    return `\`${JSON.stringify(`${value.slice(0, 60)}…`)}\` (${value.length} characters)`;
+    const start = value.length > 60 ? `${value.slice(0, 60)}…` : value;
+    return `\`${JSON.stringify(start)}\``;
   }
   if (typeof value === 'function') return 'a function';
   if (Array.isArray(value)) return `an array of ${value.length}`;

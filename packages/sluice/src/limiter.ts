@@ -7,7 +7,7 @@ import type { DecisionListener, Limiter, LimiterOptions, Policies, SyncLimiter }
 import { COST_FIELDS, type CostFields, PolicyBook } from './book.ts';
 import { type Clock, systemClock } from './clock.ts';
 import type { Decision, Quote, Receipt } from './decision.ts';
-import { checkFields, expected, SluiceError } from './errors.ts';
+import { checkFields, expected } from './errors.ts';
 import { type Key, keyText } from './key.ts';
 import type { Policy } from './policy.ts';
 import type { Adjustment, KeyState, Limit, Store, SyncSpace, SyncStore } from './store.ts';
@@ -45,8 +45,9 @@ class LimiterCore {
       take: (limits) => this.#decide(limits, false) as Decision | Promise<Decision>,
       peek: (limits) => this.#decide(limits, true),
       giveBack: (adjustments) => {
+        const nudge = (): void => this.#waiters.nudge(adjustments.map(({ charge }) => charge));
         // Whoever called it off is gone, so there is nobody to tell if this fails.
-        this.#store.adjust(adjustments, this.#ownNow()).catch(() => {});
+        this.#store.adjust(adjustments, this.#ownNow()).then(nudge, () => {});
       },
       tell: (decision) => this.#told(decision, false),
     });
@@ -209,10 +210,7 @@ class LimiterCore {
   /** The store, if it can answer now. */
   #now(): SyncStore {
     if (this.#sync !== undefined) return this.#sync;
-    throw new SluiceError(
-      'ERR_NOT_SYNCHRONOUS',
-      'Expected a store that answers at once, got one that answers later',
-    );
+    throw expected('ERR_NOT_SYNCHRONOUS', 'a store that answers at once', this.#store);
   }
 
   #told(quote: Quote, peek: boolean): Quote {
@@ -256,7 +254,7 @@ function checkedClock(clock: Clock): Clock {
     now() {
       const nowMs = clock.now();
       if (Number.isSafeInteger(nowMs) && nowMs >= 0) return nowMs;
-      throw expected('ERR_INVALID_CLOCK', 'the clock to give whole ms since the epoch', nowMs);
+      throw expected('ERR_INVALID_CLOCK', 'the clock to give whole ms', nowMs);
     },
     schedule: (delayMs, wake) => clock.schedule(delayMs, wake),
   };

@@ -74,11 +74,7 @@ function optionsOf(name: string, input: unknown): PolicyOptions {
     throw expected('ERR_INVALID_POLICY', `${where} to read like '100/1m'`, input);
   }
   if (!isRecord(input)) {
-    throw expected(
-      'ERR_INVALID_POLICY',
-      `${where} to be text such as '100/1m' or an object`,
-      input,
-    );
+    throw expected('ERR_INVALID_POLICY', `${where} to be text like '100/1m' or an object`, input);
   }
   const stray = Object.keys(input).find((field) => !FIELDS.includes(field));
   if (stray === undefined) return input as unknown as PolicyOptions;
@@ -113,7 +109,7 @@ function termsOf(
 function windowOf(where: string, window: unknown): number {
   const windowMs = milliseconds(window);
   if (isCount(windowMs) && windowMs <= LONGEST_WINDOW_MS) return windowMs;
-  const what = `the window of ${where} to be a duration from 1 ms to 36500d such as '1m'`;
+  const what = `the window of ${where} to be a duration from 1 ms to 36500d like '1m'`;
   throw expected('ERR_INVALID_WINDOW', what, window);
 }
 
@@ -171,7 +167,7 @@ export function definePolicy(name: string, input: PolicyInput): Policy {
   const sizes = { windowMs, bucketMs, ...burstOf(where, options, windowMs) };
   const terms = typeof limit === 'function' ? undefined : termsOf(where, limit, sizes);
   const limitOf = limit as LimitOfKey;
-  return Object.freeze({
+  return {
     name,
     algorithm,
     windowMs,
@@ -179,5 +175,5 @@ export function definePolicy(name: string, input: PolicyInput): Policy {
     costs: costsOf(where, options.costs, terms),
     terms,
     termsFor: (key: string) => terms ?? termsOf(`${where} for this key`, limitOf(key), sizes),
-  });
+  };
 }

@@ -234,6 +234,44 @@ describe('acquire', () => {
     expect((await limiter.peek('one', 'a')).remaining).toBe(1);
   });
 
+  it('a refund while the store is being asked is not lost', async () => {
+    const { limiter, log, note } = setUp(promisesOnly());
+    const first = await limiter.check('one', 'a');
+    if (!first.allowed) throw new Error('expected to be admitted');
+    note('waiting', limiter.acquire('one', 'a'));
+    await limiter.refund(first.receipt);
+    await settle();
+    expect(log).toEqual([['waiting', 0, true]]);
+  });
+
+  it('what somebody who was called off gives back goes to the next one', async () => {
+    const { limiter, log, note } = setUp(promisesOnly());
+    const stop = new AbortController();
+    note('called off', limiter.acquire('one', 'a', { signal: stop.signal }));
+    note('next', limiter.acquire('one', 'a'));
+    stop.abort(new Error('called off'));
+    for (let time = 0; time < 5; time++) await settle();
+    expect(log).toEqual([
+      ['called off', 0, 'Error: called off'],
+      ['next', 0, true],
+    ]);
+  });
+
+  it('who leaves from the middle of the line does not make the first ask again', async () => {
+    const { limiter } = setUp();
+    await limiter.check('one', 'a');
+    const stop = new AbortController();
+    const { signal } = stop;
+    const waiting = Array.from({ length: 5 }, (_, place) =>
+      limiter.acquire('one', 'a', place === 0 ? {} : { signal }).catch(() => {}),
+    );
+    let told = 0;
+    limiter.onDecision(() => told++);
+    stop.abort();
+    await Promise.all(waiting.slice(1));
+    expect(told).toBe(0);
+  });
+
   it('passes a failure of the store on, and lets the next one ask', async () => {
     const store = promisesOnly();
     const decide = vi.spyOn(store, 'decide').mockRejectedValueOnce(new Error('store is down'));

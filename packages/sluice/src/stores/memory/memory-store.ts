@@ -121,8 +121,11 @@ class MemoryStore implements SyncStore, Room {
       const use = other.useOf(otherRow, nowMs);
       if (use < least) [space, row, least] = [other, otherRow, use];
     }
-    // Rather than a key at its limit the newest goes, which for a full store is a newcomer.
-    if (least >= 1 && incoming.size > 0) [space, row] = [incoming, incoming.size - 1];
+    // Rather than a key at its limit the newest goes, unless it is at its limit itself.
+    const newest = incoming.size - 1;
+    if (least >= 1 && newest >= 0 && incoming.useOf(newest, nowMs) < 1) {
+      [space, row] = [incoming, newest];
+    }
     space.forget(row);
     this.#held--;
   }

@@ -15,13 +15,14 @@ import { DecisionRecord, PeekRecord, type Quote } from '../../decision.ts';
 import type { Policy } from '../../policy.ts';
 import type { Adjustment, KeyState, SyncSpace } from '../../store.ts';
 import { KeyTable } from './key-table.ts';
-import { Pace } from './pace.ts';
 import { EntrySlab } from './slab.ts';
 
 /** Below this many keys nothing is swept: there is nothing to win. */
 const SWEPT_FROM = 1024;
-/** Rows looked at for each key that comes. One would be enough to keep up. */
+/** Rows to look at for each key that comes: more than one, as some looks meet live keys. */
 const SWEPT_AT_ONCE = 4;
+/** Rows looked at in one go at the most. */
+const MOST_SWEPT = 64;
 
 /** The largest window, and the largest limit, whose entries fit 32-bit words. */
 const NARROW = 2 ** 31;
@@ -50,14 +51,17 @@ export class Space implements SyncSpace {
   #largest: Terms | undefined = undefined;
   /** The next row to be swept. */
   #swept = 0;
-  readonly #pace: Pace;
+  /** How many rows are still to be looked at. */
+  #looks = 0;
+  /** The time of the last sweep, and how far the clock has to run on before the next. */
+  #lastMs = 0;
+  #holdMs = 0;
 
   constructor(
     private readonly policy: Policy,
     private readonly room: Room,
   ) {
     this.name = policy.name;
-    this.#pace = new Pace(policy.windowMs);
     this.algorithm = algorithms[policy.algorithm];
     const cells = new Float64Array(CELLS);
     const words = new Int32Array(cells.buffer);
@@ -160,15 +164,35 @@ export class Space implements SyncSpace {
 
   /** Looks at the next few rows in turn and forgets the expired ones. */
   sweep(nowMs: number): void {
-    const floorMs = this.#pace.floorMs(nowMs);
-    if (this.table.size < SWEPT_FROM) return;
     const { state, table } = this;
-    for (let looked = 0; looked < SWEPT_AT_ONCE && table.size > 0; looked++) {
+    const floorMs = this.#floorMs(nowMs);
+    this.#looks = Math.min(this.#looks + SWEPT_AT_ONCE, table.size);
+    if (floorMs === 0 || table.size < SWEPT_FROM) return;
+    // What was put off while forgetting was held is made up for, but not all at once.
+    for (let looked = 0; looked < MOST_SWEPT && this.#looks > 0; looked++) {
+      this.#looks--;
       if (this.#swept >= table.size) this.#swept = 0;
       table.point(state, this.#swept);
       if (state.cells[state.at + EXPIRES_AT] <= floorMs) this.forget(this.#swept);
       else this.#swept++;
     }
+  }
+
+  /**
+   * Until when keys may be forgotten by a clock that is not always right. A clock that jumps a day
+   * ahead makes every key look expired, and when it is set right again they must still be there.
+   * So after a jump, ahead or back, nothing is forgotten until the clock has run on for a quarter
+   * of a window; and however far it jumps, that counts as a small step. And a key is kept for a
+   * window after it has expired, so that a clock may step back by less than that.
+   */
+  #floorMs(nowMs: number): number {
+    const { windowMs } = this.policy;
+    const stepMs = nowMs - this.#lastMs;
+    this.#lastMs = nowMs;
+    const isJump = stepMs < 0 || stepMs > windowMs / 4;
+    if (isJump && this.#holdMs <= 0) this.#holdMs = windowMs / 4;
+    this.#holdMs -= Math.min(Math.max(stepMs, 0), windowMs / 16);
+    return this.#holdMs > 0 ? 0 : nowMs - windowMs;
   }
 
   /**
