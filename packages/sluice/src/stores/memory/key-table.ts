@@ -57,8 +57,10 @@ export class KeyTable extends KeyedHash {
         const words = this.words[row >>> CHUNK_BITS];
         const at = (row & CHUNK_MASK) * ROW_WORDS + 2 * SKIPPED;
         if (words[at] === low && words[at + 1] === high) {
-          if (words !== state.words) this.point(state, row);
           state.at = at / 2 + 1;
+          if (words === state.words) return row;
+          state.words = words;
+          state.cells = this.cells[row >>> CHUNK_BITS];
           return row;
         }
       }
