@@ -45,17 +45,18 @@ class LimiterCore {
       take: (limits) => this.#decide(limits, false) as Decision | Promise<Decision>,
       peek: (limits) => this.#decide(limits, true),
       giveBack: (adjustments) => {
-        const nudge = (): void => this.#waiters.nudge(adjustments.map(({ charge }) => charge));
+        const wake = (): void => this.#wakeAfter(adjustments);
         // Whoever called it off is gone, so there is nobody to tell if this fails.
-        this.#store.adjust(adjustments, this.#ownNow()).then(nudge, () => {});
+        this.#store.adjust(adjustments, this.#ownNow()).then(wake, () => {});
       },
       tell: (decision) => this.#told(decision, false),
     });
   }
 
   checkSync(name: string | readonly unknown[], key?: Key, options?: CostFields): Decision {
-    if (name !== this.#lastName && !this.#recall(name))
+    if (name !== this.#lastName && !this.#recall(name)) {
       return this.#decideNow(this.#limits(name, key, options, 1), false) as Decision;
+    }
     // Read first: a limit by key is the caller's code, and may ask for other policies.
     const policy = this.#lastPolicy!;
     const space = this.#lastSpace!;
@@ -74,8 +75,9 @@ class LimiterCore {
   /** Looks a policy up and remembers it; false if this is not the name of one in this process. */
   #recall(name: unknown): boolean {
     if (typeof name !== 'string' || this.#sync === undefined) return false;
-    this.#lastPolicy = this.#book.policy(name);
-    this.#lastSpace = this.#sync.open(this.#lastPolicy);
+    const policy = this.#book.policy(name);
+    this.#lastSpace = this.#sync.open(policy);
+    this.#lastPolicy = policy;
     this.#lastName = name;
     return true;
   }
@@ -121,7 +123,7 @@ class LimiterCore {
     let change = 0;
     const adjustments = this.#spend(receipt, actual);
     for (const adjustment of adjustments) change += sync.adjustSync(adjustment, nowMs);
-    this.#waiters.nudge(adjustments.map(({ charge }) => charge));
+    this.#wakeAfter(adjustments);
     return change;
   }
 
@@ -131,7 +133,7 @@ class LimiterCore {
     const adjustments = this.#spend(receipt, actual);
     try {
       const changes = await this.#store.adjust(adjustments, nowMs);
-      this.#waiters.nudge(adjustments.map(({ charge }) => charge));
+      this.#wakeAfter(adjustments);
       return changes.reduce((sum, change) => sum + change, 0);
     } catch (error) {
       // What the store did not take can be tried again.
@@ -224,6 +226,11 @@ class LimiterCore {
     if (this.#spent.has(receipt)) return [];
     this.#spent.add(receipt);
     return adjustments;
+  }
+
+  /** Lets those ask again who wait for what has been given back. */
+  #wakeAfter(adjustments: readonly Adjustment[]): void {
+    this.#waiters.nudge(adjustments.map(({ charge }) => charge));
   }
 
   /** A listener's own failure is reported as such, and never changes a decision. */
