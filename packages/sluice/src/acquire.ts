@@ -105,10 +105,10 @@ export class Waiters {
   }
 
   /** Lets those ask again who wait for something that may have come free. */
-  nudge(charges: readonly Pick<Charge, 'policy' | 'key'>[]): void {
+  nudge(changes: readonly { charge: Pick<Charge, 'policy' | 'key'> }[]): void {
     if (this.#lanes.size === 0) return;
-    for (const { policy, key } of charges) {
-      const first = this.#lanes.get(idOf(policy, key))?.[0];
+    for (const { charge } of changes) {
+      const first = this.#lanes.get(idOf(charge.policy, charge.key))?.[0];
       if (first?.asking) first.nudged = true;
       else if (first !== undefined) this.#callUp(first);
     }

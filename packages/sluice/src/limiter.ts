@@ -45,7 +45,7 @@ class LimiterCore {
       take: (limits) => this.#decide(limits, false) as Decision | Promise<Decision>,
       peek: (limits) => this.#decide(limits, true),
       giveBack: (adjustments) => {
-        const wake = (): void => this.#wakeAfter(adjustments);
+        const wake = (): void => this.#waiters.nudge(adjustments);
         // Whoever called it off is gone, so there is nobody to tell if this fails.
         this.#store.adjust(adjustments, this.#ownNow()).then(wake, () => {});
       },
@@ -123,7 +123,7 @@ class LimiterCore {
     let change = 0;
     const adjustments = this.#spend(receipt, actual);
     for (const adjustment of adjustments) change += sync.adjustSync(adjustment, nowMs);
-    this.#wakeAfter(adjustments);
+    this.#waiters.nudge(adjustments);
     return change;
   }
 
@@ -133,7 +133,7 @@ class LimiterCore {
     const adjustments = this.#spend(receipt, actual);
     try {
       const changes = await this.#store.adjust(adjustments, nowMs);
-      this.#wakeAfter(adjustments);
+      this.#waiters.nudge(adjustments);
       return changes.reduce((sum, change) => sum + change, 0);
     } catch (error) {
       // What the store did not take can be tried again.
@@ -146,13 +146,13 @@ class LimiterCore {
     const sync = this.#now();
     const text = keyText(key);
     sync.resetSync(this.#book.policy(policy), text);
-    this.#waiters.nudge([{ policy, key: text }]);
+    this.#waiters.nudge([{ charge: { policy, key: text } }]);
   }
 
   async reset(policy: string, key: Key): Promise<void> {
     const text = keyText(key);
     await this.#store.reset(this.#book.policy(policy), text);
-    this.#waiters.nudge([{ policy, key: text }]);
+    this.#waiters.nudge([{ charge: { policy, key: text } }]);
   }
 
   inspectSync(name: string, asked: Key): KeyState | undefined {
@@ -226,11 +226,6 @@ class LimiterCore {
     if (this.#spent.has(receipt)) return [];
     this.#spent.add(receipt);
     return adjustments;
-  }
-
-  /** Lets those ask again who wait for what has been given back. */
-  #wakeAfter(adjustments: readonly Adjustment[]): void {
-    this.#waiters.nudge(adjustments.map(({ charge }) => charge));
   }
 
   /** A listener's own failure is reported as such, and never changes a decision. */
