@@ -9,7 +9,8 @@
 import type { Clock } from './clock.ts';
 import { type Charge, type Decision, jointDecision, type Quote } from './decision.ts';
 import { closed, expected } from './errors.ts';
-import { type Adjustment, idOf, type Limit } from './store.ts';
+import type { FailureAction } from './policy.ts';
+import { type Adjustment, type Check, idOf, type Limit } from './store.ts';
 import { askedFor, earliestTurnMs } from './turn.ts';
 
 export interface AcquireOptions {
@@ -17,18 +18,21 @@ export interface AcquireOptions {
   readonly maxWaitMs?: number | undefined;
   /** Ends the wait: the promise rejects with the signal's reason, and nothing is charged. */
   readonly signal?: AbortSignal | undefined;
+  /** What to do if the store cannot decide. Default: what the policy says, or the store. */
+  readonly onFailure?: FailureAction | undefined;
 }
 
 /** What waiting needs of the limiter. */
 export interface Gate {
   readonly clock: Clock;
-  take(limits: readonly Limit[]): Decision | Promise<Decision>;
-  peek(limits: readonly Limit[]): Quote | Promise<Quote>;
+  /** Decides; whether it is a peek says the check. */
+  ask(check: Check): Quote | Promise<Quote>;
   giveBack(adjustments: readonly Adjustment[]): void;
   tell(decision: Decision): unknown;
 }
 
 interface Waiter {
+  readonly check: Check;
   readonly limits: readonly Limit[];
   readonly lanes: readonly Waiter[][];
   readonly deadlineMs: number;
@@ -71,7 +75,8 @@ export class Waiters {
     this.#gate = gate;
   }
 
-  acquire(limits: readonly Limit[], options: AcquireOptions): Promise<Decision> {
+  acquire(check: Check, options: AcquireOptions): Promise<Decision> {
+    const { limits } = check;
     const { maxWaitMs = Number.POSITIVE_INFINITY, signal } = options;
     if (typeof maxWaitMs !== 'number' || !(maxWaitMs >= 0)) {
       throw expected('ERR_INVALID_WAIT', '`maxWaitMs` to be a number >= 0', maxWaitMs);
@@ -79,6 +84,7 @@ export class Waiters {
     signal?.throwIfAborted();
     return new Promise((resolve, reject) => {
       const waiter: Waiter = {
+        check,
         limits,
         lanes: limits.map((limit) => this.#laneOf(limit)),
         deadlineMs: this.#gate.clock.now() + maxWaitMs,
@@ -146,7 +152,7 @@ export class Waiters {
     waiter.asking = true;
     waiter.nudged = false;
     whenAnswered(
-      () => this.#gate.take(waiter.limits),
+      () => this.#gate.ask(waiter.check) as Decision | Promise<Decision>,
       (decision) => this.#answered(waiter, decision),
       (error) => this.#fail(waiter, error),
     );
@@ -218,20 +224,21 @@ export class Waiters {
     const demands = waiter.limits.map((limit, place) =>
       demandOf(waiter, limit, waiter.lanes[place]),
     );
+    const limits = waiter.limits.map((limit, at) => askedFor(limit, demands[at]));
     whenAnswered(
-      () => this.#gate.peek(waiter.limits.map((limit, at) => askedFor(limit, demands[at]))),
+      () => this.#gate.ask({ ...waiter.check, limits, peek: true }),
       (quote) => {
-        const limits = quote.limits.map((each, place) => ({
+        const turns = quote.limits.map((each, place) => ({
           ...each,
           cost: waiter.limits[place].cost,
           allowed: false,
           retryAfterMs: earliestTurnMs(waiter.limits[place], demands[place], each),
         }));
-        const waitMs = Math.max(...limits.map((each) => each.retryAfterMs));
+        const waitMs = Math.max(...turns.map((each) => each.retryAfterMs));
         if (waiter.gone || !(isDue || this.#gate.clock.now() + waitMs > waiter.deadlineMs)) return;
         // Who is behind others has to wait, even if not for the key.
-        limits[0].retryAfterMs = Math.max(limits[0].retryAfterMs, 1);
-        const denial = jointDecision(limits, false) as Decision;
+        turns[0].retryAfterMs = Math.max(turns[0].retryAfterMs, 1);
+        const denial = jointDecision(turns, false) as Decision;
         this.#leave(waiter);
         this.#gate.tell(denial);
         waiter.resolve(denial);

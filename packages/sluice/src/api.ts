@@ -3,7 +3,7 @@ import type { AcquireOptions } from './acquire.ts';
 import type { Clock } from './clock.ts';
 import type { Decision, Quote, Receipt } from './decision.ts';
 import type { Key } from './key.ts';
-import type { OperationOf, PolicyInput } from './policy.ts';
+import type { FailureAction, OperationOf, PolicyInput } from './policy.ts';
 import type { KeyState, Store } from './store.ts';
 
 export type Policies = Readonly<Record<string, PolicyInput>>;
@@ -12,6 +12,19 @@ export type Policies = Readonly<Record<string, PolicyInput>>;
 export type CostOptions<Operation extends string = string> =
   | { readonly cost?: number | undefined; readonly operation?: undefined }
   | { readonly operation: Operation; readonly cost?: undefined };
+
+/** What else may be said about a call. */
+export interface CallOptions {
+  /**
+   * Admitted under this id before, within the longest window of its limits, the call is answered
+   * again and not charged again: for callers who try again after a timeout.
+   */
+  readonly id?: string | undefined;
+  /** What to do if the store cannot decide. Default: what the policy says, or the store. */
+  readonly onFailure?: FailureAction | undefined;
+}
+
+export type PeekOptions = Pick<CallOptions, 'onFailure'>;
 
 /** One limit of a check, with the names that the limiter knows. */
 export type LimitRequest<P extends Policies> =
@@ -47,17 +60,17 @@ export interface Limiter<P extends Policies> {
   check<N extends keyof P & string>(
     policy: N,
     key: Key,
-    options?: CostOptions<OperationOf<P[N]>>,
+    options?: CostOptions<OperationOf<P[N]>> & CallOptions,
   ): Promise<Decision>;
   /** Decides several limits in one step: all are charged, or none. */
-  check(limits: readonly LimitRequest<P>[]): Promise<Decision>;
+  check(limits: readonly LimitRequest<P>[], options?: CallOptions): Promise<Decision>;
   /** What a check would say, without charging. Without a cost it asks for 0. */
   peek<N extends keyof P & string>(
     policy: N,
     key: Key,
-    options?: CostOptions<OperationOf<P[N]>>,
+    options?: CostOptions<OperationOf<P[N]>> & PeekOptions,
   ): Promise<Quote>;
-  peek(limits: readonly LimitRequest<P>[]): Promise<Quote>;
+  peek(limits: readonly LimitRequest<P>[], options?: PeekOptions): Promise<Quote>;
   /**
    * Waits until the check passes, in order of arrival for each key. Answers a denial at once, and
    * charges nothing, when the wait would be longer than `maxWaitMs`.
@@ -92,9 +105,9 @@ export interface SyncLimiter<P extends Policies> extends Limiter<P> {
   checkSync<N extends keyof P & string>(
     policy: N,
     key: Key,
-    options?: CostOptions<OperationOf<P[N]>>,
+    options?: CostOptions<OperationOf<P[N]>> & CallOptions,
   ): Decision;
-  checkSync(limits: readonly LimitRequest<P>[]): Decision;
+  checkSync(limits: readonly LimitRequest<P>[], options?: CallOptions): Decision;
   peekSync<N extends keyof P & string>(
     policy: N,
     key: Key,

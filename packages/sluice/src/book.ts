@@ -6,7 +6,7 @@ import type { Terms } from './algorithms/algorithm.ts';
 import type { Receipt } from './decision.ts';
 import { checkFields, closed, expected, isRecord } from './errors.ts';
 import { type Key, keyText } from './key.ts';
-import { definePolicy, type Policy, type PolicyInput } from './policy.ts';
+import { definePolicy, type FailureAction, type Policy, type PolicyInput } from './policy.ts';
 import { type Adjustment, idOf, type Limit } from './store.ts';
 
 /** The loose form of what callers pass; the limiter's types are stricter. */
@@ -15,11 +15,15 @@ export interface CostFields {
   readonly operation?: string | undefined;
 }
 
+export interface CallFields extends CostFields {
+  readonly id?: string | undefined;
+  readonly onFailure?: FailureAction | undefined;
+}
+
 /** More limits than that in one check is a mistake, not a need. */
 const MOST_LIMITS = 64;
 
 const REQUEST_FIELDS = ['policy', 'key', 'cost', 'operation'];
-export const COST_FIELDS = ['cost', 'operation'];
 
 export class PolicyBook {
   readonly #policies = new Map<string, Policy>();

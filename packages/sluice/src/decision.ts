@@ -34,6 +34,18 @@ export interface LimitDecision {
 export interface Quote extends LimitDecision {
   /** What each limit of the check says, in the order asked. */
   readonly limits: readonly LimitDecision[];
+  /** Set when the store could not decide: why not, and what was done instead. */
+  readonly degraded?: Degraded;
+  /** Set when a denial is repeated from this process's memory: `remaining` is as of then. */
+  readonly cached?: true;
+  /** `false` when the limits lay on several nodes: reserved one after the other, then given back. */
+  readonly atomic?: false;
+}
+
+export interface Degraded {
+  /** No answer in time; an error; too many failures, so not asked; too many asked at once. */
+  readonly reason: 'timeout' | 'error' | 'open' | 'overload';
+  readonly action: 'allow' | 'deny' | 'local';
 }
 
 /** Every limit had room, and every limit has been charged. */
@@ -56,6 +68,8 @@ export interface Charge {
   readonly key: string;
   readonly cost: number;
   readonly atMs: number;
+  /** Set when it was not the store that charged it. */
+  readonly degraded?: true;
 }
 
 /** Hand it to `refund` or `settle`. Plain data: it survives JSON. */

@@ -43,6 +43,8 @@ export interface ErrorCodes {
   ERR_INVALID_CLOCK: never;
   /** A synchronous call was made on a store that answers only with promises. */
   ERR_NOT_SYNCHRONOUS: never;
+  /** The store did not answer, and the policy for that is to throw; or it was a refund or a reset. */
+  ERR_STORE_UNAVAILABLE: never;
   /** A call was made on a limiter that has been closed. */
   ERR_CLOSED: never;
 }

@@ -2,11 +2,13 @@
 export type { AcquireOptions } from './acquire.ts';
 export type { AlgorithmName, Terms } from './algorithms/algorithm.ts';
 export type {
+  CallOptions,
   CostOptions,
   DecisionListener,
   Limiter,
   LimiterOptions,
   LimitRequest,
+  PeekOptions,
   Policies,
   SyncLimiter,
 } from './api.ts';
@@ -15,6 +17,7 @@ export type {
   Admitted,
   Charge,
   Decision,
+  Degraded,
   Denied,
   LimitDecision,
   Quote,
@@ -26,6 +29,7 @@ export { createLimiter } from './limiter.ts';
 export {
   type Duration,
   definePolicy,
+  type FailureAction,
   type LimitOfKey,
   type OperationOf,
   type Policy,

@@ -4,17 +4,23 @@
  */
 import { type AcquireOptions, Waiters } from './acquire.ts';
 import type { DecisionListener, Limiter, LimiterOptions, Policies, SyncLimiter } from './api.ts';
-import { COST_FIELDS, type CostFields, PolicyBook } from './book.ts';
+import { type CallFields, PolicyBook } from './book.ts';
 import { type Clock, systemClock } from './clock.ts';
 import type { Decision, Quote, Receipt } from './decision.ts';
 import { checkFields, expected } from './errors.ts';
 import { type Key, keyText } from './key.ts';
-import type { Policy } from './policy.ts';
-import type { Adjustment, KeyState, Limit, Store, SyncSpace, SyncStore } from './store.ts';
+import { checkAction, type Policy } from './policy.ts';
+import type { Adjustment, Check, KeyState, Store, SyncSpace, SyncStore } from './store.ts';
 import { memoryStore } from './stores/memory/memory-store.ts';
 
 const LIMITER_OPTIONS = ['policies', 'store', 'clock'];
-const ACQUIRE_FIELDS = ['cost', 'operation', 'maxWaitMs', 'signal'];
+const COST_FIELDS = ['cost', 'operation'];
+const ACQUIRE_FIELDS = ['onFailure', 'maxWaitMs', 'signal'];
+const CALL_FIELDS = ['onFailure', 'id'];
+const PEEK_FIELDS = ['onFailure'];
+
+/** A policy's name, or several limits. */
+type Asked = string | readonly unknown[];
 
 /** A name that no caller can ask for. */
 const NOBODY = {};
@@ -42,8 +48,7 @@ class LimiterCore {
     this.#hasOwnClock = clock !== undefined;
     this.#waiters = new Waiters({
       clock: this.#clock,
-      take: (limits) => this.#decide(limits, false) as Decision | Promise<Decision>,
-      peek: (limits) => this.#decide(limits, true),
+      ask: (check) => this.#decide(check),
       giveBack: (adjustments) => {
         const wake = (): void => this.#waiters.nudge(adjustments);
         // Whoever called it off is gone, so there is nobody to tell if this fails.
@@ -53,21 +58,16 @@ class LimiterCore {
     });
   }
 
-  checkSync(name: string | readonly unknown[], key?: Key, options?: CostFields): Decision {
-    if (name !== this.#lastName && !this.#recall(name)) {
-      return this.#decideNow(this.#limits(name, key, options, 1), false) as Decision;
+  checkSync(name: Asked, key?: Key | CallFields, options?: CallFields): Decision {
+    if (options !== undefined || (name !== this.#lastName && !this.#recall(name))) {
+      return this.#decideNow(this.#check(name, key, options, CALL_FIELDS, 1)) as Decision;
     }
     // Read first: a limit by key is the caller's code, and may ask for other policies.
     const policy = this.#lastPolicy!;
     const space = this.#lastSpace!;
-    const text = keyText(key!);
+    const text = keyText(key as Key);
     const terms = policy.terms ?? policy.termsFor(text);
-    let cost = 1;
-    if (options !== undefined) {
-      checkFields(options, COST_FIELDS);
-      cost = this.#book.cost(policy, terms, options, 1);
-    }
-    const decision = space.takeSync(terms, text, cost, this.#clock.now()) as Decision;
+    const decision = space.takeSync(terms, text, 1, this.#clock.now()) as Decision;
     if (this.#listeners !== undefined) this.#tell(decision);
     return decision;
   }
@@ -82,31 +82,29 @@ class LimiterCore {
     return true;
   }
 
-  async check(name: string | readonly unknown[], key?: Key, options?: CostFields) {
+  async check(name: Asked, key?: Key | CallFields, options?: CallFields) {
     if (this.#sync !== undefined) return this.checkSync(name, key, options);
-    return this.#decide(this.#limits(name, key, options, 1), false);
+    return this.#decide(this.#check(name, key, options, CALL_FIELDS, 1));
   }
 
-  peekSync(name: string | readonly unknown[], key?: Key, options?: CostFields): Quote {
-    return this.#decideNow(this.#limits(name, key, options, 0), true);
+  peekSync(name: Asked, key?: Key | CallFields, options?: CallFields): Quote {
+    return this.#decideNow(this.#check(name, key, options, PEEK_FIELDS, 0));
   }
 
-  async peek(name: string | readonly unknown[], key?: Key, options?: CostFields): Promise<Quote> {
-    return this.#decide(this.#limits(name, key, options, 0), true);
+  async peek(name: Asked, key?: Key | CallFields, options?: CallFields): Promise<Quote> {
+    return this.#decide(this.#check(name, key, options, PEEK_FIELDS, 0));
   }
 
   async acquire(
-    policy: string | readonly unknown[],
-    keyOrOptions?: Key | AcquireOptions,
-    options: CostFields & AcquireOptions = {},
+    name: Asked,
+    key?: Key | AcquireOptions,
+    options?: CallFields & AcquireOptions,
   ): Promise<Decision> {
-    const isJoint = typeof policy !== 'string';
-    const waiting = isJoint ? ((keyOrOptions ?? {}) as AcquireOptions) : options;
-    checkFields(waiting, ACQUIRE_FIELDS.slice(isJoint ? 2 : 0));
-    const limits = isJoint
-      ? this.#book.limits(policy, 1)
-      : [this.#book.limit(policy, keyOrOptions as Key, options, 1)];
-    return this.#waiters.acquire(limits, waiting);
+    const check = this.#check(name, key, options, ACQUIRE_FIELDS, 1);
+    return this.#waiters.acquire(
+      check,
+      ((typeof name === 'string' ? options : key) ?? {}) as AcquireOptions,
+    );
   }
 
   refundSync(receipt: Receipt): number {
@@ -136,8 +134,8 @@ class LimiterCore {
       this.#waiters.nudge(adjustments);
       return changes.reduce((sum, change) => sum + change, 0);
     } catch (error) {
-      // What the store did not take can be tried again.
-      this.#spent.delete(receipt);
+      // What the store surely did not do can be tried again; what it may have done cannot.
+      if ((error as { notDone?: true }).notDone) this.#spent.delete(receipt);
       throw error;
     }
   }
@@ -187,26 +185,34 @@ class LimiterCore {
     this.#waiters.close();
   }
 
-  #limits(
-    policy: string | readonly unknown[],
-    key: Key | undefined,
-    options: CostFields | undefined,
+  /** What is asked for, made sound: one limit by policy and key, or a list of them. */
+  #check(
+    name: Asked,
+    key: Key | CallFields | undefined,
+    options: CallFields | undefined,
+    fields: readonly string[],
     least: 0 | 1,
-  ): readonly Limit[] {
-    if (typeof policy !== 'string') return this.#book.limits(policy, least);
-    if (options !== undefined) checkFields(options, COST_FIELDS);
-    return [this.#book.limit(policy, key!, options, least)];
+  ): Check {
+    const isOne = typeof name === 'string';
+    const given = ((isOne ? options : key) ?? {}) as CallFields;
+    checkFields(given, isOne ? [...COST_FIELDS, ...fields] : fields);
+    const limits = isOne
+      ? [this.#book.limit(name, key as Key, given, least)]
+      : this.#book.limits(name, least);
+    const { id, onFailure } = given;
+    if (id !== undefined) keyText(id);
+    return { limits, peek: least === 0, id, onFailure: checkAction(onFailure) };
   }
 
-  /** Decides limits that have been checked: at once if the store can. */
-  #decide(limits: readonly Limit[], peek: boolean): Quote | Promise<Quote> {
-    if (this.#sync !== undefined) return this.#decideNow(limits, peek);
-    const answers = this.#store.decide([{ limits, peek }], this.#ownNow());
-    return answers.then(([quote]) => this.#told(quote, peek));
+  /** Decides at once if the store can. */
+  #decide(check: Check): Quote | Promise<Quote> {
+    if (this.#sync !== undefined) return this.#decideNow(check);
+    const answers = this.#store.decide([check], this.#ownNow());
+    return answers.then(([quote]) => this.#told(quote, check.peek));
   }
 
-  #decideNow(limits: readonly Limit[], peek: boolean): Quote {
-    return this.#told(this.#now().decideSync({ limits, peek }, this.#clock.now()), peek);
+  #decideNow(check: Check): Quote {
+    return this.#told(this.#now().decideSync(check, this.#clock.now()), check.peek);
   }
 
   /** The store, if it can answer now. */

@@ -12,6 +12,9 @@ export type Duration = number | string;
 /** A limit of its own for each key, for tenants on different plans. Called at every check. */
 export type LimitOfKey = (key: string) => number;
 
+/** What to do when the store cannot decide; see `sluice/failure`. */
+export type FailureAction = 'allow' | 'deny' | 'local' | 'throw';
+
 export interface PolicyOptions {
   /** How much cost passes in a window: an integer, or a function of the key. */
   readonly limit: number | LimitOfKey;
@@ -25,6 +28,8 @@ export interface PolicyOptions {
   readonly burst?: number;
   /** What operations cost, for `check(policy, key, { operation })`: `{ 'search.list': 100 }`. */
   readonly costs?: Readonly<Record<string, number>>;
+  /** What to do when the store cannot decide. Default: what the store was told. */
+  readonly onFailure?: FailureAction;
 }
 
 /** `'100/1m'`, or an object when there is more to say. */
@@ -42,6 +47,7 @@ export interface Policy {
   readonly windowMs: number;
   readonly bucketMs: number;
   readonly costs: ReadonlyMap<string, number>;
+  readonly onFailure: FailureAction | undefined;
   /** The numbers that hold for every key; undefined if the limit is a function of the key. */
   readonly terms: Terms | undefined;
   /** The numbers that hold for this key. */
@@ -50,7 +56,8 @@ export interface Policy {
 
 const ALGORITHMS = Object.keys(algorithms);
 
-const FIELDS = ['limit', 'window', 'algorithm', 'buckets', 'burst', 'costs'];
+const FIELDS = ['limit', 'window', 'algorithm', 'buckets', 'burst', 'costs', 'onFailure'];
+const ACTIONS = ['allow', 'deny', 'local', 'throw'];
 const UNIT_MS = { ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5, w: 6048e5 };
 const LONGEST_WINDOW_MS = 36_500 * UNIT_MS.d;
 const DEFAULT_BUCKETS = 60;
@@ -153,6 +160,12 @@ function costsOf(where: string, costs: unknown, terms: Terms | undefined): Map<s
   return new Map(Object.entries(costs as Record<string, number>));
 }
 
+/** Refuses what is neither missing nor an action. */
+export function checkAction(action: unknown): FailureAction | undefined {
+  if (action === undefined || ACTIONS.includes(action as string)) return action as FailureAction;
+  throw expected('ERR_INVALID_OPTION', `\`onFailure\` to be one of ${ACTIONS.join(' ')}`, action);
+}
+
 /** Checks a policy and gives it its name. Throws a `SluiceError` that says what is wrong. */
 export function definePolicy(name: string, input: PolicyInput): Policy {
   const where = `policy \`${name}\``;
@@ -173,6 +186,7 @@ export function definePolicy(name: string, input: PolicyInput): Policy {
     windowMs,
     bucketMs,
     costs: costsOf(where, options.costs, terms),
+    onFailure: checkAction(options.onFailure),
     terms,
     termsFor: (key: string) => terms ?? termsOf(`${where} for this key`, limitOf(key), sizes),
   };

@@ -7,7 +7,7 @@
  */
 import type { Terms } from './algorithms/algorithm.ts';
 import type { Charge, Quote } from './decision.ts';
-import type { Policy } from './policy.ts';
+import type { FailureAction, Policy } from './policy.ts';
 
 /** One policy applied to one key inside a check. */
 export interface Limit {
@@ -25,6 +25,10 @@ export interface Check {
   readonly limits: readonly Limit[];
   /** A peek asks and writes nothing, whatever the answer. */
   readonly peek: boolean;
+  /** Admitted once under this id within the longest window, it is answered again, not charged. */
+  readonly id?: string | undefined;
+  /** What to do if the store fails; without it, what the policies say. */
+  readonly onFailure?: FailureAction | undefined;
 }
 
 /** Change by `delta` what a charge of a receipt stands for; minus the charged cost is a refund. */
@@ -68,7 +72,7 @@ export interface Store {
     nowMs?: number,
   ): Promise<KeyState | undefined>;
   /** How many keys are held. */
-  readonly size?: number;
+  readonly size?: number | undefined;
   /** Lets go of connections and timers. */
   close(): Promise<void>;
 }

@@ -13,7 +13,14 @@ import { systemClock } from '../../clock.ts';
 import { jointDecision, type Quote } from '../../decision.ts';
 import { checkFields, expected } from '../../errors.ts';
 import type { Policy } from '../../policy.ts';
-import type { Adjustment, Check, KeyState, SyncStore } from '../../store.ts';
+import {
+  type Adjustment,
+  type Check,
+  idOf,
+  type KeyState,
+  type Limit,
+  type SyncStore,
+} from '../../store.ts';
 import { isWide, type Room, Space } from './space.ts';
 
 export interface MemoryStoreOptions {
@@ -33,6 +40,8 @@ class MemoryStore implements SyncStore, Room {
   readonly #spaces = new Map<string, Space>();
   readonly #spaceOfPolicy = new WeakMap<Policy, Space>();
   #held = 0;
+  /** What was admitted under an id, in order of arrival. */
+  readonly #answers = new Map<string, { quote: Quote; untilMs: number }>();
   /** Goes round the spaces, to sweep one after the other. */
   #hand = this.#spaces.values();
 
@@ -56,7 +65,8 @@ class MemoryStore implements SyncStore, Room {
     return space;
   }
 
-  decideSync({ limits, peek }: Check, nowMs: number): Quote {
+  decideSync({ limits, peek, id }: Check, nowMs: number): Quote {
+    if (id !== undefined) return this.#decideOnce(limits, id, nowMs);
     const ask = (way: 'takeSync' | 'peekSync'): Quote[] =>
       limits.map(({ policy, terms, key, cost }) => this.open(policy)[way](terms, key, cost, nowMs));
     if (limits.length === 1) return ask(peek ? 'peekSync' : 'takeSync')[0];
@@ -64,6 +74,22 @@ class MemoryStore implements SyncStore, Room {
     const quotes = ask('peekSync');
     const taken = !peek && quotes.every((quote) => quote.allowed);
     return jointDecision(taken ? ask('takeSync') : quotes, taken);
+  }
+
+  /** Answers again what was admitted under the same id, for as long as its longest window. */
+  #decideOnce(limits: readonly Limit[], id: string, nowMs: number): Quote {
+    const name = idOf(limits[0].policy.name, limits[0].key) + id;
+    const held = this.#answers.get(name);
+    if (held !== undefined && held.untilMs > nowMs) return held.quote;
+    const quote = this.decideSync({ limits, peek: false }, nowMs);
+    if (!quote.allowed) return quote;
+    for (const [other, { untilMs }] of this.#answers) {
+      if (untilMs > nowMs && this.#answers.size < this.#maxKeys) break;
+      this.#answers.delete(other);
+    }
+    const untilMs = nowMs + Math.max(...limits.map(({ policy }) => policy.windowMs));
+    this.#answers.set(name, { quote, untilMs });
+    return quote;
   }
 
   adjustSync(adjustment: Adjustment, nowMs: number): number {

@@ -1,0 +1,116 @@
+/**
+ * What is decided in a store's place: `allow`, `deny`, `local` or `throw`. What was decided here says
+ * so, and so does its receipt, because it must not be given back to a store that never charged it.
+ */
+import type { Terms } from '../algorithms/algorithm.ts';
+import { systemClock } from '../clock.ts';
+import { type Degraded, jointDecision, type LimitDecision, type Quote } from '../decision.ts';
+import type { FailureAction, Policy } from '../policy.ts';
+import type { Adjustment, Check, Limit, SyncStore } from '../store.ts';
+import { memoryStore } from '../stores/memory/memory-store.ts';
+
+export type Reason = Degraded['reason'];
+
+/** From the least to the most careful: of several limits, the most careful one's counts. */
+const CAREFULNESS: readonly FailureAction[] = ['allow', 'local', 'deny', 'throw'];
+
+export class Substitute {
+  readonly #action: FailureAction;
+  readonly #share: number;
+  readonly #unavailable: (reason: Reason, cause: unknown) => Error;
+  /** The limiter in this process; made when it is first needed. */
+  #local: SyncStore | undefined = undefined;
+
+  constructor(
+    action: FailureAction,
+    share: number,
+    unavailable: (reason: Reason, cause: unknown) => Error,
+  ) {
+    this.#action = action;
+    this.#share = share;
+    this.#unavailable = unavailable;
+  }
+
+  actionFor({ onFailure, limits }: Check): FailureAction {
+    if (onFailure !== undefined) return onFailure;
+    let rank = 0;
+    for (const { policy } of limits) {
+      rank = Math.max(rank, CAREFULNESS.indexOf(policy.onFailure ?? this.#action));
+    }
+    return CAREFULNESS[rank];
+  }
+
+  /** `waitMs` is when the store is asked again. Throws if that is what to do. */
+  decide(
+    check: Check,
+    nowMs: number | undefined,
+    reason: Reason,
+    waitMs: number,
+    cause: unknown,
+  ): Quote {
+    const action = this.actionFor(check);
+    if (action === 'throw') throw this.#unavailable(reason, cause);
+    const timeMs = nowMs ?? systemClock.now();
+    if (action === 'local') {
+      const local = this.#decideLocally(check, timeMs, waitMs);
+      return marked(local, { reason, action });
+    }
+    const limits = check.limits.map((limit) =>
+      action === 'allow' ? asNew(limit, timeMs) : refused(limit, timeMs, waitMs),
+    );
+    return marked(jointDecision(limits, !check.peek && action === 'allow'), { reason, action });
+  }
+
+  adjust({ policy, terms, charge, delta }: Adjustment, nowMs: number | undefined): number {
+    if (this.#local === undefined) return 0;
+    const scaled = { policy, terms: this.#scaled(terms), charge, delta };
+    return this.#local.adjustSync(scaled, nowMs ?? systemClock.now());
+  }
+
+  reset(policy: Policy, key: string): void {
+    this.#local?.resetSync(policy, key);
+  }
+
+  #decideLocally(check: Check, timeMs: number, waitMs: number): Quote {
+    const limits = check.limits.map((limit) => ({ ...limit, terms: this.#scaled(limit.terms) }));
+    const tooLarge = limits.some(({ cost, terms }) => cost > terms.capacity);
+    if (tooLarge) {
+      // It fits the limit, but not this process's share of it, however long it waits.
+      return jointDecision(
+        limits.map((limit) => refused(limit, timeMs, waitMs)),
+        false,
+      );
+    }
+    this.#local ??= memoryStore();
+    return this.#local.decideSync({ limits, peek: check.peek, id: check.id }, timeMs);
+  }
+
+  #scaled(terms: Terms): Terms {
+    if (this.#share === 1) return terms;
+    const part = (amount: number): number => Math.max(1, Math.floor(amount * this.#share));
+    return { ...terms, limit: part(terms.limit), capacity: part(terms.capacity) };
+  }
+}
+
+/** The answer for a key of which nothing is known. */
+function asNew({ policy, terms, key, cost }: Limit, atMs: number): LimitDecision {
+  const { capacity } = terms;
+  const base = { policy: policy.name, key, cost, limit: capacity, atMs };
+  return { ...base, allowed: true, remaining: capacity - cost, retryAfterMs: 0, resetAfterMs: 0 };
+}
+
+function refused({ policy, terms, key, cost }: Limit, atMs: number, waitMs: number): LimitDecision {
+  const base = { policy: policy.name, key, cost, limit: terms.capacity, atMs };
+  return { ...base, allowed: false, remaining: 0, retryAfterMs: waitMs, resetAfterMs: waitMs };
+}
+
+/** Says in a decision, and in its receipt, that it was not the store's. */
+function marked(quote: Quote, degraded: Degraded): Quote {
+  const { receipt } = quote as { receipt?: { charges: readonly object[] } };
+  Object.assign(quote, { degraded });
+  if (receipt !== undefined) {
+    const charges = receipt.charges.map((charge) => ({ ...charge, degraded: true }));
+    Object.defineProperty(quote, 'receipt', { value: { charges } });
+  }
+  return quote;
+}

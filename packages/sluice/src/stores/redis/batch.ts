@@ -1,0 +1,245 @@
+/**
+ * Operations that are asked for in the same turn of the event loop travel together: one command
+ * does all of them, in order, and each gets its own answer. In a Cluster there is one command for
+ * each slot. A batch is bounded, so that Redis is never held up for long.
+ */
+import { systemClock } from '../../clock.ts';
+import type { Limit } from '../../store.ts';
+import type { Send } from './client.ts';
+import { slotOf } from './keys.ts';
+import { isMissingScript, isNotDone, StoreReplyError } from './replies.ts';
+import { SCRIPT, SCRIPT_SHA } from './scripts.generated.ts';
+
+/** As many checks as Redis does in well under a millisecond. */
+const MOST_KEYS = 256;
+/** How long to wait before the one repetition of what surely was not done. */
+const PAUSE_MS = 10;
+
+/** What is asked of the script. Its fields are those of a run in decide.lua. */
+export interface Operation {
+  readonly kind: 'check' | 'peek' | 'once' | 'adjust' | 'inspect' | 'reset';
+  readonly limits: readonly Limit[];
+  /** For `adjust`: when it was charged, and by how much to change it. */
+  readonly numbers: string;
+  readonly keys: readonly string[];
+  /** Takes from the reply what belongs to this operation. */
+  read(reply: Reply): unknown;
+  resolve(value: unknown): void;
+  reject(error: unknown): void;
+  repeated: boolean;
+}
+
+/** A reply, read from the front. */
+export class Reply {
+  readonly #values: readonly unknown[];
+  #at = 1;
+  /** The time of the decisions, by whatever clock was asked for. */
+  readonly nowMs: number;
+
+  constructor(
+    value: unknown,
+    /** When the command was sent, by this process's clock. */
+    readonly sentMs: number,
+  ) {
+    if (!Array.isArray(value)) throw new StoreReplyError(`Expected a list from Redis`);
+    this.#values = value;
+    this.nowMs = Number(value[0]);
+  }
+
+  number(): number {
+    const value = this.#values[this.#at];
+    if (typeof value === 'number') {
+      this.#at++;
+      return value;
+    }
+    return this.#odd(value);
+  }
+
+  text(): string {
+    return String(this.#values[this.#at++]);
+  }
+
+  /** Some clients give numbers as text; and an operation that failed has an error instead. */
+  #odd(value: unknown): number {
+    const text = String(value);
+    this.#at++;
+    if (text.startsWith('!')) throw new StoreReplyError(text.slice(1));
+    if (value === undefined || !/^-?\d+$/.test(text)) {
+      throw new StoreReplyError(`Expected a number from Redis, got ${text.slice(0, 100)}`);
+    }
+    return Number(text);
+  }
+}
+
+/** The arguments of one command, made of operations. */
+class Command {
+  readonly keys: string[] = [];
+  readonly #policies: string[] = [];
+  readonly #runs: string[] = [];
+  readonly #places = new Map<string, number>();
+  #last: Operation | undefined = undefined;
+  #count = 0;
+
+  add(operation: Operation): void {
+    for (const key of operation.keys) this.keys.push(key);
+    if (this.#last === undefined || !isAlike(this.#last, operation)) {
+      this.#endRun();
+      this.#last = operation;
+    }
+    this.#count++;
+  }
+
+  args(nowMs: number | undefined): string[] {
+    this.#endRun();
+    const now = nowMs === undefined ? '' : String(nowMs);
+    const { length } = this.#policies;
+    return [...this.keys, now, String(length), ...this.#policies, ...this.#runs];
+  }
+
+  #endRun(): void {
+    if (this.#last === undefined) return;
+    const { kind, limits, numbers } = this.#last;
+    let run: string = kind;
+    if (kind !== 'adjust' && kind !== 'inspect') run += ` ${this.#count}`;
+    for (const { policy, terms, cost } of limits) {
+      const { limit, windowMs, bucketMs, capacity } = terms;
+      const text = `${policy.algorithm} ${limit} ${windowMs} ${bucketMs} ${capacity}`;
+      run += ` ${this.#placeOf(text)}`;
+      if (kind !== 'adjust' && kind !== 'inspect') run += ` ${cost}`;
+    }
+    this.#runs.push(run + numbers);
+    this.#count = 0;
+  }
+
+  #placeOf(policy: string): number {
+    let place = this.#places.get(policy);
+    if (place === undefined) {
+      place = this.#policies.push(policy);
+      this.#places.set(policy, place);
+    }
+    return place;
+  }
+}
+
+/** Whether two operations differ in nothing but their keys, so that one run can do both. */
+function isAlike(a: Operation, b: Operation): boolean {
+  if (a.kind !== b.kind || a.limits.length !== b.limits.length) return false;
+  if (a.kind === 'adjust' || a.kind === 'inspect') return false;
+  for (let place = 0; place < a.limits.length; place++) {
+    const [one, other] = [a.limits[place], b.limits[place]];
+    if (one.terms !== other.terms || one.cost !== other.cost) return false;
+  }
+  return true;
+}
+
+export class Batcher {
+  readonly #send: Send;
+  readonly #isCluster: boolean;
+  /** What waits for the end of this turn: by slot in a Cluster, and by the time that was given. */
+  #waiting = new Map<string | number, Waiting>();
+  #single: Waiting | undefined = undefined;
+  #scheduled = false;
+
+  constructor(send: Send, isCluster: boolean) {
+    this.#send = send;
+    this.#isCluster = isCluster;
+  }
+
+  add(operation: Operation, nowMs: number | undefined): void {
+    const waiting = this.#waitingFor(operation, nowMs);
+    waiting.operations.push(operation);
+    waiting.keys += operation.keys.length;
+    if (waiting.keys >= MOST_KEYS) this.#dispatch(waiting);
+    else if (!this.#scheduled) {
+      this.#scheduled = true;
+      atEndOfTurn(() => this.#flush());
+    }
+  }
+
+  #waitingFor({ keys }: Operation, nowMs: number | undefined): Waiting {
+    if (!this.#isCluster && nowMs === undefined) {
+      this.#single ??= { operations: [], keys: 0, nowMs, id: '' };
+      return this.#single;
+    }
+    const id = `${this.#isCluster ? slotOf(keys[0]) : ''} ${nowMs}`;
+    let waiting = this.#waiting.get(id);
+    if (waiting === undefined) {
+      waiting = { operations: [], keys: 0, nowMs, id };
+      this.#waiting.set(id, waiting);
+    }
+    return waiting;
+  }
+
+  #flush(): void {
+    this.#scheduled = false;
+    if (this.#single !== undefined) this.#dispatch(this.#single);
+    for (const waiting of [...this.#waiting.values()]) this.#dispatch(waiting);
+  }
+
+  #dispatch(waiting: Waiting): void {
+    if (waiting === this.#single) this.#single = undefined;
+    else this.#waiting.delete(waiting.id);
+    const command = new Command();
+    for (const operation of waiting.operations) command.add(operation);
+    const sentMs = systemClock.now();
+    this.#exchange(command, waiting.nowMs).then(
+      (value) => this.#answer(waiting, value, sentMs),
+      (error) => this.#failAll(waiting, error),
+    );
+  }
+
+  #answer({ operations, nowMs }: Waiting, value: unknown, sentMs: number): void {
+    let reply: Reply;
+    try {
+      reply = new Reply(value, sentMs);
+    } catch (error) {
+      for (const operation of operations) operation.reject(error);
+      return;
+    }
+    for (const operation of operations) {
+      try {
+        operation.resolve(operation.read(reply));
+      } catch (error) {
+        this.#fail(operation, nowMs, error);
+      }
+    }
+  }
+
+  #failAll({ operations, nowMs }: Waiting, error: unknown): void {
+    for (const operation of operations) this.#fail(operation, nowMs, error);
+  }
+
+  /** What surely was not done is asked for once more; everything else might be done twice. */
+  #fail(operation: Operation, nowMs: number | undefined, error: unknown): void {
+    const notDone = isNotDone(error);
+    if (operation.repeated || !notDone) {
+      operation.reject(notDone ? Object.assign(error as Error, { notDone }) : error);
+      return;
+    }
+    operation.repeated = true;
+    systemClock.schedule(PAUSE_MS, () => this.add(operation, nowMs));
+  }
+
+  /** By the script's hash; only when Redis does not know it, by its text. */
+  async #exchange(command: Command, nowMs: number | undefined): Promise<unknown> {
+    const { keys } = command;
+    const args = [String(keys.length), ...command.args(nowMs)];
+    try {
+      return await this.#send(['EVALSHA', SCRIPT_SHA, ...args], keys[0]);
+    } catch (error) {
+      if (!isMissingScript(error)) throw error;
+      return await this.#send(['EVAL', SCRIPT, ...args], keys[0]);
+    }
+  }
+}
+
+interface Waiting {
+  readonly operations: Operation[];
+  readonly nowMs: number | undefined;
+  readonly id: string;
+  keys: number;
+}
+
+/** After everything that came in with this turn of the event loop; where there is none, soon. */
+const atEndOfTurn: (work: () => void) => void =
+  typeof setImmediate === 'function' ? setImmediate : queueMicrotask;

@@ -1,0 +1,88 @@
+/**
+ * The names of keys in Redis: `prefix{key}policy:c1m`.
+ *
+ * What stands in braces decides the slot in a Cluster, so all policies of one key lie together and
+ * are decided in one step. Braces inside the caller's key are escaped, so that nobody can choose
+ * another key's slot, and so is what UTF-8 cannot hold, so that no two keys become one. The end
+ * tells what the number means: a policy that changes its algorithm or its window counts anew,
+ * beside processes that still run the old one.
+ */
+import type { AlgorithmName } from '../../algorithms/algorithm.ts';
+import type { Policy } from '../../policy.ts';
+
+const LETTERS: Readonly<Record<AlgorithmName, string>> = {
+  'fixed-window': 'f',
+  'sliding-log': 'l',
+  'sliding-counter': 'c',
+  'sliding-buckets': 'b',
+  'token-bucket': 't',
+};
+
+const UNITS: readonly (readonly [string, number])[] = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1000],
+  ['ms', 1],
+];
+
+/** With the `u` flag a surrogate is one that stands alone. */
+const UNSAFE = /[{}%\p{Surrogate}]/gu;
+const UNSAFE_ID = /[:%\p{Surrogate}]/gu;
+
+const escapeOne = (character: string): string =>
+  `%${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+
+/** The length of a window in its largest whole unit: 90,000 is `90s`. */
+function durationText(ms: number): string {
+  const [unit, unitMs] = UNITS.find(([, each]) => ms % each === 0)!;
+  return ms / unitMs + unit;
+}
+
+export class KeyNames {
+  readonly #prefix: string;
+  readonly #ends = new WeakMap<Policy, string>();
+
+  constructor(prefix: string) {
+    this.#prefix = prefix;
+  }
+
+  of(policy: Policy, key: string): string {
+    return `${this.#prefix}{${key.replace(UNSAFE, escapeOne)}}${this.#end(policy)}`;
+  }
+
+  /** Where the answer to a check with an id is remembered: beside its first limit. */
+  ofAnswer(limitKey: string, id: string): string {
+    return `${limitKey}=${id.replace(UNSAFE_ID, escapeOne)}`;
+  }
+
+  #end(policy: Policy): string {
+    let end = this.#ends.get(policy);
+    if (end === undefined) {
+      const { name, algorithm, windowMs, bucketMs } = policy;
+      const buckets = algorithm === 'sliding-buckets' ? `/${bucketMs}` : '';
+      const text = name.replace(UNSAFE, escapeOne);
+      end = `${text}:${LETTERS[algorithm]}${durationText(windowMs)}${buckets}`;
+      this.#ends.set(policy, end);
+    }
+    return end;
+  }
+}
+
+/** CRC16 (XMODEM), as Cluster counts slots. */
+function crc16(bytes: Uint8Array): number {
+  let crc = 0;
+  for (const byte of bytes) {
+    crc ^= byte << 8;
+    for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
+  }
+  return crc & 0xffff;
+}
+
+const encoder = new TextEncoder();
+
+/** The slot of a key made by `KeyNames`: that of the text between its braces. */
+export function slotOf(key: string): number {
+  const open = key.indexOf('{') + 1;
+  return crc16(encoder.encode(key.slice(open, key.indexOf('}', open)))) % 16_384;
+}

@@ -1,0 +1,310 @@
+/**
+ * The Redis store: everything is decided by one script, on the server, by the server's clock.
+ */
+import type { Terms } from '../../algorithms/algorithm.ts';
+import {
+  DecisionRecord,
+  jointDecision,
+  type LimitDecision,
+  PeekRecord,
+  type Quote,
+} from '../../decision.ts';
+import { checkFields, expected } from '../../errors.ts';
+import {
+  FAILURE_OPTIONS,
+  type FailureOptions,
+  type GuardedStore,
+  withFailurePolicy,
+} from '../../failure/guarded-store.ts';
+import type { Policy } from '../../policy.ts';
+import type { Adjustment, Check, KeyState, Limit, Store } from '../../store.ts';
+import { Batcher, type Operation, type Reply } from './batch.ts';
+import { connectionOf, type RedisClient, type RedisWarning } from './client.ts';
+import { DenyCache } from './deny-cache.ts';
+import { KeyNames, slotOf } from './keys.ts';
+
+export interface DenyCacheOptions {
+  /** How long a denial is repeated without asking Redis, at the most. Default 1,000. */
+  readonly maxMs?: number;
+  /** How many keys are remembered. Default 10,000. */
+  readonly maxKeys?: number;
+}
+
+export interface RedisStoreOptions extends FailureOptions {
+  /** What all keys begin with. Default `'sluice:'`. */
+  readonly prefix?: string;
+  /** Repeats denials that still hold without asking Redis. On by default; `false` is off. */
+  readonly denyCache?: DenyCacheOptions | false;
+  /** For a `send` function: whether it leads to a Cluster. Clients tell by themselves. */
+  readonly cluster?: boolean;
+  /** Told what is dangerous about the setup. Default: a process warning. */
+  readonly onWarning?: (warning: RedisWarning) => void;
+}
+
+const OPTIONS = ['prefix', 'denyCache', 'cluster', 'onWarning'];
+
+class RedisStore implements Store {
+  readonly #batcher: Batcher;
+  readonly #isCluster: boolean;
+  readonly #names: KeyNames;
+  readonly #denials: DenyCache | undefined;
+
+  constructor(batcher: Batcher, isCluster: boolean, names: KeyNames, denials?: DenyCache) {
+    this.#batcher = batcher;
+    this.#isCluster = isCluster;
+    this.#names = names;
+    this.#denials = denials;
+  }
+
+  decide(checks: readonly Check[], nowMs?: number): Promise<readonly Quote[]> {
+    if (checks.length === 1) return this.#decideOne(checks[0], nowMs);
+    return Promise.all(checks.map((check) => this.#decideOne(check, nowMs))).then((all) =>
+      all.flat(),
+    );
+  }
+
+  #decideOne(check: Check, nowMs: number | undefined): Promise<readonly Quote[]> {
+    const { limits, peek, id } = check;
+    const keys = limits.map(({ policy, key }) => this.#names.of(policy, key));
+    // A clock that was given says nothing about how long ago a denial was.
+    const denials = nowMs === undefined && keys.length === 1 ? this.#denials : undefined;
+    const known = id === undefined ? denials?.find(keys[0], limits[0], peek) : undefined;
+    if (known !== undefined) return Promise.resolve([known]);
+    if (this.#isCluster && keys.length > 1) {
+      const groups = groupsOf(keys);
+      if (groups.length > 1) return this.#decideApart(check, keys, groups, nowMs);
+    }
+    return this.#ask(check, keys, nowMs, (reply) => {
+      const answers = limits.map((limit) => readLimit(reply, limit, peek, id !== undefined));
+      const quote = answers.length === 1 ? answers[0] : joint(answers, peek);
+      if (!quote.allowed) denials?.add(keys[0], limits[0].terms, quote, reply.sentMs);
+      return [quote];
+    });
+  }
+
+  /** Sends one check whose keys lie in one slot. */
+  #ask<T>(
+    { limits, peek, id }: Check,
+    keys: readonly string[],
+    nowMs: number | undefined,
+    read: (reply: Reply) => T,
+  ): Promise<T> {
+    if (id === undefined) return this.#do(peek ? 'peek' : 'check', limits, keys, nowMs, read);
+    const memory = this.#names.ofAnswer(keys[0], id);
+    return this.#do('once', limits, [...keys, memory], nowMs, read);
+  }
+
+  #do<T>(
+    kind: Operation['kind'],
+    limits: readonly Limit[],
+    keys: readonly string[],
+    nowMs: number | undefined,
+    read: (reply: Reply) => T,
+    numbers = '',
+  ): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      const settle = resolve as (value: unknown) => void;
+      const operation = { kind, limits, numbers, keys, read, resolve: settle, reject };
+      this.#batcher.add({ ...operation, repeated: false }, nowMs);
+    });
+  }
+
+  /**
+   * Limits on several nodes cannot be decided in one step. So each node's are reserved, and given
+   * back if another node says no: for a moment a neighbour may be denied, but never is too much
+   * admitted.
+   */
+  async #decideApart(
+    check: Check,
+    keys: readonly string[],
+    groups: readonly (readonly number[])[],
+    nowMs: number | undefined,
+  ): Promise<readonly Quote[]> {
+    const { limits, peek, id } = check;
+    const answers: LimitDecision[] = [];
+    const reserve = async (places: readonly number[], asPeek: boolean): Promise<boolean> => {
+      const part = { limits: places.map((place) => limits[place]), peek: asPeek, id };
+      const names = places.map((place) => keys[place]);
+      const quotes = await this.#ask(part, names, nowMs, (reply) =>
+        part.limits.map((limit) => readLimit(reply, limit, asPeek, id !== undefined)),
+      );
+      for (const [at, place] of places.entries()) answers[place] = quotes[at];
+      return quotes.every((quote) => quote.allowed);
+    };
+    const results = await Promise.allSettled(groups.map((places) => reserve(places, peek)));
+    const fits = results.every((each) => each.status === 'fulfilled' && each.value);
+    if (!peek && !fits) {
+      const reserved = groups.filter((_, at) => {
+        const result = results[at];
+        return result.status === 'fulfilled' && result.value;
+      });
+      await this.#giveBack(reserved.flat(), limits, keys, answers, id, nowMs);
+    }
+    const failure = results.find((each) => each.status === 'rejected');
+    if (failure !== undefined) throw failure.reason;
+    return [Object.assign(joint(answers, peek), { atomic: false as const })];
+  }
+
+  /** Gives reservations back, and asks how things stand then. */
+  async #giveBack(
+    places: readonly number[],
+    limits: readonly Limit[],
+    keys: readonly string[],
+    answers: LimitDecision[],
+    id: string | undefined,
+    nowMs: number | undefined,
+  ): Promise<void> {
+    await Promise.all(
+      places.map(async (place) => {
+        const { policy, key, cost } = limits[place];
+        const charge = { policy: policy.name, key, cost, atMs: answers[place].atMs };
+        const adjustment = { policy, terms: limits[place].terms, charge, delta: -cost };
+        const done = this.#adjustOne(adjustment, nowMs);
+        const forgotten =
+          id === undefined
+            ? undefined
+            : this.#do('reset', [], [this.#names.ofAnswer(keys[place], id)], nowMs, () => {});
+        const look = this.#do('peek', [limits[place]], [keys[place]], nowMs, (reply) =>
+          readLimit(reply, limits[place], true, false),
+        );
+        await Promise.all([done, forgotten]);
+        answers[place] = await look;
+      }),
+    );
+  }
+
+  adjust(adjustments: readonly Adjustment[], nowMs?: number): Promise<readonly number[]> {
+    return Promise.all(adjustments.map((adjustment) => this.#adjustOne(adjustment, nowMs)));
+  }
+
+  #adjustOne({ policy, terms, charge, delta }: Adjustment, nowMs: number | undefined) {
+    const key = this.#names.of(policy, charge.key);
+    this.#denials?.forget(key);
+    const limit = { policy, terms, key: charge.key, cost: 0 };
+    const numbers = ` ${charge.atMs} ${delta}`;
+    return this.#do(
+      'adjust',
+      [limit],
+      [key],
+      nowMs,
+      (reply) => {
+        this.#denials?.forget(key);
+        return reply.number();
+      },
+      numbers,
+    );
+  }
+
+  reset(policy: Policy, key: string): Promise<void> {
+    const name = this.#names.of(policy, key);
+    this.#denials?.forget(name);
+    return this.#do('reset', [], [name], undefined, (reply) => {
+      this.#denials?.forget(name);
+      reply.number();
+    });
+  }
+
+  inspect(policy: Policy, terms: Terms, key: string, nowMs?: number) {
+    const limit = { policy, terms, key, cost: 0 };
+    const name = this.#names.of(policy, key);
+    return this.#do('inspect', [limit], [name], nowMs, (reply) => readState(reply, limit));
+  }
+
+  /** The client is the caller's to close. */
+  async close(): Promise<void> {}
+}
+
+/** The places of the keys that lie in one slot, slot by slot. */
+function groupsOf(keys: readonly string[]): number[][] {
+  const groups = new Map<number, number[]>();
+  for (const [place, key] of keys.entries()) {
+    const slot = slotOf(key);
+    const group = groups.get(slot);
+    if (group === undefined) groups.set(slot, [place]);
+    else group.push(place);
+  }
+  return [...groups.values()];
+}
+
+function readLimit(reply: Reply, limit: Limit, peek: boolean, isTimed: boolean): Quote {
+  const { policy, terms, key, cost } = limit;
+  let atMs = isTimed ? reply.number() : reply.nowMs;
+  let waitMs = reply.number();
+  if (waitMs < 0) {
+    atMs -= waitMs;
+    waitMs = reply.number();
+  }
+  const free = reply.number();
+  const resetAfterMs = reply.number();
+  const kind = peek ? PeekRecord : DecisionRecord;
+  return new kind(policy.name, key, cost, terms.capacity, waitMs, atMs, { free, resetAfterMs });
+}
+
+function joint(answers: readonly LimitDecision[], peek: boolean): Quote {
+  return jointDecision(answers, !peek && answers.every((answer) => answer.allowed));
+}
+
+function readState(reply: Reply, { policy, terms }: Limit): KeyState | undefined {
+  if (reply.number() === 0) return undefined;
+  reply.number();
+  const free = reply.number();
+  const resetAfterMs = reply.number();
+  const cells = [reply.number(), reply.number(), reply.number()];
+  const entries = reply
+    .text()
+    .split(' ')
+    .filter((text) => text !== '')
+    .map((text) => {
+      const [atMs, cost] = text.split(':').map(Number);
+      return { atMs, cost };
+    });
+  const { name, algorithm } = policy;
+  const used = terms.capacity - free;
+  return {
+    policy: name,
+    algorithm,
+    used,
+    remaining: Math.max(free, 0),
+    resetAfterMs,
+    cells,
+    entries,
+  };
+}
+
+function warn({ code, message }: RedisWarning): void {
+  const { process } = globalThis as {
+    process?: { emitWarning?: (text: string, options: object) => void };
+  };
+  process?.emitWarning?.(message, { type: 'SluiceWarning', code });
+}
+
+function denyCacheOf(options: DenyCacheOptions | false | undefined): DenyCache | undefined {
+  if (options === false) return undefined;
+  if (options !== undefined) checkFields(options, ['maxMs', 'maxKeys']);
+  const { maxMs = 1000, maxKeys = 10_000 } = options ?? {};
+  for (const [name, value] of Object.entries({ maxMs, maxKeys })) {
+    if (Number.isSafeInteger(value) && value >= 1) continue;
+    throw expected('ERR_INVALID_OPTION', `\`denyCache.${name}\` to be an integer >= 1`, value);
+  }
+  return new DenyCache(maxMs, maxKeys);
+}
+
+/**
+ * A store in Redis or Valkey, for a limiter that many processes share.
+ *
+ *     const store = redisStore(new Redis({ enableOfflineQueue: false }), { onFailure: 'deny' });
+ */
+export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): GuardedStore {
+  checkFields(options, [...OPTIONS, ...FAILURE_OPTIONS]);
+  const { prefix = 'sluice:', denyCache, cluster, onWarning = warn, ...failure } = options;
+  if (typeof prefix !== 'string' || /[{}]/.test(prefix)) {
+    throw expected('ERR_INVALID_OPTION', '`prefix` to be text without braces', prefix);
+  }
+  const connection = connectionOf(client);
+  const isCluster = cluster ?? connection.isCluster;
+  const denials = denyCacheOf(denyCache);
+  for (const warning of connection.warnings) onWarning(warning);
+  const batcher = new Batcher(connection.send, isCluster);
+  const store = new RedisStore(batcher, isCluster, new KeyNames(prefix), denials);
+  return withFailurePolicy(store, failure);
+}

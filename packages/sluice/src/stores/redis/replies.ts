@@ -1,0 +1,24 @@
+/**
+ * What the errors of Redis mean for what was asked. Clients word them differently: most give the
+ * server's own text, which begins with a code; valkey-glide names the kind of error.
+ */
+
+/** The reply to one operation is an error, or not what was agreed. */
+export class StoreReplyError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'StoreReplyError';
+  }
+}
+
+const MISSING_SCRIPT = /\bNOSCRIPT\b|NoScriptError/;
+
+/** With these Redis says that it has not done it, so that it may be asked for again. */
+const NOT_DONE =
+  /\b(?:READONLY|LOADING|CLUSTERDOWN|MOVED|ASK|TRYAGAIN|NOREPLICAS|MASTERDOWN|NOSCRIPT)\b|\b(?:ReadOnly|BusyLoadingError|ClusterDown|Moved|Ask|TryAgain|MasterDown|NoScriptError)\b/;
+
+const messageOf = (error: unknown): string => String((error as Error | undefined)?.message);
+
+export const isMissingScript = (error: unknown): boolean => MISSING_SCRIPT.test(messageOf(error));
+
+export const isNotDone = (error: unknown): boolean => NOT_DONE.test(messageOf(error));

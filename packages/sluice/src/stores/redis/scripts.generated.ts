@@ -1,0 +1,570 @@
+/** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
+export const SCRIPT_SHA = '860b7fb513d8ce28bd7e9f4cd29eb11674ae013c';
+
+export const SCRIPT = String.raw`local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
+local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
+local MOST = 9007199254740991
+local function whole(text)
+local number = tonumber(text)
+if number and number % 1 == 0 and number >= -MOST and number <= MOST then return number end
+error('ERR expected an integer, got ' .. tostring(text))
+end
+local now, outliveMs
+if ARGV[1] == '' then
+local time = call('TIME')
+now, outliveMs = time[1] * 1000 + floor(time[2] / 1000), 0
+else
+now, outliveMs = whole(ARGV[1]), 3600000
+end
+local function lifetime(expiresMs)
+return max(expiresMs - now, 1) + outliveMs
+end
+local function writeCells(key, a, b, c, expiresMs)
+call('SET', key, pack(a, b, c), 'PX', lifetime(expiresMs))
+end
+local function adjusted(before, delta, terms)
+local after = min(max(before + delta, 0), floor(MOST / terms.window))
+return after, after - before
+end
+local algorithms = {}
+algorithms['fixed-window'] = {
+read = function(key)
+local value = call('GET', key)
+if not value then return nil end
+local window, used = unpackAll(value)
+return { window = window, used = used }
+end,
+blank = function(terms, time)
+return { window = floor(time / terms.window), used = 0 }
+end,
+known = function(state, terms)
+return state.window * terms.window
+end,
+expires = function(state, terms)
+return (state.window + 1) * terms.window
+end,
+write = function(key, state, terms)
+writeCells(key, state.window, state.used, 0, (state.window + 1) * terms.window)
+end,
+decide = function(state, terms, time, cost, take)
+local window = floor(time / terms.window)
+local left = (window + 1) * terms.window - time
+local used = state.window == window and state.used or 0
+local wait = 0
+if used + cost > terms.limit then
+wait = left
+elseif take then
+used = used + cost
+state.window, state.used = window, used
+end
+return wait, terms.limit - used, used > 0 and left or 0
+end,
+adjust = function(state, terms, time, charged, delta)
+local window = floor(charged / terms.window)
+if window ~= state.window or (window + 1) * terms.window <= time then return 0 end
+local change
+state.used, change = adjusted(state.used, delta, terms)
+return change
+end,
+cells = function(state, terms)
+return (state.window + 1) * terms.window, state.used, 0
+end,
+}
+local PIECE, SMALL_SLOTS = 8, 32
+local formats = {
+[4] = { width = 4, most = 4294967295, entry = '>I4I4', header = '>BI6I4I4I4I4I4I4I4', slots = 35 },
+[7] = { width = 7, most = MOST, entry = '>I7I7', header = '>BI6I4I4I4I7I7I7I7', slots = 47 },
+}
+local SMALL_BYTES = formats[4].slots + SMALL_SLOTS * 8
+local function headerOf(log)
+return struct.pack(log.format.header, log.format.width, log.base, log.room, log.head, log.count,
+log.known - log.base, log.newest - log.base, log.before, log.total)
+end
+local function readLog(key)
+local bytes = call('GETRANGE', key, 0, SMALL_BYTES - 1)
+if bytes == '' then return nil end
+local format = formats[string.byte(bytes)]
+if not format then error('ERR not a log of this limiter: ' .. key) end
+local _, base, room, head, count, known, newest, before, total =
+struct.unpack(format.header, bytes)
+return {
+key = key, format = format, base = base, room = room, head = head, count = count,
+known = base + known, newest = base + newest, before = before, total = total,
+whole = format.slots + room * 2 * format.width <= #bytes and bytes, first = 0, last = -1,
+}
+end
+local function entryOf(log, place)
+local format = log.format
+local size, slot = 2 * format.width, (log.head + place) % log.room
+local time, total
+if log.whole then
+time, total = struct.unpack(format.entry, log.whole, format.slots + slot * size + 1)
+else
+if slot < log.first or slot > log.last then
+log.first, log.last = slot, min(slot + PIECE, log.room) - 1
+local from = format.slots + slot * size
+log.piece = call('GETRANGE', log.key, from, from + PIECE * size - 1)
+end
+time, total = struct.unpack(format.entry, log.piece, (slot - log.first) * size + 1)
+end
+return log.base + time, total
+end
+local function passing(log, place, test)
+local low, high, stride, total = place - 1, log.count, 1, log.before
+if place > 0 then
+local _, upTo = entryOf(log, place - 1)
+total = upTo
+end
+while low + 1 < high do
+local middle = min(low + stride, floor((low + high) / 2))
+local time, upTo = entryOf(log, middle)
+if test(time, upTo) then
+low, stride, total = middle, stride * 2, upTo
+else
+high, stride = middle, stride > 1 and MOST or 1
+if middle == low + 1 then break end
+end
+end
+return low + 1, total
+end
+local function passed(log, edge)
+if log.count == 0 then return 0, log.before end
+if log.newest <= edge then return log.count, log.total end
+return passing(log, 0, function(time) return time <= edge end)
+end
+local function bytesFrom(log, place)
+local size, slots = 2 * log.format.width, log.format.slots
+local from, upTo = (log.head + place) % log.room, log.head + log.count
+if place >= log.count then return '' end
+local function slice(first, last)
+local start, stop = slots + first * size, slots + last * size
+if log.whole then return string.sub(log.whole, start + 1, stop) end
+return call('GETRANGE', log.key, start, stop - 1)
+end
+if log.head + place >= log.room then return slice(from, upTo - log.room) end
+if upTo <= log.room then return slice(from, upTo) end
+return slice(from, log.room) .. slice(0, upTo - log.room)
+end
+local function visit(log, place, see)
+local bytes, size = bytesFrom(log, place), 2 * log.format.width
+local _, before = 0, log.before
+if place > 0 then _, before = entryOf(log, place - 1) end
+for at = 1, #bytes, size do
+local time, total = struct.unpack(log.format.entry, bytes, at)
+see(log.base + time, total - before)
+before = total
+end
+end
+local function layOut(log, bytes, room)
+log.room, log.head = room, 0
+log.whole = string.rep('\0', log.format.slots) .. bytes
+.. string.rep('\0', room * 2 * log.format.width - #bytes)
+log.rewritten = true
+end
+local function rebase(log, time, cost)
+local base = log.count > 0 and entryOf(log, 0) or min(time, log.known)
+local kept = log.total - log.before
+local isWide = time - base > formats[4].most or kept + cost > formats[4].most
+local format, parts, total = formats[isWide and 7 or 4], {}, 0
+visit(log, 0, function(at, of)
+total = total + of
+parts[#parts + 1] = struct.pack(format.entry, at - base, total)
+end)
+log.format, log.base, log.before, log.total = format, base, 0, kept
+layOut(log, table.concat(parts), max(log.room, 1))
+end
+local function makeRoom(log, terms)
+local isFull = log.count >= log.room
+if not isFull and (log.room <= 2 * SMALL_SLOTS or log.count * 4 >= log.room) then return end
+local most = isFull and max(terms.limit, log.count + 1) or log.room
+layOut(log, bytesFrom(log, 0), min(floor(log.count * 1.2) + 4, most))
+end
+local function putSlots(log, slot, bytes)
+local at = log.format.slots + slot * 2 * log.format.width
+if log.whole then
+log.whole = string.sub(log.whole, 1, at) .. bytes .. string.sub(log.whole, at + #bytes + 1)
+else
+call('SETRANGE', log.key, at, bytes)
+end
+log.first, log.last = 0, -1
+end
+local function putEntry(log, place, time, total)
+local bytes = struct.pack(log.format.entry, time - log.base, total)
+putSlots(log, (log.head + place) % log.room, bytes)
+end
+local function append(log, terms, stamp, start, cost)
+local count, before = passed(log, start - terms.window)
+log.head, log.count, log.before = (log.head + count) % log.room, log.count - count, before
+if log.count == 0 then
+log.format, log.base, log.before, log.total, log.newest = formats[4], stamp, 0, 0, -1
+if log.room > SMALL_SLOTS then log.room = 0 end
+layOut(log, '', max(log.room, 1))
+end
+if stamp - log.base > log.format.most or log.total + cost > log.format.most then
+rebase(log, stamp, cost)
+end
+if log.newest ~= stamp then
+makeRoom(log, terms)
+log.count = log.count + 1
+end
+log.total = log.total + cost
+log.newest, log.known = stamp, stamp
+putEntry(log, log.count - 1, stamp, log.total)
+end
+local function change(log, stamp, delta)
+local place, before = passed(log, stamp - 1)
+if place >= log.count then return 0 end
+local time, total = entryOf(log, place)
+if time ~= stamp then return 0 end
+local by = max(delta, before - total)
+if by == 0 then return 0 end
+if log.total + by > log.format.most then
+rebase(log, log.newest, by)
+place, before = passed(log, stamp - 1)
+time, total = entryOf(log, place)
+end
+local isGone = total + by == before
+local parts, running, newest = {}, before, log.base
+if place > 0 then newest = entryOf(log, place - 1) end
+visit(log, place, function(at, cost)
+if at == stamp then cost = cost + by end
+running = running + cost
+if cost > 0 then
+parts[#parts + 1] = struct.pack(log.format.entry, at - log.base, running)
+newest = at
+end
+end)
+log.total, log.newest = running, newest
+if isGone then log.count = log.count - 1 end
+local slot = (log.head + place) % log.room
+local straight = min(#parts, log.room - slot)
+if straight > 0 then putSlots(log, slot, table.concat(parts, '', 1, straight)) end
+if straight < #parts then putSlots(log, 0, table.concat(parts, '', straight + 1)) end
+return by
+end
+local function logAlgorithm(stampOf, startOf)
+local function stampKnown(log, terms)
+return log.known + terms.window
+end
+return {
+read = readLog,
+expires = stampKnown,
+blank = function(terms, time)
+local log = { format = formats[4], base = time, room = 1, head = 0, count = 0, known = time,
+newest = time, before = 0, total = 0, first = 0, last = -1 }
+layOut(log, '', 1)
+return log
+end,
+known = function(log, terms)
+return startOf(terms, log.known)
+end,
+write = function(key, log, terms)
+if log.whole then
+local bytes = headerOf(log) .. string.sub(log.whole, log.format.slots + 1)
+call('SET', key, bytes, 'PX', lifetime(stampKnown(log, terms)))
+else
+call('SETRANGE', key, 0, headerOf(log))
+call('PEXPIRE', key, lifetime(stampKnown(log, terms)))
+end
+end,
+decide = function(log, terms, time, cost, take)
+local limit, length = terms.limit, terms.window
+local count, expired = passed(log, time - length)
+local free = limit - (log.total - expired)
+if cost > free then
+local needed = log.total + cost - limit
+local place = passing(log, count, function(_, total) return total < needed end)
+return entryOf(log, place) + length - time, free, max(log.newest + length - time, 0)
+end
+if not take then
+return 0, free, log.count > 0 and max(log.newest + length - time, 0) or 0
+end
+local stamp = stampOf(terms, time)
+append(log, terms, stamp, startOf(terms, stamp), cost)
+return 0, free - cost, stamp + length - time
+end,
+adjust = function(log, terms, time, charged, delta)
+local stamp = stampOf(terms, charged)
+if stamp + terms.window <= time then return 0 end
+return change(log, stamp, min(delta, MOST - (log.total - log.before)))
+end,
+cells = function(log, terms)
+return stampKnown(log, terms), log.total - log.before, 0
+end,
+entries = function(log, terms, time)
+local parts = {}
+visit(log, passed(log, time - terms.window), function(at, cost)
+parts[#parts + 1] = string.format('%.0f:%.0f', at, cost)
+end)
+return table.concat(parts, ' ')
+end,
+}
+end
+algorithms['sliding-log'] = logAlgorithm(
+function(_, time) return time end,
+function(_, stamp) return stamp end
+)
+algorithms['sliding-counter'] = {
+read = function(key)
+local value = call('GET', key)
+if not value then return nil end
+local window, current, previous = unpackAll(value)
+return { window = window, current = current, previous = previous }
+end,
+blank = function(terms, time)
+return { window = floor(time / terms.window), current = 0, previous = 0 }
+end,
+known = function(state, terms)
+return state.window * terms.window
+end,
+expires = function(state, terms)
+return (state.window + 2) * terms.window
+end,
+write = function(key, state, terms)
+local expiresMs = (state.window + 2) * terms.window
+writeCells(key, state.window, state.current, state.previous, expiresMs)
+end,
+decide = function(state, terms, time, cost, take)
+local limit, length = terms.limit, terms.window
+local window = floor(time / length)
+local left = (window + 1) * length - time
+local current, previous = 0, 0
+if state.window == window then
+current, previous = state.current, state.previous
+elseif state.window == window - 1 then
+previous = state.current
+end
+local counting = current
+if previous > 0 then counting = counting + ceil(previous * left / length) end
+local wait = 0
+if counting + cost > limit then
+local room = limit - current - cost
+if room >= 0 then
+wait = left - floor(room * length / previous)
+else
+wait = left + length - floor((limit - cost) * length / current)
+end
+elseif take then
+counting, current = counting + cost, current + cost
+state.window, state.current, state.previous = window, current, previous
+end
+local reset = 0
+if current > 0 then
+reset = left + length
+elseif previous > 0 then
+reset = left
+end
+return wait, limit - counting, reset
+end,
+adjust = function(state, terms, time, charged, delta)
+local window = floor(charged / terms.window)
+if (window + 2) * terms.window <= time then return 0 end
+local change = 0
+if window == state.window then
+state.current, change = adjusted(state.current, delta, terms)
+elseif window == state.window - 1 then
+state.previous, change = adjusted(state.previous, delta, terms)
+end
+return change
+end,
+cells = function(state, terms)
+return (state.window + 2) * terms.window, state.current, state.previous
+end,
+}
+algorithms['sliding-buckets'] = logAlgorithm(
+function(terms, time) return (floor(time / terms.bucket) + 1) * terms.bucket - 1 end,
+function(terms, stamp) return stamp - terms.bucket + 1 end
+)
+local function levelAt(state, terms, time)
+return min(terms.capacity * terms.window, state.level + (time - state.charged) * terms.limit)
+end
+local function fullAt(state, terms)
+return state.charged + ceil((terms.capacity * terms.window - state.level) / terms.limit)
+end
+algorithms['token-bucket'] = {
+read = function(key)
+local value = call('GET', key)
+if not value then return nil end
+local charged, level = unpackAll(value)
+return { charged = charged, level = level }
+end,
+blank = function(terms, time)
+return { charged = time, level = terms.capacity * terms.window }
+end,
+known = function(state)
+return state.charged
+end,
+expires = fullAt,
+write = function(key, state, terms)
+writeCells(key, state.charged, state.level, 0, fullAt(state, terms))
+end,
+decide = function(state, terms, time, cost, take)
+local length = terms.window
+local level = levelAt(state, terms, time)
+local missing = cost * length - level
+local wait = missing <= 0 and 0 or ceil(missing / terms.limit)
+if take and wait == 0 then
+level = level - cost * length
+state.charged, state.level = time, level
+end
+return wait, floor(level / length), ceil((terms.capacity * length - level) / terms.limit)
+end,
+adjust = function(state, terms, time, charged, delta)
+local full = terms.capacity * terms.window
+local deepest = full - MOST
+local before = levelAt(state, terms, time)
+local level = max(state.level - delta * terms.window, deepest)
+state.level = min(level, full)
+return ceil((before - levelAt(state, terms, time)) / terms.window)
+end,
+cells = function(state, terms)
+return fullAt(state, terms), state.level, state.charged
+end,
+}
+local reply, size = { now }, 1
+local policies, nextKey = {}, 1
+local function say(value)
+size = size + 1
+reply[size] = value
+end
+local function policyOf(text)
+local name, limit, window, bucket, capacity =
+string.match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
+local terms = {
+limit = whole(limit), window = whole(window), bucket = whole(bucket),
+capacity = whole(capacity), algorithm = algorithms[name],
+}
+if not terms.algorithm or min(terms.limit, terms.window, terms.bucket, terms.capacity) < 1 then
+error('ERR expected a policy, got ' .. text)
+end
+return terms
+end
+local function policyAt(place)
+return policies[place] or error('ERR expected the place of a policy')
+end
+local function open(key, terms)
+local state = terms.algorithm.read(key)
+if not state then return nil, now end
+local known = terms.algorithm.known(state, terms)
+if known - now > terms.window then return nil, now end
+return state, max(known, now)
+end
+local function sayLimit(time, wait, free, reset)
+if time ~= now then say(now - time) end
+say(wait)
+say(free)
+say(reset)
+end
+local function sayTimed(time, wait, free, reset)
+say(time)
+say(wait)
+say(free)
+say(reset)
+end
+local function decideOne(first, legs, take, tell)
+local terms, cost, key = legs[1], legs[2], KEYS[first]
+local state, time = open(key, terms)
+state = state or terms.algorithm.blank(terms, time)
+local wait, free, reset = terms.algorithm.decide(state, terms, time, cost, take)
+if take and wait == 0 then terms.algorithm.write(key, state, terms) end
+tell(time, wait, free, reset)
+return wait == 0
+end
+local function decideAll(first, legs, take, tell)
+local states, times, answers, fits = {}, {}, {}, true
+for leg = 1, #legs / 2 do
+local terms = legs[2 * leg - 1]
+local state, time = open(KEYS[first + leg - 1], terms)
+states[leg], times[leg] = state or terms.algorithm.blank(terms, time), time
+answers[leg] = { terms.algorithm.decide(states[leg], terms, time, legs[2 * leg], false) }
+fits = fits and answers[leg][1] == 0
+end
+for leg = 1, #legs / 2 do
+local terms, state = legs[2 * leg - 1], states[leg]
+if take and fits then
+answers[leg] = { terms.algorithm.decide(state, terms, times[leg], legs[2 * leg], true) }
+terms.algorithm.write(KEYS[first + leg - 1], state, terms)
+end
+tell(times[leg], unpack(answers[leg]))
+end
+return fits
+end
+local function decide(first, legs, take)
+local kind = #legs == 2 and decideOne or decideAll
+kind(first, legs, take, sayLimit)
+end
+local function decideOnce(first, legs)
+local memory, before, longest = KEYS[first + #legs / 2], size, 0
+local answer = call('GET', memory)
+if answer then
+for _, number in ipairs({ unpackAll(answer) }) do say(number) end
+return
+end
+local kind = #legs == 2 and decideOne or decideAll
+if not kind(first, legs, true, sayTimed) then return end
+for leg = 1, #legs, 2 do longest = max(longest, legs[leg].window) end
+call('SET', memory, pack(unpack(reply, before + 1, size)), 'PX', longest + outliveMs)
+end
+local function adjust(key, terms, charged, delta)
+local state, time = open(key, terms)
+local change = 0
+if state then change = terms.algorithm.adjust(state, terms, time, charged, delta) end
+if change ~= 0 then terms.algorithm.write(key, state, terms) end
+say(change)
+end
+local function inspect(key, terms)
+local state, time = open(key, terms)
+local free, reset, _ = 0, 0, 0
+if state then _, free, reset = terms.algorithm.decide(state, terms, time, 0, false) end
+if reset == 0 then return say(0) end
+sayTimed(1, time, free, reset)
+local a, b, c = terms.algorithm.cells(state, terms)
+say(a)
+say(b)
+say(c)
+local entries = terms.algorithm.entries
+say(entries and entries(state, terms, time) or '')
+end
+local function reset(key)
+say(call('DEL', key))
+end
+local function attempt(work, ...)
+local before = size
+local done, problem = pcall(work, ...)
+if done then return end
+for place = before + 1, size do reply[place] = nil end
+size = before
+say('!' .. (type(problem) == 'table' and problem.err or tostring(problem)))
+end
+local function doRun(text)
+local kind, numbers = string.match(text, '^%l+'), {}
+for word in string.gmatch(text, ' (%S+)') do numbers[#numbers + 1] = whole(word) end
+if kind == 'reset' then
+for _ = 1, numbers[1] do
+attempt(reset, KEYS[nextKey])
+nextKey = nextKey + 1
+end
+elseif kind == 'adjust' then
+attempt(adjust, KEYS[nextKey], policyAt(numbers[1]), numbers[2], numbers[3])
+nextKey = nextKey + 1
+elseif kind == 'inspect' then
+attempt(inspect, KEYS[nextKey], policyAt(numbers[1]))
+nextKey = nextKey + 1
+else
+local legs = {}
+for at = 2, #numbers, 2 do
+if numbers[at + 1] < 0 then error('ERR expected a cost, got ' .. text) end
+legs[at - 1], legs[at] = policyAt(numbers[at]), numbers[at + 1]
+end
+local work = kind == 'once' and decideOnce or decide
+local keys = #legs / 2 + (kind == 'once' and 1 or 0)
+for _ = 1, numbers[1] do
+attempt(work, nextKey, legs, kind == 'check')
+nextKey = nextKey + keys
+end
+end
+end
+local count = whole(ARGV[2])
+for place = 1, count do policies[place] = policyOf(ARGV[2 + place]) end
+for place = 3 + count, #ARGV do doRun(ARGV[place]) end
+return reply`;

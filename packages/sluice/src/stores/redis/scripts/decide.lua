@@ -1,0 +1,191 @@
+-- Does a batch of operations, in order, at one instant. One that fails does not fail the others.
+--
+-- ARGV   now       ms since the epoch, or '' for the server's own time
+--        p         how many policies follow
+--        policies  `algorithm limit window bucket capacity`, windows and buckets in ms
+--        runs      operations that follow one another and are alike are one run:
+--          check n p1 c1 [p2 c2 ...]   n checks, each of these policies and costs; a key for each
+--          peek n p1 c1 [p2 c2 ...]    the same without charging
+--          once n p1 c1 [p2 c2 ...]    n checks that are done once: a further key remembers each
+--          adjust p charged delta      changes by `delta` what was charged at `charged` ms
+--          inspect p
+--          reset n                     makes n keys new
+-- KEYS   those of the operations, in order
+--
+-- Reply: `now`, then for each operation
+--          check, peek   for each limit: wait, free, reset; before them, if the limit was decided
+--                        at a later time than now, by how much, as a negative number
+--          once          for each limit: at, wait, free, reset
+--          adjust        the change made
+--          inspect       expired or new: 0. Else 1, at, free, reset, three cells, entries
+--          reset         how many keys there were
+--        or, for one that failed, the error as text after a `!`.
+local reply, size = { now }, 1
+local policies, nextKey = {}, 1
+
+local function say(value)
+  size = size + 1
+  reply[size] = value
+end
+
+local function policyOf(text)
+  local name, limit, window, bucket, capacity =
+    string.match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local terms = {
+    limit = whole(limit), window = whole(window), bucket = whole(bucket),
+    capacity = whole(capacity), algorithm = algorithms[name],
+  }
+  if not terms.algorithm or min(terms.limit, terms.window, terms.bucket, terms.capacity) < 1 then
+    error('ERR expected a policy, got ' .. text)
+  end
+  return terms
+end
+
+local function policyAt(place)
+  return policies[place] or error('ERR expected the place of a policy')
+end
+
+-- The state of a key, and the time of a decision about it: never before what it knows. A state that
+-- lies more than a window ahead was written by a wrong clock, and counts as new.
+local function open(key, terms)
+  local state = terms.algorithm.read(key)
+  if not state then return nil, now end
+  local known = terms.algorithm.known(state, terms)
+  if known - now > terms.window then return nil, now end
+  return state, max(known, now)
+end
+
+local function sayLimit(time, wait, free, reset)
+  if time ~= now then say(now - time) end
+  say(wait)
+  say(free)
+  say(reset)
+end
+
+local function sayTimed(time, wait, free, reset)
+  say(time)
+  say(wait)
+  say(free)
+  say(reset)
+end
+
+-- One limit alone, which most checks are.
+local function decideOne(first, legs, take, tell)
+  local terms, cost, key = legs[1], legs[2], KEYS[first]
+  local state, time = open(key, terms)
+  state = state or terms.algorithm.blank(terms, time)
+  local wait, free, reset = terms.algorithm.decide(state, terms, time, cost, take)
+  if take and wait == 0 then terms.algorithm.write(key, state, terms) end
+  tell(time, wait, free, reset)
+  return wait == 0
+end
+
+-- Several limits: nothing is charged before all have said yes, and nothing can say no after that.
+local function decideAll(first, legs, take, tell)
+  local states, times, answers, fits = {}, {}, {}, true
+  for leg = 1, #legs / 2 do
+    local terms = legs[2 * leg - 1]
+    local state, time = open(KEYS[first + leg - 1], terms)
+    states[leg], times[leg] = state or terms.algorithm.blank(terms, time), time
+    answers[leg] = { terms.algorithm.decide(states[leg], terms, time, legs[2 * leg], false) }
+    fits = fits and answers[leg][1] == 0
+  end
+  for leg = 1, #legs / 2 do
+    local terms, state = legs[2 * leg - 1], states[leg]
+    if take and fits then
+      answers[leg] = { terms.algorithm.decide(state, terms, times[leg], legs[2 * leg], true) }
+      terms.algorithm.write(KEYS[first + leg - 1], state, terms)
+    end
+    tell(times[leg], unpack(answers[leg]))
+  end
+  return fits
+end
+
+local function decide(first, legs, take)
+  local kind = #legs == 2 and decideOne or decideAll
+  kind(first, legs, take, sayLimit)
+end
+
+-- An admission is remembered for the longest of its windows, and answered again instead of repeated.
+local function decideOnce(first, legs)
+  local memory, before, longest = KEYS[first + #legs / 2], size, 0
+  local answer = call('GET', memory)
+  if answer then
+    for _, number in ipairs({ unpackAll(answer) }) do say(number) end
+    return
+  end
+  local kind = #legs == 2 and decideOne or decideAll
+  if not kind(first, legs, true, sayTimed) then return end
+  for leg = 1, #legs, 2 do longest = max(longest, legs[leg].window) end
+  call('SET', memory, pack(unpack(reply, before + 1, size)), 'PX', longest + outliveMs)
+end
+
+local function adjust(key, terms, charged, delta)
+  local state, time = open(key, terms)
+  local change = 0
+  if state then change = terms.algorithm.adjust(state, terms, time, charged, delta) end
+  if change ~= 0 then terms.algorithm.write(key, state, terms) end
+  say(change)
+end
+
+local function inspect(key, terms)
+  local state, time = open(key, terms)
+  local free, reset, _ = 0, 0, 0
+  if state then _, free, reset = terms.algorithm.decide(state, terms, time, 0, false) end
+  if reset == 0 then return say(0) end
+  sayTimed(1, time, free, reset)
+  local a, b, c = terms.algorithm.cells(state, terms)
+  say(a)
+  say(b)
+  say(c)
+  local entries = terms.algorithm.entries
+  say(entries and entries(state, terms, time) or '')
+end
+
+local function reset(key)
+  say(call('DEL', key))
+end
+
+-- Does `work`; if it fails, takes back what it had begun to say.
+local function attempt(work, ...)
+  local before = size
+  local done, problem = pcall(work, ...)
+  if done then return end
+  for place = before + 1, size do reply[place] = nil end
+  size = before
+  say('!' .. (type(problem) == 'table' and problem.err or tostring(problem)))
+end
+
+local function doRun(text)
+  local kind, numbers = string.match(text, '^%l+'), {}
+  for word in string.gmatch(text, ' (%S+)') do numbers[#numbers + 1] = whole(word) end
+  if kind == 'reset' then
+    for _ = 1, numbers[1] do
+      attempt(reset, KEYS[nextKey])
+      nextKey = nextKey + 1
+    end
+  elseif kind == 'adjust' then
+    attempt(adjust, KEYS[nextKey], policyAt(numbers[1]), numbers[2], numbers[3])
+    nextKey = nextKey + 1
+  elseif kind == 'inspect' then
+    attempt(inspect, KEYS[nextKey], policyAt(numbers[1]))
+    nextKey = nextKey + 1
+  else
+    local legs = {}
+    for at = 2, #numbers, 2 do
+      if numbers[at + 1] < 0 then error('ERR expected a cost, got ' .. text) end
+      legs[at - 1], legs[at] = policyAt(numbers[at]), numbers[at + 1]
+    end
+    local work = kind == 'once' and decideOnce or decide
+    local keys = #legs / 2 + (kind == 'once' and 1 or 0)
+    for _ = 1, numbers[1] do
+      attempt(work, nextKey, legs, kind == 'check')
+      nextKey = nextKey + keys
+    end
+  end
+end
+
+local count = whole(ARGV[2])
+for place = 1, count do policies[place] = policyOf(ARGV[2 + place]) end
+for place = 3 + count, #ARGV do doRun(ARGV[place]) end
+return reply

@@ -1,0 +1,55 @@
+-- What the algorithms share. Each of them is a table of functions over one key's state, which they
+-- read from and write to one string:
+--
+--   read(key)                                the state as a table, or nil for a key that is new
+--   known(state, terms)                      the latest time that the state knows of, ms
+--   decide(state, terms, time, cost, take)   wait (0 if the cost fits), free, reset. If it fits and
+--                                            `take` is set, charges it to `state`
+--   adjust(state, terms, time, charged, delta)   changes what was charged at `charged`; the change
+--   blank(terms, time)                       the state of a new key
+--   write(key, state, terms)                 puts the state back, with the TTL of `expires`
+--   expires(state, terms)                    the time from which the key is as good as new, ms
+--   entries(state, terms, time)              for the logs: what counts, oldest first
+--
+-- The steps are those of the TypeScript files of the same names, in the same arithmetic: doubles
+-- that hold integers below 2^53. Numbers go to redis.call as they are, never through tostring,
+-- which would write a large one as 1.7e+15.
+local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
+local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
+local MOST = 9007199254740991
+
+-- A number that is none must never decide anything: NaN compares false with every limit.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number % 1 == 0 and number >= -MOST and number <= MOST then return number end
+  error('ERR expected an integer, got ' .. tostring(text))
+end
+
+-- The time: the server's own, read once, or the one that was given. Keys that were written at a
+-- given time outlive it by an hour of real time, because the two pass differently.
+local now, outliveMs
+if ARGV[1] == '' then
+  local time = call('TIME')
+  now, outliveMs = time[1] * 1000 + floor(time[2] / 1000), 0
+else
+  now, outliveMs = whole(ARGV[1]), 3600000
+end
+
+-- Every key gets a TTL with every write. A TTL below 1 would delete, which is then right as well.
+local function lifetime(expiresMs)
+  return max(expiresMs - now, 1) + outliveMs
+end
+
+-- The small states are three numbers, packed in as many bytes as they need.
+local function writeCells(key, a, b, c, expiresMs)
+  call('SET', key, pack(a, b, c), 'PX', lifetime(expiresMs))
+end
+
+-- A cost in a cell changes by `delta`, never below zero and never beyond exact products with the
+-- window; the new cost, and the change made.
+local function adjusted(before, delta, terms)
+  local after = min(max(before + delta, 0), floor(MOST / terms.window))
+  return after, after - before
+end
+
+local algorithms = {}

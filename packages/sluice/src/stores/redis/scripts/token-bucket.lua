@@ -1,0 +1,62 @@
+-- token-bucket: holds up to `burst` tokens, gains L every W, evenly, and a call takes c. What is kept
+-- is tokens*W (the "level"), which grows by L each millisecond up to burst*W. A cost fits when
+-- `level >= c*W`.
+--
+-- Value: the time of the newest charge (ms), and the level then (negative after an overcharge).
+local function levelAt(state, terms, time)
+  return min(terms.capacity * terms.window, state.level + (time - state.charged) * terms.limit)
+end
+
+local function fullAt(state, terms)
+  return state.charged + ceil((terms.capacity * terms.window - state.level) / terms.limit)
+end
+
+algorithms['token-bucket'] = {
+  read = function(key)
+    local value = call('GET', key)
+    if not value then return nil end
+    local charged, level = unpackAll(value)
+    return { charged = charged, level = level }
+  end,
+
+  blank = function(terms, time)
+    return { charged = time, level = terms.capacity * terms.window }
+  end,
+
+  known = function(state)
+    return state.charged
+  end,
+
+  expires = fullAt,
+
+  write = function(key, state, terms)
+    writeCells(key, state.charged, state.level, 0, fullAt(state, terms))
+  end,
+
+  decide = function(state, terms, time, cost, take)
+    local length = terms.window
+    local level = levelAt(state, terms, time)
+    local missing = cost * length - level
+    local wait = missing <= 0 and 0 or ceil(missing / terms.limit)
+    if take and wait == 0 then
+      level = level - cost * length
+      state.charged, state.level = time, level
+    end
+    return wait, floor(level / length), ceil((terms.capacity * length - level) / terms.limit)
+  end,
+
+  adjust = function(state, terms, time, charged, delta)
+    local full = terms.capacity * terms.window
+    -- The deepest debt is the one whose distance from a full bucket is still an exact integer.
+    local deepest = full - MOST
+    local before = levelAt(state, terms, time)
+    -- As if the newest charge had been like that: a debt has been worked off since then.
+    local level = max(state.level - delta * terms.window, deepest)
+    state.level = min(level, full)
+    return ceil((before - levelAt(state, terms, time)) / terms.window)
+  end,
+
+  cells = function(state, terms)
+    return fullAt(state, terms), state.level, state.charged
+  end,
+}

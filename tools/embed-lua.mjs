@@ -1,0 +1,43 @@
+/**
+ * Joins the Lua files into the one script that Redis runs, and embeds it in TypeScript.
+ *
+ *     node tools/embed-lua.mjs           writes scripts.generated.ts
+ *     node tools/embed-lua.mjs --check   exit code 1 if it is not what the Lua files make
+ */
+import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+
+const FOLDER = new URL('../packages/sluice/src/stores/redis/', import.meta.url);
+const TARGET = new URL('scripts.generated.ts', FOLDER);
+
+/** In the order in which they use one another. */
+const PARTS = [
+  ...['prelude', 'fixed-window', 'sliding-log', 'sliding-counter', 'sliding-buckets'],
+  ...['token-bucket', 'decide'],
+];
+
+/** Comments and indentation are for readers. Nothing else is taken away, so errors stay legible. */
+function stripped(text) {
+  const lines = text.split('\n').map((line) => line.trim());
+  return lines.filter((line) => line !== '' && !line.startsWith('--')).join('\n');
+}
+
+export function generated() {
+  const read = (part) => readFileSync(new URL(`scripts/${part}.lua`, FOLDER), 'utf8');
+  const script = PARTS.map((part) => stripped(read(part))).join('\n');
+  if (/[`\\]|\$\{/.test(script.replaceAll('\\0', ''))) throw new Error('Lua that needs escaping');
+  const sha = createHash('sha1').update(script).digest('hex');
+  return `/** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
+export const SCRIPT_SHA = '${sha}';
+
+export const SCRIPT = String.raw\`${script}\`;
+`;
+}
+
+if (process.argv[1] === import.meta.filename) {
+  if (!process.argv.includes('--check')) writeFileSync(TARGET, generated());
+  else if (readFileSync(TARGET, 'utf8') !== generated()) {
+    console.error('scripts.generated.ts is out of date: run node tools/embed-lua.mjs');
+    process.exitCode = 1;
+  }
+}

@@ -1,0 +1,232 @@
+/**
+ * A TCP proxy that fails on command: it is slow, cuts, holds back, goes silent or refuses.
+ *
+ * Every fault works on bytes as they are passed on, not as they come in, so a fault also meets
+ * what was still on its way when it was ordered.
+ */
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+
+const HOST = '127.0.0.1';
+/** What a queue holds behind the last bytes: an orderly end, or that the sender is gone. */
+const END = Symbol('end');
+const GONE = Symbol('gone');
+
+/** One direction of one connection: a queue, so that what is late or held back keeps its order. */
+class Lane {
+  #faults;
+  #direction;
+  #target;
+  #drop;
+  #queue = [];
+  #timer;
+  #isFlowing = false;
+  #isClosed = false;
+
+  constructor(faults, direction, source, target, drop) {
+    this.#faults = faults;
+    this.#direction = direction;
+    this.#target = target;
+    this.#drop = drop;
+    source.on('data', (bytes) => this.#add(bytes));
+    source.on('end', () => this.#add(END));
+    source.on('close', () => this.#add(GONE));
+  }
+
+  #add(what) {
+    if (this.#isClosed) return;
+    this.#queue.push({ what, dueMs: performance.now() + this.#faults.delayMs });
+    this.flow();
+  }
+
+  /** Passes on what is due, in the order in which it came, also if a hook heals the proxy. */
+  flow() {
+    if (this.#isFlowing) return;
+    this.#isFlowing = true;
+    try {
+      this.#passDue();
+    } finally {
+      this.#isFlowing = false;
+    }
+  }
+
+  #passDue() {
+    while (this.#queue.length > 0 && !this.#faults.isBlackHole) {
+      const waitMs = this.#queue[0].dueMs - performance.now();
+      if (waitMs > 0) {
+        clearTimeout(this.#timer);
+        this.#timer = setTimeout(() => this.flow(), waitMs);
+        return;
+      }
+      this.#pass(this.#queue.shift().what);
+    }
+  }
+
+  /** From now on nothing is passed on. */
+  close() {
+    this.#isClosed = true;
+    this.#queue = [];
+    clearTimeout(this.#timer);
+  }
+
+  #pass(what) {
+    if (what === END) return this.#target.end();
+    if (what === GONE) return this.#target.destroySoon();
+    const bytes = this.#replaced(what);
+    if (bytes === null) return this.#drop();
+    if (this.#isClosed) return;
+    const left = this.#faults.bytesLeft[this.#direction];
+    if (bytes.length < left) {
+      this.#faults.bytesLeft[this.#direction] -= bytes.length;
+      return this.#target.write(bytes);
+    }
+    this.#faults.bytesLeft[this.#direction] = Number.POSITIVE_INFINITY;
+    this.#drop(this.#target, bytes.subarray(0, left));
+  }
+
+  #replaced(bytes) {
+    const { onReply } = this.#faults;
+    if (this.#direction === 'toServer' || !onReply) return bytes;
+    const replacement = onReply(bytes);
+    return replacement === undefined ? bytes : replacement;
+  }
+}
+
+/** A client, its server, and a lane each way. */
+class Connection {
+  #client;
+  #server;
+  #lanes;
+
+  constructor(faults, client, upstream) {
+    const server = connect({ ...upstream, allowHalfOpen: true, noDelay: true });
+    this.#client = client;
+    this.#server = server;
+    // An error is always followed by the close that the lanes listen for.
+    for (const socket of [client, server]) socket.on('error', () => {});
+    const drop = (last, bytes) => this.destroy(last, bytes);
+    this.#lanes = [
+      new Lane(faults, 'toServer', client, server, drop),
+      new Lane(faults, 'toClient', server, client, drop),
+    ];
+  }
+
+  get isOpen() {
+    return !this.#client.destroyed;
+  }
+
+  /** Over when both sides know: in a black hole the server goes on long after the client. */
+  async over() {
+    await Promise.all(
+      [this.#client, this.#server].map(
+        (each) => new Promise((resolve) => each.on('close', resolve)),
+      ),
+    );
+  }
+
+  flow() {
+    for (const lane of this.#lanes) lane.flow();
+  }
+
+  /** Ends both sides now, or as soon as the last bytes are on their way to one of them. */
+  destroy(last, bytes) {
+    for (const lane of this.#lanes) lane.close();
+    const end = () => {
+      this.#client.destroy();
+      this.#server.destroy();
+    };
+    if (last) last.write(bytes, end);
+    else end();
+  }
+
+  /** What the client goes on to send is read and forgotten. */
+  halfOpen() {
+    for (const lane of this.#lanes) lane.close();
+    this.#server.destroy();
+    this.#client.on('end', () => this.#client.destroy());
+  }
+}
+
+class FaultProxy {
+  #listener;
+  #upstream;
+  #connections = new Set();
+  #isRefusing = false;
+  #faults = { delayMs: 0, isBlackHole: false, onReply: undefined, bytesLeft: {} };
+
+  constructor(upstream) {
+    this.#upstream = upstream;
+    this.#listener = createServer({ allowHalfOpen: true, noDelay: true }, (c) => this.#accept(c));
+    this.host = HOST;
+    this.heal();
+  }
+
+  async listen() {
+    this.#listener.listen(0, HOST);
+    await once(this.#listener, 'listening');
+    this.port = this.#listener.address().port;
+    return this;
+  }
+
+  get connections() {
+    return [...this.#connections].filter(({ isOpen }) => isOpen).length;
+  }
+
+  #accept(client) {
+    if (this.#isRefusing) return client.destroy();
+    const connection = new Connection(this.#faults, client, this.#upstream);
+    this.#connections.add(connection);
+    connection.over().then(() => this.#connections.delete(connection));
+  }
+
+  delay(ms) {
+    this.#faults.delayMs = ms;
+  }
+
+  cutAfterBytes(count, direction) {
+    this.#faults.bytesLeft[direction] = count;
+  }
+
+  blackHole(isOn) {
+    this.#faults.isBlackHole = isOn;
+    for (const connection of this.#connections) connection.flow();
+  }
+
+  halfOpen() {
+    for (const connection of this.#connections) connection.halfOpen();
+  }
+
+  refuse(isOn) {
+    this.#isRefusing = isOn;
+    if (isOn) this.#destroyAll();
+  }
+
+  onReply(hook) {
+    this.#faults.onReply = hook;
+  }
+
+  heal() {
+    this.delay(0);
+    this.cutAfterBytes(Number.POSITIVE_INFINITY, 'toServer');
+    this.cutAfterBytes(Number.POSITIVE_INFINITY, 'toClient');
+    this.onReply(undefined);
+    this.refuse(false);
+    this.blackHole(false);
+  }
+
+  async stop() {
+    this.#destroyAll();
+    if (!this.#listener.listening) return;
+    this.#listener.close();
+    await once(this.#listener, 'close');
+  }
+
+  #destroyAll() {
+    for (const connection of this.#connections) connection.destroy();
+  }
+}
+
+/** Listens on a free port of 127.0.0.1 and passes everything on to the port of `upstream`. */
+export function startFaultProxy({ port, host = HOST }) {
+  return new FaultProxy({ port, host }).listen();
+}

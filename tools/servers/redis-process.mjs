@@ -1,0 +1,257 @@
+/**
+ * One Redis process, and a client that is just enough to ask it something. Whatever is started
+ * here lives in a temporary folder and never outlives this process, however that ends.
+ */
+import { spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import * as fs from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect as connectSecurely } from 'node:tls';
+
+export const HOST = '127.0.0.1';
+const POLL_MS = 25;
+const PATIENCE_MS = 30_000;
+const PORT_ATTEMPTS = 5;
+
+/**
+ * Below the ports that systems give to outgoing connections. Otherwise a client that tries to reach
+ * a stopped server could be given the server's port as its own, and would be talking to itself.
+ */
+export const randomPort = () => randomInt(10_000, 32_768);
+
+/** Reads the reply at `at`: its value and where the next begins, or nothing if it is not whole. */
+function readReply(bytes, at, encoding) {
+  const end = bytes.indexOf('\r\n', at);
+  if (end < 0) return undefined;
+  const kind = String.fromCharCode(bytes[at]);
+  const line = bytes.toString(encoding, at + 1, end);
+  const reply = { value: line, next: end + 2 };
+  if (kind === '+') return reply;
+  if (kind === '-') return { ...reply, value: new Error(line) };
+  if (kind === ':') return { ...reply, value: Number(line) };
+  if (kind !== '$' && kind !== '*') throw new Error(`not a reply of Redis: ${kind}${line}`);
+  const length = Number(line);
+  if (length < 0) return { ...reply, value: null };
+  if (kind === '$') {
+    const next = reply.next + length + 2;
+    if (next > bytes.length) return undefined;
+    return { value: bytes.toString(encoding, reply.next, next - 2), next };
+  }
+  const items = { value: [], next: reply.next };
+  while (items.value.length < length) {
+    const item = readReply(bytes, items.next, encoding);
+    if (!item) return undefined;
+    items.value.push(item.value);
+    items.next = item.next;
+  }
+  return items;
+}
+
+function writeCommand(words, encoding) {
+  const buffers = words.map((word) => Buffer.from(String(word), encoding));
+  const parts = buffers.flatMap((b) => [Buffer.from(`\r\n$${b.length}\r\n`), b]);
+  return Buffer.concat([Buffer.from(`*${words.length}`), ...parts, Buffer.from('\r\n')]);
+}
+
+/**
+ * Sends one command over a connection of its own, so that nothing is left behind that a paused or
+ * killed server could spoil. An error of the server's rejects, with the server's words.
+ */
+export function command(port, words, options = {}) {
+  const { tls, username = 'default', password, timeoutMs = 10_000, encoding = 'utf8' } = options;
+  const commands = password === undefined ? [words] : [['AUTH', username, password], words];
+  return new Promise((resolve, reject) => {
+    const place = { host: HOST, port };
+    const socket = tls ? connectSecurely({ ...place, ca: tls }) : connect(place);
+    let received = Buffer.alloc(0);
+    const read = () => {
+      let last = { next: 0 };
+      for (const _ of commands) {
+        last = readReply(received, last.next, encoding);
+        if (!last) return;
+        if (last.value instanceof Error) throw last.value;
+      }
+      resolve(last.value);
+      socket.destroy();
+    };
+    socket.on('data', (bytes) => {
+      received = Buffer.concat([received, bytes]);
+      try {
+        read();
+      } catch (error) {
+        socket.destroy(error);
+      }
+    });
+    const what = `${words[0]} on port ${port}`;
+    socket.setTimeout(timeoutMs, () =>
+      socket.destroy(new Error(`${what}: no reply in ${timeoutMs} ms`)),
+    );
+    socket.on('error', reject);
+    socket.on('close', () => reject(new Error(`${what}: the connection closed before the reply`)));
+    socket.write(Buffer.concat(commands.map((each) => writeCommand(each, encoding))));
+  });
+}
+
+/** Asks again and again until the answer is yes, and gives it; an error counts as no. */
+export async function until(what, ask, servers) {
+  const deadline = performance.now() + PATIENCE_MS;
+  for (let last; ; await sleep(POLL_MS)) {
+    try {
+      const answer = await ask();
+      if (answer) return answer;
+    } catch (error) {
+      if (error.isFinal) throw error;
+      last = error;
+    }
+    if (performance.now() < deadline) continue;
+    const outputs = servers.map(({ port, output }) => `port ${port}:\n${output}`);
+    const waited = `waited ${PATIENCE_MS} ms until ${what}`;
+    throw new Error([waited, last?.message, ...outputs].filter(Boolean).join('\n'));
+  }
+}
+
+/** Waits for its input to end, which it does when this process ends, be it by SIGKILL. */
+const CLEAN_UP = `cat
+for file in "$1"/*/pid; do kill -KILL "$(cat "$file")"; done
+rm -rf "$1"`;
+
+let home;
+
+/** The folder of all servers of this process, with a shell that stays behind to clean it up. */
+function makeHome() {
+  const folder = fs.mkdtempSync(join(tmpdir(), 'sluice-redis-'));
+  // A group of its own, because Ctrl-C reaches everyone in the group of this process.
+  const stdio = ['pipe', 'ignore', 'ignore'];
+  const guard = spawn('sh', ['-c', CLEAN_UP, 'sh', folder], { detached: true, stdio });
+  guard.unref();
+  guard.stdin.unref();
+  return folder;
+}
+
+/** One process, and what it takes to talk to it and to start it again. */
+class Server {
+  #child;
+  #ended;
+  #program;
+  #words;
+  #afterStart;
+  #endsGently;
+  #access;
+  #folder;
+
+  constructor(folder, port, { program, words, url, access = {}, afterStart, endsGently = false }) {
+    this.host = HOST;
+    this.port = port;
+    this.url = url ?? `redis://${HOST}:${port}`;
+    this.tlsCa = access.tls;
+    this.#folder = folder;
+    this.#program = program;
+    this.#words = words.map(String);
+    this.#access = access;
+    this.#afterStart = afterStart;
+    this.#endsGently = endsGently;
+  }
+
+  get pid() {
+    return this.#child.pid;
+  }
+
+  get output() {
+    const path = join(this.#folder, 'output');
+    return fs.existsSync(path) ? fs.readFileSync(path, 'utf8').slice(-5000).trim() : '';
+  }
+
+  command(...words) {
+    return this.ask(words);
+  }
+
+  ask(words, options) {
+    return command(this.port, words, { ...this.#access, ...options });
+  }
+
+  async start() {
+    // A file and not a pipe: a server must never wait for this process to read.
+    const output = fs.openSync(join(this.#folder, 'output'), 'a');
+    const child = spawn(this.#program, this.#words, { stdio: ['ignore', output, output] });
+    fs.closeSync(output);
+    this.#child = child;
+    const pidFile = join(this.#folder, 'pid');
+    if (child.pid) fs.writeFileSync(pidFile, String(child.pid));
+    let end;
+    this.#ended = new Promise((resolve) => {
+      child.once('error', (error) => resolve(`could not be started: ${error.message}`));
+      child.once('exit', (code, signal) => resolve(`ended with ${signal ?? `code ${code}`}`));
+    });
+    this.#ended.then((how) => {
+      end = how;
+      fs.rmSync(pidFile, { force: true });
+    });
+    const isReady = async () => {
+      if (end) throw Object.assign(this.#failure(end), { isFinal: true });
+      // Anyone may answer on this port, but only the right one with this number.
+      const text = await this.ask(['INFO', 'server'], { timeoutMs: 1000 });
+      return text.includes(`process_id:${child.pid}\r\n`);
+    };
+    await until(`${this.#program} answers`, isReady, [this]);
+    await this.#afterStart?.(this);
+  }
+
+  #failure(end) {
+    const hint = end.includes('ENOENT') ? '; tools/ensure-services redis installs it' : '';
+    return new Error(`${this.#program} on port ${this.port} ${end}${hint}\n${this.output}`);
+  }
+
+  async pause() {
+    this.#child.kill('SIGSTOP');
+  }
+
+  async resume() {
+    this.#child.kill('SIGCONT');
+  }
+
+  async kill() {
+    this.#child.kill('SIGKILL');
+    await this.#ended;
+  }
+
+  /** A server that keeps its data is given the time to write it down. */
+  async #end() {
+    if (this.#endsGently) {
+      await this.resume();
+      this.#child.kill('SIGTERM');
+      await Promise.race([this.#ended, sleep(5000, undefined, { ref: false })]);
+    }
+    await this.kill();
+  }
+
+  async restart() {
+    await this.#end();
+    await this.start();
+  }
+
+  async stop() {
+    await this.#end();
+    fs.rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** Starts the server that `plan` describes for a folder and a port; a taken port is left alone. */
+export async function launch(plan, fixedPort) {
+  home ??= makeHome();
+  for (let attempt = 1; ; attempt++) {
+    const folder = fs.mkdtempSync(join(home, 'server-'));
+    const port = fixedPort ?? randomPort();
+    const server = new Server(folder, port, plan(folder, port));
+    try {
+      await server.start();
+      return server;
+    } catch (error) {
+      await server.stop();
+      const isTaken = /Address already in use/.test(error.message);
+      if (fixedPort || !isTaken || attempt === PORT_ATTEMPTS) throw error;
+    }
+  }
+}

@@ -1,0 +1,285 @@
+/**
+ * Real Redis servers for tests and benchmarks: one alone, one watched by sentinels, a cluster.
+ *
+ * They listen on 127.0.0.1 only, live in temporary folders and never outlive this process. It
+ * takes redis-server and, for TLS, openssl: `tools/ensure-services redis openssl`.
+ */
+import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { command, HOST, launch, randomPort, until } from './redis-process.mjs';
+
+export { command };
+
+const MASTER_NAME = 'main';
+const SLOTS = 16_384;
+
+/** A throw-away authority, and a certificate of it for 127.0.0.1. */
+function makeCertificates(folder) {
+  const openssl = (line, ...more) =>
+    execFileSync('openssl', [...line.split(' '), ...more], { cwd: folder, stdio: 'pipe' });
+  const newKey = '-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes';
+  writeFileSync(join(folder, 'names'), `subjectAltName=IP:${HOST}\n`);
+  openssl(`req -x509 ${newKey} -keyout ca.key -out ca.crt -days 2 -subj`, '/CN=throw-away');
+  openssl(`req -new ${newKey} -keyout server.key -out server.csr -subj`, `/CN=${HOST}`);
+  openssl(
+    'x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile names',
+    ...['-out', 'server.crt'],
+  );
+  return readFileSync(join(folder, 'ca.crt'), 'utf8');
+}
+
+/** The administrator is a user apart, who keeps all rights whatever becomes of the others. */
+function redisPlan(folder, port, options) {
+  const { args = [], password, acl = [], tls = false } = options;
+  const secret = randomBytes(16).toString('hex');
+  const access = { username: 'administrator', password: secret };
+  if (tls) access.tls = makeCertificates(folder);
+  if (options.folder) mkdirSync(options.folder, { recursive: true });
+  const file = (name) => join(folder, name);
+  const tlsWords = ['--port', 0, '--tls-port', port, '--tls-auth-clients', 'no'];
+  tlsWords.push('--tls-cert-file', file('server.crt'), '--tls-key-file', file('server.key'));
+  tlsWords.push('--tls-ca-cert-file', file('ca.crt'));
+  const user = (line) => ['--user', ...line.trim().split(/\s+/)];
+  const words = [
+    ...['--bind', HOST, '--dir', options.folder ?? folder],
+    ...['--save', '', '--appendonly', 'no', '--enable-debug-command', 'yes'],
+    ...['--repl-diskless-sync-delay', 0],
+    ...(tls ? tlsWords : ['--port', port]),
+    ...(password === undefined ? [] : ['--requirepass', password]),
+    ...user(`administrator on >${secret} ~* &* +@all`),
+    ...acl.flatMap(user),
+    ...args,
+  ];
+  const login = password === undefined ? '' : `:${encodeURIComponent(password)}@`;
+  const url = `${tls ? 'rediss' : 'redis'}://${login}${HOST}:${port}`;
+  return { program: 'redis-server', words, url, access, endsGently: Boolean(options.folder) };
+}
+
+export function startRedis(options = {}) {
+  return launch((folder, port) => redisPlan(folder, port, options), options.port);
+}
+
+/** Starts what is given and adds it to `crew`, also when one fails: then the crew is stopped. */
+async function recruit(crew, starting) {
+  const settled = await Promise.allSettled(starting);
+  const started = settled.filter(({ value }) => value).map(({ value }) => value);
+  crew.push(...started);
+  const failed = settled.find(({ reason }) => reason);
+  if (failed) throw failed.reason;
+  return started;
+}
+
+const stopAll = (crew) => Promise.all(crew.map((server) => server.stop()));
+
+/** Runs `assemble` with an empty crew; if it fails, nobody of the crew is left running. */
+async function withCrew(assemble) {
+  const crew = [];
+  try {
+    return await assemble(crew);
+  } catch (error) {
+    await stopAll(crew);
+    throw error;
+  }
+}
+
+const times = (count, make) => Array.from({ length: count }, (_, index) => make(index));
+
+async function isLinked(replica) {
+  return (await replica.command('INFO', 'replication')).includes('master_link_status:up');
+}
+
+async function everyOne(items, isSo) {
+  return (await Promise.all(items.map(isSo))).every(Boolean);
+}
+
+/** Sentinels keep their state in their configuration, so that is written once. */
+function sentinelPlan(folder, port, masterPort) {
+  const lines = [
+    `port ${port}`,
+    `bind ${HOST}`,
+    `dir ${folder}`,
+    `sentinel monitor ${MASTER_NAME} ${HOST} ${masterPort} 2`,
+    `sentinel down-after-milliseconds ${MASTER_NAME} 500`,
+    `sentinel failover-timeout ${MASTER_NAME} 3000`,
+    `sentinel parallel-syncs ${MASTER_NAME} 2`,
+  ];
+  const file = join(folder, 'sentinel.conf');
+  writeFileSync(file, `${lines.join('\n')}\n`);
+  // Greetings every 0.1 s instead of every 2 s, and questions too. A machine that is busy for a
+  // few seconds is no reason to distrust the clock, which would mean standing by for half a minute.
+  const haste = 'publish-period 100 ask-period 100 info-period 1000 tilt-trigger 20000';
+  const afterStart = (sentinel) => sentinel.command('SENTINEL', 'DEBUG', ...haste.split(' '));
+  return { program: 'redis-server', words: [file, '--sentinel'], afterStart };
+}
+
+/** A flat list of names and values, as an object. */
+const fields = (list) =>
+  Object.fromEntries(times(list.length / 2, (i) => list.slice(2 * i, 2 * i + 2)));
+
+async function knowsAll(sentinel) {
+  const about = (what) => sentinel.command('SENTINEL', what, MASTER_NAME);
+  const master = fields(await about('MASTER'));
+  const replicas = (await about('REPLICAS')).map(fields);
+  const isFine = (each) => each.flags === 'slave' && each['master-link-status'] === 'ok';
+  const others = Number(master['num-other-sentinels']);
+  if (master.flags !== 'master' || others !== 2 || replicas.length !== 2) return false;
+  return replicas.every(isFine) && (await about('CKQUORUM')).startsWith('OK 3 ');
+}
+
+/** The port that a majority of the sentinels gives, which also the slow ones will give soon. */
+async function agreedMaster(sentinels) {
+  const words = ['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', MASTER_NAME];
+  const asked = sentinels.map((sentinel) => sentinel.ask(words, { timeoutMs: 1000 }));
+  const ports = (await Promise.allSettled(asked)).map(({ value }) => Number(value?.[1]));
+  return ports.find((port, at) => port > 0 && ports.indexOf(port) !== at);
+}
+
+export function startSentinel() {
+  return withCrew(async (crew) => {
+    const [master] = await recruit(crew, [startRedis()]);
+    const args = ['--replicaof', HOST, String(master.port)];
+    const replicas = await recruit(
+      crew,
+      times(2, () => startRedis({ args })),
+    );
+    await until('the replicas follow', () => everyOne(replicas, isLinked), crew);
+    const plan = (folder, port) => sentinelPlan(folder, port, master.port);
+    const sentinels = await recruit(
+      crew,
+      times(3, () => launch(plan)),
+    );
+    await until('the sentinels agree', () => everyOne(sentinels, knowsAll), sentinels);
+    const currentMaster = () =>
+      until('two sentinels name the same master', () => agreedMaster(sentinels), sentinels);
+    const failover = async () => {
+      const before = await currentMaster();
+      const order = () => sentinels[0].command('SENTINEL', 'FAILOVER', MASTER_NAME);
+      await until('a replica can take over', order, sentinels);
+      await until('it did', async () => (await currentMaster()) !== before, sentinels);
+    };
+    const stop = () => stopAll(crew);
+    return { sentinels, masterName: MASTER_NAME, master, replicas, currentMaster, failover, stop };
+  });
+}
+
+/** Nodes list a replica only once it has heard from its master, and by default that takes 10 s. */
+function startNode() {
+  const settings = [
+    ...['--cluster-enabled', 'yes', '--cluster-config-file', 'nodes.conf'],
+    ...['--cluster-node-timeout', 1000, '--cluster-replica-validity-factor', 0],
+    ...['--cluster-allow-replica-migration', 'no', '--repl-ping-replica-period', 1],
+  ];
+  return launch((folder, port) =>
+    redisPlan(folder, port, { args: [...settings, '--cluster-port', randomPort()] }),
+  );
+}
+
+/** Introduces everyone to everyone, which is quicker than to wait until the word gets around. */
+async function introduce(nodes) {
+  const busPorts = await Promise.all(
+    nodes.map(async (node) => (await node.command('CONFIG', 'GET', 'cluster-port'))[1]),
+  );
+  for (const [index, node] of nodes.entries()) {
+    await node.command('CLUSTER', 'SET-CONFIG-EPOCH', index + 1);
+    for (let other = 0; other < index; other++) {
+      await node.command('CLUSTER', 'MEET', HOST, nodes[other].port, busPorts[other]);
+    }
+  }
+}
+
+async function assignRoles(nodes) {
+  const masters = nodes.length / 2;
+  const firstSlot = (index) => Math.ceil((index * SLOTS) / masters);
+  await Promise.all(
+    nodes.map(async (node, index) => {
+      if (index < masters) {
+        const range = [firstSlot(index), firstSlot(index + 1) - 1];
+        return node.command('CLUSTER', 'ADDSLOTSRANGE', ...range);
+      }
+      const id = await nodes[index - masters].command('CLUSTER', 'MYID');
+      return until('a replica knows its master', () => node.command('CLUSTER', 'REPLICATE', id), [
+        node,
+      ]);
+    }),
+  );
+}
+
+/** Whether this node sees a whole cluster: three parts, each with a master and a replica. */
+async function seesAll(node) {
+  if (!(await node.command('CLUSTER', 'INFO')).includes('cluster_state:ok')) return false;
+  const lines = (await node.command('CLUSTER', 'NODES')).trim().split('\n');
+  if (lines.length !== 6 || !lines.every((line) => / connected( |$)/.test(line))) return false;
+  const parts = await node.command('CLUSTER', 'SLOTS');
+  return parts.length === 3 && parts.every((part) => part.length === 4);
+}
+
+/** The epoch at which this node says that the slot is its own, or -1. */
+async function claim(node, slot) {
+  const text = await node.ask(['CLUSTER', 'NODES'], { timeoutMs: 1000 });
+  const line = text.split('\n').find((each) => each.includes('myself,master'));
+  const [, , , , , , epoch, , ...ranges] = line?.split(' ') ?? [];
+  const holds = (range) => {
+    const [first, last = first] = range.split('-').map(Number);
+    return first <= slot && slot <= last;
+  };
+  return ranges.some(holds) ? Number(epoch) : -1;
+}
+
+/** Of several that claim a slot, as after a failover, the latest is right. */
+async function findOwner(nodes, slot) {
+  const asked = await Promise.allSettled(nodes.map((node) => claim(node, slot)));
+  const epochs = asked.map(({ value = -1 }) => value);
+  const latest = Math.max(...epochs);
+  return latest < 0 ? -1 : epochs.indexOf(latest);
+}
+
+/** Moves keys in steps with pauses, so that clients meet a slot that is half here, half there. */
+async function moveSlot(nodes, slot, to, { steps = 20, pauseMs = 10 } = {}) {
+  const from = await findOwner(nodes, slot);
+  if (from === to) return;
+  if (from < 0) throw new Error(`nobody holds slot ${slot}`);
+  const [source, target] = [nodes[from], nodes[to]];
+  const [sourceId, targetId] = await Promise.all(
+    [source, target].map((node) => node.command('CLUSTER', 'MYID')),
+  );
+  const setSlot = (node, ...words) => node.command('CLUSTER', 'SETSLOT', slot, ...words);
+  await setSlot(target, 'IMPORTING', sourceId);
+  await setSlot(source, 'MIGRATING', targetId);
+  await sleep(pauseMs);
+  const total = await source.command('CLUSTER', 'COUNTKEYSINSLOT', slot);
+  const atOnce = Math.max(1, Math.ceil(total / steps));
+  // Keys may be any bytes, and this encoding gives each byte back as it came.
+  const ask = (...words) => source.ask(words, { encoding: 'latin1' });
+  for (;;) {
+    const keys = await ask('CLUSTER', 'GETKEYSINSLOT', slot, atOnce);
+    if (keys.length === 0) break;
+    await ask('MIGRATE', HOST, target.port, '', 0, 5000, 'KEYS', ...keys);
+    await sleep(pauseMs);
+  }
+  // The new owner first: a slot that is nobody's for a moment would be refused by all.
+  await setSlot(target, 'NODE', targetId);
+  await setSlot(source, 'NODE', targetId);
+  const others = nodes.filter((node) => node !== source && node !== target);
+  // Replicas refuse to be told, and the dead cannot be; they learn it from the others.
+  await Promise.allSettled(others.map((node) => setSlot(node, 'NODE', targetId)));
+}
+
+export function startCluster() {
+  return withCrew(async (crew) => {
+    const nodes = await recruit(crew, times(6, startNode));
+    await introduce(nodes);
+    await assignRoles(nodes);
+    await until('every node sees the cluster', () => everyOne(nodes, seesAll), nodes);
+    await until('the replicas follow', () => everyOne(nodes.slice(3), isLinked), nodes);
+    return {
+      nodes,
+      urls: nodes.map(({ url }) => url),
+      ownerOf: (slot) => findOwner(nodes, slot),
+      moveSlot: (slot, to, options) => moveSlot(nodes, slot, to, options),
+      stop: () => stopAll(crew),
+    };
+  });
+}
