@@ -7,6 +7,11 @@ export default defineConfig({
   resolve: {
     alias: [
       { find: /^sluice$/, replacement: source('packages/sluice/src/index.ts') },
+      {
+        find: /^sluice\/redis$/,
+        replacement: source('packages/sluice/src/stores/redis/index.ts'),
+      },
+      { find: /^sluice\/failure$/, replacement: source('packages/sluice/src/failure/index.ts') },
       { find: /^sluice\/testing$/, replacement: source('packages/sluice/src/testing/index.ts') },
     ],
   },

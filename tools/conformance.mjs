@@ -1,18 +1,25 @@
 /**
- * Runs vector files on a store: `npm run conformance -- --store memory FILE...`
+ * Runs vector files on a store:
  *
- * Prints `N passed, N failed` and the first differences. Exit code 1 if a decision differs, 2 if
- * the command or a file cannot be understood.
+ *     npm run conformance -- --store memory FILE...
+ *     npm run conformance -- --store redis://HOST:PORT [--client NAME] FILE...
+ *
+ * On Redis the client is ioredis unless --client names another one, or `all`. Prints `N passed,
+ * N failed` and the first differences. Exit code 1 if a decision differs, 2 if the command or a
+ * file cannot be understood, or Redis cannot be reached.
  */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { memoryStore } from 'sluice';
+import { redisStore } from 'sluice/redis';
 import { parseVectors, runVectors } from 'sluice/testing';
+import { clients } from './servers/clients.mjs';
 
-const USAGE = 'usage: npm run conformance -- --store memory FILE...';
+const USAGE =
+  'usage: npm run conformance -- --store memory|redis://HOST:PORT [--client NAME|all] FILE...';
 const DIFFERENCES_SHOWN = 5;
-
-const stores = { memory: () => memoryStore() };
+/** Long enough for a server far away or under load: a vector asks what is decided, not how fast. */
+const DEADLINE_MS = 5000;
 
 function fail(message) {
   console.error(message);
@@ -22,17 +29,49 @@ function fail(message) {
 function readArguments() {
   try {
     const { values, positionals } = parseArgs({
-      options: { store: { type: 'string', default: 'memory' } },
+      options: { store: { type: 'string', default: 'memory' }, client: { type: 'string' } },
       allowPositionals: true,
     });
+    const { store, client } = values;
     if (positionals.length === 0) fail(`Expected at least one vector file\n${USAGE}`);
-    if (!Object.hasOwn(stores, values.store)) {
-      fail(`Expected --store to be one of ${Object.keys(stores).join(' ')}, got ${values.store}`);
+    if (store === 'memory') {
+      if (client !== undefined) fail(`Expected --client only with a store in Redis\n${USAGE}`);
+      return { store, names: ['memory'], files: positionals };
     }
-    return { openStore: stores[values.store], files: positionals };
+    if (!/^rediss?:\/\/[^/]/.test(store)) {
+      fail(`Expected --store to be memory or redis://HOST:PORT, got ${store}`);
+    }
+    const names = client === 'all' ? Object.keys(clients) : [client ?? 'ioredis'];
+    if (names.some((name) => !Object.hasOwn(clients, name))) {
+      fail(
+        `Expected --client to be all or one of ${Object.keys(clients).join(' ')}, got ${client}`,
+      );
+    }
+    return { store, names, files: positionals };
   } catch (error) {
     return fail(`${error.message}\n${USAGE}`);
   }
+}
+
+/** A way to open the store for each case, and to let go of it all at the end. */
+async function openWith(name, url) {
+  if (name === 'memory') return { open: () => memoryStore(), close: async () => {} };
+  const { client, close } = await Promise.race([
+    clients[name](url),
+    new Promise((_, reject) => {
+      setTimeout(reject, DEADLINE_MS, new Error('no connection')).unref();
+    }),
+  ]).catch((error) => fail(`${name} cannot reach ${url}: ${error.message || error}`));
+  // A prefix of its own for each case: other runs may have used the same Redis.
+  const run = `conformance-${process.pid}-${Date.now()}`;
+  let opened = 0;
+  const open = () =>
+    redisStore(client, {
+      prefix: `${run}-${opened++}:`,
+      onFailure: 'throw',
+      deadlineMs: DEADLINE_MS,
+    });
+  return { open, close };
 }
 
 function readVectors(file) {
@@ -43,18 +82,29 @@ function readVectors(file) {
   }
 }
 
-const { openStore, files } = readArguments();
-let passed = 0;
-let failed = 0;
-for (const file of files) {
-  const report = await runVectors(readVectors(file), openStore);
-  passed += report.passed;
-  failed += report.failed;
-  for (const { name, step, expected, got } of report.differences.slice(0, DIFFERENCES_SHOWN)) {
+function show(file, { differences }) {
+  for (const { name, step, expected, got } of differences.slice(0, DIFFERENCES_SHOWN)) {
     console.log(`${file}: ${name}, step ${step}`);
     console.log(`  expected ${JSON.stringify(expected)}`);
     console.log(`  got      ${JSON.stringify(got)}`);
   }
+}
+
+const { store, names, files } = readArguments();
+const vectors = files.map((file) => [file, readVectors(file)]);
+let passed = 0;
+let failed = 0;
+for (const name of names) {
+  const { open, close } = await openWith(name, store);
+  const before = passed;
+  for (const [file, cases] of vectors) {
+    const report = await runVectors(cases, open);
+    passed += report.passed;
+    failed += report.failed;
+    show(file, report);
+  }
+  if (names.length > 1) console.log(`${name}: ${passed - before} passed`);
+  await close();
 }
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed > 0 ? 1 : 0;

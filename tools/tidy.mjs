@@ -27,6 +27,8 @@ const arrows = {
   'key.ts': 'errors.ts',
   'policy.ts': 'errors.ts algorithms/',
   'store.ts': 'type:*',
+  'failure/': './ algorithms/ clock.ts decision.ts errors.ts policy.ts store.ts stores/memory/',
+  'stores/redis/': './ algorithms/ clock.ts decision.ts errors.ts failure/ policy.ts store.ts',
   'stores/': './ algorithms/ clock.ts decision.ts errors.ts key.ts policy.ts store.ts',
   'turn.ts': 'type:*',
   'api.ts': 'type:*',

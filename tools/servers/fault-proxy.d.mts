@@ -9,7 +9,7 @@ export interface FaultProxy {
   readonly port: number;
   /** How many clients are connected now. */
   readonly connections: number;
-  /** What arrives from now on is passed on so much later, in both directions and in order. */
+  /** Passes everything on so much after it came, in both directions and in order. */
   delay(ms: number): void;
   /**
    * Passes on `count` more bytes in this direction, summed over all connections, and destroys the

@@ -35,7 +35,7 @@ class Lane {
 
   #add(what) {
     if (this.#isClosed) return;
-    this.#queue.push({ what, dueMs: performance.now() + this.#faults.delayMs });
+    this.#queue.push({ what, sinceMs: performance.now() });
     this.flow();
   }
 
@@ -52,7 +52,7 @@ class Lane {
 
   #passDue() {
     while (this.#queue.length > 0 && !this.#faults.isBlackHole) {
-      const waitMs = this.#queue[0].dueMs - performance.now();
+      const waitMs = this.#queue[0].sinceMs + this.#faults.delayMs - performance.now();
       if (waitMs > 0) {
         clearTimeout(this.#timer);
         this.#timer = setTimeout(() => this.flow(), waitMs);
@@ -181,6 +181,7 @@ class FaultProxy {
 
   delay(ms) {
     this.#faults.delayMs = ms;
+    this.#flowAll();
   }
 
   cutAfterBytes(count, direction) {
@@ -189,7 +190,7 @@ class FaultProxy {
 
   blackHole(isOn) {
     this.#faults.isBlackHole = isOn;
-    for (const connection of this.#connections) connection.flow();
+    this.#flowAll();
   }
 
   halfOpen() {
@@ -206,12 +207,13 @@ class FaultProxy {
   }
 
   heal() {
-    this.delay(0);
+    // Those that let bytes flow come last, so that these meet no other fault.
     this.cutAfterBytes(Number.POSITIVE_INFINITY, 'toServer');
     this.cutAfterBytes(Number.POSITIVE_INFINITY, 'toClient');
     this.onReply(undefined);
     this.refuse(false);
     this.blackHole(false);
+    this.delay(0);
   }
 
   async stop() {
@@ -219,6 +221,10 @@ class FaultProxy {
     if (!this.#listener.listening) return;
     this.#listener.close();
     await once(this.#listener, 'close');
+  }
+
+  #flowAll() {
+    for (const connection of this.#connections) connection.flow();
   }
 
   #destroyAll() {

@@ -68,9 +68,9 @@ export interface SentinelGroup {
   readonly master: RedisServer;
   /** The two replicas at the start. */
   readonly replicas: readonly RedisServer[];
-  /** The port of the master that at least two sentinels name; waits until they do. */
+  /** The port of the master that all living sentinels name; waits until they agree. */
   currentMaster(): Promise<number>;
-  /** Orders a failover though the master is well, and waits until it is done. */
+  /** Has the first sentinel fail over though the master is well, and waits until it is done. */
   failover(): Promise<void>;
   stop(): Promise<void>;
 }

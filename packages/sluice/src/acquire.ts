@@ -7,10 +7,10 @@
  * others know how long it takes at the least, and those for whom that is too long leave at once.
  */
 import type { Clock } from './clock.ts';
-import { type Charge, type Decision, jointDecision, type Quote } from './decision.ts';
+import { type Charge, type Decision, jointDecision, type Quote, type Receipt } from './decision.ts';
 import { closed, expected } from './errors.ts';
 import type { FailureAction } from './policy.ts';
-import { type Adjustment, type Check, idOf, type Limit } from './store.ts';
+import { type Check, idOf, type Limit } from './store.ts';
 import { askedFor, earliestTurnMs } from './turn.ts';
 
 export interface AcquireOptions {
@@ -27,7 +27,7 @@ export interface Gate {
   readonly clock: Clock;
   /** Decides; whether it is a peek says the check. */
   ask(check: Check): Quote | Promise<Quote>;
-  giveBack(adjustments: readonly Adjustment[]): void;
+  giveBack(receipt: Receipt): void;
   tell(decision: Decision): unknown;
 }
 
@@ -163,7 +163,7 @@ export class Waiters {
     waiter.judged = true;
     if (waiter.gone) {
       // It was called off while the store was being asked, so what it got goes back.
-      if (decision.allowed) this.#gate.giveBack(refundOf(waiter, decision));
+      if (decision.allowed) this.#gate.giveBack(decision.receipt);
       return;
     }
     const { clock } = this.#gate;
@@ -190,14 +190,15 @@ export class Waiters {
     waiter.gone = true;
     waiter.stopTimer();
     for (const stop of waiter.stops) stop();
-    const next = new Set<Waiter | undefined>();
+    const firsts: Waiter[] = [];
     for (const [place, lane] of waiter.lanes.entries()) {
       const { policy, key } = waiter.limits[place];
-      if (lane[0] === waiter) next.add(lane[1]);
-      lane.splice(lane.indexOf(waiter), 1);
+      const at = lane.indexOf(waiter);
+      lane.splice(at, 1);
       if (lane.length === 0) this.#lanes.delete(idOf(policy.name, key));
+      else if (at === 0) firsts.push(lane[0]);
     }
-    for (const first of next) if (first !== undefined) this.#callUp(first);
+    for (const first of firsts) this.#callUp(first);
   }
 
   /** Lets a waiter go whose turn, behind the others, must come after its deadline. */
@@ -257,11 +258,4 @@ function demandOf(waiter: Waiter, { policy, key, cost }: Limit, lane: readonly W
     demand += other.limits.find((each) => each.policy === policy && each.key === key)!.cost;
   }
   return demand;
-}
-
-function refundOf(waiter: Waiter, { limits }: Decision): Adjustment[] {
-  return waiter.limits.map(({ policy, terms, key, cost }, place) => {
-    const charge = { policy: policy.name, key, cost, atMs: limits[place].atMs };
-    return { policy, terms, charge, delta: -cost };
-  });
 }

@@ -4,7 +4,7 @@
  */
 import type { Terms } from './algorithms/algorithm.ts';
 import type { Receipt } from './decision.ts';
-import { checkFields, closed, expected, isRecord } from './errors.ts';
+import { checkFields, closed, expected, isInteger, isRecord } from './errors.ts';
 import { type Key, keyText } from './key.ts';
 import { definePolicy, type FailureAction, type Policy, type PolicyInput } from './policy.ts';
 import { type Adjustment, idOf, type Limit } from './store.ts';
@@ -31,7 +31,7 @@ export class PolicyBook {
 
   constructor(policies: Readonly<Record<string, PolicyInput>>) {
     if (!isRecord(policies) || Object.keys(policies).length === 0) {
-      const what = '`policies` to be an object with at least one policy';
+      const what = '`policies` to be an object of policies';
       throw expected('ERR_INVALID_OPTION', what, policies);
     }
     for (const [name, input] of Object.entries(policies)) {
@@ -51,7 +51,7 @@ export class PolicyBook {
   #unknown(name: string): never {
     if (this.#closed) throw closed();
     const names = [...this.#policies.keys()].join(' ');
-    throw expected('ERR_UNKNOWN_POLICY', `the name of a policy, one of: ${names}`, name);
+    throw expected('ERR_UNKNOWN_POLICY', `a policy, one of: ${names}`, name);
   }
 
   /** The cost that is asked for: at least `least`, and not more than could ever fit. */
@@ -66,7 +66,7 @@ export class PolicyBook {
       throw expected('ERR_COST_ABOVE_LIMIT', what, cost);
     }
     if (asked.operation !== undefined && asked.cost !== undefined) {
-      throw expected('ERR_INVALID_COST', 'a cost or an operation, but not both', cost);
+      throw expected('ERR_INVALID_COST', 'a cost or an operation, not both', cost);
     }
     return cost;
   }
@@ -106,7 +106,7 @@ export class PolicyBook {
       );
       const id = idOf(limit.policy.name, limit.key);
       if (seen.size === seen.add(id).size) {
-        throw expected('ERR_INVALID_CHECK', 'each limit once in a check', id);
+        throw expected('ERR_INVALID_CHECK', 'each limit once', id);
       }
       return limit;
     });
@@ -116,15 +116,15 @@ export class PolicyBook {
   adjustments(receipt: Receipt, actual: unknown): readonly Adjustment[] {
     const charges: readonly unknown[] = Array.isArray(receipt?.charges) ? receipt.charges : [];
     if (charges.length === 0 || charges.length > MOST_LIMITS) {
-      throw expected('ERR_INVALID_RECEIPT', 'a receipt as a check gave it', receipt);
+      throw expected('ERR_INVALID_RECEIPT', 'the receipt of a check', receipt);
     }
     const actuals: readonly unknown[] = Array.isArray(actual) ? actual : charges.map(() => actual);
     if (actuals.length !== charges.length) {
-      throw expected('ERR_INVALID_COST', 'one actual cost, or one for each limit', actual);
+      throw expected('ERR_INVALID_COST', 'an actual cost, or one for each limit', actual);
     }
     return receipt.charges.map((charge, place) => {
       if (!isRecord(charge) || !isInteger(charge.cost, 1) || !isInteger(charge.atMs, 0)) {
-        throw expected('ERR_INVALID_RECEIPT', 'a receipt as a check gave it', charge);
+        throw expected('ERR_INVALID_RECEIPT', 'the receipt of a check', charge);
       }
       const { policy, terms, key } = this.limit(charge.policy, charge.key, undefined, 0);
       const cost = actuals[place];
@@ -134,8 +134,4 @@ export class PolicyBook {
       return { policy, terms, charge: { ...charge, key }, delta: cost - charge.cost };
     });
   }
-}
-
-function isInteger(value: unknown, least: number): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= least;
 }

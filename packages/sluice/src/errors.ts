@@ -82,18 +82,26 @@ function shown(value: unknown): string {
   return `\`${String(value)}\``;
 }
 
+/** Whether a value is an exact integer of at least `least`. */
+export function isInteger(value: unknown, least: number): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= least;
+}
+
 /** Whether a value has named fields: an object that is not a list. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Refuses a misspelt field, which would otherwise silently mean the default. */
-export function checkFields(value: unknown, allowed: readonly string[]): void {
-  if (!isRecord(value)) {
-    throw expected('ERR_INVALID_OPTION', `an object with ${allowed.join(', ')}`, value);
-  }
-  for (const field in value) {
-    if (allowed.includes(field)) continue;
-    throw expected('ERR_INVALID_OPTION', `only the fields ${allowed.join(', ')}`, field);
-  }
+export function checkFields(
+  value: unknown,
+  allowed: readonly string[],
+  code: ErrorCode = 'ERR_INVALID_OPTION',
+  what = '',
+): void {
+  const stray = isRecord(value)
+    ? Object.keys(value).find((name) => !allowed.includes(name))
+    : value;
+  if (stray === undefined && isRecord(value)) return;
+  throw expected(code, `${what}an object with only ${allowed.join(', ')}`, stray);
 }

@@ -25,7 +25,7 @@ function joined(parts: readonly unknown[]): string {
 function escapePart(part: unknown): string {
   if (typeof part === 'number' && Number.isFinite(part)) return String(part);
   if (typeof part === 'string') return part.replace(/[\\:]/g, '\\$&');
-  throw expected('ERR_INVALID_KEY', 'each part of the key to be a string or a number', part);
+  throw expected('ERR_INVALID_KEY', 'the parts of the key to be strings or numbers', part);
 }
 
 /** The key as one string, or an error that says what is wrong with it. */

@@ -7,7 +7,7 @@ import type { DecisionListener, Limiter, LimiterOptions, Policies, SyncLimiter }
 import { type CallFields, PolicyBook } from './book.ts';
 import { type Clock, systemClock } from './clock.ts';
 import type { Decision, Quote, Receipt } from './decision.ts';
-import { checkFields, expected } from './errors.ts';
+import { checkFields, expected, isInteger } from './errors.ts';
 import { type Key, keyText } from './key.ts';
 import { checkAction, type Policy } from './policy.ts';
 import type { Adjustment, Check, KeyState, Store, SyncSpace, SyncStore } from './store.ts';
@@ -16,8 +16,7 @@ import { memoryStore } from './stores/memory/memory-store.ts';
 const LIMITER_OPTIONS = ['policies', 'store', 'clock'];
 const COST_FIELDS = ['cost', 'operation'];
 const ACQUIRE_FIELDS = ['onFailure', 'maxWaitMs', 'signal'];
-const CALL_FIELDS = ['onFailure', 'id'];
-const PEEK_FIELDS = ['onFailure'];
+const CALL_FIELDS = ['id', 'onFailure'];
 
 /** A policy's name, or several limits. */
 type Asked = string | readonly unknown[];
@@ -37,8 +36,7 @@ class LimiterCore {
   #lastName: unknown = NOBODY;
   #lastPolicy: Policy | undefined = undefined;
   #lastSpace: SyncSpace | undefined = undefined;
-  /** Undefined when nobody listens, so that then it costs one comparison. */
-  #listeners: readonly DecisionListener[] | undefined = undefined;
+  readonly #listeners = new Set<DecisionListener>();
 
   constructor(book: PolicyBook, store: Store, clock: Clock | undefined) {
     this.#book = book;
@@ -49,12 +47,9 @@ class LimiterCore {
     this.#waiters = new Waiters({
       clock: this.#clock,
       ask: (check) => this.#decide(check),
-      giveBack: (adjustments) => {
-        const wake = (): void => this.#waiters.nudge(adjustments);
-        // Whoever called it off is gone, so there is nobody to tell if this fails.
-        this.#store.adjust(adjustments, this.#ownNow()).then(wake, () => {});
-      },
-      tell: (decision) => this.#told(decision, false),
+      // Whoever called it off is gone, so there is nobody to tell if this fails.
+      giveBack: (receipt) => void this.settle(receipt, 0).catch(() => {}),
+      tell: (decision) => this.#told(decision),
     });
   }
 
@@ -68,7 +63,7 @@ class LimiterCore {
     const text = keyText(key as Key);
     const terms = policy.terms ?? policy.termsFor(text);
     const decision = space.takeSync(terms, text, 1, this.#clock.now()) as Decision;
-    if (this.#listeners !== undefined) this.#tell(decision);
+    if (this.#listeners.size > 0) this.#told(decision);
     return decision;
   }
 
@@ -88,11 +83,11 @@ class LimiterCore {
   }
 
   peekSync(name: Asked, key?: Key | CallFields, options?: CallFields): Quote {
-    return this.#decideNow(this.#check(name, key, options, PEEK_FIELDS, 0));
+    return this.#decideNow(this.#check(name, key, options, CALL_FIELDS.slice(1), 0));
   }
 
   async peek(name: Asked, key?: Key | CallFields, options?: CallFields): Promise<Quote> {
-    return this.#decide(this.#check(name, key, options, PEEK_FIELDS, 0));
+    return this.#decide(this.#check(name, key, options, CALL_FIELDS.slice(1), 0));
   }
 
   async acquire(
@@ -126,7 +121,6 @@ class LimiterCore {
   }
 
   async settle(receipt: Receipt, actual: number | readonly number[]): Promise<number> {
-    if (this.#sync !== undefined) return this.settleSync(receipt, actual);
     const nowMs = this.#ownNow();
     const adjustments = this.#spend(receipt, actual);
     try {
@@ -172,11 +166,8 @@ class LimiterCore {
   onDecision(listener: DecisionListener): () => void {
     // A function of its own, so that the same listener can be added twice and stopped once.
     const entry: DecisionListener = (decision) => listener(decision);
-    this.#listeners = [...(this.#listeners ?? []), entry];
-    return () => {
-      const rest = this.#listeners?.filter((each) => each !== entry) ?? [];
-      this.#listeners = rest.length > 0 ? rest : undefined;
-    };
+    this.#listeners.add(entry);
+    return () => this.#listeners.delete(entry);
   }
 
   async close(): Promise<void> {
@@ -194,14 +185,14 @@ class LimiterCore {
     least: 0 | 1,
   ): Check {
     const isOne = typeof name === 'string';
-    const given = ((isOne ? options : key) ?? {}) as CallFields;
-    checkFields(given, isOne ? [...COST_FIELDS, ...fields] : fields);
+    const given = (isOne ? options : key) as CallFields | undefined;
+    if (given !== undefined) checkFields(given, isOne ? [...COST_FIELDS, ...fields] : fields);
     const limits = isOne
       ? [this.#book.limit(name, key as Key, given, least)]
       : this.#book.limits(name, least);
-    const { id, onFailure } = given;
+    const id = given?.id;
     if (id !== undefined) keyText(id);
-    return { limits, peek: least === 0, id, onFailure: checkAction(onFailure) };
+    return { limits, peek: least === 0, id, onFailure: checkAction(given?.onFailure) };
   }
 
   /** Decides at once if the store can. */
@@ -218,12 +209,7 @@ class LimiterCore {
   /** The store, if it can answer now. */
   #now(): SyncStore {
     if (this.#sync !== undefined) return this.#sync;
-    throw expected('ERR_NOT_SYNCHRONOUS', 'a store that answers at once', this.#store);
-  }
-
-  #told(quote: Quote, peek: boolean): Quote {
-    if (!peek && this.#listeners !== undefined) this.#tell(quote as Decision);
-    return quote;
+    throw expected('ERR_NOT_SYNCHRONOUS', 'a synchronous store', this.#store);
   }
 
   /** What settling changes, the first time; nothing for a receipt that has been used. */
@@ -234,17 +220,18 @@ class LimiterCore {
     return adjustments;
   }
 
-  /** A listener's own failure is reported as such, and never changes a decision. */
-  #tell(decision: Decision): void {
-    for (const listener of this.#listeners!) {
+  /** Tells who listens. A listener's own failure is reported as such, and changes no decision. */
+  #told(quote: Quote, peek = false): Quote {
+    for (const listener of peek ? [] : this.#listeners) {
       try {
-        listener(decision);
+        listener(quote as Decision);
       } catch (error) {
         queueMicrotask(() => {
           throw error;
         });
       }
     }
+    return quote;
   }
 
   /** The time for a store that has a clock of its own, unless the limiter was given one. */
@@ -253,15 +240,16 @@ class LimiterCore {
   }
 }
 
-const isClock = (value: Partial<Clock> | null): boolean =>
-  typeof value?.now === 'function' && typeof value.schedule === 'function';
+/** Whether a value has that method. */
+const has = (value: unknown, name: string): boolean =>
+  typeof (value as Record<string, unknown> | null)?.[name] === 'function';
 
 /** A clock from outside, held to giving whole milliseconds. */
 function checkedClock(clock: Clock): Clock {
   return {
     now() {
       const nowMs = clock.now();
-      if (Number.isSafeInteger(nowMs) && nowMs >= 0) return nowMs;
+      if (isInteger(nowMs, 0)) return nowMs;
       throw expected('ERR_INVALID_CLOCK', 'the clock to give whole ms', nowMs);
     },
     schedule: (delayMs, wake) => clock.schedule(delayMs, wake),
@@ -281,10 +269,10 @@ export function createLimiter<const P extends Policies>(options: LimiterOptions<
 export function createLimiter(options: LimiterOptions<Policies>): unknown {
   checkFields(options, LIMITER_OPTIONS);
   const { policies, store = memoryStore(), clock } = options;
-  if (typeof store?.decide !== 'function') {
+  if (!has(store, 'decide')) {
     throw expected('ERR_INVALID_OPTION', '`store` to be a store', store);
   }
-  if (clock !== undefined && !isClock(clock)) {
+  if (clock !== undefined && !(has(clock, 'now') && has(clock, 'schedule'))) {
     throw expected('ERR_INVALID_OPTION', '`clock` to be a clock', clock);
   }
   return new LimiterCore(new PolicyBook(policies), store, clock);

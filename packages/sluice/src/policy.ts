@@ -4,7 +4,7 @@
  */
 import type { AlgorithmName, Terms } from './algorithms/algorithm.ts';
 import { algorithms } from './algorithms/index.ts';
-import { expected, isRecord, SluiceError } from './errors.ts';
+import { checkFields, type ErrorCode, expected, isInteger, isRecord } from './errors.ts';
 
 /** Milliseconds, or a whole number and a unit: `'250ms'` `'10s'` `'1m'` `'1h'` `'1d'` `'2w'`. */
 export type Duration = number | string;
@@ -57,13 +57,11 @@ export interface Policy {
 const ALGORITHMS = Object.keys(algorithms);
 
 const FIELDS = ['limit', 'window', 'algorithm', 'buckets', 'burst', 'costs', 'onFailure'];
-const ACTIONS = ['allow', 'deny', 'local', 'throw'];
+const ACTIONS = 'allow deny local throw';
 const UNIT_MS = { ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5, w: 6048e5 };
 const LONGEST_WINDOW_MS = 36_500 * UNIT_MS.d;
 const DEFAULT_BUCKETS = 60;
-
-const isCount = (value: unknown): value is number =>
-  Number.isSafeInteger(value) && (value as number) >= 1;
+const MOST_BUCKETS = 10_000;
 
 /** The milliseconds of a duration, or undefined. */
 function milliseconds(duration: unknown): number | undefined {
@@ -73,40 +71,26 @@ function milliseconds(duration: unknown): number | undefined {
 }
 
 /** Turns `'100/1m'` into the object form. */
-function optionsOf(name: string, input: unknown): PolicyOptions {
-  const where = `policy \`${name}\``;
-  if (typeof input === 'string') {
-    const parts = /^(\d{1,16})(?:\/| per )(\w+)$/.exec(input);
-    if (parts) return { limit: Number(parts[1]), window: parts[2] };
-    throw expected('ERR_INVALID_POLICY', `${where} to read like '100/1m'`, input);
-  }
-  if (!isRecord(input)) {
-    throw expected('ERR_INVALID_POLICY', `${where} to be text like '100/1m' or an object`, input);
-  }
-  const stray = Object.keys(input).find((field) => !FIELDS.includes(field));
-  if (stray === undefined) return input as unknown as PolicyOptions;
-  throw expected(
-    'ERR_INVALID_POLICY',
-    `${where} to have only the fields ${FIELDS.join(' ')}`,
-    stray,
-  );
+function optionsOf(where: string, input: unknown): PolicyOptions {
+  const parts = typeof input === 'string' && /^(\d{1,16})(?:\/| per )(\w+)$/.exec(input);
+  if (parts) return { limit: Number(parts[1]), window: parts[2] };
+  checkFields(input, FIELDS, 'ERR_INVALID_POLICY', `${where} to be text like '100/1m' or `);
+  return input as PolicyOptions;
 }
 
 /** Checks one product that exact arithmetic depends on. */
 function checkProduct(where: string, what: string, count: number, windowMs: number): void {
   if (count * windowMs <= Number.MAX_SAFE_INTEGER) return;
-  throw new SluiceError(
-    'ERR_LIMIT_TOO_LARGE',
-    `Expected ${what} x window of ${where} to be at most 2^53 - 1, got ${count} x ${windowMs} ms`,
-  );
+  const most = `${what} x window of ${where} to be at most 2^53 - 1`;
+  throw expected('ERR_LIMIT_TOO_LARGE', most, `${count} x ${windowMs} ms`);
 }
 
 function termsOf(
   where: string,
   limit: unknown,
-  { windowMs, bucketMs, burst }: { windowMs: number; bucketMs: number; burst?: number },
+  { windowMs, bucketMs, burst }: { windowMs: number; bucketMs: number; burst: number | undefined },
 ): Terms {
-  if (!isCount(limit)) {
+  if (!isInteger(limit, 1)) {
     throw expected('ERR_INVALID_LIMIT', `the limit of ${where} to be an integer >= 1`, limit);
   }
   checkProduct(where, 'limit', limit, windowMs);
@@ -115,69 +99,79 @@ function termsOf(
 
 function windowOf(where: string, window: unknown): number {
   const windowMs = milliseconds(window);
-  if (isCount(windowMs) && windowMs <= LONGEST_WINDOW_MS) return windowMs;
-  const what = `the window of ${where} to be a duration from 1 ms to 36500d like '1m'`;
+  if (isInteger(windowMs, 1) && windowMs <= LONGEST_WINDOW_MS) return windowMs;
+  const what = `the window of ${where} to be a duration from 1ms to 36500d`;
   throw expected('ERR_INVALID_WINDOW', what, window);
 }
 
-function bucketOf(where: string, { algorithm, buckets }: PolicyOptions, windowMs: number): number {
-  if (buckets !== undefined && algorithm !== 'sliding-buckets') {
-    const what = `\`buckets\` of ${where} only with the algorithm 'sliding-buckets'`;
-    throw expected('ERR_INVALID_BUCKETS', what, buckets);
+/** A number that only one algorithm has. */
+function ownNumber(
+  where: string,
+  options: PolicyOptions,
+  field: 'buckets' | 'burst',
+  code: ErrorCode,
+  algorithm: AlgorithmName,
+  most: number,
+): number | undefined {
+  const value = options[field];
+  if (value === undefined) return undefined;
+  if (options.algorithm !== algorithm) {
+    const what = `\`${field}\` of ${where} only with the algorithm '${algorithm}'`;
+    throw expected(code, what, value);
   }
-  const count = buckets === undefined ? DEFAULT_BUCKETS : buckets;
-  if (!isCount(count) || count > 10_000) {
-    const what = `\`buckets\` of ${where} to be an integer from 1 to 10000`;
-    throw expected('ERR_INVALID_BUCKETS', what, count);
-  }
-  return Math.ceil(windowMs / Math.min(count, windowMs));
+  if (isInteger(value, 1) && value <= most) return value;
+  throw expected(code, `\`${field}\` of ${where} to be an integer from 1 to ${most}`, value);
 }
 
-function burstOf(where: string, { algorithm, burst }: PolicyOptions, windowMs: number) {
-  if (burst === undefined) return {};
-  if (algorithm !== 'token-bucket') {
-    const what = `\`burst\` of ${where} only with the algorithm 'token-bucket'`;
-    throw expected('ERR_INVALID_BURST', what, burst);
-  }
-  if (!isCount(burst)) {
-    throw expected('ERR_INVALID_BURST', `\`burst\` of ${where} to be an integer >= 1`, burst);
-  }
-  checkProduct(where, 'burst', burst, windowMs);
-  return { burst };
-}
-
-function costsOf(where: string, costs: unknown, terms: Terms | undefined): Map<string, number> {
-  if (costs === undefined) return new Map();
+function costsOf(where: string, costs: unknown, most: number): Map<string, number> {
   if (!isRecord(costs)) {
-    throw expected('ERR_INVALID_COSTS', `\`costs\` of ${where} to be an object of costs`, costs);
+    throw expected('ERR_INVALID_COSTS', `\`costs\` of ${where} to be an object`, costs);
   }
-  const most = terms?.capacity ?? Number.MAX_SAFE_INTEGER;
-  for (const [operation, cost] of Object.entries(costs)) {
-    if (isCount(cost) && cost <= most) continue;
+  const entries = Object.entries(costs as Record<string, number>);
+  for (const [operation, cost] of entries) {
+    if (isInteger(cost, 1) && cost <= most) continue;
     const what = `the cost of \`${operation}\` in ${where} to be an integer from 1 to ${most}`;
     throw expected('ERR_INVALID_COSTS', what, cost);
   }
-  return new Map(Object.entries(costs as Record<string, number>));
+  return new Map(entries);
 }
 
 /** Refuses what is neither missing nor an action. */
 export function checkAction(action: unknown): FailureAction | undefined {
-  if (action === undefined || ACTIONS.includes(action as string)) return action as FailureAction;
-  throw expected('ERR_INVALID_OPTION', `\`onFailure\` to be one of ${ACTIONS.join(' ')}`, action);
+  if (action === undefined || ACTIONS.split(' ').includes(action as string))
+    return action as FailureAction;
+  throw expected('ERR_INVALID_OPTION', `\`onFailure\` to be one of ${ACTIONS}`, action);
 }
 
 /** Checks a policy and gives it its name. Throws a `SluiceError` that says what is wrong. */
 export function definePolicy(name: string, input: PolicyInput): Policy {
   const where = `policy \`${name}\``;
-  const options = optionsOf(name, input);
-  const { limit, algorithm = 'sliding-log' } = options;
+  const options = optionsOf(where, input);
+  const { limit, algorithm = 'sliding-log', costs = {} } = options;
   if (!ALGORITHMS.includes(algorithm)) {
     const what = `the algorithm of ${where} to be one of ${ALGORITHMS.join(' ')}`;
     throw expected('ERR_INVALID_ALGORITHM', what, algorithm);
   }
   const windowMs = windowOf(where, options.window);
-  const bucketMs = bucketOf(where, options, windowMs);
-  const sizes = { windowMs, bucketMs, ...burstOf(where, options, windowMs) };
+  const buckets = ownNumber(
+    where,
+    options,
+    'buckets',
+    'ERR_INVALID_BUCKETS',
+    'sliding-buckets',
+    MOST_BUCKETS,
+  );
+  const bucketMs = Math.ceil(windowMs / Math.min(buckets ?? DEFAULT_BUCKETS, windowMs));
+  const burst = ownNumber(
+    where,
+    options,
+    'burst',
+    'ERR_INVALID_BURST',
+    'token-bucket',
+    Number.MAX_SAFE_INTEGER,
+  );
+  checkProduct(where, 'burst', burst ?? 1, windowMs);
+  const sizes = { windowMs, bucketMs, burst };
   const terms = typeof limit === 'function' ? undefined : termsOf(where, limit, sizes);
   const limitOf = limit as LimitOfKey;
   return {
@@ -185,7 +179,7 @@ export function definePolicy(name: string, input: PolicyInput): Policy {
     algorithm,
     windowMs,
     bucketMs,
-    costs: costsOf(where, options.costs, terms),
+    costs: costsOf(where, costs, terms?.capacity ?? Number.MAX_SAFE_INTEGER),
     onFailure: checkAction(options.onFailure),
     terms,
     termsFor: (key: string) => terms ?? termsOf(`${where} for this key`, limitOf(key), sizes),

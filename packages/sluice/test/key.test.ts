@@ -87,7 +87,7 @@ describe('joinKey', () => {
     [() => 'a', 'a function'],
     [Symbol('a'), '`Symbol(a)`'],
   ])('refuses the part %o and says what it expected', (wrong, got) => {
-    const message = `Expected each part of the key to be a string or a number, got ${got}`;
+    const message = `Expected the parts of the key to be strings or numbers, got ${got}`;
     expect(() => joinKey('a', wrong as string)).toThrow(
       expect.objectContaining({ code: 'ERR_INVALID_KEY', message }),
     );

@@ -145,21 +145,20 @@ const refused = (
   values.map((value) => [code, `Expected ${what}, got ${shown(value)}`, inputOf(value)]);
 
 const tooLarge = (what: string, product: string, input: unknown): Refusal[] => [
-  ['ERR_LIMIT_TOO_LARGE', `Expected ${what} to be at most 2^53 - 1, got ${product} ms`, input],
+  ['ERR_LIMIT_TOO_LARGE', `Expected ${what} to be at most 2^53 - 1, got \`"${product} ms"\``, input],
 ];
 
 const P = 'policy `p`';
-const FORM = `${P} to be text like '100/1m' or an object`;
-const READS = `${P} to read like '100/1m'`;
-const FIELDS = `${P} to have only the fields limit window algorithm buckets burst costs`;
+const KNOWN = 'limit, window, algorithm, buckets, burst, costs, onFailure';
+const FORM = `${P} to be text like '100/1m' or an object with only ${KNOWN}`;
 const LIMIT = `the limit of ${P} to be an integer >= 1`;
-const WINDOW = `the window of ${P} to be a duration from 1 ms to 36500d like '1m'`;
+const WINDOW = `the window of ${P} to be a duration from 1ms to 36500d`;
 const NAMES = 'fixed-window sliding-log sliding-counter sliding-buckets token-bucket';
 const ALGORITHM = `the algorithm of ${P} to be one of ${NAMES}`;
 const NO_BUCKETS = `\`buckets\` of ${P} only with the algorithm 'sliding-buckets'`;
 const BUCKETS = `\`buckets\` of ${P} to be an integer from 1 to 10000`;
 const NO_BURST = `\`burst\` of ${P} only with the algorithm 'token-bucket'`;
-const BURST = `\`burst\` of ${P} to be an integer >= 1`;
+const BURST = `\`burst\` of ${P} to be an integer from 1 to 9007199254740991`;
 
 const INFINITE = Number.POSITIVE_INFINITY;
 const NOT_COUNTS = [0, -1, 0.5, 1.5, Number.NaN, INFINITE, '5', null, true, 5n, 2 ** 53, [5], {}];
@@ -182,8 +181,8 @@ const withField = (field: unknown) => ({ ...plain, [String(field)]: 5 });
 
 const refusals: Refusal[] = [
   refused('ERR_INVALID_POLICY', FORM, itself, NOT_FORMS),
-  refused('ERR_INVALID_POLICY', READS, itself, [...NOT_TEXTS, ...NOT_NUMBERS]),
-  refused('ERR_INVALID_POLICY', FIELDS, withField, ['windw', 'Limit', '__proto__']),
+  refused('ERR_INVALID_POLICY', FORM, itself, [...NOT_TEXTS, ...NOT_NUMBERS]),
+  refused('ERR_INVALID_POLICY', FORM, withField, ['windw', 'Limit', '__proto__']),
   refused('ERR_INVALID_LIMIT', LIMIT, (limit) => ({ limit, window: 1 }), NOT_COUNTS),
   refused('ERR_INVALID_LIMIT', LIMIT, () => ({ window: 1 }), [undefined]),
   refused('ERR_INVALID_LIMIT', LIMIT, (limit) => `${limit}/1ms`, [0, 2 ** 53]),
@@ -205,7 +204,7 @@ const refusals: Refusal[] = [
   refused('ERR_INVALID_BURST', BURST, (burst) => ({ ...bucket, burst }), NOT_COUNTS),
   refused(
     'ERR_INVALID_COSTS',
-    `\`costs\` of ${P} to be an object of costs`,
+    `\`costs\` of ${P} to be an object`,
     (costs) => ({ ...plain, costs }),
     [null, 5, '5', [5], () => 5],
   ),
@@ -230,7 +229,7 @@ const refusals: Refusal[] = [
 
 describe('a policy that is refused', () => {
   it('is quoted by its first 60 characters', () => {
-    const message = `Expected ${READS}, got \`"${'x'.repeat(60)}…"\``;
+    const message = `Expected ${FORM}, got \`"${'x'.repeat(60)}…"\``;
     expect(refusalOf(() => policyOf('x'.repeat(61))).message).toBe(message);
   });
 

@@ -37,13 +37,13 @@ export class Breaker {
 
   /** How long until the next probe, in ms, at least 1. */
   get waitMs(): number {
-    return Math.max(this.#probeAtMs - this.#clock.now(), 1);
+    return Math.max(this.#leftMs(), 1);
   }
 
   /** Whether to ask the store. When open, one call in a while is the probe. */
   admits(): 'call' | 'probe' | undefined {
     if (this.#state === 'closed') return 'call';
-    if (this.#state === 'probing' || this.#clock.now() < this.#probeAtMs) return undefined;
+    if (this.#state === 'probing' || this.#leftMs() > 0) return undefined;
     this.#state = 'probing';
     return 'probe';
   }
@@ -70,6 +70,17 @@ export class Breaker {
     if (this.#state === 'closed' && (this.#inARow >= FAILURES_IN_A_ROW || this.#isHalf())) {
       this.#open();
     }
+  }
+
+  /** The answer was not the store's, so nothing was learnt: another call is the probe. */
+  passedOver(kind: 'call' | 'probe'): void {
+    if (kind === 'probe') this.#state = 'open';
+  }
+
+  /** More than the whole pause is left only if the clock was set back; then it is over. */
+  #leftMs(): number {
+    const leftMs = this.#probeAtMs - this.#clock.now();
+    return leftMs > this.#pauseMs ? 0 : leftMs;
   }
 
   #count(failed: 0 | 1): void {

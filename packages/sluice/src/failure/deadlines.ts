@@ -1,23 +1,22 @@
 /**
  * Deadlines that all have the same length: they end in the order in which they began, so one timer
- * serves them all, and a call that is answered in time costs no timer at all.
+ * serves them all. They are links of a chain, so that a call that is answered leaves nothing behind.
  */
 import type { Clock } from '../clock.ts';
 
-export interface Awaited {
-  /** Whether the answer came. */
-  readonly isDone: boolean;
-  expire(): void;
-}
+export abstract class Deadline {
+  dueMs = 0;
+  before: Deadline | undefined = undefined;
+  after: Deadline | undefined = undefined;
 
-/** Forgetting what is done is put off until there is this much of it. */
-const COMPACTED_FROM = 1024;
+  abstract expire(): void;
+}
 
 export class Deadlines {
   readonly #clock: Clock;
   readonly #lengthMs: number;
-  #queue: { readonly dueMs: number; readonly awaited: Awaited }[] = [];
-  #head = 0;
+  #oldest: Deadline | undefined = undefined;
+  #newest: Deadline | undefined = undefined;
   #isTicking = false;
 
   constructor(clock: Clock, lengthMs: number) {
@@ -25,13 +24,27 @@ export class Deadlines {
     this.#lengthMs = lengthMs;
   }
 
-  start(awaited: Awaited): void {
-    this.#queue.push({ dueMs: this.#clock.now() + this.#lengthMs, awaited });
-    this.#tick(this.#lengthMs);
+  start(deadline: Deadline): void {
+    deadline.dueMs = this.#clock.now() + this.#lengthMs;
+    deadline.before = this.#newest;
+    if (this.#newest === undefined) this.#oldest = deadline;
+    else this.#newest.after = deadline;
+    this.#newest = deadline;
+    if (!this.#isTicking) this.#tick(this.#lengthMs);
+  }
+
+  /** Takes a deadline out that need not be kept any more. */
+  end(deadline: Deadline): void {
+    const { before, after } = deadline;
+    if (before === undefined) this.#oldest = after;
+    else before.after = after;
+    if (after === undefined) this.#newest = before;
+    else after.before = before;
+    deadline.before = undefined;
+    deadline.after = undefined;
   }
 
   #tick(delayMs: number): void {
-    if (this.#isTicking) return;
     this.#isTicking = true;
     // When this process itself was held up, the answers may lie in its sockets already: they are
     // read first, so that a pause of ours is not taken for one of the store's.
@@ -41,17 +54,23 @@ export class Deadlines {
   #expire(): void {
     this.#isTicking = false;
     const nowMs = this.#clock.now();
-    let next = this.#queue[this.#head];
-    while (next !== undefined && (next.awaited.isDone || next.dueMs <= nowMs)) {
-      this.#head++;
-      if (!next.awaited.isDone) next.awaited.expire();
-      next = this.#queue[this.#head];
+    for (let next = this.#oldest; next !== undefined; next = this.#oldest) {
+      if (next.dueMs - nowMs > this.#lengthMs) this.#beginAnew(nowMs);
+      const leftMs = next.dueMs - nowMs;
+      if (leftMs > 0) {
+        this.#tick(leftMs);
+        return;
+      }
+      this.end(next);
+      next.expire();
     }
-    if (this.#head >= COMPACTED_FROM || next === undefined) {
-      this.#queue = this.#queue.slice(this.#head);
-      this.#head = 0;
+  }
+
+  /** A clock that was set back must not keep anybody waiting until it is as late again. */
+  #beginAnew(nowMs: number): void {
+    for (let each = this.#oldest; each !== undefined; each = each.after) {
+      each.dueMs = Math.min(each.dueMs, nowMs + this.#lengthMs);
     }
-    if (next !== undefined) this.#tick(Math.max(next.dueMs - nowMs, 1));
   }
 }
 

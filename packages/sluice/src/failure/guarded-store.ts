@@ -12,7 +12,7 @@ import { checkFields, expected, SluiceError } from '../errors.ts';
 import { checkAction, type FailureAction, type Policy } from '../policy.ts';
 import type { Adjustment, Check, KeyState, Store } from '../store.ts';
 import { Breaker, type BreakerState } from './breaker.ts';
-import { Deadlines } from './deadlines.ts';
+import { Deadline, Deadlines } from './deadlines.ts';
 import { type Reason, Substitute } from './substitute.ts';
 
 export interface FailureOptions {
@@ -42,20 +42,109 @@ interface Settings {
   readonly maxInFlight: number;
 }
 
+/** What calls in flight have in common. */
+class InFlight {
+  count = 0;
+
+  constructor(
+    readonly breaker: Breaker,
+    readonly deadlines: Deadlines,
+  ) {}
+}
+
+/** The answer when the store has none; may throw. */
+type Instead<T> = (reason: Reason, cause: unknown) => T;
+
+/** Told of an answer that came after `told` had been given instead; that is undefined if it threw. */
+type Late<T> = (answer: T, told: T | undefined) => void;
+
+/** A denial that is repeated from this process's memory says nothing about the store. */
+const isCached = (answer: unknown): boolean =>
+  (answer as readonly Quote[] | undefined)?.[0]?.cached === true;
+
+/** One call that waits for the store. */
+class Call<T> extends Deadline {
+  #isDone = false;
+  #told: T | undefined = undefined;
+
+  constructor(
+    private readonly inFlight: InFlight,
+    private readonly kind: 'call' | 'probe' | undefined,
+    private readonly resolve: (answer: T) => void,
+    private readonly reject: (error: unknown) => void,
+    private readonly instead: Instead<T>,
+    private readonly late: Late<T> | undefined,
+  ) {
+    super();
+  }
+
+  start(ask: () => Promise<T>): void {
+    this.inFlight.count++;
+    this.inFlight.deadlines.start(this);
+    try {
+      ask().then(
+        (answer) => this.#answered(answer),
+        (error) => this.#failed(error),
+      );
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  #answered(answer: T): void {
+    if (this.#isDone) {
+      this.late?.(answer, this.#told);
+      return;
+    }
+    this.#end();
+    if (isCached(answer)) this.inFlight.breaker.passedOver(this.kind!);
+    else this.inFlight.breaker.succeeded(this.kind!);
+    this.resolve(answer);
+  }
+
+  #failed(error: unknown): void {
+    if (this.#isDone) return;
+    this.#end();
+    this.inFlight.breaker.failed(this.kind!);
+    this.giveUp('error', error);
+  }
+
+  override expire(): void {
+    this.#isDone = true;
+    this.inFlight.count--;
+    this.inFlight.breaker.failed(this.kind!);
+    this.giveUp('timeout', undefined);
+  }
+
+  giveUp(reason: Reason, cause: unknown): void {
+    try {
+      this.#told = this.instead(reason, cause);
+      this.resolve(this.#told);
+    } catch (error) {
+      this.reject(error);
+    }
+  }
+
+  #end(): void {
+    this.#isDone = true;
+    this.inFlight.count--;
+    this.inFlight.deadlines.end(this);
+  }
+}
+
 class Guard implements GuardedStore {
   readonly #store: Store;
   readonly #settings: Settings;
   readonly #breaker: Breaker;
-  readonly #deadlines: Deadlines;
   readonly #substitute: Substitute;
-  #inFlight = 0;
+  readonly #inFlight: InFlight;
 
   constructor(store: Store, settings: Settings, substitute: Substitute, clock: Clock) {
     this.#store = store;
     this.#settings = settings;
     this.#substitute = substitute;
     this.#breaker = new Breaker(clock);
-    this.#deadlines = new Deadlines(clock, settings.deadlineMs);
+    this.#inFlight = new InFlight(this.#breaker, new Deadlines(clock, settings.deadlineMs));
   }
 
   get breaker(): BreakerState {
@@ -73,13 +162,15 @@ class Guard implements GuardedStore {
   }
 
   #decideOne(check: Check, nowMs: number | undefined): Promise<readonly Quote[]> {
-    const instead = (reason: Reason, cause?: unknown): readonly Quote[] => [
-      this.#substitute.decide(check, nowMs, reason, this.#breaker.waitMs, cause),
-    ];
     return this.#attempt(
       () => this.#store.decide([check], nowMs),
-      instead,
-      ([quote]) => this.#tooLate(check, quote, nowMs),
+      (reason, cause) => [
+        this.#substitute.decide(check, nowMs, reason, this.#breaker.waitMs, cause),
+      ],
+      (answer, told) => {
+        // The caller is gone, so there is nobody to tell if this fails.
+        this.#tooLate(check, answer[0], told?.[0], nowMs).catch(() => {});
+      },
     );
   }
 
@@ -87,65 +178,29 @@ class Guard implements GuardedStore {
    * Asks the store. If it does not answer in time or at all, the answer is `instead`, which may
    * throw; an answer that comes after that goes to `late`.
    */
-  #attempt<T>(
-    ask: () => Promise<T>,
-    instead: (reason: Reason, cause?: unknown) => T,
-    late: (answer: T) => void,
-  ): Promise<T> {
-    const kind = this.#inFlight < this.#settings.maxInFlight ? this.#breaker.admits() : 'call';
+  #attempt<T>(ask: () => Promise<T>, instead: Instead<T>, late?: Late<T>): Promise<T> {
+    const isFull = this.#inFlight.count >= this.#settings.maxInFlight;
+    const kind = isFull ? undefined : this.#breaker.admits();
     return new Promise<T>((resolve, reject) => {
-      const giveUp = (reason: Reason, cause?: unknown): void => {
-        try {
-          resolve(instead(reason, cause));
-        } catch (error) {
-          reject(error);
-        }
-      };
-      if (kind === undefined) return giveUp('open');
-      if (this.#inFlight >= this.#settings.maxInFlight) return giveUp('overload');
-      const end = (): void => {
-        call.isDone = true;
-        this.#inFlight--;
-      };
-      const call = {
-        isDone: false,
-        expire: () => {
-          end();
-          this.#breaker.failed(kind);
-          giveUp('timeout');
-        },
-      };
-      this.#inFlight++;
-      this.#deadlines.start(call);
-      asked(ask).then(
-        (answer) => {
-          if (call.isDone) return late(answer);
-          end();
-          this.#breaker.succeeded(kind);
-          resolve(answer);
-        },
-        (error) => {
-          if (call.isDone) return;
-          end();
-          this.#breaker.failed(kind);
-          giveUp('error', error);
-        },
-      );
+      const call = new Call(this.#inFlight, kind, resolve, reject, instead, late);
+      if (kind === undefined) call.giveUp(isFull ? 'overload' : 'open', undefined);
+      else call.start(ask);
     });
   }
 
   /** Whoever was told no is not charged: what the store admitted after that is given back. */
-  #tooLate(check: Check, quote: Quote, nowMs: number | undefined): void {
-    const { limits, peek, id } = check;
-    const action = this.#substitute.actionFor(check);
-    const wasRefused = action === 'deny' || action === 'throw';
-    if (peek || !quote.allowed || id !== undefined || !wasRefused) return;
+  async #tooLate(
+    { limits, peek, id }: Check,
+    quote: Quote,
+    told: Quote | undefined,
+    nowMs: number | undefined,
+  ): Promise<void> {
+    if (peek || !quote.allowed || id !== undefined || told?.allowed) return;
     const adjustments = limits.map(({ policy, terms, key, cost }, place) => {
       const charge = { policy: policy.name, key, cost, atMs: quote.limits[place].atMs };
       return { policy, terms, charge, delta: -cost };
     });
-    // The caller is gone, so there is nobody to tell if this fails.
-    this.#store.adjust(adjustments, nowMs).catch(() => {});
+    await this.#store.adjust(adjustments, nowMs);
   }
 
   async adjust(adjustments: readonly Adjustment[], nowMs?: number): Promise<readonly number[]> {
@@ -180,17 +235,10 @@ class Guard implements GuardedStore {
 
   /** For what only the store can do: the same deadline and breaker, and then an error. */
   #required<T>(ask: () => Promise<T>): Promise<T> {
-    const instead = (reason: Reason, cause?: unknown): never => {
-      const isNotDone = reason === 'open' || reason === 'overload';
-      throw unavailable(reason, cause, isNotDone);
-    };
-    return this.#attempt(ask, instead, () => {});
+    return this.#attempt(ask, (reason, cause) => {
+      throw unavailable(reason, cause, reason === 'open' || reason === 'overload');
+    });
   }
-}
-
-/** Asks, whether the store throws at once or later. */
-async function asked<T>(ask: () => Promise<T>): Promise<T> {
-  return ask();
 }
 
 /** The error for a store that could not do it; `notDone` if it surely has not. */

@@ -4,12 +4,22 @@
  */
 import type { Terms } from '../algorithms/algorithm.ts';
 import { systemClock } from '../clock.ts';
-import { type Degraded, jointDecision, type LimitDecision, type Quote } from '../decision.ts';
+import {
+  type Charge,
+  type Degraded,
+  jointDecision,
+  type LimitDecision,
+  type Quote,
+  type Receipt,
+} from '../decision.ts';
 import type { FailureAction, Policy } from '../policy.ts';
 import type { Adjustment, Check, Limit, SyncStore } from '../store.ts';
 import { memoryStore } from '../stores/memory/memory-store.ts';
 
 export type Reason = Degraded['reason'];
+
+/** A charge that the limiter in this process holds; one that was just allowed nobody holds. */
+type LocalCharge = Charge & { readonly local?: true };
 
 /** From the least to the most careful: of several limits, the most careful one's counts. */
 const CAREFULNESS: readonly FailureAction[] = ['allow', 'local', 'deny', 'throw'];
@@ -62,7 +72,7 @@ export class Substitute {
   }
 
   adjust({ policy, terms, charge, delta }: Adjustment, nowMs: number | undefined): number {
-    if (this.#local === undefined) return 0;
+    if (this.#local === undefined || !(charge as LocalCharge).local) return 0;
     const scaled = { policy, terms: this.#scaled(terms), charge, delta };
     return this.#local.adjustSync(scaled, nowMs ?? systemClock.now());
   }
@@ -106,10 +116,14 @@ function refused({ policy, terms, key, cost }: Limit, atMs: number, waitMs: numb
 
 /** Says in a decision, and in its receipt, that it was not the store's. */
 function marked(quote: Quote, degraded: Degraded): Quote {
-  const { receipt } = quote as { receipt?: { charges: readonly object[] } };
+  // An id that was admitted here before has the same answer, with the same receipt.
+  if (quote.degraded !== undefined) return quote;
+  const { receipt } = quote as { receipt?: Receipt };
   Object.assign(quote, { degraded });
   if (receipt !== undefined) {
-    const charges = receipt.charges.map((charge) => ({ ...charge, degraded: true }));
+    const marks =
+      degraded.action === 'local' ? { degraded: true, local: true } : { degraded: true };
+    const charges = receipt.charges.map((charge) => ({ ...charge, ...marks }));
     Object.defineProperty(quote, 'receipt', { value: { charges } });
   }
   return quote;

@@ -197,9 +197,11 @@ it('is healed of everything at once', async () => {
   proxy.cutAfterBytes(5, 'toServer');
   proxy.cutAfterBytes(5, 'toClient');
   proxy.onReply(() => null);
+  client.socket.write('hello, ');
+  await sleep(20);
   proxy.blackHole(true);
   proxy.heal();
-  client.socket.write('hello, hello');
+  client.socket.write('hello');
   await vi.waitUntil(() => client.text === 'hello, hello', soon);
   proxy.refuse(true);
   proxy.heal();

@@ -11,7 +11,7 @@
 import type { Terms } from '../../algorithms/algorithm.ts';
 import { systemClock } from '../../clock.ts';
 import { jointDecision, type Quote } from '../../decision.ts';
-import { checkFields, expected } from '../../errors.ts';
+import { checkFields, expected, isInteger } from '../../errors.ts';
 import type { Policy } from '../../policy.ts';
 import {
   type Adjustment,
@@ -41,7 +41,7 @@ class MemoryStore implements SyncStore, Room {
   readonly #spaceOfPolicy = new WeakMap<Policy, Space>();
   #held = 0;
   /** What was admitted under an id, in order of arrival. */
-  readonly #answers = new Map<string, { quote: Quote; untilMs: number }>();
+  readonly #answers = new Map<string, readonly [Quote, untilMs: number]>();
   /** Goes round the spaces, to sweep one after the other. */
   #hand = this.#spaces.values();
 
@@ -80,15 +80,15 @@ class MemoryStore implements SyncStore, Room {
   #decideOnce(limits: readonly Limit[], id: string, nowMs: number): Quote {
     const name = idOf(limits[0].policy.name, limits[0].key) + id;
     const held = this.#answers.get(name);
-    if (held !== undefined && held.untilMs > nowMs) return held.quote;
+    if (held !== undefined && held[1] > nowMs) return held[0];
     const quote = this.decideSync({ limits, peek: false }, nowMs);
     if (!quote.allowed) return quote;
-    for (const [other, { untilMs }] of this.#answers) {
+    for (const [other, [, untilMs]] of this.#answers) {
       if (untilMs > nowMs && this.#answers.size < this.#maxKeys) break;
       this.#answers.delete(other);
     }
     const untilMs = nowMs + Math.max(...limits.map(({ policy }) => policy.windowMs));
-    this.#answers.set(name, { quote, untilMs });
+    this.#answers.set(name, [quote, untilMs]);
     return quote;
   }
 
@@ -171,7 +171,7 @@ class MemoryStore implements SyncStore, Room {
 export function memoryStore(options: MemoryStoreOptions = {}): SyncStore {
   checkFields(options, ['maxKeys']);
   const { maxKeys = DEFAULT_MAX_KEYS } = options;
-  if (!Number.isSafeInteger(maxKeys) || maxKeys < 1 || maxKeys > MOST_KEYS) {
+  if (!isInteger(maxKeys, 1) || maxKeys > MOST_KEYS) {
     const what = `\`maxKeys\` to be an integer from 1 to ${MOST_KEYS}`;
     throw expected('ERR_INVALID_OPTION', what, maxKeys);
   }

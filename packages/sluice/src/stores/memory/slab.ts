@@ -117,7 +117,7 @@ export class EntrySlab implements Entries {
       const entryAgeMs = this.#age(knownMs, words[this.#indexOf(pointer)]);
       if (entryAgeMs === ageMs) {
         const change = this.#add(pointer, delta);
-        if (words[this.#indexOf(pointer) + 1] === 0) this.#compact(state);
+        if (words[this.#indexOf(pointer) + 1] === 0) this.#compact(state, knownMs);
         return change;
       }
       if (entryAgeMs < ageMs || pointer === tail) return 0;
@@ -126,39 +126,23 @@ export class EntrySlab implements Entries {
     return 0;
   }
 
-  /** Closes the gaps of entries without cost, so that refunds leave nothing behind. */
-  #compact(state: State): void {
-    const head = headAt(state.at);
-    const tail = state.words[head + 1];
-    let last = 0;
-    let target = state.words[head];
-    for (let pointer = target; pointer !== 0; ) {
-      const words = this.#wordsOf(pointer);
-      const index = this.#indexOf(pointer);
-      if (words[index + 1] > 0) {
-        const targetWords = this.#wordsOf(target);
-        targetWords[this.#indexOf(target)] = words[index];
-        targetWords[this.#indexOf(target) + 1] = words[index + 1];
-        last = target;
-        if (pointer !== tail) target = this.#after(target, targetWords);
-      }
-      pointer = pointer === tail ? 0 : this.#after(pointer, words);
-    }
-    if (last === 0) this.clear(state);
-    else {
-      this.#freeAfter(last >>> 2, tail >>> 2);
-      state.words[head + 1] = last;
-    }
+  /** Writes the list anew without the entries that have no cost: refunds leave nothing behind. */
+  #compact(state: State, knownMs: number): void {
+    const kept: [number, number][] = [];
+    this.visit(state, knownMs, (timeMs, cost) => {
+      if (cost > 0) kept.push([timeMs, cost]);
+    });
+    this.clear(state);
+    for (const [timeMs, cost] of kept) this.append(state, knownMs, timeMs, cost);
   }
 
-  clear(state: State): void {
-    const head = headAt(state.at);
-    const first = state.words[head] >>> 2;
-    if (first === 0) return;
-    this.#freeAfter(first, state.words[head + 1] >>> 2);
-    this.#free(first);
-    state.words[head] = 0;
-    state.words[head + 1] = 0;
+  clear({ words, at }: State): void {
+    const head = headAt(at);
+    if (words[head] === 0) return;
+    // Its blocks are a chain already, which goes in front of the free ones.
+    this.#setNext(words[head + 1] >>> 2, this.#freed);
+    this.#freed = words[head] >>> 2;
+    words.fill(0, head, head + 2);
   }
 
   visit(state: State, knownMs: number, see: (timeMs: number, cost: number) => void): void {
@@ -235,17 +219,5 @@ export class EntrySlab implements Entries {
   #free(block: number): void {
     this.#setNext(block, this.#freed);
     this.#freed = block;
-  }
-
-  /** Frees the blocks after `first`, up to and with `last`. */
-  #freeAfter(first: number, last: number): void {
-    if (first === last) return;
-    let block = this.#next(first);
-    while (block !== last) {
-      const next = this.#next(block);
-      this.#free(block);
-      block = next;
-    }
-    this.#free(last);
   }
 }

@@ -11,22 +11,28 @@ import { isMissingScript, isNotDone, StoreReplyError } from './replies.ts';
 import { SCRIPT, SCRIPT_SHA } from './scripts.generated.ts';
 
 /** As many checks as Redis does in well under a millisecond. */
-const MOST_KEYS = 256;
+const MOST_KEYS = 64;
 /** How long to wait before the one repetition of what surely was not done. */
 const PAUSE_MS = 10;
 
-/** What is asked of the script. Its fields are those of a run in decide.lua. */
-export interface Operation {
-  readonly kind: 'check' | 'peek' | 'once' | 'adjust' | 'inspect' | 'reset';
-  readonly limits: readonly Limit[];
-  /** For `adjust`: when it was charged, and by how much to change it. */
-  readonly numbers: string;
-  readonly keys: readonly string[];
-  /** Takes from the reply what belongs to this operation. */
-  read(reply: Reply): unknown;
-  resolve(value: unknown): void;
-  reject(error: unknown): void;
-  repeated: boolean;
+export type Kind = 'check' | 'peek' | 'once' | 'adjust' | 'inspect' | 'reset';
+
+/** What is asked of the script: a run of decide.lua, and what to do with its answer. */
+export class Operation<T = unknown> {
+  /** Whether it has been sent twice. */
+  repeated = false;
+
+  constructor(
+    readonly kind: Kind,
+    readonly limits: readonly Limit[],
+    readonly keys: readonly string[],
+    /** For `adjust`: when it was charged, and by how much to change it. */
+    readonly numbers: string,
+    /** Takes from the reply what belongs to this operation. */
+    readonly read: (reply: Reply) => T,
+    readonly resolve: (value: T) => void,
+    readonly reject: (error: unknown) => void,
+  ) {}
 }
 
 /** A reply, read from the front. */
@@ -136,7 +142,7 @@ export class Batcher {
   readonly #send: Send;
   readonly #isCluster: boolean;
   /** What waits for the end of this turn: by slot in a Cluster, and by the time that was given. */
-  #waiting = new Map<string | number, Waiting>();
+  readonly #waiting = new Map<string, Waiting>();
   #single: Waiting | undefined = undefined;
   #scheduled = false;
 
@@ -145,7 +151,11 @@ export class Batcher {
     this.#isCluster = isCluster;
   }
 
-  add(operation: Operation, nowMs: number | undefined): void {
+  add<T>(operation: Operation<T>, nowMs: number | undefined): void {
+    this.#add(operation as Operation, nowMs);
+  }
+
+  #add(operation: Operation, nowMs: number | undefined): void {
     const waiting = this.#waitingFor(operation, nowMs);
     waiting.operations.push(operation);
     waiting.keys += operation.keys.length;

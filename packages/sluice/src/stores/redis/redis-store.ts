@@ -18,7 +18,7 @@ import {
 } from '../../failure/guarded-store.ts';
 import type { Policy } from '../../policy.ts';
 import type { Adjustment, Check, KeyState, Limit, Store } from '../../store.ts';
-import { Batcher, type Operation, type Reply } from './batch.ts';
+import { Batcher, type Kind, Operation, type Reply } from './batch.ts';
 import { connectionOf, type RedisClient, type RedisWarning } from './client.ts';
 import { DenyCache } from './deny-cache.ts';
 import { KeyNames, slotOf } from './keys.ts';
@@ -95,7 +95,7 @@ class RedisStore implements Store {
   }
 
   #do<T>(
-    kind: Operation['kind'],
+    kind: Kind,
     limits: readonly Limit[],
     keys: readonly string[],
     nowMs: number | undefined,
@@ -103,9 +103,8 @@ class RedisStore implements Store {
     numbers = '',
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const settle = resolve as (value: unknown) => void;
-      const operation = { kind, limits, numbers, keys, read, resolve: settle, reject };
-      this.#batcher.add({ ...operation, repeated: false }, nowMs);
+      const operation = new Operation(kind, limits, keys, numbers, read, resolve, reject);
+      this.#batcher.add(operation, nowMs);
     });
   }
 

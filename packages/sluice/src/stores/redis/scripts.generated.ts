@@ -1,5 +1,5 @@
 /** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
-export const SCRIPT_SHA = '860b7fb513d8ce28bd7e9f4cd29eb11674ae013c';
+export const SCRIPT_SHA = '55eab30ce82cef86ae4a075ab0d7839c9683c18d';
 
 export const SCRIPT = String.raw`local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
@@ -16,8 +16,13 @@ now, outliveMs = time[1] * 1000 + floor(time[2] / 1000), 0
 else
 now, outliveMs = whole(ARGV[1]), 3600000
 end
+local lastExpiresMs, lastLifetime
 local function lifetime(expiresMs)
-return max(expiresMs - now, 1) + outliveMs
+if expiresMs ~= lastExpiresMs then
+lastExpiresMs = expiresMs
+lastLifetime = string.format('%.0f', max(expiresMs - now, 1) + outliveMs)
+end
+return lastLifetime
 end
 local function writeCells(key, a, b, c, expiresMs)
 call('SET', key, pack(a, b, c), 'PX', lifetime(expiresMs))
@@ -28,14 +33,15 @@ return after, after - before
 end
 local algorithms = {}
 algorithms['fixed-window'] = {
-read = function(key)
+read = function(key, state)
 local value = call('GET', key)
 if not value then return nil end
-local window, used = unpackAll(value)
-return { window = window, used = used }
+state.window, state.used = unpackAll(value)
+return state
 end,
-blank = function(terms, time)
-return { window = floor(time / terms.window), used = 0 }
+blank = function(state, terms, time)
+state.window, state.used = floor(time / terms.window), 0
+return state
 end,
 known = function(state, terms)
 return state.window * terms.window
@@ -70,87 +76,97 @@ cells = function(state, terms)
 return (state.window + 1) * terms.window, state.used, 0
 end,
 }
-local PIECE, SMALL_SLOTS = 8, 32
+local PIECE, SMALL_SLOTS, SLACK_MS = 8, 32, 900
 local formats = {
-[4] = { width = 4, most = 4294967295, entry = '>I4I4', header = '>BI6I4I4I4I4I4I4I4', slots = 35 },
-[7] = { width = 7, most = MOST, entry = '>I7I7', header = '>BI6I4I4I4I7I7I7I7', slots = 47 },
+[4] = { width = 4, size = 8, most = 4294967295, entry = '>I4I4', slots = 47,
+header = '>BI6I4I4I4I4I4I4I4I4I4I4' },
+[7] = { width = 7, size = 14, most = MOST, entry = '>I7I7', slots = 68,
+header = '>BI6I4I4I4I7I7I7I7I7I7I7' },
 }
-local SMALL_BYTES = formats[4].slots + SMALL_SLOTS * 8
+local SMALL_END = tostring(formats[4].slots + SMALL_SLOTS * formats[4].size - 1)
+local toBytes, fromBytes = struct.pack, struct.unpack
 local function headerOf(log)
-return struct.pack(log.format.header, log.format.width, log.base, log.room, log.head, log.count,
-log.known - log.base, log.newest - log.base, log.before, log.total)
+local format, base = log.format, log.base
+return toBytes(format.header, format.width, base, log.room, log.head, log.count,
+log.expires - base, log.known - base, log.before, log.oldest - base, log.first,
+log.newest - base, log.total)
 end
-local function readLog(key)
-local bytes = call('GETRANGE', key, 0, SMALL_BYTES - 1)
+local function readLog(key, log)
+local bytes = call('GETRANGE', key, '0', SMALL_END)
 if bytes == '' then return nil end
 local format = formats[string.byte(bytes)]
 if not format then error('ERR not a log of this limiter: ' .. key) end
-local _, base, room, head, count, known, newest, before, total =
-struct.unpack(format.header, bytes)
-return {
-key = key, format = format, base = base, room = room, head = head, count = count,
-known = base + known, newest = base + newest, before = before, total = total,
-whole = format.slots + room * 2 * format.width <= #bytes and bytes, first = 0, last = -1,
-}
+local _, base, room, head, count, expires, known, before, oldest, first, newest, total =
+fromBytes(format.header, bytes)
+log.key, log.format, log.base, log.room, log.head, log.count = key, format, base, room, head, count
+log.expires, log.known, log.before = base + expires, base + known, before
+log.oldest, log.first, log.newest, log.total = base + oldest, first, base + newest, total
+log.whole = format.slots + room * format.size <= #bytes and bytes
+log.from, log.upTo = 0, -1
+return log
 end
 local function entryOf(log, place)
+if place == 0 then return log.oldest, log.first end
 local format = log.format
-local size, slot = 2 * format.width, (log.head + place) % log.room
+local size, slot = format.size, (log.head + place) % log.room
 local time, total
 if log.whole then
-time, total = struct.unpack(format.entry, log.whole, format.slots + slot * size + 1)
+time, total = fromBytes(format.entry, log.whole, format.slots + slot * size + 1)
 else
-if slot < log.first or slot > log.last then
-log.first, log.last = slot, min(slot + PIECE, log.room) - 1
-local from = format.slots + slot * size
-log.piece = call('GETRANGE', log.key, from, from + PIECE * size - 1)
+if slot < log.from or slot > log.upTo then
+log.from, log.upTo = slot, min(slot + PIECE, log.room) - 1
+local start = format.slots + slot * size
+log.piece = call('GETRANGE', log.key, start, start + PIECE * size - 1)
 end
-time, total = struct.unpack(format.entry, log.piece, (slot - log.first) * size + 1)
+time, total = fromBytes(format.entry, log.piece, (slot - log.from) * size + 1)
 end
 return log.base + time, total
 end
-local function passing(log, place, test)
+local function firstAfter(log, place, edge, needed)
 local low, high, stride, total = place - 1, log.count, 1, log.before
 if place > 0 then
-local _, upTo = entryOf(log, place - 1)
+local _, upTo = entryOf(log, low)
 total = upTo
 end
 while low + 1 < high do
 local middle = min(low + stride, floor((low + high) / 2))
 local time, upTo = entryOf(log, middle)
-if test(time, upTo) then
+if time <= edge or upTo < needed then
 low, stride, total = middle, stride * 2, upTo
+elseif middle == low + 1 then
+break
 else
-high, stride = middle, stride > 1 and MOST or 1
-if middle == low + 1 then break end
+high, stride = middle, MOST
 end
 end
 return low + 1, total
 end
 local function passed(log, edge)
-if log.count == 0 then return 0, log.before end
+if log.count == 0 or log.oldest > edge then return 0, log.before end
 if log.newest <= edge then return log.count, log.total end
-return passing(log, 0, function(time) return time <= edge end)
+return firstAfter(log, 0, edge, 0)
 end
 local function bytesFrom(log, place)
-local size, slots = 2 * log.format.width, log.format.slots
-local from, upTo = (log.head + place) % log.room, log.head + log.count
 if place >= log.count then return '' end
+local size, slots = log.format.size, log.format.slots
 local function slice(first, last)
 local start, stop = slots + first * size, slots + last * size
 if log.whole then return string.sub(log.whole, start + 1, stop) end
 return call('GETRANGE', log.key, start, stop - 1)
 end
-if log.head + place >= log.room then return slice(from, upTo - log.room) end
+local from, upTo = log.head + place, log.head + log.count
+if from >= log.room then return slice(from - log.room, upTo - log.room) end
 if upTo <= log.room then return slice(from, upTo) end
 return slice(from, log.room) .. slice(0, upTo - log.room)
 end
 local function visit(log, place, see)
-local bytes, size = bytesFrom(log, place), 2 * log.format.width
-local _, before = 0, log.before
-if place > 0 then _, before = entryOf(log, place - 1) end
-for at = 1, #bytes, size do
-local time, total = struct.unpack(log.format.entry, bytes, at)
+local bytes, format, before = bytesFrom(log, place), log.format, log.before
+if place > 0 then
+local _, upTo = entryOf(log, place - 1)
+before = upTo
+end
+for at = 1, #bytes, format.size do
+local time, total = fromBytes(format.entry, bytes, at)
 see(log.base + time, total - before)
 before = total
 end
@@ -158,20 +174,24 @@ end
 local function layOut(log, bytes, room)
 log.room, log.head = room, 0
 log.whole = string.rep('\0', log.format.slots) .. bytes
-.. string.rep('\0', room * 2 * log.format.width - #bytes)
-log.rewritten = true
+.. string.rep('\0', room * log.format.size - #bytes)
+end
+local function empty(log, time, room)
+log.format, log.base, log.count, log.known, log.expires = formats[4], time, 0, time, time
+log.before, log.oldest, log.first, log.newest, log.total = 0, time, 0, time, 0
+layOut(log, '', room)
 end
 local function rebase(log, time, cost)
-local base = log.count > 0 and entryOf(log, 0) or min(time, log.known)
-local kept = log.total - log.before
-local isWide = time - base > formats[4].most or kept + cost > formats[4].most
+local base, kept = log.oldest, log.total - log.before
+local isWide = time - base > formats[4].most / 2 or kept + cost > formats[4].most
 local format, parts, total = formats[isWide and 7 or 4], {}, 0
 visit(log, 0, function(at, of)
 total = total + of
-parts[#parts + 1] = struct.pack(format.entry, at - base, total)
+parts[#parts + 1] = toBytes(format.entry, at - base, total)
 end)
+log.first = log.first - log.before
 log.format, log.base, log.before, log.total = format, base, 0, kept
-layOut(log, table.concat(parts), max(log.room, 1))
+layOut(log, table.concat(parts), log.room)
 end
 local function makeRoom(log, terms)
 local isFull = log.count >= log.room
@@ -180,36 +200,39 @@ local most = isFull and max(terms.limit, log.count + 1) or log.room
 layOut(log, bytesFrom(log, 0), min(floor(log.count * 1.2) + 4, most))
 end
 local function putSlots(log, slot, bytes)
-local at = log.format.slots + slot * 2 * log.format.width
+local at = log.format.slots + slot * log.format.size
 if log.whole then
 log.whole = string.sub(log.whole, 1, at) .. bytes .. string.sub(log.whole, at + #bytes + 1)
 else
 call('SETRANGE', log.key, at, bytes)
 end
-log.first, log.last = 0, -1
+log.from, log.upTo = 0, -1
 end
-local function putEntry(log, place, time, total)
-local bytes = struct.pack(log.format.entry, time - log.base, total)
-putSlots(log, (log.head + place) % log.room, bytes)
+local function drop(log, count, before)
+if count == 0 then return end
+local oldest, first = log.oldest, log.first
+if count < log.count then oldest, first = entryOf(log, count) end
+log.head, log.count, log.before = (log.head + count) % log.room, log.count - count, before
+log.oldest, log.first = oldest, first
 end
 local function append(log, terms, stamp, start, cost)
-local count, before = passed(log, start - terms.window)
-log.head, log.count, log.before = (log.head + count) % log.room, log.count - count, before
+drop(log, passed(log, start - terms.window))
 if log.count == 0 then
-log.format, log.base, log.before, log.total, log.newest = formats[4], stamp, 0, 0, -1
-if log.room > SMALL_SLOTS then log.room = 0 end
-layOut(log, '', max(log.room, 1))
+empty(log, stamp, log.room > SMALL_SLOTS and 1 or log.room)
 end
-if stamp - log.base > log.format.most or log.total + cost > log.format.most then
-rebase(log, stamp, cost)
+local expires = stamp + terms.window + SLACK_MS
+if expires - log.base > log.format.most or log.total + cost > log.format.most then
+rebase(log, expires, cost)
 end
-if log.newest ~= stamp then
+if log.count == 0 or log.newest ~= stamp then
 makeRoom(log, terms)
 log.count = log.count + 1
 end
 log.total = log.total + cost
 log.newest, log.known = stamp, stamp
-putEntry(log, log.count - 1, stamp, log.total)
+if log.count == 1 then log.oldest, log.first = stamp, log.total end
+local bytes = toBytes(log.format.entry, stamp - log.base, log.total)
+putSlots(log, (log.head + log.count - 1) % log.room, bytes)
 end
 local function change(log, stamp, delta)
 local place, before = passed(log, stamp - 1)
@@ -219,61 +242,57 @@ if time ~= stamp then return 0 end
 local by = max(delta, before - total)
 if by == 0 then return 0 end
 if log.total + by > log.format.most then
-rebase(log, log.newest, by)
+rebase(log, log.expires, by)
 place, before = passed(log, stamp - 1)
-time, total = entryOf(log, place)
 end
-local isGone = total + by == before
 local parts, running, newest = {}, before, log.base
 if place > 0 then newest = entryOf(log, place - 1) end
+local count = place
 visit(log, place, function(at, cost)
 if at == stamp then cost = cost + by end
 running = running + cost
 if cost > 0 then
-parts[#parts + 1] = struct.pack(log.format.entry, at - log.base, running)
-newest = at
+parts[#parts + 1] = toBytes(log.format.entry, at - log.base, running)
+if count == 0 then log.oldest, log.first = at, running end
+newest, count = at, count + 1
 end
 end)
-log.total, log.newest = running, newest
-if isGone then log.count = log.count - 1 end
+log.total, log.newest, log.count = running, newest, count
 local slot = (log.head + place) % log.room
 local straight = min(#parts, log.room - slot)
 if straight > 0 then putSlots(log, slot, table.concat(parts, '', 1, straight)) end
 if straight < #parts then putSlots(log, 0, table.concat(parts, '', straight + 1)) end
 return by
 end
-local function logAlgorithm(stampOf, startOf)
-local function stampKnown(log, terms)
-return log.known + terms.window
+local function writeLog(key, log, terms)
+local expires = log.known + terms.window
+local isExtended = log.expires < expires
+if isExtended then log.expires = expires + SLACK_MS end
+if log.whole then
+local bytes = headerOf(log) .. string.sub(log.whole, log.format.slots + 1)
+call('SET', key, bytes, 'PX', lifetime(log.expires))
+else
+call('SETRANGE', key, '0', headerOf(log))
+if isExtended then call('PEXPIRE', key, lifetime(log.expires)) end
 end
+end
+local function logAlgorithm(stampOf, startOf)
 return {
 read = readLog,
-expires = stampKnown,
-blank = function(terms, time)
-local log = { format = formats[4], base = time, room = 1, head = 0, count = 0, known = time,
-newest = time, before = 0, total = 0, first = 0, last = -1 }
-layOut(log, '', 1)
+write = writeLog,
+blank = function(log, terms, time)
+empty(log, time, 1)
 return log
 end,
 known = function(log, terms)
 return startOf(terms, log.known)
-end,
-write = function(key, log, terms)
-if log.whole then
-local bytes = headerOf(log) .. string.sub(log.whole, log.format.slots + 1)
-call('SET', key, bytes, 'PX', lifetime(stampKnown(log, terms)))
-else
-call('SETRANGE', key, 0, headerOf(log))
-call('PEXPIRE', key, lifetime(stampKnown(log, terms)))
-end
 end,
 decide = function(log, terms, time, cost, take)
 local limit, length = terms.limit, terms.window
 local count, expired = passed(log, time - length)
 local free = limit - (log.total - expired)
 if cost > free then
-local needed = log.total + cost - limit
-local place = passing(log, count, function(_, total) return total < needed end)
+local place = firstAfter(log, count, 0, log.total + cost - limit)
 return entryOf(log, place) + length - time, free, max(log.newest + length - time, 0)
 end
 if not take then
@@ -289,7 +308,7 @@ if stamp + terms.window <= time then return 0 end
 return change(log, stamp, min(delta, MOST - (log.total - log.before)))
 end,
 cells = function(log, terms)
-return stampKnown(log, terms), log.total - log.before, 0
+return log.known + terms.window, log.total - log.before, 0
 end,
 entries = function(log, terms, time)
 local parts = {}
@@ -305,14 +324,15 @@ function(_, time) return time end,
 function(_, stamp) return stamp end
 )
 algorithms['sliding-counter'] = {
-read = function(key)
+read = function(key, state)
 local value = call('GET', key)
 if not value then return nil end
-local window, current, previous = unpackAll(value)
-return { window = window, current = current, previous = previous }
+state.window, state.current, state.previous = unpackAll(value)
+return state
 end,
-blank = function(terms, time)
-return { window = floor(time / terms.window), current = 0, previous = 0 }
+blank = function(state, terms, time)
+state.window, state.current, state.previous = floor(time / terms.window), 0, 0
+return state
 end,
 known = function(state, terms)
 return state.window * terms.window
@@ -382,14 +402,15 @@ local function fullAt(state, terms)
 return state.charged + ceil((terms.capacity * terms.window - state.level) / terms.limit)
 end
 algorithms['token-bucket'] = {
-read = function(key)
+read = function(key, state)
 local value = call('GET', key)
 if not value then return nil end
-local charged, level = unpackAll(value)
-return { charged = charged, level = level }
+state.charged, state.level = unpackAll(value)
+return state
 end,
-blank = function(terms, time)
-return { charged = time, level = terms.capacity * terms.window }
+blank = function(state, terms, time)
+state.charged, state.level = time, terms.capacity * terms.window
+return state
 end,
 known = function(state)
 return state.charged
@@ -415,7 +436,7 @@ local deepest = full - MOST
 local before = levelAt(state, terms, time)
 local level = max(state.level - delta * terms.window, deepest)
 state.level = min(level, full)
-return ceil((before - levelAt(state, terms, time)) / terms.window)
+return ceil((before - levelAt(state, terms, time)) / terms.window), true
 end,
 cells = function(state, terms)
 return fullAt(state, terms), state.level, state.charged
@@ -425,6 +446,9 @@ local reply, size = { now }, 1
 local policies, nextKey = {}, 1
 local function say(value)
 size = size + 1
+if type(value) == 'number' and (value > 2^52 or value < -2^52) then
+value = string.format('%.0f', value)
+end
 reply[size] = value
 end
 local function policyOf(text)
@@ -442,12 +466,13 @@ end
 local function policyAt(place)
 return policies[place] or error('ERR expected the place of a policy')
 end
-local function open(key, terms)
-local state = terms.algorithm.read(key)
-if not state then return nil, now end
-local known = terms.algorithm.known(state, terms)
+local function open(key, terms, state)
+local algorithm = terms.algorithm
+if not algorithm.read(key, state) then return nil, now end
+local known = algorithm.known(state, terms)
+if known <= now then return state, now end
 if known - now > terms.window then return nil, now end
-return state, max(known, now)
+return state, known
 end
 local function sayLimit(time, wait, free, reset)
 if time ~= now then say(now - time) end
@@ -461,22 +486,25 @@ say(wait)
 say(free)
 say(reset)
 end
+local scratch = {}
 local function decideOne(first, legs, take, tell)
-local terms, cost, key = legs[1], legs[2], KEYS[first]
-local state, time = open(key, terms)
-state = state or terms.algorithm.blank(terms, time)
-local wait, free, reset = terms.algorithm.decide(state, terms, time, cost, take)
-if take and wait == 0 then terms.algorithm.write(key, state, terms) end
+local terms, key = legs[1], KEYS[first]
+local algorithm = terms.algorithm
+local state, time = open(key, terms, scratch)
+if not state then state = algorithm.blank(scratch, terms, time) end
+local wait, free, reset = algorithm.decide(state, terms, time, legs[2], take)
+if take and wait == 0 then algorithm.write(key, state, terms) end
 tell(time, wait, free, reset)
 return wait == 0
 end
 local function decideAll(first, legs, take, tell)
 local states, times, answers, fits = {}, {}, {}, true
 for leg = 1, #legs / 2 do
-local terms = legs[2 * leg - 1]
-local state, time = open(KEYS[first + leg - 1], terms)
-states[leg], times[leg] = state or terms.algorithm.blank(terms, time), time
-answers[leg] = { terms.algorithm.decide(states[leg], terms, time, legs[2 * leg], false) }
+local terms, state = legs[2 * leg - 1], {}
+local isHeld, time = open(KEYS[first + leg - 1], terms, state)
+if not isHeld then terms.algorithm.blank(state, terms, time) end
+states[leg], times[leg] = state, time
+answers[leg] = { terms.algorithm.decide(state, terms, time, legs[2 * leg], false) }
 fits = fits and answers[leg][1] == 0
 end
 for leg = 1, #legs / 2 do
@@ -489,15 +517,11 @@ tell(times[leg], unpack(answers[leg]))
 end
 return fits
 end
-local function decide(first, legs, take)
-local kind = #legs == 2 and decideOne or decideAll
-kind(first, legs, take, sayLimit)
-end
 local function decideOnce(first, legs)
 local memory, before, longest = KEYS[first + #legs / 2], size, 0
 local answer = call('GET', memory)
 if answer then
-for _, number in ipairs({ unpackAll(answer) }) do say(number) end
+for _, number in ipairs({ unpackAll(answer) }) do say(tonumber(number)) end
 return
 end
 local kind = #legs == 2 and decideOne or decideAll
@@ -505,15 +529,16 @@ if not kind(first, legs, true, sayTimed) then return end
 for leg = 1, #legs, 2 do longest = max(longest, legs[leg].window) end
 call('SET', memory, pack(unpack(reply, before + 1, size)), 'PX', longest + outliveMs)
 end
-local function adjust(key, terms, charged, delta)
-local state, time = open(key, terms)
-local change = 0
-if state then change = terms.algorithm.adjust(state, terms, time, charged, delta) end
-if change ~= 0 then terms.algorithm.write(key, state, terms) end
+local function adjust(first, terms, charged, delta)
+local key = KEYS[first]
+local state, time = open(key, terms, {})
+local change, isChanged = 0, false
+if state then change, isChanged = terms.algorithm.adjust(state, terms, time, charged, delta) end
+if change ~= 0 or isChanged then terms.algorithm.write(key, state, terms) end
 say(change)
 end
-local function inspect(key, terms)
-local state, time = open(key, terms)
+local function inspect(first, terms)
+local state, time = open(KEYS[first], terms, {})
 local free, reset, _ = 0, 0, 0
 if state then _, free, reset = terms.algorithm.decide(state, terms, time, 0, false) end
 if reset == 0 then return say(0) end
@@ -525,44 +550,44 @@ say(c)
 local entries = terms.algorithm.entries
 say(entries and entries(state, terms, time) or '')
 end
-local function reset(key)
-say(call('DEL', key))
+local function reset(first)
+say(call('DEL', KEYS[first]))
 end
-local function attempt(work, ...)
-local before = size
-local done, problem = pcall(work, ...)
-if done then return end
+local function repeatedly(count, keys, work, ...)
+local done, before = 0, size
+local function go(...)
+while done < count do
+before = size
+work(nextKey, ...)
+done, nextKey = done + 1, nextKey + keys
+end
+end
+while done < count do
+local isDone, problem = pcall(go, ...)
+if not isDone then
 for place = before + 1, size do reply[place] = nil end
 size = before
 say('!' .. (type(problem) == 'table' and problem.err or tostring(problem)))
+done, nextKey = done + 1, nextKey + keys
+end
+end
 end
 local function doRun(text)
 local kind, numbers = string.match(text, '^%l+'), {}
 for word in string.gmatch(text, ' (%S+)') do numbers[#numbers + 1] = whole(word) end
-if kind == 'reset' then
-for _ = 1, numbers[1] do
-attempt(reset, KEYS[nextKey])
-nextKey = nextKey + 1
+if kind == 'reset' then return repeatedly(numbers[1], 1, reset) end
+if kind == 'inspect' then return repeatedly(1, 1, inspect, policyAt(numbers[1])) end
+if kind == 'adjust' then
+return repeatedly(1, 1, adjust, policyAt(numbers[1]), numbers[2], numbers[3])
 end
-elseif kind == 'adjust' then
-attempt(adjust, KEYS[nextKey], policyAt(numbers[1]), numbers[2], numbers[3])
-nextKey = nextKey + 1
-elseif kind == 'inspect' then
-attempt(inspect, KEYS[nextKey], policyAt(numbers[1]))
-nextKey = nextKey + 1
-else
 local legs = {}
 for at = 2, #numbers, 2 do
 if numbers[at + 1] < 0 then error('ERR expected a cost, got ' .. text) end
 legs[at - 1], legs[at] = policyAt(numbers[at]), numbers[at + 1]
 end
-local work = kind == 'once' and decideOnce or decide
-local keys = #legs / 2 + (kind == 'once' and 1 or 0)
-for _ = 1, numbers[1] do
-attempt(work, nextKey, legs, kind == 'check')
-nextKey = nextKey + keys
-end
-end
+local keys, decide = #legs / 2, #legs == 2 and decideOne or decideAll
+if kind == 'once' then return repeatedly(numbers[1], keys + 1, decideOnce, legs) end
+repeatedly(numbers[1], keys, decide, legs, kind == 'check', sayLimit)
 end
 local count = whole(ARGV[2])
 for place = 1, count do policies[place] = policyOf(ARGV[2 + place]) end

@@ -23,8 +23,12 @@
 local reply, size = { now }, 1
 local policies, nextKey = {}, 1
 
+-- Some clients misread integers close to 2^53, so large ones go as text.
 local function say(value)
   size = size + 1
+  if type(value) == 'number' and (value > 2^52 or value < -2^52) then
+    value = string.format('%.0f', value)
+  end
   reply[size] = value
 end
 
@@ -45,14 +49,15 @@ local function policyAt(place)
   return policies[place] or error('ERR expected the place of a policy')
 end
 
--- The state of a key, and the time of a decision about it: never before what it knows. A state that
--- lies more than a window ahead was written by a wrong clock, and counts as new.
-local function open(key, terms)
-  local state = terms.algorithm.read(key)
-  if not state then return nil, now end
-  local known = terms.algorithm.known(state, terms)
+-- Fills `state` with what is known of a key; and the time of a decision about it: never before what
+-- it knows. A state that lies more than a window ahead was written by a wrong clock, and counts as new.
+local function open(key, terms, state)
+  local algorithm = terms.algorithm
+  if not algorithm.read(key, state) then return nil, now end
+  local known = algorithm.known(state, terms)
+  if known <= now then return state, now end
   if known - now > terms.window then return nil, now end
-  return state, max(known, now)
+  return state, known
 end
 
 local function sayLimit(time, wait, free, reset)
@@ -69,13 +74,15 @@ local function sayTimed(time, wait, free, reset)
   say(reset)
 end
 
--- One limit alone, which most checks are.
+-- One limit alone, which most checks are. One table serves all of them, one after the other.
+local scratch = {}
 local function decideOne(first, legs, take, tell)
-  local terms, cost, key = legs[1], legs[2], KEYS[first]
-  local state, time = open(key, terms)
-  state = state or terms.algorithm.blank(terms, time)
-  local wait, free, reset = terms.algorithm.decide(state, terms, time, cost, take)
-  if take and wait == 0 then terms.algorithm.write(key, state, terms) end
+  local terms, key = legs[1], KEYS[first]
+  local algorithm = terms.algorithm
+  local state, time = open(key, terms, scratch)
+  if not state then state = algorithm.blank(scratch, terms, time) end
+  local wait, free, reset = algorithm.decide(state, terms, time, legs[2], take)
+  if take and wait == 0 then algorithm.write(key, state, terms) end
   tell(time, wait, free, reset)
   return wait == 0
 end
@@ -84,10 +91,11 @@ end
 local function decideAll(first, legs, take, tell)
   local states, times, answers, fits = {}, {}, {}, true
   for leg = 1, #legs / 2 do
-    local terms = legs[2 * leg - 1]
-    local state, time = open(KEYS[first + leg - 1], terms)
-    states[leg], times[leg] = state or terms.algorithm.blank(terms, time), time
-    answers[leg] = { terms.algorithm.decide(states[leg], terms, time, legs[2 * leg], false) }
+    local terms, state = legs[2 * leg - 1], {}
+    local isHeld, time = open(KEYS[first + leg - 1], terms, state)
+    if not isHeld then terms.algorithm.blank(state, terms, time) end
+    states[leg], times[leg] = state, time
+    answers[leg] = { terms.algorithm.decide(state, terms, time, legs[2 * leg], false) }
     fits = fits and answers[leg][1] == 0
   end
   for leg = 1, #legs / 2 do
@@ -101,17 +109,12 @@ local function decideAll(first, legs, take, tell)
   return fits
 end
 
-local function decide(first, legs, take)
-  local kind = #legs == 2 and decideOne or decideAll
-  kind(first, legs, take, sayLimit)
-end
-
 -- An admission is remembered for the longest of its windows, and answered again instead of repeated.
 local function decideOnce(first, legs)
   local memory, before, longest = KEYS[first + #legs / 2], size, 0
   local answer = call('GET', memory)
   if answer then
-    for _, number in ipairs({ unpackAll(answer) }) do say(number) end
+    for _, number in ipairs({ unpackAll(answer) }) do say(tonumber(number)) end
     return
   end
   local kind = #legs == 2 and decideOne or decideAll
@@ -120,16 +123,17 @@ local function decideOnce(first, legs)
   call('SET', memory, pack(unpack(reply, before + 1, size)), 'PX', longest + outliveMs)
 end
 
-local function adjust(key, terms, charged, delta)
-  local state, time = open(key, terms)
-  local change = 0
-  if state then change = terms.algorithm.adjust(state, terms, time, charged, delta) end
-  if change ~= 0 then terms.algorithm.write(key, state, terms) end
+local function adjust(first, terms, charged, delta)
+  local key = KEYS[first]
+  local state, time = open(key, terms, {})
+  local change, isChanged = 0, false
+  if state then change, isChanged = terms.algorithm.adjust(state, terms, time, charged, delta) end
+  if change ~= 0 or isChanged then terms.algorithm.write(key, state, terms) end
   say(change)
 end
 
-local function inspect(key, terms)
-  local state, time = open(key, terms)
+local function inspect(first, terms)
+  local state, time = open(KEYS[first], terms, {})
   local free, reset, _ = 0, 0, 0
   if state then _, free, reset = terms.algorithm.decide(state, terms, time, 0, false) end
   if reset == 0 then return say(0) end
@@ -142,47 +146,48 @@ local function inspect(key, terms)
   say(entries and entries(state, terms, time) or '')
 end
 
-local function reset(key)
-  say(call('DEL', key))
+local function reset(first)
+  say(call('DEL', KEYS[first]))
 end
 
--- Does `work`; if it fails, takes back what it had begun to say.
-local function attempt(work, ...)
-  local before = size
-  local done, problem = pcall(work, ...)
-  if done then return end
-  for place = before + 1, size do reply[place] = nil end
-  size = before
-  say('!' .. (type(problem) == 'table' and problem.err or tostring(problem)))
+-- Does `work(first key, ...)` `count` times, `keys` keys on each time. One that fails says its error
+-- instead of what it had begun to say, and the next one goes on.
+local function repeatedly(count, keys, work, ...)
+  local done, before = 0, size
+  local function go(...)
+    while done < count do
+      before = size
+      work(nextKey, ...)
+      done, nextKey = done + 1, nextKey + keys
+    end
+  end
+  while done < count do
+    local isDone, problem = pcall(go, ...)
+    if not isDone then
+      for place = before + 1, size do reply[place] = nil end
+      size = before
+      say('!' .. (type(problem) == 'table' and problem.err or tostring(problem)))
+      done, nextKey = done + 1, nextKey + keys
+    end
+  end
 end
 
 local function doRun(text)
   local kind, numbers = string.match(text, '^%l+'), {}
   for word in string.gmatch(text, ' (%S+)') do numbers[#numbers + 1] = whole(word) end
-  if kind == 'reset' then
-    for _ = 1, numbers[1] do
-      attempt(reset, KEYS[nextKey])
-      nextKey = nextKey + 1
-    end
-  elseif kind == 'adjust' then
-    attempt(adjust, KEYS[nextKey], policyAt(numbers[1]), numbers[2], numbers[3])
-    nextKey = nextKey + 1
-  elseif kind == 'inspect' then
-    attempt(inspect, KEYS[nextKey], policyAt(numbers[1]))
-    nextKey = nextKey + 1
-  else
-    local legs = {}
-    for at = 2, #numbers, 2 do
-      if numbers[at + 1] < 0 then error('ERR expected a cost, got ' .. text) end
-      legs[at - 1], legs[at] = policyAt(numbers[at]), numbers[at + 1]
-    end
-    local work = kind == 'once' and decideOnce or decide
-    local keys = #legs / 2 + (kind == 'once' and 1 or 0)
-    for _ = 1, numbers[1] do
-      attempt(work, nextKey, legs, kind == 'check')
-      nextKey = nextKey + keys
-    end
+  if kind == 'reset' then return repeatedly(numbers[1], 1, reset) end
+  if kind == 'inspect' then return repeatedly(1, 1, inspect, policyAt(numbers[1])) end
+  if kind == 'adjust' then
+    return repeatedly(1, 1, adjust, policyAt(numbers[1]), numbers[2], numbers[3])
   end
+  local legs = {}
+  for at = 2, #numbers, 2 do
+    if numbers[at + 1] < 0 then error('ERR expected a cost, got ' .. text) end
+    legs[at - 1], legs[at] = policyAt(numbers[at]), numbers[at + 1]
+  end
+  local keys, decide = #legs / 2, #legs == 2 and decideOne or decideAll
+  if kind == 'once' then return repeatedly(numbers[1], keys + 1, decideOnce, legs) end
+  repeatedly(numbers[1], keys, decide, legs, kind == 'check', sayLimit)
 end
 
 local count = whole(ARGV[2])

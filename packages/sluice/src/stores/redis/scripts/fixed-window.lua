@@ -2,15 +2,16 @@
 --
 -- Value: the number of the newest window, and the cost in it.
 algorithms['fixed-window'] = {
-  read = function(key)
+  read = function(key, state)
     local value = call('GET', key)
     if not value then return nil end
-    local window, used = unpackAll(value)
-    return { window = window, used = used }
+    state.window, state.used = unpackAll(value)
+    return state
   end,
 
-  blank = function(terms, time)
-    return { window = floor(time / terms.window), used = 0 }
+  blank = function(state, terms, time)
+    state.window, state.used = floor(time / terms.window), 0
+    return state
   end,
 
   known = function(state, terms)

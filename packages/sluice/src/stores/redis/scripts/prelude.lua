@@ -1,12 +1,12 @@
 -- What the algorithms share. Each of them is a table of functions over one key's state, which they
 -- read from and write to one string:
 --
---   read(key)                                the state as a table, or nil for a key that is new
+--   read(key, state)                         fills `state`, a table; nil for a key that is new
 --   known(state, terms)                      the latest time that the state knows of, ms
 --   decide(state, terms, time, cost, take)   wait (0 if the cost fits), free, reset. If it fits and
 --                                            `take` is set, charges it to `state`
 --   adjust(state, terms, time, charged, delta)   changes what was charged at `charged`; the change
---   blank(terms, time)                       the state of a new key
+--   blank(state, terms, time)                fills `state` for a new key
 --   write(key, state, terms)                 puts the state back, with the TTL of `expires`
 --   expires(state, terms)                    the time from which the key is as good as new, ms
 --   entries(state, terms, time)              for the logs: what counts, oldest first
@@ -35,9 +35,15 @@ else
   now, outliveMs = whole(ARGV[1]), 3600000
 end
 
--- Every key gets a TTL with every write. A TTL below 1 would delete, which is then right as well.
+-- Every key gets a TTL with every write. In a batch many expire at the same time, so the text of the
+-- last one is kept. A TTL below 1 would delete, which is then right as well.
+local lastExpiresMs, lastLifetime
 local function lifetime(expiresMs)
-  return max(expiresMs - now, 1) + outliveMs
+  if expiresMs ~= lastExpiresMs then
+    lastExpiresMs = expiresMs
+    lastLifetime = string.format('%.0f', max(expiresMs - now, 1) + outliveMs)
+  end
+  return lastLifetime
 end
 
 -- The small states are three numbers, packed in as many bytes as they need.

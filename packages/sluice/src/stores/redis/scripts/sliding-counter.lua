@@ -3,15 +3,16 @@
 --
 -- Value: the number of the newest window, cur and prev as of that window.
 algorithms['sliding-counter'] = {
-  read = function(key)
+  read = function(key, state)
     local value = call('GET', key)
     if not value then return nil end
-    local window, current, previous = unpackAll(value)
-    return { window = window, current = current, previous = previous }
+    state.window, state.current, state.previous = unpackAll(value)
+    return state
   end,
 
-  blank = function(terms, time)
-    return { window = floor(time / terms.window), current = 0, previous = 0 }
+  blank = function(state, terms, time)
+    state.window, state.current, state.previous = floor(time / terms.window), 0, 0
+    return state
   end,
 
   known = function(state, terms)

@@ -12,15 +12,16 @@ local function fullAt(state, terms)
 end
 
 algorithms['token-bucket'] = {
-  read = function(key)
+  read = function(key, state)
     local value = call('GET', key)
     if not value then return nil end
-    local charged, level = unpackAll(value)
-    return { charged = charged, level = level }
+    state.charged, state.level = unpackAll(value)
+    return state
   end,
 
-  blank = function(terms, time)
-    return { charged = time, level = terms.capacity * terms.window }
+  blank = function(state, terms, time)
+    state.charged, state.level = time, terms.capacity * terms.window
+    return state
   end,
 
   known = function(state)
@@ -53,7 +54,8 @@ algorithms['token-bucket'] = {
     -- As if the newest charge had been like that: a debt has been worked off since then.
     local level = max(state.level - delta * terms.window, deepest)
     state.level = min(level, full)
-    return ceil((before - levelAt(state, terms, time)) / terms.window)
+    -- A bucket that is full by now has not changed now, but did for a clock that steps back.
+    return ceil((before - levelAt(state, terms, time)) / terms.window), true
   end,
 
   cells = function(state, terms)

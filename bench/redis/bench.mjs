@@ -1,0 +1,120 @@
+/** The Redis benchmark: speed under load, what it costs client and server, and bytes. */
+import { startRedis } from '../../tools/servers/redis.mjs';
+import { takeTurns, withContenders } from '../harness.mjs';
+import { bar, round } from '../report.mjs';
+import { compare, loadRows } from './compare.mjs';
+import { bytesPerUnit, SIZES } from './sizes.mjs';
+
+const CONTENDERS = new URL('contenders.mjs', import.meta.url);
+
+const COUNTER = 'sluice sliding-counter';
+const LOG = 'sluice sliding-log';
+const CACHED = 'sluice sliding-log, deny cache';
+const FLEXIBLE = 'rate-limiter-flexible';
+const FLEXIBLE_BUNDLED = 'rate-limiter-flexible, auto-pipelining';
+const EXPRESS = 'rate-limit-redis';
+const SORTED_SET = 'sorted-set log';
+const INCR = 'bare INCR';
+const INCR_BUNDLED = 'bare INCR, auto-pipelining';
+
+const ROUNDS = 7;
+
+/** Traffic of 1,000 users within their limits. */
+const WITHIN = { keys: 1000, limit: 1_000_000_000, windowMs: 60_000, admits: 'all' };
+/** Traffic of few users who have used their limits up, for longer than the benchmark takes. */
+const OVER = { keys: 4, limit: 1000, windowMs: 3_600_000, admits: 'none' };
+
+/**
+ * What is compared with whom, by what, and what is needed, if anything: of speed at least so many
+ * times as much, of what a decision costs the client or the server at most.
+ */
+const LOADS = [
+  {
+    traffic: '256 in flight',
+    options: { ...WITHIN, inFlight: 256 },
+    operations: 100_000,
+    needs: [
+      ['speed', COUNTER, FLEXIBLE, 2.5],
+      ['speed', COUNTER, INCR, 1],
+      ['client', COUNTER, FLEXIBLE, 0.5],
+      ['speed', COUNTER, EXPRESS],
+      ['speed', COUNTER, FLEXIBLE_BUNDLED],
+      ['speed', COUNTER, INCR_BUNDLED],
+      ['speed', LOG, SORTED_SET],
+    ],
+  },
+  {
+    traffic: '2,048 in flight',
+    options: { ...WITHIN, inFlight: 2048 },
+    operations: 100_000,
+    needs: [
+      ['speed', COUNTER, FLEXIBLE, 4],
+      ['speed', COUNTER, INCR],
+      ['speed', COUNTER, FLEXIBLE_BUNDLED],
+    ],
+  },
+  {
+    traffic: '1 in flight',
+    options: { ...WITHIN, inFlight: 1 },
+    operations: 10_000,
+    needs: [
+      ['speed', COUNTER, FLEXIBLE],
+      ['speed', COUNTER, INCR],
+    ],
+  },
+  {
+    traffic: '256 in flight, over the limit',
+    options: { ...OVER, inFlight: 256 },
+    operations: 100_000,
+    needs: [
+      ['speed', LOG, SORTED_SET, 2],
+      ['server', LOG, SORTED_SET, 1],
+      ['speed', LOG, FLEXIBLE],
+      ['speed', CACHED, SORTED_SET],
+    ],
+  },
+];
+
+async function measureLoad(result, server, progress) {
+  for (const { traffic, options, operations, needs } of LOADS) {
+    progress(`${traffic}: ${ROUNDS} rounds`);
+    await server.command('FLUSHALL');
+    const names = [...new Set(needs.flatMap(([, name, peer]) => [name, peer]))];
+    const all = { ...options, port: server.port };
+    await withContenders(CONTENDERS, names, all, async (contenders) => {
+      if (options.admits === 'none') {
+        await Promise.all(contenders.map((contender) => contender.call('fill')));
+      }
+      // Warm: compiled, with the scripts loaded and the keys there.
+      for (const contender of contenders) await contender.call('run', operations);
+      const turns = await takeTurns(contenders, ROUNDS, operations);
+      result.rows.push(...loadRows(turns, traffic));
+      for (const need of needs) compare(result, turns, traffic, need);
+    });
+  }
+}
+
+async function measureSize(result, server, progress) {
+  for (const size of SIZES) {
+    const { name, unit, most } = size;
+    progress(`bytes of ${name}`);
+    const bytes = await bytesPerUnit(server.port, size);
+    const measure = `bytes a ${unit}`;
+    result.rows.push({ measure, contender: name, bytes: round(bytes) });
+    if (most) result.bars.push(bar(`bytes a ${unit}, ${name}`, '<=', most, bytes));
+  }
+}
+
+export async function redisBench(progress) {
+  const result = { rows: [], ratios: {}, bars: [] };
+  const server = await startRedis();
+  try {
+    const [, version] = (await server.command('INFO', 'server')).match(/redis_version:(\S+)/);
+    progress(`redis-server ${version}`);
+    await measureSize(result, server, progress);
+    await measureLoad(result, server, progress);
+  } finally {
+    await server.stop();
+  }
+  return result;
+}

@@ -1,0 +1,34 @@
+/** What the rounds under load come to: a row for each contender, ratios between them, and bars. */
+import { median, ratio, spread } from '../harness.mjs';
+import { bar, round } from '../report.mjs';
+
+/** One of the values that the rounds answered, for each contender. */
+const valuesOf = (turns, field) =>
+  new Map([...turns].map(([name, values]) => [name, values.map((value) => value[field])]));
+
+export function loadRows(turns, traffic) {
+  return [...turns.keys()].map((name) => {
+    const of = (field) => median(valuesOf(turns, field).get(name));
+    return {
+      measure: traffic,
+      contender: name,
+      'decisions/s': Math.round(1e9 / of('time')),
+      'spread %': Math.round(100 * spread(valuesOf(turns, 'time').get(name))),
+      'client CPU us': round(of('client') / 1e3),
+      'server us': round(of('server') / 1e3),
+      'server CPU us': round(of('serverCpu') / 1e3),
+    };
+  });
+}
+
+const TITLES = { speed: '', client: 'client CPU, ', server: 'server time, ' };
+
+/** Speed is how many times as fast one is as the other; a cost is how many times as much. */
+export function compare(result, turns, traffic, [what, name, peer, need]) {
+  const label = `${TITLES[what]}${name} / ${peer}, ${traffic}`;
+  const isSpeed = what === 'speed';
+  const values = valuesOf(turns, isSpeed ? 'time' : what);
+  // The harness says how many times as little one takes as the other; a cost is the reverse.
+  result.ratios[label] = isSpeed ? ratio(values, name, peer) : ratio(values, peer, name);
+  if (need) result.bars.push(bar(label, isSpeed ? '>=' : '<=', need, result.ratios[label]));
+}

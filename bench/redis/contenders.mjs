@@ -1,0 +1,58 @@
+/**
+ * The contenders under load. Those with auto-pipelining show what the peers gain by a setting of the
+ * client that sends the commands of one turn of the event loop together.
+ */
+import { connect, expressStore, flexible, sluice, sortedSetLog } from './clients.mjs';
+import { underLoad } from './load.mjs';
+
+const BUNDLED = { enableAutoPipelining: true };
+
+const isAllowed = (decision) => decision.allowed;
+
+async function ours(algorithm, options, storeOptions) {
+  const client = await connect(options.port);
+  const { limit, windowMs } = options;
+  const policies = { perWindow: { algorithm, limit, window: windowMs } };
+  return underLoad(client, sluice(client, policies, storeOptions), isAllowed, options);
+}
+
+async function flexibleOn(client, options) {
+  // What it resolves to was admitted; a denial is a rejection.
+  return underLoad(client, flexible(client, options), () => true, options);
+}
+
+async function bareIncr(client, options) {
+  const call = (key) => client.incr(`count:${key}`);
+  return underLoad(client, call, (count) => count <= options.limit, options, ['incr']);
+}
+
+export const contenders = {
+  'sluice sliding-counter': (options) => ours('sliding-counter', options),
+
+  'sluice sliding-log': (options) => ours('sliding-log', options),
+
+  'sluice sliding-log, deny cache': (options) =>
+    ours('sliding-log', options, { prefix: 'cached:', denyCache: {} }),
+
+  'rate-limiter-flexible': async (options) => flexibleOn(await connect(options.port), options),
+
+  'rate-limiter-flexible, auto-pipelining': async (options) =>
+    flexibleOn(await connect(options.port, BUNDLED), options),
+
+  'rate-limit-redis': async (options) => {
+    const client = await connect(options.port);
+    const call = await expressStore(client, options);
+    return underLoad(client, call, ({ totalHits }) => totalHits <= options.limit, options);
+  },
+
+  'sorted-set log': async (options) => {
+    const client = await connect(options.port);
+    return underLoad(client, sortedSetLog(client, options), ([fits]) => fits === 1, options);
+  },
+
+  /** Counts and limits nothing: the floor. */
+  'bare INCR': async (options) => bareIncr(await connect(options.port), options),
+
+  'bare INCR, auto-pipelining': async (options) =>
+    bareIncr(await connect(options.port, BUNDLED), options),
+};

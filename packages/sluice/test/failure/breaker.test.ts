@@ -1,0 +1,233 @@
+import { describe, expect, it } from 'vitest';
+import { Breaker } from '../../src/failure/breaker.ts';
+import { ManualClock } from '../../src/index.ts';
+
+const START_MS = 1_745_000_100_000;
+
+/** Without chance: the pauses are as long as they can be. */
+function setUp(random: () => number = () => 0) {
+  const clock = new ManualClock(START_MS);
+  const breaker = new Breaker(clock, random);
+  const fail = (times: number): void => {
+    for (let time = 0; time < times; time++) breaker.failed('call');
+  };
+  /** `F` is a failure and `S` a success. */
+  const see = (outcomes: string): void => {
+    for (const outcome of outcomes) {
+      if (outcome === 'F') breaker.failed('call');
+      else breaker.succeeded('call');
+    }
+  };
+  /** How long it takes, to the millisecond, until a probe is let through. */
+  const pauseMs = (): number => {
+    for (let waited = 0; ; waited++) {
+      if (breaker.admits() !== undefined) return waited;
+      clock.advance(1);
+    }
+  };
+  return { clock, breaker, fail, see, pauseMs };
+}
+
+describe('a closed breaker', () => {
+  it('lets every call through', () => {
+    const { breaker } = setUp();
+    expect(breaker.state).toBe('closed');
+    for (let call = 0; call < 100; call++) expect(breaker.admits()).toBe('call');
+  });
+
+  it('opens after exactly five failures in a row', () => {
+    const { breaker, fail } = setUp();
+    fail(4);
+    expect(breaker.state).toBe('closed');
+    fail(1);
+    expect(breaker.state).toBe('open');
+  });
+
+  it('counts the row anew after a success', () => {
+    const { breaker, see } = setUp();
+    see('SSSSSSSSSSFFFFSFFFF');
+    expect(breaker.state).toBe('closed');
+  });
+
+  it('opens when half of the last twenty failed', () => {
+    const { breaker, see } = setUp();
+    see('SF'.repeat(9));
+    see('S');
+    expect(breaker.state).toBe('closed');
+    see('F');
+    expect(breaker.state).toBe('open');
+  });
+
+  it('does not open over half of fewer than twenty', () => {
+    const { breaker, see } = setUp();
+    see('FFFFSFFFFSFFFFSFFFF');
+    expect(breaker.state).toBe('closed');
+    see('S');
+    expect(breaker.state).toBe('closed');
+    see('F');
+    expect(breaker.state).toBe('open');
+  });
+
+  it('stays closed at nine of twenty, however long that goes on', () => {
+    const { breaker, see } = setUp();
+    see('SS');
+    see('FSFSFSFSFSFSFSFSFSSS'.repeat(50));
+    expect(breaker.state).toBe('closed');
+  });
+
+  it('forgets what was more than twenty calls ago', () => {
+    const { breaker, see } = setUp();
+    see(`${'FFFFS'.repeat(3)}${'S'.repeat(20)}`);
+    see('FSFSFSFSFSFSFSFSFS');
+    expect(breaker.state).toBe('closed');
+  });
+});
+
+describe('an open breaker', () => {
+  it('lets nobody through for 250 ms, and then one call until it is known how that went', () => {
+    const { clock, breaker, fail } = setUp();
+    fail(5);
+    clock.advance(249);
+    expect([breaker.admits(), breaker.state, breaker.waitMs]).toEqual([undefined, 'open', 1]);
+    clock.advance(1);
+    expect(breaker.admits()).toBe('probe');
+    expect(breaker.state).toBe('probing');
+    clock.advance(60_000);
+    expect([breaker.admits(), breaker.admits()]).toEqual([undefined, undefined]);
+  });
+
+  it('tells how long it is until the next probe, at least 1 ms', () => {
+    const { clock, breaker, fail } = setUp();
+    expect(breaker.waitMs).toBe(1);
+    fail(5);
+    expect(breaker.waitMs).toBe(250);
+    clock.advance(100);
+    expect(breaker.waitMs).toBe(150);
+    clock.advance(500);
+    expect(breaker.waitMs).toBe(1);
+  });
+
+  it('waits twice as long after each probe that fails, up to 5 s', () => {
+    const { breaker, fail, pauseMs } = setUp();
+    fail(5);
+    const pauses = Array.from({ length: 8 }, () => {
+      const waitedMs = pauseMs();
+      breaker.failed('probe');
+      return waitedMs;
+    });
+    expect(pauses).toEqual([250, 500, 1000, 2000, 4000, 5000, 5000, 5000]);
+  });
+
+  it('closes after one probe that goes well, and begins with short pauses again', () => {
+    const { breaker, fail, pauseMs } = setUp();
+    fail(5);
+    for (let probe = 0; probe < 3; probe++) {
+      pauseMs();
+      breaker.failed('probe');
+    }
+    pauseMs();
+    breaker.succeeded('probe');
+    expect([breaker.state, breaker.admits(), breaker.admits()]).toEqual(['closed', 'call', 'call']);
+    fail(4);
+    expect(breaker.state).toBe('closed');
+    fail(1);
+    expect(pauseMs()).toBe(250);
+  });
+
+  it('has forgotten the failures of before when it closes', () => {
+    const { breaker, see, pauseMs } = setUp();
+    see(`${'SF'.repeat(7)}SFFFFF`);
+    pauseMs();
+    breaker.succeeded('probe');
+    see('FFFFS'.repeat(3));
+    expect(breaker.state).toBe('closed');
+  });
+
+  it('shortens pauses by chance, by up to a quarter, and never makes them longer', () => {
+    const chances = [0, 0.25, 0.5, 0.75, 0.999999];
+    const pauses = chances.map((chance) => {
+      const { fail, pauseMs } = setUp(() => chance);
+      fail(5);
+      return pauseMs();
+    });
+    expect(pauses).toEqual([250, 235, 219, 204, 188]);
+  });
+
+  it('by the real dice stays between three quarters of a pause and the whole', () => {
+    const seen = new Set<number>();
+    for (let time = 0; time < 300; time++) {
+      const { breaker, fail, pauseMs } = setUp(Math.random);
+      fail(5);
+      const first = pauseMs();
+      breaker.failed('probe');
+      const second = pauseMs();
+      seen.add(first);
+      expect(first).toBeGreaterThanOrEqual(188);
+      expect(first).toBeLessThanOrEqual(250);
+      expect(second).toBeGreaterThanOrEqual(375);
+      expect(second).toBeLessThanOrEqual(500);
+    }
+    expect(seen.size).toBeGreaterThan(20);
+  });
+
+  it('is neither closed nor kept open by calls that were on their way when it opened', () => {
+    const { clock, breaker, fail, see } = setUp();
+    fail(5);
+    see('SSSSS');
+    expect(breaker.state).toBe('open');
+    clock.advance(240);
+    see('FFFFFFFFFF');
+    clock.advance(10);
+    expect(breaker.admits()).toBe('probe');
+    see('SSSSSFFFFF');
+    expect(breaker.state).toBe('probing');
+  });
+
+  it('learns nothing from an answer that was not the store’s: the next call is the probe', () => {
+    const { clock, breaker, fail } = setUp();
+    fail(5);
+    clock.advance(250);
+    expect(breaker.admits()).toBe('probe');
+    breaker.passedOver('probe');
+    expect(breaker.state).toBe('open');
+    expect(breaker.admits()).toBe('probe');
+    breaker.failed('probe');
+    clock.advance(499);
+    expect(breaker.admits()).toBe(undefined);
+  });
+
+  it('does not count an answer that was not the store’s as a success', () => {
+    const { breaker, fail } = setUp();
+    fail(4);
+    breaker.passedOver('call');
+    fail(1);
+    expect(breaker.state).toBe('open');
+  });
+});
+
+describe('a clock that is set', () => {
+  it('back by an hour does not keep the breaker open for an hour', () => {
+    const { clock, breaker, fail } = setUp();
+    fail(5);
+    clock.set(START_MS - 3_600_000);
+    expect(breaker.waitMs).toBe(1);
+    expect(breaker.admits()).toBe('probe');
+    breaker.failed('probe');
+    expect(breaker.waitMs).toBe(500);
+  });
+
+  it('back by less than a pause makes it longer by no more than a pause', () => {
+    const { clock, fail, pauseMs } = setUp();
+    fail(5);
+    clock.advance(200);
+    clock.set(START_MS);
+    expect(pauseMs()).toBe(250);
+  });
+
+  it('forward ends the pause', () => {
+    const { clock, breaker, fail } = setUp();
+    fail(5);
+    clock.set(START_MS + 3_600_000);
+    expect(breaker.admits()).toBe('probe');
+  });
+});

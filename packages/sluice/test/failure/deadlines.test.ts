@@ -1,0 +1,143 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { Deadline, Deadlines } from '../../src/failure/deadlines.ts';
+import { ManualClock, systemClock } from '../../src/index.ts';
+import { pass, turn, useFakeTime } from './fake-store.ts';
+
+const LENGTH_MS = 50;
+
+class Named extends Deadline {
+  constructor(
+    readonly name: string,
+    private readonly ended: string[],
+  ) {
+    super();
+  }
+
+  override expire(): void {
+    this.ended.push(this.name);
+  }
+}
+
+beforeEach(useFakeTime);
+afterEach(() => void vi.useRealTimers());
+
+function setUp() {
+  const ended: string[] = [];
+  const deadlines = new Deadlines(systemClock, LENGTH_MS);
+  const start = (name: string): Named => {
+    const deadline = new Named(name, ended);
+    deadlines.start(deadline);
+    return deadline;
+  };
+  return { ended, deadlines, start };
+}
+
+it('each ends when its time is up, in the order in which they began', async () => {
+  const { ended, start } = setUp();
+  start('a');
+  await pass(20);
+  start('b');
+  start('c');
+  await pass(29);
+  expect(ended).toEqual([]);
+  await pass(1);
+  expect(ended).toEqual(['a']);
+  await pass(19);
+  expect(ended).toEqual(['a']);
+  await pass(1);
+  expect(ended).toEqual(['a', 'b', 'c']);
+});
+
+it('one that was taken out never ends, be it the oldest, the newest or one between', async () => {
+  const { ended, deadlines, start } = setUp();
+  const all = ['a', 'b', 'c', 'd', 'e'].map(start);
+  for (const place of [0, 2, 4]) deadlines.end(all[place]);
+  await pass(LENGTH_MS);
+  expect(ended).toEqual(['b', 'd']);
+  start('f');
+  await pass(LENGTH_MS);
+  expect(ended).toEqual(['b', 'd', 'f']);
+});
+
+it('whatever is taken out in whatever order, the others end, and each once', async () => {
+  for (let seed = 1; seed <= 200; seed++) {
+    const { ended, deadlines, start } = setUp();
+    const bit = (place: number): boolean => ((seed * 2_654_435_761) >>> place) % 2 === 1;
+    const all = Array.from({ length: 16 }, (_, place) => start(String(place)));
+    const gone = all.filter((_, place) => bit(place));
+    if (seed % 2 === 0) gone.reverse();
+    for (const deadline of gone) deadlines.end(deadline);
+    await vi.advanceTimersByTimeAsync(LENGTH_MS);
+    await turn();
+    expect(ended).toEqual(all.filter((each) => !gone.includes(each)).map(({ name }) => name));
+  }
+});
+
+it('one timer serves them all, and none runs when nobody waits', async () => {
+  const { deadlines, start } = setUp();
+  expect(vi.getTimerCount()).toBe(0);
+  const all = Array.from({ length: 1000 }, () => start('x'));
+  expect(vi.getTimerCount()).toBe(1);
+  for (const deadline of all) deadlines.end(deadline);
+  await pass(LENGTH_MS);
+  expect(vi.getTimerCount()).toBe(0);
+  start('y');
+  expect(vi.getTimerCount()).toBe(1);
+  await pass(LENGTH_MS);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+it('what lies in the sockets when the time is up is read first, and counts', async () => {
+  const clock = new ManualClock();
+  const ended: string[] = [];
+  const deadlines = new Deadlines(clock, LENGTH_MS);
+  const answered = new Named('answered', ended);
+  deadlines.start(answered);
+  deadlines.start(new Named('silent', ended));
+  clock.advance(LENGTH_MS + 10_000);
+  expect(ended).toEqual([]);
+  deadlines.end(answered);
+  await turn();
+  expect(ended).toEqual(['silent']);
+});
+
+it('one that begins while others end has its whole time', async () => {
+  const { ended, deadlines, start } = setUp();
+  class Chained extends Named {
+    override expire(): void {
+      super.expire();
+      start('next');
+    }
+  }
+  deadlines.start(new Chained('first', ended));
+  await pass(LENGTH_MS);
+  expect(ended).toEqual(['first']);
+  await pass(LENGTH_MS - 1);
+  expect(ended).toEqual(['first']);
+  await pass(1);
+  expect(ended).toEqual(['first', 'next']);
+});
+
+it('a clock that is set back by an hour makes nobody wait for more than twice the time', async () => {
+  const { ended, start } = setUp();
+  for (let each = 0; each < 20; each++) start(`old ${each}`);
+  await pass(20);
+  vi.setSystemTime(Date.now() - 3_600_000);
+  start('new');
+  await pass(LENGTH_MS);
+  expect(ended).not.toContain('new');
+  await pass(LENGTH_MS);
+  expect(ended).toHaveLength(21);
+});
+
+it('a clock that is set forward ends those who wait, and not those who come after', async () => {
+  const { ended, start } = setUp();
+  start('before');
+  await pass(20);
+  vi.setSystemTime(Date.now() + 3_600_000);
+  start('after');
+  await pass(30);
+  expect(ended).toEqual(['before']);
+  await pass(20);
+  expect(ended).toEqual(['before', 'after']);
+});
