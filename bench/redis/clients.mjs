@@ -1,6 +1,6 @@
 /**
- * What is compared on Redis, each as its users set it up: a function from a key to the promise of an
- * answer. All of them go through the same client library with the same settings.
+ * What is compared on Redis, each as its users set it up: a function from a key to the promise of
+ * an answer. All of them go through the same client library with the same settings.
  */
 import { once } from 'node:events';
 import { Redis } from 'ioredis';

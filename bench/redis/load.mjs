@@ -1,4 +1,4 @@
-/** Load on a limiter that asks a server: so many calls in flight, and what they cost on both sides. */
+/** Load on a limiter that asks a server: calls in flight, and what they cost on both sides. */
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** User ids of nine digits: 14 characters in all. */

@@ -38,7 +38,7 @@ export interface Quote extends LimitDecision {
   readonly degraded?: Degraded;
   /** Set when a denial is repeated from this process's memory: `remaining` is as of then. */
   readonly cached?: true;
-  /** `false` when the limits lay on several nodes: reserved one after the other, then given back. */
+  /** `false` when the limits lay on several nodes: each was reserved, and given back if denied. */
   readonly atomic?: false;
 }
 

@@ -43,7 +43,7 @@ export interface ErrorCodes {
   ERR_INVALID_CLOCK: never;
   /** A synchronous call was made on a store that answers only with promises. */
   ERR_NOT_SYNCHRONOUS: never;
-  /** The store did not answer, and the policy for that is to throw; or it was a refund or a reset. */
+  /** The store did not answer, and nothing else could be done, or was to be. */
   ERR_STORE_UNAVAILABLE: never;
   /** A call was made on a limiter that has been closed. */
   ERR_CLOSED: never;

@@ -144,9 +144,12 @@ const refused = (
 ): Refusal[] =>
   values.map((value) => [code, `Expected ${what}, got ${shown(value)}`, inputOf(value)]);
 
-const tooLarge = (what: string, product: string, input: unknown): Refusal[] => [
-  ['ERR_LIMIT_TOO_LARGE', `Expected ${what} to be at most 2^53 - 1, got \`"${product} ms"\``, input],
-];
+const tooLarge = (what: string, sizes: string, input: unknown): Refusal[] => {
+  const product = shown(`${sizes} ms`);
+  return [
+    ['ERR_LIMIT_TOO_LARGE', `Expected ${what} to be at most 2^53 - 1, got ${product}`, input],
+  ];
+};
 
 const P = 'policy `p`';
 const KNOWN = 'limit, window, algorithm, buckets, burst, costs, onFailure';

@@ -1,6 +1,6 @@
 /**
- * Deadlines that all have the same length: they end in the order in which they began, so one timer
- * serves them all. They are links of a chain, so that a call that is answered leaves nothing behind.
+ * Deadlines that all have the same length end in the order in which they began, so one timer serves
+ * them all. They are links of a chain, so a call that is answered leaves nothing behind.
  */
 import type { Clock } from '../clock.ts';
 
@@ -17,7 +17,8 @@ export class Deadlines {
   readonly #lengthMs: number;
   #oldest: Deadline | undefined = undefined;
   #newest: Deadline | undefined = undefined;
-  #isTicking = false;
+  /** Stops the timer, which runs only while somebody waits: it would keep the process alive. */
+  #stopTimer: (() => void) | undefined = undefined;
 
   constructor(clock: Clock, lengthMs: number) {
     this.#clock = clock;
@@ -30,7 +31,7 @@ export class Deadlines {
     if (this.#newest === undefined) this.#oldest = deadline;
     else this.#newest.after = deadline;
     this.#newest = deadline;
-    if (!this.#isTicking) this.#tick(this.#lengthMs);
+    if (this.#stopTimer === undefined) this.#tick(this.#lengthMs);
   }
 
   /** Takes a deadline out that need not be kept any more. */
@@ -42,17 +43,25 @@ export class Deadlines {
     else after.before = before;
     deadline.before = undefined;
     deadline.after = undefined;
+    if (this.#oldest === undefined) {
+      this.#stopTimer?.();
+      this.#stopTimer = undefined;
+    }
   }
 
   #tick(delayMs: number): void {
-    this.#isTicking = true;
     // When this process itself was held up, the answers may lie in its sockets already: they are
     // read first, so that a pause of ours is not taken for one of the store's.
-    this.#clock.schedule(delayMs, () => afterInput(() => this.#expire()));
+    const stop = this.#clock.schedule(delayMs, () => {
+      afterInput(() => {
+        if (this.#stopTimer === stop) this.#expire();
+      });
+    });
+    this.#stopTimer = stop;
   }
 
   #expire(): void {
-    this.#isTicking = false;
+    this.#stopTimer = undefined;
     const nowMs = this.#clock.now();
     for (let next = this.#oldest; next !== undefined; next = this.#oldest) {
       if (next.dueMs - nowMs > this.#lengthMs) this.#beginAnew(nowMs);

@@ -169,7 +169,7 @@ class Guard implements GuardedStore {
       ],
       (answer, told) => {
         // The caller is gone, so there is nobody to tell if this fails.
-        this.#tooLate(check, answer[0], told?.[0], nowMs).catch(() => {});
+        this.#tooLate(check, answer, told, nowMs).catch(() => {});
       },
     );
   }
@@ -191,11 +191,11 @@ class Guard implements GuardedStore {
   /** Whoever was told no is not charged: what the store admitted after that is given back. */
   async #tooLate(
     { limits, peek, id }: Check,
-    quote: Quote,
-    told: Quote | undefined,
+    [quote]: readonly Quote[],
+    told: readonly Quote[] | undefined,
     nowMs: number | undefined,
   ): Promise<void> {
-    if (peek || !quote.allowed || id !== undefined || told?.allowed) return;
+    if (peek || !quote.allowed || id !== undefined || told?.[0].allowed) return;
     const adjustments = limits.map(({ policy, terms, key, cost }, place) => {
       const charge = { policy: policy.name, key, cost, atMs: quote.limits[place].atMs };
       return { policy, terms, charge, delta: -cost };

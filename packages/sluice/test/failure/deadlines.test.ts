@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { Deadline, Deadlines } from '../../src/failure/deadlines.ts';
 import { ManualClock, systemClock } from '../../src/index.ts';
-import { pass, turn, useFakeTime } from './fake-store.ts';
+import { turn } from '../rejections.ts';
+import { pass, useFakeTime } from './fake-store.ts';
 
 const LENGTH_MS = 50;
 

@@ -1,7 +1,8 @@
 /** A store that does as it is told, and helpers to let time pass for those who wait for it. */
-import { afterAll, expect, vi } from 'vitest';
+import { vi } from 'vitest';
 import { memoryStore, type Store } from '../../src/index.ts';
 import { promisesOnly } from '../promises-only.ts';
+import { turn } from '../rejections.ts';
 
 /** What the store does when it is asked: `hold` decides at once, and answers when it is let. */
 export type Mood = 'answer' | 'reject' | 'throw' | 'silence' | 'hold' | 'nonsense';
@@ -80,9 +81,6 @@ export function fakeStore(mood: Mood = 'answer'): FakeStore {
   return store;
 }
 
-/** A turn of the real event loop, after which all that was ready has happened. */
-export const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-
 /** Timers and dates are fake from here on; the turns of the event loop stay real. */
 export function useFakeTime(): void {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'], now: 1_745_000_100_000 });
@@ -94,17 +92,4 @@ export async function pass(ms: number): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);
   await turn();
   await turn();
-}
-
-/** At the end of the file nothing must have been rejected without anybody to hear of it. */
-export function expectNoUnhandledRejections(): void {
-  const heard: unknown[] = [];
-  const listen = (reason: unknown): void => void heard.push(reason);
-  process.on('unhandledRejection', listen);
-  afterAll(async () => {
-    await turn();
-    await turn();
-    process.off('unhandledRejection', listen);
-    expect(heard).toEqual([]);
-  });
 }

@@ -144,7 +144,34 @@ async function perform(
     // The third number of a log is the store's own.
     return state && { ...state, cells: state.cells.slice(0, state.entries.length > 0 ? 2 : 3) };
   }
+  if (!('of' in step)) return undefined;
   const receipt = receipts[step.of];
   if (receipt === undefined) return undefined;
-  return step.op === 'refund' ? limiter.refund(receipt) : limiter.settle(receipt, step.actual);
+  return 'actual' in step ? limiter.settle(receipt, step.actual) : limiter.refund(receipt);
+}
+
+/**
+ * A trace in which a log becomes long: many small costs close to one another, with refunds of any
+ * age, and now and then a pause in which most of it expires.
+ */
+export function longTraceFrom(seed: number): Trace {
+  const dice = new Dice(seed);
+  const algorithm = dice.pick(['sliding-log', 'sliding-log', 'sliding-buckets'] as const);
+  const limit = dice.pick([60, 300, 900]);
+  const window = dice.pick([1000, 20_000]);
+  const buckets = algorithm === 'sliding-buckets' ? { buckets: 1000 } : {};
+  const steps: Step[] = [];
+  let atMs = START_MS;
+  for (let number = 0; number < 2500; number++) {
+    atMs += dice.roll(Math.ceil((2.2 * window) / limit));
+    if (dice.roll(400) === 0) atMs += dice.roll(Math.ceil(1.2 * window));
+    const kind = dice.roll(40);
+    const of = Math.max(0, number - 1 - dice.pick([0, 1, 5, dice.roll(50), dice.roll(limit)]));
+    if (kind === 0) steps.push({ op: 'refund', atMs, of });
+    else if (kind === 1) steps.push({ op: 'settle', atMs, of, actual: dice.roll(5) });
+    else if (kind === 2) steps.push({ op: 'inspect', atMs, place: 0 });
+    else if (kind === 3) steps.push({ op: 'peek', atMs, costs: [dice.roll(limit)] });
+    else steps.push({ op: 'check', atMs, costs: [1 + (dice.roll(20) === 0 ? dice.roll(20) : 0)] });
+  }
+  return { policies: [{ limit, window, algorithm, ...buckets }], steps };
 }

@@ -36,6 +36,8 @@ export interface RedisWarning {
 
 export interface Connection {
   readonly send: Send;
+  /** Asks the server about its memory; undefined where only scripts can be sent. */
+  readonly info: (() => Promise<unknown>) | undefined;
   /** Whether the keys of one command must lie in one slot. */
   readonly isCluster: boolean;
   readonly warnings: readonly RedisWarning[];
@@ -85,6 +87,7 @@ function ioredisWarnings({ options }: IoredisLike): RedisWarning[] {
 function fromIoredis(client: IoredisLike): Connection {
   return {
     send: ([command, ...args]) => client.call(command, args),
+    info: () => client.call('INFO', ['memory']),
     isCluster: client.isCluster === true,
     warnings: ioredisWarnings(client),
   };
@@ -94,18 +97,26 @@ function fromNodeRedis(client: NodeRedisLike): Connection {
   const shape = client as unknown as Shape;
   const isCluster = isFunction(shape, 'getSlotRandomNode');
   const isSentinel = isFunction(shape, 'getSentinelNode');
-  const options = (shape.options ?? shape._options ?? {}) as Shape;
-  const nested = (options.defaults ?? options.nodeClientOptions ?? {}) as Shape;
-  const queues = (options.disableOfflineQueue ?? nested.disableOfflineQueue) !== true;
-  let send: Send = (args) => client.sendCommand(args);
+  // Where a kind of client does not show its settings, nothing can be said about them.
+  const options = (shape.options ?? shape._options) as Shape | undefined;
+  const nested = (options?.defaults ?? {}) as Shape;
+  const queues =
+    options !== undefined && (options.disableOfflineQueue ?? nested.disableOfflineQueue) !== true;
+  let send = (args: readonly string[], _key?: string) => client.sendCommand(args);
   if (isCluster) send = (args, key) => client.sendCommand(key, false, args);
   if (isSentinel) send = (args) => client.sendCommand(false, args);
-  return { send, isCluster, warnings: queues ? [offlineQueue('disableOfflineQueue: true')] : [] };
+  return {
+    send,
+    info: () => send(['INFO', 'memory']),
+    isCluster,
+    warnings: queues ? [offlineQueue('disableOfflineQueue: true')] : [],
+  };
 }
 
 function fromGlide(client: GlideLike): Connection {
   return {
     send: (args) => client.customCommand(args as string[]),
+    info: () => client.customCommand(['INFO', 'memory']),
     isCluster: isFunction(client as unknown as Shape, 'pubsubShardChannels'),
     warnings: [],
   };
@@ -113,7 +124,9 @@ function fromGlide(client: GlideLike): Connection {
 
 /** The connection that a client of any known kind makes. */
 export function connectionOf(client: RedisClient): Connection {
-  if (typeof client === 'function') return { send: client, isCluster: false, warnings: [] };
+  if (typeof client === 'function') {
+    return { send: client, info: undefined, isCluster: false, warnings: [] };
+  }
   const shape = (client ?? {}) as unknown as Shape;
   if (isFunction(shape, 'customCommand')) return fromGlide(client as GlideLike);
   if (isFunction(shape, 'call')) return fromIoredis(client as IoredisLike);

@@ -19,9 +19,16 @@ import {
 import type { Policy } from '../../policy.ts';
 import type { Adjustment, Check, KeyState, Limit, Store } from '../../store.ts';
 import { Batcher, type Kind, Operation, type Reply } from './batch.ts';
-import { connectionOf, type RedisClient, type RedisWarning } from './client.ts';
+import {
+  type Connection,
+  connectionOf,
+  type RedisClient,
+  type RedisWarning,
+  type Send,
+} from './client.ts';
 import { DenyCache } from './deny-cache.ts';
 import { KeyNames, slotOf } from './keys.ts';
+import { evictionWarning, reportOf } from './server.ts';
 
 export interface DenyCacheOptions {
   /** How long a denial is repeated without asking Redis, at the most. Default 1,000. */
@@ -288,6 +295,27 @@ function denyCacheOf(options: DenyCacheOptions | false | undefined): DenyCache |
   return new DenyCache(maxMs, maxKeys);
 }
 
+/** Calls `then` once, when the first command has been answered: by then there is a connection. */
+function afterFirst(send: Send, then: () => void): Send {
+  let isFirst = true;
+  return (args, key) => {
+    const answer = send(args, key);
+    if (isFirst) {
+      isFirst = false;
+      answer.then(then, () => {
+        isFirst = true;
+      });
+    }
+    return answer;
+  };
+}
+
+/** Warns if the server evicts. A user without the right to ask is not told. */
+async function lookAt(info: Connection['info'], onWarning: (warning: RedisWarning) => void) {
+  const report = reportOf(await info?.().catch(() => ''));
+  if (report.evicts) onWarning(evictionWarning(report));
+}
+
 /**
  * A store in Redis or Valkey, for a limiter that many processes share.
  *
@@ -299,11 +327,14 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   if (typeof prefix !== 'string' || /[{}]/.test(prefix)) {
     throw expected('ERR_INVALID_OPTION', '`prefix` to be text without braces', prefix);
   }
-  const connection = connectionOf(client);
+  const { send, info, warnings, ...connection } = connectionOf(client);
   const isCluster = cluster ?? connection.isCluster;
   const denials = denyCacheOf(denyCache);
-  for (const warning of connection.warnings) onWarning(warning);
-  const batcher = new Batcher(connection.send, isCluster);
+  for (const warning of warnings) onWarning(warning);
+  const batcher = new Batcher(
+    afterFirst(send, () => void lookAt(info, onWarning)),
+    isCluster,
+  );
   const store = new RedisStore(batcher, isCluster, new KeyNames(prefix), denials);
   return withFailurePolicy(store, failure);
 }

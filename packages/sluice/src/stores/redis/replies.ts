@@ -14,8 +14,13 @@ export class StoreReplyError extends Error {
 const MISSING_SCRIPT = /\bNOSCRIPT\b|NoScriptError/;
 
 /** With these Redis says that it has not done it, so that it may be asked for again. */
-const NOT_DONE =
-  /\b(?:READONLY|LOADING|CLUSTERDOWN|MOVED|ASK|TRYAGAIN|NOREPLICAS|MASTERDOWN|NOSCRIPT)\b|\b(?:ReadOnly|BusyLoadingError|ClusterDown|Moved|Ask|TryAgain|MasterDown|NoScriptError)\b/;
+const NOT_DONE = new RegExp(
+  [
+    String.raw`\b(?:READONLY|LOADING|CLUSTERDOWN|MOVED|ASK|TRYAGAIN|NOREPLICAS|MASTERDOWN)\b`,
+    String.raw`\b(?:ReadOnly|BusyLoadingError|ClusterDown|Moved|Ask|TryAgain|MasterDown)\b`,
+    MISSING_SCRIPT.source,
+  ].join('|'),
+);
 
 const messageOf = (error: unknown): string => String((error as Error | undefined)?.message);
 

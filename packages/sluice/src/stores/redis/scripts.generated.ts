@@ -1,5 +1,5 @@
 /** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
-export const SCRIPT_SHA = '55eab30ce82cef86ae4a075ab0d7839c9683c18d';
+export const SCRIPT_SHA = '5e31d5827b136e7e7615fc1027a49d6ff1658a29';
 
 export const SCRIPT = String.raw`local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
@@ -24,6 +24,15 @@ lastLifetime = string.format('%.0f', max(expiresMs - now, 1) + outliveMs)
 end
 return lastLifetime
 end
+local function readCells(key)
+local value = call('GET', key)
+if not value then return nil end
+local a, b, c = unpackAll(value)
+if type(a) ~= 'number' or type(b) ~= 'number' or type(c) ~= 'number' then
+error('ERR not a counter of this limiter: ' .. key)
+end
+return a, b, c
+end
 local function writeCells(key, a, b, c, expiresMs)
 call('SET', key, pack(a, b, c), 'PX', lifetime(expiresMs))
 end
@@ -34,10 +43,8 @@ end
 local algorithms = {}
 algorithms['fixed-window'] = {
 read = function(key, state)
-local value = call('GET', key)
-if not value then return nil end
-state.window, state.used = unpackAll(value)
-return state
+state.window, state.used = readCells(key)
+return state.window and state
 end,
 blank = function(state, terms, time)
 state.window, state.used = floor(time / terms.window), 0
@@ -325,10 +332,8 @@ function(_, stamp) return stamp end
 )
 algorithms['sliding-counter'] = {
 read = function(key, state)
-local value = call('GET', key)
-if not value then return nil end
-state.window, state.current, state.previous = unpackAll(value)
-return state
+state.window, state.current, state.previous = readCells(key)
+return state.window and state
 end,
 blank = function(state, terms, time)
 state.window, state.current, state.previous = floor(time / terms.window), 0, 0
@@ -403,10 +408,8 @@ return state.charged + ceil((terms.capacity * terms.window - state.level) / term
 end
 algorithms['token-bucket'] = {
 read = function(key, state)
-local value = call('GET', key)
-if not value then return nil end
-state.charged, state.level = unpackAll(value)
-return state
+state.charged, state.level = readCells(key)
+return state.charged and state
 end,
 blank = function(state, terms, time)
 state.charged, state.level = time, terms.capacity * terms.window

@@ -3,10 +3,8 @@
 -- Value: the number of the newest window, and the cost in it.
 algorithms['fixed-window'] = {
   read = function(key, state)
-    local value = call('GET', key)
-    if not value then return nil end
-    state.window, state.used = unpackAll(value)
-    return state
+    state.window, state.used = readCells(key)
+    return state.window and state
   end,
 
   blank = function(state, terms, time)

@@ -46,7 +46,17 @@ local function lifetime(expiresMs)
   return lastLifetime
 end
 
--- The small states are three numbers, packed in as many bytes as they need.
+-- The small states are three numbers, packed in as many bytes as they need; nil for a new key.
+local function readCells(key)
+  local value = call('GET', key)
+  if not value then return nil end
+  local a, b, c = unpackAll(value)
+  if type(a) ~= 'number' or type(b) ~= 'number' or type(c) ~= 'number' then
+    error('ERR not a counter of this limiter: ' .. key)
+  end
+  return a, b, c
+end
+
 local function writeCells(key, a, b, c, expiresMs)
   call('SET', key, pack(a, b, c), 'PX', lifetime(expiresMs))
 end

@@ -4,10 +4,8 @@
 -- Value: the number of the newest window, cur and prev as of that window.
 algorithms['sliding-counter'] = {
   read = function(key, state)
-    local value = call('GET', key)
-    if not value then return nil end
-    state.window, state.current, state.previous = unpackAll(value)
-    return state
+    state.window, state.current, state.previous = readCells(key)
+    return state.window and state
   end,
 
   blank = function(state, terms, time)

@@ -13,10 +13,8 @@ end
 
 algorithms['token-bucket'] = {
   read = function(key, state)
-    local value = call('GET', key)
-    if not value then return nil end
-    state.charged, state.level = unpackAll(value)
-    return state
+    state.charged, state.level = readCells(key)
+    return state.charged and state
   end,
 
   blank = function(state, terms, time)

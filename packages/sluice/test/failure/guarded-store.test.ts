@@ -1,0 +1,389 @@
+/** What callers are told when the store does not answer, and who has a say in it. */
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { type FailureOptions, withFailurePolicy } from '../../src/failure/index.ts';
+import { createLimiter, type FailureAction, SluiceError } from '../../src/index.ts';
+import { redisStore } from '../../src/stores/redis/index.ts';
+import { expectNoUnhandledRejections } from '../rejections.ts';
+import { fakeStore, type Mood, OUTAGE, pass, useFakeTime } from './fake-store.ts';
+
+expectNoUnhandledRejections();
+beforeEach(useFakeTime);
+afterEach(() => void vi.useRealTimers());
+
+function setUp(options: FailureOptions = {}, mood: Mood = 'answer') {
+  const inner = fakeStore(mood);
+  const store = withFailurePolicy(inner, { deadlineMs: 20, ...options });
+  const limiter = createLimiter({
+    policies: {
+      p: '5/1m',
+      allowing: { limit: 5, window: '1m', onFailure: 'allow' },
+      denying: { limit: 5, window: '1m', onFailure: 'deny' },
+      throwing: { limit: 5, window: '1m', onFailure: 'throw' },
+      localized: { limit: 5, window: '1m', onFailure: 'local' },
+    },
+    store,
+  });
+  /** Fails so often that the store is not asked any more. */
+  const trip = async (): Promise<void> => {
+    const before = inner.mood;
+    inner.mood = 'reject';
+    for (let time = 0; time < 5; time++) await limiter.check('p', 'trip').catch(() => {});
+    expect(store.breaker).toBe('open');
+    inner.mood = before;
+  };
+  return { inner, store, limiter, trip };
+}
+
+const unavailable = { name: 'SluiceError', code: 'ERR_STORE_UNAVAILABLE' };
+
+describe('a store that answers', () => {
+  it('is not noticed: nothing is degraded', async () => {
+    const { limiter, inner } = setUp();
+    const decision = await limiter.check('p', 'a', { cost: 2 });
+    expect(decision).toMatchObject({ allowed: true, remaining: 3 });
+    expect('degraded' in decision).toBe(false);
+    expect(JSON.stringify(decision)).not.toContain('degraded');
+    expect('degraded' in (await limiter.peek('p', 'a'))).toBe(false);
+    expect(await limiter.refund(decision.receipt!)).toBe(2);
+    expect(await limiter.inspect('p', 'a')).toBe(undefined);
+    await limiter.reset('p', 'a');
+    expect(inner.asked).toEqual(['decide', 'decide', 'adjust', 'inspect', 'reset']);
+    expect(vi.getTimerCount()).toBeLessThanOrEqual(1);
+  });
+
+  it('decides several checks in order', async () => {
+    const { store } = setUp();
+    const { termsFor, ...rest } = { termsFor: () => terms, name: 'p' };
+    const terms = { limit: 1, windowMs: 1000, bucketMs: 1000, capacity: 1 };
+    const policy = {
+      ...rest,
+      termsFor,
+      terms,
+      algorithm: 'sliding-log',
+      windowMs: 1000,
+      bucketMs: 1000,
+      costs: new Map(),
+      onFailure: undefined,
+    } as const;
+    const check = { limits: [{ policy, terms, key: 'a', cost: 1 }], peek: false };
+    const quotes = await store.decide([check, check]);
+    expect(quotes.map(({ allowed }) => allowed)).toEqual([true, false]);
+  });
+});
+
+describe('whatever goes wrong', () => {
+  const wrong: [what: string, mood: Mood, reason: string, cause: unknown][] = [
+    ['rejects', 'reject', 'error', OUTAGE],
+    ['throws', 'throw', 'error', OUTAGE],
+    ['gives no promise', 'nonsense', 'error', expect.any(TypeError)],
+    ['is silent', 'silence', 'timeout', undefined],
+    ['answers too late', 'hold', 'timeout', undefined],
+  ];
+
+  it.each(wrong)('a store that %s allows, if so told', async (_what, mood, reason) => {
+    const { limiter } = setUp({ onFailure: 'allow' }, mood);
+    const asking = limiter.check('p', 'a', { cost: 2 });
+    await pass(20);
+    expect(JSON.parse(JSON.stringify(await asking))).toMatchObject({
+      allowed: true,
+      policy: 'p',
+      key: 'a',
+      cost: 2,
+      limit: 5,
+      remaining: 3,
+      retryAfterMs: 0,
+      degraded: { reason, action: 'allow' },
+      limits: [{ policy: 'p', key: 'a', cost: 2, allowed: true }],
+    });
+  });
+
+  it.each(wrong)('a store that %s denies, if so told', async (_what, mood, reason) => {
+    const { limiter } = setUp({ onFailure: 'deny' }, mood);
+    const asking = limiter.check('p', 'a');
+    await pass(20);
+    const decision = await asking;
+    expect(decision).toMatchObject({
+      allowed: false,
+      remaining: 0,
+      receipt: undefined,
+      degraded: { reason, action: 'deny' },
+    });
+    expect(decision.retryAfterMs).toBeGreaterThanOrEqual(1);
+  });
+
+  it.each(wrong)(
+    'a store that %s is replaced by this process by default',
+    async (_what, mood, reason) => {
+      const { limiter } = setUp({}, mood);
+      const asking = limiter.check('p', 'a', { cost: 4 });
+      await pass(20);
+      expect(await asking).toMatchObject({
+        allowed: true,
+        remaining: 1,
+        resetAfterMs: 60_000,
+        degraded: { reason, action: 'local' },
+      });
+    },
+  );
+
+  it.each(wrong)('a store that %s throws, if so told', async (_what, mood, _reason, cause) => {
+    const { limiter } = setUp({ onFailure: 'throw' }, mood);
+    const asking = limiter.check('p', 'a').catch((error) => error);
+    await pass(20);
+    const error = await asking;
+    expect(error).toBeInstanceOf(SluiceError);
+    expect(error).toMatchObject(unavailable);
+    expect(error.cause).toEqual(cause);
+    if (cause === OUTAGE) expect(error.message).toContain('the cable is cut');
+  });
+
+  it.each(wrong.filter(([, mood]) => mood !== 'nonsense'))(
+    'a store that %s makes what only it can do reject in time',
+    async (_what, mood) => {
+      const { limiter, inner } = setUp();
+      const { receipt } = await limiter.check('p', 'a', { cost: 2 });
+      const { receipt: other } = await limiter.check('p', 'a', { cost: 2 });
+      inner.mood = mood;
+      const asking = Promise.allSettled([
+        limiter.refund(receipt!),
+        limiter.settle(other!, 1),
+        limiter.reset('p', 'a'),
+        limiter.inspect('p', 'a'),
+      ]);
+      await pass(20);
+      for (const { status, reason } of (await asking) as PromiseRejectedResult[]) {
+        expect(status).toBe('rejected');
+        expect(reason).toMatchObject(unavailable);
+      }
+    },
+  );
+
+  it('waits for exactly the deadline, and no longer', async () => {
+    const { limiter } = setUp({ onFailure: 'deny' }, 'silence');
+    const told = vi.fn();
+    const asking = limiter.check('p', 'a').then(told);
+    await pass(19);
+    expect(told).not.toHaveBeenCalled();
+    await pass(1);
+    await asking;
+    expect(told).toHaveBeenCalledOnce();
+  });
+
+  it('waits 50 ms unless told otherwise', async () => {
+    const limiter = createLimiter({
+      policies: { p: '5/1m' },
+      store: withFailurePolicy(fakeStore('silence')),
+    });
+    const told = vi.fn();
+    void limiter.check('p', 'a').then(told);
+    await pass(49);
+    expect(told).not.toHaveBeenCalled();
+    await pass(1);
+    expect(told).toHaveBeenCalledOnce();
+  });
+
+  it('a peek is answered likewise, and says so', async () => {
+    const { limiter } = setUp({}, 'reject');
+    for (const onFailure of ['allow', 'deny', 'local'] as const) {
+      const quote = await limiter.peek('p', 'a', { onFailure });
+      expect(quote).toMatchObject({
+        allowed: onFailure !== 'deny',
+        degraded: { action: onFailure },
+      });
+      expect('receipt' in quote && quote.receipt).toBe(undefined);
+    }
+    await expect(limiter.peek('p', 'a', { onFailure: 'throw' })).rejects.toMatchObject(unavailable);
+  });
+});
+
+describe('a store that keeps failing', () => {
+  it('is not asked for a while: the reason is `open`, and there is no wait', async () => {
+    const { limiter, inner, trip } = setUp({ onFailure: 'deny' });
+    await trip();
+    const before = inner.asked.length;
+    const { degraded, retryAfterMs } = await limiter.check('p', 'a');
+    expect(degraded).toEqual({ reason: 'open', action: 'deny' });
+    expect(retryAfterMs).toBeGreaterThan(1);
+    expect(retryAfterMs).toBeLessThanOrEqual(250);
+    await expect(limiter.inspect('p', 'a')).rejects.toMatchObject(unavailable);
+    expect(inner.asked).toHaveLength(before);
+  });
+
+  it('is asked by one call after 250 ms, and answers all if that goes well', async () => {
+    const { limiter, store, trip } = setUp({ onFailure: 'deny' });
+    await trip();
+    await pass(250);
+    expect('degraded' in (await limiter.check('p', 'a'))).toBe(false);
+    expect(store.breaker).toBe('closed');
+  });
+
+  it('is asked by no second call while the first one waits', async () => {
+    const { limiter, inner, store, trip } = setUp({ onFailure: 'deny' });
+    await trip();
+    await pass(250);
+    inner.mood = 'silence';
+    const probe = limiter.check('p', 'a');
+    expect(store.breaker).toBe('probing');
+    const others = await Promise.all([limiter.check('p', 'b'), limiter.check('p', 'c')]);
+    for (const { degraded } of others) expect(degraded!.reason).toBe('open');
+    expect(inner.open).toBe(1);
+    await pass(20);
+    expect((await probe).degraded!.reason).toBe('timeout');
+    expect(store.breaker).toBe('open');
+  });
+
+  it('is probed by refunds, resets and inspections too', async () => {
+    const { limiter, store, trip } = setUp();
+    await trip();
+    await pass(250);
+    expect(await limiter.inspect('p', 'a')).toBe(undefined);
+    expect(store.breaker).toBe('closed');
+  });
+
+  it('a denial from memory neither closes the breaker nor keeps it closed', async () => {
+    vi.useRealTimers();
+    let isDead = false;
+    // A server that denies everything, until it is gone.
+    const send = async (): Promise<unknown> => {
+      if (isDead) throw OUTAGE;
+      return [Date.now(), 30_000, 0, 30_000];
+    };
+    const denyCache = { maxMs: 60_000 };
+    const store = redisStore(send, { onFailure: 'deny', denyCache });
+    const limiter = createLimiter({ policies: { p: '5/1m' }, store });
+    await limiter.check('p', 'hot');
+    isDead = true;
+    for (let time = 0; time < 5; time++) {
+      expect((await limiter.check('p', `${time}`)).degraded!.reason).toBe('error');
+      if (time < 4) expect(await limiter.check('p', 'hot')).toMatchObject({ cached: true });
+    }
+    expect(store.breaker).toBe('open');
+    await vi.waitFor(
+      async () => expect(await limiter.check('p', 'hot')).toMatchObject({ cached: true }),
+      { timeout: 10_000, interval: 5 },
+    );
+    expect(store.breaker).toBe('open');
+  });
+});
+
+describe('too many at once', () => {
+  it('are not asked for: the reason is `overload`, and no more wait than were allowed', async () => {
+    const { limiter, inner, store } = setUp({ onFailure: 'deny', maxInFlight: 3 }, 'hold');
+    const first = [1, 2, 3].map((key) => limiter.check('p', `${key}`));
+    await pass(0);
+    const { degraded } = await limiter.check('p', 'd');
+    expect(degraded).toEqual({ reason: 'overload', action: 'deny' });
+    await expect(limiter.reset('p', 'a')).rejects.toMatchObject(unavailable);
+    expect(inner.asked).toHaveLength(3);
+    inner.release();
+    for (const decision of await Promise.all(first)) expect(decision.allowed).toBe(true);
+    expect(store.breaker).toBe('closed');
+  });
+
+  it.each(['answer', 'reject', 'throw', 'silence'] as const)(
+    'make room again when those before have ended (%s)',
+    async (mood) => {
+      const { limiter, inner } = setUp({ onFailure: 'deny', maxInFlight: 2 }, mood);
+      const first = Promise.all([limiter.check('p', 'a'), limiter.check('p', 'b')]);
+      await pass(20);
+      await first;
+      inner.mood = 'answer';
+      expect('degraded' in (await limiter.check('p', 'c'))).toBe(false);
+    },
+  );
+
+  it('do not count against the store', async () => {
+    const { limiter, store, inner } = setUp({ onFailure: 'deny', maxInFlight: 1 }, 'hold');
+    const first = limiter.check('p', 'a');
+    for (let time = 0; time < 50; time++) await limiter.check('p', 'b');
+    expect(store.breaker).toBe('closed');
+    inner.release();
+    await first;
+  });
+});
+
+describe('who has a say', () => {
+  const actionOf = async (asking: Promise<{ degraded?: { action: string } }>): Promise<string> =>
+    asking.then(
+      ({ degraded }) => degraded!.action,
+      ({ code }) => (code === 'ERR_STORE_UNAVAILABLE' ? 'throw' : code),
+    );
+
+  it('the call before the policy before the store', async () => {
+    for (const onFailure of ['allow', 'deny', 'local', 'throw'] as const) {
+      const { limiter } = setUp({ onFailure }, 'reject');
+      expect(await actionOf(limiter.check('p', 'a'))).toBe(onFailure);
+      expect(await actionOf(limiter.check('denying', 'a'))).toBe('deny');
+      expect(await actionOf(limiter.check('denying', 'a', { onFailure: 'allow' }))).toBe('allow');
+      expect(await actionOf(limiter.check('p', 'a', { onFailure: 'local' }))).toBe('local');
+    }
+  });
+
+  it('of several limits the most careful one, unless the call says something', async () => {
+    const order = ['allow', 'local', 'deny', 'throw'] as const;
+    const names = ['allowing', 'localized', 'denying', 'throwing'] as const;
+    for (let one = 0; one < 4; one++) {
+      for (let other = 0; other < 4; other++) {
+        const { limiter } = setUp({}, 'reject');
+        const limits = [
+          { policy: names[one], key: 'a' },
+          { policy: names[other], key: 'b' },
+        ];
+        expect(await actionOf(limiter.check(limits))).toBe(order[Math.max(one, other)]);
+        expect(await actionOf(limiter.check(limits, { onFailure: 'allow' }))).toBe('allow');
+        expect(await actionOf(limiter.peek(limits, { onFailure: 'deny' }))).toBe('deny');
+      }
+    }
+  });
+
+  it('a policy that says nothing stands for the store', async () => {
+    const { limiter } = setUp({ onFailure: 'deny' }, 'reject');
+    const limits = [
+      { policy: 'p', key: 'a' },
+      { policy: 'allowing', key: 'a' },
+    ] as const;
+    expect(await actionOf(limiter.check(limits))).toBe('deny');
+  });
+});
+
+describe('options that make no sense are refused', () => {
+  it.each([
+    { deadlineMs: 0 },
+    { deadlineMs: 1.5 },
+    { deadlineMs: Number.NaN },
+    { deadlineMs: '50' },
+    { maxInFlight: 0 },
+    { maxInFlight: Number.POSITIVE_INFINITY },
+    { localShare: 0 },
+    { localShare: 1.1 },
+    { localShare: Number.NaN },
+    { localShare: '1' },
+    { onFailure: 'open' },
+    { onFailure: null },
+    { onFailures: 'deny' },
+    null,
+  ])('%o', (options) => {
+    const refused = expect.objectContaining({ code: 'ERR_INVALID_OPTION' });
+    const given = options as unknown as FailureOptions;
+    expect(() => withFailurePolicy(fakeStore(), given)).toThrow(refused);
+    expect(() => redisStore(async () => null, given)).toThrow(refused);
+  });
+
+  it('and so is what is no store', () => {
+    for (const store of [undefined, null, {}, () => {}]) {
+      expect(() => withFailurePolicy(store as never)).toThrow(
+        expect.objectContaining({ code: 'ERR_INVALID_OPTION' }),
+      );
+    }
+  });
+
+  it('of a call and of a policy as well', async () => {
+    const { limiter } = setUp();
+    const onFailure = 'open' as FailureAction;
+    const refused = { code: 'ERR_INVALID_OPTION' };
+    await expect(limiter.check('p', 'a', { onFailure })).rejects.toMatchObject(refused);
+    await expect(limiter.peek('p', 'a', { onFailure })).rejects.toMatchObject(refused);
+    const policies = { p: { limit: 1, window: '1s', onFailure } };
+    expect(() => createLimiter({ policies })).toThrow(expect.objectContaining(refused));
+  });
+});

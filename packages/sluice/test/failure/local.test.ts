@@ -1,0 +1,122 @@
+/** How this process limits by itself while the store is away. */
+import { describe, expect, it } from 'vitest';
+import { withFailurePolicy } from '../../src/failure/index.ts';
+import { createLimiter, ManualClock, type PolicyOptions } from '../../src/index.ts';
+import { expectNoUnhandledRejections } from '../rejections.ts';
+import { fakeStore } from './fake-store.ts';
+
+expectNoUnhandledRejections();
+
+/** A limiter whose store is away, on a clock that stands still. */
+function setUp(policy: PolicyOptions, localShare?: number) {
+  const clock = new ManualClock(1_745_000_100_000);
+  const inner = fakeStore('reject');
+  const store = withFailurePolicy(inner, localShare === undefined ? {} : { localShare });
+  const limiter = createLimiter({ policies: { p: policy, q: '4/1m' }, store, clock });
+  /** How many of so many calls are admitted. */
+  const admitted = async (calls: number): Promise<number> => {
+    let count = 0;
+    for (let call = 0; call < calls; call++) {
+      if ((await limiter.check('p', 'a')).allowed) count++;
+    }
+    return count;
+  };
+  return { clock, inner, limiter, admitted };
+}
+
+const algorithms = [
+  'fixed-window',
+  'sliding-log',
+  'sliding-counter',
+  'sliding-buckets',
+  'token-bucket',
+] as const;
+
+describe.each(algorithms)('with %s', (algorithm) => {
+  it('the limit holds in this process, and is free again after a window', async () => {
+    const { clock, admitted } = setUp({ limit: 10, window: '1s', algorithm });
+    expect(await admitted(25)).toBe(10);
+    clock.advance(2000);
+    expect(await admitted(25)).toBe(10);
+  });
+
+  it('a share of the limit is rounded down, and is at least 1', async () => {
+    expect(await setUp({ limit: 10, window: '1s', algorithm }, 0.39).admitted(25)).toBe(3);
+    expect(await setUp({ limit: 10, window: '1s', algorithm }, 0.01).admitted(25)).toBe(1);
+    expect(await setUp({ limit: 10, window: '1s', algorithm }, 1).admitted(25)).toBe(10);
+  });
+
+  it('a cost above the share is denied, and is no error', async () => {
+    const { limiter } = setUp({ limit: 10, window: '1s', algorithm }, 0.5);
+    const decision = await limiter.check('p', 'a', { cost: 6 });
+    expect(decision).toMatchObject({
+      allowed: false,
+      cost: 6,
+      limit: 5,
+      degraded: { reason: 'error', action: 'local' },
+    });
+    expect(decision.retryAfterMs).toBeGreaterThanOrEqual(1);
+    expect((await limiter.check('p', 'a', { cost: 5 })).allowed).toBe(true);
+  });
+});
+
+it('the share goes for the burst of a token bucket as well as for its pace', async () => {
+  const policy = { limit: 10, window: '1s', algorithm: 'token-bucket', burst: 40 } as const;
+  const { clock, admitted } = setUp(policy, 0.5);
+  expect(await admitted(100)).toBe(20);
+  clock.advance(1000);
+  expect(await admitted(100)).toBe(5);
+});
+
+it('the share goes for limits that are functions of the key', async () => {
+  const limit = (key: string): number => (key === 'a' ? 8 : 2);
+  const { limiter } = setUp({ limit, window: '1m' }, 0.5);
+  expect((await limiter.check('p', 'a')).remaining).toBe(3);
+  expect((await limiter.check('p', 'b')).remaining).toBe(0);
+});
+
+it('several limits are charged all or none', async () => {
+  const { limiter } = setUp({ limit: 10, window: '1m' });
+  const both = [
+    { policy: 'p', key: 'a', cost: 3 },
+    { policy: 'q', key: 'a', cost: 3 },
+  ] as const;
+  expect((await limiter.check(both)).allowed).toBe(true);
+  const denied = await limiter.check(both);
+  expect(denied).toMatchObject({ allowed: false, policy: 'q', degraded: { action: 'local' } });
+  expect(denied.limits.map(({ allowed }) => allowed)).toEqual([true, false]);
+  expect((await limiter.peek('p', 'a')).remaining).toBe(7);
+});
+
+it('one of several limits above its share denies all, and charges none', async () => {
+  const { limiter } = setUp({ limit: 10, window: '1m' }, 0.5);
+  const decision = await limiter.check([
+    { policy: 'p', key: 'a', cost: 1 },
+    { policy: 'q', key: 'a', cost: 3 },
+  ]);
+  expect(decision.allowed).toBe(false);
+  expect((await limiter.peek('p', 'a')).remaining).toBe(5);
+});
+
+it('a reset makes the key new in this process, even when the store cannot be reached', async () => {
+  const { limiter, admitted } = setUp({ limit: 3, window: '1m' });
+  expect(await admitted(5)).toBe(3);
+  await expect(limiter.reset('p', 'a')).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
+  expect(await admitted(5)).toBe(3);
+});
+
+it('what was admitted here counts here again when the store goes away once more', async () => {
+  const { inner, limiter, admitted } = setUp({ limit: 3, window: '1m' });
+  expect(await admitted(2)).toBe(2);
+  inner.mood = 'answer';
+  expect((await limiter.check('p', 'a')).remaining).toBe(2);
+  inner.mood = 'reject';
+  expect(await admitted(5)).toBe(1);
+});
+
+it('time is the limiter’s, where it has a clock of its own', async () => {
+  const { clock, limiter } = setUp({ limit: 3, window: '1m' });
+  expect((await limiter.check('p', 'a')).atMs).toBe(clock.now());
+  expect((await limiter.check('p', 'a', { onFailure: 'allow' })).atMs).toBe(clock.now());
+  expect((await limiter.check('p', 'a', { onFailure: 'deny' })).atMs).toBe(clock.now());
+});

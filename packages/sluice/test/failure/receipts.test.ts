@@ -1,0 +1,294 @@
+/** What becomes of charges when the store was not asked, or answered when it was too late. */
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { type FailureOptions, withFailurePolicy } from '../../src/failure/index.ts';
+import { type AlgorithmName, createLimiter, type FailureAction } from '../../src/index.ts';
+import { expectNoUnhandledRejections, turn } from '../rejections.ts';
+import { fakeStore, type Mood, OUTAGE, pass, useFakeTime } from './fake-store.ts';
+
+expectNoUnhandledRejections();
+beforeEach(useFakeTime);
+afterEach(() => void vi.useRealTimers());
+
+function setUp(options: FailureOptions, mood: Mood, algorithm: AlgorithmName = 'sliding-log') {
+  const inner = fakeStore(mood);
+  const store = withFailurePolicy(inner, { deadlineMs: 20, ...options });
+  const policies = {
+    p: { limit: 10, window: '1m', algorithm },
+    q: { limit: 10, window: '1m', algorithm },
+  } as const;
+  return { inner, store, limiter: createLimiter({ policies, store }) };
+}
+
+const copyOf = <T>(value: T): T => JSON.parse(JSON.stringify(value));
+const unavailable = { code: 'ERR_STORE_UNAVAILABLE' };
+const algorithms: AlgorithmName[] = ['fixed-window', 'sliding-log', 'token-bucket'];
+
+describe('a receipt that is not the store’s', () => {
+  it.each(algorithms)('is given back in this process if it is local (%s)', async (algorithm) => {
+    const { inner, limiter } = setUp({ onFailure: 'local' }, 'reject', algorithm);
+    const { receipt } = await limiter.check('p', 'a', { cost: 7 });
+    expect((await limiter.check('p', 'a', { cost: 7 })).allowed).toBe(false);
+    inner.mood = 'answer';
+    inner.asked.length = 0;
+    expect(await limiter.refund(receipt!)).toBe(7);
+    expect(await limiter.refund(receipt!)).toBe(0);
+    expect(inner.asked).toEqual([]);
+    inner.mood = 'reject';
+    expect((await limiter.check('p', 'a', { cost: 10 })).allowed).toBe(true);
+  });
+
+  it('is settled in this process, for each of its limits', async () => {
+    const { inner, limiter } = setUp({ onFailure: 'local' }, 'reject');
+    const { receipt } = await limiter.check([
+      { policy: 'p', key: 'a', cost: 4 },
+      { policy: 'q', key: 'b', cost: 6 },
+    ]);
+    inner.mood = 'answer';
+    inner.asked.length = 0;
+    expect(await limiter.settle(receipt!, [1, 8])).toBe(-1);
+    expect(inner.asked).toEqual([]);
+    inner.mood = 'reject';
+    expect((await limiter.peek('p', 'a')).remaining).toBe(9);
+    expect((await limiter.peek('q', 'b')).remaining).toBe(2);
+  });
+
+  it.each(algorithms)('gives nothing back if it was just allowed (%s)', async (algorithm) => {
+    const { inner, limiter } = setUp({ onFailure: 'local' }, 'reject', algorithm);
+    const alone = await limiter.check('p', 'b', { onFailure: 'allow' });
+    expect(await limiter.refund(alone.receipt!)).toBe(0);
+    // The limiter in this process holds the same key, at the same time: that must not be touched.
+    await limiter.check('p', 'a', { cost: 10 });
+    const allowed = await limiter.check('p', 'a', { cost: 5, onFailure: 'allow' });
+    inner.asked.length = 0;
+    expect(await limiter.refund(copyOf(allowed.receipt!))).toBe(0);
+    expect(await limiter.refund(allowed.receipt!)).toBe(0);
+    expect(inner.asked).toEqual([]);
+    expect((await limiter.check('p', 'a')).allowed).toBe(false);
+  });
+
+  it('still tells so after a journey through JSON, in the decision and in the receipt', async () => {
+    const { inner, limiter } = setUp({ onFailure: 'local' }, 'reject');
+    const decision = copyOf(await limiter.check('p', 'a', { cost: 3 }));
+    expect(decision.receipt!.charges).toMatchObject([{ key: 'a', cost: 3, degraded: true }]);
+    inner.mood = 'answer';
+    inner.asked.length = 0;
+    expect(await limiter.refund(decision.receipt!)).toBe(3);
+    const allowed = copyOf(await limiter.check('p', 'b', { onFailure: 'allow' }));
+    expect('degraded' in allowed.receipt!.charges[0]).toBe(false);
+    inner.mood = 'reject';
+    const { receipt } = copyOf(await limiter.check('p', 'c', { onFailure: 'allow' }));
+    inner.asked.length = 0;
+    expect(await limiter.refund(receipt!)).toBe(0);
+    expect(inner.asked).toEqual([]);
+  });
+
+  it('is for the local limiter even while the store cannot be asked at all', async () => {
+    const { limiter, store } = setUp({ onFailure: 'local' }, 'reject');
+    for (let time = 0; time < 5; time++) await limiter.check('p', 'trip');
+    expect(store.breaker).toBe('open');
+    const { receipt } = await limiter.check('p', 'a', { cost: 10 });
+    expect(await limiter.settle(receipt!, 4)).toBe(-6);
+    expect((await limiter.check('p', 'a', { cost: 6 })).allowed).toBe(true);
+  });
+
+  it('there is none for a denial, and none for a peek', async () => {
+    const { limiter } = setUp({ onFailure: 'local' }, 'reject');
+    await limiter.check('p', 'a', { cost: 10 });
+    expect((await limiter.check('p', 'a')).receipt).toBe(undefined);
+    expect((await limiter.check('p', 'b', { onFailure: 'deny' })).receipt).toBe(undefined);
+    const peeks = (['local', 'allow'] as const).map((onFailure) =>
+      limiter.peek('p', 'b', { onFailure }),
+    );
+    for (const quote of await Promise.all(peeks)) {
+      expect((quote as { receipt?: unknown }).receipt).toBe(undefined);
+    }
+    expect((await limiter.peek('p', 'b')).remaining).toBe(10);
+  });
+});
+
+describe('an id', () => {
+  it('that was admitted in this process is admitted there once, with the same answer', async () => {
+    const { limiter } = setUp({ onFailure: 'local' }, 'reject');
+    const first = await limiter.check('p', 'a', { id: '1', cost: 4 });
+    await pass(7);
+    const again = await limiter.check('p', 'a', { id: '1', cost: 4 });
+    expect(copyOf(again)).toEqual(copyOf(first));
+    expect((await limiter.peek('p', 'a')).remaining).toBe(6);
+    expect(await limiter.refund(again.receipt!)).toBe(4);
+    expect(await limiter.refund(first.receipt!)).toBe(0);
+    const joint = [
+      { policy: 'p', key: 'b' },
+      { policy: 'q', key: 'b' },
+    ] as const;
+    const one = await limiter.check(joint, { id: '1' });
+    expect(copyOf(await limiter.check(joint, { id: '1' }))).toEqual(copyOf(one));
+    expect((await limiter.peek('q', 'b')).remaining).toBe(9);
+  });
+
+  it('keeps a late admission: whoever comes again with it gets the answer', async () => {
+    const { inner, limiter } = setUp({ onFailure: 'deny' }, 'hold');
+    const asking = limiter.check('p', 'a', { id: '1' });
+    await pass(20);
+    expect((await asking).allowed).toBe(false);
+    inner.mood = 'answer';
+    inner.release();
+    await turn();
+    expect(inner.asked).toEqual(['decide']);
+    expect((await limiter.check('p', 'a', { id: '1' })).allowed).toBe(true);
+    expect((await limiter.inspect('p', 'a'))!.used).toBe(1);
+  });
+});
+
+describe('an answer that comes too late', () => {
+  const late = async (onFailure: FailureAction, options: FailureOptions = {}, cost = 3) => {
+    const world = setUp({ onFailure, ...options }, 'hold');
+    const asking = world.limiter.check('p', 'a', { cost }).catch((error) => error);
+    await pass(20);
+    const told = await asking;
+    expect(world.inner.used('a')).toBe(cost);
+    world.inner.mood = 'answer';
+    world.inner.release();
+    await turn();
+    return { ...world, told };
+  };
+
+  it.each(['deny', 'throw'] as const)(
+    'is given back when the caller was told no (%s)',
+    async (how) => {
+      const { inner, told } = await late(how);
+      expect(told.allowed ?? told.code).toBe(how === 'deny' ? false : 'ERR_STORE_UNAVAILABLE');
+      expect(inner.used('a')).toBe(0);
+    },
+  );
+
+  it.each(['allow', 'local'] as const)('is kept when the caller was admitted (%s)', async (how) => {
+    const { inner, told } = await late(how);
+    expect(told.allowed).toBe(true);
+    expect(inner.asked).toEqual(['decide']);
+    expect(inner.used('a')).toBe(3);
+  });
+
+  it('is given back when it was this process that said no', async () => {
+    const { inner, told } = await late('local', { localShare: 0.2 });
+    expect(told).toMatchObject({ allowed: false, degraded: { action: 'local' } });
+    expect(inner.used('a')).toBe(0);
+  });
+
+  it('is given back for each limit of a joint check', async () => {
+    const { inner, limiter } = setUp({ onFailure: 'deny' }, 'hold');
+    const asking = limiter.check([
+      { policy: 'p', key: 'a', cost: 2 },
+      { policy: 'q', key: 'b', cost: 5 },
+    ]);
+    await pass(20);
+    expect((await asking).allowed).toBe(false);
+    expect([inner.used('a'), inner.used('b')]).toEqual([2, 5]);
+    inner.mood = 'answer';
+    inner.release();
+    await turn();
+    expect([inner.used('a'), inner.used('b')]).toEqual([0, 0]);
+  });
+
+  it('changes nothing if it was a denial, a peek or a failure', async () => {
+    const { inner, limiter } = setUp({ onFailure: 'deny' }, 'answer');
+    await limiter.check('p', 'a', { cost: 10 });
+    inner.mood = 'hold';
+    const asking = Promise.all([limiter.check('p', 'a'), limiter.peek('p', 'b')]);
+    await pass(20);
+    await asking;
+    inner.mood = 'answer';
+    inner.release();
+    await turn();
+    expect(inner.asked).toEqual(['decide', 'decide', 'decide']);
+  });
+
+  it.each(['reject', 'throw', 'silence', 'nonsense'] as const)(
+    'troubles nobody if the giving back fails too (%s)',
+    async (mood) => {
+      const { inner, limiter } = setUp({ onFailure: 'deny' }, 'hold');
+      const asking = limiter.check('p', 'a');
+      await pass(20);
+      await asking;
+      inner.mood = mood;
+      inner.release();
+      await turn();
+      await turn();
+      expect(inner.asked).toEqual(['decide', 'adjust']);
+    },
+  );
+
+  it('troubles nobody if it is no answer at all, or a failure', async () => {
+    const held: ((value: never) => void)[] = [];
+    const decide = () => new Promise<never>((resolve) => held.push(resolve));
+    const inner = { ...fakeStore(), decide };
+    const store = withFailurePolicy(inner, { onFailure: 'deny', deadlineMs: 20 });
+    const limiter = createLimiter({ policies: { p: '5/1m' }, store });
+    const late = [undefined, null, [], [{}]].map((value) => async () => value);
+    for (const answer of [...late, () => Promise.reject(OUTAGE)]) {
+      const asking = limiter.check('p', 'a');
+      await pass(20);
+      expect((await asking).degraded!.action).toBe('deny');
+      held.pop()!(answer() as never);
+      await turn();
+    }
+  });
+});
+
+describe('a refund that the store did not confirm', () => {
+  const spend = async (mood: Mood) => {
+    const world = setUp({ maxInFlight: 5 }, 'answer');
+    const { receipt } = await world.limiter.check('p', 'a', { cost: 4 });
+    world.inner.mood = mood;
+    return { ...world, receipt: receipt! };
+  };
+  const failing = async (asking: Promise<number>): Promise<void> => {
+    const seen = asking.catch((error) => error);
+    await pass(20);
+    expect(await seen).toMatchObject(unavailable);
+  };
+
+  it.each(['silence', 'reject', 'hold'] as const)(
+    'cannot be tried again with the same receipt, as it may have been done (%s)',
+    async (mood) => {
+      const { inner, limiter, receipt } = await spend(mood);
+      await failing(limiter.refund(receipt));
+      inner.mood = 'answer';
+      inner.release();
+      inner.asked.length = 0;
+      expect(await limiter.refund(receipt)).toBe(0);
+      expect(await limiter.settle(receipt, 2)).toBe(0);
+    },
+  );
+
+  it('can be tried again if it surely was not done, because the store was not asked', async () => {
+    const { inner, limiter, store, receipt } = await spend('reject');
+    for (let time = 0; time < 5; time++) await limiter.check('p', 'trip');
+    expect(store.breaker).toBe('open');
+    await failing(limiter.refund(receipt));
+    await failing(limiter.settle(receipt, 1));
+    inner.mood = 'answer';
+    await pass(250);
+    expect(await limiter.refund(receipt)).toBe(4);
+    expect(await limiter.refund(receipt)).toBe(0);
+  });
+
+  it('can be tried again if too many were waiting', async () => {
+    const { inner, limiter, receipt } = await spend('hold');
+    const others = [1, 2, 3, 4, 5].map((key) => limiter.check('p', `${key}`));
+    await turn();
+    await expect(limiter.refund(receipt)).rejects.toMatchObject(unavailable);
+    inner.mood = 'answer';
+    inner.release();
+    await Promise.all(others);
+    expect(await limiter.refund(receipt)).toBe(4);
+  });
+
+  it('can be tried again if the store itself says that it was not done', async () => {
+    const { inner, limiter, receipt } = await spend('answer');
+    const adjust = inner.adjust;
+    inner.adjust = () => Promise.reject(Object.assign(new Error('LOADING'), { notDone: true }));
+    await expect(limiter.refund(receipt)).rejects.toMatchObject(unavailable);
+    inner.adjust = adjust;
+    expect(await limiter.refund(receipt)).toBe(4);
+  });
+});

@@ -1,0 +1,176 @@
+/** Many processes on few keys: checked afterwards, decision by decision, from what they were told. */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { startCluster, startRedis } from '../../../../tools/servers/redis.mjs';
+import { slotOf } from '../../src/stores/redis/keys.ts';
+
+const isFull = process.env.SLUICE_CAMPAIGN === 'full';
+const DECISIONS = isFull ? 1_000_000 : 24_000;
+const PROCESSES = 8;
+const KEYS = 4;
+const LIMIT = 20_000;
+const WINDOW_MS = 1000;
+
+interface Row {
+  readonly atMs: number;
+  readonly cost: number;
+  readonly allowed: boolean;
+  readonly remaining: number;
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-contention-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** Runs the processes; what they were told, by key. */
+async function hammer(name: string, options: object): Promise<Row[][]> {
+  const files = Array.from({ length: PROCESSES }, (_, number) => join(folder, `${name}-${number}`));
+  await Promise.all(
+    files.map((file, number) => {
+      const settings = JSON.stringify({
+        ...options,
+        prefix: `${name}:`,
+        policy: { limit: LIMIT, window: WINDOW_MS },
+        keys: KEYS,
+        decisions: DECISIONS / PROCESSES,
+        inFlight: 64,
+        seed: number + 1,
+        file,
+      });
+      const worker = new URL('hot-keys-worker.mjs', import.meta.url).pathname;
+      const child = spawn(process.execPath, [worker, settings], { stdio: ['ignore', 2, 2] });
+      return new Promise<void>((resolve, reject) => {
+        child.on('error', reject);
+        child.on('exit', (code) => (code === 0 ? resolve() : reject(new Error(`exit ${code}`))));
+      });
+    }),
+  );
+  const byKey: Row[][] = Array.from({ length: KEYS }, () => []);
+  for (const file of files) {
+    const bytes = readFileSync(file);
+    const numbers = new Float64Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 8);
+    for (let at = 0; at < numbers.length; at += 5) {
+      const [key, atMs, cost, allowed, remaining] = numbers.subarray(at, at + 5);
+      byKey[key].push({ atMs, cost, allowed: allowed === 1, remaining });
+    }
+  }
+  return byKey;
+}
+
+/** What is wrong with the decisions about one key. */
+interface Verdict {
+  admitted: number;
+  denied: number;
+  /** Windows that hold more than the limit. */
+  over: number;
+  /** Denials that had room, and answers that fit no order of the decisions. */
+  wrong: number;
+}
+
+/**
+ * Within one millisecond nothing expires, so what remains orders the admissions, and places each
+ * denial among them: every answer has to be that of its place.
+ */
+function judge(rows: Row[]): Verdict {
+  const verdict = { admitted: 0, denied: 0, over: 0, wrong: 0 };
+  rows.sort((a, b) => a.atMs - b.atMs || b.remaining - a.remaining);
+  const admitted: Row[] = [];
+  let head = 0;
+  let used = 0;
+  for (let from = 0; from < rows.length; ) {
+    const { atMs } = rows[from];
+    let upTo = from;
+    while (upTo < rows.length && rows[upTo].atMs === atMs) upTo++;
+    for (; head < admitted.length && admitted[head].atMs <= atMs - WINDOW_MS; head++) {
+      used -= admitted[head].cost;
+    }
+    const moment = rows.slice(from, upTo);
+    const remains = new Set([LIMIT - used]);
+    for (const row of moment.filter(({ allowed }) => allowed)) {
+      used += row.cost;
+      admitted.push(row);
+      remains.add(LIMIT - used);
+      if (used > LIMIT) verdict.over++;
+      if (row.remaining !== LIMIT - used) verdict.wrong++;
+      verdict.admitted++;
+    }
+    for (const row of moment.filter(({ allowed }) => !allowed)) {
+      if (!remains.has(row.remaining) || row.cost <= row.remaining) verdict.wrong++;
+      verdict.denied++;
+    }
+    from = upTo;
+  }
+  return verdict;
+}
+
+function expectExact(name: string, byKey: Row[][]): void {
+  const verdicts = byKey.map(judge);
+  const sum = (field: keyof Verdict): number =>
+    verdicts.reduce((total, verdict) => total + verdict[field], 0);
+  const told = { admitted: sum('admitted'), denied: sum('denied') };
+  if (isFull) console.log(name, { ...told, over: sum('over'), wrong: sum('wrong') });
+  expect({ over: sum('over'), wrong: sum('wrong') }).toEqual({ over: 0, wrong: 0 });
+  expect(told.admitted + told.denied).toBe(DECISIONS);
+  expect(told.admitted).toBeGreaterThan(0);
+}
+
+describe('the judge', () => {
+  const row = (atMs: number, cost: number, allowed: boolean, remaining: number): Row => ({
+    atMs,
+    cost,
+    allowed,
+    remaining,
+  });
+
+  it('sees a window that holds too much', () => {
+    expect(judge([row(5, LIMIT, true, 0), row(6, 1, true, 0)]).over).toBe(1);
+  });
+
+  it('sees a denial that had room', () => {
+    expect(judge([row(5, 5, true, LIMIT - 5), row(6, 3, false, LIMIT - 5)]).wrong).toBe(1);
+  });
+
+  it('sees an answer that fits no order', () => {
+    expect(judge([row(5, 5, true, LIMIT - 5), row(5, 5, true, LIMIT - 5)]).wrong).toBe(1);
+  });
+});
+
+describe(`${PROCESSES} processes on ${KEYS} hot keys`, () => {
+  it('are never admitted too much and never denied what fits', async () => {
+    const server = await startRedis();
+    try {
+      expectExact('standalone', await hammer('hot', { url: server.url }));
+    } finally {
+      await server.stop();
+    }
+  });
+
+  it('are neither in a Cluster while a hot slot is moved to and fro', async () => {
+    const cluster = await startCluster();
+    try {
+      const nodes = cluster.nodes.map(({ host, port }) => ({ host, port }));
+      const slot = slotOf('moved:{key-0}');
+      let isOver = false;
+      const moves = (async () => {
+        let count = 0;
+        while (!isOver) {
+          const owner = await cluster.ownerOf(slot);
+          await cluster.moveSlot(slot, (owner + 1) % 3);
+          count++;
+        }
+        return count;
+      })();
+      const byKey = await hammer('moved', { nodes }).finally(() => {
+        isOver = true;
+      });
+      const count = await moves;
+      if (isFull) console.log(`the slot was moved ${count} times`);
+      expect(count).toBeGreaterThan(0);
+      expectExact('cluster', byKey);
+    } finally {
+      await cluster.stop();
+    }
+  });
+});

@@ -1,0 +1,67 @@
+/** The two engines against each other: the same random traces on memory and on Redis. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { clients, type OpenClient } from '../../../../tools/servers/clients.mjs';
+import { type RedisServer, startRedis } from '../../../../tools/servers/redis.mjs';
+import { memoryStore } from '../../src/index.ts';
+import type { Store } from '../../src/store.ts';
+import { redisStore } from '../../src/stores/redis/index.ts';
+import { answersOf, longTraceFrom, type Trace, traceFrom } from './traces.ts';
+
+const TRACES = Number(process.env.DIFFERENTIAL_TRACES ?? 1000);
+const LONG_TRACES = Math.ceil(TRACES / 500);
+const FIRST_SEED = Number(process.env.DIFFERENTIAL_SEED ?? 1);
+const AT_ONCE = 250;
+
+let server: RedisServer;
+let open: OpenClient;
+let store: Store;
+
+beforeAll(async () => {
+  server = await startRedis();
+  open = await clients.ioredis(server.url);
+  store = redisStore(open.client, { onFailure: 'throw', deadlineMs: 60_000 });
+});
+afterAll(async () => {
+  await open.close();
+  await server.stop();
+});
+
+/** The first step at which the two stores answer differently, described; or undefined. */
+async function difference(name: string, trace: Trace): Promise<string | undefined> {
+  const [memory, redis] = await Promise.all([
+    answersOf(trace, memoryStore(), name),
+    answersOf(trace, store, name),
+  ]);
+  const step = memory.findIndex((answer, place) => answer !== redis[place]);
+  if (step < 0) return undefined;
+  const what = JSON.stringify({ policies: trace.policies, step: trace.steps[step] });
+  return `${name}, step ${step}: ${what}\n memory ${memory[step]}\n redis  ${redis[step]}`;
+}
+
+async function differencesOf(
+  kind: string,
+  count: number,
+  traceOf: (seed: number) => Trace,
+): Promise<string[]> {
+  const found: string[] = [];
+  for (let done = 0; done < count; done += AT_ONCE) {
+    const length = Math.min(AT_ONCE, count - done);
+    const seeds = Array.from({ length }, (_, place) => FIRST_SEED + done + place);
+    const some = await Promise.all(
+      seeds.map((seed) => difference(`${kind}-${seed}`, traceOf(seed))),
+    );
+    found.push(...some.filter((each) => each !== undefined));
+    if (count > 20_000 && (done / AT_ONCE) % 40 === 0) console.log(`${kind}: ${done} of ${count}`);
+  }
+  return found;
+}
+
+describe('memory and Redis on one injected clock', () => {
+  it(`answer ${TRACES} random traces of 50 steps alike, in every field`, async () => {
+    expect(await differencesOf('trace', TRACES, traceFrom)).toEqual([]);
+  });
+
+  it('answer long traces alike, in which logs grow, wrap round and shrink', async () => {
+    expect(await differencesOf('long', LONG_TRACES, longTraceFrom)).toEqual([]);
+  });
+});
