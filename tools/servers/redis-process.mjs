@@ -192,8 +192,8 @@ class Server {
     const isReady = async () => {
       if (end) throw Object.assign(this.#failure(end), { isFinal: true });
       // Anyone may answer on this port, but only the right one with this number.
-      const text = await this.ask(['INFO', 'server'], { timeoutMs: 1000 });
-      return text.includes(`process_id:${child.pid}\r\n`);
+      const text = await this.ask(['INFO', 'server', 'persistence'], { timeoutMs: 1000 });
+      return text.includes(`process_id:${child.pid}\r\n`) && !text.includes('\nloading:1');
     };
     await until(`${this.#program} answers`, isReady, [this]);
     await this.#afterStart?.(this);

@@ -1,11 +1,23 @@
 /** Every block of TypeScript in the documents is run, and what it prints is what the page says. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { format } from 'node:util';
-import { afterAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { type RedisServer, startRedis } from '../../../tools/servers/redis.mjs';
 
 const root = new URL('../../../', import.meta.url);
 const folder = mkdtempSync(new URL('documents-', import.meta.url).pathname);
-afterAll(() => rmSync(folder, { recursive: true }));
+let redis: RedisServer;
+
+/** The pages find their Redis where their readers would put it. */
+beforeAll(async () => {
+  redis = await startRedis();
+  vi.stubEnv('REDIS_URL', redis.url);
+});
+afterAll(async () => {
+  vi.unstubAllEnvs();
+  await redis.stop();
+  rmSync(folder, { recursive: true });
+});
 
 const pages = [
   'README.md',

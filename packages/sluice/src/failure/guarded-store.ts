@@ -6,14 +6,15 @@
  * store's options say: `allow`, `deny`, `local` or `throw`; and the decision tells so.
  */
 import type { Terms } from '../algorithms/algorithm.ts';
-import { type Clock, systemClock } from '../clock.ts';
+import { systemClock } from '../clock.ts';
 import type { Quote } from '../decision.ts';
 import { checkFields, expected, SluiceError } from '../errors.ts';
 import { checkAction, type FailureAction, type Policy } from '../policy.ts';
 import type { Adjustment, Check, KeyState, Store } from '../store.ts';
 import { Breaker, type BreakerState } from './breaker.ts';
-import { Deadline, Deadlines } from './deadlines.ts';
-import { type Reason, Substitute } from './substitute.ts';
+import { Call, type InFlight, type Reason } from './call.ts';
+import { Deadlines } from './deadlines.ts';
+import { Substitute } from './substitute.ts';
 
 export interface FailureOptions {
   /**
@@ -37,187 +38,106 @@ export interface GuardedStore extends Store {
   readonly breaker: BreakerState;
 }
 
-interface Settings {
-  readonly deadlineMs: number;
-  readonly maxInFlight: number;
+/** What a call needs to know of the store and its stand-in. */
+interface Parts {
+  readonly store: Store;
+  readonly substitute: Substitute;
+  readonly inFlight: InFlight;
 }
 
-/** What calls in flight have in common. */
-class InFlight {
-  count = 0;
-
+/** A check, for which there is always an answer. */
+class CheckCall extends Call<readonly Quote[]> {
   constructor(
-    readonly breaker: Breaker,
-    readonly deadlines: Deadlines,
-  ) {}
-}
-
-/** The answer when the store has none; may throw. */
-type Instead<T> = (reason: Reason, cause: unknown) => T;
-
-/** Told of an answer that came after `told` had been given instead; that is undefined if it threw. */
-type Late<T> = (answer: T, told: T | undefined) => void;
-
-/** A denial that is repeated from this process's memory says nothing about the store. */
-const isCached = (answer: unknown): boolean =>
-  (answer as readonly Quote[] | undefined)?.[0]?.cached === true;
-
-/** One call that waits for the store. */
-class Call<T> extends Deadline {
-  #isDone = false;
-  #told: T | undefined = undefined;
-
-  constructor(
-    private readonly inFlight: InFlight,
-    private readonly kind: 'call' | 'probe' | undefined,
-    private readonly resolve: (answer: T) => void,
-    private readonly reject: (error: unknown) => void,
-    private readonly instead: Instead<T>,
-    private readonly late: Late<T> | undefined,
+    private readonly parts: Parts,
+    private readonly check: Check,
+    private readonly nowMs: number | undefined,
   ) {
-    super();
+    super(parts.inFlight);
   }
 
-  start(ask: () => Promise<T>): void {
-    this.inFlight.count++;
-    this.inFlight.deadlines.start(this);
-    try {
-      ask().then(
-        (answer) => this.#answered(answer),
-        (error) => this.#failed(error),
-      );
-    } catch (error) {
-      this.#failed(error);
-    }
+  protected override ask(): Promise<readonly Quote[]> {
+    return this.parts.store.decide([this.check], this.nowMs);
   }
 
-  #answered(answer: T): void {
-    if (this.#isDone) {
-      this.late?.(answer, this.#told);
-      return;
-    }
-    this.#end();
-    if (isCached(answer)) this.inFlight.breaker.passedOver(this.kind!);
-    else this.inFlight.breaker.succeeded(this.kind!);
-    this.resolve(answer);
+  protected override instead(reason: Reason, cause: unknown): readonly Quote[] {
+    const { substitute, inFlight } = this.parts;
+    return [substitute.decide(this.check, this.nowMs, reason, inFlight.breaker.waitMs, cause)];
   }
 
-  #failed(error: unknown): void {
-    if (this.#isDone) return;
-    this.#end();
-    this.inFlight.breaker.failed(this.kind!);
-    this.giveUp('error', error);
-  }
-
-  override expire(): void {
-    this.#isDone = true;
-    this.inFlight.count--;
-    this.inFlight.breaker.failed(this.kind!);
-    this.giveUp('timeout', undefined);
-  }
-
-  giveUp(reason: Reason, cause: unknown): void {
-    try {
-      this.#told = this.instead(reason, cause);
-      this.resolve(this.#told);
-    } catch (error) {
-      this.reject(error);
-    }
-  }
-
-  #end(): void {
-    this.#isDone = true;
-    this.inFlight.count--;
-    this.inFlight.deadlines.end(this);
-  }
-}
-
-class Guard implements GuardedStore {
-  readonly #store: Store;
-  readonly #settings: Settings;
-  readonly #breaker: Breaker;
-  readonly #substitute: Substitute;
-  readonly #inFlight: InFlight;
-
-  constructor(store: Store, settings: Settings, substitute: Substitute, clock: Clock) {
-    this.#store = store;
-    this.#settings = settings;
-    this.#substitute = substitute;
-    this.#breaker = new Breaker(clock);
-    this.#inFlight = new InFlight(this.#breaker, new Deadlines(clock, settings.deadlineMs));
-  }
-
-  get breaker(): BreakerState {
-    return this.#breaker.state;
-  }
-
-  get size(): number | undefined {
-    return this.#store.size;
-  }
-
-  decide(checks: readonly Check[], nowMs?: number): Promise<readonly Quote[]> {
-    if (checks.length === 1) return this.#decideOne(checks[0], nowMs);
-    const all = checks.map((check) => this.#decideOne(check, nowMs));
-    return Promise.all(all).then((quotes) => quotes.flat());
-  }
-
-  #decideOne(check: Check, nowMs: number | undefined): Promise<readonly Quote[]> {
-    return this.#attempt(
-      () => this.#store.decide([check], nowMs),
-      (reason, cause) => [
-        this.#substitute.decide(check, nowMs, reason, this.#breaker.waitMs, cause),
-      ],
-      (answer, told) => {
-        // The caller is gone, so there is nobody to tell if this fails.
-        this.#tooLate(check, answer, told, nowMs).catch(() => {});
-      },
-    );
-  }
-
-  /**
-   * Asks the store. If it does not answer in time or at all, the answer is `instead`, which may
-   * throw; an answer that comes after that goes to `late`.
-   */
-  #attempt<T>(ask: () => Promise<T>, instead: Instead<T>, late?: Late<T>): Promise<T> {
-    const isFull = this.#inFlight.count >= this.#settings.maxInFlight;
-    const kind = isFull ? undefined : this.#breaker.admits();
-    return new Promise<T>((resolve, reject) => {
-      const call = new Call(this.#inFlight, kind, resolve, reject, instead, late);
-      if (kind === undefined) call.giveUp(isFull ? 'overload' : 'open', undefined);
-      else call.start(ask);
-    });
+  /** A denial that is repeated from this process's memory says nothing about the store. */
+  protected override isProof(answer: readonly Quote[] | undefined): boolean {
+    return answer?.[0]?.cached !== true;
   }
 
   /** Whoever was told no is not charged: what the store admitted after that is given back. */
-  async #tooLate(
-    { limits, peek, id }: Check,
-    [quote]: readonly Quote[],
-    told: readonly Quote[] | undefined,
-    nowMs: number | undefined,
-  ): Promise<void> {
-    if (peek || !quote.allowed || id !== undefined || told?.[0].allowed) return;
+  protected override late(answer: readonly Quote[], told: readonly Quote[] | undefined): void {
+    const { limits, peek, id } = this.check;
+    const quote = answer?.[0];
+    if (peek || !quote?.allowed || id !== undefined || told?.[0].allowed) return;
     const adjustments = limits.map(({ policy, terms, key, cost }, place) => {
       const charge = { policy: policy.name, key, cost, atMs: quote.limits[place].atMs };
       return { policy, terms, charge, delta: -cost };
     });
-    await this.#store.adjust(adjustments, nowMs);
+    // Past the breaker: it is open when a store wakes up and all its late answers come, but one
+    // that has just answered can be asked. The caller is gone, so nobody is told if this fails.
+    this.parts.store.adjust(adjustments, this.nowMs).catch(() => {});
+  }
+}
+
+/** What only the store can do: the same deadline and breaker, and then an error. */
+class RequiredCall<T> extends Call<T> {
+  constructor(
+    { inFlight }: Parts,
+    private readonly work: () => Promise<T>,
+  ) {
+    super(inFlight);
+  }
+
+  protected override ask(): Promise<T> {
+    return this.work();
+  }
+
+  protected override instead(reason: Reason, cause: unknown): never {
+    throw unavailable(reason, cause, reason === 'open' || reason === 'overload');
+  }
+}
+
+class Guard implements GuardedStore {
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  get breaker(): BreakerState {
+    return this.#parts.inFlight.breaker.state;
+  }
+
+  get size(): number | undefined {
+    return this.#parts.store.size;
+  }
+
+  decide(checks: readonly Check[], nowMs?: number): Promise<readonly Quote[]> {
+    if (checks.length === 1) return new CheckCall(this.#parts, checks[0], nowMs).run();
+    const all = checks.map((check) => new CheckCall(this.#parts, check, nowMs).run());
+    return Promise.all(all).then((quotes) => quotes.flat());
   }
 
   async adjust(adjustments: readonly Adjustment[], nowMs?: number): Promise<readonly number[]> {
     const changes = adjustments.map((each) =>
-      each.charge.degraded ? this.#substitute.adjust(each, nowMs) : 0,
+      each.charge.degraded ? this.#parts.substitute.adjust(each, nowMs) : 0,
     );
     const own = adjustments.filter(({ charge }) => !charge.degraded);
     if (own.length === 0) return changes;
-    const answers = [...(await this.#required(() => this.#store.adjust(own, nowMs)))];
+    const answers = [...(await this.#required(() => this.#parts.store.adjust(own, nowMs)))];
     return adjustments.map(({ charge }, place) =>
       charge.degraded ? changes[place] : answers.shift()!,
     );
   }
 
   reset(policy: Policy, key: string): Promise<void> {
-    this.#substitute.reset(policy, key);
-    return this.#required(() => this.#store.reset(policy, key));
+    this.#parts.substitute.reset(policy, key);
+    return this.#required(() => this.#parts.store.reset(policy, key));
   }
 
   async inspect(
@@ -226,18 +146,15 @@ class Guard implements GuardedStore {
     key: string,
     nowMs?: number,
   ): Promise<KeyState | undefined> {
-    return this.#required(async () => this.#store.inspect?.(policy, terms, key, nowMs));
+    return this.#required(async () => this.#parts.store.inspect?.(policy, terms, key, nowMs));
   }
 
   close(): Promise<void> {
-    return this.#store.close();
+    return this.#parts.store.close();
   }
 
-  /** For what only the store can do: the same deadline and breaker, and then an error. */
-  #required<T>(ask: () => Promise<T>): Promise<T> {
-    return this.#attempt(ask, (reason, cause) => {
-      throw unavailable(reason, cause, reason === 'open' || reason === 'overload');
-    });
+  #required<T>(work: () => Promise<T>): Promise<T> {
+    return new RequiredCall(this.#parts, work).run();
   }
 }
 
@@ -280,5 +197,11 @@ export function withFailurePolicy(store: Store, options: FailureOptions = {}): G
   checkNumber('localShare', localShare, isShare, 'above 0 and at most 1');
   const action = checkAction(onFailure) ?? 'local';
   const substitute = new Substitute(action, localShare, unavailable);
-  return new Guard(store, { deadlineMs, maxInFlight }, substitute, systemClock);
+  const inFlight = {
+    count: 0,
+    most: maxInFlight,
+    breaker: new Breaker(systemClock),
+    deadlines: new Deadlines(systemClock, deadlineMs),
+  };
+  return new Guard({ store, substitute, inFlight });
 }

@@ -15,8 +15,7 @@ import {
 import type { FailureAction, Policy } from '../policy.ts';
 import type { Adjustment, Check, Limit, SyncStore } from '../store.ts';
 import { memoryStore } from '../stores/memory/memory-store.ts';
-
-export type Reason = Degraded['reason'];
+import type { Reason } from './call.ts';
 
 /** A charge that the limiter in this process holds; one that was just allowed nobody holds. */
 type LocalCharge = Charge & { readonly local?: true };

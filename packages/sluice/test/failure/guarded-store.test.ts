@@ -1,7 +1,7 @@
 /** What callers are told when the store does not answer, and who has a say in it. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type FailureOptions, withFailurePolicy } from '../../src/failure/index.ts';
-import { createLimiter, type FailureAction, SluiceError } from '../../src/index.ts';
+import { createLimiter, definePolicy, type FailureAction, SluiceError } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { expectNoUnhandledRejections } from '../rejections.ts';
 import { fakeStore, type Mood, OUTAGE, pass, useFakeTime } from './fake-store.ts';
@@ -53,19 +53,8 @@ describe('a store that answers', () => {
 
   it('decides several checks in order', async () => {
     const { store } = setUp();
-    const { termsFor, ...rest } = { termsFor: () => terms, name: 'p' };
-    const terms = { limit: 1, windowMs: 1000, bucketMs: 1000, capacity: 1 };
-    const policy = {
-      ...rest,
-      termsFor,
-      terms,
-      algorithm: 'sliding-log',
-      windowMs: 1000,
-      bucketMs: 1000,
-      costs: new Map(),
-      onFailure: undefined,
-    } as const;
-    const check = { limits: [{ policy, terms, key: 'a', cost: 1 }], peek: false };
+    const policy = definePolicy('p', '1/1s');
+    const check = { limits: [{ policy, terms: policy.terms!, key: 'a', cost: 1 }], peek: false };
     const quotes = await store.decide([check, check]);
     expect(quotes.map(({ allowed }) => allowed)).toEqual([true, false]);
   });
@@ -194,6 +183,12 @@ describe('whatever goes wrong', () => {
     }
     await expect(limiter.peek('p', 'a', { onFailure: 'throw' })).rejects.toMatchObject(unavailable);
   });
+});
+
+it.each([undefined, null, 7, [], [undefined]])('an answer of %o is an error', async (answer) => {
+  const inner = { ...fakeStore(), decide: async () => answer as never };
+  const limiter = createLimiter({ policies: { p: '5/1m' }, store: withFailurePolicy(inner) });
+  expect((await limiter.check('p', 'a')).degraded).toEqual({ reason: 'error', action: 'local' });
 });
 
 describe('a store that keeps failing', () => {

@@ -189,6 +189,18 @@ describe('an answer that comes too late', () => {
     expect([inner.used('a'), inner.used('b')]).toEqual([0, 0]);
   });
 
+  it('is given back while the breaker is open, which is when a store wakes up', async () => {
+    const { inner, limiter, store } = setUp({ onFailure: 'deny' }, 'hold');
+    const asking = Array.from({ length: 10 }, () => limiter.check('p', 'a'));
+    await pass(20);
+    for (const { allowed } of await Promise.all(asking)) expect(allowed).toBe(false);
+    expect([store.breaker, inner.used('a')]).toEqual(['open', 10]);
+    inner.mood = 'answer';
+    inner.release();
+    await turn();
+    expect(inner.used('a')).toBe(0);
+  });
+
   it('changes nothing if it was a denial, a peek or a failure', async () => {
     const { inner, limiter } = setUp({ onFailure: 'deny' }, 'answer');
     await limiter.check('p', 'a', { cost: 10 });

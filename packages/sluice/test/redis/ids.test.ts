@@ -203,8 +203,8 @@ it('in Redis nothing is remembered for longer than the longest window of the cal
     ],
     { id: 'two' },
   );
-  const names = (await world.client.keys(`${prefix}*=*`)).sort();
-  expect(names).toEqual([`${prefix}{a}brief:l300ms=two`, `${prefix}{a}many:l1h=one`]);
+  const names = await world.client.keys(`${prefix}*=*`);
+  expect(names.map((name) => name.split('=')[1]).sort()).toEqual(['one', 'two']);
   for (const name of names) {
     const leftMs = await world.client.pttl(name);
     expect(leftMs).toBeGreaterThan(3_600_000 - 60_000);

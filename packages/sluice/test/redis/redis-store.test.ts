@@ -104,7 +104,7 @@ describe('the Redis store', () => {
   });
 
   it('one check on a foreign key fails alone, and its neighbours do not', async () => {
-    await server.command('LPUSH', 'mixed:{bad}p:l1m', 'not ours');
+    await server.command('LPUSH', 'mixed:{bad}pL1m', 'not ours');
     const store = redisStore(open.client, { prefix: 'mixed:', onFailure: 'throw' });
     const limiter = createLimiter({ policies: { p: '5/1m' }, store });
     const all = await Promise.allSettled(
@@ -118,8 +118,8 @@ describe('the Redis store', () => {
   });
 
   it('a value under its key that is not its own is an error, not a decision', async () => {
-    await server.command('SET', 'junk:{a}p:l1m', 'junk');
-    await server.command('SET', 'junk:{a}c:c1m', '\u0001');
+    await server.command('SET', 'junk:{a}pL1m', 'junk');
+    await server.command('SET', 'junk:{a}cC1m', '\u0001');
     const policies = {
       p: '5/1m',
       c: { limit: 5, window: '1m', algorithm: 'sliding-counter' },

@@ -68,6 +68,9 @@ describe('ensure-services', () => {
 });
 
 describe('a server alone', () => {
+  const kept = mkdtempSync(`${tmpdir()}/sluice-kept-`);
+  afterAll(() => rmSync(kept, { recursive: true }));
+
   it('answers with text, numbers, nothing, lists and errors', () =>
     withRedis({}, async (server) => {
       expect(server.url).toBe(`redis://127.0.0.1:${server.port}`);
@@ -110,8 +113,7 @@ describe('a server alone', () => {
     }));
 
   it('keeps its data in a folder that it is given', async () => {
-    const folder = mkdtempSync(`${tmpdir()}/sluice-kept-`);
-    const options = { folder, args: ['--appendonly', 'yes', '--appendfsync', 'always'] };
+    const options = { folder: kept, args: ['--appendonly', 'yes', '--appendfsync', 'always'] };
     await withRedis(options, async (server) => {
       await server.command('SET', 'key', 'value');
       await server.kill();
@@ -121,7 +123,6 @@ describe('a server alone', () => {
     await withRedis(options, async (server) => {
       expect(await server.command('GET', 'key')).toBe('value');
     });
-    rmSync(folder, { recursive: true });
   });
 
   it('speaks TLS, with a certificate that the authority vouches for, and wants the password', () =>

@@ -17,22 +17,26 @@ const PAUSE_MS = 10;
 
 export type Kind = 'check' | 'peek' | 'once' | 'adjust' | 'inspect' | 'reset';
 
-/** What is asked of the script: a run of decide.lua, and what to do with its answer. */
-export class Operation<T = unknown> {
+/**
+ * What is asked of the script: a run of decide.lua, and what to make of its answer. Methods rather
+ * than functions: there is one for every decision, and each function is an object.
+ */
+export abstract class Operation<T = unknown> {
   /** Whether it has been sent twice. */
   repeated = false;
+  resolve!: (value: T) => void;
+  reject!: (error: unknown) => void;
 
   constructor(
     readonly kind: Kind,
     readonly limits: readonly Limit[],
     readonly keys: readonly string[],
     /** For `adjust`: when it was charged, and by how much to change it. */
-    readonly numbers: string,
-    /** Takes from the reply what belongs to this operation. */
-    readonly read: (reply: Reply) => T,
-    readonly resolve: (value: T) => void,
-    readonly reject: (error: unknown) => void,
+    readonly numbers = '',
   ) {}
+
+  /** Takes from the reply what belongs to this operation. */
+  abstract read(reply: Reply): T;
 }
 
 /** A reply, read from the front. */
@@ -151,8 +155,13 @@ export class Batcher {
     this.#isCluster = isCluster;
   }
 
-  add<T>(operation: Operation<T>, nowMs: number | undefined): void {
-    this.#add(operation as Operation, nowMs);
+  /** Does an operation with the others of this turn; the answer is what it reads. */
+  do<T>(operation: Operation<T>, nowMs: number | undefined): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      operation.resolve = resolve;
+      operation.reject = reject;
+      this.#add(operation as Operation, nowMs);
+    });
   }
 
   #add(operation: Operation, nowMs: number | undefined): void {
@@ -227,7 +236,7 @@ export class Batcher {
       return;
     }
     operation.repeated = true;
-    systemClock.schedule(PAUSE_MS, () => this.add(operation, nowMs));
+    systemClock.schedule(PAUSE_MS, () => this.#add(operation, nowMs));
   }
 
   /** By the script's hash; only when Redis does not know it, by its text. */

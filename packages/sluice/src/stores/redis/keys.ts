@@ -1,21 +1,22 @@
 /**
- * The names of keys in Redis: `prefix{key}policy:c1m`.
+ * The names of keys in Redis: `s:{user:42}perMinuteC1m`, short because every key pays for its name.
  *
  * What stands in braces decides the slot in a Cluster, so all policies of one key lie together and
  * are decided in one step. Braces inside the caller's key are escaped, so that nobody can choose
- * another key's slot, and so is what UTF-8 cannot hold, so that no two keys become one. The end
- * tells what the number means: a policy that changes its algorithm or its window counts anew,
- * beside processes that still run the old one.
+ * another key's slot, and so is what UTF-8 cannot hold, so that no two keys become one. The end, a
+ * letter and a duration, tells what the value means: a policy that changes its algorithm or its
+ * window counts anew, beside processes that still run the old one. Read from the end it is
+ * unmistakable, whatever the name before it ends with.
  */
 import type { AlgorithmName } from '../../algorithms/algorithm.ts';
 import type { Policy } from '../../policy.ts';
 
 const LETTERS: Readonly<Record<AlgorithmName, string>> = {
-  'fixed-window': 'f',
-  'sliding-log': 'l',
-  'sliding-counter': 'c',
-  'sliding-buckets': 'b',
-  'token-bucket': 't',
+  'fixed-window': 'F',
+  'sliding-log': 'L',
+  'sliding-counter': 'C',
+  'sliding-buckets': 'B',
+  'token-bucket': 'T',
 };
 
 const UNITS: readonly (readonly [string, number])[] = [
@@ -28,7 +29,9 @@ const UNITS: readonly (readonly [string, number])[] = [
 
 /** With the `u` flag a surrogate is one that stands alone. */
 const UNSAFE = /[{}%\p{Surrogate}]/gu;
-const UNSAFE_ID = /[:%\p{Surrogate}]/gu;
+/** An equals sign stands only before an id. */
+const UNSAFE_NAME = /[=%\p{Surrogate}]/gu;
+const UNSAFE_ID = /[%\p{Surrogate}]/gu;
 
 const escapeOne = (character: string): string =>
   `%${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
@@ -61,8 +64,8 @@ export class KeyNames {
     if (end === undefined) {
       const { name, algorithm, windowMs, bucketMs } = policy;
       const buckets = algorithm === 'sliding-buckets' ? `/${bucketMs}` : '';
-      const text = name.replace(UNSAFE, escapeOne);
-      end = `${text}:${LETTERS[algorithm]}${durationText(windowMs)}${buckets}`;
+      const text = name.replace(UNSAFE_NAME, escapeOne);
+      end = `${text}${LETTERS[algorithm]}${durationText(windowMs)}${buckets}`;
       this.#ends.set(policy, end);
     }
     return end;

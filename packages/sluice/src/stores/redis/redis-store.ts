@@ -38,7 +38,7 @@ export interface DenyCacheOptions {
 }
 
 export interface RedisStoreOptions extends FailureOptions {
-  /** What all keys begin with. Default `'sluice:'`. */
+  /** What all keys begin with. Default `'s:'`. */
   readonly prefix?: string;
   /** Repeats denials that still hold without asking Redis. On by default; `false` is off. */
   readonly denyCache?: DenyCacheOptions | false;
@@ -72,7 +72,10 @@ class RedisStore implements Store {
 
   #decideOne(check: Check, nowMs: number | undefined): Promise<readonly Quote[]> {
     const { limits, peek, id } = check;
-    const keys = limits.map(({ policy, key }) => this.#names.of(policy, key));
+    const keys = [this.#names.of(limits[0].policy, limits[0].key)];
+    for (let place = 1; place < limits.length; place++) {
+      keys.push(this.#names.of(limits[place].policy, limits[place].key));
+    }
     // A clock that was given says nothing about how long ago a denial was.
     const denials = nowMs === undefined && keys.length === 1 ? this.#denials : undefined;
     const known = id === undefined ? denials?.find(keys[0], limits[0], peek) : undefined;
@@ -81,38 +84,20 @@ class RedisStore implements Store {
       const groups = groupsOf(keys);
       if (groups.length > 1) return this.#decideApart(check, keys, groups, nowMs);
     }
-    return this.#ask(check, keys, nowMs, (reply) => {
-      const answers = limits.map((limit) => readLimit(reply, limit, peek, id !== undefined));
-      const quote = answers.length === 1 ? answers[0] : joint(answers, peek);
-      if (!quote.allowed) denials?.add(keys[0], limits[0].terms, quote, reply.sentMs);
-      return [quote];
-    });
+    return this.#batcher.do(this.#operation(check, keys, denials), nowMs);
   }
 
-  /** Sends one check whose keys lie in one slot. */
-  #ask<T>(
+  /** One check whose keys lie in one slot. */
+  #operation(
     { limits, peek, id }: Check,
     keys: readonly string[],
-    nowMs: number | undefined,
-    read: (reply: Reply) => T,
-  ): Promise<T> {
-    if (id === undefined) return this.#do(peek ? 'peek' : 'check', limits, keys, nowMs, read);
+    denials?: DenyCache | undefined,
+  ): CheckOperation {
+    if (id === undefined) {
+      return new CheckOperation(peek ? 'peek' : 'check', limits, keys, denials);
+    }
     const memory = this.#names.ofAnswer(keys[0], id);
-    return this.#do('once', limits, [...keys, memory], nowMs, read);
-  }
-
-  #do<T>(
-    kind: Kind,
-    limits: readonly Limit[],
-    keys: readonly string[],
-    nowMs: number | undefined,
-    read: (reply: Reply) => T,
-    numbers = '',
-  ): Promise<T> {
-    return new Promise<T>((resolve, reject) => {
-      const operation = new Operation(kind, limits, keys, numbers, read, resolve, reject);
-      this.#batcher.add(operation, nowMs);
-    });
+    return new CheckOperation('once', limits, [...keys, memory], denials);
   }
 
   /**
@@ -131,11 +116,9 @@ class RedisStore implements Store {
     const reserve = async (places: readonly number[], asPeek: boolean): Promise<boolean> => {
       const part = { limits: places.map((place) => limits[place]), peek: asPeek, id };
       const names = places.map((place) => keys[place]);
-      const quotes = await this.#ask(part, names, nowMs, (reply) =>
-        part.limits.map((limit) => readLimit(reply, limit, asPeek, id !== undefined)),
-      );
-      for (const [at, place] of places.entries()) answers[place] = quotes[at];
-      return quotes.every((quote) => quote.allowed);
+      const [quote] = await this.#batcher.do(this.#operation(part, names), nowMs);
+      for (const [at, place] of places.entries()) answers[place] = quote.limits[at];
+      return quote.allowed;
     };
     const results = await Promise.allSettled(groups.map((places) => reserve(places, peek)));
     const fits = results.every((each) => each.status === 'fulfilled' && each.value);
@@ -166,15 +149,15 @@ class RedisStore implements Store {
         const charge = { policy: policy.name, key, cost, atMs: answers[place].atMs };
         const adjustment = { policy, terms: limits[place].terms, charge, delta: -cost };
         const done = this.#adjustOne(adjustment, nowMs);
+        const memory = id === undefined ? undefined : this.#names.ofAnswer(keys[place], id);
         const forgotten =
-          id === undefined
-            ? undefined
-            : this.#do('reset', [], [this.#names.ofAnswer(keys[place], id)], nowMs, () => {});
-        const look = this.#do('peek', [limits[place]], [keys[place]], nowMs, (reply) =>
-          readLimit(reply, limits[place], true, false),
+          memory && this.#batcher.do(new NumberOperation('reset', [], memory), nowMs);
+        const look = this.#batcher.do(
+          new CheckOperation('peek', [limits[place]], [keys[place]], undefined),
+          nowMs,
         );
         await Promise.all([done, forgotten]);
-        answers[place] = await look;
+        answers[place] = (await look)[0].limits[0];
       }),
     );
   }
@@ -183,41 +166,78 @@ class RedisStore implements Store {
     return Promise.all(adjustments.map((adjustment) => this.#adjustOne(adjustment, nowMs)));
   }
 
-  #adjustOne({ policy, terms, charge, delta }: Adjustment, nowMs: number | undefined) {
+  async #adjustOne(
+    { policy, terms, charge, delta }: Adjustment,
+    nowMs: number | undefined,
+  ): Promise<number> {
     const key = this.#names.of(policy, charge.key);
-    this.#denials?.forget(key);
     const limit = { policy, terms, key: charge.key, cost: 0 };
-    const numbers = ` ${charge.atMs} ${delta}`;
-    return this.#do(
-      'adjust',
-      [limit],
-      [key],
-      nowMs,
-      (reply) => {
-        this.#denials?.forget(key);
-        return reply.number();
-      },
-      numbers,
-    );
+    const operation = new NumberOperation('adjust', [limit], key, ` ${charge.atMs} ${delta}`);
+    return this.#clearing(key, this.#batcher.do(operation, nowMs));
   }
 
-  reset(policy: Policy, key: string): Promise<void> {
+  async reset(policy: Policy, key: string): Promise<void> {
     const name = this.#names.of(policy, key);
-    this.#denials?.forget(name);
-    return this.#do('reset', [], [name], undefined, (reply) => {
-      this.#denials?.forget(name);
-      reply.number();
-    });
+    await this.#clearing(name, this.#batcher.do(new NumberOperation('reset', [], name), undefined));
+  }
+
+  /** What changes a key makes denials untrue: those of before, and those that come meanwhile. */
+  async #clearing<T>(key: string, change: Promise<T>): Promise<T> {
+    this.#denials?.forget(key);
+    const answer = await change;
+    this.#denials?.forget(key);
+    return answer;
   }
 
   inspect(policy: Policy, terms: Terms, key: string, nowMs?: number) {
     const limit = { policy, terms, key, cost: 0 };
     const name = this.#names.of(policy, key);
-    return this.#do('inspect', [limit], [name], nowMs, (reply) => readState(reply, limit));
+    return this.#batcher.do(new InspectOperation('inspect', [limit], [name]), nowMs);
   }
 
   /** The client is the caller's to close. */
   async close(): Promise<void> {}
+}
+
+class CheckOperation extends Operation<readonly Quote[]> {
+  constructor(
+    kind: 'check' | 'peek' | 'once',
+    limits: readonly Limit[],
+    keys: readonly string[],
+    private readonly denials: DenyCache | undefined,
+  ) {
+    super(kind, limits, keys);
+  }
+
+  override read(reply: Reply): readonly Quote[] {
+    const { limits, kind } = this;
+    const quote =
+      limits.length === 1
+        ? readLimit(reply, limits[0], kind)
+        : joint(
+            limits.map((limit) => readLimit(reply, limit, kind)),
+            kind === 'peek',
+          );
+    if (!quote.allowed) this.denials?.add(this.keys[0], limits[0].terms, quote, reply.sentMs);
+    return [quote];
+  }
+}
+
+/** What is answered with one number. */
+class NumberOperation extends Operation<number> {
+  constructor(kind: 'adjust' | 'reset', limits: readonly Limit[], key: string, numbers?: string) {
+    super(kind, limits, [key], numbers);
+  }
+
+  override read(reply: Reply): number {
+    return reply.number();
+  }
+}
+
+class InspectOperation extends Operation<KeyState | undefined> {
+  override read(reply: Reply): KeyState | undefined {
+    return readState(reply, this.limits[0]);
+  }
 }
 
 /** The places of the keys that lie in one slot, slot by slot. */
@@ -232,9 +252,9 @@ function groupsOf(keys: readonly string[]): number[][] {
   return [...groups.values()];
 }
 
-function readLimit(reply: Reply, limit: Limit, peek: boolean, isTimed: boolean): Quote {
+function readLimit(reply: Reply, limit: Limit, asked: Kind): Quote {
   const { policy, terms, key, cost } = limit;
-  let atMs = isTimed ? reply.number() : reply.nowMs;
+  let atMs = asked === 'once' ? reply.number() : reply.nowMs;
   let waitMs = reply.number();
   if (waitMs < 0) {
     atMs -= waitMs;
@@ -242,7 +262,7 @@ function readLimit(reply: Reply, limit: Limit, peek: boolean, isTimed: boolean):
   }
   const free = reply.number();
   const resetAfterMs = reply.number();
-  const kind = peek ? PeekRecord : DecisionRecord;
+  const kind = asked === 'peek' ? PeekRecord : DecisionRecord;
   return new kind(policy.name, key, cost, terms.capacity, waitMs, atMs, { free, resetAfterMs });
 }
 
@@ -323,7 +343,7 @@ async function lookAt(info: Connection['info'], onWarning: (warning: RedisWarnin
  */
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): GuardedStore {
   checkFields(options, [...OPTIONS, ...FAILURE_OPTIONS]);
-  const { prefix = 'sluice:', denyCache, cluster, onWarning = warn, ...failure } = options;
+  const { prefix = 's:', denyCache, cluster, onWarning = warn, ...failure } = options;
   if (typeof prefix !== 'string' || /[{}]/.test(prefix)) {
     throw expected('ERR_INVALID_OPTION', '`prefix` to be text without braces', prefix);
   }

@@ -1,5 +1,5 @@
 /** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
-export const SCRIPT_SHA = '5e31d5827b136e7e7615fc1027a49d6ff1658a29';
+export const SCRIPT_SHA = '6e5279b6bcd3f24d5a4b510f024713c70dac50a6';
 
 export const SCRIPT = String.raw`local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
@@ -24,44 +24,55 @@ lastLifetime = string.format('%.0f', max(expiresMs - now, 1) + outliveMs)
 end
 return lastLifetime
 end
-local function readCells(key)
+local function readCells(key, state)
 local value = call('GET', key)
-if not value then return nil end
+if not value then
+state.expires = nil
+return nil
+end
 local a, b, c = unpackAll(value)
 if type(a) ~= 'number' or type(b) ~= 'number' or type(c) ~= 'number' then
 error('ERR not a counter of this limiter: ' .. key)
 end
 return a, b, c
 end
-local function writeCells(key, a, b, c, expiresMs)
+local function writeCells(key, state, expiresMs, a, b, c)
+if state.expires == expiresMs then
+call('SET', key, pack(a, b, c), 'KEEPTTL')
+else
 call('SET', key, pack(a, b, c), 'PX', lifetime(expiresMs))
+end
 end
 local function adjusted(before, delta, terms)
 local after = min(max(before + delta, 0), floor(MOST / terms.window))
 return after, after - before
 end
-local algorithms = {}
-algorithms['fixed-window'] = {
-read = function(key, state)
-state.window, state.used = readCells(key)
-return state.window and state
+local build = {}
+build['fixed-window'] = function()
+local function expires(window, terms)
+return (window + 1) * terms.window
+end
+return {
+read = function(key, state, terms)
+local window, used = readCells(key, state)
+if not window then return nil end
+state.window, state.used, state.expires = window, used, expires(window, terms)
+return state
 end,
 blank = function(state, terms, time)
-state.window, state.used = floor(time / terms.window), 0
+state.window, state.used, state.expires = floor(time / terms.window), 0, nil
 return state
 end,
 known = function(state, terms)
 return state.window * terms.window
 end,
-expires = function(state, terms)
-return (state.window + 1) * terms.window
-end,
 write = function(key, state, terms)
-writeCells(key, state.window, state.used, 0, (state.window + 1) * terms.window)
+local window = state.window
+writeCells(key, state, expires(window, terms), window, state.used, 0)
 end,
 decide = function(state, terms, time, cost, take)
 local window = floor(time / terms.window)
-local left = (window + 1) * terms.window - time
+local left = expires(window, terms) - time
 local used = state.window == window and state.used or 0
 local wait = 0
 if used + cost > terms.limit then
@@ -74,15 +85,17 @@ return wait, terms.limit - used, used > 0 and left or 0
 end,
 adjust = function(state, terms, time, charged, delta)
 local window = floor(charged / terms.window)
-if window ~= state.window or (window + 1) * terms.window <= time then return 0 end
+if window ~= state.window or expires(window, terms) <= time then return 0 end
 local change
 state.used, change = adjusted(state.used, delta, terms)
 return change
 end,
 cells = function(state, terms)
-return (state.window + 1) * terms.window, state.used, 0
+return expires(state.window, terms), state.used, 0
 end,
 }
+end
+local function buildLog(stampOf, startOf)
 local PIECE, SMALL_SLOTS, SLACK_MS = 8, 32, 900
 local formats = {
 [4] = { width = 4, size = 8, most = 4294967295, entry = '>I4I4', slots = 47,
@@ -277,17 +290,21 @@ local isExtended = log.expires < expires
 if isExtended then log.expires = expires + SLACK_MS end
 if log.whole then
 local bytes = headerOf(log) .. string.sub(log.whole, log.format.slots + 1)
+if isExtended or not log.key then
 call('SET', key, bytes, 'PX', lifetime(log.expires))
+else
+call('SET', key, bytes, 'KEEPTTL')
+end
 else
 call('SETRANGE', key, '0', headerOf(log))
 if isExtended then call('PEXPIRE', key, lifetime(log.expires)) end
 end
 end
-local function logAlgorithm(stampOf, startOf)
 return {
 read = readLog,
 write = writeLog,
 blank = function(log, terms, time)
+log.key = nil
 empty(log, time, 1)
 return log
 end,
@@ -326,28 +343,35 @@ return table.concat(parts, ' ')
 end,
 }
 end
-algorithms['sliding-log'] = logAlgorithm(
+build['sliding-log'] = function()
+return buildLog(
 function(_, time) return time end,
 function(_, stamp) return stamp end
 )
-algorithms['sliding-counter'] = {
-read = function(key, state)
-state.window, state.current, state.previous = readCells(key)
-return state.window and state
+end
+build['sliding-counter'] = function()
+local function expires(window, terms)
+return (window + 2) * terms.window
+end
+return {
+read = function(key, state, terms)
+local window, current, previous = readCells(key, state)
+if not window then return nil end
+state.window, state.current, state.previous = window, current, previous
+state.expires = expires(window, terms)
+return state
 end,
 blank = function(state, terms, time)
 state.window, state.current, state.previous = floor(time / terms.window), 0, 0
+state.expires = nil
 return state
 end,
 known = function(state, terms)
 return state.window * terms.window
 end,
-expires = function(state, terms)
-return (state.window + 2) * terms.window
-end,
 write = function(key, state, terms)
-local expiresMs = (state.window + 2) * terms.window
-writeCells(key, state.window, state.current, state.previous, expiresMs)
+local window = state.window
+writeCells(key, state, expires(window, terms), window, state.current, state.previous)
 end,
 decide = function(state, terms, time, cost, take)
 local limit, length = terms.limit, terms.window
@@ -383,7 +407,7 @@ return wait, limit - counting, reset
 end,
 adjust = function(state, terms, time, charged, delta)
 local window = floor(charged / terms.window)
-if (window + 2) * terms.window <= time then return 0 end
+if expires(window, terms) <= time then return 0 end
 local change = 0
 if window == state.window then
 state.current, change = adjusted(state.current, delta, terms)
@@ -393,34 +417,40 @@ end
 return change
 end,
 cells = function(state, terms)
-return (state.window + 2) * terms.window, state.current, state.previous
+return expires(state.window, terms), state.current, state.previous
 end,
 }
-algorithms['sliding-buckets'] = logAlgorithm(
+end
+build['sliding-buckets'] = function()
+return buildLog(
 function(terms, time) return (floor(time / terms.bucket) + 1) * terms.bucket - 1 end,
 function(terms, stamp) return stamp - terms.bucket + 1 end
 )
+end
+build['token-bucket'] = function()
 local function levelAt(state, terms, time)
 return min(terms.capacity * terms.window, state.level + (time - state.charged) * terms.limit)
 end
 local function fullAt(state, terms)
 return state.charged + ceil((terms.capacity * terms.window - state.level) / terms.limit)
 end
-algorithms['token-bucket'] = {
-read = function(key, state)
-state.charged, state.level = readCells(key)
-return state.charged and state
+return {
+read = function(key, state, terms)
+local charged, level = readCells(key, state)
+if not charged then return nil end
+state.charged, state.level = charged, level
+state.expires = fullAt(state, terms)
+return state
 end,
 blank = function(state, terms, time)
-state.charged, state.level = time, terms.capacity * terms.window
+state.charged, state.level, state.expires = time, terms.capacity * terms.window, nil
 return state
 end,
 known = function(state)
 return state.charged
 end,
-expires = fullAt,
 write = function(key, state, terms)
-writeCells(key, state.charged, state.level, 0, fullAt(state, terms))
+writeCells(key, state, fullAt(state, terms), state.charged, state.level, 0)
 end,
 decide = function(state, terms, time, cost, take)
 local length = terms.window
@@ -445,23 +475,28 @@ cells = function(state, terms)
 return fullAt(state, terms), state.level, state.charged
 end,
 }
+end
 local reply, size = { now }, 1
-local policies, nextKey = {}, 1
+local policies, nextKey, keys = {}, 1, KEYS
+local LARGE = 2^52
 local function say(value)
 size = size + 1
-if type(value) == 'number' and (value > 2^52 or value < -2^52) then
+if type(value) == 'number' and (value > LARGE or value < -LARGE) then
 value = string.format('%.0f', value)
 end
 reply[size] = value
 end
+local built = {}
 local function policyOf(text)
 local name, limit, window, bucket, capacity =
-string.match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
+string.match(text, '^(%S+) (%d+) (%d+) (%d+) (%d+)$')
+if not build[name] then error('ERR expected a policy, got ' .. text) end
+built[name] = built[name] or build[name]()
 local terms = {
 limit = whole(limit), window = whole(window), bucket = whole(bucket),
-capacity = whole(capacity), algorithm = algorithms[name],
+capacity = whole(capacity), algorithm = built[name],
 }
-if not terms.algorithm or min(terms.limit, terms.window, terms.bucket, terms.capacity) < 1 then
+if min(terms.limit, terms.window, terms.bucket, terms.capacity) < 1 then
 error('ERR expected a policy, got ' .. text)
 end
 return terms
@@ -471,7 +506,7 @@ return policies[place] or error('ERR expected the place of a policy')
 end
 local function open(key, terms, state)
 local algorithm = terms.algorithm
-if not algorithm.read(key, state) then return nil, now end
+if not algorithm.read(key, state, terms) then return nil, now end
 local known = algorithm.known(state, terms)
 if known <= now then return state, now end
 if known - now > terms.window then return nil, now end
@@ -479,9 +514,14 @@ return state, known
 end
 local function sayLimit(time, wait, free, reset)
 if time ~= now then say(now - time) end
+if wait < LARGE and free < LARGE and free > -LARGE and reset < LARGE then
+reply[size + 1], reply[size + 2], reply[size + 3] = wait, free, reset
+size = size + 3
+else
 say(wait)
 say(free)
 say(reset)
+end
 end
 local function sayTimed(time, wait, free, reset)
 say(time)
@@ -491,7 +531,7 @@ say(reset)
 end
 local scratch = {}
 local function decideOne(first, legs, take, tell)
-local terms, key = legs[1], KEYS[first]
+local terms, key = legs[1], keys[first]
 local algorithm = terms.algorithm
 local state, time = open(key, terms, scratch)
 if not state then state = algorithm.blank(scratch, terms, time) end
@@ -504,7 +544,7 @@ local function decideAll(first, legs, take, tell)
 local states, times, answers, fits = {}, {}, {}, true
 for leg = 1, #legs / 2 do
 local terms, state = legs[2 * leg - 1], {}
-local isHeld, time = open(KEYS[first + leg - 1], terms, state)
+local isHeld, time = open(keys[first + leg - 1], terms, state)
 if not isHeld then terms.algorithm.blank(state, terms, time) end
 states[leg], times[leg] = state, time
 answers[leg] = { terms.algorithm.decide(state, terms, time, legs[2 * leg], false) }
@@ -514,14 +554,14 @@ for leg = 1, #legs / 2 do
 local terms, state = legs[2 * leg - 1], states[leg]
 if take and fits then
 answers[leg] = { terms.algorithm.decide(state, terms, times[leg], legs[2 * leg], true) }
-terms.algorithm.write(KEYS[first + leg - 1], state, terms)
+terms.algorithm.write(keys[first + leg - 1], state, terms)
 end
 tell(times[leg], unpack(answers[leg]))
 end
 return fits
 end
 local function decideOnce(first, legs)
-local memory, before, longest = KEYS[first + #legs / 2], size, 0
+local memory, before, longest = keys[first + #legs / 2], size, 0
 local answer = call('GET', memory)
 if answer then
 for _, number in ipairs({ unpackAll(answer) }) do say(tonumber(number)) end
@@ -533,7 +573,7 @@ for leg = 1, #legs, 2 do longest = max(longest, legs[leg].window) end
 call('SET', memory, pack(unpack(reply, before + 1, size)), 'PX', longest + outliveMs)
 end
 local function adjust(first, terms, charged, delta)
-local key = KEYS[first]
+local key = keys[first]
 local state, time = open(key, terms, {})
 local change, isChanged = 0, false
 if state then change, isChanged = terms.algorithm.adjust(state, terms, time, charged, delta) end
@@ -541,7 +581,7 @@ if change ~= 0 or isChanged then terms.algorithm.write(key, state, terms) end
 say(change)
 end
 local function inspect(first, terms)
-local state, time = open(KEYS[first], terms, {})
+local state, time = open(keys[first], terms, {})
 local free, reset, _ = 0, 0, 0
 if state then _, free, reset = terms.algorithm.decide(state, terms, time, 0, false) end
 if reset == 0 then return say(0) end
@@ -554,15 +594,15 @@ local entries = terms.algorithm.entries
 say(entries and entries(state, terms, time) or '')
 end
 local function reset(first)
-say(call('DEL', KEYS[first]))
+say(call('DEL', keys[first]))
 end
-local function repeatedly(count, keys, work, ...)
+local function repeatedly(count, each, work, ...)
 local done, before = 0, size
 local function go(...)
 while done < count do
 before = size
 work(nextKey, ...)
-done, nextKey = done + 1, nextKey + keys
+done, nextKey = done + 1, nextKey + each
 end
 end
 while done < count do
@@ -571,7 +611,7 @@ if not isDone then
 for place = before + 1, size do reply[place] = nil end
 size = before
 say('!' .. (type(problem) == 'table' and problem.err or tostring(problem)))
-done, nextKey = done + 1, nextKey + keys
+done, nextKey = done + 1, nextKey + each
 end
 end
 end
@@ -588,9 +628,9 @@ for at = 2, #numbers, 2 do
 if numbers[at + 1] < 0 then error('ERR expected a cost, got ' .. text) end
 legs[at - 1], legs[at] = policyAt(numbers[at]), numbers[at + 1]
 end
-local keys, decide = #legs / 2, #legs == 2 and decideOne or decideAll
-if kind == 'once' then return repeatedly(numbers[1], keys + 1, decideOnce, legs) end
-repeatedly(numbers[1], keys, decide, legs, kind == 'check', sayLimit)
+local each, decide = #legs / 2, #legs == 2 and decideOne or decideAll
+if kind == 'once' then return repeatedly(numbers[1], each + 1, decideOnce, legs) end
+repeatedly(numbers[1], each, decide, legs, kind == 'check', sayLimit)
 end
 local count = whole(ARGV[2])
 for place = 1, count do policies[place] = policyOf(ARGV[2 + place]) end

@@ -21,25 +21,29 @@
 --          reset         how many keys there were
 --        or, for one that failed, the error as text after a `!`.
 local reply, size = { now }, 1
-local policies, nextKey = {}, 1
+local policies, nextKey, keys = {}, 1, KEYS
 
 -- Some clients misread integers close to 2^53, so large ones go as text.
+local LARGE = 2^52
 local function say(value)
   size = size + 1
-  if type(value) == 'number' and (value > 2^52 or value < -2^52) then
+  if type(value) == 'number' and (value > LARGE or value < -LARGE) then
     value = string.format('%.0f', value)
   end
   reply[size] = value
 end
 
+local built = {}
 local function policyOf(text)
   local name, limit, window, bucket, capacity =
-    string.match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
+    string.match(text, '^(%S+) (%d+) (%d+) (%d+) (%d+)$')
+  if not build[name] then error('ERR expected a policy, got ' .. text) end
+  built[name] = built[name] or build[name]()
   local terms = {
     limit = whole(limit), window = whole(window), bucket = whole(bucket),
-    capacity = whole(capacity), algorithm = algorithms[name],
+    capacity = whole(capacity), algorithm = built[name],
   }
-  if not terms.algorithm or min(terms.limit, terms.window, terms.bucket, terms.capacity) < 1 then
+  if min(terms.limit, terms.window, terms.bucket, terms.capacity) < 1 then
     error('ERR expected a policy, got ' .. text)
   end
   return terms
@@ -53,7 +57,7 @@ end
 -- it knows. A state that lies more than a window ahead was written by a wrong clock, and counts as new.
 local function open(key, terms, state)
   local algorithm = terms.algorithm
-  if not algorithm.read(key, state) then return nil, now end
+  if not algorithm.read(key, state, terms) then return nil, now end
   local known = algorithm.known(state, terms)
   if known <= now then return state, now end
   if known - now > terms.window then return nil, now end
@@ -62,9 +66,14 @@ end
 
 local function sayLimit(time, wait, free, reset)
   if time ~= now then say(now - time) end
-  say(wait)
-  say(free)
-  say(reset)
+  if wait < LARGE and free < LARGE and free > -LARGE and reset < LARGE then
+    reply[size + 1], reply[size + 2], reply[size + 3] = wait, free, reset
+    size = size + 3
+  else
+    say(wait)
+    say(free)
+    say(reset)
+  end
 end
 
 local function sayTimed(time, wait, free, reset)
@@ -77,7 +86,7 @@ end
 -- One limit alone, which most checks are. One table serves all of them, one after the other.
 local scratch = {}
 local function decideOne(first, legs, take, tell)
-  local terms, key = legs[1], KEYS[first]
+  local terms, key = legs[1], keys[first]
   local algorithm = terms.algorithm
   local state, time = open(key, terms, scratch)
   if not state then state = algorithm.blank(scratch, terms, time) end
@@ -92,7 +101,7 @@ local function decideAll(first, legs, take, tell)
   local states, times, answers, fits = {}, {}, {}, true
   for leg = 1, #legs / 2 do
     local terms, state = legs[2 * leg - 1], {}
-    local isHeld, time = open(KEYS[first + leg - 1], terms, state)
+    local isHeld, time = open(keys[first + leg - 1], terms, state)
     if not isHeld then terms.algorithm.blank(state, terms, time) end
     states[leg], times[leg] = state, time
     answers[leg] = { terms.algorithm.decide(state, terms, time, legs[2 * leg], false) }
@@ -102,7 +111,7 @@ local function decideAll(first, legs, take, tell)
     local terms, state = legs[2 * leg - 1], states[leg]
     if take and fits then
       answers[leg] = { terms.algorithm.decide(state, terms, times[leg], legs[2 * leg], true) }
-      terms.algorithm.write(KEYS[first + leg - 1], state, terms)
+      terms.algorithm.write(keys[first + leg - 1], state, terms)
     end
     tell(times[leg], unpack(answers[leg]))
   end
@@ -111,7 +120,7 @@ end
 
 -- An admission is remembered for the longest of its windows, and answered again instead of repeated.
 local function decideOnce(first, legs)
-  local memory, before, longest = KEYS[first + #legs / 2], size, 0
+  local memory, before, longest = keys[first + #legs / 2], size, 0
   local answer = call('GET', memory)
   if answer then
     for _, number in ipairs({ unpackAll(answer) }) do say(tonumber(number)) end
@@ -124,7 +133,7 @@ local function decideOnce(first, legs)
 end
 
 local function adjust(first, terms, charged, delta)
-  local key = KEYS[first]
+  local key = keys[first]
   local state, time = open(key, terms, {})
   local change, isChanged = 0, false
   if state then change, isChanged = terms.algorithm.adjust(state, terms, time, charged, delta) end
@@ -133,7 +142,7 @@ local function adjust(first, terms, charged, delta)
 end
 
 local function inspect(first, terms)
-  local state, time = open(KEYS[first], terms, {})
+  local state, time = open(keys[first], terms, {})
   local free, reset, _ = 0, 0, 0
   if state then _, free, reset = terms.algorithm.decide(state, terms, time, 0, false) end
   if reset == 0 then return say(0) end
@@ -147,18 +156,18 @@ local function inspect(first, terms)
 end
 
 local function reset(first)
-  say(call('DEL', KEYS[first]))
+  say(call('DEL', keys[first]))
 end
 
--- Does `work(first key, ...)` `count` times, `keys` keys on each time. One that fails says its error
+-- Does `work(first key, ...)` `count` times, `each` keys on each time. One that fails says its error
 -- instead of what it had begun to say, and the next one goes on.
-local function repeatedly(count, keys, work, ...)
+local function repeatedly(count, each, work, ...)
   local done, before = 0, size
   local function go(...)
     while done < count do
       before = size
       work(nextKey, ...)
-      done, nextKey = done + 1, nextKey + keys
+      done, nextKey = done + 1, nextKey + each
     end
   end
   while done < count do
@@ -167,7 +176,7 @@ local function repeatedly(count, keys, work, ...)
       for place = before + 1, size do reply[place] = nil end
       size = before
       say('!' .. (type(problem) == 'table' and problem.err or tostring(problem)))
-      done, nextKey = done + 1, nextKey + keys
+      done, nextKey = done + 1, nextKey + each
     end
   end
 end
@@ -185,9 +194,9 @@ local function doRun(text)
     if numbers[at + 1] < 0 then error('ERR expected a cost, got ' .. text) end
     legs[at - 1], legs[at] = policyAt(numbers[at]), numbers[at + 1]
   end
-  local keys, decide = #legs / 2, #legs == 2 and decideOne or decideAll
-  if kind == 'once' then return repeatedly(numbers[1], keys + 1, decideOnce, legs) end
-  repeatedly(numbers[1], keys, decide, legs, kind == 'check', sayLimit)
+  local each, decide = #legs / 2, #legs == 2 and decideOne or decideAll
+  if kind == 'once' then return repeatedly(numbers[1], each + 1, decideOnce, legs) end
+  repeatedly(numbers[1], each, decide, legs, kind == 'check', sayLimit)
 end
 
 local count = whole(ARGV[2])

@@ -1,5 +1,5 @@
--- What the algorithms share. Each of them is a table of functions over one key's state, which they
--- read from and write to one string:
+-- What the algorithms share. Each of them is built, when a policy of the batch needs it, as a table of
+-- functions over one key's state, which they read from and write to one string:
 --
 --   read(key, state)                         fills `state`, a table; nil for a key that is new
 --   known(state, terms)                      the latest time that the state knows of, ms
@@ -7,8 +7,8 @@
 --                                            `take` is set, charges it to `state`
 --   adjust(state, terms, time, charged, delta)   changes what was charged at `charged`; the change
 --   blank(state, terms, time)                fills `state` for a new key
---   write(key, state, terms)                 puts the state back, with the TTL of `expires`
---   expires(state, terms)                    the time from which the key is as good as new, ms
+--   write(key, state, terms)                 puts the state back, with a TTL
+--   cells(state, terms)                      its three numbers, as the TypeScript has them
 --   entries(state, terms, time)              for the logs: what counts, oldest first
 --
 -- The steps are those of the TypeScript files of the same names, in the same arithmetic: doubles
@@ -46,10 +46,14 @@ local function lifetime(expiresMs)
   return lastLifetime
 end
 
--- The small states are three numbers, packed in as many bytes as they need; nil for a new key.
-local function readCells(key)
+-- The small states are three numbers, packed in as many bytes as they need. `state.expires` is when the
+-- key goes, if it has a TTL: while that stays the same, it is not set again, which is half the work.
+local function readCells(key, state)
   local value = call('GET', key)
-  if not value then return nil end
+  if not value then
+    state.expires = nil
+    return nil
+  end
   local a, b, c = unpackAll(value)
   if type(a) ~= 'number' or type(b) ~= 'number' or type(c) ~= 'number' then
     error('ERR not a counter of this limiter: ' .. key)
@@ -57,8 +61,12 @@ local function readCells(key)
   return a, b, c
 end
 
-local function writeCells(key, a, b, c, expiresMs)
-  call('SET', key, pack(a, b, c), 'PX', lifetime(expiresMs))
+local function writeCells(key, state, expiresMs, a, b, c)
+  if state.expires == expiresMs then
+    call('SET', key, pack(a, b, c), 'KEEPTTL')
+  else
+    call('SET', key, pack(a, b, c), 'PX', lifetime(expiresMs))
+  end
 end
 
 -- A cost in a cell changes by `delta`, never below zero and never beyond exact products with the
@@ -68,4 +76,4 @@ local function adjusted(before, delta, terms)
   return after, after - before
 end
 
-local algorithms = {}
+local build = {}

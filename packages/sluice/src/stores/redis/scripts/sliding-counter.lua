@@ -2,80 +2,86 @@
 -- windows w and w-1. A cost c fits when `prev*(W - e) + (cur + c)*W <= L*W`.
 --
 -- Value: the number of the newest window, cur and prev as of that window.
-algorithms['sliding-counter'] = {
-  read = function(key, state)
-    state.window, state.current, state.previous = readCells(key)
-    return state.window and state
-  end,
+build['sliding-counter'] = function()
+  local function expires(window, terms)
+    return (window + 2) * terms.window
+  end
 
-  blank = function(state, terms, time)
-    state.window, state.current, state.previous = floor(time / terms.window), 0, 0
-    return state
-  end,
-
-  known = function(state, terms)
-    return state.window * terms.window
-  end,
-
-  expires = function(state, terms)
-    return (state.window + 2) * terms.window
-  end,
-
-  write = function(key, state, terms)
-    local expiresMs = (state.window + 2) * terms.window
-    writeCells(key, state.window, state.current, state.previous, expiresMs)
-  end,
-
-  decide = function(state, terms, time, cost, take)
-    local limit, length = terms.limit, terms.window
-    local window = floor(time / length)
-    local left = (window + 1) * length - time
-    -- 1. What the newest window is to this time: the current one, the previous one, or neither.
-    local current, previous = 0, 0
-    if state.window == window then
-      current, previous = state.current, state.previous
-    elseif state.window == window - 1 then
-      previous = state.current
-    end
-    -- 2. What counts, with the part of the previous window that is still in sight.
-    local counting = current
-    if previous > 0 then counting = counting + ceil(previous * left / length) end
-    local wait = 0
-    if counting + cost > limit then
-      -- In this window it fits once `previous * left <= room * W`; with no room, in the next, where
-      -- `current` is the previous one and nothing else counts.
-      local room = limit - current - cost
-      if room >= 0 then
-        wait = left - floor(room * length / previous)
-      else
-        wait = left + length - floor((limit - cost) * length / current)
-      end
-    elseif take then
-      counting, current = counting + cost, current + cost
+  return {
+    read = function(key, state, terms)
+      local window, current, previous = readCells(key, state)
+      if not window then return nil end
       state.window, state.current, state.previous = window, current, previous
-    end
-    local reset = 0
-    if current > 0 then
-      reset = left + length
-    elseif previous > 0 then
-      reset = left
-    end
-    return wait, limit - counting, reset
-  end,
+      state.expires = expires(window, terms)
+      return state
+    end,
 
-  adjust = function(state, terms, time, charged, delta)
-    local window = floor(charged / terms.window)
-    if (window + 2) * terms.window <= time then return 0 end
-    local change = 0
-    if window == state.window then
-      state.current, change = adjusted(state.current, delta, terms)
-    elseif window == state.window - 1 then
-      state.previous, change = adjusted(state.previous, delta, terms)
-    end
-    return change
-  end,
+    blank = function(state, terms, time)
+      state.window, state.current, state.previous = floor(time / terms.window), 0, 0
+      state.expires = nil
+      return state
+    end,
 
-  cells = function(state, terms)
-    return (state.window + 2) * terms.window, state.current, state.previous
-  end,
-}
+    known = function(state, terms)
+      return state.window * terms.window
+    end,
+
+    write = function(key, state, terms)
+      local window = state.window
+      writeCells(key, state, expires(window, terms), window, state.current, state.previous)
+    end,
+
+    decide = function(state, terms, time, cost, take)
+      local limit, length = terms.limit, terms.window
+      local window = floor(time / length)
+      local left = (window + 1) * length - time
+      -- 1. What the newest window is to this time: the current one, the previous one, or neither.
+      local current, previous = 0, 0
+      if state.window == window then
+        current, previous = state.current, state.previous
+      elseif state.window == window - 1 then
+        previous = state.current
+      end
+      -- 2. What counts, with the part of the previous window that is still in sight.
+      local counting = current
+      if previous > 0 then counting = counting + ceil(previous * left / length) end
+      local wait = 0
+      if counting + cost > limit then
+        -- In this window it fits once `previous * left <= room * W`; with no room, in the next, where
+        -- `current` is the previous one and nothing else counts.
+        local room = limit - current - cost
+        if room >= 0 then
+          wait = left - floor(room * length / previous)
+        else
+          wait = left + length - floor((limit - cost) * length / current)
+        end
+      elseif take then
+        counting, current = counting + cost, current + cost
+        state.window, state.current, state.previous = window, current, previous
+      end
+      local reset = 0
+      if current > 0 then
+        reset = left + length
+      elseif previous > 0 then
+        reset = left
+      end
+      return wait, limit - counting, reset
+    end,
+
+    adjust = function(state, terms, time, charged, delta)
+      local window = floor(charged / terms.window)
+      if expires(window, terms) <= time then return 0 end
+      local change = 0
+      if window == state.window then
+        state.current, change = adjusted(state.current, delta, terms)
+      elseif window == state.window - 1 then
+        state.previous, change = adjusted(state.previous, delta, terms)
+      end
+      return change
+    end,
+
+    cells = function(state, terms)
+      return expires(state.window, terms), state.current, state.previous
+    end,
+  }
+end

@@ -3,60 +3,63 @@
 -- `level >= c*W`.
 --
 -- Value: the time of the newest charge (ms), and the level then (negative after an overcharge).
-local function levelAt(state, terms, time)
-  return min(terms.capacity * terms.window, state.level + (time - state.charged) * terms.limit)
+build['token-bucket'] = function()
+  local function levelAt(state, terms, time)
+    return min(terms.capacity * terms.window, state.level + (time - state.charged) * terms.limit)
+  end
+
+  local function fullAt(state, terms)
+    return state.charged + ceil((terms.capacity * terms.window - state.level) / terms.limit)
+  end
+
+  return {
+    read = function(key, state, terms)
+      local charged, level = readCells(key, state)
+      if not charged then return nil end
+      state.charged, state.level = charged, level
+      state.expires = fullAt(state, terms)
+      return state
+    end,
+
+    blank = function(state, terms, time)
+      state.charged, state.level, state.expires = time, terms.capacity * terms.window, nil
+      return state
+    end,
+
+    known = function(state)
+      return state.charged
+    end,
+
+    write = function(key, state, terms)
+      writeCells(key, state, fullAt(state, terms), state.charged, state.level, 0)
+    end,
+
+    decide = function(state, terms, time, cost, take)
+      local length = terms.window
+      local level = levelAt(state, terms, time)
+      local missing = cost * length - level
+      local wait = missing <= 0 and 0 or ceil(missing / terms.limit)
+      if take and wait == 0 then
+        level = level - cost * length
+        state.charged, state.level = time, level
+      end
+      return wait, floor(level / length), ceil((terms.capacity * length - level) / terms.limit)
+    end,
+
+    adjust = function(state, terms, time, charged, delta)
+      local full = terms.capacity * terms.window
+      -- The deepest debt is the one whose distance from a full bucket is still an exact integer.
+      local deepest = full - MOST
+      local before = levelAt(state, terms, time)
+      -- As if the newest charge had been like that: a debt has been worked off since then.
+      local level = max(state.level - delta * terms.window, deepest)
+      state.level = min(level, full)
+      -- A bucket that is full by now has not changed now, but did for a clock that steps back.
+      return ceil((before - levelAt(state, terms, time)) / terms.window), true
+    end,
+
+    cells = function(state, terms)
+      return fullAt(state, terms), state.level, state.charged
+    end,
+  }
 end
-
-local function fullAt(state, terms)
-  return state.charged + ceil((terms.capacity * terms.window - state.level) / terms.limit)
-end
-
-algorithms['token-bucket'] = {
-  read = function(key, state)
-    state.charged, state.level = readCells(key)
-    return state.charged and state
-  end,
-
-  blank = function(state, terms, time)
-    state.charged, state.level = time, terms.capacity * terms.window
-    return state
-  end,
-
-  known = function(state)
-    return state.charged
-  end,
-
-  expires = fullAt,
-
-  write = function(key, state, terms)
-    writeCells(key, state.charged, state.level, 0, fullAt(state, terms))
-  end,
-
-  decide = function(state, terms, time, cost, take)
-    local length = terms.window
-    local level = levelAt(state, terms, time)
-    local missing = cost * length - level
-    local wait = missing <= 0 and 0 or ceil(missing / terms.limit)
-    if take and wait == 0 then
-      level = level - cost * length
-      state.charged, state.level = time, level
-    end
-    return wait, floor(level / length), ceil((terms.capacity * length - level) / terms.limit)
-  end,
-
-  adjust = function(state, terms, time, charged, delta)
-    local full = terms.capacity * terms.window
-    -- The deepest debt is the one whose distance from a full bucket is still an exact integer.
-    local deepest = full - MOST
-    local before = levelAt(state, terms, time)
-    -- As if the newest charge had been like that: a debt has been worked off since then.
-    local level = max(state.level - delta * terms.window, deepest)
-    state.level = min(level, full)
-    -- A bucket that is full by now has not changed now, but did for a clock that steps back.
-    return ceil((before - levelAt(state, terms, time)) / terms.window), true
-  end,
-
-  cells = function(state, terms)
-    return fullAt(state, terms), state.level, state.charged
-  end,
-}

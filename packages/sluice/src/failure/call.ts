@@ -1,0 +1,119 @@
+/** One call that waits for the store, with its deadline and what becomes of its answer. */
+import type { Degraded } from '../decision.ts';
+import type { Breaker } from './breaker.ts';
+import { Deadline, type Deadlines } from './deadlines.ts';
+
+export type Reason = Degraded['reason'];
+
+/** What calls in flight have in common. */
+export interface InFlight {
+  count: number;
+  readonly most: number;
+  readonly breaker: Breaker;
+  readonly deadlines: Deadlines;
+}
+
+/** Methods rather than functions: there is one for every decision, and each function is an object. */
+export abstract class Call<T> extends Deadline {
+  private kind: 'call' | 'probe' | undefined = undefined;
+  private isDone = false;
+  private told: T | undefined = undefined;
+  private resolve!: (answer: T) => void;
+  private reject!: (error: unknown) => void;
+
+  constructor(private readonly inFlight: InFlight) {
+    super();
+  }
+
+  /** Asks the store. */
+  protected abstract ask(): Promise<T>;
+
+  /** The answer when the store has none; may throw. */
+  protected abstract instead(reason: Reason, cause: unknown): T;
+
+  /** Told of an answer that came after another had been given; `told` is undefined if that threw. */
+  protected late(_answer: T, _told: T | undefined): void {}
+
+  /** Whether an answer says that the store works. */
+  protected isProof(_answer: T): boolean {
+    return true;
+  }
+
+  run(): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+      this.start();
+    });
+  }
+
+  private start(): void {
+    const { inFlight } = this;
+    if (inFlight.count >= inFlight.most) {
+      this.giveUp('overload', undefined);
+      return;
+    }
+    this.kind = inFlight.breaker.admits();
+    if (this.kind === undefined) {
+      this.giveUp('open', undefined);
+      return;
+    }
+    inFlight.count++;
+    inFlight.deadlines.start(this);
+    try {
+      this.ask().then(
+        (answer) => this.answered(answer),
+        (error) => this.failed(error),
+      );
+    } catch (error) {
+      this.failed(error);
+    }
+  }
+
+  private answered(answer: T): void {
+    try {
+      if (this.isDone) this.late(answer, this.told);
+      else this.accept(answer, this.isProof(answer));
+    } catch (error) {
+      // What cannot be read is no answer: nobody is to wait for another one.
+      this.failed(error);
+    }
+  }
+
+  private accept(answer: T, isProof: boolean): void {
+    this.end();
+    const { breaker } = this.inFlight;
+    if (isProof) breaker.succeeded(this.kind!);
+    else breaker.passedOver(this.kind!);
+    this.resolve(answer);
+  }
+
+  private failed(error: unknown): void {
+    if (this.isDone) return;
+    this.end();
+    this.inFlight.breaker.failed(this.kind!);
+    this.giveUp('error', error);
+  }
+
+  override expire(): void {
+    this.isDone = true;
+    this.inFlight.count--;
+    this.inFlight.breaker.failed(this.kind!);
+    this.giveUp('timeout', undefined);
+  }
+
+  private giveUp(reason: Reason, cause: unknown): void {
+    try {
+      this.told = this.instead(reason, cause);
+      this.resolve(this.told);
+    } catch (error) {
+      this.reject(error);
+    }
+  }
+
+  private end(): void {
+    this.isDone = true;
+    this.inFlight.count--;
+    this.inFlight.deadlines.end(this);
+  }
+}

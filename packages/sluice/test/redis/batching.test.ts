@@ -1,0 +1,182 @@
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { clients, type OpenClient } from '../../../../tools/servers/clients.mjs';
+import { type RedisServer, startRedis } from '../../../../tools/servers/redis.mjs';
+import { createLimiter } from '../../src/index.ts';
+import { connectionOf } from '../../src/stores/redis/client.ts';
+import { type RedisStoreOptions, redisStore } from '../../src/stores/redis/index.ts';
+
+let server: RedisServer;
+let open: OpenClient;
+/** How many keys each command had. */
+let sent: number[] = [];
+let opened = 0;
+
+beforeAll(async () => {
+  server = await startRedis();
+  open = await clients.ioredis(server.url);
+});
+afterAll(async () => {
+  await open.close();
+  await server.stop();
+});
+
+function limiterWith(options: RedisStoreOptions = {}) {
+  const { send } = connectionOf(open.client);
+  sent = [];
+  const counting = (args: readonly string[], key: string): Promise<unknown> => {
+    if (args[0] === 'EVALSHA') sent.push(Number(args[2]));
+    return send(args, key);
+  };
+  const base = { prefix: `b${opened++}:`, onFailure: 'throw', deadlineMs: 10_000 } as const;
+  return createLimiter({
+    policies: { few: '3/1m', many: { limit: 1000, window: '1m', algorithm: 'sliding-counter' } },
+    store: redisStore(counting, { ...base, ...options }),
+  });
+}
+
+describe('batching', () => {
+  it('what is asked for in one turn travels in one command', async () => {
+    const limiter = limiterWith();
+    const first = await limiter.check('few', 'warm');
+    if (!first.allowed) throw new Error('expected to be admitted');
+    sent = [];
+    await Promise.all([
+      limiter.check('few', 'a'),
+      limiter.check([
+        { policy: 'few', key: 'b' },
+        { policy: 'many', key: 'b' },
+      ]),
+      limiter.peek('many', 'c'),
+      limiter.refund(first.receipt),
+      limiter.inspect('few', 'a'),
+      limiter.check('few', 'd', { id: 'x' }),
+      limiter.reset('few', 'e'),
+    ]);
+    expect(sent).toEqual([1 + 2 + 1 + 1 + 1 + 2 + 1]);
+  });
+
+  it('a batch is bounded', async () => {
+    const limiter = limiterWith();
+    await Promise.all(Array.from({ length: 300 }, (_, key) => limiter.check('many', `k${key}`)));
+    expect(Math.max(...sent)).toBeLessThanOrEqual(64);
+    expect(sent.reduce((sum, keys) => sum + keys, 0)).toBe(300);
+  });
+
+  it('the order of what concerns one key is kept', async () => {
+    const limiter = limiterWith();
+    const costs = [1, 2, 3, 4, 5, 6, 7, 8];
+    const decisions = await Promise.all(
+      costs.map((cost) => limiter.check('many', 'ordered', { cost })),
+    );
+    expect(decisions.map(({ remaining }) => remaining)).toEqual([
+      999, 997, 994, 990, 985, 979, 972, 964,
+    ]);
+  });
+
+  it('a refund is done before the check that was asked for after it', async () => {
+    const limiter = limiterWith({ denyCache: false });
+    const full = await limiter.check('few', 'a', { cost: 3 });
+    if (!full.allowed) throw new Error('expected to be admitted');
+    const [denied, , admitted] = await Promise.all([
+      limiter.check('few', 'a'),
+      limiter.refund(full.receipt),
+      limiter.check('few', 'a'),
+    ]);
+    expect([denied.allowed, admitted.allowed]).toEqual([false, true]);
+  });
+});
+
+describe('the deny cache', () => {
+  it('answers a denied key without a round trip, for that cost and larger ones', async () => {
+    const limiter = limiterWith();
+    await limiter.check('few', 'a', { cost: 2 });
+    const denied = await limiter.check('few', 'a', { cost: 2 });
+    expect([denied.allowed, denied.cached]).toEqual([false, undefined]);
+    sent = [];
+    const again = await limiter.check('few', 'a', { cost: 2 });
+    const larger = await limiter.check('few', 'a', { cost: 3 });
+    expect([again.allowed, larger.allowed, again.cached, larger.cost]).toEqual([
+      false,
+      false,
+      true,
+      3,
+    ]);
+    expect(sent).toEqual([]);
+    expect((await limiter.check('few', 'a', { cost: 1 })).allowed).toBe(true);
+    expect(sent).toEqual([1]);
+  });
+
+  it('tells a wait that is never shorter than the true one', async () => {
+    const limiter = limiterWith();
+    await limiter.check('few', 'a', { cost: 3 });
+    const denied = await limiter.check('few', 'a');
+    const again = await limiter.check('few', 'a');
+    const end = denied.atMs + denied.retryAfterMs;
+    expect(again.atMs + again.retryAfterMs).toBe(end);
+    expect(again.retryAfterMs).toBeGreaterThan(0);
+  });
+
+  it.each(['refund', 'settle', 'reset'] as const)(
+    'a %s through this process clears it',
+    async (how) => {
+      const limiter = limiterWith();
+      const full = await limiter.check('few', 'a', { cost: 3 });
+      if (!full.allowed) throw new Error('expected to be admitted');
+      await limiter.check('few', 'a');
+      if (how === 'refund') await limiter.refund(full.receipt);
+      else if (how === 'settle') await limiter.settle(full.receipt, 1);
+      else await limiter.reset('few', 'a');
+      expect((await limiter.check('few', 'a')).allowed).toBe(true);
+    },
+  );
+
+  it('misses what another process gives back for no longer than its cap', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    try {
+      const prefix = `capped${opened}:`;
+      const [here, there] = [limiterWith({ prefix }), limiterWith({ prefix })];
+      const full = await there.check('few', 'a', { cost: 3 });
+      if (!full.allowed) throw new Error('expected to be admitted');
+      expect((await here.check('few', 'a')).allowed).toBe(false);
+      await there.refund(full.receipt);
+      expect((await here.check('few', 'a')).cached).toBe(true);
+      vi.advanceTimersByTime(999);
+      expect((await here.check('few', 'a')).cached).toBe(true);
+      vi.advanceTimersByTime(1);
+      expect((await here.check('few', 'a')).allowed).toBe(true);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it('is bounded: the oldest denials go first', async () => {
+    const limiter = limiterWith({ denyCache: { maxKeys: 2 } });
+    for (const key of ['a', 'b', 'c']) {
+      await limiter.check('few', key, { cost: 3 });
+      await limiter.check('few', key);
+    }
+    const cached = [];
+    for (const key of ['c', 'b', 'a']) cached.push((await limiter.check('few', key)).cached);
+    expect(cached).toEqual([true, true, undefined]);
+  });
+
+  it('is off when told so', async () => {
+    const limiter = limiterWith({ denyCache: false });
+    await limiter.check('few', 'a', { cost: 3 });
+    await limiter.check('few', 'a');
+    expect((await limiter.check('few', 'a')).cached).toBeUndefined();
+  });
+
+  it('does not outlive a clock that is set back', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    try {
+      const limiter = limiterWith();
+      await limiter.check('few', 'a', { cost: 3 });
+      await limiter.check('few', 'a');
+      vi.setSystemTime(Date.now() - 60_000);
+      expect((await limiter.check('few', 'a')).cached).toBeUndefined();
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+});

@@ -1,0 +1,101 @@
+/**
+ * A master dies under a steady load, and a replica takes its place. Replicas lag behind, so what
+ * the old master admitted last may be forgotten: at most once, so at most twice the limit passes.
+ */
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Cluster, Redis } from 'ioredis';
+import { expect, it, vi } from 'vitest';
+import { startCluster, startSentinel } from '../../../../tools/servers/redis.mjs';
+import { createLimiter } from '../../src/index.ts';
+import { redisStore } from '../../src/stores/redis/index.ts';
+import { expectNoUnhandledRejections } from '../rejections.ts';
+import { CLIENT_OPTIONS, isFull, needRedis, silent } from './campaign.ts';
+import { ADMITTED, DEGRADED, DONE, FAILED, Load, mostInAnyWindow } from './load.ts';
+
+expectNoUnhandledRejections();
+needRedis();
+
+const PER_SECOND = isFull ? 2000 : 500;
+const LIMIT = isFull ? 200 : 40;
+const WINDOW_MS = isFull ? 10_000 : 1500;
+const KEYS = Array.from({ length: 12 }, (_, place) => `key ${place}`);
+const soon = { timeout: 60_000, interval: 10 };
+
+/** Kills a master under load; checks that all keys come back by themselves, and what was admitted. */
+async function failOver(name: string, client: Redis | Cluster, kill: () => Promise<void>) {
+  client.on('error', () => {});
+  if (client.status !== 'ready') await once(client, 'ready');
+  const store = redisStore(client, { ...silent, onFailure: 'deny' });
+  const policies = { p: { limit: LIMIT, window: WINDOW_MS } };
+  const limiter = createLimiter({ policies, store });
+  const load = new Load({
+    perSecond: PER_SECOND,
+    most: PER_SECOND * 120,
+    ask: (call) => limiter.check('p', KEYS[call % KEYS.length]),
+  });
+  load.start();
+  await vi.waitUntil(() => mostInAnyWindow(load.admissions, WINDOW_MS) >= LIMIT, soon);
+  const isWell = (call: number): boolean => load.has(call, DONE) && !load.has(call, DEGRADED);
+  const killedMs = performance.now();
+  await kill();
+  const degraded = (call: number): boolean => load.has(call, DEGRADED);
+  await vi.waitUntil(() => load.calls(killedMs, Infinity, degraded).length > 0, soon);
+  const seenMs = performance.now();
+  // Back is who admits again for every key, also for those of the master that died.
+  const isBack = (): boolean => {
+    const calls = load.calls(seenMs, Infinity, (call) => isWell(call) && load.has(call, ADMITTED));
+    return new Set(calls.map((call) => call % KEYS.length)).size === KEYS.length;
+  };
+  await vi.waitUntil(isBack, soon);
+  const backMs = performance.now() - killedMs;
+  await sleep(1.5 * WINDOW_MS);
+  const beforeEndMs = performance.now() - WINDOW_MS / 2;
+  load.stop();
+  await vi.waitUntil(() => load.waiting === 0, soon);
+  client.disconnect();
+
+  const most = mostInAnyWindow(load.admissions, WINDOW_MS);
+  if (isFull) {
+    console.log(
+      `${name}: ${most} in a window, limit ${LIMIT}; all keys back after ${Math.round(backMs)} ms;`,
+      `${load.count} calls, ${load.calls(0, Infinity, degraded).length} degraded`,
+    );
+  }
+  expect(load.calls(0, Infinity, (call) => load.has(call, FAILED))).toEqual([]);
+  expect(most).toBeLessThanOrEqual(2 * LIMIT);
+  // In the end the store decides, at least most of the time, however busy the machine is.
+  const last = load.calls(beforeEndMs, Infinity);
+  expect(last.filter(isWell).length).toBeGreaterThan(last.length / 2);
+}
+
+it('with Sentinel the limiter follows the new master', async () => {
+  const group = await startSentinel();
+  const client = new Redis({
+    ...CLIENT_OPTIONS,
+    sentinels: group.sentinels.map(({ host, port }) => ({ host, port })),
+    name: group.masterName,
+    sentinelRetryStrategy: () => 50,
+  });
+  try {
+    await failOver('sentinel', client, () => group.master.kill());
+    expect(await group.currentMaster()).not.toBe(group.master.port);
+  } finally {
+    client.disconnect();
+    await group.stop();
+  }
+});
+
+it('in a Cluster the limiter follows the slots', async () => {
+  const cluster = await startCluster();
+  const client = new Cluster(
+    cluster.nodes.map(({ host, port }) => ({ host, port })),
+    { enableOfflineQueue: false, redisOptions: { autoResendUnfulfilledCommands: false } },
+  );
+  try {
+    await failOver('cluster', client, () => cluster.nodes[0].kill());
+  } finally {
+    client.disconnect();
+    await cluster.stop();
+  }
+});

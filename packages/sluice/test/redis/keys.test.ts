@@ -1,0 +1,77 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { definePolicy, type PolicyInput } from '../../src/index.ts';
+import { KeyNames, slotOf } from '../../src/stores/redis/keys.ts';
+
+const names = new KeyNames('s:');
+const named = (name: string, input: PolicyInput, key = 'user:42'): string =>
+  names.of(definePolicy(name, input), key);
+
+/** Any text at all, also such that UTF-8 cannot hold. */
+const anyText = fc.string({
+  unit: fc.integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit)),
+  minLength: 1,
+});
+/** Text that is likely to collide: made of the characters that mean something in a name. */
+const trickyText = fc.string({
+  unit: fc.constantFrom('{', '}', '%', '=', '/', 'L', '1', 'm', '0', '\ud83d'),
+  minLength: 1,
+});
+const text = fc.oneof(anyText, trickyText);
+
+describe('the name of a key', () => {
+  it('tells the key, the policy, the algorithm and the window', () => {
+    expect(named('perMinute', '100/1m')).toBe('s:{user:42}perMinuteL1m');
+    expect(named('p', { limit: 5, window: 90_000, algorithm: 'sliding-counter' })).toBe(
+      's:{user:42}pC90s',
+    );
+    expect(named('p', { limit: 5, window: '1h', algorithm: 'sliding-buckets', buckets: 6 })).toBe(
+      's:{user:42}pB1h/600000',
+    );
+    expect(named('p', { limit: 5, window: '36500d', algorithm: 'token-bucket' })).toBe(
+      's:{user:42}pT36500d',
+    );
+    expect(named('p', { limit: 5, window: 1, algorithm: 'fixed-window' })).toBe('s:{user:42}pF1ms');
+  });
+
+  it('no two pairs of a policy and a key share a name, nor a name with a remembered answer', () => {
+    const seen = new Map<string, string>();
+    const meet = (name: string, what: string): void => {
+      // As Redis gets it.
+      const bytes = Buffer.from(name, 'utf8').toString('latin1');
+      expect(seen.get(bytes) ?? what).toBe(what);
+      seen.set(bytes, what);
+    };
+    fc.assert(
+      fc.property(text, text, text, (policy, key, id) => {
+        const name = named(policy, '5/1m', key);
+        meet(name, JSON.stringify([policy, key]));
+        meet(names.ofAnswer(name, id), JSON.stringify([policy, key, id]));
+      }),
+      { numRuns: 3000 },
+    );
+  });
+
+  it('nothing in a key or a policy chooses another slot: what is in the first braces is the key', () => {
+    fc.assert(
+      fc.property(text, text, (policy, key) => {
+        const name = named(policy, '5/1m', key);
+        const inBraces = name.slice(name.indexOf('{') + 1, name.indexOf('}'));
+        expect(name.indexOf('{')).toBe('s:'.length);
+        expect(inBraces.length).toBeGreaterThan(0);
+        expect(slotOf(name)).toBe(slotOf(named('other', '5/1h', key)));
+      }),
+      { numRuns: 1000 },
+    );
+  });
+});
+
+describe('the slot of a key', () => {
+  it.each([
+    ['123456789', 0x31c3],
+    ['foo', 12182],
+    ['user1000', 3443],
+  ])('of {%s} is %i, as Redis counts', (tag, slot) => {
+    expect(slotOf(`prefix{${tag}}rest`)).toBe(slot % 16_384);
+  });
+});

@@ -1,0 +1,134 @@
+/**
+ * Redis goes silent, and Redis dies, under a steady load. The short form looks at the shapes: it
+ * degrades, it recovers, nobody waits for ever. The long form holds it to figures.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { type RedisServer, startRedis } from '../../../../tools/servers/redis.mjs';
+import { createLimiter } from '../../src/index.ts';
+import { redisStore } from '../../src/stores/redis/index.ts';
+import { expectNoUnhandledRejections } from '../rejections.ts';
+import { connect, isFull, needRedis, silent } from './campaign.ts';
+import {
+  ADMITTED,
+  DEGRADED,
+  DONE,
+  FAILED,
+  Load,
+  mostInAnyWindow,
+  residentMb,
+  SPARED,
+} from './load.ts';
+
+expectNoUnhandledRejections();
+needRedis();
+
+let server: RedisServer;
+beforeAll(async () => {
+  server = await startRedis();
+});
+afterAll(() => server?.stop());
+
+const PER_SECOND = isFull ? 2000 : 500;
+const OUTAGE_MS = isFull ? 30_000 : 2000;
+const DEADLINE_MS = 50;
+const soon = { timeout: 60_000, interval: 5 };
+
+it('a Redis that is silent costs nobody more than the deadline, and then nothing', async () => {
+  const client = await connect(server.port);
+  const store = redisStore(client, { ...silent, onFailure: 'deny', deadlineMs: DEADLINE_MS });
+  const limiter = createLimiter({ policies: { p: '1000000/1h' }, store });
+  const keys = Array.from({ length: 50 }, (_, place) => `key ${place}`);
+  const load = new Load({
+    perSecond: PER_SECOND,
+    most: ((OUTAGE_MS + 40_000) / 1000) * PER_SECOND,
+    ask: (call) => limiter.check('p', keys[call % keys.length]),
+    isSpared: () => store.breaker !== 'closed',
+  });
+  load.start();
+  await sleep(isFull ? 3000 : 300);
+  const beforeMb = residentMb();
+  const pausedMs = performance.now();
+  await server.pause();
+  await sleep(OUTAGE_MS);
+  const duringMb = residentMb();
+  const resumedMs = performance.now();
+  await server.resume();
+  const isWell = (call: number): boolean => load.has(call, DONE) && !load.has(call, DEGRADED);
+  await vi.waitUntil(() => load.calls(resumedMs, Infinity, isWell).length > 0, soon);
+  const recoveredMs = performance.now();
+  await sleep(isFull ? 3000 : 300);
+  load.stop();
+  await vi.waitUntil(() => load.waiting === 0, soon);
+  const afterMb = residentMb();
+
+  expect(load.errors).toEqual([]);
+  expect([...load.reasons].sort()).toEqual(['open', 'timeout']);
+  const during = load.calls(pausedMs + 2 * DEADLINE_MS, resumedMs - 2 * DEADLINE_MS);
+  expect(during.length).toBeGreaterThan(0);
+  const isRefused = (call: number): boolean =>
+    load.has(call, DEGRADED) && !load.has(call, ADMITTED);
+  expect(during.filter((call) => !isRefused(call))).toEqual([]);
+  // Whoever was told no although Redis said yes in the end has been given back, to the last one.
+  const used = async (): Promise<number> => {
+    const states = await Promise.all(keys.map((key) => limiter.inspect('p', key)));
+    return states.reduce((sum, state) => sum + (state?.used ?? 0), 0);
+  };
+  await vi.waitUntil(async () => (await used().catch(() => -1)) === load.admissions.length, soon);
+
+  const asked = load.calls(pausedMs, resumedMs, (call) => !load.has(call, SPARED));
+  const spared = load.calls(pausedMs, resumedMs, (call) => load.has(call, SPARED));
+  expect(spared.length).toBeGreaterThan(asked.length);
+  if (isFull) {
+    const figures = {
+      calls: load.count,
+      'until the breaker opened': asked.length,
+      'their p99.9, ms': load.waitMs(asked, 0.999),
+      'calls after that': spared.length,
+      'p50 after that, ms': load.waitMs(spared, 0.5),
+      'p99.9 after that, ms': load.waitMs(spared, 0.999),
+      'memory before, during, after, MB': [beforeMb, duringMb, afterMb].map(Math.round).join(' '),
+      'recovered after ms': recoveredMs - resumedMs,
+    };
+    console.log('silent Redis:', figures);
+    expect(load.waitMs(asked, 0.999)).toBeLessThan(DEADLINE_MS + 10);
+    expect(load.waitMs(spared, 0.999)).toBeLessThan(1);
+    expect(duringMb - beforeMb).toBeLessThan(20);
+    expect(afterMb - beforeMb).toBeLessThan(20);
+    expect(recoveredMs - resumedMs).toBeLessThan(6000);
+  }
+  client.disconnect();
+});
+
+it('a Redis that dies and comes back without data admits at most twice the limit', async () => {
+  const client = await connect(server.port);
+  const store = redisStore(client, { ...silent, onFailure: 'deny', deadlineMs: DEADLINE_MS });
+  const [limit, windowMs] = isFull ? [2000, 5000] : [200, 1500];
+  const limiter = createLimiter({ policies: { p: { limit, window: windowMs } }, store });
+  const load = new Load({
+    perSecond: PER_SECOND,
+    most: PER_SECOND * 120,
+    ask: () => limiter.check('p', 'a'),
+  });
+  load.start();
+  for (let time = 0; time < (isFull ? 5 : 1); time++) {
+    // When the limit has been used up, a loss of the counters shows most. And no window may see
+    // two of them.
+    await sleep(windowMs);
+    await vi.waitUntil(() => mostInAnyWindow(load.admissions, windowMs) >= limit, soon);
+    await server.kill();
+    const killedMs = performance.now();
+    await sleep(300);
+    await server.restart();
+    const admitted = (call: number): boolean => load.has(call, ADMITTED);
+    await vi.waitUntil(() => load.calls(killedMs, Infinity, admitted).length > 0, soon);
+    await sleep(windowMs / 2);
+  }
+  load.stop();
+  await vi.waitUntil(() => load.waiting === 0, soon);
+  expect(load.calls(0, Infinity, (call) => load.has(call, FAILED))).toEqual([]);
+  const most = mostInAnyWindow(load.admissions, windowMs);
+  if (isFull) console.log(`restart without data: ${most} in a window, limit ${limit}`);
+  expect(most).toBeLessThanOrEqual(2 * limit);
+  client.disconnect();
+});

@@ -1,0 +1,231 @@
+/** The store on the ways in which Redis is run: Cluster, Sentinel, few rights, TLS, eviction. */
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  type ClientName,
+  clients,
+  clusterClients,
+  type OpenClient,
+  sentinelClients,
+} from '../../../../tools/servers/clients.mjs';
+import {
+  type Cluster,
+  startCluster,
+  startRedis,
+  startSentinel,
+} from '../../../../tools/servers/redis.mjs';
+import { createLimiter, ManualClock } from '../../src/index.ts';
+import type { RedisWarning } from '../../src/stores/redis/index.ts';
+import { redisStore } from '../../src/stores/redis/index.ts';
+import { slotOf } from '../../src/stores/redis/keys.ts';
+import { parseVectors, runVectors, storeContract } from '../../src/testing/index.ts';
+
+const vectors = parseVectors(
+  readFileSync(new URL('../vectors/decisions.json', import.meta.url), 'utf8'),
+);
+
+let opened = 0;
+const careful = { onFailure: 'throw', deadlineMs: 10_000 } as const;
+const fresh = ({ client }: OpenClient) =>
+  redisStore(client, { ...careful, prefix: `t${opened++}:` });
+
+describe('on a Cluster', () => {
+  let cluster: Cluster;
+  const nodes = () => cluster.nodes.map(({ host, port }) => ({ host, port }));
+
+  beforeAll(async () => {
+    cluster = await startCluster();
+  });
+  afterAll(() => cluster.stop());
+
+  it('counts slots as Redis does', async () => {
+    for (const tag of ['a', '123456789', 'café', '😀', 'user:42', '%007ba%007d']) {
+      const slot = await cluster.nodes[0].command('CLUSTER', 'KEYSLOT', `s:{${tag}}pL1m`);
+      expect(slotOf(`s:{${tag}}pL1m`)).toBe(slot);
+    }
+  });
+
+  describe.each(Object.keys(clusterClients) as ClientName[])('through %s', (name) => {
+    let open: OpenClient;
+
+    beforeAll(async () => {
+      open = await clusterClients[name](nodes());
+    });
+    afterAll(() => open.close());
+
+    for (const { name: fact, run } of storeContract) it(fact, () => run(() => fresh(open)));
+
+    it('decides all vectors as expected: all policies of a key lie in one slot', async () => {
+      const report = await runVectors(vectors, () => fresh(open));
+      expect(report).toEqual({ passed: 160, failed: 0, differences: [] });
+    });
+
+    it('decides checks of many keys that are asked for at once', async () => {
+      const limiter = createLimiter({ policies: { p: '2/1m' }, store: fresh(open) });
+      const keys = Array.from({ length: 200 }, (_, number) => `key-${number % 100}`);
+      const decisions = await Promise.all(keys.map((key) => limiter.check('p', key)));
+      expect(decisions.every(({ allowed }) => allowed)).toBe(true);
+      expect(decisions.slice(100).every(({ remaining }) => remaining === 0)).toBe(true);
+    });
+  });
+
+  describe('a check whose keys lie in several slots', () => {
+    let open: OpenClient;
+    const address = { policy: 'address', key: '10.0.0.1' } as const;
+    const account = { policy: 'account', key: 'ada' } as const;
+    const clock = new ManualClock(1_745_000_100_000);
+    const limiterOf = () =>
+      createLimiter({
+        policies: { address: '2/1m', account: { limit: 5, window: '1m' } },
+        store: fresh(open),
+        clock,
+      });
+
+    beforeAll(async () => {
+      open = await clusterClients.ioredis(nodes());
+      expect(slotOf('{10.0.0.1}')).not.toBe(slotOf('{ada}'));
+    });
+    afterAll(() => open.close());
+
+    it('is charged all or nothing, and says that it was not one step', async () => {
+      const limiter = limiterOf();
+      const both = [address, account];
+      expect(await limiter.check(both)).toMatchObject({
+        allowed: true,
+        remaining: 1,
+        atomic: false,
+      });
+      expect(await limiter.check(both)).toMatchObject({ allowed: true, remaining: 0 });
+      const denied = await limiter.check(both);
+      expect(denied).toMatchObject({ allowed: false, policy: 'address', receipt: undefined });
+      expect(denied.limits.map(({ allowed, remaining }) => [allowed, remaining])).toEqual([
+        [false, 0],
+        [true, 3],
+      ]);
+      expect((await limiter.peek('account', 'ada')).remaining).toBe(3);
+    });
+
+    it('is refunded where it was charged', async () => {
+      const limiter = limiterOf();
+      const decision = await limiter.check([address, account]);
+      if (!decision.allowed) throw new Error('expected to be admitted');
+      expect(await limiter.refund(decision.receipt)).toBe(2);
+      expect((await limiter.peek('account', 'ada')).remaining).toBe(5);
+    });
+
+    it('is charged once under one id, and an id that was denied is decided anew', async () => {
+      const limiter = limiterOf();
+      const both = [address, account];
+      const first = await limiter.check(both, { id: 'one' });
+      const again = await limiter.check(both, { id: 'one' });
+      expect(JSON.stringify(again)).toBe(JSON.stringify(first));
+      expect((await limiter.peek('account', 'ada')).remaining).toBe(4);
+      await limiter.check('address', '10.0.0.1');
+      expect((await limiter.check(both, { id: 'two' })).allowed).toBe(false);
+      expect((await limiter.peek('account', 'ada')).remaining).toBe(4);
+      await limiter.reset('address', '10.0.0.1');
+      expect((await limiter.check(both, { id: 'two' })).allowed).toBe(true);
+      expect((await limiter.peek('account', 'ada')).remaining).toBe(3);
+    });
+
+    it('never admits more than any of its limits, however many ask at once', async () => {
+      const limiter = limiterOf();
+      const asked = Array.from({ length: 40 }, () => limiter.check([address, account]));
+      const admitted = (await Promise.all(asked)).filter(({ allowed }) => allowed);
+      expect(admitted.length).toBeLessThanOrEqual(2);
+      expect((await limiter.peek('account', 'ada')).remaining).toBe(5 - admitted.length);
+    });
+  });
+});
+
+describe('through Sentinel', () => {
+  it('finds the master, with every client that knows Sentinel', async () => {
+    const group = await startSentinel();
+    try {
+      const sentinels = group.sentinels.map(({ host, port }) => ({ host, port }));
+      for (const openClient of Object.values(sentinelClients)) {
+        const open = await openClient(sentinels, group.masterName);
+        const limiter = createLimiter({ policies: { p: '1/1m' }, store: fresh(open) });
+        expect((await limiter.check('p', 'a')).allowed).toBe(true);
+        expect((await limiter.check('p', 'a')).allowed).toBe(false);
+        await open.close();
+      }
+    } finally {
+      await group.stop();
+    }
+  });
+});
+
+describe('on a server of its own kind', () => {
+  it('needs no more rights than docs/redis.md lists', async () => {
+    const guide = readFileSync(new URL('../../../../docs/redis.md', import.meta.url), 'utf8');
+    const rights = /^ACL SETUSER (limiter on >secret .*)$/m.exec(guide)?.[1];
+    const server = await startRedis({ acl: [rights!] });
+    const url = server.url.replace('redis://', 'redis://limiter:secret@');
+    const open = await clients.ioredis(url);
+    try {
+      const store = () => redisStore(open.client, careful);
+      for (const { run } of storeContract) {
+        await server.command('FLUSHALL');
+        await run(store);
+      }
+      await server.command('FLUSHALL');
+      const limiter = createLimiter({ policies: { p: '1/1m' }, store: store() });
+      const first = await limiter.check('p', 'a', { id: 'x' });
+      expect(await limiter.check('p', 'a', { id: 'x' })).toEqual(first);
+      const other = redisStore(open.client, { ...careful, prefix: 'other:' });
+      const outside = createLimiter({ policies: { p: '1/1m' }, store: other });
+      await expect(outside.check('p', 'a')).rejects.toMatchObject({
+        code: 'ERR_STORE_UNAVAILABLE',
+      });
+    } finally {
+      await open.close();
+      await server.stop();
+    }
+  });
+
+  it('works with a password and TLS', async () => {
+    const server = await startRedis({ tls: true, password: 'secret' });
+    const url = `rediss://:secret@${server.host}:${server.port}`;
+    try {
+      for (const name of ['ioredis', 'iovalkey', 'node-redis'] as const) {
+        const open = await clients[name](url, { tls: { ca: server.tlsCa! } });
+        const limiter = createLimiter({ policies: { p: '1/1m' }, store: fresh(open) });
+        expect((await limiter.check('p', 'a')).allowed).toBe(true);
+        expect((await limiter.check('p', 'a')).allowed).toBe(false);
+        await open.close();
+      }
+    } finally {
+      await server.stop();
+    }
+  });
+
+  it('is warned of when it evicts, and only then', async () => {
+    const server = await startRedis({ args: ['--maxmemory', '50mb'] });
+    const warningsWith = async (policy: string): Promise<string[]> => {
+      await server.command('CONFIG', 'SET', 'maxmemory-policy', policy);
+      const open = await clients.ioredis(server.url);
+      const warnings: RedisWarning[] = [];
+      const onWarning = (warning: RedisWarning): void => void warnings.push(warning);
+      const limiter = createLimiter({
+        policies: { p: '5/1m' },
+        store: redisStore(open.client, { ...careful, onWarning }),
+      });
+      // The question about the server goes out with the answer to the first check.
+      await limiter.check('p', 'a');
+      await limiter.check('p', 'a');
+      await limiter.check('p', 'a');
+      await open.close();
+      return warnings.map(({ code, message }) => `${code} ${message.includes(policy)}`);
+    };
+    try {
+      expect(await warningsWith('allkeys-lru')).toEqual(['WARN_REDIS_EVICTS true']);
+      expect(await warningsWith('volatile-ttl')).toEqual(['WARN_REDIS_EVICTS true']);
+      expect(await warningsWith('noeviction')).toEqual([]);
+      await server.command('CONFIG', 'SET', 'maxmemory', '0');
+      expect(await warningsWith('allkeys-lru')).toEqual([]);
+    } finally {
+      await server.stop();
+    }
+  });
+});
