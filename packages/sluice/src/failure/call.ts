@@ -34,9 +34,9 @@ export abstract class Call<T> extends Deadline {
   /** Told of an answer that came after another had been given; `told` is undefined if that threw. */
   protected late(_answer: T, _told: T | undefined): void {}
 
-  /** Whether an answer says that the store works. */
-  protected isProof(_answer: T): boolean {
-    return true;
+  /** What an answer says about the store: that it works, nothing, or that it is broken. */
+  protected proof(_answer: T): 'works' | 'nothing' | 'broken' {
+    return 'works';
   }
 
   run(): Promise<T> {
@@ -71,19 +71,18 @@ export abstract class Call<T> extends Deadline {
   }
 
   private answered(answer: T): void {
-    try {
-      if (this.isDone) this.late(answer, this.told);
-      else this.accept(answer, this.isProof(answer));
-    } catch (error) {
-      // What cannot be read is no answer: nobody is to wait for another one.
-      this.failed(error);
+    if (this.isDone) {
+      this.late(answer, this.told);
+      return;
     }
-  }
-
-  private accept(answer: T, isProof: boolean): void {
+    const proof = this.proof(answer);
+    if (proof === 'broken') {
+      this.failed(new TypeError('Expected one decision for each check'));
+      return;
+    }
     this.end();
     const { breaker } = this.inFlight;
-    if (isProof) breaker.succeeded(this.kind!);
+    if (proof === 'works') breaker.succeeded(this.kind!);
     else breaker.passedOver(this.kind!);
     this.resolve(answer);
   }

@@ -65,8 +65,10 @@ class CheckCall extends Call<readonly Quote[]> {
   }
 
   /** A denial that is repeated from this process's memory says nothing about the store. */
-  protected override isProof(answer: readonly Quote[] | undefined): boolean {
-    return answer?.[0]?.cached !== true;
+  protected override proof(answer: readonly Quote[] | undefined) {
+    const quote = answer?.[0];
+    if (typeof quote !== 'object') return 'broken';
+    return quote.cached === true ? 'nothing' : 'works';
   }
 
   /** Whoever was told no is not charged: what the store admitted after that is given back. */
