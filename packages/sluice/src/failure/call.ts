@@ -72,7 +72,7 @@ export abstract class Call<T> extends Deadline {
 
   private answered(answer: T): void {
     if (this.isDone) {
-      this.late(answer, this.told);
+      this.discard(answer);
       return;
     }
     const proof = this.proof(answer);
@@ -85,6 +85,14 @@ export abstract class Call<T> extends Deadline {
     if (proof === 'works') breaker.succeeded(this.kind!);
     else breaker.passedOver(this.kind!);
     this.resolve(answer);
+  }
+
+  private discard(answer: T): void {
+    try {
+      this.late(answer, this.told);
+    } catch {
+      // An answer that cannot be read, and for which nobody waits.
+    }
   }
 
   private failed(error: unknown): void {
