@@ -53,6 +53,12 @@ export interface KeyState {
   readonly entries: readonly { readonly atMs: number; readonly cost: number }[];
 }
 
+/** Whoever waits for an answer; one of the two is called, once. */
+export interface Recipient<T> {
+  answered(answer: T): void;
+  failed(error: unknown): void;
+}
+
 /**
  * `nowMs` is the time that the limiter was told to use. Without it, a store uses its own clock:
  * callers' clocks are not to be trusted where a store serves several of them.
@@ -60,6 +66,11 @@ export interface KeyState {
 export interface Store {
   /** Decides a batch of checks, in order. One check's denial does not concern its neighbours. */
   decide(checks: readonly Check[], nowMs?: number): Promise<readonly Quote[]>;
+  /**
+   * Decides one check and tells `recipient`, now or later. For those who ask so often that a promise
+   * would be a cost: it has to do the same as `decide`.
+   */
+  submit?(check: Check, nowMs: number | undefined, recipient: Recipient<readonly Quote[]>): void;
   /** Takes charges back, or adds to them. Answers, for each, the change that was made. */
   adjust(adjustments: readonly Adjustment[], nowMs?: number): Promise<readonly number[]>;
   /** Makes a key new. */

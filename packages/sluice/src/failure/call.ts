@@ -1,5 +1,6 @@
 /** One call that waits for the store, with its deadline and what becomes of its answer. */
 import type { Degraded } from '../decision.ts';
+import type { Recipient } from '../store.ts';
 import type { Breaker } from './breaker.ts';
 import { Deadline, type Deadlines } from './deadlines.ts';
 
@@ -14,7 +15,7 @@ export interface InFlight {
 }
 
 /** Methods rather than functions: there is one for every decision, and each function is an object. */
-export abstract class Call<T> extends Deadline {
+export abstract class Call<T> extends Deadline implements Recipient<T> {
   private kind: 'call' | 'probe' | undefined = undefined;
   private isDone = false;
   private told: T | undefined = undefined;
@@ -25,8 +26,8 @@ export abstract class Call<T> extends Deadline {
     super();
   }
 
-  /** Asks the store. */
-  protected abstract ask(): Promise<T>;
+  /** Asks the store, which then calls `answered` or `failed`. */
+  protected abstract ask(): void;
 
   /** The answer when the store has none; may throw. */
   protected abstract instead(reason: Reason, cause: unknown): T;
@@ -61,16 +62,20 @@ export abstract class Call<T> extends Deadline {
     inFlight.count++;
     inFlight.deadlines.start(this);
     try {
-      this.ask().then(
-        (answer) => this.answered(answer),
-        (error) => this.failed(error),
-      );
+      this.ask();
     } catch (error) {
       this.failed(error);
     }
   }
 
-  private answered(answer: T): void {
+  protected await(answer: Promise<T>): void {
+    answer.then(
+      (value) => this.answered(value),
+      (error) => this.failed(error),
+    );
+  }
+
+  answered(answer: T): void {
     if (this.isDone) {
       this.discard(answer);
       return;
@@ -95,7 +100,7 @@ export abstract class Call<T> extends Deadline {
     }
   }
 
-  private failed(error: unknown): void {
+  failed(error: unknown): void {
     if (this.isDone) return;
     this.end();
     this.inFlight.breaker.failed(this.kind!);

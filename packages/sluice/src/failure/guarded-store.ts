@@ -55,8 +55,10 @@ class CheckCall extends Call<readonly Quote[]> {
     super(parts.inFlight);
   }
 
-  protected override ask(): Promise<readonly Quote[]> {
-    return this.parts.store.decide([this.check], this.nowMs);
+  protected override ask(): void {
+    const { store } = this.parts;
+    if (store.submit !== undefined) store.submit(this.check, this.nowMs, this);
+    else this.await(store.decide([this.check], this.nowMs));
   }
 
   protected override instead(reason: Reason, cause: unknown): readonly Quote[] {
@@ -95,8 +97,8 @@ class RequiredCall<T> extends Call<T> {
     super(inFlight);
   }
 
-  protected override ask(): Promise<T> {
-    return this.work();
+  protected override ask(): void {
+    this.await(this.work());
   }
 
   protected override instead(reason: Reason, cause: unknown): never {

@@ -4,7 +4,7 @@
  * each slot. A batch is bounded, so that Redis is never held up for long.
  */
 import { systemClock } from '../../clock.ts';
-import type { Limit } from '../../store.ts';
+import type { Limit, Recipient } from '../../store.ts';
 import type { Send } from './client.ts';
 import { slotOf } from './keys.ts';
 import { isMissingScript, isNotDone, StoreReplyError } from './replies.ts';
@@ -24,8 +24,7 @@ export type Kind = 'check' | 'peek' | 'once' | 'adjust' | 'inspect' | 'reset';
 export abstract class Operation<T = unknown> {
   /** Whether it has been sent twice. */
   repeated = false;
-  resolve!: (value: T) => void;
-  reject!: (error: unknown) => void;
+  recipient!: Recipient<T>;
 
   constructor(
     readonly kind: Kind,
@@ -158,10 +157,13 @@ export class Batcher {
   /** Does an operation with the others of this turn; the answer is what it reads. */
   do<T>(operation: Operation<T>, nowMs: number | undefined): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      operation.resolve = resolve;
-      operation.reject = reject;
-      this.#add(operation as Operation, nowMs);
+      this.submit(operation, nowMs, { answered: resolve, failed: reject });
     });
+  }
+
+  submit<T>(operation: Operation<T>, nowMs: number | undefined, recipient: Recipient<T>): void {
+    operation.recipient = recipient;
+    this.#add(operation as Operation, nowMs);
   }
 
   #add(operation: Operation, nowMs: number | undefined): void {
@@ -212,15 +214,18 @@ export class Batcher {
     try {
       reply = new Reply(value, sentMs);
     } catch (error) {
-      for (const operation of operations) operation.reject(error);
+      for (const { recipient } of operations) recipient.failed(error);
       return;
     }
     for (const operation of operations) {
+      let answer: unknown;
       try {
-        operation.resolve(operation.read(reply));
+        answer = operation.read(reply);
       } catch (error) {
         this.#fail(operation, nowMs, error);
+        continue;
       }
+      operation.recipient.answered(answer);
     }
   }
 
@@ -232,7 +237,7 @@ export class Batcher {
   #fail(operation: Operation, nowMs: number | undefined, error: unknown): void {
     const notDone = isNotDone(error);
     if (operation.repeated || !notDone) {
-      operation.reject(notDone ? Object.assign(error as Error, { notDone }) : error);
+      operation.recipient.failed(notDone ? Object.assign(error as Error, { notDone }) : error);
       return;
     }
     operation.repeated = true;

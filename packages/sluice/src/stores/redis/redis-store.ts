@@ -17,7 +17,7 @@ import {
   withFailurePolicy,
 } from '../../failure/guarded-store.ts';
 import type { Policy } from '../../policy.ts';
-import type { Adjustment, Check, KeyState, Limit, Store } from '../../store.ts';
+import type { Adjustment, Check, KeyState, Limit, Recipient, Store } from '../../store.ts';
 import { Batcher, type Kind, Operation, type Reply } from './batch.ts';
 import {
   type Connection,
@@ -64,13 +64,16 @@ class RedisStore implements Store {
   }
 
   decide(checks: readonly Check[], nowMs?: number): Promise<readonly Quote[]> {
-    if (checks.length === 1) return this.#decideOne(checks[0], nowMs);
-    return Promise.all(checks.map((check) => this.#decideOne(check, nowMs))).then((all) =>
-      all.flat(),
+    const all = checks.map(
+      (check) =>
+        new Promise<readonly Quote[]>((answered, failed) => {
+          this.submit(check, nowMs, { answered, failed });
+        }),
     );
+    return Promise.all(all).then((quotes) => quotes.flat());
   }
 
-  #decideOne(check: Check, nowMs: number | undefined): Promise<readonly Quote[]> {
+  submit(check: Check, nowMs: number | undefined, recipient: Recipient<readonly Quote[]>): void {
     const { limits, peek, id } = check;
     const keys = [this.#names.of(limits[0].policy, limits[0].key)];
     for (let place = 1; place < limits.length; place++) {
@@ -79,12 +82,17 @@ class RedisStore implements Store {
     // A clock that was given says nothing about how long ago a denial was.
     const denials = nowMs === undefined && keys.length === 1 ? this.#denials : undefined;
     const known = id === undefined ? denials?.find(keys[0], limits[0], peek) : undefined;
-    if (known !== undefined) return Promise.resolve([known]);
-    if (this.#isCluster && keys.length > 1) {
-      const groups = groupsOf(keys);
-      if (groups.length > 1) return this.#decideApart(check, keys, groups, nowMs);
+    if (known !== undefined) {
+      recipient.answered([known]);
+      return;
     }
-    return this.#batcher.do(this.#operation(check, keys, denials), nowMs);
+    const groups = this.#isCluster && keys.length > 1 ? groupsOf(keys) : [];
+    if (groups.length > 1) {
+      this.#decideApart(check, keys, groups, nowMs).then(
+        (quotes) => recipient.answered(quotes),
+        (error) => recipient.failed(error),
+      );
+    } else this.#batcher.submit(this.#operation(check, keys, denials), nowMs, recipient);
   }
 
   /** One check whose keys lie in one slot. */
