@@ -2,13 +2,16 @@
  * Redis goes silent, and Redis dies, under a steady load. The short form looks at the shapes: it
  * degrades, it recovers, nobody waits for ever. The long form holds it to figures.
  */
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { startFaultProxy } from '../../../../tools/servers/fault-proxy.mjs';
 import { type RedisServer, startRedis } from '../../../../tools/servers/redis.mjs';
 import { createLimiter } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { expectNoUnhandledRejections } from '../rejections.ts';
-import { connect, isFull, needRedis, silent } from './campaign.ts';
+import { CLIENT_OPTIONS, connect, isFull, needRedis, silent } from './campaign.ts';
 import {
   ADMITTED,
   DEGRADED,
@@ -131,4 +134,20 @@ it('a Redis that dies and comes back without data admits at most twice the limit
   if (isFull) console.log(`restart without data: ${most} in a window, limit ${limit}`);
   expect(most).toBeLessThanOrEqual(2 * limit);
   client.disconnect();
+});
+
+it('a connection that died without a word is replaced by a client with a socketTimeout', async () => {
+  const proxy = await startFaultProxy({ port: server.port });
+  const { port, host } = proxy;
+  const client = new Redis({ ...CLIENT_OPTIONS, host, port, socketTimeout: 300 });
+  client.on('error', () => {});
+  await once(client, 'ready');
+  const store = redisStore(client, { ...silent, onFailure: 'deny', deadlineMs: DEADLINE_MS });
+  const limiter = createLimiter({ policies: { p: '1000000/1h' }, store });
+  await limiter.check('p', 'b');
+  proxy.halfOpen();
+  expect((await limiter.check('p', 'b')).degraded!.reason).toBe('timeout');
+  await vi.waitUntil(async () => !(await limiter.check('p', 'b')).degraded, soon);
+  client.disconnect();
+  await proxy.stop();
 });

@@ -1,5 +1,5 @@
 /** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
-export const SCRIPT_SHA = '6e5279b6bcd3f24d5a4b510f024713c70dac50a6';
+export const SCRIPT_SHA = 'e9ba607c856bbdae26f070527c45b61afc5edbc1';
 
 export const SCRIPT = String.raw`local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
@@ -30,10 +30,8 @@ if not value then
 state.expires = nil
 return nil
 end
-local a, b, c = unpackAll(value)
-if type(a) ~= 'number' or type(b) ~= 'number' or type(c) ~= 'number' then
-error('ERR not a counter of this limiter: ' .. key)
-end
+local a, b, c, more = unpackAll(value)
+if more or a + b + c ~= a + b + c then error('ERR not a counter of this limiter: ' .. key) end
 return a, b, c
 end
 local function writeCells(key, state, expiresMs, a, b, c)
@@ -57,14 +55,11 @@ read = function(key, state, terms)
 local window, used = readCells(key, state)
 if not window then return nil end
 state.window, state.used, state.expires = window, used, expires(window, terms)
-return state
+return window * terms.window
 end,
 blank = function(state, terms, time)
 state.window, state.used, state.expires = floor(time / terms.window), 0, nil
 return state
-end,
-known = function(state, terms)
-return state.window * terms.window
 end,
 write = function(key, state, terms)
 local window = state.window
@@ -111,7 +106,7 @@ return toBytes(format.header, format.width, base, log.room, log.head, log.count,
 log.expires - base, log.known - base, log.before, log.oldest - base, log.first,
 log.newest - base, log.total)
 end
-local function readLog(key, log)
+local function readLog(key, log, terms)
 local bytes = call('GETRANGE', key, '0', SMALL_END)
 if bytes == '' then return nil end
 local format = formats[string.byte(bytes)]
@@ -123,7 +118,7 @@ log.expires, log.known, log.before = base + expires, base + known, before
 log.oldest, log.first, log.newest, log.total = base + oldest, first, base + newest, total
 log.whole = format.slots + room * format.size <= #bytes and bytes
 log.from, log.upTo = 0, -1
-return log
+return startOf(terms, log.known)
 end
 local function entryOf(log, place)
 if place == 0 then return log.oldest, log.first end
@@ -308,9 +303,6 @@ log.key = nil
 empty(log, time, 1)
 return log
 end,
-known = function(log, terms)
-return startOf(terms, log.known)
-end,
 decide = function(log, terms, time, cost, take)
 local limit, length = terms.limit, terms.window
 local count, expired = passed(log, time - length)
@@ -358,16 +350,13 @@ read = function(key, state, terms)
 local window, current, previous = readCells(key, state)
 if not window then return nil end
 state.window, state.current, state.previous = window, current, previous
-state.expires = expires(window, terms)
-return state
+state.expires = (window + 2) * terms.window
+return window * terms.window
 end,
 blank = function(state, terms, time)
 state.window, state.current, state.previous = floor(time / terms.window), 0, 0
 state.expires = nil
 return state
-end,
-known = function(state, terms)
-return state.window * terms.window
 end,
 write = function(key, state, terms)
 local window = state.window
@@ -440,14 +429,11 @@ local charged, level = readCells(key, state)
 if not charged then return nil end
 state.charged, state.level = charged, level
 state.expires = fullAt(state, terms)
-return state
+return charged
 end,
 blank = function(state, terms, time)
 state.charged, state.level, state.expires = time, terms.capacity * terms.window, nil
 return state
-end,
-known = function(state)
-return state.charged
 end,
 write = function(key, state, terms)
 writeCells(key, state, fullAt(state, terms), state.charged, state.level, 0)
@@ -505,9 +491,8 @@ local function policyAt(place)
 return policies[place] or error('ERR expected the place of a policy')
 end
 local function open(key, terms, state)
-local algorithm = terms.algorithm
-if not algorithm.read(key, state, terms) then return nil, now end
-local known = algorithm.known(state, terms)
+local known = terms.algorithm.read(key, state, terms)
+if not known then return nil, now end
 if known <= now then return state, now end
 if known - now > terms.window then return nil, now end
 return state, known

@@ -56,9 +56,8 @@ end
 -- Fills `state` with what is known of a key; and the time of a decision about it: never before what
 -- it knows. A state that lies more than a window ahead was written by a wrong clock, and counts as new.
 local function open(key, terms, state)
-  local algorithm = terms.algorithm
-  if not algorithm.read(key, state, terms) then return nil, now end
-  local known = algorithm.known(state, terms)
+  local known = terms.algorithm.read(key, state, terms)
+  if not known then return nil, now end
   if known <= now then return state, now end
   if known - now > terms.window then return nil, now end
   return state, known

@@ -11,16 +11,12 @@ build['fixed-window'] = function()
       local window, used = readCells(key, state)
       if not window then return nil end
       state.window, state.used, state.expires = window, used, expires(window, terms)
-      return state
+      return window * terms.window
     end,
 
     blank = function(state, terms, time)
       state.window, state.used, state.expires = floor(time / terms.window), 0, nil
       return state
-    end,
-
-    known = function(state, terms)
-      return state.window * terms.window
     end,
 
     write = function(key, state, terms)

@@ -1,8 +1,8 @@
 -- What the algorithms share. Each of them is built, when a policy of the batch needs it, as a table of
 -- functions over one key's state, which they read from and write to one string:
 --
---   read(key, state)                         fills `state`, a table; nil for a key that is new
---   known(state, terms)                      the latest time that the state knows of, ms
+--   read(key, state, terms)                  fills `state`, a table; the latest time that it knows
+--                                            of, ms, or nil for a key that is new
 --   decide(state, terms, time, cost, take)   wait (0 if the cost fits), free, reset. If it fits and
 --                                            `take` is set, charges it to `state`
 --   adjust(state, terms, time, charged, delta)   changes what was charged at `charged`; the change
@@ -54,10 +54,9 @@ local function readCells(key, state)
     state.expires = nil
     return nil
   end
-  local a, b, c = unpackAll(value)
-  if type(a) ~= 'number' or type(b) ~= 'number' or type(c) ~= 'number' then
-    error('ERR not a counter of this limiter: ' .. key)
-  end
+  local a, b, c, more = unpackAll(value)
+  -- Three numbers and nothing else: with anything else this fails, or the addition does.
+  if more or a + b + c ~= a + b + c then error('ERR not a counter of this limiter: ' .. key) end
   return a, b, c
 end
 

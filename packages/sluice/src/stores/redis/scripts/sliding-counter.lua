@@ -12,18 +12,14 @@ build['sliding-counter'] = function()
       local window, current, previous = readCells(key, state)
       if not window then return nil end
       state.window, state.current, state.previous = window, current, previous
-      state.expires = expires(window, terms)
-      return state
+      state.expires = (window + 2) * terms.window
+      return window * terms.window
     end,
 
     blank = function(state, terms, time)
       state.window, state.current, state.previous = floor(time / terms.window), 0, 0
       state.expires = nil
       return state
-    end,
-
-    known = function(state, terms)
-      return state.window * terms.window
     end,
 
     write = function(key, state, terms)

@@ -43,7 +43,7 @@ local function buildLog(stampOf, startOf)
       log.newest - base, log.total)
   end
 
-  local function readLog(key, log)
+  local function readLog(key, log, terms)
     local bytes = call('GETRANGE', key, '0', SMALL_END)
     if bytes == '' then return nil end
     local format = formats[string.byte(bytes)]
@@ -55,7 +55,7 @@ local function buildLog(stampOf, startOf)
     log.oldest, log.first, log.newest, log.total = base + oldest, first, base + newest, total
     log.whole = format.slots + room * format.size <= #bytes and bytes
     log.from, log.upTo = 0, -1
-    return log
+    return startOf(terms, log.known)
   end
 
   -- The time and the running total of entry `place`, counted from the oldest, which is 0.
@@ -270,10 +270,6 @@ local function buildLog(stampOf, startOf)
       log.key = nil
       empty(log, time, 1)
       return log
-    end,
-
-    known = function(log, terms)
-      return startOf(terms, log.known)
     end,
 
     decide = function(log, terms, time, cost, take)

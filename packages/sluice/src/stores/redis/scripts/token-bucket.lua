@@ -18,16 +18,12 @@ build['token-bucket'] = function()
       if not charged then return nil end
       state.charged, state.level = charged, level
       state.expires = fullAt(state, terms)
-      return state
+      return charged
     end,
 
     blank = function(state, terms, time)
       state.charged, state.level, state.expires = time, terms.capacity * terms.window, nil
       return state
-    end,
-
-    known = function(state)
-      return state.charged
     end,
 
     write = function(key, state, terms)
