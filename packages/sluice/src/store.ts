@@ -67,8 +67,8 @@ export interface Store {
   /** Decides a batch of checks, in order. One check's denial does not concern its neighbours. */
   decide(checks: readonly Check[], nowMs?: number): Promise<readonly Quote[]>;
   /**
-   * Decides one check and tells `recipient`, now or later. For those who ask so often that a promise
-   * would be a cost: it has to do the same as `decide`.
+   * Decides one check as `decide` does, and tells `recipient`, now or later: for those who ask so
+   * often that a promise would be a cost.
    */
   submit?(check: Check, nowMs: number | undefined, recipient: Recipient<readonly Quote[]>): void;
   /** Takes charges back, or adds to them. Answers, for each, the change that was made. */

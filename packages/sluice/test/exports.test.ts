@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
+import * as failure from '../src/failure/index.ts';
 import * as core from '../src/index.ts';
+import * as redis from '../src/stores/redis/index.ts';
 import * as testing from '../src/testing/index.ts';
 
 /** The names in a file that is an export list, types and values apart; anything else is refused. */
@@ -48,16 +50,19 @@ describe('sluice exports', () => {
         "Adjustment",
         "Admitted",
         "AlgorithmName",
+        "CallOptions",
         "Charge",
         "Check",
         "Clock",
         "CostOptions",
         "Decision",
         "DecisionListener",
+        "Degraded",
         "Denied",
         "Duration",
         "ErrorCode",
         "ErrorCodes",
+        "FailureAction",
         "Key",
         "KeyState",
         "Limit",
@@ -68,6 +73,7 @@ describe('sluice exports', () => {
         "LimiterOptions",
         "MemoryStoreOptions",
         "OperationOf",
+        "PeekOptions",
         "Policies",
         "Policy",
         "PolicyInput",
@@ -105,6 +111,53 @@ describe('sluice/testing exports', () => {
         "VectorFile",
         "VectorReport",
         "VectorStep",
+      ]
+    `);
+  });
+});
+
+describe('sluice/redis exports', () => {
+  test('these values', () => {
+    expect(namesOf(redis)).toMatchInlineSnapshot(`
+      [
+        "redisStore",
+      ]
+    `);
+    expect(listed('../src/stores/redis/index.ts').values).toEqual(namesOf(redis));
+  });
+
+  test('these types', () => {
+    expect(listed('../src/stores/redis/index.ts').types).toMatchInlineSnapshot(`
+      [
+        "DenyCacheOptions",
+        "GlideLike",
+        "IoredisLike",
+        "NodeRedisLike",
+        "RedisClient",
+        "RedisStoreOptions",
+        "RedisWarning",
+        "Send",
+      ]
+    `);
+  });
+});
+
+describe('sluice/failure exports', () => {
+  test('these values', () => {
+    expect(namesOf(failure)).toMatchInlineSnapshot(`
+      [
+        "withFailurePolicy",
+      ]
+    `);
+    expect(listed('../src/failure/index.ts').values).toEqual(namesOf(failure));
+  });
+
+  test('these types', () => {
+    expect(listed('../src/failure/index.ts').types).toMatchInlineSnapshot(`
+      [
+        "BreakerState",
+        "FailureOptions",
+        "GuardedStore",
       ]
     `);
   });

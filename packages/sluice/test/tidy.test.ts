@@ -220,16 +220,18 @@ describe('places', () => {
     expect(found('no stray root entries', files)).toEqual(['notes:1: does not belong at the root']);
   });
 
-  test('an algorithm has a test and a page of its name', () => {
+  test('an algorithm has a script, a test and a page of its name', () => {
     const files: Record<string, string> = {
       [`${SRC}algorithms/algorithm.ts`]: '',
       [`${SRC}algorithms/index.ts`]: '',
       [`${SRC}algorithms/leaky.ts`]: '',
     };
     expect(found('one name in all places', files)).toEqual([
+      `${SRC}algorithms/leaky.ts:1: has no ${SRC}stores/redis/scripts/leaky.lua`,
       `${SRC}algorithms/leaky.ts:1: has no packages/sluice/test/algorithms/leaky.test.ts`,
       `${SRC}algorithms/leaky.ts:1: has no docs/algorithms/leaky.md`,
     ]);
+    files[`${SRC}stores/redis/scripts/leaky.lua`] = '';
     files['packages/sluice/test/algorithms/leaky.test.ts'] = '';
     files['docs/algorithms/leaky.md'] = '';
     expect(found('one name in all places', files)).toEqual([]);

@@ -34,7 +34,16 @@ describe('conformance', () => {
 
   it.each([
     [[], 'Expected at least one vector file'],
-    [['--store', 'paper', vectors], 'Expected --store to be one of memory, got paper'],
+    [
+      ['--store', 'paper', vectors],
+      'Expected --store to be memory or redis://HOST:PORT, got paper',
+    ],
+    [
+      ['--store', 'redis://127.0.0.1:1', '--client', 'x', vectors],
+      'Expected --client to be all or',
+    ],
+    [['--client', 'ioredis', vectors], 'Expected --client only with a store in Redis'],
+    [['--store', 'redis://127.0.0.1:1', vectors], 'ioredis cannot reach redis://127.0.0.1:1'],
     [['--sotre', 'memory', vectors], "Unknown option '--sotre'"],
     [[`${folder}/none.json`], 'no such file'],
     [['README.md'], 'README.md: '],

@@ -1,7 +1,7 @@
 /**
- * A circuit breaker: stops asking a store that fails, and finds out by single probes when it is back.
+ * A circuit breaker: stops asking a store that fails, and finds out by probes when it is back.
  *
- * It opens after 5 failures in a row, or when half of the last 20 calls failed. Then one call is let
+ * It opens after 5 failures in a row, or when half of the last 20 calls failed. One call is let
  * through after 250 ms; if that fails too, the next one after twice the time, up to 5 s. The pauses
  * are shortened by up to a quarter at random, so that many processes do not probe together.
  */

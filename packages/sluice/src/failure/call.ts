@@ -14,7 +14,7 @@ export interface InFlight {
   readonly deadlines: Deadlines;
 }
 
-/** Methods rather than functions: there is one for every decision, and each function is an object. */
+/** Methods, not functions: there is one for every decision, and each function is an object. */
 export abstract class Call<T> extends Deadline implements Recipient<T> {
   private kind: 'call' | 'probe' | undefined = undefined;
   private isDone = false;
@@ -32,7 +32,7 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
   /** The answer when the store has none; may throw. */
   protected abstract instead(reason: Reason, cause: unknown): T;
 
-  /** Told of an answer that came after another had been given; `told` is undefined if that threw. */
+  /** Told of an answer that came too late; what was `told` instead is undefined if that threw. */
   protected late(_answer: T, _told: T | undefined): void {}
 
   /** What an answer says about the store: that it works, nothing, or that it is broken. */

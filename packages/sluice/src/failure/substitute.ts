@@ -1,5 +1,5 @@
 /**
- * What is decided in a store's place: `allow`, `deny`, `local` or `throw`. What was decided here says
+ * What is decided in a store's place: `allow`, `deny`, `local` or `throw`. What is decided here says
  * so, and so does its receipt, because it must not be given back to a store that never charged it.
  */
 import type { Terms } from '../algorithms/algorithm.ts';

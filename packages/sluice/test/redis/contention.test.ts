@@ -1,4 +1,4 @@
-/** Many processes on few keys: checked afterwards, decision by decision, from what they were told. */
+/** Many processes on few keys: checked afterwards, decision by decision, from what they heard. */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -52,7 +52,7 @@ describe('the name of a key', () => {
     );
   });
 
-  it('nothing in a key or a policy chooses another slot: what is in the first braces is the key', () => {
+  it('nothing in a key or a policy chooses another slot: the first braces hold the key', () => {
     fc.assert(
       fc.property(text, text, (policy, key) => {
         const name = named(policy, '5/1m', key);

@@ -130,7 +130,7 @@ describe('the Redis store', () => {
     await expect(limiter.check('c', 'a')).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
   });
 
-  it('two limiters with one policy share its counters, and a changed window counts anew', async () => {
+  it('two limiters with one policy share its counters; a changed window counts anew', async () => {
     const prefix = 'shared:';
     const limiterOf = (window: string) =>
       createLimiter({
