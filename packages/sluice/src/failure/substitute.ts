@@ -1,6 +1,6 @@
 /**
- * What is decided in a store's place: `allow`, `deny`, `local` or `throw`. What is decided here says
- * so, and so does its receipt, because it must not be given back to a store that never charged it.
+ * What is decided in a store's place: `allow`, `deny`, `local` or `throw`. Such a decision says so,
+ * and so does its receipt, because it must not be given back to a store that never charged it.
  */
 import type { Terms } from '../algorithms/algorithm.ts';
 import { systemClock } from '../clock.ts';

@@ -27,6 +27,6 @@ export function evictionWarning({ evictionPolicy }: ServerReport): RedisWarning 
     code: 'WARN_REDIS_EVICTS',
     message:
       `Redis gives up keys when its memory is full (maxmemory-policy ${evictionPolicy}): a flood ` +
-      'of other keys can erase a limit. Set maxmemory-policy noeviction, or use a server of its own.',
+      'of other keys can erase a limit. Set maxmemory-policy noeviction, or use another server.',
   };
 }
