@@ -29,6 +29,12 @@ const pages = [
     .map((path) => `docs/${path}`),
 ];
 
+const tests = ['packages/sluice/test', 'bench/test'].flatMap((path) =>
+  readdirSync(new URL(path, root), { recursive: true, encoding: 'utf8' }).map((file) =>
+    file.replace(/^.*\//, ''),
+  ),
+);
+
 interface Block {
   readonly language: string;
   readonly text: string;
@@ -64,6 +70,11 @@ describe.each(pages)('%s', (page) => {
       expect(`${printed.join('\n')}\n`).toBe(expected.text);
     });
   }
+
+  it('names tests that exist', () => {
+    const text = readFileSync(new URL(page, root), 'utf8');
+    for (const [name] of text.matchAll(/\b[a-z][a-z-]*\.test\.ts/g)) expect(tests).toContain(name);
+  });
 
   it('links to pages that exist', () => {
     const text = readFileSync(new URL(page, root), 'utf8');

@@ -145,6 +145,23 @@ export const storeContract: readonly ContractCase[] = [
     equal('in time', (await limiter.check('main', 'a')).allowed, true);
   }),
 
+  ...forEach('a call that is repeated under its id is charged once', async ({ limiter, clock }) => {
+    const options = { cost: 2, id: 'call-1' };
+    const first = JSON.stringify(await limiter.check('main', 'a', options));
+    clock.advance(10);
+    equal('again', JSON.stringify(await limiter.check('main', 'a', options)), first);
+    equal('charged', (await limiter.peek('main', 'b')).remaining, 5);
+    equal(
+      'another id',
+      (await limiter.check('main', 'a', { cost: 2, id: 'call-2' })).allowed,
+      true,
+    );
+    equal('another key', (await limiter.check('main', 'b', options)).remaining, 3);
+    equal('denied', (await limiter.check('main', 'a', { cost: 5, id: 'call-3' })).allowed, false);
+    await limiter.reset('main', 'a');
+    equal('anew', (await limiter.check('main', 'a', { cost: 5, id: 'call-3' })).allowed, true);
+  }),
+
   ...forEach('a reset makes a key new, and only that key', async ({ limiter }) => {
     await limiter.check('main', 'a', { cost: 5 });
     await limiter.check('main', 'b', { cost: 5 });
