@@ -1,5 +1,5 @@
 /** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
-export const SCRIPT_SHA = 'e9ba607c856bbdae26f070527c45b61afc5edbc1';
+export const SCRIPT_SHA = '11fec46a15ff799eed240d854990e5337a3bf928';
 
 export const SCRIPT = String.raw`local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
@@ -230,8 +230,7 @@ if count < log.count then oldest, first = entryOf(log, count) end
 log.head, log.count, log.before = (log.head + count) % log.room, log.count - count, before
 log.oldest, log.first = oldest, first
 end
-local function append(log, terms, stamp, start, cost)
-drop(log, passed(log, start - terms.window))
+local function append(log, terms, stamp, cost)
 if log.count == 0 then
 empty(log, stamp, log.room > SMALL_SLOTS and 1 or log.room)
 end
@@ -315,7 +314,10 @@ if not take then
 return 0, free, log.count > 0 and max(log.newest + length - time, 0) or 0
 end
 local stamp = stampOf(terms, time)
-append(log, terms, stamp, startOf(terms, stamp), cost)
+local start = startOf(terms, stamp)
+if start < time then count, expired = passed(log, start - length) end
+drop(log, count, expired)
+append(log, terms, stamp, cost)
 return 0, free - cost, stamp + length - time
 end,
 adjust = function(log, terms, time, charged, delta)

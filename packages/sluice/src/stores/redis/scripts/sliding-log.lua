@@ -191,9 +191,8 @@ local function buildLog(stampOf, startOf)
     log.oldest, log.first = oldest, first
   end
 
-  -- Writes an admission down, and forgets what no clock that steps back could ask for.
-  local function append(log, terms, stamp, start, cost)
-    drop(log, passed(log, start - terms.window))
+  -- Writes an admission down at `stamp`. What no clock that steps back could ask for has been dropped.
+  local function append(log, terms, stamp, cost)
     if log.count == 0 then
       empty(log, stamp, log.room > SMALL_SLOTS and 1 or log.room)
     end
@@ -285,7 +284,11 @@ local function buildLog(stampOf, startOf)
         return 0, free, log.count > 0 and max(log.newest + length - time, 0) or 0
       end
       local stamp = stampOf(terms, time)
-      append(log, terms, stamp, startOf(terms, stamp), cost)
+      local start = startOf(terms, stamp)
+      -- The clock may still step back to where the entry starts, so what counts there is kept.
+      if start < time then count, expired = passed(log, start - length) end
+      drop(log, count, expired)
+      append(log, terms, stamp, cost)
       return 0, free - cost, stamp + length - time
     end,
 
