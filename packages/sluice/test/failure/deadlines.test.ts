@@ -119,7 +119,7 @@ it('one that begins while others end has its whole time', async () => {
   expect(ended).toEqual(['first', 'next']);
 });
 
-it('a clock that is set back by an hour makes nobody wait for more than twice the time', async () => {
+it('a clock that is set back by an hour makes nobody wait more than twice the time', async () => {
   const { ended, start } = setUp();
   for (let each = 0; each < 20; each++) start(`old ${each}`);
   await pass(20);

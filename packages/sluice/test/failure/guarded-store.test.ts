@@ -262,7 +262,7 @@ describe('a store that keeps failing', () => {
 });
 
 describe('too many at once', () => {
-  it('are not asked for: the reason is `overload`, and no more wait than were allowed', async () => {
+  it('are not asked for: the reason is `overload`, and no more wait than may', async () => {
     const { limiter, inner, store } = setUp({ onFailure: 'deny', maxInFlight: 3 }, 'hold');
     const first = [1, 2, 3].map((key) => limiter.check('p', `${key}`));
     await pass(0);

@@ -66,7 +66,7 @@ describe('a receipt that is not the store’s', () => {
     expect((await limiter.check('p', 'a')).allowed).toBe(false);
   });
 
-  it('still tells so after a journey through JSON, in the decision and in the receipt', async () => {
+  it('still tells so after a journey through JSON, in decision and receipt', async () => {
     const { inner, limiter } = setUp({ onFailure: 'local' }, 'reject');
     const decision = copyOf(await limiter.check('p', 'a', { cost: 3 }));
     expect(decision.receipt!.charges).toMatchObject([{ key: 'a', cost: 3, degraded: true }]);

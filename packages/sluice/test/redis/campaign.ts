@@ -36,7 +36,7 @@ export const sendBy =
   ([command, ...args]) =>
     client.call(command, args);
 
-/** A server for all tests of a file, and a client for it; both are empty of names until they run. */
+/** A server for all tests of a file, and a client for it; both are there once the tests run. */
 export function useRedis(): { server: RedisServer; client: Redis; send: Send } {
   const world = {} as { server: RedisServer; client: Redis; send: Send };
   needRedis();

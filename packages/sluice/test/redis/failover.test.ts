@@ -23,7 +23,7 @@ const KEYS = Array.from({ length: 12 }, (_, place) => `key ${place}`);
 const soon = { timeout: 60_000, interval: 10 };
 
 /**
- * From now on replicas are not told anything. What is sent to one that is stopped still waits in the
+ * From now on replicas are not told anything. What is sent to one that is stopped waits in the
  * buffers of the machine, and would be read in the end: so there must be too much of it.
  */
 async function deafen(master: RedisServer, replicas: readonly RedisServer[]): Promise<void> {
@@ -33,7 +33,7 @@ async function deafen(master: RedisServer, replicas: readonly RedisServer[]): Pr
   await master.command('EVAL', flood, 1, 'flood {key 2}');
 }
 
-/** Kills a master under load; checks that all keys come back by themselves, and what was admitted. */
+/** Kills a master under load; checks that all keys come back, and what was admitted. */
 async function failOver(
   name: string,
   client: Redis | Cluster,

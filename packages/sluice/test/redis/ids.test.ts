@@ -222,7 +222,7 @@ it(`${CUTS} connections cut between question and answer charge nothing twice`, a
     ...silent,
     prefix: newPrefix(),
     onFailure: 'deny',
-    // With these settings the client never tells what became of a command whose connection was lost.
+    // The client never tells what became of a command whose connection was lost.
     deadlineMs: 40,
   });
   const limiter = createLimiter({ policies, store });

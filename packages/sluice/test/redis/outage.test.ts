@@ -136,7 +136,7 @@ it('a Redis that dies and comes back without data admits at most twice the limit
   client.disconnect();
 });
 
-it('a connection that died without a word is replaced by a client with a socketTimeout', async () => {
+it('a connection that died without a word is replaced if there is a socketTimeout', async () => {
   const proxy = await startFaultProxy({ port: server.port });
   const { port, host } = proxy;
   const client = new Redis({ ...CLIENT_OPTIONS, host, port, socketTimeout: 300 });
