@@ -9,11 +9,17 @@ function listen(client) {
   return client;
 }
 
+const SAFE = {
+  enableOfflineQueue: false,
+  autoResendUnfulfilledCommands: false,
+  maxRetriesPerRequest: 0,
+  socketTimeout: 5000,
+};
+
 async function openIoredis(packageName, url, { tls } = {}) {
   const { Redis } = await import(packageName);
   const settings = {
-    enableOfflineQueue: false,
-    autoResendUnfulfilledCommands: false,
+    ...SAFE,
     lazyConnect: true,
     ...(tls && { tls }),
   };
@@ -79,8 +85,9 @@ async function openIoredisCluster(Cluster, nodes) {
   const { client } = listenedCluster(
     new Cluster(nodes, {
       enableOfflineQueue: false,
+      retryDelayOnFailover: 0,
       lazyConnect: true,
-      redisOptions: { autoResendUnfulfilledCommands: false },
+      redisOptions: { autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0 },
     }),
   );
   await client.connect();
@@ -116,8 +123,7 @@ async function openIoredisSentinel(Redis, sentinels, name) {
     new Redis({
       sentinels,
       name,
-      enableOfflineQueue: false,
-      autoResendUnfulfilledCommands: false,
+      ...SAFE,
       lazyConnect: true,
     }),
   );

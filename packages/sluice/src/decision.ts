@@ -70,6 +70,8 @@ export interface Charge {
   readonly atMs: number;
   /** Set when it was not the store that charged it. */
   readonly degraded?: true;
+  /** Set when this process's own limiter charged it in the store's place. */
+  readonly local?: true;
 }
 
 /** Hand it to `refund` or `settle`. Plain data: it survives JSON. */

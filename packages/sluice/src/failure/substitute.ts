@@ -5,7 +5,6 @@
 import type { Terms } from '../algorithms/algorithm.ts';
 import { systemClock } from '../clock.ts';
 import {
-  type Charge,
   type Degraded,
   jointDecision,
   type LimitDecision,
@@ -16,9 +15,6 @@ import type { FailureAction, Policy } from '../policy.ts';
 import type { Adjustment, Check, Limit, SyncStore } from '../store.ts';
 import { memoryStore } from '../stores/memory/memory-store.ts';
 import type { Reason } from './call.ts';
-
-/** A charge that the limiter in this process holds; one that was just allowed nobody holds. */
-type LocalCharge = Charge & { readonly local?: true };
 
 /** From the least to the most careful: of several limits, the most careful one's counts. */
 const CAREFULNESS: readonly FailureAction[] = ['allow', 'local', 'deny', 'throw'];
@@ -71,7 +67,7 @@ export class Substitute {
   }
 
   adjust({ policy, terms, charge, delta }: Adjustment, nowMs: number | undefined): number {
-    if (this.#local === undefined || !(charge as LocalCharge).local) return 0;
+    if (this.#local === undefined || !charge.local) return 0;
     const scaled = { policy, terms: this.#scaled(terms), charge, delta };
     return this.#local.adjustSync(scaled, nowMs ?? systemClock.now());
   }

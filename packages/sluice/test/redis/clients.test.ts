@@ -13,9 +13,18 @@ describe('the settings of a client', () => {
   it.each([
     ['ioredis', new Ioredis(lazy)],
     ['iovalkey', new Iovalkey(lazy)],
-    ['a Cluster of ioredis', new IoredisCluster(nodes, lazy)],
   ])('of %s by default queue while offline and send again: both are named', (_, client) => {
     expect(codesOf(client)).toEqual(['WARN_REDIS_OFFLINE_QUEUE', 'WARN_REDIS_RESEND']);
+  });
+
+  it('of a Cluster of ioredis by default send again in two ways', () => {
+    const { warnings } = connectionOf(new IoredisCluster(nodes, lazy) as never);
+    expect(warnings.map(({ code }) => code)).toEqual([
+      'WARN_REDIS_OFFLINE_QUEUE',
+      'WARN_REDIS_RESEND',
+      'WARN_REDIS_RESEND',
+    ]);
+    expect(warnings[2].message).toContain('Set retryDelayOnFailover: 0');
   });
 
   it('of node-redis by default queue while offline', () => {
@@ -36,7 +45,12 @@ describe('the settings of a client', () => {
     expect(codesOf(new Ioredis(safe))).toEqual([]);
     expect(codesOf(new Iovalkey(safe))).toEqual([]);
     const redisOptions = { autoResendUnfulfilledCommands: false };
-    const cluster = new IoredisCluster(nodes, { ...lazy, enableOfflineQueue: false, redisOptions });
+    const cluster = new IoredisCluster(nodes, {
+      ...lazy,
+      enableOfflineQueue: false,
+      retryDelayOnFailover: 0,
+      redisOptions,
+    });
     expect(codesOf(cluster)).toEqual([]);
     expect(codesOf(createClient({ disableOfflineQueue: true }))).toEqual([]);
     const defaults = { disableOfflineQueue: true };

@@ -13,14 +13,7 @@ import { systemClock } from '../../clock.ts';
 import { jointDecision, type Quote } from '../../decision.ts';
 import { checkFields, expected, isInteger } from '../../errors.ts';
 import type { Policy } from '../../policy.ts';
-import {
-  type Adjustment,
-  type Check,
-  idOf,
-  type KeyState,
-  type Limit,
-  type SyncStore,
-} from '../../store.ts';
+import type { Adjustment, Check, KeyState, Limit, SyncStore } from '../../store.ts';
 import { isWide, type Room, Space } from './space.ts';
 
 export interface MemoryStoreOptions {
@@ -78,7 +71,10 @@ class MemoryStore implements SyncStore, Room {
 
   /** Answers again what was admitted under the same id, for as long as its longest window. */
   #decideOnce(limits: readonly Limit[], id: string, nowMs: number): Quote {
-    const name = idOf(limits[0].policy.name, limits[0].key) + id;
+    const name = JSON.stringify([
+      id,
+      limits.map((each) => [each.policy.name, each.key, each.cost]),
+    ]);
     const held = this.#answers.get(name);
     if (held !== undefined && held[1] > nowMs) return held[0];
     const quote = this.decideSync({ limits, peek: false }, nowMs);

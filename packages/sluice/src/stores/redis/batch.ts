@@ -4,6 +4,7 @@
  * each slot. A batch is bounded, so that Redis is never held up for long.
  */
 import { systemClock } from '../../clock.ts';
+import { isInteger } from '../../errors.ts';
 import type { Limit, Recipient } from '../../store.ts';
 import type { Send } from './client.ts';
 import { slotOf } from './keys.ts';
@@ -30,7 +31,10 @@ export abstract class Operation<T = unknown> {
     readonly kind: Kind,
     readonly limits: readonly Limit[],
     readonly keys: readonly string[],
-    /** For `adjust`: when it was charged, and by how much to change it. */
+    /**
+     * For `adjust`, when it was charged, and by how much to change it; for `once`, how long to
+     * remember it.
+     */
     readonly numbers = '',
   ) {}
 
@@ -42,6 +46,8 @@ export abstract class Operation<T = unknown> {
 export class Reply {
   readonly #values: readonly unknown[];
   #at = 1;
+  /** What was wrong with it: from there on nobody knows whose is what. */
+  #broken: StoreReplyError | undefined = undefined;
   /** The time of the decisions, by whatever clock was asked for. */
   readonly nowMs: number;
 
@@ -50,33 +56,37 @@ export class Reply {
     /** When the command was sent, by this process's clock. */
     readonly sentMs: number,
   ) {
-    if (!Array.isArray(value)) throw new StoreReplyError(`Expected a list from Redis`);
+    if (!Array.isArray(value)) throw new StoreReplyError('Expected a list from Redis');
     this.#values = value;
-    this.nowMs = Number(value[0]);
+    this.nowMs = Number(value[0] ?? Number.NaN);
+    if (!isInteger(this.nowMs, 0)) throw new StoreReplyError('Expected a time from Redis');
   }
 
   number(): number {
-    const value = this.#values[this.#at];
-    if (typeof value === 'number') {
-      this.#at++;
-      return value;
-    }
-    return this.#odd(value);
+    const value = this.#values[this.#at++];
+    return typeof value === 'number' && this.#broken === undefined ? value : this.#odd(value);
   }
 
   text(): string {
-    return String(this.#values[this.#at++]);
+    const value = this.#values[this.#at++];
+    if (typeof value === 'string' || value instanceof Uint8Array) return String(value);
+    throw this.#break(value);
   }
 
   /** Some clients give numbers as text; and an operation that failed has an error instead. */
   #odd(value: unknown): number {
+    if (this.#broken !== undefined) throw this.#broken;
     const text = String(value);
-    this.#at++;
     if (text.startsWith('!')) throw new StoreReplyError(text.slice(1));
-    if (value === undefined || !/^-?\d+$/.test(text)) {
-      throw new StoreReplyError(`Expected a number from Redis, got ${text.slice(0, 100)}`);
-    }
-    return Number(text);
+    if (typeof value === 'object' && !(value instanceof Uint8Array)) throw this.#break(value);
+    if (/^-?\d+$/.test(text)) return Number(text);
+    throw this.#break(value);
+  }
+
+  #break(value: unknown): StoreReplyError {
+    const what = String(value).slice(0, 100);
+    this.#broken = new StoreReplyError(`Expected something else from Redis than ${what}`);
+    return this.#broken;
   }
 }
 
@@ -133,7 +143,7 @@ class Command {
 /** Whether two operations differ in nothing but their keys, so that one run can do both. */
 function isAlike(a: Operation, b: Operation): boolean {
   if (a.kind !== b.kind || a.limits.length !== b.limits.length) return false;
-  if (a.kind === 'adjust' || a.kind === 'inspect') return false;
+  if (a.kind === 'adjust' || a.kind === 'inspect' || a.numbers !== b.numbers) return false;
   for (let place = 0; place < a.limits.length; place++) {
     const [one, other] = [a.limits[place], b.limits[place]];
     if (one.terms !== other.terms || one.cost !== other.cost) return false;

@@ -63,6 +63,13 @@ const RESENDS: RedisWarning = {
     'calls are charged twice. Set autoResendUnfulfilledCommands: false.',
 };
 
+const CLUSTER_RESENDS: RedisWarning = {
+  code: 'WARN_REDIS_RESEND',
+  message:
+    'The Cluster client sends commands again after a lost connection, although they may have been ' +
+    'done: calls are charged twice. Set retryDelayOnFailover: 0.',
+};
+
 const KEY_PREFIX: RedisWarning = {
   code: 'WARN_REDIS_KEY_PREFIX',
   message:
@@ -71,7 +78,7 @@ const KEY_PREFIX: RedisWarning = {
 };
 
 /** Checks the settings of ioredis and iovalkey; those of a Cluster lie one level deeper. */
-function ioredisWarnings({ options }: IoredisLike): RedisWarning[] {
+function ioredisWarnings({ options, isCluster }: IoredisLike): RedisWarning[] {
   const own = options as Shape;
   const inner = (own.redisOptions ?? {}) as Shape;
   const setting = (name: string): unknown => own[name] ?? inner[name];
@@ -80,6 +87,7 @@ function ioredisWarnings({ options }: IoredisLike): RedisWarning[] {
     warnings.push(offlineQueue('enableOfflineQueue: false'));
   }
   if (setting('autoResendUnfulfilledCommands') !== false) warnings.push(RESENDS);
+  if (isCluster && setting('retryDelayOnFailover') !== 0) warnings.push(CLUSTER_RESENDS);
   if (String(setting('keyPrefix') ?? '').includes('{')) warnings.push(KEY_PREFIX);
   return warnings;
 }

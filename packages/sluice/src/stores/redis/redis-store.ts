@@ -28,6 +28,7 @@ import {
 } from './client.ts';
 import { DenyCache } from './deny-cache.ts';
 import { KeyNames, slotOf } from './keys.ts';
+import { StoreReplyError } from './replies.ts';
 import { evictionWarning, reportOf } from './server.ts';
 
 export interface DenyCacheOptions {
@@ -99,13 +100,20 @@ class RedisStore implements Store {
   #operation(
     { limits, peek, id }: Check,
     keys: readonly string[],
-    denials?: DenyCache | undefined,
+    denials: DenyCache | undefined,
+    rememberMs?: number,
   ): CheckOperation {
     if (id === undefined) {
       return new CheckOperation(peek ? 'peek' : 'check', limits, keys, denials);
     }
     const memory = this.#names.ofAnswer(keys[0], id);
-    return new CheckOperation('once', limits, [...keys, memory], denials);
+    return new CheckOperation(
+      'once',
+      limits,
+      [...keys, memory],
+      denials,
+      rememberMs ?? longestWindow(limits),
+    );
   }
 
   /**
@@ -121,22 +129,20 @@ class RedisStore implements Store {
   ): Promise<readonly Quote[]> {
     const { limits, peek, id } = check;
     const answers: LimitDecision[] = [];
-    const reserve = async (places: readonly number[], asPeek: boolean): Promise<boolean> => {
-      const part = { limits: places.map((place) => limits[place]), peek: asPeek, id };
+    const reserved: number[] = [];
+    const reserve = async (places: readonly number[]): Promise<boolean> => {
+      const part = { limits: places.map((place) => limits[place]), peek, id };
       const names = places.map((place) => keys[place]);
-      const [quote] = await this.#batcher.do(this.#operation(part, names), nowMs);
+      const operation = this.#operation(part, names, undefined, longestWindow(limits));
+      const [quote] = await this.#batcher.do(operation, nowMs);
       for (const [at, place] of places.entries()) answers[place] = quote.limits[at];
+      // What is remembered was charged by an earlier call, and stays its own.
+      if (quote.allowed && !peek && operation.isNew) reserved.push(...places);
       return quote.allowed;
     };
-    const results = await Promise.allSettled(groups.map((places) => reserve(places, peek)));
+    const results = await Promise.allSettled(groups.map(reserve));
     const fits = results.every((each) => each.status === 'fulfilled' && each.value);
-    if (!peek && !fits) {
-      const reserved = groups.filter((_, at) => {
-        const result = results[at];
-        return result.status === 'fulfilled' && result.value;
-      });
-      await this.#giveBack(reserved.flat(), limits, keys, answers, id, nowMs);
-    }
+    if (!fits) await this.#giveBack(reserved, limits, keys, answers, id, nowMs);
     const failure = results.find((each) => each.status === 'rejected');
     if (failure !== undefined) throw failure.reason;
     return [Object.assign(joint(answers, peek), { atomic: false as const })];
@@ -164,14 +170,26 @@ class RedisStore implements Store {
           new CheckOperation('peek', [limits[place]], [keys[place]], undefined),
           nowMs,
         );
-        await Promise.all([done, forgotten]);
-        answers[place] = (await look)[0].limits[0];
+        const [, , [quote]] = await Promise.all([done, forgotten, look]);
+        answers[place] = quote.limits[0];
       }),
     );
   }
 
-  adjust(adjustments: readonly Adjustment[], nowMs?: number): Promise<readonly number[]> {
-    return Promise.all(adjustments.map((adjustment) => this.#adjustOne(adjustment, nowMs)));
+  async adjust(adjustments: readonly Adjustment[], nowMs?: number): Promise<readonly number[]> {
+    const results = await Promise.allSettled(
+      adjustments.map((adjustment) => this.#adjustOne(adjustment, nowMs)),
+    );
+    const failures = results.filter((result) => result.status === 'rejected');
+    if (failures.length === 0) {
+      return results.map((result) => (result as PromiseFulfilledResult<number>).value);
+    }
+    // What was done in part must not be done again.
+    const { reason } = failures[0];
+    if (failures.length < results.length || !failures.every(({ reason: { notDone } }) => notDone)) {
+      throw new StoreReplyError(reason?.message ?? String(reason));
+    }
+    throw reason;
   }
 
   async #adjustOne(
@@ -208,17 +226,22 @@ class RedisStore implements Store {
 }
 
 class CheckOperation extends Operation<readonly Quote[]> {
+  /** Whether it was decided now, and not remembered from an earlier call under its id. */
+  isNew = true;
+
   constructor(
     kind: 'check' | 'peek' | 'once',
     limits: readonly Limit[],
     keys: readonly string[],
     private readonly denials: DenyCache | undefined,
+    rememberMs = 0,
   ) {
-    super(kind, limits, keys);
+    super(kind, limits, keys, kind === 'once' ? ` ${rememberMs}` : '');
   }
 
   override read(reply: Reply): readonly Quote[] {
     const { limits, kind } = this;
+    if (kind === 'once') this.isNew = reply.number() === 1;
     const quote =
       limits.length === 1
         ? readLimit(reply, limits[0], kind)
@@ -246,6 +269,10 @@ class InspectOperation extends Operation<KeyState | undefined> {
   override read(reply: Reply): KeyState | undefined {
     return readState(reply, this.limits[0]);
   }
+}
+
+function longestWindow(limits: readonly Limit[]): number {
+  return Math.max(...limits.map(({ policy }) => policy.windowMs));
 }
 
 /** The places of the keys that lie in one slot, slot by slot. */

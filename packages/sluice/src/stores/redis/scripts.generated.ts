@@ -1,5 +1,5 @@
 /** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
-export const SCRIPT_SHA = '11fec46a15ff799eed240d854990e5337a3bf928';
+export const SCRIPT_SHA = 'a2106da6acbd748892288bb88365b7a621af61be';
 
 export const SCRIPT = String.raw`local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
@@ -547,17 +547,29 @@ tell(times[leg], unpack(answers[leg]))
 end
 return fits
 end
-local function decideOnce(first, legs)
-local memory, before, longest = keys[first + #legs / 2], size, 0
-local answer = call('GET', memory)
-if answer then
-for _, number in ipairs({ unpackAll(answer) }) do say(tonumber(number)) end
+local function decideOnce(first, legs, rememberMs)
+local parts, memory = {}, keys[first + #legs / 2]
+for leg = 1, #legs / 2 do
+parts[leg] = string.format('%s %.0f', keys[first + leg - 1], legs[2 * leg])
+end
+local wording = table.concat(parts, ' ')
+local value = call('GET', memory)
+if value then
+local held = { unpackAll(value) }
+if held[1] == wording and held[2] > now then
+say(0)
+for place = 3, #held do say(held[place]) end
 return
 end
+end
+say(1)
+local before = size
 local kind = #legs == 2 and decideOne or decideAll
 if not kind(first, legs, true, sayTimed) then return end
-for leg = 1, #legs, 2 do longest = max(longest, legs[leg].window) end
-call('SET', memory, pack(unpack(reply, before + 1, size)), 'PX', longest + outliveMs)
+local numbers = {}
+for place = before + 1, size do numbers[#numbers + 1] = tonumber(reply[place]) end
+local expiresMs = now + rememberMs
+call('SET', memory, pack(wording, expiresMs, unpack(numbers)), 'PX', lifetime(expiresMs))
 end
 local function adjust(first, terms, charged, delta)
 local key = keys[first]
@@ -610,13 +622,13 @@ if kind == 'inspect' then return repeatedly(1, 1, inspect, policyAt(numbers[1]))
 if kind == 'adjust' then
 return repeatedly(1, 1, adjust, policyAt(numbers[1]), numbers[2], numbers[3])
 end
-local legs = {}
+local legs, rememberMs = {}, kind == 'once' and table.remove(numbers)
 for at = 2, #numbers, 2 do
 if numbers[at + 1] < 0 then error('ERR expected a cost, got ' .. text) end
 legs[at - 1], legs[at] = policyAt(numbers[at]), numbers[at + 1]
 end
 local each, decide = #legs / 2, #legs == 2 and decideOne or decideAll
-if kind == 'once' then return repeatedly(numbers[1], each + 1, decideOnce, legs) end
+if kind == 'once' then return repeatedly(numbers[1], each + 1, decideOnce, legs, rememberMs) end
 repeatedly(numbers[1], each, decide, legs, kind == 'check', sayLimit)
 end
 local count = whole(ARGV[2])

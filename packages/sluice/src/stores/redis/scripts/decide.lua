@@ -6,7 +6,8 @@
 --        runs      operations that follow one another and are alike are one run:
 --          check n p1 c1 [p2 c2 ...]   n checks, each of these policies and costs; a key for each
 --          peek n p1 c1 [p2 c2 ...]    the same without charging
---          once n p1 c1 [p2 c2 ...]    n checks that are done once: a further key remembers each
+--          once n p1 c1 [p2 c2 ...] m  n checks that are done once: a further key remembers each
+--                                      for m ms
 --          adjust p charged delta      changes by `delta` what was charged at `charged` ms
 --          inspect p
 --          reset n                     makes n keys new
@@ -15,7 +16,8 @@
 -- Reply: `now`, then for each operation
 --          check, peek   for each limit: wait, free, reset; before them, if the limit was decided
 --                        at a later time than now, by how much, as a negative number
---          once          for each limit: at, wait, free, reset
+--          once          1 if it was decided, 0 if it was remembered; then for each limit: at, wait,
+--                        free, reset
 --          adjust        the change made
 --          inspect       expired or new: 0. Else 1, at, free, reset, three cells, entries
 --          reset         how many keys there were
@@ -117,18 +119,31 @@ local function decideAll(first, legs, take, tell)
   return fits
 end
 
--- An admission is remembered for the longest of its windows, and answered again instead of repeated.
-local function decideOnce(first, legs)
-  local memory, before, longest = keys[first + #legs / 2], size, 0
-  local answer = call('GET', memory)
-  if answer then
-    for _, number in ipairs({ unpackAll(answer) }) do say(tonumber(number)) end
-    return
+-- An admission is remembered, and answered again instead of repeated: if it is the same call, of the
+-- same limits and costs. Another call under the same id is one of its own.
+local function decideOnce(first, legs, rememberMs)
+  local parts, memory = {}, keys[first + #legs / 2]
+  for leg = 1, #legs / 2 do
+    parts[leg] = string.format('%s %.0f', keys[first + leg - 1], legs[2 * leg])
   end
+  local wording = table.concat(parts, ' ')
+  local value = call('GET', memory)
+  if value then
+    local held = { unpackAll(value) }
+    if held[1] == wording and held[2] > now then
+      say(0)
+      for place = 3, #held do say(held[place]) end
+      return
+    end
+  end
+  say(1)
+  local before = size
   local kind = #legs == 2 and decideOne or decideAll
   if not kind(first, legs, true, sayTimed) then return end
-  for leg = 1, #legs, 2 do longest = max(longest, legs[leg].window) end
-  call('SET', memory, pack(unpack(reply, before + 1, size)), 'PX', longest + outliveMs)
+  local numbers = {}
+  for place = before + 1, size do numbers[#numbers + 1] = tonumber(reply[place]) end
+  local expiresMs = now + rememberMs
+  call('SET', memory, pack(wording, expiresMs, unpack(numbers)), 'PX', lifetime(expiresMs))
 end
 
 local function adjust(first, terms, charged, delta)
@@ -188,13 +203,13 @@ local function doRun(text)
   if kind == 'adjust' then
     return repeatedly(1, 1, adjust, policyAt(numbers[1]), numbers[2], numbers[3])
   end
-  local legs = {}
+  local legs, rememberMs = {}, kind == 'once' and table.remove(numbers)
   for at = 2, #numbers, 2 do
     if numbers[at + 1] < 0 then error('ERR expected a cost, got ' .. text) end
     legs[at - 1], legs[at] = policyAt(numbers[at]), numbers[at + 1]
   end
   local each, decide = #legs / 2, #legs == 2 and decideOne or decideAll
-  if kind == 'once' then return repeatedly(numbers[1], each + 1, decideOnce, legs) end
+  if kind == 'once' then return repeatedly(numbers[1], each + 1, decideOnce, legs, rememberMs) end
   repeatedly(numbers[1], each, decide, legs, kind == 'check', sayLimit)
 end
 
