@@ -87,10 +87,13 @@ async function openIoredisCluster(Cluster, nodes) {
       enableOfflineQueue: false,
       retryDelayOnFailover: 0,
       lazyConnect: true,
-      redisOptions: { autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0 },
+      slotsRefreshTimeout: 10_000,
+      redisOptions: { autoResendUnfulfilledCommands: false },
     }),
   );
   await client.connect();
+  // It connects to a node when that is first used, and what comes meanwhile is turned away.
+  await Promise.all(client.nodes('master').map((node) => node.ping()));
   return { client, close: async () => client.disconnect() };
 }
 
