@@ -208,7 +208,7 @@ describe('servers with sentinels', () => {
     }
   });
 
-  it('fail over when the master is killed, take it back as a replica, and again when told', async () => {
+  it('fail over when the master is killed, take it back, and fail over when told', async () => {
     await group.master.kill();
     await vi.waitUntil(async () => (await group.currentMaster()) !== group.master.port, soon);
     const port = await group.currentMaster();

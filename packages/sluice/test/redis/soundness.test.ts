@@ -78,7 +78,7 @@ describe('an id that is used for two different checks', () => {
 });
 
 describe('a reply that is not what was agreed', () => {
-  it('fails all operations from the first odd value on, as nobody knows whose is what', async () => {
+  it('fails all operations from the first odd value on: nobody knows whose is what', async () => {
     const limiter = setUp(async () => [Date.now(), null, 0, 1000, 7, 0, 1000]);
     const answers = await Promise.allSettled([
       limiter.check('ten', 'a'),

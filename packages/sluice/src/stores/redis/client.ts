@@ -66,8 +66,8 @@ const RESENDS: RedisWarning = {
 const CLUSTER_RESENDS: RedisWarning = {
   code: 'WARN_REDIS_RESEND',
   message:
-    'The Cluster client sends commands again after a lost connection, although they may have been ' +
-    'done: calls are charged twice. Set retryDelayOnFailover: 0.',
+    'The Cluster client sends commands again after a lost connection, although they may have ' +
+    'been done: calls are charged twice. Set retryDelayOnFailover: 0.',
 };
 
 const KEY_PREFIX: RedisWarning = {
