@@ -27,6 +27,8 @@ const UNITS: readonly (readonly [string, number])[] = [
   ['ms', 1],
 ];
 
+/** Tells quickly that there is nothing to escape, as there almost never is. */
+const SUSPECT = /[{}%\ud800-\udfff]/;
 /** With the `u` flag a surrogate is one that stands alone. */
 const UNSAFE = /[{}%\p{Surrogate}]/gu;
 /** An equals sign stands only before an id. */
@@ -51,7 +53,8 @@ export class KeyNames {
   }
 
   of(policy: Policy, key: string): string {
-    return `${this.#prefix}{${key.replace(UNSAFE, escapeOne)}}${this.#end(policy)}`;
+    const text = SUSPECT.test(key) ? key.replace(UNSAFE, escapeOne) : key;
+    return `${this.#prefix}{${text}}${this.#end(policy)}`;
   }
 
   /** Where the answer to a check with an id is remembered: beside its first limit. */
