@@ -11,6 +11,11 @@ export default defineConfig({
         find: /^sluice\/redis$/,
         replacement: source('packages/sluice/src/stores/redis/index.ts'),
       },
+      {
+        find: /^sluice\/(express|fastify|hono|koa|fetch|node|nest)$/,
+        replacement: source('packages/sluice/src/adapters/$1.ts'),
+      },
+      { find: /^sluice\/http$/, replacement: source('packages/sluice/src/http/index.ts') },
       { find: /^sluice\/failure$/, replacement: source('packages/sluice/src/failure/index.ts') },
       { find: /^sluice\/testing$/, replacement: source('packages/sluice/src/testing/index.ts') },
     ],

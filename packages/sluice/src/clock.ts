@@ -85,3 +85,6 @@ export class ManualClock implements Clock {
     this.#nowMs = nowMs;
   }
 }
+
+/** A moment as a `Date`, for interfaces that speak in those. */
+export const dateOf = (timeMs: number): Date => new Date(timeMs);

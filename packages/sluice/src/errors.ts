@@ -45,6 +45,10 @@ export interface ErrorCodes {
   ERR_NOT_SYNCHRONOUS: never;
   /** The store did not answer, and nothing else could be done, or was to be. */
   ERR_STORE_UNAVAILABLE: never;
+  /** A request has no readable address of its client, so there is no key for it. */
+  ERR_NO_CLIENT_ADDRESS: never;
+  /** A call to another API is over its budget; `retryAfterMs` says when it is not. */
+  ERR_RATE_LIMITED: never;
   /** A call was made on a limiter that has been closed. */
   ERR_CLOSED: never;
 }

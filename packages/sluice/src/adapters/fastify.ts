@@ -1,0 +1,113 @@
+/**
+ * `sluice/fastify`: a plugin, and `config.rateLimit` on a route.
+ *
+ *     await app.register(rateLimit, { limit: 100, window: '1m' });
+ *     app.get('/login', { config: { rateLimit: { limit: 5, window: '1m' } } }, handler);
+ *     app.get('/health', { config: { rateLimit: false } }, handler);
+ */
+import type {
+  FastifyInstance,
+  FastifyPluginAsync,
+  FastifyReply,
+  FastifyRequest,
+  RouteOptions,
+} from 'fastify';
+import { headerOf } from '../http/node-server.ts';
+import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
+import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
+
+export interface FastifyRateLimit
+  extends RequestOptions<FastifyRequest>,
+    Omit<FamiliarOptions<FastifyRequest>, 'keyGenerator'> {
+  readonly keyGenerator?: (request: FastifyRequest) => string | Promise<string>;
+  /** Answers a refusal instead; the status and the fields are set. */
+  readonly handler?: (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    verdict: Verdict<FastifyRequest>,
+  ) => unknown;
+}
+
+export interface FastifyRateLimitPlugin extends Partial<FastifyRateLimit> {
+  /** Whether it holds for routes that say nothing. Default: true if a limit is given. */
+  readonly global?: boolean;
+}
+
+type Verdicts = WeakMap<FastifyRequest, Verdict<FastifyRequest>>;
+
+/** Decides about a request, as a hook of a route. */
+function hookOf(options: FastifyRateLimit, verdicts: Verdicts) {
+  const limiter = new RequestLimiter<FastifyRequest>(readyOptions(options as never, ['handler']));
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
+    const verdict = await limiter.decide({
+      request,
+      // The socket's own: `request.ip` may have been taken from a header.
+      socketAddress: request.socket?.remoteAddress,
+      header: (name) => headerOf(request.raw, name),
+    });
+    verdicts.set(request, verdict);
+    for (const [name, value] of verdict.fields) reply.header(name, value);
+    if (verdict.passes) return undefined;
+    const { status, contentType, body } = verdict.rejection!;
+    reply.code(status);
+    if (options.handler !== undefined) {
+      await options.handler(request, reply, verdict);
+      return reply;
+    }
+    return reply.type(contentType).send(body);
+  };
+}
+
+/** Tells a verdict how its request ended, once. */
+function settle(
+  verdicts: Verdicts,
+  request: FastifyRequest,
+  reply: FastifyReply | undefined,
+): void {
+  const over = verdicts.get(request)?.over;
+  verdicts.delete(request);
+  const length = reply?.getHeader('content-length');
+  over?.({
+    request,
+    status: reply?.statusCode ?? 499,
+    finished: reply?.raw.writableFinished ?? false,
+    bytes: length === undefined ? undefined : Number(length),
+  });
+}
+
+const plugin: FastifyPluginAsync<FastifyRateLimitPlugin> = async (app, options) => {
+  const { global, ...shared } = options;
+  const verdicts: Verdicts = new WeakMap();
+  const hasLimit = 'limit' in shared || 'limits' in shared || 'max' in shared;
+  const everywhere = hasLimit ? hookOf(shared as FastifyRateLimit, verdicts) : undefined;
+  app.addHook('onRoute', (route) => {
+    const own = (route.config as { rateLimit?: FastifyRateLimit | false } | undefined)?.rateLimit;
+    if (own === false) return;
+    const byDefault = (global ?? true) ? everywhere : undefined;
+    const hook = own === undefined ? byDefault : hookOf({ ...inherited(shared), ...own }, verdicts);
+    if (hook !== undefined) addHook(route, hook);
+  });
+  app.addHook('onResponse', async (request, reply) => settle(verdicts, request, reply));
+  app.addHook('onRequestAbort', async (request) => settle(verdicts, request, undefined));
+};
+
+/** What a route's own limit takes from the plugin's options: all but the limit itself. */
+function inherited(shared: Partial<FastifyRateLimit>): Partial<FastifyRateLimit> {
+  const { limit, limits, max, window, windowMs, name, cost, key, ...rest } = shared;
+  return rest;
+}
+
+function addHook(route: RouteOptions, hook: ReturnType<typeof hookOf>): void {
+  const before = route.onRequest === undefined ? [] : [route.onRequest].flat();
+  route.onRequest = [...before, hook as never];
+}
+
+/** Hooks of a plugin hold only inside it, unless it is marked as one that is not to be enclosed. */
+export const rateLimit: FastifyPluginAsync<FastifyRateLimitPlugin> = Object.assign(
+  (app: FastifyInstance, options: FastifyRateLimitPlugin) =>
+    (plugin as unknown as (app: FastifyInstance, options: FastifyRateLimitPlugin) => Promise<void>)(
+      app,
+      options,
+    ),
+  { [Symbol.for('skip-override')]: true, [Symbol.for('fastify.display-name')]: 'sluice' },
+);

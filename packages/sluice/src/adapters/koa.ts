@@ -1,0 +1,60 @@
+/**
+ * `sluice/koa`.
+ *
+ *     app.use(rateLimit({ limit: 100, window: '1m' }));
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { headerOf, whenOver } from '../http/node-server.ts';
+import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
+import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
+
+/** The part of Koa's context that is needed. */
+export interface KoaContext {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly state: Record<string, unknown>;
+  status: number;
+  body: unknown;
+  type: string;
+  set(name: string, value: string): void;
+}
+
+export interface KoaOptions<Context extends KoaContext = KoaContext>
+  extends RequestOptions<Context>,
+    Omit<FamiliarOptions<Context>, 'keyGenerator'> {
+  readonly keyGenerator?: (context: Context) => string | Promise<string>;
+  /** Answers a refusal instead; the status and the fields are set. */
+  readonly handler?: (context: Context, verdict: Verdict<Context>) => unknown;
+}
+
+/** Builds the middleware. What was decided is in `context.state.rateLimit`. */
+export function rateLimit<Context extends KoaContext = KoaContext>(
+  options: KoaOptions<Context>,
+): (context: Context, next: () => Promise<unknown>) => Promise<void> {
+  const limiter = new RequestLimiter<Context>(readyOptions(options as never, ['handler']));
+  return async (context, next) => {
+    const verdict = await limiter.decide({
+      request: context,
+      socketAddress: context.req.socket?.remoteAddress,
+      header: (name) => headerOf(context.req, name),
+    });
+    for (const [name, value] of verdict.fields) context.set(name, value);
+    context.state.rateLimit = verdict.decision;
+    if (verdict.passes) {
+      const { over } = verdict;
+      if (over !== undefined) {
+        whenOver(context.req, context.res, (outcome) => over({ ...outcome, request: context }));
+      }
+      await next();
+      return;
+    }
+    const { status, contentType, body } = verdict.rejection!;
+    context.status = status;
+    if (options.handler !== undefined) {
+      await options.handler(context, verdict);
+      return;
+    }
+    context.type = contentType;
+    context.body = body;
+  };
+}

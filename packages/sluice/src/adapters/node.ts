@@ -1,0 +1,60 @@
+/**
+ * `sluice/node`: for servers made with node:http.
+ *
+ *     const limited = rateLimit({ limit: 100, window: '1m' });
+ *     createServer(limited((request, response) => response.end('hello')));
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { factsOf, refuse, setFields, whenOver } from '../http/node-server.ts';
+import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
+import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
+
+export type NodeHandler = (request: IncomingMessage, response: ServerResponse) => unknown;
+
+export interface NodeOptions
+  extends RequestOptions<IncomingMessage>,
+    FamiliarOptions<IncomingMessage> {
+  /** Answers a refusal instead; the status and the fields are set. */
+  readonly handler?: (
+    request: IncomingMessage,
+    response: ServerResponse,
+    verdict: Verdict<IncomingMessage>,
+  ) => unknown;
+  /** Answers when the store has failed and the policy is to throw. Default: 503. */
+  readonly onError?: (
+    error: unknown,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ) => unknown;
+}
+
+/** Puts a limit in front of a handler. */
+export function rateLimit(options: NodeOptions): (handler: NodeHandler) => NodeHandler {
+  const limiter = new RequestLimiter(readyOptions(options, ['handler', 'onError']));
+  const fail = options.onError ?? answerError;
+  return (handler) => async (request, response) => {
+    try {
+      const verdict = await limiter.decide(factsOf(request));
+      setFields(response, verdict);
+      if (verdict.passes) {
+        if (verdict.over !== undefined) whenOver(request, response, verdict.over);
+      } else if (options.handler === undefined) {
+        refuse(response, verdict);
+        return;
+      } else {
+        response.statusCode = verdict.rejection!.status;
+        await options.handler(request, response, verdict);
+        return;
+      }
+    } catch (error) {
+      await fail(error, request, response);
+      return;
+    }
+    await handler(request, response);
+  };
+}
+
+function answerError(error: unknown, _request: IncomingMessage, response: ServerResponse): void {
+  response.statusCode = (error as { status?: number }).status ?? 500;
+  response.end();
+}

@@ -1,0 +1,200 @@
+/**
+ * What an answer over HTTP says about its limits, in each of the forms that clients know.
+ *
+ * All numbers are rounded so that a client that believes them is never too early and never asks
+ * for too much: waits and windows up, room down. Limits that are only watched are never shown.
+ */
+
+/** What one limit of an answer says. */
+export interface LimitReport {
+  /** The policy's name. */
+  readonly policy: string;
+  readonly allowed: boolean;
+  readonly limit: number;
+  readonly remaining: number;
+  /** 0 if allowed. */
+  readonly retryAfterMs: number;
+  /** In how many ms it is as good as new if nothing else happens. */
+  readonly resetAfterMs: number;
+  readonly windowMs: number;
+  /** Whether it is only watched. */
+  readonly shadow?: boolean;
+}
+
+/** What an answer says: all its limits, and what follows from them. */
+export interface Report {
+  readonly allowed: boolean;
+  readonly retryAfterMs: number;
+  /** The time at which it was decided, ms since the epoch. */
+  readonly atMs: number;
+  readonly limits: readonly LimitReport[];
+}
+
+/**
+ * `draft` is draft-ietf-httpapi-ratelimit-headers-11, `draft-7` and `draft-6` are older versions of
+ * it that are much in use, and `legacy` is the `X-RateLimit-*` that GitHub sends.
+ */
+export type HeaderForm = 'draft' | 'draft-7' | 'draft-6' | 'legacy' | 'none';
+
+export type Header = readonly [name: string, value: string];
+
+/** The largest integer of structured fields (RFC 9651): 15 digits. */
+const LARGEST = 999_999_999_999_999;
+
+/** An integer that a structured field can hold; what is no number counts as nothing. */
+function integer(value: number): number {
+  return value > 0 ? Math.min(Math.floor(value), LARGEST) : 0;
+}
+
+/** Whole seconds, rounded up. No exact integer of ms is so large that the quotient loses 1 ms. */
+const seconds = (ms: number): number => (ms > 0 ? Math.min(Math.ceil(ms / 1000), LARGEST) : 0);
+
+/** At least 1: a window of no length would mean nothing, and the draft forbids it. */
+const windowSeconds = ({ windowMs }: LimitReport): number => Math.max(seconds(windowMs), 1);
+
+/** UTF-8 has no place for half a surrogate pair, but its scheme does, and so no two names meet. */
+function percentEncoded(character: string): string {
+  const unit = character.charCodeAt(0);
+  if (character.length > 1 || unit < 0xd800 || unit > 0xdfff) return encodeURIComponent(character);
+  const bytes = [0xed, 0x80 | ((unit >> 6) & 0x3f), 0x80 | (unit & 0x3f)];
+  return bytes.map((byte) => `%${byte.toString(16).toUpperCase()}`).join('');
+}
+
+/**
+ * A policy's name in printable ASCII, which is all that a structured field's string can hold. No
+ * two names become the same, because `%` is encoded too.
+ */
+export function wireName(name: string): string {
+  return name.replace(/[^\x20-\x24\x26-\x7e]/gu, percentEncoded);
+}
+
+const quoted = (name: string): string => `"${wireName(name).replace(/["\\]/g, '\\$&')}"`;
+
+/** The limits that count; those that are only watched are the server's own business. */
+export function shownLimits({ limits }: Report): readonly LimitReport[] {
+  return limits.filter(({ shadow }) => shadow !== true);
+}
+
+/** How long a denied caller has to wait: until every limit that has no room has room again. */
+export function waitMs(report: Report): number {
+  const violated = shownLimits(report).filter(({ allowed }) => !allowed);
+  const waits = [report, ...violated].map(({ retryAfterMs }) => retryAfterMs);
+  // What is no number is left out, or it would hide the waits that are.
+  return Math.max(0, ...waits.filter((ms) => ms > 0));
+}
+
+/**
+ * When there is more: for a limit without room, when the request would pass; for one with room,
+ * when it is as new. In a denied answer the latter could lie after Retry-After, which the draft
+ * advises against, so there it is not said.
+ */
+function untilMoreMs(limit: LimitReport, report: Report): number | undefined {
+  if (!limit.allowed) return limit.retryAfterMs;
+  return report.allowed ? limit.resetAfterMs : undefined;
+}
+
+function draft(report: Report): readonly Header[] {
+  const limits = shownLimits(report);
+  // An empty list cannot be sent: structured fields leave the field out.
+  if (limits.length === 0) return [];
+  const policies = limits.map(
+    (limit) => `${quoted(limit.policy)};q=${integer(limit.limit)};w=${windowSeconds(limit)}`,
+  );
+  const current = limits.map((limit) => {
+    const ms = untilMoreMs(limit, report);
+    const until = ms === undefined ? '' : `;t=${seconds(ms)}`;
+    return `${quoted(limit.policy)};r=${integer(limit.remaining)}${until}`;
+  });
+  return [
+    ['RateLimit-Policy', policies.join(', ')],
+    ['RateLimit', current.join(', ')],
+  ];
+}
+
+/**
+ * The one limit that the older forms have room for: denied, the one that makes the caller wait
+ * longest; allowed, the one with the least remaining; in a tie the first.
+ */
+function decisiveLimit(report: Report): LimitReport | undefined {
+  const limits = shownLimits(report);
+  const violated = report.allowed ? [] : limits.filter(({ allowed }) => !allowed);
+  if (violated.length > 0) {
+    return violated.reduce((best, each) => (each.retryAfterMs > best.retryAfterMs ? each : best));
+  }
+  if (limits.length === 0) return undefined;
+  return limits.reduce((best, each) => (each.remaining < best.remaining ? each : best));
+}
+
+/** The numbers of the decisive limit. A denied answer never resets after Retry-After. */
+function decisive(
+  report: Report,
+): { limit: number; remaining: number; resetMs: number } | undefined {
+  const found = decisiveLimit(report);
+  if (found === undefined) return undefined;
+  const resetMs = untilMoreMs(found, report) ?? report.retryAfterMs;
+  return { limit: integer(found.limit), remaining: integer(found.remaining), resetMs };
+}
+
+/**
+ * The policies without their names. The old drafts forbid two with the same quota; the one with
+ * the longest window is kept, because whoever keeps to it keeps to the others.
+ */
+function namelessPolicies(report: Report): string {
+  const windows = new Map<number, number>();
+  for (const limit of shownLimits(report)) {
+    const quota = integer(limit.limit);
+    windows.set(quota, Math.max(windows.get(quota) ?? 0, windowSeconds(limit)));
+  }
+  return [...windows].map(([quota, window]) => `${quota};w=${window}`).join(', ');
+}
+
+function draft7(report: Report): readonly Header[] {
+  const found = decisive(report);
+  if (found === undefined) return [];
+  const { limit, remaining, resetMs } = found;
+  return [
+    ['RateLimit-Policy', namelessPolicies(report)],
+    ['RateLimit', `limit=${limit}, remaining=${remaining}, reset=${seconds(resetMs)}`],
+  ];
+}
+
+function draft6(report: Report): readonly Header[] {
+  const found = decisive(report);
+  if (found === undefined) return [];
+  return [
+    ['RateLimit-Policy', namelessPolicies(report)],
+    ['RateLimit-Limit', String(found.limit)],
+    ['RateLimit-Remaining', String(found.remaining)],
+    ['RateLimit-Reset', String(seconds(found.resetMs))],
+  ];
+}
+
+/** The reset is a time here, in seconds since the epoch, as GitHub has it. */
+function legacy(report: Report): readonly Header[] {
+  const found = decisive(report);
+  if (found === undefined) return [];
+  const resetMs = report.atMs + Math.max(found.resetMs, 0);
+  return [
+    ['X-RateLimit-Limit', String(found.limit)],
+    ['X-RateLimit-Remaining', String(found.remaining)],
+    ['X-RateLimit-Reset', String(seconds(resetMs))],
+  ];
+}
+
+/** The fields of each form. `Retry-After` is not among them: see `retryAfter`. */
+export const headerForms: Readonly<Record<HeaderForm, (report: Report) => readonly Header[]>> = {
+  draft,
+  'draft-7': draft7,
+  'draft-6': draft6,
+  legacy,
+  none: () => [],
+};
+
+/**
+ * `Retry-After` for a denied answer: whole seconds, rounded up, so never early, and at least 1,
+ * because 0 would invite a loop. All forms send it but `none`, which tells a client nothing.
+ */
+export function retryAfter(report: Report, form: HeaderForm = 'draft'): Header | undefined {
+  if (report.allowed || form === 'none') return undefined;
+  return ['Retry-After', String(Math.max(seconds(waitMs(report)), 1))];
+}

@@ -1,0 +1,233 @@
+/**
+ * What can be said about limiting requests, in our words and in those of express-rate-limit, made
+ * into one form. Everything that can be wrong is refused here, when the limiter is built.
+ */
+import { checkFields, expected, isRecord } from '../errors.ts';
+import type { Key } from '../key.ts';
+import type { Duration, FailureAction, PolicyOptions } from '../policy.ts';
+import type { Store } from '../store.ts';
+import type { AddressOptions } from './client-address.ts';
+import { type HeaderForm, headerForms } from './headers.ts';
+
+type Maybe<T> = T | Promise<T>;
+
+/** Whom a limit counts: the client's address, the value of a header, or what a function says. */
+export type KeySource<R> = 'address' | { readonly header: string } | ((request: R) => Maybe<Key>);
+
+/** One limit on requests: a policy, whom it counts, and what a request costs. */
+export interface RequestLimit<R> extends Omit<PolicyOptions, 'limit' | 'window' | 'costs'> {
+  /** What the headers and reports call it. Default `'default'`, or its place among several. */
+  readonly name?: string;
+  readonly limit: number | ((request: R) => Maybe<number>);
+  readonly window: Duration;
+  /** Default `'address'`. */
+  readonly key?: KeySource<R>;
+  /** Default 1. */
+  readonly cost?: number | ((request: R) => Maybe<number>);
+  /** Decided and reported, but never in the way. */
+  readonly shadow?: boolean;
+}
+
+/** How a request ended. */
+export interface Outcome<R> {
+  readonly request: R;
+  readonly status: number;
+  /** False if the client was gone before the answer was complete. */
+  readonly finished: boolean;
+  /** How many bytes the body had, if the answer said so. */
+  readonly bytes: number | undefined;
+}
+
+export interface RequestOptions<R> extends AddressOptions {
+  /** One limit; or several in `limits`, decided together. */
+  readonly limit?: RequestLimit<R>['limit'];
+  readonly window?: Duration;
+  readonly name?: string;
+  readonly algorithm?: PolicyOptions['algorithm'];
+  readonly buckets?: number;
+  readonly burst?: number;
+  readonly key?: KeySource<R>;
+  readonly cost?: RequestLimit<R>['cost'];
+  readonly limits?: readonly RequestLimit<R>[];
+  /** Where the counters are. Default: this process's memory. */
+  readonly store?: Store;
+  readonly onFailure?: FailureAction;
+  /** Requests for which nothing is decided. */
+  readonly skip?: (request: R) => Maybe<boolean>;
+  /** Addresses, networks such as `10.0.0.0/8` that always pass, or are always refused with 403. */
+  readonly allow?: readonly string[];
+  readonly deny?: readonly string[];
+  /** Which requests count in the end: those that failed (400 and above), those that did not. */
+  readonly count?: 'all' | 'failures' | 'successes';
+  /** What the request really cost, known when it is over; undefined leaves the cost as it was. */
+  readonly settle?: (outcome: Outcome<R>) => Maybe<number | undefined>;
+  /** Decides and reports, but lets everybody pass. */
+  readonly shadow?: boolean;
+  /** Default `'draft'`: the newest of the IETF. */
+  readonly headers?: HeaderForm;
+}
+
+/** The names that express-rate-limit has for the same things. */
+export interface FamiliarOptions<R> {
+  readonly windowMs?: number;
+  readonly max?: RequestLimit<R>['limit'];
+  readonly keyGenerator?: (request: R, response: never) => Maybe<string>;
+  readonly standardHeaders?: boolean | 'draft-6' | 'draft-7' | 'draft-8';
+  readonly legacyHeaders?: boolean;
+  readonly skipSuccessfulRequests?: boolean;
+  readonly skipFailedRequests?: boolean;
+  readonly passOnStoreError?: boolean;
+}
+
+/** A limit with nothing left to guess. */
+export interface ReadyLimit<R> {
+  readonly name: string;
+  readonly policy: Omit<PolicyOptions, 'limit'>;
+  readonly limit: RequestLimit<R>['limit'];
+  readonly key: KeySource<R>;
+  readonly cost: number | ((request: R) => Maybe<number>);
+  readonly shadow: boolean;
+}
+
+export interface ReadyOptions<R> {
+  readonly limits: readonly ReadyLimit<R>[];
+  readonly address: AddressOptions;
+  readonly store: Store | undefined;
+  readonly onFailure: FailureAction | undefined;
+  readonly skip: ((request: R) => Maybe<boolean>) | undefined;
+  readonly allow: readonly string[];
+  readonly deny: readonly string[];
+  readonly count: 'all' | 'failures' | 'successes';
+  readonly settle: RequestOptions<R>['settle'] | undefined;
+  readonly forms: readonly HeaderForm[];
+}
+
+const LIMIT_FIELDS = [
+  ...['name', 'limit', 'window', 'algorithm', 'buckets', 'burst', 'key', 'cost', 'shadow'],
+  'onFailure',
+];
+const ADDRESS_FIELDS = ['trustProxy', 'forwardedHeader', 'ipv6Prefix', 'onWarning'];
+const OWN_FIELDS = ['limits', 'store', 'skip', 'allow', 'deny', 'count', 'settle', 'headers'];
+const FAMILIAR_FIELDS = [
+  ...['windowMs', 'max', 'keyGenerator', 'standardHeaders', 'legacyHeaders'],
+  ...['skipSuccessfulRequests', 'skipFailedRequests', 'passOnStoreError'],
+];
+
+const COUNTS = ['all', 'failures', 'successes'];
+
+function refuse(what: string, came: unknown): never {
+  throw expected('ERR_INVALID_OPTION', what, came);
+}
+
+/** Refuses two names for one thing that disagree. */
+function either<T>(ours: T | undefined, theirs: T | undefined, names: string): T | undefined {
+  if (ours !== undefined && theirs !== undefined) refuse(`one of ${names}, not both`, theirs);
+  return ours ?? theirs;
+}
+
+function checkKey(key: unknown): void {
+  if (key === 'address' || typeof key === 'function') return;
+  if (isRecord(key) && typeof key.header === 'string' && key.header !== '') return;
+  refuse("`key` to be 'address', { header: 'name' } or a function", key);
+}
+
+function readyLimit<R>(given: RequestLimit<R>, fallback: string): ReadyLimit<R> {
+  checkFields(given, LIMIT_FIELDS);
+  const { name = fallback, limit, key = 'address', cost = 1, shadow = false, ...policy } = given;
+  if (typeof name !== 'string' || name === '') refuse('`name` to be text', name);
+  checkKey(key);
+  if (typeof shadow !== 'boolean') refuse('`shadow` to be true or false', shadow);
+  return { name, policy, limit, key, cost, shadow };
+}
+
+/** The header forms to send, in our words or in theirs. */
+function formsOf(
+  headers: HeaderForm | undefined,
+  { standardHeaders, legacyHeaders }: FamiliarOptions<never>,
+): HeaderForm[] {
+  if (headers !== undefined && !Object.hasOwn(headerForms, headers)) {
+    refuse(`\`headers\` to be one of ${Object.keys(headerForms).join(' ')}`, headers);
+  }
+  if (standardHeaders === undefined && legacyHeaders === undefined) return [headers ?? 'draft'];
+  if (headers !== undefined) refuse('one of headers and standardHeaders, not both', headers);
+  const standard: Record<string, HeaderForm> = {
+    true: 'draft-6',
+    false: 'none',
+    'draft-6': 'draft-6',
+    'draft-7': 'draft-7',
+    'draft-8': 'draft',
+  };
+  const form = standard[String(standardHeaders ?? false)];
+  if (form === undefined) refuse('`standardHeaders` to be a boolean or a draft', standardHeaders);
+  // There, the old headers are on unless they are turned off.
+  return (legacyHeaders ?? true) ? [form, 'legacy'] : [form];
+}
+
+function countOf({
+  count,
+  skipSuccessfulRequests,
+  skipFailedRequests,
+}: RequestOptions<never> & FamiliarOptions<never>): 'all' | 'failures' | 'successes' {
+  if (count !== undefined && !COUNTS.includes(count)) {
+    refuse(`\`count\` to be one of ${COUNTS.join(' ')}`, count);
+  }
+  if (skipSuccessfulRequests && skipFailedRequests) {
+    refuse('one of skipSuccessfulRequests and skipFailedRequests, not both', true);
+  }
+  if (skipSuccessfulRequests) return 'failures';
+  if (skipFailedRequests) return 'successes';
+  return count ?? 'all';
+}
+
+/** Makes one form of the options; `more` are the names that an adapter takes for itself. */
+export function readyOptions<R>(
+  given: RequestOptions<R> & FamiliarOptions<R>,
+  more: readonly string[] = [],
+): ReadyOptions<R> {
+  const known = [...LIMIT_FIELDS, ...OWN_FIELDS, ...ADDRESS_FIELDS, ...FAMILIAR_FIELDS, ...more];
+  checkFields(given, known);
+  const { limits, store, skip, allow = [], deny = [], settle, onFailure, shadow = false } = given;
+  const address = Object.fromEntries(
+    Object.entries(given).filter(([name]) => ADDRESS_FIELDS.includes(name)),
+  ) as AddressOptions;
+  const limit = either(given.limit, given.max, 'limit and max');
+  if ((limits === undefined) === (limit === undefined)) {
+    refuse('`limit` with `window`, or `limits`', limits ?? limit);
+  }
+  if (limits !== undefined && (!Array.isArray(limits) || limits.length === 0)) {
+    refuse('`limits` to be an array of at least one limit', limits);
+  }
+  const all = (limits ?? [onlyLimit(given, limit!)]).map((each, place) => {
+    const fallback = limits === undefined || limits.length === 1 ? 'default' : `limit-${place + 1}`;
+    return readyLimit({ ...each, shadow: shadow || (each.shadow ?? false) }, fallback);
+  });
+  if (new Set(all.map(({ name }) => name)).size < all.length) {
+    refuse('a `name` of its own for each limit', all.map(({ name }) => name).join(' '));
+  }
+  return {
+    limits: all,
+    address,
+    store,
+    onFailure: given.passOnStoreError ? 'allow' : onFailure,
+    skip,
+    allow,
+    deny,
+    count: countOf(given as never),
+    settle,
+    forms: formsOf(given.headers, given as never),
+  };
+}
+
+/** The limit that is spelt out among the options. */
+function onlyLimit<R>(
+  given: RequestOptions<R> & FamiliarOptions<R>,
+  limit: RequestLimit<R>['limit'],
+): RequestLimit<R> {
+  const { name, algorithm, buckets, burst, cost } = given;
+  const window = either(given.window, given.windowMs, 'window and windowMs') ?? '1m';
+  const generate = given.keyGenerator as ((request: R) => Maybe<string>) | undefined;
+  const key = either<KeySource<R>>(given.key, generate, 'key and keyGenerator');
+  const optional = { name, algorithm, buckets, burst, key, cost };
+  const present = Object.entries(optional).filter(([, value]) => value !== undefined);
+  return { limit, window, ...Object.fromEntries(present) } as RequestLimit<R>;
+}

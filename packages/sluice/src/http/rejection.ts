@@ -1,0 +1,57 @@
+/**
+ * The body of an answer that refuses a request: problem details (RFC 9457), with the problem types
+ * of draft-ietf-httpapi-ratelimit-headers-11.
+ *
+ * Two things must not be mixed up: a caller who asked too often (429) and a limiter that could not
+ * decide (503), for which the caller is not to blame. No key of a caller is ever in a body.
+ */
+import type { Degraded } from '../decision.ts';
+import { expected } from '../errors.ts';
+import { type Report, shownLimits, waitMs } from './headers.ts';
+
+export interface RejectionInput {
+  /** The answer that denies; undefined when there is none because the store threw. */
+  readonly report?: Report | undefined;
+  /** What the decision says about its store. */
+  readonly degraded?: Degraded | undefined;
+  /** A URI reference for this occurrence, such as the path or the id of the request. */
+  readonly instance?: string | undefined;
+}
+
+export interface Rejection {
+  readonly status: 429 | 503;
+  readonly contentType: 'application/problem+json';
+  readonly body: string;
+}
+
+const TYPES = 'https://iana.org/assignments/http-problem-types';
+
+const PROBLEMS = {
+  429: { type: `${TYPES}#quota-exceeded`, title: 'Quota Exceeded' },
+  503: { type: `${TYPES}#temporary-reduced-capacity`, title: 'Temporary Reduced Capacity' },
+} as const;
+
+/** Without a decision by a limit, of the store or of this process, nobody has asked too often. */
+const statusOf = ({ report, degraded }: RejectionInput): 429 | 503 =>
+  report === undefined || degraded?.action === 'deny' ? 503 : 429;
+
+/** Builds the answer to a request that is not let through. */
+export function rejection(input: RejectionInput): Rejection {
+  const { report, instance } = input;
+  if (report?.allowed) {
+    throw expected('ERR_INVALID_OPTION', '`report` to deny, or there is nothing to reject', true);
+  }
+  const status = statusOf(input);
+  const violated = report === undefined ? [] : shownLimits(report).filter((each) => !each.allowed);
+  const wait = report === undefined ? 0 : waitMs(report);
+  // JSON leaves out what is undefined, and keeps the order in which the members stand here.
+  const body = JSON.stringify({
+    ...PROBLEMS[status],
+    status,
+    instance,
+    'violated-policies': violated.map(({ policy }) => policy),
+    // Retry-After has only whole seconds; a wait that nobody knows is not made up.
+    'retry-after-ms': wait > 0 && Number.isFinite(wait) ? wait : undefined,
+  });
+  return { status, contentType: 'application/problem+json', body };
+}

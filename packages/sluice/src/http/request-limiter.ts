@@ -1,0 +1,216 @@
+/**
+ * Decides about requests: from what an adapter tells of a request to what it has to answer. All
+ * adapters are thin around this.
+ */
+import type { Limiter, Policies } from '../api.ts';
+import type { Decision, Quote } from '../decision.ts';
+import { SluiceError } from '../errors.ts';
+import type { Key } from '../key.ts';
+import { createLimiter } from '../limiter.ts';
+import { definePolicy, type PolicyOptions } from '../policy.ts';
+import { readAddress } from './address-bits.ts';
+import { contains, type Network, readNetworks } from './address-networks.ts';
+import { type AddressReader, clientAddress } from './client-address.ts';
+import { headerForms, type LimitReport, type Report, retryAfter } from './headers.ts';
+import type { Outcome, ReadyLimit, ReadyOptions } from './options.ts';
+import { type Rejection, rejection } from './rejection.ts';
+
+/** What an adapter tells about a request. */
+export interface Facts<R> {
+  readonly request: R;
+  readonly socketAddress: string | undefined;
+  header(name: string): string | undefined;
+}
+
+export type Field = readonly [name: string, value: string];
+
+/** What a request is answered that does not pass. */
+export type Refusal = Omit<Rejection, 'status'> & { readonly status: number };
+
+/** What is to be done with a request. */
+export interface Verdict<R> {
+  readonly passes: boolean;
+  /** To be set on the answer, whatever it is. */
+  readonly fields: readonly Field[];
+  /** What to answer a request that does not pass. */
+  readonly rejection: Refusal | undefined;
+  /** What was decided; undefined if the request was skipped, or is on a list. */
+  readonly decision: Decision | undefined;
+  /** What the limits say that are only watched. */
+  readonly shadow: readonly Decision[];
+  /** To be called once the request is over. Undefined if nothing depends on how it ends. */
+  readonly over: ((outcome: Outcome<R>) => void) | undefined;
+}
+
+const PASSES: Verdict<unknown> = {
+  passes: true,
+  fields: [],
+  rejection: undefined,
+  decision: undefined,
+  shadow: [],
+  over: undefined,
+};
+
+const FORBIDDEN: Refusal = {
+  status: 403,
+  contentType: 'application/problem+json',
+  body: JSON.stringify({ type: 'about:blank', title: 'Forbidden', status: 403 }),
+};
+
+/** From this status on a request has failed. */
+const FAILED_FROM = 400;
+
+interface Asked {
+  readonly policy: string;
+  readonly key: Key;
+  readonly cost: number;
+}
+
+export class RequestLimiter<R> {
+  readonly limiter: Limiter<Policies>;
+  readonly #options: ReadyOptions<R>;
+  readonly #addressOf: AddressReader;
+  /** The whole address, for the lists: what counts as one client may be a network. */
+  readonly #wholeAddressOf: AddressReader;
+  readonly #allow: readonly Network[];
+  readonly #deny: readonly Network[];
+  readonly #enforced: readonly ReadyLimit<R>[];
+  readonly #watched: readonly ReadyLimit<R>[];
+  readonly #windows = new Map<string, number>();
+  /** The limits that hold for the request that is being checked; read while `check` is called. */
+  readonly #limitNow = new Map<string, number>();
+
+  constructor(options: ReadyOptions<R>) {
+    this.#options = options;
+    this.#addressOf = clientAddress(options.address);
+    const { onWarning, ...address } = options.address;
+    this.#wholeAddressOf = clientAddress({ ...address, ipv6Prefix: 128, onWarning: () => {} });
+    this.#allow = readNetworks(options.allow);
+    this.#deny = readNetworks(options.deny);
+    this.#enforced = options.limits.filter(({ shadow }) => !shadow);
+    this.#watched = options.limits.filter(({ shadow }) => shadow);
+    const { store } = options;
+    const policies = Object.fromEntries(
+      options.limits.map((limit) => [limit.name, this.#policyOf(limit)]),
+    );
+    this.limiter = createLimiter({ policies, ...(store && { store }) }) as Limiter<Policies>;
+    for (const { name, policy } of options.limits) {
+      this.#windows.set(name, definePolicy(name, { ...policy, limit: 1 }).windowMs);
+    }
+  }
+
+  #policyOf({ name, limit, policy }: ReadyLimit<R>): PolicyOptions {
+    return {
+      ...policy,
+      limit: typeof limit === 'number' ? limit : () => this.#limitNow.get(name)!,
+    };
+  }
+
+  async decide(facts: Facts<R>): Promise<Verdict<R>> {
+    const { request } = facts;
+    const { skip } = this.#options;
+    if (skip !== undefined && (await skip(request))) return PASSES;
+    const listed = this.#listed(facts);
+    if (listed !== undefined) return listed;
+    const shadow: Decision[] = [];
+    for (const limit of this.#watched) shadow.push(await this.#check([limit], facts));
+    if (this.#enforced.length === 0) {
+      return { ...PASSES, shadow, over: this.#settlement(shadow) };
+    }
+    const decision = await this.#check(this.#enforced, facts);
+    const report = this.#report(decision);
+    const fields = this.#fields(report);
+    if (decision.allowed) {
+      const over = this.#settlement([decision, ...shadow]);
+      return { passes: true, fields, rejection: undefined, decision, shadow, over };
+    }
+    const { degraded } = decision;
+    const refusal = rejection({ report, ...(degraded && { degraded }) });
+    return { passes: false, fields, rejection: refusal, decision, shadow, over: undefined };
+  }
+
+  #listed(facts: Facts<R>): Verdict<R> | undefined {
+    if (this.#allow.length + this.#deny.length === 0) return undefined;
+    const text = this.#wholeAddressOf(facts.socketAddress, (name) => facts.header(name));
+    const address = readAddress(text.replace(/\/\d+$/, ''))!;
+    if (contains(this.#allow, address)) return PASSES;
+    if (!contains(this.#deny, address)) return undefined;
+    return { ...PASSES, passes: false, rejection: FORBIDDEN };
+  }
+
+  async #check(limits: readonly ReadyLimit<R>[], facts: Facts<R>): Promise<Decision> {
+    const asked: Asked[] = [];
+    const amounts: (number | undefined)[] = [];
+    for (const { name, limit, key, cost } of limits) {
+      const { request } = facts;
+      amounts.push(typeof limit === 'function' ? await limit(request) : undefined);
+      asked.push({
+        policy: name,
+        key: await this.#keyOf(key, facts),
+        cost: typeof cost === 'function' ? await cost(request) : cost,
+      });
+    }
+    // From here to the call nothing is awaited, so no other request can come between.
+    for (const [place, amount] of amounts.entries()) {
+      if (amount !== undefined) this.#limitNow.set(limits[place].name, amount);
+    }
+    const { onFailure } = this.#options;
+    if (asked.length > 1) return this.limiter.check(asked, { onFailure }).catch(asHttpError);
+    const [{ policy, key, cost }] = asked;
+    return this.limiter.check(policy, key, { cost, onFailure }).catch(asHttpError);
+  }
+
+  #keyOf(source: ReadyLimit<R>['key'], facts: Facts<R>): Key | Promise<Key> {
+    if (typeof source === 'function') return source(facts.request);
+    if (source !== 'address') {
+      const value = facts.header(source.header);
+      // Told apart from an address, so that a header cannot spend what an address has.
+      if (value !== undefined && value !== '') return ['header', value];
+    }
+    return this.#addressOf(facts.socketAddress, (name) => facts.header(name));
+  }
+
+  #report({ allowed, retryAfterMs, atMs, limits }: Quote): Report {
+    const all = limits.map((each): LimitReport => {
+      const { policy, limit, remaining, resetAfterMs } = each;
+      const windowMs = this.#windows.get(policy)!;
+      const wait = { allowed: each.allowed, retryAfterMs: each.retryAfterMs };
+      return { policy, limit, remaining, resetAfterMs, windowMs, ...wait };
+    });
+    return { allowed, retryAfterMs, atMs, limits: all };
+  }
+
+  #fields(report: Report): readonly Field[] {
+    const { forms } = this.#options;
+    const fields = forms.flatMap((form) => headerForms[form](report));
+    const wait = forms.every((form) => form === 'none') ? undefined : retryAfter(report);
+    return wait === undefined ? fields : [...fields, wait];
+  }
+
+  /** What to do when the request is over, if its cost depends on how it ends. */
+  #settlement(decisions: readonly Decision[]): ((outcome: Outcome<R>) => void) | undefined {
+    const { count, settle } = this.#options;
+    if (count === 'all' && settle === undefined) return undefined;
+    return (outcome) => {
+      // The answer is out, so there is nobody to tell if this fails.
+      this.#settle(decisions, outcome).catch(() => {});
+    };
+  }
+
+  async #settle(decisions: readonly Decision[], outcome: Outcome<R>): Promise<void> {
+    const { count, settle } = this.#options;
+    const failed = !outcome.finished || outcome.status >= FAILED_FROM;
+    const isSpared = count === 'all' ? false : failed !== (count === 'failures');
+    const actual = isSpared ? 0 : await settle?.(outcome);
+    if (actual === undefined) return;
+    for (const { receipt } of decisions) {
+      if (receipt !== undefined) await this.limiter.settle(receipt, actual);
+    }
+  }
+}
+
+/** A store that is away is no fault of the request: frameworks answer such an error with 503. */
+function asHttpError(error: unknown): never {
+  const isUnavailable = error instanceof SluiceError && error.code === 'ERR_STORE_UNAVAILABLE';
+  throw isUnavailable ? Object.assign(error, { status: 503, statusCode: 503 }) : error;
+}

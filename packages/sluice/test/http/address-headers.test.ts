@@ -1,0 +1,142 @@
+/** What is read from the forwarding headers, and what cannot be. */
+import { describe, expect, it } from 'vitest';
+import { clientAddress, type ForwardedHeader } from '../../src/http/client-address.ts';
+
+const PROXIES = ['10.0.0.0/8'];
+
+/** The key of a request from the trusted proxy 10.0.0.1 with this header and no other. */
+const reading =
+  (forwardedHeader: ForwardedHeader) =>
+  (trustProxy: number | readonly string[], list: string): string => {
+    const read = clientAddress({ trustProxy, forwardedHeader, onWarning: () => {} });
+    return read('10.0.0.1', (name) => (name === forwardedHeader ? list : undefined));
+  };
+const xff = reading('x-forwarded-for');
+const forwarded = reading('forwarded');
+
+describe('X-Forwarded-For', () => {
+  it.each([
+    ['1.1.1.1:5678', '1.1.1.1'],
+    ['[2001:db8::1]', '2001:db8::/64'],
+    ['[2001:db8::1]:443', '2001:db8::/64'],
+    ['2001:db8::1', '2001:db8::/64'],
+    // Without brackets these are the last 16 bits, and no port.
+    ['2001:db8:0:0:0:0:1:443', '2001:db8::/64'],
+    ['[::ffff:1.1.1.1]:443', '1.1.1.1'],
+    ['fe80::1%eth0', 'fe80::/64'],
+    [' \t 1.1.1.1 \t ', '1.1.1.1'],
+    ['9.9.9.9 ,\t1.1.1.1', '1.1.1.1'],
+  ])('%j is read as %s', (list, key) => {
+    expect(xff(1, list)).toBe(key);
+  });
+
+  it.each([
+    ...['[1.1.1.1]', '[1.1.1.1]:80', '1.1.1.1:', '1.1.1.1:123456', '1.1.1.1:80:80', '1.1.1.1:x'],
+    ...['[2001:db8::1', '2001:db8::1]', '[2001:db8::1]:', '[2001:db8::1]x', '[[::1]]', '[]'],
+    ...['"1.1.1.1"', "'1.1.1.1'", 'for=1.1.1.1', '1.1.1.1;', '1.1.1.1 2.2.2.2', '\u00a01.1.1.1'],
+    ...['1.1.1.1/32', 'http://1.1.1.1', '1.1.1.1, ', ',', '\x001.1.1.1'],
+  ])('%j is no address: the proxy is the client', (list) => {
+    expect(xff(1, list)).toBe('10.0.0.1');
+  });
+});
+
+describe('Forwarded', () => {
+  it.each([
+    ['for=1.1.1.1', '1.1.1.1'],
+    ['For=1.1.1.1', '1.1.1.1'],
+    ['FOR="1.1.1.1"', '1.1.1.1'],
+    ['for="1.1.1.1:5678"', '1.1.1.1'],
+    ['for="1.1.1.1:_port"', '1.1.1.1'],
+    ['for="[2001:db8::1]"', '2001:db8::/64'],
+    ['for="[2001:DB8::1]:443"', '2001:db8::/64'],
+    ['for="\\1.1\\.1.1"', '1.1.1.1'],
+    ['proto=https;for=1.1.1.1;by=203.0.113.43', '1.1.1.1'],
+    ['proto=https ;\tfor=1.1.1.1 ; by=_x', '1.1.1.1'],
+    [';;for=1.1.1.1;', '1.1.1.1'],
+    ['for=9.9.9.9, for=1.1.1.1', '1.1.1.1'],
+    ['for=9.9.9.9,for=1.1.1.1 ,for=10.0.0.2', '1.1.1.1'],
+    // Separators in quotes are text.
+    ['for=1.1.1.1;host="a, for=9.9.9.9"', '1.1.1.1'],
+    ['for=1.1.1.1;host="a;for=9.9.9.9"', '1.1.1.1'],
+    ['for=1.1.1.1;host="a\\", for=9.9.9.9;x=\\"b"', '1.1.1.1'],
+    ['for=1.1.1.1;host="\\\\"', '1.1.1.1'],
+    ['for=9.9.9.9;host="\\\\", for=1.1.1.1', '1.1.1.1'],
+    // Many write these without the quotes they should have.
+    ['for=1.1.1.1:80', '1.1.1.1'],
+    ['for=[2001:db8::1]:80', '2001:db8::/64'],
+    // All trusted: the leftmost.
+    ['for=10.0.0.3, for=10.0.0.2', '10.0.0.3'],
+  ])('%j is read as %s', (list, key) => {
+    expect(forwarded(PROXIES, list)).toBe(key);
+  });
+
+  it.each([
+    ...['for=unknown', 'for=_hidden', 'for="_hidden:80"', 'for=', 'for=""', 'for', '=1.1.1.1'],
+    ...['by=1.1.1.1', 'proto=https', '', ' ', '1.1.1.1', 'xfor=1.1.1.1', 'for =1.1.1.1'],
+    ...['for= 1.1.1.1', 'for=1.1.1.1;for=1.1.1.1', 'for=1.1.1.1;FOR=2.2.2.2', 'for="1.1.1.1'],
+    ...['for=1.1.1.1"', 'for="1.1.1.1"x', 'for="1.1.1.1\\"', 'for=1.1.1.1;host="', 'for=1.1.1.1;x'],
+    ...['for="2001:db8::1"', 'for=2001:db8::1', 'for="[1.1.1.1]"', 'for=01.1.1.1', 'for="a, b"'],
+    ...["for='1.1.1.1'", 'for=1.1.1.1 proto=https', 'f\u00f6r=1.1.1.1'],
+  ])('%j is no address: the proxy is the client', (list) => {
+    expect(forwarded(PROXIES, list)).toBe('10.0.0.1');
+    expect(forwarded(PROXIES, `for=9.9.9.9, ${list}`)).toBe('10.0.0.1');
+  });
+
+  it.each([
+    'for="',
+    'for="9.9.9.9',
+    'for=9.9.9.9;host="',
+    'for=9.9.9.9;host="\\',
+    'for="\\"',
+    '"',
+    '\\',
+    '""""",',
+    'for=9.9.9.9;host="a", for="',
+  ])('what a client sends as %j cannot hide what the proxy adds', (forged) => {
+    for (const honest of ['for=1.1.1.1', 'for="1.1.1.1:80";host="a,b"', 'by="\\"";for=1.1.1.1']) {
+      expect(forwarded(PROXIES, `${forged}, ${honest}`)).toBe('1.1.1.1');
+      expect(forwarded(1, `${forged}, ${honest}`)).toBe('1.1.1.1');
+      expect(forwarded(2, `${forged}, ${honest}, for=10.0.0.2`)).toBe('1.1.1.1');
+    }
+  });
+
+  it('is not looked at where X-Forwarded-For is what the proxies set, and the reverse', () => {
+    const both = new Map([
+      ['x-forwarded-for', '1.1.1.1'],
+      ['forwarded', 'for=2.2.2.2'],
+    ]);
+    const key = (forwardedHeader: ForwardedHeader) =>
+      clientAddress({ trustProxy: 1, forwardedHeader })('10.0.0.1', (name) => both.get(name));
+    expect(key('x-forwarded-for')).toBe('1.1.1.1');
+    expect(key('forwarded')).toBe('2.2.2.2');
+  });
+});
+
+describe('the work', () => {
+  it('ends after 64 addresses from the right', () => {
+    const list = Array.from({ length: 70 }, (_, index) => `10.0.1.${index}`).join(', ');
+    expect(xff(PROXIES, list)).toBe('10.0.1.6');
+    expect(xff(PROXIES, `1.1.1.1, ${list}`)).toBe('10.0.1.6');
+  });
+
+  it('ends after 8 KB from the right, and an address that is cut there is none', () => {
+    const proxies = ', 10.0.0.2';
+    const padded = (address: string) => address + ' '.repeat(8192 - 7 - proxies.length) + proxies;
+    expect(xff(PROXIES, padded('1.1.1.1'))).toBe('1.1.1.1');
+    expect(xff(PROXIES, padded('21.1.1.1'))).toBe('10.0.0.2');
+    expect(xff(PROXIES, padded('9.9.9.9,1.1.1.1'))).toBe('10.0.0.2');
+  });
+
+  it('is little for the worst that can be sent', () => {
+    const worst = [' ', '\t', ',', '"', '\\', '\\"', ';', 'for=', '1', '1.', ':', '[', '%', '= '];
+    const startMs = performance.now();
+    for (const piece of worst) {
+      const text = piece.repeat(100_000);
+      for (const list of [text, `1.1.1.1${text}2.2.2.2`, `for="${text}"`, `for=${text};a=b`]) {
+        expect(xff(PROXIES, list)).toMatch(/^[0-9.]+$/);
+        expect(forwarded(PROXIES, list)).toMatch(/^[0-9.]+$/);
+      }
+    }
+    expect(performance.now() - startMs).toBeLessThan(2000);
+  });
+});

@@ -1,0 +1,366 @@
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { readNetworks } from '../../src/http/address-networks.ts';
+import {
+  type AddressOptions,
+  type AddressWarning,
+  addressKey,
+  clientAddress,
+} from '../../src/http/client-address.ts';
+
+type Headers = Readonly<Record<string, string>>;
+
+/** A reader, and what it warned of. */
+function open(options: AddressOptions = {}) {
+  const warnings: AddressWarning[] = [];
+  const read = clientAddress({ onWarning: (warning) => warnings.push(warning), ...options });
+  const key = (socket: string | undefined, headers: Headers = {}): string =>
+    read(socket, (name) => headers[name]);
+  return { key, warnings, codes: () => warnings.map(({ code }) => code) };
+}
+
+/** The key of a request from 10.0.0.1 with this X-Forwarded-For. */
+const xff = (trustProxy: number | readonly string[], list: string): string =>
+  open({ trustProxy }).key('10.0.0.1', { 'x-forwarded-for': list });
+
+const PROXIES = ['10.0.0.0/8'];
+
+describe('the key of an address', () => {
+  it.each([
+    ['1.2.3.4', '1.2.3.4'],
+    ['0.0.0.0', '0.0.0.0'],
+    ['255.255.255.255', '255.255.255.255'],
+    ['::ffff:1.2.3.4', '1.2.3.4'],
+    ['::ffff:102:304', '1.2.3.4'],
+    ['::FFFF:0102:0304', '1.2.3.4'],
+    ['0:0:0:0:0:ffff:1.2.3.4', '1.2.3.4'],
+    ['0000:0000:0000:0000:0000:ffff:0102:0304', '1.2.3.4'],
+    ['::ffff:1.2.3.4%eth0', '1.2.3.4'],
+    ['64:ff9b::1.2.3.4', '1.2.3.4'],
+    ['64:ff9b::102:304', '1.2.3.4'],
+    ['64:ff9b:1::102:304', '64:ff9b:1::/64'],
+    ['2002:102:304:5:6:7:8:9', '2002:102:304::/48'],
+    ['2001:db8:0:1::', '2001:db8:0:1::/64'],
+    ['2001:DB8:0000:0001:ffff:ffff:ffff:ffff', '2001:db8:0:1::/64'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+    ['1::', '1::/64'],
+    ['::', '::/64'],
+    ['::1', '::/64'],
+    ['::1.2.3.4', '::/64'],
+    ['::ffff:0:1.2.3.4', '::/64'],
+    ['fe80::1', 'fe80::/64'],
+    ['fe80::1%eth0', 'fe80::/64'],
+    ['fe80::1%25eth0', 'fe80::/64'],
+  ])('of %s is %s', (text, key) => {
+    expect(addressKey(text)).toBe(key);
+  });
+
+  it.each([
+    ['2001:db8::1', 128, '2001:db8::1/128'],
+    ['2001:0:0:1:0:0:0:1', 128, '2001:0:0:1::1/128'],
+    ['2001:db8:0:1:1:1:1:1', 128, '2001:db8:0:1:1:1:1:1/128'],
+    ['2001:0:0:1:1:0:0:1', 128, '2001::1:1:0:0:1/128'],
+    ['::1', 128, '::1/128'],
+    ['2001:db8:0:1ff::1', 56, '2001:db8:0:100::/56'],
+    ['2001:db8:0:1ff::1', 63, '2001:db8:0:1fe::/63'],
+    ['2001:db8:ffff::1', 33, '2001:db8:8000::/33'],
+    ['2001:db8:ffff::1', 32, '2001:db8::/32'],
+    ['2002:102:304:5::1', 128, '2002:102:304::/48'],
+    ['2002:102:304:5::1', 40, '2002:102:300::/40'],
+    ['1.2.3.4', 32, '1.2.3.4'],
+  ])('of %s with %i bits is %s', (text, bits, key) => {
+    expect(addressKey(text, bits)).toBe(key);
+  });
+
+  it('tells the two loopbacks apart', () => {
+    expect(addressKey('::1', 128)).not.toBe(addressKey('127.0.0.1', 128));
+  });
+
+  it.each([
+    ...['', ' ', 'unknown', '_hidden', 'localhost', 'a.b.c.d'],
+    ...['1.2.3', '1.2.3.4.5', '1.2.3.', '.1.2.3', '1..2.3', '1.2.3.256', '1.2.3.-1', '1.2.3.+4'],
+    ...['01.2.3.4', '1.2.3.04', '1.2.3.00', '0x1.2.3.4', '0x01020304', '16909060', '1.2.772'],
+    ...[' 1.2.3.4', '1.2.3.4 ', '1.2.3.4\n', '1.2.3.4:80', '1.2.3.4%eth0', '1.2.3.4/32'],
+    ...['١.٢.٣.٤', '1。2。3。4', '1,2.3.4'],
+    ...[':', ':::', '1:::2', '1::2::3', ':1', '1:', ':1:2:3:4:5:6:7', '1:2:3:4:5:6:7:'],
+    ...['1:2:3:4:5:6:7', '1:2:3:4:5:6:7:8:9', '1::2:3:4:5:6:7:8', '1:2:3:4::5:6:7:8'],
+    ...[
+      '12345::',
+      '00001::',
+      'g::',
+      '::-1',
+      '::0x1',
+      ':: 1',
+      '::1 ',
+      '::1/128',
+      '[::1]',
+      '[::1]:80',
+    ],
+    ...[
+      '::1.2.3',
+      '::1.2.3.256',
+      '::01.2.3.4',
+      '1.2.3.4::',
+      '::1.2.3.4:5',
+      '1:2:3:4:5:6:7:1.2.3.4',
+    ],
+    ...['fe80::1%', 'fe80::1%eth0%eth1', 'fe80::1%e th', '%eth0', `::1%${'e'.repeat(200)}`],
+    ...['1'.repeat(10_000), `${':'.repeat(10_000)}1`],
+  ])('does not exist for %j', (text) => {
+    expect(addressKey(text)).toBeUndefined();
+  });
+
+  it('does not exist for something else than text', () => {
+    for (const value of [undefined, null, 16909060, ['1.2.3.4']]) {
+      expect(addressKey(value as never)).toBeUndefined();
+    }
+  });
+
+  it.each([0, 1, 31, 129, 64.5, Number.NaN, '64', null])('refuses %j bits', (bits) => {
+    expect(() => addressKey('::1', bits as never)).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_OPTION' }),
+    );
+  });
+});
+
+describe('with nobody trusted', () => {
+  it('the client is the socket, whatever the headers say', () => {
+    const { key } = open();
+    expect(key('203.0.113.7')).toBe('203.0.113.7');
+    expect(key('::ffff:203.0.113.7', { 'x-forwarded-for': '1.1.1.1' })).toBe('203.0.113.7');
+    expect(key('2001:db8::1', { forwarded: 'for=1.1.1.1' })).toBe('2001:db8::/64');
+  });
+
+  it.each([
+    ['x-forwarded-for', '1.1.1.1'],
+    ['forwarded', 'for=1.1.1.1'],
+  ])('%s is warned of once, with what to do', (name, value) => {
+    const { key, warnings, codes } = open();
+    key('10.0.0.1');
+    expect(codes()).toEqual([]);
+    key('10.0.0.1', { [name]: value });
+    key('10.0.0.2', { 'x-forwarded-for': '1.1.1.1', forwarded: 'for=1.1.1.1' });
+    expect(codes()).toEqual(['WARN_FORWARDED_IGNORED']);
+    expect(warnings[0].message).toContain(`from 10.0.0.1 has the header ${name}`);
+    expect(warnings[0].message).toContain('Set trustProxy');
+  });
+});
+
+describe('a request without a readable socket', () => {
+  it.each([undefined, '', 'unknown', '/run/app.sock', '1.2.3.4:80'])('%j is refused', (socket) => {
+    for (const options of [{}, { trustProxy: 1 }, { trustProxy: PROXIES }]) {
+      const { key } = open(options);
+      expect(() => key(socket, { 'x-forwarded-for': '1.1.1.1' })).toThrow(
+        expect.objectContaining({
+          code: 'ERR_NO_CLIENT_ADDRESS',
+          message: expect.stringContaining('give a key function'),
+        }),
+      );
+    }
+  });
+});
+
+describe('with a number of proxies', () => {
+  it.each([
+    [1, '1.1.1.1', '1.1.1.1'],
+    [1, '9.9.9.9, 1.1.1.1', '1.1.1.1'],
+    [2, '1.1.1.1, 10.0.0.2', '1.1.1.1'],
+    [2, '9.9.9.9, 1.1.1.1, 10.0.0.2', '1.1.1.1'],
+    [3, '9.9.9.9, 8.8.8.8, 1.1.1.1, 10.0.0.3, 10.0.0.2', '1.1.1.1'],
+    // Fewer entries than proxies: the leftmost.
+    [2, '1.1.1.1', '1.1.1.1'],
+    [5, '1.1.1.1, 10.0.0.2', '1.1.1.1'],
+    // What is no address stops the walk, and the one who reported it is the client.
+    [1, 'unknown', '10.0.0.1'],
+    [1, '1.1.1.1, ', '10.0.0.1'],
+    [2, 'unknown, 10.0.0.2', '10.0.0.2'],
+    [3, '9.9.9.9, unknown, 10.0.0.2', '10.0.0.2'],
+    [2, '1.1.1.1,,10.0.0.2', '10.0.0.2'],
+    [2, '9.9.9.9, 010.0.0.9, 10.0.0.2', '10.0.0.2'],
+  ])('%i behind %j the client is %s', (proxies, list, key) => {
+    expect(xff(proxies, list)).toBe(key);
+  });
+
+  it('fewer addresses than proxies are warned of once: clients could choose their address', () => {
+    const { key, warnings, codes } = open({ trustProxy: 2 });
+    key('10.0.0.1', { 'x-forwarded-for': '9.9.9.9, 1.1.1.1, 10.0.0.2' });
+    key('10.0.0.1', { 'x-forwarded-for': '1.1.1.1, 10.0.0.2' });
+    expect(codes()).toEqual([]);
+    for (const _ of [1, 2]) key('10.0.0.1', { 'x-forwarded-for': '1.1.1.1' });
+    expect(codes()).toEqual(['WARN_FORWARDED_SHORT']);
+    expect(warnings[0].message).toContain('Set trustProxy to the number of proxies');
+  });
+});
+
+describe('with the networks of the proxies', () => {
+  it.each([
+    ['1.1.1.1', '1.1.1.1'],
+    ['9.9.9.9, 1.1.1.1', '1.1.1.1'],
+    ['9.9.9.9, 1.1.1.1, 10.0.0.3, 10.255.255.255', '1.1.1.1'],
+    ['9.9.9.9, 1.1.1.1, ::ffff:10.0.0.2', '1.1.1.1'],
+    ['9.9.9.9, 1.1.1.1, ::ffff:a00:2', '1.1.1.1'],
+    // All trusted: the leftmost.
+    ['10.0.0.3, 10.0.0.2', '10.0.0.3'],
+    ['unknown', '10.0.0.1'],
+    ['1.1.1.1, unknown, 10.0.0.2', '10.0.0.2'],
+    ['unknown, 1.1.1.1, 10.0.0.2', '1.1.1.1'],
+    // Who looks like a proxy only behind a NAT64 is none.
+    ['9.9.9.9, 64:ff9b::10.0.0.2', '10.0.0.2'],
+  ])('behind %j the client is %s', (list, key) => {
+    expect(xff(PROXIES, list)).toBe(key);
+  });
+
+  it('a stranger on the socket is the client, and its headers are ignored with a warning', () => {
+    const { key, warnings, codes } = open({ trustProxy: PROXIES });
+    expect(key('11.0.0.1')).toBe('11.0.0.1');
+    expect(codes()).toEqual([]);
+    expect(key('11.0.0.1', { 'x-forwarded-for': '1.1.1.1' })).toBe('11.0.0.1');
+    expect(codes()).toEqual(['WARN_FORWARDED_IGNORED']);
+    expect(warnings[0].message).toContain('or to their networks');
+  });
+
+  it.each([
+    [['loopback'], ['127.0.0.1', '127.9.9.9', '::1', '::ffff:127.0.0.1'], ['::2', '128.0.0.1']],
+    [['private'], ['10.1.1.1', '172.16.0.1', '172.31.0.1', 'fd00::1'], ['172.32.0.1', 'fe00::1']],
+    [['192.0.2.1'], ['192.0.2.1', '::ffff:c000:201'], ['192.0.2.0', '192.0.2.2']],
+    [['192.0.2.128/25'], ['192.0.2.128', '192.0.2.255'], ['192.0.2.127', '192.0.3.0']],
+    [['2001:db8::/33'], ['2001:db8:7fff::1'], ['2001:db8:8000::1', '2001:db9::1']],
+    [['::ffff:10.0.0.0/104'], ['10.255.0.1'], ['11.0.0.0', '::10.0.0.1']],
+  ])('%j has %j and not %j', (trustProxy, inside, outside) => {
+    const headers = { 'x-forwarded-for': '203.0.113.9' };
+    for (const socket of inside) {
+      expect(open({ trustProxy }).key(socket, headers)).toBe('203.0.113.9');
+    }
+    for (const socket of outside) {
+      expect(open({ trustProxy }).key(socket, headers)).toBe(addressKey(socket));
+    }
+  });
+
+  it('lists other than of proxies may hold everybody', () => {
+    expect(readNetworks(['0.0.0.0/0', '::/0', 'loopback'])).toHaveLength(4);
+  });
+});
+
+describe('a trusted proxy', () => {
+  it.each([{ trustProxy: 1 }, { trustProxy: PROXIES }])(
+    'without the header is the client, which is warned of once: %j',
+    (options) => {
+      const { key, warnings, codes } = open(options);
+      for (const headers of [{}, {}, { 'x-forwarded-for': '' }, { forwarded: 'for=1.1.1.1' }]) {
+        expect(key('10.0.0.1', headers)).toBe('10.0.0.1');
+      }
+      expect(codes()).toEqual(['WARN_FORWARDED_MISSING']);
+      expect(warnings[0].message).toContain('proxy 10.0.0.1 without the header x-forwarded-for');
+      expect(warnings[0].message).toContain('set forwardedHeader');
+    },
+  );
+
+  it('that writes no address is warned of once', () => {
+    const { key, warnings, codes } = open({ trustProxy: 2 });
+    for (const _ of [1, 2]) key('10.0.0.1', { 'x-forwarded-for': 'unknown, 10.0.0.2' });
+    expect(codes()).toEqual(['WARN_FORWARDED_UNREADABLE']);
+    expect(warnings[0].message).toContain('The trusted proxy 10.0.0.2 wrote');
+  });
+
+  it('is not warned of for what a client wrote further left', () => {
+    const { key, codes } = open({ trustProxy: PROXIES });
+    key('10.0.0.1', { 'x-forwarded-for': 'nonsense, 1.1.1.1, 10.0.0.2' });
+    expect(codes()).toEqual([]);
+  });
+});
+
+describe('the options', () => {
+  const refused = (options: unknown): unknown => {
+    try {
+      clientAddress(options as AddressOptions);
+    } catch (error) {
+      return error;
+    }
+    return undefined;
+  };
+
+  it.each([true, false, 0, -1, 1.5, 33, '1', 'loopback', null, [], {}, Number.NaN, () => true])(
+    'refuse to trust %j, and say how to do it',
+    (trustProxy) => {
+      expect(refused({ trustProxy })).toMatchObject({
+        code: 'ERR_INVALID_OPTION',
+        message: expect.stringMatching(/number of proxies.*\['10\.0\.0\.0\/8'\].*trust nobody/),
+      });
+    },
+  );
+
+  it.each([
+    [['0.0.0.0/0']],
+    [['::/0']],
+    [['::/1']],
+    [['2000::/3']],
+    [['::ffff:0:0/96']],
+    [['::ffff:0.0.0.0/96']],
+    [['64:ff9b::/96']],
+    [['0.0.0.0/1', '128.0.0.0/1']],
+    [['128.0.0.0/2', '0.0.0.0/2', '10.0.0.0/8', '64.0.0.0/2', '192.0.0.0/3']],
+    [['2000::/4', '3000::/5', '3800::/5']],
+    [['loopback', '0.0.0.0/0']],
+  ])('refuse to trust everybody with %j', (trustProxy) => {
+    expect(refused({ trustProxy })).toMatchObject({
+      code: 'ERR_INVALID_OPTION',
+      message: expect.stringMatching(/trusts everybody.*trustProxy: 1/),
+    });
+  });
+
+  it.each([
+    [['0.0.0.0/1']],
+    [['0.0.0.0/1', '128.0.0.0/2', '192.0.0.0/4']],
+    [['loopback', 'private', '2001:db8::/32', '100.64.0.0/10', 'fe80::/10']],
+    [[...Array.from({ length: 250 }, (_, index) => `2001:db8:${index.toString(16)}::/48`)]],
+  ])('allow what is not everybody: %j', (trustProxy) => {
+    expect(refused({ trustProxy })).toBeUndefined();
+  });
+
+  it.each([
+    ...['', 'everyone', 'Loopback', '10.0.0.0/33', '10.0.0.0/', '10.0.0.0/08', '10.0.0.0/-8'],
+    ...['10.0.0.0/8/8', '10/8', '10.0.0/8', '::1/129', '10.0.0.0/255.0.0.0', ' 10.0.0.0/8'],
+    ...['10.0.0.1/8', '2001:db8::1/32', 'fe80::%eth0/64', '[::1]', '10.0.0.1:80', 'constructor'],
+    ...[10, null, undefined, ['10.0.0.0/8']],
+  ])('refuse the network %j', (network) => {
+    expect(refused({ trustProxy: ['127.0.0.1', network] })).toMatchObject({
+      code: 'ERR_INVALID_OPTION',
+      message: expect.stringMatching(/network.*got/),
+    });
+  });
+
+  it.each([
+    { trustproxy: 1 },
+    { forwardedHeader: 'x-real-ip' },
+    { forwardedHeader: 'X-Forwarded-For' },
+    { ipv6Prefix: 31 },
+    { ipv6Prefix: 129 },
+    { ipv6Prefix: '64' },
+    { onWarning: 'console' },
+    [],
+    'loopback',
+    null,
+  ])('refuse %j', (options) => {
+    expect(refused(options)).toMatchObject({ code: 'ERR_INVALID_OPTION' });
+  });
+
+  it('say how many bits are one client', () => {
+    expect(open({ ipv6Prefix: 56 }).key('2001:db8:0:1ff::1')).toBe('2001:db8:0:100::/56');
+    const { key } = open({ ipv6Prefix: 128, trustProxy: 1 });
+    expect(key('10.0.0.1', { 'x-forwarded-for': '2001:DB8::0:1' })).toBe('2001:db8::1/128');
+  });
+});
+
+describe('without onWarning', () => {
+  afterEach(() => void vi.restoreAllMocks());
+
+  it('the process emits the warning, with its code', () => {
+    const emit = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
+    const read = clientAddress();
+    for (const _ of [1, 2]) read('10.0.0.1', () => '1.1.1.1');
+    expect(emit).toHaveBeenCalledOnce();
+    expect(emit).toHaveBeenCalledWith(expect.stringContaining('Set trustProxy'), {
+      type: 'SluiceWarning',
+      code: 'WARN_FORWARDED_IGNORED',
+    });
+  });
+});

@@ -1,0 +1,157 @@
+import { describe, expect, it } from 'vitest';
+import type { Degraded } from '../../src/decision.ts';
+import type { LimitReport, Report } from '../../src/http/headers.ts';
+import { rejection } from '../../src/http/rejection.ts';
+import { createLimiter, ManualClock, type Quote, SluiceError } from '../../src/index.ts';
+
+const limit: LimitReport = {
+  policy: 'burst',
+  allowed: false,
+  limit: 100,
+  remaining: 0,
+  retryAfterMs: 5001,
+  resetAfterMs: 30_000,
+  windowMs: 60_000,
+};
+const denied = (...limits: LimitReport[]): Report => ({
+  allowed: false,
+  retryAfterMs: Math.max(0, ...limits.map(({ retryAfterMs }) => retryAfterMs)),
+  atMs: 1_745_000_100_000,
+  limits,
+});
+
+const TYPES = 'https://iana.org/assignments/http-problem-types';
+
+describe('a request that a limit denies', () => {
+  it('gets 429 and the names of the policies without room', () => {
+    const daily = { ...limit, policy: 'daily', allowed: true, retryAfterMs: 0 };
+    const hourly = { ...limit, policy: 'hourly', retryAfterMs: 20 };
+    const { status, contentType, body } = rejection({ report: denied(limit, daily, hourly) });
+    expect({ status, contentType }).toEqual({
+      status: 429,
+      contentType: 'application/problem+json',
+    });
+    expect(JSON.parse(body)).toEqual({
+      type: `${TYPES}#quota-exceeded`,
+      title: 'Quota Exceeded',
+      status: 429,
+      'violated-policies': ['burst', 'hourly'],
+      'retry-after-ms': 5001,
+    });
+  });
+
+  it('always gets the members in the same order', () => {
+    expect(rejection({ report: denied(limit), instance: '/orders/7' }).body).toBe(
+      `{"type":"${TYPES}#quota-exceeded","title":"Quota Exceeded","status":429,` +
+        '"instance":"/orders/7","violated-policies":["burst"],"retry-after-ms":5001}',
+    );
+  });
+
+  it('does not hear of limits that are only watched', () => {
+    const watched = { ...limit, policy: 'planned', retryAfterMs: 90_000, shadow: true };
+    const report = { ...denied(watched, limit), retryAfterMs: limit.retryAfterMs };
+    expect(JSON.parse(rejection({ report }).body)).toMatchObject({
+      'violated-policies': ['burst'],
+      'retry-after-ms': 5001,
+    });
+  });
+
+  it('gets any name as it is, since JSON can hold it', () => {
+    const names = ['täglich', '100%', '"quoted"\\', 'a\r\nb', '\ud83d', '</script>'];
+    const report = denied(...names.map((policy) => ({ ...limit, policy })));
+    expect(JSON.parse(rejection({ report }).body)['violated-policies']).toEqual(names);
+  });
+
+  it('is not told a wait that nobody knows', () => {
+    for (const retryAfterMs of [0, -1, Number.NaN, Infinity]) {
+      const { status, body } = rejection({ report: denied({ ...limit, retryAfterMs }) });
+      expect(status).toBe(429);
+      expect(JSON.parse(body)).not.toHaveProperty('retry-after-ms');
+    }
+  });
+
+  it('never finds its key in the body', () => {
+    const clock = new ManualClock(1_745_000_100_000);
+    const limiter = createLimiter({ policies: { burst: '1/1m' }, clock });
+    limiter.checkSync('burst', 'alice@example.org');
+    // An adapter may well hand over the limits of the decision itself, which have the key.
+    const { allowed, retryAfterMs, atMs, limits } = limiter.checkSync('burst', 'alice@example.org');
+    const withWindows = limits.map((each) => ({ ...each, windowMs: 60_000 }));
+    const report = { allowed, retryAfterMs, atMs, limits: withWindows };
+    const { body } = rejection({ report });
+    expect(body).toContain('"burst"');
+    expect(body).not.toContain('alice');
+  });
+});
+
+describe('a request about which nothing could be decided', () => {
+  const outage: Degraded = { reason: 'timeout', action: 'deny' };
+
+  it('gets 503, with the same members', () => {
+    const { status, contentType, body } = rejection({ report: denied(limit), degraded: outage });
+    expect({ status, contentType }).toEqual({
+      status: 503,
+      contentType: 'application/problem+json',
+    });
+    expect(JSON.parse(body)).toEqual({
+      type: `${TYPES}#temporary-reduced-capacity`,
+      title: 'Temporary Reduced Capacity',
+      status: 503,
+      'violated-policies': ['burst'],
+      'retry-after-ms': 5001,
+    });
+  });
+
+  it('gets 503 when the store threw, and blames no policy', () => {
+    for (const input of [{}, { report: undefined }, { degraded: outage }]) {
+      const { status, body } = rejection(input);
+      expect(status).toBe(503);
+      expect(JSON.parse(body)).toEqual({
+        type: `${TYPES}#temporary-reduced-capacity`,
+        title: 'Temporary Reduced Capacity',
+        status: 503,
+        'violated-policies': [],
+      });
+    }
+  });
+
+  it.each(['timeout', 'error', 'open', 'overload'] as const)(
+    'is told apart from one that this process itself denied (%s)',
+    (reason) => {
+      const report = denied(limit);
+      expect(rejection({ report, degraded: { reason, action: 'local' } }).status).toBe(429);
+      expect(rejection({ report, degraded: { reason, action: 'deny' } }).status).toBe(503);
+      expect(rejection({ report, degraded: undefined }).status).toBe(429);
+    },
+  );
+
+  it('says nothing of why the store is away', () => {
+    const { body } = rejection({ report: denied(limit), degraded: outage });
+    expect(body).not.toMatch(/timeout|deny|store|degraded/);
+  });
+});
+
+describe('an allowed answer', () => {
+  it('cannot be rejected', () => {
+    const report = { ...denied(), allowed: true };
+    const attempts = [
+      { report },
+      { report, degraded: { reason: 'open', action: 'deny' } },
+    ] as const;
+    for (const input of attempts) {
+      let thrown: unknown;
+      try {
+        rejection(input);
+      } catch (error) {
+        thrown = error;
+      }
+      expect(thrown).toBeInstanceOf(SluiceError);
+      expect(thrown).toMatchObject({ code: 'ERR_INVALID_OPTION' });
+    }
+  });
+});
+
+it('takes what a decision says of its store as it is', () => {
+  const quote = { degraded: { reason: 'open', action: 'deny' } } as Pick<Quote, 'degraded'>;
+  expect(rejection({ report: denied(limit), degraded: quote.degraded }).status).toBe(503);
+});
