@@ -1,15 +1,16 @@
 /**
- * Side-by-side benchmarks: `npm run bench -- memory|redis [--json]`
+ * Side-by-side benchmarks: `npm run bench -- memory|redis|http [--json]`
  *
  * Prints a table of what was measured in this run, the ratios, and whether each bar holds. With
  * --json the same as one JSON document. The exit code is 1 when a bar is missed.
  */
 import { parseArgs } from 'node:util';
+import { httpBench } from './http/bench.mjs';
 import { memoryBench } from './memory/bench.mjs';
 import { redisBench } from './redis/bench.mjs';
 import { report } from './report.mjs';
 
-const benches = { memory: memoryBench, redis: redisBench };
+const benches = { memory: memoryBench, redis: redisBench, http: httpBench };
 
 const { values, positionals } = parseArgs({
   options: { json: { type: 'boolean', default: false } },

@@ -95,18 +95,31 @@ export function rateLimit<
   const limiter = new RequestLimiter<Request>(ready);
   const property = options.requestPropertyName ?? 'rateLimit';
 
-  const handle = async (request: Request, response: Response, next: Next): Promise<void> => {
-    const verdict = await limiter.decide(factsOf(request));
+  const act = (
+    verdict: Verdict<Request>,
+    request: Request,
+    response: Response,
+    next: Next,
+  ): void | Promise<void> => {
     setFields(response, verdict);
     if (verdict.decision !== undefined) {
-      (request as unknown as Record<string, unknown>)[property] = infoOf(verdict.decision);
+      (request as unknown as Record<string, unknown>)[property] = new Info(verdict.decision);
     }
     if (!verdict.passes) return answer(options, request, response, next, verdict);
     if (verdict.over !== undefined) whenOver(request, response, verdict.over);
     next();
   };
   const middleware = (request: Request, response: Response, next: Next): void => {
-    handle(request, response, next).catch(next);
+    try {
+      const verdict = limiter.decide(factsOf(request));
+      if (!(verdict instanceof Promise)) {
+        act(verdict, request, response, next)?.catch(next);
+        return;
+      }
+      verdict.then((later) => act(later, request, response, next)).catch(next);
+    } catch (error) {
+      next(error);
+    }
   };
   const resetKey = async (key: string): Promise<void> => {
     await Promise.all(ready.limits.map(({ name }) => limiter.limiter.reset(name, key)));
@@ -114,10 +127,29 @@ export function rateLimit<
   return Object.assign(middleware, { resetKey });
 }
 
-function infoOf(decision: Decision): RateLimitInfo {
-  const { limit, remaining, resetAfterMs, atMs, key } = decision;
-  const resetTime = dateOf(atMs + resetAfterMs);
-  return { limit, used: limit - remaining, remaining, resetTime, key, decision };
+/** Made of a decision when it is read, as most requests never are. */
+class Info implements RateLimitInfo {
+  constructor(readonly decision: Decision) {}
+
+  get limit(): number {
+    return this.decision.limit;
+  }
+
+  get used(): number {
+    return this.decision.limit - this.decision.remaining;
+  }
+
+  get remaining(): number {
+    return this.decision.remaining;
+  }
+
+  get resetTime(): Date {
+    return dateOf(this.decision.atMs + this.decision.resetAfterMs);
+  }
+
+  get key(): string {
+    return this.decision.key;
+  }
 }
 
 async function answer<Request extends IncomingMessage, Response extends ServerResponse>(

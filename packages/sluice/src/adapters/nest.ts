@@ -64,13 +64,12 @@ export class RateLimitGuard implements CanActivate {
     const raw: IncomingMessage = request.raw ?? request;
     const reply = http.getResponse();
     const response: ServerResponse = reply.raw ?? reply;
-    const verdict = await limiter
-      .decide({
-        request,
-        socketAddress: raw.socket?.remoteAddress,
-        header: (name) => headerOf(raw, name),
-      })
-      .catch(asHttpException);
+    const facts = {
+      request,
+      socketAddress: raw.socket?.remoteAddress,
+      header: (name: string) => headerOf(raw, name),
+    };
+    const verdict = await Promise.resolve(limiter.decide(facts)).catch(asHttpException);
     for (const [name, value] of verdict.fields) reply.header(name, value);
     if (verdict.passes) {
       const { over } = verdict;

@@ -2,7 +2,7 @@
  * Decides about requests: from what an adapter tells of a request to what it has to answer. All
  * adapters are thin around this.
  */
-import type { Limiter, Policies } from '../api.ts';
+import type { Limiter, Policies, SyncLimiter } from '../api.ts';
 import type { Decision, Quote } from '../decision.ts';
 import { SluiceError } from '../errors.ts';
 import type { Key } from '../key.ts';
@@ -77,6 +77,8 @@ export class RequestLimiter<R> {
   readonly #enforced: readonly ReadyLimit<R>[];
   readonly #watched: readonly ReadyLimit<R>[];
   readonly #windows = new Map<string, number>();
+  /** The limiter, if everything about a request can be decided at once. */
+  readonly #sync: SyncLimiter<Policies> | undefined;
   /** The limits that hold for the request that is being checked; read while `check` is called. */
   readonly #limitNow = new Map<string, number>();
 
@@ -94,6 +96,9 @@ export class RequestLimiter<R> {
       options.limits.map((limit) => [limit.name, this.#policyOf(limit)]),
     );
     this.limiter = createLimiter({ policies, ...(store && { store }) }) as Limiter<Policies>;
+    const isSync = store === undefined || 'decideSync' in store;
+    this.#sync =
+      isSync && isImmediate(options) ? (this.limiter as SyncLimiter<Policies>) : undefined;
     for (const { name, policy } of options.limits) {
       this.#windows.set(name, definePolicy(name, { ...policy, limit: 1 }).windowMs);
     }
@@ -106,7 +111,26 @@ export class RequestLimiter<R> {
     };
   }
 
-  async decide(facts: Facts<R>): Promise<Verdict<R>> {
+  /** Decides at once if nothing has to be waited for, which spares a server many promises. */
+  decide(facts: Facts<R>): Verdict<R> | Promise<Verdict<R>> {
+    if (this.#sync === undefined) return this.#decideLater(facts);
+    const listed = this.#listed(facts);
+    if (listed !== undefined) return listed;
+    const asked = this.#enforced.map(
+      ({ name, key, cost }): Asked => ({
+        policy: name,
+        key: this.#keyOf(key, facts) as Key,
+        cost: cost as number,
+      }),
+    );
+    if (asked.length > 1) return this.#verdict(this.#sync.checkSync(asked), []);
+    const [{ policy, key, cost }] = asked;
+    const decision =
+      cost === 1 ? this.#sync.checkSync(policy, key) : this.#sync.checkSync(policy, key, { cost });
+    return this.#verdict(decision, []);
+  }
+
+  async #decideLater(facts: Facts<R>): Promise<Verdict<R>> {
     const { request } = facts;
     const { skip } = this.#options;
     if (skip !== undefined && (await skip(request))) return PASSES;
@@ -117,7 +141,10 @@ export class RequestLimiter<R> {
     if (this.#enforced.length === 0) {
       return { ...PASSES, shadow, over: this.#settlement(shadow) };
     }
-    const decision = await this.#check(this.#enforced, facts);
+    return this.#verdict(await this.#check(this.#enforced, facts), shadow);
+  }
+
+  #verdict(decision: Decision, shadow: readonly Decision[]): Verdict<R> {
     const report = this.#report(decision);
     const fields = this.#fields(report);
     if (decision.allowed) {
@@ -207,6 +234,13 @@ export class RequestLimiter<R> {
       if (receipt !== undefined) await this.limiter.settle(receipt, actual);
     }
   }
+}
+
+/** Whether nothing about a request is the caller's code, which may take its time. */
+function isImmediate<R>({ limits, skip }: ReadyOptions<R>): boolean {
+  const isPlain = ({ limit, key, cost, shadow }: ReadyLimit<R>): boolean =>
+    !shadow && ![limit, key, cost].some((each) => typeof each === 'function');
+  return skip === undefined && limits.every(isPlain);
 }
 
 /** A store that is away is no fault of the request: frameworks answer such an error with 503. */

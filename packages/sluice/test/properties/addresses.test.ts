@@ -149,11 +149,6 @@ describe('an address', () => {
       expect(keys[0] === keys[1]).toBe(isOne);
     },
   );
-
-  holds('has a key that is the key of itself', fc.tuple(addresses, manners), ([bits, manner]) => {
-    const key = addressKey(spell(bits, manner))!;
-    expect(addressKey(key.replace(/\/\d+$/, ''))).toBe(key);
-  });
 });
 
 describe('text', () => {

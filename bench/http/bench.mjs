@@ -1,0 +1,112 @@
+/** The HTTP benchmark: what a limiter leaves of the speed of a server, by framework. */
+import { loadavg } from 'node:os';
+import { takeTurns, withContenders } from '../harness.mjs';
+import { round } from '../report.mjs';
+import { compare, loadRows } from './compare.mjs';
+
+const SERVERS = new URL('servers.mjs', import.meta.url);
+const LOAD = new URL('load.mjs', import.meta.url);
+
+/** What is left of a bare server's speed, and how many times as fast as a peer it has to be. */
+const OF_BARE = 0.9;
+const OF_PEER = 1;
+
+const PEERS = {
+  express: 'express-rate-limit',
+  fastify: '@fastify/rate-limit',
+  hono: 'hono-rate-limiter',
+};
+
+const CONNECTIONS = 64;
+
+/** Requests a turn, so that a turn takes about as long with each framework: most of a second. */
+const REQUESTS = { express: 10_000, fastify: 20_000, hono: 20_000 };
+const WARM_UP_TURNS = 3;
+
+const TRAFFICS = [
+  {
+    traffic: 'all pass',
+    rounds: 15,
+    options: { limit: 1_000_000_000, windowMs: 60_000 },
+    status: 200,
+    needs: (bare, ours, peer) => [
+      [ours, bare, OF_BARE],
+      [ours, peer, OF_PEER],
+      [peer, bare],
+    ],
+  },
+  {
+    // The window is longer than the benchmark, so that nothing passes after the first.
+    traffic: 'all refused',
+    rounds: 7,
+    options: { limit: 1, windowMs: 3_600_000 },
+    status: 429,
+    needs: (_, ours, peer) => [[ours, peer]],
+  },
+];
+
+/** The load on one server, as the harness lets contenders take turns. */
+class Lane {
+  constructor(server, load, status) {
+    this.name = server.name;
+    this.server = server;
+    this.load = load;
+    this.status = status;
+  }
+
+  /** Does what it is for, before it is measured how fast: answers, and says its limits or none. */
+  async prove() {
+    this.port = await this.server.call('port');
+    const ask = () => fetch(`http://127.0.0.1:${this.port}/`);
+    // What is to refuse has to let the first one pass.
+    const answers = [await ask(), await ask()];
+    const says = answers.every(({ headers }) => [...headers.keys()].some(isRateLimitField));
+    await Promise.all(answers.map((answer) => answer.text()));
+    const [first, second] = answers.map(({ status }) => status);
+    if (first !== 200 || second !== this.status || says === this.name.endsWith(', bare')) {
+      throw new Error(`${this.name} answers ${first}, then ${second}, with fields: ${says}`);
+    }
+  }
+
+  async call(_, requests) {
+    const before = await this.server.call('cpu');
+    const options = { connections: CONNECTIONS, status: this.status };
+    const cost = await this.load.call('run', this.port, options, requests);
+    const cpu = (await this.server.call('cpu')) - before;
+    return { ...cost, server: (1e3 * cpu) / requests };
+  }
+}
+
+const isRateLimitField = (name) => name.startsWith('ratelimit');
+
+async function measure(result, framework, { traffic, rounds, options, status, needs }) {
+  const needed = needs(
+    `${framework}, bare`,
+    `${framework}, sluice`,
+    `${framework}, ${PEERS[framework]}`,
+  );
+  const names = [...new Set(needed.flatMap(([name, peer]) => [peer, name]))];
+  const requests = REQUESTS[framework];
+  await withContenders(LOAD, ['load'], {}, ([load]) =>
+    withContenders(SERVERS, names, options, async (servers) => {
+      const lanes = servers.map((server) => new Lane(server, load, status));
+      for (const lane of lanes) await lane.prove();
+      await takeTurns(lanes, WARM_UP_TURNS, requests);
+      const turns = await takeTurns(lanes, rounds, requests);
+      result.rows.push(...loadRows(turns, traffic));
+      for (const need of needed) compare(result, turns, traffic, need);
+    }),
+  );
+}
+
+export async function httpBench(progress) {
+  const result = { rows: [], ratios: {}, bars: [] };
+  for (const each of TRAFFICS) {
+    for (const framework of Object.keys(PEERS)) {
+      const busy = round(loadavg()[0]);
+      progress(`${framework}, ${each.traffic}: ${each.rounds} rounds, load average ${busy}`);
+      await measure(result, framework, each);
+    }
+  }
+  return result;
+}

@@ -1,0 +1,29 @@
+/**
+ * Express: five requests in ten seconds for each client, and a stricter limit on one route.
+ *
+ *     npm run build && node examples/express/main.mjs
+ *     for i in 1 2 3 4 5 6; do curl -i http://127.0.0.1:3000/; done
+ *
+ * Every answer says what is left in RateLimit. The sixth is a 429 with Retry-After, and a body that
+ * programs can read. /health is never limited; /export passes twice a minute.
+ */
+import express from 'express';
+import { rateLimit } from 'sluice/express';
+
+const app = express();
+
+// What stands before the limit is not limited.
+app.get('/health', (_request, response) => response.send('ok'));
+
+app.use(rateLimit({ limit: 5, window: '10s' }));
+
+app.get('/', (request, response) => {
+  response.json({ hello: 'world', left: request.rateLimit.remaining });
+});
+
+const exports = rateLimit({ name: 'export', limit: 2, window: '1m' });
+app.get('/export', exports, (_request, response) => response.send('a,b,c\n'));
+
+const server = app.listen(process.env.PORT ?? 3000, '127.0.0.1', () => {
+  console.log(`Listening on http://127.0.0.1:${server.address().port}`);
+});

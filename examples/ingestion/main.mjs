@@ -1,0 +1,119 @@
+/**
+ * A job that lives on a daily quota of 9,500 units, as the APIs of YouTube have it: a search costs
+ * 100, a list of videos 1. Eight regions are fetched at once, and all share the quota.
+ *
+ *     npm run build && node examples/ingestion/main.mjs
+ *
+ * When the quota is spent it says what is done and what is left, and ends well. What it has got to
+ * is in a file (PROGRESS, by default ingestion-progress.json); the next run goes on from there.
+ *
+ * With REDIS_URL set, any number of such jobs share one quota, on any number of machines, each with
+ * its part of the REGIONS and a file of its own. Without it the quota is kept in this process's
+ * memory, so that the next run has a new one.
+ */
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { createLimiter, memoryStore } from 'sluice';
+import { redisStore } from 'sluice/redis';
+
+const PAGES = 15;
+const regions = (process.env.REGIONS ?? 'BR DE FR GB IN JP MX US').split(' ');
+const file = process.env.PROGRESS ?? 'ingestion-progress.json';
+
+/** The API, which takes no notice of quotas here. */
+const api = {
+  async search(region, page) {
+    await sleep(1);
+    return [`${region}-${page}-a`, `${region}-${page}-b`];
+  },
+  async videos(ids) {
+    await sleep(1);
+    return ids.map((id) => ({ id, views: id.length }));
+  },
+};
+
+async function connect(url) {
+  const client = new Redis(url, {
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+  });
+  await new Promise((resolve, reject) => client.once('ready', resolve).once('error', reject));
+  return client;
+}
+
+const client = process.env.REDIS_URL ? await connect(process.env.REDIS_URL) : undefined;
+const limiter = createLimiter({
+  policies: {
+    quota: { limit: 9500, window: '1d', costs: { 'search.list': 100, 'videos.list': 1 } },
+  },
+  // A job has time. If Redis stays away it fails, for that is not the end of the quota.
+  store: client ? redisStore(client, { onFailure: 'throw', deadlineMs: 2000 }) : memoryStore(),
+});
+
+/** By region: the page that is due, and the videos found on it that are still to be listed. */
+function load() {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'));
+  } catch (error) {
+    if (error.code !== 'ENOENT') throw error;
+    return {};
+  }
+}
+
+const progress = load();
+for (const region of regions) progress[region] ??= { page: 0, found: null };
+let spent = 0;
+let retryAfterMs = 0;
+
+/** Written beside it and then moved, so that a job that is killed leaves no half of a file. */
+function save(region, state) {
+  progress[region] = state;
+  writeFileSync(`${file}.new`, JSON.stringify(progress, null, 2));
+  renameSync(`${file}.new`, file);
+}
+
+/** Whether there was room in the quota. A denied call costs nothing. */
+async function pay(operation) {
+  const decision = await limiter.check('quota', 'youtube', { operation });
+  if (decision.allowed) spent += decision.cost;
+  else retryAfterMs = Math.max(retryAfterMs, decision.retryAfterMs);
+  return decision.allowed;
+}
+
+/** Fetches a region page by page, as far as the quota reaches. */
+async function fetchRegion(region) {
+  while (progress[region].page < PAGES) {
+    const { page, found } = progress[region];
+    if (found === null) {
+      if (!(await pay('search.list'))) return;
+      // Saved between the two calls: a search that is paid for is not made again.
+      save(region, { page, found: await api.search(region, page) });
+    } else {
+      if (!(await pay('videos.list'))) return;
+      await api.videos(found);
+      save(region, { page: page + 1, found: null });
+    }
+  }
+}
+
+try {
+  await Promise.all(regions.map(fetchRegion));
+} finally {
+  client?.disconnect();
+}
+
+const done = regions.map((region) => progress[region].page);
+const pages = done.reduce((sum, page) => sum + page, 0);
+const left = regions.length * PAGES - pages;
+console.log(`Spent ${spent} units in this run.`);
+for (const [place, region] of regions.entries()) {
+  console.log(`${region}: ${done[place]} of ${PAGES} pages`);
+}
+if (left === 0) console.log(`All ${pages} pages are done.`);
+else {
+  const hours = Math.ceil(retryAfterMs / 3_600_000);
+  console.log(
+    `The quota is spent: ${pages} pages are done, ${left} left. Go on in ${hours} hours.`,
+  );
+}

@@ -1,0 +1,71 @@
+/** From an empty folder: the packed library is installed, and README's lines of Express run. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, expect, it } from 'vitest';
+
+const root = new URL('../../../../', import.meta.url).pathname;
+const folder = mkdtempSync(join(tmpdir(), 'sluice-packed-'));
+let server: ChildProcess | undefined;
+
+afterAll(() => {
+  server?.kill();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const npm = (args: string[], cwd: string): string =>
+  execFileSync('npm', [...args, '--no-audit', '--no-fund', '--prefer-offline'], {
+    cwd,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+
+async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => probe.once('listening', resolve));
+  const { port } = probe.address() as AddressInfo;
+  await new Promise((resolve) => probe.close(resolve));
+  return port;
+}
+
+it('npm i, the lines of the README, and a 429 with true headers', async () => {
+  const [{ filename }] = JSON.parse(
+    npm(['pack', '--json', '--pack-destination', folder], `${root}packages/sluice`),
+  );
+  writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
+  npm(['install', `./${filename}`, 'express@5'], folder);
+  const readme = readFileSync(`${root}README.md`, 'utf8');
+  const [, lines] = /```js\n([\s\S]*?)```/.exec(readme)!;
+  expect(lines.trim().split('\n').length).toBeLessThanOrEqual(8);
+  writeFileSync(join(folder, 'app.js'), lines);
+  const port = await freePort();
+  server = spawn(process.execPath, ['app.js'], {
+    cwd: folder,
+    env: { ...process.env, PORT: String(port) },
+    stdio: 'inherit',
+  });
+  const ask = async (attempts = 200): Promise<Response> => {
+    try {
+      return await fetch(`http://127.0.0.1:${port}/`);
+    } catch (error) {
+      if (attempts === 0) throw error;
+      await sleep(50);
+      return ask(attempts - 1);
+    }
+  };
+  const first = await ask();
+  expect(first.status).toBe(200);
+  expect(first.headers.get('ratelimit-policy')).toBe('"default";q=100;w=60');
+  expect(first.headers.get('ratelimit')).toBe('"default";r=99;t=60');
+  const startMs = Date.now();
+  let refused = first;
+  for (let call = 0; call < 100; call++) refused = await ask();
+  expect(refused.status).toBe(429);
+  const seconds = Number(refused.headers.get('retry-after'));
+  expect(seconds).toBeLessThanOrEqual(60);
+  expect(seconds).toBeGreaterThanOrEqual(60 - Math.ceil((Date.now() - startMs) / 1000) - 1);
+});

@@ -1,0 +1,215 @@
+/** Behind real proxies a client is who it is, whatever it writes into the forwarding headers. */
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  type ProxyKind,
+  type RunningProxy,
+  startProxy,
+} from '../../../../tools/servers/proxies.mjs';
+import {
+  type AddressOptions,
+  type AddressReader,
+  clientAddress,
+  type ForwardedHeader,
+} from '../../src/http/client-address.ts';
+
+const ensureServices = new URL('../../../../tools/ensure-services', import.meta.url).pathname;
+const KINDS: readonly ProxyKind[] = ['nginx', 'caddy', 'haproxy'];
+const CLIENTS = ['127.0.0.2', '127.0.0.3', '127.0.0.4'];
+/** Random requests through each way, besides those of the table. */
+const RANDOM_REQUESTS = Number(process.env.PROXY_REQUESTS ?? 100);
+
+const warned = new Set<string>();
+const open = (options: AddressOptions): AddressReader =>
+  clientAddress({ ...options, onWarning: ({ code }) => warned.add(code) });
+
+/** Readers for each header, number of proxies and manner of trust, by name. */
+const readers = new Map<string, AddressReader>();
+for (const forwardedHeader of ['x-forwarded-for', 'forwarded'] as const) {
+  for (const trustProxy of [1, 2, 3, ['127.0.0.1']]) {
+    const name = `${forwardedHeader} ${JSON.stringify(trustProxy)}`;
+    readers.set(name, open({ trustProxy, forwardedHeader }));
+  }
+}
+readers.set('nobody', open({}));
+
+/** Answers with what each reader makes of the request. */
+const app = createServer((incoming, response) => {
+  const header = (name: string) => incoming.headers[name] as string | undefined;
+  const keys = [...readers].map(([name, read]) => [
+    name,
+    read(incoming.socket.remoteAddress, header),
+  ]);
+  response.end(JSON.stringify(Object.fromEntries(keys)));
+});
+
+type Line = readonly [name: string, value: string];
+type Keys = Readonly<Record<string, string>>;
+
+/** Sends a request from one of the addresses of this machine. */
+async function ask(port: number, localAddress: string, lines: readonly Line[]): Promise<Keys> {
+  const headers = ['Host', 'localhost', ...lines.flat()];
+  const sent = request({ host: '127.0.0.1', port, localAddress, agent: false, headers });
+  sent.end();
+  const [response] = await once(sent, 'response');
+  let text = '';
+  for await (const piece of response) text += piece;
+  if (response.statusCode !== 200) throw new Error(`${response.statusCode}: ${text}`);
+  return JSON.parse(text);
+}
+
+let requests = 0;
+const bypasses: string[] = [];
+
+const inner = new Map<ProxyKind, RunningProxy>();
+const outer = new Map<string, RunningProxy>();
+
+beforeAll(async () => {
+  execFileSync(ensureServices, KINDS);
+  app.listen(0, '127.0.0.1');
+  await once(app, 'listening');
+  const { port: upstreamPort } = app.address() as AddressInfo;
+  for (const kind of KINDS) {
+    const options = { upstreamPort, trusted: ['127.0.0.1'], forwarded: true };
+    inner.set(kind, await startProxy(kind, options));
+  }
+  for (const first of KINDS) {
+    for (const [second, { port }] of inner) {
+      const proxy = await startProxy(first, { upstreamPort: port, forwarded: true });
+      outer.set(`${first}, ${second}`, proxy);
+    }
+  }
+}, 300_000);
+
+afterAll(async () => {
+  await Promise.all([...outer.values(), ...inner.values()].map((proxy) => proxy.stop()));
+  app.close();
+  // A long campaign shows how far it went.
+  if (RANDOM_REQUESTS > 100) {
+    process.stderr.write(`proxies: ${requests} requests, ${bypasses.length} bypasses\n`);
+  }
+});
+
+/** Addresses that a client might pretend to have, and things that are none. */
+const PRETENCES = [
+  ...['9.9.9.9', '127.0.0.1', '127.0.0.99', '::1', '::ffff:127.0.0.1', '::ffff:7f00:1'],
+  ...['2001:db8::1', '[2001:db8::1]', '[2001:db8::1]:443', '9.9.9.9:80', '127.1', '0x7f000001'],
+  ...['64:ff9b::127.0.0.1', '127.000.000.001', 'unknown', '_hidden', 'localhost', '', ' ', '\t'],
+  ...['"', '"9.9.9.9', '\\', '\\"', ';', '%', '9.9.9.9 127.0.0.1', '127.0.0.1%lo', '*'],
+];
+
+const elementOf = (pretence: string): string =>
+  /[:[]/.test(pretence) ? `for="${pretence}"` : `For=${pretence};proto=https`;
+
+/** Broken on purpose, so that a reader from the left would swallow what a proxy adds. */
+const TRAPS = [
+  ...['for="', 'for=9.9.9.9;host="', 'for="9.9.9.9\\', 'host="a, for=9.9.9.9', 'for=9.9.9.9,'],
+  ...[',', ',,,', 'for=9.9.9.9;', '"",', 'for=127.0.0.1, for="', 'for=9.9.9.9;host="\\"'],
+];
+
+const SPELLINGS: Readonly<Record<ForwardedHeader, readonly string[]>> = {
+  'x-forwarded-for': ['X-Forwarded-For', 'x-forwarded-for', 'X-FORWARDED-FOR'],
+  forwarded: ['Forwarded', 'forwarded', 'FORWARDED'],
+};
+
+/** What is sent under a header's name: the same address in 0 to 5 places, on 1 to 5 lines. */
+function forgeries(header: ForwardedHeader): Line[][] {
+  const [name, other] = SPELLINGS[header];
+  const write = header === 'forwarded' ? elementOf : String;
+  const many = PRETENCES.flatMap((pretence) => {
+    const entry = write(pretence);
+    const hops = [1, 2, 3, 4, 5].map((count) => new Array<string>(count).fill(entry));
+    const onOneLine = hops.map((entries): Line[] => [[name, entries.join(', ')]]);
+    const onLines = hops.map((entries) => entries.map((each): Line => [other, each]));
+    return [...onOneLine, ...onLines.slice(1)];
+  });
+  const traps = TRAPS.map((trap): Line[] => [[name, trap]]);
+  const long: Line[] = [[name, `${write('9.9.9.9')}, `.repeat(500)]];
+  return [[], ...many, ...traps, long];
+}
+
+const anyLines = (header: ForwardedHeader): fc.Arbitrary<Line[]> => {
+  const entry = fc.oneof(
+    fc.constantFrom(...PRETENCES, ...TRAPS),
+    fc.ipV4(),
+    fc.ipV6(),
+    fc.string({ maxLength: 20 }),
+  );
+  const value = fc
+    .array(header === 'forwarded' ? fc.oneof(entry, entry.map(elementOf)) : entry, { maxLength: 5 })
+    .map((entries) => entries.join(', '));
+  return fc.array(fc.tuple(fc.constantFrom(...SPELLINGS[header]), value), { maxLength: 4 });
+};
+
+/** Sends everything through one way, and notes every key that is not the client's. */
+async function attack(port: number, proxies: number, header: ForwardedHeader): Promise<void> {
+  const random = fc.sample(anyLines(header), RANDOM_REQUESTS);
+  const all = [...forgeries(header), ...random];
+  for (const [index, lines] of all.entries()) {
+    const client = CLIENTS[index % CLIENTS.length];
+    const keys = await ask(port, client, lines);
+    requests++;
+    for (const trust of [String(proxies), '["127.0.0.1"]']) {
+      const key = keys[`${header} ${trust}`];
+      if (key !== client) bypasses.push(`${client} as ${key} by ${JSON.stringify(lines)}`);
+    }
+  }
+  expect(bypasses).toEqual([]);
+}
+
+describe('one proxy', () => {
+  describe.each(KINDS)('%s', (kind) => {
+    it.each(['x-forwarded-for', 'forwarded'] as const)('tells who it is by %s', (header) =>
+      attack(inner.get(kind)!.port, 1, header),
+    );
+  });
+});
+
+describe('two proxies', () => {
+  const pairs = KINDS.flatMap((first) => KINDS.map((second) => `${first}, ${second}`));
+
+  it.each(pairs)('%s tell who it is by X-Forwarded-For', (pair) =>
+    attack(outer.get(pair)!.port, 2, 'x-forwarded-for'),
+  );
+
+  // Before 1.23, nginx knows only the first line of a header that it has no rule for, which is the
+  // client's if the proxy before it adds a line. What it has lost, nobody can read.
+  it.each(pairs.filter((pair) => !/(?:caddy|haproxy), nginx/.test(pair)))(
+    '%s tell who it is by Forwarded',
+    (pair) => attack(outer.get(pair)!.port, 2, 'forwarded'),
+  );
+});
+
+describe('with the wrong trust', () => {
+  it('in nobody, all behind a proxy are one client, which is warned of', async () => {
+    const { port } = inner.get('nginx')!;
+    const keys = await Promise.all(CLIENTS.map((client) => ask(port, client, [])));
+    expect(keys.map(({ nobody }) => nobody)).toEqual(CLIENTS.map(() => '127.0.0.1'));
+    expect(warned).toContain('WARN_FORWARDED_IGNORED');
+  });
+
+  it('in more proxies than there are, clients choose their address, which is warned of', async () => {
+    const { port } = inner.get('haproxy')!;
+    const forged = await ask(port, '127.0.0.2', [['X-Forwarded-For', '9.9.9.9']]);
+    expect(forged['x-forwarded-for 2']).toBe('9.9.9.9');
+    const honest = await ask(port, '127.0.0.2', []);
+    expect(honest['x-forwarded-for 2']).toBe('127.0.0.2');
+    expect(warned).toContain('WARN_FORWARDED_SHORT');
+  });
+
+  it('in fewer than there are, clients are one, and cannot choose', async () => {
+    const { port } = outer.get('nginx, haproxy')!;
+    const keys = await ask(port, '127.0.0.2', [['X-Forwarded-For', '9.9.9.9']]);
+    expect(keys['x-forwarded-for 1']).toBe('127.0.0.1');
+  });
+
+  it('without any proxy, networks still tell who it is', async () => {
+    const { port } = app.address() as AddressInfo;
+    const keys = await ask(port, '127.0.0.2', [['X-Forwarded-For', '9.9.9.9']]);
+    expect(keys['x-forwarded-for ["127.0.0.1"]']).toBe('127.0.0.2');
+  });
+});

@@ -1,0 +1,277 @@
+/** What is said over HTTP, for any report: others can read it, it is true, and we read it back. */
+import fc from 'fast-check';
+import { parseList } from 'structured-headers';
+import { describe, expect, it } from 'vitest';
+import {
+  type HeaderForm,
+  headerForms,
+  type LimitReport,
+  type Report,
+  retryAfter,
+  wireName,
+} from '../../src/http/headers.ts';
+import { parseRateLimit } from '../../src/http/parse-rate-limit.ts';
+import { RUNS } from './traces.ts';
+
+const TIMEOUT_MS = 600_000;
+const LARGEST = 999_999_999_999_999;
+const MOST = Number.MAX_SAFE_INTEGER;
+/** Below 10^8 seconds an epoch could not be told from a wait. */
+const AT_MS = { min: 100_000_000_000, max: 4_000_000_000_000 };
+
+function holds<T>(name: string, arbitrary: fc.Arbitrary<T>, property: (value: T) => void): void {
+  const run = () => fc.assert(fc.property(arbitrary, property), { numRuns: RUNS });
+  it(name, run, TIMEOUT_MS);
+}
+
+const names = fc.oneof(
+  fc.constantFrom('burst', 'daily', 'a"b\\c', '100%', '%25', 'täglich', '日🚰', 'a, b;q=1', ''),
+  fc.string({ unit: 'binary', maxLength: 12 }),
+  // Any UTF-16, also halves of pairs.
+  fc
+    .array(fc.integer({ min: 0, max: 0xffff }), { maxLength: 12 })
+    .map((units) => String.fromCharCode(...units)),
+);
+
+const waits = fc.oneof(
+  fc.integer({ min: 1, max: 3000 }),
+  fc.integer({ min: 1, max: 200_000_000 }),
+  fc.constantFrom(1, 999, 1000, 1001, 59_999, 60_000, 3_153_600_000_000),
+  fc.maxSafeNat().map((ms) => Math.max(1, ms)),
+);
+
+const amounts = fc.oneof(fc.integer({ min: 1, max: 1000 }), fc.integer({ min: 1, max: MOST }));
+
+const limits: fc.Arbitrary<LimitReport> = fc
+  .record({
+    policy: names,
+    allowed: fc.boolean(),
+    limit: amounts,
+    share: fc.double({ min: 0, max: 1, noNaN: true }),
+    retryAfterMs: waits,
+    resetAfterMs: fc.oneof(fc.constant(0), waits),
+    windowMs: waits,
+    shadow: fc.option(fc.boolean(), { nil: undefined }),
+  })
+  .map(({ share, shadow, retryAfterMs, ...rest }) => ({
+    ...rest,
+    remaining: Math.min(rest.limit, Math.floor(rest.limit * share)),
+    retryAfterMs: rest.allowed ? 0 : retryAfterMs,
+    ...(shadow === undefined ? {} : { shadow }),
+  }));
+
+const shown = ({ limits: all }: Report) => all.filter(({ shadow }) => !shadow);
+const violated = (report: Report) => shown(report).filter(({ allowed }) => !allowed);
+const longest = (all: readonly LimitReport[]) =>
+  Math.max(0, ...all.map(({ retryAfterMs }) => retryAfterMs));
+
+const reports: fc.Arbitrary<Report> = fc
+  .record({ atMs: fc.integer(AT_MS), limits: fc.array(limits, { maxLength: 6 }) })
+  .map((parts) => {
+    const denying = violated({ ...parts, allowed: false, retryAfterMs: 0 });
+    return { ...parts, allowed: denying.length === 0, retryAfterMs: longest(denying) };
+  });
+
+/** Rounded up in integers of any size, so that the test's own arithmetic cannot err. */
+const secondsUp = (ms: number) => Number((BigInt(ms) + 999n) / 1000n);
+const windowOf = ({ windowMs }: LimitReport) => Math.max(1, secondsUp(windowMs));
+const capped = (amount: number) => Math.min(amount, LARGEST);
+
+const sent = (form: HeaderForm, report: Report) =>
+  new Map(headerForms[form](report).map(([name, value]) => [name.toLowerCase(), value]));
+
+function read(form: HeaderForm, report: Report) {
+  const headers = sent(form, report);
+  const wait = retryAfter(report, form);
+  if (wait !== undefined) headers.set(wait[0].toLowerCase(), wait[1]);
+  return parseRateLimit(headers, { nowMs: report.atMs });
+}
+
+function isWellFormed(name: string): boolean {
+  try {
+    return encodeURIComponent(name) !== undefined;
+  } catch {
+    return false;
+  }
+}
+/** Half a surrogate pair cannot be decoded, so such a name stays as it was sent. */
+const readName = (name: string) => (isWellFormed(name) ? name : wireName(name));
+
+/** When the draft says that there is more, in seconds. */
+function untilMore(limit: LimitReport, report: Report): number | undefined {
+  if (!limit.allowed) return secondsUp(limit.retryAfterMs);
+  return report.allowed ? secondsUp(limit.resetAfterMs) : undefined;
+}
+
+/** The decisive limit by its definition: no other one comes before it. */
+function decisive(report: Report): LimitReport {
+  const [first, ...others] = report.allowed ? shown(report) : violated(report);
+  const isBefore = (a: LimitReport, b: LimitReport) =>
+    report.allowed ? a.remaining < b.remaining : a.retryAfterMs > b.retryAfterMs;
+  return others.reduce((best, each) => (isBefore(each, best) ? each : best), first);
+}
+
+const namelessPolicies = (report: Report) => {
+  const quotas = [...new Set(shown(report).map(({ limit }) => capped(limit)))];
+  return quotas.map((limit) => {
+    const same = shown(report).filter((each) => capped(each.limit) === limit);
+    return { limit, windowMs: 1000 * Math.max(...same.map(windowOf)) };
+  });
+};
+
+const wait = (report: Report) =>
+  report.allowed
+    ? {}
+    : { retryAfterMs: Math.min(MOST, 1000 * Math.max(1, secondsUp(longest(violated(report))))) };
+const ms = (seconds: number) => Math.min(MOST, seconds * 1000);
+
+describe('the current draft', () => {
+  holds('is read by a parser of structured fields, and says what the report says', reports, (r) => {
+    const headers = sent('draft', r);
+    expect(headers.size).toBe(shown(r).length === 0 ? 0 : 2);
+    if (headers.size === 0) return;
+    expect(parseList(headers.get('ratelimit-policy')!)).toEqual(
+      shown(r).map((limit) => [
+        wireName(limit.policy),
+        new Map([
+          ['q', capped(limit.limit)],
+          ['w', windowOf(limit)],
+        ]),
+      ]),
+    );
+    expect(parseList(headers.get('ratelimit')!)).toEqual(
+      shown(r).map((limit) => {
+        const until = untilMore(limit, r);
+        const parameters = new Map([['r', capped(limit.remaining)]]);
+        return [
+          wireName(limit.policy),
+          until === undefined ? parameters : parameters.set('t', until),
+        ];
+      }),
+    );
+  });
+
+  holds('gives different names to different policies', fc.tuple(names, names), ([a, b]) => {
+    expect(wireName(a) === wireName(b)).toBe(a === b);
+    expect(wireName(a)).toMatch(/^[\x20-\x7e]*$/);
+  });
+});
+
+describe('Retry-After', () => {
+  holds('is never early, never more than 1 s late, and never before a `t`', reports, (r) => {
+    const field = retryAfter(r);
+    expect(field === undefined).toBe(r.allowed);
+    if (field === undefined) return;
+    const afterMs = BigInt(field[1]) * 1000n;
+    const trueMs = BigInt(longest(violated(r)));
+    expect(afterMs >= trueMs && afterMs - trueMs <= 1000n).toBe(true);
+    for (const { resetAfterMs = 0 } of read('draft', r).limits) {
+      expect(resetAfterMs).toBeLessThanOrEqual(ms(Number(field[1])));
+    }
+  });
+});
+
+describe('what was sent is what is read', () => {
+  holds('in the current draft', reports, (r) => {
+    const policies = shown(r).map((limit) => ({
+      name: readName(limit.policy),
+      limit: capped(limit.limit),
+      windowMs: ms(windowOf(limit)),
+    }));
+    const current = shown(r).map((limit) => {
+      const until = untilMore(limit, r);
+      const remaining = capped(limit.remaining);
+      const reset = until === undefined ? {} : { resetAfterMs: ms(until) };
+      return { name: readName(limit.policy), remaining, ...reset };
+    });
+    const form = policies.length === 0 ? 'none' : 'draft';
+    expect(read('draft', r)).toEqual({ policies, limits: current, ...wait(r), form });
+  });
+
+  holds('in the older forms', fc.tuple(reports, fc.constantFrom('draft-7', 'draft-6')), (both) => {
+    const [r, form] = both;
+    if (shown(r).length === 0) return void expect(sent(form, r).size).toBe(0);
+    const { limit, remaining, ...rest } = decisive(r);
+    const resetMs = r.allowed ? rest.resetAfterMs : rest.retryAfterMs;
+    const resetAfterMs = ms(secondsUp(resetMs));
+    expect(read(form, r)).toEqual({
+      policies: namelessPolicies(r).map((each) => ({
+        ...each,
+        windowMs: Math.min(MOST, each.windowMs),
+      })),
+      limits: [{ limit: capped(limit), remaining: capped(remaining), resetAfterMs }],
+      ...wait(r),
+      form,
+    });
+  });
+
+  // A time is told from a wait by its size, so only times of this millennium can come back.
+  const soon = reports.filter((r) => r.limits.every((l) => l.resetAfterMs + l.retryAfterMs < 1e13));
+  holds('in the legacy form', soon, (r) => {
+    if (shown(r).length === 0) return void expect(sent('legacy', r).size).toBe(0);
+    const { limit, remaining, ...rest } = decisive(r);
+    const resetMs = r.allowed ? rest.resetAfterMs : rest.retryAfterMs;
+    const resetAfterMs = secondsUp(r.atMs + resetMs) * 1000 - r.atMs;
+    expect(read('legacy', r)).toEqual({
+      policies: [],
+      limits: [{ limit: capped(limit), remaining: capped(remaining), resetAfterMs }],
+      ...wait(r),
+      form: 'legacy',
+    });
+  });
+
+  holds('in no form at all', reports, (r) => {
+    expect(read('none', r)).toEqual({ policies: [], limits: [], form: 'none' });
+  });
+});
+
+describe('a field from a stranger', () => {
+  const pieces = fc.constantFrom(
+    ...['"a"', '"b\\""', '"', '\\', ';', '; ', 'r', 't', '=', '=1', '=-1', '1', '1.5', ','],
+    ...[', ', ' ', '\t', ':aGk=:', ':', '?1', '@1', '%"%c3%a4"', '%"', 'tok', '*', '(', ')', 'R'],
+    ...[';r=1', ';t=2', '"c";r=3;t=4', ';r=0', '.', '-', '9'.repeat(15), 'ä', '"x y";r=5, '],
+  );
+  const wild = fc.array(pieces, { maxLength: 9 }).map((parts) => parts.join(''));
+  // Nearly right is where parsers differ: a list with a piece too much somewhere.
+  const nearly = fc
+    .tuple(fc.array(fc.constantFrom('"a";r=1', '"b";t=2;r=3', '"c";r=4;x')), pieces, fc.nat(30))
+    .map(([members, piece, at]) => {
+      const text = members.join(', ');
+      return text.slice(0, at) + piece + text.slice(at);
+    });
+  const fields = fc.oneof(wild, nearly);
+
+  /** The limits by the other parser, undefined if it or the draft refuses the field. */
+  function byOthers(text: string) {
+    let list: ReturnType<typeof parseList>;
+    try {
+      list = parseList(text.trim());
+    } catch {
+      return undefined;
+    }
+    const isCount = (value: unknown) => Number.isInteger(value) && (value as number) >= 0;
+    const all = list.map(([name, parameters]) => {
+      const remaining = parameters.get('r') as number;
+      const seconds = parameters.get('t') as number | undefined;
+      const fits = typeof name === 'string' && isCount(remaining);
+      if (!fits || (seconds !== undefined && !isCount(seconds))) return undefined;
+      return { name, remaining, ...(seconds === undefined ? {} : { resetAfterMs: ms(seconds) }) };
+    });
+    return all.length === 0 || all.includes(undefined) ? undefined : all;
+  }
+
+  holds('is read as another parser reads it, or refused by both', fields, (text) => {
+    expect(parseRateLimit({ ratelimit: text }).limits).toEqual(byOthers(text) ?? []);
+  });
+
+  holds('never throws, whatever it is', fc.tuple(fc.string({ unit: 'binary' }), fields), (two) => {
+    for (const text of [...two, two.join(','), `"a";r=1;${two[0]}`]) {
+      const { limits: found, retryAfterMs = 0 } = parseRateLimit(() => text, { nowMs: AT_MS.min });
+      for (const { remaining, resetAfterMs = 0 } of found) {
+        for (const number of [remaining, resetAfterMs, retryAfterMs]) {
+          expect(Number.isSafeInteger(number) && number >= 0).toBe(true);
+        }
+      }
+    }
+  });
+});

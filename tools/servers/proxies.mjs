@@ -1,0 +1,204 @@
+/**
+ * Real reverse proxies for tests: nginx, Caddy and HAProxy, each set up as its own documentation
+ * has it when the server behind shall know the client's address.
+ *
+ * They listen on 127.0.0.1 only, live in temporary folders and never outlive this process. It
+ * takes the programs: `tools/ensure-services nginx caddy haproxy`.
+ */
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import * as fs from 'node:fs';
+import { get } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { HOST, randomPort, until } from './redis-process.mjs';
+
+const PORT_ATTEMPTS = 5;
+const TAKEN = /address already in use|cannot bind socket/i;
+
+/** Where a proxy says that it is the one that was started, and not another one on its port. */
+const whoPath = (who) => `/who-${who}`;
+
+/** One process, in the foreground, so that its pid is all there is to end. */
+const nginx = ({ folder, port, upstreamPort, forwarded, who }) => ({
+  words: ['-p', folder, '-e', 'stderr', '-c', join(folder, 'config')],
+  config: `
+daemon off;
+master_process off;
+pid ${folder}/nginx.pid;
+error_log stderr;
+events {}
+http {
+  access_log off;
+  client_body_temp_path ${folder}/body;
+  proxy_temp_path ${folder}/proxy;
+  fastcgi_temp_path ${folder}/fastcgi;
+  uwsgi_temp_path ${folder}/uwsgi;
+  scgi_temp_path ${folder}/scgi;
+  large_client_header_buffers 4 64k;
+  map $remote_addr $forwarded_element {
+    ~^[0-9.]+$ "for=$remote_addr";
+    ~^[0-9A-Fa-f:.]+$ "for=\\"[$remote_addr]\\"";
+    default "for=unknown";
+  }
+  map $http_forwarded $forwarded {
+    "" "$forwarded_element";
+    default "$http_forwarded, $forwarded_element";
+  }
+  server {
+    listen ${HOST}:${port};
+    location = ${whoPath(who)} { return 200; }
+    location / {
+      proxy_pass http://${HOST}:${upstreamPort};
+      proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+      ${forwarded ? 'proxy_set_header Forwarded $forwarded;' : ''}
+    }
+  }
+}
+`,
+});
+
+/** Adds to X-Forwarded-For only what comes from a proxy that it trusts, and drops it otherwise. */
+const caddy = ({ folder, port, upstreamPort, trusted, forwarded, who }) => ({
+  words: ['run', '--adapter', 'caddyfile', '--config', join(folder, 'config')],
+  config: `
+{
+  admin off
+  auto_https off
+}
+http://:${port} {
+  bind ${HOST}
+  respond ${whoPath(who)} 200
+  reverse_proxy ${HOST}:${upstreamPort} {
+    ${trusted.length > 0 ? `trusted_proxies ${trusted.join(' ')}` : ''}
+    ${forwarded ? 'header_up +Forwarded "for={http.request.remote.host}"' : ''}
+  }
+}
+`,
+});
+
+/** Adds a header line of its own after those that came. */
+const haproxy = ({ folder, port, upstreamPort, forwarded, who }) => ({
+  words: ['-db', '-f', join(folder, 'config')],
+  config: `
+global
+  maxconn 1000
+defaults
+  mode http
+  timeout connect 10s
+  timeout client 30s
+  timeout server 30s
+frontend front
+  bind ${HOST}:${port}
+  http-request return status 200 if { path ${whoPath(who)} }
+  option forwardfor
+  ${forwarded ? 'http-request add-header Forwarded "for=%[src]"' : ''}
+  default_backend back
+backend back
+  server upstream ${HOST}:${upstreamPort}
+`,
+});
+
+const plans = { nginx, caddy, haproxy };
+
+/** Waits for its input to end, which it does when this process ends, be it by SIGKILL. */
+const CLEAN_UP = `cat
+for file in "$1"/*/pid; do kill -KILL "$(cat "$file")"; done
+rm -rf "$1"`;
+
+let home;
+
+/** The folder of all proxies of this process, with a shell that stays behind to clean it up. */
+function makeHome() {
+  const folder = fs.mkdtempSync(join(tmpdir(), 'sluice-proxies-'));
+  // A group of its own, because Ctrl-C reaches everyone in the group of this process.
+  const stdio = ['pipe', 'ignore', 'ignore'];
+  const guard = spawn('sh', ['-c', CLEAN_UP, 'sh', folder], { detached: true, stdio });
+  guard.unref();
+  guard.stdin.unref();
+  return folder;
+}
+
+/** The status of one answer, over a connection of its own. */
+function statusOf(port, path) {
+  return new Promise((resolve, reject) => {
+    const request = get({ host: HOST, port, path, agent: false, timeout: 1000 }, (response) => {
+      response.resume();
+      resolve(response.statusCode);
+    });
+    request.on('timeout', () => request.destroy(new Error('no answer')));
+    request.on('error', reject);
+  });
+}
+
+/** Debian keeps servers in /usr/sbin, where the PATH of plain users does not look. */
+function spawnIn(folder, program, words) {
+  // A file and not a pipe: a server must never wait for this process to read.
+  const output = fs.openSync(join(folder, 'output'), 'a');
+  const { PATH } = process.env;
+  // Caddy keeps its last configuration in one of these folders.
+  const homes = { HOME: folder, XDG_CONFIG_HOME: folder, XDG_DATA_HOME: folder };
+  const env = { ...process.env, ...homes, PATH: `${PATH}:/usr/sbin:/sbin` };
+  const child = spawn(program, words, { cwd: folder, env, stdio: ['ignore', output, output] });
+  fs.closeSync(output);
+  if (child.pid) fs.writeFileSync(join(folder, 'pid'), String(child.pid));
+  return child;
+}
+
+async function launch(kind, options) {
+  home ??= makeHome();
+  const folder = fs.mkdtempSync(join(home, `${kind}-`));
+  const port = randomPort();
+  const who = randomUUID();
+  const { words, config } = plans[kind]({ ...options, folder, port, who });
+  fs.writeFileSync(join(folder, 'config'), config);
+  const child = spawnIn(folder, kind, words);
+  let end;
+  const ended = new Promise((resolve) => {
+    child.once('error', (error) => resolve(`could not be started: ${error.message}`));
+    child.once('exit', (code, signal) => resolve(`ended with ${signal ?? `code ${code}`}`));
+  }).then((how) => {
+    end = how;
+    fs.rmSync(join(folder, 'pid'), { force: true });
+  });
+  const proxy = {
+    ...{ kind, host: HOST, port, pid: child.pid },
+    get output() {
+      const path = join(folder, 'output');
+      return fs.existsSync(path) ? fs.readFileSync(path, 'utf8').slice(-5000).trim() : '';
+    },
+    async stop() {
+      child.kill('SIGKILL');
+      await ended;
+      fs.rmSync(folder, { recursive: true, force: true });
+    },
+  };
+  const isReady = async () => {
+    if (end) {
+      const hint = end.includes('ENOENT') ? `; tools/ensure-services ${kind} installs it` : '';
+      const message = `${kind} on port ${port} ${end}${hint}\n${proxy.output}`;
+      throw Object.assign(new Error(message), { isFinal: true });
+    }
+    return (await statusOf(port, whoPath(who))) === 200;
+  };
+  try {
+    await until(`${kind} answers`, isReady, [proxy]);
+    return proxy;
+  } catch (error) {
+    await proxy.stop();
+    throw error;
+  }
+}
+
+export async function startProxy(kind, { upstreamPort, trusted = [], forwarded = false }) {
+  if (!Object.hasOwn(plans, kind)) throw new Error(`unknown proxy ${kind}`);
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await launch(kind, { upstreamPort, trusted, forwarded });
+    } catch (error) {
+      if (!TAKEN.test(error.message) || attempt === PORT_ATTEMPTS) throw error;
+      await sleep(10);
+    }
+  }
+}
