@@ -5,13 +5,14 @@
  *     npm run build && node examples/ingestion/main.mjs
  *
  * When the quota is spent it says what is done and what is left, and ends well. What it has got to
- * is in a file (PROGRESS, by default ingestion-progress.json); the next run goes on from there.
+ * is in a file (PROGRESS, or one in the folder for temporary files); the next run goes on from there.
  *
  * With REDIS_URL set, any number of such jobs share one quota, on any number of machines, each with
  * its part of the REGIONS and a file of its own. Without it the quota is kept in this process's
  * memory, so that the next run has a new one.
  */
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { createLimiter, memoryStore } from 'sluice';
@@ -19,7 +20,7 @@ import { redisStore } from 'sluice/redis';
 
 const PAGES = 15;
 const regions = (process.env.REGIONS ?? 'BR DE FR GB IN JP MX US').split(' ');
-const file = process.env.PROGRESS ?? 'ingestion-progress.json';
+const file = process.env.PROGRESS ?? `${tmpdir()}/ingestion-progress.json`;
 
 /** The API, which takes no notice of quotas here. */
 const api = {

@@ -103,7 +103,7 @@ export function rateLimit<
   ): void | Promise<void> => {
     setFields(response, verdict);
     if (verdict.decision !== undefined) {
-      (request as unknown as Record<string, unknown>)[property] = new Info(verdict.decision);
+      (request as unknown as Record<string, unknown>)[property] = infoOf(verdict.decision);
     }
     if (!verdict.passes) return answer(options, request, response, next, verdict);
     if (verdict.over !== undefined) whenOver(request, response, verdict.over);
@@ -127,29 +127,19 @@ export function rateLimit<
   return Object.assign(middleware, { resetKey });
 }
 
-/** Made of a decision when it is read, as most requests never are. */
-class Info implements RateLimitInfo {
-  constructor(readonly decision: Decision) {}
-
-  get limit(): number {
-    return this.decision.limit;
-  }
-
-  get used(): number {
-    return this.decision.limit - this.decision.remaining;
-  }
-
-  get remaining(): number {
-    return this.decision.remaining;
-  }
-
-  get resetTime(): Date {
-    return dateOf(this.decision.atMs + this.decision.resetAfterMs);
-  }
-
-  get key(): string {
-    return this.decision.key;
-  }
+function infoOf(decision: Decision): RateLimitInfo {
+  const { limit, remaining, resetAfterMs, atMs, key } = decision;
+  return {
+    limit,
+    used: limit - remaining,
+    remaining,
+    // Made when it is read, as it mostly is not.
+    get resetTime() {
+      return dateOf(atMs + resetAfterMs);
+    },
+    key,
+    decision,
+  };
 }
 
 async function answer<Request extends IncomingMessage, Response extends ServerResponse>(

@@ -4,7 +4,7 @@
  */
 import { checkFields, expected, isRecord } from '../errors.ts';
 import type { Key } from '../key.ts';
-import type { Duration, FailureAction, PolicyOptions } from '../policy.ts';
+import { checkAction, type Duration, type FailureAction, type PolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
 import type { AddressOptions } from './client-address.ts';
 import { type HeaderForm, headerForms } from './headers.ts';
@@ -208,7 +208,7 @@ export function readyOptions<R>(
     limits: all,
     address,
     store,
-    onFailure: given.passOnStoreError ? 'allow' : onFailure,
+    onFailure: given.passOnStoreError ? 'allow' : checkAction(onFailure),
     skip,
     allow,
     deny,

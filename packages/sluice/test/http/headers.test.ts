@@ -193,7 +193,7 @@ describe('draft 6 and the legacy form', () => {
     ]);
   });
 
-  it('have, in the legacy form, the time of the reset in seconds since the epoch, rounded up', () => {
+  it('have, if legacy, the time of the reset in seconds since the epoch, rounded up', () => {
     expect(headerForms.legacy(report(daily, burst))).toEqual([
       ['X-RateLimit-Limit', '100'],
       ['X-RateLimit-Remaining', '50'],

@@ -149,6 +149,7 @@ describe('a structured field', () => {
     ['a boolean that is neither', '"a";r=1;x=?2'],
     ['bytes that stay open', '"a";r=1;x=:aaaa'],
     ['bytes beyond Base64', '"a";r=1;x=:a-b_:'],
+    ['bytes with too much padding', '"a";r=1;x=:a===:'],
     ['text that is not UTF-8', '"a";r=1;x=%"%ff"'],
     ['text in capital hexadecimals', '"a";r=1;x=%"%C3%A4"'],
     ['one good and one bad member', '"a";r=1, "b";r=oops!'],

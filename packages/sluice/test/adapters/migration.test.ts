@@ -1,0 +1,310 @@
+/** One app, written for express-rate-limit, on both: the clock stands still unless a step moves it. */
+import type { AddressInfo } from 'node:net';
+import express, { type Request, type RequestHandler, type Response } from 'express';
+import { rateLimit as theirs } from 'express-rate-limit';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { rateLimit as ours } from '../../src/adapters/express.ts';
+import { withFailurePolicy } from '../../src/failure/index.ts';
+import { memoryStore, type Store } from '../../src/index.ts';
+
+const START_MS = 1_745_000_100_000;
+
+interface Step {
+  readonly path?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** When it is asked, after the start. */
+  readonly atMs?: number;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+  /** What is said about limits, and of which type the body is. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+type Options = Readonly<Record<string, unknown>>;
+type Middleware = RequestHandler & { resetKey(key: string): unknown };
+type Library = (options: never) => unknown;
+
+/** The limit of most tests: two in a minute, in text that is the same on both. */
+const TWO: Options = { windowMs: 60_000, limit: 2, message: 'Slow down.' };
+
+const times = (count: number, step: Step = {}): Step[] => Array.from({ length: count }, () => step);
+
+/** The app. It answers as it is told, and tells what the request carries. */
+function appOf(limit: Middleware, property: string): express.Express {
+  const app = express();
+  app.get('/reset', async (_request, response) => {
+    await limit.resetKey('127.0.0.1');
+    response.send('new');
+  });
+  app.use(limit);
+  app.use((request: Request, response: Response) => {
+    const info = (request as unknown as Record<string, Record<string, unknown>>)[property];
+    const { limit: most, used, remaining, resetTime, key } = info ?? {};
+    const status = Number(request.get('x-status') ?? 200);
+    response.status(status).json({ most, used, remaining, resetTime, key });
+  });
+  app.use((error: Error, _request: Request, response: Response, _next: unknown) => {
+    response.status(500).send(error.message);
+  });
+  return app;
+}
+
+async function ask(port: number, { path = '/', headers = {} }: Step): Promise<Answer> {
+  const answer = await fetch(`http://127.0.0.1:${port}${path}`, { headers });
+  const told = [...answer.headers].filter(([name]) => /ratelimit|retry|content-type/.test(name));
+  return { status: answer.status, body: await answer.text(), headers: Object.fromEntries(told) };
+}
+
+/** Asks the app on one library, step by step. */
+async function talk(library: Library, options: Options, steps: readonly Step[]) {
+  vi.setSystemTime(START_MS);
+  const property = String(options.requestPropertyName ?? 'rateLimit');
+  const app = appOf(library(options as never) as Middleware, property);
+  const server = app.listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  const { port } = server.address() as AddressInfo;
+  const answers: Answer[] = [];
+  for (const step of steps) {
+    if (step.atMs !== undefined) vi.setSystemTime(START_MS + step.atMs);
+    answers.push(await ask(port, step));
+  }
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+  return answers;
+}
+
+async function both(options: Options, steps: readonly Step[]) {
+  return { theirs: await talk(theirs, options, steps), ours: await talk(ours, options, steps) };
+}
+
+const statuses = (answers: readonly Answer[]): number[] => answers.map(({ status }) => status);
+
+beforeEach(() => vi.useFakeTimers({ toFake: ['Date'], now: START_MS }));
+afterEach(() => vi.useRealTimers());
+
+/** What is alike to the last header. Each starts with what to expect, so that both are right. */
+const alike: readonly [string, readonly number[], Options, readonly Step[]][] = [
+  [
+    'windowMs',
+    [200, 429, 200],
+    { ...TWO, limit: 1, windowMs: 5000 },
+    [...[{}, { atMs: 4999 }, { atMs: 5000 }]],
+  ],
+  ['limit', [200, 200, 429, 429], TWO, times(4)],
+  ['max', [200, 200, 200, 429], { windowMs: 60_000, max: 3, message: 'No.' }, times(4)],
+  [
+    'limit, of the request and the answer',
+    [200, 429, 200, 429],
+    {
+      ...TWO,
+      limit: async (request: Request, response: Response) =>
+        response.req === request && request.get('x-plan') === 'big' ? 2 : 1,
+    },
+    [{}, {}, { headers: { 'x-plan': 'big' } }, { headers: { 'x-plan': 'big' } }],
+  ],
+  [
+    'keyGenerator',
+    [200, 429, 200, 429],
+    {
+      ...TWO,
+      limit: 1,
+      keyGenerator: async (request: Request, response: Response) =>
+        `${response.req === request} ${request.get('x-user')}`,
+    },
+    ['a', 'a', 'b', 'b'].map((user) => ({ headers: { 'x-user': user } })),
+  ],
+  [
+    'skip',
+    [200, 200, 200, 429],
+    {
+      ...TWO,
+      limit: 1,
+      skip: (request: Request, response: Response) =>
+        response.req === request && request.path === '/health',
+    },
+    [{ path: '/health' }, { path: '/health' }, {}, {}],
+  ],
+  ['statusCode', [200, 200, 420, 420], { ...TWO, statusCode: 420 }, times(4)],
+  ['message as an object', [200, 200, 429], { ...TWO, message: { error: 'slow' } }, times(3)],
+  [
+    'message as a function',
+    [200, 200, 429],
+    { ...TWO, message: async (request: Request) => `Not ${request.path} again.` },
+    times(3),
+  ],
+  ['an empty message', [200, 200, 429], { ...TWO, message: '' }, times(3)],
+  [
+    'handler, which is told the status and the message',
+    [200, 200, 420],
+    {
+      ...TWO,
+      statusCode: 420,
+      handler: (
+        _request: Request,
+        response: Response,
+        _next: unknown,
+        options: { statusCode: number; message: string },
+      ) => response.status(options.statusCode).send(`Handled: ${options.message}`),
+    },
+    times(3),
+  ],
+  [
+    'handler, which asks for an error',
+    [200, 200, 500],
+    {
+      ...TWO,
+      handler: (_request: Request, _response: Response, next: (error: Error) => void) =>
+        next(new Error('too much')),
+    },
+    times(3),
+  ],
+  [
+    'skipSuccessfulRequests',
+    [200, 200, 200, 401, 200, 401, 429, 429],
+    { ...TWO, skipSuccessfulRequests: true },
+    [...times(3), ...['401', '200', '401', '401', '200'].map((status) => statusOf(status))],
+  ],
+  [
+    'skipFailedRequests',
+    [500, 500, 404, 200, 500, 200, 429, 429],
+    { ...TWO, skipFailedRequests: true },
+    ['500', '500', '404', '200', '500', '200', '200', '500'].map((status) => statusOf(status)),
+  ],
+  ['requestPropertyName', [200, 200, 429], { ...TWO, requestPropertyName: 'budget' }, times(3)],
+  ['resetKey', [200, 200, 429, 200, 200], TWO, [...times(3), { path: '/reset' }, {}]],
+  [
+    'undefined, as if it were not said',
+    [200, 200, 429],
+    { ...TWO, max: undefined, skip: undefined, handler: undefined, keyGenerator: undefined },
+    times(3),
+  ],
+];
+
+function statusOf(status: string): Step {
+  return { headers: { 'x-status': status } };
+}
+
+describe('an app for express-rate-limit does the same here with', () => {
+  it.each(alike)('%s', async (_name, expected, options, steps) => {
+    // What says nothing about headers gets other ones here: see below.
+    const answers = await both({ legacyHeaders: true, standardHeaders: true, ...options }, steps);
+    expect(statuses(answers.theirs)).toEqual(expected);
+    expect(answers.ours).toEqual(answers.theirs);
+  });
+
+  const forms = [true, false, 'draft-6', 'draft-7'].flatMap((standardHeaders) =>
+    [true, false, undefined].map((legacyHeaders) => ({ standardHeaders, legacyHeaders })),
+  );
+  it.each(forms)('%j', async (form) => {
+    const answers = await both({ ...TWO, ...form }, times(4));
+    expect(statuses(answers.theirs)).toEqual([200, 200, 429, 429]);
+    expect(answers.ours).toEqual(answers.theirs);
+  });
+});
+
+/** A store of each kind that is away. */
+const gone = { increment: away, decrement: away, resetKey: away };
+const lost: Store = { ...memoryStore(), decide: () => Promise.reject(new Error('away')) };
+
+function away(): Promise<never> {
+  return Promise.reject(new Error('away'));
+}
+
+describe('on purpose it differs:', () => {
+  const legacy = { ...TWO, windowMs: 10_000, legacyHeaders: true, standardHeaders: false };
+
+  it('it slides, so that no 10 s hold more than the limit; theirs lets three pass in 2 s', async () => {
+    const steps = [{}, { atMs: 9000 }, { atMs: 10_500 }, { atMs: 11_000 }, { atMs: 19_000 }];
+    const answers = await both(legacy, steps);
+    expect(statuses(answers.theirs)).toEqual([200, 200, 200, 200, 429]);
+    expect(statuses(answers.ours)).toEqual([200, 200, 200, 429, 200]);
+    // The call at 9 s is in the way until 19 s, and not a millisecond longer.
+    expect(answers.ours[3].headers['retry-after']).toBe('8');
+    const early = await talk(ours, legacy, [...steps.slice(0, 4), { atMs: 18_999 }]);
+    expect(statuses(early).at(-1)).toBe(429);
+  });
+
+  it('the reset of an answer that passes is when all of the limit is back', async () => {
+    const answers = await both(legacy, [{}, { atMs: 4000 }]);
+    const resets = (list: readonly Answer[]) =>
+      list.map(({ headers }) => Number(headers['x-ratelimit-reset']) - START_MS / 1000);
+    expect(resets(answers.theirs)).toEqual([10, 10]);
+    expect(resets(answers.ours)).toEqual([10, 14]);
+    const after = await talk(ours, legacy, [{}, { atMs: 4000 }, { atMs: 14_000 }]);
+    expect(after[2].headers['x-ratelimit-remaining']).toBe('1');
+  });
+
+  it('denied calls are not counted as used', async () => {
+    const handler = (request: { rateLimit: { used: number } }, response: Response) =>
+      response.status(429).json(request.rateLimit.used);
+    const answers = await both({ ...TWO, handler }, times(5));
+    const used = (list: readonly Answer[]) => list.slice(2).map(({ body }) => Number(body));
+    expect(used(answers.theirs)).toEqual([3, 4, 5]);
+    expect(used(answers.ours)).toEqual([2, 2, 2]);
+  });
+
+  it('draft-8 is the newest draft: a name of yours, no spaces, no hash of the key', async () => {
+    const draft = { ...TWO, standardHeaders: 'draft-8', legacyHeaders: false };
+    const answers = { theirs: await talk(theirs, draft, times(3)) };
+    const named = await talk(ours, { ...draft, name: '2-in-1min' }, times(3));
+    expect(named.map(({ headers }) => headers.ratelimit)).toEqual([
+      '"2-in-1min";r=1;t=60',
+      '"2-in-1min";r=0;t=60',
+      '"2-in-1min";r=0;t=60',
+    ]);
+    const plain = answers.theirs.map(({ status, body, headers }) => {
+      const policy = headers['ratelimit-policy'].replace(/; pk=.*/, '').replaceAll('; ', ';');
+      const ratelimit = headers.ratelimit.replaceAll('; ', ';');
+      return { status, body, headers: { ...headers, ratelimit, 'ratelimit-policy': policy } };
+    });
+    expect(named).toEqual(plain);
+  });
+
+  it('without a message the body is problem details, which programs can read', async () => {
+    const answers = await both({ windowMs: 60_000, limit: 1, standardHeaders: true }, times(2));
+    expect(answers.theirs[1].body).toBe('Too many requests, please try again later.');
+    expect(answers.ours[1].headers['content-type']).toBe('application/problem+json');
+    expect(JSON.parse(answers.ours[1].body)).toMatchObject({
+      title: 'Quota Exceeded',
+      status: 429,
+      'retry-after-ms': 60_000,
+    });
+    expect(statuses(answers.ours)).toEqual(statuses(answers.theirs));
+  });
+
+  it('without a word about headers they are those of the newest draft', async () => {
+    const answers = await both(TWO, times(3));
+    const names = ({ headers }: Answer) => Object.keys(headers).filter((n) => n !== 'content-type');
+    expect(names(answers.theirs[0])).toEqual(
+      ['limit', 'remaining', 'reset'].map((name) => `x-ratelimit-${name}`),
+    );
+    expect(names(answers.ours[0])).toEqual(['ratelimit', 'ratelimit-policy']);
+    expect(statuses(answers.ours)).toEqual(statuses(answers.theirs));
+  });
+
+  it('a store that is away is stood in for here; there it is a 500', async () => {
+    const there = await talk(theirs, { ...TWO, store: gone }, times(3));
+    expect(statuses(there)).toEqual([500, 500, 500]);
+    const store = withFailurePolicy(lost, {});
+    expect(statuses(await talk(ours, { ...TWO, store }, times(3)))).toEqual([200, 200, 429]);
+    const throwing = withFailurePolicy(lost, { onFailure: 'throw' });
+    const here = await talk(ours, { ...TWO, store: throwing }, times(2));
+    expect(statuses(here)).toEqual([500, 500]);
+  });
+
+  it('passOnStoreError lets everybody pass as well, and still tells the limit', async () => {
+    const printed = vi.spyOn(console, 'error').mockImplementation(() => {});
+    const options = { ...TWO, passOnStoreError: true, legacyHeaders: true };
+    const there = await talk(theirs, { ...options, store: gone }, times(3));
+    expect(printed).toHaveBeenCalled();
+    printed.mockRestore();
+    const store = withFailurePolicy(lost, { onFailure: 'deny' });
+    const here = await talk(ours, { ...options, store }, times(3));
+    expect([statuses(there), statuses(here)]).toEqual(Array(2).fill([200, 200, 200]));
+    expect(there[0].headers).not.toHaveProperty('x-ratelimit-limit');
+    expect(here[0].headers).toHaveProperty('x-ratelimit-limit', '2');
+  });
+});

@@ -1,0 +1,172 @@
+import { describe, expect, it } from 'vitest';
+import { rateLimit } from '../../src/adapters/fetch.ts';
+import type { RequestOptions } from '../../src/http/options.ts';
+
+const request = (headers: Record<string, string> = {}): Request =>
+  new Request('http://localhost/', { headers });
+
+/** A handler behind a limit, asked as if from one address. */
+function serve(options: RequestOptions<Request>) {
+  const limited = rateLimit({ address: () => '203.0.113.7', ...options });
+  return limited(async () => new Response('hello'));
+}
+
+describe('options that are refused when the limiter is built', () => {
+  it.each([
+    [{}, '`limit` with `window`, or `limits`'],
+    [{ limit: 5, limits: [{ limit: 5, window: '1m' }] }, '`limit` with `window`, or `limits`'],
+    [{ limits: [] }, '`limits` to be an array of at least one limit'],
+    [{ limit: 5, max: 5 }, 'one of limit and max, not both'],
+    [{ limit: 5, window: '1m', windowMs: 60_000 }, 'one of window and windowMs, not both'],
+    [{ limit: 5, key: 'ip' }, "`key` to be 'address', { header: 'name' } or a function"],
+    [{ limit: 5, key: { header: '' } }, "`key` to be 'address'"],
+    [{ limit: 5, key: () => 'a', keyGenerator: () => 'a' }, 'one of key and keyGenerator'],
+    [{ limit: 5, headers: 'draft-5' }, '`headers` to be one of draft draft-7 draft-6 legacy none'],
+    [{ limit: 5, headers: 'draft', standardHeaders: true }, 'one of headers and standardHeaders'],
+    [{ limit: 5, standardHeaders: 'draft-1' }, '`standardHeaders` to be a boolean or a draft'],
+    [{ limit: 5, count: 'errors' }, '`count` to be one of all failures successes'],
+    [
+      { limit: 5, skipSuccessfulRequests: true, skipFailedRequests: true },
+      'one of skipSuccessfulRequests and skipFailedRequests, not both',
+    ],
+    [{ limit: 5, shadow: 'yes' }, '`shadow` to be true or false'],
+    [{ limit: 5, name: '' }, '`name` to be text'],
+    [{ limit: 5, limti: 5 }, 'an object with only'],
+    [{ limits: [{ limit: 5, window: '1m', widnow: 1 }] }, 'an object with only name, limit'],
+    [
+      {
+        limits: [
+          { name: 'a', limit: 5, window: '1m' },
+          { name: 'a', limit: 9, window: '1h' },
+        ],
+      },
+      'a `name` of its own for each limit',
+    ],
+    [{ limit: 5, onFailure: 'open' }, '`onFailure` to be one of allow deny local throw'],
+    [{ limit: 5, trustProxy: true }, 'trustProxy'],
+    [{ limit: 5, allow: ['not an address'] }, 'not an address'],
+  ])('%j: expected %s', (options, message) => {
+    expect(() => serve(options as never)).toThrow(
+      expect.objectContaining({
+        code: 'ERR_INVALID_OPTION',
+        message: expect.stringContaining(message),
+      }),
+    );
+  });
+
+  it.each([
+    [{ limit: 0, window: '1m' }, 'ERR_INVALID_LIMIT'],
+    [{ limit: 5, window: 'soon' }, 'ERR_INVALID_WINDOW'],
+    [{ limit: 5, algorithm: 'leaky' }, 'ERR_INVALID_ALGORITHM'],
+  ])('%j has the code of the policy: %s', (options, code) => {
+    const build = async () => serve(options as never)(request());
+    return expect(build()).rejects.toMatchObject({ code });
+  });
+});
+
+describe('a limit on requests', () => {
+  it('by a header counts each value, and the address where it is missing', async () => {
+    const handle = serve({ limit: 1, window: '1h', key: { header: 'x-api-key' } });
+    const statuses = [];
+    for (const headers of [
+      { 'x-api-key': 'a' },
+      { 'x-api-key': 'b' },
+      {},
+      { 'x-api-key': 'a' },
+      {},
+    ]) {
+      statuses.push((await handle(request(headers as never))).status);
+    }
+    expect(statuses).toEqual([200, 200, 200, 429, 429]);
+  });
+
+  it('a header cannot spend what an address has', async () => {
+    const handle = serve({ limit: 1, window: '1h', key: { header: 'x-api-key' } });
+    expect((await handle(request({ 'x-api-key': '203.0.113.7' }))).status).toBe(200);
+    expect((await handle(request())).status).toBe(200);
+  });
+
+  it('may be another one for each request', async () => {
+    const limit = (asked: Request): number => (asked.headers.get('x-plan') === 'pro' ? 3 : 1);
+    const handle = serve({
+      limit,
+      window: '1h',
+      key: (asked) => asked.headers.get('x-user') ?? 'nobody',
+    });
+    const pro = { 'x-plan': 'pro', 'x-user': 'ada' };
+    const answers = [];
+    for (let call = 0; call < 4; call++) answers.push((await handle(request(pro))).status);
+    for (let call = 0; call < 2; call++) answers.push((await handle(request())).status);
+    expect(answers).toEqual([200, 200, 200, 429, 200, 429]);
+  });
+
+  it('several at once keep their own limits, however they come', async () => {
+    const handle = serve({
+      limit: async (asked) => Number(asked.headers.get('x-limit')),
+      window: '1h',
+      key: (asked) => `limit-${asked.headers.get('x-limit')}`,
+    });
+    const answers = await Promise.all(
+      [1, 2, 3].flatMap((limit) =>
+        Array.from({ length: 4 }, () => handle(request({ 'x-limit': String(limit) }))),
+      ),
+    );
+    const admitted = answers.map(({ status }) => (status === 200 ? 1 : 0));
+    const sums = [0, 4, 8].map((from) =>
+      admitted.slice(from, from + 4).reduce<number>((sum, each) => sum + each, 0),
+    );
+    expect(sums).toEqual([1, 2, 3]);
+  });
+
+  it.each([
+    ['draft', ['ratelimit', 'ratelimit-policy', 'retry-after']],
+    ['draft-7', ['ratelimit', 'ratelimit-policy', 'retry-after']],
+    [
+      'draft-6',
+      [
+        'ratelimit-limit',
+        'ratelimit-policy',
+        'ratelimit-remaining',
+        'ratelimit-reset',
+        'retry-after',
+      ],
+    ],
+    ['legacy', ['retry-after', 'x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset']],
+    ['none', []],
+  ] as const)('sends the fields of %s', async (headers, names) => {
+    const handle = serve({ limit: 1, window: '1h', headers });
+    await handle(request());
+    const refused = await handle(request());
+    expect(refused.status).toBe(429);
+    expect([...refused.headers.keys()].filter((name) => /rate|retry/.test(name)).sort()).toEqual([
+      ...names,
+    ]);
+  });
+
+  it('an address on the allow list is not counted; one on the deny list gets 403', async () => {
+    const allowed = serve({ limit: 1, window: '1h', allow: ['203.0.113.0/24'] });
+    for (let call = 0; call < 3; call++) expect((await allowed(request())).status).toBe(200);
+    const denied = serve({ limit: 1, window: '1h', deny: ['203.0.113.7'] });
+    expect((await denied(request())).status).toBe(403);
+    const other = serve({ limit: 1, window: '1h', deny: ['203.0.113.8'] });
+    expect((await other(request())).status).toBe(200);
+  });
+
+  it('one that is only watched is not in the way of another', async () => {
+    const handle = serve({
+      limits: [
+        { name: 'real', limit: 3, window: '1h' },
+        { name: 'planned', limit: 1, window: '1h', shadow: true },
+      ],
+    });
+    const answers = [];
+    for (let call = 0; call < 4; call++) answers.push(await handle(request()));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429]);
+    expect(answers[0].headers.get('ratelimit-policy')).toBe('"real";q=3;w=3600');
+  });
+
+  it('without a way to know who asks it says so instead of keying everybody alike', async () => {
+    const handle = rateLimit({ limit: 1, window: '1h' })(() => new Response('hello'));
+    await expect(handle(request())).rejects.toMatchObject({ code: 'ERR_NO_CLIENT_ADDRESS' });
+  });
+});
