@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import * as failure from '../src/failure/index.ts';
+import * as http from '../src/http/index.ts';
 import * as core from '../src/index.ts';
 import * as redis from '../src/stores/redis/index.ts';
 import * as testing from '../src/testing/index.ts';
@@ -94,6 +95,7 @@ describe('sluice/testing exports', () => {
   test('these values', () => {
     expect(namesOf(testing)).toMatchInlineSnapshot(`
       [
+        "adapterContract",
         "parseVectors",
         "runVectors",
         "storeContract",
@@ -105,7 +107,10 @@ describe('sluice/testing exports', () => {
   test('these types', () => {
     expect(listed('../src/testing/index.ts').types).toMatchInlineSnapshot(`
       [
+        "AdapterCase",
+        "AdapterUnderTest",
         "ContractCase",
+        "RunningServer",
         "VectorCase",
         "VectorDifference",
         "VectorFile",
@@ -160,5 +165,63 @@ describe('sluice/failure exports', () => {
         "GuardedStore",
       ]
     `);
+  });
+});
+
+describe('sluice/http exports', () => {
+  test('these values', () => {
+    expect(namesOf(http)).toMatchInlineSnapshot(`
+      [
+        "RequestLimiter",
+        "addressKey",
+        "clientAddress",
+        "headerForms",
+        "limitFetch",
+        "parseRateLimit",
+        "rejection",
+        "retryAfter",
+      ]
+    `);
+    expect(listed('../src/http/index.ts').values).toEqual(namesOf(http));
+  });
+
+  test('these types', () => {
+    expect(listed('../src/http/index.ts').types).toMatchInlineSnapshot(`
+      [
+        "AddressOptions",
+        "AddressReader",
+        "Facts",
+        "FamiliarOptions",
+        "Field",
+        "HeaderForm",
+        "KeySource",
+        "LimitFetchOptions",
+        "LimitReport",
+        "Outcome",
+        "ParsedRateLimit",
+        "Refusal",
+        "Rejection",
+        "Report",
+        "RequestLimit",
+        "RequestOptions",
+        "Verdict",
+      ]
+    `);
+  });
+});
+
+describe('the adapters export', () => {
+  test.each(['express', 'fastify', 'fetch', 'hono', 'koa', 'node'])('from %s', async (name) => {
+    const adapter = (await import(`../src/adapters/${name}.ts`)) as object;
+    expect(namesOf(adapter).filter((each) => each === 'rateLimit')).toEqual(['rateLimit']);
+  });
+
+  test('from nest', async () => {
+    expect(namesOf(await import('../src/adapters/nest.ts'))).toEqual([
+      'RateLimit',
+      'RateLimitGuard',
+      'RateLimitModule',
+      'SkipRateLimit',
+    ]);
   });
 });

@@ -21,16 +21,10 @@ const QUAD = new RegExp(`^([0-9.]+)${PORT}$`);
 /** A value without quotes may have only letters and digits, but many write colons and brackets. */
 const PAIR = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s"]+))$/;
 
-/** Whether an odd number of backslashes ends before `at`, so that the quote there is text. */
-function isEscaped(text: string, at: number, floor: number): boolean {
-  let from = at;
-  while (from > floor && text.charCodeAt(from - 1) === BACKSLASH) from--;
-  return (at - from) % 2 === 1;
-}
-
 /**
  * Where the last separator before `end` is, or -1. In Forwarded those in quotes do not count. From
- * the right, too, a quote is the end of quoted text or, if a backslash is before it, inside.
+ * the right, the first quote ends quoted text. The next one begins it, after a `=`, or is itself
+ * part of the text, after a backslash.
  */
 function separatorBefore(
   text: string,
@@ -42,7 +36,7 @@ function separatorBefore(
   let isQuoted = false;
   for (let at = end - 1; at >= floor; at--) {
     if (hasQuotes && text.charCodeAt(at) === QUOTE) {
-      isQuoted = !isQuoted || isEscaped(text, at, floor);
+      isQuoted = !isQuoted || text.charCodeAt(at - 1) === BACKSLASH;
     } else if (!isQuoted && text[at] === separator) return at;
   }
   return -1;

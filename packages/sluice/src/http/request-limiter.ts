@@ -146,7 +146,8 @@ export class RequestLimiter<R> {
 
   #verdict(decision: Decision, shadow: readonly Decision[]): Verdict<R> {
     const report = this.#report(decision);
-    const fields = this.#fields(report);
+    const isAway = decision.degraded?.action === 'deny';
+    const fields = this.#fields(report, isAway);
     if (decision.allowed) {
       const over = this.#settlement([decision, ...shadow]);
       return { passes: true, fields, rejection: undefined, decision, shadow, over };
@@ -207,9 +208,10 @@ export class RequestLimiter<R> {
     return { allowed, retryAfterMs, atMs, limits: all };
   }
 
-  #fields(report: Report): readonly Field[] {
+  /** A store that is away has measured nothing, so then only the wait is told. */
+  #fields(report: Report, isAway: boolean): readonly Field[] {
     const { forms } = this.#options;
-    const fields = forms.flatMap((form) => headerForms[form](report));
+    const fields = isAway ? [] : forms.flatMap((form) => headerForms[form](report));
     const wait = forms.every((form) => form === 'none') ? undefined : retryAfter(report);
     return wait === undefined ? fields : [...fields, wait];
   }

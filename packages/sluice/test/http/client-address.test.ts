@@ -1,10 +1,11 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { readNetworks } from '../../src/http/address-networks.ts';
+import { contains, readNetworks } from '../../src/http/address-networks.ts';
 import {
   type AddressOptions,
   type AddressWarning,
   addressKey,
   clientAddress,
+  wholeAddress,
 } from '../../src/http/client-address.ts';
 
 type Headers = Readonly<Record<string, string>>;
@@ -235,6 +236,28 @@ describe('with the networks of the proxies', () => {
     }
   });
 
+  it('the whole address can be had, for other lists, as the IPv4 address that it stands for', () => {
+    const read = wholeAddress({ trustProxy: PROXIES, onWarning: () => {} });
+    const denied = readNetworks(['1.1.1.0/24', '2001:db8::7', '2002:102:304:5::/64']);
+    const isDenied = (list: string) =>
+      contains(
+        denied,
+        read('10.0.0.1', () => list),
+      );
+    for (const list of ['1.1.1.1', '64:ff9b::1.1.1.1', '2001:db8::7', '2002:102:304:5::6']) {
+      expect(isDenied(list)).toBe(true);
+    }
+    for (const list of ['1.1.2.1', '2001:db8::8', '2002:102:304:6::6']) {
+      expect(isDenied(list)).toBe(false);
+    }
+    expect(
+      contains(
+        denied,
+        read('64:ff9b::1.1.1.1', () => undefined),
+      ),
+    ).toBe(true);
+  });
+
   it('lists other than of proxies may hold everybody', () => {
     expect(readNetworks(['0.0.0.0/0', '::/0', 'loopback'])).toHaveLength(4);
   });
@@ -264,6 +287,7 @@ describe('a trusted proxy', () => {
   it('is not warned of for what a client wrote further left', () => {
     const { key, codes } = open({ trustProxy: PROXIES });
     key('10.0.0.1', { 'x-forwarded-for': 'nonsense, 1.1.1.1, 10.0.0.2' });
+    key('10.0.0.1', { 'x-forwarded-for': '10.0.0.3, 10.0.0.2' });
     expect(codes()).toEqual([]);
   });
 });
