@@ -4,8 +4,8 @@
  *
  *     npm run build && node examples/ingestion/main.mjs
  *
- * When the quota is spent it says what is done and what is left, and ends well. What it has got to
- * is in a file (PROGRESS, or one in the folder for temporary files); the next run goes on from there.
+ * When the quota is spent it says what is done and what is left, and ends well. How far it has come
+ * is in a file (PROGRESS, or one in the folder for temporary files), where the next run goes on.
  *
  * With REDIS_URL set, any number of such jobs share one quota, on any number of machines, each with
  * its part of the REGIONS and a file of its own. Without it the quota is kept in this process's

@@ -14,11 +14,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import express from 'express';
 import { rateLimit } from 'sluice/express';
 
+const TOKENS_A_MINUTE = 10_000;
 const MOST_ANSWER_TOKENS = 4000;
 const keys = new Set(['ada', 'grace']);
 
 /** About four characters are a token. */
 const tokensIn = (text) => Math.ceil(text.length / 4);
+
+/** The most that a call can cost: the prompt, and an answer as long as answers get. */
+const estimate = ({ prompt }) => tokensIn(prompt) + MOST_ANSWER_TOKENS;
 
 /** A model that is slow, says little, and fails when it is told to. */
 async function model({ prompt, fail }) {
@@ -31,24 +35,28 @@ async function model({ prompt, fail }) {
 const app = express();
 app.use(express.json());
 
-// Only keys that exist are counted, or whoever makes them up would have a budget each.
-app.use((request, response, next) => {
-  if (!keys.has(request.get('x-api-key'))) response.status(401).json({ error: 'No such key.' });
-  else if (typeof request.body?.prompt !== 'string') response.status(400).json({ error: 'Ask.' });
+function checkRequest(request, response, next) {
+  const { body } = request;
+  const refuse = (status, error) => response.status(status).json({ error });
+  // Only keys that exist are counted, or whoever makes them up would have a budget each.
+  if (!keys.has(request.get('x-api-key'))) refuse(401, 'No such key.');
+  else if (typeof body?.prompt !== 'string') refuse(400, 'Expected a prompt.');
+  // What is more than a whole budget will not pass later either.
+  else if (estimate(body) > TOKENS_A_MINUTE) refuse(413, 'The prompt is too long.');
   else next();
-});
+}
 
 const limitTokens = rateLimit({
   name: 'tokens',
-  limit: 10_000,
+  limit: TOKENS_A_MINUTE,
   window: '1m',
   key: { header: 'x-api-key' },
-  cost: (request) => tokensIn(request.body.prompt) + MOST_ANSWER_TOKENS,
+  cost: (request) => estimate(request.body),
   // Without a number the estimate stays: who hangs up before the model is done pays for it.
   settle: ({ request, status }) => (status >= 400 ? 0 : request.tokens),
 });
 
-app.post('/ask', limitTokens, async (request, response) => {
+app.post('/ask', checkRequest, limitTokens, async (request, response) => {
   const { text, tokens } = await model(request.body);
   request.tokens = tokens;
   response.json({ text, reserved: request.rateLimit.decision.cost, used: tokens });

@@ -8,9 +8,8 @@ import { SluiceError } from '../errors.ts';
 import type { Key } from '../key.ts';
 import { createLimiter } from '../limiter.ts';
 import { definePolicy, type PolicyOptions } from '../policy.ts';
-import { readAddress } from './address-bits.ts';
 import { contains, type Network, readNetworks } from './address-networks.ts';
-import { type AddressReader, clientAddress } from './client-address.ts';
+import { type AddressReader, clientAddress, wholeAddress } from './client-address.ts';
 import { headerForms, type LimitReport, type Report, retryAfter } from './headers.ts';
 import type { Outcome, ReadyLimit, ReadyOptions } from './options.ts';
 import { type Rejection, rejection } from './rejection.ts';
@@ -71,7 +70,7 @@ export class RequestLimiter<R> {
   readonly #options: ReadyOptions<R>;
   readonly #addressOf: AddressReader;
   /** The whole address, for the lists: what counts as one client may be a network. */
-  readonly #wholeAddressOf: AddressReader;
+  readonly #wholeAddressOf: ReturnType<typeof wholeAddress>;
   readonly #allow: readonly Network[];
   readonly #deny: readonly Network[];
   readonly #enforced: readonly ReadyLimit<R>[];
@@ -85,10 +84,9 @@ export class RequestLimiter<R> {
   constructor(options: ReadyOptions<R>) {
     this.#options = options;
     this.#addressOf = clientAddress(options.address);
-    const { onWarning, ...address } = options.address;
-    this.#wholeAddressOf = clientAddress({ ...address, ipv6Prefix: 128, onWarning: () => {} });
-    this.#allow = readNetworks(options.allow);
-    this.#deny = readNetworks(options.deny);
+    this.#wholeAddressOf = wholeAddress({ ...options.address, onWarning: () => {} });
+    this.#allow = readNetworks(options.allow, '`allow`');
+    this.#deny = readNetworks(options.deny, '`deny`');
     this.#enforced = options.limits.filter(({ shadow }) => !shadow);
     this.#watched = options.limits.filter(({ shadow }) => shadow);
     const { store } = options;
@@ -159,8 +157,7 @@ export class RequestLimiter<R> {
 
   #listed(facts: Facts<R>): Verdict<R> | undefined {
     if (this.#allow.length + this.#deny.length === 0) return undefined;
-    const text = this.#wholeAddressOf(facts.socketAddress, (name) => facts.header(name));
-    const address = readAddress(text.replace(/\/\d+$/, ''))!;
+    const address = this.#wholeAddressOf(facts.socketAddress, (name) => facts.header(name));
     if (contains(this.#allow, address)) return PASSES;
     if (!contains(this.#deny, address)) return undefined;
     return { ...PASSES, passes: false, rejection: FORBIDDEN };

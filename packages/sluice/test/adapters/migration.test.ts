@@ -1,4 +1,4 @@
-/** One app, written for express-rate-limit, on both: the clock stands still unless a step moves it. */
+/** An app for express-rate-limit, on both. The clock stands still unless a step moves it. */
 import type { AddressInfo } from 'node:net';
 import express, { type Request, type RequestHandler, type Response } from 'express';
 import { rateLimit as theirs } from 'express-rate-limit';
@@ -217,7 +217,7 @@ function away(): Promise<never> {
 describe('on purpose it differs:', () => {
   const legacy = { ...TWO, windowMs: 10_000, legacyHeaders: true, standardHeaders: false };
 
-  it('it slides, so that no 10 s hold more than the limit; theirs lets three pass in 2 s', async () => {
+  it('it slides: no 10 s hold more than the limit; theirs lets three pass in 2 s', async () => {
     const steps = [{}, { atMs: 9000 }, { atMs: 10_500 }, { atMs: 11_000 }, { atMs: 19_000 }];
     const answers = await both(legacy, steps);
     expect(statuses(answers.theirs)).toEqual([200, 200, 200, 200, 429]);

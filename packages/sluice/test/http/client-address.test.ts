@@ -236,7 +236,7 @@ describe('with the networks of the proxies', () => {
     }
   });
 
-  it('the whole address can be had, for other lists, as the IPv4 address that it stands for', () => {
+  it('the whole address can be had for other lists, as the IPv4 address it stands for', () => {
     const read = wholeAddress({ trustProxy: PROXIES, onWarning: () => {} });
     const denied = readNetworks(['1.1.1.0/24', '2001:db8::7', '2002:102:304:5::/64']);
     const isDenied = (list: string) =>

@@ -89,7 +89,7 @@ describe('a fetch that keeps to a budget', () => {
     expect(Number(held.headers.get('retry-after'))).toBeGreaterThan(28);
   });
 
-  it('leaves it alone when its own budget there is used up, though the answer is well', async () => {
+  it('leaves it alone when its budget there is used up, though the answer is well', async () => {
     const { call } = limited({}, 100);
     answer = { status: 200, headers: { RateLimit: '"minute";r=0;t=20, "day";r=5;t=4000' } };
     expect((await call(url)).status).toBe(200);
