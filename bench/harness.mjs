@@ -21,13 +21,16 @@ export class Contender {
 
   /** Calls a method of the contender in its process. */
   async call(method, ...parameters) {
+    // Whichever comes first, the other is not listened for any longer.
+    const heard = new AbortController();
+    const { signal } = heard;
     this.child.send({ method, parameters });
     const [answer] = await Promise.race([
-      once(this.child, 'message'),
-      once(this.child, 'exit').then(([code]) => {
+      once(this.child, 'message', { signal }),
+      once(this.child, 'exit', { signal }).then(([code]) => {
         throw new Error(`the process of ${this.name} ended with code ${code}`);
       }),
-    ]);
+    ]).finally(() => heard.abort());
     if (answer.error) throw new Error(`${this.name}: ${answer.error}`);
     return answer.value;
   }

@@ -8,8 +8,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { dateOf } from '../clock.ts';
 import type { Decision } from '../decision.ts';
+import { type AddressOptions, addressKey, emitWarning } from '../http/client-address.ts';
 import { factsOf, refuse, setFields, whenOver } from '../http/node-server.ts';
-import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
+import {
+  type FamiliarOptions,
+  type ReadyOptions,
+  type RequestOptions,
+  readyOptions,
+} from '../http/options.ts';
 import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
 
 type Next = (error?: unknown) => void;
@@ -19,6 +25,8 @@ type Maybe<T> = T | Promise<T>;
 export interface RefusalInfo {
   readonly statusCode: number;
   readonly message: unknown;
+  readonly limit: unknown;
+  readonly windowMs: unknown;
   readonly verdict: Verdict<never>;
 }
 
@@ -26,9 +34,12 @@ export interface RefusalInfo {
 export interface RateLimitInfo {
   readonly limit: number;
   readonly used: number;
+  /** The same as `used`, under its old name. */
+  readonly current: number;
   readonly remaining: number;
   readonly resetTime: Date;
   readonly key: string;
+  /** Not shown when the rest is printed. */
   readonly decision: Decision;
 }
 
@@ -39,7 +50,7 @@ export interface ExpressOptions<
     Omit<FamiliarOptions<Request>, 'max' | 'keyGenerator'> {
   readonly limit?: number | ((request: Request, response: Response) => Maybe<number>);
   readonly max?: number | ((request: Request, response: Response) => Maybe<number>);
-  readonly keyGenerator?: (request: Request, response: Response) => Maybe<string>;
+  readonly keyGenerator?: (request: Request, response: Response) => Maybe<string | number>;
   readonly skip?: (request: Request, response: Response) => Maybe<boolean>;
   /** Answers a refusal instead. The fields are set. */
   readonly handler?: (
@@ -52,6 +63,10 @@ export interface ExpressOptions<
   readonly statusCode?: number;
   /** The body of a refusal, or a function that makes it. Default: problem details. */
   readonly message?: unknown;
+  /** Whether a request went well, for those that count only some. Default: a status below 400. */
+  readonly requestWasSuccessful?: (request: Request, response: Response) => boolean;
+  /** Taken and not needed: what it would check is checked anyway. */
+  readonly validate?: unknown;
   /** Under which name the request carries what was decided. Default `'rateLimit'`. */
   readonly requestPropertyName?: string;
 }
@@ -62,7 +77,11 @@ export interface ExpressHandler<Request, Response> {
   resetKey(key: string): Promise<void>;
 }
 
-const OWN_FIELDS = ['handler', 'statusCode', 'message', 'requestPropertyName'];
+const OWN_FIELDS = [
+  ...['handler', 'statusCode', 'message', 'requestPropertyName'],
+  ...['requestWasSuccessful', 'validate'],
+];
+const MESSAGE = 'Too many requests, please try again later.';
 
 /** Gives functions the answer as well, which Express keeps with the request. */
 function withResponse<Request, Response, T>(
@@ -90,9 +109,17 @@ function ours<Request extends IncomingMessage, Response extends ServerResponse>(
 export function rateLimit<
   Request extends IncomingMessage = IncomingMessage,
   Response extends ServerResponse = ServerResponse,
->(options: ExpressOptions<Request, Response>): ExpressHandler<Request, Response> {
-  const ready = readyOptions(ours(options), OWN_FIELDS);
+>(options: ExpressOptions<Request, Response> = {}): ExpressHandler<Request, Response> {
+  const { requestWasSuccessful } = options;
+  const ready: ReadyOptions<Request> = {
+    ...readyOptions(ours(options), OWN_FIELDS),
+    succeeded:
+      requestWasSuccessful &&
+      (({ request }) => requestWasSuccessful(request, (request as { res?: Response }).res!)),
+  };
   const limiter = new RequestLimiter<Request>(ready);
+  const foundBy =
+    options.trustProxy === undefined ? expressAddress(options.onWarning) : () => undefined;
   const property = options.requestPropertyName ?? 'rateLimit';
 
   const act = (
@@ -111,7 +138,7 @@ export function rateLimit<
   };
   const middleware = (request: Request, response: Response, next: Next): void => {
     try {
-      const verdict = limiter.decide(factsOf(request));
+      const verdict = limiter.decide(factsOf(request, foundBy(request)));
       if (!(verdict instanceof Promise)) {
         act(verdict, request, response, next)?.catch(next);
         return;
@@ -129,38 +156,83 @@ export function rateLimit<
 
 function infoOf(decision: Decision): RateLimitInfo {
   const { limit, remaining, resetAfterMs, atMs, key } = decision;
-  return {
+  const used = limit - remaining;
+  const info = {
     limit,
-    used: limit - remaining,
+    used,
+    current: used,
     remaining,
     // Made when it is read, as it mostly is not.
     get resetTime() {
       return dateOf(atMs + resetAfterMs);
     },
     key,
-    decision,
+  };
+  return Object.defineProperty(info, 'decision', { value: decision }) as RateLimitInfo;
+}
+
+/** The parts of a request of Express that tell its setting `trust proxy`. */
+interface Proxied {
+  readonly ip?: string;
+  readonly app?: { get?(name: string): unknown };
+}
+
+const TRUSTS_EVERYBODY = {
+  code: 'WARN_TRUSTS_EVERYBODY',
+  message:
+    "Express's `trust proxy` is true, which believes anybody's X-Forwarded-For: clients choose " +
+    'their own address, and with it their limit. Set the number of proxies, such as 1.',
+};
+
+/** The address that Express has found, if it was told which proxies to trust. */
+function expressAddress(onWarning: AddressOptions['onWarning']) {
+  let isTold = false;
+  return (request: object): string | undefined => {
+    const { app, ip } = request as Proxied;
+    const trusts = app?.get?.('trust proxy');
+    if (!trusts) return undefined;
+    if (trusts === true && !isTold) {
+      isTold = true;
+      (onWarning ?? emitWarning)(TRUSTS_EVERYBODY);
+    }
+    return ip;
   };
 }
 
+/** The key of an address, for key generators of one's own: a whole network of IPv6 is one client. */
+export function ipKeyGenerator(address: string, ipv6Subnet = 64): string {
+  return addressKey(address, ipv6Subnet) ?? address;
+}
+
 async function answer<Request extends IncomingMessage, Response extends ServerResponse>(
-  { handler, statusCode, message }: ExpressOptions<Request, Response>,
+  { handler, statusCode, message, ...options }: ExpressOptions<Request, Response>,
   request: Request,
   response: Response,
   next: Next,
   verdict: Verdict<never>,
 ): Promise<void> {
-  const status = statusCode ?? verdict.rejection!.status;
+  const size = {
+    limit: options.limit ?? options.max,
+    windowMs: options.windowMs ?? options.window,
+  };
+  const { status: usual, body, contentType } = verdict.rejection!;
+  const status = statusCode ?? usual;
   if (handler !== undefined) {
-    response.statusCode = status;
-    await handler(request, response, next, { statusCode: status, message, verdict });
+    // The status is the handler's to set: it may let the request pass.
+    const info = { statusCode: status, message: message ?? MESSAGE, ...size, verdict };
+    await handler(request, response, next, info);
     return;
   }
-  if (message === undefined) {
-    const rejection = { ...verdict.rejection!, status };
-    refuse(response, { ...verdict, rejection });
-    return;
-  }
-  const body = typeof message === 'function' ? await message(request, response) : message;
   response.statusCode = status;
-  (response as unknown as { send(body: unknown): void }).send(body);
+  if (message === undefined) {
+    const problem = status === usual ? body : JSON.stringify({ ...JSON.parse(body), status });
+    refuse(response, { ...verdict, rejection: { status, contentType, body: problem } });
+    return;
+  }
+  const text = typeof message === 'function' ? await message(request, response) : message;
+  if (!response.writableEnded) {
+    (response as unknown as { send(body: unknown): void }).send(text);
+  }
 }
+
+export default rateLimit;

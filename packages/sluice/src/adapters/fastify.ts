@@ -12,7 +12,7 @@ import type {
   FastifyRequest,
   RouteOptions,
 } from 'fastify';
-import { headerOf } from '../http/node-server.ts';
+import { found } from '../http/node-server.ts';
 import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
 import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
 
@@ -35,15 +35,20 @@ export interface FastifyRateLimitPlugin extends Partial<FastifyRateLimit> {
 
 type Verdicts = WeakMap<FastifyRequest, Verdict<FastifyRequest>>;
 
+/** The socket's address; or the one that Fastify found, if it was told which proxies to trust. */
+function whoAsks(options: FastifyRateLimit, request: FastifyRequest) {
+  // Fastify lists addresses only if it trusts somebody.
+  const isFound = options.trustProxy === undefined && request.ips !== undefined;
+  return found(request.raw, isFound ? request.ip : undefined);
+}
+
 /** Decides about a request, as a hook of a route. */
 function hookOf(options: FastifyRateLimit, verdicts: Verdicts) {
   const limiter = new RequestLimiter<FastifyRequest>(readyOptions(options as never, ['handler']));
   return async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
     const verdict = await limiter.decide({
       request,
-      // The socket's own: `request.ip` may have been taken from a header.
-      socketAddress: request.socket?.remoteAddress,
-      header: (name) => headerOf(request.raw, name),
+      ...whoAsks(options, request),
     });
     verdicts.set(request, verdict);
     for (const [name, value] of verdict.fields) reply.header(name, value);
@@ -80,11 +85,18 @@ const plugin: FastifyPluginAsync<FastifyRateLimitPlugin> = async (app, options) 
   const verdicts: Verdicts = new WeakMap();
   const hasLimit = 'limit' in shared || 'limits' in shared || 'max' in shared;
   const everywhere = hasLimit ? hookOf(shared as FastifyRateLimit, verdicts) : undefined;
+  /** A route for GET has another one for HEAD, with the same limit. */
+  const hooks = new WeakMap<object, ReturnType<typeof hookOf>>();
+  const hookFor = (own: FastifyRateLimit): ReturnType<typeof hookOf> => {
+    const hook = hooks.get(own) ?? hookOf({ ...inherited(shared), ...own }, verdicts);
+    hooks.set(own, hook);
+    return hook;
+  };
   app.addHook('onRoute', (route) => {
     const own = (route.config as { rateLimit?: FastifyRateLimit | false } | undefined)?.rateLimit;
     if (own === false) return;
     const byDefault = (global ?? true) ? everywhere : undefined;
-    const hook = own === undefined ? byDefault : hookOf({ ...inherited(shared), ...own }, verdicts);
+    const hook = own === undefined ? byDefault : hookFor(own);
     if (hook !== undefined) addHook(route, hook);
   });
   app.addHook('onResponse', async (request, reply) => settle(verdicts, request, reply));

@@ -35,6 +35,11 @@ function addressFrom(request: Request, [info]: readonly unknown[]): string | und
   return shape.remoteAddr?.hostname;
 }
 
+/** Where proxies are counted, it does not matter which address the nearest one has. */
+export function unknownProxy(trustProxy: unknown): string | undefined {
+  return typeof trustProxy === 'number' ? '127.0.0.1' : undefined;
+}
+
 /** Adds fields to an answer, also to one whose fields cannot be changed. */
 export function withFields(response: Response, fields: readonly Field[]): Response {
   if (fields.length === 0) return response;
@@ -65,7 +70,9 @@ export function rateLimit<More extends unknown[] = unknown[]>(
     async (request, ...more) => {
       const facts: Facts<Request> = {
         request,
-        socketAddress: addressOf ? addressOf(request, ...more) : addressFrom(request, more),
+        socketAddress:
+          (addressOf ? addressOf(request, ...more) : addressFrom(request, more)) ??
+          unknownProxy(options.trustProxy),
         header: (name) => request.headers.get(name) ?? undefined,
       };
       const verdict = await limiter.decide(facts);

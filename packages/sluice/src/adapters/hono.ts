@@ -6,7 +6,7 @@
 import type { Context, Env, MiddlewareHandler } from 'hono';
 import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
 import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
-import { refusal } from './fetch.ts';
+import { refusal, unknownProxy, withFields } from './fetch.ts';
 
 export interface HonoOptions<E extends Env = Env>
   extends RequestOptions<Context<E>>,
@@ -42,18 +42,20 @@ export function rateLimit<E extends Env = Env>(options: HonoOptions<E>): Middlew
   return async (context, next) => {
     const verdict = await limiter.decide({
       request: context,
-      socketAddress: options.address ? options.address(context) : addressFrom(context as Context),
+      socketAddress:
+        (options.address ? options.address(context) : addressFrom(context as Context)) ??
+        unknownProxy(options.trustProxy),
       header: (name) => context.req.header(name),
     });
     context.set('rateLimit' as never, verdict.decision as never);
     if (!verdict.passes) {
       const { handler } = options;
       const answer = handler ? await handler(context, verdict) : refusal(context.req.raw, verdict);
-      for (const [name, value] of verdict.fields) answer.headers.set(name, value);
-      return answer;
+      return withFields(answer, verdict.fields);
     }
     await next();
-    for (const [name, value] of verdict.fields) context.res.headers.set(name, value);
+    const answer = withFields(context.res, verdict.fields);
+    if (answer !== context.res) context.res = answer;
     const length = context.res.headers.get('content-length');
     verdict.over?.({
       request: context,

@@ -20,7 +20,7 @@ export interface NodeOptions
     response: ServerResponse,
     verdict: Verdict<IncomingMessage>,
   ) => unknown;
-  /** Answers when the store has failed and the policy is to throw. Default: 503. */
+  /** Answers when something was thrown. Default: 503 if the store was away, else 500. */
   readonly onError?: (
     error: unknown,
     request: IncomingMessage,
@@ -46,15 +46,18 @@ export function rateLimit(options: NodeOptions): (handler: NodeHandler) => NodeH
         await options.handler(request, response, verdict);
         return;
       }
+      await handler(request, response);
     } catch (error) {
       await fail(error, request, response);
-      return;
     }
-    await handler(request, response);
   };
 }
 
 function answerError(error: unknown, _request: IncomingMessage, response: ServerResponse): void {
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
   response.statusCode = (error as { status?: number }).status ?? 500;
   response.end();
 }

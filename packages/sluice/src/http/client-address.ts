@@ -72,7 +72,7 @@ const MESSAGES = {
     'clients share the key of the proxy. Have the proxy write the address of its client.',
 };
 
-function emitWarning({ code, message }: AddressWarning): void {
+export function emitWarning({ code, message }: AddressWarning): void {
   const { process } = globalThis as {
     process?: { emitWarning?: (text: string, options: object) => void };
   };

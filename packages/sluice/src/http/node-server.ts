@@ -9,18 +9,34 @@ export function headerOf(request: IncomingMessage, name: string): string | undef
   return Array.isArray(value) ? value.join(', ') : value;
 }
 
-export function factsOf<R extends IncomingMessage>(request: R): Facts<R> {
-  return {
-    request,
-    socketAddress: request.socket?.remoteAddress,
-    header: (name) => headerOf(request, name),
-  };
+export function factsOf<R extends IncomingMessage>(request: R, address?: string): Facts<R> {
+  return { request, ...found(request, address) };
+}
+
+/** Who asks: the socket, unless the framework was told whom to trust and has found an address. */
+export function found(
+  request: IncomingMessage,
+  address: string | undefined,
+): Omit<Facts<never>, 'request'> {
+  if (address === undefined) {
+    const header = (name: string): string | undefined => headerOf(request, name);
+    return { socketAddress: request.socket?.remoteAddress, header };
+  }
+  // The headers have been read for it, and are not to be read again.
+  const header = (name: string): string | undefined =>
+    /^(?:x-forwarded-for|forwarded)$/i.test(name) ? undefined : headerOf(request, name);
+  return { socketAddress: address, header };
 }
 
 /** Sets the fields of a verdict. Nothing can be set any more once the answer has begun. */
 export function setFields(response: ServerResponse, { fields }: Verdict<never>): void {
   if (response.headersSent) return;
-  for (const [name, value] of fields) response.setHeader(name, value);
+  for (const [name, value] of fields) {
+    const before = response.getHeader(name);
+    // Two limiters in a row: lists of policies are one list.
+    const isList = typeof before === 'string' && before.startsWith('"') && value.startsWith('"');
+    response.setHeader(name, isList ? `${before}, ${value}` : value);
+  }
 }
 
 /** Answers a request that does not pass. */

@@ -12,7 +12,10 @@ import { type HeaderForm, headerForms } from './headers.ts';
 type Maybe<T> = T | Promise<T>;
 
 /** Whom a limit counts: the client's address, the value of a header, or what a function says. */
-export type KeySource<R> = 'address' | { readonly header: string } | ((request: R) => Maybe<Key>);
+export type KeySource<R> =
+  | 'address'
+  | { readonly header: string }
+  | ((request: R) => Maybe<Key | number>);
 
 /** One limit on requests: a policy, whom it counts, and what a request costs. */
 export interface RequestLimit<R> extends Omit<PolicyOptions, 'limit' | 'window' | 'costs'> {
@@ -71,7 +74,7 @@ export interface RequestOptions<R> extends AddressOptions {
 export interface FamiliarOptions<R> {
   readonly windowMs?: number;
   readonly max?: RequestLimit<R>['limit'];
-  readonly keyGenerator?: (request: R, response: never) => Maybe<string>;
+  readonly keyGenerator?: (request: R, response: never) => Maybe<string | number>;
   readonly standardHeaders?: boolean | 'draft-6' | 'draft-7' | 'draft-8';
   readonly legacyHeaders?: boolean;
   readonly skipSuccessfulRequests?: boolean;
@@ -99,6 +102,8 @@ export interface ReadyOptions<R> {
   readonly deny: readonly string[];
   readonly count: 'all' | 'failures' | 'successes';
   readonly settle: RequestOptions<R>['settle'] | undefined;
+  /** Says whether a request went well, if not its status does. */
+  readonly succeeded: ((outcome: Outcome<R>) => boolean) | undefined;
   readonly forms: readonly HeaderForm[];
 }
 
@@ -190,15 +195,18 @@ export function readyOptions<R>(
   const address = Object.fromEntries(
     Object.entries(given).filter(([name]) => ADDRESS_FIELDS.includes(name)),
   ) as AddressOptions;
-  const limit = either(given.limit, given.max, 'limit and max');
+  // Whoever speaks of windowMs expects what express-rate-limit does: five, unless told.
+  const isFamiliar = given.windowMs !== undefined && limits === undefined;
+  const limit = given.limit ?? given.max ?? (isFamiliar ? 5 : undefined);
   if ((limits === undefined) === (limit === undefined)) {
     refuse('`limit` with `window`, or `limits`', limits ?? limit);
   }
   if (limits !== undefined && (!Array.isArray(limits) || limits.length === 0)) {
     refuse('`limits` to be an array of at least one limit', limits);
   }
+  const first = defaultName(store);
   const all = (limits ?? [onlyLimit(given, limit!)]).map((each, place) => {
-    const fallback = limits === undefined || limits.length === 1 ? 'default' : `limit-${place + 1}`;
+    const fallback = place === 0 ? first : `${first}-${place + 1}`;
     return readyLimit({ ...each, shadow: shadow || (each.shadow ?? false) }, fallback);
   });
   if (new Set(all.map(({ name }) => name)).size < all.length) {
@@ -214,8 +222,23 @@ export function readyOptions<R>(
     deny,
     count: countOf(given as never),
     settle,
+    succeeded: undefined,
     forms: formsOf(given.headers, given as never),
   };
+}
+
+/** How many limiters without a name have been built on a store. */
+const unnamed = new WeakMap<Store, number>();
+
+/**
+ * Limiters that share a store must not share counters by accident, so each gets a name of its own:
+ * the same one in every process that builds them in the same order. A name says that they shall.
+ */
+function defaultName(store: Store | undefined): string {
+  if (store === undefined) return 'default';
+  const count = (unnamed.get(store) ?? 0) + 1;
+  unnamed.set(store, count);
+  return count === 1 ? 'default' : `default.${count}`;
 }
 
 /** The limit that is spelt out among the options. */
@@ -225,7 +248,7 @@ function onlyLimit<R>(
 ): RequestLimit<R> {
   const { name, algorithm, buckets, burst, cost } = given;
   const window = either(given.window, given.windowMs, 'window and windowMs') ?? '1m';
-  const generate = given.keyGenerator as ((request: R) => Maybe<string>) | undefined;
+  const generate = given.keyGenerator as ((request: R) => Maybe<string | number>) | undefined;
   const key = either<KeySource<R>>(given.key, generate, 'key and keyGenerator');
   const optional = { name, algorithm, buckets, burst, key, cost };
   const present = Object.entries(optional).filter(([, value]) => value !== undefined);

@@ -4,10 +4,12 @@
  */
 import type { Limiter, Policies, SyncLimiter } from '../api.ts';
 import type { Decision, Quote } from '../decision.ts';
-import { SluiceError } from '../errors.ts';
+import { type ErrorCode, SluiceError } from '../errors.ts';
+import { withFailurePolicy } from '../failure/guarded-store.ts';
 import type { Key } from '../key.ts';
 import { createLimiter } from '../limiter.ts';
 import { definePolicy, type PolicyOptions } from '../policy.ts';
+import type { Store } from '../store.ts';
 import { contains, type Network, readNetworks } from './address-networks.ts';
 import { type AddressReader, clientAddress, wholeAddress } from './client-address.ts';
 import { headerForms, type LimitReport, type Report, retryAfter } from './headers.ts';
@@ -89,7 +91,7 @@ export class RequestLimiter<R> {
     this.#deny = readNetworks(options.deny, '`deny`');
     this.#enforced = options.limits.filter(({ shadow }) => !shadow);
     this.#watched = options.limits.filter(({ shadow }) => shadow);
-    const { store } = options;
+    const store = guarded(options.store);
     const policies = Object.fromEntries(
       options.limits.map((limit) => [limit.name, this.#policyOf(limit)]),
     );
@@ -121,11 +123,7 @@ export class RequestLimiter<R> {
         cost: cost as number,
       }),
     );
-    if (asked.length > 1) return this.#verdict(this.#sync.checkSync(asked), []);
-    const [{ policy, key, cost }] = asked;
-    const decision =
-      cost === 1 ? this.#sync.checkSync(policy, key) : this.#sync.checkSync(policy, key, { cost });
-    return this.#verdict(decision, []);
+    return this.#verdict(checkNow(this.#sync, asked), []);
   }
 
   async #decideLater(facts: Facts<R>): Promise<Verdict<R>> {
@@ -171,7 +169,7 @@ export class RequestLimiter<R> {
       amounts.push(typeof limit === 'function' ? await limit(request) : undefined);
       asked.push({
         policy: name,
-        key: await this.#keyOf(key, facts),
+        key: keyFrom(await this.#keyOf(key, facts)),
         cost: typeof cost === 'function' ? await cost(request) : cost,
       });
     }
@@ -185,7 +183,7 @@ export class RequestLimiter<R> {
     return this.limiter.check(policy, key, { cost, onFailure }).catch(asHttpError);
   }
 
-  #keyOf(source: ReadyLimit<R>['key'], facts: Facts<R>): Key | Promise<Key> {
+  #keyOf(source: ReadyLimit<R>['key'], facts: Facts<R>): Key | number | Promise<Key | number> {
     if (typeof source === 'function') return source(facts.request);
     if (source !== 'address') {
       const value = facts.header(source.header);
@@ -225,13 +223,28 @@ export class RequestLimiter<R> {
 
   async #settle(decisions: readonly Decision[], outcome: Outcome<R>): Promise<void> {
     const { count, settle } = this.#options;
-    const failed = !outcome.finished || outcome.status >= FAILED_FROM;
+    const { succeeded } = this.#options;
+    const isWell = succeeded?.(outcome) ?? outcome.status < FAILED_FROM;
+    const failed = !outcome.finished || !isWell;
     const isSpared = count === 'all' ? false : failed !== (count === 'failures');
     const actual = isSpared ? 0 : await settle?.(outcome);
     if (actual === undefined) return;
     for (const { receipt } of decisions) {
       if (receipt !== undefined) await this.limiter.settle(receipt, actual);
     }
+  }
+}
+
+/** An id of a user is often a number. */
+const keyFrom = (key: Key | number): Key => (typeof key === 'number' ? String(key) : key);
+
+function checkNow(limiter: SyncLimiter<Policies>, asked: readonly Asked[]): Decision {
+  try {
+    const [{ policy, key, cost }] = asked;
+    if (asked.length > 1) return limiter.checkSync(asked);
+    return cost === 1 ? limiter.checkSync(policy, key) : limiter.checkSync(policy, key, { cost });
+  } catch (error) {
+    return asHttpError(error);
   }
 }
 
@@ -242,8 +255,22 @@ function isImmediate<R>({ limits, skip }: ReadyOptions<R>): boolean {
   return skip === undefined && limits.every(isPlain);
 }
 
-/** A store that is away is no fault of the request: frameworks answer such an error with 503. */
+/** What frameworks answer these errors with: the others are mistakes of the server. */
+const STATUSES: Partial<Record<ErrorCode, number>> = {
+  ERR_STORE_UNAVAILABLE: 503,
+  // A request that is larger than the whole limit can never pass.
+  ERR_COST_ABOVE_LIMIT: 413,
+};
+
+/** A store that may fail has somebody who takes care of that. */
+function guarded(store: Store | undefined): Store | undefined {
+  if (store === undefined || 'decideSync' in store || 'breaker' in store) return store;
+  return withFailurePolicy(store);
+}
+
 function asHttpError(error: unknown): never {
-  const isUnavailable = error instanceof SluiceError && error.code === 'ERR_STORE_UNAVAILABLE';
-  throw isUnavailable ? Object.assign(error, { status: 503, statusCode: 503 }) : error;
+  const status = error instanceof SluiceError ? STATUSES[error.code] : undefined;
+  throw status === undefined
+    ? error
+    : Object.assign(error as Error, { status, statusCode: status });
 }

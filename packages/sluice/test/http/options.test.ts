@@ -16,7 +16,6 @@ describe('options that are refused when the limiter is built', () => {
     [{}, '`limit` with `window`, or `limits`'],
     [{ limit: 5, limits: [{ limit: 5, window: '1m' }] }, '`limit` with `window`, or `limits`'],
     [{ limits: [] }, '`limits` to be an array of at least one limit'],
-    [{ limit: 5, max: 5 }, 'one of limit and max, not both'],
     [{ limit: 5, window: '1m', windowMs: 60_000 }, 'one of window and windowMs, not both'],
     [{ limit: 5, key: 'ip' }, "`key` to be 'address', { header: 'name' } or a function"],
     [{ limit: 5, key: { header: '' } }, "`key` to be 'address'"],

@@ -1,0 +1,249 @@
+/** What people do with limiters in servers, and must not be surprised by. */
+import { createServer, type Server } from 'node:http';
+import express from 'express';
+import { fastify } from 'fastify';
+import { Hono } from 'hono';
+import { describe, expect, it } from 'vitest';
+import expressLimit, { ipKeyGenerator, rateLimit } from '../../src/adapters/express.ts';
+import { rateLimit as fastifyLimit } from '../../src/adapters/fastify.ts';
+import { rateLimit as fetchLimit } from '../../src/adapters/fetch.ts';
+import { rateLimit as honoLimit } from '../../src/adapters/hono.ts';
+import { rateLimit as nodeLimit } from '../../src/adapters/node.ts';
+import { memoryStore, type Store } from '../../src/index.ts';
+
+const silent = { onWarning: () => {} };
+
+async function withServer(server: Server, test: (url: string) => Promise<void>): Promise<void> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  try {
+    await test(`http://127.0.0.1:${(server.address() as { port: number }).port}/`);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+type Middleware = ReturnType<typeof rateLimit>;
+
+function appWith(...middlewares: readonly Middleware[]): express.Express {
+  const app = express();
+  for (const each of middlewares) app.use(each as never);
+  app.get('/', (_request, response) => void response.send('hello'));
+  return app;
+}
+
+const from = (address: string) => ({ headers: { 'x-forwarded-for': address } });
+
+describe('an Express app that trusts its proxy', () => {
+  it('is limited by the addresses that Express finds', async () => {
+    const app = express().set('trust proxy', 1);
+    app.use(rateLimit({ limit: 1, window: '1h' }) as never);
+    app.get('/', (_request, response) => void response.send('hello'));
+    await withServer(createServer(app), async (url) => {
+      expect((await fetch(url, from('203.0.113.1'))).status).toBe(200);
+      expect((await fetch(url, from('203.0.113.2'))).status).toBe(200);
+      expect((await fetch(url, from('6.6.6.6, 203.0.113.1'))).status).toBe(429);
+    });
+  });
+
+  it('is warned when it trusts everybody', async () => {
+    const codes: string[] = [];
+    const app = express().set('trust proxy', true);
+    const onWarning = ({ code }: { code: string }): void => void codes.push(code);
+    app.use(rateLimit({ limit: 9, window: '1h', onWarning }) as never);
+    app.get('/', (_request, response) => void response.send('hello'));
+    await withServer(createServer(app), async (url) => {
+      for (let call = 0; call < 3; call++) await fetch(url, from('203.0.113.1'));
+      expect(codes).toEqual(['WARN_TRUSTS_EVERYBODY']);
+    });
+  });
+
+  it('and one that does not is warned that a header is ignored', async () => {
+    const codes: string[] = [];
+    const onWarning = ({ code }: { code: string }): void => void codes.push(code);
+    const app = appWith(rateLimit({ limit: 9, window: '1h', onWarning }));
+    await withServer(createServer(app), async (url) => {
+      for (let call = 0; call < 3; call++) await fetch(url, from('203.0.113.1'));
+      expect(codes).toEqual(['WARN_FORWARDED_IGNORED']);
+    });
+  });
+});
+
+describe('limiters on one store', () => {
+  it('do not share counters unless they share a name', async () => {
+    const store = memoryStore();
+    const [wide, tight] = [
+      { limit: 10, window: '1h' },
+      { limit: 3, window: '1h' },
+    ] as const;
+    const app = appWith(rateLimit({ ...wide, store }), rateLimit({ ...tight, store }));
+    await withServer(createServer(app), async (url) => {
+      const answers = [];
+      for (let call = 0; call < 4; call++) answers.push(await fetch(url));
+      expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429]);
+      // Both are told in one field.
+      expect(answers[0].headers.get('ratelimit')).toBe(
+        '"default";r=9;t=3600, "default.2";r=2;t=3600',
+      );
+    });
+    const named = { name: 'shared', limit: 1, window: '1h', store, key: () => 'a' } as const;
+    const [one, other] = [fetchLimit(named), fetchLimit(named)].map((limit) =>
+      limit(() => new Response('hello')),
+    );
+    expect((await one(new Request('http://localhost/'))).status).toBe(200);
+    expect((await other(new Request('http://localhost/'))).status).toBe(429);
+  });
+
+  it('that nobody guards are guarded: passOnStoreError lets pass', async () => {
+    const fail = (): Promise<never> => Promise.reject(new Error('gone'));
+    const store: Store = { decide: fail, adjust: fail, reset: fail, close: async () => {} };
+    const options = { windowMs: 60_000, limit: 1, store } as const;
+    const lenient = appWith(rateLimit({ ...options, passOnStoreError: true }));
+    await withServer(createServer(lenient), async (url) => {
+      expect((await fetch(url)).status).toBe(200);
+    });
+    const strict = appWith(rateLimit({ ...options, onFailure: 'deny' }));
+    await withServer(createServer(strict), async (url) => {
+      const refused = await fetch(url);
+      expect(refused.status).toBe(503);
+      expect([refused.headers.get('ratelimit'), refused.headers.has('retry-after')]).toEqual([
+        null,
+        true,
+      ]);
+    });
+  });
+});
+
+describe('a refusal in Express', () => {
+  it('is the handler\u2019s own, who may let the request pass', async () => {
+    const limit = rateLimit({
+      limit: 1,
+      window: '1h',
+      handler: (_request, _response, next, info) => {
+        expect(info).toMatchObject({ statusCode: 429, limit: 1, windowMs: '1h' });
+        expect(info.message).toBe('Too many requests, please try again later.');
+        next();
+      },
+    });
+    await withServer(createServer(appWith(limit)), async (url) => {
+      await fetch(url);
+      const passed = await fetch(url);
+      expect([passed.status, await passed.text()]).toEqual([200, 'hello']);
+    });
+  });
+
+  it('has the status and the body it was given, also by a function that answers itself', async () => {
+    const message = (_request: unknown, response: { json(body: unknown): void }): void =>
+      response.json({ slow: 'down' });
+    const limit = rateLimit({ limit: 1, window: '1h', statusCode: 420, message });
+    await withServer(createServer(appWith(limit)), async (url) => {
+      await fetch(url);
+      const refused = await fetch(url);
+      expect([refused.status, await refused.json()]).toEqual([420, { slow: 'down' }]);
+    });
+    await withServer(
+      createServer(appWith(rateLimit({ limit: 1, window: '1h', statusCode: 420 }))),
+      async (url) => {
+        await fetch(url);
+        const problem = (await (await fetch(url)).json()) as { status: number };
+        expect(problem.status).toBe(420);
+      },
+    );
+  });
+
+  it('of a request that is larger than the whole limit is 413', async () => {
+    const limit = rateLimit({ limit: 5, window: '1h', cost: () => 6 });
+    const app = express();
+    app.use(limit as never);
+    app.use(
+      ((error: { status: number }, _q: unknown, response: express.Response, _n: unknown) =>
+        void response.sendStatus(error.status)) as never,
+    );
+    await withServer(createServer(app), async (url) => {
+      expect((await fetch(url)).status).toBe(413);
+    });
+  });
+
+  it('counts as requestWasSuccessful says', async () => {
+    const limit = rateLimit({
+      windowMs: 60_000,
+      limit: 1,
+      skipSuccessfulRequests: true,
+      requestWasSuccessful: () => false,
+    });
+    await withServer(createServer(appWith(limit)), async (url) => {
+      await fetch(url);
+      expect((await fetch(url)).status).toBe(429);
+    });
+  });
+});
+
+describe('habits from express-rate-limit', () => {
+  it('the default export, five a window without a limit, a key that is a number', async () => {
+    const limit = expressLimit({ windowMs: 60_000, keyGenerator: () => 42, validate: false });
+    await withServer(createServer(appWith(limit)), async (url) => {
+      const statuses = [];
+      for (let call = 0; call < 6; call++) statuses.push((await fetch(url)).status);
+      expect(statuses).toEqual([200, 200, 200, 200, 200, 429]);
+    });
+    expect(ipKeyGenerator('2001:db8::1')).toBe('2001:db8::/64');
+  });
+
+  it('no options at all are a coded error', () => {
+    expect(() => rateLimit()).toThrow(expect.objectContaining({ code: 'ERR_INVALID_OPTION' }));
+  });
+});
+
+it('in Fastify HEAD and GET of a route share its limit', async () => {
+  const app = fastify();
+  await app.register(fastifyLimit, { store: memoryStore() });
+  const config = { rateLimit: { limit: 2, window: '1h' } } as never;
+  app.get('/', { config }, async () => 'hello');
+  app.get(
+    '/other',
+    { config: { rateLimit: { limit: 2, window: '1h' } } as never },
+    async () => 'hi',
+  );
+  const ask = async (method: 'GET' | 'HEAD', url = '/') =>
+    (await app.inject({ method, url })).statusCode;
+  expect([await ask('GET'), await ask('HEAD'), await ask('GET')]).toEqual([200, 200, 429]);
+  expect(await ask('GET', '/other')).toBe(200);
+  await app.close();
+});
+
+it('in Fastify the addresses are those that Fastify finds, if it trusts its proxy', async () => {
+  const app = fastify({ trustProxy: '127.0.0.1' });
+  await app.register(fastifyLimit, { limit: 1, window: '1h' });
+  app.get('/', async () => 'hello');
+  const ask = async (address: string): Promise<number> =>
+    (await app.inject({ url: '/', headers: { 'x-forwarded-for': address } })).statusCode;
+  const asked = [await ask('203.0.113.1'), await ask('203.0.113.2'), await ask('203.0.113.1')];
+  expect(asked).toEqual([200, 200, 429]);
+  await app.close();
+});
+
+it('in Hono an answer that cannot be changed gets its fields all the same', async () => {
+  const app = new Hono();
+  app.use(honoLimit({ limit: 2, window: '1h', key: () => 'a' }));
+  app.get('/', () => Response.redirect('http://localhost/elsewhere', 302));
+  const answer = await app.request('/');
+  expect([answer.status, answer.headers.get('ratelimit')]).toEqual([302, '"default";r=1;t=3600']);
+});
+
+it('behind counted proxies a fetch handler needs no address of the socket', async () => {
+  const limited = fetchLimit({ limit: 1, window: '1h', trustProxy: 1, ...silent });
+  const handle = limited(() => new Response('hello'));
+  const ask = async (address: string): Promise<number> =>
+    (await handle(new Request('http://localhost/', from(address)))).status;
+  const asked = [await ask('203.0.113.1'), await ask('203.0.113.2'), await ask('203.0.113.1')];
+  expect(asked).toEqual([200, 200, 429]);
+});
+
+it('a handler of node:http that throws is answered with 500', async () => {
+  const handler = nodeLimit({ limit: 5, window: '1h' })(() => {
+    throw new Error('mine');
+  });
+  await withServer(createServer(handler), async (url) => {
+    expect((await fetch(url)).status).toBe(500);
+  });
+});
