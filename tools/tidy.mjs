@@ -37,7 +37,7 @@ const arrows = {
   'limiter.ts': '*',
   'index.ts': '*',
   'http/':
-    './ api.ts clock.ts decision.ts errors.ts key.ts limiter.ts policy.ts store.ts type:node:http',
+    './ api.ts clock.ts decision.ts errors.ts failure/ key.ts limiter.ts policy.ts store.ts type:node:http',
   'adapters/': './ http/ clock.ts decision.ts type:node:http type:fastify type:hono @nestjs/',
   'testing/': '* testing/ node:net',
 };

@@ -199,7 +199,7 @@ function expressAddress(onWarning: AddressOptions['onWarning']) {
   };
 }
 
-/** The key of an address, for key generators of one's own: a whole network of IPv6 is one client. */
+/** The key of an address, for key generators: a whole network of IPv6 is one client. */
 export function ipKeyGenerator(address: string, ipv6Subnet = 64): string {
   return addressKey(address, ipv6Subnet) ?? address;
 }

@@ -132,7 +132,7 @@ describe('a refusal in Express', () => {
     });
   });
 
-  it('has the status and the body it was given, also by a function that answers itself', async () => {
+  it('has the status and the body it was given, also by a function that answers', async () => {
     const message = (_request: unknown, response: { json(body: unknown): void }): void =>
       response.json({ slow: 'down' });
     const limit = rateLimit({ limit: 1, window: '1h', statusCode: 420, message });
