@@ -36,8 +36,10 @@ const arrows = {
   'book.ts': '*',
   'limiter.ts': '*',
   'index.ts': '*',
-  'http/':
-    './ api.ts clock.ts decision.ts errors.ts failure/ key.ts limiter.ts policy.ts store.ts type:node:http',
+  'http/': [
+    './ api.ts clock.ts decision.ts errors.ts failure/ key.ts limiter.ts policy.ts store.ts',
+    'type:node:http',
+  ].join(' '),
   'adapters/': './ http/ clock.ts decision.ts type:node:http type:fastify type:hono @nestjs/',
   'testing/': '* testing/ node:net',
 };

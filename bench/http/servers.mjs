@@ -1,6 +1,7 @@
 /**
- * The servers under load: of each framework one bare, one with sluice as it comes, and one with the
- * limiter that most people use there. The peers send the fields of a standard draft, as sluice
+ * The servers under load: of each framework one bare, one with sluice as it comes, one with the
+ * limiter that most people use there, and one with a middleware that does nothing, which shows
+ * what a framework itself takes for having one at all. The peers send the fields of a standard draft, as sluice
  * does, in the cheapest form that they have: where they can, the same two fields.
  */
 import { once } from 'node:events';
@@ -58,6 +59,8 @@ async function hono(middleware) {
 export const contenders = {
   'express, bare': () => express(),
 
+  'express, empty middleware': () => express((_request, _response, next) => next()),
+
   'express, sluice': async ({ limit, windowMs }) => {
     const { rateLimit } = await import('sluice/express');
     return express(rateLimit({ limit, window: windowMs }));
@@ -71,6 +74,14 @@ export const contenders = {
 
   'fastify, bare': () => fastify(),
 
+  'fastify, empty middleware': () => {
+    const plugin = async (app) => {
+      app.addHook('onRequest', (_request, _reply, done) => done());
+    };
+    // Without this the hook would hold inside the plugin only, where there is no route.
+    return fastify(Object.assign(plugin, { [Symbol.for('skip-override')]: true }));
+  },
+
   'fastify, sluice': async ({ limit, windowMs }) => {
     const { rateLimit } = await import('sluice/fastify');
     return fastify(rateLimit, { limit, window: windowMs });
@@ -82,6 +93,8 @@ export const contenders = {
   },
 
   'hono, bare': () => hono(),
+
+  'hono, empty middleware': () => hono((_, next) => next()),
 
   'hono, sluice': async ({ limit, windowMs }) => {
     const { rateLimit } = await import('sluice/hono');
