@@ -1,8 +1,8 @@
 /**
  * The servers under load: of each framework one bare, one with sluice as it comes, one with the
  * limiter that most people use there, and one with a middleware that does nothing, which shows
- * what a framework itself takes for having one at all. The peers send the fields of a standard draft, as sluice
- * does, in the cheapest form that they have: where they can, the same two fields.
+ * what a framework itself takes for having one at all. The peers send the fields of a standard
+ * draft, as sluice does, in the cheapest form that they have: where they can, the same two fields.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
