@@ -177,9 +177,27 @@ export function wholeAddress(options: AddressOptions = {}): Reader<Address> {
   };
 }
 
+const MOST_REMEMBERED = 4096;
+
 /** Builds a reader: from the socket's address and the headers to the client's key. */
 export function clientAddress(options: AddressOptions = {}): AddressReader {
   const read = wholeAddress(options);
   const { ipv6Prefix = DEFAULT_PREFIX } = options;
-  return (socketAddress, header) => keyOf(read(socketAddress, header), ipv6Prefix);
+  const keyFor: AddressReader = (socketAddress, header) =>
+    keyOf(read(socketAddress, header), ipv6Prefix);
+  return options.trustProxy === undefined ? remembering(keyFor) : keyFor;
+}
+
+/** Clients come again and again, and the key of a socket's address is always the same. */
+function remembering(keyFor: AddressReader): AddressReader {
+  const keys = new Map<string, string>();
+  return (socketAddress, header) => {
+    const known = keys.get(socketAddress!);
+    // A header that is not believed is worth a warning, which the other way gives.
+    if (known !== undefined && !HEADERS.some((name) => header(name))) return known;
+    const key = keyFor(socketAddress, header);
+    if (keys.size >= MOST_REMEMBERED) keys.clear();
+    keys.set(socketAddress!, key);
+    return key;
+  };
 }

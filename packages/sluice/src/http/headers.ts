@@ -68,7 +68,19 @@ export function wireName(name: string): string {
   return name.replace(/[^\x20-\x24\x26-\x7e]/gu, percentEncoded);
 }
 
-const quoted = (name: string): string => `"${wireName(name).replace(/["\\]/g, '\\$&')}"`;
+/** Names of policies are few, and written with every answer. */
+const quotedNames = new Map<string, string>();
+const MOST_QUOTED = 1024;
+
+function quoted(name: string): string {
+  let text = quotedNames.get(name);
+  if (text === undefined) {
+    text = `"${wireName(name).replace(/["\\]/g, '\\$&')}"`;
+    if (quotedNames.size >= MOST_QUOTED) quotedNames.clear();
+    quotedNames.set(name, text);
+  }
+  return text;
+}
 
 /** The limits that count; those that are only watched are the server's own business. */
 export function shownLimits({ limits }: Report): readonly LimitReport[] {

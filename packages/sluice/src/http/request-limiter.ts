@@ -116,13 +116,10 @@ export class RequestLimiter<R> {
     if (this.#sync === undefined) return this.#decideLater(facts);
     const listed = this.#listed(facts);
     if (listed !== undefined) return listed;
-    const asked = this.#enforced.map(
-      ({ name, key, cost }): Asked => ({
-        policy: name,
-        key: this.#keyOf(key, facts) as Key,
-        cost: cost as number,
-      }),
-    );
+    const asked: Asked[] = [];
+    for (const { name, key, cost } of this.#enforced) {
+      asked.push({ policy: name, key: this.#keyOf(key, facts) as Key, cost: cost as number });
+    }
     return this.#verdict(checkNow(this.#sync, asked), []);
   }
 
@@ -193,7 +190,10 @@ export class RequestLimiter<R> {
     return this.#addressOf(facts.socketAddress, (name) => facts.header(name));
   }
 
-  #report({ allowed, retryAfterMs, atMs, limits }: Quote): Report {
+  #report(quote: Quote): Report {
+    const { allowed, retryAfterMs, atMs } = quote;
+    // One limit says itself what it says as a whole.
+    const limits = this.#enforced.length === 1 ? [quote] : quote.limits;
     const all = limits.map((each): LimitReport => {
       const { policy, limit, remaining, resetAfterMs } = each;
       const windowMs = this.#windows.get(policy)!;
