@@ -44,7 +44,7 @@ function whoAsks(options: FastifyRateLimit, request: FastifyRequest) {
 
 type Done = (error?: Error) => void;
 
-/** Decides about a request, as a hook of a route: by a callback, which is cheaper than a promise. */
+/** Decides about a request, as a hook of a route: a callback is cheaper than a promise. */
 function hookOf(options: FastifyRateLimit, verdicts: Verdicts) {
   const limiter = new RequestLimiter<FastifyRequest>(readyOptions(options as never, ['handler']));
   const act = (
