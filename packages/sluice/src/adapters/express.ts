@@ -130,7 +130,7 @@ export function rateLimit<
   ): void | Promise<void> => {
     setFields(response, verdict);
     if (verdict.decision !== undefined) {
-      (request as unknown as Record<string, unknown>)[property] = infoOf(verdict.decision);
+      (request as unknown as Record<string, unknown>)[property] = new Info(verdict.decision);
     }
     if (!verdict.passes) return answer(options, request, response, next, verdict);
     if (verdict.over !== undefined) whenOver(request, response, verdict.over);
@@ -154,21 +154,35 @@ export function rateLimit<
   return Object.assign(middleware, { resetKey });
 }
 
-function infoOf(decision: Decision): RateLimitInfo {
-  const { limit, remaining, resetAfterMs, atMs, key } = decision;
-  const used = limit - remaining;
-  const info = {
-    limit,
-    used,
-    current: used,
-    remaining,
-    // Made when it is read, as it mostly is not.
-    get resetTime() {
-      return dateOf(atMs + resetAfterMs);
-    },
-    key,
-  };
-  return Object.defineProperty(info, 'decision', { value: decision }) as RateLimitInfo;
+class Info implements RateLimitInfo {
+  readonly limit: number;
+  readonly used: number;
+  readonly current: number;
+  readonly remaining: number;
+  readonly key: string;
+  readonly #decision: Decision;
+
+  constructor(decision: Decision) {
+    this.limit = decision.limit;
+    this.used = decision.limit - decision.remaining;
+    this.current = this.used;
+    this.remaining = decision.remaining;
+    this.key = decision.key;
+    this.#decision = decision;
+  }
+
+  get decision(): Decision {
+    return this.#decision;
+  }
+
+  /** Made when it is read, as it mostly is not. */
+  get resetTime(): Date {
+    return dateOf(this.#decision.atMs + this.#decision.resetAfterMs);
+  }
+
+  toJSON(): object {
+    return { ...this, resetTime: this.resetTime };
+  }
 }
 
 /** The parts of a request of Express that tell its setting `trust proxy`. */

@@ -105,6 +105,24 @@ function untilMoreMs(limit: LimitReport, report: Report): number | undefined {
   return report.allowed ? limit.resetAfterMs : undefined;
 }
 
+/**
+ * The fields of an admitted request under one limit, in the newest form: what most answers are, so
+ * the part that never changes is made once.
+ */
+export function draftOfOne(policy: string, windowMs: number) {
+  const start = `${quoted(policy)};r=`;
+  let known = -1;
+  let policyField: Header = ['RateLimit-Policy', ''];
+  return (limit: number, remaining: number, resetAfterMs: number): readonly Header[] => {
+    if (limit !== known) {
+      known = limit;
+      const length = Math.max(seconds(windowMs), 1);
+      policyField = ['RateLimit-Policy', `${quoted(policy)};q=${integer(limit)};w=${length}`];
+    }
+    return [policyField, ['RateLimit', `${start}${integer(remaining)};t=${seconds(resetAfterMs)}`]];
+  };
+}
+
 function draft(report: Report): readonly Header[] {
   const limits = shownLimits(report);
   // An empty list cannot be sent: structured fields leave the field out.

@@ -12,7 +12,7 @@ import { definePolicy, type PolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
 import { contains, type Network, readNetworks } from './address-networks.ts';
 import { type AddressReader, clientAddress, wholeAddress } from './client-address.ts';
-import { headerForms, type LimitReport, type Report, retryAfter } from './headers.ts';
+import { draftOfOne, headerForms, type LimitReport, type Report, retryAfter } from './headers.ts';
 import type { Outcome, ReadyLimit, ReadyOptions } from './options.ts';
 import { type Rejection, rejection } from './rejection.ts';
 
@@ -78,6 +78,8 @@ export class RequestLimiter<R> {
   readonly #enforced: readonly ReadyLimit<R>[];
   readonly #watched: readonly ReadyLimit<R>[];
   readonly #windows = new Map<string, number>();
+  /** The fields of what passes, if there is one limit and the form is the newest. */
+  readonly #fieldsOfOne: ReturnType<typeof draftOfOne> | undefined;
   /** The limiter, if everything about a request can be decided at once. */
   readonly #sync: SyncLimiter<Policies> | undefined;
   /** The limits that hold for the request that is being checked; read while `check` is called. */
@@ -102,6 +104,9 @@ export class RequestLimiter<R> {
     for (const { name, policy } of options.limits) {
       this.#windows.set(name, definePolicy(name, { ...policy, limit: 1 }).windowMs);
     }
+    const [only, ...others] = this.#enforced;
+    const isPlain = only !== undefined && others.length === 0 && options.forms.join() === 'draft';
+    this.#fieldsOfOne = isPlain ? draftOfOne(only.name, this.#windows.get(only.name)!) : undefined;
   }
 
   #policyOf({ name, limit, policy }: ReadyLimit<R>): PolicyOptions {
@@ -138,6 +143,12 @@ export class RequestLimiter<R> {
   }
 
   #verdict(decision: Decision, shadow: readonly Decision[]): Verdict<R> {
+    if (decision.allowed && this.#fieldsOfOne !== undefined) {
+      const { limit, remaining, resetAfterMs } = decision;
+      const fields = this.#fieldsOfOne(limit, remaining, resetAfterMs);
+      const over = this.#settlement(shadow.length === 0 ? [decision] : [decision, ...shadow]);
+      return { passes: true, fields, rejection: undefined, decision, shadow, over };
+    }
     const report = this.#report(decision);
     const isAway = decision.degraded?.action === 'deny';
     const fields = this.#fields(report, isAway);
