@@ -56,8 +56,9 @@ export function rateLimit<E extends Env = Env>(options: HonoOptions<E>): Middlew
     await next();
     const answer = withFields(context.res, verdict.fields);
     if (answer !== context.res) context.res = answer;
+    if (verdict.over === undefined) return undefined;
     const length = context.res.headers.get('content-length');
-    verdict.over?.({
+    verdict.over({
       request: context,
       status: context.res.status,
       finished: !context.req.raw.signal.aborted,
