@@ -23,12 +23,14 @@ const arrows = {
   'clock.ts': '',
   'decision.ts': '',
   'errors.ts': '',
+  'warning.ts': '',
   'algorithms/': 'algorithms/',
   'key.ts': 'errors.ts',
   'policy.ts': 'errors.ts algorithms/',
   'store.ts': 'type:*',
   'failure/': './ algorithms/ clock.ts decision.ts errors.ts policy.ts store.ts stores/memory/',
-  'stores/redis/': './ algorithms/ clock.ts decision.ts errors.ts failure/ policy.ts store.ts',
+  'stores/redis/':
+    './ algorithms/ clock.ts decision.ts errors.ts failure/ policy.ts store.ts warning.ts',
   'stores/': './ algorithms/ clock.ts decision.ts errors.ts key.ts policy.ts store.ts',
   'turn.ts': 'type:*',
   'api.ts': 'type:*',
@@ -38,9 +40,10 @@ const arrows = {
   'index.ts': '*',
   'http/': [
     './ api.ts clock.ts decision.ts errors.ts failure/ key.ts limiter.ts policy.ts store.ts',
-    'type:node:http',
+    'warning.ts type:node:http',
   ].join(' '),
-  'adapters/': './ http/ clock.ts decision.ts type:node:http type:fastify type:hono @nestjs/',
+  'adapters/':
+    './ http/ clock.ts decision.ts warning.ts type:node:http type:fastify type:hono @nestjs/',
   'testing/': '* testing/ node:net',
 };
 

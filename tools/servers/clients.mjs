@@ -52,8 +52,6 @@ export const clients = {
   'valkey-glide': openGlide,
 };
 
-const listenedCluster = (client) => ({ client: listen(client) });
-
 /** The same clients on a Cluster, given the addresses of some of its nodes. */
 export const clusterClients = {
   async ioredis(nodes) {
@@ -67,9 +65,7 @@ export const clusterClients = {
   async 'node-redis'(nodes) {
     const { createCluster } = await import('redis');
     const rootNodes = nodes.map(({ host, port }) => ({ url: `redis://${host}:${port}` }));
-    const { client } = listenedCluster(
-      createCluster({ rootNodes, defaults: { disableOfflineQueue: true } }),
-    );
+    const client = listen(createCluster({ rootNodes, defaults: { disableOfflineQueue: true } }));
     await client.connect();
     return { client, close: async () => client.destroy() };
   },
@@ -82,7 +78,7 @@ export const clusterClients = {
 };
 
 async function openIoredisCluster(Cluster, nodes) {
-  const { client } = listenedCluster(
+  const client = listen(
     new Cluster(nodes, {
       enableOfflineQueue: false,
       retryDelayOnFailover: 0,

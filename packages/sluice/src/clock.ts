@@ -86,5 +86,9 @@ export class ManualClock implements Clock {
   }
 }
 
+/** After everything that came in with this turn of the event loop; where there is none, soon. */
+export const atEndOfTurn: (work: () => void) => void =
+  typeof setImmediate === 'function' ? setImmediate : queueMicrotask;
+
 /** A moment as a `Date`, for interfaces that speak in those. */
 export const dateOf = (timeMs: number): Date => new Date(timeMs);

@@ -39,6 +39,11 @@ export interface Adjustment {
   readonly delta: number;
 }
 
+/** Takes back what a limit was charged at a time. */
+export function refundOf({ policy, terms, key, cost }: Limit, atMs: number): Adjustment {
+  return { policy, terms, charge: { policy: policy.name, key, cost, atMs }, delta: -cost };
+}
+
 /** What is held about a key, decoded. */
 export interface KeyState {
   readonly policy: string;

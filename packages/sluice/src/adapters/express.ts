@@ -8,7 +8,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { dateOf } from '../clock.ts';
 import type { Decision } from '../decision.ts';
-import { type AddressOptions, addressKey, emitWarning } from '../http/client-address.ts';
+import { type AddressOptions, addressKey } from '../http/client-address.ts';
 import { factsOf, refuse, setFields, whenOver } from '../http/node-server.ts';
 import {
   type FamiliarOptions,
@@ -17,6 +17,7 @@ import {
   readyOptions,
 } from '../http/options.ts';
 import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
+import { emitWarning } from '../warning.ts';
 
 type Next = (error?: unknown) => void;
 type Maybe<T> = T | Promise<T>;
@@ -110,12 +111,10 @@ export function rateLimit<
   Request extends IncomingMessage = IncomingMessage,
   Response extends ServerResponse = ServerResponse,
 >(options: ExpressOptions<Request, Response> = {}): ExpressHandler<Request, Response> {
-  const { requestWasSuccessful } = options;
+  const isWell = withResponse(options.requestWasSuccessful);
   const ready: ReadyOptions<Request> = {
     ...readyOptions(ours(options), OWN_FIELDS),
-    succeeded:
-      requestWasSuccessful &&
-      (({ request }) => requestWasSuccessful(request, (request as { res?: Response }).res!)),
+    succeeded: isWell && (({ request }) => isWell(request)),
   };
   const limiter = new RequestLimiter<Request>(ready);
   const foundBy =

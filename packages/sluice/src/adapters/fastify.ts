@@ -5,15 +5,14 @@
  *     app.get('/login', { config: { rateLimit: { limit: 5, window: '1m' } } }, handler);
  *     app.get('/health', { config: { rateLimit: false } }, handler);
  */
-import type {
-  FastifyInstance,
-  FastifyPluginAsync,
-  FastifyReply,
-  FastifyRequest,
-  RouteOptions,
-} from 'fastify';
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import { found } from '../http/node-server.ts';
-import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
+import {
+  type FamiliarOptions,
+  hasLimit,
+  type RequestOptions,
+  readyOptions,
+} from '../http/options.ts';
 import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
 
 export interface FastifyRateLimit
@@ -97,8 +96,7 @@ function settle(
 const plugin: FastifyPluginAsync<FastifyRateLimitPlugin> = async (app, options) => {
   const { global, ...shared } = options;
   const verdicts: Verdicts = new WeakMap();
-  const hasLimit = 'limit' in shared || 'limits' in shared || 'max' in shared;
-  const everywhere = hasLimit ? hookOf(shared as FastifyRateLimit, verdicts) : undefined;
+  const everywhere = hasLimit(shared) ? hookOf(shared as FastifyRateLimit, verdicts) : undefined;
   /** A route for GET has another one for HEAD, with the same limit. */
   const hooks = new WeakMap<object, ReturnType<typeof hookOf>>();
   const hookFor = (own: FastifyRateLimit): ReturnType<typeof hookOf> => {
@@ -135,11 +133,7 @@ function addHook(route: RouteOptions, hook: ReturnType<typeof hookOf>): void {
 }
 
 /** Hooks of a plugin hold only inside it, unless it is marked as one that is not to be enclosed. */
-export const rateLimit: FastifyPluginAsync<FastifyRateLimitPlugin> = Object.assign(
-  (app: FastifyInstance, options: FastifyRateLimitPlugin) =>
-    (plugin as unknown as (app: FastifyInstance, options: FastifyRateLimitPlugin) => Promise<void>)(
-      app,
-      options,
-    ),
-  { [Symbol.for('skip-override')]: true, [Symbol.for('fastify.display-name')]: 'sluice' },
-);
+export const rateLimit: FastifyPluginAsync<FastifyRateLimitPlugin> = Object.assign(plugin, {
+  [Symbol.for('skip-override')]: true,
+  [Symbol.for('fastify.display-name')]: 'sluice',
+});

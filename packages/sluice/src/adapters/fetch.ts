@@ -8,7 +8,12 @@
  * A `Request` does not say who sent it. Deno and Bun tell the handler in its second argument, which
  * is understood; elsewhere a key function says it, or `address`, or a proxy with `trustProxy`.
  */
-import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
+import {
+  type FamiliarOptions,
+  type Outcome,
+  type RequestOptions,
+  readyOptions,
+} from '../http/options.ts';
 import { type Facts, type Field, RequestLimiter, type Verdict } from '../http/request-limiter.ts';
 
 export type FetchHandler<More extends unknown[]> = (
@@ -101,8 +106,13 @@ async function answered<M extends unknown[]>(
 }
 
 function finish(response: Response, { fields, over }: Verdict<Request>, request: Request) {
+  over?.({ request, ...endOf(request, response) });
+  return withFields(response, fields);
+}
+
+/** How a request ended, as its answer tells. */
+export function endOf(request: Request, response: Response): Omit<Outcome<never>, 'request'> {
   const length = response.headers.get('content-length');
   const bytes = length === null ? undefined : Number(length);
-  over?.({ request, status: response.status, finished: !request.signal.aborted, bytes });
-  return withFields(response, fields);
+  return { status: response.status, finished: !request.signal.aborted, bytes };
 }

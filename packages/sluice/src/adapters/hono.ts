@@ -6,7 +6,7 @@
 import type { Context, Env, MiddlewareHandler } from 'hono';
 import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
 import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
-import { refusal, unknownProxy, withFields } from './fetch.ts';
+import { endOf, refusal, unknownProxy, withFields } from './fetch.ts';
 
 export interface HonoOptions<E extends Env = Env>
   extends RequestOptions<Context<E>>,
@@ -56,14 +56,7 @@ export function rateLimit<E extends Env = Env>(options: HonoOptions<E>): Middlew
     await next();
     const answer = withFields(context.res, verdict.fields);
     if (answer !== context.res) context.res = answer;
-    if (verdict.over === undefined) return undefined;
-    const length = context.res.headers.get('content-length');
-    verdict.over({
-      request: context,
-      status: context.res.status,
-      finished: !context.req.raw.signal.aborted,
-      bytes: length === null ? undefined : Number(length),
-    });
+    verdict.over?.({ request: context, ...endOf(context.req.raw, context.res) });
     return undefined;
   };
 }

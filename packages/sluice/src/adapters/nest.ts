@@ -17,7 +17,12 @@ import {
 } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
 import { headerOf, whenOver } from '../http/node-server.ts';
-import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
+import {
+  type FamiliarOptions,
+  hasLimit,
+  type RequestOptions,
+  readyOptions,
+} from '../http/options.ts';
 import { RequestLimiter } from '../http/request-limiter.ts';
 
 /** A request of Express, or of Fastify, which keeps Node's own in `raw`. */
@@ -51,8 +56,7 @@ export class RateLimitGuard implements CanActivate {
 
   constructor(options: Partial<NestOptions>) {
     this.#options = options;
-    const hasLimit = 'limit' in options || 'limits' in options || 'max' in options;
-    this.#shared = hasLimit ? limiterOf(options as NestOptions) : undefined;
+    this.#shared = hasLimit(options) ? limiterOf(options as NestOptions) : undefined;
   }
 
   async canActivate(context: ExecutionContext): Promise<boolean> {

@@ -2,7 +2,7 @@
  * Deadlines that all have the same length end in the order in which they began, so one timer serves
  * them all. They are links of a chain, so a call that is answered leaves nothing behind.
  */
-import type { Clock } from '../clock.ts';
+import { atEndOfTurn, type Clock } from '../clock.ts';
 
 export abstract class Deadline {
   dueMs = 0;
@@ -53,7 +53,7 @@ export class Deadlines {
     // When this process itself was held up, the answers may lie in its sockets already: they are
     // read first, so that a pause of ours is not taken for one of the store's.
     const stop = this.#clock.schedule(delayMs, () => {
-      afterInput(() => {
+      atEndOfTurn(() => {
         if (this.#stopTimer === stop) this.#expire();
       });
     });
@@ -82,6 +82,3 @@ export class Deadlines {
     }
   }
 }
-
-const afterInput: (work: () => void) => void =
-  typeof setImmediate === 'function' ? setImmediate : queueMicrotask;

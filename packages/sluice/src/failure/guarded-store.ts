@@ -8,13 +8,13 @@
 import type { Terms } from '../algorithms/algorithm.ts';
 import { systemClock } from '../clock.ts';
 import type { Quote } from '../decision.ts';
-import { checkFields, expected, SluiceError } from '../errors.ts';
+import { checkFields, expected, isInteger } from '../errors.ts';
 import { checkAction, type FailureAction, type Policy } from '../policy.ts';
-import type { Adjustment, Check, KeyState, Store } from '../store.ts';
+import { type Adjustment, type Check, type KeyState, refundOf, type Store } from '../store.ts';
 import { Breaker, type BreakerState } from './breaker.ts';
 import { Call, type InFlight, type Reason } from './call.ts';
 import { Deadlines } from './deadlines.ts';
-import { Substitute } from './substitute.ts';
+import { Substitute, unavailable } from './substitute.ts';
 
 export interface FailureOptions {
   /**
@@ -78,10 +78,7 @@ class CheckCall extends Call<readonly Quote[]> {
     const { limits, peek, id } = this.check;
     const quote = answer?.[0];
     if (peek || !quote?.allowed || id !== undefined || told?.[0].allowed) return;
-    const adjustments = limits.map(({ policy, terms, key, cost }, place) => {
-      const charge = { policy: policy.name, key, cost, atMs: quote.limits[place].atMs };
-      return { policy, terms, charge, delta: -cost };
-    });
+    const adjustments = limits.map((limit, place) => refundOf(limit, quote.limits[place].atMs));
     // Past the breaker: it is open when a store wakes up and all its late answers come, but one
     // that has just answered can be asked. The caller is gone, so nobody is told if this fails.
     this.parts.store.adjust(adjustments, this.nowMs).catch(() => {});
@@ -162,21 +159,6 @@ class Guard implements GuardedStore {
   }
 }
 
-/** The error for a store that could not do it; `notDone` if it surely has not. */
-export function unavailable(reason: Reason, cause: unknown, notDone = false): SluiceError {
-  const why = cause === undefined ? '' : `: ${(cause as Error)?.message ?? cause}`;
-  const error = new SluiceError('ERR_STORE_UNAVAILABLE', `${MESSAGES[reason]}${why}`, { cause });
-  const isNotDone = notDone || (cause as { notDone?: true } | undefined)?.notDone === true;
-  return isNotDone ? Object.assign(error, { notDone: true }) : error;
-}
-
-const MESSAGES: Readonly<Record<Reason, string>> = {
-  timeout: 'The store did not answer in time',
-  error: 'The store answered with an error',
-  open: 'The store has been failing, and is not asked for a while',
-  overload: 'Too many calls wait for the store',
-};
-
 function checkNumber(name: string, value: number, isFine: boolean, what: string): void {
   if (typeof value === 'number' && isFine) return;
   throw expected('ERR_INVALID_OPTION', `\`${name}\` to be ${what}`, value);
@@ -193,14 +175,12 @@ export function withFailurePolicy(store: Store, options: FailureOptions = {}): G
     throw expected('ERR_INVALID_OPTION', 'a store', store);
   }
   const { onFailure, deadlineMs = 50, maxInFlight = 10_000, localShare = 1 } = options;
-  const isWait = Number.isSafeInteger(deadlineMs) && deadlineMs >= 1;
-  checkNumber('deadlineMs', deadlineMs, isWait, 'an integer >= 1');
-  const isCount = Number.isSafeInteger(maxInFlight) && maxInFlight >= 1;
-  checkNumber('maxInFlight', maxInFlight, isCount, 'an integer >= 1');
+  checkNumber('deadlineMs', deadlineMs, isInteger(deadlineMs, 1), 'an integer >= 1');
+  checkNumber('maxInFlight', maxInFlight, isInteger(maxInFlight, 1), 'an integer >= 1');
   const isShare = localShare > 0 && localShare <= 1;
   checkNumber('localShare', localShare, isShare, 'above 0 and at most 1');
   const action = checkAction(onFailure) ?? 'local';
-  const substitute = new Substitute(action, localShare, unavailable);
+  const substitute = new Substitute(action, localShare);
   const inFlight = {
     count: 0,
     most: maxInFlight,

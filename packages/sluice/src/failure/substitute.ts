@@ -11,6 +11,7 @@ import {
   type Quote,
   type Receipt,
 } from '../decision.ts';
+import { SluiceError } from '../errors.ts';
 import type { FailureAction, Policy } from '../policy.ts';
 import type { Adjustment, Check, Limit, SyncStore } from '../store.ts';
 import { memoryStore } from '../stores/memory/memory-store.ts';
@@ -22,18 +23,12 @@ const CAREFULNESS: readonly FailureAction[] = ['allow', 'local', 'deny', 'throw'
 export class Substitute {
   readonly #action: FailureAction;
   readonly #share: number;
-  readonly #unavailable: (reason: Reason, cause: unknown) => Error;
   /** The limiter in this process; made when it is first needed. */
   #local: SyncStore | undefined = undefined;
 
-  constructor(
-    action: FailureAction,
-    share: number,
-    unavailable: (reason: Reason, cause: unknown) => Error,
-  ) {
+  constructor(action: FailureAction, share: number) {
     this.#action = action;
     this.#share = share;
-    this.#unavailable = unavailable;
   }
 
   actionFor({ onFailure, limits }: Check): FailureAction {
@@ -54,7 +49,7 @@ export class Substitute {
     cause: unknown,
   ): Quote {
     const action = this.actionFor(check);
-    if (action === 'throw') throw this.#unavailable(reason, cause);
+    if (action === 'throw') throw unavailable(reason, cause);
     const timeMs = nowMs ?? systemClock.now();
     if (action === 'local') {
       const local = this.#decideLocally(check, timeMs, waitMs);
@@ -123,3 +118,18 @@ function marked(quote: Quote, degraded: Degraded): Quote {
   }
   return quote;
 }
+
+/** The error for a store that could not do it; `notDone` if it surely has not. */
+export function unavailable(reason: Reason, cause: unknown, notDone = false): SluiceError {
+  const why = cause === undefined ? '' : `: ${(cause as Error)?.message ?? cause}`;
+  const error = new SluiceError('ERR_STORE_UNAVAILABLE', `${MESSAGES[reason]}${why}`, { cause });
+  const isNotDone = notDone || (cause as { notDone?: true } | undefined)?.notDone === true;
+  return isNotDone ? Object.assign(error, { notDone: true }) : error;
+}
+
+const MESSAGES: Readonly<Record<Reason, string>> = {
+  timeout: 'The store did not answer in time',
+  error: 'The store answered with an error',
+  open: 'The store has been failing, and is not asked for a while',
+  overload: 'Too many calls wait for the store',
+};

@@ -4,17 +4,13 @@
  * the right, where the nearest proxy writes, and only as far as the trust reaches.
  */
 import { checkFields, expected, isInteger } from '../errors.ts';
+import { emitWarning, type Warning } from '../warning.ts';
 import { type Address, keyOf, readAddress, withoutNat64 } from './address-bits.ts';
 import { addressesFromRight, type ForwardedHeader } from './address-headers.ts';
 import { contains, trustedNetworks } from './address-networks.ts';
 
 export type { ForwardedHeader };
-
-/** Something about the setup that will hurt, and what to do about it. */
-export interface AddressWarning {
-  readonly code: string;
-  readonly message: string;
-}
+export type AddressWarning = Warning;
 
 export interface AddressOptions {
   /**
@@ -71,13 +67,6 @@ const MESSAGES = {
     `The trusted proxy ${key} wrote something else than an address into ${name}: all such ` +
     'clients share the key of the proxy. Have the proxy write the address of its client.',
 };
-
-export function emitWarning({ code, message }: AddressWarning): void {
-  const { process } = globalThis as {
-    process?: { emitWarning?: (text: string, options: object) => void };
-  };
-  process?.emitWarning?.(message, { type: 'SluiceWarning', code });
-}
 
 /** A shorter prefix would make half the world one client. */
 function checkPrefix(ipv6Prefix: unknown): void {

@@ -227,6 +227,11 @@ export function readyOptions<R>(
   };
 }
 
+/** Whether options say a limit, and not only what holds for those that others say. */
+export function hasLimit(options: object): boolean {
+  return ['limit', 'limits', 'max'].some((name) => name in options);
+}
+
 /** How many limiters without a name have been built on a store. */
 const unnamed = new WeakMap<Store, number>();
 

@@ -143,20 +143,17 @@ export class RequestLimiter<R> {
   }
 
   #verdict(decision: Decision, shadow: readonly Decision[]): Verdict<R> {
-    if (decision.allowed && this.#fieldsOfOne !== undefined) {
-      const { limit, remaining, resetAfterMs } = decision;
-      const fields = this.#fieldsOfOne(limit, remaining, resetAfterMs);
-      const over = this.#settlement(shadow.length === 0 ? [decision] : [decision, ...shadow]);
-      return { passes: true, fields, rejection: undefined, decision, shadow, over };
-    }
-    const report = this.#report(decision);
-    const isAway = decision.degraded?.action === 'deny';
-    const fields = this.#fields(report, isAway);
     if (decision.allowed) {
+      const { limit, remaining, resetAfterMs } = decision;
+      const fields =
+        this.#fieldsOfOne?.(limit, remaining, resetAfterMs) ??
+        this.#fields(this.#report(decision), false);
       const over = this.#settlement([decision, ...shadow]);
       return { passes: true, fields, rejection: undefined, decision, shadow, over };
     }
     const { degraded } = decision;
+    const report = this.#report(decision);
+    const fields = this.#fields(report, degraded?.action === 'deny');
     const refusal = rejection({ report, ...(degraded && { degraded }) });
     return { passes: false, fields, rejection: refusal, decision, shadow, over: undefined };
   }
@@ -233,8 +230,7 @@ export class RequestLimiter<R> {
   }
 
   async #settle(decisions: readonly Decision[], outcome: Outcome<R>): Promise<void> {
-    const { count, settle } = this.#options;
-    const { succeeded } = this.#options;
+    const { count, settle, succeeded } = this.#options;
     const isWell = succeeded?.(outcome) ?? outcome.status < FAILED_FROM;
     const failed = !outcome.finished || !isWell;
     const isSpared = count === 'all' ? false : failed !== (count === 'failures');
@@ -279,6 +275,7 @@ function guarded(store: Store | undefined): Store | undefined {
   return withFailurePolicy(store);
 }
 
+/** Gives an error the status that frameworks answer it with. */
 function asHttpError(error: unknown): never {
   const status = error instanceof SluiceError ? STATUSES[error.code] : undefined;
   throw status === undefined

@@ -3,7 +3,7 @@
  * does all of them, in order, and each gets its own answer. In a Cluster there is one command for
  * each slot. A batch is bounded, so that Redis is never held up for long.
  */
-import { systemClock } from '../../clock.ts';
+import { atEndOfTurn, systemClock } from '../../clock.ts';
 import { isInteger } from '../../errors.ts';
 import type { Limit, Recipient } from '../../store.ts';
 import type { Send } from './client.ts';
@@ -273,7 +273,3 @@ interface Waiting {
   readonly id: string;
   keys: number;
 }
-
-/** After everything that came in with this turn of the event loop; where there is none, soon. */
-const atEndOfTurn: (work: () => void) => void =
-  typeof setImmediate === 'function' ? setImmediate : queueMicrotask;

@@ -4,6 +4,7 @@
  * behind the limiter's back is named in a warning, with what to set instead.
  */
 import { expected } from '../../errors.ts';
+import type { Warning } from '../../warning.ts';
 
 /** Sends one command. `key` is the key by which a Cluster finds the node. */
 export type Send = (args: readonly string[], key: string) => Promise<unknown>;
@@ -28,11 +29,7 @@ export interface GlideLike {
 
 export type RedisClient = IoredisLike | NodeRedisLike | GlideLike | Send;
 
-/** Something about the setup that will hurt, and what to do about it. */
-export interface RedisWarning {
-  readonly code: string;
-  readonly message: string;
-}
+export type RedisWarning = Warning;
 
 export interface Connection {
   readonly send: Send;

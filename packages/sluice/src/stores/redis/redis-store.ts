@@ -9,7 +9,7 @@ import {
   PeekRecord,
   type Quote,
 } from '../../decision.ts';
-import { checkFields, expected } from '../../errors.ts';
+import { checkFields, expected, isInteger } from '../../errors.ts';
 import {
   FAILURE_OPTIONS,
   type FailureOptions,
@@ -17,7 +17,16 @@ import {
   withFailurePolicy,
 } from '../../failure/guarded-store.ts';
 import type { Policy } from '../../policy.ts';
-import type { Adjustment, Check, KeyState, Limit, Recipient, Store } from '../../store.ts';
+import {
+  type Adjustment,
+  type Check,
+  type KeyState,
+  type Limit,
+  type Recipient,
+  refundOf,
+  type Store,
+} from '../../store.ts';
+import { emitWarning } from '../../warning.ts';
 import { Batcher, type Kind, Operation, type Reply } from './batch.ts';
 import {
   type Connection,
@@ -159,10 +168,7 @@ class RedisStore implements Store {
   ): Promise<void> {
     await Promise.all(
       places.map(async (place) => {
-        const { policy, key, cost } = limits[place];
-        const charge = { policy: policy.name, key, cost, atMs: answers[place].atMs };
-        const adjustment = { policy, terms: limits[place].terms, charge, delta: -cost };
-        const done = this.#adjustOne(adjustment, nowMs);
+        const done = this.#adjustOne(refundOf(limits[place], answers[place].atMs), nowMs);
         const memory = id === undefined ? undefined : this.#names.ofAnswer(keys[place], id);
         const forgotten =
           memory && this.#batcher.do(new NumberOperation('reset', [], memory), nowMs);
@@ -332,19 +338,12 @@ function readState(reply: Reply, { policy, terms }: Limit): KeyState | undefined
   };
 }
 
-function warn({ code, message }: RedisWarning): void {
-  const { process } = globalThis as {
-    process?: { emitWarning?: (text: string, options: object) => void };
-  };
-  process?.emitWarning?.(message, { type: 'SluiceWarning', code });
-}
-
 function denyCacheOf(options: DenyCacheOptions | false | undefined): DenyCache | undefined {
   if (options === false) return undefined;
   if (options !== undefined) checkFields(options, ['maxMs', 'maxKeys']);
   const { maxMs = 1000, maxKeys = 10_000 } = options ?? {};
   for (const [name, value] of Object.entries({ maxMs, maxKeys })) {
-    if (Number.isSafeInteger(value) && value >= 1) continue;
+    if (isInteger(value, 1)) continue;
     throw expected('ERR_INVALID_OPTION', `\`denyCache.${name}\` to be an integer >= 1`, value);
   }
   return new DenyCache(maxMs, maxKeys);
@@ -378,7 +377,7 @@ async function lookAt(info: Connection['info'], onWarning: (warning: RedisWarnin
  */
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): GuardedStore {
   checkFields(options, [...OPTIONS, ...FAILURE_OPTIONS]);
-  const { prefix = 's:', denyCache, cluster, onWarning = warn, ...failure } = options;
+  const { prefix = 's:', denyCache, cluster, onWarning = emitWarning, ...failure } = options;
   if (typeof prefix !== 'string' || /[{}]/.test(prefix)) {
     throw expected('ERR_INVALID_OPTION', '`prefix` to be text without braces', prefix);
   }

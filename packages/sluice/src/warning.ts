@@ -1,0 +1,15 @@
+/** Warnings: something about a setup that will hurt, and what to do about it. */
+
+export interface Warning {
+  /** Stable, such as `WARN_REDIS_EVICTS`. */
+  readonly code: string;
+  readonly message: string;
+}
+
+/** Where warnings go unless somebody takes them: to the process, if there is one. */
+export function emitWarning({ code, message }: Warning): void {
+  const { process } = globalThis as {
+    process?: { emitWarning?: (text: string, options: object) => void };
+  };
+  process?.emitWarning?.(message, { type: 'SluiceWarning', code });
+}
