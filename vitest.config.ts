@@ -15,6 +15,8 @@ export default defineConfig({
         find: /^sluice\/(express|fastify|hono|koa|fetch|node|nest)$/,
         replacement: source('packages/sluice/src/adapters/$1.ts'),
       },
+      { find: /^sluice\/engine$/, replacement: source('packages/sluice/src/engine.ts') },
+      { find: /^sluice-server$/, replacement: source('packages/server/src/index.ts') },
       { find: /^sluice\/http$/, replacement: source('packages/sluice/src/http/index.ts') },
       { find: /^sluice\/failure$/, replacement: source('packages/sluice/src/failure/index.ts') },
       { find: /^sluice\/testing$/, replacement: source('packages/sluice/src/testing/index.ts') },

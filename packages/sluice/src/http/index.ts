@@ -2,8 +2,10 @@
 export {
   type AddressOptions,
   type AddressReader,
+  type AddressWarning,
   addressKey,
   clientAddress,
+  type ForwardedHeader,
 } from './client-address.ts';
 export {
   type HeaderForm,

@@ -1,0 +1,237 @@
+/**
+ * Where every protocol has its limits decided: names, keys and costs are made sound, the enforced
+ * limits are decided together, those in shadow are each decided alone, and whoever watches is told.
+ * A reload changes what the desk knows between two decisions; the counters are the store's.
+ */
+import {
+  type Charge,
+  type Check,
+  definePolicy,
+  type FailureAction,
+  type KeyState,
+  type Limit,
+  type PolicyOptions,
+  type Quote,
+  type Receipt,
+  type Store,
+  type SyncStore,
+  systemClock,
+} from 'sluice';
+import { type CostFields, keyText, LONGEST_KEY } from 'sluice/engine';
+import type { PolicyConfig } from './config/model.ts';
+import { Overrides } from './overrides.ts';
+import { OWN_NAMES, ServedPolicies } from './policies.ts';
+
+/** What all limits of a check come to. */
+export interface Verdict {
+  /** Whether every limit that is enforced has room. */
+  readonly allowed: boolean;
+  /** What the enforced limits say together; undefined if all that was asked for is in shadow. */
+  readonly quote: Quote | undefined;
+  /** What the limits in shadow say, each alone. They are not asked when the others deny. */
+  readonly shadow: readonly Quote[];
+  readonly peek: boolean;
+}
+
+export interface DecideOptions {
+  readonly peek?: boolean | undefined;
+  readonly id?: string | undefined;
+  readonly onFailure?: FailureAction | undefined;
+}
+
+/** One limit as callers name it. */
+export interface LimitRequest extends CostFields {
+  readonly policy: string;
+  readonly key: string | readonly (string | number)[];
+}
+
+export interface Refund {
+  /** The change that was made; a refund is negative. */
+  readonly change: number;
+  /** Whether the receipt had been used before, so that nothing was done. */
+  readonly used: boolean;
+}
+
+/** A receipt with a name, so that it is used once, whichever process it comes to. */
+export interface NamedReceipt extends Receipt {
+  readonly id: string;
+}
+
+export type Watcher = (verdict: Verdict) => void;
+
+const NO_SHADOW: readonly Quote[] = [];
+
+export class Desk {
+  readonly overrides = new Overrides();
+  readonly store: Store;
+  readonly #sync: SyncStore | undefined;
+  #policies: ServedPolicies;
+  readonly #watchers: Watcher[] = [];
+  /** Policies that came with a request, by what they say. */
+  readonly #visiting = new Map<string, Limit['policy']>();
+
+  constructor(store: Store, policies: readonly PolicyConfig[] = []) {
+    this.store = store;
+    this.#sync = 'decideSync' in store ? (store as SyncStore) : undefined;
+    this.#policies = new ServedPolicies(policies, this.overrides);
+  }
+
+  get policies(): ServedPolicies {
+    return this.#policies;
+  }
+
+  /** Serves other policies from now on. Counters go by name, algorithm and window. */
+  use(policies: readonly PolicyConfig[]): void {
+    this.#policies = new ServedPolicies(policies, this.overrides);
+  }
+
+  /** Has every decision told that is not a peek. */
+  watch(watcher: Watcher): void {
+    this.#watchers.push(watcher);
+  }
+
+  /** Limits by name, made sound; throws a `SluiceError` that says what is wrong. */
+  limits(requests: readonly LimitRequest[], peek = false): readonly Limit[] {
+    const least = peek ? 0 : 1;
+    if (requests.length !== 1) return this.#policies.limits(requests, least);
+    const [request] = requests;
+    return [this.#policies.limit(request.policy, request.key, request, least)];
+  }
+
+  /** A limit that a request brings along, under a name that tells it from all others. */
+  visitingLimit(name: string, options: PolicyOptions, key: string, cost: number): Limit {
+    const id = JSON.stringify([name, options]);
+    let policy = this.#visiting.get(id);
+    if (policy === undefined) {
+      if (this.#visiting.size >= MOST_VISITING) this.#visiting.clear();
+      policy = definePolicy(name, options);
+      this.#visiting.set(id, policy);
+    }
+    return { policy, terms: policy.terms!, key: keyText(key), cost };
+  }
+
+  /** Decides sound limits: at once if the store is in this process. */
+  decide(limits: readonly Limit[], options: DecideOptions = {}): Verdict | Promise<Verdict> {
+    const isShadow = ({ policy }: Limit): boolean => this.#policies.isShadow(policy.name);
+    const shadow = limits.some(isShadow) ? limits.filter(isShadow) : undefined;
+    const enforced = shadow === undefined ? limits : limits.filter((limit) => !isShadow(limit));
+    const { peek = false, id, onFailure } = options;
+    const check: Check = { limits: enforced, peek, id: peek ? undefined : id, onFailure };
+    if (this.#sync === undefined) return this.#decideLater(check, shadow ?? []);
+    const nowMs = systemClock.now();
+    const quote = enforced.length === 0 ? undefined : this.#sync.decideSync(check, nowMs);
+    const allowed = quote?.allowed !== false;
+    let watched = NO_SHADOW;
+    if (shadow !== undefined && allowed) {
+      const sync = this.#sync;
+      watched = shadow.map((limit) => sync.decideSync({ ...check, limits: [limit] }, nowMs));
+    }
+    return this.#told({ allowed, quote, shadow: watched, peek });
+  }
+
+  async #decideLater(check: Check, shadow: readonly Limit[]): Promise<Verdict> {
+    const { peek } = check;
+    const quote = check.limits.length === 0 ? undefined : await this.#ask(check);
+    const allowed = quote?.allowed !== false;
+    const watched = allowed
+      ? await Promise.all(shadow.map((limit) => this.#askInShadow({ ...check, limits: [limit] })))
+      : [];
+    return this.#told({ allowed, quote, shadow: watched.flat(), peek });
+  }
+
+  async #ask(check: Check): Promise<Quote> {
+    const [quote] = await this.store.decide([check]);
+    return quote;
+  }
+
+  /** What only watches must not be in the way when the store is away. */
+  async #askInShadow(check: Check): Promise<readonly Quote[]> {
+    try {
+      return await this.store.decide([check]);
+    } catch {
+      return [];
+    }
+  }
+
+  #told(verdict: Verdict): Verdict {
+    if (!verdict.peek) for (const watcher of this.#watchers) watcher(verdict);
+    return verdict;
+  }
+
+  /** Makes reserved costs the real ones, once for each name of a receipt. */
+  async settle(receipt: NamedReceipt, actual: number | readonly number[]): Promise<Refund> {
+    const adjustments = this.#policies.adjustments(receipt, actual);
+    const longestMs = Math.max(...adjustments.map(({ policy }) => policy.windowMs));
+    // A receipt is a limit of one: that makes it good for once on any store.
+    const once = this.visitingLimit(
+      `${OWN_NAMES}receipts`,
+      { limit: 1, window: 2 * longestMs, onFailure: 'throw' },
+      receipt.id,
+      1,
+    );
+    const { allowed } = await this.#ask({ limits: [once], peek: false });
+    if (!allowed) return { change: 0, used: true };
+    try {
+      const changes = await this.store.adjust(adjustments);
+      return { change: changes.reduce((sum, change) => sum + change, 0), used: false };
+    } catch (error) {
+      // What the store surely did not do can be tried again; what it may have done cannot.
+      if ((error as { notDone?: true }).notDone) await this.store.reset(once.policy, once.key);
+      throw error;
+    }
+  }
+
+  refund(receipt: NamedReceipt): Promise<Refund> {
+    return this.settle(receipt, 0);
+  }
+
+  async reset(policy: string, key: LimitRequest['key']): Promise<void> {
+    await this.store.reset(this.#policies.policy(policy), keyText(key));
+  }
+
+  async inspect(name: string, asked: LimitRequest['key']): Promise<KeyState | undefined> {
+    const { policy, terms, key } = this.#policies.limit(name, asked, undefined, 0);
+    if (this.#sync !== undefined) {
+      return this.#sync.inspectSync(policy, terms, key, systemClock.now());
+    }
+    return this.store.inspect?.(policy, terms, key);
+  }
+
+  /** Has the store really decide something, and answers whether it was the store that did. */
+  async probe(): Promise<boolean> {
+    const limit = this.visitingLimit(`${OWN_NAMES}probe`, PROBE, 'probe', 1);
+    try {
+      const quote = await this.#ask({ limits: [limit], peek: false, onFailure: 'throw' });
+      return quote.degraded === undefined;
+    } catch {
+      return false;
+    }
+  }
+}
+
+const MOST_VISITING = 1000;
+
+/** So small a window that a probe is never denied for long, and leaves nothing behind. */
+const PROBE: PolicyOptions = { limit: 1000, window: '1s', algorithm: 'fixed-window' };
+
+/**
+ * The charges of a verdict, under a name of their own; undefined if nothing was charged. A check that
+ * has an id is answered again with the same receipt, so the id is its name.
+ */
+export function receiptOf(verdict: Verdict, checkId?: string): NamedReceipt | undefined {
+  const { allowed, quote, shadow, peek } = verdict;
+  if (!allowed || peek) return undefined;
+  const id = checkId === undefined ? nextReceiptId() : `id:${checkId}`.slice(0, LONGEST_KEY);
+  if (quote !== undefined && shadow.length === 0) return { id, charges: chargesOf(quote) };
+  const charges = [...(quote ? [quote] : []), ...shadow].flatMap(chargesOf);
+  return charges.length === 0 ? undefined : { id, charges };
+}
+
+const chargesOf = (quote: Quote): readonly Charge[] =>
+  (quote as { receipt?: Receipt }).receipt?.charges ?? [];
+
+const RECEIPTS_OF = crypto.randomUUID().replaceAll('-', '').slice(0, 16);
+let receipts = 0;
+
+/** Never the same twice: this process's random name, and a number. */
+const nextReceiptId = (): string => `${RECEIPTS_OF}${(receipts++).toString(36)}`;

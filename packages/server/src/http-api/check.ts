@@ -1,0 +1,125 @@
+/**
+ * `POST /v1/check` and `POST /v1/peek`: one check, or a batch of them under `checks`. A batch is read
+ * whole before anything is decided, so a mistake in it charges nobody.
+ */
+import type { FailureAction, Limit } from 'sluice';
+import { checkAction, isRecord, keyText } from 'sluice/engine';
+import type { Desk, LimitRequest, Verdict } from '../desk.ts';
+import { asHttpError, badRequest, type Exchange } from '../http/exchange.ts';
+import { fieldsOf, statusOf } from '../http/fields.ts';
+import type { Handler } from '../http/router.ts';
+import { verdictText } from './decision-text.ts';
+
+export const MOST_CHECKS = 1000;
+
+const LIMIT_FIELDS = new Set(['policy', 'key', 'cost', 'operation']);
+const ONE_FIELDS = new Set([...LIMIT_FIELDS, 'id', 'onFailure']);
+const SEVERAL_FIELDS = new Set(['limits', 'id', 'onFailure']);
+
+/** A check that has been found sound. */
+interface SoundCheck {
+  readonly limits: readonly Limit[];
+  readonly id: string | undefined;
+  readonly onFailure: FailureAction | undefined;
+}
+
+/** The fields an object must not go beyond: a misspelt one would silently mean the default. */
+function checkNames(value: Record<string, unknown>, known: Set<string>, pointer: string): void {
+  for (const name in value) {
+    if (known.has(name)) continue;
+    const what = `Expected only ${[...known].join(', ')}, got \`${name.slice(0, 60)}\``;
+    throw badRequest('ERR_INVALID_BODY', what, `${pointer}/${escapePointer(name.slice(0, 60))}`);
+  }
+}
+
+const escapePointer = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1');
+
+function soundCheck(desk: Desk, body: unknown, peek: boolean, pointer: string): SoundCheck {
+  if (!isRecord(body)) {
+    const what = 'Expected a check: an object with `policy` and `key`, or with `limits`';
+    throw badRequest('ERR_INVALID_CHECK', what, pointer);
+  }
+  const isJoint = Object.hasOwn(body, 'limits');
+  checkNames(body, isJoint ? SEVERAL_FIELDS : ONE_FIELDS, pointer);
+  try {
+    const requests = isJoint
+      ? jointRequests(body.limits, pointer)
+      : [body as unknown as LimitRequest];
+    const limits = desk.limits(requests, peek);
+    const { id, onFailure } = body;
+    if (id !== undefined) keyText(id as string);
+    return { limits, id: id as string | undefined, onFailure: checkAction(onFailure) };
+  } catch (error) {
+    throw asHttpError(error, pointer);
+  }
+}
+
+function jointRequests(limits: unknown, pointer: string): readonly LimitRequest[] {
+  if (!Array.isArray(limits) || limits.length === 0) {
+    const what = 'Expected `limits` to be an array of 1 to 64 limits';
+    throw badRequest('ERR_INVALID_CHECK', what, `${pointer}/limits`);
+  }
+  for (const [at, limit] of limits.entries()) {
+    const where = `${pointer}/limits/${at}`;
+    if (!isRecord(limit)) {
+      throw badRequest('ERR_INVALID_CHECK', 'Expected a limit: `policy` and `key`', where);
+    }
+    checkNames(limit, LIMIT_FIELDS, where);
+  }
+  return limits as LimitRequest[];
+}
+
+function batchOf(body: unknown): readonly unknown[] | undefined {
+  if (!isRecord(body) || !Object.hasOwn(body, 'checks')) return undefined;
+  checkNames(body, new Set(['checks']), '');
+  const { checks } = body;
+  if (Array.isArray(checks) && checks.length > 0 && checks.length <= MOST_CHECKS) return checks;
+  const what = `Expected \`checks\` to be an array of 1 to ${MOST_CHECKS} checks`;
+  throw badRequest('ERR_INVALID_CHECK', what, '/checks');
+}
+
+async function answerBatch(
+  desk: Desk,
+  exchange: Exchange,
+  checks: readonly unknown[],
+  peek: boolean,
+): Promise<void> {
+  if (exchange.flag('enforce')) {
+    throw badRequest('ERR_INVALID_OPTION', 'Expected `enforce` with one check, got a batch');
+  }
+  const sound = checks.map((check, at) => soundCheck(desk, check, peek, `/checks/${at}`));
+  const pending: (Verdict | Promise<Verdict>)[] = sound.map(({ limits, id, onFailure }) =>
+    desk.decide(limits, { peek, id, onFailure }),
+  );
+  // Each is answered for itself: one that fails must not hide what the others were charged.
+  const texts: string[] = [];
+  for (const [at, each] of pending.entries()) {
+    try {
+      const verdict = each instanceof Promise ? await each : each;
+      texts.push(verdictText(verdict, sound[at].id));
+    } catch (error) {
+      const { status, code, message } = asHttpError(error, `/checks/${at}`);
+      texts.push(JSON.stringify({ error: { status, code, detail: message } }));
+    }
+  }
+  exchange.sendText(200, `{"decisions":[${texts.join(',')}]}`);
+}
+
+function answerOne(exchange: Exchange, verdict: Verdict, { limits, id }: SoundCheck): void {
+  const text = verdictText(verdict, id);
+  if (!exchange.flag('enforce')) exchange.sendText(200, text);
+  else exchange.sendText(statusOf(verdict), text, Object.fromEntries(fieldsOf(verdict, limits)));
+}
+
+/** Answers 200 either way; with `?enforce` a denial is a 429, with the fields that tell about it. */
+export function checkHandler(desk: Desk, peek: boolean): Handler {
+  return async (exchange) => {
+    const body = await exchange.readJson();
+    const batch = batchOf(body);
+    if (batch !== undefined) return answerBatch(desk, exchange, batch, peek);
+    const check = soundCheck(desk, body, peek, '');
+    const { limits, id, onFailure } = check;
+    const verdict = desk.decide(limits, { peek, id, onFailure });
+    answerOne(exchange, verdict instanceof Promise ? await verdict : verdict, check);
+  };
+}

@@ -1,0 +1,43 @@
+/** The rate-limit fields of a verdict, for whichever protocol carries them. */
+import type { Limit, Quote } from 'sluice';
+import { type HeaderForm, headerForms, type Report, retryAfter } from 'sluice/http';
+import type { Verdict } from '../desk.ts';
+
+export type Field = readonly [name: string, value: string];
+
+/** What the enforced limits say, with their windows; those in shadow are nobody's business. */
+export function reportOf(quote: Quote, limits: readonly Limit[]): Report {
+  const windowOf = (name: string): number =>
+    limits.find(({ policy }) => policy.name === name)?.policy.windowMs ?? 0;
+  const { allowed, retryAfterMs, atMs } = quote;
+  const all = quote.limits.map((each) => ({
+    policy: each.policy,
+    allowed: each.allowed,
+    limit: each.limit,
+    remaining: each.remaining,
+    retryAfterMs: each.retryAfterMs,
+    resetAfterMs: each.resetAfterMs,
+    windowMs: windowOf(each.policy),
+  }));
+  return { allowed, retryAfterMs, atMs, limits: all };
+}
+
+/** A store that is away has measured nothing, so then only the wait is told. */
+export function fieldsOf(
+  { quote }: Verdict,
+  limits: readonly Limit[],
+  form: HeaderForm = 'draft',
+): readonly Field[] {
+  if (quote === undefined) return [];
+  const report = reportOf(quote, limits);
+  const isAway = quote.degraded?.action === 'deny';
+  const fields = isAway ? [] : headerForms[form](report);
+  const wait = retryAfter(report, form);
+  return wait === undefined ? fields : [...fields, wait];
+}
+
+/** 200, 429 for a caller who asked too often, 503 if nobody could tell. */
+export function statusOf({ allowed, quote }: Verdict): 200 | 429 | 503 {
+  if (allowed) return 200;
+  return quote?.degraded?.action === 'deny' ? 503 : 429;
+}

@@ -1,0 +1,379 @@
+/**
+ * How the service runs. Each setting is named once, here: its flag, its variable and its key in the
+ * file are made of its name. Flags go before the environment, and that before the file.
+ */
+import type { FailureAction } from 'sluice';
+import type { ForwardedHeader, HeaderForm } from 'sluice/http';
+
+/** Where a server listens. */
+export interface Listen {
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface Settings {
+  readonly config: readonly string[];
+  readonly listen: Listen;
+  readonly grpc: Listen | undefined;
+  readonly store: string;
+  readonly prefix: string;
+  readonly maxKeys: number;
+  readonly deadlineMs: number;
+  readonly onFailure: FailureAction;
+  readonly localShare: number;
+  readonly adminToken: string | undefined;
+  readonly tlsCert: string | undefined;
+  readonly tlsKey: string | undefined;
+  readonly trustProxy: number | readonly string[] | undefined;
+  readonly forwardedHeader: ForwardedHeader;
+  readonly ipv6Prefix: number;
+  readonly headers: HeaderForm;
+  readonly workers: number;
+  readonly overridesFile: string | undefined;
+  readonly logLevel: LogLevel;
+  readonly logDenials: number;
+  readonly drainMs: number;
+}
+
+export type LogLevel = 'silent' | 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace';
+
+export interface Setting<T> {
+  /** For `--help` and the reference: a sentence, with unit and default. */
+  readonly help: string;
+  /** What a value is called in help: `--listen <address>`. */
+  readonly value: string;
+  readonly fallback: T;
+  /** What is right, for messages: "Expected `listen` to be ...". */
+  readonly expected: string;
+  /** From text (flags and variables) or a plain value (the file); undefined if it is not right. */
+  read(given: unknown): T | undefined;
+  /** Never shown. */
+  readonly secret?: true;
+  /** Not in the file, because it says which file. */
+  readonly notInFile?: true;
+}
+
+const integer =
+  (least: number, most: number) =>
+  (given: unknown): number | undefined => {
+    const isText = typeof given === 'string' && /^\d{1,15}$/.test(given);
+    const value = isText ? Number(given) : given;
+    return Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most
+      ? (value as number)
+      : undefined;
+  };
+
+const text = (given: unknown): string | undefined =>
+  typeof given === 'string' && given !== '' ? given : undefined;
+
+const oneOf =
+  <T extends string>(...words: readonly T[]) =>
+  (given: unknown): T | undefined =>
+    words.includes(given as T) ? (given as T) : undefined;
+
+const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000 };
+
+function duration(given: unknown): number | undefined {
+  const [, amount, unit] = /^(\d{1,9})(ms|s|m)$/.exec(String(given)) ?? [];
+  return amount === undefined ? integer(1, 3_600_000)(given) : Number(amount) * UNIT_MS[unit];
+}
+
+/** `127.0.0.1:8080`, `[::1]:8080`, `:8080` for all addresses, or a port of 127.0.0.1. */
+export function readListen(given: unknown): Listen | undefined {
+  const [, host = '', port] =
+    /^(?:(\[[\da-fA-F:.]+\]|[\w.-]*):)?(\d{1,5})$/.exec(String(given)) ?? [];
+  if (port === undefined || Number(port) > 65_535) return undefined;
+  const isPortAlone = !String(given).includes(':');
+  const named = host.replace(/^\[|\]$/g, '');
+  return { host: isPortAlone ? '127.0.0.1' : named || '::', port: Number(port) };
+}
+
+export const listenText = ({ host, port }: Listen): string =>
+  host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+
+function share(given: unknown): number | undefined {
+  const value = typeof given === 'string' && given !== '' ? Number(given) : given;
+  return typeof value === 'number' && value > 0 && value <= 1 ? value : undefined;
+}
+
+/** A number of proxies, or networks: as a list, or as text with commas between. */
+function proxies(given: unknown): number | readonly string[] | undefined {
+  const count = integer(1, 32)(given);
+  if (count !== undefined) return count;
+  const list = typeof given === 'string' ? given.split(',').map((each) => each.trim()) : given;
+  return isTexts(list) ? list : undefined;
+}
+
+const isTexts = (list: unknown): list is readonly string[] =>
+  Array.isArray(list) && list.length > 0 && list.every((each) => text(each) !== undefined);
+
+function files(given: unknown): readonly string[] | undefined {
+  const list = typeof given === 'string' ? given.split(',') : given;
+  return isTexts(list) ? list : undefined;
+}
+
+const STORE = /^(?:memory|(?:redis|rediss|redis\+sentinel|redis\+cluster):\/\/.+)$/;
+
+const store = (given: unknown): string | undefined =>
+  typeof given === 'string' && STORE.test(given) ? given : undefined;
+
+const token = (given: unknown): string | undefined =>
+  typeof given === 'string' && given.length >= 16 ? given : undefined;
+
+const ADDRESS = 'an address such as 127.0.0.1:8080, [::1]:8080 or :8080';
+const MOST_WORKERS = 64;
+
+export const SETTINGS: { readonly [Name in keyof Settings]: Setting<Settings[Name]> } = {
+  config: {
+    help: 'Files with policies: of Sluice, of envoyproxy/ratelimit, or folders of those.',
+    value: 'path...',
+    fallback: [],
+    expected: 'paths of files or folders',
+    read: files,
+    notInFile: true,
+  },
+  listen: {
+    help: 'Where HTTP is served. Default 127.0.0.1:8080.',
+    value: 'address',
+    fallback: { host: '127.0.0.1', port: 8080 },
+    expected: ADDRESS,
+    read: readListen,
+  },
+  grpc: {
+    help: "Where Envoy's rate limit service is served over gRPC. Default: not at all.",
+    value: 'address',
+    fallback: undefined,
+    expected: ADDRESS,
+    read: readListen,
+  },
+  store: {
+    help: 'Where counters are: memory, redis://, rediss://, redis+sentinel://, redis+cluster://.',
+    value: 'url',
+    fallback: 'memory',
+    expected:
+      "'memory' or an address that begins with redis://, rediss://, redis+sentinel:// or redis+cluster://",
+    read: store,
+    secret: true,
+  },
+  prefix: {
+    help: "What all keys in Redis begin with. Default 's:'.",
+    value: 'text',
+    fallback: 's:',
+    expected: 'text',
+    read: text,
+  },
+  maxKeys: {
+    help: 'The most keys the embedded store holds. Default 1000000.',
+    value: 'number',
+    fallback: 1_000_000,
+    expected: `an integer from 1 to ${2 ** 29}`,
+    read: integer(1, 2 ** 29),
+  },
+  deadlineMs: {
+    help: 'How long a caller waits for the store. Default 15ms, below the 20 that Envoy waits.',
+    value: 'duration',
+    fallback: 15,
+    expected: 'a duration such as 15 or 15ms',
+    read: duration,
+  },
+  onFailure: {
+    help: 'What to do when the store is away: allow, deny, local, throw. Default local.',
+    value: 'action',
+    fallback: 'local',
+    expected: 'one of allow, deny, local, throw',
+    read: oneOf('allow', 'deny', 'local', 'throw'),
+  },
+  localShare: {
+    help: 'The part of each limit that this process admits by itself when the store is away.',
+    value: 'share',
+    fallback: 1,
+    expected: 'a number above 0 and at most 1',
+    read: share,
+  },
+  adminToken: {
+    help: 'Who has it may do more than check. Needed unless it listens on loopback.',
+    value: 'token',
+    fallback: undefined,
+    expected: 'text of at least 16 characters',
+    read: token,
+    secret: true,
+  },
+  tlsCert: {
+    help: 'The certificate to serve TLS with, as a PEM file.',
+    value: 'file',
+    fallback: undefined,
+    expected: 'the path of a file',
+    read: text,
+  },
+  tlsKey: {
+    help: 'The private key to serve TLS with, as a PEM file.',
+    value: 'file',
+    fallback: undefined,
+    expected: 'the path of a file',
+    read: text,
+  },
+  trustProxy: {
+    help: 'Whose forwarding headers are believed: how many proxies, or their networks.',
+    value: 'proxies',
+    fallback: undefined,
+    expected: 'a number of proxies from 1 to 32, or a list of their networks',
+    read: proxies,
+  },
+  forwardedHeader: {
+    help: 'Which header proxies set: x-forwarded-for or forwarded. Default x-forwarded-for.',
+    value: 'name',
+    fallback: 'x-forwarded-for',
+    expected: 'one of x-forwarded-for, forwarded',
+    read: oneOf('x-forwarded-for', 'forwarded'),
+  },
+  ipv6Prefix: {
+    help: 'How many bits of an IPv6 address are one client. Default 64.',
+    value: 'bits',
+    fallback: 64,
+    expected: 'an integer from 32 to 128',
+    read: integer(32, 128),
+  },
+  headers: {
+    help: 'Which rate-limit fields are sent: draft, draft-7, draft-6, legacy, none. Default draft.',
+    value: 'form',
+    fallback: 'draft',
+    expected: 'one of draft, draft-7, draft-6, legacy, none',
+    read: oneOf('draft', 'draft-7', 'draft-6', 'legacy', 'none'),
+  },
+  workers: {
+    help: 'How many processes serve, with the same limits. Default 1.',
+    value: 'number',
+    fallback: 1,
+    expected: `an integer from 1 to ${MOST_WORKERS}`,
+    read: integer(1, MOST_WORKERS),
+  },
+  overridesFile: {
+    help: 'Where overrides made through the API are kept. Default: in memory only.',
+    value: 'file',
+    fallback: undefined,
+    expected: 'the path of a file',
+    read: text,
+  },
+  logLevel: {
+    help: 'How much is logged: silent, fatal, error, warn, info, debug, trace. Default info.',
+    value: 'level',
+    fallback: 'info',
+    expected: 'one of silent, fatal, error, warn, info, debug, trace',
+    read: oneOf('silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace'),
+  },
+  logDenials: {
+    help: 'How many denials are logged each second; the rest are counted. Default 5.',
+    value: 'number',
+    fallback: 5,
+    expected: 'an integer from 0 to 10000',
+    read: integer(0, 10_000),
+  },
+  drainMs: {
+    help: 'How long requests in flight may take when it is told to stop. Default 10s.',
+    value: 'duration',
+    fallback: 10_000,
+    expected: 'a duration such as 10000 or 10s',
+    read: duration,
+  },
+};
+
+export type SettingName = keyof Settings;
+export const SETTING_NAMES = Object.keys(SETTINGS) as readonly SettingName[];
+
+const kebab = (name: string): string => name.replace(/[A-Z]/g, (each) => `-${each.toLowerCase()}`);
+
+/** `deadlineMs` is `--deadline`, `SLUICE_DEADLINE` and, in the file, `deadline`. */
+const bare = (name: SettingName): string => name.replace(/Ms$/, '');
+export const flagOf = (name: SettingName): string => `--${kebab(bare(name))}`;
+export const variableOf = (name: SettingName): string =>
+  `SLUICE_${kebab(bare(name)).replaceAll('-', '_').toUpperCase()}`;
+export const fileKeyOf = bare;
+
+export type Source = 'flag' | 'environment' | 'file' | 'default';
+
+export interface ReadSettings {
+  readonly settings: Settings;
+  readonly sources: Readonly<Record<SettingName, Source>>;
+}
+
+/** Thrown with everything that is wrong about flags and variables. */
+export class SettingsError extends Error {
+  constructor(readonly problems: readonly string[]) {
+    super(problems.join('\n'));
+    this.name = 'SettingsError';
+  }
+}
+
+/** What a wrong value is told: what was expected, and what came, unless that is a secret. */
+export function settingProblem(label: string, name: SettingName, given: unknown): string {
+  const { expected, secret } = SETTINGS[name];
+  const came = secret ? 'something else' : `\`${JSON.stringify(given) ?? given}\``;
+  return `Expected ${label} to be ${expected}, got ${came}`;
+}
+
+/** `file` has been checked when it was read, with its line and column. */
+export function readSettings(
+  flags: Readonly<Partial<Record<SettingName, unknown>>>,
+  environment: Readonly<Record<string, string | undefined>>,
+  file: Readonly<Record<string, unknown>>,
+): ReadSettings {
+  const problems: string[] = [];
+  const settings: Record<string, unknown> = {};
+  const sources: Record<string, Source> = {};
+  for (const name of SETTING_NAMES) {
+    const places: readonly [Source, string, unknown][] = [
+      ['flag', flagOf(name), flags[name]],
+      ['environment', variableOf(name), environment[variableOf(name)]],
+      ['file', fileKeyOf(name), file[name]],
+    ];
+    const [source, label, given] = places.find(([, , value]) => value !== undefined) ?? ['default'];
+    const { read, fallback } = SETTINGS[name];
+    const value = source === 'default' ? fallback : read(given);
+    if (source !== 'default' && value === undefined) {
+      problems.push(settingProblem(label!, name, given));
+    }
+    settings[name] = value;
+    sources[name] = source;
+  }
+  if (problems.length > 0) throw new SettingsError(problems);
+  const result = settings as unknown as Settings;
+  checkTogether(result);
+  return { settings: result, sources: sources as Record<SettingName, Source> };
+}
+
+/** What is right alone, but not together. */
+function checkTogether({ tlsCert, tlsKey, listen, adminToken }: Settings): void {
+  const problems: string[] = [];
+  if ((tlsCert === undefined) !== (tlsKey === undefined)) {
+    problems.push('Expected --tls-cert and --tls-key together, got one of them');
+  }
+  if (!isLoopback(listen.host) && adminToken === undefined) {
+    problems.push(
+      `Expected --admin-token (or SLUICE_ADMIN_TOKEN) because ${listenText(listen)} can be ` +
+        'reached from other machines, got none',
+    );
+  }
+  if (problems.length > 0) throw new SettingsError(problems);
+}
+
+/** Whether only this machine can come. */
+export const isLoopback = (host: string): boolean =>
+  host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host);
+
+/** The settings as they count, secrets hidden. */
+export function shownSettings({ settings, sources }: ReadSettings): Record<string, unknown> {
+  return Object.fromEntries(
+    SETTING_NAMES.map((name) => {
+      const value = settings[name];
+      const isListen = typeof value === 'object' && value !== null && 'port' in value;
+      const shown = isListen ? listenText(value as Listen) : hidden(name, value);
+      return [fileKeyOf(name), { value: shown ?? null, from: sources[name] }];
+    }),
+  );
+}
+
+/** An address keeps its host; what stands before the @ is hidden. */
+function hidden(name: SettingName, value: unknown): unknown {
+  if (!SETTINGS[name].secret || value === undefined) return value;
+  return name === 'store' ? String(value).replace(/\/\/.*@/, '//***@') : '***';
+}

@@ -1,0 +1,143 @@
+/** From `--store` to a store: the embedded one, or Redis in any of its arrangements. */
+import { readFileSync } from 'node:fs';
+import type { ConnectionOptions } from 'node:tls';
+import { Cluster, Redis } from 'ioredis';
+import { memoryStore, type Store } from 'sluice';
+import { type RedisStoreOptions, redisStore } from 'sluice/redis';
+import type { Settings } from './settings.ts';
+
+/** A store, and what belongs to it. */
+export interface OpenStore {
+  readonly store: Store;
+  readonly kind: 'memory' | 'redis';
+  /** Reads a section of `INFO`; undefined where there is no server. */
+  readonly info?: (section: string) => Promise<string>;
+  /** Ends the connection. */
+  close(): Promise<void>;
+}
+
+export interface StoreListeners {
+  onWarning(warning: { readonly code: string; readonly message: string }): void;
+  /** The connection is gone, or back. */
+  onConnection(state: 'up' | 'down', error?: Error): void;
+}
+
+type StoreSettings = Pick<
+  Settings,
+  'store' | 'prefix' | 'maxKeys' | 'deadlineMs' | 'onFailure' | 'localShare'
+>;
+
+/** Commands must fail at once while disconnected and never be sent twice: see `sluice/redis`. */
+const CAREFUL = {
+  enableOfflineQueue: false,
+  autoResendUnfulfilledCommands: false,
+  maxRetriesPerRequest: 0,
+  connectTimeout: 2000,
+  // It tries for ever, at most a second apart, so that a server that comes back is noticed.
+  retryStrategy: (attempt: number) => Math.min(50 * attempt, 1000),
+};
+
+const DEFAULT_PORT = 6379;
+const SENTINEL_PORT = 26_379;
+
+interface StoreAddress {
+  readonly kind: 'redis' | 'redis+sentinel' | 'redis+cluster';
+  readonly hosts: readonly { readonly host: string; readonly port: number }[];
+  readonly username?: string;
+  readonly password?: string;
+  readonly path: readonly string[];
+  readonly tls?: ConnectionOptions;
+}
+
+/**
+ * `redis://user:password@host:6379/0`, `rediss://...` for TLS, `redis+cluster://a:6379,b:6379`,
+ * `redis+sentinel://a:26379,b:26379/mymaster/0`. `?tls=true` for TLS in the last two, `?ca=FILE` for
+ * an authority of one's own. Several hosts are not a URL to `new URL`, so it is read by hand.
+ */
+export function parseStoreAddress(address: string): StoreAddress {
+  const parts =
+    /^(rediss?|redis\+sentinel|redis\+cluster):\/\/(?:([^@/?]*)@)?([^/?]+)(?:\/([^?]*))?(?:\?(.*))?$/.exec(
+      address,
+    );
+  if (parts === null)
+    throw new Error('Expected `store` to be an address such as redis://host:6379');
+  const [, scheme, login = '', hosts, path = '', search = ''] = parts;
+  const query = new URLSearchParams(search);
+  const [username = '', ...rest] = login.split(':');
+  const ca = query.get('ca');
+  const isTls = scheme === 'rediss' || query.get('tls') === 'true' || ca !== null;
+  const port = scheme === 'redis+sentinel' ? SENTINEL_PORT : DEFAULT_PORT;
+  return {
+    kind: scheme === 'rediss' ? 'redis' : (scheme as StoreAddress['kind']),
+    hosts: hosts.split(',').map((each) => hostOf(each, port)),
+    ...(username !== '' && { username: decodeURIComponent(username) }),
+    ...(rest.length > 0 && { password: decodeURIComponent(rest.join(':')) }),
+    path: path.split('/').filter((each) => each !== ''),
+    ...(isTls && { tls: ca === null ? {} : { ca: readFileSync(ca) } }),
+  };
+}
+
+function hostOf(text: string, fallback: number): { host: string; port: number } {
+  const [, v6, name, port] = /^(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?$/.exec(text) ?? [];
+  const host = v6 ?? name;
+  if (host === undefined) throw new Error(`Expected a host in \`store\`, got \`${text}\``);
+  return { host, port: port === undefined ? fallback : Number(port) };
+}
+
+function connect({ kind, hosts, path, tls, username, password }: StoreAddress): Redis | Cluster {
+  const login = { ...(username && { username }), ...(password && { password }) };
+  const inner = { ...CAREFUL, ...login, ...(tls && { tls }) };
+  if (kind === 'redis+cluster') {
+    return new Cluster([...hosts], {
+      redisOptions: inner,
+      enableOfflineQueue: false,
+      retryDelayOnFailover: 0,
+      clusterRetryStrategy: CAREFUL.retryStrategy,
+    });
+  }
+  if (kind === 'redis+sentinel') {
+    const [name = 'mymaster', db = '0'] = path;
+    const secure = tls && { sentinelTLS: tls, enableTLSForSentinelMode: true };
+    return new Redis({
+      ...inner,
+      sentinels: [...hosts],
+      name,
+      db: Number(db),
+      sentinelRetryStrategy: CAREFUL.retryStrategy,
+      ...secure,
+    });
+  }
+  return new Redis({ ...inner, ...hosts[0], db: Number(path[0] ?? 0) });
+}
+
+export function openStore(settings: StoreSettings, listeners: StoreListeners): OpenStore {
+  if (settings.store === 'memory') {
+    return {
+      store: memoryStore({ maxKeys: settings.maxKeys }),
+      kind: 'memory',
+      close: async () => {},
+    };
+  }
+  const client = connect(parseStoreAddress(settings.store));
+  let state: 'up' | 'down' = 'down';
+  const turn = (to: 'up' | 'down', error?: Error): void => {
+    if (to === state) return;
+    state = to;
+    listeners.onConnection(to, error);
+  };
+  client.on('ready', () => turn('up'));
+  client.on('close', () => turn('down'));
+  // Without a listener ioredis prints them; what follows from them the failure policy decides.
+  client.on('error', (error: Error) => turn('down', error));
+  const { prefix, deadlineMs, onFailure, localShare } = settings;
+  const options: RedisStoreOptions = {
+    ...{ prefix, deadlineMs, onFailure, localShare },
+    onWarning: (warning) => listeners.onWarning(warning),
+  };
+  return {
+    store: redisStore(client, options),
+    kind: 'redis',
+    info: async (section) => String(await client.call('INFO', [section])),
+    close: async () => client.disconnect(),
+  };
+}
