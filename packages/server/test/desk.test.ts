@@ -1,0 +1,224 @@
+import { memoryStore, type Store } from 'sluice';
+import { withFailurePolicy } from 'sluice/failure';
+import { describe, expect, test } from 'vitest';
+import { Desk, type LimitRequest, receiptOf, type Verdict } from '../src/desk.ts';
+import { policy } from './running.ts';
+
+const POLICIES = [
+  policy('few', 3, '1m'),
+  policy('many', 10, '1h', { costs: { search: 5 } }),
+  policy('watched', 1, '1m', { shadow: true }),
+];
+
+function laterStore(): Store {
+  const store = memoryStore();
+  return withFailurePolicy({
+    decide: (checks) => store.decide(checks),
+    adjust: (adjustments) => store.adjust(adjustments),
+    reset: (policy, key) => store.reset(policy, key),
+    inspect: async (...asked) => store.inspectSync(asked[0], asked[1], asked[2], Date.now()),
+    close: () => store.close(),
+  });
+}
+
+/** The same store, once answering at once and once later. */
+const stores: readonly [string, () => Store][] = [
+  ['in this process', () => memoryStore()],
+  ['that answers later', laterStore],
+];
+
+const ask = async (desk: Desk, ...requests: LimitRequest[]): Promise<Verdict> =>
+  desk.decide(desk.limits(requests));
+
+describe.each(stores)('a desk over a store %s', (_, open) => {
+  const deskOf = (): Desk => new Desk(open(), POLICIES);
+  const few = { policy: 'few', key: 'a' };
+  const many = { policy: 'many', key: 'a' };
+  const watched = { policy: 'watched', key: 'a' };
+
+  test('decides several limits together: all are charged, or none', async () => {
+    const desk = deskOf();
+    for (let call = 0; call < 3; call++) expect((await ask(desk, few, many)).allowed).toBe(true);
+    const denied = await ask(desk, few, many);
+    expect(denied.allowed).toBe(false);
+    expect(denied.quote?.limits.map(({ allowed }) => allowed)).toEqual([false, true]);
+    expect((await desk.inspect('many', 'a'))?.used).toBe(3);
+  });
+
+  test('takes the cost of an operation', async () => {
+    const desk = deskOf();
+    const { quote } = await ask(desk, { policy: 'many', key: 'a', operation: 'search' });
+    expect(quote?.remaining).toBe(5);
+  });
+
+  test('lets a limit in shadow say no, and does not listen to it', async () => {
+    const desk = deskOf();
+    await ask(desk, few, watched);
+    const { allowed, quote, shadow } = await ask(desk, few, watched);
+    expect(allowed).toBe(true);
+    expect(quote?.limits.map((each) => each.policy)).toEqual(['few']);
+    expect(shadow.map((each) => [each.policy, each.allowed])).toEqual([['watched', false]]);
+  });
+
+  test('charges a limit in shadow for what passes, and not for what is denied', async () => {
+    const desk = deskOf();
+    await ask(desk, { ...few, cost: 3 });
+    const denied = await ask(desk, few, watched);
+    expect(denied.shadow).toEqual([]);
+    expect(await desk.inspect('watched', 'a')).toBeUndefined();
+    await ask(desk, { ...few, key: 'b' }, watched);
+    expect((await desk.inspect('watched', 'a'))?.used).toBe(1);
+  });
+
+  test('lets pass what only limits in shadow are asked about', async () => {
+    const desk = deskOf();
+    await ask(desk, watched);
+    const { allowed, quote, shadow } = await ask(desk, watched);
+    expect(allowed).toBe(true);
+    expect(quote).toBeUndefined();
+    expect(shadow[0].allowed).toBe(false);
+  });
+
+  test('gives the charges of all limits back by one receipt, once', async () => {
+    const desk = deskOf();
+    const receipt = receiptOf(await ask(desk, few, many, watched))!;
+    expect(receipt.charges.map((charge) => charge.policy)).toEqual(['few', 'many', 'watched']);
+    expect(await desk.refund(receipt)).toEqual({ change: -3, used: false });
+    expect(await desk.refund(structuredClone(receipt))).toEqual({ change: 0, used: true });
+    expect((await desk.inspect('few', 'a'))?.used ?? 0).toBe(0);
+  });
+
+  test('tells receipts of equal charges apart', async () => {
+    const desk = deskOf();
+    const first = receiptOf(await ask(desk, few))!;
+    const second = receiptOf(await ask(desk, few))!;
+    expect((await desk.refund(first)).change).toBe(-1);
+    expect((await desk.refund(second)).change).toBe(-1);
+    expect((await desk.inspect('few', 'a'))?.used ?? 0).toBe(0);
+  });
+
+  test('answers an id again with a receipt that is good for once in all', async () => {
+    const desk = deskOf();
+    const once = async (): Promise<Verdict> => desk.decide(desk.limits([few]), { id: 'call-1' });
+    const receipts = [receiptOf(await once(), 'call-1')!, receiptOf(await once(), 'call-1')!];
+    expect((await desk.inspect('few', 'a'))?.used).toBe(1);
+    expect((await desk.refund(receipts[0])).change).toBe(-1);
+    expect((await desk.refund(receipts[1])).used).toBe(true);
+  });
+
+  test('settles past the limit, so that the next caller waits', async () => {
+    const desk = deskOf();
+    const receipt = receiptOf(await ask(desk, many))!;
+    expect(await desk.settle(receipt, 12)).toEqual({ change: 11, used: false });
+    expect((await ask(desk, many)).allowed).toBe(false);
+  });
+
+  test('holds a key to its override from the next decision on, and lets it go after', async () => {
+    const desk = deskOf();
+    await ask(desk, few);
+    desk.overrides.set({ policy: 'few', key: 'a', limit: 1, source: 'api' });
+    const denied = await ask(desk, few);
+    expect([denied.allowed, denied.quote?.limit]).toEqual([false, 1]);
+    expect((await ask(desk, { ...few, key: 'b' })).quote?.limit).toBe(3);
+    desk.overrides.delete('few', 'a');
+    expect((await ask(desk, few)).quote).toMatchObject({ allowed: true, limit: 3, remaining: 1 });
+  });
+
+  test('refuses a cost above the override, which could never pass', () => {
+    const desk = deskOf();
+    desk.overrides.set({ policy: 'few', key: 'vip:*', limit: 2, source: 'file' });
+    const request = { policy: 'few', key: 'vip:1', cost: 3 };
+    expect(() => desk.limits([request])).toThrow(/at most 2 for `few`/);
+    expect(desk.limits([{ ...request, key: 'x' }])).toHaveLength(1);
+  });
+
+  test('keeps counting when the policies change', async () => {
+    const desk = deskOf();
+    await ask(desk, { ...few, cost: 2 });
+    desk.use([policy('few', 2, '1m')]);
+    expect((await ask(desk, few)).allowed).toBe(false);
+    expect(() => desk.limits([many])).toThrow(/one of: few/);
+    desk.use([policy('few', 5, '1m')]);
+    expect((await ask(desk, few)).quote?.remaining).toBe(2);
+  });
+
+  test('keeps a limit that a request brings along apart from those of the file', async () => {
+    const desk = deskOf();
+    const visiting = () => desk.visitingLimit('visit', { limit: 1, window: '1m' }, 'a', 1);
+    expect((await desk.decide([visiting()])).allowed).toBe(true);
+    expect((await desk.decide([visiting()])).allowed).toBe(false);
+    expect((await ask(desk, few)).quote?.remaining).toBe(2);
+  });
+
+  test('tells who watches of every decision, and of no peek', async () => {
+    const desk = deskOf();
+    const seen: boolean[] = [];
+    desk.watch(({ allowed }) => seen.push(allowed));
+    await ask(desk, { ...few, cost: 3 });
+    await desk.decide(desk.limits([few], true), { peek: true });
+    await ask(desk, few);
+    expect(seen).toEqual([true, false]);
+  });
+
+  test('peeks without charging', async () => {
+    const desk = deskOf();
+    const { quote } = await desk.decide(desk.limits([few], true), { peek: true });
+    expect(quote).toMatchObject({ allowed: true, remaining: 3, cost: 0 });
+    expect(await desk.inspect('few', 'a')).toBeUndefined();
+  });
+
+  test('finds the store ready', async () => {
+    expect(await deskOf().probe()).toBe(true);
+  });
+
+  test.each([
+    ['an unknown policy', { policy: 'none', key: 'a' }, 'ERR_UNKNOWN_POLICY'],
+    ['a name of its own', { policy: 'sluice.none', key: 'a' }, 'ERR_UNKNOWN_POLICY'],
+    ['an empty key', { policy: 'few', key: '' }, 'ERR_INVALID_KEY'],
+    ['a cost of 0', { policy: 'few', key: 'a', cost: 0 }, 'ERR_INVALID_COST'],
+    ['a cost above the limit', { policy: 'few', key: 'a', cost: 4 }, 'ERR_COST_ABOVE_LIMIT'],
+    ['no such operation', { policy: 'many', key: 'a', operation: 'x' }, 'ERR_UNKNOWN_OPERATION'],
+  ])('refuses %s', (_what, request, code) => {
+    expect(() => deskOf().limits([request])).toThrow(expect.objectContaining({ code }));
+  });
+});
+
+describe('a desk whose store is away', () => {
+  const broken = (): Store => ({
+    decide: () => Promise.reject(new Error('away')),
+    adjust: () => Promise.reject(new Error('away')),
+    reset: () => Promise.reject(new Error('away')),
+    close: async () => {},
+  });
+  const deskOf = (onFailure: 'allow' | 'deny' | 'throw'): Desk =>
+    new Desk(withFailurePolicy(broken(), { onFailure }), POLICIES);
+  const few = { policy: 'few', key: 'a' };
+
+  test('answers as the failure policy says, and says that it did', async () => {
+    expect(await ask(deskOf('allow'), few)).toMatchObject({ allowed: true });
+    const denied = await ask(deskOf('deny'), few);
+    expect(denied).toMatchObject({ allowed: false, quote: { degraded: { action: 'deny' } } });
+    await expect(ask(deskOf('throw'), few)).rejects.toMatchObject({
+      code: 'ERR_STORE_UNAVAILABLE',
+    });
+  });
+
+  test('is not in the way of what only limits in shadow are asked about', async () => {
+    const { allowed, shadow } = await ask(deskOf('throw'), { policy: 'watched', key: 'a' });
+    expect([allowed, shadow]).toEqual([true, []]);
+  });
+
+  test('is found not ready', async () => {
+    expect(await deskOf('allow').probe()).toBe(false);
+  });
+
+  test('gives nothing back, and lets the receipt be tried again', async () => {
+    const store = memoryStore();
+    const well = new Desk(store, POLICIES);
+    const receipt = receiptOf(await ask(well, few))!;
+    const half = { ...broken(), decide: store.decide.bind(store), reset: store.reset.bind(store) };
+    const adjust = () => Promise.reject(Object.assign(new Error('no'), { notDone: true }));
+    await expect(new Desk({ ...half, adjust }, POLICIES).refund(receipt)).rejects.toThrow('no');
+    expect(await well.refund(receipt)).toEqual({ change: -1, used: false });
+  });
+});
