@@ -1,5 +1,5 @@
 /**
- * Side-by-side benchmarks: `npm run bench -- memory|redis|http [--json]`
+ * Side-by-side benchmarks: `npm run bench -- memory|redis|http|service [--json]`
  *
  * Prints a table of what was measured in this run, the ratios, and whether each bar holds. With
  * --json the same as one JSON document. The exit code is 1 when a bar is missed.
@@ -9,8 +9,9 @@ import { httpBench } from './http/bench.mjs';
 import { memoryBench } from './memory/bench.mjs';
 import { redisBench } from './redis/bench.mjs';
 import { report } from './report.mjs';
+import { serviceBench } from './service/bench.mjs';
 
-const benches = { memory: memoryBench, redis: redisBench, http: httpBench };
+const benches = { memory: memoryBench, redis: redisBench, http: httpBench, service: serviceBench };
 
 const { values, positionals } = parseArgs({
   options: { json: { type: 'boolean', default: false } },

@@ -27,7 +27,7 @@ export function loadRows(turns, traffic) {
 export function compare(result, turns, traffic, [name, peer, need]) {
   const others = turns.get(peer);
   const ratios = (field) => turns.get(name).map((own, turn) => others[turn][field] / own[field]);
-  const label = `${name} / ${peer.split(', ')[1]}, ${traffic}`;
+  const label = `${name} / ${peer.split(', ').at(-1)}, ${traffic}`;
   const speeds = ratios('time');
   result.ratios[label] = round(median(speeds));
   result.ratios[`CPU, ${label}`] = round(median(ratios('server')));

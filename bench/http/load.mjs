@@ -1,12 +1,13 @@
 /**
  * The load: a process that keeps requests in flight, one on each of several connections that stay
- * open. It knows as little of HTTP as it can do with, so that the server is what takes the time.
+ * open, each of what is `asked` in turn. It knows as little of HTTP as it can do with, so that the
+ * server is what takes the time.
  */
 import { once } from 'node:events';
 import { connect } from 'node:net';
 
 const HOST = '127.0.0.1';
-const REQUEST = Buffer.from(`GET / HTTP/1.1\r\nHost: ${HOST}\r\nConnection: keep-alive\r\n\r\n`);
+const ROOT = { method: 'GET', path: '/' };
 const HEAD_END = '\r\n\r\n';
 const LAST_CHUNK = '\r\n0\r\n\r\n';
 
@@ -27,11 +28,22 @@ export function readAnswer(text) {
   return text.length < end ? undefined : { status, end };
 }
 
+/** A request as it goes over the wire; `fields` are lines of its head. */
+function requestText({ method, path, fields = [], body }) {
+  const length = body === undefined ? [] : [`Content-Length: ${Buffer.byteLength(body)}`];
+  const head = [`${method} ${path} HTTP/1.1`, `Host: ${HOST}`, 'Connection: keep-alive'];
+  return Buffer.from(`${[...head, ...fields, ...length].join('\r\n')}${HEAD_END}${body ?? ''}`);
+}
+
 /** Sends one request after the other for as long as `next` says so; ends when it does not. */
-function converse(socket, next, isExpected) {
+function converse(socket, texts, next, isExpected) {
   return new Promise((resolve, reject) => {
     let received = '';
-    const send = () => (next() ? socket.write(REQUEST) : resolve());
+    const send = () => {
+      const turn = next();
+      if (turn < 0) resolve();
+      else socket.write(texts[turn % texts.length]);
+    };
     socket.on('data', (data) => {
       received += data.latin1Slice();
       try {
@@ -61,14 +73,15 @@ async function open(port) {
 }
 
 /** Answers what a request takes in time, and costs here in processor time, in nanoseconds. */
-export async function run(port, { connections, status }, requests) {
+export async function run(port, { connections, status, asked = [ROOT] }, requests) {
+  const texts = asked.map(requestText);
   const sockets = await Promise.all(Array.from({ length: connections }, () => open(port)));
   let left = requests;
-  const next = () => left-- > 0;
+  const next = () => --left;
   try {
     const cpu = process.cpuUsage();
     const start = process.hrtime.bigint();
-    await Promise.all(sockets.map((each) => converse(each, next, (got) => got === status)));
+    await Promise.all(sockets.map((each) => converse(each, texts, next, (got) => got === status)));
     const elapsed = Number(process.hrtime.bigint() - start);
     const { user, system } = process.cpuUsage(cpu);
     return { time: elapsed / requests, load: (1e3 * (user + system)) / requests };

@@ -1,0 +1,96 @@
+/**
+ * The service as it comes, with metrics, log and example-sized policies, and the servers it is
+ * measured against: bare ones of Node's own, that read and write the same and decide nothing.
+ */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { makeLog, openStore, readSettings, startService } from 'sluice-server';
+
+const HOST = '127.0.0.1';
+
+/** Microseconds of processor time that this process has used so far. */
+function cpu() {
+  const { user, system } = process.cpuUsage();
+  return user + system;
+}
+
+async function bare(listener) {
+  const server = createServer(listener).listen(0, HOST);
+  await once(server, 'listening');
+  const { port } = server.address();
+  return { port: () => port, cpu };
+}
+
+/** The same answer as the service's, made of what was asked. */
+function answerFor({ policy, key, cost = 1 }) {
+  const atMs = Date.now();
+  const own = { allowed: true, policy, key, cost, limit: 1_000_000_000, remaining: 999_999_999 };
+  const limit = { ...own, retryAfterMs: 0, resetAfterMs: 60_000, atMs };
+  const receipt = { id: '0123456789abcdef1', charges: [{ policy, key, cost, atMs }] };
+  return { ...limit, limits: [limit], receipt };
+}
+
+function answerJson(request, response) {
+  const chunks = [];
+  request.on('data', (chunk) => chunks.push(chunk));
+  request.on('end', () => {
+    const asked = JSON.parse(Buffer.concat(chunks).toString());
+    const body = JSON.stringify(answerFor(asked));
+    const length = Buffer.byteLength(body);
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': length });
+    response.end(body);
+  });
+}
+
+const POLICY = { name: 'perMinute', options: { limit: 1_000_000_000, window: '1m' } };
+
+const CONFIG = {
+  ...{ files: [], overrides: [], settings: {} },
+  policies: [
+    { ...POLICY, shadow: false },
+    { ...POLICY, name: 'edge.client', shadow: false },
+  ],
+  rules: [
+    {
+      name: 'all',
+      match: { kind: 'request', path: ['/**'] },
+      limits: [{ policy: 'perMinute', key: [{ sources: [{ from: 'address' }] }] }],
+      goOn: false,
+    },
+  ],
+  domains: [
+    {
+      domain: 'edge',
+      descriptors: [
+        {
+          key: 'client',
+          limit: { unlimited: false, policy: 'edge.client', replaces: [] },
+          descriptors: [],
+        },
+      ],
+    },
+  ],
+};
+
+async function service({ grpc = false }) {
+  const flags = { listen: `${HOST}:0`, logLevel: 'error', ...(grpc && { grpc: `${HOST}:0` }) };
+  const { settings } = readSettings(flags, {}, {});
+  const store = openStore(settings, { onWarning() {}, onConnection() {} });
+  const load = async () => CONFIG;
+  const log = makeLog(settings);
+  const running = await startService({ settings, store, log, config: CONFIG, load });
+  return { port: () => running.http.port, grpcPort: () => running.grpc?.port, cpu };
+}
+
+export const contenders = {
+  'bare POST': () => bare(answerJson),
+  'bare GET': () =>
+    bare((_, response) => {
+      response.writeHead(200, { 'content-length': 0 });
+      response.end();
+    }),
+  'POST /v1/check': service,
+  'forward-auth': service,
+  'batch of 100': service,
+  gRPC: () => service({ grpc: true }),
+};
