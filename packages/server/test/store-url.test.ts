@@ -1,0 +1,134 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from 'vitest';
+import { startCluster, startRedis, startSentinel } from '../../../tools/servers/redis.mjs';
+import { Desk, type Verdict } from '../src/desk.ts';
+import { type OpenStore, openStore, parseStoreAddress } from '../src/store-url.ts';
+import { policy, settingsOf } from './running.ts';
+
+const closing: (() => unknown)[] = [];
+afterAll(async () => {
+  for (const close of closing.reverse()) await close();
+});
+
+function open(store: string): { store: OpenStore; states: string[]; warnings: string[] } {
+  const states: string[] = [];
+  const warnings: string[] = [];
+  const listeners = {
+    onWarning: ({ code }: { code: string }) => warnings.push(code),
+    onConnection: (state: string) => states.push(state),
+  };
+  const opened = openStore(settingsOf({ store, deadlineMs: 1000, onFailure: 'throw' }), listeners);
+  closing.push(() => opened.close());
+  return { store: opened, states, warnings };
+}
+
+/** Until the connection is made, as a service would find it after a moment. */
+async function readyDesk(store: OpenStore): Promise<Desk> {
+  const desk = new Desk(store.store, [policy('few', 2, '1m')]);
+  for (let attempt = 0; attempt < 200 && !(await desk.probe()); attempt++) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  return desk;
+}
+
+async function exhausts(desk: Desk): Promise<boolean[]> {
+  const key = Math.random().toString(36);
+  const answers: Verdict[] = [];
+  for (let call = 0; call < 3; call++) {
+    answers.push(await desk.decide(desk.limits([{ policy: 'few', key }])));
+  }
+  expect(answers.every(({ quote }) => quote?.degraded === undefined)).toBe(true);
+  return answers.map(({ allowed }) => allowed);
+}
+
+describe('a store by its address', () => {
+  test('is the embedded one by default', async () => {
+    const { store } = open('memory');
+    expect(store.kind).toBe('memory');
+    expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
+  });
+
+  test('is Redis, with a password and a number', async () => {
+    const redis = await startRedis({ password: 'p@ss:word/1' });
+    closing.push(() => redis.stop());
+    const login = `:${encodeURIComponent('p@ss:word/1')}@`;
+    const { store, states, warnings } = open(`redis://${login}127.0.0.1:${redis.port}/3`);
+    expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
+    expect(await redis.command('INFO', 'keyspace')).toContain('db3:');
+    expect(states).toEqual(['up']);
+    expect(warnings).toEqual([]);
+    expect(await store.info?.('stats')).toContain('evicted_keys:');
+  });
+
+  test('tells when Redis goes, and when it is back', async () => {
+    const redis = await startRedis();
+    closing.push(() => redis.stop());
+    const { store, states } = open(redis.url);
+    const desk = await readyDesk(store);
+    await redis.kill();
+    expect(await desk.probe()).toBe(false);
+    await redis.restart();
+    expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
+    expect(states).toEqual(['up', 'down', 'up']);
+  });
+
+  test('is Redis over TLS, with an authority of its own', async () => {
+    const redis = await startRedis({ tls: true });
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-ca-'));
+    closing.push(
+      () => redis.stop(),
+      () => rmSync(folder, { recursive: true }),
+    );
+    const ca = join(folder, 'ca.pem');
+    writeFileSync(ca, redis.tlsCa!);
+    const { store } = open(`rediss://127.0.0.1:${redis.port}?ca=${ca}`);
+    expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
+  });
+
+  test('is not Redis over TLS whose authority nobody knows', async () => {
+    const redis = await startRedis({ tls: true });
+    closing.push(() => redis.stop());
+    const { store } = open(`rediss://127.0.0.1:${redis.port}`);
+    const desk = new Desk(store.store);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(await desk.probe()).toBe(false);
+  });
+
+  test('is the master that sentinels name', async () => {
+    const group = await startSentinel();
+    closing.push(() => group.stop());
+    const hosts = group.sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',');
+    const { store } = open(`redis+sentinel://${hosts}/${group.masterName}/0`);
+    expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
+  });
+
+  test('is a Cluster', async () => {
+    const cluster = await startCluster();
+    closing.push(() => cluster.stop());
+    const hosts = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join(',');
+    const { store } = open(`redis+cluster://${hosts}`);
+    expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
+  });
+});
+
+describe('an address', () => {
+  test('has a scheme, a login, hosts, a path and a query', () => {
+    expect(parseStoreAddress('redis+sentinel://me:s%40t@a,[::1]:5/main/2?tls=true')).toEqual({
+      kind: 'redis+sentinel',
+      hosts: [
+        { host: 'a', port: 26_379 },
+        { host: '::1', port: 5 },
+      ],
+      username: 'me',
+      password: 's@t',
+      path: ['main', '2'],
+      tls: {},
+    });
+  });
+
+  test.each(['http://a', 'redis://', 'redis://a:b:c', 'redis://a:999999'])('is not %s', (text) => {
+    expect(() => parseStoreAddress(text)).toThrow(/Expected/);
+  });
+});
