@@ -87,22 +87,46 @@ export interface DomainConfig {
 
 export interface DescriptorConfig {
   readonly key: string;
-  /** Without one: any value, each counted for itself. At its end `*` stands for the rest. */
+  /** Without one: any value, each counted for itself. In it `*` stands for any characters. */
   readonly value?: string;
+  /** Whether all values that the `*` fits are counted as one, by the pattern, here and below. */
+  readonly shared?: boolean;
   readonly limit?: DescriptorLimit;
   readonly descriptors: readonly DescriptorConfig[];
+  /** Plain data for Envoy, sent while the descriptor is within its limit. */
+  readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
+/** What all limits of descriptors may say. */
+interface NamedLimit {
+  /** The name that `replaces` elsewhere refers to. */
+  readonly name?: string;
+  readonly replaces: readonly string[];
+}
+
+interface EnforcedLimit extends NamedLimit {
+  readonly unlimited: false;
+  /** A soft limit: a request is denied only if all of its soft limits are exceeded. */
+  readonly quota?: boolean;
+}
+
+/** `requests_per_unit: 0` is `blocked`: the engine has no such limit, so it is not asked. */
 export type DescriptorLimit =
-  | {
-      readonly unlimited: false;
+  | (NamedLimit & { readonly unlimited: true })
+  | (EnforcedLimit & {
+      readonly blocked?: false;
       /** The name among `policies`. */
       readonly policy: string;
-      /** The name that `replaces` elsewhere refers to. */
-      readonly name?: string;
-      readonly replaces: readonly string[];
-    }
-  | { readonly unlimited: true; readonly name?: string; readonly replaces: readonly string[] };
+    })
+  | (EnforcedLimit & {
+      /** Nothing passes; only a cost of 0 does. */
+      readonly blocked: true;
+      /** For reports. It is not among `policies`. */
+      readonly policy: string;
+      readonly windowMs: number;
+      /** Reported, but not in the way. */
+      readonly shadow: boolean;
+    });
 
 /** All files together. */
 export interface Config {

@@ -1,0 +1,185 @@
+/** `rules` of Sluice's own file: which requests and descriptors have which limits. */
+import { readKey } from './key-form.ts';
+import type { DescriptorMatch, RequestMatch, RuleConfig, RuleLimit } from './model.ts';
+import { type CheckedPolicy, optional } from './policy-form.ts';
+import type { Register } from './register.ts';
+import { type Fields, quoted, type Value } from './value.ts';
+import {
+  DESCRIPTOR_MATCH_FIELDS,
+  FIELD_NAME,
+  REQUEST_MATCH_FIELDS,
+  RULE_FIELDS,
+  RULE_LIMIT_FIELDS,
+} from './vocabulary.ts';
+
+/** A check is made of at most as many. */
+const MOST_LIMITS = 64;
+
+export function readRules(value: Value, register: Register): readonly RuleConfig[] {
+  const items = value.items((place) => `rule ${place}`, 'a list of rules');
+  const names = new Map<string, string>();
+  return items.flatMap((item) => readRule(item, names, register) ?? []);
+}
+
+function readRule(
+  item: Value,
+  names: Map<string, string>,
+  register: Register,
+): RuleConfig | undefined {
+  if (!item.isMap) return item.expected('a map with limits');
+  const given = item.fields(item.label, RULE_FIELDS).get('name');
+  const name = given.isMissing ? item.label : (given.text() ?? item.label);
+  const taken = names.get(name);
+  if (taken !== undefined) given.expected('a name of its own', `, which ${taken} has`);
+  names.set(name, item.label);
+  const owner = given.isMissing ? item.label : `rule \`${name}\``;
+  const fields = item.fields(owner);
+  const match = readMatch(fields.get('match'), owner);
+  const goOn = fields.get('continue').flag();
+  const about = match ?? likely(fields.get('match'));
+  const limits = readLimits(fields.get('limits'), owner, about, register);
+  return match && limits && { name, match, limits, goOn };
+}
+
+type Match = RequestMatch | DescriptorMatch;
+
+/** Without one, all requests. */
+function readMatch(value: Value, owner: string): Match | undefined {
+  if (!value.isMissing && !value.isMap) {
+    return value.expected('a map with path, method, host, headers, or with domain, descriptor');
+  }
+  const where = `the match of ${owner}`;
+  const fields = value.fields(where);
+  const isDescriptor = DESCRIPTOR_MATCH_FIELDS.some((name) => fields.has(name));
+  if (isDescriptor) return readDescriptorMatch(value.fields(where, DESCRIPTOR_MATCH_FIELDS));
+  return readRequestMatch(value.fields(where, REQUEST_MATCH_FIELDS));
+}
+
+/** What a match that is wrong is still about, as far as it decides where keys come from. */
+function likely(value: Value): RequestMatch | undefined {
+  const names = value.isMap ? value.fields('').entries.map(([name]) => name) : [];
+  const isDescriptor = DESCRIPTOR_MATCH_FIELDS.some((name) => names.includes(name));
+  return value.isMap && !isDescriptor ? { kind: 'request' } : undefined;
+}
+
+function readRequestMatch(fields: Fields): RequestMatch | undefined {
+  const path = optional(fields.get('path'), (value) => readTexts(value, isPath, PATH_TEXT));
+  const method = optional(fields.get('method'), (value) => readTexts(value, isMethod, METHOD_TEXT));
+  const host = optional(fields.get('host'), (value) => readTexts(value, isAny, 'text'));
+  const headers = optional(fields.get('headers'), readHeaders);
+  if (path === false || method === false || host === false || headers === false) return undefined;
+  return {
+    kind: 'request',
+    ...(path === undefined ? {} : { path }),
+    ...(method === undefined ? {} : { method: method.map((each) => each.toUpperCase()) }),
+    ...(host === undefined ? {} : { host: host.map((each) => each.toLowerCase()) }),
+    ...(headers === undefined ? {} : { headers }),
+  };
+}
+
+const PATH_TEXT = 'a path that begins with / or *';
+const METHOD_TEXT = 'a method such as GET, or *';
+const isPath = (text: string): boolean => /^[/*]/.test(text);
+const isMethod = (text: string): boolean => FIELD_NAME.test(text);
+const isAny = (): boolean => true;
+
+/** A text, or a list of them of which one has to fit. */
+function readTexts(
+  value: Value,
+  isRight: (text: string) => boolean,
+  what: string,
+): readonly string[] | undefined {
+  const each = value.oneOrMore().map((item) => {
+    const text = item.text(what);
+    return text === undefined || isRight(text) ? text : item.expected(what);
+  });
+  if (each.length === 0)
+    return value.report(`Expected ${value.label} to name at least one, got none`);
+  return each.every((text) => text !== undefined) ? each : undefined;
+}
+
+function readHeaders(value: Value): Readonly<Record<string, string>> | undefined {
+  if (!value.isMap) return value.expected('a map of names to texts');
+  const { entries } = value.fields(value.label);
+  const headers = entries.map(([name, given]) => {
+    const text = given.written('text, or * for anything');
+    if (FIELD_NAME.test(name)) return [name.toLowerCase(), text] as const;
+    const what = `a key of ${value.label} to be the name of a header`;
+    return [name, given.reportKey(`Expected ${what}, got ${quoted(name)}`)] as const;
+  });
+  const isSound = headers.every(([, text]) => text !== undefined);
+  return isSound ? (Object.fromEntries(headers) as Record<string, string>) : undefined;
+}
+
+function readDescriptorMatch(fields: Fields): DescriptorMatch | undefined {
+  const domain = fields.get('domain').written('the name of a domain');
+  const value = fields.get('descriptor');
+  if (!value.isMap) return value.expected('a map of keys to values');
+  const { entries } = value.fields(value.label);
+  if (entries.length === 0)
+    return value.report(`Expected ${value.label} to have an entry, got none`);
+  const texts = entries.map(([key, given]) => [key, given.written('text, or * for any')] as const);
+  const isSound = texts.every(([, text]) => text !== undefined);
+  if (domain === undefined || !isSound) return undefined;
+  return {
+    kind: 'descriptor',
+    domain,
+    entries: Object.fromEntries(texts) as Record<string, string>,
+  };
+}
+
+function readLimits(
+  value: Value,
+  owner: string,
+  match: Match | undefined,
+  register: Register,
+): readonly RuleLimit[] | undefined {
+  const what = `a list of at most ${MOST_LIMITS} limits, or [] for unlimited`;
+  if (!value.isList) return value.expected(what);
+  const items = value.items((place) => `limit ${place} of ${owner}`);
+  if (items.length > MOST_LIMITS) return value.expected(what);
+  const limits = items.map((item) => readLimit(item, match, register));
+  const seen = new Set<string>();
+  for (const [index, limit] of limits.entries()) {
+    const same = limit && JSON.stringify([limit.policy, limit.key]);
+    if (same === undefined) continue;
+    if (seen.has(same)) {
+      const wrong = `Expected ${items[index].label} to differ from those before it`;
+      items[index].report(`${wrong}, got the same policy and key`);
+    }
+    seen.add(same);
+  }
+  return limits.every((limit) => limit !== undefined) ? limits : undefined;
+}
+
+function readLimit(
+  item: Value,
+  match: Match | undefined,
+  register: Register,
+): RuleLimit | undefined {
+  if (!item.isMap) return item.expected('a map with a policy');
+  const fields = item.fields(item.label, RULE_LIMIT_FIELDS);
+  const found = register.find(fields.get('policy'));
+  const capacity = found?.policy.terms?.capacity;
+  const cost = optional(fields.get('cost'), (value) => value.integer(1, capacity));
+  const operation = optional(fields.get('operation'), (value) => readOperation(value, found));
+  if (!fields.get('cost').isMissing && !fields.get('operation').isMissing) {
+    item.report(`Expected \`cost\` or \`operation\` of ${item.label}, got both`);
+  }
+  const key = match && readKey(fields.get('key'), match);
+  if (found === undefined || key === undefined) return undefined;
+  if (cost === false || operation === false) return undefined;
+  return {
+    policy: found.config.name,
+    key,
+    ...(cost === undefined ? {} : { cost }),
+    ...(operation === undefined ? {} : { operation }),
+  };
+}
+
+function readOperation(value: Value, found: CheckedPolicy | undefined): string | undefined {
+  if (found === undefined) return value.text();
+  const { costs, name } = found.policy;
+  if (costs.size > 0) return value.oneOf([...costs.keys()]);
+  return value.expected(`left out, as policy \`${name}\` names no costs`);
+}

@@ -1,0 +1,109 @@
+/** Sluice's own file: settings, policies, rules, overrides, and domains as Envoy has them. */
+import { keyText } from 'sluice/engine';
+import { LARGEST_OVERRIDE, MOST_OVERRIDES } from '../overrides.ts';
+import { fileKeyOf, SETTINGS, settingProblem } from '../settings.ts';
+import type { DomainReader } from './envoy-form.ts';
+import type { DomainConfig, OverrideConfig } from './model.ts';
+import { type CheckedPolicy, optional, readPolicy } from './policy-form.ts';
+import type { Register } from './register.ts';
+import { readTime } from './time.ts';
+import type { Fields, Value } from './value.ts';
+import { DOMAIN_FIELDS, OVERRIDE_FIELDS, POLICY_NAME, SETTING_FIELDS } from './vocabulary.ts';
+
+/** By the names that `settings.ts` has for them, as written. */
+export function readSettings(top: Fields): Readonly<Record<string, unknown>> {
+  const settings: Record<string, unknown> = {};
+  for (const name of SETTING_FIELDS) {
+    const value = top.get(fileKeyOf(name));
+    if (value.isMissing) continue;
+    // Only the proxies that are trusted are a list; elsewhere it would be read as its text.
+    const isReadable = value.plain !== undefined || (name === 'trustProxy' && value.isList);
+    const given = value.data;
+    if (isReadable && SETTINGS[name].read(given) !== undefined) settings[name] = given;
+    else value.report(settingProblem(value.label, name, given));
+  }
+  return settings;
+}
+
+export function readPolicies(top: Fields, register: Register): void {
+  const { entries } = top.get('policies').fields('policies', undefined, 'a map of policies');
+  for (const [name, value] of entries) {
+    const policy = readPolicy(name, value);
+    if (POLICY_NAME.test(name)) register.add(name, policy);
+  }
+}
+
+export function readDomains(
+  top: Fields,
+  reader: DomainReader,
+  file: string,
+): readonly DomainConfig[] {
+  const items = top.get('domains').items((place) => `domain ${place}`, 'a list of domains');
+  return items.flatMap((item) => {
+    if (!item.isMap) return item.expected('a map with domain and descriptors') ?? [];
+    return reader.read(item.fields(item.label, DOMAIN_FIELDS), file) ?? [];
+  });
+}
+
+export function readOverrides(top: Fields, register: Register): readonly OverrideConfig[] {
+  const value = top.get('overrides');
+  const items = value.items((place) => `override ${place}`, 'a list of overrides');
+  if (items.length > MOST_OVERRIDES) {
+    return value.report(`Expected at most ${MOST_OVERRIDES} overrides, got ${items.length}`) ?? [];
+  }
+  const seen = new Set<string>();
+  return items.flatMap((item) => readOverride(item, seen, register) ?? []);
+}
+
+function readOverride(
+  item: Value,
+  seen: Set<string>,
+  register: Register,
+): OverrideConfig | undefined {
+  if (!item.isMap) return item.expected('a map with policy, key and limit');
+  const fields = item.fields(item.label, OVERRIDE_FIELDS);
+  const policy = register.find(fields.get('policy'));
+  const key = readOverrideKey(fields.get('key'));
+  const limit = readLimit(fields.get('limit'), policy);
+  const expiresAtMs = optional(fields.get('expires'), readExpiry);
+  const reason = optional(fields.get('reason'), (value) => value.text());
+  if (policy === undefined || key === undefined || limit === undefined) return undefined;
+  const { name } = policy.config;
+  const same = JSON.stringify([name, key]);
+  if (seen.has(same)) {
+    return item.report(`Expected one override of policy \`${name}\` for a key, got another`);
+  }
+  seen.add(same);
+  if (expiresAtMs === false || reason === false) return undefined;
+  return {
+    policy: name,
+    key,
+    limit,
+    ...(expiresAtMs === undefined ? {} : { expiresAtMs }),
+    ...(reason === undefined ? {} : { reason }),
+  };
+}
+
+function readOverrideKey(value: Value): string | undefined {
+  const what = 'a key of 1 to 1024 characters';
+  const key = value.written(what);
+  if (key === undefined) return undefined;
+  try {
+    return keyText(key);
+  } catch {
+    return value.expected(what);
+  }
+}
+
+/** The limit has to be one that the policy could have. */
+function readLimit(value: Value, policy: CheckedPolicy | undefined): number | undefined {
+  const windowMs = policy?.policy.windowMs ?? 1;
+  const exact = Math.floor(Number.MAX_SAFE_INTEGER / windowMs);
+  return value.integer(1, Math.min(LARGEST_OVERRIDE, exact));
+}
+
+function readExpiry(value: Value): number | undefined {
+  const { plain } = value;
+  const time = typeof plain === 'string' ? readTime(plain) : undefined;
+  return time ?? value.expected('a time such as 2030-01-31T12:00:00Z');
+}

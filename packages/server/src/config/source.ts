@@ -1,0 +1,154 @@
+/** One file as YAML: its nodes, where they stand, and what aliases stand for. Nothing unbounded. */
+import {
+  type Alias,
+  type Document,
+  isAlias,
+  isNode,
+  Lexer,
+  LineCounter,
+  type Node,
+  parseDocument,
+  visit,
+} from 'yaml';
+import type { Problems } from './problems.ts';
+
+/** A file and what is in it. */
+export interface ConfigText {
+  readonly path: string;
+  readonly text: string;
+}
+
+export const LARGEST_FILE_BYTES = 4 * 2 ** 20;
+/** Aliases count each time, so that a few lines cannot stand for millions. */
+const MOST_VALUES = 1_000_000;
+const MOST_LEVELS = 200;
+const LEVELS = `${MOST_LEVELS} levels`;
+/** What the parser says too much or too little about. */
+const MEANINGS: Readonly<Record<string, string>> = {
+  MULTIPLE_DOCS: 'one document, got another',
+  RESOURCE_EXHAUSTION: `at most ${LEVELS}, got more`,
+};
+/** Names, values and signs. What is more than that is no configuration, and takes long to parse. */
+const MOST_TOKENS = 1_000_000;
+
+/** Ends the reading of one file, after what is wrong has been told. */
+export class Unreadable extends Error {}
+
+export class Source {
+  readonly path: string;
+  readonly root: Node | null;
+  readonly #problems: Problems;
+  readonly #lines: LineCounter;
+  readonly #length: number;
+  readonly #aliased: ReadonlyMap<Alias, Node>;
+  #values = 0;
+
+  /** Throws `Unreadable` if the text is not YAML. */
+  constructor({ path, text }: ConfigText, problems: Problems) {
+    this.path = path;
+    this.#problems = problems;
+    this.#lines = new LineCounter();
+    this.#length = text.length;
+    problems.announce(path);
+    const document = this.#parsed(text.replace(/^\uFEFF/, ''));
+    this.root = document.contents;
+    this.#aliased = this.#aliasesIn(document);
+  }
+
+  /** Says what is wrong at an offset. */
+  report(offset: number, message: string): void {
+    const { line, col } = this.#lines.linePos(Math.max(0, Math.min(offset, this.#length)));
+    this.#problems.add(this.path, Math.max(1, line), Math.max(1, col), message);
+  }
+
+  /** What a node stands for, each time it is read; too much of it is an error. */
+  resolved(node: unknown, level: number): Node | null {
+    const found = isNode(node) ? node : null;
+    if (++this.#values > MOST_VALUES) {
+      throw this.#unreadable(
+        0,
+        `Expected at most ${MOST_VALUES} values, aliases counted, got more`,
+      );
+    }
+    if (level > MOST_LEVELS) {
+      throw this.#unreadable(startOf(found), `Expected at most ${LEVELS}, got more`);
+    }
+    return isAlias(found) ? this.#aliased.get(found)! : found;
+  }
+
+  /** An alias means the last anchor of its name before it. Found for all at once, in one walk. */
+  #aliasesIn(document: Document.Parsed): ReadonlyMap<Alias, Node> {
+    const anchors = new Map<string, Node>();
+    const aliased = new Map<Alias, Node>();
+    let isWhole = true;
+    visit(document, {
+      Node: (_key, node) => {
+        if (!isAlias(node)) {
+          if (node.anchor !== undefined) anchors.set(node.anchor, node);
+          return;
+        }
+        const target = anchors.get(node.source);
+        if (target !== undefined) aliased.set(node, target);
+        else {
+          isWhole = false;
+          const wanted = `an anchor \`&${node.source}\` before \`*${node.source}\``;
+          this.report(startOf(node), `Expected ${wanted}, got none`);
+        }
+      },
+    });
+    if (!isWhole) throw new Unreadable(this.path);
+    return aliased;
+  }
+
+  #unreadable(offset: number, message: string): Unreadable {
+    this.report(offset, message);
+    return new Unreadable(message);
+  }
+
+  #parsed(text: string): Document.Parsed {
+    const excess = excessOf(text);
+    if (excess !== undefined) throw this.#unreadable(0, `Expected at most ${excess}, got more`);
+    const document = parseDocument(text, {
+      lineCounter: this.#lines,
+      prettyErrors: false,
+      // With less it would say nothing about a second document.
+      logLevel: 'error',
+      // YAML 1.2 whatever the file says: only text, numbers, true, false and null.
+      schema: 'core',
+      merge: false,
+      resolveKnownTags: false,
+      // Compares each key with each other; where maps are read, that is done with a table.
+      uniqueKeys: false,
+    });
+    const faults = [...document.errors, ...document.warnings];
+    for (const { code, pos, message } of faults) {
+      const what = MEANINGS[code] ?? `YAML, got an error: ${message}`;
+      this.report(pos[0], `Expected ${what}`);
+    }
+    if (faults.length > 0) throw new Unreadable(this.path);
+    return document;
+  }
+}
+
+/** What there is too much of. Told from the tokens, because the parser is not thrifty. */
+function excessOf(text: string): string | undefined {
+  if (text.length > LARGEST_FILE_BYTES) return `${LARGEST_FILE_BYTES} bytes`;
+  let tokens = 0;
+  let brackets = 0;
+  let inLine = 0;
+  let isScalar = false;
+  for (const token of new Lexer().lex(text)) {
+    // What follows this mark is text, whatever it looks like.
+    if (!isScalar && '[{'.includes(token)) brackets++;
+    else if (!isScalar && ']}'.includes(token)) brackets--;
+    else if (!isScalar && '-?'.includes(token) && brackets <= 0) inLine++;
+    else if (token.endsWith('\n')) inLine = 0;
+    isScalar = token === '\u001f';
+    if (++tokens > MOST_TOKENS) return `${MOST_TOKENS} names, values and signs`;
+    if (brackets + inLine > MOST_LEVELS) return LEVELS;
+  }
+  return undefined;
+}
+
+/** Where a node begins. */
+export const startOf = (node: Node | null): number => node?.range?.[0] ?? 0;

@@ -1,0 +1,30 @@
+/** The files of this folder: good ones, bad ones with what is said about them, and Envoy's. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { type Config, ConfigError } from '../../src/config/model.ts';
+import { readConfig } from '../../src/config/read.ts';
+
+export const pathOf = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
+export const textOf = (name: string): string => readFileSync(pathOf(name), 'utf8');
+
+/** The names of the YAML files in a folder, without their endings. */
+export const namesIn = (folder: string): readonly string[] =>
+  readdirSync(pathOf(folder))
+    .filter((name) => name.endsWith('.yaml'))
+    .map((name) => name.slice(0, -'.yaml'.length))
+    .sort();
+
+export const read = (text: string, path = 'sluice.yaml'): Config => readConfig([{ path, text }]);
+
+/** What is wrong with files, a line for each mistake. */
+export function mistakesIn(...files: readonly { path: string; text: string }[]): string {
+  try {
+    readConfig(files);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message;
+    throw error;
+  }
+  return '';
+}
+
+export const mistakes = (text: string, path = 'sluice.yaml'): string => mistakesIn({ path, text });

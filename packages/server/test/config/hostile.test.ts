@@ -1,0 +1,161 @@
+/** Files that nobody writes by accident: nothing takes long, and nothing else than a mistake comes. */
+import { describe, expect, it } from 'vitest';
+import { mistakes, read } from './fixtures.ts';
+
+const LEVELS = 'sluice.yaml:1:1: Expected at most 200 levels, got more';
+const VALUES = 'sluice.yaml:1:1: Expected at most 1000000 values, aliases counted, got more';
+const TOKENS = 'sluice.yaml:1:1: Expected at most 1000000 names, values and signs, got more';
+const MEGABYTE = 2 ** 20;
+
+describe('nesting without end', () => {
+  it.each(['[', '{', '{a: ', '- ', '? ', '[{a: '])('is refused: %s', (opening) => {
+    expect(mistakes(opening.repeat(MEGABYTE / opening.length))).toBe(LEVELS);
+  });
+
+  it('is refused when lines are indented', () => {
+    const lines = Array.from({ length: 2000 }, (_, index) => `${' '.repeat(index)}a:`);
+    expect(mistakes(lines.join('\n'))).toContain('Expected at most 200 levels, got more');
+  });
+
+  it('does not begin before descriptors are deeper than anybody needs', () => {
+    const nested = (depth: number): string =>
+      `domain: a\ndescriptors: ${'[{ key: a, descriptors: '.repeat(depth)}[]${'}]'.repeat(depth)}`;
+    expect(mistakes(nested(90))).toBe('');
+    expect(mistakes(nested(101))).toBe(LEVELS);
+  });
+
+  it('is not seen in brackets that are text', () => {
+    const lines = Array.from({ length: 500 }, (_, index) => `  p${index}: 1/1s # [[[{{{ - -`);
+    expect(read(`policies:\n${lines.join('\n')}`).policies).toHaveLength(500);
+    const descriptors = Array.from({ length: 500 }, (_, index) => `- { key: "[{${index}" }`);
+    const [domain] = read(`domain: a\ndescriptors:\n${descriptors.join('\n')}`).domains;
+    expect(domain.descriptors).toHaveLength(500);
+  });
+});
+
+describe('aliases', () => {
+  const layers = (first: string, layer: (index: number) => string, count: number): string =>
+    [first, ...Array.from({ length: count }, (_, index) => layer(index + 1))].join('\n');
+  const nine = (name: string): string => Array(9).fill(`*${name}`).join(', ');
+
+  it('of aliases of aliases are counted each time', () => {
+    const text = layers(
+      'domain: a\ndescriptors:\n- { key: k0, metadata: { m: &m0 [x, x, x, x, x, x, x, x, x] } }',
+      (index) => `- { key: k${index}, metadata: { m: &m${index} [${nine(`m${index - 1}`)}] } }`,
+      12,
+    );
+    expect(mistakes(text)).toBe(VALUES);
+  });
+
+  it('that are merged are counted each time', () => {
+    const text = layers(
+      'policies:\n  p0: &p0 { limit: 1, window: 1s }',
+      (index) => `  p${index}: &p${index} { <<: [${nine(`p${index - 1}`)}] }`,
+      12,
+    );
+    expect(mistakes(text)).toBe(VALUES);
+  });
+
+  it.each([
+    ['policies: &p { a: *p }', /to have|Expected only|to be/],
+    ['policies: &p\n  <<: *p\n', /levels/],
+    ['domain: &d a\ndescriptors: &x\n  - { key: a, metadata: { again: *x } }', /levels/],
+    ['rules: &r [{ limits: *r }]\npolicies: { a: 1/1s }', /Expected only/],
+  ])('that lead back to themselves end somewhere: %s', (text, said) => {
+    expect(mistakes(text)).toMatch(said);
+  });
+});
+
+describe('a megabyte of junk', () => {
+  it.each([
+    ['zeros', '\0'],
+    ['spaces', ' '],
+    ['tabs', '\t'],
+    ['colons', ':'],
+    ['words', 'a '],
+    ['single quotes', "'"],
+    ['strings without end', '"\\'],
+    ['block scalars', '|\n'],
+    ['documents', '---\n'],
+    ['ends of documents', '...\n'],
+  ])('is refused soon: %s', (_name, piece) => {
+    expect(mistakes(piece.repeat(MEGABYTE / piece.length))).toMatch(
+      /^sluice\.yaml:\d+:\d+: Expected/,
+    );
+  });
+
+  it.each([
+    ['lines', '\n'],
+    ['comments', '#\n'],
+    ['commas', ','],
+  ])('is refused by its number of signs: %s', (_name, piece) => {
+    expect(mistakes(`[${piece.repeat((2 * MEGABYTE) / piece.length)}`)).toBe(TOKENS);
+  });
+
+  it('is refused when it is noise', () => {
+    let state = 42;
+    const noise = (): string => {
+      state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
+      return String.fromCharCode(state % 7 === 0 ? 10 : 32 + (state % 95));
+    };
+    const text = Array.from({ length: MEGABYTE }, noise).join('');
+    expect(mistakes(text)).toMatch(/^sluice\.yaml:\d+:\d+: Expected/);
+  });
+
+  it('does not make one key after the other be compared with all before it', () => {
+    const keys = Array.from({ length: 100_000 }, (_, index) => `  p${index}: 1/1s`);
+    expect(read(`policies:\n${keys.join('\n')}`).policies).toHaveLength(100_000);
+  });
+});
+
+describe('names that objects have anyway', () => {
+  it('are names like others', () => {
+    const text =
+      'policies: { __proto__: 1/1s, constructor: 2/1s, toString: 3/1s, hasOwnProperty: 4/1s }';
+    const names = read(text).policies.map(({ name }) => name);
+    expect(names).toEqual(['__proto__', 'constructor', 'toString', 'hasOwnProperty']);
+    expect(({} as Record<string, unknown>).limit).toBeUndefined();
+  });
+
+  it('are not found where they were not written', () => {
+    expect(mistakes('policies: { a: 1/1s }\nrules: [{ limits: [{ policy: toString }] }]')).toBe(
+      'sluice.yaml:2:30: Expected `policy` of limit 1 of rule 1 to be a policy, one of a, got `"toString"`',
+    );
+    expect(
+      mistakes('domain: a\ndescriptors: [{ key: b, rate_limit: { unit: toString, limit: 1 } }]'),
+    ).toContain('to be one of second, minute');
+  });
+
+  it('are entries of descriptors and headers', () => {
+    const text = [
+      'policies: { a: 1/1s }',
+      'rules:',
+      '  - match: { domain: d, descriptor: { __proto__: x } }',
+      '    limits: [{ policy: a }]',
+      '  - match: { headers: { __proto__: x } }',
+      '    limits: [{ policy: a }]',
+    ];
+    const [first, second] = read(text.join('\n')).rules;
+    const expected = Object.fromEntries([['__proto__', 'x']]);
+    expect(first.match).toEqual({ kind: 'descriptor', domain: 'd', entries: expected });
+    expect(first.limits[0].key).toEqual([{ sources: [{ from: 'descriptor', name: '__proto__' }] }]);
+    expect(second.match).toEqual({ kind: 'request', headers: expected });
+  });
+});
+
+describe('YAML of other times', () => {
+  it('is read as YAML 1.2, whatever the file says', () => {
+    const text = '%YAML 1.1\n---\npolicies: { a: { limit: 010, window: 1s } }\n';
+    expect(read(text).policies[0].options.limit).toBe(10);
+    expect(mistakes('policies: { a: { limit: 1, window: 1s, shadow: on } }')).toContain(
+      'to be true or false, got `"on"`',
+    );
+  });
+
+  it.each(['!!binary aGk=', '!!set { a }', '!!omap [a: 1]', '!!js/function "x"', '!<tag:x> 1'])(
+    'has tags, which are refused: %s',
+    (value) => {
+      expect(mistakes(`policies: { a: ${value} }`)).toMatch(/^sluice\.yaml:1:16: .*tag/);
+    },
+  );
+});

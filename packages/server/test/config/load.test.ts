@@ -1,0 +1,144 @@
+/** Files and folders, as they lie on a disk. */
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { loadConfig } from '../../src/config/load.ts';
+import { ConfigError } from '../../src/config/model.ts';
+import { pathOf } from './fixtures.ts';
+
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'sluice-config-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+function write(name: string, content: string | Uint8Array): string {
+  const path = join(folder, name);
+  writeFileSync(path, content);
+  return path;
+}
+
+async function refused(...paths: readonly string[]): Promise<string> {
+  const error = await loadConfig(paths).then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  expect(error).toBeInstanceOf(ConfigError);
+  return (error as ConfigError).message.replaceAll(folder, '.');
+}
+
+describe('a path', () => {
+  it('is a file, whatever it is called', async () => {
+    const path = write('limits.conf', 'policies: { perMinute: 10/1m }');
+    const config = await loadConfig([path]);
+    expect(config.files).toEqual([path]);
+    expect(config.policies).toHaveLength(1);
+  });
+
+  it('is a folder: its *.yaml and *.yml by name, nothing hidden and nothing below', async () => {
+    write('b.yaml', 'domain: b');
+    write('a.yml', 'domain: a');
+    write('c.json', 'not read');
+    write('.hidden.yaml', 'not read');
+    mkdirSync(join(folder, 'below.d'));
+    write('below.d/d.yaml', 'not read');
+    const config = await loadConfig([folder]);
+    expect(config.files).toEqual([join(folder, 'a.yml'), join(folder, 'b.yaml')]);
+    expect(config.domains.map(({ domain }) => domain)).toEqual(['a', 'b']);
+  });
+
+  it('is read once, though it is named by itself and by its folder', async () => {
+    const path = write('a.yaml', 'domain: a');
+    const config = await loadConfig([path, folder, join(folder, '.', 'a.yaml')]);
+    expect(config.files).toEqual([path]);
+  });
+
+  it('is a link, as volumes of containers have them', async () => {
+    mkdirSync(join(folder, '..data'));
+    write('..data/a.yaml', 'domain: a');
+    symlinkSync(join('..data', 'a.yaml'), join(folder, 'a.yaml'));
+    expect((await loadConfig([folder])).domains).toHaveLength(1);
+  });
+
+  it('is one of several', async () => {
+    const config = await loadConfig([pathOf('good/settings-only.yaml'), pathOf('envoy')]);
+    expect(config.settings).toHaveProperty('listen', ':8080');
+    expect(config.domains.length).toBeGreaterThan(10);
+  });
+});
+
+describe('what cannot be read', () => {
+  it('is told beside what is wrong elsewhere', async () => {
+    const wrong = write('wrong.yaml', 'policies: { a: wrong }');
+    const missing = join(folder, 'missing.yaml');
+    expect(await refused(missing, wrong)).toBe(
+      [
+        './missing.yaml:1:1: Expected a file or folder, got ENOENT: no such file or directory',
+        './wrong.yaml:1:16: Expected policy `a` to be text such as 100/1m, or a map with limit and window, got `"wrong"`',
+      ].join('\n'),
+    );
+  });
+
+  it('may hold the names that others refer to', async () => {
+    const text = 'policies: { a: 1/1s }\nrules: [{ limits: [{ policy: b.c }] }]';
+    const said = await refused(write('own.yaml', text), join(folder, 'b.yaml'));
+    expect(said).toBe(
+      './b.yaml:1:1: Expected a file or folder, got ENOENT: no such file or directory',
+    );
+  });
+
+  it('is a folder without files', async () => {
+    expect(await refused(folder)).toBe(
+      '.:1:1: Expected a folder with files named *.yaml or *.yml, got none',
+    );
+  });
+
+  it('is a folder that looks like a file', async () => {
+    mkdirSync(join(folder, 'a.yaml'));
+    expect(await refused(folder)).toBe(
+      './a.yaml:1:1: Expected a file, got EISDIR: illegal operation on a directory',
+    );
+  });
+
+  it('is a link that leads to itself', async () => {
+    symlinkSync('a.yaml', join(folder, 'a.yaml'));
+    expect(await refused(folder)).toBe(
+      './a.yaml:1:1: Expected a file, got ELOOP: too many symbolic links encountered',
+    );
+  });
+
+  it('is something else than UTF-8', async () => {
+    const said = './a.yaml:1:1: Expected UTF-8, got something else';
+    expect(await refused(write('a.yaml', Buffer.from('domain: \xff', 'latin1')))).toBe(said);
+    expect(await refused(write('a.yaml', Buffer.from('\ufeffdomain: a', 'utf16le')))).toBe(said);
+  });
+
+  it('is a file of more than 4 MiB, and a device that never ends', async () => {
+    const said = 'Expected at most 4194304 bytes, got more';
+    const most = `domain: a\n#${' '.repeat(4 * 2 ** 20 - 11)}`;
+    expect((await loadConfig([write('a.yaml', most)])).domains).toHaveLength(1);
+    expect(await refused(write('a.yaml', `${most} `))).toBe(`./a.yaml:1:1: ${said}`);
+    expect(await refused('/dev/zero')).toBe(`/dev/zero:1:1: ${said}`);
+  });
+
+  it('is nothing at all', async () => {
+    expect(await refused()).toBe(
+      'configuration:1:1: Expected at least one policy or domain, got none',
+    );
+  });
+});
+
+describe('a file from elsewhere', () => {
+  it('may begin with a mark of its byte order', async () => {
+    const path = write('a.yaml', '\ufeffpolicies: { a: 1/1s, b: wrong }');
+    expect(await refused(path)).toMatch(/^\.\/a\.yaml:1:25: /);
+    expect((await loadConfig([write('b.yaml', '\ufeffdomain: b')])).domains).toHaveLength(1);
+  });
+
+  it('may end its lines with two characters', async () => {
+    const text = 'policies:\r\n  a: 1/1s\r\n  b: wrong\r\n';
+    expect(await refused(write('a.yaml', text))).toMatch(/^\.\/a\.yaml:3:6: [^\r]*$/);
+  });
+});

@@ -1,0 +1,85 @@
+/** Every mistake has a file, and beside it all that is said about it, word for word. */
+import { existsSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { TOP_FIELDS } from '../../src/config/vocabulary.ts';
+import { mistakes, mistakesIn, namesIn, pathOf, textOf } from './fixtures.ts';
+
+const names = namesIn('bad');
+
+/** What stands beside the file; `{top}` is the list of all keys that a file may begin with. */
+const saidOf = (name: string): string =>
+  textOf(`bad/${name}.txt`).trimEnd().replaceAll('{top}', TOP_FIELDS.join(', '));
+
+describe('a mistake in a file', () => {
+  it('is there in many kinds, each with what is said about it', () => {
+    expect(names.length).toBeGreaterThanOrEqual(100);
+    expect(names.filter((name) => !existsSync(pathOf(`bad/${name}.txt`)))).toEqual([]);
+  });
+
+  it.each(names)('is told with its place: %s', (name) => {
+    expect(mistakes(textOf(`bad/${name}.yaml`), `${name}.yaml`)).toBe(saidOf(name));
+  });
+
+  it('does not hide the others', () => {
+    expect(saidOf('many-mistakes').split('\n')).toHaveLength(15);
+  });
+});
+
+describe('mistakes in several files', () => {
+  const good = { path: 'good.yaml', text: 'policies: { perMinute: 10/1m }' };
+  const edge = { path: 'edge.yaml', text: 'domain: edge' };
+
+  it('are told by file, in the order of the files', () => {
+    const said = mistakesIn(
+      { path: 'z.yaml', text: 'policies: { a: 1/1x }\nlisten: nowhere' },
+      { path: 'a.yaml', text: 'domain: a\ndescriptors: 5' },
+    );
+    expect(said).toBe(
+      [
+        'z.yaml:1:16: Expected policy `a` to be text such as 100/1m, or a map with limit and window, got `"1/1x"`',
+        'z.yaml:2:9: Expected `listen` to be an address such as 127.0.0.1:8080, [::1]:8080 or :8080, got `"nowhere"`',
+        'a.yaml:2:14: Expected `descriptors` to be a list of descriptors, got `5`',
+      ].join('\n'),
+    );
+  });
+
+  it('include a second file of our own form', () => {
+    expect(mistakesIn(good, edge, { path: 'more.yaml', text: 'policies: { b: 1/1s }' })).toBe(
+      'more.yaml:1:1: Expected one file with policies, got another beside good.yaml',
+    );
+  });
+
+  it('include a domain that another file has', () => {
+    expect(mistakesIn(good, edge, { path: 'again.yaml', text: 'domain: edge' })).toBe(
+      'again.yaml:1:9: Expected domain `edge` once, got it again; it is in edge.yaml',
+    );
+    const own = { path: 'own.yaml', text: 'domains: [{ domain: edge }]' };
+    expect(mistakesIn(own, edge)).toBe(
+      'edge.yaml:1:9: Expected domain `edge` once, got it again; it is in own.yaml',
+    );
+  });
+
+  it('leave names alone that a file which cannot be read may have', () => {
+    const rules = 'policies: { a: 1/1s }\nrules: [{ limits: [{ policy: edge.user }] }]';
+    const broken = { path: 'edge.yaml', text: 'domain: edge\ndescriptors: [' };
+    expect(mistakesIn({ path: 'own.yaml', text: rules }, broken)).toMatch(
+      /^edge\.yaml:2:15: Expected YAML, got an error: .*$/,
+    );
+    expect(mistakes(rules)).toContain('to be a policy, one of a, got `"edge.user"`');
+  });
+
+  it('are an empty list of files', () => {
+    expect(mistakesIn()).toBe(
+      'configuration:1:1: Expected at least one policy or domain, got none',
+    );
+  });
+
+  it('are cut after a hundred in a file, and the rest counted', () => {
+    const text = `policies:\n${Array.from({ length: 150 }, (_, i) => `  p${i}: wrong`).join('\n')}`;
+    const said = mistakes(text).split('\n');
+    expect(said).toHaveLength(101);
+    expect(said.at(-1)).toBe(
+      'sluice.yaml:102:9: Expected fewer mistakes, got 50 more from here on',
+    );
+  });
+});

@@ -1,0 +1,223 @@
+/** What Sluice's own file comes to. */
+import { describe, expect, it } from 'vitest';
+import { mistakes, namesIn, read, textOf } from './fixtures.ts';
+
+const one = (sources: object): object => ({ sources: [sources] });
+const address = one({ from: 'address' });
+
+describe("Sluice's own file", () => {
+  const config = read(textOf('good/everything.yaml'));
+  const policy = (name: string) => config.policies.find((each) => each.name === name);
+
+  it.each(namesIn('good').filter((name) => name !== 'settings-only'))('is taken: %s', (name) => {
+    expect(read(textOf(`good/${name}.yaml`)).policies.length).toBeGreaterThan(0);
+  });
+
+  it('gives settings by their names, as written', () => {
+    expect(config.settings).toEqual({
+      listen: '0.0.0.0:8080',
+      grpc: 8081,
+      store: 'redis://127.0.0.1:6379/3',
+      prefix: 'gate:',
+      maxKeys: 50_000,
+      deadlineMs: '10ms',
+      onFailure: 'deny',
+      localShare: 0.25,
+      adminToken: 'correct-horse-battery',
+      tlsCert: 'cert.pem',
+      tlsKey: 'key.pem',
+      trustProxy: ['10.0.0.0/8', '192.168.1.1'],
+      forwardedHeader: 'forwarded',
+      ipv6Prefix: 56,
+      headers: 'draft-6',
+      workers: 4,
+      overridesFile: 'overrides.json',
+      logLevel: 'warn',
+      logDenials: 0,
+      drainMs: '30s',
+    });
+  });
+
+  it('gives policies in their order, those of domains last', () => {
+    expect(config.policies.map(({ name }) => name)).toEqual([
+      ...['short', 'inWords', 'inMilliseconds', 'counter', 'buckets', 'tokens', 'fixed', 'costly'],
+      ...['with spaces, ünïcode and 100 %', '42', 'inside.directory_main'],
+    ]);
+  });
+
+  it('gives policies with what they say, and nothing else', () => {
+    expect(policy('short')).toEqual({
+      name: 'short',
+      options: { limit: 100, window: '1m' },
+      shadow: false,
+    });
+    expect(policy('inWords')?.options).toEqual({ limit: 5, window: '10s' });
+    expect(policy('inMilliseconds')?.options).toEqual({ limit: 5, window: 1500 });
+    expect(policy('buckets')?.options).toEqual({
+      ...{ limit: 60, window: '1h', algorithm: 'sliding-buckets', buckets: 12 },
+    });
+    expect(policy('tokens')).toEqual({
+      name: 'tokens',
+      options: { limit: 10, window: '1s', algorithm: 'token-bucket', burst: 50 },
+      shadow: true,
+    });
+    expect(policy('counter')?.options.onFailure).toBe('allow');
+  });
+
+  it('takes an operation called __proto__ for what it is: a name', () => {
+    const costs = policy('costly')?.options.costs ?? {};
+    expect(Object.entries(costs)).toEqual([
+      ['list', 1],
+      ['search.list', 100],
+      ['__proto__', 7],
+    ]);
+    expect(Object.getPrototypeOf(costs)).toBe(Object.prototype);
+  });
+
+  it('gives rules about requests', () => {
+    expect(config.rules[0]).toEqual({
+      name: 'uploads',
+      match: {
+        kind: 'request',
+        path: ['/upload', '/files/**'],
+        method: ['POST', 'PUT'],
+        host: ['*.example.com'],
+        headers: { 'x-plan': 'free*', 'x-trial': '*', 'x-version': '2' },
+      },
+      limits: [
+        { policy: 'short', key: [address] },
+        {
+          policy: 'costly',
+          key: [
+            {
+              sources: [
+                { from: 'header', name: 'x-api-key' },
+                { from: 'cookie', name: 'session' },
+                { from: 'address' },
+              ],
+            },
+            one({ from: 'path' }),
+            one({ from: 'text', text: 'upload' }),
+          ],
+          operation: 'search.list',
+        },
+        { policy: 'counter', key: [one({ from: 'query', name: 'user id' })], cost: 20 },
+      ],
+      goOn: true,
+    });
+  });
+
+  it('gives rules about descriptors, whose key is all of the descriptor', () => {
+    expect(config.rules[1]).toEqual({
+      name: 'rule 2',
+      match: { kind: 'descriptor', domain: 'edge', entries: { user: '*', plan: 'gold' } },
+      limits: [
+        {
+          policy: 'buckets',
+          key: [
+            one({ from: 'descriptor', name: 'user' }),
+            one({ from: 'descriptor', name: 'plan' }),
+          ],
+        },
+        {
+          policy: 'costly',
+          key: [
+            {
+              sources: [
+                { from: 'descriptor', name: 'user' },
+                { from: 'text', text: 'nobody' },
+              ],
+            },
+          ],
+        },
+      ],
+      goOn: false,
+    });
+  });
+
+  it('gives rules without limits, and rules about everything', () => {
+    expect(config.rules[2].limits).toEqual([]);
+    expect(config.rules[3]).toEqual({
+      name: 'rule 4',
+      match: { kind: 'request' },
+      limits: [{ policy: 'counter', key: [one({ from: 'method' }), one({ from: 'host' })] }],
+      goOn: false,
+    });
+  });
+
+  it('gives overrides, also expired ones and those of policies of a domain', () => {
+    expect(config.overrides).toEqual([
+      { policy: 'short', key: 'user:*', limit: 500 },
+      {
+        policy: 'short',
+        key: '42',
+        limit: 1,
+        expiresAtMs: Date.parse('2031-02-28T22:59:59.500Z'),
+        reason: 'test',
+      },
+      {
+        policy: 'inside.directory_main',
+        key: 'anyone',
+        limit: 9,
+        expiresAtMs: Date.parse('2001-01-01T00:00:00Z'),
+      },
+      {
+        policy: 'costly',
+        key: 'a',
+        limit: 2_147_483_647,
+        expiresAtMs: Date.parse('2031-01-01T10:00:00Z'),
+      },
+    ]);
+  });
+
+  it('gives domains, also empty ones', () => {
+    expect(config.domains).toEqual([
+      {
+        domain: 'inside',
+        descriptors: [
+          {
+            key: 'directory',
+            value: 'main',
+            limit: { unlimited: false, policy: 'inside.directory_main', replaces: [] },
+            descriptors: [],
+          },
+        ],
+      },
+      { domain: 'nothing yet', descriptors: [] },
+    ]);
+  });
+});
+
+describe('anchors, aliases and merges', () => {
+  const config = read(textOf('good/anchors.yaml'));
+  const options = (name: string) => config.policies.find((each) => each.name === name)?.options;
+  const costs = { small: 1, large: 10 };
+
+  it('mean what they stand for', () => {
+    expect(options('again')).toEqual({ limit: 100, window: '1m', costs });
+    expect(options('shorter')).toEqual({ limit: 5, window: '1s' });
+    expect(config.rules[1].limits).toEqual(config.rules[0].limits.slice(0, 1));
+  });
+
+  it('go behind what a map says itself, the first of several before the others', () => {
+    expect(options('write')).toEqual({ limit: 10, window: '1m', costs });
+    expect(options('import')).toEqual({ limit: 100, window: '1h', costs });
+  });
+
+  it('mean the last anchor of a name, as it was then', () => {
+    const { policies } = read('policies: { a: &x 1/1s, b: *x, c: &x 2/1s, d: *x }');
+    expect(policies.map(({ options }) => options.limit)).toEqual([1, 1, 2, 2]);
+  });
+
+  it('are told about where the text stands', () => {
+    expect(mistakes('policies:\n  a: &x { limit: 1 }\n  b: { <<: *x, window: 1s }\n')).toBe(
+      'sluice.yaml:2:3: Expected `window` of policy `a` to be a duration such as 10s, 1m or 1d, got nothing',
+    );
+    expect(mistakes('policies:\n  a: &x { limit: 0, window: 1s }\n  b: *x\n')).toBe(
+      [
+        'sluice.yaml:2:18: Expected `limit` of policy `a` to be an integer >= 1, got `0`',
+        'sluice.yaml:2:18: Expected `limit` of policy `b` to be an integer >= 1, got `0`',
+      ].join('\n'),
+    );
+  });
+});
