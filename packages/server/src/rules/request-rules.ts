@@ -1,6 +1,9 @@
 /** Which limits a request has: the rules of the configuration, applied to what a proxy reports. */
-import type { RuleConfig } from '../config/model.ts';
+import type { RequestMatch, RuleConfig, RuleLimit } from '../config/model.ts';
 import type { LimitRequest } from '../desk.ts';
+import { fits } from '../overrides.ts';
+import { type KeyReader, keyReader, type NormalFacts } from './request-keys.ts';
+import { normalPath, PathPattern } from './request-path.ts';
 
 /** What is known of a request when its limits are looked up. */
 export interface RequestFacts {
@@ -16,11 +19,194 @@ export interface RequestFacts {
   address(): string;
 }
 
-export class RequestRules {
-  constructor(readonly rules: readonly RuleConfig[]) {}
+/** No check can have more limits. */
+const MOST_LIMITS = 64;
 
-  /** The limits of the first rule that matches; undefined if none does. */
-  limitsFor(_facts: RequestFacts): readonly LimitRequest[] | undefined {
-    return undefined;
+export class RequestRules {
+  /** Rules by the paths that they name whole; looked up once, and then known. */
+  readonly #exact = new Map<string, readonly ReadyRule[] | undefined>();
+  /** Rules with patterns, by the first segment that these begin with. */
+  readonly #bySegment = new Map<string, readonly ReadyRule[]>();
+  /** Rules that may be about any path. */
+  readonly #elsewhere: readonly ReadyRule[];
+  readonly #ready: readonly ReadyRule[];
+
+  constructor(readonly rules: readonly RuleConfig[]) {
+    this.#ready = rules.flatMap((rule) =>
+      rule.match.kind === 'request' ? [new ReadyRule(rule, rule.match)] : [],
+    );
+    for (const { paths } of this.#ready) {
+      for (const { isExact, prefix } of paths ?? []) {
+        if (isExact) this.#exact.set(prefix, undefined);
+      }
+    }
+    this.#elsewhere = this.#ready.filter((rule) => rule.mayBeBelow(undefined));
+    const segments = this.#ready.flatMap(({ paths }) =>
+      (paths ?? []).flatMap(({ firstSegment }) => firstSegment ?? []),
+    );
+    for (const segment of new Set(segments)) {
+      const rules = this.#ready.filter((rule) => rule.mayBeBelow(segment));
+      this.#bySegment.set(segment, rules);
+    }
+  }
+
+  /**
+   * The limits of the first rule that matches, and of those after it as long as they say to go on;
+   * undefined if none matches. The same limit for the same key counts once, as the first rule has it.
+   */
+  limitsFor(facts: RequestFacts): readonly LimitRequest[] | undefined {
+    const normal = new Normalised(facts);
+    const isKnown = this.#exact.size > 0 && this.#exact.has(normal.path);
+    const rules = isKnown ? this.#ofExact(normal.path) : this.#below(normal.path);
+    let found: LimitRequest[] | undefined;
+    for (const rule of rules) {
+      if (!isKnown && !rule.fitsPath(normal.path)) continue;
+      if (!rule.fitsRest(normal)) continue;
+      found ??= [];
+      for (const limit of rule.limits) addLimit(found, limit.requestFor(normal));
+      if (!rule.goesOn) break;
+    }
+    return found;
+  }
+
+  /** The rules about a path that some of them name whole. */
+  #ofExact(path: string): readonly ReadyRule[] {
+    const known = this.#exact.get(path);
+    if (known !== undefined) return known;
+    const rules = this.#ready.filter((rule) => rule.fitsPath(path));
+    this.#exact.set(path, rules);
+    return rules;
+  }
+
+  /** The rules that may be about any other path. */
+  #below(path: string): readonly ReadyRule[] {
+    if (this.#bySegment.size === 0) return this.#elsewhere;
+    const end = path.indexOf('/', 1);
+    const segment = end < 0 ? path : path.slice(0, end);
+    return this.#bySegment.get(segment) ?? this.#elsewhere;
+  }
+}
+
+function addLimit(limits: LimitRequest[], limit: LimitRequest): void {
+  if (limits.some((each) => isSame(each, limit)) || limits.length >= MOST_LIMITS) return;
+  limits.push(limit);
+}
+
+function isSame(a: LimitRequest, b: LimitRequest): boolean {
+  if (a.policy !== b.policy || a.key.length !== b.key.length) return false;
+  return (a.key as readonly string[]).every((part, at) => part === b.key[at]);
+}
+
+/** One limit of a rule, with its key ready to be read. */
+class ReadyLimit {
+  readonly #limit: RuleLimit;
+  readonly #keyOf: KeyReader;
+
+  constructor(limit: RuleLimit) {
+    this.#limit = limit;
+    this.#keyOf = keyReader(limit.key);
+  }
+
+  requestFor(facts: NormalFacts): LimitRequest {
+    const { policy, cost, operation } = this.#limit;
+    return { policy, key: this.#keyOf(facts), cost, operation };
+  }
+}
+
+/** A rule whose texts have been made ready for comparing. */
+class ReadyRule {
+  readonly limits: readonly ReadyLimit[];
+  readonly goesOn: boolean;
+  readonly paths: readonly PathPattern[] | undefined;
+  readonly #methods: readonly string[] | undefined;
+  readonly #hosts: readonly string[] | undefined;
+  readonly #headers: readonly (readonly [name: string, pattern: string])[];
+
+  constructor({ limits, goOn }: RuleConfig, match: RequestMatch) {
+    this.limits = limits.map((limit) => new ReadyLimit(limit));
+    this.goesOn = goOn;
+    this.paths = match.path?.map((pattern) => new PathPattern(pattern));
+    this.#methods = match.method?.flatMap(methodsOf);
+    this.#hosts = match.host?.map(normalHost);
+    this.#headers = Object.entries(match.headers ?? {}).map(([name, pattern]) => [
+      name.toLowerCase(),
+      pattern,
+    ]);
+  }
+
+  /** Whether it may match something below a segment, or, without one, below any other. */
+  mayBeBelow(segment: string | undefined): boolean {
+    if (this.paths === undefined) return true;
+    return this.paths.some(({ isExact, firstSegment }) => {
+      return !isExact && (firstSegment === undefined || firstSegment === segment);
+    });
+  }
+
+  fitsPath(path: string): boolean {
+    return this.paths === undefined || this.paths.some((pattern) => pattern.fits(path));
+  }
+
+  /** Whether all that is said besides the path holds. */
+  fitsRest(facts: NormalFacts): boolean {
+    return (
+      (this.#methods === undefined || fitsOne(this.#methods, facts.method)) &&
+      (this.#hosts === undefined || fitsOne(this.#hosts, facts.host)) &&
+      this.#headers.every(([name, pattern]) => {
+        const value = facts.header(name);
+        return value !== undefined && fits(pattern, value);
+      })
+    );
+  }
+}
+
+const fitsOne = (patterns: readonly string[], text: string): boolean =>
+  patterns.some((pattern) => fits(pattern, text));
+
+/** What answers GET answers HEAD as well, and takes as much trouble over it. */
+function methodsOf(method: string): readonly string[] {
+  const name = method.toUpperCase();
+  return name === 'GET' ? ['GET', 'HEAD'] : [name];
+}
+
+/** In small letters, without the port and without the dot that a full name may end with. */
+function normalHost(host: string): string {
+  return PLAIN_HOST.test(host)
+    ? host
+    : host
+        .toLowerCase()
+        .replace(/(?::\d*)?$/, '')
+        .replace(/\.$/, '');
+}
+
+const PLAIN_HOST = /^[a-z\d-]+(?:\.[a-z\d-]+)*$/;
+
+/** What is known of a request, in the forms in which it is compared. */
+class Normalised implements NormalFacts {
+  readonly path: string;
+  readonly #facts: RequestFacts;
+
+  constructor(facts: RequestFacts) {
+    this.#facts = facts;
+    this.path = normalPath(facts.path);
+  }
+
+  get method(): string {
+    return this.#facts.method.toUpperCase();
+  }
+
+  get host(): string {
+    return normalHost(this.#facts.host);
+  }
+
+  get search(): string {
+    return this.#facts.search;
+  }
+
+  header(name: string): string | undefined {
+    return this.#facts.header(name);
+  }
+
+  address(): string {
+    return this.#facts.address();
   }
 }

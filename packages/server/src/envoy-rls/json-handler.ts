@@ -1,0 +1,22 @@
+/** `POST /json`: the rate limit service for those who cannot use gRPC, as envoyproxy/ratelimit has. */
+import { badRequest } from '../http/exchange.ts';
+import type { Handler } from '../http/router.ts';
+import { jsonOfResponse, requestOfJson } from './json.ts';
+import { CODE } from './messages.ts';
+import { InvalidRequest } from './plan.ts';
+import { type RateLimitParts, rateLimit } from './rate-limit.ts';
+
+/** Answers 200, or 429 if the request is over a limit. */
+export function jsonHandler(parts: RateLimitParts): Handler {
+  return async (exchange) => {
+    const request = requestOfJson(await exchange.readJson());
+    try {
+      const response = await rateLimit(parts, request);
+      const status = response.overallCode === CODE.OVER_LIMIT ? 429 : 200;
+      exchange.send(status, jsonOfResponse(response));
+    } catch (error) {
+      if (!(error instanceof InvalidRequest)) throw error;
+      throw badRequest('ERR_INVALID_CHECK', error.message);
+    }
+  };
+}

@@ -1,0 +1,146 @@
+/**
+ * The messages as JSON, in the mapping of protocol buffers: fields in either spelling, numbers also
+ * as text, enums by name or number. What is unknown is refused, as it would silently mean nothing.
+ */
+import { badRequest, type HttpError } from '../http/exchange.ts';
+import {
+  CODE,
+  type Descriptor,
+  type DescriptorStatus,
+  type Duration,
+  LARGEST_UINT32,
+  type RateLimitRequest,
+  type RateLimitResponse,
+  UNIT,
+} from './messages.ts';
+import { MOST_DESCRIPTORS, MOST_ENTRIES } from './plan.ts';
+
+type Reader<T> = (value: unknown, pointer: string) => T;
+
+const LARGEST_UINT64 = 2 ** 64;
+
+function wrong(what: string, value: unknown, pointer: string): HttpError {
+  const came = value === undefined ? 'nothing' : JSON.stringify(value).slice(0, 60);
+  return badRequest('ERR_INVALID_BODY', `Expected ${what}, got \`${came}\``, pointer);
+}
+
+const camel = (name: string): string =>
+  name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+
+const escaped = (name: string): string =>
+  name.slice(0, 60).replaceAll('~', '~0').replaceAll('/', '~1');
+
+/** Reads an object whose fields are known by their names in lowerCamelCase. */
+function object<T>(what: string, fields: { readonly [Name in keyof T]-?: Reader<T[Name]> }) {
+  const readers = new Map<string, Reader<unknown>>(Object.entries(fields));
+  return (value: unknown, pointer: string): T => {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+      throw wrong(`${what} to be an object`, value, pointer);
+    }
+    const read = new Map<string, unknown>();
+    for (const [given, field] of Object.entries(value)) {
+      const name = camel(given);
+      const at = `${pointer}/${escaped(given)}`;
+      const reader = readers.get(name);
+      if (reader === undefined || (given !== name && given.toLowerCase() !== given)) {
+        throw wrong(`${what} to have only ${[...readers.keys()].join(', ')}`, given, at);
+      }
+      if (read.has(name)) throw wrong(`${what} to have \`${name}\` once`, given, at);
+      // JSON's null is how a field is written that is not there.
+      if (field !== null) read.set(name, reader(field, at));
+    }
+    return Object.fromEntries(read) as T;
+  };
+}
+
+function list<T>(what: string, most: number, reader: Reader<T>): Reader<readonly T[]> {
+  return (value, pointer) => {
+    if (!Array.isArray(value)) throw wrong(`${what} to be an array`, value, pointer);
+    if (value.length > most) {
+      throw wrong(`at most ${most} in ${what}`, value.length, pointer);
+    }
+    return value.map((each, at) => reader(each, `${pointer}/${at}`));
+  };
+}
+
+function integer(most: number): Reader<number> {
+  return (value, pointer) => {
+    const isText = typeof value === 'string' && /^\d{1,20}$/.test(value);
+    const number = isText ? Number(value) : value;
+    if (Number.isInteger(number) && (number as number) >= 0 && (number as number) <= most) {
+      return number as number;
+    }
+    throw wrong(`an integer from 0 to ${most}`, value, pointer);
+  };
+}
+
+const uint32 = integer(LARGEST_UINT32);
+const uint64 = integer(LARGEST_UINT64);
+
+const text: Reader<string> = (value, pointer) => {
+  if (typeof value === 'string') return value;
+  throw wrong('text', value, pointer);
+};
+
+const flag: Reader<boolean> = (value, pointer) => {
+  if (typeof value === 'boolean') return value;
+  throw wrong('true or false', value, pointer);
+};
+
+const unit: Reader<number> = (value, pointer) => {
+  const known = Object.entries(UNIT).find(([name, number]) => name === value || number === value);
+  if (known !== undefined) return known[1];
+  throw wrong(`one of ${Object.keys(UNIT).join(', ')}`, value, pointer);
+};
+
+const descriptor = object<Required<Descriptor>>('a descriptor', {
+  entries: list('entries', MOST_ENTRIES, object('an entry', { key: text, value: text })),
+  limit: object('a limit', { requestsPerUnit: uint32, unit }),
+  hitsAddend: (value, pointer) => ({ value: uint64(value, pointer) }),
+  isNegativeHits: flag,
+});
+
+const request = object<Required<RateLimitRequest>>('the body', {
+  domain: text,
+  descriptors: list('descriptors', MOST_DESCRIPTORS, descriptor),
+  hitsAddend: uint32,
+});
+
+/** Throws an `HttpError` that says where the mistake is. */
+export const requestOfJson = (body: unknown): RateLimitRequest => request(body, '');
+
+const nameOf = (names: Readonly<Record<string, number>>, number: number): string | undefined =>
+  Object.keys(names).find((name) => names[name] === number);
+
+/** Fields that are 0, empty or missing are not written. */
+const orNothing = <T>(value: T): T | undefined => (value || undefined) as T | undefined;
+
+/** `59.250s`: the fraction has no digits, or three. */
+function durationText({ seconds, nanos }: Duration): string {
+  const fraction = nanos === 0 ? '' : `.${String(nanos / 1e6).padStart(3, '0')}`;
+  return `${seconds}${fraction}s`;
+}
+
+function statusJson(status: DescriptorStatus): object {
+  const { code, currentLimit: limit, limitRemaining, durationUntilReset: until } = status;
+  return {
+    code: nameOf(CODE, code),
+    currentLimit: limit && {
+      requestsPerUnit: orNothing(limit.requestsPerUnit),
+      unit: limit.unit === UNIT.UNKNOWN ? undefined : nameOf(UNIT, limit.unit),
+      name: orNothing(limit.name),
+    },
+    limitRemaining: orNothing(limitRemaining),
+    durationUntilReset: until && durationText(until),
+  };
+}
+
+export function jsonOfResponse(response: RateLimitResponse): object {
+  const { overallCode, statuses, responseHeadersToAdd: headers, dynamicMetadata } = response;
+  return {
+    overallCode: nameOf(CODE, overallCode),
+    statuses: statuses.map(statusJson),
+    responseHeadersToAdd: headers.length === 0 ? undefined : headers,
+    dynamicMetadata,
+  };
+}

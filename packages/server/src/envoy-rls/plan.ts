@@ -1,0 +1,184 @@
+/**
+ * From a request to what has to be decided. Every descriptor finds its limits; where several lead to
+ * the same limit, it is one claim with the sum of their costs, because a limit that is asked twice
+ * in one step could not tell what the other takes.
+ */
+import { type Limit, type LimitDecision, SluiceError } from 'sluice';
+import type { Desk } from '../desk.ts';
+import { OWN_NAMES } from '../policies.ts';
+import {
+  type DescriptorLimits,
+  type DescriptorRules,
+  type Entries,
+  keyOf,
+} from '../rules/descriptor-rules.ts';
+import { type Descriptor, type RateLimitRequest, UNIT, windowOfUnit } from './messages.ts';
+
+/** What Envoy did wrong: gRPC's INVALID_ARGUMENT, or 400. Nothing has been charged. */
+export class InvalidRequest extends Error {}
+
+export const MOST_DESCRIPTORS = 256;
+export const MOST_ENTRIES = 64;
+/** The most that a store decides in one step. */
+export const MOST_CLAIMS = 64;
+
+/** One limit, and what the whole request takes of it. */
+export interface Claim {
+  limit: Limit;
+  /** 0 if it is only asked. */
+  cost: number;
+  readonly isShadow: boolean;
+  /** Whether it denies only together with all the other soft ones. */
+  isSoft: boolean;
+  /** What it is called towards Envoy. */
+  readonly name: string | undefined;
+  /** What it says, once it has been asked. */
+  answer: LimitDecision | undefined;
+}
+
+/** `requests_per_unit: 0`: nothing passes. */
+export interface Blocked {
+  readonly windowMs: number;
+  readonly name: string | undefined;
+  readonly isShadow: boolean;
+  readonly isSoft: boolean;
+}
+
+/** What is known of one descriptor before anything is decided. */
+export interface Item {
+  readonly kind: 'free' | 'unlimited' | 'blocked' | 'limited';
+  readonly claims: readonly Claim[];
+  readonly blocked?: Blocked;
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
+}
+
+export interface Plan {
+  readonly domain: string;
+  /** In the order of the descriptors. */
+  readonly items: readonly Item[];
+  /** Each limit once. */
+  readonly claims: readonly Claim[];
+}
+
+/** What an override is: enforced, and without a name. */
+const PLAIN = { isShadow: false, isSoft: false, name: undefined };
+const FREE: Item = { kind: 'free', claims: [] };
+const UNIT_NAMES = Object.keys(UNIT).map((name) => name.toLowerCase());
+
+const invalid = (what: string, came: unknown): InvalidRequest =>
+  new InvalidRequest(`Expected ${what}, got ${came}`);
+
+export function planOf(desk: Desk, rules: DescriptorRules, request: RateLimitRequest): Plan {
+  const { domain = '', descriptors = [], hitsAddend = 0 } = request;
+  if (domain === '') throw invalid('a domain', 'none');
+  if (descriptors.length === 0) throw invalid('at least one descriptor', 'none');
+  if (descriptors.length > MOST_DESCRIPTORS) {
+    throw invalid(`at most ${MOST_DESCRIPTORS} descriptors`, descriptors.length);
+  }
+  const planner = new Planner(desk, domain, hitsAddend || 1);
+  const isKnown = rules.hasDomain(domain);
+  const asked = descriptors.map((descriptor) => {
+    const entries = entriesOf(descriptor);
+    // As in envoyproxy/ratelimit, a domain that nobody configured has no limits, whoever sends them.
+    if (!isKnown) return { descriptor, entries, found: undefined };
+    const found = descriptor.limit === undefined ? rules.find(domain, entries) : undefined;
+    return { descriptor, entries, found };
+  });
+  const replaced = new Set(asked.flatMap(({ found }) => found?.replaces ?? []));
+  const items = asked.map(({ descriptor, entries, found }) => {
+    if (isKnown && descriptor.limit !== undefined) return planner.override(descriptor, entries);
+    if (found === undefined) return FREE;
+    const isReplaced = found.kind !== 'unlimited' && replaced.has(found.name ?? '');
+    return isReplaced ? FREE : planner.found(descriptor, found);
+  });
+  return { domain, items, claims: planner.claims };
+}
+
+function entriesOf({ entries = [], isNegativeHits }: Descriptor): Entries {
+  if (isNegativeHits) throw invalid('hits that are taken', 'hits that are given back');
+  if (entries.length > MOST_ENTRIES) {
+    throw invalid(`at most ${MOST_ENTRIES} entries in a descriptor`, entries.length);
+  }
+  return entries.map(({ key = '', value = '' }) => ({ key, value }));
+}
+
+class Planner {
+  readonly #desk: Desk;
+  readonly #domain: string;
+  readonly #hits: number;
+  readonly claims: Claim[] = [];
+
+  constructor(desk: Desk, domain: string, hits: number) {
+    this.#desk = desk;
+    this.#domain = domain;
+    this.#hits = hits;
+  }
+
+  #hitsOf({ hitsAddend }: Descriptor): number {
+    return hitsAddend === undefined ? this.#hits : (hitsAddend.value ?? 0);
+  }
+
+  found(descriptor: Descriptor, found: DescriptorLimits): Item {
+    const { kind, name, metadata, soft: isSoft } = found;
+    if (kind === 'unlimited') return { kind, claims: [], metadata };
+    if (kind === 'blocked') {
+      const { windowMs, shadow: isShadow } = found;
+      return { kind, claims: [], blocked: { windowMs, name, isShadow, isSoft }, metadata };
+    }
+    const hits = this.#hitsOf(descriptor);
+    const { policies } = this.#desk;
+    const claims = found.limits.map(({ policy, key, cost, operation, name }) => {
+      const limit = policies.limit(policy, key, undefined, 1);
+      const each = cost ?? limit.policy.costs.get(operation ?? '') ?? 1;
+      const isShadow = policies.isShadow(policy);
+      return this.#claim({ limit, cost: each * hits, isShadow, isSoft, name, answer: undefined });
+    });
+    return { kind, claims, metadata };
+  }
+
+  /** A limit that came with the descriptor. It is never in shadow. */
+  override(descriptor: Descriptor, entries: Entries): Item {
+    const { requestsPerUnit: limit = 0, unit = UNIT.UNKNOWN } = descriptor.limit ?? {};
+    const windowMs = unit === UNIT.WEEK ? undefined : windowOfUnit(unit);
+    if (windowMs === undefined) throw invalid('the unit of a limit to be SECOND to YEAR', unit);
+    if (limit === 0) {
+      return { kind: 'blocked', claims: [], blocked: { windowMs, ...PLAIN } };
+    }
+    const key = keyOf([this.#domain, ...entries.flatMap(({ key, value }) => [key, value])]);
+    const policy = `${OWN_NAMES}override.${UNIT_NAMES[unit]}`;
+    const visiting = this.#visitingLimit(policy, limit, windowMs, key);
+    const cost = this.#hitsOf(descriptor);
+    const claim = this.#claim({ limit: visiting, cost, ...PLAIN, answer: undefined });
+    return { kind: 'limited', claims: [claim] };
+  }
+
+  #visitingLimit(policy: string, limit: number, windowMs: number, key: string): Limit {
+    try {
+      return this.#desk.visitingLimit(policy, { limit, window: windowMs }, key, 1);
+    } catch (error) {
+      throw error instanceof SluiceError ? new InvalidRequest(error.message) : error;
+    }
+  }
+
+  /** The claim itself, or the one that is already there for its limit. */
+  #claim(claim: Claim): Claim {
+    const { limit, cost, isSoft } = claim;
+    const known = this.claims.find((each) => isSameLimit(each.limit, limit));
+    if (known === undefined) {
+      if (this.claims.length >= MOST_CLAIMS) {
+        throw invalid(`at most ${MOST_CLAIMS} limits in a request`, 'more');
+      }
+      this.claims.push(claim);
+      return claim;
+    }
+    known.cost += cost;
+    known.isSoft &&= isSoft;
+    // Two overrides of one descriptor may differ; whoever keeps to the smaller keeps to both.
+    if (limit.terms.capacity < known.limit.terms.capacity) known.limit = limit;
+    return known;
+  }
+}
+
+/** Names tell policies apart, and with them windows. */
+const isSameLimit = (a: Limit, b: Limit): boolean =>
+  a.key === b.key && a.policy.name === b.policy.name;

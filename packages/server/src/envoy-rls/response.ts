@@ -1,0 +1,125 @@
+/** What Envoy is answered, once the claims of its request have been decided. */
+import type { Quote } from 'sluice';
+import { jointDecision } from 'sluice/engine';
+import type { HeaderForm } from 'sluice/http';
+import { fieldsOf } from '../http/fields.ts';
+import { isExceeded, type Outcome } from './decide.ts';
+import {
+  CODE,
+  type DescriptorStatus,
+  durationOf,
+  type HeaderValue,
+  LARGEST_UINT32,
+  type RateLimit,
+  type RateLimitResponse,
+  unitOfWindow,
+} from './messages.ts';
+import type { Blocked, Claim, Item, Plan } from './plan.ts';
+
+export function responseOf(plan: Plan, outcome: Outcome, form: HeaderForm): RateLimitResponse {
+  const statuses = plan.items.map(statusOf);
+  const metadata = metadataOf(plan, statuses);
+  return {
+    overallCode: outcome.isDenied ? CODE.OVER_LIMIT : CODE.OK,
+    statuses,
+    responseHeadersToAdd: headersOf(plan, outcome, form),
+    ...(metadata !== undefined && { dynamicMetadata: { domain: plan.domain, metadata } }),
+  };
+}
+
+const FREE: DescriptorStatus = { code: CODE.OK };
+const UNLIMITED: DescriptorStatus = { code: CODE.OK, limitRemaining: LARGEST_UINT32 };
+
+function statusOf({ kind, blocked, claims }: Item): DescriptorStatus {
+  if (kind === 'free') return FREE;
+  if (kind === 'unlimited') return UNLIMITED;
+  if (blocked !== undefined) return blockedStatus(blocked);
+  const exceeded = claims.filter(isExceeded);
+  const claim = exceeded.length > 0 ? longestWait(exceeded) : leastRemaining(claims);
+  const code = exceeded.length > 0 ? CODE.OVER_LIMIT : CODE.OK;
+  const { answer } = claim;
+  if (answer === undefined) return { code };
+  const { retryAfterMs, resetAfterMs, remaining } = answer;
+  return {
+    code,
+    currentLimit: currentLimit(claim),
+    limitRemaining: Math.min(remaining, LARGEST_UINT32),
+    durationUntilReset: durationOf(retryAfterMs || resetAfterMs),
+  };
+}
+
+/** There is no telling when it passes, so no time is told. */
+function blockedStatus({ windowMs, name, isShadow }: Blocked): DescriptorStatus {
+  const unit = unitOfWindow(windowMs);
+  return {
+    code: isShadow ? CODE.OK : CODE.OVER_LIMIT,
+    currentLimit: { requestsPerUnit: 0, unit, ...(name !== undefined && { name }) },
+    limitRemaining: 0,
+  };
+}
+
+function currentLimit({ limit, name }: Claim): RateLimit {
+  const requestsPerUnit = Math.min(limit.terms.limit, LARGEST_UINT32);
+  const unit = unitOfWindow(limit.policy.windowMs);
+  return name === undefined ? { requestsPerUnit, unit } : { requestsPerUnit, unit, name };
+}
+
+const longestWait = (claims: readonly Claim[]): Claim =>
+  claims.reduce((most, each) => (waitOf(each) > waitOf(most) ? each : most));
+
+const waitOf = ({ answer }: Claim): number => answer?.retryAfterMs ?? 0;
+
+/** One that is enforced, if there is one; in a tie the first. */
+function leastRemaining(claims: readonly Claim[]): Claim {
+  const enforced = claims.filter(({ isShadow }) => !isShadow);
+  const all = enforced.length > 0 ? enforced : claims;
+  return all.reduce((least, each) => (remainingOf(each) < remainingOf(least) ? each : least));
+}
+
+const remainingOf = ({ answer }: Claim): number => answer?.remaining ?? Number.POSITIVE_INFINITY;
+
+/** Soft limits that do not stand in the way of an admitted request have nothing to tell. */
+function headersOf({ claims }: Plan, outcome: Outcome, form: HeaderForm): readonly HeaderValue[] {
+  const { isDenied, isForEver } = outcome;
+  const shown = claims.filter((each) => !each.isShadow && (isDenied || !isExceeded(each)));
+  const quote = outcome.quote ?? jointQuote(shown, outcome);
+  if (quote === undefined) return [];
+  const limits = shown.map(({ limit }) => limit);
+  const fields = fieldsOf({ allowed: !isDenied, quote, shadow: [], peek: false }, limits, form);
+  return fields
+    .filter(([key]) => !isForEver || key !== 'Retry-After')
+    .map(([key, value]) => ({ key, value }));
+}
+
+/** What claims that were asked one after the other say together. */
+function jointQuote(claims: readonly Claim[], { isAway }: Outcome): Quote | undefined {
+  const answers = claims.flatMap(({ answer }) => (answer === undefined ? [] : [answer]));
+  if (answers.length === 0) return undefined;
+  const quote = jointDecision(answers, false);
+  return isAway ? Object.assign(quote, { degraded: { reason: 'error', action: 'deny' } }) : quote;
+}
+
+type Data = Readonly<Record<string, unknown>>;
+
+/** The metadata of all descriptors that passed, together; where two say something, the first. */
+function metadataOf({ items }: Plan, statuses: readonly DescriptorStatus[]): Data | undefined {
+  let merged: Data | undefined;
+  for (const [at, { metadata }] of items.entries()) {
+    if (metadata === undefined || statuses[at].code !== CODE.OK) continue;
+    merged = merged === undefined ? metadata : mergedData(merged, metadata);
+  }
+  return merged;
+}
+
+const isData = (value: unknown): value is Data =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function mergedData(first: Data, second: Data): Data {
+  const merged = new Map(Object.entries(first));
+  for (const [name, value] of Object.entries(second)) {
+    const known = merged.get(name);
+    if (known === undefined) merged.set(name, value);
+    else if (isData(known) && isData(value)) merged.set(name, mergedData(known, value));
+  }
+  return Object.fromEntries(merged);
+}

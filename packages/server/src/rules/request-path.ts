@@ -1,0 +1,147 @@
+/**
+ * Paths in the one form in which they are compared and counted, and the patterns they are compared
+ * with. An application may take many spellings for one path; a rule that knew only one of them
+ * could be walked around.
+ */
+
+/** What makes a path worth a closer look; most have none of it. */
+const ROUGH = /[^!-~]|[%?#A-Z]|\/\/|\/\.|.\/$/;
+
+/** Bytes that mean the same with and without their percent-encoding, to some application. */
+const isDecoded = (byte: number): boolean =>
+  byte > 0x20 && byte < 0x7f && !'/%?#'.includes(chr(byte));
+
+const chr = String.fromCharCode;
+const hex = (code: number): string => `%${code.toString(16).padStart(2, '0')}`;
+
+const decoded = (encoded: string): string => {
+  const byte = Number.parseInt(encoded.slice(1), 16);
+  return isDecoded(byte) ? chr(byte) : encoded;
+};
+
+/**
+ * Percent-encodings are undone where that is unmistakable, all else is encoded; `//` is one `/`,
+ * `.` and `..` are resolved, a `/` at the end is dropped, and case does not count. What comes after
+ * `?` or `#` is no part of it. An encoded slash stays what it is: no separator. An encoding that is
+ * broken stays as it came. Expects a character for each byte, as headers have it.
+ */
+export function normalPath(path: string): string {
+  if (path.charCodeAt(0) === SLASH && !ROUGH.test(path)) return path;
+  const end = path.search(/[?#]/);
+  const text = (end < 0 ? path : path.slice(0, end))
+    .replace(/%[\da-fA-F]{2}/g, decoded)
+    .replace(/[^!-~]/g, (character) => hex(character.charCodeAt(0)))
+    .toLowerCase();
+  const kept: string[] = [];
+  for (const segment of text.split('/')) {
+    if (segment === '..') kept.pop();
+    else if (segment !== '' && segment !== '.') kept.push(segment);
+  }
+  return `/${kept.join('/')}`;
+}
+
+const SLASH = 47;
+
+/** Steps of a pattern that are not characters. */
+const SEGMENT = -1;
+const ANYTHING = -2;
+const MAYBE_SLASH = -3;
+
+/**
+ * `*` stands for any characters but `/`, `**` for any at all. `/**` as a whole end or middle stands
+ * for everything below, and for nothing: `/a/**` is also `/a`, and `/a/**` followed by `/b` is also
+ * `/a/b`.
+ *
+ * All ways to fit are followed at once, a character at a time, so no path makes it slow: what it
+ * takes is at most the length of the path times that of the pattern.
+ */
+export class PathPattern {
+  /** What every path that fits begins with. */
+  readonly prefix: string;
+  /** Whether the prefix is all there is. */
+  readonly isExact: boolean;
+  /** The first segment, if it has no `*`. */
+  readonly firstSegment: string | undefined;
+  readonly #steps: readonly number[];
+  readonly #isBelow: boolean;
+  #now: Uint8Array;
+  #next: Uint8Array;
+
+  constructor(pattern: string) {
+    const pieces = normalPattern(pattern).match(PIECES) ?? [];
+    this.prefix = pieces[0]?.includes('*') === false ? pieces[0] : '';
+    this.isExact = this.prefix !== '' && pieces.length === 1;
+    const rest = this.prefix === '' ? pieces : pieces.slice(1);
+    this.#steps = rest.flatMap(stepsOf);
+    this.#isBelow = rest.length === 1 && rest[0] === '/**';
+    const [, first, isWhole] = /^(\/[^/]+)(\/?)/.exec(this.prefix) ?? [];
+    const isComplete = isWhole === '/' || this.isExact || rest[0] === '/**';
+    this.firstSegment = isComplete ? first : undefined;
+    this.#now = new Uint8Array(this.#steps.length + 1);
+    this.#next = new Uint8Array(this.#steps.length + 1);
+  }
+
+  /** Whether a path in its normal form fits. */
+  fits(path: string): boolean {
+    const { prefix } = this;
+    if (this.isExact) return path === prefix;
+    if (!path.startsWith(prefix)) return false;
+    if (!this.#isBelow) return this.#fitsFrom(path, prefix.length);
+    return path.length === prefix.length || path.charCodeAt(prefix.length) === SLASH;
+  }
+
+  #fitsFrom(path: string, start: number): boolean {
+    const steps = this.#steps;
+    this.#now.fill(0);
+    this.#enter(this.#now, 0);
+    for (let at = start; at < path.length; at++) {
+      const code = path.charCodeAt(at);
+      const [now, next] = [this.#now, this.#next];
+      next.fill(0);
+      let isAlive = false;
+      for (let place = 0; place < steps.length; place++) {
+        if (now[place] === 0) continue;
+        const to = nextPlace(steps[place], code, place);
+        if (to < 0) continue;
+        this.#enter(next, to);
+        isAlive = true;
+      }
+      if (!isAlive) return false;
+      this.#now = next;
+      this.#next = now;
+    }
+    return this.#now[steps.length] === 1;
+  }
+
+  /** Marks a place, and those that are reached from it without a character. */
+  #enter(marks: Uint8Array, place: number): void {
+    for (let at = place; ; ) {
+      marks[at] = 1;
+      const step = this.#steps[at];
+      if (step === SEGMENT || step === ANYTHING) at++;
+      else if (step === MAYBE_SLASH) at += 2;
+      else return;
+    }
+  }
+}
+
+/** Where a character leads from a place; -1 if nowhere. */
+function nextPlace(step: number, code: number, place: number): number {
+  if (step === ANYTHING) return place;
+  if (step === SEGMENT) return code === SLASH ? -1 : place;
+  const wanted = step === MAYBE_SLASH ? SLASH : step;
+  return code === wanted ? place + 1 : -1;
+}
+
+/** `/**` before a slash or at the end, other stars, and the text between them. */
+const PIECES = /\/\*{2,}(?=\/|$)|\*+|(?:(?!\/\*{2,}(?:\/|$))[^*])+/g;
+
+/** A pattern in the form of paths, which are the bytes of its UTF-8, each a character. */
+const normalPattern = (pattern: string): string =>
+  normalPath(Buffer.from(pattern).toString('latin1'));
+
+function stepsOf(piece: string): readonly number[] {
+  if (piece.startsWith('/**')) return [MAYBE_SLASH, ANYTHING];
+  if (piece.startsWith('*')) return [piece.length > 1 ? ANYTHING : SEGMENT];
+  return [...piece].map((character) => character.charCodeAt(0));
+}

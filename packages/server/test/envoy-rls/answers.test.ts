@@ -1,0 +1,168 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { entries, OK, OVER, type Served, serve, type Verdict } from './client.ts';
+
+const CONFIG = `
+policies:
+  perUser: { limit: 3, window: 1m }
+  burst: { limit: 10, window: 1s, algorithm: token-bucket, burst: 30 }
+rules:
+  - { match: { domain: shop, descriptor: { user: '*' } }, limits: [{ policy: perUser, key: 'descriptor:user' }] }
+  - { match: { domain: shop, descriptor: { burst: '*' } }, limits: [{ policy: burst, key: 'descriptor:burst' }] }
+domains:
+  - domain: shop
+    descriptors:
+      - { key: one, rate_limit: { unit: hour, requests_per_unit: 1 } }
+      - { key: five, rate_limit: { unit: minute, requests_per_unit: 5 } }
+      - { key: never, rate_limit: { unit: minute, requests_per_unit: 0 } }
+      - { key: soft, value: a, quota_mode: true, rate_limit: { unit: minute, requests_per_unit: 1 } }
+      - { key: soft, value: b, quota_mode: true, rate_limit: { unit: minute, requests_per_unit: 2 } }
+      - { key: soft, value: never, quota_mode: true, rate_limit: { unit: minute, requests_per_unit: 0 } }
+      - { key: first, metadata: { to: a, of: { x: 1 } }, rate_limit: { unit: minute, requests_per_unit: 1 } }
+      - { key: second, metadata: { to: b, of: { x: 2, y: 2 } }, rate_limit: { unit: minute, requests_per_unit: 9 } }
+`;
+
+let served: Served;
+afterEach(() => served.close());
+
+const ask = (...descriptors: object[]): Promise<Verdict> =>
+  served.client.ask({ domain: 'shop', descriptors });
+const headers = ({ response_headers_to_add: list }: Verdict): Record<string, string> =>
+  Object.fromEntries(list.map(({ key, value }) => [key, value]));
+const codes = ({ statuses }: Verdict): readonly string[] => statuses.map(({ code }) => code);
+
+describe('headers to add', () => {
+  test('are those of the newest draft', async () => {
+    served = await serve(CONFIG);
+    expect(headers(await ask(entries('user', 'ann'), entries('one', 'x')))).toEqual({
+      'RateLimit-Policy': '"perUser";q=3;w=60, "shop.one";q=1;w=3600',
+      RateLimit: '"perUser";r=2;t=60, "shop.one";r=0;t=3600',
+    });
+    const denied = headers(await ask(entries('user', 'ann'), entries('one', 'x')));
+    expect(denied['RateLimit-Policy']).toBe('"perUser";q=3;w=60, "shop.one";q=1;w=3600');
+    expect(Number(denied['Retry-After'])).toBeGreaterThan(3000);
+  });
+
+  test('are those of a limit that came along', async () => {
+    served = await serve(CONFIG);
+    const override = { ...entries('x', 'y'), limit: { requests_per_unit: 7, unit: 3 } };
+    expect(headers(await ask(override))).toEqual({
+      'RateLimit-Policy': '"sluice.override.hour";q=7;w=3600',
+      RateLimit: '"sluice.override.hour";r=6;t=3600',
+    });
+  });
+
+  test.each([
+    ['draft-7', ['RateLimit-Policy', 'RateLimit', 'Retry-After']],
+    [
+      'draft-6',
+      [
+        ...['RateLimit-Policy', 'RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset'],
+        'Retry-After',
+      ],
+    ],
+    ['legacy', ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset', 'Retry-After']],
+    ['none', []],
+  ])('follow the setting %s', async (form, names) => {
+    served = await serve(CONFIG, { settings: { headers: form } });
+    await ask(entries('one', 'x'));
+    expect(Object.keys(headers(await ask(entries('one', 'x'))))).toEqual(names);
+  });
+
+  test('do not promise a time where another descriptor lets nothing ever pass', async () => {
+    served = await serve(CONFIG);
+    await ask(entries('one', 'x'));
+    const denied = await ask(entries('one', 'x'), entries('never', 'x'));
+    expect(Object.keys(headers(denied))).toEqual(['RateLimit-Policy', 'RateLimit']);
+  });
+});
+
+describe('a status', () => {
+  test('tells the rate of a token bucket, and what is left of its burst', async () => {
+    served = await serve(CONFIG);
+    const { statuses } = await ask(entries('burst', 'x'));
+    expect(statuses[0].current_limit).toEqual({
+      requests_per_unit: 10,
+      unit: 'PERIOD_SECOND',
+      name: 'burst',
+    });
+    expect(statuses[0].limit_remaining).toBe(29);
+  });
+
+  test('follows the override of a key', async () => {
+    served = await serve(CONFIG);
+    const { overrides } = served.running.service.parts.desk;
+    overrides.set({ policy: 'perUser', key: 'ann', limit: 1, source: 'api' });
+    expect((await ask(entries('user', 'ann'))).statuses[0]).toMatchObject({
+      current_limit: { requests_per_unit: 1 },
+      limit_remaining: 0,
+    });
+    expect((await ask(entries('user', 'ann'))).overall_code).toBe(OVER);
+    expect((await ask(entries('user', 'ben'))).statuses[0].limit_remaining).toBe(2);
+  });
+});
+
+describe('soft limits', () => {
+  const [a, b, never] = ['a', 'b', 'never'].map((value) => entries('soft', value));
+
+  test('deny only if all of them are exceeded', async () => {
+    served = await serve(CONFIG);
+    const first = await ask(a, b);
+    expect([first.overall_code, ...codes(first)]).toEqual([OK, OK, OK]);
+    const second = await ask(a, b);
+    expect([second.overall_code, ...codes(second)]).toEqual([OK, OVER, OK]);
+    expect(Object.keys(headers(second))).not.toContain('Retry-After');
+    const third = await ask(a, b);
+    expect([third.overall_code, ...codes(third)]).toEqual([OVER, OVER, OVER]);
+    expect(Object.keys(headers(third))).toContain('Retry-After');
+  });
+
+  test('deny alone if they are alone', async () => {
+    served = await serve(CONFIG);
+    expect((await ask(a)).overall_code).toBe(OK);
+    expect((await ask(a)).overall_code).toBe(OVER);
+    expect((await ask(never)).overall_code).toBe(OVER);
+    expect((await ask(never, b)).overall_code).toBe(OK);
+  });
+
+  test('do not help where a hard one is exceeded, and are not charged then', async () => {
+    served = await serve(CONFIG);
+    await ask(entries('one', 'x'));
+    const denied = await ask(entries('one', 'x'), a, b);
+    expect([denied.overall_code, ...codes(denied)]).toEqual([OVER, OVER, OK, OK]);
+    expect((await ask(a)).overall_code).toBe(OK);
+  });
+
+  test('keep hard ones from being charged where all of them are exceeded', async () => {
+    served = await serve(CONFIG);
+    await ask(a);
+    const denied = await ask(a, entries('five', 'x'));
+    expect([denied.overall_code, ...codes(denied)]).toEqual([OVER, OVER, OK]);
+    expect((await ask(entries('five', 'x'))).statuses[0].limit_remaining).toBe(4);
+  });
+});
+
+describe('metadata', () => {
+  const text = (value: string) => ({ string_value: value, kind: 'string_value' });
+  const number = (value: number) => ({ number_value: value, kind: 'number_value' });
+
+  test('of all descriptors within their limits is told together, the first going first', async () => {
+    served = await serve(CONFIG);
+    const both = [entries('first', 'x'), entries('second', 'x')];
+    const told = metadataOf(await ask(...both));
+    expect(told).toMatchObject({ to: text('a') });
+    expect(fieldsOf(told.of)).toMatchObject({ x: number(1), y: number(2) });
+    // The first is over its limit now, and the other one is not.
+    expect(metadataOf(await ask(...both))).toMatchObject({ to: text('b') });
+    expect((await ask(entries('one', 'x'))).dynamic_metadata).toBeNull();
+  });
+
+  interface Fields {
+    readonly fields: Record<string, { readonly struct_value: Fields }>;
+  }
+  const fieldsOf = (value: { readonly struct_value: Fields }) => value.struct_value.fields;
+  function metadataOf({ dynamic_metadata }: Verdict) {
+    const { domain, metadata } = (dynamic_metadata as Fields).fields;
+    expect(domain).toMatchObject(text('shop'));
+    return fieldsOf(metadata);
+  }
+});

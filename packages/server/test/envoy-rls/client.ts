@@ -1,0 +1,154 @@
+/** A client of the rate limit service, made of descriptions of its own, and services to ask with it. */
+import * as grpc from '@grpc/grpc-js';
+import * as loader from '@grpc/proto-loader';
+import { readConfig } from '../../src/config/read.ts';
+import { type Running, type RunningOptions, startRunning } from '../running.ts';
+
+const here = (name: string): string => new URL(name, import.meta.url).pathname;
+const protos = loader.loadSync([here('client.proto'), here('client-health.proto')], {
+  keepCase: true,
+  enums: String,
+  longs: Number,
+  defaults: true,
+});
+
+export interface Descriptor {
+  readonly entries?: readonly { readonly key?: string; readonly value?: string }[];
+  readonly limit?: { readonly requests_per_unit: number; readonly unit: number };
+  readonly hits_addend?: { readonly value?: number | string };
+  readonly is_negative_hits?: boolean;
+}
+
+export interface Question {
+  readonly domain?: string;
+  readonly descriptors?: readonly Descriptor[];
+  readonly hits_addend?: number;
+  readonly from_the_future?: string;
+}
+
+export interface Status {
+  readonly code: string;
+  readonly current_limit: {
+    readonly requests_per_unit: number;
+    readonly unit: string;
+    readonly name: string;
+  } | null;
+  readonly limit_remaining: number;
+  readonly duration_until_reset: { readonly seconds: number; readonly nanos: number } | null;
+}
+
+export interface Verdict {
+  readonly overall_code: string;
+  readonly statuses: readonly Status[];
+  readonly response_headers_to_add: readonly { readonly key: string; readonly value: string }[];
+  readonly dynamic_metadata: unknown;
+}
+
+export const OK = 'ANSWER_OK';
+export const OVER = 'ANSWER_OVER_LIMIT';
+
+/** The status of a descriptor that nothing limits. */
+export const FREE: Status = {
+  code: OK,
+  current_limit: null,
+  limit_remaining: 0,
+  duration_until_reset: null,
+};
+export const UNLIMITED: Status = { ...FREE, limit_remaining: 4_294_967_295 };
+
+/** `entries('user', 'ann', 'path', '/')` */
+export function entries(...texts: readonly string[]): Descriptor {
+  const pairs = texts.flatMap((key, at) => (at % 2 === 0 ? [{ key, value: texts[at + 1] }] : []));
+  return { entries: pairs };
+}
+
+type Call = (question: object, answer: (error: Error | null, verdict: never) => void) => void;
+
+export class RlsClient {
+  readonly #rls: grpc.Client;
+  readonly #health: grpc.Client;
+
+  constructor(address: string, credentials = grpc.credentials.createInsecure()) {
+    // Every client has connections of its own, as every Envoy does.
+    const options = { 'grpc.use_local_subchannel_pool': 1 };
+    const clientOf = (name: string): grpc.Client => {
+      const service = protos[name] as grpc.ServiceDefinition;
+      return new (grpc.makeClientConstructor(service, name))(address, credentials, options);
+    };
+    this.#rls = clientOf('envoy.service.ratelimit.v3.RateLimitService');
+    this.#health = clientOf('grpc.health.v1.Health');
+  }
+
+  #unary<T>(client: grpc.Client, method: string, message: object): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const call = (client as unknown as Record<string, Call>)[method];
+      call.call(client, message, (error, answer) => (error ? reject(error) : resolve(answer)));
+    });
+  }
+
+  ask(question: Question): Promise<Verdict> {
+    return this.#unary(this.#rls, 'ShouldRateLimit', question);
+  }
+
+  /** How many of a number of equal questions, one after the other, are within the limits. */
+  async passing(question: Question, times: number): Promise<number> {
+    let passed = 0;
+    for (let call = 0; call < times; call++) {
+      if ((await this.ask(question)).overall_code === OK) passed++;
+    }
+    return passed;
+  }
+
+  async health(service = ''): Promise<string> {
+    return (await this.#unary<{ status: string }>(this.#health, 'Check', { service })).status;
+  }
+
+  watchHealth(service = ''): grpc.ClientReadableStream<{ readonly status: string }> {
+    type Watch = (message: object) => grpc.ClientReadableStream<{ readonly status: string }>;
+    const { Watch: watch } = this.#health as unknown as { readonly Watch: Watch };
+    return watch.call(this.#health, { service });
+  }
+
+  close(): void {
+    this.#rls.close();
+    this.#health.close();
+  }
+}
+
+/** The code of gRPC that a call fails with, and what it says. */
+export async function failureOf(call: Promise<unknown>): Promise<readonly [string, string]> {
+  try {
+    await call;
+  } catch (error) {
+    const { code, details } = error as grpc.ServiceError;
+    return [grpc.status[code], details];
+  }
+  return ['OK', ''];
+}
+
+/** A service with a client of it. */
+export interface Served {
+  readonly running: Running;
+  readonly client: RlsClient;
+  close(): Promise<void>;
+}
+
+/** `yaml` is a configuration file, in either form. */
+export async function serve(yaml: string, more: RunningOptions = {}): Promise<Served> {
+  const config = readConfig([{ path: 'test.yaml', text: yaml }]);
+  const settings = { grpc: '127.0.0.1:0', ...more.settings };
+  const running = await startRunning({ ...more, config, settings });
+  const client = new RlsClient(addressOf(running));
+  return {
+    running,
+    client,
+    close: async () => {
+      client.close();
+      await running.close();
+    },
+  };
+}
+
+export function addressOf({ service: { grpc } }: Running): string {
+  return `${grpc?.host}:${grpc?.port}`;
+}

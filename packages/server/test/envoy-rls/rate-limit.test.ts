@@ -1,0 +1,316 @@
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import {
+  entries,
+  FREE,
+  failureOf,
+  OK,
+  OVER,
+  type Served,
+  serve,
+  UNLIMITED,
+  type Verdict,
+} from './client.ts';
+
+const CONFIG = `
+policies:
+  perUser: 3/1m
+  perTenant: { limit: 5, window: 5m }
+  weighted: { limit: 10, window: 1m, costs: { search: 5 } }
+rules:
+  - match: { domain: shop, descriptor: { user: '*', tenant: 'big-*' } }
+    limits:
+      - { policy: perUser, key: 'descriptor:user' }
+      - { policy: perTenant, key: 'descriptor:tenant' }
+  - match: { domain: shop, descriptor: { search: '*' } }
+    limits: [{ policy: weighted, key: 'descriptor:search', operation: search }]
+  - match: { domain: shop, descriptor: { vip: '*' } }
+    limits: []
+domains:
+  - domain: shop
+    descriptors:
+      - { key: few, rate_limit: { unit: minute, requests_per_unit: 2 } }
+      - { key: few, value: special, rate_limit: { unit: minute, requests_per_unit: 4 } }
+      - { key: few, value: 'robot*', rate_limit: { unit: minute, requests_per_unit: 1 } }
+      - { key: many, rate_limit: { unit: hour, requests_per_unit: 100, name: plenty } }
+      - { key: ten, rate_limit: { unit: day, requests_per_unit: 10 } }
+      - { key: watched, shadow_mode: true, rate_limit: { unit: minute, requests_per_unit: 1 } }
+      - { key: free, rate_limit: { unlimited: true } }
+      - { key: never, rate_limit: { unit: minute, requests_per_unit: 0 } }
+      - { key: never, value: watched, shadow_mode: true, rate_limit: { unit: minute, requests_per_unit: 0 } }
+      - { key: stand_in, rate_limit: { unit: minute, requests_per_unit: 50, replaces: [{ name: plenty }] } }
+      - { key: waived, rate_limit: { unlimited: true, replaces: [{ name: plenty }] } }
+      - key: outer
+        rate_limit: { unit: minute, requests_per_unit: 1 }
+        descriptors:
+          - { key: inner, rate_limit: { unit: minute, requests_per_unit: 2 } }
+          - { key: inner, value: fixed, rate_limit: { unit: minute, requests_per_unit: 3 } }
+      - { key: span, value: second, rate_limit: { unit: second, requests_per_unit: 1 } }
+      - { key: span, value: week, rate_limit: { unit: week, requests_per_unit: 1 } }
+      - { key: span, value: month, rate_limit: { unit: month, requests_per_unit: 1 } }
+      - { key: span, value: year, rate_limit: { unit: year, requests_per_unit: 1 } }
+      - { key: span, value: odd, rate_limit: { window: 5m, limit: 1 } }
+`;
+
+let served: Served;
+beforeAll(async () => {
+  served = await serve(CONFIG);
+});
+afterAll(() => served.close());
+
+const shop = (...descriptors: object[]) => ({ domain: 'shop', descriptors });
+const ask = (...descriptors: object[]): Promise<Verdict> => served.client.ask(shop(...descriptors));
+const passing = (times: number, ...descriptors: object[]): Promise<number> =>
+  served.client.passing(shop(...descriptors), times);
+const codes = ({ statuses }: Verdict): readonly string[] => statuses.map(({ code }) => code);
+
+/** Counters are shared by all tests of this file, so each has names of its own. */
+let names = 0;
+const name = (): string => `name-${names++}`;
+
+describe('a descriptor of a tree', () => {
+  test('is held to its limit, and told what is left of it', async () => {
+    const few = entries('few', name());
+    const first = await ask(few);
+    expect(first.overall_code).toBe(OK);
+    expect(first.statuses).toMatchObject([
+      {
+        code: OK,
+        current_limit: { requests_per_unit: 2, unit: 'PERIOD_MINUTE' },
+        limit_remaining: 1,
+        duration_until_reset: { seconds: 60 },
+      },
+    ]);
+    await ask(few);
+    const third = await ask(few);
+    expect(third.overall_code).toBe(OVER);
+    expect(third.statuses[0]).toMatchObject({ code: OVER, limit_remaining: 0 });
+    const until = third.statuses[0].duration_until_reset!;
+    const untilMs = until.seconds * 1000 + until.nanos / 1e6;
+    expect(untilMs).toBeLessThanOrEqual(60_000);
+    expect(untilMs).toBeGreaterThan(0);
+  });
+
+  test('without a value counts each value for itself', async () => {
+    const [a, b] = [entries('few', name()), entries('few', name())];
+    expect(await passing(3, a)).toBe(2);
+    expect(await passing(3, b)).toBe(2);
+  });
+
+  test('goes by the value before the key alone', async () => {
+    expect(await passing(9, entries('few', 'special'))).toBe(4);
+  });
+
+  test('goes by a pattern before the key alone, and counts each value for itself', async () => {
+    expect(await passing(9, entries('few', 'robot-1'))).toBe(1);
+    expect(await passing(9, entries('few', 'robot-2'))).toBe(1);
+  });
+
+  test('finds nested limits, with a value or without', async () => {
+    expect(await passing(9, entries('outer', 'a', 'inner', 'x'))).toBe(2);
+    expect(await passing(9, entries('outer', 'a', 'inner', 'y'))).toBe(2);
+    expect(await passing(9, entries('outer', 'b', 'inner', 'x'))).toBe(2);
+    expect(await passing(9, entries('outer', 'a', 'inner', 'fixed'))).toBe(3);
+  });
+
+  test.each([
+    ['that is deeper than the tree', entries('outer', 'c', 'inner', 'x', 'more', 'z')],
+    ['that leaves the tree', entries('outer', 'c', 'else', 'x')],
+    ['with a key that nothing is said about', entries('unheard', 'of')],
+    ['in the wrong order', entries('inner', 'x', 'outer', 'c')],
+    ['without entries', { entries: [] }],
+    ['with keys that every object has', entries('__proto__', 'constructor', 'toString', 'x')],
+  ])('%s has no limit', async (_, descriptor) => {
+    const { overall_code, statuses } = await ask(descriptor);
+    expect(overall_code).toBe(OK);
+    expect(statuses).toEqual([FREE]);
+  });
+
+  test('is not held to the limit of a place that it only comes through', async () => {
+    const at = name();
+    expect(await passing(2, entries('outer', at, 'inner', 'x'))).toBe(2);
+    expect(await passing(9, entries('outer', at))).toBe(1);
+  });
+
+  test.each([
+    ['second', 'PERIOD_SECOND', 1],
+    ['week', 'PERIOD_WEEK', 7 * 86_400],
+    ['month', 'PERIOD_MONTH', 30 * 86_400],
+    ['year', 'PERIOD_YEAR', 365 * 86_400],
+    ['odd', 'PERIOD_UNKNOWN', 300],
+  ])('with a window of a %s is told so', async (span, unit, seconds) => {
+    const { statuses } = await ask(entries('span', span));
+    expect(statuses[0].current_limit).toEqual({ requests_per_unit: 1, unit, name: '' });
+    expect(statuses[0].duration_until_reset).toEqual({ seconds, nanos: 0 });
+  });
+
+  test('that is unlimited says so', async () => {
+    const { statuses, response_headers_to_add: headers } = await ask(entries('free', name()));
+    expect(statuses).toEqual([UNLIMITED]);
+    expect(headers).toEqual([]);
+  });
+
+  test('in shadow is counted and told, and never over', async () => {
+    const user = name();
+    const first = await ask(entries('watched', user));
+    expect(first.statuses[0]).toMatchObject({
+      code: OK,
+      current_limit: { requests_per_unit: 1 },
+      limit_remaining: 0,
+    });
+    const second = await ask(entries('watched', user));
+    expect(second.overall_code).toBe(OK);
+    expect(second.statuses[0].code).toBe(OK);
+    expect(second.response_headers_to_add).toEqual([]);
+    const { desk } = served.running.service.parts;
+    expect((await desk.inspect('shop.watched', ['watched', user]))?.used).toBe(1);
+  });
+
+  test('with a limit of 0 lets nothing pass, and promises nothing', async () => {
+    const { overall_code, statuses, response_headers_to_add } = await ask(entries('never', 'x'));
+    expect(overall_code).toBe(OVER);
+    const limit = { requests_per_unit: 0, unit: 'PERIOD_MINUTE', name: '' };
+    expect(statuses).toEqual([{ ...FREE, code: OVER, current_limit: limit }]);
+    expect(response_headers_to_add).toEqual([]);
+  });
+
+  test('with a limit of 0 in shadow lets everything pass', async () => {
+    expect(await passing(3, entries('never', 'watched'))).toBe(3);
+  });
+
+  test('has a name if its limit has', async () => {
+    const { statuses } = await ask(entries('many', name()), entries('few', name()));
+    expect(statuses.map((status) => status.current_limit?.name)).toEqual(['plenty', '']);
+  });
+});
+
+describe('a rule', () => {
+  test('takes a descriptor with just its entries, in any order, and all limits together', async () => {
+    const user = name();
+    expect(await passing(9, entries('user', user, 'tenant', 'big-one'))).toBe(3);
+    const turned = await ask(entries('tenant', 'big-one', 'user', user));
+    expect(turned.overall_code).toBe(OVER);
+    expect(turned.statuses[0].current_limit).toEqual({
+      requests_per_unit: 3,
+      unit: 'PERIOD_MINUTE',
+      name: 'perUser',
+    });
+    expect(await passing(9, entries('tenant', 'big-one', 'user', name()))).toBe(2);
+  });
+
+  test.each([
+    ['another value', entries('user', 'a', 'tenant', 'small')],
+    ['an entry more', entries('user', 'a', 'tenant', 'big-two', 'more', 'x')],
+    ['an entry less', entries('tenant', 'big-two')],
+    ['an entry twice', entries('user', 'a', 'user', 'a')],
+  ])('does not take a descriptor with %s', async (_, descriptor) => {
+    expect((await ask(descriptor)).statuses).toEqual([FREE]);
+  });
+
+  test('without limits means unlimited', async () => {
+    expect((await ask(entries('vip', 'x'))).statuses).toEqual([UNLIMITED]);
+  });
+
+  test('takes the cost of an operation, times the hits', async () => {
+    const search = entries('search', name());
+    expect((await ask(search)).statuses[0].limit_remaining).toBe(5);
+    const twice = await served.client.ask({ ...shop(search), hits_addend: 2 });
+    expect(twice.overall_code).toBe(OVER);
+    expect((await ask(search)).overall_code).toBe(OK);
+  });
+});
+
+describe('several descriptors', () => {
+  test('are answered in their order', async () => {
+    const verdict = await ask(
+      entries('unheard', 'of'),
+      entries('few', name()),
+      entries('free', 'x'),
+      entries('many', name()),
+    );
+    expect(verdict.statuses.map((status) => status.limit_remaining)).toEqual([
+      0, 1, 4_294_967_295, 99,
+    ]);
+  });
+
+  test('are charged all or none', async () => {
+    const [few, many] = [entries('few', name()), entries('many', name())];
+    expect(await passing(5, few, many)).toBe(2);
+    const denied = await ask(few, many);
+    expect(codes(denied)).toEqual([OVER, OK]);
+    expect((await ask(many)).statuses[0].limit_remaining).toBe(97);
+  });
+
+  test('that are the same add up', async () => {
+    const many = entries('many', name());
+    const { statuses } = await ask(many, many, many);
+    expect(statuses.map((status) => status.limit_remaining)).toEqual([97, 97, 97]);
+    const few = entries('few', name());
+    expect(codes(await ask(few, few))).toEqual([OK, OK]);
+    expect(codes(await ask(few, few))).toEqual([OVER, OVER]);
+  });
+
+  test('that are the same do not pass if they do not fit together', async () => {
+    const few = entries('few', name());
+    expect((await ask(few, few, few)).overall_code).toBe(OVER);
+    expect((await ask(few, few)).overall_code).toBe(OK);
+  });
+
+  test('one of which takes the place of another leave that one alone', async () => {
+    const many = entries('many', name());
+    const { statuses } = await ask(many, entries('stand_in', name()));
+    expect(statuses.map((status) => status.current_limit?.requests_per_unit)).toEqual([
+      undefined,
+      50,
+    ]);
+    expect((await ask(entries('waived', 'x'), many)).statuses[1]).toEqual(FREE);
+    expect((await ask(many)).statuses[0].limit_remaining).toBe(99);
+  });
+
+  test('with one in shadow are not kept from passing by it', async () => {
+    const [watched, few] = [entries('watched', name()), entries('few', name())];
+    expect(await passing(3, watched, few)).toBe(2);
+    expect(codes(await ask(watched, few))).toEqual([OK, OVER]);
+  });
+
+  test('with one that lets nothing pass charge nobody', async () => {
+    const many = entries('many', name());
+    const verdict = await ask(many, entries('never', 'x'));
+    expect(codes(verdict)).toEqual([OK, OVER]);
+    expect(verdict.overall_code).toBe(OVER);
+    expect((await ask(many)).statuses[0].limit_remaining).toBe(99);
+  });
+
+  test('may lead to 64 limits, and to no more', async () => {
+    const some = (count: number) => Array.from({ length: count }, () => entries('many', name()));
+    expect((await ask(...some(64))).overall_code).toBe(OK);
+    expect(await failureOf(ask(...some(65)))).toEqual([
+      'INVALID_ARGUMENT',
+      'Expected at most 64 limits in a request, got more',
+    ]);
+    const free = Array.from({ length: 200 }, () => entries('free', 'x'));
+    expect((await ask(...free)).statuses).toHaveLength(200);
+  });
+});
+
+describe('a window', () => {
+  test('slides: what passed before the minute changed still counts after it', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    try {
+      const minute = 60_000;
+      const start = Math.ceil(Date.now() / minute) * minute + 10 * minute;
+      const few = entries('few', name());
+      vi.setSystemTime(start - 100);
+      expect(await passing(3, few)).toBe(2);
+      vi.setSystemTime(start + 100);
+      const denied = await ask(few);
+      expect(denied.overall_code).toBe(OVER);
+      expect(denied.statuses[0].duration_until_reset).toEqual({ seconds: 59, nanos: 800_000_000 });
+      vi.setSystemTime(start + minute - 101);
+      expect(await passing(1, few)).toBe(0);
+      vi.setSystemTime(start + minute - 100);
+      expect(await passing(3, few)).toBe(2);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+});
