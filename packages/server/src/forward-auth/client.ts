@@ -1,0 +1,55 @@
+/**
+ * Whose request it is that a proxy asks about. The other end of the socket is always the proxy, so
+ * without any trust all clients would be one. Unless it is said whom to trust, a proxy on this
+ * machine is believed about its client, because whoever runs something here can ask as anybody
+ * anyway. One on another machine is not, and that is warned of.
+ */
+import type { IncomingMessage } from 'node:http';
+import { type AddressReader, clientAddress } from 'sluice/http';
+import type { Logger } from '../log.ts';
+import { isLoopback, type Settings } from '../settings.ts';
+import { type AddressOf, headerOf } from './forwarded-request.ts';
+
+type AddressSettings = Pick<Settings, 'trustProxy' | 'forwardedHeader' | 'ipv6Prefix'>;
+
+export function forwardedClient(settings: AddressSettings, log: Logger): AddressOf {
+  const { trustProxy, forwardedHeader, ipv6Prefix } = settings;
+  const onWarning = ({ code, message }: { code: string; message: string }): void =>
+    log.warn({ code }, message);
+  const base = { forwardedHeader, ipv6Prefix, onWarning };
+  if (trustProxy !== undefined) {
+    const read = clientAddress({ ...base, trustProxy });
+    return (incoming) => addressBy(read, incoming);
+  }
+  const readNear = remembering(clientAddress({ ...base, trustProxy: 1 }), forwardedHeader);
+  const readFar = clientAddress(base);
+  return (incoming) => {
+    const { remoteAddress = '' } = incoming.socket;
+    return isNear(remoteAddress) ? readNear(incoming) : addressBy(readFar, incoming);
+  };
+}
+
+const addressBy = (read: AddressReader, incoming: IncomingMessage): string =>
+  read(incoming.socket.remoteAddress, (name) => headerOf(incoming, name));
+
+/** Whether it is this machine, also as a socket for both kinds of addresses tells it. */
+const isNear = (address: string): boolean =>
+  address === '127.0.0.1' || isLoopback(address.replace(/^::ffff:/, ''));
+
+const MOST_REMEMBERED = 4096;
+const LONGEST_REMEMBERED = 256;
+
+/** What one trusted hop says of its client depends on nothing but the header. */
+function remembering(read: AddressReader, name: string): AddressOf {
+  const keys = new Map<string, string>();
+  return (incoming) => {
+    const list = headerOf(incoming, name);
+    if (!list || list.length > LONGEST_REMEMBERED) return addressBy(read, incoming);
+    const known = keys.get(list);
+    if (known !== undefined) return known;
+    const key = addressBy(read, incoming);
+    if (keys.size >= MOST_REMEMBERED) keys.clear();
+    keys.set(list, key);
+    return key;
+  };
+}

@@ -1,0 +1,196 @@
+/**
+ * One endpoint behind every proxy: it asks about a request before passing it on. 200 lets the
+ * request pass, 429 does not, and both tell about the limits. Any method will do, and bodies are
+ * ignored.
+ *
+ *     /v1/forward-auth               the request is told in headers
+ *     /v1/forward-auth?deny=403      the same for nginx, to which everything but 401 and 403 is a fault
+ *     /v1/forward-auth/ext-authz/... the request is this one, without the prefix, for Envoy
+ *
+ * The real status of a refusal is in `X-Sluice-Status` too, for those who ask for another one.
+ */
+import type { IncomingMessage } from 'node:http';
+import { type Limit, type Policy, type Quote, SluiceError } from 'sluice';
+import { draftOfOne } from 'sluice/engine';
+import { type HeaderForm, type Rejection, rejection } from 'sluice/http';
+import type { Configuration } from '../configuration.ts';
+import type { Desk, LimitRequest, Verdict } from '../desk.ts';
+import { asHttpError, badRequest, type Exchange } from '../http/exchange.ts';
+import { type Field, fieldsOf, reportOf } from '../http/fields.ts';
+import { problemBody } from '../http/problems.ts';
+import { ANY_METHOD, type Router } from '../http/router.ts';
+import type { Parts } from '../parts.ts';
+import { forwardedClient } from './client.ts';
+import {
+  type AddressOf,
+  type ForwardedRequest,
+  fromHeaders,
+  fromPath,
+} from './forwarded-request.ts';
+
+const PATH = '/v1/forward-auth';
+const ENVOY_PREFIX = `${PATH}/ext-authz`;
+
+export function forwardAuthRoutes(router: Router, parts: Parts): void {
+  const gate = new Gate(parts);
+  router.add(ANY_METHOD, PATH, 'proxied', (exchange) =>
+    gate.answer(exchange, fromHeaders, disguiseIn(exchange)),
+  );
+  // What follows is the client's own path and query, and no word of it is for this service.
+  router.add(ANY_METHOD, `${ENVOY_PREFIX}/*`, 'proxied', (exchange) =>
+    gate.answer(exchange, fromEnvoy, undefined),
+  );
+}
+
+type FactsOf = (incoming: IncomingMessage, addressOf: AddressOf) => ForwardedRequest;
+
+const fromEnvoy: FactsOf = (incoming, addressOf) => fromPath(incoming, addressOf, ENVOY_PREFIX);
+
+/** The status of a refusal that was asked for instead of the real one. */
+type Disguise = 403 | undefined;
+
+class Gate {
+  readonly #desk: Desk;
+  readonly #configuration: Configuration;
+  readonly #form: HeaderForm;
+  readonly #addressOf: AddressOf;
+
+  constructor({ desk, configuration, settings, log }: Parts) {
+    this.#desk = desk;
+    this.#configuration = configuration;
+    this.#form = settings.headers;
+    this.#addressOf = forwardedClient(settings, log);
+  }
+
+  /** At once, if the store is in this process. */
+  answer(exchange: Exchange, factsOf: FactsOf, disguise: Disguise): void | Promise<void> {
+    try {
+      return this.#decide(exchange, factsOf(exchange.request, this.#addressOf), disguise);
+    } catch (error) {
+      failed(exchange, error, disguise);
+    }
+  }
+
+  #decide(exchange: Exchange, facts: ForwardedRequest, disguise: Disguise): void | Promise<void> {
+    const requests = this.#configuration.requests.limitsFor(facts);
+    if (requests === undefined || requests.length === 0) return allow(exchange, []);
+    const limits = this.#limitsOf(requests);
+    if ('violated' in limits) return refuse(exchange, neverFits(limits.violated), [], disguise);
+    if (limits.length === 0) return allow(exchange, []);
+    const verdict = this.#desk.decide(limits);
+    if (!(verdict instanceof Promise)) return this.#tell(exchange, verdict, limits, disguise);
+    return verdict.then(
+      (known) => this.#tell(exchange, known, limits, disguise),
+      (error: unknown) => failed(exchange, error, disguise),
+    );
+  }
+
+  /**
+   * A key may have a limit of its own that is lower than what a request costs: then no wait helps,
+   * which is a refusal and no mistake of anybody's. In shadow it is not even that.
+   */
+  #limitsOf(requests: readonly LimitRequest[]): readonly Limit[] | { violated: string[] } {
+    try {
+      return this.#desk.limits(requests);
+    } catch (error) {
+      if (!isTooDear(error)) throw error;
+    }
+    const dear = new Set(requests.filter((request) => this.#isTooDear(request)));
+    const isShadow = ({ policy }: LimitRequest): boolean => this.#desk.policies.isShadow(policy);
+    const violated = [...dear].filter((request) => !isShadow(request));
+    if (violated.length > 0) return { violated: violated.map(({ policy }) => policy) };
+    const rest = requests.filter((request) => !dear.has(request));
+    return rest.length === 0 ? [] : this.#desk.limits(rest);
+  }
+
+  #isTooDear(request: LimitRequest): boolean {
+    try {
+      this.#desk.limits([request]);
+      return false;
+    } catch (error) {
+      return isTooDear(error);
+    }
+  }
+
+  #tell(exchange: Exchange, verdict: Verdict, limits: readonly Limit[], disguise: Disguise): void {
+    const { allowed, quote } = verdict;
+    if (quote === undefined) allow(exchange, []);
+    else if (allowed) {
+      const isUsual = limits.length === 1 && this.#form === 'draft';
+      allow(exchange, isUsual ? usualFields(quote, limits[0]) : this.#fields(verdict, limits));
+    } else {
+      const report = reportOf(quote, limits);
+      const refusal = rejection({ report, degraded: quote.degraded });
+      refuse(exchange, refusal, this.#fields(verdict, limits), disguise);
+    }
+  }
+
+  #fields(verdict: Verdict, limits: readonly Limit[]): readonly Field[] {
+    return fieldsOf(verdict, limits, this.#form);
+  }
+}
+
+const usual = new WeakMap<Policy, ReturnType<typeof draftOfOne>>();
+
+/** What passes under one limit: the parts of its fields that never change are made once. */
+function usualFields(quote: Quote, { policy }: Limit): readonly Field[] {
+  let fieldsFor = usual.get(policy);
+  if (fieldsFor === undefined) {
+    fieldsFor = draftOfOne(policy.name, policy.windowMs);
+    usual.set(policy, fieldsFor);
+  }
+  return fieldsFor(quote.limit, quote.remaining, quote.resetAfterMs);
+}
+
+function disguiseIn(exchange: Exchange): Disguise {
+  const { search } = exchange;
+  if (search === '') return undefined;
+  if (search === 'deny=403') return 403;
+  exchange.checkQuery('deny');
+  const given = exchange.query.get('deny');
+  if (given === null || given === '429') return undefined;
+  if (given === '403') return 403;
+  throw badRequest('ERR_INVALID_OPTION', 'Expected `deny` to be 403 or 429');
+}
+
+const isTooDear = (error: unknown): boolean =>
+  error instanceof SluiceError && error.code === 'ERR_COST_ABOVE_LIMIT';
+
+/** A refusal for good: there is no time to come back at. */
+const neverFits = (policies: readonly string[]): Rejection => {
+  const never = { allowed: false, retryAfterMs: 0, resetAfterMs: 0, limit: 0, remaining: 0 };
+  const limits = policies.map((policy) => ({ ...never, policy, windowMs: 0 }));
+  return rejection({ report: { allowed: false, retryAfterMs: 0, atMs: 0, limits } });
+};
+
+function failed(exchange: Exchange, error: unknown, disguise: Disguise): void {
+  const known = asHttpError(error);
+  // What is wrong here goes to the log, and nobody can tell whether the request may pass.
+  if (known.status === 500) throw error;
+  const { status } = known;
+  const body = JSON.stringify(problemBody(known));
+  const refusal = status === 503 ? rejection({}) : { status, contentType: PROBLEM_TYPE, body };
+  refuse(exchange, refusal, [], disguise);
+}
+
+const PROBLEM_TYPE = 'application/problem+json';
+
+/** Written as a flat list, because that is the least work, and it is what is done most. */
+function allow({ response }: Exchange, fields: readonly Field[]): void {
+  const lines = ['Content-Length', '0'];
+  for (const [name, value] of fields) lines.push(name, value);
+  response.writeHead(200, lines);
+  response.end();
+}
+
+type Refusal = Omit<Rejection, 'status' | 'contentType'> & { status: number; contentType: string };
+
+function refuse(
+  exchange: Exchange,
+  { status, contentType, body }: Refusal,
+  fields: readonly Field[],
+  disguise: Disguise,
+): void {
+  const lines = { ...Object.fromEntries(fields), 'X-Sluice-Status': String(status) };
+  exchange.sendText(disguise ?? status, body, lines, contentType);
+}

@@ -1,0 +1,487 @@
+/** The endpoint that proxies ask: what it believes, and what it answers. */
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type IncomingMessage, request } from 'node:http';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import type { Store } from 'sluice';
+import { withFailurePolicy } from 'sluice/failure';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { RuleConfig, RuleLimit } from '../../src/config/model.ts';
+import { forwardedClient } from '../../src/forward-auth/client.ts';
+import { forwardAuthRoutes } from '../../src/forward-auth/routes.ts';
+import { Exchange } from '../../src/http/exchange.ts';
+import { Router } from '../../src/http/router.ts';
+import type { OpenStore } from '../../src/store-url.ts';
+import { type Answer, policy, type Running, settingsOf, startRunning } from '../running.ts';
+
+const PATH = '/v1/forward-auth';
+
+const limit = (name: string, from: 'address' | 'path' = 'address', more = {}): RuleLimit => ({
+  policy: name,
+  key: [{ sources: [{ from }] }],
+  ...more,
+});
+
+const rule = (path: string, limits: readonly RuleLimit[], match = {}): RuleConfig => ({
+  name: path,
+  match: { kind: 'request', path: [path], ...match },
+  limits,
+  goOn: false,
+});
+
+/** What Caddy and Traefik tell of a request. */
+const forwarded = (uri: string, more: Readonly<Record<string, string>> = {}) => ({
+  'x-forwarded-method': 'GET',
+  'x-forwarded-uri': uri,
+  'x-forwarded-host': 'example.com',
+  'x-forwarded-proto': 'https',
+  'x-forwarded-for': '192.0.2.1',
+  ...more,
+});
+
+const statusesOf = (answers: readonly Answer[]): number[] => answers.map(({ status }) => status);
+
+async function repeat(count: number, ask: () => Promise<Answer>): Promise<Answer[]> {
+  const answers: Answer[] = [];
+  for (let call = 0; call < count; call++) answers.push(await ask());
+  return answers;
+}
+
+describe('what is asked', () => {
+  let running: Running;
+  let client = 0;
+  const freshClient = (): string => `198.51.${client >> 8}.${client++ & 255}`;
+
+  beforeAll(async () => {
+    const policies = [policy('few', 2, '1m'), policy('one', 1, '1m'), policy('hosts', 1, '1m')];
+    const rules = [
+      rule('/few/**', [limit('few')]),
+      rule('/one', [limit('one')], { method: ['POST'] }),
+      rule('/host', [limit('hosts')], { host: ['limited.example'] }),
+      rule('/free', []),
+    ];
+    running = await startRunning({ config: { policies, rules } });
+  });
+  afterAll(() => running.close());
+
+  it('passes with 200, no body, and the fields that tell of the limit', async () => {
+    const answer = await running.get(
+      PATH,
+      forwarded('/few/x', { 'x-forwarded-for': freshClient() }),
+    );
+    expect([answer.status, answer.text]).toEqual([200, '']);
+    expect(answer.headers.get('ratelimit-policy')).toBe('"few";q=2;w=60');
+    expect(answer.headers.get('ratelimit')).toBe('"few";r=1;t=60');
+    expect(answer.headers.get('retry-after')).toBeNull();
+    expect(answer.headers.get('x-sluice-status')).toBeNull();
+  });
+
+  it('is refused with 429, a problem and the time to come back', async () => {
+    const headers = forwarded('/few/x?page=1', { 'x-forwarded-for': freshClient() });
+    const answers = await repeat(3, () => running.get(PATH, headers));
+    expect(statusesOf(answers)).toEqual([200, 200, 429]);
+    const { headers: fields, json } = answers[2];
+    expect(fields.get('content-type')).toBe('application/problem+json');
+    expect(json).toMatchObject({ status: 429, 'violated-policies': ['few'] });
+    expect(Number(fields.get('retry-after'))).toBeGreaterThan(0);
+    expect(fields.get('ratelimit')).toBe(`"few";r=0;t=${fields.get('retry-after')}`);
+    expect(fields.get('ratelimit-policy')).toBe('"few";q=2;w=60');
+    expect(fields.get('x-sluice-status')).toBe('429');
+  });
+
+  it('is refused with 403 for those who ask for that, and the real status in a field', async () => {
+    const headers = forwarded('/few/x', { 'x-forwarded-for': freshClient() });
+    const answers = await repeat(3, () => running.get(`${PATH}?deny=403`, headers));
+    expect(statusesOf(answers)).toEqual([200, 200, 403]);
+    expect(answers[2].headers.get('x-sluice-status')).toBe('429');
+    expect(Number(answers[2].headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(answers[2].json.status).toBe(429);
+  });
+
+  it.each(['deny=401', 'deny=', 'refuse=403'])('is not understood with ?%s', async (query) => {
+    const answer = await running.get(`${PATH}?${query}`, forwarded('/few/x'));
+    expect([answer.status, answer.json.code]).toEqual([400, 'ERR_INVALID_OPTION']);
+  });
+
+  it('passes without fields if no rule is about it, or one that has no limits', async () => {
+    for (const uri of ['/other', '/free']) {
+      const answer = await running.get(PATH, forwarded(uri));
+      expect([answer.status, answer.text]).toEqual([200, '']);
+      expect([...answer.headers.keys()].join()).not.toMatch(/ratelimit/);
+    }
+    // Without a word about a request it is one for the root.
+    expect((await running.get(PATH)).status).toBe(200);
+  });
+
+  it.each(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'PURGE'])(
+    'may be asked with %s, whatever the request is',
+    async (method) => {
+      const headers = forwarded('/few/x', { 'x-forwarded-for': freshClient() });
+      const answers = await repeat(3, () => running.ask(method, PATH, undefined, headers));
+      expect(statusesOf(answers)).toEqual([200, 200, 429]);
+      expect(Number(answers[2].headers.get('retry-after'))).toBeGreaterThan(0);
+      if (method === 'HEAD') expect(answers[2].text).toBe('');
+    },
+  );
+
+  it('has the method of the request, not of the question', async () => {
+    const from = { 'x-forwarded-for': freshClient() };
+    const post = forwarded('/one', { ...from, 'x-forwarded-method': 'POST' });
+    const get = forwarded('/one', from);
+    expect(statusesOf(await repeat(3, () => running.get(PATH, get)))).toEqual([200, 200, 200]);
+    expect(statusesOf(await repeat(2, () => running.get(PATH, post)))).toEqual([200, 429]);
+  });
+
+  it('is told in X-Original-URI and -Method as well, as for nginx', async () => {
+    const original = {
+      'x-original-uri': '/one?x=1',
+      'x-original-method': 'POST',
+      'x-forwarded-for': freshClient(),
+    };
+    expect(statusesOf(await repeat(2, () => running.get(PATH, original)))).toEqual([200, 429]);
+    const { 'x-original-uri': _, ...rest } = original;
+    const whole = { ...rest, 'x-original-url': 'https://limited.example/one' };
+    expect((await running.get(PATH, whole)).status).toBe(429);
+  });
+
+  it('has the host that the proxy tells', async () => {
+    const ask = (headers: Record<string, string>) => running.get(PATH, headers);
+    const from = { 'x-forwarded-for': freshClient() };
+    const caddy = forwarded('/host', { ...from, 'x-forwarded-host': 'Limited.example:443' });
+    expect(statusesOf(await repeat(2, () => ask(caddy)))).toEqual([200, 429]);
+    // With X-Original-URI it is Host: whoever sets that need not set X-Forwarded-Host.
+    const nginx = { ...from, 'x-original-uri': '/host', 'x-forwarded-host': 'limited.example' };
+    expect(statusesOf(await repeat(2, () => ask(nginx)))).toEqual([200, 200]);
+    const whole = { ...from, 'x-original-url': 'https://limited.example/host' };
+    expect((await ask(whole)).status).toBe(429);
+    expect((await ask({ ...whole, 'x-original-url': 'https://x.example/host' })).status).toBe(200);
+  });
+
+  it.each([
+    { 'x-original-uri': '/other' },
+    { 'x-original-url': 'http://a/other' },
+    { 'x-original-method': 'POST' },
+    { 'x-forwarded-uri': '/other, /few/x' },
+    { 'x-forwarded-method': 'GET, POST' },
+  ])('is refused if a client has added %j to what the proxy tells', async (forged) => {
+    const answer = await running.get(PATH, forwarded('/few/x', forged));
+    expect([answer.status, answer.json.code]).toEqual([400, 'ERR_CONFLICTING_HEADERS']);
+    const disguised = await running.get(`${PATH}?deny=403`, forwarded('/few/x', forged));
+    expect(disguised.status).toBe(403);
+    expect(disguised.headers.get('x-sluice-status')).toBe('400');
+  });
+
+  it('is the same request if both families of headers say so', async () => {
+    const same = { 'x-original-uri': '/few/x', 'x-original-method': 'GET' };
+    expect((await running.get(PATH, forwarded('/few/x', same))).status).toBe(200);
+  });
+
+  it('may come from a page of any site: that is for the application to judge', async () => {
+    const browser = {
+      origin: 'https://elsewhere.example',
+      'sec-fetch-site': 'cross-site',
+      'x-forwarded-for': freshClient(),
+    };
+    expect((await running.get(PATH, forwarded('/few/x', browser))).status).toBe(200);
+  });
+
+  it('cannot be spelt so that its rule does not find it', async () => {
+    const from = { 'x-forwarded-for': freshClient() };
+    const uris = ['/few/a', '//few/a', '/x/../few/a?', '/%66ew/a', '/FEW/a', '/few', '/few/#x'];
+    const answers = await Promise.all(uris.map((uri) => running.get(PATH, forwarded(uri, from))));
+    expect(statusesOf(answers).filter((status) => status === 200)).toHaveLength(2);
+  });
+
+  it.each(['/few/%', '/few/%00', '/few/%zz', '/few/\u00e9', '*', 'few', 'http://[', ':/x', '?'])(
+    'may have the URI %j',
+    async (uri) => {
+      const answer = await running.get(PATH, forwarded(uri, { 'x-forwarded-for': freshClient() }));
+      expect(answer.status).toBe(200);
+    },
+  );
+
+  it('is found at no other path', async () => {
+    for (const path of [`${PATH}/`, `${PATH}/few`, `${PATH}/ext-authz`, `${PATH}x`]) {
+      expect((await running.get(path, forwarded('/few/x'))).status).toBe(404);
+    }
+  });
+
+  describe('by Envoy, which puts a prefix before the path', () => {
+    const ask = (method: string, path: string, headers: Record<string, string>) =>
+      running.ask(method, `${PATH}/ext-authz${path}`, undefined, headers);
+
+    it('has its own method and path', async () => {
+      const from = { 'x-forwarded-for': freshClient() };
+      const posts = await repeat(2, () => ask('POST', '/one', from));
+      expect(statusesOf(posts)).toEqual([200, 429]);
+      expect((await ask('GET', '/one', from)).status).toBe(200);
+      expect((await ask('GET', '/', from)).status).toBe(200);
+    });
+
+    it('has nothing from headers that a client can write', async () => {
+      const forged = forwarded('/other', {
+        'x-forwarded-for': freshClient(),
+        'x-forwarded-method': 'GET',
+        'x-original-uri': '/another',
+      });
+      const posts = await repeat(2, () => ask('POST', '/one', forged));
+      expect(statusesOf(posts)).toEqual([200, 429]);
+    });
+
+    it('has nothing from a query that a client can write', async () => {
+      const from = { 'x-forwarded-for': freshClient() };
+      const posts = await repeat(2, () => ask('POST', '/one?deny=403', from));
+      expect(statusesOf(posts)).toEqual([200, 429]);
+      expect((await ask('GET', '/x?deny=999&y', from)).status).toBe(200);
+    });
+
+    it('stays below the prefix, whatever dots the path has', async () => {
+      const from = { 'x-forwarded-for': freshClient() };
+      const { port } = running.service.http;
+      const text = await raw(port, [
+        line('GET', `${PATH}/ext-authz/../../../few/x`, from),
+        line('GET', `${PATH}/ext-authz/..%2f..%2f`, from),
+      ]);
+      expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200']);
+      expect(text).toContain('RateLimit: "few";r=1');
+    });
+  });
+
+  it('may have a body, which is ignored, and the connection can be used again', async () => {
+    const { port } = running.service.http;
+    const headers = forwarded('/few/x', { 'x-forwarded-for': freshClient() });
+    const body = 'x'.repeat(300_000);
+    const chunked = `${(1000).toString(16)}\r\n${'y'.repeat(1000)}\r\n0\r\n\r\n`;
+    const text = await raw(port, [
+      `${line('POST', PATH, { ...headers, 'content-length': String(body.length) })}${body}`,
+      `${line('PUT', PATH, { ...headers, 'transfer-encoding': 'chunked' })}${chunked}`,
+      line('HEAD', PATH, headers),
+      line('GET', PATH, { ...headers, connection: 'close' }),
+    ]);
+    const statuses = ['200', '200', '429', '429'].map((status) => `HTTP/1.1 ${status}`);
+    expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(statuses);
+  });
+
+  it('passes exactly as often as the limit says, all at once on one connection', async () => {
+    const headers = forwarded('/few/x', { 'x-forwarded-for': freshClient() });
+    const text = await raw(
+      running.service.http.port,
+      Array.from({ length: 60 }, () => line('GET', PATH, headers)),
+    );
+    expect(text.match(/HTTP\/1\.1 200/g)).toHaveLength(2);
+    expect(text.match(/HTTP\/1\.1 429/g)).toHaveLength(58);
+  });
+});
+
+const line = (method: string, path: string, headers: Readonly<Record<string, string>>): string => {
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `${method} ${path} HTTP/1.1\r\nHost: sluice\r\n${lines.join('')}\r\n`;
+};
+
+/** Sends all at once over one connection, and reads until every request has been answered. */
+async function raw(port: number, requests: readonly string[]): Promise<string> {
+  const socket = connect(port, '127.0.0.1');
+  await once(socket, 'connect');
+  let text = '';
+  socket.setEncoding('latin1');
+  socket.write(requests.join(''));
+  while ((text.match(/HTTP\/1\.1 /g)?.length ?? 0) < requests.length) {
+    const [data] = await once(socket, 'data');
+    text += data;
+  }
+  socket.destroy();
+  return text;
+}
+
+describe('the fields', () => {
+  it.each([
+    ['draft-7', 'ratelimit', 'limit=1, remaining=0, reset=60'],
+    ['draft-6', 'ratelimit-remaining', '0'],
+    ['legacy', 'x-ratelimit-limit', '1'],
+    ['none', 'ratelimit', null],
+  ])('have the form %s', async (headers, name, value) => {
+    const config = { policies: [policy('p', 1, '1m')], rules: [rule('/**', [limit('p')])] };
+    const running = await startRunning({ config, settings: { headers } });
+    const [first, second] = await repeat(2, () => running.get(PATH, forwarded('/')));
+    expect([first.status, first.headers.get(name)]).toEqual([200, value]);
+    expect(second.status).toBe(429);
+    expect(second.headers.has('retry-after')).toBe(headers !== 'none');
+    await running.close();
+  });
+
+  it('tell of all limits that count, and of none that are only watched', async () => {
+    const policies = [
+      policy('a', 5, '1m'),
+      policy('b', 3, '1h'),
+      policy('s', 1, '1m', { shadow: true }),
+    ];
+    const limits = [limit('a'), limit('b', 'path'), limit('s')];
+    const config = { policies, rules: [rule('/x', limits), rule('/s', [limit('s')])] };
+    const running = await startRunning({ config });
+    const answers = await repeat(4, () => running.get(PATH, forwarded('/x')));
+    expect(statusesOf(answers)).toEqual([200, 200, 200, 429]);
+    expect(answers[0].headers.get('ratelimit-policy')).toBe('"a";q=5;w=60, "b";q=3;w=3600');
+    expect(answers[3].json['violated-policies']).toEqual(['b']);
+    const watched = await repeat(3, () => running.get(PATH, forwarded('/s')));
+    expect(statusesOf(watched)).toEqual([200, 200, 200]);
+    expect(watched[2].headers.has('ratelimit')).toBe(false);
+    await running.close();
+  });
+});
+
+describe('a key with a limit of its own that is lower than the cost', () => {
+  let running: Running;
+  beforeAll(async () => {
+    const config = {
+      policies: [policy('p', 10, '1m'), policy('s', 10, '1m', { shadow: true })],
+      rules: [
+        rule('/p', [limit('p', 'address', { cost: 5 })]),
+        rule('/s', [limit('s', 'address', { cost: 5 }), limit('p')]),
+        rule('/only', [limit('s', 'address', { cost: 5 })]),
+      ],
+      overrides: [
+        { policy: 'p', key: '192.0.2.9', limit: 2 },
+        { policy: 's', key: '192.0.2.9', limit: 2 },
+      ],
+    };
+    running = await startRunning({ config });
+  });
+  afterAll(() => running.close());
+
+  const dear = { 'x-forwarded-for': '192.0.2.9' };
+
+  it('is refused without a time to come back', async () => {
+    const answer = await running.get(PATH, forwarded('/p', dear));
+    expect([answer.status, answer.headers.get('retry-after')]).toEqual([429, null]);
+    expect(answer.json).toMatchObject({ status: 429, 'violated-policies': ['p'] });
+    expect(answer.json).not.toHaveProperty('retry-after-ms');
+    const disguised = await running.get(`${PATH}?deny=403`, forwarded('/p', dear));
+    expect([disguised.status, disguised.headers.get('x-sluice-status')]).toEqual([403, '429']);
+    expect((await running.get(PATH, forwarded('/p'))).status).toBe(200);
+  });
+
+  it('passes in shadow, and is held to the limits that count', async () => {
+    const answers = await repeat(3, () => running.get(PATH, forwarded('/s', dear)));
+    expect(statusesOf(answers)).toEqual([200, 200, 429]);
+    const only = await running.get(PATH, forwarded('/only', dear));
+    expect([only.status, only.headers.has('ratelimit')]).toEqual([200, false]);
+  });
+});
+
+/** A store that has gone, as far as anybody can tell. */
+function awayStore(onFailure: 'allow' | 'deny' | 'local' | 'throw'): OpenStore {
+  const gone = () => Promise.reject(new Error('gone'));
+  const store: Store = { decide: gone, adjust: gone, reset: gone, close: async () => {} };
+  const guarded = withFailurePolicy(store, { onFailure });
+  return { store: guarded, kind: 'redis', close: async () => {} };
+}
+
+describe('while the store is away', () => {
+  const config = { policies: [policy('p', 1, '1m')], rules: [rule('/**', [limit('p')])] };
+
+  it.each(['deny', 'throw'] as const)('%s answers 503, or 403 if asked for', async (action) => {
+    const running = await startRunning({ config, store: awayStore(action) });
+    const plain = await running.get(PATH, forwarded('/'));
+    expect([plain.status, plain.json.status]).toEqual([503, 503]);
+    expect(plain.headers.get('x-sluice-status')).toBe('503');
+    expect(plain.headers.has('ratelimit')).toBe(false);
+    const disguised = await running.get(`${PATH}?deny=403`, forwarded('/'));
+    expect([disguised.status, disguised.headers.get('x-sluice-status')]).toEqual([403, '503']);
+    const envoy = await running.get(`${PATH}/ext-authz/`, forwarded('/'));
+    expect(envoy.status).toBe(503);
+    await running.close();
+  });
+
+  it.each([
+    ['allow', [200, 200]],
+    ['local', [200, 429]],
+  ] as const)('%s answers %j', async (action, statuses) => {
+    const running = await startRunning({ config, store: awayStore(action) });
+    const answers = await repeat(2, () => running.get(PATH, forwarded('/')));
+    expect(statusesOf(answers)).toEqual(statuses);
+    await running.close();
+  });
+});
+
+describe('whose request it is', () => {
+  const warned: string[] = [];
+  const log = pino({ level: 'warn' }, { write: (text) => void warned.push(JSON.parse(text).code) });
+  beforeEach(() => {
+    warned.length = 0;
+  });
+
+  const addressOf = (settings: Record<string, unknown>, from: string, list?: string): string => {
+    const headers = list === undefined ? {} : { 'x-forwarded-for': list };
+    const incoming = { socket: { remoteAddress: from }, headers } as unknown as IncomingMessage;
+    return forwardedClient(settingsOf(settings), log)(incoming);
+  };
+
+  it.each(['127.0.0.1', '127.9.9.9', '::1', '::ffff:127.0.0.1'])(
+    'is what a proxy on this machine says last, at %s, if nobody is named',
+    (peer) => {
+      expect(addressOf({}, peer, '192.0.2.1')).toBe('192.0.2.1');
+      expect(addressOf({}, peer, '203.0.113.9, 192.0.2.1')).toBe('192.0.2.1');
+      expect(addressOf({}, peer, '2001:db8::1')).toBe('2001:db8::/64');
+      expect(warned).toEqual([]);
+    },
+  );
+
+  it('is the proxy itself on another machine, if nobody is named, which is warned of', () => {
+    expect(addressOf({}, '10.0.0.1', '192.0.2.1')).toBe('10.0.0.1');
+    expect(warned).toEqual(['WARN_FORWARDED_IGNORED']);
+  });
+
+  it('is the proxy itself if it does not say, which is warned of', () => {
+    expect(addressOf({}, '127.0.0.1')).toBe('127.0.0.1');
+    expect(warned).toEqual(['WARN_FORWARDED_MISSING']);
+  });
+
+  it('is what trusted proxies say', () => {
+    const list = '203.0.113.9, 192.0.2.1, 10.0.0.2';
+    expect(addressOf({ trustProxy: 1 }, '10.0.0.1', list)).toBe('10.0.0.2');
+    expect(addressOf({ trustProxy: 2 }, '10.0.0.1', list)).toBe('192.0.2.1');
+    expect(addressOf({ trustProxy: ['10.0.0.0/8'] }, '10.0.0.1', list)).toBe('192.0.2.1');
+    // Then loopback is trusted only if it is named.
+    expect(addressOf({ trustProxy: ['10.0.0.0/8'] }, '127.0.0.1', list)).toBe('127.0.0.1');
+  });
+
+  it('warns once, however many requests come', () => {
+    const read = forwardedClient(settingsOf(), log);
+    for (let call = 0; call < 3; call++) {
+      const headers = { 'x-forwarded-for': `192.0.2.${call}` };
+      read({ socket: { remoteAddress: '10.0.0.1' }, headers } as unknown as IncomingMessage);
+    }
+    expect(warned).toEqual(['WARN_FORWARDED_IGNORED']);
+  });
+
+  it('is nobody that could be counted without an address: then it is 400', async () => {
+    const config = { policies: [policy('p', 1, '1m')], rules: [rule('/**', [limit('p')])] };
+    const running = await startRunning({ config });
+    const router = new Router();
+    forwardAuthRoutes(router, running.service.parts);
+    // The other end of a socket in the file system has no address.
+    const server = createServer((incoming, response) => {
+      const [path, search = ''] = incoming.url!.split('?');
+      const exchange = new Exchange(incoming, response, path, search);
+      router.find(exchange).handler(exchange);
+    });
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-socket-'));
+    const socketPath = join(folder, 'socket');
+    await once(server.listen(socketPath), 'listening');
+    for (const [path, status] of [
+      [PATH, 400],
+      [`${PATH}?deny=403`, 403],
+    ] as const) {
+      const sent = request({ socketPath, path, headers: forwarded('/'), agent: false }).end();
+      const [answer] = await once(sent, 'response');
+      expect([answer.statusCode, answer.headers['x-sluice-status']]).toEqual([status, '400']);
+      answer.resume();
+    }
+    server.close();
+    rmSync(folder, { recursive: true });
+    await running.close();
+  });
+});
