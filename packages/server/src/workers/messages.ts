@@ -1,0 +1,62 @@
+/**
+ * What the supervisor and the workers ask each other, by name. All of it is plain data.
+ *
+ *     supervisor to worker   start      serve with these settings, this configuration and overrides
+ *                            configure  a reload's outcome, to be taken over
+ *                            override   what counts for a key of a policy from now on
+ *                            question   a question of one of the crew
+ *                            leave      answer what is in flight, and go
+ *     worker to supervisor   here       a worker can be told things, not before
+ *                            reload     read the files again, for everybody
+ *                            override   a change that was made here, for everybody
+ *                            gather     a question for the whole crew
+ */
+import type { Config, ConfigProblem, OverrideConfig } from '../config/model.ts';
+import type { Listen, Settings } from '../settings.ts';
+
+export interface StartOrder {
+  readonly settings: Settings;
+  readonly config: Config;
+  readonly overrides: readonly OverrideConfig[];
+  /** Whether they are in a file. */
+  readonly isSaved: boolean;
+  /** For the log. */
+  readonly worker: number;
+}
+
+export interface Started {
+  readonly http: Listen;
+  readonly grpc?: Listen | undefined;
+}
+
+export type ReloadOutcome =
+  | { readonly config: Config }
+  | { readonly problems: readonly ConfigProblem[] };
+
+/** What the API says of a key: a limit of its own, or nothing any more. */
+export interface OverrideWord {
+  readonly policy: string;
+  readonly key: string;
+  readonly override?: OverrideConfig;
+}
+
+/** All go by it now. */
+export interface OverrideKept {
+  readonly isSaved: boolean;
+}
+
+export interface CrewQuestion {
+  readonly question: string;
+  readonly detail?: unknown;
+}
+
+/** How long the supervisor and the workers wait for each other before they go on without. */
+export const DEADLINE_MS = {
+  start: 30_000,
+  reload: 30_000,
+  word: 2000,
+  question: 2000,
+};
+
+/** Where a worker finds the channel to the owner of the store; 3 is Node's own. */
+export const STORE_FD = 4;

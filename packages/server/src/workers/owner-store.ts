@@ -1,0 +1,283 @@
+/**
+ * The store of a worker: what is asked for in one turn of the event loop goes to the owner as one
+ * line, and comes back as one. The owner decides; nothing is remembered here.
+ */
+import type { Duplex } from 'node:stream';
+import {
+  type Adjustment,
+  type Check,
+  type KeyState,
+  type Limit,
+  type LimitDecision,
+  type Policy,
+  type Quote,
+  SluiceError,
+  type Store,
+  type Terms,
+} from 'sluice';
+import { DecisionRecord, jointDecision, PeekRecord, type Recipient } from 'sluice/engine';
+import { lineOf, ProtocolError, readLines, Values } from './lines.ts';
+import { isError, KIND, MOST_DEFINED } from './operations.ts';
+
+/** A line that is so long is sent before its turn is over, so that it holds nobody up. */
+const LONG_LINE_VALUES = 8192;
+/** How many operations may wait for the owner at once. */
+const MOST_WAITING = 100_000;
+
+/** Methods, not functions: there is one for every decision, and each function is an object. */
+interface Operation {
+  /** Takes from the answers what belongs to it, and tells who asked. */
+  read(answers: Values, nowMs: number): void;
+  failed(error: unknown): void;
+}
+
+export class OwnerStore implements Store {
+  readonly #channel: Duplex;
+  readonly #numbers = new PolicyNumbers();
+  /** The line that is being written. */
+  #values: unknown[] = [];
+  #operations: Operation[] = [];
+  #givenMs: number | undefined = undefined;
+  #isScheduled = false;
+  /** The operations of the lines that have been sent: those are answered in order. */
+  readonly #sent: (readonly Operation[])[] = [];
+  /** How many of the oldest line have been answered. */
+  #answered = 0;
+  #waiting = 0;
+  #size = 0;
+  #evicted = 0;
+  /** Why there is nobody to ask any more. */
+  #end: SluiceError | undefined = undefined;
+
+  constructor(channel: Duplex) {
+    this.#channel = channel;
+    const fail = (error: Error): void => {
+      this.#fail(error);
+      channel.destroy();
+    };
+    readLines(channel, (values) => this.#read(new Values(values)), fail);
+    channel.on('error', fail);
+    channel.on('close', () => this.#fail(new Error('the channel was closed')));
+  }
+
+  /** As of the last answer, like `evicted`. */
+  get size(): number {
+    return this.#size;
+  }
+
+  get evicted(): number {
+    return this.#evicted;
+  }
+
+  decide(checks: readonly Check[], nowMs?: number): Promise<readonly Quote[]> {
+    const all = checks.map(
+      (check) =>
+        new Promise<readonly Quote[]>((answered, failed) => {
+          this.submit(check, nowMs, { answered, failed });
+        }),
+    );
+    return all.length === 1 ? all[0] : Promise.all(all).then((quotes) => quotes.flat());
+  }
+
+  submit(check: Check, nowMs: number | undefined, recipient: Recipient<readonly Quote[]>): void {
+    const { limits, peek, id } = check;
+    if (!this.#add(new CheckOperation(check, recipient), nowMs, limits.length)) return;
+    for (const { policy } of limits) this.#numbers.define(policy, this.#values);
+    if (id !== undefined) this.#values.push(KIND.once, id, limits.length);
+    else this.#values.push(peek ? KIND.peek : KIND.check, limits.length);
+    for (const limit of limits) this.#pushLimit(limit);
+  }
+
+  adjust(adjustments: readonly Adjustment[], nowMs?: number): Promise<readonly number[]> {
+    return Promise.all(adjustments.map((each) => this.#adjustOne(each, nowMs)));
+  }
+
+  #adjustOne({ policy, terms, charge, delta }: Adjustment, nowMs?: number): Promise<number> {
+    const { key, cost, atMs } = charge;
+    return this.#ask(policy, nowMs, readNumber, () => {
+      this.#values.push(KIND.adjust);
+      this.#pushLimit({ policy, terms, key, cost });
+      this.#values.push(atMs, delta);
+    });
+  }
+
+  async reset(policy: Policy, key: string): Promise<void> {
+    await this.#ask(policy, undefined, readNumber, () => {
+      this.#values.push(KIND.reset, this.#numbers.of(policy), key);
+    });
+  }
+
+  inspect(policy: Policy, { limit, capacity }: Terms, key: string, nowMs?: number) {
+    return this.#ask(policy, nowMs, readState, () => {
+      this.#values.push(KIND.inspect, this.#numbers.of(policy), limit, capacity, key);
+    });
+  }
+
+  /** Whoever still waits is told. */
+  async close(): Promise<void> {
+    this.#fail(new Error('the store was closed'));
+    this.#channel.destroy();
+  }
+
+  #pushLimit({ policy, terms, key, cost }: Limit): void {
+    this.#values.push(this.#numbers.of(policy), terms.limit, terms.capacity, key, cost);
+  }
+
+  #ask<T>(
+    policy: Policy,
+    nowMs: number | undefined,
+    read: (answers: Values) => T,
+    write: () => void,
+  ): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      const take = (answers: Values): void => resolve(read(answers));
+      if (!this.#add({ read: take, failed: reject }, nowMs, 1)) return;
+      this.#numbers.define(policy, this.#values);
+      write();
+    });
+  }
+
+  /** Makes ready for an operation to be written; false if it was refused. */
+  #add(operation: Operation, nowMs: number | undefined, policies: number): boolean {
+    if (this.#end !== undefined || this.#waiting >= MOST_WAITING) {
+      operation.failed(this.#end ?? unavailable('too many operations wait for it'));
+      return false;
+    }
+    const isLong = this.#values.length >= LONG_LINE_VALUES;
+    // A time counts to the end of its line.
+    if (isLong || nowMs !== this.#givenMs) this.#send();
+    if (nowMs !== this.#givenMs) {
+      this.#givenMs = nowMs;
+      this.#values.push(KIND.time, nowMs);
+    }
+    this.#numbers.makeRoom(policies);
+    this.#operations.push(operation);
+    this.#waiting++;
+    if (!this.#isScheduled) {
+      this.#isScheduled = true;
+      setImmediate(() => {
+        this.#isScheduled = false;
+        this.#send();
+      });
+    }
+    return true;
+  }
+
+  #send(): void {
+    this.#givenMs = undefined;
+    if (this.#operations.length === 0) return;
+    this.#sent.push(this.#operations);
+    this.#channel.write(lineOf(this.#values));
+    this.#operations = [];
+    this.#values = [];
+  }
+
+  #read(answers: Values): undefined {
+    const operations = this.#sent[0];
+    if (operations === undefined) throw new ProtocolError('Expected no answer to nothing');
+    const nowMs = answers.integer(0);
+    this.#size = answers.integer(0);
+    this.#evicted = answers.integer(0);
+    while (this.#answered < operations.length) {
+      const operation = operations[this.#answered];
+      const { next } = answers;
+      if (isError(next)) {
+        answers.any();
+        operation.failed(unavailable(next.error));
+      } else operation.read(answers, nowMs);
+      this.#answered++;
+    }
+    this.#waiting -= operations.length;
+    this.#answered = 0;
+    this.#sent.shift();
+  }
+
+  #fail(cause: Error): void {
+    if (this.#end !== undefined) return;
+    this.#end = unavailable(cause.message);
+    const waiting = [...this.#sent.flat().slice(this.#answered), ...this.#operations];
+    this.#sent.length = 0;
+    this.#operations = [];
+    for (const operation of waiting) operation.failed(this.#end);
+  }
+}
+
+/** The numbers by which the owner knows policies. Those that mean the same have the same. */
+class PolicyNumbers {
+  #byPolicy = new WeakMap<Policy, number>();
+  #byText = new Map<string, number>();
+
+  of(policy: Policy): number {
+    return this.#byPolicy.get(policy)!;
+  }
+
+  /** Before an operation with so many policies: if they might not fit, all begin anew. */
+  makeRoom(policies: number): void {
+    if (this.#byText.size + policies <= MOST_DEFINED) return;
+    this.#byPolicy = new WeakMap();
+    this.#byText = new Map();
+  }
+
+  /** Tells the owner of a policy, unless it has been told. */
+  define(policy: Policy, values: unknown[]): void {
+    if (this.#byPolicy.has(policy)) return;
+    const { name, algorithm, windowMs, bucketMs, terms } = policy;
+    const definition = [name, algorithm, windowMs, bucketMs, terms?.limit ?? 0];
+    const text = JSON.stringify(definition);
+    let number = this.#byText.get(text);
+    if (number === undefined) {
+      number = this.#byText.size;
+      this.#byText.set(text, number);
+      values.push(KIND.define, number, ...definition);
+    }
+    this.#byPolicy.set(policy, number);
+  }
+}
+
+class CheckOperation implements Operation {
+  constructor(
+    private readonly check: Check,
+    private readonly recipient: Recipient<readonly Quote[]>,
+  ) {}
+
+  read(answers: Values, nowMs: number): void {
+    const { limits, peek } = this.check;
+    if (limits.length === 1) {
+      this.recipient.answered([this.#readLimit(answers, nowMs, limits[0])]);
+      return;
+    }
+    const all: readonly LimitDecision[] = limits.map((limit) =>
+      this.#readLimit(answers, nowMs, limit),
+    );
+    const taken = !peek && all.every(({ allowed }) => allowed);
+    this.recipient.answered([jointDecision(all, taken)]);
+  }
+
+  #readLimit(answers: Values, nowMs: number, { policy, terms, key, cost }: Limit): Quote {
+    const { peek, id } = this.check;
+    const kind = peek ? PeekRecord : DecisionRecord;
+    const limit = id === undefined ? terms.capacity : answers.integer(1);
+    const waitMs = answers.integer(0);
+    const free = answers.integer(0);
+    const resetAfterMs = answers.integer(0);
+    const atMs = nowMs + answers.integer(Number.MIN_SAFE_INTEGER);
+    return new kind(policy.name, key, cost, limit, waitMs, atMs, { free, resetAfterMs });
+  }
+
+  failed(error: unknown): void {
+    this.recipient.failed(error);
+  }
+}
+
+const readNumber = (answers: Values): number => answers.integer(Number.MIN_SAFE_INTEGER);
+
+function readState(answers: Values): KeyState | undefined {
+  const state = answers.any() as KeyState | 0;
+  if (state === 0) return undefined;
+  // A log keeps its pointers in the bits of its last cell; those may be no number, as JSON has it.
+  return { ...state, cells: state.cells.map((cell) => cell ?? Number.NaN) };
+}
+
+function unavailable(why: string): SluiceError {
+  return new SluiceError('ERR_STORE_UNAVAILABLE', `The owner of the store cannot be asked: ${why}`);
+}

@@ -1,0 +1,225 @@
+/**
+ * The first process, where several serve: it starts the others and replaces those that die, and it
+ * owns the embedded store. Serving nobody itself, it is always there to decide.
+ */
+import { memoryStore, systemClock } from 'sluice';
+import type { ReloadReport } from '../configuration.ts';
+import type { Logger } from '../log.ts';
+import { type Listen, listenText, type Settings } from '../settings.ts';
+import { Member } from './member.ts';
+import {
+  type CrewQuestion,
+  DEADLINE_MS,
+  type OverrideKept,
+  type ReloadOutcome,
+  type Started,
+} from './messages.ts';
+import { Owner } from './owner.ts';
+import { Truth, type TruthOptions } from './truth.ts';
+
+/** Whoever served so long before it died is replaced at once. */
+const STEADY_MS = 10_000;
+/** The others after a pause, which doubles each time. */
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 10_000;
+
+export interface WorkersOptions extends TruthOptions {
+  /** How many, among other things. */
+  readonly settings: Settings;
+}
+
+/** The place of one worker after the other. */
+interface Slot {
+  readonly number: number;
+  member: Member | undefined;
+  /** How many have died here young, one after the other. */
+  failures: number;
+  /** Calls off what would replace a worker. */
+  cancel(): void;
+}
+
+export class Supervisor {
+  readonly #settings: Settings;
+  readonly #log: Logger;
+  readonly #truth: Truth;
+  readonly #owner: Owner | undefined;
+  readonly #slots: readonly Slot[];
+  #started: Started | undefined = undefined;
+  #isClosing = false;
+
+  private constructor({ settings, log }: WorkersOptions, truth: Truth) {
+    const { workers, store, maxKeys } = settings;
+    this.#settings = workerSettings(settings);
+    this.#log = log;
+    this.#truth = truth;
+    // Redis is asked by each worker itself.
+    this.#owner = store === 'memory' ? new Owner(memoryStore({ maxKeys })) : undefined;
+    this.#slots = Array.from({ length: workers }, (_, at) => ({
+      number: at + 1,
+      member: undefined,
+      failures: 0,
+      cancel: () => {},
+    }));
+  }
+
+  /** Resolves when all workers serve; if one cannot, none does. */
+  static async start(options: WorkersOptions): Promise<Supervisor> {
+    const truth = await Truth.open(options);
+    const supervisor = new Supervisor(options, truth);
+    await supervisor.#startAll();
+    return supervisor;
+  }
+
+  get http(): Listen {
+    return this.#started!.http;
+  }
+
+  get grpc(): Listen | undefined {
+    return this.#started!.grpc;
+  }
+
+  /** `http://127.0.0.1:8080` */
+  get url(): string {
+    const scheme = this.#settings.tlsCert === undefined ? 'http' : 'https';
+    return `${scheme}://${listenText(this.http)}`;
+  }
+
+  /** The workers that are there now. */
+  get pids(): readonly number[] {
+    return this.#members.map(({ pid }) => pid);
+  }
+
+  get #members(): readonly Member[] {
+    return this.#slots.flatMap(({ member }) => member ?? []);
+  }
+
+  async #startAll(): Promise<void> {
+    const starting = this.#slots.map((slot) => this.#employ(slot));
+    try {
+      [this.#started] = await Promise.all(starting);
+    } catch (error) {
+      this.kill();
+      await Promise.allSettled(this.#members.map(({ gone }) => gone));
+      throw error;
+    }
+  }
+
+  async #employ(slot: Slot): Promise<Started> {
+    const member = new Member(slot.number);
+    slot.member = member;
+    void member.gone.then(({ code, signal }) => this.#departed(slot, member, code, signal));
+    this.#owner?.serve(member.storeChannel, (err) => {
+      this.#log.error({ err, worker: slot.number }, 'a worker asked for what makes no sense');
+      member.kill();
+    });
+    const { dialogue } = member;
+    dialogue.answer('reload', () => this.#reload(member));
+    dialogue.answer('override', (body) => this.#override(body));
+    dialogue.answer('gather', (body) => this.#gather(body as CrewQuestion));
+    try {
+      return await member.start(() => this.#truth.order(this.#settings, slot.number));
+    } catch (error) {
+      member.kill();
+      throw error;
+    }
+  }
+
+  #departed(slot: Slot, member: Member, code: number | null, signal: string | null): void {
+    slot.member = undefined;
+    if (this.#isClosing) return;
+    slot.failures = member.ageMs >= STEADY_MS ? 0 : slot.failures + 1;
+    const pauseMs =
+      slot.failures === 0
+        ? 0
+        : Math.min(FIRST_PAUSE_MS * 2 ** (slot.failures - 1), LONGEST_PAUSE_MS);
+    const { pid } = member;
+    this.#log.error({ worker: slot.number, pid, code, signal, pauseMs }, 'a worker died');
+    slot.cancel = systemClock.schedule(pauseMs, () => void this.#replace(slot));
+  }
+
+  async #replace(slot: Slot): Promise<void> {
+    try {
+      await this.#employ(slot);
+      this.#log.info({ worker: slot.number, pid: slot.member?.pid }, 'a worker was replaced');
+    } catch (err) {
+      if (!this.#isClosing) this.#log.error({ err, worker: slot.number }, 'a worker cannot serve');
+    }
+  }
+
+  /** Reads the files once, for all; if anything is wrong with them, everybody goes on as before. */
+  async reload(): Promise<ReloadReport> {
+    const outcome = await this.#reload(undefined);
+    if ('config' in outcome) return { ok: true, problems: [] };
+    return { ok: false, problems: outcome.problems };
+  }
+
+  /** Whoever asked gets the outcome as the answer. */
+  async #reload(asker: Member | undefined): Promise<ReloadOutcome> {
+    const outcome = await this.#truth.reload();
+    await this.#tell('configure', outcome, asker);
+    return outcome;
+  }
+
+  async #override(body: unknown): Promise<OverrideKept> {
+    const { word, refusal } = this.#truth.override(body);
+    // Whoever made the change is told too, because another's may have come first.
+    await this.#tell('override', word);
+    if (refusal !== undefined) throw refusal;
+    return { isSaved: await this.#truth.saved() };
+  }
+
+  async #gather({ question, detail }: CrewQuestion): Promise<readonly unknown[]> {
+    const serving = this.#members.filter(({ isServing }) => isServing);
+    const asked = serving.map(({ dialogue }) =>
+      dialogue.ask('question', { question, detail }, DEADLINE_MS.question),
+    );
+    const results = await Promise.allSettled(asked);
+    return results.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+  }
+
+  /** Waits for those who serve; whoever is just starting hears it before it does. */
+  async #tell(what: 'configure' | 'override', word: unknown, except?: Member): Promise<void> {
+    const told = this.#members
+      .filter((member) => member !== except && member.isListening)
+      .map(async ({ dialogue, isServing, slot }) => {
+        const answer = dialogue.ask(what, word, DEADLINE_MS.word).catch((err) => {
+          if (isServing) this.#log.warn({ err, worker: slot }, `${what}: a worker did not confirm`);
+        });
+        if (isServing) await answer;
+      });
+    await Promise.all(told);
+  }
+
+  /** Has all answer what is in flight, then lets everything go. */
+  async close(): Promise<void> {
+    this.#stopReplacing();
+    const { drainMs } = this.#settings;
+    await Promise.all(this.#members.map((member) => member.leave(drainMs)));
+    await this.#truth.saved();
+  }
+
+  /** Ends all workers at once. */
+  kill(): void {
+    this.#stopReplacing();
+    for (const member of this.#members) member.kill();
+  }
+
+  #stopReplacing(): void {
+    this.#isClosing = true;
+    for (const slot of this.#slots) slot.cancel();
+  }
+}
+
+/**
+ * What a setting says of the service is shared out: when Redis is away each worker admits its part,
+ * and logs its part. The file of the overrides is the supervisor's.
+ */
+function workerSettings(settings: Settings): Settings {
+  const { workers, localShare, logDenials } = settings;
+  return {
+    ...settings,
+    localShare: localShare / workers,
+    logDenials: Math.ceil(logDenials / workers),
+    overridesFile: undefined,
+  };
+}

@@ -1,0 +1,90 @@
+/**
+ * What all workers go by: the configuration and what the API has set. It lies with the supervisor,
+ * who tells the workers, so that those of tomorrow begin with what counts then.
+ */
+import { memoryStore } from 'sluice';
+import { expected, isRecord } from 'sluice/engine';
+import type { Config, OverrideConfig } from '../config/model.ts';
+import { Configuration } from '../configuration.ts';
+import { Desk } from '../desk.ts';
+import type { Logger } from '../log.ts';
+import { OverridesFile } from '../overrides-file.ts';
+import type { Settings } from '../settings.ts';
+import type { OverrideWord, ReloadOutcome, StartOrder } from './messages.ts';
+
+export interface TruthOptions {
+  readonly settings: Settings;
+  readonly log: Logger;
+  readonly config: Config;
+  /** Reads the files again. */
+  readonly load: () => Promise<Config>;
+}
+
+export class Truth {
+  private constructor(
+    private readonly desk: Desk,
+    private readonly configuration: Configuration,
+    private readonly file: OverridesFile | undefined,
+  ) {}
+
+  static async open({ settings, log, config, load }: TruthOptions): Promise<Truth> {
+    // A desk at which nobody asks: it finds out whether a configuration can be served.
+    const desk = new Desk(memoryStore({ maxKeys: 1 }));
+    const configuration = new Configuration(desk, config, load);
+    const { overridesFile: path } = settings;
+    const file =
+      path === undefined ? undefined : await OverridesFile.open(path, desk.overrides, log);
+    return new Truth(desk, configuration, file);
+  }
+
+  /** What a worker begins with. */
+  order(settings: Settings, worker: number): StartOrder {
+    const { config } = this.configuration;
+    const all = this.desk.overrides.list().filter(({ source }) => source === 'api');
+    const isSaved = this.file?.isSaved === true;
+    return { settings, config, overrides: all.map(plain), isSaved, worker };
+  }
+
+  async reload(): Promise<ReloadOutcome> {
+    const { ok, problems } = await this.configuration.reload();
+    return ok ? { config: this.configuration.config } : { problems };
+  }
+
+  /** Makes a change that a worker tells of. What counts then is the word for all. */
+  override(body: unknown): { readonly word: OverrideWord; readonly refusal: Error | undefined } {
+    const { overrides } = this.desk;
+    const { policy, key, override } = wordOf(body);
+    let refusal: Error | undefined;
+    try {
+      if (override === undefined) overrides.delete(policy, key);
+      else overrides.set({ ...override, policy, key });
+    } catch (error) {
+      refusal = error as Error;
+    }
+    const now = overrides.get(policy, key);
+    const word = now?.source === 'api' ? { policy, key, override: plain(now) } : { policy, key };
+    return { word, refusal };
+  }
+
+  /** Waits until what has changed is in the file; false if it is not, or there is none. */
+  async saved(): Promise<boolean> {
+    return (await this.file?.saved()) === true;
+  }
+}
+
+/** Of a worker's word only the form is looked at; what it says is checked where it is set. */
+export function wordOf(body: unknown): OverrideWord {
+  const { policy, key, override } = isRecord(body) ? body : {};
+  const isForm = typeof policy === 'string' && typeof key === 'string';
+  if (!isForm || (override !== undefined && !isRecord(override))) {
+    throw expected('ERR_INVALID_OPTION', 'a policy, a key and an override', body);
+  }
+  const found = override as OverrideConfig | undefined;
+  return { policy, key, ...(found !== undefined && { override: found }) };
+}
+
+/** Without its source: whoever gets it has it from the API. */
+export function plain(override: OverrideConfig & { readonly source?: string }): OverrideConfig {
+  const { source, ...rest } = override;
+  return rest;
+}

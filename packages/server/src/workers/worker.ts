@@ -1,0 +1,185 @@
+/** A worker: the whole service in a process of its own, but for what the supervisor keeps. */
+import { Socket } from 'node:net';
+import { SluiceError } from 'sluice';
+import { type Config, ConfigError } from '../config/model.ts';
+import type { Configuration } from '../configuration.ts';
+import type { Desk } from '../desk.ts';
+import { makeLog, storeListeners } from '../log.ts';
+import type { OverrideChange } from '../overrides.ts';
+import { type Service, startService } from '../service.ts';
+import { type OpenStore, openStore } from '../store-url.ts';
+import type { Crew } from './crew.ts';
+import { Dialogue, type Port } from './dialogue.ts';
+import {
+  type CrewQuestion,
+  DEADLINE_MS,
+  type OverrideKept,
+  type ReloadOutcome,
+  STORE_FD,
+  type Started,
+  type StartOrder,
+} from './messages.ts';
+import { OwnerStore } from './owner-store.ts';
+import { plain, wordOf } from './truth.ts';
+
+/** The crew as a worker knows it: whatever concerns the others goes by way of the supervisor. */
+class WorkerCrew implements Crew {
+  readonly #dialogue: Dialogue;
+  readonly #order: StartOrder;
+  readonly #answerers = new Map<string, (detail: unknown) => unknown>();
+  #configuration: Configuration | undefined = undefined;
+  #desk: Desk | undefined = undefined;
+  /** What the supervisor has read, for the reload that takes it over. */
+  #outcome: ReloadOutcome | undefined = undefined;
+  #isAsking = false;
+  #telling: Promise<unknown> = Promise.resolve();
+  isSaved: boolean;
+
+  constructor(dialogue: Dialogue, order: StartOrder) {
+    this.#dialogue = dialogue;
+    this.#order = order;
+    this.isSaved = order.isSaved;
+  }
+
+  join(desk: Desk, configuration: Configuration): void {
+    this.#desk = desk;
+    this.#configuration = configuration;
+    for (const each of this.#order.overrides) desk.overrides.set(each, { isRemote: true });
+    desk.overrides.onChange((change) => this.#changed(change));
+  }
+
+  answer(question: string, answerer: (detail: unknown) => unknown): void {
+    this.#answerers.set(question, answerer);
+  }
+
+  /** What this worker says to a question of the crew. */
+  answerTo({ question, detail }: CrewQuestion): unknown {
+    const answerer = this.#answerers.get(question);
+    if (answerer === undefined) throw new Error(`Nobody answers ${question}`);
+    return answerer(detail);
+  }
+
+  async gather(question: string, detail?: unknown): Promise<readonly unknown[]> {
+    const body: CrewQuestion = { question, detail };
+    const answers = await this.#dialogue.ask('gather', body, 2 * DEADLINE_MS.question);
+    return answers as readonly unknown[];
+  }
+
+  async told(): Promise<void> {
+    try {
+      await this.#telling;
+    } catch (error) {
+      const why = `The other processes were not told: ${(error as Error).message}`;
+      throw new SluiceError('ERR_STORE_UNAVAILABLE', why);
+    }
+  }
+
+  #changed({ op, override, isRemote }: OverrideChange): void {
+    if (isRemote) return;
+    const { policy, key } = override;
+    const word = { policy, key, ...(op === 'set' && { override: plain(override) }) };
+    const told = this.#dialogue.ask('override', word, 2 * DEADLINE_MS.word).then((answer) => {
+      this.isSaved = (answer as OverrideKept).isSaved;
+    });
+    this.#telling = Promise.all([this.#telling.catch(() => {}), told]);
+    // Whoever made the change asks what became of it; until then it is nobody's.
+    this.#telling.catch(() => {});
+  }
+
+  /** Takes over what the API says of a key, here or at another worker. */
+  override(body: unknown): void {
+    const { policy, key, override } = wordOf(body);
+    const overrides = this.#desk!.overrides;
+    if (override === undefined) overrides.delete(policy, key, { isRemote: true });
+    else overrides.set(override, { isRemote: true });
+  }
+
+  /** Takes over what the supervisor has read. */
+  async configure(outcome: ReloadOutcome): Promise<void> {
+    // A reload that was asked for here gets what is read after this.
+    if (this.#isAsking) return;
+    this.#outcome = outcome;
+    await this.#configuration!.reload();
+  }
+
+  /** In the place of reading files. */
+  readonly load = async (): Promise<Config> => {
+    const outcome = this.#outcome ?? (await this.#askForReload());
+    this.#outcome = undefined;
+    if ('problems' in outcome) throw new ConfigError(outcome.problems);
+    return outcome.config;
+  };
+
+  async #askForReload(): Promise<ReloadOutcome> {
+    this.#isAsking = true;
+    try {
+      const outcome = await this.#dialogue.ask('reload', undefined, DEADLINE_MS.reload);
+      return outcome as ReloadOutcome;
+    } finally {
+      this.#isAsking = false;
+    }
+  }
+}
+
+class WorkerProcess {
+  readonly #dialogue: Dialogue;
+  #crew: WorkerCrew | undefined = undefined;
+  #service: Promise<Service> | undefined = undefined;
+  #isLeaving = false;
+
+  constructor(dialogue: Dialogue) {
+    this.#dialogue = dialogue;
+    dialogue.answer('start', (order) => this.#start(order as StartOrder));
+    dialogue.answer('configure', (outcome) => this.#whenServing(() => this.#configure(outcome)));
+    dialogue.answer('override', (word) => this.#whenServing(() => this.#crew!.override(word)));
+    dialogue.answer('question', (body) => this.#crew!.answerTo(body as CrewQuestion));
+    dialogue.answer('leave', () => this.#leave());
+    dialogue.ask('here', undefined, DEADLINE_MS.word).catch(() => {});
+  }
+
+  async #start(order: StartOrder): Promise<Started> {
+    const { settings, config, worker } = order;
+    const log = makeLog(settings).child({ worker });
+    const crew = new WorkerCrew(this.#dialogue, order);
+    const store =
+      settings.store === 'memory' ? this.#ownedStore() : openStore(settings, storeListeners(log));
+    this.#crew = crew;
+    this.#service = startService({ settings, store, log, config, load: crew.load, crew });
+    const { http, grpc } = await this.#service;
+    return { http, grpc };
+  }
+
+  /** What comes while it starts has to wait, in order. */
+  async #whenServing(work: () => unknown): Promise<unknown> {
+    await this.#service;
+    return work();
+  }
+
+  #configure(outcome: unknown): Promise<void> {
+    return this.#crew!.configure(outcome as ReloadOutcome);
+  }
+
+  /** Without its owner nothing can be decided, so another worker has to do. */
+  #ownedStore(): OpenStore {
+    const channel = new Socket({ fd: STORE_FD, readable: true, writable: true });
+    channel.on('close', () => {
+      if (!this.#isLeaving) process.exit(1);
+    });
+    return { store: new OwnerStore(channel), kind: 'memory', close: async () => {} };
+  }
+
+  async #leave(): Promise<void> {
+    this.#isLeaving = true;
+    const service = await this.#service;
+    await service?.close();
+    process.exit(0);
+  }
+}
+
+/** Serves until the supervisor says otherwise, or is gone. */
+export function runWorker(): void {
+  // A terminal sends them to all processes; what they mean is for the supervisor to say.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
+  process.on('disconnect', () => process.exit(1));
+  new WorkerProcess(new Dialogue(process as Port));
+}
