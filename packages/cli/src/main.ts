@@ -1,2 +1,6 @@
-/** The command line. */
-export {};
+/** The command line: from the words of a process to its exit code. */
+import { Output } from './output.ts';
+import { runProgram } from './program.ts';
+
+const output = new Output(process.stdout, process.stderr, process.env);
+process.exitCode = await runProgram(process.argv.slice(2), output, process.env);

@@ -1,0 +1,113 @@
+/** `sluice serve`: runs the service until it is told to stop. */
+import { Option } from 'commander';
+import {
+  ConfigError,
+  listenText,
+  loadConfig,
+  makeLog,
+  openStore,
+  type ReloadReport,
+  runUntilSignal,
+  type ServiceOptions,
+  serveWithWorkers,
+  startService,
+  storeListeners,
+  watchConfig,
+} from 'sluice-server';
+import type { Command, Context } from '../command.ts';
+import { type Effective, effective, Problems } from '../effective.ts';
+import { flagsOf, settingOptions } from '../flags.ts';
+import { type ExitCode, FINE, NO, type Output, visible } from '../output.ts';
+import { problemLines } from '../problems.ts';
+import { startFailure } from '../start-failure.ts';
+import { terminalLog } from '../terminal-log.ts';
+import { tryLine, type Up, welcomeLines } from '../welcome.ts';
+import { printConfig } from './print-config.ts';
+
+interface ServeOptions {
+  readonly printConfig?: boolean;
+  readonly json?: boolean;
+}
+
+/** One process or several: what matters of it here. */
+interface Running extends Up {
+  reload(): Promise<ReloadReport>;
+  close(): Promise<void>;
+}
+
+async function run(context: Context, _args: readonly unknown[], given: object): Promise<ExitCode> {
+  const { output, environment } = context;
+  const options = given as ServeOptions & Readonly<Record<string, unknown>>;
+  try {
+    const found = await effective(flagsOf(options), environment);
+    if (options.printConfig) printConfig(output, found, options.json);
+    else await serveUntilTold(output, found);
+    return FINE;
+  } catch (error) {
+    if (error instanceof Problems) printProblems(output, error);
+    // A file that only the service itself reads.
+    else if (error instanceof ConfigError) printProblems(output, new Problems(error.problems, []));
+    else throw error;
+    return NO;
+  }
+}
+
+function printProblems(output: Output, { ofFiles, ofSettings }: Problems): void {
+  const lines = problemLines(ofFiles, output.errorsAreSeen, output.paintError);
+  for (const line of [...lines, ...ofSettings.map(visible)]) output.complain(line);
+}
+
+async function serveUntilTold(output: Output, found: Effective): Promise<void> {
+  const { settings, config, paths, warnings } = found;
+  const log = makeLog(settings, output.isTerminal ? terminalLog(output) : undefined);
+  for (const warning of warnings) log.warn(warning);
+  const base = { settings, log, config, load: () => loadConfig(paths) };
+  const running = await start(base).catch((error) => {
+    throw error instanceof ConfigError ? error : startFailure(error, settings);
+  });
+  const watch = await watchConfig({ configuration: running, log }, paths);
+  if (output.isTerminal) for (const line of welcomeLines(running, found)) output.print(line);
+  else log.info(fieldsOf(running, found), 'listening');
+  const close = (): Promise<void> => {
+    watch.stop();
+    return running.close();
+  };
+  await runUntilSignal({ close }, log);
+}
+
+const fieldsOf = ({ url, http, grpc }: Up, { config, isExample }: Effective): object => ({
+  url,
+  ...(grpc !== undefined && { grpc: listenText(grpc) }),
+  policies: config.policies.length,
+  ...(isExample && { example: true }),
+  try: tryLine(url, http, config),
+});
+
+async function start(base: Omit<ServiceOptions, 'store'>): Promise<Running> {
+  const { settings, log } = base;
+  if (settings.workers > 1) return serveWithWorkers(base);
+  const store = openStore(settings, storeListeners(log));
+  try {
+    const service = await startService({ ...base, store });
+    const { url, http, grpc, parts } = service;
+    const reload = (): Promise<ReloadReport> => parts.configuration.reload();
+    return { url, http, grpc, reload, close: () => service.close() };
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+export const serve: Command = {
+  options: () => [
+    ...settingOptions(),
+    new Option('--print-config', 'print the settings, where each comes from, and exit'),
+    new Option('--json', 'print them as JSON'),
+  ],
+  epilogue: `
+Each setting can also be a variable, SLUICE_LISTEN for --listen, or stand in the file, as
+listen. Flags go before variables, and those before the file. Without --config a small
+example is served.
+`,
+  run,
+};

@@ -1,0 +1,74 @@
+/** `sluice validate`: reads configuration files as a service would, and serves nothing. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Option } from 'commander';
+import { type Config, ConfigError, type ConfigProblem, loadConfig } from 'sluice-server';
+import type { Command, Context } from '../command.ts';
+import { serverPath } from '../effective.ts';
+import { counted, type ExitCode, Failure, FINE, NO, type Output } from '../output.ts';
+import { problemLines } from '../problems.ts';
+
+interface ValidateOptions {
+  readonly json?: boolean;
+  readonly schema?: boolean;
+}
+
+/** `3 policies, 2 rules` and whatever else there is. */
+export function contentText({ policies, rules, domains, overrides }: Config): string {
+  const parts = [counted(policies.length, 'policy'), counted(rules.length, 'rule')];
+  if (domains.length > 0) parts.push(counted(domains.length, 'domain'));
+  if (overrides.length > 0) parts.push(counted(overrides.length, 'override'));
+  return parts.join(', ');
+}
+
+export const contentCounts = ({ files, policies, rules, domains, overrides }: Config) => ({
+  files,
+  policies: policies.length,
+  rules: rules.length,
+  domains: domains.length,
+  overrides: overrides.length,
+});
+
+function printSchema({ output }: Context): ExitCode {
+  const folder = serverPath('schema');
+  const [name] = readdirSync(folder).filter((each) => each.endsWith('.json'));
+  const path = join(folder, name);
+  output.print(readFileSync(path, 'utf8').trimEnd());
+  if (output.errorsAreSeen) output.complain(`This is ${path}`);
+  return FINE;
+}
+
+function printProblems(output: Output, problems: readonly ConfigProblem[], json?: boolean): void {
+  if (json) return output.printJson({ ok: false, problems });
+  for (const line of problemLines(problems, output.isTerminal, output.paint)) output.print(line);
+  output.complain(output.paintError('red', counted(problems.length, 'problem')));
+}
+
+async function run(context: Context, args: readonly unknown[], given: object): Promise<ExitCode> {
+  const { json, schema } = given as ValidateOptions;
+  const files = args[0] as readonly string[];
+  if (schema) return printSchema(context);
+  if (files.length === 0) throw new Failure('Expected at least one file, got none');
+  const { output } = context;
+  try {
+    const config = await loadConfig(files);
+    if (json) output.printJson({ ok: true, ...contentCounts(config), problems: [] });
+    else {
+      const count = counted(config.files.length, 'file');
+      output.print(`${count}, ${contentText(config)}, ${output.paint('green', 'no problems')}`);
+    }
+    return FINE;
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    printProblems(output, error.problems, json);
+    return NO;
+  }
+}
+
+export const validate: Command = {
+  options: () => [
+    new Option('--json', 'print the result as JSON'),
+    new Option('--schema', 'print the JSON Schema of the files, for editors'),
+  ],
+  run,
+};

@@ -1,0 +1,16 @@
+/** The flags of `serve`: one for each setting, made of the settings' own table. */
+import { Option } from 'commander';
+import { flagOf, SETTING_NAMES, SETTINGS, type SettingName } from 'sluice-server';
+
+export type Flags = Partial<Record<SettingName, unknown>>;
+
+const optionOf = (name: SettingName): Option =>
+  new Option(`${flagOf(name)} <${SETTINGS[name].value}>`, SETTINGS[name].help);
+
+export const settingOptions = (): readonly Option[] => SETTING_NAMES.map(optionOf);
+
+/** What was given as flags, by the names of the settings. */
+export function flagsOf(options: Readonly<Record<string, unknown>>): Flags {
+  const given = SETTING_NAMES.map((name) => [name, options[optionOf(name).attributeName()]]);
+  return Object.fromEntries(given.filter(([, value]) => value !== undefined));
+}

@@ -1,0 +1,49 @@
+/** Mistakes in configuration files: a line each, and for people the place itself. */
+import { readFileSync } from 'node:fs';
+import { type ConfigProblem, problemText } from 'sluice-server';
+import { type Paint, visible } from './output.ts';
+
+/** What is seen of a line that is longer than a terminal is wide. */
+const FRAME_COLUMNS = 76;
+
+/** `limits.yaml:3:14: Expected ...`, with the line and a caret below it if `frames` says so. */
+export function problemLines(
+  problems: readonly ConfigProblem[],
+  frames: boolean,
+  paint: Paint,
+): readonly string[] {
+  const linesOf = new Map<string, readonly string[]>();
+  return problems.flatMap((problem) => {
+    const text = visible(problemText(problem));
+    if (!frames) return [text];
+    const { file } = problem;
+    if (!linesOf.has(file)) linesOf.set(file, readLines(file));
+    return [paint('bold', text), ...frameOf(problem, linesOf.get(file)!, paint)];
+  });
+}
+
+function readLines(file: string): readonly string[] {
+  try {
+    return readFileSync(file, 'utf8').split(/\r?\n/);
+  } catch {
+    return [];
+  }
+}
+
+function frameOf(
+  { line, column }: ConfigProblem,
+  lines: readonly string[],
+  paint: Paint,
+): readonly string[] {
+  const whole = lines[line - 1];
+  if (whole === undefined || whole.trim() === '') return [];
+  const start = Math.max(0, column - FRAME_COLUMNS);
+  const shown = visible(whole.slice(start, start + FRAME_COLUMNS).replaceAll('\t', ' '));
+  const before = visible(whole.slice(start, column - 1).replaceAll('\t', ' ')).length;
+  const number = String(line);
+  const gap = ' '.repeat(number.length);
+  return [
+    `  ${paint('dim', `${number} |`)} ${shown}`,
+    `  ${gap} ${paint('dim', '|')} ${' '.repeat(before)}${paint('red', '^')}`,
+  ];
+}

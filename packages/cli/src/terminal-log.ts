@@ -1,0 +1,31 @@
+/** The service's log for people: the same lines, as a time, a message and what belongs to it. */
+import { type Colour, type Output, visible } from './output.ts';
+
+const COLOURS: Readonly<Record<string, Colour>> = {
+  fatal: 'red',
+  error: 'red',
+  warn: 'yellow',
+  info: 'green',
+};
+
+/** A stack is for whoever reads the log as JSON. */
+function fieldText([name, value]: [string, unknown]): string {
+  const isError = typeof value === 'object' && value !== null && 'stack' in value;
+  const shown = isError ? (value as unknown as Error).message : value;
+  return `${name}=${typeof shown === 'string' ? shown : JSON.stringify(shown)}`;
+}
+
+/** A stream that takes the log's lines of JSON. */
+export function terminalLog(output: Output): { write(line: string): void } {
+  const { paint } = output;
+  return {
+    write(line) {
+      const { level, time, name: _name, msg, ...fields } = JSON.parse(line);
+      const clock = String(time).slice(11, 19);
+      const rest = visible(Object.entries(fields).map(fieldText).join(' '));
+      const label = paint(COLOURS[level] ?? 'dim', String(level).padEnd(5));
+      const text = `${paint('dim', clock)} ${label} ${visible(String(msg ?? ''))}`;
+      output.print(rest === '' ? text : `${text} ${paint('dim', rest)}`);
+    },
+  };
+}

@@ -1,0 +1,48 @@
+/** What a service says when it is up: where it is, and a line to try, which works as it stands. */
+import type { Config, Listen } from 'sluice-server';
+import { listenText } from 'sluice-server';
+import type { Effective } from './effective.ts';
+import { counted } from './output.ts';
+
+/** Where this machine finds a service that listens everywhere. */
+function reachable(url: string, { host, port }: Listen): string {
+  const { protocol } = new URL(url);
+  if (host === '0.0.0.0') return `${protocol}//127.0.0.1:${port}`;
+  return host === '::' ? `${protocol}//[::1]:${port}` : url;
+}
+
+/** For a POSIX shell. */
+const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
+
+export function tryLine(url: string, listen: Listen, config: Config): string {
+  const at = reachable(url, listen);
+  // A certificate is made out to a name, hardly to this address.
+  const curl = url.startsWith('https:') ? 'curl -ik' : 'curl -i';
+  const [policy] = config.policies;
+  if (policy === undefined) return `${curl} ${quoted(`${at}/healthz`)}`;
+  const body = JSON.stringify({ policy: policy.name, key: 'user:42' });
+  return `${curl} ${quoted(`${at}/v1/check?enforce`)} -d ${quoted(body)}`;
+}
+
+export interface Up {
+  readonly url: string;
+  readonly http: Listen;
+  readonly grpc: Listen | undefined;
+}
+
+/** For a person who has just started it. */
+export function welcomeLines({ url, http, grpc }: Up, found: Effective): readonly string[] {
+  const { config, settings, isExample } = found;
+  const store = settings.store === 'memory' ? 'memory' : 'Redis';
+  const what = counted(config.policies.length, 'policy');
+  const where = isExample ? 'of the example; yours with --config FILE' : 'served';
+  return [
+    `Sluice listens on ${url}${grpc === undefined ? '' : `, gRPC on ${listenText(grpc)}`}`,
+    `Counters are in ${store}. ${what} ${where}.`,
+    '',
+    'Try this a few times:',
+    `  ${tryLine(url, http, config)}`,
+    '',
+    'Ctrl-C stops it.',
+  ];
+}

@@ -1,0 +1,72 @@
+import { describe, expect, test } from 'vitest';
+import { columns, counted, durationText, visible, windowText } from '../src/output.ts';
+
+describe('durations', () => {
+  test.each([
+    [0, '0 ms'],
+    [1, '1 ms'],
+    [999, '999 ms'],
+    [1000, '1.0 s'],
+    [1001, '1.1 s'],
+    [12_300, '12.3 s'],
+    [59_999, '60.0 s'],
+    [60_000, '60.0 s'],
+    [100_001, '1 min 41 s'],
+    [119_001, '2 min'],
+    [3_600_000, '1 h'],
+    [3_600_001, '1 h 1 min'],
+    [86_399_999, '24 h'],
+    [86_400_000, '1 d'],
+    [90_000_000, '1 d 1 h'],
+    [36_500 * 86_400_000, '36500 d'],
+  ])('%i ms is %s', (ms, text) => {
+    expect(durationText(ms)).toBe(text);
+  });
+
+  test('are never shorter than what they stand for', () => {
+    const unitMs: Record<string, number> = { ms: 1, s: 1000, min: 6e4, h: 36e5, d: 864e5 };
+    for (let ms = 1; ms < 1e10; ms = Math.ceil(ms * 1.07)) {
+      const said = [...durationText(ms).matchAll(/([\d.]+) (\w+)/g)]
+        .map(([, amount, unit]) => Number(amount) * unitMs[unit])
+        .reduce((sum, each) => sum + each, 0);
+      expect(said, `${ms}`).toBeGreaterThanOrEqual(ms - 1e-6);
+      expect(said, `${ms}`).toBeLessThan(ms * 1.1 + 100);
+    }
+  });
+});
+
+test('windows are said as they were chosen', () => {
+  expect([1, 1500, 1000, 60_000, 90_000, 36 * 3_600_000, 172_800_000].map(windowText)).toEqual([
+    '1 ms',
+    '1.5 s',
+    '1 s',
+    '1 min',
+    '90 s',
+    '36 h',
+    '2 d',
+  ]);
+});
+
+test('what a terminal would obey is written out instead', () => {
+  expect(visible('a\u001b[2Jb\nc\u009b1m\u202e')).toBe('a\\u{1b}[2Jb\\u{a}c\\u{9b}1m\\u{202e}');
+  expect(visible('user:42 é 漢 🚰')).toBe('user:42 é 漢 🚰');
+});
+
+test('columns are as wide as what is in them', () => {
+  expect(columns([])).toEqual([]);
+  expect(
+    columns([
+      ['a', 'bb', 'c'],
+      ['aaa', 'b', 'cc'],
+    ]),
+  ).toEqual(['a    bb  c', 'aaa  b   cc']);
+});
+
+test('one is one, and none are many', () => {
+  expect([0, 1, 2].map((count) => counted(count, 'policy'))).toEqual([
+    '0 policies',
+    '1 policy',
+    '2 policies',
+  ]);
+  expect(counted(2, 'rule')).toBe('2 rules');
+});

@@ -1,0 +1,91 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { CONTROL, onTerminal, root, sluice } from './running.ts';
+
+describe('sluice', () => {
+  test('prints its version', async () => {
+    const { version } = JSON.parse(readFileSync(`${root}packages/cli/package.json`, 'utf8'));
+    expect(await sluice(['--version'])).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' });
+  });
+
+  test.each([[['help']], [['--help']], [['-h']]])('%j lists the commands', async (words) => {
+    const { code, stdout, stderr } = await sluice(words);
+    expect(code).toBe(0);
+    expect(stderr).toBe('');
+    for (const name of ['serve', 'validate', 'check', 'peek', 'reset', 'inspect']) {
+      expect(stdout).toMatch(new RegExp(`^  ${name} `, 'm'));
+    }
+    expect(stdout).toMatch(/Exit codes:\n {2}0 .*\n {2}1 .*\n {2}2 .*\n/);
+    expect(stdout).not.toMatch(CONTROL);
+  });
+
+  test('without a command it shows help and ends with 2', async () => {
+    const { code, stdout, stderr } = await sluice([]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain('Usage: sluice');
+  });
+
+  test.each(['serve', 'validate', 'check', 'peek', 'reset', 'inspect'])(
+    '%s has help of its own, with the exit codes',
+    async (name) => {
+      const { code, stdout } = await sluice([name, '--help']);
+      expect(code).toBe(0);
+      expect(stdout).toContain(`Usage: sluice ${name}`);
+      expect(stdout).toContain('Exit codes:');
+      expect((await sluice(['help', name])).stdout).toBe(stdout);
+    },
+  );
+
+  test.each([
+    ['serv', 'serve'],
+    ['chekc', 'check'],
+    ['valdate', 'validate'],
+    ['inspekt', 'inspect'],
+  ])('%s is refused, and %s suggested', async (word, meant) => {
+    const { code, stdout, stderr } = await sluice([word]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain(`unknown command '${word}'`);
+    expect(stderr).toContain(`Did you mean ${meant}?`);
+  });
+
+  test.each([
+    [['serve', '--listne', '1'], "unknown option '--listne'"],
+    [['serve', '--listen'], 'argument missing'],
+    [['serve', 'limits.yaml'], 'too many arguments'],
+    [['check', 'a'], "missing required argument 'key'"],
+    [['check', 'a', 'b', 'c'], 'too many arguments'],
+    [['check', 'a', 'b', '--cost', '0'], 'Expected an integer of at least 1'],
+    [['check', 'a', 'b', '--cost', '1.5'], 'Expected an integer'],
+    [['check', 'a', 'b', '--cost', '1', '--operation', 'x'], 'cannot be used with'],
+    [['peek', 'a', 'b', '--cost', '-1'], 'Expected an integer of at least 0'],
+    [['reset', 'a', 'b', '--token', 'x', '--token-file', 'y'], 'cannot be used with'],
+    [['validate'], 'Expected at least one file'],
+  ])('%j is wrong use: it says why and ends with 2', async (words, message) => {
+    const { code, stdout, stderr } = await sluice(words);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain(message);
+  });
+});
+
+describe('colours', () => {
+  const wrong = ['check', 'a', 'b', '--url', 'nowhere'];
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a colour begins with one.
+  const coloured = /\u001b\[31merror:\u001b\[0m/;
+
+  test('are there on a terminal', async () => {
+    expect((await onTerminal(wrong).ended).stdout).toMatch(coloured);
+  });
+
+  test('are not there with NO_COLOR, not even if FORCE_COLOR is set', async () => {
+    const { stdout } = await onTerminal(wrong, { NO_COLOR: '1', FORCE_COLOR: '1' }).ended;
+    expect(stdout).toContain('error:');
+    expect(stdout.replaceAll('\r', '')).not.toMatch(CONTROL);
+  });
+
+  test('are there off a terminal with FORCE_COLOR only', async () => {
+    expect((await sluice(wrong)).stderr).not.toMatch(CONTROL);
+    expect((await sluice(wrong, { FORCE_COLOR: '0' })).stderr).not.toMatch(CONTROL);
+    expect((await sluice(wrong, { FORCE_COLOR: '1' })).stderr).toMatch(coloured);
+    expect((await sluice(wrong, { FORCE_COLOR: '1', NO_COLOR: '1' })).stderr).not.toMatch(CONTROL);
+  });
+});

@@ -1,0 +1,206 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, describe, expect, test } from 'vitest';
+import { binary, CONTROL, onTerminal, Process, root, scratch, serving, sluice } from './running.ts';
+
+const file = scratch();
+const TOKEN = 'a-token-that-nobody-guesses';
+const CONFIG = 'policies: { perMinute: 100/1m, few: 2/1h }\n';
+
+const running: Process[] = [];
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((each) => each.stop('SIGKILL')));
+});
+const keep = <T extends Process>(process: T): T => {
+  running.push(process);
+  return process;
+};
+
+/** Runs a line as somebody would who copies it. */
+const shell = (line: string) => new Process('bash', ['-c', line], {}).ended;
+
+const lines = (text: string) =>
+  text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+
+describe('sluice serve', () => {
+  test('without flags it serves the example in memory, and the line it prints works', async () => {
+    const service = keep(await serving());
+    const [listening] = lines(service.stdout);
+    expect(listening).toMatchObject({ msg: 'listening', example: true, url: service.url });
+    expect(service.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    const first = await shell(`${listening.try} -s`);
+    expect(first.code).toBe(0);
+    expect(first.stdout).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
+    expect(first.stdout).toMatch(/^RateLimit: "\w+";r=\d+;t=\d+\r$/im);
+    let last = first;
+    for (let call = 0; call < 200 && !last.stdout.includes(' 429 '); call++) {
+      last = await shell(`${listening.try} -s`);
+    }
+    expect(last.stdout).toMatch(/^HTTP\/1\.1 429 /);
+    expect(last.stdout).toMatch(/^Retry-After: \d+\r$/im);
+    const { code, stdout, stderr } = await service.stop();
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).not.toMatch(CONTROL);
+  });
+
+  test('the default address is 127.0.0.1:8080', async () => {
+    const { stdout } = await sluice(['serve', '--print-config']);
+    expect(stdout).toMatch(/^listen +127\.0\.0\.1:8080 +default$/m);
+  });
+
+  test('on a terminal it says the same for people', async () => {
+    const words = ['serve', '--listen', '127.0.0.1:0'];
+    const service = keep(onTerminal(words, { NO_COLOR: '1' }));
+    await service.printed(/Ctrl-C stops it/);
+    const text = service.stdout.replaceAll('\r', '');
+    expect(text).toMatch(/^Sluice listens on http:\/\/127\.0\.0\.1:\d+\n/);
+    expect(text).toContain(
+      'Counters are in memory. 3 policies of the example; yours with --config',
+    );
+    expect(text).not.toMatch(CONTROL);
+    const [, line] = /^ {2}(curl .*)$/m.exec(text)!;
+    expect((await shell(`${line} -s`)).stdout).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
+    for (let call = 0; call < 10; call++) await shell(`${line} -s`);
+    await service.printed(/\d\d:\d\d:\d\d info {2}denied policy=perMinute key=user:42 /);
+  });
+
+  test('serves the files it is given, and reads them again when they change', async () => {
+    const path = file('limits.yaml', CONFIG);
+    const service = keep(await serving(['--config', path]));
+    const ask = async (policy: string) => {
+      const body = JSON.stringify({ policy, key: 'a' });
+      return (await fetch(`${service.url}/v1/check`, { method: 'POST', body })).json();
+    };
+    expect(await ask('few')).toMatchObject({ allowed: true, limit: 2 });
+    file('limits.yaml', CONFIG.replace('2/1h', '5/1h'));
+    await service.printed(/read the configuration again/);
+    expect(await ask('few')).toMatchObject({ allowed: true, limit: 5, remaining: 3 });
+    file('limits.yaml', 'policies: { few: none }\n');
+    await service.printed(/kept the old configuration/);
+    expect(await ask('few')).toMatchObject({ limit: 5, remaining: 2 });
+  });
+
+  test.each(['SIGTERM', 'SIGINT'] as const)('ends with 0 on %s', async (signal) => {
+    const service = keep(await serving());
+    const { code } = await service.stop(signal);
+    expect(code).toBe(0);
+    await expect(fetch(service.url)).rejects.toThrow();
+  });
+
+  test('several workers serve one port, and end with 0', async () => {
+    const config = ['--config', file('workers.yaml', CONFIG)];
+    const service = keep(await serving(['--workers', '2', ...config]));
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, async () => {
+        const body = JSON.stringify({ policy: 'few', key: 'a' });
+        const headers = { connection: 'close' };
+        const answer = await fetch(`${service.url}/v1/check`, { method: 'POST', body, headers });
+        return ((await answer.json()) as { allowed: boolean }).allowed;
+      }),
+    );
+    expect(answers.filter(Boolean)).toHaveLength(2);
+    expect((await service.stop()).code).toBe(0);
+  });
+
+  test.each([[[]], [['--workers', '2']]])(
+    'a port that is taken is told with what to do, and ends with 2: %j',
+    async (words) => {
+      const other = createServer();
+      await new Promise((resolve) => other.listen(0, '127.0.0.1', () => resolve(undefined)));
+      const { port } = other.address() as AddressInfo;
+      const listen = `127.0.0.1:${port}`;
+      const { code, stderr } = await sluice(['serve', '--listen', listen, ...words]);
+      other.close();
+      expect(stderr).toContain(
+        `error: ${listen} is taken: another program listens there, or another Sluice. Stop that ` +
+          `one, or listen elsewhere, such as on 127.0.0.1:${port + 1}: --listen (SLUICE_LISTEN).\n`,
+      );
+      expect(code).toBe(2);
+    },
+  );
+
+  test('a port of gRPC that is taken is told as well', async () => {
+    const other = createServer();
+    await new Promise((resolve) => other.listen(0, '127.0.0.1', () => resolve(undefined)));
+    const grpc = `127.0.0.1:${(other.address() as AddressInfo).port}`;
+    const { code, stderr } = await sluice(['serve', '--listen', '127.0.0.1:0', '--grpc', grpc]);
+    other.close();
+    expect(stderr).toContain(`error: ${grpc} is taken`);
+    expect(stderr).toContain('--grpc (SLUICE_GRPC)');
+    expect(code).toBe(2);
+  });
+
+  test('an address of another machine is told', async () => {
+    const token = { SLUICE_ADMIN_TOKEN: TOKEN };
+    const { code, stderr } = await sluice(['serve', '--listen', '192.0.2.1:80'], token);
+    expect(stderr).toContain('Cannot listen on 192.0.2.1:80 (EADDRNOTAVAIL)');
+    expect(code).toBe(2);
+  });
+
+  test('what is wrong with files, variables and flags is told at once, and ends with 1', async () => {
+    const path = file('wrong.yaml', 'policies:\n  a: 100/1x\n  b: -1\nlogDenials: many\n');
+    const words = ['serve', '--config', path, '--workers', 'x'];
+    const { code, stdout, stderr } = await sluice(words, { SLUICE_HEADERS: 'y' });
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    const told = stderr.trimEnd().split('\n');
+    expect(told).toHaveLength(5);
+    expect(told[0]).toMatch(/wrong\.yaml:2:6: Expected /);
+    expect(told[1]).toMatch(/wrong\.yaml:3:6: Expected /);
+    expect(told[2]).toMatch(/wrong\.yaml:4:13: Expected /);
+    expect(told[3]).toMatch(/^Expected SLUICE_HEADERS to be one of /);
+    expect(told[4]).toMatch(/^Expected --workers to be an integer/);
+  });
+
+  test('a file that cannot be read for settings does not accuse the flags', async () => {
+    const path = file('token.yaml', `adminToken: ${TOKEN}\npolicies: { a: nonsense }\n`);
+    const { code, stderr } = await sluice(['serve', '--config', path, '--listen', ':0']);
+    expect(code).toBe(1);
+    expect(stderr.trimEnd().split('\n')).toHaveLength(1);
+    expect(stderr).toContain('token.yaml:2:16: ');
+  });
+
+  test.each([
+    [['--tls-cert', '/nowhere.pem', '--tls-key', '/nowhere.pem'], /nowhere\.pem/],
+    [['--store', 'redis://:::'], /store/],
+    [['--overrides-file', '/nowhere/overrides.json'], /nowhere/],
+    [['--admin-token-file', '/nowhere/token'], /got ENOENT/],
+    [['--listen', '0.0.0.0:0'], /can be reached from other machines/],
+  ])('%j does not start, without a stack, and ends with 1', async (words, message) => {
+    const { code, stderr } = await sluice(['serve', '--listen', '127.0.0.1:0', ...words]);
+    expect(stderr).toMatch(message);
+    expect(stderr).not.toMatch(/^ +at /m);
+    expect(code).toBe(1);
+  });
+
+  test('a token of a file is needed from then on', async () => {
+    const path = file('token', `${TOKEN}\n`);
+    const service = keep(await serving(['--admin-token-file', path]));
+    const status = async (headers = {}) =>
+      (await fetch(`${service.url}/v1/policies`, { headers })).status;
+    expect(await status()).toBe(401);
+    expect(await status({ authorization: `Bearer ${TOKEN}` })).toBe(200);
+    await sleep(10);
+    expect(service.stdout + service.stderr).not.toContain(TOKEN);
+  });
+
+  test('a variable that is nearly a setting is warned about', async () => {
+    const service = keep(await serving([], { SLUICE_LISTN: 'x', SLUICE_PORT: 'tcp://10.0.0.1' }));
+    const warnings = lines(service.stdout).filter(({ level }) => level === 'warn');
+    expect(warnings.map(({ msg }) => msg)).toEqual([
+      'Expected SLUICE_LISTEN, got the variable SLUICE_LISTN',
+    ]);
+  });
+
+  test('it also starts through a link to its program', async () => {
+    const link = `${root}node_modules/.bin/sluice`;
+    const { code, stdout } = await new Process(link, ['--version'], {}).ended;
+    expect({ code, stdout }).toEqual({
+      code: 0,
+      stdout: (await new Process(process.execPath, [binary, '--version'], {}).ended).stdout,
+    });
+  });
+});

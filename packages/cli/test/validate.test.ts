@@ -1,0 +1,113 @@
+import { dirname } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { binary, CONTROL, onTerminal, Process, scratch, sluice } from './running.ts';
+
+const file = scratch();
+
+const OWN = `policies:
+  perMinute: 100/1m
+  perDay: { limit: 9500, window: 1d }
+rules:
+  - match: { path: /api/** }
+    limits: [{ policy: perMinute }]
+`;
+const ENVOYS = `domain: shop
+descriptors:
+  - key: path
+    rate_limit: { unit: second, requests_per_unit: 10 }
+`;
+const WRONG = `policies:
+  perMinute: 100/1x
+rules:
+  - limits: [{ policy: perHour }]
+`;
+
+describe('sluice validate', () => {
+  test('says how much it has found, of both forms', async () => {
+    const paths = [file('own.yaml', OWN), file('envoys.yaml', ENVOYS)];
+    expect(await sluice(['validate', ...paths])).toEqual({
+      code: 0,
+      stdout: '2 files, 3 policies, 1 rule, 1 domain, no problems\n',
+      stderr: '',
+    });
+    expect(JSON.parse((await sluice(['validate', '--json', ...paths])).stdout)).toEqual({
+      ok: true,
+      files: paths,
+      policies: 3,
+      rules: 1,
+      domains: 1,
+      overrides: 0,
+      problems: [],
+    });
+  });
+
+  test('the example of the service is valid', async () => {
+    const { code, stdout } = await sluice(['validate', 'packages/server/config/example.yaml']);
+    expect(stdout).toMatch(/^1 file, .* no problems\n$/);
+    expect(code).toBe(0);
+  });
+
+  test('reads folders', async () => {
+    file('envoys.yaml', ENVOYS);
+    const folder = dirname(file('own.yaml', OWN));
+    const { stdout } = await sluice(['validate', folder]);
+    expect(stdout).toMatch(/^2 files, 3 policies, /);
+  });
+
+  test('tells every problem with its place, and ends with 1', async () => {
+    const wrong = file('wrong.txt', WRONG);
+    const absent = `${wrong}.absent`;
+    const { code, stdout, stderr } = await sluice(['validate', wrong, absent]);
+    expect(code).toBe(1);
+    const lines = stdout.trimEnd().split('\n');
+    expect(lines[0]).toMatch(/wrong\.txt:2:14: Expected /);
+    expect(lines.join('\n')).toMatch(/\.absent:1:1: Expected a file or folder, got ENOENT/);
+    expect(stdout).not.toMatch(CONTROL);
+    expect(stderr).toBe(`${lines.length} problems\n`);
+    const { stdout: json, code: codeOfJson } = await sluice(['validate', '--json', wrong, absent]);
+    expect(codeOfJson).toBe(1);
+    const { ok, problems } = JSON.parse(json);
+    expect(ok).toBe(false);
+    expect(problems).toHaveLength(lines.length);
+    expect(problems[0]).toMatchObject({ file: wrong, line: 2, column: 14 });
+  });
+
+  test('shows the place on a terminal', async () => {
+    const wrong = file('wrong.txt', WRONG);
+    const { stdout } = await onTerminal(['validate', wrong], { NO_COLOR: '1' }).ended;
+    expect(stdout.replaceAll('\r', '')).toContain(
+      '  2 |   perMinute: 100/1x\n    |              ^\n',
+    );
+  });
+
+  test('a long line is shown around the place', async () => {
+    const long = `policies: { a: ${' '.repeat(300)} 100/1x }\n`;
+    const { stdout } = await onTerminal(['validate', file('long.txt', long)], { NO_COLOR: '1' })
+      .ended;
+    const lines = stdout.split(/\r?\n/);
+    const at = lines.findIndex((line) => line.startsWith('  1 | '));
+    expect(lines[at].length).toBeLessThanOrEqual(82);
+    expect(lines[at][lines[at + 1].indexOf('^')]).toBe('1');
+  });
+
+  test('what a file holds is nothing that a terminal obeys', async () => {
+    const hostile = file('hostile.txt', 'policies: { a: "100/1x\u001b[2J\\u001b[31m" }\n');
+    const { code, stdout } = await onTerminal(['validate', hostile], { NO_COLOR: '1' }).ended;
+    expect(stdout).toContain('Expected');
+    expect(stdout.replaceAll('\r', '')).not.toMatch(CONTROL);
+    expect(code).toBe(1);
+  });
+
+  test('prints the schema of the files', async () => {
+    const { code, stdout } = await sluice(['validate', '--schema']);
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toHaveProperty('properties.policies');
+  });
+
+  test('a reader that has read enough is no failure', async () => {
+    // It is gone long before there is anything to read.
+    const command = `'${process.execPath}' '${binary}' validate --schema | true`;
+    const { code, stderr } = await new Process('bash', ['-c', command], {}).ended;
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  });
+});
