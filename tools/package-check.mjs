@@ -1,5 +1,5 @@
 /**
- * Checks what would be published, after `npm run build`: the packed package, not the folder.
+ * Checks what would be published, after `npm run build`: the packed packages, not their folders.
  *
  *     node tools/package-check.mjs
  */
@@ -12,8 +12,9 @@ import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
 import { rolldown } from 'rolldown';
 
-const PACKAGE = 'packages/sluice';
-const ENTRY = join(PACKAGE, 'dist/index.js');
+const LIBRARY = 'packages/sluice';
+const PROGRAMS = ['packages/server', 'packages/cli'];
+const ENTRY = join(LIBRARY, 'dist/index.js');
 const MOST_BUNDLE_KB = 10;
 
 const inKb = (bytes) => (bytes / 1024).toFixed(1);
@@ -31,27 +32,33 @@ function run(command, args, cwd = '.') {
   return stdout;
 }
 
-/** Packs the package into `folder`, and answers with the path of the archive. */
-function pack(folder) {
-  const [packed] = JSON.parse(
-    run('npm', ['pack', '--json', '--pack-destination', folder], PACKAGE),
-  );
-  return { archive: join(folder, packed.filename), files: packed.files.map(({ path }) => path) };
+const manifestOf = (source) => JSON.parse(readFileSync(join(source, 'package.json'), 'utf8'));
+
+/** Packs a package into `folder`, and answers with the path of the archive. */
+function pack(source, folder) {
+  const [packed] = JSON.parse(run('npm', ['pack', '--json', '--pack-destination', folder], source));
+  const files = packed.files.map(({ path }) => path);
+  return { source, archive: join(folder, packed.filename), files };
 }
 
 /** Whatever an entry point names has to be inside: nothing else matters if it is not. */
-function contents({ archive, files }) {
-  const { exports } = JSON.parse(readFileSync(join(PACKAGE, 'package.json'), 'utf8'));
-  const named = Object.values(exports).flatMap((entry) =>
+function contents({ source, archive, files }) {
+  const { exports = {}, bin = {}, files: listed } = manifestOf(source);
+  const entries = [...Object.values(exports), ...Object.values(bin)];
+  const named = entries.flatMap((entry) =>
     typeof entry === 'string' ? [entry] : Object.values(entry),
   );
+  const empty = listed.filter(
+    (name) => !name.startsWith('!') && !files.some((path) => path.startsWith(name)),
+  );
+  if (empty.length > 0) throw new Error(`nothing packed of ${empty.join(', ')}`);
   const absent = named.filter((path) => !files.includes(path.replace('./', '')));
   if (absent.length > 0) throw new Error(`not in the package: ${absent.join(', ')}`);
   return `${files.length} files, ${inKb(statSync(archive).size)} KB packed`;
 }
 
 function dependencies() {
-  const manifest = JSON.parse(readFileSync(join(PACKAGE, 'package.json'), 'utf8'));
+  const manifest = manifestOf(LIBRARY);
   const needed = ['dependencies', 'optionalDependencies'].flatMap((kind) =>
     Object.keys(manifest[kind] ?? {}),
   );
@@ -126,7 +133,7 @@ async function report(name, check) {
 
 async function main(folder) {
   if (!existsSync(ENTRY)) throw new Error(`${ENTRY} is missing: it takes npm run build first`);
-  const packed = pack(folder);
+  const packed = pack(LIBRARY, folder);
   const chunks = await bundle();
   const results = [
     await report('contents', () => contents(packed)),
@@ -136,6 +143,12 @@ async function main(folder) {
     await report('core bundle', () => bundleSize(chunks)),
     await report('core imports', () => bundleImports(chunks)),
   ];
+  for (const source of PROGRAMS) {
+    const program = pack(source, folder);
+    const { name } = manifestOf(source);
+    results.push(await report(`${name} contents`, () => contents(program)));
+    results.push(await report(`${name} manifest`, () => manifest(program)));
+  }
   return results.every((passed) => passed);
 }
 

@@ -25,3 +25,18 @@ export interface RunningProxy {
 
 /** Starts a plain reverse proxy that adds its client's address to X-Forwarded-For. */
 export function startProxy(kind: ProxyKind, options: ProxyOptions): Promise<RunningProxy>;
+
+export interface ShippedProxyOptions {
+  /** The configuration, which is used as it is but for the addresses in it. */
+  readonly file: string;
+  /** Where Sluice is, on 127.0.0.1. */
+  readonly servicePort: number;
+  /** Where the application is, on 127.0.0.1. */
+  readonly upstreamPort: number;
+}
+
+/** Starts a proxy from a file in examples/proxies/, which asks Sluice about every request. */
+export function startShippedProxy(
+  kind: ProxyKind,
+  options: ShippedProxyOptions,
+): Promise<RunningProxy>;

@@ -1,6 +1,6 @@
 /**
  * Real reverse proxies for tests: nginx, Caddy and HAProxy, each set up as its own documentation
- * has it when the server behind shall know the client's address.
+ * has it when the server behind shall know the client's address, or from a file that is shipped.
  *
  * They listen on 127.0.0.1 only, live in temporary folders and never outlive this process. It
  * takes the programs: `tools/ensure-services nginx caddy haproxy`.
@@ -9,6 +9,7 @@ import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import * as fs from 'node:fs';
 import { get } from 'node:http';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -102,6 +103,45 @@ backend back
 
 const plans = { nginx, caddy, haproxy };
 
+/** Where the shipped files have Sluice, the application and themselves. */
+const SHIPPED_PORTS = { service: 8080, upstream: 3000, own: 8000 };
+
+/** nginx knows no variables of the environment, so the addresses in the file are changed. */
+const shippedNginx = ({ folder, file, port, servicePort, upstreamPort }) => {
+  const ports = [
+    [SHIPPED_PORTS.service, servicePort],
+    [SHIPPED_PORTS.upstream, upstreamPort],
+    [SHIPPED_PORTS.own, port],
+  ];
+  const text = ports.reduce(
+    (changed, [from, to]) => changed.replaceAll(`${HOST}:${from};`, `${HOST}:${to};`),
+    fs.readFileSync(file, 'utf8'),
+  );
+  fs.writeFileSync(join(folder, 'sluice.conf'), text);
+  const { words, config } = nginx({ folder, port, upstreamPort, forwarded: false, who: '' });
+  // What stands around the servers of a configuration is what a system comes with.
+  const around = config.replace(/ {2}server \{[\s\S]*$/, `  include ${folder}/sluice.conf;\n}\n`);
+  return { words, config: around };
+};
+
+const addresses = ({ port, servicePort, upstreamPort }, scheme) => ({
+  LISTEN: `${scheme}${HOST}:${port}`,
+  SLUICE: `${HOST}:${servicePort}`,
+  APPLICATION: `${HOST}:${upstreamPort}`,
+});
+
+const shippedCaddy = (options) => ({
+  words: ['run', '--adapter', 'caddyfile', '--config', options.file],
+  env: addresses(options, 'http://'),
+});
+
+const shippedHaproxy = (options) => ({
+  words: ['-db', '-f', options.file],
+  env: addresses(options, ''),
+});
+
+const shippedPlans = { nginx: shippedNginx, caddy: shippedCaddy, haproxy: shippedHaproxy };
+
 /** Waits for its input to end, which it does when this process ends, be it by SIGKILL. */
 const CLEAN_UP = `cat
 for file in "$1"/*/pid; do kill -KILL "$(cat "$file")"; done
@@ -132,14 +172,25 @@ function statusOf(port, path) {
   });
 }
 
+/** A shipped configuration says nothing of itself, and asking for a page would count. */
+function isListening(port) {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, HOST, () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.on('error', reject);
+  });
+}
+
 /** Debian keeps servers in /usr/sbin, where the PATH of plain users does not look. */
-function spawnIn(folder, program, words) {
+function spawnIn(folder, program, words, variables = {}) {
   // A file and not a pipe: a server must never wait for this process to read.
   const output = fs.openSync(join(folder, 'output'), 'a');
   const { PATH } = process.env;
   // Caddy keeps its last configuration in one of these folders.
   const homes = { HOME: folder, XDG_CONFIG_HOME: folder, XDG_DATA_HOME: folder };
-  const env = { ...process.env, ...homes, PATH: `${PATH}:/usr/sbin:/sbin` };
+  const env = { ...process.env, ...homes, ...variables, PATH: `${PATH}:/usr/sbin:/sbin` };
   const child = spawn(program, words, { cwd: folder, env, stdio: ['ignore', output, output] });
   fs.closeSync(output);
   if (child.pid) fs.writeFileSync(join(folder, 'pid'), String(child.pid));
@@ -151,9 +202,10 @@ async function launch(kind, options) {
   const folder = fs.mkdtempSync(join(home, `${kind}-`));
   const port = randomPort();
   const who = randomUUID();
-  const { words, config } = plans[kind]({ ...options, folder, port, who });
-  fs.writeFileSync(join(folder, 'config'), config);
-  const child = spawnIn(folder, kind, words);
+  const plan = (options.file === undefined ? plans : shippedPlans)[kind];
+  const { words, config, env } = plan({ ...options, folder, port, who });
+  if (config !== undefined) fs.writeFileSync(join(folder, 'config'), config);
+  const child = spawnIn(folder, kind, words, env);
   let end;
   const ended = new Promise((resolve) => {
     child.once('error', (error) => resolve(`could not be started: ${error.message}`));
@@ -180,6 +232,7 @@ async function launch(kind, options) {
       const message = `${kind} on port ${port} ${end}${hint}\n${proxy.output}`;
       throw Object.assign(new Error(message), { isFinal: true });
     }
+    if (options.file !== undefined) return isListening(port);
     return (await statusOf(port, whoPath(who))) === 200;
   };
   try {
@@ -191,11 +244,19 @@ async function launch(kind, options) {
   }
 }
 
-export async function startProxy(kind, { upstreamPort, trusted = [], forwarded = false }) {
+export function startProxy(kind, { upstreamPort, trusted = [], forwarded = false }) {
+  return start(kind, { upstreamPort, trusted, forwarded });
+}
+
+export function startShippedProxy(kind, { file, servicePort, upstreamPort }) {
+  return start(kind, { file, servicePort, upstreamPort });
+}
+
+async function start(kind, options) {
   if (!Object.hasOwn(plans, kind)) throw new Error(`unknown proxy ${kind}`);
   for (let attempt = 1; ; attempt++) {
     try {
-      return await launch(kind, { upstreamPort, trusted, forwarded });
+      return await launch(kind, options);
     } catch (error) {
       if (!TAKEN.test(error.message) || attempt === PORT_ATTEMPTS) throw error;
       await sleep(10);

@@ -57,7 +57,10 @@ export interface NamedReceipt extends Receipt {
   readonly id: string;
 }
 
-export type Watcher = (verdict: Verdict) => void;
+/** Told of a decision, and of the enforced limits that it was about. */
+export type Watcher = (verdict: Verdict, limits: readonly Limit[]) => void;
+/** Told of limits that nobody could decide, because the store is away and nothing stands in. */
+export type FailureWatcher = (limits: readonly Limit[]) => void;
 
 const NO_SHADOW: readonly Quote[] = [];
 
@@ -67,6 +70,7 @@ export class Desk {
   readonly #sync: SyncStore | undefined;
   #policies: ServedPolicies;
   readonly #watchers: Watcher[] = [];
+  readonly #failureWatchers: FailureWatcher[] = [];
   /** Policies that came with a request, by what they say. */
   readonly #visiting = new Map<string, Limit['policy']>();
 
@@ -86,8 +90,9 @@ export class Desk {
   }
 
   /** Has every decision told that is not a peek. */
-  watch(watcher: Watcher): void {
+  watch(watcher: Watcher, onFailure?: FailureWatcher): void {
     this.#watchers.push(watcher);
+    if (onFailure !== undefined) this.#failureWatchers.push(onFailure);
   }
 
   /** Limits by name, made sound; throws a `SluiceError` that says what is wrong. */
@@ -126,17 +131,23 @@ export class Desk {
       const sync = this.#sync;
       watched = shadow.map((limit) => sync.decideSync({ ...check, limits: [limit] }, nowMs));
     }
-    return this.#told({ allowed, quote, shadow: watched, peek });
+    return this.#told({ allowed, quote, shadow: watched, peek }, enforced);
   }
 
   async #decideLater(check: Check, shadow: readonly Limit[]): Promise<Verdict> {
     const { peek } = check;
-    const quote = check.limits.length === 0 ? undefined : await this.#ask(check);
+    let quote: Quote | undefined;
+    try {
+      if (check.limits.length > 0) quote = await this.#ask(check);
+    } catch (error) {
+      if (!peek) for (const watcher of this.#failureWatchers) watcher(check.limits);
+      throw error;
+    }
     const allowed = quote?.allowed !== false;
     const watched = allowed
       ? await Promise.all(shadow.map((limit) => this.#askInShadow({ ...check, limits: [limit] })))
       : [];
-    return this.#told({ allowed, quote, shadow: watched.flat(), peek });
+    return this.#told({ allowed, quote, shadow: watched.flat(), peek }, check.limits);
   }
 
   async #ask(check: Check): Promise<Quote> {
@@ -153,8 +164,8 @@ export class Desk {
     }
   }
 
-  #told(verdict: Verdict): Verdict {
-    if (!verdict.peek) for (const watcher of this.#watchers) watcher(verdict);
+  #told(verdict: Verdict, limits: readonly Limit[]): Verdict {
+    if (!verdict.peek) for (const watcher of this.#watchers) watcher(verdict, limits);
     return verdict;
   }
 

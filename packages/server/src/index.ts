@@ -1,10 +1,18 @@
 /** `sluice-server`: the service as a library, for the command line and for tests. */
+export { loadConfig } from './config/load.ts';
 export { type Config, ConfigError, type ConfigProblem, problemText } from './config/model.ts';
-export { makeLog } from './log.ts';
+export { nearest } from './config/nearest.ts';
+export { readConfig } from './config/read.ts';
+export type { ConfigText } from './config/source.ts';
+export type { ReloadReport } from './configuration.ts';
+export { makeLog, storeListeners } from './log.ts';
+export { runUntilSignal } from './process.ts';
+export { type ConfigWatch, type Reloadable, watchConfig } from './reload/watch-config.ts';
 export { type Service, type ServiceOptions, startService } from './service.ts';
 export {
   fileKeyOf,
   flagOf,
+  type Listen,
   listenText,
   type ReadSettings,
   readSettings,
@@ -18,3 +26,9 @@ export {
   variableOf,
 } from './settings.ts';
 export { type OpenStore, openStore } from './store-url.ts';
+export {
+  runWorker,
+  type Supervisor,
+  serveWithWorkers,
+  type WorkersOptions,
+} from './workers/index.ts';

@@ -1,13 +1,142 @@
-/** The log: lines of JSON on standard output. Denials are sampled, because a flood has many. */
-import { type Logger, pino } from 'pino';
+/** The log: lines of JSON on standard output. What a flood would repeat is summed up. */
+import { type DestinationStream, type Logger, pino } from 'pino';
+import { type Clock, type Quote, systemClock } from 'sluice';
+import type { FailureWatcher, Watcher } from './desk.ts';
 import type { Settings } from './settings.ts';
 
 export type { Logger };
 
-export function makeLog({ logLevel }: Pick<Settings, 'logLevel'>): Logger {
-  return pino({
+/** Whoever has these is somebody else, so they are cut out wherever they turn up. */
+const SECRETS = ['authorization', 'cookie', 'adminToken', 'password', 'token'];
+
+const REDACTED = SECRETS.flatMap((name) => [
+  name,
+  `*.${name}`,
+  `headers.${name}`,
+  `*.headers.${name}`,
+]);
+
+/** `redis://user:password@host` keeps its host. */
+const withoutLogin = (text: string): string => text.replace(/\/\/[^\s/]*@/g, '//***@');
+
+/**
+ * What an error says, and nothing that hangs on it: a client's error carries the command that
+ * failed, and that may be the one with the password.
+ */
+function errorFields(error: unknown): object {
+  if (!(error instanceof Error)) return { message: withoutLogin(String(error)) };
+  const { name, message, stack, cause } = error;
+  const { code } = error as { code?: unknown };
+  return {
+    type: name,
+    message: withoutLogin(message),
+    ...(code !== undefined && { code }),
+    ...(cause instanceof Error && { cause: withoutLogin(cause.message) }),
+    stack: withoutLogin(stack ?? ''),
+  };
+}
+
+/** `destination` is standard output unless told. */
+export function makeLog(
+  { logLevel }: Pick<Settings, 'logLevel'>,
+  destination?: DestinationStream,
+): Logger {
+  const options = {
     level: logLevel,
     base: { name: 'sluice' },
     timestamp: pino.stdTimeFunctions.isoTime,
-  });
+    redact: { paths: REDACTED, censor: '***' },
+    serializers: { err: errorFields, error: errorFields },
+    formatters: { level: (label: string) => ({ level: label }) },
+  };
+  return destination === undefined ? pino(options) : pino(options, destination);
+}
+
+/** What the client of the store tells about its connection and its server. */
+export const storeListeners = (log: Logger) => ({
+  onWarning: ({ code, message }: { readonly code: string; readonly message: string }): void =>
+    log.warn({ code }, message),
+  onConnection: (state: 'up' | 'down', error?: Error): void => {
+    if (state === 'up') log.info('connected to the store');
+    else log.error(error === undefined ? {} : { err: error }, 'not connected to the store');
+  },
+});
+
+const SECOND_MS = 1000;
+
+/** Logs a few denials of each second in full, and how many more there were. */
+export class DenialLog {
+  readonly #log: Logger;
+  readonly #most: number;
+  readonly #clock: Clock;
+  #logged = 0;
+  #suppressed = 0;
+  #cancel: (() => void) | undefined = undefined;
+
+  constructor(log: Logger, { logDenials }: Pick<Settings, 'logDenials'>, clock = systemClock) {
+    this.#log = log;
+    this.#most = logDenials;
+    this.#clock = clock;
+  }
+
+  /** For `desk.watch`. Whom the limits in shadow would deny is in the metrics. */
+  readonly watch: Watcher = ({ allowed, quote }) => {
+    if (!allowed && quote !== undefined) this.#denied(quote);
+  };
+
+  #denied({ policy, key, cost, remaining, retryAfterMs }: Quote): void {
+    this.#cancel ??= this.#clock.schedule(SECOND_MS, () => this.flush());
+    if (this.#logged >= this.#most) {
+      this.#suppressed++;
+      return;
+    }
+    this.#logged++;
+    this.#log.info({ policy, key, cost, remaining, retryAfterMs }, 'denied');
+  }
+
+  /** Ends the second: says how many were not logged. */
+  flush(): void {
+    this.#cancel?.();
+    this.#cancel = undefined;
+    this.#logged = 0;
+    const suppressed = this.#suppressed;
+    this.#suppressed = 0;
+    if (suppressed > 0) this.#log.info({ suppressed }, 'more were denied');
+  }
+}
+
+/** A store that fails now and then is told about once a second at the most. */
+export class StoreLog {
+  readonly #log: Logger;
+  readonly #clock: Clock;
+  #isAway = false;
+  #lastAwayMs = 0;
+
+  constructor(log: Logger, clock: Clock = systemClock) {
+    this.#log = log;
+    this.#clock = clock;
+  }
+
+  /** For `desk.watch`. */
+  readonly watch: Watcher = ({ quote }) => {
+    if (quote?.degraded !== undefined) this.#away(quote.degraded);
+    // A denial from this process's memory says nothing about the store.
+    else if (this.#isAway && quote !== undefined && !quote.cached) this.#back();
+  };
+
+  readonly onFailure: FailureWatcher = () => this.#away({ action: 'throw' });
+
+  #away(degraded: object): void {
+    this.#lastAwayMs = this.#clock.now();
+    if (this.#isAway) return;
+    this.#isAway = true;
+    this.#log.error(degraded, 'the store does not answer');
+  }
+
+  #back(): void {
+    const quietMs = this.#clock.now() - this.#lastAwayMs;
+    if (quietMs >= 0 && quietMs < SECOND_MS) return;
+    this.#isAway = false;
+    this.#log.info('the store answers again');
+  }
 }

@@ -1,6 +1,7 @@
 /**
- * Overrides: keys that have a limit of their own, from the file or from the API. Asked at every
- * decision, so a policy without any costs nothing.
+ * Overrides: keys that have a limit of their own, from the files or from the API. Asked at every
+ * decision, so a policy without any costs nothing. What the API says of a key goes before what the
+ * files say of it, and hides it only for as long as it is there.
  */
 import { systemClock } from 'sluice';
 import { expected, isInteger, keyText } from 'sluice/engine';
@@ -11,89 +12,177 @@ export interface Override extends OverrideConfig {
   readonly source: 'file' | 'api';
 }
 
+/** A change that the API made, here or in another process of the same service. */
+export interface OverrideChange {
+  readonly op: 'set' | 'delete';
+  /** What is set now, or what was deleted. */
+  readonly override: Override;
+  /** Whether another process told us, so that nobody has to be told again. */
+  readonly isRemote: boolean;
+}
+
+export type OverrideListener = (change: OverrideChange) => void;
+
+export interface ChangeOptions {
+  /** For changes that another process made and told us of. */
+  readonly isRemote?: boolean;
+}
+
 /** Entries of the stores are 32 bits wide unless the policy's own limit is wider. */
 export const LARGEST_OVERRIDE = 2 ** 31 - 1;
+/** Of the API; those of the files are bounded by the files. */
 export const MOST_OVERRIDES = 10_000;
 
+/** The limits of their own that the keys of one policy have, from one source. */
 interface OfPolicy {
   readonly exact: Map<string, Override>;
   /** The most specific first. */
-  readonly patterns: Override[];
+  readonly patterns: Pattern[];
+}
+
+interface Pattern {
+  readonly override: Override;
+  /** What stands between the stars. */
+  readonly parts: readonly string[];
+}
+
+class Layer {
+  readonly policies = new Map<string, OfPolicy>();
+  size = 0;
+
+  find(policy: string, key: string): Override | undefined {
+    const own = this.policies.get(policy);
+    if (own === undefined || !key.includes('*')) return own?.exact.get(key);
+    return own.patterns.find(({ override }) => override.key === key)?.override;
+  }
+
+  set(override: Override): void {
+    const { policy, key } = override;
+    this.delete(policy, key);
+    const own: OfPolicy = this.policies.get(policy) ?? { exact: new Map(), patterns: [] };
+    this.policies.set(policy, own);
+    this.size++;
+    if (!key.includes('*')) own.exact.set(key, override);
+    else {
+      own.patterns.push({ override, parts: key.split('*') });
+      own.patterns.sort((a, b) => literalLength(b.parts) - literalLength(a.parts));
+    }
+  }
+
+  delete(policy: string, key: string): Override | undefined {
+    const found = this.find(policy, key);
+    if (found === undefined) return undefined;
+    const { exact, patterns } = this.policies.get(policy)!;
+    if (!exact.delete(key)) {
+      patterns.splice(
+        patterns.findIndex(({ override }) => override === found),
+        1,
+      );
+    }
+    this.size--;
+    if (exact.size + patterns.length === 0) this.policies.delete(policy);
+    return found;
+  }
+
+  all(): readonly Override[] {
+    return [...this.policies.values()].flatMap(({ exact, patterns }) => [
+      ...exact.values(),
+      ...patterns.map(({ override }) => override),
+    ]);
+  }
 }
 
 export class Overrides {
-  #policies = new Map<string, OfPolicy>();
-  #size = 0;
+  readonly #api = new Layer();
+  #file = new Layer();
+  readonly #listeners: OverrideListener[] = [];
 
   /** The limit of its own that a key has now, if any. */
   limitFor(policy: string, key: string): number | undefined {
-    const own = this.#policies.get(policy);
-    if (own === undefined) return undefined;
-    const found = own.exact.get(key);
-    if (found !== undefined && isCurrent(found)) return found.limit;
-    return own.patterns.find((each) => isCurrent(each) && fits(each.key, key))?.limit;
+    if (this.#api.size + this.#file.size === 0) return undefined;
+    return this.overrideFor(policy, key)?.limit;
+  }
+
+  /** A key's own goes before patterns; of patterns the most specific counts, and the API's first. */
+  overrideFor(policy: string, key: string): Override | undefined {
+    const api = this.#api.policies.get(policy);
+    const file = this.#file.policies.get(policy);
+    if (api === undefined && file === undefined) return undefined;
+    const own = currentOf(api?.exact.get(key)) ?? currentOf(file?.exact.get(key));
+    if (own !== undefined) return own;
+    const ofApi = fitting(api, key);
+    const ofFile = fitting(file, key);
+    if (ofApi === undefined || ofFile === undefined) return (ofApi ?? ofFile)?.override;
+    const isFileCloser = literalLength(ofFile.parts) > literalLength(ofApi.parts);
+    return (isFileCloser ? ofFile : ofApi).override;
+  }
+
+  /** The one that stands for a key or pattern, by its very text. */
+  get(policy: string, key: string): Override | undefined {
+    return currentOf(this.#api.find(policy, key)) ?? currentOf(this.#file.find(policy, key));
   }
 
   /** All that count now, by policy and key. */
   list(): readonly Override[] {
-    const all = [...this.#policies.values()].flatMap(({ exact, patterns }) => [
-      ...exact.values(),
-      ...patterns,
-    ]);
+    const all = [...this.#api.all(), ...this.#file.all()];
     return all
-      .filter(isCurrent)
+      .filter((each) => this.get(each.policy, each.key) === each)
       .sort((a, b) => compare(a.policy, b.policy) || compare(a.key, b.key));
   }
 
-  /** Puts one in the place of what stood there. The caller has checked that the policy exists. */
-  set(override: Override): void {
+  /** Has every change told that the API makes. */
+  onChange(listener: OverrideListener): void {
+    this.#listeners.push(listener);
+  }
+
+  /** Puts one in the place of what the API had there. The caller knows that the policy exists. */
+  set(override: OverrideConfig, { isRemote = false }: ChangeOptions = {}): void {
     checkOverride(override);
     const { policy, key } = override;
-    this.delete(policy, key);
-    if (this.#size >= MOST_OVERRIDES) this.#dropExpired();
-    if (this.#size >= MOST_OVERRIDES) {
-      throw expected('ERR_INVALID_OPTION', `at most ${MOST_OVERRIDES} overrides`, this.#size + 1);
+    if (this.#api.find(policy, key) === undefined && this.#api.size >= MOST_OVERRIDES) {
+      this.#dropExpired();
+      if (this.#api.size >= MOST_OVERRIDES) {
+        throw expected('ERR_INVALID_OPTION', `at most ${MOST_OVERRIDES} overrides`, MOST_OVERRIDES);
+      }
     }
-    const own: OfPolicy = this.#policies.get(policy) ?? { exact: new Map(), patterns: [] };
-    this.#policies.set(policy, own);
-    this.#size++;
-    if (!key.includes('*')) own.exact.set(key, override);
-    else {
-      own.patterns.push(override);
-      own.patterns.sort((a, b) => literalLength(b.key) - literalLength(a.key));
-    }
+    const set: Override = { ...override, source: 'api' };
+    this.#api.set(set);
+    this.#tell({ op: 'set', override: set, isRemote });
   }
 
-  /** Whether there was one. */
-  delete(policy: string, key: string): boolean {
-    const own = this.#policies.get(policy);
-    if (own === undefined) return false;
-    const at = own.patterns.findIndex((each) => each.key === key);
-    if (at >= 0) own.patterns.splice(at, 1);
-    const had = own.exact.delete(key) || at >= 0;
-    if (had) this.#size--;
-    if (own.exact.size + own.patterns.length === 0) this.#policies.delete(policy);
-    return had;
+  /** Takes one of the API's away, and answers it. What the files say of the key counts again. */
+  delete(
+    policy: string,
+    key: string,
+    { isRemote = false }: ChangeOptions = {},
+  ): Override | undefined {
+    const deleted = this.#api.delete(policy, key);
+    if (deleted !== undefined) this.#tell({ op: 'delete', override: deleted, isRemote });
+    return currentOf(deleted);
   }
 
-  /** Takes the file's anew. Those of the API stay, and go before the file's for the same key. */
+  /** Takes the files' anew; if any of them is wrong, none. */
   useFile(overrides: readonly OverrideConfig[]): void {
-    const kept = this.list().filter(({ source }) => source === 'api');
-    this.#policies = new Map();
-    this.#size = 0;
-    for (const each of overrides) this.set({ ...each, source: 'file' });
-    for (const each of kept) this.set(each);
+    const layer = new Layer();
+    for (const each of overrides) {
+      checkOverride(each);
+      layer.set({ ...each, source: 'file' });
+    }
+    this.#file = layer;
+  }
+
+  #tell(change: OverrideChange): void {
+    for (const listener of this.#listeners) listener(change);
   }
 
   #dropExpired(): void {
-    const kept = this.list();
-    this.#policies = new Map();
-    this.#size = 0;
-    for (const each of kept) this.set(each);
+    for (const each of this.#api.all()) {
+      if (currentOf(each) === undefined) this.#api.delete(each.policy, each.key);
+    }
   }
 }
 
-function checkOverride({ key, limit, expiresAtMs }: Override): void {
+function checkOverride({ key, limit, expiresAtMs }: OverrideConfig): void {
   keyText(key);
   if (!isInteger(limit, 1) || limit > LARGEST_OVERRIDE) {
     const what = `the limit of an override to be an integer from 1 to ${LARGEST_OVERRIDE}`;
@@ -104,28 +193,36 @@ function checkOverride({ key, limit, expiresAtMs }: Override): void {
   }
 }
 
-const isCurrent = ({ expiresAtMs }: Override): boolean =>
-  expiresAtMs === undefined || expiresAtMs > systemClock.now();
+/** The override, if there is one and it has not expired. */
+function currentOf(override: Override | undefined): Override | undefined {
+  if (override?.expiresAtMs === undefined) return override;
+  return override.expiresAtMs > systemClock.now() ? override : undefined;
+}
+
+const fitting = (own: OfPolicy | undefined, key: string): Pattern | undefined =>
+  own?.patterns.find(
+    ({ override, parts }) => fitsParts(parts, key) && currentOf(override) !== undefined,
+  );
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-const literalLength = (pattern: string): number => pattern.replaceAll('*', '').length;
+const literalLength = (parts: readonly string[]): number =>
+  parts.reduce((sum, { length }) => sum + length, 0);
 
-/**
- * Whether a text is what a pattern describes, where `*` stands for any characters. Each part between
- * stars is taken where it comes first, so that no pattern makes it slow.
- */
-export function fits(pattern: string, text: string): boolean {
-  const parts = pattern.split('*');
+/** Whether a text is what a pattern describes, where `*` stands for any characters. */
+export const fits = (pattern: string, text: string): boolean => fitsParts(pattern.split('*'), text);
+
+/** Each part between stars is taken where it comes first, so that no pattern makes it slow. */
+function fitsParts(parts: readonly string[], text: string): boolean {
   const first = parts[0];
   const last = parts[parts.length - 1];
-  if (parts.length === 1) return pattern === text;
+  if (parts.length === 1) return first === text;
   if (!text.startsWith(first) || text.length < first.length + last.length) return false;
   let at = first.length;
-  for (const part of parts.slice(1, -1)) {
-    const found = text.indexOf(part, at);
+  for (let middle = 1; middle < parts.length - 1; middle++) {
+    const found = text.indexOf(parts[middle], at);
     if (found < 0) return false;
-    at = found + part.length;
+    at = found + parts[middle].length;
   }
   return text.length - last.length >= at && text.endsWith(last);
 }

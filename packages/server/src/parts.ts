@@ -1,9 +1,14 @@
 /** What the protocols are made of: each takes what it needs, and knows nothing of the others. */
 import type { Configuration } from './configuration.ts';
 import type { Desk } from './desk.ts';
+import type { Health } from './health.ts';
 import type { Logger } from './log.ts';
+import type { Metrics } from './metrics.ts';
+import type { OverridesFile } from './overrides-file.ts';
 import type { Settings } from './settings.ts';
 import type { OpenStore } from './store-url.ts';
+import type { TopKeys } from './top-keys.ts';
+import type { Crew } from './workers/crew.ts';
 
 export interface Parts {
   readonly settings: Settings;
@@ -11,4 +16,11 @@ export interface Parts {
   readonly configuration: Configuration;
   readonly store: OpenStore;
   readonly log: Logger;
+  readonly health: Health;
+  readonly metrics: Metrics;
+  readonly topKeys: TopKeys;
+  /** The processes that serve together; mostly this one alone. */
+  readonly crew: Crew;
+  /** Where overrides of the API are kept, if anywhere. */
+  readonly overridesFile?: OverridesFile | undefined;
 }

@@ -1,6 +1,6 @@
 /** The policies that are served, by name, with the limits of their own that keys have. */
-import { definePolicy, type Policy, type Terms } from 'sluice';
-import { expected, PolicyBook } from 'sluice/engine';
+import { definePolicy, type Key, type Limit, type Policy, type Terms } from 'sluice';
+import { type CostFields, expected, PolicyBook } from 'sluice/engine';
 import type { PolicyConfig } from './config/model.ts';
 import type { Overrides } from './overrides.ts';
 
@@ -26,8 +26,14 @@ export class ServedPolicies extends PolicyBook {
   override policy(name: string): Policy {
     const served = this.#served.get(name);
     if (served !== undefined) return served.policy;
-    const names = [...this.#served.keys()].join(' ') || 'none';
+    const names = shownNames([...this.#served.keys()]);
     throw expected('ERR_UNKNOWN_POLICY', `a policy, one of: ${names}`, name);
+  }
+
+  override limit(name: string, key: Key, asked: CostFields | undefined, least: 0 | 1): Limit {
+    const limit = super.limit(name, key, asked, least);
+    checkCharacters(limit.key);
+    return limit;
   }
 
   get(name: string): ServedPolicy | undefined {
@@ -43,13 +49,35 @@ export class ServedPolicies extends PolicyBook {
   }
 }
 
+/**
+ * Half of a surrogate pair is no character. Redis would keep all of them as one and the same, so
+ * different keys would share a counter there, and nowhere else.
+ */
+const HALF_A_PAIR = /\p{Surrogate}/u;
+
+/** Refuses keys that are not text in every store. */
+export function checkCharacters(key: string): void {
+  if (!HALF_A_PAIR.test(key)) return;
+  throw expected('ERR_INVALID_KEY', 'a key without halves of surrogate pairs', key);
+}
+
+/** A file of Envoy's may have thousands, which nobody wants to be told for each misspelt name. */
+const MOST_SHOWN = 20;
+
+function shownNames(names: readonly string[]): string {
+  const more = names.length > MOST_SHOWN ? ` and ${names.length - MOST_SHOWN} more` : '';
+  return `${names.slice(0, MOST_SHOWN).join(' ') || 'none'}${more}`;
+}
+
 function withOverrides({ name, options }: PolicyConfig, overrides: Overrides): Policy {
   const policy = definePolicy(name, options);
   const base = policy.terms!;
   const hasBurst = options.burst !== undefined;
   const termsFor = (key: string): Terms => {
-    const limit = overrides.limitFor(name, key);
-    if (limit === undefined) return base;
+    const own = overrides.limitFor(name, key);
+    if (own === undefined) return base;
+    // The window may have grown since it was set.
+    const limit = Math.min(own, Math.floor(Number.MAX_SAFE_INTEGER / base.windowMs));
     return { ...base, limit, capacity: hasBurst ? base.capacity : limit };
   };
   return { ...policy, termsFor };

@@ -2,14 +2,23 @@
 import type { Config } from './config/model.ts';
 import { Configuration } from './configuration.ts';
 import { Desk } from './desk.ts';
-import { Router } from './http/router.ts';
+import type { GrpcServer } from './envoy-rls/grpc-server.ts';
+import { jsonHandler } from './envoy-rls/json-handler.ts';
+import { forwardAuthRoutes } from './forward-auth/routes.ts';
+import { Health, healthRoutes } from './health.ts';
+import { AccessControl } from './http/access.ts';
+import { type RouteName, Router } from './http/router.ts';
 import { HttpServer } from './http/server.ts';
 import { adminRoutes } from './http-api/admin.ts';
 import { checkHandler } from './http-api/check.ts';
-import type { Logger } from './log.ts';
+import { DenialLog, type Logger, StoreLog } from './log.ts';
+import { jointMetricsText, Metrics, type MetricsData, metricsRoutes } from './metrics.ts';
+import { OverridesFile } from './overrides-file.ts';
 import type { Parts } from './parts.ts';
 import { type Listen, listenText, type Settings } from './settings.ts';
 import type { OpenStore } from './store-url.ts';
+import { type TopBy, type TopData, TopKeys, topRoutes } from './top-keys.ts';
+import { type Crew, LoneCrew } from './workers/crew.ts';
 
 export interface ServiceOptions {
   readonly settings: Settings;
@@ -18,6 +27,8 @@ export interface ServiceOptions {
   readonly config: Config;
   /** Reads the files again, for a reload. */
   readonly load: () => Promise<Config>;
+  /** Those who serve beside this process. Default: nobody. */
+  readonly crew?: Crew;
 }
 
 export interface Service {
@@ -26,34 +37,88 @@ export interface Service {
   readonly http: Listen;
   readonly grpc: Listen | undefined;
   readonly parts: Parts;
+  /** All that is served over HTTP. */
+  readonly routes: readonly RouteName[];
   /** Answers what is in flight, then lets everything go. */
   close(): Promise<void>;
 }
 
 function routes(parts: Parts): Router {
-  const { desk } = parts;
+  const { desk, settings } = parts;
   const router = new Router();
-  router.add('POST', '/v1/check', 'open', checkHandler(desk, false));
-  router.add('POST', '/v1/peek', 'open', checkHandler(desk, true));
+  router.add('POST', '/v1/check', 'open', checkHandler(desk, false, settings.headers));
+  router.add('POST', '/v1/peek', 'open', checkHandler(desk, true, settings.headers));
+  router.add('POST', '/json', 'open', jsonHandler(parts));
+  forwardAuthRoutes(router, parts);
   adminRoutes(router, parts);
+  healthRoutes(router, { ...parts, access: new AccessControl(parts.settings) });
+  watchRoutes(router, parts);
   return router;
 }
 
+/** Metrics and top keys are those of all processes that serve together. */
+function watchRoutes(router: Router, { crew, desk, metrics, topKeys }: Parts): void {
+  crew.answer('metrics', () => metrics.data());
+  metricsRoutes(router, async () => {
+    const all = (await crew.gather('metrics')) as MetricsData[];
+    return all.length === 1 ? metrics.text() : jointMetricsText(all);
+  });
+  crew.answer('top', (detail) => topKeys.data(...(detail as [string, TopBy])));
+  topRoutes(router, desk, async (...detail) => (await crew.gather('top', detail)) as TopData[]);
+}
+
+/** Its libraries are loaded only if it is on. */
+async function startGrpc(parts: Parts): Promise<GrpcServer | undefined> {
+  const { grpc } = parts.settings;
+  if (grpc === undefined) return undefined;
+  const { startGrpcServer } = await import('./envoy-rls/grpc-server.ts');
+  return startGrpcServer(parts, grpc);
+}
+
 export async function startService(options: ServiceOptions): Promise<Service> {
-  const { settings, store, log, config, load } = options;
+  const { settings, store, log, config, load, crew = new LoneCrew() } = options;
   const desk = new Desk(store.store);
   const configuration = new Configuration(desk, config, load);
-  const parts: Parts = { settings, desk, configuration, store, log };
-  const server = new HttpServer(routes(parts), settings, log);
-  const http = await server.listen(settings.listen);
+  const { overridesFile: path } = settings;
+  const overridesFile =
+    path === undefined ? undefined : await OverridesFile.open(path, desk.overrides, log);
+  const health = new Health(desk);
+  const metrics = new Metrics({ desk, configuration, store, health });
+  const topKeys = new TopKeys(desk);
+  const watchers = { health, metrics, topKeys };
+  const base = { settings, desk, configuration, store, log, crew, overridesFile };
+  const parts: Parts = { ...base, ...watchers };
+  const denialLog = new DenialLog(log, settings);
+  const storeLog = new StoreLog(log);
+  desk.watch(metrics.watch, metrics.onFailure);
+  desk.watch(topKeys.watch);
+  desk.watch(denialLog.watch);
+  desk.watch(storeLog.watch, storeLog.onFailure);
+  crew.join(desk, configuration);
+  const router = routes(parts);
+  const server = new HttpServer(router, settings, log, metrics);
+  metrics.readTraffic(server);
+  const grpc = await startGrpc(parts);
+  const http = await server.listen(settings.listen).catch(async (error) => {
+    await grpc?.close(0);
+    throw error;
+  });
   const scheme = settings.tlsCert === undefined ? 'http' : 'https';
   return {
     url: `${scheme}://${listenText(http)}`,
     http,
-    grpc: undefined,
+    grpc: grpc?.listen,
     parts,
+    routes: router.list(),
     close: async () => {
-      await server.close(settings.drainMs);
+      health.isDraining = true;
+      const [cut] = await Promise.all([
+        server.close(settings.drainMs),
+        grpc?.close(settings.drainMs),
+      ]);
+      if (cut > 0) log.warn({ requests: cut }, 'not answered before the time to stop was up');
+      denialLog.flush();
+      await overridesFile?.saved();
       await store.store.close();
       await store.close();
     },

@@ -2,14 +2,26 @@
  * How the service runs. Each setting is named once, here: its flag, its variable and its key in the
  * file are made of its name. Flags go before the environment, and that before the file.
  */
+import { readFileSync } from 'node:fs';
 import type { FailureAction } from 'sluice';
 import type { ForwardedHeader, HeaderForm } from 'sluice/http';
+import {
+  duration,
+  files,
+  integer,
+  isLoopback,
+  type Listen,
+  listenText,
+  oneOf,
+  proxies,
+  readListen,
+  share,
+  store,
+  text,
+  token,
+} from './setting-values.ts';
 
-/** Where a server listens. */
-export interface Listen {
-  readonly host: string;
-  readonly port: number;
-}
+export { isLoopback, type Listen, listenText, readListen };
 
 export interface Settings {
   readonly config: readonly string[];
@@ -22,6 +34,7 @@ export interface Settings {
   readonly onFailure: FailureAction;
   readonly localShare: number;
   readonly adminToken: string | undefined;
+  readonly adminTokenFile: string | undefined;
   readonly tlsCert: string | undefined;
   readonly tlsKey: string | undefined;
   readonly trustProxy: number | readonly string[] | undefined;
@@ -53,74 +66,8 @@ export interface Setting<T> {
   readonly notInFile?: true;
 }
 
-const integer =
-  (least: number, most: number) =>
-  (given: unknown): number | undefined => {
-    const isText = typeof given === 'string' && /^\d{1,15}$/.test(given);
-    const value = isText ? Number(given) : given;
-    return Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most
-      ? (value as number)
-      : undefined;
-  };
-
-const text = (given: unknown): string | undefined =>
-  typeof given === 'string' && given !== '' ? given : undefined;
-
-const oneOf =
-  <T extends string>(...words: readonly T[]) =>
-  (given: unknown): T | undefined =>
-    words.includes(given as T) ? (given as T) : undefined;
-
-const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000 };
-
-function duration(given: unknown): number | undefined {
-  const [, amount, unit] = /^(\d{1,9})(ms|s|m)$/.exec(String(given)) ?? [];
-  return amount === undefined ? integer(1, 3_600_000)(given) : Number(amount) * UNIT_MS[unit];
-}
-
-/** `127.0.0.1:8080`, `[::1]:8080`, `:8080` for all addresses, or a port of 127.0.0.1. */
-export function readListen(given: unknown): Listen | undefined {
-  const [, host = '', port] =
-    /^(?:(\[[\da-fA-F:.]+\]|[\w.-]*):)?(\d{1,5})$/.exec(String(given)) ?? [];
-  if (port === undefined || Number(port) > 65_535) return undefined;
-  const isPortAlone = !String(given).includes(':');
-  const named = host.replace(/^\[|\]$/g, '');
-  return { host: isPortAlone ? '127.0.0.1' : named || '::', port: Number(port) };
-}
-
-export const listenText = ({ host, port }: Listen): string =>
-  host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
-
-function share(given: unknown): number | undefined {
-  const value = typeof given === 'string' && given !== '' ? Number(given) : given;
-  return typeof value === 'number' && value > 0 && value <= 1 ? value : undefined;
-}
-
-/** A number of proxies, or networks: as a list, or as text with commas between. */
-function proxies(given: unknown): number | readonly string[] | undefined {
-  const count = integer(1, 32)(given);
-  if (count !== undefined) return count;
-  const list = typeof given === 'string' ? given.split(',').map((each) => each.trim()) : given;
-  return isTexts(list) ? list : undefined;
-}
-
-const isTexts = (list: unknown): list is readonly string[] =>
-  Array.isArray(list) && list.length > 0 && list.every((each) => text(each) !== undefined);
-
-function files(given: unknown): readonly string[] | undefined {
-  const list = typeof given === 'string' ? given.split(',') : given;
-  return isTexts(list) ? list : undefined;
-}
-
-const STORE = /^(?:memory|(?:redis|rediss|redis\+sentinel|redis\+cluster):\/\/.+)$/;
-
-const store = (given: unknown): string | undefined =>
-  typeof given === 'string' && STORE.test(given) ? given : undefined;
-
-const token = (given: unknown): string | undefined =>
-  typeof given === 'string' && given.length >= 16 ? given : undefined;
-
 const ADDRESS = 'an address such as 127.0.0.1:8080, [::1]:8080 or :8080';
+const TOKEN = 'at least 16 visible characters';
 const MOST_WORKERS = 64;
 
 export const SETTINGS: { readonly [Name in keyof Settings]: Setting<Settings[Name]> } = {
@@ -194,9 +141,16 @@ export const SETTINGS: { readonly [Name in keyof Settings]: Setting<Settings[Nam
     help: 'Who has it may do more than check. Needed unless it listens on loopback.',
     value: 'token',
     fallback: undefined,
-    expected: 'text of at least 16 characters',
+    expected: TOKEN,
     read: token,
     secret: true,
+  },
+  adminTokenFile: {
+    help: 'A file with the admin token: flags and variables are seen by others on the machine.',
+    value: 'file',
+    fallback: undefined,
+    expected: 'the path of a file',
+    read: text,
   },
   tlsCert: {
     help: 'The certificate to serve TLS with, as a PEM file.',
@@ -216,7 +170,8 @@ export const SETTINGS: { readonly [Name in keyof Settings]: Setting<Settings[Nam
     help: 'Whose forwarding headers are believed: how many proxies, or their networks.',
     value: 'proxies',
     fallback: undefined,
-    expected: 'a number of proxies from 1 to 32, or a list of their networks',
+    expected:
+      'a number of proxies from 1 to 32, or their networks such as 10.0.0.0/8, not all there are',
     read: proxies,
   },
   forwardedHeader: {
@@ -311,11 +266,14 @@ export function settingProblem(label: string, name: SettingName, given: unknown)
   return `Expected ${label} to be ${expected}, got ${came}`;
 }
 
-/** `file` has been checked when it was read, with its line and column. */
+/**
+ * `file` has been checked when it was read, with its line and column. If it could not be read it is
+ * undefined, and then nothing is said about what belongs together.
+ */
 export function readSettings(
   flags: Readonly<Partial<Record<SettingName, unknown>>>,
   environment: Readonly<Record<string, string | undefined>>,
-  file: Readonly<Record<string, unknown>>,
+  file: Readonly<Record<string, unknown>> | undefined,
 ): ReadSettings {
   const problems: string[] = [];
   const settings: Record<string, unknown> = {};
@@ -323,8 +281,9 @@ export function readSettings(
   for (const name of SETTING_NAMES) {
     const places: readonly [Source, string, unknown][] = [
       ['flag', flagOf(name), flags[name]],
-      ['environment', variableOf(name), environment[variableOf(name)]],
-      ['file', fileKeyOf(name), file[name]],
+      // A variable that is empty is one that somebody's template had nothing to fill in for.
+      ['environment', variableOf(name), environment[variableOf(name)] || undefined],
+      ['file', `\`${fileKeyOf(name)}\``, file?.[name]],
     ];
     const [source, label, given] = places.find(([, , value]) => value !== undefined) ?? ['default'];
     const { read, fallback } = SETTINGS[name];
@@ -336,29 +295,59 @@ export function readSettings(
     sources[name] = source;
   }
   if (problems.length > 0) throw new SettingsError(problems);
-  const result = settings as unknown as Settings;
-  checkTogether(result);
-  return { settings: result, sources: sources as Record<SettingName, Source> };
+  const read = { settings, sources } as unknown as ReadSettings;
+  const result = withTokenOfFile(read, problems);
+  if (file !== undefined) checkTogether(result.settings, problems);
+  if (problems.length > 0) throw new SettingsError(problems);
+  return result;
+}
+
+const RANKS: readonly Source[] = ['default', 'file', 'environment', 'flag'];
+
+/** The token of a file counts as if it stood where the file is named. */
+function withTokenOfFile(read: ReadSettings, problems: string[]): ReadSettings {
+  const { settings, sources } = read;
+  const { adminTokenFile: path } = settings;
+  const { adminToken: ownSource, adminTokenFile: source } = sources;
+  if (path === undefined || RANKS.indexOf(source) < RANKS.indexOf(ownSource)) return read;
+  if (source === ownSource) {
+    problems.push('Expected --admin-token or --admin-token-file, got both');
+    return read;
+  }
+  const adminToken = tokenOfFile(path, problems);
+  return {
+    settings: { ...settings, adminToken },
+    sources: { ...sources, adminToken: source },
+  };
+}
+
+function tokenOfFile(path: string, problems: string[]): string | undefined {
+  try {
+    const value = token(readFileSync(path, 'utf8').trim());
+    if (value === undefined) {
+      problems.push(`Expected ${path} to hold ${TOKEN}, got something else`);
+    }
+    return value;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    problems.push(`Expected a file that can be read at \`${path}\`, got ${code}`);
+    return undefined;
+  }
 }
 
 /** What is right alone, but not together. */
-function checkTogether({ tlsCert, tlsKey, listen, adminToken }: Settings): void {
-  const problems: string[] = [];
+function checkTogether(settings: Settings, problems: string[]): void {
+  const { tlsCert, tlsKey, listen, adminToken, adminTokenFile } = settings;
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
     problems.push('Expected --tls-cert and --tls-key together, got one of them');
   }
-  if (!isLoopback(listen.host) && adminToken === undefined) {
+  if (!isLoopback(listen.host) && adminToken === undefined && adminTokenFile === undefined) {
     problems.push(
-      `Expected --admin-token (or SLUICE_ADMIN_TOKEN) because ${listenText(listen)} can be ` +
+      `Expected --admin-token-file (or SLUICE_ADMIN_TOKEN) because ${listenText(listen)} can be ` +
         'reached from other machines, got none',
     );
   }
-  if (problems.length > 0) throw new SettingsError(problems);
 }
-
-/** Whether only this machine can come. */
-export const isLoopback = (host: string): boolean =>
-  host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host);
 
 /** The settings as they count, secrets hidden. */
 export function shownSettings({ settings, sources }: ReadSettings): Record<string, unknown> {

@@ -110,6 +110,12 @@ function connect({ kind, hosts, path, tls, username, password }: StoreAddress): 
   return new Redis({ ...inner, ...hosts[0], db: Number(path[0] ?? 0) });
 }
 
+/** Of a Cluster, what each of its masters says, one after the other. */
+async function infoOf(client: Redis | Cluster, section: string): Promise<string> {
+  const nodes = client instanceof Cluster ? client.nodes('master') : [client];
+  return (await Promise.all(nodes.map((node) => node.call('INFO', [section])))).join('\n');
+}
+
 export function openStore(settings: StoreSettings, listeners: StoreListeners): OpenStore {
   if (settings.store === 'memory') {
     return {
@@ -119,7 +125,8 @@ export function openStore(settings: StoreSettings, listeners: StoreListeners): O
     };
   }
   const client = connect(parseStoreAddress(settings.store));
-  let state: 'up' | 'down' = 'down';
+  // Neither at first, so that a server that cannot be reached at all is told about too.
+  let state: 'up' | 'down' | undefined;
   const turn = (to: 'up' | 'down', error?: Error): void => {
     if (to === state) return;
     state = to;
@@ -137,7 +144,7 @@ export function openStore(settings: StoreSettings, listeners: StoreListeners): O
   return {
     store: redisStore(client, options),
     kind: 'redis',
-    info: async (section) => String(await client.call('INFO', [section])),
+    info: (section) => infoOf(client, section),
     close: async () => client.disconnect(),
   };
 }

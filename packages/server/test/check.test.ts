@@ -1,21 +1,245 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { policy, type Running, startRunning } from './running.ts';
 
-describe('POST /v1/check', () => {
-  let running: Running;
-  beforeAll(async () => {
-    const policies = [policy('few', 2, '1m'), policy('many', 100, '1h')];
-    running = await startRunning({ config: { policies } });
-  });
-  afterAll(() => running.close());
+let running: Running;
+beforeAll(async () => {
+  const policies = [
+    policy('few', 2, '1m'),
+    policy('many', 100, '1h', { costs: { search: 30 } }),
+    policy('watched', 1, '1m', { shadow: true }),
+    policy('bucket', 5, '1s', { algorithm: 'token-bucket', burst: 10 }),
+  ];
+  running = await startRunning({ config: { policies } });
+});
+afterAll(() => running.close());
 
+const check = (body: unknown, query = '') => running.post(`/v1/check${query}`, body);
+const peek = (body: unknown, query = '') => running.post(`/v1/peek${query}`, body);
+const remaining = async (name: string, key: string): Promise<number> =>
+  (await peek({ policy: name, key })).json.remaining;
+
+describe('POST /v1/check', () => {
   test('answers 200 whether it is allowed or not', async () => {
     const answers = [];
-    for (let call = 0; call < 3; call++) {
-      answers.push(await running.post('/v1/check', { policy: 'few', key: 'a' }));
-    }
+    for (let call = 0; call < 3; call++) answers.push(await check({ policy: 'few', key: 'a' }));
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
     expect(answers.map(({ json }) => json.allowed)).toEqual([true, true, false]);
     expect(answers[2].json.retryAfterMs).toBeGreaterThan(0);
+    expect(answers.map(({ json }) => json.receipt !== undefined)).toEqual([true, true, false]);
+  });
+
+  test('tells all about a decision', async () => {
+    const { json } = await check({ policy: 'few', key: ['user', 7, 'a:b'] });
+    const own = { policy: 'few', key: 'user:7:a\\:b', cost: 1 };
+    const decision = { ...own, allowed: true, limit: 2, remaining: 1, retryAfterMs: 0 };
+    expect(json).toMatchObject({ ...decision, limits: [decision] });
+    expect(json.receipt.charges).toEqual([{ ...own, atMs: json.atMs }]);
+    expect(json.resetAfterMs).toBe(60_000);
+  });
+
+  test('takes a cost, or the name of one', async () => {
+    expect((await check({ policy: 'many', key: 'c', cost: 60 })).json.remaining).toBe(40);
+    expect((await check({ policy: 'many', key: 'c', operation: 'search' })).json.remaining).toBe(
+      10,
+    );
+    expect((await check({ policy: 'many', key: 'c', operation: 'search' })).json.allowed).toBe(
+      false,
+    );
+  });
+
+  test('charges several limits, or none of them', async () => {
+    const limits = [
+      { policy: 'many', key: 'joint', cost: 10 },
+      { policy: 'few', key: 'joint', cost: 2 },
+    ];
+    const first = await check({ limits });
+    expect(first.json).toMatchObject({ allowed: true, policy: 'few', remaining: 0 });
+    const second = await check({ limits });
+    expect(second.json.allowed).toBe(false);
+    expect(second.json.limits.map((each: { allowed: boolean }) => each.allowed)).toEqual([
+      true,
+      false,
+    ]);
+    expect(await remaining('many', 'joint')).toBe(90);
+  });
+
+  test('decides a batch in order, each check for itself', async () => {
+    const one = { policy: 'few', key: 'batch' };
+    const checks = [one, one, one, { limits: [{ policy: 'many', key: 'batch' }] }];
+    const { status, json } = await check({ checks });
+    expect(status).toBe(200);
+    expect(json.decisions.map((each: { allowed: boolean }) => each.allowed)).toEqual([
+      ...[true, true, false, true],
+    ]);
+  });
+
+  test('charges nobody if one check of a batch is wrong', async () => {
+    const good = { policy: 'few', key: 'whole' };
+    const { status, json } = await check({ checks: [good, { policy: 'few', key: '' }] });
+    expect(status).toBe(400);
+    expect(json).toMatchObject({ code: 'ERR_INVALID_KEY', pointer: '/checks/1' });
+    expect(await remaining('few', 'whole')).toBe(2);
+  });
+
+  test('answers a repeated id again, and does not charge again', async () => {
+    const body = { policy: 'few', key: 'twice', id: 'order-1' };
+    const [first, second] = [await check(body), await check(body)];
+    expect(second.json).toEqual(first.json);
+    expect(await remaining('few', 'twice')).toBe(1);
+  });
+
+  test('lets limits in shadow pass, and tells what they would have said', async () => {
+    const body = { policy: 'watched', key: 'w' };
+    await check(body);
+    const { json } = await check(body);
+    expect(json).toMatchObject({ allowed: true, limits: [] });
+    expect(json.shadow).toMatchObject([{ policy: 'watched', allowed: false }]);
+    expect(json.receipt).toBeUndefined();
+  });
+});
+
+describe('?enforce', () => {
+  const body = { policy: 'few', key: 'enforced' };
+
+  test('makes a denial a 429 with the fields that tell about it', async () => {
+    const allowed = await check(body, '?enforce');
+    expect(allowed.status).toBe(200);
+    expect(allowed.headers.get('ratelimit')).toMatch(/^"few";r=1;t=\d+$/);
+    await check(body, '?enforce=true');
+    const denied = await check(body, '?enforce=1');
+    expect(denied.status).toBe(429);
+    expect(denied.json.allowed).toBe(false);
+    expect(Number(denied.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(denied.headers.get('ratelimit-policy')).toBe('"few";q=2;w=60');
+  });
+
+  test.each(['?enforce=false', '?enforce=0', ''])('is off with %j', async (query) => {
+    const { status, headers } = await check({ ...body, cost: 2 }, query);
+    expect(status).toBe(200);
+    expect(headers.get('ratelimit')).toBeNull();
+  });
+
+  test.each(['?enforce=maybe', '?enforce=TRUE', '?enforced', '?enforce&x=1', '?__proto__=1'])(
+    'refuses %j before anything is charged',
+    async (query) => {
+      const { status, json } = await check({ policy: 'few', key: query }, query);
+      expect([status, json.code]).toEqual([400, 'ERR_INVALID_OPTION']);
+      expect(await remaining('few', query)).toBe(2);
+    },
+  );
+
+  test('is refused for a batch', async () => {
+    const { status, json } = await check({ checks: [body] }, '?enforce');
+    expect([status, json.code]).toEqual([400, 'ERR_INVALID_OPTION']);
+  });
+});
+
+describe('POST /v1/peek', () => {
+  test('charges nothing and has no receipt', async () => {
+    for (let call = 0; call < 3; call++) {
+      const { json } = await peek({ policy: 'few', key: 'p', cost: 2 });
+      expect(json).toMatchObject({ allowed: true, remaining: 2 });
+      expect(json.receipt).toBeUndefined();
+    }
+  });
+
+  test('takes a cost of 0, and a check does not', async () => {
+    expect((await peek({ policy: 'few', key: 'p', cost: 0 })).status).toBe(200);
+    expect((await check({ policy: 'few', key: 'p', cost: 0 })).json.code).toBe('ERR_INVALID_COST');
+  });
+});
+
+describe('a check that is wrong', () => {
+  const few = { policy: 'few', key: 'wrong' };
+  const limitsOf = (count: number) =>
+    Array.from({ length: count }, (_, at) => ({ policy: 'many', key: `k${at}` }));
+  type Wrong = readonly [what: string, code: string, pointer: string, body: unknown];
+  const wrong: readonly Wrong[] = [
+    ['a list', 'ERR_INVALID_CHECK', '', []],
+    ['null', 'ERR_INVALID_CHECK', '', null],
+    ['text', 'ERR_INVALID_CHECK', '', 'text'],
+    ['nothing', 'ERR_UNKNOWN_POLICY', '', {}],
+    ['a policy that is not there', 'ERR_UNKNOWN_POLICY', '', { policy: 'none', key: 'a' }],
+    ['a policy of all objects', 'ERR_UNKNOWN_POLICY', '', { policy: '__proto__', key: 'a' }],
+    ['a list for a policy', 'ERR_UNKNOWN_POLICY', '', { policy: ['few'], key: 'a' }],
+    ["the service's own policy", 'ERR_UNKNOWN_POLICY', '', { policy: 'sluice.receipts', key: 'a' }],
+    ['no key', 'ERR_INVALID_KEY', '', { policy: 'few' }],
+    ['null for a key', 'ERR_INVALID_KEY', '', { policy: 'few', key: null }],
+    ['an object for a key', 'ERR_INVALID_KEY', '', { policy: 'few', key: {} }],
+    ['a number for a key', 'ERR_INVALID_KEY', '', { policy: 'few', key: 5 }],
+    ['parts within parts', 'ERR_INVALID_KEY', '', { policy: 'few', key: [['a']] }],
+    ['null for a part', 'ERR_INVALID_KEY', '', { policy: 'few', key: [null] }],
+    ['no parts', 'ERR_INVALID_KEY', '', { policy: 'few', key: [] }],
+    ['a long key', 'ERR_INVALID_KEY', '', { policy: 'few', key: 'x'.repeat(1025) }],
+    ['half a surrogate pair', 'ERR_INVALID_KEY', '', { policy: 'few', key: 'a\ud800b' }],
+    ['half a pair in a part', 'ERR_INVALID_KEY', '', { policy: 'few', key: ['\udc00'] }],
+    ['a number for an id', 'ERR_INVALID_KEY', '', { ...few, id: 7 }],
+    ['a list for an id', 'ERR_INVALID_KEY', '', { ...few, id: ['a'] }],
+    ['an empty id', 'ERR_INVALID_KEY', '', { ...few, id: '' }],
+    ['half a pair for an id', 'ERR_INVALID_KEY', '', { ...few, id: '\ud800' }],
+    ...[-1, 0, 1.5, '1', true, null, [], {}, 2 ** 53, 1e308].map(
+      (cost): Wrong => [
+        `a cost of ${JSON.stringify(cost)}`,
+        'ERR_INVALID_COST',
+        '',
+        { ...few, cost },
+      ],
+    ),
+    ['a cost above the limit', 'ERR_COST_ABOVE_LIMIT', '', { ...few, cost: 3 }],
+    [
+      'a cost above the burst',
+      'ERR_COST_ABOVE_LIMIT',
+      '',
+      { policy: 'bucket', key: 'b', cost: 11 },
+    ],
+    ['two costs', 'ERR_INVALID_COST', '', { ...few, policy: 'many', cost: 1, operation: 'search' }],
+    [
+      'an operation of another policy',
+      'ERR_UNKNOWN_OPERATION',
+      '',
+      { ...few, operation: 'search' },
+    ],
+    ['null for an operation', 'ERR_UNKNOWN_OPERATION', '', { ...few, operation: null }],
+    ['an unknown action', 'ERR_INVALID_OPTION', '', { ...few, onFailure: 'shrug' }],
+    ['a misspelt field', 'ERR_INVALID_BODY', '/costs', { ...few, costs: 1 }],
+    ['a field that needs escaping', 'ERR_INVALID_BODY', '/a~1b~0c', { ...few, 'a/b~c': 1 }],
+    ['an id of one limit', 'ERR_INVALID_BODY', '/limits/0/id', { limits: [{ ...few, id: 'a' }] }],
+    ['both forms at once', 'ERR_INVALID_BODY', '/policy', { limits: [few], policy: 'few' }],
+    ['no limits', 'ERR_INVALID_CHECK', '/limits', { limits: [] }],
+    ['an object for limits', 'ERR_INVALID_CHECK', '/limits', { limits: {} }],
+    ['65 limits', 'ERR_INVALID_CHECK', '', { limits: limitsOf(65) }],
+    ['a limit twice', 'ERR_INVALID_CHECK', '', { limits: [few, few] }],
+    ['a number for a limit', 'ERR_INVALID_CHECK', '/limits/1', { limits: [few, 5] }],
+    ['no checks', 'ERR_INVALID_CHECK', '/checks', { checks: [] }],
+    ['1,001 checks', 'ERR_INVALID_CHECK', '/checks', { checks: Array(1001).fill(few) }],
+    ['many', 'ERR_INVALID_CHECK', '/checks', { checks: Array(65).fill({ limits: limitsOf(64) }) }],
+    ['an id of a batch', 'ERR_INVALID_BODY', '/id', { checks: [few], id: 'a' }],
+    ['a batch in a batch', 'ERR_INVALID_BODY', '/checks/0/checks', { checks: [{ checks: [few] }] }],
+  ];
+
+  test.each(wrong)('for %s is a %s at %j', async (_what, code, pointer, body) => {
+    const { status, json, headers } = await check(body);
+    expect(headers.get('content-type')).toBe('application/problem+json');
+    expect(json).toMatchObject({ status: 400, code, pointer });
+    expect(json.detail).toMatch(/^Expected /);
+    expect(status).toBe(400);
+    expect(await remaining('few', 'wrong')).toBe(2);
+  });
+
+  test('takes as much as is allowed', async () => {
+    expect((await check({ limits: limitsOf(64) })).status).toBe(200);
+    const many = Array(64).fill({ limits: limitsOf(64) });
+    expect((await peek({ checks: many })).json.decisions).toHaveLength(64);
+    const { json } = await check({ checks: Array(1000).fill({ policy: 'many', key: 'full' }) });
+    const allowed = json.decisions.filter((each: { allowed: boolean }) => each.allowed);
+    expect([json.decisions.length, allowed.length]).toEqual([1000, 100]);
+  });
+
+  test('is none for its key, whatever characters it is made of', async () => {
+    const keys = ['a\0b', '😀', '__proto__', 'constructor', '{', '\u2028', '"\\', 'x'.repeat(1024)];
+    for (const key of keys) {
+      const { status, json } = await check({ policy: 'few', key });
+      expect([status, json.key, json.remaining]).toEqual([200, key, 1]);
+    }
   });
 });

@@ -1,5 +1,5 @@
 /** A service for a test: on a free port of 127.0.0.1, with the configuration given as data. */
-import { pino } from 'pino';
+import { type Logger, pino } from 'pino';
 import type { Config } from '../src/config/model.ts';
 import { type Service, startService } from '../src/service.ts';
 import { readSettings, type SettingName, type Settings } from '../src/settings.ts';
@@ -27,6 +27,8 @@ export interface RunningOptions {
   /** As flags. */
   readonly settings?: Partial<Record<SettingName, unknown>>;
   readonly store?: OpenStore;
+  /** Default: nothing is logged. */
+  readonly log?: Logger;
 }
 
 export interface Answer {
@@ -70,8 +72,9 @@ export class Running {
   }
 }
 
+/** Short of time when it stops: the idle connections of tests are of no use to anybody. */
 export function settingsOf(given: Partial<Record<SettingName, unknown>> = {}): Settings {
-  return readSettings({ listen: '127.0.0.1:0', ...given }, {}, {}).settings;
+  return readSettings({ listen: '127.0.0.1:0', drainMs: '100ms', ...given }, {}, {}).settings;
 }
 
 export async function startRunning(options: RunningOptions = {}): Promise<Running> {
@@ -80,6 +83,6 @@ export async function startRunning(options: RunningOptions = {}): Promise<Runnin
   const listeners = { onWarning: () => {}, onConnection: () => {} };
   const store = options.store ?? openStore(settings, listeners);
   const load = options.load ?? (async () => config);
-  const log = pino({ level: 'silent' });
+  const log = options.log ?? pino({ level: 'silent' });
   return new Running(await startService({ settings, store, log, config, load }));
 }

@@ -89,6 +89,8 @@ export interface Store {
   ): Promise<KeyState | undefined>;
   /** How many keys are held. */
   readonly size?: number | undefined;
+  /** How many keys had to go, to make room, while they still counted. */
+  readonly evicted?: number | undefined;
   /** Lets go of connections and timers. */
   close(): Promise<void>;
 }

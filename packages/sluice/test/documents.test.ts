@@ -50,8 +50,9 @@ describe.each(pages)('%s', (page) => {
   const blocks = blocksOf(page);
 
   it('has no blocks that nobody runs', () => {
-    // The one of `js` is run by packed.test.ts, in a folder of its own.
-    const known = ['ts', 'text', 'sh', 'tree', ...(page === 'README.md' ? ['js'] : [])];
+    // The one of `js` is run by packed.test.ts, in a folder of its own; those of `yaml` are loaded
+    // by the tests of the server's configuration.
+    const known = ['ts', 'text', 'sh', 'tree', 'yaml', ...(page === 'README.md' ? ['js'] : [])];
     expect(blocks.filter(({ language }) => !known.includes(language))).toEqual([]);
   });
 

@@ -72,8 +72,9 @@ describe('the demo', () => {
 it('the commands in README.md are commands that package.json has', () => {
   const readme = readFileSync(`${root}README.md`, 'utf8');
   const { scripts } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
-  const [, demo] =
-    /<!-- demo command -->\n```sh\nnpm install && npm run (\w+)\n/.exec(readme) ?? [];
+  const [, service] =
+    /<!-- service command -->\n```sh\nnpm install && npm (\w+)\n/.exec(readme) ?? [];
+  const [, demo] = /<!-- demo command -->\n```sh\nnpm run (\w+)\n/.exec(readme) ?? [];
   const [, test] = /<!-- test command -->\n```sh\nnpm install && npm (\w+)\n/.exec(readme) ?? [];
-  expect(Object.keys(scripts)).toEqual(expect.arrayContaining([demo, test]));
+  expect(Object.keys(scripts)).toEqual(expect.arrayContaining([service, demo, test]));
 });

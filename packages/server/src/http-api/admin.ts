@@ -1,5 +1,43 @@
-/** What takes the admin token: refunds, resets, keys, policies, overrides. */
-import type { Router } from '../http/router.ts';
+/** What takes the admin token: receipts, keys, policies, overrides, reloads. */
+import { HttpError } from '../http/exchange.ts';
+import type { Handler, Router } from '../http/router.ts';
 import type { Parts } from '../parts.ts';
+import { audit } from './audit.ts';
+import { inspectHandler, resetByPathHandler, resetHandler } from './keys.ts';
+import { openapiHandler } from './openapi.ts';
+import {
+  deleteOverrideHandler,
+  overridesHandler,
+  setOverrideByPathHandler,
+  setOverrideHandler,
+} from './overrides.ts';
+import { policiesHandler, policyHandler } from './policies.ts';
+import { refundHandler, settleHandler } from './receipts.ts';
 
-export function adminRoutes(_router: Router, _parts: Parts): void {}
+function reloadHandler({ configuration, log }: Parts): Handler {
+  return async (exchange) => {
+    exchange.checkQuery();
+    const { ok, problems } = await configuration.reload();
+    audit(log, exchange, { action: 'reload', after: { ok, problems: problems.length } });
+    if (ok) return exchange.send(200, { ok });
+    const what = 'Expected files without mistakes; what counted before still does';
+    throw new HttpError(422, 'ERR_CONFIG', what, undefined, {}, { problems });
+  };
+}
+
+export function adminRoutes(router: Router, parts: Parts): void {
+  const { desk } = parts;
+  router.add('POST', '/v1/refund', 'admin', refundHandler(desk));
+  router.add('POST', '/v1/settle', 'admin', settleHandler(desk));
+  router.add('POST', '/v1/reset', 'admin', resetHandler(parts));
+  router.add('GET', '/v1/keys/:policy/:key', 'admin', inspectHandler(parts));
+  router.add('DELETE', '/v1/keys/:policy/:key', 'admin', resetByPathHandler(parts));
+  router.add('GET', '/v1/policies', 'admin', policiesHandler(parts));
+  router.add('GET', '/v1/policies/:policy', 'admin', policyHandler(parts));
+  router.add('GET', '/v1/overrides', 'admin', overridesHandler(parts));
+  router.add('POST', '/v1/overrides', 'admin', setOverrideHandler(parts));
+  router.add('PUT', '/v1/overrides/:policy/:key', 'admin', setOverrideByPathHandler(parts));
+  router.add('DELETE', '/v1/overrides/:policy/:key', 'admin', deleteOverrideHandler(parts));
+  router.add('POST', '/v1/reload', 'admin', reloadHandler(parts));
+  router.add('GET', '/v1/openapi.json', 'open', openapiHandler());
+}

@@ -3,14 +3,19 @@
  * whole before anything is decided, so a mistake in it charges nobody.
  */
 import type { FailureAction, Limit } from 'sluice';
-import { checkAction, isRecord, keyText } from 'sluice/engine';
+import { checkAction, expected, isRecord, keyText } from 'sluice/engine';
+import type { HeaderForm } from 'sluice/http';
 import type { Desk, LimitRequest, Verdict } from '../desk.ts';
 import { asHttpError, badRequest, type Exchange } from '../http/exchange.ts';
 import { fieldsOf, statusOf } from '../http/fields.ts';
 import type { Handler } from '../http/router.ts';
+import { checkCharacters } from '../policies.ts';
+import { strayField } from './bodies.ts';
 import { verdictText } from './decision-text.ts';
+import { MOST_CHECKS } from './schemas.ts';
 
-export const MOST_CHECKS = 1000;
+/** Of all checks of a batch together: so much is decided while nobody else is served. */
+export const MOST_LIMITS_OF_BATCH = 4096;
 
 const LIMIT_FIELDS = new Set(['policy', 'key', 'cost', 'operation']);
 const ONE_FIELDS = new Set([...LIMIT_FIELDS, 'id', 'onFailure']);
@@ -26,13 +31,9 @@ interface SoundCheck {
 /** The fields an object must not go beyond: a misspelt one would silently mean the default. */
 function checkNames(value: Record<string, unknown>, known: Set<string>, pointer: string): void {
   for (const name in value) {
-    if (known.has(name)) continue;
-    const what = `Expected only ${[...known].join(', ')}, got \`${name.slice(0, 60)}\``;
-    throw badRequest('ERR_INVALID_BODY', what, `${pointer}/${escapePointer(name.slice(0, 60))}`);
+    if (!known.has(name)) throw strayField(known, name, pointer);
   }
 }
-
-const escapePointer = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1');
 
 function soundCheck(desk: Desk, body: unknown, peek: boolean, pointer: string): SoundCheck {
   if (!isRecord(body)) {
@@ -47,11 +48,16 @@ function soundCheck(desk: Desk, body: unknown, peek: boolean, pointer: string): 
       : [body as unknown as LimitRequest];
     const limits = desk.limits(requests, peek);
     const { id, onFailure } = body;
-    if (id !== undefined) keyText(id as string);
+    if (id !== undefined) checkId(id);
     return { limits, id: id as string | undefined, onFailure: checkAction(onFailure) };
   } catch (error) {
     throw asHttpError(error, pointer);
   }
+}
+
+function checkId(id: unknown): void {
+  if (typeof id !== 'string') throw expected('ERR_INVALID_KEY', 'the id to be text', id);
+  checkCharacters(keyText(id));
 }
 
 function jointRequests(limits: unknown, pointer: string): readonly LimitRequest[] {
@@ -84,10 +90,11 @@ async function answerBatch(
   checks: readonly unknown[],
   peek: boolean,
 ): Promise<void> {
-  if (exchange.flag('enforce')) {
-    throw badRequest('ERR_INVALID_OPTION', 'Expected `enforce` with one check, got a batch');
-  }
   const sound = checks.map((check, at) => soundCheck(desk, check, peek, `/checks/${at}`));
+  if (sound.reduce((sum, { limits }) => sum + limits.length, 0) > MOST_LIMITS_OF_BATCH) {
+    const what = `Expected \`checks\` to have at most ${MOST_LIMITS_OF_BATCH} limits in all`;
+    throw badRequest('ERR_INVALID_CHECK', what, '/checks');
+  }
   const pending: (Verdict | Promise<Verdict>)[] = sound.map(({ limits, id, onFailure }) =>
     desk.decide(limits, { peek, id, onFailure }),
   );
@@ -105,21 +112,26 @@ async function answerBatch(
   exchange.sendText(200, `{"decisions":[${texts.join(',')}]}`);
 }
 
-function answerOne(exchange: Exchange, verdict: Verdict, { limits, id }: SoundCheck): void {
-  const text = verdictText(verdict, id);
-  if (!exchange.flag('enforce')) exchange.sendText(200, text);
-  else exchange.sendText(statusOf(verdict), text, Object.fromEntries(fieldsOf(verdict, limits)));
-}
-
-/** Answers 200 either way; with `?enforce` a denial is a 429, with the fields that tell about it. */
-export function checkHandler(desk: Desk, peek: boolean): Handler {
+/**
+ * Answers 200 either way; with `?enforce` a denial is a 429, with the fields that tell about it. All
+ * that can be wrong is looked at before anything is decided.
+ */
+export function checkHandler(desk: Desk, peek: boolean, form?: HeaderForm): Handler {
   return async (exchange) => {
+    exchange.checkQuery('enforce');
+    const isEnforced = exchange.flag('enforce');
     const body = await exchange.readJson();
     const batch = batchOf(body);
-    if (batch !== undefined) return answerBatch(desk, exchange, batch, peek);
-    const check = soundCheck(desk, body, peek, '');
-    const { limits, id, onFailure } = check;
-    const verdict = desk.decide(limits, { peek, id, onFailure });
-    answerOne(exchange, verdict instanceof Promise ? await verdict : verdict, check);
+    if (batch !== undefined) {
+      if (!isEnforced) return answerBatch(desk, exchange, batch, peek);
+      throw badRequest('ERR_INVALID_OPTION', 'Expected `enforce` with one check, got a batch');
+    }
+    const { limits, id, onFailure } = soundCheck(desk, body, peek, '');
+    const pending = desk.decide(limits, { peek, id, onFailure });
+    const verdict = pending instanceof Promise ? await pending : pending;
+    const text = verdictText(verdict, id);
+    if (!isEnforced) return exchange.sendText(200, text);
+    const fields = Object.fromEntries(fieldsOf(verdict, limits, form));
+    exchange.sendText(statusOf(verdict), text, fields);
   };
 }

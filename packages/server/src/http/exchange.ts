@@ -1,66 +1,30 @@
 /** One request and its answer: reading bodies within bounds, and writing JSON and problems. */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import { type ErrorCode, SluiceError } from 'sluice';
+import { systemClock } from 'sluice';
+import { badRequest, HttpError, problemBody } from './problems.ts';
+
+export { asHttpError, badRequest, HttpError, type ServiceErrorCode } from './problems.ts';
 
 /** Larger bodies are refused before they are read to the end. */
 export const LARGEST_BODY_BYTES = 1024 * 1024;
 /** What is nested deeper means nothing to anybody here. */
 export const DEEPEST_BODY = 16;
 
-/** Codes of the service itself, beside the engine's. */
-export type ServiceErrorCode =
-  | ErrorCode
-  | 'ERR_INVALID_BODY'
-  | 'ERR_BODY_TOO_LARGE'
-  | 'ERR_BODY_TOO_DEEP'
-  | 'ERR_NOT_FOUND'
-  | 'ERR_METHOD_NOT_ALLOWED'
-  | 'ERR_UNAUTHORIZED'
-  | 'ERR_CROSS_SITE'
-  | 'ERR_CONFIG'
-  | 'ERR_INTERNAL';
-
-/** What a caller did wrong, or could not be given, as a status and a code. */
-export class HttpError extends Error {
-  constructor(
-    readonly status: number,
-    readonly code: ServiceErrorCode,
-    message: string,
-    /** Where in the body, as a JSON pointer: `/checks/3/cost`. */
-    readonly pointer?: string,
-    readonly fields: OutgoingHttpHeaders = {},
-  ) {
-    super(message);
-  }
-}
-
-export const badRequest = (code: ServiceErrorCode, message: string, pointer?: string): HttpError =>
-  new HttpError(400, code, message, pointer);
-
-/** The status that an error of the engine is answered with: it is the caller's, or the store's. */
-export function asHttpError(error: unknown, pointer?: string): HttpError {
-  if (error instanceof HttpError) return error;
-  if (!(error instanceof SluiceError)) {
-    return new HttpError(500, 'ERR_INTERNAL', 'Something went wrong here; the log says what');
-  }
-  const status = error.code === 'ERR_STORE_UNAVAILABLE' ? 503 : 400;
-  return new HttpError(status, error.code, error.message, pointer);
-}
-
-const TITLES: Readonly<Record<number, string>> = {
-  400: 'Bad Request',
-  401: 'Unauthorized',
-  403: 'Forbidden',
-  404: 'Not Found',
-  405: 'Method Not Allowed',
-  409: 'Conflict',
-  413: 'Content Too Large',
-  500: 'Internal Server Error',
-  503: 'Service Unavailable',
-};
+/** How much of a refused body is still taken in, so that its sender gets to read the answer. */
+const LINGER_BYTES = 4 * LARGEST_BODY_BYTES;
+const LINGER_MS = 1000;
 
 const JSON_TYPE = 'application/json';
+const PROBLEM_TYPE = 'application/problem+json';
+
+const FLAGS: Readonly<Record<string, boolean>> = {
+  '': true,
+  true: true,
+  1: true,
+  false: false,
+  0: false,
+};
 
 export class Exchange {
   #query: URLSearchParams | undefined = undefined;
@@ -84,7 +48,19 @@ export class Exchange {
   flag(name: string): boolean {
     if (this.search === '') return false;
     const value = this.query.get(name);
-    return value !== null && value !== 'false' && value !== '0';
+    if (value === null) return false;
+    if (Object.hasOwn(FLAGS, value)) return FLAGS[value];
+    throw badRequest('ERR_INVALID_OPTION', `Expected \`${name}\` to be true or false`);
+  }
+
+  /** Refuses a misspelt query, which would otherwise silently mean the default. */
+  checkQuery(...known: readonly string[]): void {
+    if (this.search === '') return;
+    for (const name of this.query.keys()) {
+      if (known.includes(name)) continue;
+      const what = known.length === 0 ? 'no query' : `only ${known.join(', ')} in the query`;
+      throw badRequest('ERR_INVALID_OPTION', `Expected ${what}, got \`${name.slice(0, 60)}\``);
+    }
   }
 
   header(name: string): string | undefined {
@@ -104,22 +80,55 @@ export class Exchange {
     this.sendText(status, JSON.stringify(body), fields);
   }
 
-  /** Problem details (RFC 9457), with the code by which programs tell errors apart. */
-  sendError({ status, code, message, pointer, fields }: HttpError): void {
-    const { response, request } = this;
+  /** Problem details, with the code by which programs tell errors apart. */
+  sendError(error: HttpError): void {
+    const { response } = this;
     if (response.headersSent || response.destroyed) return;
-    const body = { type: 'about:blank', title: TITLES[status], status, code, detail: message };
-    const text = JSON.stringify(pointer === undefined ? body : { ...body, pointer });
-    // A body that was not read would be taken for the next request.
-    const unread = request.complete ? {} : { connection: 'close' };
-    this.sendText(status, text, { ...fields, ...unread }, 'application/problem+json');
+    const text = JSON.stringify(problemBody(error));
+    if (!this.#hasMoreToCome()) this.sendText(error.status, text, error.fields, PROBLEM_TYPE);
+    else this.#sendAndLinger(error, text);
+  }
+
+  /** Whether so much of the body is missing that reading it would be a favour. */
+  #hasMoreToCome(): boolean {
+    const { complete, headers } = this.request;
+    if (complete) return false;
+    return headers['transfer-encoding'] !== undefined || this.#announcedBytes > LARGEST_BODY_BYTES;
+  }
+
+  get #announcedBytes(): number {
+    return Number(this.request.headers['content-length'] ?? 0);
+  }
+
+  /**
+   * Answers at once and closes later. A connection that is closed while its other end still sends
+   * is reset, and then the answer is lost on its way.
+   */
+  #sendAndLinger({ status, fields }: HttpError, text: string): void {
+    const { request, response } = this;
+    const base = { 'content-type': PROBLEM_TYPE, 'content-length': Buffer.byteLength(text) };
+    response.writeHead(status, { ...base, ...fields, connection: 'close' });
+    if (request.method === 'HEAD') response.flushHeaders();
+    else response.write(text);
+    let left = LINGER_BYTES;
+    const cancel = systemClock.schedule(LINGER_MS, () => response.end());
+    const end = (): void => {
+      cancel();
+      response.end();
+    };
+    request.on('data', ({ length }: Buffer) => {
+      left -= length;
+      if (left < 0) end();
+    });
+    request.on('end', end);
+    request.on('close', end);
+    request.resume();
   }
 
   /** The body as it came; refused if it is too large or not UTF-8. */
   readText(): Promise<string> {
     const { request } = this;
-    const announced = Number(request.headers['content-length'] ?? 0);
-    if (announced > LARGEST_BODY_BYTES) return Promise.reject(tooLarge());
+    if (this.#announcedBytes > LARGEST_BODY_BYTES) return Promise.reject(tooLarge());
     return new Promise((resolve, reject) => {
       let first: Buffer | undefined;
       let more: Buffer[] | undefined;
@@ -128,7 +137,7 @@ export class Exchange {
         size += chunk.length;
         if (size > LARGEST_BODY_BYTES) {
           request.removeAllListeners('data');
-          request.pause();
+          more = undefined;
           reject(tooLarge());
         } else if (first === undefined) first = chunk;
         else if (more === undefined) more = [first, chunk];
@@ -141,7 +150,10 @@ export class Exchange {
         else reject(badRequest('ERR_INVALID_BODY', 'Expected the body to be UTF-8'));
       });
       request.on('error', () => reject(gone()));
-      request.on('close', () => reject(gone()));
+      // It closes after every body. To build an error each time would cost more than to decide.
+      request.on('close', () => {
+        if (!request.complete) reject(gone());
+      });
     });
   }
 

@@ -3,38 +3,69 @@ import { type Exchange, HttpError } from './exchange.ts';
 
 export type Handler = (exchange: Exchange) => void | Promise<void>;
 
-/** Who may come: everybody, or whoever has the admin token (on loopback, everybody). */
-export type Access = 'open' | 'admin';
+/**
+ * Who may come: everybody; whoever has the admin token (on loopback, everybody); or everybody by way
+ * of a proxy, whose headers tell of another request.
+ */
+export type Access = 'open' | 'admin' | 'proxied';
 
 export interface Route {
+  readonly path: string;
   readonly handler: Handler;
   readonly access: Access;
 }
 
+export interface RouteName {
+  readonly method: string;
+  readonly path: string;
+  readonly access: Access;
+}
+
 type Methods = Map<string, Route>;
+
+interface Place {
+  readonly path: string;
+  readonly segments: readonly string[];
+  readonly methods: Methods;
+}
 
 /** Stands for all methods. */
 export const ANY_METHOD = '*';
 
 export class Router {
   readonly #exact = new Map<string, Methods>();
-  readonly #patterns: { readonly segments: readonly string[]; readonly methods: Methods }[] = [];
+  readonly #patterns: Place[] = [];
+  readonly #below = new Map<string, Methods>();
 
-  /** A segment of a path that begins with `:` is a place: `/v1/keys/:policy/:key`. */
+  /**
+   * A segment of a path that begins with `:` is a place: `/v1/keys/:policy/:key`. A path that ends
+   * with `/*` is all that lies below.
+   */
   add(method: string, path: string, access: Access, handler: Handler): this {
     const methods = this.#methodsOf(path);
-    methods.set(method, { handler, access });
+    methods.set(method, { path, handler, access });
     return this;
+  }
+
+  /** All that was added, by path. */
+  list(): readonly RouteName[] {
+    const patterns = this.#patterns.map((each) => [each.path, each.methods]);
+    const places = [...this.#exact, ...patterns, ...this.#below];
+    return (places as [string, Methods][]).flatMap(([path, methods]) =>
+      [...methods].map(([method, { access }]) => ({ method, path, access })),
+    );
   }
 
   #methodsOf(path: string): Methods {
     const known =
       this.#exact.get(path) ??
-      this.#patterns.find(({ segments }) => segments.join('/') === path)?.methods;
+      this.#below.get(path) ??
+      this.#patterns.find((each) => each.path === path)?.methods;
     if (known !== undefined) return known;
     const methods: Methods = new Map();
-    if (path.includes('/:')) this.#patterns.push({ segments: path.split('/'), methods });
-    else this.#exact.set(path, methods);
+    if (path.endsWith('/*')) this.#below.set(path, methods);
+    else if (!path.includes('/:')) this.#exact.set(path, methods);
+    else this.#patterns.push({ path, segments: path.split('/'), methods });
     return methods;
   }
 
@@ -60,6 +91,9 @@ export class Router {
   }
 
   #matching(exchange: Exchange): Methods | undefined {
+    for (const [path, methods] of this.#below) {
+      if (exchange.path.startsWith(path.slice(0, -1))) return methods;
+    }
     const parts = exchange.path.split('/');
     for (const { segments, methods } of this.#patterns) {
       if (segments.length !== parts.length) continue;

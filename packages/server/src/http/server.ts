@@ -2,15 +2,20 @@
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { systemClock } from 'sluice';
+import { monotonicMs } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { Listen, Settings } from '../settings.ts';
 import { AccessControl } from './access.ts';
-import { asHttpError, Exchange } from './exchange.ts';
-import type { Router } from './router.ts';
+import { Connections } from './connections.ts';
+import { asHttpError, Exchange, LARGEST_BODY_BYTES } from './exchange.ts';
+import type { Route, Router } from './router.ts';
 
-/** What a connection may take: a slow or silent one must not cost those who are not. */
+/**
+ * What a connection may take: a slow or silent one must not cost those who are not. How many there
+ * may be is left to the limit on open files, since one that is idle costs some kilobytes.
+ */
 const BOUNDS = {
   maxHeaderSize: 16 * 1024,
   headersTimeout: 10_000,
@@ -19,48 +24,98 @@ const BOUNDS = {
   connectionsCheckingInterval: 2000,
   noDelay: true,
 };
+const HANDSHAKE_MS = 10_000;
+/** After so long without a byte in either direction nobody reads the answer any more. */
+const STALLED_MS = 90_000;
 
 type ServerSettings = Pick<Settings, 'adminToken' | 'listen' | 'tlsCert' | 'tlsKey'>;
+
+/** Told of every answer, with the path of its route; a 499 means that nobody was left to be told. */
+export interface TrafficWatcher {
+  answered(route: string, status: number, tookMs: number): void;
+}
+
+/** When stopping, connections on which nothing comes are kept for so long, or half of the drain. */
+const SILENT_MS = 5000;
+
+const NO_ROUTE = 'none';
+const CLIENT_GONE = 499;
+
+type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
 export class HttpServer {
   readonly #server: Server;
   readonly #router: Router;
   readonly #access: AccessControl;
   readonly #log: Logger;
-  #isDraining = false;
+  readonly #watcher: TrafficWatcher | undefined;
+  readonly #connections = new Connections();
+  #inFlight = 0;
+  #closing: Promise<number> | undefined = undefined;
 
-  constructor(router: Router, settings: ServerSettings, log: Logger) {
+  constructor(router: Router, settings: ServerSettings, log: Logger, watcher?: TrafficWatcher) {
+    this.#watcher = watcher;
     this.#router = router;
     this.#access = new AccessControl(settings);
     this.#log = log;
-    const listener = (request: IncomingMessage, response: ServerResponse): void =>
+    this.#server = serverOf(settings, (request, response) => this.#serve(request, response));
+    this.#server.timeout = STALLED_MS;
+    this.#server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
+      // Whoever asks before sending too much is spared it.
+      const announced = Number(request.headers['content-length'] ?? 0);
+      if (announced <= LARGEST_BODY_BYTES) response.writeContinue();
       this.#serve(request, response);
-    const { tlsCert, tlsKey } = settings;
-    this.#server =
-      tlsCert === undefined || tlsKey === undefined
-        ? createServer(BOUNDS, listener)
-        : createSecureServer(
-            { ...BOUNDS, cert: readFileSync(tlsCert), key: readFileSync(tlsKey) },
-            listener,
-          );
+    });
+    this.#server.on('connection', (socket: Socket) => this.#connections.add(socket));
+  }
+
+  get connections(): number {
+    return this.#connections.size;
+  }
+
+  /** Requests that have come and are not answered yet. */
+  get inFlight(): number {
+    return this.#inFlight;
   }
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
+    const startMs = monotonicMs();
+    this.#inFlight++;
+    this.#connections.began(request, response);
+    if (!this.#connections.isDraining) this.#handle(request, response, startMs);
+    // Requests that came in one packet are all known before the first of them is answered.
+    else setImmediate(() => this.#handle(request, response, startMs));
+  }
+
+  #handle(request: IncomingMessage, response: ServerResponse, startMs: number): void {
     const { url = '/' } = request;
-    const at = url.indexOf('?');
+    const target = url.startsWith('/') ? url : originForm(url);
+    const at = target.indexOf('?');
     const exchange =
       at < 0
-        ? new Exchange(request, response, url, '')
-        : new Exchange(request, response, url.slice(0, at), url.slice(at + 1));
-    if (this.#isDraining) response.setHeader('connection', 'close');
-    try {
-      const { handler, access } = this.#router.find(exchange);
-      this.#access.admit(exchange, access);
-      const pending = handler(exchange);
-      if (pending !== undefined) pending.catch((error) => this.#fail(exchange, error));
-    } catch (error) {
+        ? new Exchange(request, response, target, '')
+        : new Exchange(request, response, target.slice(0, at), target.slice(at + 1));
+    let route: Route | undefined;
+    const answered = (): void => this.#answered(route, response, startMs);
+    const failed = (error: unknown): void => {
       this.#fail(exchange, error);
+      answered();
+    };
+    try {
+      route = this.#router.find(exchange);
+      this.#access.admit(exchange, route.access);
+      const pending = route.handler(exchange);
+      if (pending === undefined) answered();
+      else pending.then(answered, failed);
+    } catch (error) {
+      failed(error);
     }
+  }
+
+  #answered(route: Route | undefined, response: ServerResponse, startMs: number): void {
+    this.#inFlight--;
+    const status = response.headersSent ? response.statusCode : CLIENT_GONE;
+    this.#watcher?.answered(route?.path ?? NO_ROUTE, status, monotonicMs() - startMs);
   }
 
   #fail(exchange: Exchange, error: unknown): void {
@@ -74,21 +129,59 @@ export class HttpServer {
       this.#server.once('error', reject);
       this.#server.listen({ host, port, backlog: 4096 }, () => {
         this.#server.off('error', reject);
+        // Such as a connection that could not be taken for want of open files.
+        this.#server.on('error', (err) => this.#log.error({ err }, 'a connection failed'));
         resolve({ host, port: (this.#server.address() as AddressInfo).port });
       });
     });
   }
 
-  /** Takes no new connections, and waits until those that are there have been answered. */
-  close(drainMs: number): Promise<void> {
-    this.#isDraining = true;
+  /**
+   * Takes no new connections, answers what has come and what still comes on those that are open, and
+   * ends each with such an answer. Those that stay silent are closed after a while, and all that is
+   * left when the time is up; answers how many requests were not answered until then.
+   */
+  close(drainMs: number): Promise<number> {
+    this.#closing ??= this.#close(drainMs);
+    return this.#closing;
+  }
+
+  #close(drainMs: number): Promise<number> {
+    const server = this.#server;
+    this.#connections.drain();
+    let cut = 0;
     return new Promise((resolve) => {
-      const keep = systemClock.schedule(drainMs, () => this.#server.closeAllConnections());
-      this.#server.close(() => {
-        keep();
-        resolve();
+      const cancelSilent = systemClock.schedule(Math.min(SILENT_MS, drainMs / 2), () => {
+        server.closeIdleConnections();
+        this.#connections.closeSilent();
       });
-      this.#server.closeIdleConnections();
+      const cancelAll = systemClock.schedule(drainMs, () => {
+        cut = this.#inFlight;
+        server.closeAllConnections();
+      });
+      const closed = (): void => {
+        cancelSilent();
+        cancelAll();
+        // Nothing is open any more; this ends the timer that Node looks at connections with.
+        server.close();
+        resolve(cut);
+      };
+      // Not the method of http.Server, because that closes what is idle at once. And after those who
+      // wait to be let in have been: the system turns away whoever still waits then.
+      setImmediate(() => NetServer.prototype.close.call(server, closed));
     });
   }
+}
+
+function serverOf({ tlsCert, tlsKey }: ServerSettings, listener: Listener): Server {
+  if (tlsCert === undefined || tlsKey === undefined) return createServer(BOUNDS, listener);
+  const files = { cert: readFileSync(tlsCert), key: readFileSync(tlsKey) };
+  return createSecureServer({ ...BOUNDS, ...files, handshakeTimeout: HANDSHAKE_MS }, listener);
+}
+
+/** Clients that believe this to be a proxy send `http://host/path`, which has to be understood. */
+function originForm(url: string): string {
+  const [, rest] = /^https?:\/\/[^/?#]*(.*)$/i.exec(url) ?? [];
+  if (rest === undefined) return url;
+  return rest.startsWith('/') ? rest : `/${rest}`;
 }

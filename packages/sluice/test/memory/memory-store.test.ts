@@ -62,6 +62,18 @@ describe('the cap on keys', () => {
     expect(admitted).toBeLessThan(50);
   });
 
+  it('counts the keys that had to go while they still counted', () => {
+    const { clock, limiter, store } = setUp({ p: '10/1s' }, 100);
+    for (let key = 0; key < 100; key++) limiter.checkSync('p', `first-${key}`);
+    expect(store.evicted).toBe(0);
+    for (let key = 0; key < 50; key++) limiter.checkSync('p', `more-${key}`);
+    expect(store.evicted).toBe(50);
+    // None counts any more, so whatever goes now is no loss.
+    clock.advance(2000);
+    for (let key = 0; key < 20; key++) limiter.checkSync('p', `later-${key}`);
+    expect(store.evicted).toBe(50);
+  });
+
   it('of one key still decides, one key at a time', () => {
     const { limiter } = setUp({ a: '2/1s', b: '2/1s' }, 1);
     const both = [

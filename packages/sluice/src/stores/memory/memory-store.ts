@@ -33,6 +33,7 @@ class MemoryStore implements SyncStore, Room {
   readonly #spaces = new Map<string, Space>();
   readonly #spaceOfPolicy = new WeakMap<Policy, Space>();
   #held = 0;
+  evicted: number;
   /** What was admitted under an id, in order of arrival. */
   readonly #answers = new Map<string, readonly [Quote, untilMs: number]>();
   /** Goes round the spaces, to sweep one after the other. */
@@ -40,6 +41,7 @@ class MemoryStore implements SyncStore, Room {
 
   constructor(maxKeys: number) {
     this.#maxKeys = maxKeys;
+    this.evicted = 0;
   }
 
   get size(): number {
@@ -136,19 +138,17 @@ class MemoryStore implements SyncStore, Room {
 
   /** Forgets the key of a sample that has used the least of its limit; the expired have used 0. */
   #evict(incoming: Space, nowMs: number): void {
-    let [space, row] = this.#draw();
-    let least = space.useOf(row, nowMs);
-    for (let drawn = 1; drawn < SAMPLED; drawn++) {
+    let space = incoming;
+    let row = incoming.size - 1;
+    // Rather than a key at its limit the newest goes, unless it is at its limit itself.
+    let least = row >= 0 && incoming.useOf(row, nowMs) < 1 ? 1 : Number.POSITIVE_INFINITY;
+    for (let drawn = 0; drawn < SAMPLED; drawn++) {
       const [other, otherRow] = this.#draw();
       const use = other.useOf(otherRow, nowMs);
       if (use < least) [space, row, least] = [other, otherRow, use];
     }
-    // Rather than a key at its limit the newest goes, unless it is at its limit itself.
-    const newest = incoming.size - 1;
-    if (least >= 1 && newest >= 0 && incoming.useOf(newest, nowMs) < 1) {
-      [space, row] = [incoming, newest];
-    }
     space.forget(row);
+    if (least > 0) this.evicted++;
     this.#held--;
   }
 

@@ -1,0 +1,123 @@
+/** `GET /v1/openapi.json`: what is served, in the form that tools read, made of the schemas. */
+import { z } from 'zod';
+import { ANY_METHOD, type Handler } from '../http/router.ts';
+import { OPERATIONS, type Operation, type OperationAnswer } from './operations.ts';
+import * as schemas from './schemas.ts';
+
+const DESCRIPTION = [
+  'Sliding-window rate limits over HTTP. Being denied is an answer and no error: look at `allowed`.',
+  'Errors are problem details with a `code`. Without the admin token only what is open answers,',
+  'unless the service listens on loopback alone.',
+].join(' ');
+
+const EVERY_METHOD = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options'];
+
+const PLACES: Readonly<Record<string, string>> = {
+  policy: 'the name of a policy',
+  key: 'a key as one text, percent-encoded',
+  path: 'the rest of the path, which may be several segments',
+};
+
+type Json = Record<string, unknown>;
+
+const namesOfSchemas = new Map<unknown, string>();
+for (const [name, value] of Object.entries(schemas)) {
+  if (value instanceof z.ZodType) namesOfSchemas.set(value, name);
+}
+
+const placeOf = (name: string): string => `#/components/schemas/${name}`;
+
+/** Schemas that have a name are told once, and referred to. */
+function components(): Json {
+  const registry = z.registry<{ id: string }>();
+  for (const [schema, id] of namesOfSchemas) registry.add(schema as z.ZodType, { id });
+  const options = { uri: placeOf, target: 'draft-2020-12', io: 'input' } as const;
+  const described = Object.entries(z.toJSONSchema(registry, options).schemas);
+  return Object.fromEntries(
+    described.map(([name, { $schema, $id, ...schema }]) => [name, schema as Json]),
+  );
+}
+
+const contentOf = (schema: z.ZodType | undefined, type = 'application/json'): Json => ({
+  [type]: schema === undefined ? {} : { schema: { $ref: placeOf(namesOfSchemas.get(schema)!) } },
+});
+
+function answerOf({ description, schema, type }: OperationAnswer): Json {
+  if (schema === undefined && type === undefined) return { description };
+  return { description, content: contentOf(schema, type) };
+}
+
+function parametersOf({ path, query = {} }: Operation): readonly Json[] {
+  const text = { type: 'string' };
+  const inPath = [...pathOf(path).matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+    ...{ name, in: 'path', required: true, schema: text, description: PLACES[name] },
+  }));
+  const inQuery = Object.entries(query).map(([name, description]) => ({
+    ...{ name, in: 'query', required: false, schema: text, description },
+  }));
+  return [...inPath, ...inQuery];
+}
+
+/** `/v1/keys/:policy/:key` is `/v1/keys/{policy}/{key}` there. */
+export const pathOf = (path: string): string =>
+  path.replace(/:(\w+)/g, '{$1}').replace(/\*$/, '{path}');
+
+export const methodsOf = (method: string): readonly string[] =>
+  method === ANY_METHOD ? EVERY_METHOD : [method.toLowerCase()];
+
+function operationOf(operation: Operation, method: string): Json {
+  const { summary, request, isOpen, answers, path } = operation;
+  const parameters = parametersOf(operation);
+  const words = path.match(/\w+/g) ?? [];
+  return {
+    operationId: [method, ...words].join('-'),
+    summary,
+    security: isOpen ? [] : [{ adminToken: [] }],
+    ...(parameters.length > 0 && { parameters }),
+    ...(request !== undefined && {
+      requestBody: { required: true, content: contentOf(request) },
+    }),
+    responses: {
+      ...Object.fromEntries(
+        Object.entries(answers).map(([status, each]) => [status, answerOf(each)]),
+      ),
+      default: { $ref: '#/components/responses/Problem' },
+    },
+  };
+}
+
+export function openapiDocument(): Json {
+  const paths: Record<string, Json> = {};
+  for (const operation of OPERATIONS) {
+    const path = pathOf(operation.path);
+    paths[path] ??= {};
+    for (const method of methodsOf(operation.method)) {
+      paths[path][method] = operationOf(operation, method);
+    }
+  }
+  return {
+    openapi: '3.1.0',
+    info: { title: 'Sluice', version: 'v1', description: DESCRIPTION, license: { name: 'MIT' } },
+    paths,
+    components: {
+      schemas: components(),
+      responses: {
+        Problem: {
+          description: 'why it was refused',
+          content: contentOf(schemas.Problem, 'application/problem+json'),
+        },
+      },
+      securitySchemes: { adminToken: { type: 'http', scheme: 'bearer' } },
+    },
+  };
+}
+
+/** Made when it is first asked for. */
+export function openapiHandler(): Handler {
+  let text: string | undefined;
+  return (exchange) => {
+    exchange.checkQuery();
+    text ??= JSON.stringify(openapiDocument());
+    exchange.sendText(200, text);
+  };
+}

@@ -1,0 +1,51 @@
+/**
+ * The connections that are open, and how they end when the service stops: with an answer that says
+ * so. Whoever sends a request to a connection that is just being closed never learns whether it was
+ * served; so none is closed before its other end has been told, unless it stays silent.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+
+export class Connections {
+  readonly #open = new Set<Socket>();
+  /** The answer to the latest request of each connection, made or still to be made. */
+  readonly #latest = new Map<Socket, ServerResponse>();
+  #isDraining = false;
+
+  get size(): number {
+    return this.#open.size;
+  }
+
+  get isDraining(): boolean {
+    return this.#isDraining;
+  }
+
+  add(socket: Socket): void {
+    this.#open.add(socket);
+    socket.once('close', () => this.#open.delete(socket));
+  }
+
+  /** A request has come. */
+  began({ socket }: IncomingMessage, response: ServerResponse): void {
+    const before = this.#latest.get(socket);
+    if (before === undefined) socket.once('close', () => this.#latest.delete(socket));
+    this.#latest.set(socket, response);
+    if (!this.#isDraining) return;
+    // Only the last of several answers may say that the connection ends.
+    if (before !== undefined && !before.headersSent) before.shouldKeepAlive = true;
+    response.shouldKeepAlive = false;
+  }
+
+  /** From now on each connection ends with its next answer. */
+  drain(): void {
+    this.#isDraining = true;
+    for (const response of this.#latest.values()) {
+      if (!response.headersSent) response.shouldKeepAlive = false;
+    }
+  }
+
+  /** Closes those on which nothing has ever come; to Node they are not idle. */
+  closeSilent(): void {
+    for (const socket of this.#open) if (socket.bytesRead === 0) socket.destroy();
+  }
+}

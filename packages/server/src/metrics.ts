@@ -1,0 +1,371 @@
+/**
+ * What happens, in numbers, for Prometheus. Decisions and requests are counted in plain fields and
+ * become metrics only when somebody asks. Labels are policies, routes and outcomes, never keys: of
+ * those there is no end, and they are nobody else's business.
+ */
+import { readFileSync } from 'node:fs';
+import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { type Limit, type Quote, systemClock } from 'sluice';
+import type { Configuration } from './configuration.ts';
+import type { Desk, FailureWatcher, Watcher } from './desk.ts';
+import type { Health } from './health.ts';
+import { Observations, registerHistogram } from './histogram.ts';
+import type { Router } from './http/router.ts';
+import type { TrafficWatcher } from './http/server.ts';
+import { ByPolicy } from './policy-labels.ts';
+import type { OpenStore } from './store-url.ts';
+
+export interface MetricsParts {
+  readonly desk: Desk;
+  readonly configuration: Configuration;
+  readonly store: OpenStore;
+  readonly health: Health;
+}
+
+/** What is open at the moment. */
+export interface Traffic {
+  readonly connections: number;
+  readonly inFlight: number;
+}
+
+/** The routes that decide, and what their protocols are called. */
+const PROTOCOLS: Readonly<Record<string, Protocol>> = {
+  '/v1/check': 'http',
+  '/v1/forward-auth': 'forward_auth',
+  '/v1/forward-auth/ext-authz/*': 'forward_auth',
+  '/json': 'json',
+};
+
+export type Protocol = 'http' | 'forward_auth' | 'json' | 'grpc';
+
+const OUTCOMES = ['allowed', 'denied', 'released', 'shadow_allowed', 'shadow_denied'] as const;
+type Outcome = (typeof OUTCOMES)[number];
+
+/** What became of the limits of one policy. */
+class Tally implements Record<Outcome, number> {
+  allowed = 0;
+  denied = 0;
+  released = 0;
+  shadow_allowed = 0;
+  shadow_denied = 0;
+  /** By reason and action, as JSON. */
+  readonly degraded = new Map<string, number>();
+}
+
+const INFO_MS = 500;
+
+const { version } = JSON.parse(
+  readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
+) as { version: string };
+
+export class Metrics implements TrafficWatcher {
+  readonly #registry = new Registry();
+  readonly #parts: MetricsParts;
+  readonly #tallies: ByPolicy<Tally>;
+  readonly #durations = new Map<Protocol, Observations>();
+  readonly #requests = new Map<string, Map<number, number>>();
+  readonly #reloads = { ok: 0, failed: 0 };
+  #reloadedMs = systemClock.now();
+  #evicted: number | undefined = undefined;
+  #traffic: Traffic = { connections: 0, inFlight: 0 };
+
+  constructor(parts: MetricsParts) {
+    this.#parts = parts;
+    this.#tallies = new ByPolicy(parts.desk, () => new Tally());
+    this.#registerDecisions();
+    this.#registerStore();
+    this.#registerConfig();
+    this.#registerTraffic();
+    ofProcess();
+    parts.configuration.onReload(({ ok }) => {
+      this.#reloads[ok ? 'ok' : 'failed']++;
+      if (ok) this.#reloadedMs = systemClock.now();
+    });
+  }
+
+  /** For `desk.watch`. */
+  readonly watch: Watcher = ({ allowed, quote, shadow }, limits) => {
+    for (const each of shadow) {
+      this.#tallies.of(each.policy)[each.allowed ? 'shadow_allowed' : 'shadow_denied']++;
+    }
+    if (quote === undefined) return;
+    if (limits.length === 1) this.#tallies.of(quote.policy)[allowed ? 'allowed' : 'denied']++;
+    else this.#tallyJoint(quote);
+    const { degraded } = quote;
+    if (degraded !== undefined) this.#degraded(quote.policy, degraded.reason, degraded.action);
+  };
+
+  #tallyJoint({ allowed, limits }: Quote): void {
+    for (const limit of limits) {
+      const tally = this.#tallies.of(limit.policy);
+      if (allowed) tally.allowed++;
+      else if (limit.allowed) tally.released++;
+      else tally.denied++;
+    }
+  }
+
+  readonly onFailure: FailureWatcher = (limits: readonly Limit[]) =>
+    this.#degraded(limits[0].policy.name, 'unavailable', 'throw');
+
+  #degraded(policy: string, reason: string, action: string): void {
+    const { degraded } = this.#tallies.of(policy);
+    const id = JSON.stringify({ reason, action });
+    degraded.set(id, (degraded.get(id) ?? 0) + 1);
+  }
+
+  answered(route: string, status: number, tookMs: number): void {
+    let statuses = this.#requests.get(route);
+    if (statuses === undefined) {
+      statuses = new Map();
+      this.#requests.set(route, statuses);
+    }
+    statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    const protocol = PROTOCOLS[route];
+    if (protocol !== undefined) this.decided(protocol, tookMs);
+  }
+
+  /** How long somebody who asked for a decision waited for it. */
+  decided(protocol: Protocol, tookMs: number): void {
+    let durations = this.#durations.get(protocol);
+    if (durations === undefined) {
+      durations = new Observations();
+      this.#durations.set(protocol, durations);
+    }
+    durations.add(tookMs / 1000);
+  }
+
+  /** Has connections read from a server from now on. */
+  readTraffic(traffic: Traffic): void {
+    this.#traffic = traffic;
+  }
+
+  #registerDecisions(): void {
+    const tallies = this.#tallies;
+    const { desk } = this.#parts;
+    new Counter({
+      name: 'sluice_decisions_total',
+      help: 'Limits decided, by policy and outcome.',
+      labelNames: ['policy', 'outcome'],
+      registers: [this.#registry],
+      collect() {
+        this.reset();
+        // Those that nothing has happened to yet are there as well, so that a rate has a beginning.
+        for (const { config } of desk.policies.list()) {
+          const tally = tallies.of(config.name);
+          if (tally !== tallies.get(config.name)) continue;
+          const usual = config.shadow ? OUTCOMES.slice(3) : OUTCOMES.slice(0, 2);
+          for (const outcome of usual) this.inc({ policy: config.name, outcome }, 0);
+        }
+        for (const [policy, tally] of tallies.entries()) {
+          for (const outcome of OUTCOMES) {
+            if (tally[outcome] > 0) this.inc({ policy, outcome }, tally[outcome]);
+          }
+        }
+      },
+    });
+    new Counter({
+      name: 'sluice_degraded_total',
+      help: 'Checks that the store could not decide, by reason and by what was done instead.',
+      labelNames: ['policy', 'reason', 'action'],
+      registers: [this.#registry],
+      collect() {
+        this.reset();
+        for (const [policy, { degraded }] of tallies.entries()) {
+          for (const [id, count] of degraded) this.inc({ policy, ...JSON.parse(id) }, count);
+        }
+      },
+    });
+    registerHistogram(this.#registry, {
+      name: 'sluice_decision_duration_seconds',
+      help: 'Time from a request for a decision to its answer, by protocol.',
+      label: 'protocol',
+      series: this.#durations,
+    });
+  }
+
+  #registerStore(): void {
+    const { health, store } = this.#parts;
+    const registers = [this.#registry];
+    new Gauge({
+      name: 'sluice_store_up',
+      help: 'Whether the store decided when it was last probed.',
+      registers,
+      aggregator: 'min',
+      async collect() {
+        this.set((await health.isStoreUp()) ? 1 : 0);
+      },
+    });
+    if (health.breaker !== undefined) {
+      new Gauge({
+        name: 'sluice_store_breaker',
+        help: 'Whether the store is asked: the state that the breaker is in is 1.',
+        labelNames: ['state'],
+        registers,
+        aggregator: 'max',
+        collect() {
+          for (const state of ['closed', 'open', 'probing'] as const) {
+            this.set({ state }, health.breaker === state ? 1 : 0);
+          }
+        },
+      });
+    }
+    if (store.store.size !== undefined) {
+      new Gauge({
+        name: 'sluice_keys',
+        help: 'Keys held by the embedded store.',
+        registers,
+        aggregator: 'max',
+        collect() {
+          this.set(store.store.size ?? 0);
+        },
+      });
+    }
+    const evicted = (): Promise<number | undefined> => this.#readEvicted();
+    new Counter({
+      name: 'sluice_evicted_keys_total',
+      help: 'Keys that the store forgot, to make room, while they still counted.',
+      registers,
+      aggregator: 'max',
+      async collect() {
+        const count = await evicted();
+        this.reset();
+        if (count !== undefined) this.inc(count);
+      },
+    });
+  }
+
+  /** The last number that is known, if the server does not say. */
+  async #readEvicted(): Promise<number | undefined> {
+    const { store } = this.#parts;
+    if (store.store.evicted !== undefined) return store.store.evicted;
+    const text = await within(INFO_MS, store.info?.('stats'));
+    const counts = [...(text ?? '').matchAll(/^evicted_keys:(\d+)/gm)].map(([, count]) => +count);
+    if (counts.length > 0) this.#evicted = counts.reduce((sum, count) => sum + count);
+    return this.#evicted;
+  }
+
+  #registerConfig(): void {
+    const reloads = this.#reloads;
+    const { configuration } = this.#parts;
+    const registers = [this.#registry];
+    const reloadedMs = (): number => this.#reloadedMs;
+    new Counter({
+      name: 'sluice_config_reloads_total',
+      help: 'How often changed configuration files were read again, by result.',
+      labelNames: ['result'],
+      registers,
+      collect() {
+        this.reset();
+        for (const [result, count] of Object.entries(reloads)) this.inc({ result }, count);
+      },
+    });
+    new Gauge({
+      name: 'sluice_config_last_reload_success_timestamp_seconds',
+      help: 'When the configuration that counts was read.',
+      registers,
+      aggregator: 'min',
+      collect() {
+        this.set(reloadedMs() / 1000);
+      },
+    });
+    new Gauge({
+      name: 'sluice_config_bad',
+      help: 'Whether the files are wrong and an older configuration counts.',
+      registers,
+      aggregator: 'max',
+      collect() {
+        this.set(configuration.problems.length > 0 ? 1 : 0);
+      },
+    });
+  }
+
+  #registerTraffic(): void {
+    const requests = this.#requests;
+    const traffic = (): Traffic => this.#traffic;
+    const registers = [this.#registry];
+    new Counter({
+      name: 'sluice_http_requests_total',
+      help: 'HTTP requests answered, by route and status; 499 is a client that went away.',
+      labelNames: ['route', 'status'],
+      registers,
+      collect() {
+        this.reset();
+        for (const [route, statuses] of requests) {
+          for (const [status, count] of statuses) this.inc({ route, status }, count);
+        }
+      },
+    });
+    new Gauge({
+      name: 'sluice_http_connections',
+      help: 'HTTP connections that are open.',
+      registers,
+      collect() {
+        this.set(traffic().connections);
+      },
+    });
+    new Gauge({
+      name: 'sluice_http_requests_in_flight',
+      help: 'HTTP requests that have come and are not answered yet.',
+      registers,
+      collect() {
+        this.set(traffic().inFlight);
+      },
+    });
+    new Gauge({
+      name: 'sluice_build_info',
+      help: 'Always 1; the versions are in the labels.',
+      labelNames: ['version', 'node'],
+      registers,
+      aggregator: 'first',
+    }).set({ version, node: process.version }, 1);
+  }
+
+  /** The text that Prometheus reads, about this process. */
+  async text(): Promise<string> {
+    const texts = [this.#registry, ofProcess()].map((each) => each.metrics());
+    return (await Promise.all(texts)).join('\n');
+  }
+
+  /** What this process counted, to be put together with what others did. */
+  async data(): Promise<MetricsData> {
+    const all = [this.#registry, ofProcess()].map((each) => each.getMetricsAsJSON());
+    return (await Promise.all(all)).flat();
+  }
+}
+
+/** Plain data: it survives JSON. */
+export type MetricsData = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
+
+/** The text that Prometheus reads, about several processes that serve as one. */
+export const jointMetricsText = (parts: readonly MetricsData[]): Promise<string> =>
+  AggregatorRegistry.aggregate([...parts]).metrics();
+
+let processRegistry: Registry | undefined;
+
+/** Memory, processor time and so on are the process's, however many services run in it. */
+function ofProcess(): Registry {
+  if (processRegistry === undefined) {
+    processRegistry = new Registry();
+    collectDefaultMetrics({ register: processRegistry });
+  }
+  return processRegistry;
+}
+
+/** What comes in time; undefined if nothing does. */
+function within<T>(timeMs: number, pending: Promise<T> | undefined): Promise<T | undefined> {
+  return new Promise((resolve) => {
+    const cancel = systemClock.schedule(timeMs, () => resolve(undefined));
+    const end = (value: T | undefined): void => {
+      cancel();
+      resolve(value);
+    };
+    Promise.resolve(pending).then(end, () => end(undefined));
+  });
+}
+
+/** `text` is that of the whole, where several processes serve. */
+export function metricsRoutes(router: Router, text: () => Promise<string>): void {
+  router.add('GET', '/metrics', 'admin', async (exchange) => {
+    exchange.sendText(200, await text(), {}, Registry.PROMETHEUS_CONTENT_TYPE);
+  });
+}

@@ -1,0 +1,174 @@
+/**
+ * Which keys are denied, or allowed, most: for each policy two summaries, over the last five to ten
+ * minutes. Keys are told to whoever has the admin token; they are never labels of metrics.
+ */
+import { type Clock, systemClock } from 'sluice';
+import type { Desk, Watcher } from './desk.ts';
+import { HeavyHitters, type HitsData, KEPT_KEYS } from './heavy-hitters.ts';
+import { badRequest, type Exchange, HttpError } from './http/exchange.ts';
+import type { Router } from './http/router.ts';
+import { ByPolicy, OF_OTHERS, OF_REQUESTS } from './policy-labels.ts';
+
+/** How long hits are counted together; those of two such spans are told. */
+export const GENERATION_MS = 5 * 60_000;
+
+export type TopBy = 'denied' | 'allowed';
+
+export interface TopKey {
+  readonly key: string;
+  /** It has had at least and at most so many hits since then. */
+  readonly atLeast: number;
+  readonly atMost: number;
+}
+
+export interface TopReport {
+  readonly policy: string;
+  readonly by: TopBy;
+  readonly sinceMs: number;
+  /** All hits of the policy, whatever their keys. */
+  readonly hits: number;
+  /** A key that is not among `keys` has had at most so many hits. */
+  readonly othersAtMost: number;
+  /** The most frequent first. */
+  readonly keys: readonly TopKey[];
+}
+
+/** What a process knows of a policy, for another one to merge. */
+export interface TopData extends HitsData {
+  readonly sinceMs: number;
+}
+
+export interface TopOptions {
+  /** Default `denied`. */
+  readonly by?: TopBy;
+  /** Default 20, at most 200. */
+  readonly count?: number;
+}
+
+interface Summaries {
+  readonly denied: HeavyHitters;
+  readonly allowed: HeavyHitters;
+}
+
+interface Generation {
+  readonly startMs: number;
+  readonly policies: ByPolicy<Summaries>;
+}
+
+export class TopKeys {
+  readonly #desk: Desk;
+  readonly #clock: Clock;
+  #current: Generation;
+  #previous: Generation | undefined = undefined;
+
+  constructor(desk: Desk, clock: Clock = systemClock) {
+    this.#desk = desk;
+    this.#clock = clock;
+    this.#current = this.#begin(clock.now());
+  }
+
+  #begin(startMs: number): Generation {
+    const make = (): Summaries => ({ denied: new HeavyHitters(), allowed: new HeavyHitters() });
+    return { startMs, policies: new ByPolicy(this.#desk, make) };
+  }
+
+  /** For `desk.watch`. A key that was let go because of another limit is in neither list. */
+  readonly watch: Watcher = ({ allowed, quote, shadow }, limits) => {
+    const { policies } = this.#now();
+    for (const { policy, key, allowed } of shadow) hit(policies.of(policy), key, allowed);
+    // A store that is away has counted nobody, so nobody is near a limit or over it.
+    if (quote === undefined || (quote.degraded && quote.degraded.action !== 'local')) return;
+    if (limits.length === 1) return hit(policies.of(quote.policy), quote.key, allowed);
+    for (const limit of quote.limits) {
+      if (allowed || !limit.allowed) hit(policies.of(limit.policy), limit.key, allowed);
+    }
+  };
+
+  #now(): Generation {
+    const nowMs = this.#clock.now();
+    const ageMs = nowMs - this.#current.startMs;
+    // A clock that was set back begins anew as well, rather than wait until it gets there again.
+    if (ageMs >= GENERATION_MS || ageMs < 0) {
+      const isRecent = ageMs >= 0 && ageMs < 2 * GENERATION_MS;
+      this.#previous = isRecent ? this.#current : undefined;
+      this.#current = this.#begin(nowMs);
+    }
+    return this.#current;
+  }
+
+  /** What this process knows of a policy. */
+  data(policy: string, by: TopBy): TopData {
+    this.#now();
+    const generations = [this.#previous, this.#current].filter((each) => each !== undefined);
+    const all = generations.map(({ policies }) => policies.get(policy)?.[by].data());
+    const merged = new HeavyHitters();
+    for (const data of all) if (data !== undefined) merged.merge(data);
+    return { ...merged.data(), sinceMs: generations[0].startMs };
+  }
+
+  top(policy: string, { by = 'denied', count = 20 }: TopOptions = {}): TopReport {
+    return topReport(policy, by, count, [this.data(policy, by)]);
+  }
+}
+
+function hit({ allowed, denied }: Summaries, key: string, isAllowed: boolean): void {
+  (isAllowed ? allowed : denied).add(key);
+}
+
+/** What several processes know, together. */
+export function topReport(
+  policy: string,
+  by: TopBy,
+  count: number,
+  parts: readonly TopData[],
+): TopReport {
+  const merged = new HeavyHitters();
+  for (const part of parts) merged.merge(part);
+  const { hits, lacking, keys } = merged.data();
+  return {
+    policy,
+    by,
+    sinceMs: Math.min(...parts.map((part) => part.sinceMs)),
+    hits,
+    othersAtMost: (keys[count]?.[1] ?? 0) + lacking,
+    keys: keys.slice(0, count).map(([key, least]) => ({
+      key,
+      atLeast: least,
+      atMost: least + lacking,
+    })),
+  };
+}
+
+function countOf(text: string | null): number {
+  if (text === null) return 20;
+  const count = /^\d{1,3}$/.test(text) ? Number(text) : 0;
+  if (count >= 1 && count <= KEPT_KEYS) return count;
+  const what = `Expected \`count\` to be an integer from 1 to ${KEPT_KEYS}, got \`${text}\``;
+  throw badRequest('ERR_INVALID_OPTION', what.slice(0, 200));
+}
+
+function byOf(text: string | null): TopBy {
+  if (text === null || text === 'denied' || text === 'allowed') return text ?? 'denied';
+  const what = `Expected \`by\` to be denied or allowed, got \`${text.slice(0, 60)}\``;
+  throw badRequest('ERR_INVALID_OPTION', what);
+}
+
+/** Who asks for the whole, where several processes serve. */
+export type TopSource = (policy: string, by: TopBy) => Promise<readonly TopData[]>;
+
+export function topRoutes(router: Router, desk: Desk, source: TopSource): void {
+  router.add('GET', '/v1/top', 'admin', async (exchange: Exchange) => {
+    exchange.checkQuery('policy', 'by', 'count');
+    const { query } = exchange;
+    const policy = query.get('policy') ?? '';
+    const by = byOf(query.get('by'));
+    const count = countOf(query.get('count'));
+    const isLabel = policy === OF_REQUESTS || policy === OF_OTHERS;
+    if (!isLabel && desk.policies.get(policy) === undefined) {
+      const names = desk.policies.list().map(({ config }) => config.name);
+      const what = `Expected \`policy\` to be one of: ${names.join(' ').slice(0, 500) || 'none'}`;
+      throw new HttpError(404, 'ERR_UNKNOWN_POLICY', what);
+    }
+    exchange.send(200, topReport(policy, by, count, await source(policy, by)));
+  });
+}

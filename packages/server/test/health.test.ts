@@ -1,0 +1,164 @@
+import { memoryStore, type Store } from 'sluice';
+import { withFailurePolicy } from 'sluice/failure';
+import { afterEach, describe, expect, test } from 'vitest';
+import { type RedisServer, startRedis } from '../../../tools/servers/redis.mjs';
+import { ConfigError } from '../src/config/model.ts';
+import { Desk } from '../src/desk.ts';
+import { Health } from '../src/health.ts';
+import { openStore } from '../src/store-url.ts';
+import { configOf, policy, type Running, settingsOf, startRunning } from './running.ts';
+
+const POLICIES = [policy('few', 2, '1m')];
+const adminToken = 'a token of enough letters';
+const asAdmin = { authorization: `Bearer ${adminToken}` };
+
+const open: { close(): Promise<unknown> }[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0).reverse()) await each.close();
+});
+
+async function start(options: Parameters<typeof startRunning>[0] = {}): Promise<Running> {
+  const running = await startRunning({ config: { policies: POLICIES }, ...options });
+  open.push(running);
+  return running;
+}
+
+describe('/healthz', () => {
+  test('is 200 for everybody', async () => {
+    const running = await start({ settings: { adminToken } });
+    const { status, json } = await running.get('/healthz');
+    expect([status, json]).toEqual([200, { alive: true }]);
+    expect((await running.ask('HEAD', '/healthz')).status).toBe(200);
+  });
+});
+
+describe('/readyz', () => {
+  test('is 200 when the store decides', async () => {
+    const { status, json } = await (await start()).get('/readyz');
+    expect([status, json]).toEqual([
+      200,
+      { ready: true, store: { up: true }, config: { ok: true } },
+    ]);
+  });
+
+  test('is 503 while the service stops', async () => {
+    const running = await start();
+    running.service.parts.health.isDraining = true;
+    const { status, json } = await running.get('/readyz');
+    expect(status).toBe(503);
+    expect(json).toMatchObject({ ready: false, draining: true, store: { up: true } });
+    expect((await running.get('/readyz?store=optional')).status).toBe(503);
+  });
+
+  test('stays 200 after files that are wrong, and names them to admins only', async () => {
+    const problem = { file: '/etc/sluice.yaml', line: 3, column: 5, message: 'Expected a limit' };
+    let isBad = true;
+    const load = async () => {
+      if (isBad) throw new ConfigError([problem]);
+      return configOf({ policies: POLICIES });
+    };
+    const running = await start({ load, settings: { adminToken } });
+    const { configuration } = running.service.parts;
+    await configuration.reload();
+    const forAll = await running.get('/readyz');
+    expect([forAll.status, forAll.json.config]).toEqual([200, { ok: false }]);
+    expect(forAll.text).not.toContain('/etc');
+    const forAdmins = await running.get('/readyz', asAdmin);
+    expect(forAdmins.json.config).toEqual({
+      ok: false,
+      problems: ['/etc/sluice.yaml:3:5: Expected a limit'],
+    });
+    isBad = false;
+    await configuration.reload();
+    expect((await running.get('/readyz', asAdmin)).json.config).toEqual({ ok: true });
+  });
+
+  test('names them on loopback, where everybody is an admin', async () => {
+    const load = async () => Promise.reject(new Error('Expected something else'));
+    const running = await start({ load });
+    await running.service.parts.configuration.reload();
+    const { json } = await running.get('/readyz');
+    expect(json.config.problems).toEqual([':1:1: Expected something else']);
+  });
+
+  test.each(['/readyz?store=no', '/readyz?stroe=optional', '/readyz?store'])(
+    'refuses %s',
+    async (path) => {
+      const { status, json } = await (await start()).get(path);
+      expect([status, json.code]).toEqual([400, 'ERR_INVALID_OPTION']);
+    },
+  );
+});
+
+describe('/readyz with Redis', () => {
+  let redis: RedisServer;
+
+  async function startOnRedis(): Promise<Running> {
+    redis = await startRedis();
+    open.push({ close: () => redis.stop() });
+    let isUp = false;
+    const onConnection = (state: 'up' | 'down') => {
+      isUp = state === 'up';
+    };
+    const settings = settingsOf({ store: redis.url, deadlineMs: '1s' });
+    const store = openStore(settings, { onWarning: () => {}, onConnection });
+    await expect.poll(() => isUp).toBe(true);
+    return start({ store });
+  }
+
+  test('is 503 without it, 200 if it is optional, and 200 again when it is back', async () => {
+    const running = await startOnRedis();
+    const { status, json } = await running.get('/readyz');
+    expect([status, json.store]).toEqual([200, { up: true, breaker: 'closed' }]);
+    await redis.kill();
+    const statusOf = async () => (await running.get('/readyz')).status;
+    await expect.poll(statusOf, { timeout: 20_000 }).toBe(503);
+    const optional = await running.get('/readyz?store=optional');
+    expect([optional.status, optional.json.store.up]).toEqual([200, false]);
+    expect((await running.get('/healthz')).status).toBe(200);
+    await redis.restart();
+    await expect.poll(statusOf, { timeout: 30_000, interval: 250 }).toBe(200);
+  });
+
+  test('is 503 when it answers but cannot write', async () => {
+    const running = await startOnRedis();
+    expect((await running.get('/readyz')).status).toBe(200);
+    await redis.command('CONFIG', 'SET', 'min-replicas-to-write', '1');
+    const statusOf = async () => (await running.get('/readyz')).status;
+    await expect.poll(statusOf, { timeout: 20_000, interval: 250 }).toBe(503);
+  });
+});
+
+describe('a probe', () => {
+  function countingStore(): { store: Store; asked: () => number } {
+    const inner = memoryStore();
+    let asked = 0;
+    const store = withFailurePolicy({
+      decide: async (checks) => {
+        asked++;
+        return inner.decide(checks);
+      },
+      adjust: (adjustments) => inner.adjust(adjustments),
+      reset: (...key) => inner.reset(...key),
+      close: () => inner.close(),
+    });
+    return { store, asked: () => asked };
+  }
+
+  test('is made once however many ask at once', async () => {
+    const { store, asked } = countingStore();
+    const health = new Health(new Desk(store));
+    const answers = await Promise.all(Array.from({ length: 500 }, () => health.isStoreUp()));
+    expect(answers.every((isUp) => isUp)).toBe(true);
+    expect(await health.isStoreUp()).toBe(true);
+    expect(asked()).toBe(1);
+  });
+
+  test('charges no policy, and is no decision to those who watch', async () => {
+    const running = await start();
+    const seen: unknown[] = [];
+    running.service.parts.desk.watch((verdict) => seen.push(verdict));
+    await running.get('/readyz');
+    expect(seen).toEqual([]);
+  });
+});

@@ -1,0 +1,154 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { startRedis } from '../../../../tools/servers/redis.mjs';
+import { makeLog } from '../../src/log.ts';
+import { policy, startRunning } from '../running.ts';
+import { Described } from './described.ts';
+
+const policies = [
+  policy('log', 5, '1m'),
+  policy('bucket', 5, '1m', { algorithm: 'token-bucket', burst: 9 }),
+];
+const lines: string[] = [];
+const log = makeLog({ logLevel: 'info' }, { write: (line) => lines.push(line) });
+const audits = () =>
+  lines.map((line) => JSON.parse(line).audit).filter((audit) => audit !== undefined);
+
+describe.each(['memory', 'redis'])('keys in %s', (kind) => {
+  let api: Described;
+  let stop = async (): Promise<void> => {};
+  beforeAll(async () => {
+    let store = 'memory';
+    if (kind === 'redis') {
+      const redis = await startRedis();
+      store = redis.url;
+      stop = () => redis.stop();
+    }
+    const settings = { store, deadlineMs: '5s', onFailure: 'throw' };
+    const overrides = [{ policy: 'log', key: 'vip:*', limit: 50, reason: 'they pay' }];
+    api = await Described.of(
+      await startRunning({ config: { policies, overrides }, settings, log }),
+    );
+  });
+  afterAll(async () => {
+    await api.close();
+    await stop();
+  });
+  beforeEach(() => {
+    lines.length = 0;
+  });
+
+  const check = (key: string, cost: number) => api.post('/v1/check', { policy: 'log', key, cost });
+
+  test('that are held are told', async () => {
+    const { json: decision } = await check('held', 3);
+    const { status, json } = await api.get('/v1/keys/log/held');
+    expect(status).toBe(200);
+    expect(json).toMatchObject({
+      ...{ policy: 'log', key: 'held', held: true, algorithm: 'sliding-log' },
+      ...{ limit: 5, windowMs: 60_000, used: 3, remaining: 2, entryCount: 1 },
+      entries: [{ atMs: decision.atMs, cost: 3 }],
+    });
+    expect(json.resetAfterMs).toBeGreaterThan(0);
+    expect(json.override).toBeUndefined();
+  });
+
+  test('that are not held are as good as new', async () => {
+    const { status, json } = await api.get('/v1/keys/bucket/nobody');
+    expect(status).toBe(200);
+    expect(json).toEqual({
+      ...{ policy: 'bucket', key: 'nobody', held: false, algorithm: 'token-bucket' },
+      ...{ limit: 9, windowMs: 60_000, used: 0, remaining: 9, resetAfterMs: 0 },
+      ...{ cells: [], entries: [], entryCount: 0 },
+    });
+  });
+
+  test('that have a limit of their own are told with it', async () => {
+    await check('vip:ada', 20);
+    const { json } = await api.get('/v1/keys/log/vip%3Aada');
+    expect(json).toMatchObject({
+      ...{ held: true, limit: 50, used: 20, remaining: 30 },
+      override: { key: 'vip:*', limit: 50, reason: 'they pay', source: 'file' },
+    });
+  });
+
+  test.each(['a/b', 'ü😀', '%', '?#', ' ', '*', "__proto__'", '\0'])(
+    'are found by their path, such as %j',
+    async (key) => {
+      await check(key, 4);
+      const { json } = await api.get(`/v1/keys/log/${encodeURIComponent(key)}`);
+      expect([json.key, json.used]).toEqual([key, 4]);
+    },
+  );
+
+  test('are new after a reset, by path or by body, and the log says who did it', async () => {
+    await check('first', 5);
+    const byPath = await api.delete('/v1/keys/log/first');
+    expect([byPath.status, byPath.json]).toEqual([
+      200,
+      { policy: 'log', key: 'first', reset: true },
+    ]);
+    expect((await check('first', 5)).json.allowed).toBe(true);
+    await check('user:7', 4);
+    const byBody = await api.post('/v1/reset', { policy: 'log', key: ['user', 7] });
+    expect(byBody.json).toEqual({ policy: 'log', key: 'user:7', reset: true });
+    expect((await api.get('/v1/keys/log/user:7')).json.held).toBe(false);
+    const by = '127.0.0.1';
+    const full = { used: 5, remaining: 0 };
+    expect(audits()).toEqual([
+      { action: 'reset', policy: 'log', key: 'first', before: full, after: null, by },
+      {
+        ...{ action: 'reset', policy: 'log', key: 'user:7', after: null, by },
+        before: { used: 4, remaining: 1 },
+      },
+    ]);
+  });
+
+  test('can be reset when nothing is held', async () => {
+    expect((await api.delete('/v1/keys/log/ghost')).status).toBe(200);
+    expect(audits()).toMatchObject([{ key: 'ghost', before: null }]);
+  });
+
+  test('are refused if they are none, and nothing is logged', async () => {
+    const wrong: readonly [string, string, unknown, number, string][] = [
+      ['GET', '/v1/keys/none/a', undefined, 404, 'ERR_UNKNOWN_POLICY'],
+      ['DELETE', '/v1/keys/none/a', undefined, 404, 'ERR_UNKNOWN_POLICY'],
+      ['GET', `/v1/keys/log/${'x'.repeat(1025)}`, undefined, 400, 'ERR_INVALID_KEY'],
+      ['DELETE', `/v1/keys/log/${'x'.repeat(1025)}`, undefined, 400, 'ERR_INVALID_KEY'],
+      ['GET', '/v1/keys/log/%ff', undefined, 400, 'ERR_INVALID_BODY'],
+      ['GET', '/v1/keys/log/%', undefined, 400, 'ERR_INVALID_BODY'],
+      ['GET', '/v1/keys/log/%ed%a0%80', undefined, 400, 'ERR_INVALID_BODY'],
+      ['GET', '/v1/keys/log/a?b', undefined, 400, 'ERR_INVALID_OPTION'],
+      ['POST', '/v1/reset', { policy: 'none', key: 'a' }, 400, 'ERR_UNKNOWN_POLICY'],
+      ['POST', '/v1/reset', { policy: 'log' }, 400, 'ERR_INVALID_KEY'],
+      ['POST', '/v1/reset', { policy: 'log', key: [[]] }, 400, 'ERR_INVALID_KEY'],
+      ['POST', '/v1/reset', { policy: 'log', key: '\ud800' }, 400, 'ERR_INVALID_KEY'],
+      ['POST', '/v1/reset', { policy: 7, key: 'a' }, 400, 'ERR_UNKNOWN_POLICY'],
+      ['POST', '/v1/reset', { policy: 'log', key: 'a', all: 1 }, 400, 'ERR_INVALID_BODY'],
+      ['POST', '/v1/reset', [], 400, 'ERR_INVALID_BODY'],
+      ['POST', '/v1/reset', undefined, 400, 'ERR_INVALID_BODY'],
+    ];
+    for (const [method, path, body, status, code] of wrong) {
+      const answer = await api.ask(method, path, body);
+      expect([path, answer.status, answer.json.code]).toEqual([path, status, code]);
+    }
+    expect((await api.running.get('/v1/keys/log/')).status).toBe(400);
+    expect(audits()).toEqual([]);
+  });
+});
+
+test('a log with many entries is told by its newest thousand', async () => {
+  const config = { policies: [policy('long', 5000, '1h')] };
+  const api = await Described.of(await startRunning({ config }));
+  let atMs = 0;
+  for (let call = 0; call < 1100; ) {
+    // Admissions in the same millisecond are one entry.
+    const { json } = await api.running.post('/v1/check', { policy: 'long', key: 'a' });
+    if (json.atMs > atMs) call++;
+    atMs = json.atMs;
+  }
+  const { json } = await api.get('/v1/keys/long/a');
+  await api.close();
+  expect(json.entryCount).toBe(1100);
+  expect(json.entries).toHaveLength(1000);
+  expect(json.entries.at(-1).atMs).toBe(atMs);
+});

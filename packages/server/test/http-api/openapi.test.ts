@@ -1,0 +1,143 @@
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ANY_METHOD } from '../../src/http/router.ts';
+import { methodsOf, pathOf } from '../../src/http-api/openapi.ts';
+import { policy, startRunning } from '../running.ts';
+import { Described } from './described.ts';
+
+// biome-ignore lint/suspicious/noExplicitAny: it is JSON.
+type Json = any;
+
+let api: Described;
+let document: Json;
+beforeAll(async () => {
+  const policies = [policy('few', 2, '1m'), policy('watched', 1, '1m', { shadow: true })];
+  api = await Described.of(await startRunning({ config: { policies } }));
+  ({ document } = api);
+});
+afterAll(() => api.close());
+
+const operations = (): readonly [path: string, method: string, operation: Json][] =>
+  Object.entries(document.paths as Json).flatMap(([path, methods]) =>
+    Object.entries(methods as Json).map(([method, each]): [string, string, Json] => [
+      ...([path, method, each] as const),
+    ]),
+  );
+
+describe('GET /v1/openapi.json', () => {
+  test('is a description that tools can read', async () => {
+    const { valid, errors } = await new Validator().validate(structuredClone(document));
+    expect(errors).toBeUndefined();
+    expect(valid).toBe(true);
+    expect(document.openapi).toBe('3.1.0');
+  });
+
+  test('refers only to what is there, and everything in it is referred to', () => {
+    const text = JSON.stringify(document);
+    const used = new Set(
+      [...text.matchAll(/"\$ref":"#\/components\/(\w+\/\w+)"/g)].map(([, to]) => to),
+    );
+    const { schemas, responses } = document.components;
+    const there = [
+      ...Object.keys(schemas).map((name) => `schemas/${name}`),
+      ...Object.keys(responses).map((name) => `responses/${name}`),
+    ];
+    expect([...used].filter((each) => !there.includes(each))).toEqual([]);
+    expect(there.filter((each) => !used.has(each))).toEqual([]);
+  });
+
+  test('has every route that is served, and no other', () => {
+    const served = api.running.service.routes.flatMap(({ method, path }) =>
+      methodsOf(method).map((each) => `${each} ${pathOf(path)}`),
+    );
+    const described = operations().map(([path, method]) => `${method} ${path}`);
+    expect(described.sort()).toEqual(served.sort());
+  });
+
+  test('says which routes take the token', () => {
+    for (const { method, path, access } of api.running.service.routes) {
+      const [first] = methodsOf(method === ANY_METHOD ? 'GET' : method);
+      const { security } = document.paths[pathOf(path)][first];
+      const told = security.length === 0;
+      expect([path, told]).toEqual([path, access !== 'admin']);
+    }
+  });
+
+  test('has a name for each operation, and each place of its path', () => {
+    const ids = operations().map(([, , { operationId }]) => operationId);
+    expect(new Set(ids).size).toBe(ids.length);
+    for (const [path, , { parameters = [] }] of operations()) {
+      const places = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+      const told = parameters.filter((each: Json) => each.in === 'path').map((e: Json) => e.name);
+      expect(told).toEqual(places);
+    }
+  });
+
+  test('is true of answers to checks', async () => {
+    const bodies = [
+      { policy: 'few', key: 'a' },
+      { policy: 'few', key: ['a', 1], cost: 2, id: 'i', onFailure: 'deny' },
+      { policy: 'watched', key: 'a' },
+      {
+        limits: [
+          { policy: 'few', key: 'b' },
+          { policy: 'watched', key: 'b' },
+        ],
+      },
+      { checks: [{ policy: 'few', key: 'c' }, { limits: [{ policy: 'few', key: 'c' }] }] },
+    ];
+    for (const path of ['/v1/check', '/v1/peek']) {
+      for (const body of [...bodies, ...bodies]) {
+        expect((await api.post(path, body)).status).toBe(200);
+      }
+    }
+    await api.post('/v1/check?enforce', { policy: 'few', key: 'a' });
+    expect((await api.post('/v1/check?enforce', { policy: 'few', key: 'a' })).status).toBe(429);
+  });
+
+  test('is true of refusals', async () => {
+    const refused: readonly [string, string, unknown][] = [
+      ['POST', '/v1/check', { policy: 'none', key: 'a' }],
+      ['POST', '/v1/check', { policy: 'few', key: 'a', cots: 1 }],
+      ['POST', '/v1/check', { checks: [{ policy: 'few' }] }],
+      ['POST', '/v1/check', 'x'.repeat(2 ** 20)],
+      ['POST', '/v1/check', JSON.parse('['.repeat(17) + ']'.repeat(17))],
+      ['GET', '/v1/keys/none/a', undefined],
+      ['GET', '/v1/policies/none', undefined],
+      ['PUT', '/v1/overrides/none/a', { limit: 1 }],
+      ['DELETE', '/v1/overrides/few/a', undefined],
+      ['GET', '/v1/top?policy=none', undefined],
+      ['GET', '/v1/top?policy=few&count=0', undefined],
+    ];
+    for (const [method, path, body] of refused) {
+      expect((await api.ask(method, path, body)).status).toBeGreaterThanOrEqual(400);
+    }
+  });
+
+  test('is true of what else there is', async () => {
+    await api.get('/healthz');
+    await api.get('/readyz');
+    await api.get('/metrics');
+    await api.get('/v1/top?policy=few');
+    await api.get('/v1/openapi.json');
+  });
+
+  test('takes what it describes for a check, and refuses what it does not', () => {
+    const place = ['components', 'schemas', 'CheckBody'];
+    const wrong = [
+      {},
+      { policy: 'few' },
+      { policy: 'few', key: '' },
+      { policy: 'few', key: 'a', cost: -1 },
+      { policy: 'few', key: 'a', cost: 1.5 },
+      { policy: 'few', key: 'a', cots: 1 },
+      { policy: 'few', key: 'x'.repeat(1025) },
+      { limits: [] },
+      { limits: Array(65).fill({ policy: 'few', key: 'a' }) },
+      { checks: Array(1001).fill({ policy: 'few', key: 'a' }) },
+      { policy: 'few', key: 'a', onFailure: 'shrug' },
+    ];
+    for (const body of wrong) expect(api.problems(place, body)).toBeDefined();
+    expect(api.problems(place, { policy: 'few', key: 'a' })).toBeUndefined();
+  });
+});

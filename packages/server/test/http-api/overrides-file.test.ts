@@ -1,0 +1,120 @@
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { ConfigError } from '../../src/config/model.ts';
+import { policy, startRunning } from '../running.ts';
+import { Described } from './described.ts';
+
+let folder: string;
+let file: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'overrides-'));
+  file = join(folder, 'overrides.json');
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const start = async () => {
+  const policies = [policy('few', 2, '1m')];
+  const settings = { overridesFile: file };
+  return Described.of(await startRunning({ config: { policies }, settings }));
+};
+
+const fileNow = () => JSON.parse(readFileSync(file, 'utf8')).overrides;
+
+describe('the file of overrides', () => {
+  test('has each of the API before it is answered, and gives them back at the next start', async () => {
+    const first = await start();
+    const ada = { policy: 'few', key: 'ada', limit: 5, reason: 'ä "quoted" one' };
+    const set = await first.post('/v1/overrides', ada);
+    expect(set.json.persisted).toBe(true);
+    expect(fileNow()).toEqual([ada]);
+    await first.put('/v1/overrides/few/vip:*', { limit: 9, expiresAt: '2090-01-01T00:00:00Z' });
+    await first.put('/v1/overrides/few/gone', { limit: 8 });
+    expect((await first.delete('/v1/overrides/few/gone')).json.persisted).toBe(true);
+    const before = (await first.get('/v1/overrides')).json;
+    await first.close();
+
+    const second = await start();
+    const after = (await second.get('/v1/overrides')).json;
+    expect(after).toEqual(before);
+    expect(after.overrides.map(({ key }: { key: string }) => key)).toEqual(['ada', 'vip:*']);
+    const { json } = await second.post('/v1/check', { policy: 'few', key: 'vip:bob' });
+    expect(json.limit).toBe(9);
+    await second.close();
+    expect(readdirSync(folder)).toEqual(['overrides.json']);
+  });
+
+  test('has all that were set at once', async () => {
+    const api = await start();
+    const keys = Array.from({ length: 50 }, (_, at) => `k${at}`);
+    const answers = await Promise.all(
+      keys.map((key) => api.put(`/v1/overrides/few/${key}`, { limit: 3 })),
+    );
+    expect(answers.every(({ json }) => json.persisted)).toBe(true);
+    expect(fileNow()).toHaveLength(50);
+    await api.close();
+  });
+
+  test('drops those that have expired, and keeps those of policies that are not there', async () => {
+    const kept = { policy: 'former', key: 'a', limit: 3 };
+    const expired = { policy: 'few', key: 'old', limit: 3, expiresAtMs: 1000 };
+    writeFileSync(file, JSON.stringify({ overrides: [kept, expired] }));
+    const api = await start();
+    expect((await api.get('/v1/overrides')).json.overrides).toMatchObject([kept]);
+    await api.put('/v1/overrides/few/new', { limit: 4 });
+    expect(fileNow().map(({ key }: { key: string }) => key)).toEqual(['new', 'a']);
+    await api.close();
+  });
+
+  test('is never half written: what cannot be written leaves it as it was', async () => {
+    const api = await start();
+    await api.put('/v1/overrides/few/a', { limit: 3 });
+    // A folder stands where the new file would be written.
+    const beside = `${file}.${process.pid}.new`;
+    mkdirSync(beside);
+    const { status, json } = await api.put('/v1/overrides/few/b', { limit: 3 });
+    expect([status, json.persisted]).toEqual([200, false]);
+    expect(fileNow().map(({ key }: { key: string }) => key)).toEqual(['a']);
+    const listed = (await api.get('/v1/overrides')).json.overrides;
+    expect(listed.map(({ persisted }: { persisted: boolean }) => persisted)).toEqual([
+      false,
+      false,
+    ]);
+    rmSync(beside, { recursive: true });
+    expect((await api.put('/v1/overrides/few/c', { limit: 3 })).json.persisted).toBe(true);
+    expect(fileNow()).toHaveLength(3);
+    await api.close();
+  });
+
+  const limitProblem = 'Expected the limit of an override to be an integer';
+  test.each([
+    ['{"overrides": [', 1, 16, 'Expected JSON'],
+    ['', 1, 1, 'Expected JSON'],
+    ['[]', 1, 1, 'Expected `the file`'],
+    ['{}', 1, 1, 'Expected `overrides`'],
+    ['{"overrides": [],\n "more": 1}', 1, 1, 'Unrecognized key: "more"'],
+    ['{"overrides": [\n  {"policy": "few", "key": "a"}\n]}', 2, 3, 'Expected `overrides.0.limit`'],
+    ['{"overrides": [\n{"policy":"few","key":"a","limit":"3"}]}', 2, 35, '`overrides.0.limit`'],
+    ['{"overrides": [\n{"policy":"few","key":"a","limit":0}]}', 2, 1, limitProblem],
+    ['{"overrides": [\n{"policy":"few","key":"","limit":3}]}', 2, 1, 'Expected the key'],
+  ])('is refused at the start if it is %j', async (text, line, column, message) => {
+    writeFileSync(file, text);
+    const error = await start().catch((problem) => problem);
+    expect(error).toBeInstanceOf(ConfigError);
+    const [problem] = error.problems;
+    expect([problem.file, problem.line]).toEqual([file, line]);
+    expect(problem.message).toContain(message);
+    expect(problem.column).toBe(column);
+    expect(readFileSync(file, 'utf8')).toBe(text);
+  });
+
+  test('is refused at the start if it can neither be read nor ever be written', async () => {
+    const whole = file;
+    file = join(folder, 'none', 'overrides.json');
+    await expect(start()).rejects.toThrow(/none\/overrides\.json:1:1: Expected a folder/);
+    file = folder;
+    await expect(start()).rejects.toThrow(/Expected a file that can be read/);
+    file = whole;
+  });
+});

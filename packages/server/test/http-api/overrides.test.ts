@@ -1,0 +1,276 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { startRedis } from '../../../../tools/servers/redis.mjs';
+import { makeLog } from '../../src/log.ts';
+import { fits, MOST_OVERRIDES, type OverrideChange, Overrides } from '../../src/overrides.ts';
+import { configOf, policy, startRunning } from '../running.ts';
+import { Described } from './described.ts';
+
+const policies = [policy('few', 2, '1m'), policy('long', 2, '36500d')];
+const overrides = [{ policy: 'few', key: 'filed', limit: 7, reason: 'as agreed' }];
+const lines: string[] = [];
+const log = makeLog({ logLevel: 'info' }, { write: (line) => lines.push(line) });
+const audits = () => lines.map((line) => JSON.parse(line).audit).filter(Boolean);
+
+describe('/v1/overrides', () => {
+  let api: Described;
+  let config = configOf({ policies, overrides });
+  beforeEach(async () => {
+    lines.length = 0;
+    config = configOf({ policies, overrides });
+    api = await Described.of(await startRunning({ config, load: async () => config, log }));
+  });
+  afterEach(() => api.close());
+
+  const limitOf = async (key: string): Promise<number> =>
+    (await api.post('/v1/peek', { policy: 'few', key })).json.limit;
+
+  test('take effect at the very next decision, up and down', async () => {
+    const check = async () => (await api.post('/v1/check', { policy: 'few', key: 'ada' })).json;
+    await check();
+    await check();
+    expect((await check()).allowed).toBe(false);
+    const { status, json } = await api.put('/v1/overrides/few/ada', { limit: 4 });
+    expect([status, json]).toEqual([
+      200,
+      { override: { policy: 'few', key: 'ada', limit: 4, source: 'api' }, persisted: false },
+    ]);
+    expect(await check()).toMatchObject({ allowed: true, limit: 4, remaining: 1 });
+    await api.put('/v1/overrides/few/ada', { limit: 1 });
+    expect(await check()).toMatchObject({ allowed: false, limit: 1, remaining: 0 });
+    await api.delete('/v1/overrides/few/ada');
+    expect(await limitOf('ada')).toBe(2);
+    expect(await limitOf('bob')).toBe(2);
+  });
+
+  test('are set by path or by body, and listed', async () => {
+    await api.put(`/v1/overrides/few/${encodeURIComponent('a/b')}`, { limit: 3, reason: 'why' });
+    await api.post('/v1/overrides', { policy: 'long', key: 'vip:*', limit: 9 });
+    const { json } = await api.get('/v1/overrides');
+    expect(json.overrides).toEqual([
+      {
+        ...{ policy: 'few', key: 'a/b', limit: 3, reason: 'why', source: 'api' },
+        persisted: false,
+      },
+      { ...overrides[0], source: 'file', persisted: true },
+      { policy: 'long', key: 'vip:*', limit: 9, source: 'api', persisted: false },
+    ]);
+    const ofLong = await api.get('/v1/overrides?policy=long');
+    expect(ofLong.json.overrides).toHaveLength(1);
+    expect((await api.get('/v1/overrides?policy=none')).json.overrides).toEqual([]);
+  });
+
+  test('of the API hide those of the files for as long as they are there', async () => {
+    const hidden = await api.put('/v1/overrides/few/filed', { limit: 3 });
+    expect(hidden.json.before).toEqual({ ...overrides[0], source: 'file' });
+    expect(await limitOf('filed')).toBe(3);
+    const { json } = await api.delete('/v1/overrides/few/filed');
+    expect(json.now).toEqual({ ...overrides[0], source: 'file' });
+    expect(await limitOf('filed')).toBe(7);
+  });
+
+  test('of the files cannot be deleted', async () => {
+    const { status, json } = await api.delete('/v1/overrides/few/filed');
+    expect([status, json.code]).toEqual([409, 'ERR_CONFLICT']);
+    expect(await limitOf('filed')).toBe(7);
+    const none = await api.delete('/v1/overrides/few/nobody');
+    expect([none.status, none.json.code]).toEqual([404, 'ERR_NOT_FOUND']);
+  });
+
+  test('expire by themselves', async () => {
+    const { json } = await api.put('/v1/overrides/few/brief', { limit: 9, expiresInMs: 400 });
+    expect(json.override.expiresAtMs).toBeGreaterThan(0);
+    expect(await limitOf('brief')).toBe(9);
+    while ((await api.get('/v1/overrides?policy=few')).json.overrides.length > 1);
+    expect(await limitOf('brief')).toBe(2);
+    expect((await api.delete('/v1/overrides/few/brief')).status).toBe(404);
+  });
+
+  test('expire at a time that is given as text or as a number', async () => {
+    const atMs = Date.parse('2090-01-31T12:00:00Z');
+    for (const expiresAt of [atMs, '2090-01-31T12:00:00Z', '2090-01-31T13:00:00.000+01:00']) {
+      const { json } = await api.put('/v1/overrides/few/a', { limit: 3, expiresAt });
+      expect(json.override.expiresAtMs).toBe(atMs);
+    }
+  });
+
+  test('outlive a reload, and only apply while their policy is there', async () => {
+    await api.put('/v1/overrides/few/ada', { limit: 5 });
+    await api.put('/v1/overrides/long/ada', { limit: 5 });
+    config = configOf({ policies: [policy('few', 3, '1m')] });
+    expect((await api.post('/v1/reload')).status).toBe(200);
+    expect(await limitOf('ada')).toBe(5);
+    expect(await limitOf('filed')).toBe(3);
+    const refused = await api.put('/v1/overrides/long/ada', { limit: 6 });
+    expect([refused.status, refused.json.code]).toEqual([400, 'ERR_UNKNOWN_POLICY']);
+    expect((await api.delete('/v1/overrides/long/ada')).status).toBe(200);
+  });
+
+  test('stay sound when the window of their policy grows', async () => {
+    await api.put('/v1/overrides/few/ada', { limit: 2 ** 31 - 1 });
+    config = configOf({ policies: [policy('few', 2, '36500d')] });
+    await api.post('/v1/reload');
+    const limit = await limitOf('ada');
+    expect(limit * 36_500 * 86_400_000).toBeLessThanOrEqual(Number.MAX_SAFE_INTEGER);
+    expect(limit).toBeGreaterThan(2);
+  });
+
+  test('are in the log: what was done, what it was before, and by whom', async () => {
+    const by = '127.0.0.1';
+    await api.put('/v1/overrides/few/ada', { limit: 3 });
+    await api.post('/v1/overrides', { policy: 'few', key: 'ada', limit: 4, reason: 'more' });
+    await api.delete('/v1/overrides/few/ada');
+    const ada = { policy: 'few', key: 'ada' };
+    expect(audits()).toEqual([
+      { action: 'override.set', ...ada, before: null, after: { ...ada, limit: 3 }, by },
+      {
+        ...{ action: 'override.set', ...ada, by },
+        before: { ...ada, limit: 3, source: 'api' },
+        after: { ...ada, limit: 4, reason: 'more' },
+      },
+      {
+        ...{ action: 'override.delete', ...ada, by },
+        before: { ...ada, limit: 4, reason: 'more', source: 'api' },
+        after: null,
+      },
+    ]);
+  });
+
+  test('are refused if they are wrong, and nothing changes', async () => {
+    const wrong: readonly [string, unknown][] = [
+      ['ERR_INVALID_LIMIT', {}],
+      ...[0, -1, 1.5, '5', null, 2 ** 31, 1e308].map((limit): [string, unknown] => [
+        ...(['ERR_INVALID_LIMIT', { limit }] as const),
+      ]),
+      ['ERR_INVALID_OPTION', { limit: 3, expiresAt: 0 }],
+      ['ERR_INVALID_OPTION', { limit: 3, expiresAt: '2001-01-01T00:00:00Z' }],
+      ['ERR_INVALID_OPTION', { limit: 3, expiresAt: 'tomorrow' }],
+      ['ERR_INVALID_OPTION', { limit: 3, expiresAt: '2090-02-31T00:00:00Z' }],
+      ['ERR_INVALID_OPTION', { limit: 3, expiresAt: -1 }],
+      ['ERR_INVALID_OPTION', { limit: 3, expiresInMs: 0 }],
+      ['ERR_INVALID_OPTION', { limit: 3, expiresInMs: 1.5 }],
+      ['ERR_INVALID_OPTION', { limit: 3, expiresInMs: Number.MAX_SAFE_INTEGER }],
+      ['ERR_INVALID_OPTION', { limit: 3, expiresInMs: 5, expiresAt: '2090-01-01T00:00:00Z' }],
+      ['ERR_INVALID_OPTION', { limit: 3, reason: 'x'.repeat(501) }],
+      ['ERR_INVALID_OPTION', { limit: 3, reason: 5 }],
+      ['ERR_INVALID_BODY', { limit: 3, source: 'file' }],
+      ['ERR_INVALID_BODY', { limit: 3, policy: 'long' }],
+      ['ERR_INVALID_BODY', []],
+      ['ERR_INVALID_BODY', undefined],
+    ];
+    for (const [code, body] of wrong) {
+      const { status, json } = await api.put('/v1/overrides/few/ada', body);
+      expect([body, status, json.code]).toEqual([body, 400, code]);
+    }
+    const tooMuch = await api.put('/v1/overrides/long/ada', { limit: 1_000_000 });
+    expect([tooMuch.status, tooMuch.json.code]).toEqual([400, 'ERR_LIMIT_TOO_LARGE']);
+    const names: readonly [string, unknown, unknown][] = [
+      ['ERR_UNKNOWN_POLICY', 'none', 'a'],
+      ['ERR_UNKNOWN_POLICY', undefined, 'a'],
+      ['ERR_INVALID_KEY', 'few', ''],
+      ['ERR_INVALID_KEY', 'few', ['a']],
+      ['ERR_INVALID_KEY', 'few', '\ud800'],
+      ['ERR_INVALID_KEY', 'few', 'x'.repeat(1025)],
+    ];
+    for (const [code, name, key] of names) {
+      const { status, json } = await api.post('/v1/overrides', { policy: name, key, limit: 3 });
+      expect([key, status, json.code]).toEqual([key, 400, code]);
+    }
+    expect((await api.get('/v1/overrides')).json.overrides).toHaveLength(1);
+    expect(audits()).toEqual([]);
+  });
+});
+
+test('overrides count at once on Redis too, where denials are remembered', async () => {
+  const redis = await startRedis();
+  const settings = { store: redis.url, deadlineMs: '5s' };
+  const api = await Described.of(await startRunning({ config: { policies }, settings }));
+  const check = async () => (await api.post('/v1/check', { policy: 'few', key: 'ada' })).json;
+  for (let call = 0; call < 4; call++) await check();
+  expect((await check()).allowed).toBe(false);
+  await api.put('/v1/overrides/few/ada', { limit: 3 });
+  expect(await check()).toMatchObject({ allowed: true, limit: 3 });
+  expect((await check()).allowed).toBe(false);
+  await api.delete('/v1/overrides/few/ada');
+  expect(await check()).toMatchObject({ allowed: false, limit: 2 });
+  await api.close();
+  await redis.stop();
+});
+
+describe('the overrides of a desk', () => {
+  const of = (key: string, limit: number, more = {}) => ({ policy: 'p', key, limit, ...more });
+
+  test('of one key go before patterns, and the most specific pattern before others', () => {
+    const all = new Overrides();
+    all.useFile([of('a*', 1), of('*', 2), of('ab*', 3)]);
+    all.set(of('*c', 4));
+    all.set(of('abc', 5));
+    expect(['abc', 'abd', 'ac', 'bc', 'b'].map((key) => all.limitFor('p', key))).toEqual([
+      ...[5, 3, 4, 4, 2],
+    ]);
+    all.delete('p', 'abc');
+    expect(all.limitFor('p', 'abc')).toBe(3);
+    expect(all.limitFor('other', 'abc')).toBeUndefined();
+  });
+
+  test('tell of changes by the API, and whether another process made them', () => {
+    const all = new Overrides();
+    const changes: OverrideChange[] = [];
+    all.onChange((change) => changes.push(change));
+    all.useFile([of('a', 1)]);
+    all.set(of('a', 2));
+    all.set(of('b*', 3), { isRemote: true });
+    all.delete('p', 'a');
+    all.delete('p', 'b*', { isRemote: true });
+    all.delete('p', 'nobody');
+    const source = 'api';
+    expect(changes).toEqual([
+      { op: 'set', override: { ...of('a', 2), source }, isRemote: false },
+      { op: 'set', override: { ...of('b*', 3), source }, isRemote: true },
+      { op: 'delete', override: { ...of('a', 2), source }, isRemote: false },
+      { op: 'delete', override: { ...of('b*', 3), source }, isRemote: true },
+    ]);
+    expect(all.list()).toEqual([{ ...of('a', 1), source: 'file' }]);
+  });
+
+  test('are bounded in number, and those that have expired make room', () => {
+    const all = new Overrides();
+    for (let each = 0; each < MOST_OVERRIDES; each++) all.set(of(`k${each}`, 1));
+    expect(() => all.set(of('more', 1))).toThrow(/at most 10000 overrides/);
+    all.set(of('k7', 2));
+    all.useFile([of('filed', 1)]);
+    expect(all.list()).toHaveLength(MOST_OVERRIDES + 1);
+    all.set(of('k7', 2, { expiresAtMs: 1 }));
+    all.set(of('more', 1));
+    expect(all.limitFor('p', 'k7')).toBeUndefined();
+    expect(all.limitFor('p', 'more')).toBe(1);
+  });
+
+  test('of the files are taken over all or not at all', () => {
+    const all = new Overrides();
+    all.useFile([of('a', 1)]);
+    expect(() => all.useFile([of('b', 2), of('c', 0)])).toThrow(/limit of an override/);
+    expect(all.list().map(({ key }) => key)).toEqual(['a']);
+  });
+
+  test.each([
+    ['*', '', true],
+    ['a*c', 'abc', true],
+    ['a*c', 'ac', true],
+    ['a*c', 'acb', false],
+    ['aa*aa', 'aaa', false],
+    ['*b*', 'abc', true],
+    ['*b*b*', 'abc', false],
+    ['a**b', 'ab', true],
+    ['a.c', 'abc', false],
+  ])('fit: %j on %j is %j', (pattern, text, is) => {
+    expect(fits(pattern, text)).toBe(is);
+  });
+
+  test('are quick with any pattern', () => {
+    const all = new Overrides();
+    all.set(of(`${'a*'.repeat(500)}b`, 1));
+    for (let call = 0; call < 2000; call++) {
+      expect(all.limitFor('p', 'a'.repeat(1024))).toBeUndefined();
+    }
+  });
+});

@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ConfigError } from '../../src/config/model.ts';
+import { makeLog } from '../../src/log.ts';
+import { configOf, policy, startRunning } from '../running.ts';
+import { Described } from './described.ts';
+
+describe('GET /v1/policies', () => {
+  let api: Described;
+  beforeAll(async () => {
+    const policies = [
+      policy('plain', 100, '1m'),
+      policy('buckets', 100, '1m', { algorithm: 'sliding-buckets', buckets: 30, shadow: true }),
+      policy('bucket', 10, '1s', { algorithm: 'token-bucket', burst: 40, onFailure: 'deny' }),
+      policy('priced', 1000, '1d', { costs: { list: 1, search: 100 } }),
+    ];
+    const overrides = [
+      { policy: 'plain', key: 'a', limit: 5 },
+      { policy: 'plain', key: 'b*', limit: 6 },
+    ];
+    api = await Described.of(await startRunning({ config: { policies, overrides } }));
+  });
+  afterAll(() => api.close());
+
+  test('tells each as it counts', async () => {
+    const { status, json } = await api.get('/v1/policies');
+    expect(status).toBe(200);
+    const base = { windowMs: 60_000, limit: 100, costs: {}, shadow: false, overrides: 0 };
+    expect(json.policies).toEqual([
+      { ...base, name: 'plain', algorithm: 'sliding-log', overrides: 2 },
+      { ...base, name: 'buckets', algorithm: 'sliding-buckets', buckets: 30, shadow: true },
+      {
+        ...{ ...base, name: 'bucket', algorithm: 'token-bucket', burst: 40, onFailure: 'deny' },
+        ...{ limit: 10, windowMs: 1000 },
+      },
+      {
+        ...{ ...base, name: 'priced', algorithm: 'sliding-log', limit: 1000 },
+        ...{ windowMs: 86_400_000, costs: { list: 1, search: 100 } },
+      },
+    ]);
+  });
+
+  test('tells one by its name', async () => {
+    const { json } = await api.get('/v1/policies/plain');
+    expect(json).toMatchObject({ name: 'plain', overrides: 2 });
+    const none = await api.get('/v1/policies/__proto__');
+    expect([none.status, none.json.code]).toEqual([404, 'ERR_UNKNOWN_POLICY']);
+  });
+
+  test('is answered to HEAD without a body', async () => {
+    const { status, text, headers } = await api.running.ask('HEAD', '/v1/policies');
+    expect([status, text]).toEqual([200, '']);
+    expect(Number(headers.get('content-length'))).toBeGreaterThan(100);
+  });
+});
+
+describe('POST /v1/reload', () => {
+  test('takes new files over, or says what is wrong with them and goes on', async () => {
+    let problem = '';
+    const lines: string[] = [];
+    const log = makeLog({ logLevel: 'info' }, { write: (line) => lines.push(line) });
+    const load = async () => {
+      if (problem === '') return configOf({ policies: [policy('second', 1, '1m')] });
+      throw new ConfigError([{ file: 'sluice.yaml', line: 3, column: 7, message: problem }]);
+    };
+    const config = { policies: [policy('first', 1, '1m')] };
+    const api = await Described.of(await startRunning({ config, load, log }));
+    const names = async () =>
+      (await api.get('/v1/policies')).json.policies.map(({ name }: { name: string }) => name);
+
+    problem = 'Expected `limit` to be an integer, got `"many"`';
+    const refused = await api.post('/v1/reload');
+    expect([refused.status, refused.json.code]).toEqual([422, 'ERR_CONFIG']);
+    expect(refused.json.problems).toEqual([
+      { file: 'sluice.yaml', line: 3, column: 7, message: problem },
+    ]);
+    expect(await names()).toEqual(['first']);
+
+    problem = '';
+    const taken = await api.post('/v1/reload');
+    expect([taken.status, taken.json]).toEqual([200, { ok: true }]);
+    expect(await names()).toEqual(['second']);
+    await api.close();
+    const audits = lines.map((line) => JSON.parse(line).audit).filter(Boolean);
+    expect(audits).toEqual([
+      { action: 'reload', after: { ok: false, problems: 1 }, by: '127.0.0.1' },
+      { action: 'reload', after: { ok: true, problems: 0 }, by: '127.0.0.1' },
+    ]);
+  });
+});

@@ -1,0 +1,205 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { makeLog } from '../../src/log.ts';
+import { type Answer, policy, type Running, settingsOf, startRunning } from '../running.ts';
+import { exchange, headOf } from './raw.ts';
+
+const TOKEN = 'correct horse battery staple';
+const config = { policies: [policy('few', 2, '1m')] };
+const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
+const lines: string[] = [];
+
+/** A target that each route answers; places get names that exist. */
+const targetOf = (path: string): string =>
+  path.replace(':policy', 'few').replace(':key', 'a').replace(/\*$/, 'x');
+
+async function start(settings: object): Promise<Running> {
+  const log = makeLog({ logLevel: 'trace' }, { write: (line) => lines.push(line) });
+  return startRunning({ config, settings, log });
+}
+
+/** Where it can be reached from here, whatever it listens on. */
+const urlOf = ({ service }: Running): string => `http://127.0.0.1:${service.http.port}`;
+
+async function ask(
+  running: Running,
+  method: string,
+  path: string,
+  headers: Record<string, string> = {},
+): Promise<Answer> {
+  const init = { method, headers, ...(method === 'POST' && { body: '{}' }) };
+  const answer = await fetch(urlOf(running) + path, init);
+  const text = await answer.text();
+  const isJson = (answer.headers.get('content-type') ?? '').includes('json');
+  const json = isJson && text !== '' ? JSON.parse(text) : undefined;
+  return { status: answer.status, headers: answer.headers, text, json };
+}
+
+describe.each(['0.0.0.0:0', '[::]:0', '127.0.0.1:0'])('listening on %s with a token', (listen) => {
+  let running: Running;
+  beforeAll(async () => {
+    running = await start({ listen, adminToken: TOKEN });
+  });
+  afterAll(() => running.close());
+
+  const admins = () => running.service.routes.filter(({ access }) => access === 'admin');
+
+  test('every route of the admin side takes the token', async () => {
+    expect(admins().length).toBeGreaterThan(10);
+    const wrong = [
+      {},
+      bearer('wrong horse battery staple'),
+      bearer(TOKEN.slice(0, -1)),
+      bearer(`${TOKEN}x`),
+      bearer(''),
+      { authorization: TOKEN },
+      { authorization: 'Bearer' },
+      { authorization: `Basic ${btoa(`admin:${TOKEN}`)}` },
+      { cookie: `token=${TOKEN}` },
+    ];
+    for (const { method, path } of admins()) {
+      for (const headers of wrong) {
+        const answer = await ask(running, method, targetOf(path), headers);
+        expect([method, path, answer.status]).toEqual([method, path, 401]);
+        expect(answer.json.code).toBe('ERR_UNAUTHORIZED');
+        expect(answer.headers.get('www-authenticate')).toBe('Bearer realm="sluice"');
+      }
+    }
+  });
+
+  test('every route of the admin side answers to the token', async () => {
+    for (const { method, path } of admins()) {
+      const answer = await ask(running, method, targetOf(path), bearer(TOKEN));
+      expect([method, path, [401, 403, 500].includes(answer.status)]).toEqual([
+        ...[method, path, false],
+      ]);
+    }
+    expect((await ask(running, 'GET', '/v1/policies', bearer(TOKEN))).status).toBe(200);
+  });
+
+  test('a query is no place for a token', async () => {
+    const path = `/v1/policies?token=${encodeURIComponent(TOKEN)}`;
+    expect((await ask(running, 'GET', path)).status).toBe(401);
+  });
+
+  test('HEAD is no way around', async () => {
+    expect((await ask(running, 'HEAD', '/v1/policies')).status).toBe(401);
+    expect((await ask(running, 'HEAD', '/v1/policies', bearer(TOKEN))).status).toBe(200);
+  });
+
+  test('the scheme is read in any case, and with any spaces', async () => {
+    for (const scheme of ['bearer', 'BEARER', 'BeArEr', 'Bearer  ']) {
+      const headers = { authorization: `${scheme} ${TOKEN}` };
+      expect((await ask(running, 'GET', '/v1/policies', headers)).status).toBe(200);
+    }
+  });
+
+  test('everybody may check', async () => {
+    for (const { method, path, access } of running.service.routes) {
+      if (access === 'admin') continue;
+      const answer = await ask(running, method === '*' ? 'GET' : method, targetOf(path));
+      expect([path, [401, 403].includes(answer.status)]).toEqual([path, false]);
+    }
+  });
+
+  test('the token is never logged', () => {
+    expect(lines.join('\n')).not.toContain(TOKEN);
+    expect(lines.join('\n')).not.toContain('horse');
+  });
+});
+
+describe('a token', () => {
+  test('may be of any characters', async () => {
+    const running = await start({ adminToken: 'schlüssel für später' });
+    const { port } = running.service.http;
+    const field = (token: string) => `Authorization: Bearer ${token}`;
+    const request = (token: string) =>
+      Buffer.from(headOf('GET', '/v1/policies', field(token), 'Connection: close'));
+    expect((await exchange(port, [request('schlüssel für später')])).status).toBe(200);
+    expect((await exchange(port, [request('schlussel fur spater')])).status).toBe(401);
+    await running.close();
+  });
+
+  test('is needed where others can come', () => {
+    for (const listen of ['0.0.0.0:0', '[::]:0', ':0', '192.0.2.1:0', 'example.org:80']) {
+      expect(() => settingsOf({ listen })).toThrow(/admin-token/);
+      expect(() => settingsOf({ listen, adminToken: 'too short' })).toThrow(/at least 16/);
+    }
+    for (const listen of ['127.0.0.1:0', '127.8.8.8:0', '[::1]:0', 'localhost:0', '0']) {
+      expect(() => settingsOf({ listen })).not.toThrow();
+    }
+  });
+});
+
+describe('on loopback without a token', () => {
+  let running: Running;
+  beforeAll(async () => {
+    running = await start({});
+  });
+  afterAll(() => running.close());
+
+  const status = async (path: string, ...fields: readonly string[]): Promise<number> => {
+    const head = [`GET ${path} HTTP/1.1`, ...fields, 'Connection: close', '', ''].join('\r\n');
+    return (await exchange(running.service.http.port, [head])).status;
+  };
+
+  test('everybody on this machine is an admin', async () => {
+    for (const { method, path } of running.service.routes) {
+      const answer = await ask(running, method === '*' ? 'GET' : method, targetOf(path));
+      expect([path, [401, 403].includes(answer.status)]).toEqual([path, false]);
+    }
+  });
+
+  test.each(['127.0.0.1', '127.0.0.1:80', '127.1.2.3', 'localhost', 'LOCALHOST:9', '[::1]:8080'])(
+    'the Host may be %s',
+    async (host) => expect(await status('/v1/policies', `Host: ${host}`)).toBe(200),
+  );
+
+  test.each([
+    'evil.example',
+    'evil.example:8080',
+    'localhost.evil.example',
+    '127.0.0.1.evil.example',
+    '127.0.0.1@evil.example',
+    '[::1].evil.example',
+    '128.0.0.1',
+    '',
+  ])('a name that somebody has led here is refused, such as %j', async (host) => {
+    expect(await status('/v1/policies', `Host: ${host}`)).toBe(403);
+    expect(await status('/healthz', `Host: ${host}`)).toBe(200);
+  });
+
+  const own = () => `127.0.0.1:${running.service.http.port}`;
+  test('pages of other sites are refused, whatever they ask for', async () => {
+    const foreign = [
+      'Origin: https://evil.example',
+      'Origin: null',
+      'Origin: http://127.0.0.1',
+      `Origin: http://evil.example/${own()}`,
+      'Sec-Fetch-Site: cross-site',
+      'Sec-Fetch-Site: same-site',
+    ];
+    for (const field of foreign) {
+      for (const path of ['/v1/policies', '/healthz', '/v1/openapi.json']) {
+        expect([field, path, await status(path, `Host: ${own()}`, field)]).toEqual([
+          ...[field, path, 403],
+        ]);
+      }
+    }
+  });
+
+  test("the service's own pages are not", async () => {
+    const fields = [`Host: ${own()}`, `Origin: http://${own()}`, 'Sec-Fetch-Site: same-origin'];
+    expect(await status('/v1/policies', ...fields)).toBe(200);
+    expect(await status('/v1/policies', `Host: ${own()}`, 'Sec-Fetch-Site: none')).toBe(200);
+  });
+
+  test('what a proxy reports of a browser is not about this service', async () => {
+    const fields = [
+      'Host: api.example',
+      'Origin: https://app.example',
+      'Sec-Fetch-Site: same-site',
+    ];
+    expect(await status('/v1/forward-auth', ...fields)).toBe(200);
+    expect(await status('/v1/forward-auth/ext-authz/a', ...fields)).toBe(200);
+  });
+});

@@ -1,0 +1,227 @@
+import { ManualClock, memoryStore } from 'sluice';
+import { withFailurePolicy } from 'sluice/failure';
+import { describe, expect, test } from 'vitest';
+import { startRedis } from '../../../tools/servers/redis.mjs';
+import { Desk } from '../src/desk.ts';
+import { DenialLog, makeLog, StoreLog, storeListeners } from '../src/log.ts';
+import { openStore } from '../src/store-url.ts';
+import { policy, settingsOf } from './running.ts';
+
+// biome-ignore lint/suspicious/noExplicitAny: tests look into whatever was logged.
+type Line = any;
+
+/** A log whose lines can be read, and the text that they were. */
+function readableLog(logLevel: 'info' | 'warn' | 'silent' = 'info') {
+  const texts: string[] = [];
+  const log = makeLog({ logLevel }, { write: (text: string) => void texts.push(text) });
+  return {
+    log,
+    lines: (): Line[] => texts.map((text) => JSON.parse(text)),
+    text: () => texts.join(''),
+  };
+}
+
+describe('a line', () => {
+  test('is JSON with a time, a level in words and a message', () => {
+    const { log, lines, text } = readableLog();
+    log.info({ port: 8080 }, 'listening');
+    expect(lines()).toEqual([
+      { level: 'info', time: expect.any(String), name: 'sluice', port: 8080, msg: 'listening' },
+    ]);
+    expect(text().endsWith('\n')).toBe(true);
+    expect(Number.isNaN(Date.parse(lines()[0].time))).toBe(false);
+  });
+
+  test('is not written below the level', () => {
+    const { log, lines } = readableLog('warn');
+    log.info('one');
+    log.warn('other');
+    expect(lines().map(({ msg }) => msg)).toEqual(['other']);
+  });
+
+  test('has no secrets, wherever they stand', () => {
+    const { log, text } = readableLog();
+    const secret = 'hunter2hunter2';
+    log.info({ authorization: secret }, 'a');
+    log.info({ headers: { authorization: `Bearer ${secret}`, cookie: secret } }, 'b');
+    log.info({ request: { headers: { authorization: secret } } }, 'c');
+    log.info({ settings: { adminToken: secret, password: secret } }, 'd');
+    log.error({ err: new Error(`connect redis://user:${secret}@host:6379 failed`) }, 'e');
+    log.error({ err: Object.assign(new Error('x'), { command: { args: [secret] } }) }, 'f');
+    log.error({ err: new Error('y', { cause: new Error(`rediss://:${secret}@host`) }) }, 'g');
+    expect(text()).not.toContain(secret);
+    expect(text()).toContain('redis://***@host:6379');
+  });
+
+  test('tells what an error is, and where it comes from', () => {
+    const { log, lines } = readableLog();
+    log.error({ err: Object.assign(new RangeError('too much'), { code: 'ERR_X' }) }, 'failed');
+    const [{ err }] = lines();
+    expect(err).toMatchObject({ type: 'RangeError', message: 'too much', code: 'ERR_X' });
+    expect(err.stack).toContain('log.test.ts');
+  });
+});
+
+describe('denials', () => {
+  function setUp(logDenials: number) {
+    const { log, lines } = readableLog();
+    const clock = new ManualClock();
+    const denials = new DenialLog(log, { logDenials }, clock);
+    const desk = new Desk(memoryStore(), [
+      policy('few', 2, '1h'),
+      policy('shy', 1, '1h', { shadow: true }),
+    ]);
+    desk.watch(denials.watch);
+    const ask = (times: number, name = 'few') => {
+      for (let call = 0; call < times; call++) {
+        desk.decide(desk.limits([{ policy: name, key: 'a' }]));
+      }
+    };
+    return { lines, clock, denials, ask };
+  }
+
+  test('are logged in full up to so many a second, and the rest as a sum', () => {
+    const { lines, clock, ask } = setUp(3);
+    ask(2);
+    expect(lines()).toEqual([]);
+    ask(10);
+    expect(lines().length).toBe(3);
+    expect(lines()[0]).toMatchObject({
+      msg: 'denied',
+      policy: 'few',
+      key: 'a',
+      cost: 1,
+      remaining: 0,
+      retryAfterMs: expect.any(Number),
+    });
+    clock.advance(1000);
+    expect(lines().length).toBe(4);
+    expect(lines()[3]).toMatchObject({ suppressed: 7 });
+  });
+
+  test('have each second its own', () => {
+    const { lines, clock, ask } = setUp(3);
+    ask(2 + 3);
+    clock.advance(1000);
+    expect(lines().length).toBe(3);
+    ask(1);
+    clock.advance(5000);
+    ask(4);
+    clock.advance(1000);
+    expect(lines().map(({ suppressed }) => suppressed ?? 0)).toEqual([0, 0, 0, 0, 0, 0, 0, 1]);
+  });
+
+  test('are only summed up if none is to be logged', () => {
+    const { lines, clock, ask } = setUp(0);
+    ask(2 + 100_000);
+    clock.advance(1000);
+    expect(lines().map(({ msg, suppressed }) => [msg, suppressed])).toEqual([
+      ['more were denied', 100_000],
+    ]);
+  });
+
+  test('are summed up before the time if the service stops', () => {
+    const { lines, clock, denials, ask } = setUp(0);
+    ask(2 + 5);
+    denials.flush();
+    expect(lines()[0].suppressed).toBe(5);
+    clock.advance(5000);
+    expect(lines().length).toBe(1);
+  });
+
+  test('of limits in shadow are none', () => {
+    const { lines, clock, ask } = setUp(5);
+    ask(5, 'shy');
+    clock.advance(1000);
+    expect(lines()).toEqual([]);
+  });
+});
+
+describe('a store that is away', () => {
+  function setUp() {
+    const state = { isAway: false };
+    const inner = memoryStore();
+    const store = withFailurePolicy({
+      decide: async (checks) => {
+        if (state.isAway) throw new Error('gone');
+        return inner.decide(checks);
+      },
+      adjust: (adjustments) => inner.adjust(adjustments),
+      reset: (...key) => inner.reset(...key),
+      close: () => inner.close(),
+    });
+    const desk = new Desk(store, [policy('many', 1000, '1h')]);
+    const { log, lines } = readableLog();
+    const clock = new ManualClock();
+    const storeLog = new StoreLog(log, clock);
+    desk.watch(storeLog.watch, storeLog.onFailure);
+    const ask = async (onFailure: 'allow' | 'throw' = 'allow') => {
+      const limits = desk.limits([{ policy: 'many', key: 'a' }]);
+      await Promise.resolve(desk.decide(limits, { onFailure })).catch(() => {});
+    };
+    return { state, lines, clock, ask };
+  }
+
+  test('is told about when it goes and when it comes back, once each', async () => {
+    const { state, lines, clock, ask } = setUp();
+    await ask();
+    expect(lines()).toEqual([]);
+    state.isAway = true;
+    for (let call = 0; call < 4; call++) await ask();
+    expect(lines()).toMatchObject([
+      { level: 'error', msg: 'the store does not answer', reason: 'error', action: 'allow' },
+    ]);
+    state.isAway = false;
+    clock.advance(1000);
+    for (let call = 0; call < 5; call++) await ask();
+    expect(lines().map(({ msg }) => msg)).toEqual([
+      'the store does not answer',
+      'the store answers again',
+    ]);
+  });
+
+  test('is told about if nothing stands in for it', async () => {
+    const { state, lines, ask } = setUp();
+    state.isAway = true;
+    await ask('throw');
+    await ask('throw');
+    expect(lines()).toMatchObject([{ msg: 'the store does not answer', action: 'throw' }]);
+  });
+
+  test('now and then does not fill the log', async () => {
+    const { state, lines, clock, ask } = setUp();
+    for (let call = 0; call < 60; call++) {
+      state.isAway = call % 4 === 0;
+      clock.advance(10);
+      await ask();
+    }
+    expect(lines().length).toBe(1);
+  });
+});
+
+describe('the connection to Redis', () => {
+  test('is logged when it comes and goes, and a wrong password without the password', async () => {
+    const redis = await startRedis({ password: 'the real password' });
+    const secret = 'not-the-password';
+    const { log, lines, text } = readableLog();
+    const address = (password: string) =>
+      `redis://default:${encodeURIComponent(password)}@127.0.0.1:${redis.port}`;
+    const wrong = openStore(settingsOf({ store: address(secret) }), storeListeners(log));
+    await expect.poll(() => text(), { timeout: 10_000 }).toContain('WRONGPASS');
+    await wrong.close();
+    expect(text()).not.toContain(secret);
+    const right = openStore(
+      settingsOf({ store: address('the real password') }),
+      storeListeners(log),
+    );
+    const messages = () => lines().map(({ msg }) => msg);
+    await expect.poll(messages, { timeout: 10_000 }).toContain('connected to the store');
+    const before = messages().length;
+    await redis.kill();
+    await expect
+      .poll(() => messages().slice(before), { timeout: 10_000 })
+      .toEqual(['not connected to the store']);
+    await right.close();
+    await redis.stop();
+  });
+});

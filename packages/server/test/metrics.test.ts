@@ -1,0 +1,329 @@
+import { readFileSync } from 'node:fs';
+import { memoryStore, type Store } from 'sluice';
+import { withFailurePolicy } from 'sluice/failure';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { type RedisServer, startCluster, startRedis } from '../../../tools/servers/redis.mjs';
+import { Desk } from '../src/desk.ts';
+import { jointMetricsText, Metrics } from '../src/metrics.ts';
+import { ByPolicy, MOST_LABELS, OF_OTHERS, OF_REQUESTS } from '../src/policy-labels.ts';
+import { openStore } from '../src/store-url.ts';
+import { configOf, policy, type Running, settingsOf, startRunning } from './running.ts';
+
+const POLICIES = [
+  policy('few', 2, '1h'),
+  policy('many', 100, '1h'),
+  policy('watched', 1, '1h', { shadow: true }),
+  policy('unused', 1, '1h'),
+];
+
+/** A line of the text format, with its labels in any order. */
+function valueIn(text: string, name: string, labels: Record<string, string> = {}) {
+  const wanted = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
+  for (const line of text.split('\n')) {
+    const [, found, inside = '', value] = /^([a-z_]+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
+    if (found !== name) continue;
+    if (wanted.every((each) => inside.split(',').includes(each))) return Number(value);
+  }
+  return undefined;
+}
+
+describe('the metrics of a service', () => {
+  let running: Running;
+  let read: (name: string, labels?: Record<string, string>) => Promise<number | undefined>;
+  const open: Running[] = [];
+  afterEach(async () => {
+    for (const each of open.splice(0)) await each.close();
+  });
+
+  async function start(options: Parameters<typeof startRunning>[0] = {}): Promise<void> {
+    running = await startRunning({ config: { policies: POLICIES }, ...options });
+    open.push(running);
+    read = async (name, labels) => valueIn((await running.get('/metrics')).text, name, labels);
+  }
+  const check = (...policies: readonly string[]) =>
+    running.post('/v1/check', { limits: policies.map((each) => ({ policy: each, key: 'k' })) });
+  const decisions = (policy: string, outcome: string) =>
+    read('sluice_decisions_total', { policy, outcome });
+
+  test('count each limit by what became of it', async () => {
+    await start();
+    for (let call = 0; call < 5; call++) await check('few', 'many');
+    expect(await decisions('few', 'allowed')).toBe(2);
+    expect(await decisions('few', 'denied')).toBe(3);
+    expect(await decisions('many', 'allowed')).toBe(2);
+    expect(await decisions('many', 'released')).toBe(3);
+    expect(await decisions('many', 'denied')).toBe(0);
+  });
+
+  test('count those in shadow apart, and peeks not at all', async () => {
+    await start();
+    for (let call = 0; call < 3; call++) await check('many', 'watched');
+    await running.post('/v1/peek', { policy: 'many', key: 'k' });
+    expect(await decisions('watched', 'shadow_allowed')).toBe(1);
+    expect(await decisions('watched', 'shadow_denied')).toBe(2);
+    expect(await decisions('watched', 'denied')).toBeUndefined();
+    expect(await decisions('many', 'allowed')).toBe(3);
+  });
+
+  test('begin with zeros for every policy', async () => {
+    await start();
+    expect(await decisions('unused', 'allowed')).toBe(0);
+    expect(await decisions('unused', 'denied')).toBe(0);
+    expect(await decisions('watched', 'shadow_denied')).toBe(0);
+  });
+
+  test('have no key among their labels, whatever it is', async () => {
+    await start();
+    const keys = ['plain-key', 'quo"te', 'new\nline', 'back\\slash'];
+    for (const key of keys) await running.post('/v1/check', { policy: 'few', key });
+    await running.get('/v1/keys/few/plain-key');
+    await running.get('/v1/nothing/plain-key');
+    const { text } = await running.get('/metrics');
+    expect(text).not.toMatch(/plain-key|quo.?te|new.?.?line|slash/);
+    expect(valueIn(text, 'sluice_http_requests_total', { route: 'none', status: '404' })).toBe(1);
+  });
+
+  test('count requests by route and status, and time those that decide', async () => {
+    await start();
+    await check('few');
+    await check('nobody');
+    await running.post('/v1/peek', { policy: 'few', key: 'k' });
+    const requests = 'sluice_http_requests_total';
+    expect(await read(requests, { route: '/v1/check', status: '200' })).toBe(1);
+    expect(await read(requests, { route: '/v1/check', status: '400' })).toBe(1);
+    expect(await read(requests, { route: '/v1/peek', status: '200' })).toBe(1);
+    const count = 'sluice_decision_duration_seconds_count';
+    expect(await read(count, { protocol: 'http' })).toBe(2);
+    const bucket = 'sluice_decision_duration_seconds_bucket';
+    expect(await read(bucket, { protocol: 'http', le: '+Inf' })).toBe(2);
+    expect(await read('sluice_decision_duration_seconds_sum')).toBeGreaterThan(0);
+  });
+
+  test('tell what is open and in flight, and that is at least the request that asks', async () => {
+    await start();
+    expect(await read('sluice_http_connections')).toBeGreaterThanOrEqual(1);
+    expect(await read('sluice_http_requests_in_flight')).toBe(1);
+  });
+
+  test('survive reloads, and tell of them', async () => {
+    let isBad = false;
+    const load = async () => {
+      if (isBad) throw new Error('Expected something else');
+      return configOf({ policies: [...POLICIES, policy('added', 5, '1h')] });
+    };
+    await start({ load });
+    await check('few');
+    const time = 'sluice_config_last_reload_success_timestamp_seconds';
+    const firstTime = await read(time);
+    const { configuration } = running.service.parts;
+    await configuration.reload();
+    await check('few');
+    await check('added');
+    expect(await decisions('few', 'allowed')).toBe(2);
+    expect(await decisions('added', 'allowed')).toBe(1);
+    const reloads = 'sluice_config_reloads_total';
+    expect(await read(reloads, { result: 'ok' })).toBe(1);
+    expect(await read(reloads, { result: 'failed' })).toBe(0);
+    expect(await read(time)).toBeGreaterThanOrEqual(firstTime!);
+    const lastTime = await read(time);
+    isBad = true;
+    await configuration.reload();
+    expect(await read(reloads, { result: 'failed' })).toBe(1);
+    expect(await read('sluice_config_bad')).toBe(1);
+    expect(await read(time)).toBe(lastTime);
+    isBad = false;
+    await configuration.reload();
+    expect(await read('sluice_config_bad')).toBe(0);
+  });
+
+  test('tell about the embedded store: its keys, and those it had to forget', async () => {
+    await start({ settings: { maxKeys: 3 } });
+    for (const key of ['a', 'b', 'c', 'd', 'e']) {
+      await running.post('/v1/check', { policy: 'few', key });
+    }
+    expect(await read('sluice_keys')).toBe(3);
+    // The key of the probe is held as well.
+    expect(await read('sluice_evicted_keys_total')).toBeGreaterThanOrEqual(2);
+    expect(await read('sluice_store_up')).toBe(1);
+    expect(await read('sluice_store_breaker')).toBeUndefined();
+  });
+
+  test('name their version, and measure the process', async () => {
+    await start();
+    const { version } = JSON.parse(
+      readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
+    );
+    expect(await read('sluice_build_info', { version, node: process.version })).toBe(1);
+    expect(await read('process_cpu_seconds_total')).toBeGreaterThan(0);
+    expect(await read('process_start_time_seconds')).toBeGreaterThan(0);
+  });
+
+  test('are in the format that Prometheus reads, and not for everybody', async () => {
+    const adminToken = 'a token of enough letters';
+    await start({ settings: { adminToken } });
+    expect((await running.get('/metrics')).status).toBe(401);
+    const answer = await running.get('/metrics', { authorization: `Bearer ${adminToken}` });
+    expect(answer.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
+    for (const line of answer.text.split('\n').filter((each) => each !== '')) {
+      expect(line).toMatch(/^# (HELP|TYPE) [a-z_0-9]+ .|^[a-z_0-9]+(\{[^{}]*\})? [-+0-9.eNanIf]+$/);
+    }
+    const names = [...answer.text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name);
+    expect(new Set(names).size).toBe(names.length);
+  });
+});
+
+describe('labels', () => {
+  test('are a thousand policies at the most, and one for limits that requests bring along', () => {
+    const policies = Array.from({ length: MOST_LABELS + 5 }, (_, at) =>
+      policy(`policy-${at}`, 1, '1m'),
+    );
+    const desk = new Desk(memoryStore(), policies);
+    const counts = new ByPolicy(desk, () => ({ count: 0 }));
+    for (const { name } of policies) counts.of(name).count++;
+    for (const name of ['visitor', 'sluice.override.minute']) counts.of(name).count++;
+    expect(counts.get('policy-0')).toEqual({ count: 1 });
+    expect(counts.get(OF_OTHERS)).toEqual({ count: 5 });
+    expect(counts.get(OF_REQUESTS)).toEqual({ count: 2 });
+    expect([...counts.entries()].length).toBe(MOST_LABELS + 2);
+  });
+
+  test('of an unbounded stream of visiting names stay one', () => {
+    const counts = new ByPolicy(new Desk(memoryStore()), () => ({ count: 0 }));
+    for (let name = 0; name < 5000; name++) counts.of(`visitor-${name}`).count++;
+    expect([...counts.entries()]).toEqual([[OF_REQUESTS, { count: 5000 }]]);
+  });
+});
+
+/** A store that can be told to fail. */
+function fallibleStore(): { store: Store; state: { isAway: boolean } } {
+  const state = { isAway: false };
+  const inner = memoryStore();
+  const store = withFailurePolicy({
+    decide: async (checks) => {
+      if (state.isAway) throw new Error('gone');
+      return inner.decide(checks);
+    },
+    adjust: (adjustments) => inner.adjust(adjustments),
+    reset: (...key) => inner.reset(...key),
+    close: () => inner.close(),
+  });
+  return { store, state };
+}
+
+describe('the metrics of a store that is away', () => {
+  test('say why and what was done instead, refusals to decide included', async () => {
+    const { store, state } = fallibleStore();
+    const running = await startRunning({
+      config: { policies: POLICIES },
+      store: { store, kind: 'redis', close: async () => {} },
+    });
+    const metrics = async () => (await running.get('/metrics')).text;
+    const breaker = 'sluice_store_breaker';
+    expect(valueIn(await metrics(), breaker, { state: 'closed' })).toBe(1);
+    state.isAway = true;
+    const ask = (onFailure: string) =>
+      running.post('/v1/check', { policy: 'many', key: 'k', onFailure });
+    await ask('allow');
+    await ask('deny');
+    expect((await ask('throw')).status).toBe(503);
+    const reason = 'error';
+    const degraded = 'sluice_degraded_total';
+    const text = await metrics();
+    expect(valueIn(text, degraded, { policy: 'many', reason, action: 'allow' })).toBe(1);
+    expect(valueIn(text, degraded, { policy: 'many', reason, action: 'deny' })).toBe(1);
+    expect(valueIn(text, degraded, { policy: 'many', action: 'throw' })).toBe(1);
+    for (let call = 0; call < 5; call++) await ask('allow');
+    const later = await metrics();
+    expect(valueIn(later, breaker, { state: 'open' })).toBe(1);
+    expect(valueIn(later, breaker, { state: 'closed' })).toBe(0);
+    await running.close();
+  });
+});
+
+describe('the metrics of several processes', () => {
+  const partsOf = () => {
+    const desk = new Desk(memoryStore(), POLICIES);
+    const configuration = { problems: [], onReload: () => {} };
+    const health = { breaker: undefined, isStoreUp: async () => true };
+    const store = { store: desk.store, kind: 'memory', close: async () => {} };
+    const metrics = new Metrics({ desk, configuration, health, store } as never);
+    desk.watch(metrics.watch);
+    return { desk, metrics };
+  };
+
+  test('add up, after a journey as JSON', async () => {
+    const crew = [partsOf(), partsOf()];
+    for (const { desk, metrics } of crew) {
+      desk.decide(desk.limits([{ policy: 'few', key: 'a' }]));
+      metrics.decided('grpc', 1);
+      metrics.answered('/v1/check', 200, 5);
+    }
+    const parts = await Promise.all(crew.map(({ metrics }) => metrics.data()));
+    const text = await jointMetricsText(JSON.parse(JSON.stringify(parts)));
+    expect(valueIn(text, 'sluice_decisions_total', { policy: 'few', outcome: 'allowed' })).toBe(2);
+    const count = 'sluice_decision_duration_seconds_count';
+    expect(valueIn(text, count, { protocol: 'grpc' })).toBe(2);
+    expect(valueIn(text, count, { protocol: 'http' })).toBe(2);
+    const bucket = 'sluice_decision_duration_seconds_bucket';
+    expect(valueIn(text, bucket, { protocol: 'grpc', le: '0.001' })).toBe(2);
+    expect(valueIn(text, bucket, { protocol: 'http', le: '0.001' })).toBe(0);
+    expect(valueIn(text, 'sluice_store_up')).toBe(1);
+    expect(valueIn(text, 'sluice_keys')).toBe(1);
+    expect(valueIn(text, 'sluice_build_info')).toBe(1);
+  });
+});
+
+describe('the metrics of Redis', () => {
+  let redis: RedisServer;
+  beforeAll(async () => {
+    redis = await startRedis({ args: ['--maxmemory', '3mb', '--maxmemory-policy', 'allkeys-lru'] });
+  });
+  afterAll(() => redis.stop());
+
+  test('tell whether it is up, and what it evicted', async () => {
+    const settings = settingsOf({ store: redis.url, deadlineMs: '2s' });
+    let isUp = false;
+    const onConnection = (state: 'up' | 'down') => {
+      isUp = state === 'up';
+    };
+    const store = openStore(settings, { onWarning: () => {}, onConnection });
+    await expect.poll(() => isUp).toBe(true);
+    const running = await startRunning({ config: { policies: POLICIES }, store });
+    const metrics = async () => (await running.get('/metrics')).text;
+    const first = await metrics();
+    expect(valueIn(first, 'sluice_store_up')).toBe(1);
+    expect(valueIn(first, 'sluice_evicted_keys_total')).toBe(0);
+    expect(valueIn(first, 'sluice_keys')).toBeUndefined();
+    for (let key = 0; key < 30; key++) {
+      await redis.command('SET', `filler-${key}`, 'x'.repeat(100_000));
+    }
+    expect(valueIn(await metrics(), 'sluice_evicted_keys_total')).toBeGreaterThan(0);
+    const known = valueIn(await metrics(), 'sluice_evicted_keys_total');
+    await redis.kill();
+    await expect
+      .poll(async () => valueIn(await metrics(), 'sluice_store_up'), { timeout: 20_000 })
+      .toBe(0);
+    // A counter that goes missing for a while would look like a restart.
+    expect(valueIn(await metrics(), 'sluice_evicted_keys_total')).toBe(known);
+    await running.close();
+  });
+
+  test('are those of all masters of a Cluster', async () => {
+    const cluster = await startCluster();
+    const hosts = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join(',');
+    let isUp = false;
+    const onConnection = (state: 'up' | 'down') => {
+      isUp = state === 'up';
+    };
+    const settings = settingsOf({ store: `redis+cluster://${hosts}`, deadlineMs: '2s' });
+    const store = openStore(settings, { onWarning: () => {}, onConnection });
+    await expect.poll(() => isUp, { timeout: 10_000 }).toBe(true);
+    const text = await store.info!('stats');
+    expect(text.match(/^evicted_keys:/gm)?.length).toBe(3);
+    const running = await startRunning({ config: { policies: POLICIES }, store });
+    const metrics = (await running.get('/metrics')).text;
+    expect(valueIn(metrics, 'sluice_evicted_keys_total')).toBe(0);
+    await running.close();
+    await cluster.stop();
+  });
+});

@@ -1,0 +1,231 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from 'vitest';
+import {
+  fileKeyOf,
+  flagOf,
+  readSettings,
+  SETTING_NAMES,
+  SETTINGS,
+  SettingsError,
+  shownSettings,
+  variableOf,
+} from '../src/settings.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-settings-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const TOKEN = 'a-token-that-nobody-guesses';
+
+function problemsOf(read: () => unknown): readonly string[] {
+  try {
+    read();
+  } catch (error) {
+    if (error instanceof SettingsError) return error.problems;
+    throw error;
+  }
+  throw new Error('nothing was refused');
+}
+
+function file(name: string, text: string): string {
+  const path = join(folder, name);
+  writeFileSync(path, text);
+  return path;
+}
+
+describe('the table of settings', () => {
+  test('names a flag, a variable and a key in the file for each', () => {
+    expect(flagOf('deadlineMs')).toBe('--deadline');
+    expect(variableOf('deadlineMs')).toBe('SLUICE_DEADLINE');
+    expect(fileKeyOf('deadlineMs')).toBe('deadline');
+    expect(flagOf('ipv6Prefix')).toBe('--ipv6-prefix');
+    expect(variableOf('ipv6Prefix')).toBe('SLUICE_IPV6_PREFIX');
+    const flags = new Set(SETTING_NAMES.map(flagOf));
+    expect(flags.size).toBe(SETTING_NAMES.length);
+  });
+
+  test('takes its own defaults as values', () => {
+    for (const name of SETTING_NAMES) {
+      const { fallback, read } = SETTINGS[name];
+      if (fallback === undefined || name === 'config') continue;
+      const written = name === 'listen' ? '127.0.0.1:8080' : fallback;
+      expect(read(written), name).toEqual(fallback);
+    }
+  });
+
+  test('says what a setting is in sentences that end', () => {
+    for (const name of SETTING_NAMES) expect(SETTINGS[name].help, name).toMatch(/^[A-Z].*\.$/);
+  });
+});
+
+describe('precedence', () => {
+  const environment = { SLUICE_PREFIX: 'environment:' };
+  const inFile = { prefix: 'file:' };
+
+  test.each([
+    [{ prefix: 'flag:' }, environment, inFile, 'flag:', 'flag'],
+    [{}, environment, inFile, 'environment:', 'environment'],
+    [{}, {}, inFile, 'file:', 'file'],
+    [{}, {}, {}, 's:', 'default'],
+    [{}, { SLUICE_PREFIX: '' }, inFile, 'file:', 'file'],
+  ])('%j over %j over %j is %s', (flags, variables, settings, value, from) => {
+    const read = readSettings(flags, variables, settings);
+    expect(read.settings.prefix).toBe(value);
+    expect(read.sources.prefix).toBe(from);
+  });
+
+  test('a value that does not count is not looked at', () => {
+    expect(readSettings({ workers: '2' }, { SLUICE_WORKERS: 'x' }, {}).settings.workers).toBe(2);
+  });
+});
+
+describe('values', () => {
+  test.each([
+    ['listen', '127.0.0.1:0', { host: '127.0.0.1', port: 0 }],
+    ['listen', '9090', { host: '127.0.0.1', port: 9090 }],
+    ['listen', 9090, { host: '127.0.0.1', port: 9090 }],
+    ['listen', '[::1]:80', { host: '::1', port: 80 }],
+    ['grpc', ':8081', { host: '::', port: 8081 }],
+    ['deadlineMs', '250ms', 250],
+    ['deadlineMs', 20, 20],
+    ['drainMs', '1m', 60_000],
+    ['trustProxy', '2', 2],
+    ['trustProxy', '10.0.0.0/8, loopback', ['10.0.0.0/8', 'loopback']],
+    ['trustProxy', ['::1'], ['::1']],
+    ['localShare', '0.25', 0.25],
+    ['adminToken', 'ein Schlüssel für alles', 'ein Schlüssel für alles'],
+    ['config', 'a.yaml,b', ['a.yaml', 'b']],
+    ['store', 'redis+cluster://a:1,b:2', 'redis+cluster://a:1,b:2'],
+  ] as const)('%s takes %j', (name, given, value) => {
+    expect(SETTINGS[name].read(given)).toEqual(value);
+  });
+
+  test.each([
+    ['listen', 'nowhere'],
+    ['listen', '127.0.0.1:65536'],
+    ['listen', '::1:80'],
+    ['listen', ['8080']],
+    ['listen', -1],
+    ['deadlineMs', '0ms'],
+    ['deadlineMs', 0],
+    ['deadlineMs', '61m'],
+    ['deadlineMs', '1.5s'],
+    ['deadlineMs', ['5']],
+    ['trustProxy', '0'],
+    ['trustProxy', 'everybody'],
+    ['trustProxy', '0.0.0.0/0'],
+    ['trustProxy', '10.0.0.1/8'],
+    ['trustProxy', []],
+    ['localShare', '0'],
+    ['localShare', '1.1'],
+    ['localShare', ''],
+    ['ipv6Prefix', '16'],
+    ['workers', '65'],
+    ['workers', '1e1'],
+    ['store', 'http://127.0.0.1'],
+    ['store', 'redis://'],
+    ['adminToken', 'short'],
+    ['adminToken', ' sixteen and more, and a space'],
+    ['adminToken', 'sixteen and more\nin two lines'],
+    ['headers', 'draft-8'],
+    ['onFailure', 'toString'],
+    ['logLevel', 'loud'],
+    ['config', ''],
+  ] as const)('%s refuses %j', (name, given) => {
+    expect(SETTINGS[name].read(given)).toBeUndefined();
+    const [problem] = problemsOf(() => readSettings({ [name]: given }, {}, {}));
+    expect(problem).toMatch(new RegExp(`^Expected ${flagOf(name)} to be .+, got .+`));
+  });
+
+  test('everything that is wrong is told at once, and where it was said', () => {
+    const read = () => readSettings({ workers: 'x' }, { SLUICE_HEADERS: 'y' }, { drainMs: 'z' });
+    expect(problemsOf(read)).toEqual([
+      'Expected SLUICE_HEADERS to be one of draft, draft-7, draft-6, legacy, none, got `"y"`',
+      'Expected --workers to be an integer from 1 to 64, got `"x"`',
+      'Expected `drain` to be a duration such as 10000 or 10s, got `"z"`',
+    ]);
+  });
+});
+
+describe('settings that go together', () => {
+  test('a certificate without a key is refused', () => {
+    const [problem] = problemsOf(() => readSettings({ tlsCert: 'a.pem' }, {}, {}));
+    expect(problem).toContain('--tls-cert and --tls-key together');
+  });
+
+  test.each([':8080', '0.0.0.0:80', '10.0.0.1:80', '[::]:80', 'example.com:80'])(
+    'listening on %s takes an admin token',
+    (listen) => {
+      const [problem] = problemsOf(() => readSettings({ listen }, {}, {}));
+      expect(problem).toContain('can be reached from other machines');
+      expect(() => readSettings({ listen, adminToken: TOKEN }, {}, {})).not.toThrow();
+    },
+  );
+
+  test.each(['127.0.0.1:80', '127.9.9.9:80', '[::1]:80', 'localhost:80'])(
+    'listening on %s takes none',
+    (listen) => {
+      expect(() => readSettings({ listen }, {}, {})).not.toThrow();
+    },
+  );
+});
+
+describe('the file with the admin token', () => {
+  test('is read, without the line break at its end', () => {
+    const adminTokenFile = file('token', `${TOKEN}\n`);
+    const { settings, sources } = readSettings({ adminTokenFile, listen: ':80' }, {}, {});
+    expect(settings.adminToken).toBe(TOKEN);
+    expect(sources.adminToken).toBe('flag');
+  });
+
+  test('as a flag it goes before a token of the environment, and not the other way', () => {
+    const path = file('token-2', TOKEN);
+    const other = 'another-token-of-somebody';
+    const before = readSettings({ adminTokenFile: path }, { SLUICE_ADMIN_TOKEN: other }, {});
+    expect(before.settings.adminToken).toBe(TOKEN);
+    const after = readSettings({ adminToken: other }, { SLUICE_ADMIN_TOKEN_FILE: path }, {});
+    expect(after.settings.adminToken).toBe(other);
+    expect(after.sources.adminToken).toBe('flag');
+  });
+
+  test('is refused beside a token that was said in the same place', () => {
+    const flags = { adminTokenFile: file('token-3', TOKEN), adminToken: TOKEN };
+    expect(problemsOf(() => readSettings(flags, {}, {}))).toEqual([
+      'Expected --admin-token or --admin-token-file, got both',
+    ]);
+  });
+
+  test('is refused if it cannot be read, or holds no token; what it holds is not shown', () => {
+    const absent = join(folder, 'absent');
+    expect(problemsOf(() => readSettings({ adminTokenFile: absent }, {}, {}))).toEqual([
+      `Expected a file that can be read at \`${absent}\`, got ENOENT`,
+    ]);
+    const [problem] = problemsOf(() =>
+      readSettings({ adminTokenFile: file('bad', 'hush'), listen: ':80' }, {}, {}),
+    );
+    expect(problem).toContain('to hold at least 16 visible characters');
+    expect(problem).not.toContain('hush');
+  });
+});
+
+describe('what is shown', () => {
+  test('has no secrets, and says where each value comes from', () => {
+    const flags = { adminToken: TOKEN, store: 'redis://me:hunter2@host:6379/0' };
+    const shown = shownSettings(readSettings(flags, { SLUICE_WORKERS: '2' }, {}));
+    expect(shown).toMatchObject({
+      adminToken: { value: '***', from: 'flag' },
+      store: { value: 'redis://***@host:6379/0', from: 'flag' },
+      workers: { value: 2, from: 'environment' },
+      listen: { value: '127.0.0.1:8080', from: 'default' },
+      grpc: { value: null, from: 'default' },
+    });
+    expect(JSON.stringify(shown)).not.toMatch(/hunter2|nobody-guesses/);
+  });
+
+  test('has no secrets in problems either', () => {
+    const read = () =>
+      readSettings({ adminToken: 'hunter2', store: 'redsi://a:hunter2@b' }, {}, {});
+    expect(problemsOf(read).join('\n')).not.toContain('hunter2');
+  });
+});

@@ -1,0 +1,261 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type RedisServer, startRedis } from '../../../tools/servers/redis.mjs';
+import { policy, type Running, startRunning } from './running.ts';
+
+const programOf = (name: string) => new URL(name, import.meta.url);
+
+let folder: string;
+const children: ChildProcess[] = [];
+const servers: RedisServer[] = [];
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'sluice-stop-'));
+  writeFileSync(join(folder, 'sluice.yaml'), 'policies:\n  many: 1000000/1h\n');
+});
+afterEach(async () => {
+  for (const child of children.splice(0)) child.kill('SIGKILL');
+  for (const server of servers.splice(0)) await server.stop();
+  rmSync(folder, { recursive: true });
+});
+
+interface ServiceProcess {
+  readonly child: ChildProcess;
+  readonly port: number;
+  readonly ended: Promise<{ code: number | null; tookMs: number }>;
+  readonly output: () => string;
+}
+
+async function startProcess(settings: object = {}): Promise<ServiceProcess> {
+  const flags = JSON.stringify({ listen: '127.0.0.1:0', drainMs: '4s', ...settings });
+  const child = fork(programOf('stop-service.mjs'), [flags, join(folder, 'sluice.yaml')], {
+    silent: true,
+  });
+  children.push(child);
+  let output = '';
+  for (const stream of [child.stdout!, child.stderr!]) {
+    stream.on('data', (chunk) => {
+      output += chunk;
+    });
+  }
+  const startMs = Date.now();
+  const ended = once(child, 'exit').then(([code]) => ({ code, tookMs: Date.now() - startMs }));
+  const ready = once(child, 'message');
+  await Promise.race([ready, ended.then(() => Promise.reject(new Error(output)))]);
+  const [{ port }] = (await ready) as [{ port: number }];
+  return { child, port, ended, output: () => output };
+}
+
+interface LoadResults {
+  readonly sent: number;
+  readonly answered: number;
+  readonly denied: number;
+  readonly failed: number;
+  readonly ended: number;
+  readonly largestInFlight: number;
+  readonly problems: readonly string[];
+}
+
+async function startLoad(port: number, groups: readonly object[]) {
+  const load = fork(programOf('stop-load.mjs'), [String(port), JSON.stringify(groups)]);
+  children.push(load);
+  const [message] = await once(load, 'message');
+  expect(message).toEqual({ isLoaded: true });
+  return once(load, 'message').then(([results]) => results as LoadResults);
+}
+
+async function redisFor(): Promise<RedisServer> {
+  const redis = await startRedis();
+  servers.push(redis);
+  return redis;
+}
+
+const rounds = process.env.SLUICE_CAMPAIGN === 'full' ? 20 : 1;
+
+describe('SIGTERM under load', () => {
+  test('drops no request: not in flight, not pipelined, not sent to a connection while it drains', async () => {
+    for (let round = 0; round < rounds; round++) {
+      const redis = await redisFor();
+      const service = await startProcess({ store: redis.url, deadlineMs: '3s' });
+      const groups = [
+        { connections: 300, batch: 1, pauseMs: 0 },
+        { connections: 50, batch: 10, pauseMs: 20 },
+        // Mostly idle, so that they send while the others are being told to go.
+        { connections: 100, batch: 1, pauseMs: 1200 },
+      ];
+      const load = await startLoad(service.port, groups);
+      // Nothing is answered for a moment, so that what is in flight is all that can be.
+      await redis.pause();
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      service.child.kill('SIGTERM');
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      await redis.resume();
+      const { sent, answered, denied, failed, ended, largestInFlight, problems } = await load;
+      expect({ problems, failed, denied }).toEqual({ problems: [], failed: 0, denied: 0 });
+      expect(answered).toBe(sent);
+      expect(ended).toBe(450);
+      expect(largestInFlight).toBeGreaterThan(300);
+      expect((await service.ended).code).toBe(0);
+      expect(service.output()).toContain('"msg":"stopped"');
+      expect(service.output()).not.toContain('not answered');
+    }
+  });
+
+  test('drops none either when the store is embedded and answers at once', async () => {
+    for (let round = 0; round < rounds; round++) {
+      const service = await startProcess();
+      const groups = [
+        { connections: 100, batch: 1, pauseMs: 0 },
+        { connections: 20, batch: 20, pauseMs: 5 },
+        { connections: 100, batch: 1, pauseMs: 1200 },
+      ];
+      const load = await startLoad(service.port, groups);
+      service.child.kill('SIGTERM');
+      const { sent, answered, failed, ended, problems } = await load;
+      expect({ problems, failed }).toEqual({ problems: [], failed: 0 });
+      expect(answered).toBe(sent);
+      expect(ended).toBe(220);
+      expect((await service.ended).code).toBe(0);
+    }
+  });
+});
+
+describe('the end of a process', () => {
+  const say = (port: number, text: string): Promise<Socket> =>
+    new Promise((resolve) => {
+      const socket = connect(port, '127.0.0.1', () =>
+        resolve(socket.write(text) ? socket : socket),
+      );
+      socket.on('error', () => {});
+    });
+  const CHECK =
+    'POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 27\r\n\r\n{"policy":"many","key":"k"}';
+
+  test('comes at once if nobody is connected', async () => {
+    const service = await startProcess({ drainMs: '60s' });
+    service.child.kill('SIGINT');
+    expect((await service.ended).code).toBe(0);
+  });
+
+  test('takes no new connections', async () => {
+    const service = await startProcess();
+    const idle = await say(service.port, '');
+    service.child.kill('SIGTERM');
+    await expect.poll(service.output).toContain('"msg":"stopping"');
+    const refused = await new Promise((resolve) => {
+      const poll = (): void => {
+        const socket = connect(service.port, '127.0.0.1');
+        socket.on('error', ({ code }: NodeJS.ErrnoException) => resolve(code));
+        socket.on('connect', () => setTimeout(poll, 10));
+      };
+      poll();
+    });
+    expect(refused).toBe('ECONNREFUSED');
+    idle.destroy();
+    expect((await service.ended).code).toBe(0);
+  });
+
+  test('does not wait for connections that are silent, or only half of the time', async () => {
+    const service = await startProcess({ drainMs: '1s' });
+    const sockets = [await say(service.port, ''), await say(service.port, CHECK)];
+    const closed = Promise.all(sockets.map((socket) => once(socket, 'close')));
+    for (const socket of sockets) socket.resume();
+    service.child.kill('SIGTERM');
+    await closed;
+    expect((await service.ended).code).toBe(0);
+  });
+
+  test('cuts off what takes longer than it may, and says so', async () => {
+    const redis = await redisFor();
+    const service = await startProcess({ store: redis.url, deadlineMs: '60s', drainMs: '500ms' });
+    await redis.pause();
+    const socket = await say(service.port, CHECK);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    service.child.kill('SIGTERM');
+    await once(socket, 'close');
+    expect((await service.ended).code).toBe(0);
+    expect(service.output()).toContain('"requests":1,"msg":"not answered before');
+    await redis.resume();
+  });
+
+  test('comes at once with a second signal, which its code tells', async () => {
+    const redis = await redisFor();
+    const service = await startProcess({ store: redis.url, deadlineMs: '60s', drainMs: '60s' });
+    await redis.pause();
+    await say(service.port, CHECK);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    service.child.kill('SIGTERM');
+    await expect.poll(service.output).toContain('"msg":"stopping"');
+    service.child.kill('SIGTERM');
+    expect((await service.ended).code).toBe(143);
+    await redis.resume();
+  });
+
+  test('is not brought about by SIGHUP, which has the files read again', async () => {
+    const service = await startProcess();
+    const path = join(folder, 'sluice.yaml');
+    service.child.kill('SIGHUP');
+    await expect.poll(service.output).toContain('are as they were');
+    writeFileSync(path, 'policies:\n  many: 5/1h\n  more: 7/1h\n');
+    service.child.kill('SIGHUP');
+    await expect.poll(service.output).toContain('read the configuration again');
+    writeFileSync(path, 'policies:\n  many: none\n');
+    service.child.kill('SIGHUP');
+    await expect.poll(service.output).toContain(`${path}:2:9: Expected`);
+    const answer = await fetch(`http://127.0.0.1:${service.port}/v1/peek`, {
+      method: 'POST',
+      body: JSON.stringify({ policy: 'more', key: 'k' }),
+    });
+    expect(((await answer.json()) as { limit: number }).limit).toBe(7);
+    service.child.kill('SIGTERM');
+    expect((await service.ended).code).toBe(0);
+  });
+});
+
+describe('a connection while the service drains', () => {
+  let running: Running;
+  const GET = 'GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n';
+
+  test('gets all answers to what came in one packet, and is told with the last', async () => {
+    running = await startRunning({
+      config: { policies: [policy('many', 1000, '1h')] },
+      settings: { drainMs: '5s' },
+    });
+    const socket = connect(running.service.http.port, '127.0.0.1');
+    let text = '';
+    socket.on('data', (chunk) => {
+      text += chunk;
+    });
+    socket.write(GET);
+    await expect.poll(() => text).toContain('alive');
+    const closed = once(socket, 'close');
+    const stopped = running.close();
+    socket.write(GET.repeat(20));
+    await closed;
+    await stopped;
+    expect(text.match(/HTTP\/1\.1 200/g)?.length).toBe(21);
+    expect(text.match(/connection: close/gi)?.length).toBe(1);
+    expect(text.slice(text.lastIndexOf('HTTP/1.1'))).toMatch(/connection: close/i);
+  });
+
+  test('is not ready, as the answer to its next request says', async () => {
+    running = await startRunning({ settings: { drainMs: '5s' } });
+    const { url } = running;
+    expect((await fetch(`${url}/readyz`)).status).toBe(200);
+    const stopped = running.close();
+    const answer = await fetch(`${url}/readyz`);
+    expect([answer.status, answer.headers.get('connection')]).toEqual([503, 'close']);
+    expect(await answer.json()).toMatchObject({ ready: false, draining: true });
+    await stopped;
+  });
+
+  test('closing twice is closing once', async () => {
+    running = await startRunning();
+    await Promise.all([running.close(), running.close()]);
+    await running.close();
+  });
+});

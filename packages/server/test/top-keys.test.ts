@@ -1,0 +1,285 @@
+import fc from 'fast-check';
+import { ManualClock, memoryStore } from 'sluice';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Desk } from '../src/desk.ts';
+import { HeavyHitters, type HitsData, KEPT_KEYS } from '../src/heavy-hitters.ts';
+import { OF_REQUESTS } from '../src/policy-labels.ts';
+import { GENERATION_MS, TopKeys, topReport } from '../src/top-keys.ts';
+import { policy, type Running, startRunning } from './running.ts';
+
+/** Numbers from 0 to 1, the same each time. */
+function random(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fff_ffff;
+    return state / 0x8000_0000;
+  };
+}
+
+/** Keys of which the n-th is n times as rare as the first. */
+function* zipf(count: number, keys: number, next: () => number): Generator<string> {
+  const upTo: number[] = [];
+  for (let rank = 1; rank <= keys; rank++) upTo.push((upTo.at(-1) ?? 0) + 1 / rank);
+  for (let hit = 0; hit < count; hit++) {
+    const drawn = next() * upTo[keys - 1];
+    let [low, high] = [0, keys - 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (upTo[middle] < drawn) low = middle + 1;
+      else high = middle;
+    }
+    yield `user:${low}`;
+  }
+}
+
+function exactly(keys: Iterable<string>): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const key of keys) counts.set(key, (counts.get(key) ?? 0) + 1);
+  return counts;
+}
+
+function summaryOf(keys: Iterable<string>): HeavyHitters {
+  const summary = new HeavyHitters();
+  for (const key of keys) summary.add(key);
+  return summary;
+}
+
+/** Everything that a summary promises, against the counts of all keys. */
+function expectSound({ hits, lacking, keys }: HitsData, exact: Map<string, number>): void {
+  const total = [...exact.values()].reduce((sum, count) => sum + count, 0);
+  expect(hits).toBe(total);
+  expect(lacking).toBeLessThanOrEqual(total / (KEPT_KEYS + 1));
+  expect(keys.length).toBeLessThanOrEqual(2 * KEPT_KEYS);
+  const found = new Map(keys);
+  for (const [key, least] of keys) {
+    expect(least).toBeLessThanOrEqual(exact.get(key) ?? 0);
+    expect(least + lacking).toBeGreaterThanOrEqual(exact.get(key) ?? 0);
+  }
+  for (const [key, count] of exact) if (count > lacking) expect(found.has(key)).toBe(true);
+}
+
+describe('a summary of hits', () => {
+  test('counts exactly as long as all keys have room', () => {
+    const keys = Array.from({ length: 2 * KEPT_KEYS }, (_, key) => `key-${key}`);
+    const { hits, lacking, keys: found } = summaryOf([...keys, ...keys]).data();
+    expect([hits, lacking, found.length]).toEqual([4 * KEPT_KEYS, 0, 2 * KEPT_KEYS]);
+    expect(found.every(([, count]) => count === 2)).toBe(true);
+  });
+
+  test('keeps its bounds on traffic where few keys have most hits, and finds those', () => {
+    const keys = [...zipf(200_000, 50_000, random(1))];
+    const exact = exactly(keys);
+    const data = summaryOf(keys).data();
+    expectSound(data, exact);
+    const most = [...exact].sort(([, a], [, b]) => b - a).map(([key]) => key);
+    expect(new Set(data.keys.slice(0, 20).map(([key]) => key))).toEqual(new Set(most.slice(0, 20)));
+  });
+
+  test('a flood of keys that come once pushes out nobody who comes more than 1 in 201 times', () => {
+    const keys: string[] = [];
+    for (let hit = 0; hit < 100_000; hit++) {
+      keys.push(`throw-away-${hit}`);
+      if (hit % 150 === 0) keys.push('heavy');
+    }
+    const data = summaryOf(keys).data();
+    expectSound(data, exactly(keys));
+    expect(data.keys[0][0]).toBe('heavy');
+  });
+
+  test('a flood after the heavy keys went quiet does not raise what counts may lack too far', () => {
+    const heavy = Array.from({ length: 50_000 }, (_, hit) => `heavy-${hit % 10}`);
+    const flood = Array.from({ length: 50_000 }, (_, hit) => `throw-away-${hit}`);
+    const data = summaryOf([...heavy, ...flood]).data();
+    expectSound(data, exactly([...heavy, ...flood]));
+    expect(data.keys.slice(0, 10).every(([key]) => key.startsWith('heavy'))).toBe(true);
+  });
+
+  test('keeps its bounds when hits come in the worst order for it', () => {
+    // 201 keys at a time, each until the whole table has to be purged.
+    const keys = Array.from({ length: 150_000 }, (_, hit) => `key-${hit % 401}-${hit % 3}`);
+    expectSound(summaryOf(keys).data(), exactly(keys));
+  });
+
+  test('keeps its bounds on any traffic, whole or merged of parts', () => {
+    const weights = fc.array(fc.tuple(fc.nat(900), fc.integer({ min: 1, max: 40 })), {
+      minLength: 600,
+      maxLength: 1500,
+    });
+    fc.assert(
+      fc.property(weights, fc.integer({ min: 1, max: 5 }), (runs, parts) => {
+        const keys = runs.flatMap(([key, times]) => Array<string>(times).fill(`key-${key}`));
+        const exact = exactly(keys);
+        expectSound(summaryOf(keys).data(), exact);
+        const merged = new HeavyHitters();
+        for (let part = 0; part < parts; part++) {
+          merged.merge(summaryOf(keys.filter((_, at) => at % parts === part)).data());
+        }
+        expectSound(merged.data(), exact);
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  test('a key that is a piece of a long text does not keep the text', () => {
+    const before = process.memoryUsage().heapUsed;
+    const summary = new HeavyHitters();
+    for (let key = 0; key < 2 * KEPT_KEYS; key++) {
+      const text = `${'x'.repeat(1_000_000)}key-number-${key}`;
+      summary.add(text.slice(-17));
+    }
+    expect(summary.data().keys.length).toBe(2 * KEPT_KEYS);
+    expect(process.memoryUsage().heapUsed - before).toBeLessThan(200_000_000);
+  });
+});
+
+const POLICIES = [
+  policy('few', 2, '1h'),
+  policy('many', 100, '1h'),
+  policy('watched', 1, '1h', { shadow: true }),
+];
+
+describe('the top keys of a desk', () => {
+  function setUp() {
+    const clock = new ManualClock(1_000_000_000);
+    const desk = new Desk(memoryStore(), POLICIES);
+    const topKeys = new TopKeys(desk, clock);
+    desk.watch(topKeys.watch);
+    const ask = (...policies: readonly string[]) => {
+      const [key = ''] = policies.slice(-1);
+      const requests = policies.slice(0, -1).map((each) => ({ policy: each, key }));
+      return desk.decide(desk.limits(requests));
+    };
+    return { clock, desk, topKeys, ask };
+  }
+
+  const keysOf = (report: { keys: readonly { key: string; atLeast: number }[] }) =>
+    Object.fromEntries(report.keys.map(({ key, atLeast }) => [key, atLeast]));
+
+  test('are those that were denied, and those that were allowed, each in its list', () => {
+    const { topKeys, ask } = setUp();
+    for (let call = 0; call < 5; call++) ask('few', 'a');
+    ask('few', 'b');
+    expect(keysOf(topKeys.top('few'))).toEqual({ a: 3 });
+    expect(keysOf(topKeys.top('few', { by: 'allowed' }))).toEqual({ a: 2, b: 1 });
+    expect(topKeys.top('few', { by: 'allowed', count: 1 }).keys).toEqual([
+      { key: 'a', atLeast: 2, atMost: 2 },
+    ]);
+  });
+
+  test('of a check with several limits only those count that had no room', () => {
+    const { topKeys, ask } = setUp();
+    for (let call = 0; call < 5; call++) ask('few', 'many', 'a');
+    expect(keysOf(topKeys.top('few'))).toEqual({ a: 3 });
+    expect(keysOf(topKeys.top('many'))).toEqual({});
+    expect(keysOf(topKeys.top('many', { by: 'allowed' }))).toEqual({ a: 2 });
+  });
+
+  test('of a policy in shadow are those that would have been denied', () => {
+    const { topKeys, ask } = setUp();
+    for (let call = 0; call < 3; call++) ask('many', 'watched', 'a');
+    expect(keysOf(topKeys.top('watched'))).toEqual({ a: 2 });
+  });
+
+  test('peeks are not among them', () => {
+    const { desk, topKeys } = setUp();
+    desk.decide(desk.limits([{ policy: 'few', key: 'a' }]), { peek: true });
+    expect(topKeys.top('few', { by: 'allowed' }).hits).toBe(0);
+  });
+
+  test('limits that requests bring along are under one name', () => {
+    const { desk, topKeys } = setUp();
+    for (const [name, key] of [
+      ['one', 'a'],
+      ['two', 'b'],
+    ] as const) {
+      desk.decide([desk.visitingLimit(name, { limit: 1, window: '1m' }, key, 1)]);
+    }
+    expect(keysOf(topKeys.top(OF_REQUESTS, { by: 'allowed' }))).toEqual({ a: 1, b: 1 });
+  });
+
+  test('are forgotten after five to ten minutes', () => {
+    const { clock, topKeys, ask } = setUp();
+    ask('few', 'early');
+    clock.advance(GENERATION_MS - 1);
+    ask('few', 'later');
+    clock.advance(1);
+    ask('few', 'latest');
+    const by = 'allowed';
+    expect(Object.keys(keysOf(topKeys.top('few', { by })))).toEqual(['early', 'later', 'latest']);
+    expect(topKeys.top('few', { by }).sinceMs).toBe(1_000_000_000);
+    clock.advance(GENERATION_MS);
+    expect(Object.keys(keysOf(topKeys.top('few', { by })))).toEqual(['latest']);
+    clock.advance(3 * GENERATION_MS);
+    expect(topKeys.top('few', { by }).hits).toBe(0);
+  });
+
+  test('a clock that was set back begins anew', () => {
+    const { clock, topKeys, ask } = setUp();
+    ask('few', 'a');
+    clock.set(clock.now() - 86_400_000);
+    ask('few', 'b');
+    expect(keysOf(topKeys.top('few', { by: 'allowed' }))).toEqual({ b: 1 });
+    expect(topKeys.top('few').sinceMs).toBe(clock.now());
+  });
+
+  test('of several processes add up', () => {
+    const [one, other] = [setUp(), setUp()];
+    for (let call = 0; call < 4; call++) one.ask('few', 'a');
+    for (let call = 0; call < 5; call++) other.ask('few', 'a');
+    other.clock.advance(1);
+    const parts = [one, other].map(({ topKeys }) =>
+      JSON.parse(JSON.stringify(topKeys.data('few', 'denied'))),
+    );
+    expect(topReport('few', 'denied', 10, parts)).toEqual({
+      policy: 'few',
+      by: 'denied',
+      sinceMs: 1_000_000_000,
+      hits: 5,
+      othersAtMost: 0,
+      keys: [{ key: 'a', atLeast: 5, atMost: 5 }],
+    });
+  });
+});
+
+describe('GET /v1/top', () => {
+  const adminToken = 'a token of enough letters';
+  let running: Running;
+  beforeAll(async () => {
+    running = await startRunning({ config: { policies: POLICIES }, settings: { adminToken } });
+    for (let call = 0; call < 5; call++) {
+      await running.post('/v1/check', { policy: 'few', key: '__proto__' });
+    }
+  });
+  afterAll(() => running.close());
+  const top = (query: string) =>
+    running.get(`/v1/top?${query}`, { authorization: `Bearer ${adminToken}` });
+
+  test('names keys with the bounds of their hits', async () => {
+    const { status, json } = await top('policy=few');
+    expect(status).toBe(200);
+    expect(json).toMatchObject({ policy: 'few', by: 'denied', hits: 3, othersAtMost: 0 });
+    expect(json.keys).toEqual([{ key: '__proto__', atLeast: 3, atMost: 3 }]);
+    expect((await top('policy=few&by=allowed&count=1')).json.keys[0].atLeast).toBe(2);
+  });
+
+  test('is empty for a policy that nobody has asked about', async () => {
+    expect((await top('policy=many')).json).toMatchObject({ hits: 0, keys: [] });
+  });
+
+  test.each([
+    ['policy=none', 404, 'ERR_UNKNOWN_POLICY'],
+    ['', 404, 'ERR_UNKNOWN_POLICY'],
+    ['policy=few&by=asked', 400, 'ERR_INVALID_OPTION'],
+    ['policy=few&count=0', 400, 'ERR_INVALID_OPTION'],
+    ['policy=few&count=201', 400, 'ERR_INVALID_OPTION'],
+    ['policy=few&count=ten', 400, 'ERR_INVALID_OPTION'],
+    ['policy=few&cuont=10', 400, 'ERR_INVALID_OPTION'],
+  ])('refuses %s', async (query, status, code) => {
+    const answer = await top(query);
+    expect([answer.status, answer.json.code]).toEqual([status, code]);
+  });
+
+  test('is not for everybody', async () => {
+    expect((await running.get('/v1/top?policy=few')).status).toBe(401);
+  });
+});
