@@ -11,7 +11,7 @@ import * as fs from 'node:fs';
 import { get } from 'node:http';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HOST, randomPort, until } from './redis-process.mjs';
 
@@ -124,20 +124,24 @@ const shippedNginx = ({ folder, file, port, servicePort, upstreamPort }) => {
   return { words, config: around };
 };
 
-const addresses = ({ port, servicePort, upstreamPort }, scheme) => ({
-  LISTEN: `${scheme}${HOST}:${port}`,
+const addresses = ({ port, servicePort, upstreamPort }) => ({
+  LISTEN: `${HOST}:${port}`,
   SLUICE: `${HOST}:${servicePort}`,
   APPLICATION: `${HOST}:${upstreamPort}`,
 });
 
 const shippedCaddy = (options) => ({
   words: ['run', '--adapter', 'caddyfile', '--config', options.file],
-  env: addresses(options, 'http://'),
+  env: { ...addresses(options), PORT: String(options.port), ADMIN: 'off' },
 });
 
 const shippedHaproxy = (options) => ({
   words: ['-db', '-f', options.file],
-  env: addresses(options, ''),
+  env: {
+    ...addresses(options),
+    SLUICE_LUA: join(dirname(options.file), 'sluice.lua'),
+    SLUICE_SOCKET: `unix@${options.folder}/socket`,
+  },
 });
 
 const shippedPlans = { nginx: shippedNginx, caddy: shippedCaddy, haproxy: shippedHaproxy };

@@ -61,7 +61,7 @@ function entryLines(report: KeyReport, paint: Paint): readonly string[] {
     ]);
   const lines = [
     paint('green', timeline(entries, nowMs, windowMs)),
-    paint('dim', start.padEnd(LINE_COLUMNS - 'now'.length) + 'now'),
+    paint('dim', `${start.padEnd(LINE_COLUMNS - 'now'.length)}now`),
     '',
     ...columns([['when', 'cost', 'free again'], ...rows]),
   ];

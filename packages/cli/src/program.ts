@@ -55,8 +55,14 @@ function version(): string {
   return JSON.parse(readFileSync(path, 'utf8')).version;
 }
 
+/** What stands after a misspelt flag may be a secret. */
+const withoutValue = (text: string): string => text.replace(/('--[^=']+)=[^']*/g, '$1');
+
 const newParser = (name: string): Parser =>
-  new Parser(name).helpOption('-h, --help', 'show help').exitOverride();
+  new Parser(name)
+    .helpOption('-h, --help', 'show help')
+    .configureOutput({ outputError: (text, write) => write(withoutValue(text)) })
+    .exitOverride();
 
 /** Runs the command that the words name, and answers with the exit code. */
 export async function runProgram(
@@ -84,9 +90,11 @@ export async function runProgram(
   } catch (error) {
     // The parser has said what it had to say; if nothing is wrong, that was help or the version.
     if (error instanceof CommanderError) return error.exitCode === 0 ? FINE : CANNOT;
-    if (!(error instanceof Failure)) throw error;
-    output.complain(`${output.paintError('red', 'error:')} ${error.message}`);
-    return error.exitCode;
+    const isForeseen = error instanceof Failure;
+    const text = isForeseen ? error.message : ((error as Error).stack ?? String(error));
+    output.complain(`${output.paintError('red', 'error:')} ${text}`);
+    // A fault of the tool itself must not look like a denial.
+    return isForeseen ? error.exitCode : CANNOT;
   }
 }
 

@@ -138,7 +138,7 @@ describe('sluice reset', () => {
   test('makes a key as new', async () => {
     await ask('check', 'few', 'reset me', '--cost', '2');
     const { code, stdout } = await ask('reset', 'few', 'reset me');
-    expect({ code, stdout }).toEqual({ code: 0, stdout: 'reset   reset me is as new to few\n' });
+    expect({ code, stdout }).toEqual({ code: 0, stdout: 'reset     reset me is as new to few\n' });
     expect((await ask('peek', 'few', 'reset me')).stdout).toContain('2 of 2 left');
   });
 
@@ -278,8 +278,8 @@ describe('what is not a service', () => {
     const { code, stdout, stderr } = await sluice(['check', 'a', 'b'], { SLUICE_URL: url });
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toBe(
-      `error: Nobody listens at ${url}. Start a service there with \`sluice serve\`, or say where ` +
-        'it is with --url or SLUICE_URL.\n',
+      `error: Nobody listens at ${url}. Start a service there with \`sluice serve\`, or say ` +
+        'where it is with --url or SLUICE_URL.\n',
     );
   });
 

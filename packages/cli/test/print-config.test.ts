@@ -10,7 +10,7 @@ const settingsOf = async (words: readonly string[], variables = {}) =>
   JSON.parse((await print([...words, '--json'], variables)).stdout).settings;
 
 describe('sluice serve --print-config', () => {
-  test('flags go before variables, those before the file, and that before the default', async () => {
+  test('flags go before variables, those before the file, that before the default', async () => {
     const path = file('all.yaml', 'prefix: "file:"\npolicies: { a: 1/1s }\n');
     const config = ['--config', path];
     const variables = { SLUICE_PREFIX: 'variable:' };

@@ -141,7 +141,7 @@ describe('sluice serve', () => {
     expect(code).toBe(2);
   });
 
-  test('what is wrong with files, variables and flags is told at once, and ends with 1', async () => {
+  test('all that is wrong with files, variables and flags is told, and ends with 1', async () => {
     const path = file('wrong.yaml', 'policies:\n  a: 100/1x\n  b: -1\nlogDenials: many\n');
     const words = ['serve', '--config', path, '--workers', 'x'];
     const { code, stdout, stderr } = await sluice(words, { SLUICE_HEADERS: 'y' });

@@ -1,4 +1,4 @@
-/** The only file of the service that reads time itself: how long things take, whoever sets clocks. */
+/** The only file of the service that reads time itself, for how long things take. */
 
 /** Milliseconds with fractions since some moment; only differences mean something. */
 export const monotonicMs = (): number => performance.now();

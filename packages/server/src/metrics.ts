@@ -254,6 +254,8 @@ export class Metrics implements TrafficWatcher {
       help: 'How often changed configuration files were read again, by result.',
       labelNames: ['result'],
       registers,
+      // Processes that serve together are told of the same reload.
+      aggregator: 'max',
       collect() {
         this.reset();
         for (const [result, count] of Object.entries(reloads)) this.inc({ result }, count);

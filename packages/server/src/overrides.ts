@@ -5,7 +5,7 @@
  */
 import { systemClock } from 'sluice';
 import { expected, isInteger, keyText } from 'sluice/engine';
-import type { OverrideConfig } from './config/model.ts';
+import { LARGEST_OVERRIDE, type OverrideConfig } from './config/model.ts';
 
 export interface Override extends OverrideConfig {
   /** The file's are replaced when it is read again, the API's stay. */
@@ -28,8 +28,7 @@ export interface ChangeOptions {
   readonly isRemote?: boolean;
 }
 
-/** Entries of the stores are 32 bits wide unless the policy's own limit is wider. */
-export const LARGEST_OVERRIDE = 2 ** 31 - 1;
+export { LARGEST_OVERRIDE };
 /** Of the API; those of the files are bounded by the files. */
 export const MOST_OVERRIDES = 10_000;
 

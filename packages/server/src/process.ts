@@ -1,4 +1,4 @@
-/** The process around a service: it runs until it is told to stop, and stops without haste, once. */
+/** The process around a service: it runs until it is told to stop, and then stops without haste. */
 import type { Logger } from './log.ts';
 
 const SIGNALS: Readonly<Record<string, number>> = { SIGINT: 2, SIGTERM: 15 };

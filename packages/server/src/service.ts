@@ -99,7 +99,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const server = new HttpServer(router, settings, log, metrics);
   metrics.readTraffic(server);
   const grpc = await startGrpc(parts);
-  const http = await server.listen(settings.listen).catch(async (error) => {
+  const http = await server.listen(settings.listen, crew.door).catch(async (error) => {
     await grpc?.close(0);
     throw error;
   });

@@ -68,6 +68,9 @@ export interface Setting<T> {
 
 const ADDRESS = 'an address such as 127.0.0.1:8080, [::1]:8080 or :8080';
 const TOKEN = 'at least 16 visible characters';
+const STORES =
+  "'memory' or an address that begins with redis://, rediss://, redis+sentinel:// or " +
+  'redis+cluster://';
 const MOST_WORKERS = 64;
 
 export const SETTINGS: { readonly [Name in keyof Settings]: Setting<Settings[Name]> } = {
@@ -97,8 +100,7 @@ export const SETTINGS: { readonly [Name in keyof Settings]: Setting<Settings[Nam
     help: 'Where counters are: memory, redis://, rediss://, redis+sentinel://, redis+cluster://.',
     value: 'url',
     fallback: 'memory',
-    expected:
-      "'memory' or an address that begins with redis://, rediss://, redis+sentinel:// or redis+cluster://",
+    expected: STORES,
     read: store,
     secret: true,
   },
@@ -131,7 +133,7 @@ export const SETTINGS: { readonly [Name in keyof Settings]: Setting<Settings[Nam
     read: oneOf('allow', 'deny', 'local', 'throw'),
   },
   localShare: {
-    help: 'The part of each limit that this process admits by itself when the store is away.',
+    help: 'The part of each limit that is admitted here when the store is away. Default 1.',
     value: 'share',
     fallback: 1,
     expected: 'a number above 0 and at most 1',
@@ -146,7 +148,7 @@ export const SETTINGS: { readonly [Name in keyof Settings]: Setting<Settings[Nam
     secret: true,
   },
   adminTokenFile: {
-    help: 'A file with the admin token: flags and variables are seen by others on the machine.',
+    help: 'A file with the admin token, since everybody on the machine can see flags.',
     value: 'file',
     fallback: undefined,
     expected: 'the path of a file',
@@ -167,7 +169,7 @@ export const SETTINGS: { readonly [Name in keyof Settings]: Setting<Settings[Nam
     read: text,
   },
   trustProxy: {
-    help: 'Whose forwarding headers are believed: how many proxies, or their networks.',
+    help: "Whose forwarding headers count: how many proxies, or their networks. Default: nobody's.",
     value: 'proxies',
     fallback: undefined,
     expected:

@@ -75,7 +75,7 @@ describe('a summary of hits', () => {
     expect(new Set(data.keys.slice(0, 20).map(([key]) => key))).toEqual(new Set(most.slice(0, 20)));
   });
 
-  test('a flood of keys that come once pushes out nobody who comes more than 1 in 201 times', () => {
+  test('a flood of keys that come once pushes out no key with over 1 in 201 hits', () => {
     const keys: string[] = [];
     for (let hit = 0; hit < 100_000; hit++) {
       keys.push(`throw-away-${hit}`);
@@ -86,7 +86,7 @@ describe('a summary of hits', () => {
     expect(data.keys[0][0]).toBe('heavy');
   });
 
-  test('a flood after the heavy keys went quiet does not raise what counts may lack too far', () => {
+  test('a flood after the heavy keys went quiet does not push them out', () => {
     const heavy = Array.from({ length: 50_000 }, (_, hit) => `heavy-${hit % 10}`);
     const flood = Array.from({ length: 50_000 }, (_, hit) => `throw-away-${hit}`);
     const data = summaryOf([...heavy, ...flood]).data();

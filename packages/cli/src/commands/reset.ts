@@ -9,7 +9,7 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   const [policy, key] = args as readonly [string, string];
   const answer = await new Client(options, environment).ask('POST', '/v1/reset', { policy, key });
   if (options.json) output.print(answer.text);
-  else output.print(`reset   ${visible(key)} is as new to ${visible(policy)}`);
+  else output.print(`reset     ${visible(key)} is as new to ${visible(policy)}`);
   return FINE;
 }
 

@@ -1,6 +1,7 @@
 /** `sluice serve`: runs the service until it is told to stop. */
 import { Option } from 'commander';
 import {
+  type Config,
   ConfigError,
   listenText,
   loadConfig,
@@ -8,10 +9,10 @@ import {
   openStore,
   type ReloadReport,
   runUntilSignal,
-  type ServiceOptions,
   serveWithWorkers,
   startService,
   storeListeners,
+  type WorkersOptions,
   watchConfig,
 } from 'sluice-server';
 import type { Command, Context } from '../command.ts';
@@ -59,9 +60,11 @@ function printProblems(output: Output, { ofFiles, ofSettings }: Problems): void 
 
 async function serveUntilTold(output: Output, found: Effective): Promise<void> {
   const { settings, config, paths, warnings } = found;
-  const log = makeLog(settings, output.isTerminal ? terminalLog(output) : undefined);
+  const logTo = output.isTerminal ? terminalLog(output) : undefined;
+  const log = makeLog(settings, logTo);
   for (const warning of warnings) log.warn(warning);
-  const base = { settings, log, config, load: () => loadConfig(paths) };
+  const load = (): Promise<Config> => loadConfig(paths);
+  const base = { settings, log, config, load, ...(logTo !== undefined && { logTo }) };
   const running = await start(base).catch((error) => {
     throw error instanceof ConfigError ? error : startFailure(error, settings);
   });
@@ -83,7 +86,7 @@ const fieldsOf = ({ url, http, grpc }: Up, { config, isExample }: Effective): ob
   try: tryLine(url, http, config),
 });
 
-async function start(base: Omit<ServiceOptions, 'store'>): Promise<Running> {
+async function start(base: WorkersOptions): Promise<Running> {
   const { settings, log } = base;
   if (settings.workers > 1) return serveWithWorkers(base);
   const store = openStore(settings, storeListeners(log));

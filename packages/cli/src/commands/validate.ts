@@ -38,8 +38,7 @@ function printSchema({ output }: Context): ExitCode {
   return FINE;
 }
 
-function printProblems(output: Output, problems: readonly ConfigProblem[], json?: boolean): void {
-  if (json) return output.printJson({ ok: false, problems });
+function printProblems(output: Output, problems: readonly ConfigProblem[]): void {
   for (const line of problemLines(problems, output.isTerminal, output.paint)) output.print(line);
   output.complain(output.paintError('red', counted(problems.length, 'problem')));
 }
@@ -60,7 +59,9 @@ async function run(context: Context, args: readonly unknown[], given: object): P
     return FINE;
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    printProblems(output, error.problems, json);
+    const { problems } = error;
+    if (json) output.printJson({ ok: false, problems });
+    else printProblems(output, problems);
     return NO;
   }
 }

@@ -4,9 +4,9 @@
  */
 import { createHash } from 'node:crypto';
 import type { DescriptorConfig, DescriptorLimit, DomainConfig } from './model.ts';
-import { checkedPolicy, type Places, readOptions, readWindow } from './policy-form.ts';
+import { checkedPolicy, optional, type Places, readOptions, readWindow } from './policy-form.ts';
 import type { Register } from './register.ts';
-import type { Fields, Value } from './value.ts';
+import { type Fields, short, type Value } from './value.ts';
 import {
   DESCRIPTOR_FIELDS,
   MOST_REQUESTS,
@@ -37,10 +37,10 @@ export class DomainReader {
     const domain = value.written('the name of a domain');
     const other = domain === undefined ? undefined : this.#files.get(domain);
     if (other !== undefined) {
-      value.report(`Expected domain \`${domain}\` once, got it again; it is in ${other}`);
+      value.report(`Expected domain \`${short(domain!)}\` once, got it again; it is in ${other}`);
     } else if (domain !== undefined) this.#files.set(domain, file);
-    const owner = domain ?? 'the domain';
-    const descriptors = this.#descriptors(fields.get('descriptors'), owner, `domain \`${owner}\``);
+    const owner = domain === undefined ? 'the domain' : `domain \`${short(domain)}\``;
+    const descriptors = this.#descriptors(fields.get('descriptors'), domain ?? '', owner);
     return domain === undefined ? undefined : { domain, descriptors };
   }
 
@@ -57,11 +57,11 @@ export class DomainReader {
     if (!item.isMap) return item.expected('a map with a key');
     const fields = item.fields(item.label, DESCRIPTOR_FIELDS);
     const key = fields.get('key').written();
-    const value = fields.get('value').plain === '' ? undefined : writtenIn(fields, 'value');
+    const value = writtenIn(fields, 'value');
     if (key === undefined) return undefined;
     const step = value === undefined ? key : `${key}_${value}`;
     const own = `${path}.${step}`;
-    const owner = `descriptor \`${own}\``;
+    const owner = `descriptor \`${short(own, LONGEST_PATH_SHOWN)}\``;
     if (seen.has(step)) {
       return fields.get('key').report(`Expected ${owner} once in its list, got it again`);
     }
@@ -114,8 +114,11 @@ export class DomainReader {
   }
 }
 
-const writtenIn = (fields: Fields, name: string): string | undefined =>
-  fields.get(name).isMissing ? undefined : fields.get(name).written();
+/** Empty text is as good as none. */
+function writtenIn(fields: Fields, name: string): string | undefined {
+  const value = fields.get(name);
+  return value.isMissing || value.plain === '' ? undefined : value.written();
+}
 
 function metadataIn(value: Value): Readonly<Record<string, unknown>> | undefined {
   if (value.isMissing) return undefined;
@@ -139,10 +142,14 @@ function namesIn(fields: Fields, owner: string): Names {
   return name === undefined ? { replaces } : { name, replaces };
 }
 
+/** That project takes a number of requests beside it, and has no use for it. */
+const BESIDE_UNLIMITED: readonly string[] = ['unlimited', 'name', 'replaces', 'requests_per_unit'];
+
 function unlimited(fields: Fields, owner: string, names: Names): DescriptorLimit {
-  for (const field of ['unit', 'window']) {
-    if (fields.get(field).isMissing) continue;
-    fields.get(field).report(`Expected no \`${field}\` of ${owner} beside \`unlimited\`, got one`);
+  optional(fields.get('requests_per_unit'), (value) => value.integer(0, MOST_REQUESTS));
+  for (const [field, value] of fields.entries) {
+    if (value.isMissing || BESIDE_UNLIMITED.includes(field)) continue;
+    value.report(`Expected no \`${field}\` of ${owner} beside \`unlimited\`, got one`);
   }
   return { ...names, unlimited: true };
 }
@@ -176,12 +183,14 @@ function eitherOf(fields: Fields, usual: string, other: string, owner: string): 
   return fields.get(other);
 }
 
+const LONGEST_PATH_SHOWN = 200;
 const LONGEST_START = 100;
 
-/** The path, unless it cannot be a name: then its beginning, and a hash that stands for all of it. */
+/** The path, unless it cannot be a name: then its beginning, and a hash of all of it. */
 function policyName(path: string): string {
   if (POLICY_NAME.test(path)) return path;
-  const start = path.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?').slice(0, LONGEST_START);
+  const visible = path.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?');
+  const start = [...visible.slice(0, 2 * LONGEST_START)].slice(0, LONGEST_START).join('');
   const hash = createHash('sha256').update(path).digest('hex').slice(0, 16);
   return `${start.replace(/^sluice\./, 'sluice~')}~${hash}`;
 }

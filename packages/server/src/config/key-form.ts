@@ -1,6 +1,6 @@
 /** Whom a limit of a rule counts: `header:x-api-key | address`, or a list of such parts. */
 import type { DescriptorMatch, KeyPart, KeySource, RequestMatch } from './model.ts';
-import type { Value } from './value.ts';
+import { choice, type Value } from './value.ts';
 import { FIELD_NAME, REQUEST_SOURCES } from './vocabulary.ts';
 
 type Match = RequestMatch | DescriptorMatch;
@@ -32,7 +32,7 @@ function usualKey(match: Match): readonly KeyPart[] {
 }
 
 function readPart(value: Value, match: Match): KeyPart | undefined {
-  const what = `one of ${sourcesOf(match).join(', ')}, or several with \` | \` between`;
+  const what = `${choice(sourcesOf(match))}, or several with \` | \` between`;
   const text = value.text(what);
   if (text === undefined) return undefined;
   const sources = text.split(' | ').map((each) => readSource(each.trim()));

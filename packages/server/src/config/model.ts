@@ -1,5 +1,5 @@
 /**
- * What configuration files come to, once read: plain data in one form, whichever form the files had.
+ * What configuration files come to, once read: plain data in one form, whichever the files had.
  * Everything in it has been checked; only the readers in this folder make it.
  */
 import type { PolicyOptions } from 'sluice';
@@ -68,6 +68,9 @@ export interface RuleConfig {
   readonly goOn: boolean;
 }
 
+/** Entries of the stores are 32 bits wide unless the policy's own limit is wider. */
+export const LARGEST_OVERRIDE = 2 ** 31 - 1;
+
 /** One key, or all that a pattern with `*` fits, has a limit of its own. */
 export interface OverrideConfig {
   readonly policy: string;
@@ -119,7 +122,7 @@ export type DescriptorLimit =
       readonly policy: string;
     })
   | (EnforcedLimit & {
-      /** Nothing passes; only a cost of 0 does. */
+      /** Nothing passes, not even a question that costs nothing. */
       readonly blocked: true;
       /** For reports. It is not among `policies`. */
       readonly policy: string;

@@ -67,6 +67,9 @@ class Reading {
     if (this.#own !== undefined) {
       const first = this.#own.path;
       root.report(`Expected one file with policies, got another beside ${first}`);
+      // It does not count, but what else is wrong with it is told as well.
+      readSettings(top);
+      readPolicies(top, new Register());
       return;
     }
     this.#own = { path, top };

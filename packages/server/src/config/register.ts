@@ -2,9 +2,8 @@
 import type { PolicyConfig } from './model.ts';
 import { suggestion } from './nearest.ts';
 import type { CheckedPolicy } from './policy-form.ts';
-import type { Value } from './value.ts';
+import { choice, type Value } from './value.ts';
 
-const MOST_NAMES_SHOWN = 10;
 /** Comparing many names with many takes long, and nobody reads that much. */
 const MOST_HINTS = 100;
 
@@ -41,8 +40,7 @@ export class Register {
     if (!this.#isWhole) return undefined;
     const names = [...this.#policies.keys()];
     const hint = ++this.#misses > MOST_HINTS ? '' : suggestion(name, names);
-    const more = names.length > MOST_NAMES_SHOWN ? ', …' : '';
-    const shown = names.slice(0, MOST_NAMES_SHOWN).join(', ') || 'of which there are none';
-    return value.expected(`a policy, one of ${shown}${more}`, hint);
+    const which = names.length === 0 ? 'of which there are none' : choice(names);
+    return value.expected(`a policy, ${which}`, hint);
   }
 }

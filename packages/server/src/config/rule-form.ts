@@ -10,6 +10,8 @@ import {
   REQUEST_MATCH_FIELDS,
   RULE_FIELDS,
   RULE_LIMIT_FIELDS,
+  RULE_NAME,
+  RULE_NAME_TEXT,
 } from './vocabulary.ts';
 
 /** A check is made of at most as many. */
@@ -28,11 +30,11 @@ function readRule(
 ): RuleConfig | undefined {
   if (!item.isMap) return item.expected('a map with limits');
   const given = item.fields(item.label, RULE_FIELDS).get('name');
-  const name = given.isMissing ? item.label : (given.text() ?? item.label);
+  const name = optional(given, readName) || item.label;
   const taken = names.get(name);
   if (taken !== undefined) given.expected('a name of its own', `, which ${taken} has`);
   names.set(name, item.label);
-  const owner = given.isMissing ? item.label : `rule \`${name}\``;
+  const owner = name === item.label ? name : `rule \`${name}\``;
   const fields = item.fields(owner);
   const match = readMatch(fields.get('match'), owner);
   const goOn = fields.get('continue').flag();
@@ -40,6 +42,9 @@ function readRule(
   const limits = readLimits(fields.get('limits'), owner, about, register);
   return match && limits && { name, match, limits, goOn };
 }
+
+const readName = (value: Value): string | undefined =>
+  RULE_NAME.test(String(value.plain)) ? value.text() : value.expected(RULE_NAME_TEXT);
 
 type Match = RequestMatch | DescriptorMatch;
 
@@ -107,6 +112,11 @@ function readHeaders(value: Value): Readonly<Record<string, string>> | undefined
     const what = `a key of ${value.label} to be the name of a header`;
     return [name, given.reportKey(`Expected ${what}, got ${quoted(name)}`)] as const;
   });
+  const names = headers.map(([name]) => name);
+  const twice = names.find((name, index) => names.indexOf(name) < index);
+  if (twice !== undefined) {
+    return value.report(`Expected \`${twice}\` once in ${value.label}, got it again`);
+  }
   const isSound = headers.every(([, text]) => text !== undefined);
   return isSound ? (Object.fromEntries(headers) as Record<string, string>) : undefined;
 }

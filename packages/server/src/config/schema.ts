@@ -3,8 +3,8 @@
  * The readers know more, such as which names exist; whatever they accept, this accepts too.
  */
 import { z } from 'zod';
-import { LARGEST_OVERRIDE, MOST_OVERRIDES } from '../overrides.ts';
 import { fileKeyOf, SETTINGS, type SettingName } from '../settings.ts';
+import { LARGEST_OVERRIDE } from './model.ts';
 import {
   ALGORITHMS,
   type DESCRIPTOR_FIELDS,
@@ -12,6 +12,8 @@ import {
   type DOMAIN_FIELDS,
   DURATION,
   FAILURE_ACTIONS,
+  FIELD_NAME,
+  MOST_OVERRIDES,
   MOST_REQUESTS,
   type OVERRIDE_FIELDS,
   type POLICY_FIELDS,
@@ -21,6 +23,7 @@ import {
   type REQUEST_MATCH_FIELDS,
   type RULE_FIELDS,
   type RULE_LIMIT_FIELDS,
+  RULE_NAME,
   SETTING_FIELDS,
   SHORT_POLICY,
   UNITS,
@@ -96,14 +99,19 @@ const policy = z.union([
 
 const requestMatch = z.strictObject({
   path: maybe(oneOrMore(z.string().regex(/^[/*]/)), '* stops at /, ** does not.'),
-  method: maybe(oneOrMore(text), 'Such as GET.'),
+  method: maybe(oneOrMore(z.string().regex(FIELD_NAME)), 'Such as GET.'),
   host: maybe(oneOrMore(text), '* stands for any characters.'),
-  headers: maybe(z.record(text, written), 'By name; * means that it is there.'),
+  headers: maybe(
+    z.record(z.string().regex(FIELD_NAME), written),
+    'By name; * means that it is there.',
+  ),
 } satisfies Shape<typeof REQUEST_MATCH_FIELDS>);
 
 const descriptorMatch = z.strictObject({
   domain: written.describe('The domain of the descriptor.'),
-  descriptor: z.record(z.string(), written).describe('All entries of it, by key.'),
+  descriptor: z
+    .record(z.string(), written)
+    .meta({ minProperties: 1, description: 'All entries of it, by key.' }),
 } satisfies Shape<typeof DESCRIPTOR_MATCH_FIELDS>);
 
 const keyPart = z
@@ -118,7 +126,7 @@ const ruleLimit = z.strictObject({
 } satisfies Shape<typeof RULE_LIMIT_FIELDS>);
 
 const rule = z.strictObject({
-  name: maybe(text, 'For logs and messages.'),
+  name: maybe(z.string().regex(RULE_NAME), 'For logs and messages.'),
   match: maybe(z.union([requestMatch, descriptorMatch]), 'Default: all requests.'),
   limits: z.array(ruleLimit).max(64).describe('Decided together; [] means unlimited.'),
   continue: maybe(z.boolean(), 'Whether the rules after it are asked as well.'),

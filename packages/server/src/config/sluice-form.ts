@@ -1,14 +1,19 @@
 /** Sluice's own file: settings, policies, rules, overrides, and domains as Envoy has them. */
 import { keyText } from 'sluice/engine';
-import { LARGEST_OVERRIDE, MOST_OVERRIDES } from '../overrides.ts';
 import { fileKeyOf, SETTINGS, settingProblem } from '../settings.ts';
 import type { DomainReader } from './envoy-form.ts';
-import type { DomainConfig, OverrideConfig } from './model.ts';
+import { type DomainConfig, LARGEST_OVERRIDE, type OverrideConfig } from './model.ts';
 import { type CheckedPolicy, optional, readPolicy } from './policy-form.ts';
 import type { Register } from './register.ts';
 import { readTime } from './time.ts';
 import type { Fields, Value } from './value.ts';
-import { DOMAIN_FIELDS, OVERRIDE_FIELDS, POLICY_NAME, SETTING_FIELDS } from './vocabulary.ts';
+import {
+  DOMAIN_FIELDS,
+  MOST_OVERRIDES,
+  OVERRIDE_FIELDS,
+  POLICY_NAME,
+  SETTING_FIELDS,
+} from './vocabulary.ts';
 
 /** By the names that `settings.ts` has for them, as written. */
 export function readSettings(top: Fields): Readonly<Record<string, unknown>> {

@@ -5,7 +5,6 @@ import {
   isAlias,
   isNode,
   Lexer,
-  LineCounter,
   type Node,
   parseDocument,
   visit,
@@ -38,8 +37,9 @@ export class Source {
   readonly path: string;
   readonly root: Node | null;
   readonly #problems: Problems;
-  readonly #lines: LineCounter;
-  readonly #length: number;
+  readonly #text: string;
+  /** Where each line begins; found when something is wrong. */
+  #lines: readonly number[] | undefined = undefined;
   readonly #aliased: ReadonlyMap<Alias, Node>;
   #values = 0;
 
@@ -47,18 +47,25 @@ export class Source {
   constructor({ path, text }: ConfigText, problems: Problems) {
     this.path = path;
     this.#problems = problems;
-    this.#lines = new LineCounter();
-    this.#length = text.length;
     problems.announce(path);
-    const document = this.#parsed(text.replace(/^\uFEFF/, ''));
+    const bare = text.replace(/^\uFEFF/, '');
+    this.#text = bare;
+    const document = this.#parsed(bare);
     this.root = document.contents;
     this.#aliased = this.#aliasesIn(document);
   }
 
   /** Says what is wrong at an offset. */
   report(offset: number, message: string): void {
-    const { line, col } = this.#lines.linePos(Math.max(0, Math.min(offset, this.#length)));
-    this.#problems.add(this.path, Math.max(1, line), Math.max(1, col), message);
+    this.#lines ??= linesOf(this.#text);
+    const at = Math.min(offset, this.#text.length);
+    let line = 0;
+    for (let after = this.#lines.length; after - line > 1; ) {
+      const middle = (line + after) >> 1;
+      if (this.#lines[middle] <= at) line = middle;
+      else after = middle;
+    }
+    this.#problems.add(this.path, line + 1, at - this.#lines[line] + 1, message);
   }
 
   /** What a node stands for, each time it is read; too much of it is an error. */
@@ -109,7 +116,6 @@ export class Source {
     const excess = excessOf(text);
     if (excess !== undefined) throw this.#unreadable(0, `Expected at most ${excess}, got more`);
     const document = parseDocument(text, {
-      lineCounter: this.#lines,
       prettyErrors: false,
       // With less it would say nothing about a second document.
       logLevel: 'error',
@@ -128,6 +134,12 @@ export class Source {
     if (faults.length > 0) throw new Unreadable(this.path);
     return document;
   }
+}
+
+function linesOf(text: string): readonly number[] {
+  const lines = [0];
+  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) lines.push(at + 1);
+  return lines;
 }
 
 /** What there is too much of. Told from the tokens, because the parser is not thrifty. */

@@ -1,7 +1,9 @@
 /** Points in time as files write them. */
 
-const TIME =
-  /^(\d{4})-(\d\d)-(\d\d)(?:[Tt ]+(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?: *(?:Z|([+-])(\d\d):?(\d\d)))?)?$/;
+const DATE = String.raw`(\d{4})-(\d\d)-(\d\d)`;
+const CLOCK = String.raw`(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?`;
+const ZONE = String.raw`(?: *(?:Z|([+-])(\d\d):?(\d\d)))?`;
+const TIME = new RegExp(`^${DATE}(?:[Tt ]+${CLOCK}${ZONE})?$`);
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
 

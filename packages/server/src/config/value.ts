@@ -1,6 +1,6 @@
 /**
  * A value of a file: what it is, where it stands, and what it is called when it is wrong. Readers
- * ask it for what they need; if it is something else, it says so in its place and they get undefined.
+ * ask it for what they need; if it is something else, it says so there, and they get undefined.
  */
 import { isMap, isScalar, isSeq, type Node, type Scalar, type YAMLMap } from 'yaml';
 import { nearest, suggestion } from './nearest.ts';
@@ -10,11 +10,19 @@ import { type Source, startOf } from './source.ts';
 export type Plain = string | number | boolean | null;
 
 const LONGEST_SHOWN = 60;
+const MOST_WORDS_SHOWN = 20;
+
+/** Text that is not too long for a message. */
+export const short = (text: string, most = LONGEST_SHOWN): string =>
+  text.length > most ? `${text.slice(0, most)}…` : text;
 
 /** Text as it is shown in messages. */
-export function quoted(text: string): string {
-  const start = text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text;
-  return `\`${JSON.stringify(start)}\``;
+export const quoted = (text: string): string => `\`${JSON.stringify(short(text))}\``;
+
+/** Words to choose from, or the first of them. */
+export function choice(words: readonly string[]): string {
+  const shown = words.slice(0, MOST_WORDS_SHOWN).map((word) => short(word));
+  return `one of ${shown.join(', ')}${words.length > MOST_WORDS_SHOWN ? ', …' : ''}`;
 }
 
 export class Value {
@@ -119,7 +127,7 @@ export class Value {
     const { plain } = this;
     if (words.includes(plain as T)) return plain as T;
     const hint = typeof plain === 'string' ? suggestion(plain, words) : '';
-    return this.expected(`one of ${words.join(', ')}`, hint);
+    return this.expected(choice(words), hint);
   }
 
   /** The items of a list; a missing list has none. */
@@ -166,7 +174,7 @@ export class Value {
       const where = owner === '' ? '' : ` in ${owner}`;
       const hint = suggestion(name, known);
       meant.add(nearest(name, known) ?? '');
-      const came = name.length > LONGEST_SHOWN ? quoted(name) : `\`${name}\``;
+      const came = `\`${short(name)}\``;
       value.reportKey(`Expected only ${known.join(', ')}${where}, got ${came}${hint}`);
       entries.delete(name);
     }
@@ -189,7 +197,7 @@ export class Value {
         merged.push(value);
         continue;
       }
-      if (own.has(name)) this.#source.report(at, `Expected \`${name}\` once, got it again`);
+      if (own.has(name)) this.#source.report(at, `Expected \`${short(name)}\` once, got it again`);
       own.add(name);
       if (entries.has(name)) continue;
       entries.set(name, new Value(this.#source, value, labelOf(name, owner), at, level));
@@ -232,7 +240,7 @@ export class Fields {
 }
 
 const labelOf = (name: string, owner: string): string =>
-  owner === '' ? `\`${name}\`` : `\`${name}\` of ${owner}`;
+  owner === '' ? `\`${short(name)}\`` : `\`${short(name)}\` of ${owner}`;
 
 /** A scalar as it stands in the file: `007` stays `007`. */
 function writtenText({ value, source }: Scalar): string {

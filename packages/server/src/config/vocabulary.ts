@@ -19,6 +19,9 @@ export const DESCRIPTOR_MATCH_FIELDS = ['domain', 'descriptor'] as const;
 export const RULE_LIMIT_FIELDS = ['policy', 'key', 'cost', 'operation'] as const;
 export const OVERRIDE_FIELDS = ['policy', 'key', 'limit', 'expires', 'reason'] as const;
 
+/** Those with `*` are looked through one by one. */
+export const MOST_OVERRIDES = 10_000;
+
 export const DOMAIN_FIELDS = ['domain', 'descriptors'] as const;
 export const DESCRIPTOR_FIELDS = [
   ...(['key', 'value', 'rate_limit', 'descriptors', 'shadow_mode', 'quota_mode'] as const),
@@ -56,6 +59,10 @@ export const SHORT_POLICY = /^\d{1,16}(?:\/| per )\d{1,15}(?:ms|s|m|h|d|w)$/;
 /** A policy's name: it is in keys, metrics and fields of HTTP, so nothing that cannot be seen. */
 export const POLICY_NAME = /^(?!sluice\.)[^\p{C}\p{Zl}\p{Zp}]{1,128}$/u;
 export const POLICY_NAME_TEXT = '1 to 128 printable characters that do not begin with `sluice.`';
+
+/** What rules are called in logs and messages. */
+export const RULE_NAME = /^[^\p{C}\p{Zl}\p{Zp}]{1,128}$/u;
+export const RULE_NAME_TEXT = '1 to 128 printable characters';
 
 /** Names of header fields and cookies, without `|`, which separates sources of a key. */
 export const FIELD_NAME = /^[\w!#$%&'*+.^`~-]+$/;

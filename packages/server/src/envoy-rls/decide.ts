@@ -46,7 +46,7 @@ const isAway = ({ quote }: Verdict): boolean => quote?.degraded?.action === 'den
 const chargedLimit = ({ limit, cost }: Claim): Limit =>
   cost === limit.cost ? limit : { ...limit, cost };
 
-/** The limit with what it is asked about: whether there is room for that, or for anything at all. */
+/** The limit with what it is asked about: room for all of that, or for anything at all. */
 const askedLimit = (claim: Claim): Limit =>
   claim.cost === 0 || isTooLarge(claim) ? { ...claim.limit, cost: 1 } : chargedLimit(claim);
 

@@ -58,14 +58,35 @@ export async function startGrpcServer(parts: Parts, listen: Listen): Promise<Grp
   const names = ['', RATE_LIMIT, 'ratelimit'];
   const health = new HealthService(() => parts.health.isStoreUp(), names);
   server.addService(services[HEALTH] as ServiceDefinition, health.handlers);
-  const port = await bind(server, listenText(listen), credentialsOf(parts.settings));
-  const bound = { host: listen.host, port };
+  const entry = await enter(server, parts, listen);
   return {
-    listen: bound,
+    listen: entry.listen,
     close: (drainMs) => {
       health.drain();
-      return shutDown(server, listenText(bound), drainMs);
+      return shutDown(server, entry, drainMs);
     },
+  };
+}
+
+/** Where connections come in, and how they are ended. */
+interface Entry {
+  readonly listen: Listen;
+  drain(graceMs: number): void;
+}
+
+/** By the port, or from another process that has it. */
+async function enter(server: Server, parts: Parts, listen: Listen): Promise<Entry> {
+  const credentials = credentialsOf(parts.settings);
+  const { door } = parts.crew;
+  if (door === undefined) {
+    const port = await bind(server, listenText(listen), credentials);
+    const bound = { host: listen.host, port };
+    return { listen: bound, drain: (graceMs) => server.drain(listenText(bound), graceMs) };
+  }
+  const injector = server.createConnectionInjector(credentials);
+  return {
+    listen: door.open('grpc', (socket) => injector.injectConnection(socket)),
+    drain: (graceMs) => injector.drain(graceMs),
   };
 }
 
@@ -84,14 +105,14 @@ function bind(server: Server, address: string, credentials: ServerCredentials): 
   });
 }
 
-/** How long after its time is up a connection may take to end; one that is no call's yet, longer. */
+/** How much longer a connection may take to end; one that never became a session does not. */
 const ENDING_MS = 250;
 
 /** Connections end when their last call has been answered; `drain` sees to those that do not. */
-function shutDown(server: Server, address: string, drainMs: number): Promise<void> {
+function shutDown(server: Server, entry: Entry, drainMs: number): Promise<void> {
   return new Promise((resolve) => {
     const stopWaiting = systemClock.schedule(drainMs + ENDING_MS, resolve);
-    server.drain(address, drainMs);
+    entry.drain(drainMs);
     server.tryShutdown(() => {
       stopWaiting();
       resolve();

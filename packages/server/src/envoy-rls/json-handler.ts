@@ -1,4 +1,4 @@
-/** `POST /json`: the rate limit service for those who cannot use gRPC, as envoyproxy/ratelimit has. */
+/** `POST /json`: the rate limit service for those without gRPC, as envoyproxy/ratelimit has it. */
 import { badRequest } from '../http/exchange.ts';
 import type { Handler } from '../http/router.ts';
 import { jsonOfResponse, requestOfJson } from './json.ts';

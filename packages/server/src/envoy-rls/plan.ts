@@ -1,7 +1,7 @@
 /**
- * From a request to what has to be decided. Every descriptor finds its limits; where several lead to
- * the same limit, it is one claim with the sum of their costs, because a limit that is asked twice
- * in one step could not tell what the other takes.
+ * From a request to what has to be decided. Every descriptor finds its limits; where several lead
+ * to the same limit, it is one claim with the sum of their costs, because a limit that is asked
+ * twice in one step could not tell what the other takes.
  */
 import { type Limit, type LimitDecision, SluiceError } from 'sluice';
 import type { Desk } from '../desk.ts';
@@ -79,7 +79,7 @@ export function planOf(desk: Desk, rules: DescriptorRules, request: RateLimitReq
   const isKnown = rules.hasDomain(domain);
   const asked = descriptors.map((descriptor) => {
     const entries = entriesOf(descriptor);
-    // As in envoyproxy/ratelimit, a domain that nobody configured has no limits, whoever sends them.
+    // As in envoyproxy/ratelimit, a domain that nobody configured has no limits, sent along or not.
     if (!isKnown) return { descriptor, entries, found: undefined };
     const found = descriptor.limit === undefined ? rules.find(domain, entries) : undefined;
     return { descriptor, entries, found };

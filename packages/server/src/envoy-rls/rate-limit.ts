@@ -8,8 +8,8 @@ import { responseOf } from './response.ts';
 export type RateLimitParts = Pick<Parts, 'desk' | 'configuration' | 'settings'>;
 
 /**
- * Answers at once if the store is in this process. Throws `InvalidRequest` for what Envoy did wrong,
- * and a `SluiceError` if the store is away and a policy wants that to be known.
+ * Answers at once if the store is in this process. Throws `InvalidRequest` for what Envoy did
+ * wrong, and a `SluiceError` if the store is away and a policy wants that to be known.
  */
 export function rateLimit(
   { desk, configuration, settings }: RateLimitParts,

@@ -15,7 +15,7 @@ import { draftOfOne } from 'sluice/engine';
 import { type HeaderForm, type Rejection, rejection } from 'sluice/http';
 import type { Configuration } from '../configuration.ts';
 import type { Desk, LimitRequest, Verdict } from '../desk.ts';
-import { asHttpError, badRequest, type Exchange } from '../http/exchange.ts';
+import { asHttpError, type Exchange } from '../http/exchange.ts';
 import { type Field, fieldsOf, reportOf } from '../http/fields.ts';
 import { problemBody } from '../http/problems.ts';
 import { ANY_METHOD, type Router } from '../http/router.ts';
@@ -146,11 +146,8 @@ function disguiseIn(exchange: Exchange): Disguise {
   const { search } = exchange;
   if (search === '') return undefined;
   if (search === 'deny=403') return 403;
-  exchange.checkQuery('deny');
-  const given = exchange.query.get('deny');
-  if (given === null || given === '429') return undefined;
-  if (given === '403') return 403;
-  throw badRequest('ERR_INVALID_OPTION', 'Expected `deny` to be 403 or 429');
+  // Caddy adds the query of the client's request, so all else means nothing here.
+  return exchange.query.get('deny') === '403' ? 403 : undefined;
 }
 
 const isTooDear = (error: unknown): boolean =>

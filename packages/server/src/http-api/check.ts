@@ -98,17 +98,16 @@ async function answerBatch(
   const pending: (Verdict | Promise<Verdict>)[] = sound.map(({ limits, id, onFailure }) =>
     desk.decide(limits, { peek, id, onFailure }),
   );
-  // Each is answered for itself: one that fails must not hide what the others were charged.
-  const texts: string[] = [];
-  for (const [at, each] of pending.entries()) {
-    try {
-      const verdict = each instanceof Promise ? await each : each;
-      texts.push(verdictText(verdict, sound[at].id));
-    } catch (error) {
-      const { status, code, message } = asHttpError(error, `/checks/${at}`);
-      texts.push(JSON.stringify({ error: { status, code, detail: message } }));
-    }
-  }
+  // Each is answered for itself: one that fails must not hide what the others were charged. All are
+  // waited for at once, as one that fails while another is waited for would be nobody's.
+  const settled = pending.some((each) => each instanceof Promise)
+    ? await Promise.allSettled(pending)
+    : pending.map((value) => ({ status: 'fulfilled' as const, value: value as Verdict }));
+  const texts = settled.map((each, at) => {
+    if (each.status === 'fulfilled') return verdictText(each.value, sound[at].id);
+    const { status, code, message } = asHttpError(each.reason, `/checks/${at}`);
+    return JSON.stringify({ error: { status, code, detail: message } });
+  });
   exchange.sendText(200, `{"decisions":[${texts.join(',')}]}`);
 }
 

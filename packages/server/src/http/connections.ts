@@ -11,6 +11,13 @@ export class Connections {
   /** The answer to the latest request of each connection, made or still to be made. */
   readonly #latest = new Map<Socket, ServerResponse>();
   #isDraining = false;
+  #accepted = 0;
+  #emptied: () => void = () => {};
+
+  /** How many there have been. */
+  get accepted(): number {
+    return this.#accepted;
+  }
 
   get size(): number {
     return this.#open.size;
@@ -21,8 +28,21 @@ export class Connections {
   }
 
   add(socket: Socket): void {
+    this.#accepted++;
     this.#open.add(socket);
-    socket.once('close', () => this.#open.delete(socket));
+    socket.once('close', () => {
+      this.#open.delete(socket);
+      if (this.#open.size === 0) this.#emptied();
+    });
+  }
+
+  /** Calls back once, when none is open. */
+  whenEmpty(then: () => void): void {
+    this.#emptied = () => {
+      this.#emptied = () => {};
+      then();
+    };
+    if (this.#open.size === 0) this.#emptied();
   }
 
   /** A request has come. */

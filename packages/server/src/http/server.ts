@@ -7,6 +7,7 @@ import { systemClock } from 'sluice';
 import { monotonicMs } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { Listen, Settings } from '../settings.ts';
+import type { Door } from '../workers/crew.ts';
 import { AccessControl } from './access.ts';
 import { Connections } from './connections.ts';
 import { asHttpError, Exchange, LARGEST_BODY_BYTES } from './exchange.ts';
@@ -17,7 +18,8 @@ import type { Route, Router } from './router.ts';
  * may be is left to the limit on open files, since one that is idle costs some kilobytes.
  */
 const BOUNDS = {
-  maxHeaderSize: 16 * 1024,
+  // More than proxies take in from clients, as a rule: what they pass on has to be read here.
+  maxHeaderSize: 32 * 1024,
   headersTimeout: 10_000,
   requestTimeout: 15_000,
   keepAliveTimeout: 60_000,
@@ -30,13 +32,17 @@ const STALLED_MS = 90_000;
 
 type ServerSettings = Pick<Settings, 'adminToken' | 'listen' | 'tlsCert' | 'tlsKey'>;
 
-/** Told of every answer, with the path of its route; a 499 means that nobody was left to be told. */
+/** Told of every answer, with the path of its route; at a 499 nobody was left to be answered. */
 export interface TrafficWatcher {
   answered(route: string, status: number, tookMs: number): void;
 }
 
 /** When stopping, connections on which nothing comes are kept for so long, or half of the drain. */
 const SILENT_MS = 5000;
+
+/** When stopping, those who wait to be let in are let in for so long at the most. */
+const LISTEN_MS = 1000;
+const QUIET_TURN_MS = 0.5;
 
 const NO_ROUTE = 'none';
 const CLIENT_GONE = 499;
@@ -52,6 +58,8 @@ export class HttpServer {
   readonly #connections = new Connections();
   #inFlight = 0;
   #closing: Promise<number> | undefined = undefined;
+  /** What comes between the order to stop and the end of listening. */
+  #held: (() => void)[] | undefined = undefined;
 
   constructor(router: Router, settings: ServerSettings, log: Logger, watcher?: TrafficWatcher) {
     this.#watcher = watcher;
@@ -82,9 +90,14 @@ export class HttpServer {
     const startMs = monotonicMs();
     this.#inFlight++;
     this.#connections.began(request, response);
-    if (!this.#connections.isDraining) this.#handle(request, response, startMs);
+    if (!this.#connections.isDraining) {
+      this.#handle(request, response, startMs);
+      return;
+    }
+    const handle = (): void => this.#handle(request, response, startMs);
     // Requests that came in one packet are all known before the first of them is answered.
-    else setImmediate(() => this.#handle(request, response, startMs));
+    if (this.#held === undefined) setImmediate(handle);
+    else this.#held.push(handle);
   }
 
   #handle(request: IncomingMessage, response: ServerResponse, startMs: number): void {
@@ -124,7 +137,13 @@ export class HttpServer {
     exchange.sendError(answer);
   }
 
-  listen({ host, port }: Listen): Promise<Listen> {
+  /** Connections come from the port, or from another process that has it. */
+  async listen({ host, port }: Listen, door?: Door): Promise<Listen> {
+    if (door !== undefined) {
+      // From this event on Node looks after the times of connections.
+      this.#server.emit('listening');
+      return door.open('http', (socket) => this.#server.emit('connection', socket));
+    }
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject);
       this.#server.listen({ host, port, backlog: 4096 }, () => {
@@ -137,9 +156,9 @@ export class HttpServer {
   }
 
   /**
-   * Takes no new connections, answers what has come and what still comes on those that are open, and
-   * ends each with such an answer. Those that stay silent are closed after a while, and all that is
-   * left when the time is up; answers how many requests were not answered until then.
+   * Takes no new connections, answers what has come and what still comes on those that are open,
+   * and ends each with such an answer. Those that stay silent are closed after a while, and all
+   * that is left when the time is up; answers how many requests were not answered until then.
    */
   close(drainMs: number): Promise<number> {
     this.#closing ??= this.#close(drainMs);
@@ -149,6 +168,7 @@ export class HttpServer {
   #close(drainMs: number): Promise<number> {
     const server = this.#server;
     this.#connections.drain();
+    this.#held = [];
     let cut = 0;
     return new Promise((resolve) => {
       const cancelSilent = systemClock.schedule(Math.min(SILENT_MS, drainMs / 2), () => {
@@ -166,9 +186,29 @@ export class HttpServer {
         server.close();
         resolve(cut);
       };
-      // Not the method of http.Server, because that closes what is idle at once. And after those who
-      // wait to be let in have been: the system turns away whoever still waits then.
-      setImmediate(() => NetServer.prototype.close.call(server, closed));
+      const untilMs = monotonicMs() + Math.min(LISTEN_MS, drainMs / 2);
+      setImmediate(() => this.#stopListening(untilMs, closed));
+    });
+  }
+
+  /**
+   * Whoever waits to be let in when a server stops to listen is thrown out by the system, though
+   * they believe to be connected and may have asked for something. Each turn of the event loop lets
+   * one of them in, so it goes on until a turn finds none, and is over before more can have come.
+   * Meanwhile nobody is answered, or those who then connect again would be the next to wait.
+   */
+  #stopListening(untilMs: number, closed: () => void): void {
+    const startMs = monotonicMs();
+    const { accepted } = this.#connections;
+    setImmediate(() => {
+      const nowMs = monotonicMs();
+      const isQuiet = this.#connections.accepted === accepted && nowMs - startMs < QUIET_TURN_MS;
+      if (!isQuiet && nowMs < untilMs) return this.#stopListening(untilMs, closed);
+      // Not the method of http.Server, because that closes what is idle at once.
+      NetServer.prototype.close.call(this.#server, () => this.#connections.whenEmpty(closed));
+      const held = this.#held ?? [];
+      this.#held = undefined;
+      for (const handle of held) setImmediate(handle);
     });
   }
 }

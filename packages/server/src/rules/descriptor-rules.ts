@@ -15,10 +15,10 @@ import { NOBODY, shortened } from './request-keys.ts';
 /** The entries of a descriptor, in order. */
 export type Entries = readonly { readonly key: string; readonly value: string }[];
 
-/** One limit of a descriptor. Without a cost: that is the request's. With one: of a single hit. */
+/** A limit of a descriptor. Its cost, if it has one, is that of each hit of the request. */
 export interface DescriptorRequest extends LimitRequest {
   readonly key: string;
-  /** What the limit is called towards Envoy: in rules the policy's name, in trees its own if any. */
+  /** What it is called towards Envoy: in rules the policy's name, in trees its own if any. */
   readonly name: string | undefined;
 }
 

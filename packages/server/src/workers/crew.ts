@@ -1,8 +1,20 @@
 /** The processes that serve together, as one of them sees it; most services have one alone. */
+import type { Socket } from 'node:net';
 import type { Configuration } from '../configuration.ts';
 import type { Desk } from '../desk.ts';
+import type { Listen } from '../settings.ts';
+
+export type DoorName = 'http' | 'grpc';
+
+/** Where connections come from, if another process takes them. */
+export interface Door {
+  /** Has connections shown to `take` from now on; answers where they are taken. */
+  open(name: DoorName, take: (socket: Socket) => void): Listen;
+}
 
 export interface Crew {
+  /** Undefined where a process listens itself. */
+  readonly door: Door | undefined;
   /** Brings a process up to date before it serves anything. */
   join(desk: Desk, configuration: Configuration): void;
   /** What this process says when any of the crew asks. */
@@ -18,6 +30,7 @@ export interface Crew {
 /** One process, which has nobody else to ask. */
 export class LoneCrew implements Crew {
   readonly #answerers = new Map<string, (detail: unknown) => unknown>();
+  readonly door = undefined;
   readonly isSaved = undefined;
 
   join(): void {}

@@ -1,11 +1,15 @@
 /** One worker, as the supervisor sees it: from its birth until it is gone. */
-import cluster, { type Worker } from 'node:cluster';
+import { type ChildProcess, fork } from 'node:child_process';
+import type { Socket } from 'node:net';
+import { createInterface } from 'node:readline';
 import type { Duplex } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { systemClock } from 'sluice';
 import { monotonicMs } from '../clock.ts';
+import type { DoorName } from './crew.ts';
 import { Dialogue, type Port } from './dialogue.ts';
-import { DEADLINE_MS, STORE_FD, type Started, type StartOrder } from './messages.ts';
+import type { Host } from './doorman.ts';
+import { DEADLINE_MS, STORE_FD, type StartOrder } from './messages.ts';
 
 /** Built code: a worker is a process of its own, which knows nothing of how this one was started. */
 const PROGRAM = fileURLToPath(new URL('./worker-main.js', import.meta.url));
@@ -13,56 +17,57 @@ const PROGRAM = fileURLToPath(new URL('./worker-main.js', import.meta.url));
 /** How much longer than it may drain a worker may take to go. */
 const GRACE_MS = 2000;
 
+/** Takes the lines of a log, such as to show them to people. */
+export interface LogLines {
+  write(line: string): void;
+}
+
 export interface Departure {
   readonly code: number | null;
   readonly signal: string | null;
 }
 
-export class Member {
+export class Member implements Host {
   readonly dialogue: Dialogue;
   /** Resolves when the process is gone. */
   readonly gone: Promise<Departure>;
-  readonly #worker: Worker;
+  readonly #process: ChildProcess;
   readonly #bornMs = monotonicMs();
-  #state: 'born' | 'starting' | 'serving' | 'leaving' = 'born';
-  readonly #isHere: Promise<void>;
+  #state: 'starting' | 'serving' | 'leaving' = 'starting';
 
   /** `slot` counts from 1; whoever replaces a worker has the same. */
-  constructor(readonly slot: number) {
-    cluster.setupPrimary({
-      exec: PROGRAM,
-      args: [],
-      // The fifth is the channel to the store: nobody but this worker has its other end.
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc', 'pipe'],
+  constructor(
+    readonly slot: number,
+    logTo: LogLines | undefined,
+  ) {
+    this.#process = fork(PROGRAM, [], {
+      // The last is the channel to the store: nobody but this worker has its other end.
+      stdio: ['ignore', logTo === undefined ? 'inherit' : 'pipe', 'inherit', 'ipc', 'pipe'],
       serialization: 'json',
+      // Two processes cannot be inspected on one port.
+      execArgv: process.execArgv.filter((flag) => !flag.startsWith('--inspect')),
     });
-    this.#worker = cluster.fork();
-    this.dialogue = new Dialogue(this.#worker as Port);
-    this.#isHere = new Promise((resolve) => this.dialogue.answer('here', () => resolve()));
+    if (logTo !== undefined) passLines(this.#process, logTo);
+    this.dialogue = new Dialogue(this.#process as Port);
     this.gone = new Promise((resolve) => {
       const depart = (departure: Departure): void => {
         this.dialogue.close('The worker is gone');
         resolve(departure);
       };
-      this.#worker.once('exit', (code, signal) => depart({ code, signal }));
+      this.#process.once('exit', (code, signal) => depart({ code, signal }));
       // A process that could not even be made never exits.
-      this.#worker.on('error', () => {
+      this.#process.on('error', () => {
         if (this.pid === 0) depart({ code: null, signal: null });
       });
     });
   }
 
   get pid(): number {
-    return this.#worker.process.pid ?? 0;
+    return this.#process.pid ?? 0;
   }
 
   get ageMs(): number {
     return monotonicMs() - this.#bornMs;
-  }
-
-  /** Whether it is told what happens; before that, it is told with its order. */
-  get isListening(): boolean {
-    return this.#state === 'starting' || this.#state === 'serving';
   }
 
   get isServing(): boolean {
@@ -70,17 +75,18 @@ export class Member {
   }
 
   get storeChannel(): Duplex {
-    return this.#worker.process.stdio[STORE_FD] as Duplex;
+    return this.#process.stdio[STORE_FD] as Duplex;
   }
 
-  async start(orderOf: () => StartOrder): Promise<Started> {
-    const cancel = systemClock.schedule(DEADLINE_MS.start, () => this.kill());
-    await Promise.race([this.#isHere, this.gone]);
-    cancel();
-    if (this.#state === 'born') this.#state = 'starting';
-    const started = await this.dialogue.ask('start', orderOf(), DEADLINE_MS.start);
+  async start(order: StartOrder): Promise<void> {
+    await this.dialogue.ask('start', order, DEADLINE_MS.start);
     if (this.#state === 'starting') this.#state = 'serving';
-    return started as Started;
+  }
+
+  take(door: DoorName, socket: Socket): void {
+    this.#process.send({ kind: 'connection', door }, socket, {}, (error) => {
+      if (error !== null) socket.destroy();
+    });
   }
 
   /** Has it answer what is in flight and go; whatever happens, it is gone in the end. */
@@ -95,6 +101,18 @@ export class Member {
   }
 
   kill(): void {
-    this.#worker.process.kill('SIGKILL');
+    this.#process.kill('SIGKILL');
   }
+}
+
+function passLines({ stdout }: ChildProcess, logTo: LogLines): void {
+  if (stdout === null) return;
+  createInterface({ input: stdout }).on('line', (line) => {
+    try {
+      logTo.write(line);
+    } catch {
+      // Not a line of the log: somebody printed it.
+      process.stderr.write(`${line}\n`);
+    }
+  });
 }

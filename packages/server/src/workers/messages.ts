@@ -6,13 +6,13 @@
  *                            override   what counts for a key of a policy from now on
  *                            question   a question of one of the crew
  *                            leave      answer what is in flight, and go
- *     worker to supervisor   here       a worker can be told things, not before
- *                            reload     read the files again, for everybody
+ *     worker to supervisor   reload     read the files again, for everybody
  *                            override   a change that was made here, for everybody
  *                            gather     a question for the whole crew
  */
 import type { Config, ConfigProblem, OverrideConfig } from '../config/model.ts';
 import type { Listen, Settings } from '../settings.ts';
+import type { DoorName } from './crew.ts';
 
 export interface StartOrder {
   readonly settings: Settings;
@@ -20,14 +20,13 @@ export interface StartOrder {
   readonly overrides: readonly OverrideConfig[];
   /** Whether they are in a file. */
   readonly isSaved: boolean;
+  /** Where the supervisor takes connections. */
+  readonly doors: Doors;
   /** For the log. */
   readonly worker: number;
 }
 
-export interface Started {
-  readonly http: Listen;
-  readonly grpc?: Listen | undefined;
-}
+export type Doors = Readonly<Partial<Record<DoorName, Listen>>>;
 
 export type ReloadOutcome =
   | { readonly config: Config }
@@ -54,8 +53,8 @@ export interface CrewQuestion {
 export const DEADLINE_MS = {
   start: 30_000,
   reload: 30_000,
-  word: 2000,
-  question: 2000,
+  word: 5000,
+  question: 5000,
 };
 
 /** Where a worker finds the channel to the owner of the store; 3 is Node's own. */

@@ -6,13 +6,14 @@ import { memoryStore, systemClock } from 'sluice';
 import type { ReloadReport } from '../configuration.ts';
 import type { Logger } from '../log.ts';
 import { type Listen, listenText, type Settings } from '../settings.ts';
-import { Member } from './member.ts';
+import { Doorman } from './doorman.ts';
+import { type LogLines, Member } from './member.ts';
 import {
   type CrewQuestion,
   DEADLINE_MS,
+  type Doors,
   type OverrideKept,
   type ReloadOutcome,
-  type Started,
 } from './messages.ts';
 import { Owner } from './owner.ts';
 import { Truth, type TruthOptions } from './truth.ts';
@@ -22,10 +23,14 @@ const STEADY_MS = 10_000;
 /** The others after a pause, which doubles each time. */
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
+/** When stopping, those who wait to be let in are let in for so long at the most. */
+const LISTEN_MS = 1000;
 
 export interface WorkersOptions extends TruthOptions {
   /** How many, among other things. */
   readonly settings: Settings;
+  /** Takes what workers log. Default: standard output. */
+  readonly logTo?: LogLines;
 }
 
 /** The place of one worker after the other. */
@@ -41,16 +46,19 @@ interface Slot {
 export class Supervisor {
   readonly #settings: Settings;
   readonly #log: Logger;
+  readonly #logTo: LogLines | undefined;
   readonly #truth: Truth;
   readonly #owner: Owner | undefined;
   readonly #slots: readonly Slot[];
-  #started: Started | undefined = undefined;
+  readonly #doorman = new Doorman(() => this.#members.filter(({ isServing }) => isServing));
+  #doors: Doors = {};
   #isClosing = false;
 
-  private constructor({ settings, log }: WorkersOptions, truth: Truth) {
+  private constructor({ settings, log, logTo }: WorkersOptions, truth: Truth) {
     const { workers, store, maxKeys } = settings;
     this.#settings = workerSettings(settings);
     this.#log = log;
+    this.#logTo = logTo;
     this.#truth = truth;
     // Redis is asked by each worker itself.
     this.#owner = store === 'memory' ? new Owner(memoryStore({ maxKeys })) : undefined;
@@ -66,16 +74,17 @@ export class Supervisor {
   static async start(options: WorkersOptions): Promise<Supervisor> {
     const truth = await Truth.open(options);
     const supervisor = new Supervisor(options, truth);
+    await supervisor.#openDoors();
     await supervisor.#startAll();
     return supervisor;
   }
 
   get http(): Listen {
-    return this.#started!.http;
+    return this.#doors.http!;
   }
 
   get grpc(): Listen | undefined {
-    return this.#started!.grpc;
+    return this.#doors.grpc;
   }
 
   /** `http://127.0.0.1:8080` */
@@ -93,19 +102,33 @@ export class Supervisor {
     return this.#slots.flatMap(({ member }) => member ?? []);
   }
 
-  async #startAll(): Promise<void> {
-    const starting = this.#slots.map((slot) => this.#employ(slot));
+  /** Whoever comes before the workers serve has to wait. */
+  async #openDoors(): Promise<void> {
+    const { listen, grpc } = this.#settings;
+    const onError = (err: Error): void => this.#log.error({ err }, 'a connection failed');
     try {
-      [this.#started] = await Promise.all(starting);
+      this.#doors = { http: await this.#doorman.open('http', listen, onError) };
+      if (grpc === undefined) return;
+      this.#doors = { ...this.#doors, grpc: await this.#doorman.open('grpc', grpc, onError) };
     } catch (error) {
-      this.kill();
-      await Promise.allSettled(this.#members.map(({ gone }) => gone));
+      await this.#doorman.close(0);
       throw error;
     }
   }
 
-  async #employ(slot: Slot): Promise<Started> {
-    const member = new Member(slot.number);
+  async #startAll(): Promise<void> {
+    const starting = this.#slots.map((slot) => this.#employ(slot));
+    try {
+      await Promise.all(starting);
+    } catch (error) {
+      this.kill();
+      await Promise.all([this.#doorman.close(0), ...this.#members.map(({ gone }) => gone)]);
+      throw error;
+    }
+  }
+
+  async #employ(slot: Slot): Promise<void> {
+    const member = new Member(slot.number, this.#logTo);
     slot.member = member;
     void member.gone.then(({ code, signal }) => this.#departed(slot, member, code, signal));
     this.#owner?.serve(member.storeChannel, (err) => {
@@ -117,7 +140,9 @@ export class Supervisor {
     dialogue.answer('override', (body) => this.#override(body));
     dialogue.answer('gather', (body) => this.#gather(body as CrewQuestion));
     try {
-      return await member.start(() => this.#truth.order(this.#settings, slot.number));
+      const common = { settings: this.#settings, doors: this.#doors, worker: slot.number };
+      await member.start({ ...common, ...this.#truth.order() });
+      this.#doorman.showWaiting();
     } catch (error) {
       member.kill();
       throw error;
@@ -180,7 +205,7 @@ export class Supervisor {
   /** Waits for those who serve; whoever is just starting hears it before it does. */
   async #tell(what: 'configure' | 'override', word: unknown, except?: Member): Promise<void> {
     const told = this.#members
-      .filter((member) => member !== except && member.isListening)
+      .filter((member) => member !== except)
       .map(async ({ dialogue, isServing, slot }) => {
         const answer = dialogue.ask(what, word, DEADLINE_MS.word).catch((err) => {
           if (isServing) this.#log.warn({ err, worker: slot }, `${what}: a worker did not confirm`);
@@ -194,6 +219,7 @@ export class Supervisor {
   async close(): Promise<void> {
     this.#stopReplacing();
     const { drainMs } = this.#settings;
+    await this.#doorman.close(Math.min(LISTEN_MS, drainMs / 2));
     await Promise.all(this.#members.map((member) => member.leave(drainMs)));
     await this.#truth.saved();
   }

@@ -38,11 +38,11 @@ export class Truth {
   }
 
   /** What a worker begins with. */
-  order(settings: Settings, worker: number): StartOrder {
+  order(): Pick<StartOrder, 'config' | 'overrides' | 'isSaved'> {
     const { config } = this.configuration;
     const all = this.desk.overrides.list().filter(({ source }) => source === 'api');
     const isSaved = this.file?.isSaved === true;
-    return { settings, config, overrides: all.map(plain), isSaved, worker };
+    return { config, overrides: all.map(plain), isSaved };
   }
 
   async reload(): Promise<ReloadOutcome> {

@@ -1,26 +1,51 @@
 /** A worker: the whole service in a process of its own, but for what the supervisor keeps. */
 import { Socket } from 'node:net';
 import { SluiceError } from 'sluice';
+import { isRecord } from 'sluice/engine';
 import { type Config, ConfigError } from '../config/model.ts';
 import type { Configuration } from '../configuration.ts';
 import type { Desk } from '../desk.ts';
 import { makeLog, storeListeners } from '../log.ts';
 import type { OverrideChange } from '../overrides.ts';
 import { type Service, startService } from '../service.ts';
+import type { Listen } from '../settings.ts';
 import { type OpenStore, openStore } from '../store-url.ts';
-import type { Crew } from './crew.ts';
+import type { Crew, Door, DoorName } from './crew.ts';
 import { Dialogue, type Port } from './dialogue.ts';
 import {
   type CrewQuestion,
   DEADLINE_MS,
+  type Doors,
   type OverrideKept,
   type ReloadOutcome,
   STORE_FD,
-  type Started,
   type StartOrder,
 } from './messages.ts';
 import { OwnerStore } from './owner-store.ts';
 import { plain, wordOf } from './truth.ts';
+
+/** Connections that the supervisor has taken. */
+class WorkerDoor implements Door {
+  readonly #doors: Doors;
+  readonly #takers = new Map<unknown, (socket: Socket) => void>();
+
+  constructor(doors: Doors) {
+    this.#doors = doors;
+    process.on('message', (message: unknown, socket: unknown) => {
+      if (!(socket instanceof Socket) || !isRecord(message)) return;
+      const take = this.#takers.get(message.door);
+      if (take === undefined) socket.destroy();
+      else take(socket);
+    });
+  }
+
+  open(name: DoorName, take: (socket: Socket) => void): Listen {
+    const listen = this.#doors[name];
+    if (listen === undefined) throw new Error(`There is no door for ${name}`);
+    this.#takers.set(name, take);
+    return listen;
+  }
+}
 
 /** The crew as a worker knows it: whatever concerns the others goes by way of the supervisor. */
 class WorkerCrew implements Crew {
@@ -35,7 +60,11 @@ class WorkerCrew implements Crew {
   #telling: Promise<unknown> = Promise.resolve();
   isSaved: boolean;
 
-  constructor(dialogue: Dialogue, order: StartOrder) {
+  constructor(
+    dialogue: Dialogue,
+    order: StartOrder,
+    readonly door: Door,
+  ) {
     this.#dialogue = dialogue;
     this.#order = order;
     this.isSaved = order.isSaved;
@@ -134,19 +163,17 @@ class WorkerProcess {
     dialogue.answer('override', (word) => this.#whenServing(() => this.#crew!.override(word)));
     dialogue.answer('question', (body) => this.#crew!.answerTo(body as CrewQuestion));
     dialogue.answer('leave', () => this.#leave());
-    dialogue.ask('here', undefined, DEADLINE_MS.word).catch(() => {});
   }
 
-  async #start(order: StartOrder): Promise<Started> {
+  async #start(order: StartOrder): Promise<void> {
     const { settings, config, worker } = order;
     const log = makeLog(settings).child({ worker });
-    const crew = new WorkerCrew(this.#dialogue, order);
+    const crew = new WorkerCrew(this.#dialogue, order, new WorkerDoor(order.doors));
     const store =
       settings.store === 'memory' ? this.#ownedStore() : openStore(settings, storeListeners(log));
     this.#crew = crew;
     this.#service = startService({ settings, store, log, config, load: crew.load, crew });
-    const { http, grpc } = await this.#service;
-    return { http, grpc };
+    await this.#service;
   }
 
   /** What comes while it starts has to wait, in order. */

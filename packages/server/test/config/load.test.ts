@@ -76,7 +76,8 @@ describe('what cannot be read', () => {
     expect(await refused(missing, wrong)).toBe(
       [
         './missing.yaml:1:1: Expected a file or folder, got ENOENT: no such file or directory',
-        './wrong.yaml:1:16: Expected policy `a` to be text such as 100/1m, or a map with limit and window, got `"wrong"`',
+        './wrong.yaml:1:16: Expected policy `a` to be text such as 100/1m, ' +
+          'or a map with limit and window, got `"wrong"`',
       ].join('\n'),
     );
   });

@@ -36,8 +36,10 @@ describe('mistakes in several files', () => {
     );
     expect(said).toBe(
       [
-        'z.yaml:1:16: Expected policy `a` to be text such as 100/1m, or a map with limit and window, got `"1/1x"`',
-        'z.yaml:2:9: Expected `listen` to be an address such as 127.0.0.1:8080, [::1]:8080 or :8080, got `"nowhere"`',
+        'z.yaml:1:16: Expected policy `a` to be text such as 100/1m, ' +
+          'or a map with limit and window, got `"1/1x"`',
+        'z.yaml:2:9: Expected `listen` to be an address such as 127.0.0.1:8080, ' +
+          '[::1]:8080 or :8080, got `"nowhere"`',
         'a.yaml:2:14: Expected `descriptors` to be a list of descriptors, got `5`',
       ].join('\n'),
     );

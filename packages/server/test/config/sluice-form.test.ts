@@ -211,7 +211,8 @@ describe('anchors, aliases and merges', () => {
 
   it('are told about where the text stands', () => {
     expect(mistakes('policies:\n  a: &x { limit: 1 }\n  b: { <<: *x, window: 1s }\n')).toBe(
-      'sluice.yaml:2:3: Expected `window` of policy `a` to be a duration such as 10s, 1m or 1d, got nothing',
+      'sluice.yaml:2:3: Expected `window` of policy `a` to be a duration such as ' +
+        '10s, 1m or 1d, got nothing',
     );
     expect(mistakes('policies:\n  a: &x { limit: 0, window: 1s }\n  b: *x\n')).toBe(
       [

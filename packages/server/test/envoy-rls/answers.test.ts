@@ -6,19 +6,25 @@ policies:
   perUser: { limit: 3, window: 1m }
   burst: { limit: 10, window: 1s, algorithm: token-bucket, burst: 30 }
 rules:
-  - { match: { domain: shop, descriptor: { user: '*' } }, limits: [{ policy: perUser, key: 'descriptor:user' }] }
-  - { match: { domain: shop, descriptor: { burst: '*' } }, limits: [{ policy: burst, key: 'descriptor:burst' }] }
+  - match: { domain: shop, descriptor: { user: '*' } }
+    limits: [{ policy: perUser, key: 'descriptor:user' }]
+  - match: { domain: shop, descriptor: { burst: '*' } }
+    limits: [{ policy: burst, key: 'descriptor:burst' }]
 domains:
   - domain: shop
     descriptors:
       - { key: one, rate_limit: { unit: hour, requests_per_unit: 1 } }
       - { key: five, rate_limit: { unit: minute, requests_per_unit: 5 } }
       - { key: never, rate_limit: { unit: minute, requests_per_unit: 0 } }
-      - { key: soft, value: a, quota_mode: true, rate_limit: { unit: minute, requests_per_unit: 1 } }
-      - { key: soft, value: b, quota_mode: true, rate_limit: { unit: minute, requests_per_unit: 2 } }
-      - { key: soft, value: never, quota_mode: true, rate_limit: { unit: minute, requests_per_unit: 0 } }
-      - { key: first, metadata: { to: a, of: { x: 1 } }, rate_limit: { unit: minute, requests_per_unit: 1 } }
-      - { key: second, metadata: { to: b, of: { x: 2, y: 2 } }, rate_limit: { unit: minute, requests_per_unit: 9 } }
+      - { key: soft, value: a, quota_mode: true, rate_limit: { window: 1m, limit: 1 } }
+      - { key: soft, value: b, quota_mode: true, rate_limit: { window: 1m, limit: 2 } }
+      - { key: soft, value: never, quota_mode: true, rate_limit: { window: 1m, limit: 0 } }
+      - key: first
+        metadata: { to: a, of: { x: 1 } }
+        rate_limit: { unit: minute, requests_per_unit: 1 }
+      - key: second
+        metadata: { to: b, of: { x: 2, y: 2 } }
+        rate_limit: { unit: minute, requests_per_unit: 9 }
 `;
 
 let served: Served;
@@ -91,7 +97,7 @@ describe('a status', () => {
   test('follows the override of a key', async () => {
     served = await serve(CONFIG);
     const { overrides } = served.running.service.parts.desk;
-    overrides.set({ policy: 'perUser', key: 'ann', limit: 1, source: 'api' });
+    overrides.set({ policy: 'perUser', key: 'ann', limit: 1 });
     expect((await ask(entries('user', 'ann'))).statuses[0]).toMatchObject({
       current_limit: { requests_per_unit: 1 },
       limit_remaining: 0,
@@ -142,10 +148,10 @@ describe('soft limits', () => {
 });
 
 describe('metadata', () => {
-  const text = (value: string) => ({ string_value: value, kind: 'string_value' });
-  const number = (value: number) => ({ number_value: value, kind: 'number_value' });
+  const text = (value: string) => ({ string_value: value });
+  const number = (value: number) => ({ number_value: value });
 
-  test('of all descriptors within their limits is told together, the first going first', async () => {
+  test('of all descriptors within their limits is told together', async () => {
     served = await serve(CONFIG);
     const both = [entries('first', 'x'), entries('second', 'x')];
     const told = metadataOf(await ask(...both));

@@ -1,4 +1,4 @@
-/** A client of the rate limit service, made of descriptions of its own, and services to ask with it. */
+/** A client of the rate limit service, made of descriptions of its own, and services for it. */
 import * as grpc from '@grpc/grpc-js';
 import * as loader from '@grpc/proto-loader';
 import { readConfig } from '../../src/config/read.ts';

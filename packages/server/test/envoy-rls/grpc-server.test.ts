@@ -194,7 +194,7 @@ describe('health', () => {
     const watch = served.client.watchHealth();
     watch.on('data', ({ status }) => told.push(status));
     const ended = new Promise((resolve) => watch.on('end', resolve));
-    await vi.waitFor(() => expect(told).toEqual(['STATE_SERVING']));
+    await vi.waitFor(() => expect(told).toEqual(['STATE_SERVING']), 10_000);
     await served.close();
     served = undefined;
     await ended;
@@ -219,7 +219,7 @@ describe('stopping', () => {
     served = await serve(CONFIG, { settings: { drainMs: '10s' }, store });
     const { client, running } = served;
     const call = client.ask(fifty('x'));
-    await vi.waitFor(() => expect(release.waiting).toBe(1));
+    await vi.waitFor(() => expect(release.waiting).toBe(1), 10_000);
     const closed = running.close();
     const late = new RlsClient(addressOf(running));
     expect((await failureOf(late.ask(fifty('x'))))[0]).toBe('UNAVAILABLE');
@@ -235,7 +235,7 @@ describe('stopping', () => {
     const { store, release } = slowStore();
     served = await serve(CONFIG, { settings: { drainMs: '50ms' }, store });
     const call = failureOf(served.client.ask(fifty('x')));
-    await vi.waitFor(() => expect(release.waiting).toBe(1));
+    await vi.waitFor(() => expect(release.waiting).toBe(1), 10_000);
     await served.running.close();
     expect((await call)[0]).toMatch(/UNAVAILABLE|CANCELLED|INTERNAL/);
     release.all();

@@ -95,7 +95,7 @@ describe('hits of a descriptor', () => {
     expect(remaining(await ask(entries('two', user)))).toEqual([1]);
   });
 
-  test('that are 0 are answered with what others of the request take of the same limit', async () => {
+  test('that are 0 are answered with what others take of the same limit', async () => {
     const user = name();
     const verdict = await ask(withHits(0, 'two', user), withHits(2, 'two', user));
     expect(verdict.overall_code).toBe(OK);

@@ -27,7 +27,7 @@ const post = (body: unknown): Promise<Answer> => served.running.post('/json', bo
 const shop = (...descriptors: object[]) => ({ domain: 'shop', descriptors });
 
 describe('POST /json', () => {
-  test('answers 200 within the limit and 429 over it, in the JSON of protocol buffers', async () => {
+  test('answers 200 within the limit and 429 over it, as protocol buffers do', async () => {
     const question = shop(entries('two', name()), entries('unheard', 'of'));
     const first = await post(question);
     expect(first.status).toBe(200);

@@ -13,10 +13,10 @@ descriptors:
   - { key: watched, shadow_mode: true, rate_limit: { unit: minute, requests_per_unit: 1 } }
   - { key: soft, value: a, quota_mode: true, rate_limit: { unit: minute, requests_per_unit: 1 } }
   - { key: soft, value: b, quota_mode: true, rate_limit: { unit: minute, requests_per_unit: 2 } }
-  - { key: fails, value: allow, rate_limit: { unit: minute, requests_per_unit: 2, on_failure: allow } }
-  - { key: fails, value: deny, rate_limit: { unit: minute, requests_per_unit: 2, on_failure: deny } }
-  - { key: fails, value: local, rate_limit: { unit: minute, requests_per_unit: 2, on_failure: local } }
-  - { key: fails, value: throw, rate_limit: { unit: minute, requests_per_unit: 2, on_failure: throw } }
+  - { key: fails, value: allow, rate_limit: { window: 1m, limit: 2, on_failure: allow } }
+  - { key: fails, value: deny, rate_limit: { window: 1m, limit: 2, on_failure: deny } }
+  - { key: fails, value: local, rate_limit: { window: 1m, limit: 2, on_failure: local } }
+  - { key: fails, value: throw, rate_limit: { window: 1m, limit: 2, on_failure: throw } }
   - key: fails
     value: watched
     shadow_mode: true
@@ -31,7 +31,7 @@ beforeAll(async () => {
 afterAll(() => redis.stop());
 
 async function serveOnRedis(): Promise<Served> {
-  const served = await serve(CONFIG, { settings: { store: redis.url, deadlineMs: 500 } });
+  const served = await serve(CONFIG, { settings: { store: redis.url, deadlineMs: '5s' } });
   await vi.waitFor(async () => expect(await served.client.health()).toBe('STATE_SERVING'), 10_000);
   return served;
 }

@@ -33,7 +33,7 @@ const service = await startService({ settings, store, log, config, load: async (
 process.on('message', () => {
   globalThis.gc();
   const { rss, heapUsed } = process.memoryUsage();
-  process.send({ rss, heapUsed, errors, connections: process.getActiveResourcesInfo().length });
+  process.send({ rss, heapUsed, errors });
 });
 process.on('disconnect', () => process.exit());
 process.send({ port: service.http.port });

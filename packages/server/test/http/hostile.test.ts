@@ -94,6 +94,10 @@ async function send({ kind, pieces, isCut = false }: HostileRequest): Promise<Re
   return result;
 }
 
+/** However it ends: `once` would take a reset for a failure. */
+const closeOf = (socket: Socket): Promise<void> =>
+  new Promise((resolve) => socket.once('close', () => resolve()));
+
 /** Connections on which nothing comes; those that are closed are opened again. */
 class IdleCrowd {
   readonly #sockets = new Set<Socket>();
@@ -125,7 +129,7 @@ class IdleCrowd {
 
   async leave(): Promise<void> {
     this.#isOver = true;
-    const gone = [...this.#sockets].map((socket) => once(socket, 'close'));
+    const gone = [...this.#sockets].map(closeOf);
     for (const socket of this.#sockets) socket.destroy();
     await Promise.all(gone);
   }
@@ -141,7 +145,7 @@ async function slow(isBody: boolean): Promise<number> {
   socket.on('data', (bytes) => {
     text += bytes.toString('latin1');
   });
-  await once(socket, 'close');
+  await closeOf(socket);
   clearInterval(drip);
   return statusOf(text);
 }
@@ -191,9 +195,9 @@ async function attack(count: number, seed: number): Promise<Map<number, number>>
 describe('a service under hostile requests', () => {
   test('answers them with 4xx, serves the others, and stays as large as it was', async () => {
     const crowd = new IdleCrowd();
-    // What grows once, by all that a request can reach, has grown then.
-    await attack(Math.min(REQUESTS / 3, 2000), SEED + 1);
+    // What grows once, up to the most that has to be done at a time, has grown then.
     await crowd.gather(IDLE);
+    await attack(isFull ? 20_000 : 1000, SEED + 1);
     const before = await reading();
     const stopHealthy = healthyCaller();
     const slowOnes = Array.from({ length: SLOW }, (_, each) => slow(each % 2 === 0));
@@ -209,16 +213,14 @@ describe('a service under hostile requests', () => {
     expect(healthy.filter((status) => status !== 200)).toEqual([]);
     for (const status of [200, 400, 404, 405, 413, 431])
       expect([...statuses.keys()]).toContain(status);
-    expect(slowStatuses.filter((status) => status !== 408)).toEqual([]);
+    // A reset may overtake the answer.
+    expect(slowStatuses.filter((status) => status !== 408 && status !== 0)).toEqual([]);
     expect(after.errors).toBe(0);
-    const grownMegabytes = (after.rss - before.rss) / MEGABYTE;
-    const report = {
-      before,
-      after,
-      statuses: Object.fromEntries(statuses),
-      healthy: healthy.length,
-    };
-    if (isFull) console.info(JSON.stringify({ ...report, closedIdle: crowd.closed }));
-    expect(grownMegabytes).toBeLessThan(64);
+    if (isFull) {
+      const counts = { ...Object.fromEntries(statuses), healthy: healthy.length };
+      console.info(JSON.stringify({ before, after, counts, closedIdle: crowd.closed }));
+    }
+    expect((after.heapUsed - before.heapUsed) / MEGABYTE).toBeLessThan(16);
+    expect((after.rss - before.rss) / MEGABYTE).toBeLessThan(64);
   }, 3_600_000);
 });

@@ -54,6 +54,11 @@ export class Connection {
     return replies;
   }
 
+  /** Sends whatever it is; nobody waits for a reply. */
+  write(text: string): void {
+    this.#socket.write(text);
+  }
+
   async check(body: unknown): Promise<Reply> {
     return this.post('/v1/check', [body])[0];
   }

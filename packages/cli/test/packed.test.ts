@@ -1,0 +1,58 @@
+/** From an empty folder: the packed packages are installed, and the service of the example runs. */
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Ended, Process, root } from './running.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-cli-packed-'));
+let service: Process | undefined;
+
+afterAll(async () => {
+  await service?.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function npm(words: readonly string[], cwd: string): Promise<Ended> {
+  const quiet = ['--no-audit', '--no-fund', '--prefer-offline'];
+  const ended = await new Process('npm', [...words, ...quiet], {}, cwd).ended;
+  if (ended.code !== 0) throw new Error(ended.stderr);
+  return ended;
+}
+
+beforeAll(async () => {
+  for (const name of ['sluice', 'server', 'cli']) {
+    await npm(['pack', '--pack-destination', folder], `${root}packages/${name}`);
+  }
+  writeFileSync(join(folder, 'package.json'), '{ "private": true }');
+  const archives = readdirSync(folder).filter((name) => name.endsWith('.tgz'));
+  expect(archives).toHaveLength(3);
+  await npm(['install', ...archives.map((name) => `./${name}`)], folder);
+}, 300_000);
+
+const npx = (words: readonly string[], variables = {}) =>
+  new Process('npx', ['--no-install', 'sluice', ...words], variables, folder);
+
+test('npx sluice serve --print-config finds the example', async () => {
+  const { code, stdout } = await npx(['serve', '--print-config', '--json']).ended;
+  expect(code).toBe(0);
+  const { config } = JSON.parse(stdout);
+  expect(config).toMatchObject({ example: true });
+  expect(config.files[0]).toContain(join(folder, 'node_modules/sluice-server/config'));
+});
+
+test('the service answers a check, over gRPC and with workers too', async () => {
+  const where = ['--listen', '127.0.0.1:0', '--grpc', '127.0.0.1:0', '--workers', '2'];
+  // By its own name, because npx does not pass signals on to what it runs.
+  service = new Process(join(folder, 'node_modules/.bin/sluice'), ['serve', ...where], {}, folder);
+  const [, url] = await service.printed(/"url":"([^"]+)"/);
+  const { code, stdout } = await npx(['check', 'perMinute', 'user:42'], { SLUICE_URL: url }).ended;
+  expect(stdout).toMatch(/^allowed {3}\d+ of \d+ left, as new in /);
+  expect(code).toBe(0);
+});
+
+test('the schema of the files is there', async () => {
+  const { code, stdout } = await npx(['validate', '--schema']).ended;
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout)).toHaveProperty('properties');
+});

@@ -1,0 +1,72 @@
+/**
+ * docs/cli.md: its commands are run in order, in one folder, against a service of the example, and
+ * print what the page says. `SLUICE_WRITE_PAGES=1` has the page say what they print.
+ */
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { binary, Process, root, type Serving, scratch, serving } from './running.ts';
+
+const path = `${root}docs/cli.md`;
+const page = readFileSync(path, 'utf8');
+const BLOCKS = /```sh\n([\s\S]*?)```\n\n```text\n([\s\S]*?)```/g;
+
+const folder = dirname(scratch()('nothing', ''));
+let service: Serving;
+beforeAll(async () => {
+  mkdirSync(join(folder, 'bin'));
+  symlinkSync(binary, join(folder, 'bin/sluice'));
+  service = await serving();
+});
+afterAll(async () => {
+  await service?.stop();
+});
+
+async function printedBy(commands: string): Promise<string> {
+  const variables = {
+    PATH: `${join(folder, 'bin')}:${process.env.PATH}`,
+    SLUICE_URL: service.url,
+  };
+  const { stdout } = await new Process('bash', ['-c', `exec 2>&1\n${commands}`], variables, folder)
+    .ended;
+  const { port } = new URL(service.url);
+  return stdout
+    .replaceAll(`127.0.0.1:${port}`, '127.0.0.1:8080')
+    .replaceAll(`127.0.0.1:${Number(port) + 1}`, '127.0.0.1:8081');
+}
+
+/** What is never twice the same: times, and the names of receipts. */
+const withoutTimes = (text: string): string =>
+  text
+    .replace(/\d+(?:\.\d)? m?s(?= |$|\n)/g, '# s')
+    .replace(/\d+ h(?: \d+ min)?|1 d(?: \d+ h)?/g, '# h')
+    .replace(/[·▁▂▃▄▅▆▇█]{60}/g, '(bars)')
+    .replace(/AfterMs":\d+/g, 'AfterMs":#')
+    .replace(/(?<=atMs":)\d+/g, '#')
+    .replace(/(?<=[;:] ?t=|retry-after: )\d+/g, '#')
+    .replace(/ +/g, ' ');
+
+test('docs/cli.md prints what it says', async () => {
+  const found = [...page.matchAll(BLOCKS)];
+  expect(found.length).toBeGreaterThan(8);
+  const printed: string[] = [];
+  for (const [, commands] of found) printed.push(await printedBy(commands));
+  if (process.env.SLUICE_WRITE_PAGES) {
+    let at = 0;
+    const written = page.replace(
+      BLOCKS,
+      (_, commands) => `\`\`\`sh\n${commands}\`\`\`\n\n\`\`\`text\n${printed[at++]}\`\`\``,
+    );
+    writeFileSync(path, written);
+    return;
+  }
+  for (const [at, [, commands, promised]] of found.entries()) {
+    expect(withoutTimes(printed[at]), commands).toBe(withoutTimes(promised));
+  }
+});
+
+test('docs/cli.md shows every command', () => {
+  for (const name of ['serve', 'validate', 'check', 'peek', 'reset', 'inspect']) {
+    expect(page).toContain(`\n## sluice ${name}\n`);
+  }
+});

@@ -1,0 +1,116 @@
+/** The service as it runs elsewhere than on a desk: on Redis, over TLS, for other machines. */
+import { execFileSync } from 'node:child_process';
+import { dirname, join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { type RedisServer, startRedis } from '../../../tools/servers/redis.mjs';
+import { tryLine } from '../src/welcome.ts';
+import { Process, scratch, serving, sluice } from './running.ts';
+
+const file = scratch();
+const TOKEN = 'a-token-that-nobody-guesses';
+const config = ['--config', file('limits.yaml', 'policies: { few: 2/1h }\n')];
+
+const running: Process[] = [];
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((each) => each.stop('SIGKILL')));
+});
+const keep = <T extends Process>(process: T): T => {
+  running.push(process);
+  return process;
+};
+const lineOf = ({ stdout }: Process): string =>
+  JSON.parse(stdout.split('\n').find((line) => line.includes('"listening"'))!).try;
+const curl = (line: string) => new Process('bash', ['-c', `${line} -s`], {}).ended;
+
+describe('sluice serve --store redis://', () => {
+  let redis: RedisServer;
+  beforeAll(async () => {
+    redis = await startRedis({ password: 'hunter2-of-redis' });
+  });
+  afterAll(async () => {
+    await redis?.stop();
+  });
+  const storeOf = (port: number): string[] => {
+    const url = `redis://:hunter2-of-redis@127.0.0.1:${port}`;
+    return [...config, '--store', url, '--deadline', '5s'];
+  };
+
+  test('two services have one limit, end with 0, and never print the password', async () => {
+    const services = [
+      keep(await serving(storeOf(redis.port))),
+      keep(await serving(storeOf(redis.port))),
+    ];
+    for (const service of services) await service.printed(/connected to the store/);
+    const codes: (number | null)[] = [];
+    for (const { url } of [...services, ...services]) {
+      codes.push((await sluice(['check', 'few', 'a', '--url', url])).code);
+    }
+    expect(codes).toEqual([0, 0, 1, 1]);
+    for (const service of services) {
+      const { code, stdout, stderr } = await service.stop();
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      expect(stdout).not.toContain('hunter2');
+    }
+  });
+
+  test('without its Redis it starts all the same, says so, and ends with 0', async () => {
+    const service = keep(await serving([...storeOf(1), '--deadline', '1s']));
+    const { stdout, code } = await sluice(['check', 'few', 'a', '--url', service.url]);
+    expect(stdout).toMatch(/^allowed .*\ndegraded {2}the store did not decide \(\w+\): local\n$/);
+    expect(code).toBe(0);
+    const ended = await service.stop();
+    expect(ended.code).toBe(0);
+    expect(ended.stdout).toContain('not connected to the store');
+    expect(ended.stdout + ended.stderr).not.toContain('hunter2');
+  });
+
+  test('a denial for want of a store says so, and is a denial', async () => {
+    const words = [...storeOf(1), '--deadline', '1s', '--on-failure', 'deny'];
+    const service = keep(await serving(words));
+    const { stdout, code } = await sluice(['check', 'few', 'a', '--url', service.url]);
+    expect(stdout).toMatch(/^denied {4}the store is away\ndegraded /);
+    expect(code).toBe(1);
+  });
+});
+
+describe('the line to try', () => {
+  test('works over TLS', async () => {
+    const folder = dirname(file('nothing', ''));
+    const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
+    const kind = ['-x509', '-newkey', 'rsa:2048', '-nodes', '-subj', '/CN=localhost'];
+    execFileSync('openssl', ['req', ...kind, '-keyout', key, '-out', cert], { stdio: 'ignore' });
+    const service = keep(await serving([...config, '--tls-cert', cert, '--tls-key', key]));
+    expect(service.url).toMatch(/^https:/);
+    expect((await curl(lineOf(service))).stdout).toMatch(/^HTTP\/1\.1 200 OK/);
+    const distrustful = await sluice(['check', 'few', 'b', '--url', service.url]);
+    expect(distrustful.code).toBe(2);
+    expect(distrustful.stderr).toContain('Cannot reach https://');
+    const trusting = { NODE_EXTRA_CA_CERTS: cert };
+    const url = service.url.replace('127.0.0.1', 'localhost');
+    expect((await sluice(['check', 'few', 'b', '--url', url], trusting)).code).toBe(0);
+  });
+
+  test('works where it listens on all addresses', async () => {
+    const variables = { SLUICE_ADMIN_TOKEN: TOKEN };
+    const service = keep(await serving([...config, '--listen', '0.0.0.0:0'], variables));
+    expect(lineOf(service)).toContain('http://127.0.0.1:');
+    expect((await curl(lineOf(service))).stdout).toMatch(/^HTTP\/1\.1 200 OK/);
+  });
+
+  test('is for a shell, whatever the policy is called', async () => {
+    const policy = { name: "a'b", options: { limit: 1, window: '1s' }, shadow: false };
+    const empty = { files: [], policies: [], rules: [], domains: [], overrides: [], settings: {} };
+    const listen = { host: '::', port: 8080 };
+    const url = 'http://[::]:8080';
+    const line = tryLine(url, listen, { ...empty, policies: [policy] });
+    const { stdout } = await new Process('bash', ['-c', line.replace('curl', 'printf "%s\n"')], {})
+      .ended;
+    expect(stdout.trimEnd().split('\n')).toEqual([
+      '-i',
+      'http://[::1]:8080/v1/check?enforce',
+      '-d',
+      '{"policy":"a\'b","key":"user:42"}',
+    ]);
+    expect(tryLine(url, listen, empty)).toBe("curl -i 'http://[::1]:8080/healthz'");
+  });
+});

@@ -1,0 +1,69 @@
+/** The example that is served by default, and what the reference says. */
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { loadConfig } from '../../src/config/load.ts';
+import { POLICY_FIELDS, UNIT_MS } from '../../src/config/vocabulary.ts';
+import {
+  fileKeyOf,
+  flagOf,
+  readSettings,
+  SETTING_NAMES,
+  SETTINGS,
+  variableOf,
+} from '../../src/settings.ts';
+import { mistakes, pathOf, read } from './fixtures.ts';
+
+const page = readFileSync(pathOf('../../../../docs/configuration.md'), 'utf8');
+const blocks = (language: string): readonly string[] =>
+  [...page.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(
+    ([, text]) => text,
+  );
+
+describe('the example that is served by default', () => {
+  it('is read, and needs no settings', async () => {
+    const config = await loadConfig([pathOf('../../config/example.yaml')]);
+    expect(config.policies.map(({ name }) => name)).toEqual(['perMinute', 'daily', 'steady']);
+    expect(config.policies[0].options).toEqual({ limit: 10, window: '1m' });
+    expect(config.rules.map(({ name }) => name)).toEqual(['health', 'api', 'everything else']);
+    expect(readSettings({}, {}, config.settings).sources.listen).toBe('default');
+  });
+});
+
+describe('docs/configuration.md', () => {
+  it('has an example that is read, with every section', () => {
+    const [example, ...others] = blocks('yaml');
+    expect(others).toEqual([]);
+    const config = read(example);
+    expect(config.policies.map(({ name }) => name)).toEqual([
+      ...['perMinute', 'uploads', 'daily', 'edge.remote_address'],
+    ]);
+    expect(config.rules).toHaveLength(5);
+    expect(config.overrides).toHaveLength(1);
+    expect(config.domains).toHaveLength(1);
+  });
+
+  it('shows what is really said about mistakes', () => {
+    const text = 'policies:\n  # Too few.\n  perMinute:\n    limit: ten\n    windw: 1m\n';
+    expect(blocks('text')[0].trimEnd()).toBe(mistakes(text));
+  });
+
+  it('names every setting as it is', () => {
+    const rows = SETTING_NAMES.map((name) => {
+      const key = SETTINGS[name].notInFile ? '' : `\`${fileKeyOf(name)}\``;
+      const help = SETTINGS[name].help;
+      return `| ${key} | \`${flagOf(name)}\` | \`${variableOf(name)}\` | ${help} |`;
+    });
+    const shown = page.split('\n').filter((line) => /^\| .*`--/.test(line));
+    expect(shown).toEqual(rows);
+  });
+
+  it('names every key of a policy', () => {
+    for (const field of POLICY_FIELDS) expect(page).toContain(`| \`${field}\` |`);
+  });
+
+  it('names the bounds that hold', () => {
+    const most = (unit: keyof typeof UNIT_MS): string =>
+      Math.floor(Number.MAX_SAFE_INTEGER / UNIT_MS[unit]).toLocaleString('en');
+    expect(page).toContain(`${most('year')} a year or ${most('day')} a day`);
+  });
+});

@@ -1,0 +1,164 @@
+/**
+ * Good files with random damage: whatever comes of it is read, or refused with mistakes that have
+ * places in the file. `CONFIG_MUTATIONS` is how many files are damaged, 1,000 by default.
+ */
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import fc from 'fast-check';
+import { definePolicy } from 'sluice';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { type Config, ConfigError } from '../../src/config/model.ts';
+import { jsonSchema } from '../../src/config/schema.ts';
+import { namesIn, read, textOf } from './fixtures.ts';
+
+const numRuns = Number(process.env.CONFIG_MUTATIONS ?? 1000);
+const validate = new Ajv2020({ allowUnionTypes: true }).compile(jsonSchema());
+
+const texts = ['good', 'envoy'].flatMap((folder) =>
+  namesIn(folder).map((name) => textOf(`${folder}/${name}.yaml`)),
+);
+
+/** What may stand where something else stood. */
+const pieces = [
+  ...['', ' ', '\n', '\r\n', '\t', '  ', ':', ': ', ',', '-', '- ', '?', '[', ']', '{', '}', '#'],
+  ...[
+    '&a ',
+    '*a',
+    '<<',
+    '<<: *a',
+    '!!str ',
+    '|',
+    '>',
+    '"',
+    "'",
+    '%',
+    '---\n',
+    '...\n',
+    '\0',
+    '\ufeff',
+  ],
+  ...[
+    '0',
+    '1',
+    '-1',
+    '1.5',
+    '1e99',
+    '007',
+    '0x10',
+    '.inf',
+    '.nan',
+    '~',
+    'null',
+    'true',
+    'no',
+    '[]',
+  ],
+  ...['{}', '""', '1m', '10/1m', '36501d', '2030-02-30', '__proto__', 'constructor', '\ud800', '𝕏'],
+  ...[
+    'limit: 5',
+    'window: 1s',
+    'domain: d',
+    'policies:\n',
+    'rules:\n',
+    'key: a',
+    'unlimited: true',
+  ],
+  ...['address', 'header:x', ' | ', 'descriptor:user', 'unit: second', 'requests_per_unit: 0'],
+];
+
+interface Damage {
+  /** Where, as a part of the length. */
+  readonly at: number;
+  /** How many characters; or the word that stands there. */
+  readonly removed: number | 'word';
+  readonly piece: string;
+}
+
+const damage: fc.Arbitrary<Damage> = fc.record({
+  at: fc.double({ min: 0, max: 1, noNaN: true }),
+  removed: fc.oneof(fc.constant('word' as const), fc.constant(0), fc.nat(3), fc.nat(40)),
+  piece: fc.oneof(fc.constantFrom(...pieces), fc.string({ maxLength: 4, unit: 'binary' })),
+});
+
+const damaged = (text: string, damages: readonly Damage[]): string =>
+  damages.reduce((current, { at, removed, piece }) => {
+    const start = Math.floor(at * current.length);
+    if (removed !== 'word') return current.slice(0, start) + piece + current.slice(start + removed);
+    const before = current.slice(0, start).replace(/[\w*/.-]+$/, '');
+    return before + piece + current.slice(before.length).replace(/^[\w*/.-]+/, '');
+  }, text);
+
+/** What the rest of the service takes for granted. */
+function expectSound(config: Config): void {
+  const names = config.policies.map(({ name }) => name);
+  expect(new Set(names).size).toBe(names.length);
+  for (const { name, options } of config.policies) {
+    expect(definePolicy(name, options).terms?.limit).toBe(options.limit);
+  }
+  const limits = config.rules.flatMap((rule) => rule.limits);
+  for (const { policy, key } of [...limits, ...config.overrides]) {
+    expect(names).toContain(policy);
+    expect(key.length).toBeGreaterThan(0);
+  }
+}
+
+function expectPlaces({ problems }: ConfigError, text: string): void {
+  const lines = text.split('\n');
+  expect(problems.length).toBeGreaterThan(0);
+  for (const { line, column, message } of problems) {
+    expect(line).toBeGreaterThanOrEqual(1);
+    expect(line).toBeLessThanOrEqual(lines.length);
+    expect(column).toBeGreaterThanOrEqual(1);
+    expect(column).toBeLessThanOrEqual(lines[line - 1].length + 1);
+    expect(message).toMatch(/^Expected /);
+  }
+}
+
+/** A domain in a file of its own is in the schema as one of many. */
+function expectSchema(text: string): void {
+  // These are read as they are written, but JSON has no such numbers.
+  if (/\.(?:inf|nan)/i.test(text)) return;
+  const bare = text.replace(/^\ufeff+/, '');
+  const data = parse(bare, { merge: true, maxAliasCount: -1, schema: 'core', version: '1.2' });
+  validate('domain' in data ? { domains: [data] } : data);
+  expect(validate.errors).toBeNull();
+}
+
+describe('a file with damage', () => {
+  it('is read, or refused with mistakes in their places', () => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...texts),
+        fc.array(damage, { minLength: 1, maxLength: 4 }),
+        (original, damages) => {
+          const text = damaged(original, damages);
+          try {
+            const config = read(text);
+            expectSound(config);
+            expectSchema(text);
+          } catch (error) {
+            if (!(error instanceof ConfigError)) throw error;
+            expectPlaces(error, text);
+          }
+        },
+      ),
+      { numRuns },
+    );
+  });
+
+  it('is sometimes read and sometimes refused, so that both are tried', () => {
+    const outcomes = fc.sample(
+      fc.tuple(fc.constantFrom(...texts), fc.array(damage, { minLength: 1, maxLength: 2 })),
+      { numRuns: 200, seed: 7 },
+    );
+    const isRead = outcomes.map(([original, damages]) => {
+      try {
+        return read(damaged(original, damages)) !== undefined;
+      } catch {
+        return false;
+      }
+    });
+    expect(isRead).toContain(true);
+    expect(isRead).toContain(false);
+  });
+});

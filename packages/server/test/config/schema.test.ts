@@ -1,0 +1,73 @@
+/** The schema for editors: it is current, and agrees with the readers as far as a schema can. */
+import { readFileSync } from 'node:fs';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { jsonSchema } from '../../src/config/schema.ts';
+import { TOP_FIELDS } from '../../src/config/vocabulary.ts';
+import { namesIn, pathOf, textOf } from './fixtures.ts';
+
+const schemaPath = pathOf('../../schema/sluice.schema.json');
+const schema = JSON.parse(readFileSync(schemaPath, 'utf8'));
+const validate = new Ajv2020({ strict: true, allowUnionTypes: true }).compile(schema);
+const accepts = (text: string): boolean => validate(parse(text, { merge: true }));
+
+/** What only a reader can know: which names there are, and what fits together. */
+const BEYOND_SCHEMAS = [
+  ...['envoy-name-of-a-policy', 'override-twice'],
+  ...['override-key-too-long', 'override-limit-too-large-for-window', 'override-unknown-policy'],
+  ...['policy-buckets-elsewhere', 'policy-buckets-too-many', 'policy-burst-too-large'],
+  ...['policy-costs-above-limit', 'policy-short-too-large', 'policy-short-zero'],
+  ...['policy-too-large', 'policy-window-too-long', 'rule-cost-above-limit'],
+  ...['rule-cost-and-operation', 'rule-header-twice', 'rule-key-of-descriptor-in-request'],
+  ...['rule-key-of-request-in-descriptor', 'rule-limit-twice', 'rule-name-twice'],
+  ...['rule-operation-without-costs', 'rule-unknown-operation', 'rule-unknown-policy'],
+  ...['setting-listen', 'top-nothing-served'],
+];
+
+describe('the schema', () => {
+  it('is what the sources make', () => {
+    expect(schema).toEqual(JSON.parse(JSON.stringify(jsonSchema())));
+  });
+
+  it('is of the draft that it says, and knows every key at the top', () => {
+    expect(schema.$schema).toBe('https://json-schema.org/draft/2020-12/schema');
+    expect(Object.keys(schema.properties)).toEqual(TOP_FIELDS);
+  });
+
+  it('says what each key is for', () => {
+    const silent = Object.entries(schema.properties).filter(
+      ([, property]) => !(property as { description?: string }).description,
+    );
+    expect(silent).toEqual([]);
+  });
+
+  it.each(namesIn('good'))('accepts what readers accept: %s', (name) => {
+    accepts(textOf(`good/${name}.yaml`));
+    expect(validate.errors).toBeNull();
+  });
+
+  it.each(namesIn('envoy'))('accepts domains as files of their own have them: %s', (name) => {
+    validate({ domains: [parse(textOf(`envoy/${name}.yaml`))] });
+    expect(validate.errors).toBeNull();
+  });
+
+  const ours = namesIn('bad').filter((name) => !name.startsWith('yaml-'));
+  const isDomain = (name: string): boolean => /^domain:/m.test(textOf(`bad/${name}.yaml`));
+
+  it('refuses what is wrong by itself, and leaves to the readers what only they can know', () => {
+    const accepted = ours.filter((name) => !isDomain(name) && accepts(textOf(`bad/${name}.yaml`)));
+    expect(accepted.sort()).toEqual([...BEYOND_SCHEMAS].sort());
+  });
+
+  it('refuses wrong domains likewise', () => {
+    const accepted = ours.filter(
+      (name) => isDomain(name) && validate({ domains: [parse(textOf(`bad/${name}.yaml`))] }),
+    );
+    expect(accepted).toEqual([
+      ...['envoy-duplicate-descriptor', 'envoy-replaces-itself', 'envoy-requests-missing'],
+      ...['envoy-same-path', 'envoy-share-without-star', 'envoy-too-large'],
+      ...['envoy-unit-and-window', 'envoy-unit-missing', 'envoy-unlimited-with-unit'],
+    ]);
+  });
+});

@@ -1,0 +1,41 @@
+/** What a proxy asks, by hand. */
+import type { RuleConfig, RuleLimit } from '../../src/config/model.ts';
+import type { Answer } from '../running.ts';
+
+export const PATH = '/v1/forward-auth';
+
+export const limit = (
+  name: string,
+  from: 'address' | 'path' = 'address',
+  more = {},
+): RuleLimit => ({
+  policy: name,
+  key: [{ sources: [{ from }] }],
+  ...more,
+});
+
+export const rule = (path: string, limits: readonly RuleLimit[], match = {}): RuleConfig => ({
+  name: path,
+  match: { kind: 'request', path: [path], ...match },
+  limits,
+  goOn: false,
+});
+
+/** What Caddy and Traefik tell of a request. */
+export const forwarded = (uri: string, more: Readonly<Record<string, string>> = {}) => ({
+  'x-forwarded-method': 'GET',
+  'x-forwarded-uri': uri,
+  'x-forwarded-host': 'example.com',
+  'x-forwarded-proto': 'https',
+  'x-forwarded-for': '192.0.2.1',
+  ...more,
+});
+
+export const statusesOf = (answers: readonly Answer[]): number[] =>
+  answers.map(({ status }) => status);
+
+export async function repeat(count: number, ask: () => Promise<Answer>): Promise<Answer[]> {
+  const answers: Answer[] = [];
+  for (let call = 0; call < count; call++) answers.push(await ask());
+  return answers;
+}

@@ -1,0 +1,94 @@
+/** Whose request it is, as far as the proxy that asks is to be believed. */
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type IncomingMessage, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { forwardedClient } from '../../src/forward-auth/client.ts';
+import { forwardAuthRoutes } from '../../src/forward-auth/routes.ts';
+import { Exchange } from '../../src/http/exchange.ts';
+import { Router } from '../../src/http/router.ts';
+import { policy, settingsOf, startRunning } from '../running.ts';
+import { forwarded, limit, PATH, rule } from './asking.ts';
+
+describe('whose request it is', () => {
+  const warned: string[] = [];
+  const log = pino({ level: 'warn' }, { write: (text) => void warned.push(JSON.parse(text).code) });
+  beforeEach(() => {
+    warned.length = 0;
+  });
+
+  const addressOf = (settings: Record<string, unknown>, from: string, list?: string): string => {
+    const headers = list === undefined ? {} : { 'x-forwarded-for': list };
+    const incoming = { socket: { remoteAddress: from }, headers } as unknown as IncomingMessage;
+    return forwardedClient(settingsOf(settings), log)(incoming);
+  };
+
+  it.each(['127.0.0.1', '127.9.9.9', '::1', '::ffff:127.0.0.1'])(
+    'is what a proxy on this machine says last, at %s, if nobody is named',
+    (peer) => {
+      expect(addressOf({}, peer, '192.0.2.1')).toBe('192.0.2.1');
+      expect(addressOf({}, peer, '203.0.113.9, 192.0.2.1')).toBe('192.0.2.1');
+      expect(addressOf({}, peer, '2001:db8::1')).toBe('2001:db8::/64');
+      expect(warned).toEqual([]);
+    },
+  );
+
+  it('is the proxy itself on another machine, if nobody is named, which is warned of', () => {
+    expect(addressOf({}, '10.0.0.1', '192.0.2.1')).toBe('10.0.0.1');
+    expect(warned).toEqual(['WARN_FORWARDED_IGNORED']);
+  });
+
+  it('is the proxy itself if it does not say, which is warned of', () => {
+    expect(addressOf({}, '127.0.0.1')).toBe('127.0.0.1');
+    expect(warned).toEqual(['WARN_FORWARDED_MISSING']);
+  });
+
+  it('is what trusted proxies say', () => {
+    const list = '203.0.113.9, 192.0.2.1, 10.0.0.2';
+    expect(addressOf({ trustProxy: 1 }, '10.0.0.1', list)).toBe('10.0.0.2');
+    expect(addressOf({ trustProxy: 2 }, '10.0.0.1', list)).toBe('192.0.2.1');
+    expect(addressOf({ trustProxy: ['10.0.0.0/8'] }, '10.0.0.1', list)).toBe('192.0.2.1');
+    // Then loopback is trusted only if it is named.
+    expect(addressOf({ trustProxy: ['10.0.0.0/8'] }, '127.0.0.1', list)).toBe('127.0.0.1');
+  });
+
+  it('warns once, however many requests come', () => {
+    const read = forwardedClient(settingsOf(), log);
+    for (let call = 0; call < 3; call++) {
+      const headers = { 'x-forwarded-for': `192.0.2.${call}` };
+      read({ socket: { remoteAddress: '10.0.0.1' }, headers } as unknown as IncomingMessage);
+    }
+    expect(warned).toEqual(['WARN_FORWARDED_IGNORED']);
+  });
+
+  it('is nobody that could be counted without an address: then it is 400', async () => {
+    const config = { policies: [policy('p', 1, '1m')], rules: [rule('/**', [limit('p')])] };
+    const running = await startRunning({ config });
+    const router = new Router();
+    forwardAuthRoutes(router, running.service.parts);
+    // The other end of a socket in the file system has no address.
+    const server = createServer((incoming, response) => {
+      const [path, search = ''] = incoming.url!.split('?');
+      const exchange = new Exchange(incoming, response, path, search);
+      router.find(exchange).handler(exchange);
+    });
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-socket-'));
+    const socketPath = join(folder, 'socket');
+    await once(server.listen(socketPath), 'listening');
+    for (const [path, status] of [
+      [PATH, 400],
+      [`${PATH}?deny=403`, 403],
+    ] as const) {
+      const sent = request({ socketPath, path, headers: forwarded('/'), agent: false }).end();
+      const [answer] = await once(sent, 'response');
+      expect([answer.statusCode, answer.headers['x-sluice-status']]).toEqual([status, '400']);
+      answer.resume();
+    }
+    server.close();
+    rmSync(folder, { recursive: true });
+    await running.close();
+  });
+});

@@ -1,0 +1,157 @@
+/**
+ * Traefik and Envoy are not run here. What they send, as their sources have it, is sent by hand, with
+ * what the shipped files tell them.
+ */
+import { readFileSync } from 'node:fs';
+import { type IncomingHttpHeaders, request } from 'node:http';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { policy, type Running, startRunning } from '../running.ts';
+
+// biome-ignore lint/suspicious/noExplicitAny: a test may look into whatever the file has.
+const shipped = (path: string): any =>
+  parse(readFileSync(new URL(`../../../../examples/proxies/${path}`, import.meta.url), 'utf8'));
+
+interface Got {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+type Lines = Readonly<Record<string, string>>;
+
+function send(url: string, method: string, headers: Lines): Promise<Got> {
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { method, headers, agent: false }, (answer) => {
+      let body = '';
+      answer.setEncoding('utf8').on('data', (part) => {
+        body += part;
+      });
+      answer.on('end', () =>
+        resolve({ status: answer.statusCode!, headers: answer.headers, body }),
+      );
+    });
+    sent.on('error', reject).end();
+  });
+}
+
+/** A request as it came to the proxy. */
+interface Original {
+  readonly method: string;
+  readonly uri: string;
+  readonly client: string;
+  readonly headers?: Lines;
+}
+
+let running: Running;
+beforeAll(async () => {
+  const key = [{ sources: [{ from: 'address' as const }] }];
+  const limits = [{ policy: 'two', key }];
+  const match = { kind: 'request' as const, path: ['/limited/**'], method: ['POST'] };
+  const rules = [{ name: 'limited', match, limits, goOn: false }];
+  running = await startRunning({ config: { policies: [policy('two', 2, '1m')], rules } });
+});
+afterAll(() => running.close());
+
+/** Where the file says that Sluice is, but on the port that it has here. */
+const here = (url: string): string =>
+  url.replace(/^http:\/\/[^/]+/, () => {
+    return running.url;
+  });
+
+describe('Traefik', () => {
+  const { http } = shipped('traefik/dynamic.yaml');
+  const { address, trustForwardHeader } = http.middlewares.sluice.forwardAuth;
+  const cleared = Object.keys(http.middlewares['only-traefik-tells'].headers.customRequestHeaders);
+
+  /** All headers but those of the connection, and its own in the place of what came. */
+  function ask({ method, uri, client, headers = {} }: Original): Promise<Got> {
+    expect(trustForwardHeader).toBe(false);
+    const passed = Object.entries(headers).filter(
+      ([name]) => !cleared.some((each) => each.toLowerCase() === name.toLowerCase()),
+    );
+    return send(here(address), 'GET', {
+      ...Object.fromEntries(passed.map(([name, value]) => [name.toLowerCase(), value])),
+      'x-forwarded-for': client,
+      'x-forwarded-method': method,
+      'x-forwarded-proto': 'https',
+      'x-forwarded-host': 'example.com',
+      'x-forwarded-uri': uri,
+    });
+  }
+
+  it('is answered 200, 200, 429, with what goes to the client', async () => {
+    const original = { method: 'POST', uri: '/limited/x?y=1', client: '192.0.2.1' };
+    const answers = [await ask(original), await ask(original), await ask(original)];
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
+    expect(answers[2].headers['retry-after']).toBeDefined();
+    expect(JSON.parse(answers[2].body)).toMatchObject({ 'violated-policies': ['two'] });
+    expect((await ask({ ...original, client: '192.0.2.2' })).status).toBe(200);
+    expect((await ask({ ...original, method: 'GET' })).status).toBe(200);
+  });
+
+  it('cannot be told another request by a client', async () => {
+    const headers = {
+      'X-Original-URI': '/free',
+      'X-Original-Method': 'GET',
+      'X-Forwarded-Uri': '/free',
+      'X-Forwarded-For': '192.0.2.77',
+    };
+    const original = { method: 'POST', uri: '/limited', client: '192.0.2.3', headers };
+    const answers = [await ask(original), await ask(original), await ask(original)];
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
+  });
+
+  it('has its middlewares in the order that this needs', () => {
+    expect(http.routers.application.middlewares).toEqual(['only-traefik-tells', 'sluice']);
+  });
+});
+
+describe('Envoy', () => {
+  const { static_resources } = shipped('envoy-ext-authz/envoy.yaml');
+  const [{ filter_chains }] = static_resources.listeners;
+  const manager = filter_chains[0].filters[0].typed_config;
+  const authz = manager.http_filters[0].typed_config;
+  const { path_prefix, authorization_response } = authz.http_service;
+  const namesIn = (list: { patterns: { exact: string }[] }) =>
+    list.patterns.map(({ exact }) => exact);
+
+  /** The method and the path of the request, Host, no body, and the headers that are allowed. */
+  function ask({ method, uri, client, headers = {} }: Original): Promise<Got> {
+    const all: Lines = { ...headers, 'x-forwarded-for': client };
+    const allowed = namesIn(authz.allowed_headers).filter((name) => all[name] !== undefined);
+    return send(`${running.url}${path_prefix}${uri}`, method, {
+      host: 'example.com',
+      'content-length': '0',
+      ...Object.fromEntries(allowed.map((name) => [name, all[name]])),
+    });
+  }
+
+  it('is answered exactly 200, or what is no error, with what goes to the client', async () => {
+    const original = { method: 'POST', uri: '/limited/x?y=1', client: '192.0.2.11' };
+    const answers = [await ask(original), await ask(original), await ask(original)];
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
+    const onSuccess = namesIn(authorization_response.allowed_client_headers_on_success);
+    for (const name of onSuccess) expect(answers[0].headers).toHaveProperty(name);
+    const onRefusal = namesIn(authorization_response.allowed_client_headers);
+    for (const name of onRefusal) expect(answers[2].headers).toHaveProperty(name);
+    expect((await ask({ ...original, client: '192.0.2.12' })).status).toBe(200);
+    expect((await ask({ ...original, method: 'GET' })).status).toBe(200);
+    expect((await ask({ ...original, uri: '/' })).status).toBe(200);
+  });
+
+  it('adds its client to what X-Forwarded-For had, which does not count', async () => {
+    expect(manager.use_remote_address).toBe(true);
+    const original = { method: 'POST', uri: '/limited', client: '198.51.100.1,192.0.2.13' };
+    const other = { ...original, client: '198.51.100.2,192.0.2.13' };
+    const answers = [await ask(original), await ask(other), await ask(original)];
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
+  });
+
+  it('takes in less than the service reads', async () => {
+    const headers = { cookie: 'x'.repeat(manager.max_request_headers_kb * 1024) };
+    expect((await ask({ method: 'GET', uri: '/', client: '192.0.2.14', headers })).status).toBe(
+      200,
+    );
+  });
+});

@@ -1,0 +1,321 @@
+/** Real proxies, started from the shipped files, in front of an application. */
+import { createServer } from 'node:http';
+import type { Store } from 'sluice';
+import { withFailurePolicy } from 'sluice/failure';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { KeySource, RequestMatch, RuleConfig } from '../../src/config/model.ts';
+import { policy, type RunningOptions } from '../running.ts';
+import {
+  BehindProxy,
+  changedCopy,
+  type Echo,
+  ensureProxies,
+  FILES,
+  type Got,
+  isFromApplication,
+  KINDS,
+} from './behind-proxy.ts';
+
+const LIMIT = 20;
+
+const rule = (
+  name: string,
+  match: Omit<RequestMatch, 'kind'>,
+  source: KeySource = { from: 'address' },
+): RuleConfig => ({
+  name,
+  match: { kind: 'request', ...match },
+  limits: name === 'free' ? [] : [{ policy: name, key: [{ sources: [source] }] }],
+  goOn: false,
+});
+
+const config = {
+  policies: [
+    policy('many', LIMIT, '1h'),
+    policy('one', 1, '1h'),
+    policy('writes', 1, '1h'),
+    policy('hosts', 1, '1h'),
+    policy('keys', 1, '1h'),
+    policy('cookies', 1, '1h'),
+    policy('any', 1000, '1h'),
+  ],
+  rules: [
+    rule('free', { path: ['/free/**'] }),
+    rule('many', { path: ['/many'] }),
+    rule('one', { path: ['/one/**'] }),
+    rule('writes', { path: ['/writes'], method: ['POST'] }),
+    rule('hosts', { path: ['/hosts'], host: ['limited.example'] }),
+    rule('keys', { path: ['/keys'] }, { from: 'header', name: 'x-api-key' }),
+    rule('cookies', { path: ['/cookies'] }, { from: 'cookie', name: 'session' }),
+    rule('any', { path: ['/any', '/status/*'] }),
+  ],
+};
+
+let clients = 1;
+/** An address of this machine that nothing has come from yet. */
+const freshClient = (): string => `127.0.${++clients >> 8}.${clients & 255}`;
+
+const echoOf = ({ body }: Got): Echo => JSON.parse(body);
+const statusesOf = (answers: readonly Got[]): number[] => answers.map(({ status }) => status);
+
+/** A refusal that tells why, and when to come back. */
+function expectRefusal({ status, headers, body }: Got, name: string, limit: number): void {
+  expect(status).toBe(429);
+  expect(headers['content-type']).toBe('application/problem+json');
+  expect(JSON.parse(body)).toMatchObject({ status: 429 });
+  expect(headers['ratelimit-policy']).toBe(`"${name}";q=${limit};w=3600`);
+  const wait = Number(headers['retry-after']);
+  expect(wait).toBeGreaterThan(0);
+  expect(headers.ratelimit).toBe(`"${name}";r=0;t=${wait}`);
+}
+
+/** How each file says that it is made closed. */
+const CLOSED = {
+  nginx: ['return 204;', 'return 403;'],
+  caddy: [
+    'reverse_proxy @sluice_is_away {$APPLICATION:127.0.0.1:3000}',
+    'respond @sluice_is_away 503',
+  ],
+  haproxy: ['#   http-request set-var', '  http-request set-var'],
+} as const;
+
+/** A store that has gone, under a policy that denies then. */
+function awayStore(): NonNullable<RunningOptions['store']> {
+  const gone = () => Promise.reject(new Error('gone'));
+  const store: Store = { decide: gone, adjust: gone, reset: gone, close: async () => {} };
+  const guarded = withFailurePolicy(store, { onFailure: 'deny' });
+  return { store: guarded, kind: 'redis', close: async () => {} };
+}
+
+beforeAll(ensureProxies, 300_000);
+
+describe.each(KINDS)('%s', (kind) => {
+  let behind: BehindProxy;
+  beforeAll(async () => {
+    behind = await BehindProxy.start(kind);
+    await behind.serve({ config });
+  });
+  afterAll(() => behind.stop());
+
+  it('passes exactly as many as the limit says of three times as many at once', async () => {
+    const from = freshClient();
+    const asked = Array.from({ length: 3 * LIMIT }, () => behind.ask({ path: '/many', from }));
+    const answers = await Promise.all(asked);
+    const passed = answers.filter(isFromApplication);
+    expect(passed).toHaveLength(LIMIT);
+    const rooms = passed.map(({ headers }) => Number(/r=(\d+)/.exec(`${headers.ratelimit}`)?.[1]));
+    expect(rooms.sort((a, b) => b - a)).toEqual(passed.map((_, at) => LIMIT - 1 - at));
+    for (const answer of answers) {
+      if (!isFromApplication(answer)) expectRefusal(answer, 'many', LIMIT);
+    }
+  });
+
+  it('tells the client the limits of what passes, and nothing where there are none', async () => {
+    const passed = await behind.ask({ path: '/one', from: freshClient() });
+    expect(passed.status).toBe(200);
+    expect(passed.headers.ratelimit).toBe('"one";r=0;t=3600');
+    expect(passed.headers['ratelimit-policy']).toBe('"one";q=1;w=3600');
+    for (const path of ['/free', '/unknown']) {
+      const free = await behind.ask({ path });
+      expect([free.status, isFromApplication(free)]).toEqual([200, true]);
+      expect(Object.keys(free.headers).join()).not.toMatch(/ratelimit|sluice/);
+    }
+  });
+
+  it.each(['403', '404', '429', '500', '503'])(
+    'passes on the status %s of the application as it is',
+    async (status) => {
+      const answer = await behind.ask({ path: `/status/${status}`, from: freshClient() });
+      expect([answer.status, isFromApplication(answer)]).toEqual([Number(status), true]);
+      expect(answer.headers.ratelimit).toContain('"any";r=999');
+      expect(answer.headers['retry-after']).toBeUndefined();
+    },
+  );
+
+  it('never asks the application twice, also if it does not answer', async () => {
+    const answer = await behind.ask({ path: '/dies', method: 'DELETE' });
+    expect([502, 503]).toContain(answer.status);
+    expect(behind.seen.filter((uri) => uri === '/dies')).toHaveLength(1);
+  });
+
+  it('passes on method, URI, body and the address of the client', async () => {
+    const from = freshClient();
+    const body = 'x'.repeat(200_000);
+    const path = '/any?a=%20b&c=//d';
+    const answer = await behind.ask({ method: 'PUT', path, body, from });
+    expect(echoOf(answer)).toMatchObject({ method: 'PUT', url: path, body });
+    expect(echoOf(answer).headers['x-forwarded-for']).toBe(from);
+    const head = await behind.ask({ method: 'HEAD', path: '/any', from });
+    expect([head.status, head.body]).toEqual([200, '']);
+    expect(head.headers.ratelimit).toContain('"any";r=998');
+  });
+
+  it('knows clients by their address, whatever they say it is', async () => {
+    const [ada, bob] = [freshClient(), freshClient()];
+    expect((await behind.ask({ path: '/one', from: ada })).status).toBe(200);
+    const forgeries = [
+      [],
+      ['X-Forwarded-For', bob],
+      ['X-Forwarded-For', `${bob}, 9.9.9.9`, 'x-forwarded-for', '8.8.8.8'],
+      ['Forwarded', `for=${bob}`],
+      ['X-Real-IP', bob, 'Client-IP', bob, 'True-Client-IP', bob],
+      ['Connection', 'X-Forwarded-For', 'X-Forwarded-For', bob],
+    ];
+    for (const headers of forgeries) {
+      expectRefusal(await behind.ask({ path: '/one', from: ada, headers }), 'one', 1);
+    }
+    // Nobody has spent what is bob's.
+    expect((await behind.ask({ path: '/one', from: bob })).status).toBe(200);
+  });
+
+  it('tells of the request itself, whatever the client says it is', async () => {
+    const from = freshClient();
+    expect((await behind.ask({ path: '/one', from })).status).toBe(200);
+    const names = ['X-Forwarded-Uri', 'X-Original-URI', 'X-Original-URL', 'X-Rewrite-URL'];
+    const forgeries = [
+      ...names.map((name) => [name, '/free']),
+      names.flatMap((name) => [name, '/free', name.toLowerCase(), '/free']),
+      ['X-Forwarded-Method', 'OPTIONS', 'X-Original-Method', 'OPTIONS'],
+      ['X-Forwarded-Host', 'free.example', 'X-Forwarded-Prefix', '/free'],
+      ['X-Sluice-Status', '200'],
+      names.flatMap((name) => ['Connection', name]),
+    ];
+    for (const headers of forgeries) {
+      expectRefusal(await behind.ask({ path: '/one', from, headers }), 'one', 1);
+    }
+    for (const path of ['/one?deny=200', '/one?x=/free', '/one/?', '/one?deny=403']) {
+      expect((await behind.ask({ path, from })).status).not.toBe(200);
+    }
+  });
+
+  it('finds the rule however the path is spelt', async () => {
+    const from = freshClient();
+    expect((await behind.ask({ path: '/one/a', from })).status).toBe(200);
+    const spellings = ['//one/a', '/%6Fne/a', '/free/../one/a', '/./one/a', '/one//b', '/ONE/a'];
+    for (const path of spellings) {
+      const { status } = await behind.ask({ path, from });
+      expect([path, status]).toEqual([path, 429]);
+    }
+  });
+
+  it('tells the method and the host', async () => {
+    const from = freshClient();
+    const writes = (method: string) => behind.ask({ path: '/writes', method, from });
+    const answers = [await writes('GET'), await writes('POST'), await writes('GET')];
+    expect(statusesOf([...answers, await writes('POST')])).toEqual([200, 200, 200, 429]);
+    const host = (name: string) =>
+      behind.ask({ path: '/hosts', from, headers: { host: name } }).then(({ status }) => status);
+    expect([await host('limited.example'), await host('Limited.Example:80')]).toEqual([200, 429]);
+    expect([await host('other.example'), await host('other.example')]).toEqual([200, 200]);
+  });
+
+  it('tells headers and cookies', async () => {
+    const status = async (path: string, headers: Record<string, string>): Promise<number> =>
+      (await behind.ask({ path, headers })).status;
+    const key = freshClient();
+    expect(await status('/keys', { 'x-api-key': `a${key}` })).toBe(200);
+    expect(await status('/keys', { 'x-api-key': `b${key}` })).toBe(200);
+    expect(await status('/keys', { 'x-api-key': `a${key}` })).toBe(429);
+    expect(await status('/cookies', { cookie: `x=1; session=${key}` })).toBe(200);
+    expect(await status('/cookies', { cookie: `session=${key}; y=1` })).toBe(429);
+  });
+
+  it('lets nobody pass because the service cannot read what they send', async () => {
+    const spent = await behind.ask({ path: '/one', from: '127.0.0.1' });
+    expect(spent.status).toBe(200);
+    const start = 'GET /one HTTP/1.1\r\nHost: localhost\r\n';
+    const sizes = [4, 8, 12, 14, 15, 15.3, 16, 17, 20, 24, 30, 33, 40, 70];
+    const texts = [
+      ...sizes.map((kilobytes) => {
+        const line = 'x'.repeat((1024 * kilobytes) / 10);
+        return `${start}${Array.from({ length: 10 }, (_, at) => `X${at}: ${line}\r\n`).join('')}`;
+      }),
+      ...sizes.map((kilobytes) => `${start}X: ${'x'.repeat(1024 * kilobytes)}\r\n`),
+      ...[50, 79, 80, 81, 95, 97, 98, 99, 100, 101, 150].map(
+        (count) => `${start}${'X: y\r\n'.repeat(count)}`,
+      ),
+      ...sizes.map((kilobytes) =>
+        start.replace('/one', () => `/one?${'x'.repeat(1024 * kilobytes)}`),
+      ),
+      ...['X: a\x01b', 'X: a\x7f', 'X: \xff\xfe', 'X:', 'X: \t', 'X\x01: y', 'X y: z'],
+      ...['Transfer-Encoding: chunked', 'Expect: 100-continue', 'Upgrade: websocket', 'TE: x'],
+      ...['Content-Length: 5', 'Host: other', 'Connection: close, X-Original-URI', 'Cookie: ='],
+    ].map((text) => (text.startsWith('GET') ? text : `${start}${text}\r\n`));
+    for (const text of texts) {
+      const status = await behind.askRaw(`${text}Connection: close\r\n\r\n0\r\n\r\n`);
+      expect([text.slice(0, 120), status]).not.toEqual([text.slice(0, 120), 200]);
+      expect([text.slice(0, 120), status]).not.toEqual([text.slice(0, 120), 500]);
+    }
+    // The proxy has survived all of it.
+    expect((await behind.ask({ path: '/free' })).status).toBe(200);
+  });
+
+  describe('when the service', () => {
+    const passesFreely = async (): Promise<void> => {
+      const from = freshClient();
+      const body = 'y'.repeat(100_000);
+      const answers = [
+        await behind.ask({ path: '/one', from }),
+        await behind.ask({ path: '/one?x', body, from }),
+      ];
+      for (const answer of answers) {
+        expect([answer.status, isFromApplication(answer)]).toEqual([200, true]);
+        expect(answer.headers.ratelimit).toBeUndefined();
+      }
+      expect(echoOf(answers[1])).toMatchObject({ method: 'POST', url: '/one?x', body });
+    };
+
+    it('is stopped, is open, and limits again once it is back', async () => {
+      await behind.stopService();
+      await passesFreely();
+      await behind.serve({ config });
+      const from = freshClient();
+      const answers = [
+        await behind.ask({ path: '/one', from }),
+        await behind.ask({ path: '/one', from }),
+      ];
+      expect(statusesOf(answers)).toEqual([200, 429]);
+    });
+
+    it('does not answer, is open', async () => {
+      await behind.pretend(createServer(() => {}));
+      await passesFreely();
+    });
+
+    it('fails, is open', async () => {
+      const failing = createServer((_, answer) => {
+        answer.statusCode = 500;
+        answer.end();
+      });
+      await behind.pretend(failing);
+      await passesFreely();
+    });
+
+    it('has lost its store and is to deny then, answers 503', async () => {
+      await behind.serve({ config, store: awayStore() });
+      const answer = await behind.ask({ path: '/one', from: freshClient() });
+      expect([answer.status, isFromApplication(answer)]).toEqual([503, false]);
+      expect(JSON.parse(answer.body)).toMatchObject({ status: 503 });
+      expect(answer.headers.ratelimit).toBeUndefined();
+      // What has no limit needs no store.
+      expect((await behind.ask({ path: '/free' })).status).toBe(200);
+    });
+
+    it('is stopped, is closed if the file says so, and answers 503', async () => {
+      const [open, other] = CLOSED[kind];
+      const copy = changedCopy(FILES[kind], open, other);
+      const closed = await BehindProxy.start(kind, copy.file);
+      const away = await closed.ask({ path: '/one' });
+      expect([away.status, isFromApplication(away)]).toEqual([503, false]);
+      await closed.serve({ config });
+      const from = freshClient();
+      const answers = [
+        await closed.ask({ path: '/one', from }),
+        await closed.ask({ path: '/one', from }),
+      ];
+      expect(statusesOf(answers)).toEqual([200, 429]);
+      await closed.stop();
+      copy.remove();
+    });
+  });
+});

@@ -1,0 +1,81 @@
+/** What is answered where no limit can be asked, or none would help. */
+import type { Store } from 'sluice';
+import { withFailurePolicy } from 'sluice/failure';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { OpenStore } from '../../src/store-url.ts';
+import { policy, type Running, startRunning } from '../running.ts';
+import { forwarded, limit, PATH, repeat, rule, statusesOf } from './asking.ts';
+
+describe('a key with a limit of its own that is lower than the cost', () => {
+  let running: Running;
+  beforeAll(async () => {
+    const config = {
+      policies: [policy('p', 10, '1m'), policy('s', 10, '1m', { shadow: true })],
+      rules: [
+        rule('/p', [limit('p', 'address', { cost: 5 })]),
+        rule('/s', [limit('s', 'address', { cost: 5 }), limit('p')]),
+        rule('/only', [limit('s', 'address', { cost: 5 })]),
+      ],
+      overrides: [
+        { policy: 'p', key: '192.0.2.9', limit: 2 },
+        { policy: 's', key: '192.0.2.9', limit: 2 },
+      ],
+    };
+    running = await startRunning({ config });
+  });
+  afterAll(() => running.close());
+
+  const dear = { 'x-forwarded-for': '192.0.2.9' };
+
+  it('is refused without a time to come back', async () => {
+    const answer = await running.get(PATH, forwarded('/p', dear));
+    expect([answer.status, answer.headers.get('retry-after')]).toEqual([429, null]);
+    expect(answer.json).toMatchObject({ status: 429, 'violated-policies': ['p'] });
+    expect(answer.json).not.toHaveProperty('retry-after-ms');
+    const disguised = await running.get(`${PATH}?deny=403`, forwarded('/p', dear));
+    expect([disguised.status, disguised.headers.get('x-sluice-status')]).toEqual([403, '429']);
+    expect((await running.get(PATH, forwarded('/p'))).status).toBe(200);
+  });
+
+  it('passes in shadow, and is held to the limits that count', async () => {
+    const answers = await repeat(3, () => running.get(PATH, forwarded('/s', dear)));
+    expect(statusesOf(answers)).toEqual([200, 200, 429]);
+    const only = await running.get(PATH, forwarded('/only', dear));
+    expect([only.status, only.headers.has('ratelimit')]).toEqual([200, false]);
+  });
+});
+
+/** A store that has gone, as far as anybody can tell. */
+function awayStore(onFailure: 'allow' | 'deny' | 'local' | 'throw'): OpenStore {
+  const gone = () => Promise.reject(new Error('gone'));
+  const store: Store = { decide: gone, adjust: gone, reset: gone, close: async () => {} };
+  const guarded = withFailurePolicy(store, { onFailure });
+  return { store: guarded, kind: 'redis', close: async () => {} };
+}
+
+describe('while the store is away', () => {
+  const config = { policies: [policy('p', 1, '1m')], rules: [rule('/**', [limit('p')])] };
+
+  it.each(['deny', 'throw'] as const)('%s answers 503, or 403 if asked for', async (action) => {
+    const running = await startRunning({ config, store: awayStore(action) });
+    const plain = await running.get(PATH, forwarded('/'));
+    expect([plain.status, plain.json.status]).toEqual([503, 503]);
+    expect(plain.headers.get('x-sluice-status')).toBe('503');
+    expect(plain.headers.has('ratelimit')).toBe(false);
+    const disguised = await running.get(`${PATH}?deny=403`, forwarded('/'));
+    expect([disguised.status, disguised.headers.get('x-sluice-status')]).toEqual([403, '503']);
+    const envoy = await running.get(`${PATH}/ext-authz/`, forwarded('/'));
+    expect(envoy.status).toBe(503);
+    await running.close();
+  });
+
+  it.each([
+    ['allow', [200, 200]],
+    ['local', [200, 429]],
+  ] as const)('%s answers %j', async (action, statuses) => {
+    const running = await startRunning({ config, store: awayStore(action) });
+    const answers = await repeat(2, () => running.get(PATH, forwarded('/')));
+    expect(statusesOf(answers)).toEqual(statuses);
+    await running.close();
+  });
+});

@@ -1,0 +1,285 @@
+import {
+  appendFileSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { Agent, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { loadConfig } from '../src/config/load.ts';
+import { problemText } from '../src/config/model.ts';
+import { makeLog } from '../src/log.ts';
+import { fingerprint } from '../src/reload/fingerprint.ts';
+import { type ConfigWatch, watchConfig } from '../src/reload/watch-config.ts';
+import { type Running, startRunning } from './running.ts';
+
+const textOf = (limit: number | string): string => `policies:\n  few: ${limit}/1h\n`;
+
+let folder: string;
+let running: Running | undefined;
+let watch: ConfigWatch | undefined;
+let logged: string[];
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'sluice-reload-'));
+  logged = [];
+});
+afterEach(async () => {
+  watch?.stop();
+  await running?.close();
+  rmSync(folder, { recursive: true });
+});
+
+const at = (name: string): string => join(folder, name);
+
+/** A service that goes by these files, and is told of their changes. */
+async function start(...paths: readonly string[]): Promise<Running> {
+  const load = () => loadConfig(paths);
+  running = await startRunning({ config: await load(), load });
+  const log = makeLog({ logLevel: 'info' }, { write: (line: string) => void logged.push(line) });
+  watch = await watchConfig({ configuration: running.service.parts.configuration, log }, paths);
+  return running;
+}
+
+const limitNow = async (): Promise<number> =>
+  (await running!.post('/v1/peek', { policy: 'few', key: 'k' })).json.limit;
+
+const metric = async (line: string): Promise<number> => {
+  const { text } = await running!.get('/metrics');
+  const found = text.split('\n').find((each) => each.startsWith(`${line} `));
+  return Number(found?.slice(line.length));
+};
+const reloads = (result: 'ok' | 'failed') =>
+  metric(`sluice_config_reloads_total{result="${result}"}`);
+
+const soon = { timeout: 20_000 };
+
+describe('a change is noticed', () => {
+  test('of a file that is written', async () => {
+    writeFileSync(at('sluice.yaml'), textOf(1));
+    await start(at('sluice.yaml'));
+    expect(await limitNow()).toBe(1);
+    writeFileSync(at('sluice.yaml'), textOf(2));
+    await expect.poll(limitNow, soon).toBe(2);
+    expect(await reloads('ok')).toBe(1);
+    expect(logged.join('')).toContain('read the configuration again');
+  });
+
+  test('of a file that another is put in the place of, again and again', async () => {
+    writeFileSync(at('sluice.yaml'), textOf(1));
+    await start(at('sluice.yaml'));
+    for (let limit = 2; limit < 6; limit++) {
+      writeFileSync(at('.sluice.yaml.swp'), textOf(limit));
+      renameSync(at('.sluice.yaml.swp'), at('sluice.yaml'));
+      await expect.poll(limitNow, soon).toBe(limit);
+    }
+  });
+
+  test('of a file that is taken away and put back', async () => {
+    writeFileSync(at('sluice.yaml'), textOf(1));
+    await start(at('sluice.yaml'));
+    unlinkSync(at('sluice.yaml'));
+    await expect.poll(() => reloads('failed'), soon).toBe(1);
+    expect(await limitNow()).toBe(1);
+    writeFileSync(at('sluice.yaml'), textOf(2));
+    await expect.poll(limitNow, soon).toBe(2);
+  });
+
+  test('of links as Kubernetes swaps them', async () => {
+    const put = (version: string, text: string): void => {
+      mkdirSync(at(`..${version}`));
+      writeFileSync(join(at(`..${version}`), 'sluice.yaml'), text);
+      symlinkSync(`..${version}`, at('..data_tmp'));
+      renameSync(at('..data_tmp'), at('..data'));
+    };
+    put('first', textOf(1));
+    symlinkSync(join('..data', 'sluice.yaml'), at('sluice.yaml'));
+    await start(at('sluice.yaml'));
+    expect(await limitNow()).toBe(1);
+    put('second', textOf(2));
+    rmSync(at('..first'), { recursive: true });
+    await expect.poll(limitNow, soon).toBe(2);
+    put('third', textOf(3));
+    rmSync(at('..second'), { recursive: true });
+    await expect.poll(limitNow, soon).toBe(3);
+    expect(await reloads('failed')).toBe(0);
+  });
+
+  test('of a file in another folder that a link leads to', async () => {
+    mkdirSync(at('there'));
+    mkdirSync(at('here'));
+    writeFileSync(at('there/real.yaml'), textOf(1));
+    symlinkSync(at('there/real.yaml'), at('here/sluice.yaml'));
+    await start(at('here/sluice.yaml'));
+    writeFileSync(at('there/real.yaml'), textOf(2));
+    await expect.poll(limitNow, soon).toBe(2);
+  });
+
+  test('of a folder that gets another file, and loses it', async () => {
+    mkdirSync(at('policies'));
+    writeFileSync(at('policies/a.yaml'), textOf(1));
+    await start(at('policies'));
+    const { configuration } = running!.service.parts;
+    const domains = () => configuration.config.domains.map(({ domain }) => domain);
+    writeFileSync(at('policies/b.yaml'), 'domain: web\ndescriptors: [{ key: user }]\n');
+    await expect.poll(domains, soon).toEqual(['web']);
+    unlinkSync(at('policies/b.yaml'));
+    await expect.poll(domains, soon).toEqual([]);
+  });
+
+  test('of a folder that was taken away and made anew', async () => {
+    mkdirSync(at('policies'));
+    writeFileSync(at('policies/a.yaml'), textOf(1));
+    await start(at('policies/a.yaml'));
+    rmSync(at('policies'), { recursive: true });
+    await expect.poll(() => reloads('failed'), soon).toBe(1);
+    mkdirSync(at('policies'));
+    writeFileSync(at('policies/a.yaml'), textOf(2));
+    await expect.poll(limitNow, soon).toBe(2);
+  });
+});
+
+describe('no reload is', () => {
+  test('a file that was touched, or written as it was', async () => {
+    writeFileSync(at('sluice.yaml'), textOf(1));
+    await start(at('sluice.yaml'));
+    utimesSync(at('sluice.yaml'), 1, 1);
+    expect(await watch!.look()).toBeUndefined();
+    writeFileSync(at('sluice.yaml'), textOf(1));
+    expect(await watch!.look()).toBeUndefined();
+    writeFileSync(at('other.yaml'), textOf(9));
+    expect(await watch!.look()).toBeUndefined();
+    writeFileSync(at('sluice.yaml'), textOf(2));
+    expect((await watch!.look())?.ok).toBe(true);
+    expect(await watch!.look()).toBeUndefined();
+    expect(await reloads('ok')).toBe(1);
+  });
+
+  test('a change after it was told to stop', async () => {
+    writeFileSync(at('sluice.yaml'), textOf(1));
+    await start(at('sluice.yaml'));
+    watch!.stop();
+    writeFileSync(at('sluice.yaml'), textOf(2));
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    expect(await limitNow()).toBe(1);
+  });
+});
+
+describe('a fingerprint', () => {
+  test('tells contents, names and what cannot be read apart, but not times', async () => {
+    mkdirSync(at('d'));
+    const seen = new Set<string>();
+    const paths = [at('d'), at('e.yaml')];
+    const see = async () => seen.add(await fingerprint(paths));
+    await see();
+    writeFileSync(at('e.yaml'), 'a');
+    await see();
+    writeFileSync(at('d/a.yaml'), '');
+    await see();
+    renameSync(at('d/a.yaml'), at('d/b.yml'));
+    await see();
+    writeFileSync(at('d/b.yml'), 'x');
+    await see();
+    mkdirSync(at('d/c.yaml'));
+    await see();
+    expect(seen.size).toBe(6);
+    writeFileSync(at('d/notes.txt'), 'not a configuration');
+    utimesSync(at('e.yaml'), 1, 1);
+    await see();
+    expect(seen.size).toBe(6);
+  });
+});
+
+describe('files that are wrong', () => {
+  test('are named with line and column in the log, in /readyz and in the metrics', async () => {
+    writeFileSync(at('sluice.yaml'), textOf(5));
+    await start(at('sluice.yaml'));
+    appendFileSync(at('sluice.yaml'), 'rules:\n  - match: { path: /a }\n    limit: 3\n');
+    const report = await watch!.look();
+    expect(report?.ok).toBe(false);
+    const problems = report!.problems.map(problemText);
+    expect(problems.join('\n')).toMatch(/sluice\.yaml:5:5: Expected /);
+    expect(JSON.parse(logged.at(-1)!)).toMatchObject({ level: 'error', problems });
+    const ready = await running!.get('/readyz');
+    expect([ready.status, ready.json.config]).toEqual([200, { ok: false, problems }]);
+    expect(await metric('sluice_config_bad')).toBe(1);
+    expect(await limitNow()).toBe(5);
+    writeFileSync(at('sluice.yaml'), textOf(6));
+    await watch!.look();
+    expect(await limitNow()).toBe(6);
+    expect(await metric('sluice_config_bad')).toBe(0);
+    expect((await running!.get('/readyz')).json.config).toEqual({ ok: true });
+  });
+});
+
+describe('reloads under load', () => {
+  const agent = new Agent({ keepAlive: true, maxSockets: 32 });
+  const RELOADS = process.env.SLUICE_CAMPAIGN === 'full' ? 2000 : 200;
+
+  /** One check, on connections that are kept. */
+  const check = (body: string): Promise<{ status: number; allowed: boolean }> =>
+    new Promise((resolve, reject) => {
+      const { port } = running!.service.http;
+      const sent = request({ port, method: 'POST', path: '/v1/check', agent }, (answer) => {
+        let text = '';
+        answer.on('data', (chunk) => {
+          text += chunk;
+        });
+        answer.on('end', () =>
+          resolve({ status: answer.statusCode!, allowed: JSON.parse(text).allowed }),
+        );
+      });
+      sent.on('error', reject);
+      sent.end(body);
+    });
+
+  test('fail no request, lose no counter, and name what is wrong, 200 times', async () => {
+    const LIMIT = 500;
+    const good = (turn: number): string =>
+      `# ${turn}\npolicies:\n  budget: ${LIMIT}/1h\n  few: ${turn + 1}/1h\n`;
+    const bad = (turn: number): string =>
+      `# ${turn}\npolicies:\n  budget: ${LIMIT}/1h\n  few: none\n`;
+    writeFileSync(at('sluice.yaml'), good(0));
+    await start(at('sluice.yaml'));
+    let isOver = false;
+    let admitted = 0;
+    let asked = 0;
+    const statuses = new Map<number, number>();
+    const ask = async (): Promise<void> => {
+      while (!isOver) {
+        const { status, allowed } = await check('{"policy":"budget","key":"all"}');
+        asked++;
+        if (allowed) admitted++;
+        statuses.set(status, (statuses.get(status) ?? 0) + 1);
+      }
+    };
+    const callers = Array.from({ length: 8 }, ask);
+    let wrong = 0;
+    for (let turn = 1; turn <= RELOADS; turn++) {
+      const isBad = turn % 3 === 0;
+      writeFileSync(at('sluice.yaml'), isBad ? bad(turn) : good(turn));
+      const report = await watch!.look();
+      // The watcher may have been faster, and then there is nothing left to do.
+      const { problems } = running!.service.parts.configuration;
+      expect(report?.ok ?? problems.length === 0).toBe(!isBad);
+      if (isBad) wrong++;
+      if (isBad) expect(problems.map(problemText)[0]).toContain('sluice.yaml:4:8: Expected');
+      else expect(await limitNow()).toBe(turn + 1);
+    }
+    isOver = true;
+    await Promise.all(callers);
+    expect([...statuses]).toEqual([[200, asked]]);
+    expect(asked).toBeGreaterThan(LIMIT);
+    expect(admitted).toBe(LIMIT);
+    expect(await reloads('failed')).toBe(wrong);
+    expect(await reloads('ok')).toBe(RELOADS - wrong);
+    expect(logged.filter((line) => line.includes('kept the old configuration')).length).toBe(wrong);
+    agent.destroy();
+  });
+});
