@@ -76,6 +76,10 @@ const arrows = {
       './ clock.ts http/ policies.ts rules/ settings.ts type:desk.ts type:parts.ts',
       'sluice sluice/engine type:sluice/http @grpc/ node:*',
     ].join(' '),
+    'forward-auth/': [
+      './ http/ settings.ts type:configuration.ts type:desk.ts type:log.ts type:parts.ts',
+      'type:rules/ sluice sluice/engine sluice/http type:node:http',
+    ].join(' '),
     'index.ts': '*',
   },
   'packages/cli/src/': {

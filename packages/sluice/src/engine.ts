@@ -6,3 +6,4 @@ export { draftOfOne } from './http/headers.ts';
 export { keyText, LONGEST_KEY } from './key.ts';
 export { checkAction } from './policy.ts';
 export { idOf, type Recipient, refundOf } from './store.ts';
+export { KeyedHash } from './stores/memory/hash.ts';

@@ -1,22 +1,30 @@
 /** What a line of an access log says about one request, whichever format it has. */
 
 export interface Entry {
-  /** When it came, ms since the epoch. */
+  /**
+   * When it came, ms since the epoch; when it was answered if the log says only that. A line that
+   * cannot be put in its place has the time reached instead, so that times never decrease.
+   */
   readonly timeMs: number;
-  /** The client's address as the log has it. */
+  /** The client's address as the log has it, without a port; of a list, the first. */
   readonly client: string;
+  /** Empty, like path and search, if what came was no request, such as a TLS handshake. */
   readonly method: string;
   /** Without the query. */
   readonly path: string;
   /** What follows the `?`, or nothing. */
   readonly search: string;
+  /** Without a port; empty if the log does not say. */
   readonly host: string;
   /** 0 if the log does not say. */
   readonly status: number;
   readonly bytes: number;
   /** Who signed in, if the log says. */
   readonly user: string;
-  /** Any other field of the line by its name: a column, a member of the JSON, a header. */
+  /**
+   * Any other field of the line: a column or a member of the JSON by its name, a header of the request
+   * by its lower-case name. What is kept for long should be `owned`, here as with path and search.
+   */
   field(name: string): string | undefined;
 }
 

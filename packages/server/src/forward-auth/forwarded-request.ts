@@ -102,6 +102,6 @@ function agreed(forwarded: Value, original: Value, what: string): string | undef
   if (!said) return undefined;
   const isOne = !original || original === said;
   if (isOne && !said.includes(' ')) return said;
-  const message = `Expected the proxy to tell one ${what} in X-Forwarded-* or X-Original-*, got two`;
-  throw badRequest('ERR_CONFLICTING_HEADERS', message);
+  const where = 'in X-Forwarded-* or X-Original-*';
+  throw badRequest('ERR_CONFLICTING_HEADERS', `Expected one ${what} ${where}, got two`);
 }

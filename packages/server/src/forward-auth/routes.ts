@@ -4,7 +4,8 @@
  * ignored.
  *
  *     /v1/forward-auth               the request is told in headers
- *     /v1/forward-auth?deny=403      the same for nginx, to which everything but 401 and 403 is a fault
+ *     /v1/forward-auth?deny=403      the same for nginx, which knows 401 and 403 and takes all else
+ *                                    for a fault
  *     /v1/forward-auth/ext-authz/... the request is this one, without the prefix, for Envoy
  *
  * The real status of a refusal is in `X-Sluice-Status` too, for those who ask for another one.

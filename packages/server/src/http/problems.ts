@@ -7,6 +7,7 @@ export const SERVICE_ERRORS = {
   ERR_INVALID_BODY: 'The body, the path or the query is not what is expected there.',
   ERR_BODY_TOO_LARGE: 'The body is larger than 1 MiB.',
   ERR_BODY_TOO_DEEP: 'The body is nested more than 16 deep.',
+  ERR_TOO_MANY_FIELDS: 'The request has 1,000 header fields or more.',
   ERR_NOT_FOUND: 'There is nothing at this path, or nothing of that name.',
   ERR_METHOD_NOT_ALLOWED: 'The path is right, the method is not; `Allow` says which are.',
   ERR_UNAUTHORIZED: 'The admin token is missing or wrong.',
@@ -60,6 +61,7 @@ const TITLES: Readonly<Record<number, string>> = {
   409: 'Conflict',
   413: 'Content Too Large',
   422: 'Unprocessable Content',
+  431: 'Request Header Fields Too Large',
   500: 'Internal Server Error',
   503: 'Service Unavailable',
 };

@@ -7,17 +7,17 @@ import { systemClock } from 'sluice';
 import { monotonicMs } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { Listen, Settings } from '../settings.ts';
-import type { Door } from '../workers/crew.ts';
 import { AccessControl } from './access.ts';
 import { Connections } from './connections.ts';
-import { asHttpError, Exchange, LARGEST_BODY_BYTES } from './exchange.ts';
+import type { Door } from './door.ts';
+import { asHttpError, Exchange, HttpError, LARGEST_BODY_BYTES } from './exchange.ts';
 import type { Route, Router } from './router.ts';
 
 /**
  * What a connection may take: a slow or silent one must not cost those who are not. How many there
  * may be is left to the limit on open files, since one that is idle costs some kilobytes.
  */
-const BOUNDS = {
+export const BOUNDS = {
   // More than proxies take in from clients, as a rule: what they pass on has to be read here.
   maxHeaderSize: 32 * 1024,
   headersTimeout: 10_000,
@@ -26,6 +26,11 @@ const BOUNDS = {
   connectionsCheckingInterval: 2000,
   noDelay: true,
 };
+/**
+ * Node forgets those beyond it and says nothing. A client could fill the head with so many that the
+ * one its proxy adds, with its address, is among the forgotten; so who comes near is refused.
+ */
+const MOST_FIELDS = 1000;
 const HANDSHAKE_MS = 10_000;
 /** After so long without a byte in either direction nobody reads the answer any more. */
 const STALLED_MS = 90_000;
@@ -61,13 +66,21 @@ export class HttpServer {
   /** What comes between the order to stop and the end of listening. */
   #held: (() => void)[] | undefined = undefined;
 
-  constructor(router: Router, settings: ServerSettings, log: Logger, watcher?: TrafficWatcher) {
+  constructor(
+    router: Router,
+    settings: ServerSettings,
+    log: Logger,
+    watcher?: TrafficWatcher,
+    bounds = BOUNDS,
+  ) {
     this.#watcher = watcher;
     this.#router = router;
     this.#access = new AccessControl(settings);
     this.#log = log;
-    this.#server = serverOf(settings, (request, response) => this.#serve(request, response));
+    const listener: Listener = (request, response) => this.#serve(request, response);
+    this.#server = serverOf(settings, bounds, listener);
     this.#server.timeout = STALLED_MS;
+    this.#server.maxHeadersCount = MOST_FIELDS;
     this.#server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
       // Whoever asks before sending too much is spared it.
       const announced = Number(request.headers['content-length'] ?? 0);
@@ -115,6 +128,8 @@ export class HttpServer {
       answered();
     };
     try {
+      // Names and values take turns in this list.
+      if (request.rawHeaders.length >= 2 * MOST_FIELDS) throw tooManyFields();
       route = this.#router.find(exchange);
       this.#access.admit(exchange, route.access);
       const pending = route.handler(exchange);
@@ -213,11 +228,18 @@ export class HttpServer {
   }
 }
 
-function serverOf({ tlsCert, tlsKey }: ServerSettings, listener: Listener): Server {
-  if (tlsCert === undefined || tlsKey === undefined) return createServer(BOUNDS, listener);
+function serverOf(
+  { tlsCert, tlsKey }: ServerSettings,
+  bounds: typeof BOUNDS,
+  listener: Listener,
+): Server {
+  if (tlsCert === undefined || tlsKey === undefined) return createServer(bounds, listener);
   const files = { cert: readFileSync(tlsCert), key: readFileSync(tlsKey) };
-  return createSecureServer({ ...BOUNDS, ...files, handshakeTimeout: HANDSHAKE_MS }, listener);
+  return createSecureServer({ ...bounds, ...files, handshakeTimeout: HANDSHAKE_MS }, listener);
 }
+
+const tooManyFields = (): HttpError =>
+  new HttpError(431, 'ERR_TOO_MANY_FIELDS', `Expected fewer than ${MOST_FIELDS} header fields`);
 
 /** Clients that believe this to be a proxy send `http://host/path`, which has to be understood. */
 function originForm(url: string): string {

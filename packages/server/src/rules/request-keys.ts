@@ -19,8 +19,8 @@ type Reader = (facts: NormalFacts) => string | undefined;
 export type KeyReader = (facts: NormalFacts) => readonly string[];
 
 /**
- * Reads all parts of a key. A part that nothing is found for is empty. One empty part alone would be
- * no key at all, so then there are two, which no other key of one part can be.
+ * Reads all parts of a key. A part that nothing is found for is empty. One empty part alone would
+ * be no key at all, so then there are two, which no other key of one part can be.
  */
 export function keyReader(parts: readonly KeyPart[]): KeyReader {
   const readers = parts.map(({ sources }) => partReader(sources));

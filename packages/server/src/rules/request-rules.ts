@@ -52,7 +52,8 @@ export class RequestRules {
 
   /**
    * The limits of the first rule that matches, and of those after it as long as they say to go on;
-   * undefined if none matches. The same limit for the same key counts once, as the first rule has it.
+   * undefined if none matches. The same limit for the same key counts once, as the first rule has
+   * it.
    */
   limitsFor(facts: RequestFacts): readonly LimitRequest[] | undefined {
     const normal = new Normalised(facts);

@@ -1,16 +1,7 @@
 /** The processes that serve together, as one of them sees it; most services have one alone. */
-import type { Socket } from 'node:net';
 import type { Configuration } from '../configuration.ts';
 import type { Desk } from '../desk.ts';
-import type { Listen } from '../settings.ts';
-
-export type DoorName = 'http' | 'grpc';
-
-/** Where connections come from, if another process takes them. */
-export interface Door {
-  /** Has connections shown to `take` from now on; answers where they are taken. */
-  open(name: DoorName, take: (socket: Socket) => void): Listen;
-}
+import type { Door } from '../http/door.ts';
 
 export interface Crew {
   /** Undefined where a process listens itself. */
@@ -23,7 +14,7 @@ export interface Crew {
   gather(question: string, detail?: unknown): Promise<readonly unknown[]>;
   /** Waits until the whole crew goes by the overrides that were changed here. */
   told(): Promise<void>;
-  /** Whether overrides are in the file of the crew; undefined if there is nobody else to keep it. */
+  /** Whether overrides are in the crew's file; undefined if this process keeps its own. */
   readonly isSaved: boolean | undefined;
 }
 

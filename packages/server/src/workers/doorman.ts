@@ -1,12 +1,12 @@
 /**
  * Takes connections and shows them to the workers in turn, so that each has as many as the others:
- * workers that took them from one socket by themselves would leave most to the fastest. It also makes
+ * workers that took them from one socket themselves would leave most to the fastest. It also makes
  * stopping sound: once it takes no more, whoever was let in is at a worker already.
  */
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { monotonicMs } from '../clock.ts';
+import type { DoorName } from '../http/door.ts';
 import type { Listen } from '../settings.ts';
-import type { DoorName } from './crew.ts';
 
 /** How many may wait while no worker serves, such as when all of them have died. */
 const MOST_WAITING = 1024;

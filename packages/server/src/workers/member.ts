@@ -6,12 +6,12 @@ import type { Duplex } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { systemClock } from 'sluice';
 import { monotonicMs } from '../clock.ts';
-import type { DoorName } from './crew.ts';
+import type { DoorName } from '../http/door.ts';
 import { Dialogue, type Port } from './dialogue.ts';
 import type { Host } from './doorman.ts';
 import { DEADLINE_MS, STORE_FD, type StartOrder } from './messages.ts';
 
-/** Built code: a worker is a process of its own, which knows nothing of how this one was started. */
+/** Built code: a worker is a process of its own, however this one was started. */
 const PROGRAM = fileURLToPath(new URL('./worker-main.js', import.meta.url));
 
 /** How much longer than it may drain a worker may take to go. */
@@ -51,7 +51,8 @@ export class Member implements Host {
     this.dialogue = new Dialogue(this.#process as Port);
     this.gone = new Promise((resolve) => {
       const depart = (departure: Departure): void => {
-        this.dialogue.close('The worker is gone');
+        const { code, signal } = departure;
+        this.dialogue.close(`The worker is gone (${signal ?? `code ${code}`})`);
         resolve(departure);
       };
       this.#process.once('exit', (code, signal) => depart({ code, signal }));

@@ -11,8 +11,8 @@
  *                            gather     a question for the whole crew
  */
 import type { Config, ConfigProblem, OverrideConfig } from '../config/model.ts';
+import type { DoorName } from '../http/door.ts';
 import type { Listen, Settings } from '../settings.ts';
-import type { DoorName } from './crew.ts';
 
 export interface StartOrder {
   readonly settings: Settings;
@@ -28,9 +28,10 @@ export interface StartOrder {
 
 export type Doors = Readonly<Partial<Record<DoorName, Listen>>>;
 
+/** What became of reading the files; the higher number was read later. */
 export type ReloadOutcome =
-  | { readonly config: Config }
-  | { readonly problems: readonly ConfigProblem[] };
+  | { readonly number: number; readonly config: Config }
+  | { readonly number: number; readonly problems: readonly ConfigProblem[] };
 
 /** What the API says of a key: a limit of its own, or nothing any more. */
 export interface OverrideWord {

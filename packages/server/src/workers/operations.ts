@@ -15,7 +15,7 @@
  *     ANSWER  retryAfterMs remaining resetAfterMs laterMs
  *
  * A policy is defined once and has a number from then on; to define a number anew forgets those
- * after it. `laterMs` is how much later than `nowMs` it was decided, because the key knew that time.
+ * after it. `laterMs` is by how much it was decided after `nowMs`, because the key knew that time.
  * The line of answers begins with the time, and with what the store says of itself:
  *
  *     nowMs size evicted (what each operation is answered, in order, or an object with its error)*
@@ -32,7 +32,7 @@ export const KIND = {
 } as const;
 
 /** A worker forgets its numbers then, and begins anew, so that neither table grows for ever. */
-export const MOST_DEFINED = 4096;
+export const MOST_DEFINED = 1024;
 
 /** An operation that could not be done, in the place of its answer. */
 export interface OperationError {

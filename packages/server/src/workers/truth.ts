@@ -21,6 +21,8 @@ export interface TruthOptions {
 }
 
 export class Truth {
+  #reloads = 0;
+
   private constructor(
     private readonly desk: Desk,
     private readonly configuration: Configuration,
@@ -47,7 +49,8 @@ export class Truth {
 
   async reload(): Promise<ReloadOutcome> {
     const { ok, problems } = await this.configuration.reload();
-    return ok ? { config: this.configuration.config } : { problems };
+    const number = ++this.#reloads;
+    return ok ? { number, config: this.configuration.config } : { number, problems };
   }
 
   /** Makes a change that a worker tells of. What counts then is the word for all. */

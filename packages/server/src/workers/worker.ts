@@ -5,12 +5,13 @@ import { isRecord } from 'sluice/engine';
 import { type Config, ConfigError } from '../config/model.ts';
 import type { Configuration } from '../configuration.ts';
 import type { Desk } from '../desk.ts';
+import type { Door, DoorName } from '../http/door.ts';
 import { makeLog, storeListeners } from '../log.ts';
 import type { OverrideChange } from '../overrides.ts';
 import { type Service, startService } from '../service.ts';
 import type { Listen } from '../settings.ts';
 import { type OpenStore, openStore } from '../store-url.ts';
-import type { Crew, Door, DoorName } from './crew.ts';
+import type { Crew } from './crew.ts';
 import { Dialogue, type Port } from './dialogue.ts';
 import {
   type CrewQuestion,
@@ -125,28 +126,35 @@ class WorkerCrew implements Crew {
 
   /** Takes over what the supervisor has read. */
   async configure(outcome: ReloadOutcome): Promise<void> {
-    // A reload that was asked for here gets what is read after this.
-    if (this.#isAsking) return;
     this.#outcome = outcome;
-    await this.#configuration!.reload();
+    // A reload that was asked for here takes the later of the two.
+    if (!this.#isAsking) await this.#configuration!.reload();
   }
 
   /** In the place of reading files. */
   readonly load = async (): Promise<Config> => {
-    const outcome = this.#outcome ?? (await this.#askForReload());
-    this.#outcome = undefined;
+    const outcome = this.#toldOutcome() ?? (await this.#askForReload());
     if ('problems' in outcome) throw new ConfigError(outcome.problems);
     return outcome.config;
   };
 
+  #toldOutcome(): ReloadOutcome | undefined {
+    const outcome = this.#outcome;
+    this.#outcome = undefined;
+    return outcome;
+  }
+
   async #askForReload(): Promise<ReloadOutcome> {
     this.#isAsking = true;
-    try {
-      const outcome = await this.#dialogue.ask('reload', undefined, DEADLINE_MS.reload);
-      return outcome as ReloadOutcome;
-    } finally {
-      this.#isAsking = false;
+    const asked = this.#dialogue.ask('reload', undefined, DEADLINE_MS.reload);
+    const outcome = (await asked.catch((error: Error) => error)) as ReloadOutcome | Error;
+    this.#isAsking = false;
+    const told = this.#toldOutcome();
+    if (!(outcome instanceof Error)) {
+      return told !== undefined && told.number > outcome.number ? told : outcome;
     }
+    if (told === undefined) throw outcome;
+    return told;
   }
 }
 

@@ -1,4 +1,4 @@
-/** An application behind a real proxy that asks a real service, all from the files that are shipped. */
+/** An application behind a real proxy that asks a real service, set up by the shipped files. */
 import { execFileSync } from 'node:child_process';
 import { randomInt, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -79,7 +79,7 @@ function application(seen: string[]): Server {
 
 export const isFromApplication = ({ headers }: Got): boolean => headers['x-mark'] === MARK;
 
-/** Below the ports that are given to outgoing connections, which a stopped server would lose it to. */
+/** Below the ports that outgoing connections get, to which a stopped server could lose its own. */
 const randomPort = (): number => randomInt(10_000, 32_768);
 
 export class BehindProxy {

@@ -1,6 +1,6 @@
 /**
- * Traefik and Envoy are not run here. What they send, as their sources have it, is sent by hand, with
- * what the shipped files tell them.
+ * Traefik and Envoy are not run here. What they send, as their sources have it, is sent by hand,
+ * with what the shipped files tell them.
  */
 import { readFileSync } from 'node:fs';
 import { type IncomingHttpHeaders, request } from 'node:http';

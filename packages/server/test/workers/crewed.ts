@@ -52,7 +52,7 @@ export class Crewed {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-crew-'));
     const file = join(folder, 'config.json');
     writeFileSync(file, JSON.stringify(configOf(config)));
-    const flags = JSON.stringify({ listen: '127.0.0.1:0', workers: 4, drainMs: '2s', ...settings });
+    const flags = JSON.stringify({ listen: '127.0.0.1:0', workers: 2, drainMs: '2s', ...settings });
     const supervisor = fork(PROGRAM, [flags, file], {
       execArgv: [],
       stdio: ['ignore', 'pipe', 'inherit', 'ipc'],

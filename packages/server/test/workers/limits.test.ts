@@ -64,7 +64,7 @@ describe('several workers', () => {
     },
   );
 
-  test('admit exactly the limit of checks of several limits, and charge none that is denied', async () => {
+  test('admit exactly the limit of joint checks, and charge nothing for a denied one', async () => {
     const open = await connections(crew.port, 16);
     const limits = [
       { policy: 'log', key: 'joint' },

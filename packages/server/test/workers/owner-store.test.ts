@@ -93,7 +93,7 @@ describe('a store whose owner is another process', () => {
   /** What is there to be seen, without the third cell of logs: it is the store's own. */
   function plain(value: unknown): unknown {
     const { cells, ...rest } = JSON.parse(JSON.stringify(value ?? null)) ?? {};
-    return { ...rest, cells: cells?.slice(0, 2), isCell: typeof value };
+    return { ...rest, cells: cells?.slice(0, 2), type: typeof value };
   }
 
   test('what several clients ask for at once adds up to the limit, to the last one', async () => {
@@ -153,11 +153,11 @@ describe('a store whose owner is another process', () => {
     for (let number = 0; number < MOST_DEFINED + 500; number++) {
       const limiter = createLimiter({ policies: { [`policy ${number}`]: '1/1h' }, store });
       asked.push(limiter.check(`policy ${number}`, 'a'));
-      if (number % 1000 === 0) asked.push(hot.check('hot', 'a'));
+      if (number % 500 === 0) asked.push(hot.check('hot', 'a'));
     }
     const decisions = await Promise.all(asked);
     expect(decisions.filter(({ allowed }) => !allowed)).toEqual([]);
-    expect((await hot.check('hot', 'a')).remaining).toBe(10 - 1 - 5 - 1);
+    expect((await hot.check('hot', 'a')).remaining).toBe(10 - 1 - 4 - 1);
     await store.close();
   });
 
@@ -188,7 +188,7 @@ describe('a store whose owner is another process', () => {
     await store.close();
   });
 
-  test('whoever waits is told when the store is closed, and so is whoever comes after', async () => {
+  test('whoever waits is told when the store is closed, and whoever comes after', async () => {
     const store = await owner.store();
     const limiter = createLimiter({ policies: { p: '5/1h' }, store });
     const waiting = limiter.check('p', 'a');

@@ -122,7 +122,8 @@ describe('the command line', () => {
     const { url } = JSON.parse(printed.split('\n').find((line) => line.includes('listening'))!);
     const limit = async (): Promise<number> => {
       const body = JSON.stringify({ policy: 'few', key: 'a' });
-      return (await (await fetch(`${url}/v1/peek`, { method: 'POST', body })).json()).limit;
+      const answer = await fetch(`${url}/v1/peek`, { method: 'POST', body });
+      return ((await answer.json()) as { limit: number }).limit;
     };
     expect(await limit()).toBe(3);
     writeFileSync(file, 'policies: { few: 4/1h }\n');

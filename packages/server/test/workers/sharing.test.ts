@@ -120,10 +120,17 @@ describe('a reload', () => {
   });
 
   test('that all are asked for at once ends with what the file says', async () => {
-    crew.write(configOf(99_000));
-    const answers = open.flatMap((each) => each.post('/v1/reload', ['', '']));
-    for (const { status } of await Promise.all(answers)) expect(status).toBe(200);
-    expect(await limits('p', 'at once')).toEqual(all(99_000));
+    const asked: Promise<unknown>[] = [];
+    for (let limit = 99_001; limit <= 99_010; limit++) {
+      crew.write(configOf(limit));
+      asked.push(crew.reload(configOf(limit)));
+      const answers = open.flatMap((each) => each.post('/v1/reload', ['', '']));
+      asked.push(...answers.map(async (each) => expect((await each).status).toBe(200)));
+      // Some of them are asked for while others are under way.
+      if (limit % 3 === 0) await asked.at(-1);
+    }
+    await Promise.all(asked);
+    expect(await limits('p', 'at once')).toEqual(all(99_010));
   });
 });
 
@@ -182,8 +189,7 @@ describe('an override', () => {
     expect(await limits('q', 'kept')).toEqual(all(4321));
     expect(existsSync(overridesFile)).toBe(true);
     const list = await (await fetch(`${crew.url}/v1/overrides?policy=q`)).json();
-    expect(list.overrides).toContainEqual(
-      expect.objectContaining({ key: 'kept', limit: 4321, persisted: true }),
-    );
+    const kept = expect.objectContaining({ key: 'kept', limit: 4321, persisted: true });
+    expect(list).toEqual({ overrides: expect.arrayContaining([kept]) });
   });
 });

@@ -81,7 +81,7 @@ describe('stopping', () => {
     'on %s all that was asked is answered, and everybody goes',
     { timeout: 60_000 },
     async (signal) => {
-      const crew = await start({ drainMs: '20s' });
+      const crew = await start({ workers: 4, drainMs: '20s' });
       const pids = await crew.pids();
       const askers = Array.from({ length: 16 }, () => new Asker(crew.port));
       const asking = askers.map((each) => each.run());
@@ -131,7 +131,7 @@ describe('stopping', () => {
   test('workers go when the supervisor is killed', { timeout: 60_000 }, async () => {
     const crew = await start();
     const pids = await crew.pids();
-    expect(pids.filter(isAlive)).toHaveLength(4);
+    expect(pids.filter(isAlive)).toHaveLength(2);
     crew.kill('SIGKILL');
     await vi.waitUntil(() => !pids.some(isAlive), soon);
     await expect(Connection.open(crew.port)).rejects.toThrow('ECONNREFUSED');
@@ -156,7 +156,7 @@ describe('replacing', () => {
   });
 
   test('pauses longer each time that a worker dies young', { timeout: 60_000 }, async () => {
-    const crew = await start({ workers: 2 });
+    const crew = await start();
     const deaths = () => crew.log.filter(({ msg }) => msg === 'a worker died');
     for (let death = 1; death <= 3; death++) {
       const [first] = await crew.pids();

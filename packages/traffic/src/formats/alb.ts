@@ -5,9 +5,10 @@
  *     "GET https://example.com:443/a?b HTTP/1.1" "curl/8" TLS TLSv1.2 arn "trace" "example.com" ...
  */
 import type { Entry, Format } from '../entry.ts';
-import { readIsoTime } from './instant.ts';
-import { withoutPort } from './json.ts';
+import { readClient } from './client.ts';
+import { readTime } from './instant.ts';
 import { readRequestLine } from './request-line.ts';
+import { absentIfDash, owned, quoteEnd, unescaped, wholeNumber } from './text.ts';
 
 const KINDS = new Set(['http', 'https', 'h2', 'grpcs', 'ws', 'wss']);
 
@@ -18,32 +19,75 @@ const NAMES = [
   ...['target_status_code', 'received_bytes', 'sent_bytes', 'request', 'user_agent'],
   ...['ssl_cipher', 'ssl_protocol', 'target_group_arn', 'trace_id', 'domain_name'],
   ...['chosen_cert_arn', 'matched_rule_priority', 'request_creation_time'],
-  ...['actions_executed', 'redirect_url', 'error_reason'],
+  ...['actions_executed', 'redirect_url', 'error_reason', 'target:port_list'],
+  ...['target_status_code_list', 'classification', 'classification_reason', 'conn_trace_id'],
+  ...['transformed_host', 'transformed_uri', 'request_transform_status'],
 ];
 
-const FIELD = /"((?:[^"\\]|\\.)*)"|(\S+)/g;
-const LEAST_FIELDS = 13;
+const PLACES = new Map(NAMES.map((name, place) => [name, place]));
+PLACES.set('user-agent', NAMES.indexOf('user_agent'));
+
+/** Older logs end earlier than newer ones, but all have a request. */
+const LEAST_FIELDS = NAMES.indexOf('request') + 1;
+
+/** Undefined if a quote has no end. */
+function fieldsOf(line: string): string[] | undefined {
+  const fields: string[] = [];
+  for (let at = 0; at < line.length; at++) {
+    const isQuoted = line[at] === '"';
+    const start = isQuoted ? at + 1 : at;
+    const end = isQuoted ? quoteEnd(line, start) : line.indexOf(' ', start);
+    if (isQuoted && end < 0) return undefined;
+    const field = line.slice(start, end < 0 ? undefined : end);
+    fields.push(isQuoted ? unescaped(field) : field);
+    if (end < 0) break;
+    at = isQuoted ? end + 1 : end;
+  }
+  return fields;
+}
+
+class AlbEntry implements Entry {
+  readonly method: string;
+  readonly path: string;
+  readonly search: string;
+  readonly host: string;
+  readonly user = '';
+
+  constructor(
+    readonly timeMs: number,
+    readonly client: string,
+    readonly status: number,
+    readonly bytes: number,
+    private readonly fields: readonly string[],
+  ) {
+    const request = readRequestLine(this.field('request') ?? '');
+    this.method = request.method;
+    this.path = request.path;
+    this.search = request.search;
+    this.host = owned(request.host || (this.field('domain_name') ?? ''));
+  }
+
+  field(name: string): string | undefined {
+    const place = PLACES.get(name);
+    return place === undefined ? undefined : absentIfDash(this.fields[place] ?? '') || undefined;
+  }
+}
 
 function read(line: string): Entry | undefined {
   if (!KINDS.has(line.slice(0, line.indexOf(' ')))) return undefined;
-  const fields = [...line.matchAll(FIELD)].map(([, quoted, plain]) => quoted ?? plain);
-  if (fields.length < LEAST_FIELDS) return undefined;
-  const timeMs = readIsoTime(fields[1]);
-  const status = Number(fields[8]);
-  const client = withoutPort(fields[3]);
-  if (timeMs === undefined || client === '-' || !/^\d{3}$|^-$/.test(fields[8])) return undefined;
-  const request = fields[12];
-  const [, host = ''] = /^\S+ [a-z]+:\/\/([^/:?]+)/i.exec(request) ?? [];
-  return {
-    ...{ timeMs, client, ...readRequestLine(request), host },
-    status: Number.isNaN(status) ? 0 : status,
-    bytes: Number(fields[11]) || 0,
-    user: '',
-    field: (name) => {
-      const value = fields[NAMES.indexOf(name)];
-      return value === '-' ? undefined : value;
-    },
-  };
+  const fields = fieldsOf(line);
+  if (fields === undefined || fields.length < LEAST_FIELDS) return undefined;
+  const [, answered, , from] = fields;
+  // When it came, rather than when it was answered: for a WebSocket that can be hours apart.
+  const created = fields[NAMES.indexOf('request_creation_time')] ?? '-';
+  const timeMs = readTime(answered) === undefined ? undefined : readTime(absentIfDash(created));
+  // Addresses of version 6 have no brackets here, so what follows the last colon is the port.
+  const client = /:\d+$/.test(from) ? readClient(from.slice(0, from.lastIndexOf(':'))) : '';
+  const status = wholeNumber(fields[8], 0, fields[8].length);
+  const bytes = wholeNumber(fields[11], 0, fields[11].length);
+  if (status < 0 || status > 999 || bytes < 0 || client === '') return undefined;
+  const cameMs = timeMs ?? readTime(answered);
+  return cameMs === undefined ? undefined : new AlbEntry(cameMs, client, status, bytes, fields);
 }
 
 export const alb: Format = { name: 'alb', read };

@@ -4,32 +4,50 @@
  *     198.51.100.7 - alice [10/Oct/2026:13:55:36 +0200] "GET /a?b HTTP/1.1" 200 512 "-" "curl/8"
  *
  * Read by looking for its separators rather than by a pattern, as this is the most common log, and
- * the largest. Apache's `vhost_combined` has the host and port in front.
+ * the largest. Apache's `vhost_combined` has the host and port in front; whatever follows the size,
+ * as with Traefik and with formats of one's own, is let be.
  */
 import type { Entry, Format } from '../entry.ts';
-import { readClfTime } from './instant.ts';
+import { readClient, readHost } from './client.ts';
+import { readTime } from './instant.ts';
 import { type RequestLine, readRequestLine } from './request-line.ts';
+import { absentIfDash, owned, quoteEnd, unescaped, wholeNumber } from './text.ts';
+
+/** The quoted fields after the size. The third is what nginx's own configuration puts there. */
+const QUOTED = ['referer', 'user-agent', 'x-forwarded-for'];
 
 class CombinedEntry implements Entry {
   #request: RequestLine | undefined = undefined;
 
   constructor(
     readonly timeMs: number,
-    readonly client: string,
-    readonly user: string,
-    readonly host: string,
+    private readonly who: Who,
     readonly status: number,
     readonly bytes: number,
     private readonly line: string,
     private readonly requestStart: number,
     private readonly requestEnd: number,
+    private readonly bytesEnd: number,
   ) {}
 
+  /** Taken apart when somebody asks, as many only count clients. */
   get #parts(): RequestLine {
     this.#request ??= readRequestLine(
-      unquoted(this.line.slice(this.requestStart, this.requestEnd)),
+      unescaped(this.line.slice(this.requestStart, this.requestEnd)),
     );
     return this.#request;
+  }
+
+  get client(): string {
+    return this.who.client;
+  }
+
+  get user(): string {
+    return this.who.user;
+  }
+
+  get host(): string {
+    return this.who.host || this.#parts.host;
   }
 
   get method(): string {
@@ -45,78 +63,70 @@ class CombinedEntry implements Entry {
   }
 
   field(name: string): string | undefined {
-    const quoted = /^ \S+ \S+ "((?:[^"\\]|\\.)*)" "((?:[^"\\]|\\.)*)"/.exec(
-      this.line.slice(this.requestEnd + 1),
-    );
-    if (name === 'referer') return quoted === null ? undefined : unquoted(quoted[1]);
-    return name === 'user-agent' && quoted !== null ? unquoted(quoted[2]) : undefined;
+    const wanted = QUOTED.indexOf(name);
+    let at = this.bytesEnd;
+    for (let place = 0; place <= wanted && this.line.startsWith(' "', at); place++) {
+      const end = quoteEnd(this.line, at + 2);
+      if (end < 0) return undefined;
+      if (place === wanted) {
+        return absentIfDash(unescaped(this.line.slice(at + 2, end))) || undefined;
+      }
+      at = end + 1;
+    }
+    return undefined;
   }
 }
 
-/** Both servers write a quote, a backslash and what cannot be printed with a backslash. */
-function unquoted(text: string): string {
-  if (!text.includes('\\')) return text;
-  return text.replace(/\\(x[\da-fA-F]{2}|.)/g, (_, code: string) =>
-    code.length === 3 ? String.fromCharCode(Number.parseInt(code.slice(1), 16)) : code,
-  );
+interface Who {
+  readonly client: string;
+  readonly user: string;
+  readonly host: string;
 }
 
-/** The end of a quoted field that begins at `start`; a quote after a backslash is not it. */
-function quoteEnd(line: string, start: number): number {
-  let end = line.indexOf('"', start);
-  while (end > 0 && isEscaped(line, start, end)) end = line.indexOf('"', end + 1);
-  return end;
+/** `198.51.100.7 - alice` up to the space before the time. */
+function readWho(line: string, end: number): Who | undefined {
+  const space = line.indexOf(' ');
+  if (!line.startsWith(' - ', space)) return readOddWho(line.slice(0, end).split(' '));
+  return whoOf(line.slice(0, space), line.slice(space + 3, end), '');
 }
 
-function isEscaped(line: string, start: number, at: number): boolean {
-  let slashes = 0;
-  while (at - slashes > start && line.charCodeAt(at - slashes - 1) === 92) slashes++;
-  return slashes % 2 === 1;
+function whoOf(client: string, user: string, host: string): Who | undefined {
+  const address = readClient(client);
+  if (address === '' || user === '') return undefined;
+  return { client: address, user: user === '-' || user === '""' ? '' : owned(user), host };
 }
 
-const SPACE = 32;
-
-/** A number up to the next space; -1 if it is none, 0 for `-`. */
-function numberAt(line: string, start: number): number {
-  if (line[start] === '-') return 0;
-  let value = 0;
-  let at = start;
-  for (; at < line.length && line.charCodeAt(at) !== SPACE; at++) {
-    const digit = line.charCodeAt(at) - 48;
-    if (digit < 0 || digit > 9) return -1;
-    value = 10 * value + digit;
+/** With a host in front, with a list of addresses, or with what identd said of the user. */
+function readOddWho(words: readonly string[]): Who | undefined {
+  const listed = words.findIndex((word) => !word.endsWith(','));
+  const after = words.slice(listed + 1);
+  if (listed > 0) {
+    return whoOf(words.slice(0, listed + 1).join(' '), after.slice(1).join(' '), '');
   }
-  return at === start ? -1 : value;
+  if (words.length === 3) return whoOf(words[0], words[2], '');
+  if (words.length < 4 || words[2] !== '-') return undefined;
+  return whoOf(words[1], words.slice(3).join(' '), owned(readHost(words[0])));
 }
+
+const MOST_STATUS_DIGITS = 3;
 
 function read(line: string): Entry | undefined {
-  const open = line.indexOf(' [');
-  const close = line.indexOf('] "', open);
-  if (open <= 0 || close < 0) return undefined;
-  const timeMs = readClfTime(line.slice(open + 2, close));
+  const close = line.indexOf('] "');
+  const open = line.lastIndexOf(' [', close);
+  if (close < 0 || open <= 0) return undefined;
+  const timeMs = readTime(line.slice(open + 2, close));
   if (timeMs === undefined) return undefined;
-  const start = close + 3;
-  const end = quoteEnd(line, start);
-  if (end < 0) return undefined;
-  const status = numberAt(line, end + 2);
-  if (status < 0 || status > 999) return undefined;
-  const afterStatus = line.indexOf(' ', end + 2);
-  const bytes = afterStatus < 0 ? 0 : numberAt(line, afterStatus + 1);
-  const who = line.slice(0, open).split(' ');
-  const [client, , user] = who.length === 4 ? who.slice(1) : who;
-  if ((who.length !== 3 && who.length !== 4) || client === '' || bytes < 0) return undefined;
-  const host = who.length === 4 ? who[0].replace(/:\d+$/, '') : '';
-  return new CombinedEntry(
-    timeMs,
-    client,
-    user === '-' ? '' : user,
-    host,
-    status,
-    bytes,
-    line,
-    start,
-    end,
-  );
+  const end = quoteEnd(line, close + 3);
+  if (end < 0 || line.charCodeAt(end + 1) !== 32) return undefined;
+  const statusEnd = line.indexOf(' ', end + 2);
+  const status = wholeNumber(line, end + 2, statusEnd);
+  if (status < 0 || statusEnd > end + 2 + MOST_STATUS_DIGITS) return undefined;
+  const space = line.indexOf(' ', statusEnd + 1);
+  const bytesEnd = space < 0 ? line.length : space;
+  const bytes = wholeNumber(line, statusEnd + 1, bytesEnd);
+  const who = readWho(line, open);
+  if (bytes < 0 || who === undefined) return undefined;
+  return new CombinedEntry(timeMs, who, status, bytes, line, close + 3, end, bytesEnd);
 }
 
 export const combined: Format = { name: 'combined', read };

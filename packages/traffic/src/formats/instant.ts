@@ -1,6 +1,9 @@
 /** Times as logs write them, to ms since the epoch; undefined for what is none. */
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+const MONTH_DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
+const isLeap = (year: number): boolean => year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
 
 /** Days since the epoch of a date in the calendar that everybody uses. */
 function daysOf(year: number, month: number, day: number): number {
@@ -16,64 +19,107 @@ function daysOf(year: number, month: number, day: number): number {
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
 
-const CLF =
-  /^(\d{2})\/([A-Z][a-z]{2})\/(\d{4}):(\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))? ([+-])(\d{2})(\d{2})$/;
+/** A number of exactly `count` digits; NaN if it is none, which no comparison lets through. */
+function digits(text: string, start: number, count: number): number {
+  let value = 0;
+  for (let at = start; at < start + count; at++) {
+    const digit = text.charCodeAt(at) - 48;
+    if (!(digit >= 0 && digit <= 9)) return Number.NaN;
+    value = 10 * value + digit;
+  }
+  return value;
+}
 
-/** The last time that was read, because neighbouring lines mostly have the same. */
+function dateMs(year: number, month: number, day: number): number | undefined {
+  if (!(year >= 0 && month >= 1 && month <= 12 && day >= 1)) return undefined;
+  if (day > MONTH_DAYS[month - 1] || (month === 2 && day === 29 && !isLeap(year))) return undefined;
+  return daysOf(year, month, day) * DAY_MS;
+}
+
+/** `13:55:36.123456+02:00` from `start`, to ms since midnight in UTC. */
+function clockMs(text: string, start: number): number | undefined {
+  const hour = digits(text, start, 2);
+  const minute = digits(text, start + 3, 2);
+  let second = 0;
+  let fraction = 0;
+  let at = start + 5;
+  if (text[start + 2] !== ':' || !(hour <= 23 && minute <= 59)) return undefined;
+  if (text[at] === ':') {
+    second = digits(text, at + 1, 2);
+    // A leap second is the first of the next minute.
+    if (!(second <= 60)) return undefined;
+    at += 3;
+    if (text[at] === '.' || text[at] === ',') {
+      const from = at + 1;
+      for (at = from; text.charCodeAt(at) >= 48 && text.charCodeAt(at) <= 57; at++);
+      if (at === from) return undefined;
+      fraction = digits(text.slice(from, Math.min(at, from + 3)).padEnd(3, '0'), 0, 3);
+    }
+  }
+  const offset = zoneMs(text, at);
+  return offset === undefined
+    ? undefined
+    : ((hour * 60 + minute) * 60 + second) * 1000 + fraction - offset;
+}
+
+/** `Z`, `+0200`, `+02:00` or `+02`, perhaps after a space. Without a zone it is UTC. */
+function zoneMs(text: string, start: number): number | undefined {
+  const at = text[start] === ' ' ? start + 1 : start;
+  const rest = text.slice(at);
+  if (rest === '' || rest === 'Z' || rest === 'UTC') return at === text.length + 1 ? undefined : 0;
+  const sign = rest[0] === '+' ? 1 : rest[0] === '-' ? -1 : 0;
+  const hours = digits(rest, 1, 2);
+  const from = rest[3] === ':' ? 4 : 3;
+  const minutes = rest.length === 3 ? 0 : digits(rest, from, 2);
+  if (sign === 0 || !(hours <= 23 && minutes <= 59)) return undefined;
+  if (rest.length !== 3 && rest.length !== from + 2) return undefined;
+  return sign * (hours * 60 + minutes) * MINUTE_MS;
+}
+
+const sum = (date: number | undefined, clock: number | undefined): number | undefined =>
+  date === undefined || clock === undefined ? undefined : date + clock;
+
+/** `10/Oct/2026:13:55:36 +0200`, as nginx and Apache write it. */
+function readClfTime(text: string): number | undefined {
+  if (text[2] !== '/' || text[6] !== '/' || text[11] !== ':') return undefined;
+  const month = MONTHS.indexOf(text.slice(3, 6)) + 1;
+  return sum(dateMs(digits(text, 7, 4), month, digits(text, 0, 2)), clockMs(text, 12));
+}
+
+/** `2026-10-10T13:55:36.123456Z`, or with a space between, or slashes. */
+function readIsoTime(text: string): number | undefined {
+  const [between, middle] = [text[4], text[10]];
+  if ((between !== '-' && between !== '/') || text[7] !== between) return undefined;
+  if (middle !== 'T' && middle !== ' ') return undefined;
+  const date = dateMs(digits(text, 0, 4), digits(text, 5, 2), digits(text, 8, 2));
+  return sum(date, clockMs(text, 11));
+}
+
+/** The last ms that the language has a date for. */
+const LAST_MS = 8.64e15;
+
+/**
+ * Since the epoch in seconds, ms, us or ns, told apart by size: all of them lie after 1973. The little
+ * that is added is less than a microsecond, and more than doubles lose of these numbers.
+ */
+export function readEpoch(value: number): number | undefined {
+  if (!(value > 0)) return undefined;
+  const scale = value < 1e11 ? 1e3 : value < 1e14 ? 1 : value < 1e17 ? 1e-3 : 1e-6;
+  const timeMs = Math.floor(value * scale + 0.0005);
+  return timeMs <= LAST_MS ? timeMs : undefined;
+}
+
+const EPOCH = /^\d{1,19}(?:\.\d{1,9})?$/;
+
+/** The last text that was read, because neighbouring lines mostly have the same time. */
 let lastText = '';
 let lastMs: number | undefined;
 
-/** `10/Oct/2026:13:55:36 +0200`, as nginx and Apache write it. */
-export function readClfTime(text: string): number | undefined {
+export function readTime(text: string): number | undefined {
   if (text !== lastText) {
+    lastMs = readClfTime(text) ?? readIsoTime(text);
+    if (lastMs === undefined && EPOCH.test(text)) lastMs = readEpoch(Number(text));
     lastText = text;
-    lastMs = clfTime(text);
   }
   return lastMs;
-}
-
-function clfTime(text: string): number | undefined {
-  const parts = CLF.exec(text);
-  if (parts === null) return undefined;
-  const month = MONTHS.indexOf(parts[2]) + 1;
-  const [day, year, hour, minute, second] = [1, 3, 4, 5, 6].map((place) => Number(parts[place]));
-  if (month === 0 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 60) {
-    return undefined;
-  }
-  const fraction = parts[7] === undefined ? 0 : Math.floor(Number(`0.${parts[7]}`) * 1000);
-  const offset = (Number(parts[9]) * 60 + Number(parts[10])) * MINUTE_MS;
-  const local =
-    daysOf(year, month, day) * DAY_MS + ((hour * 60 + minute) * 60 + second) * 1000 + fraction;
-  return local + (parts[8] === '+' ? -offset : offset);
-}
-
-const ISO = /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?$/;
-
-/** `2026-10-10T13:55:36.123456Z`; without a zone it is taken as UTC. */
-export function readIsoTime(text: string): number | undefined {
-  if (!ISO.test(text)) return undefined;
-  const zoned = /(?:Z|[+-]\d{2}:?\d{2})$/.test(text) ? text : `${text}Z`;
-  const timeMs = Date.parse(
-    zoned
-      .replace(' ', 'T')
-      .replace(',', '.')
-      .replace(/([+-]\d{2})(\d{2})$/, '$1:$2'),
-  );
-  return Number.isNaN(timeMs) ? undefined : timeMs;
-}
-
-/** Since the epoch in seconds, ms, us or ns, told apart by size: all of them lie after 1973. */
-export function readEpoch(value: number): number | undefined {
-  if (!Number.isFinite(value) || value <= 0) return undefined;
-  if (value < 1e11) return Math.floor(value * 1000);
-  if (value < 1e14) return Math.floor(value);
-  return Math.floor(value < 1e17 ? value / 1e3 : value / 1e6);
-}
-
-/** Whichever of these it is. */
-export function readTime(value: unknown): number | undefined {
-  if (typeof value === 'number') return readEpoch(value);
-  if (typeof value !== 'string' || value === '') return undefined;
-  if (/^\d+(?:\.\d+)?$/.test(value)) return readEpoch(Number(value));
-  return readIsoTime(value) ?? readClfTime(value.replace(/^\[|\]$/g, ''));
 }

@@ -1,27 +1,50 @@
 /** `GET /items?page=2 HTTP/1.1`, in parts. */
+import { readHost } from './client.ts';
 
 export interface RequestLine {
   readonly method: string;
   readonly path: string;
   readonly search: string;
+  /** Only a target in absolute form names one. */
+  readonly host: string;
 }
 
-const NONE: RequestLine = { method: '', path: '', search: '' };
+const NONE: RequestLine = { method: '', path: '', search: '', host: '' };
 
-/** A target in its parts. In absolute form the scheme and host are left out. */
+const ABSOLUTE = /^[a-z][a-z\d+.-]*:\/\/(?:[^/?#@]*@)?([^/?#]*)/i;
+
+/** A target in its parts: a path, or a whole URL. */
 export function readTarget(method: string, target: string): RequestLine {
-  const bare = target.startsWith('/') ? target : target.replace(/^[a-z]+:\/\/[^/?]*/i, '') || '/';
-  const at = bare.indexOf('?');
+  if (target.startsWith('/')) return parts(method, target, '');
+  const [origin = '', authority = ''] = ABSOLUTE.exec(target) ?? [];
+  const rest = target.slice(origin.length);
+  const path = rest === '' || rest.startsWith('?') ? `/${rest}` : rest;
+  return parts(method, path, readHost(authority));
+}
+
+function parts(method: string, target: string, host: string): RequestLine {
+  const at = target.indexOf('?');
   return at < 0
-    ? { method, path: bare, search: '' }
-    : { method, path: bare.slice(0, at), search: bare.slice(at + 1) };
+    ? { method, path: target, search: '', host }
+    : { method, path: target.slice(0, at), search: target.slice(at + 1), host };
 }
 
 /** What is no request, such as the bytes of a TLS handshake on a plain port, has empty parts. */
 export function readRequestLine(text: string): RequestLine {
   const first = text.indexOf(' ');
-  if (first <= 0) return NONE;
+  if (!isMethod(text, first)) return NONE;
   const last = text.lastIndexOf(' ');
   const hasVersion = last > first && text.startsWith('HTTP/', last + 1);
-  return readTarget(text.slice(0, first), text.slice(first + 1, hasVersion ? last : undefined));
+  const target = text.slice(first + 1, hasVersion ? last : undefined);
+  return readTarget(text.slice(0, first), target);
+}
+
+/** Methods are made of letters, though a few have a dash or an underscore too. */
+function isMethod(text: string, end: number): boolean {
+  for (let at = 0; at < end; at++) {
+    const code = text.charCodeAt(at);
+    const isLetter = (code >= 65 && code <= 90) || (code >= 97 && code <= 122);
+    if (!isLetter && (at === 0 || (code !== 45 && code !== 95))) return false;
+  }
+  return end > 0;
 }

@@ -1,0 +1,98 @@
+/** What a connection may take, with bounds so short that a test can wait for them. */
+import { once } from 'node:events';
+import { pino } from 'pino';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Router } from '../../src/http/router.ts';
+import { BOUNDS, HttpServer } from '../../src/http/server.ts';
+import { settingsOf } from '../running.ts';
+import { exchange, headOf, open, statusOf } from './raw.ts';
+
+const short = {
+  ...BOUNDS,
+  ...{ headersTimeout: 300, requestTimeout: 600, keepAliveTimeout: 400 },
+  connectionsCheckingInterval: 50,
+};
+
+let server: HttpServer;
+let port: number;
+beforeAll(async () => {
+  const router = new Router();
+  router.add('POST', '/echo', 'open', async (each) => each.send(200, await each.readJson()));
+  router.add('GET', '/fail', 'open', () => {
+    throw new Error('a secret that only the log may know');
+  });
+  const settings = settingsOf();
+  server = new HttpServer(router, settings, pino({ level: 'silent' }), undefined, short);
+  ({ port } = await server.listen(settings.listen));
+});
+afterAll(() => server.close(100));
+
+/** Sends a byte now and then for as long as it can; answers the status it was told. */
+async function drip(start: string, byte: string): Promise<number> {
+  const socket = await open(port);
+  let text = '';
+  socket.on('data', (bytes) => {
+    text += bytes.toString('latin1');
+  });
+  socket.write(start);
+  const dripping = setInterval(() => socket.write(byte), 20);
+  await new Promise((resolve) => socket.once('close', resolve));
+  clearInterval(dripping);
+  return statusOf(text);
+}
+
+describe('a connection', () => {
+  test('that sends nothing is closed', async () => {
+    const { status, closed } = await exchange(port, []);
+    expect([status, closed]).toEqual([408, true]);
+  });
+
+  test('that never ends its head is closed', async () => {
+    // A reset may overtake the answer.
+    expect([408, 0]).toContain(await drip('GET /echo HTTP/1.1\r\nHost: x\r\n', 'X: y\r\n'));
+    expect([408, 0]).toContain(await drip('GET /', 'x'));
+  });
+
+  test('that never ends its body is closed', async () => {
+    const head = headOf('POST', '/echo', 'Content-Length: 100000');
+    expect([408, 0]).toContain(await drip(head, ' '));
+    const chunked = headOf('POST', '/echo', 'Transfer-Encoding: chunked');
+    expect([408, 0]).toContain(await drip(chunked, '1\r\n \r\n'));
+  });
+
+  test('that asks for nothing more is closed', async () => {
+    const { status, closed } = await exchange(port, [headOf('GET', '/none')]);
+    expect([status, closed]).toEqual([404, true]);
+  });
+
+  test('that does not read what it is answered does not make the service remember it all', async () => {
+    const socket = await open(port);
+    socket.pause();
+    const body = JSON.stringify('x'.repeat(500_000));
+    const request = headOf('POST', '/echo', `Content-Length: ${body.length}`) + body;
+    let sent = 0;
+    // Written as long as it is taken: what is not read here is not read there either.
+    for (; sent < 200; sent++) {
+      if (socket.write(request)) continue;
+      const isTaken = await Promise.race([
+        once(socket, 'drain').then(() => true),
+        new Promise<boolean>((resolve) => setTimeout(() => resolve(false), 200)),
+      ]);
+      if (!isTaken) break;
+    }
+    socket.destroy();
+    expect(sent).toBeLessThan(200);
+  });
+});
+
+test('what went wrong inside is told to the log alone', async () => {
+  const { status, text } = await exchange(port, [headOf('GET', '/fail', 'Connection: close')]);
+  expect(status).toBe(500);
+  expect(text).toContain('ERR_INTERNAL');
+  expect(text).not.toContain('secret');
+});
+
+test('a server that listens on a port that is taken says so', async () => {
+  const second = new HttpServer(new Router(), settingsOf(), pino({ level: 'silent' }));
+  await expect(second.listen({ host: '127.0.0.1', port })).rejects.toThrow(/EADDRINUSE/);
+});

@@ -1,0 +1,42 @@
+/** Who asked: an address as logs write it, with a port or brackets or other addresses after it. */
+import { owned } from './text.ts';
+
+const isPlain = (code: number): boolean =>
+  (code >= 48 && code <= 57) || // a digit
+  code === 46 ||
+  (code >= 97 && code <= 122) ||
+  (code >= 65 && code <= 90) ||
+  code === 45 ||
+  code === 95;
+
+const COLON = 58;
+
+/** Without a port and brackets; of a list of addresses the first. Empty if there is none. */
+export function readClient(text: string): string {
+  let colons = 0;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === COLON) colons++;
+    else if (!isPlain(code)) return readOddClient(text);
+  }
+  // An address with a single colon is one with a port.
+  if (colons === 1) return readOddClient(text);
+  return text === '-' ? '' : owned(text);
+}
+
+const FIRST_OF_LIST = /^\s*([\da-f.:[\]]+)\s*,/i;
+const BRACKETED = /^\[([^\][\s]+)\](?::\d+)?$/;
+const WITH_PORT = /^([^:]+):\d+$/;
+const CONTROL = /\p{Cc}/u;
+
+function readOddClient(text: string): string {
+  const first = (FIRST_OF_LIST.exec(text)?.[1] ?? text).trim();
+  const client = BRACKETED.exec(first)?.[1] ?? WITH_PORT.exec(first)?.[1] ?? first;
+  return client === '-' || CONTROL.test(client) ? '' : owned(client);
+}
+
+/** A host without its port. */
+export function readHost(text: string): string {
+  if (!text.includes(':')) return text === '-' ? '' : text;
+  return text.replace(/:\d*$/, '');
+}

@@ -1,0 +1,46 @@
+/**
+ * Counts by name, for names that others choose and of which there may be any number. When there are
+ * too many, the smaller half is put together as others; so whatever counts for much stays.
+ */
+export interface NamedCount {
+  readonly name: string;
+  readonly count: number;
+}
+
+export class BoundedCounts {
+  readonly #most: number;
+  #counts = new Map<string, number>();
+  /** What names had when they were dropped. If it is above 0, the counts may be too low by it. */
+  others = 0;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  add(name: string, count = 1): void {
+    const before = this.#counts.get(name);
+    if (before === undefined && this.#counts.size >= this.#most) this.#prune();
+    this.#counts.set(name, (before ?? 0) + count);
+  }
+
+  /** The largest first; of equals the first that came. */
+  largest(most: number = this.#most): readonly NamedCount[] {
+    return [...this.#counts]
+      .map(([name, count]) => ({ name, count }))
+      .sort((a, b) => b.count - a.count)
+      .slice(0, most);
+  }
+
+  #prune(): void {
+    const kept = this.largest(Math.floor(this.#most / 2));
+    const before = this.#sum();
+    this.#counts = new Map(kept.map(({ name, count }) => [name, count]));
+    this.others += before - this.#sum();
+  }
+
+  #sum(): number {
+    let sum = 0;
+    for (const count of this.#counts.values()) sum += count;
+    return sum;
+  }
+}

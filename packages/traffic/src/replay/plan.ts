@@ -1,0 +1,274 @@
+/**
+ * What policies would have done to the traffic of a log: who would have been denied, when, how often
+ * and where, by which policy; and, beside the policies of today, what changes.
+ */
+import type { Entry } from '../entry.ts';
+import { BoundedCounts, type NamedCount } from './bounded-counts.ts';
+import { ClientTable } from './client-table.ts';
+import { type DeniedClient, DeniedClients } from './denied-clients.ts';
+import { type Outcome, type PolicyFacts, Replay, type Rules } from './replay.ts';
+import { routeOf } from './route.ts';
+import { RowSet } from './rows.ts';
+import { Timeline, type TimelineData } from './timeline.ts';
+
+export interface PlanOptions {
+  /** The policies that are asked about. */
+  readonly next: Rules;
+  /** Those of today, to compare with. */
+  readonly today?: Rules | undefined;
+  /** Who a request comes from. */
+  readonly clientOf: (entry: Entry) => string;
+  /** How many clients and routes are listed. Default 20. */
+  readonly top?: number | undefined;
+}
+
+/** The part of the clients that counts as heavy rather than ordinary, by requests. */
+export const HEAVIEST_SHARE = 0.01;
+
+export interface ClientReport {
+  readonly client: string;
+  readonly requests: number;
+  readonly denied: number;
+  readonly firstMs: number;
+  readonly lastMs: number;
+  /** Whether it is not among the heaviest 1 % of the clients. */
+  readonly ordinary: boolean;
+  readonly policies: readonly NamedCount[];
+  readonly routes: readonly NamedCount[];
+}
+
+/** Requests and clients that are concerned by something. */
+export interface Toll {
+  readonly requests: number;
+  readonly clients: number;
+  readonly ordinaryClients: number;
+}
+
+export interface PolicyReport extends PolicyFacts {
+  /** What it alone has no room for. In shadow: what it would deny of what the others let pass. */
+  readonly denied: Toll;
+}
+
+export interface PlanChange {
+  readonly policies: readonly PolicyFacts[];
+  readonly denied: Toll;
+  /** Clients that are not denied today and would be; and the other way round. */
+  readonly newlyDenied: Toll;
+  readonly noLongerDenied: Toll;
+  /** Requests that pass today and would not; and the other way round. */
+  readonly requestsLost: number;
+  readonly requestsWon: number;
+  readonly newlyDeniedClients: readonly ClientReport[];
+  readonly noLongerDeniedClients: readonly ClientReport[];
+}
+
+export interface PlanResult {
+  readonly kind: 'plan';
+  readonly requests: number;
+  readonly clients: number;
+  readonly firstMs: number | undefined;
+  readonly lastMs: number | undefined;
+  /** The heaviest clients, at most 1 %, have more requests than this; the others are ordinary. */
+  readonly heavyAbove: number;
+  readonly ordinaryClients: number;
+  readonly denied: Toll;
+  readonly firstDeniedMs: number | undefined;
+  readonly policies: readonly PolicyReport[];
+  /** The most denied first. */
+  readonly topClients: readonly ClientReport[];
+  /** Where requests were denied, the most first, with numbers and the like as `:id`. */
+  readonly topRoutes: readonly NamedCount[];
+  readonly timeline: TimelineData<'requests' | 'denied' | 'shadow' | 'today'>;
+  readonly against?: PlanChange;
+}
+
+type Column = 'requests' | 'denied' | 'today' | 'lost' | 'won';
+
+const DEFAULT_TOP = 20;
+const ROUTES_KEPT = 2000;
+
+/** What one policy has denied so far. */
+class PolicyToll {
+  requests = 0;
+  readonly clients = new RowSet();
+
+  constructor(readonly facts: PolicyFacts) {}
+
+  add(row: number): void {
+    this.requests++;
+    this.clients.add(row);
+  }
+}
+
+export class Planner {
+  readonly #next: Replay;
+  readonly #today: Replay | undefined;
+  readonly #todayPolicies: readonly PolicyFacts[] | undefined;
+  readonly #clientOf: (entry: Entry) => string;
+  readonly #top: number;
+  readonly #table: ClientTable<Column>;
+  readonly #tolls: ReadonlyMap<string, PolicyToll>;
+  readonly #denied = new DeniedClients((row) => this.#table.columns.denied[row]);
+  readonly #deniedToday = new DeniedClients((row) => this.#table.columns.today[row]);
+  readonly #routes = new BoundedCounts(ROUTES_KEPT);
+  readonly #timeline = new Timeline(['requests', 'denied', 'shadow', 'today']);
+  #requests = 0;
+  #firstMs: number | undefined = undefined;
+  #nowMs = Number.NEGATIVE_INFINITY;
+  #firstDeniedMs: number | undefined = undefined;
+
+  constructor({ next, today, clientOf, top = DEFAULT_TOP }: PlanOptions) {
+    this.#next = new Replay(next);
+    this.#today = today && new Replay(today);
+    this.#todayPolicies = today?.policies;
+    this.#clientOf = clientOf;
+    this.#top = top;
+    const columns: Column[] = ['requests', 'denied'];
+    this.#table = new ClientTable(today ? [...columns, 'today', 'lost', 'won'] : columns);
+    this.#tolls = new Map(next.policies.map((facts) => [facts.name, new PolicyToll(facts)]));
+  }
+
+  /** Takes the next requests, in the order of their times. */
+  add(entries: readonly Entry[]): void {
+    for (const entry of entries) this.#addOne(entry);
+  }
+
+  #addOne(entry: Entry): void {
+    // A line that comes too late to be put in its place is decided at the time reached.
+    const nowMs = Math.max(this.#nowMs, entry.timeMs);
+    this.#nowMs = nowMs;
+    this.#firstMs ??= nowMs;
+    this.#requests++;
+    const client = this.#clientOf(entry);
+    const row = this.#table.rowOf(client);
+    this.#table.columns.requests[row]++;
+    this.#timeline.add(nowMs, 'requests');
+    const outcome = this.#next.decide(entry, client, nowMs);
+    if (!outcome.allowed) this.#noteDenied(entry, client, row, outcome);
+    else if (outcome.shadowDenying.length > 0) {
+      this.#timeline.add(nowMs, 'shadow');
+      for (const name of outcome.shadowDenying) this.#tolls.get(name)!.add(row);
+    }
+    if (this.#today !== undefined) {
+      this.#noteChange(entry, client, row, outcome.allowed, this.#today);
+    }
+  }
+
+  #noteDenied(entry: Entry, client: string, row: number, { denying }: Outcome): void {
+    const nowMs = this.#nowMs;
+    this.#firstDeniedMs ??= nowMs;
+    this.#table.columns.denied[row]++;
+    this.#timeline.add(nowMs, 'denied');
+    for (const name of denying) this.#tolls.get(name)!.add(row);
+    const route = routeOf(entry.method, entry.path);
+    this.#routes.add(route);
+    this.#denied.add(row, client, nowMs, denying, route);
+  }
+
+  #noteChange(entry: Entry, client: string, row: number, allowed: boolean, today: Replay): void {
+    const outcome = today.decide(entry, client, this.#nowMs);
+    const { columns } = this.#table;
+    if (outcome.allowed) {
+      if (!allowed) columns.lost[row]++;
+      return;
+    }
+    columns.today[row]++;
+    this.#timeline.add(this.#nowMs, 'today');
+    if (allowed) columns.won[row]++;
+    const route = routeOf(entry.method, entry.path);
+    this.#deniedToday.add(row, client, this.#nowMs, outcome.denying, route);
+  }
+
+  result(): PlanResult {
+    const heavyAbove = heavyThreshold(this.#table.column('requests'));
+    const tell = new Telling(this.#table, heavyAbove);
+    const denied = this.#table.column('denied');
+    const today = this.#todayPolicies;
+    return {
+      kind: 'plan',
+      requests: this.#requests,
+      clients: this.#table.size,
+      firstMs: this.#firstMs,
+      lastMs: this.#requests === 0 ? undefined : this.#nowMs,
+      heavyAbove,
+      ordinaryClients: tell.toll(0, () => true).ordinaryClients,
+      denied: tell.toll(sum(denied), (row) => denied[row] > 0),
+      firstDeniedMs: this.#firstDeniedMs,
+      policies: [...this.#tolls.values()].map(({ facts, requests, clients }) => ({
+        ...facts,
+        denied: tell.toll(requests, (row) => clients.has(row)),
+      })),
+      topClients: tell.clients(this.#denied.list(this.#top), denied),
+      topRoutes: this.#routes.largest(this.#top),
+      timeline: this.#timeline.data(),
+      ...(today !== undefined && { against: this.#change(today, tell) }),
+    };
+  }
+
+  #change(policies: readonly PolicyFacts[], tell: Telling): PlanChange {
+    const denied = this.#table.column('denied');
+    const today = this.#table.column('today');
+    const isNew = (row: number): boolean => denied[row] > 0 && today[row] === 0;
+    const isOver = (row: number): boolean => denied[row] === 0 && today[row] > 0;
+    const sumIf = (counts: Uint32Array, fits: (row: number) => boolean): number =>
+      counts.reduce((total, count, row) => (fits(row) ? total + count : total), 0);
+    return {
+      policies,
+      denied: tell.toll(sum(today), (row) => today[row] > 0),
+      newlyDenied: tell.toll(sumIf(denied, isNew), isNew),
+      noLongerDenied: tell.toll(sumIf(today, isOver), isOver),
+      requestsLost: sum(this.#table.column('lost')),
+      requestsWon: sum(this.#table.column('won')),
+      newlyDeniedClients: tell.clients(this.#denied.list(this.#top, isNew), denied),
+      noLongerDeniedClients: tell.clients(this.#deniedToday.list(this.#top, isOver), today),
+    };
+  }
+}
+
+/** Puts what was counted into words that say who is ordinary. */
+class Telling {
+  readonly #requests: Uint32Array;
+  readonly #heavyAbove: number;
+
+  constructor(table: ClientTable<Column>, heavyAbove: number) {
+    this.#requests = table.column('requests');
+    this.#heavyAbove = heavyAbove;
+  }
+
+  #isOrdinary(row: number): boolean {
+    return this.#requests[row] <= this.#heavyAbove;
+  }
+
+  toll(requests: number, fits: (row: number) => boolean): Toll {
+    let clients = 0;
+    let ordinaryClients = 0;
+    for (let row = 0; row < this.#requests.length; row++) {
+      if (!fits(row)) continue;
+      clients++;
+      if (this.#isOrdinary(row)) ordinaryClients++;
+    }
+    return { requests, clients, ordinaryClients };
+  }
+
+  clients(clients: readonly DeniedClient[], denied: Uint32Array): readonly ClientReport[] {
+    return clients.map(({ row, ...told }) => ({
+      ...told,
+      requests: this.#requests[row],
+      denied: denied[row],
+      ordinary: this.#isOrdinary(row),
+    }));
+  }
+}
+
+/**
+ * The most requests that an ordinary client has: at most 1 % of the clients have more, rounded up so
+ * that of a few clients one can be heavy. Clients that are as busy as each other are alike, so where
+ * the line would go through equals, they are all ordinary.
+ */
+function heavyThreshold(requests: Uint32Array): number {
+  const heaviest = Math.ceil(HEAVIEST_SHARE * requests.length);
+  const sorted = requests.slice().sort();
+  return sorted[sorted.length - 1 - heaviest] ?? sorted[sorted.length - 1] ?? 0;
+}
+
+const sum = (counts: Uint32Array): number => counts.reduce((total, count) => total + count, 0);

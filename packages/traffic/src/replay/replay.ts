@@ -1,0 +1,107 @@
+/**
+ * Requests of a log through the shipped engine, at the times of the log. Each replay has a store of
+ * its own, so that several policies, or two versions of them, can be asked about the same traffic.
+ */
+import { type AlgorithmName, type Limit, memoryStore, type SyncStore } from 'sluice';
+import type { Entry } from '../entry.ts';
+
+/** What is said of a policy where results are told. */
+export interface PolicyFacts {
+  readonly name: string;
+  readonly algorithm: AlgorithmName;
+  readonly limit: number;
+  readonly windowMs: number;
+  /** Asked, and told about, but never in the way. */
+  readonly shadow: boolean;
+}
+
+/** A request that costs more than these policies could ever let through, so that it is denied. */
+export interface NeverFits {
+  readonly violated: readonly string[];
+}
+
+/** Which limits requests have. */
+export interface Rules {
+  readonly policies: readonly PolicyFacts[];
+  /**
+   * The limits of a request of this client, with numbers that hold at this time; none means that it
+   * is not limited. The list is not kept.
+   */
+  limitsOf(entry: Entry, client: string, nowMs: number): readonly Limit[] | NeverFits;
+}
+
+/** What one request would have been told. */
+export interface Outcome {
+  readonly allowed: boolean;
+  /** The policies that had no room for it. */
+  readonly denying: readonly string[];
+  /** The policies in shadow that would have denied it. */
+  readonly shadowDenying: readonly string[];
+}
+
+const NONE: readonly string[] = [];
+const ADMITTED: Outcome = { allowed: true, denying: NONE, shadowDenying: NONE };
+
+/** A replay must forget nothing that counts, however many clients there are. */
+const MOST_KEYS = 2 ** 29;
+
+/** The engine, with room for as many keys as it can have. */
+export const roomyStore = (): SyncStore => memoryStore({ maxKeys: MOST_KEYS });
+
+export class Replay {
+  readonly #store = roomyStore();
+  readonly #rules: Rules;
+  /** The policies in shadow by name. */
+  readonly #shadow: ReadonlySet<string>;
+
+  constructor(rules: Rules) {
+    this.#rules = rules;
+    const shadow = rules.policies.filter((policy) => policy.shadow);
+    this.#shadow = new Set(shadow.map(({ name }) => name));
+  }
+
+  /** Decides one request as the service would. `nowMs` does not run backwards. */
+  decide(entry: Entry, client: string, nowMs: number): Outcome {
+    const asked = this.#rules.limitsOf(entry, client, nowMs);
+    if ('violated' in asked)
+      return { allowed: false, denying: asked.violated, shadowDenying: NONE };
+    if (this.#shadow.size === 0) {
+      return this.#takeAll(asked, nowMs) ? ADMITTED : this.#denied(asked, nowMs);
+    }
+    const isShadow = ({ policy }: Limit): boolean => this.#shadow.has(policy.name);
+    const enforced = asked.filter((limit) => !isShadow(limit));
+    if (!this.#takeAll(enforced, nowMs)) return this.#denied(enforced, nowMs);
+    // What is only watched is charged for what happens, which is all that the others let pass.
+    const full = asked.filter((limit) => isShadow(limit) && !this.#take(limit, nowMs));
+    if (full.length === 0) return ADMITTED;
+    return { allowed: true, denying: NONE, shadowDenying: full.map(nameOf) };
+  }
+
+  /**
+   * All or nothing, as the store's own `decideSync`, but without making a decision for each limit
+   * and one of them all, which takes longer than the rest: nothing is charged before every limit
+   * has said yes, the last of them by being charged.
+   */
+  #takeAll(limits: readonly Limit[], nowMs: number): boolean {
+    const last = limits.length - 1;
+    for (let at = 0; at < last; at++) if (!this.#fits(limits[at], nowMs)) return false;
+    if (last >= 0 && !this.#take(limits[last], nowMs)) return false;
+    for (let at = 0; at < last; at++) this.#take(limits[at], nowMs);
+    return true;
+  }
+
+  #denied(limits: readonly Limit[], nowMs: number): Outcome {
+    const full = limits.filter((limit) => !this.#fits(limit, nowMs));
+    return { allowed: false, denying: full.map(nameOf), shadowDenying: NONE };
+  }
+
+  #fits({ policy, terms, key, cost }: Limit, nowMs: number): boolean {
+    return this.#store.open(policy).peekSync(terms, key, cost, nowMs).allowed;
+  }
+
+  #take({ policy, terms, key, cost }: Limit, nowMs: number): boolean {
+    return this.#store.open(policy).takeSync(terms, key, cost, nowMs).allowed;
+  }
+}
+
+const nameOf = ({ policy }: Limit): string => policy.name;

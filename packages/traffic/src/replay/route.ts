@@ -1,0 +1,23 @@
+/** Paths by what they lead to: the parts that name one thing of many are folded into one. */
+
+const FOLDED = ':id';
+const LONGEST_ROUTE = 120;
+
+const NUMBER = /^\d+$/;
+const UUID = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i;
+/** Eight or more, with a digit among them: `deadbeef` alone might be a word. */
+const HEX = /^(?=.*\d)[\da-f]{8,}$/i;
+
+const isOneOfMany = (segment: string): boolean =>
+  NUMBER.test(segment) || UUID.test(segment) || HEX.test(segment);
+
+/** `GET /users/17/posts` is `GET /users/:id/posts`. */
+export function routeOf(method: string, path: string): string {
+  const folded = path
+    .slice(0, 2 * LONGEST_ROUTE)
+    .split('/')
+    .map((segment) => (isOneOfMany(segment) ? FOLDED : segment))
+    .join('/');
+  const route = `${method} ${folded}`;
+  return route.length <= LONGEST_ROUTE ? route : `${route.slice(0, LONGEST_ROUTE - 1)}…`;
+}

@@ -1,0 +1,77 @@
+/**
+ * Counts over time, for drawing. How long a log is shows only at its end, so a timeline begins fine
+ * and becomes coarser as it grows: never more than 240 buckets, and rarely less than 50.
+ */
+export const MOST_BUCKETS = 240;
+
+/** Each of these is a multiple of the one before, so that buckets can be joined. */
+const WIDTHS_S = [1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 604_800];
+
+export interface TimelineData<Series extends string> {
+  /** When the first bucket begins. */
+  readonly startMs: number;
+  readonly bucketMs: number;
+  /** What was counted in each bucket; all series are equally long. */
+  readonly series: Readonly<Record<Series, readonly number[]>>;
+}
+
+export class Timeline<Series extends string> {
+  readonly #names: readonly Series[];
+  #counts: Record<Series, Float64Array>;
+  #width = 0;
+  #bucketMs = WIDTHS_S[0] * 1000;
+  #startMs = Number.NaN;
+  #used = 0;
+
+  constructor(series: readonly Series[]) {
+    this.#names = series;
+    this.#counts = this.#empty();
+  }
+
+  #empty(): Record<Series, Float64Array> {
+    const all = this.#names.map((name) => [name, new Float64Array(MOST_BUCKETS)]);
+    return Object.fromEntries(all);
+  }
+
+  /** Counts one in the bucket of a time that is not before the first. */
+  add(timeMs: number, name: Series): void {
+    this.#counts[name][this.#bucketOf(timeMs)]++;
+  }
+
+  #bucketOf(timeMs: number): number {
+    if (Number.isNaN(this.#startMs)) this.#startMs = this.#floor(timeMs);
+    let bucket = Math.floor((timeMs - this.#startMs) / this.#bucketMs);
+    while (bucket >= MOST_BUCKETS) {
+      this.#coarsen();
+      bucket = Math.floor((timeMs - this.#startMs) / this.#bucketMs);
+    }
+    if (bucket >= this.#used) this.#used = bucket + 1;
+    return bucket;
+  }
+
+  #floor(timeMs: number): number {
+    return Math.floor(timeMs / this.#bucketMs) * this.#bucketMs;
+  }
+
+  #coarsen(): void {
+    const [oldStartMs, oldMs, old] = [this.#startMs, this.#bucketMs, this.#counts];
+    this.#width++;
+    const next = WIDTHS_S[this.#width];
+    this.#bucketMs = next === undefined ? 2 * oldMs : next * 1000;
+    this.#startMs = this.#floor(oldStartMs);
+    this.#counts = this.#empty();
+    for (let bucket = 0; bucket < this.#used; bucket++) {
+      const startMs = oldStartMs + bucket * oldMs;
+      const to = Math.floor((startMs - this.#startMs) / this.#bucketMs);
+      for (const name of this.#names) this.#counts[name][to] += old[name][bucket];
+    }
+    const lastMs = oldStartMs + (this.#used - 1) * oldMs;
+    this.#used = Math.floor((lastMs - this.#startMs) / this.#bucketMs) + 1;
+  }
+
+  data(): TimelineData<Series> {
+    const all = this.#names.map((name) => [name, [...this.#counts[name].subarray(0, this.#used)]]);
+    const startMs = Number.isNaN(this.#startMs) ? 0 : this.#startMs;
+    return { startMs, bucketMs: this.#bucketMs, series: Object.fromEntries(all) };
+  }
+}
