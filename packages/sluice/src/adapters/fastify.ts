@@ -10,6 +10,7 @@ import { found } from '../http/node-server.ts';
 import {
   type FamiliarOptions,
   hasLimit,
+  inherited,
   type RequestOptions,
   readyOptions,
 } from '../http/options.ts';
@@ -100,7 +101,7 @@ const plugin: FastifyPluginAsync<FastifyRateLimitPlugin> = async (app, options) 
   /** A route for GET has another one for HEAD, with the same limit. */
   const hooks = new WeakMap<object, ReturnType<typeof hookOf>>();
   const hookFor = (own: FastifyRateLimit): ReturnType<typeof hookOf> => {
-    const hook = hooks.get(own) ?? hookOf({ ...inherited(shared), ...own }, verdicts);
+    const hook = hooks.get(own) ?? hookOf({ ...inherited(shared, own), ...own }, verdicts);
     hooks.set(own, hook);
     return hook;
   };
@@ -120,12 +121,6 @@ const plugin: FastifyPluginAsync<FastifyRateLimitPlugin> = async (app, options) 
     done();
   });
 };
-
-/** What a route's own limit takes from the plugin's options: all but the limit itself. */
-function inherited(shared: Partial<FastifyRateLimit>): Partial<FastifyRateLimit> {
-  const { limit, limits, max, window, windowMs, name, cost, key, ...rest } = shared;
-  return rest;
-}
 
 function addHook(route: RouteOptions, hook: ReturnType<typeof hookOf>): void {
   const before = route.onRequest === undefined ? [] : [route.onRequest].flat();

@@ -20,6 +20,7 @@ import { headerOf, whenOver } from '../http/node-server.ts';
 import {
   type FamiliarOptions,
   hasLimit,
+  inherited,
   type RequestOptions,
   readyOptions,
 } from '../http/options.ts';
@@ -93,8 +94,7 @@ export class RateLimitGuard implements CanActivate {
       if (own === undefined) continue;
       const known = this.#own.get(target);
       if (known !== undefined) return known;
-      const { limit, limits, max, window, windowMs, name, ...rest } = this.#options;
-      const limiter = limiterOf({ ...rest, ...own });
+      const limiter = limiterOf({ ...inherited(this.#options, own), ...own });
       this.#own.set(target, limiter);
       return limiter;
     }

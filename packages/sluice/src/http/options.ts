@@ -2,7 +2,7 @@
  * What can be said about limiting requests, in our words and in those of express-rate-limit, made
  * into one form. Everything that can be wrong is refused here, when the limiter is built.
  */
-import { checkFields, expected, isRecord } from '../errors.ts';
+import { checkFields, expected, isInteger, isRecord } from '../errors.ts';
 import type { Key } from '../key.ts';
 import { checkAction, type Duration, type FailureAction, type PolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
@@ -112,6 +112,15 @@ const LIMIT_FIELDS = [
   'onFailure',
 ];
 const ADDRESS_FIELDS = ['trustProxy', 'forwardedHeader', 'ipv6Prefix', 'onWarning'];
+/** What belongs to one limit, and is said in each of several. */
+const ONE_LIMIT_FIELDS = [
+  ...['name', 'window', 'algorithm', 'buckets', 'burst', 'key', 'cost'],
+  ...['windowMs', 'keyGenerator'],
+];
+/** Options that are functions, in any adapter. */
+const FUNCTION_FIELDS = [
+  ...['skip', 'settle', 'keyGenerator', 'handler', 'address', 'onError', 'requestWasSuccessful'],
+];
 const OWN_FIELDS = ['limits', 'store', 'skip', 'allow', 'deny', 'count', 'settle', 'headers'];
 const FAMILIAR_FIELDS = [
   ...['windowMs', 'max', 'keyGenerator', 'standardHeaders', 'legacyHeaders'],
@@ -136,13 +145,46 @@ function checkKey(key: unknown): void {
   refuse("`key` to be 'address', { header: 'name' } or a function", key);
 }
 
+/** Refuses what could not be called, or answered with, when a request comes. */
+function checkKinds(given: object): void {
+  const { statusCode: status } = given as { statusCode?: unknown };
+  if (status !== undefined && !(isInteger(status, 100) && status < 1000)) {
+    refuse('`statusCode` to be a status', status);
+  }
+  for (const [name, value] of Object.entries(given)) {
+    if (!FUNCTION_FIELDS.includes(name) || value === undefined) continue;
+    if (typeof value !== 'function') refuse(`\`${name}\` to be a function`, value);
+  }
+}
+
+function checkCost(cost: unknown): void {
+  if (typeof cost === 'function' || isInteger(cost, 1)) return;
+  throw expected('ERR_INVALID_COST', '`cost` to be an integer >= 1 or a function', cost);
+}
+
+function checkLimits(given: object, limits: unknown): void {
+  if (!Array.isArray(limits) || limits.length === 0) {
+    refuse('`limits` to be an array of at least one limit', limits);
+  }
+  const stray = Object.entries(given).find(
+    ([name, value]) => value !== undefined && ONE_LIMIT_FIELDS.includes(name),
+  );
+  if (stray !== undefined) refuse(`\`${stray[0]}\` in each of \`limits\`, not beside`, stray[1]);
+}
+
 function readyLimit<R>(given: RequestLimit<R>, fallback: string): ReadyLimit<R> {
   checkFields(given, LIMIT_FIELDS);
   const { name = fallback, limit, key = 'address', cost = 1, shadow = false, ...policy } = given;
   if (typeof name !== 'string' || name === '') refuse('`name` to be text', name);
   checkKey(key);
+  checkCost(cost);
   if (typeof shadow !== 'boolean') refuse('`shadow` to be true or false', shadow);
-  return { name, policy, limit, key, cost, shadow };
+  return { name, policy, limit, key: lowerCase(key), cost, shadow };
+}
+
+/** Headers are asked for by their names in lower case. */
+function lowerCase<R>(key: KeySource<R>): KeySource<R> {
+  return typeof key === 'object' ? { header: key.header.toLowerCase() } : key;
 }
 
 /** The header forms to send, in our words or in theirs. */
@@ -191,6 +233,7 @@ export function readyOptions<R>(
 ): ReadyOptions<R> {
   const known = [...LIMIT_FIELDS, ...OWN_FIELDS, ...ADDRESS_FIELDS, ...FAMILIAR_FIELDS, ...more];
   checkFields(given, known);
+  checkKinds(given);
   const { limits, store, skip, allow = [], deny = [], settle, onFailure, shadow = false } = given;
   const address = Object.fromEntries(
     Object.entries(given).filter(([name]) => ADDRESS_FIELDS.includes(name)),
@@ -201,9 +244,7 @@ export function readyOptions<R>(
   if ((limits === undefined) === (limit === undefined)) {
     refuse('`limit` with `window`, or `limits`', limits ?? limit);
   }
-  if (limits !== undefined && (!Array.isArray(limits) || limits.length === 0)) {
-    refuse('`limits` to be an array of at least one limit', limits);
-  }
+  if (limits !== undefined) checkLimits(given, limits);
   const first = defaultName(store);
   const all = (limits ?? [onlyLimit(given, limit!)]).map((each, place) => {
     const fallback = place === 0 ? first : `${first}-${place + 1}`;
@@ -230,6 +271,16 @@ export function readyOptions<R>(
 /** Whether options say a limit, and not only what holds for those that others say. */
 export function hasLimit(options: object): boolean {
   return ['limit', 'limits', 'max'].some((name) => name in options);
+}
+
+/** What a limit of its own takes from the options of all: everything but their limit. */
+export function inherited<T extends object>(shared: T, own: object): Partial<T> {
+  const left = ['limit', 'limits', 'max', 'window', 'windowMs', 'name'];
+  if ('limits' in own) left.push(...ONE_LIMIT_FIELDS);
+  if ('key' in own || 'keyGenerator' in own) left.push('key', 'keyGenerator');
+  return Object.fromEntries(
+    Object.entries(shared).filter(([name]) => !left.includes(name)),
+  ) as Partial<T>;
 }
 
 /** How many limiters without a name have been built on a store. */

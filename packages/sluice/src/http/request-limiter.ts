@@ -112,7 +112,7 @@ export class RequestLimiter<R> {
   #policyOf({ name, limit, policy }: ReadyLimit<R>): PolicyOptions {
     return {
       ...policy,
-      limit: typeof limit === 'number' ? limit : () => this.#limitNow.get(name)!,
+      limit: typeof limit === 'function' ? () => this.#limitNow.get(name)! : limit,
     };
   }
 

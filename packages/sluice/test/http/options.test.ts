@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { rateLimit as expressLimit } from '../../src/adapters/express.ts';
 import { rateLimit } from '../../src/adapters/fetch.ts';
 import type { RequestOptions } from '../../src/http/options.ts';
 
@@ -42,6 +43,17 @@ describe('options that are refused when the limiter is built', () => {
       'a `name` of its own for each limit',
     ],
     [{ limit: 5, onFailure: 'open' }, '`onFailure` to be one of allow deny local throw'],
+    [{ limit: 5, skip: true }, '`skip` to be a function'],
+    [{ limit: 5, settle: 1 }, '`settle` to be a function'],
+    [{ limit: 5, handler: 7 }, '`handler` to be a function'],
+    [{ limit: 5, handler: null }, '`handler` to be a function'],
+    [{ limit: 5, address: '203.0.113.7' }, '`address` to be a function'],
+    [{ limit: 5, keyGenerator: 5 }, '`keyGenerator` to be a function'],
+    [{ limit: 5, key: 5 }, "`key` to be 'address'"],
+    [{ limits: [{ limit: 5, window: '1m' }], key: 'address' }, '`key` in each of `limits`'],
+    [{ limits: [{ limit: 5, window: '1m' }], cost: 2 }, '`cost` in each of `limits`'],
+    [{ limits: [{ limit: 5, window: '1m' }], window: '1h' }, '`window` in each of `limits`'],
+    [{ limits: [{ limit: 5, window: '1m' }], name: 'a' }, '`name` in each of `limits`'],
     [{ limit: 5, trustProxy: true }, 'trustProxy'],
     [{ limit: 5, allow: ['not an address'] }, 'not an address'],
   ])('%j: expected %s', (options, message) => {
@@ -56,11 +68,23 @@ describe('options that are refused when the limiter is built', () => {
   it.each([
     [{ limit: 0, window: '1m' }, 'ERR_INVALID_LIMIT'],
     [{ limit: 5, window: 'soon' }, 'ERR_INVALID_WINDOW'],
+    [{ limit: '5', window: '1m' }, 'ERR_INVALID_LIMIT'],
     [{ limit: 5, algorithm: 'leaky' }, 'ERR_INVALID_ALGORITHM'],
+    [{ limit: 5, cost: 'x' }, 'ERR_INVALID_COST'],
+    [{ limit: 5, cost: 0 }, 'ERR_INVALID_COST'],
+    [{ limits: [{ limit: 5, window: '1m', cost: null }] }, 'ERR_INVALID_COST'],
   ])('%j has the code of the policy: %s', (options, code) => {
-    const build = async () => serve(options as never)(request());
-    return expect(build()).rejects.toMatchObject({ code });
+    expect(() => serve(options as never)).toThrow(expect.objectContaining({ code }));
   });
+
+  it.each([{ statusCode: 'x' }, { statusCode: 42 }, { requestWasSuccessful: 1 }])(
+    'by Express: %j',
+    (options) => {
+      expect(() => expressLimit({ limit: 5, window: '1m', ...options } as never)).toThrow(
+        expect.objectContaining({ code: 'ERR_INVALID_OPTION' }),
+      );
+    },
+  );
 });
 
 describe('a limit on requests', () => {
@@ -83,6 +107,13 @@ describe('a limit on requests', () => {
     const handle = serve({ limit: 1, window: '1h', key: { header: 'x-api-key' } });
     expect((await handle(request({ 'x-api-key': '203.0.113.7' }))).status).toBe(200);
     expect((await handle(request())).status).toBe(200);
+  });
+
+  it('by a header knows it by any spelling of its name', async () => {
+    const handle = serve({ limit: 1, window: '1h', key: { header: 'X-API-Key' } });
+    expect((await handle(request({ 'x-api-key': 'a' }))).status).toBe(200);
+    expect((await handle(request({ 'x-api-key': 'b' }))).status).toBe(200);
+    expect((await handle(request({ 'x-api-key': 'a' }))).status).toBe(429);
   });
 
   it('may be another one for each request', async () => {
