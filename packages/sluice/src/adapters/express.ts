@@ -9,6 +9,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { dateOf } from '../clock.ts';
 import type { Decision } from '../decision.ts';
 import { type AddressOptions, addressKey } from '../http/client-address.ts';
+import { soundKey } from '../http/long-key.ts';
 import { factsOf, refuse, setFields, whenOver } from '../http/node-server.ts';
 import {
   type FamiliarOptions,
@@ -148,7 +149,7 @@ export function rateLimit<
     }
   };
   const resetKey = async (key: string): Promise<void> => {
-    await Promise.all(ready.limits.map(({ name }) => limiter.limiter.reset(name, key)));
+    await Promise.all(ready.limits.map(({ name }) => limiter.limiter.reset(name, soundKey(key))));
   };
   return Object.assign(middleware, { resetKey });
 }

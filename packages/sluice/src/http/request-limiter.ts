@@ -13,6 +13,7 @@ import type { Store } from '../store.ts';
 import { contains, type Network, readNetworks } from './address-networks.ts';
 import { type AddressReader, clientAddress, wholeAddress } from './client-address.ts';
 import { draftOfOne, headerForms, type LimitReport, type Report, retryAfter } from './headers.ts';
+import { soundKey } from './long-key.ts';
 import type { Outcome, ReadyLimit, ReadyOptions } from './options.ts';
 import { type Rejection, rejection } from './rejection.ts';
 
@@ -123,7 +124,11 @@ export class RequestLimiter<R> {
     if (listed !== undefined) return listed;
     const asked: Asked[] = [];
     for (const { name, key, cost } of this.#enforced) {
-      asked.push({ policy: name, key: this.#keyOf(key, facts) as Key, cost: cost as number });
+      asked.push({
+        policy: name,
+        key: soundKey(this.#keyOf(key, facts) as Key),
+        cost: cost as number,
+      });
     }
     return this.#verdict(checkNow(this.#sync, asked), []);
   }
@@ -174,7 +179,7 @@ export class RequestLimiter<R> {
       amounts.push(typeof limit === 'function' ? await limit(request) : undefined);
       asked.push({
         policy: name,
-        key: keyFrom(await this.#keyOf(key, facts)),
+        key: soundKey(await this.#keyOf(key, facts)),
         cost: typeof cost === 'function' ? await cost(request) : cost,
       });
     }
@@ -241,9 +246,6 @@ export class RequestLimiter<R> {
     }
   }
 }
-
-/** An id of a user is often a number. */
-const keyFrom = (key: Key | number): Key => (typeof key === 'number' ? String(key) : key);
 
 function checkNow(limiter: SyncLimiter<Policies>, asked: readonly Asked[]): Decision {
   try {

@@ -116,6 +116,20 @@ describe('a limit on requests', () => {
     expect((await handle(request({ 'x-api-key': 'a' }))).status).toBe(429);
   });
 
+  it.each([
+    ['a header', { header: 'authorization' }],
+    ['a function', (asked: Request) => asked.headers.get('authorization')!],
+    ['parts', (asked: Request) => ['token', asked.headers.get('authorization')!]],
+  ])('by %s keeps keys of any length apart', async (_, key) => {
+    const handle = serve({ limit: 1, window: '1h', key });
+    const long = 'x'.repeat(5000);
+    const statuses = [];
+    for (const authorization of [`${long}1`, `${long}2`, `${long}1`, `1${long}`]) {
+      statuses.push((await handle(request({ authorization }))).status);
+    }
+    expect(statuses).toEqual([200, 200, 429, 200]);
+  });
+
   it('may be another one for each request', async () => {
     const limit = (asked: Request): number => (asked.headers.get('x-plan') === 'pro' ? 3 : 1);
     const handle = serve({

@@ -1,0 +1,35 @@
+import { createHash } from 'node:crypto';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { sha256, soundKey } from '../../src/http/long-key.ts';
+
+/** The same by Node, of the bytes of UTF-16, the higher one first. */
+const byNode = (text: string): string =>
+  createHash('sha256').update(Buffer.from(text, 'utf16le').swap16()).digest('hex');
+
+describe('the hash of a long key', () => {
+  it('is SHA-256, whatever the length and the characters', () => {
+    const texts = fc
+      .array(fc.integer({ min: 0, max: 0xffff }), { maxLength: 300 })
+      .map((units) => String.fromCharCode(...units));
+    fc.assert(
+      fc.property(texts, (text) => {
+        expect(sha256(text)).toBe(byNode(text));
+      }),
+    );
+    const token = 'é'.repeat(100_000);
+    expect(sha256(token)).toBe(byNode(token));
+  });
+
+  it('stands for keys of more than 1,024 characters, and only for those', () => {
+    expect(soundKey('a'.repeat(1024))).toBe('a'.repeat(1024));
+    expect(soundKey('a'.repeat(1025))).toBe(`sha256:${byNode('a'.repeat(1025))}`);
+    expect(soundKey(['a:b', 7])).toBe('a\\:b:7');
+    expect(soundKey(['a', 'b'.repeat(1024)])).toBe(`sha256:${byNode(`a:${'b'.repeat(1024)}`)}`);
+    expect(soundKey(42)).toBe('42');
+  });
+
+  it('leaves it to the limiter to refuse what is no key', () => {
+    for (const key of [undefined, null, {}, '']) expect(soundKey(key as never)).toBe(key);
+  });
+});
