@@ -10,7 +10,7 @@ import { dateOf } from '../clock.ts';
 import type { Decision } from '../decision.ts';
 import { type AddressOptions, addressKey } from '../http/client-address.ts';
 import { soundKey } from '../http/long-key.ts';
-import { factsOf, refuse, setFields, whenOver } from '../http/node-server.ts';
+import { NodeFacts, refuse, setFields, whenOver } from '../http/node-server.ts';
 import {
   type FamiliarOptions,
   type ReadyOptions,
@@ -118,8 +118,7 @@ export function rateLimit<
     succeeded: isWell && (({ request }) => isWell(request)),
   };
   const limiter = new RequestLimiter<Request>(ready);
-  const foundBy =
-    options.trustProxy === undefined ? expressAddress(options.onWarning) : () => undefined;
+  const find = options.trustProxy === undefined ? expressAddress(options.onWarning) : undefined;
   const property = options.requestPropertyName ?? 'rateLimit';
 
   const act = (
@@ -127,7 +126,7 @@ export function rateLimit<
     request: Request,
     response: Response,
     next: Next,
-  ): void | Promise<void> => {
+  ): undefined | Promise<void> => {
     setFields(response, verdict);
     if (verdict.decision !== undefined) {
       (request as unknown as Record<string, unknown>)[property] = new Info(verdict.decision);
@@ -135,10 +134,11 @@ export function rateLimit<
     if (!verdict.passes) return answer(options, request, response, next, verdict);
     if (verdict.over !== undefined) whenOver(request, response, verdict.over);
     next();
+    return undefined;
   };
   const middleware = (request: Request, response: Response, next: Next): void => {
     try {
-      const verdict = limiter.decide(factsOf(request, foundBy(request)));
+      const verdict = limiter.decide(new NodeFacts(request, request, find));
       if (!(verdict instanceof Promise)) {
         act(verdict, request, response, next)?.catch(next);
         return;
@@ -218,31 +218,38 @@ export function ipKeyGenerator(address: string, ipv6Subnet = 64): string {
   return addressKey(address, ipv6Subnet) ?? address;
 }
 
-async function answer<Request extends IncomingMessage, Response extends ServerResponse>(
-  { handler, statusCode, message, ...options }: ExpressOptions<Request, Response>,
+/** Answers a request that does not pass, with a promise only if the answer is somebody else's. */
+function answer<Request extends IncomingMessage, Response extends ServerResponse>(
+  options: ExpressOptions<Request, Response>,
   request: Request,
   response: Response,
   next: Next,
   verdict: Verdict<never>,
-): Promise<void> {
-  const size = {
-    limit: options.limit ?? options.max,
-    windowMs: options.windowMs ?? options.window,
-  };
+): undefined | Promise<void> {
+  const { handler, statusCode, message } = options;
   const { status: usual, body, contentType } = verdict.rejection!;
   const status = statusCode ?? usual;
   if (handler !== undefined) {
     // The status is the handler's to set: it may let the request pass.
+    const size = {
+      limit: options.limit ?? options.max,
+      windowMs: options.windowMs ?? options.window,
+    };
     const info = { statusCode: status, message: message ?? MESSAGE, ...size, verdict };
-    await handler(request, response, next, info);
-    return;
+    return called(() => handler(request, response, next, info));
   }
   response.statusCode = status;
-  if (message === undefined) {
-    const problem = status === usual ? body : JSON.stringify({ ...JSON.parse(body), status });
-    refuse(response, { ...verdict, rejection: { status, contentType, body: problem } });
-    return;
-  }
+  if (message !== undefined) return called(() => send(message, request, response));
+  const problem = status === usual ? body : JSON.stringify({ ...JSON.parse(body), status });
+  refuse(response, { status, contentType, body: problem });
+  return undefined;
+}
+
+async function called(task: () => unknown): Promise<void> {
+  await task();
+}
+
+async function send(message: unknown, request: unknown, response: ServerResponse): Promise<void> {
   const text = typeof message === 'function' ? await message(request, response) : message;
   if (!response.writableEnded) {
     (response as unknown as { send(body: unknown): void }).send(text);

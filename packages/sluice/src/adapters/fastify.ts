@@ -6,7 +6,7 @@
  *     app.get('/health', { config: { rateLimit: false } }, handler);
  */
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
-import { found } from '../http/node-server.ts';
+import { NodeFacts } from '../http/node-server.ts';
 import {
   type FamiliarOptions,
   hasLimit,
@@ -33,20 +33,26 @@ export interface FastifyRateLimitPlugin extends Partial<FastifyRateLimit> {
   readonly global?: boolean;
 }
 
-type Verdicts = WeakMap<FastifyRequest, Verdict<FastifyRequest>>;
-
-/** The socket's address; or the one that Fastify found, if it was told which proxies to trust. */
-function whoAsks(options: FastifyRateLimit, request: FastifyRequest) {
-  // Fastify lists addresses only if it trusts somebody.
-  const isFound = options.trustProxy === undefined && request.ips !== undefined;
-  return found(request.raw, isFound ? request.ip : undefined);
-}
+/** The address that Fastify has found. It lists addresses only if it trusts somebody. */
+const fastifyAddress = (request: FastifyRequest): string | undefined =>
+  request.ips === undefined ? undefined : request.ip;
 
 type Done = (error?: Error) => void;
+type Hook = (request: FastifyRequest, reply: FastifyReply, done: Done) => void;
 
-/** Decides about a request, as a hook of a route: a callback is cheaper than a promise. */
-function hookOf(options: FastifyRateLimit, verdicts: Verdicts) {
+/** What a limit adds to a route. */
+interface Hooks {
+  readonly onRequest: Hook;
+  /** Only where something depends on how a request ends: listening for that is not free. */
+  readonly onResponse?: Hook;
+  readonly onRequestAbort?: (request: FastifyRequest, done: Done) => void;
+}
+
+/** Decides about requests, in hooks of a route: a callback is cheaper than a promise. */
+function hooksOf(options: FastifyRateLimit): Hooks {
   const limiter = new RequestLimiter<FastifyRequest>(readyOptions(options as never, ['handler']));
+  const find = options.trustProxy === undefined ? fastifyAddress : undefined;
+  const verdicts: Verdicts = new WeakMap();
   const act = (
     verdict: Verdict<FastifyRequest>,
     request: FastifyRequest,
@@ -54,7 +60,7 @@ function hookOf(options: FastifyRateLimit, verdicts: Verdicts) {
     done: Done,
   ): void => {
     if (verdict.over !== undefined) verdicts.set(request, verdict);
-    for (const [name, value] of verdict.fields) reply.header(name, value);
+    for (const field of verdict.fields) reply.header(field[0], field[1]);
     if (verdict.passes) {
       done();
       return;
@@ -64,9 +70,9 @@ function hookOf(options: FastifyRateLimit, verdicts: Verdicts) {
     if (options.handler === undefined) reply.type(contentType).send(body);
     else Promise.resolve(options.handler(request, reply, verdict)).catch(done);
   };
-  return (request: FastifyRequest, reply: FastifyReply, done: Done): void => {
+  const onRequest: Hook = (request, reply, done) => {
     try {
-      const verdict = limiter.decide({ request, ...whoAsks(options, request) });
+      const verdict = limiter.decide(new NodeFacts(request, request.raw, find));
       if (verdict instanceof Promise) {
         verdict.then((later) => act(later, request, reply, done)).catch(done);
       } else act(verdict, request, reply, done);
@@ -74,57 +80,53 @@ function hookOf(options: FastifyRateLimit, verdicts: Verdicts) {
       done(error as Error);
     }
   };
+  return limiter.settles ? { onRequest, ...endings(verdicts) } : { onRequest };
 }
 
-/** Tells a verdict how its request ended, once. */
-function settle(
-  verdicts: Verdicts,
-  request: FastifyRequest,
-  reply: FastifyReply | undefined,
-): void {
-  const over = verdicts.get(request)?.over;
-  if (over === undefined) return;
-  verdicts.delete(request);
-  const length = reply?.getHeader('content-length');
-  over({
-    request,
-    status: reply?.statusCode ?? 499,
-    finished: reply?.raw.writableFinished ?? false,
-    bytes: length === undefined ? undefined : Number(length),
-  });
+type Verdicts = WeakMap<FastifyRequest, Verdict<FastifyRequest>>;
+
+/** The hooks that tell a verdict how its request ended, once. */
+function endings(verdicts: Verdicts): Omit<Hooks, 'onRequest'> {
+  const end = (request: FastifyRequest, reply: FastifyReply | undefined, done: Done): void => {
+    const over = verdicts.get(request)?.over;
+    verdicts.delete(request);
+    const length = reply?.getHeader('content-length');
+    over?.({
+      request,
+      status: reply?.statusCode ?? 499,
+      // Asked only when all of it is out or has failed; `inject` says nothing more than that.
+      finished: reply !== undefined && !reply.raw.errored,
+      bytes: length === undefined ? undefined : Number(length),
+    });
+    done();
+  };
+  return { onResponse: end, onRequestAbort: (request, done) => end(request, undefined, done) };
 }
 
 const plugin: FastifyPluginAsync<FastifyRateLimitPlugin> = async (app, options) => {
   const { global, ...shared } = options;
-  const verdicts: Verdicts = new WeakMap();
-  const everywhere = hasLimit(shared) ? hookOf(shared as FastifyRateLimit, verdicts) : undefined;
+  const everywhere = hasLimit(shared) ? hooksOf(shared as FastifyRateLimit) : undefined;
   /** A route for GET has another one for HEAD, with the same limit. */
-  const hooks = new WeakMap<object, ReturnType<typeof hookOf>>();
-  const hookFor = (own: FastifyRateLimit): ReturnType<typeof hookOf> => {
-    const hook = hooks.get(own) ?? hookOf({ ...inherited(shared, own), ...own }, verdicts);
-    hooks.set(own, hook);
-    return hook;
+  const known = new WeakMap<object, Hooks>();
+  const hooksFor = (own: FastifyRateLimit): Hooks => {
+    const hooks = known.get(own) ?? hooksOf({ ...inherited(shared, own), ...own });
+    known.set(own, hooks);
+    return hooks;
   };
   app.addHook('onRoute', (route) => {
     const own = (route.config as { rateLimit?: FastifyRateLimit | false } | undefined)?.rateLimit;
     if (own === false) return;
     const byDefault = (global ?? true) ? everywhere : undefined;
-    const hook = own === undefined ? byDefault : hookFor(own);
-    if (hook !== undefined) addHook(route, hook);
-  });
-  app.addHook('onResponse', (request, reply, done) => {
-    settle(verdicts, request, reply);
-    done();
-  });
-  app.addHook('onRequestAbort', (request, done) => {
-    settle(verdicts, request, undefined);
-    done();
+    const hooks = own === undefined ? byDefault : hooksFor(own);
+    if (hooks !== undefined) addHooks(route, hooks);
   });
 };
 
-function addHook(route: RouteOptions, hook: ReturnType<typeof hookOf>): void {
-  const before = route.onRequest === undefined ? [] : [route.onRequest].flat();
-  route.onRequest = [...before, hook as never];
+function addHooks(route: RouteOptions, hooks: Hooks): void {
+  for (const [name, hook] of Object.entries(hooks) as [keyof Hooks, never][]) {
+    const before = route[name] === undefined ? [] : [route[name]].flat();
+    route[name] = [...before, hook] as never;
+  }
 }
 
 /** Hooks of a plugin hold only inside it, unless it is marked as one that is not to be enclosed. */

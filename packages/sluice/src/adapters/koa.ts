@@ -4,7 +4,7 @@
  *     app.use(rateLimit({ limit: 100, window: '1m' }));
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { headerOf, whenOver } from '../http/node-server.ts';
+import { NodeFacts, whenOver } from '../http/node-server.ts';
 import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
 import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
 
@@ -33,11 +33,7 @@ export function rateLimit<Context extends KoaContext = KoaContext>(
 ): (context: Context, next: () => Promise<unknown>) => Promise<void> {
   const limiter = new RequestLimiter<Context>(readyOptions(options as never, ['handler']));
   return async (context, next) => {
-    const verdict = await limiter.decide({
-      request: context,
-      socketAddress: context.req.socket?.remoteAddress,
-      header: (name) => headerOf(context.req, name),
-    });
+    const verdict = await limiter.decide(new NodeFacts(context, context.req));
     for (const [name, value] of verdict.fields) context.set(name, value);
     context.state.rateLimit = verdict.decision;
     if (verdict.passes) {

@@ -16,7 +16,7 @@ import {
   SetMetadata,
 } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
-import { headerOf, whenOver } from '../http/node-server.ts';
+import { NodeFacts, whenOver } from '../http/node-server.ts';
 import {
   type FamiliarOptions,
   hasLimit,
@@ -24,7 +24,7 @@ import {
   type RequestOptions,
   readyOptions,
 } from '../http/options.ts';
-import { RequestLimiter } from '../http/request-limiter.ts';
+import { type Facts, RequestLimiter, type Verdict } from '../http/request-limiter.ts';
 
 /** A request of Express, or of Fastify, which keeps Node's own in `raw`. */
 // biome-ignore lint/suspicious/noExplicitAny: what it is depends on the platform.
@@ -69,12 +69,7 @@ export class RateLimitGuard implements CanActivate {
     const raw: IncomingMessage = request.raw ?? request;
     const reply = http.getResponse();
     const response: ServerResponse = reply.raw ?? reply;
-    const facts = {
-      request,
-      socketAddress: raw.socket?.remoteAddress,
-      header: (name: string) => headerOf(raw, name),
-    };
-    const verdict = await Promise.resolve(limiter.decide(facts)).catch(asHttpException);
+    const verdict = await decided(limiter, new NodeFacts(request, raw));
     for (const [name, value] of verdict.fields) reply.header(name, value);
     if (verdict.passes) {
       const { over } = verdict;
@@ -103,9 +98,16 @@ export class RateLimitGuard implements CanActivate {
 }
 
 /** Nest answers with 500 whatever is not one of its own. */
-function asHttpException(error: unknown): never {
-  const { status, message } = error as { status?: number; message: string };
-  throw status === undefined ? error : new HttpException(message, status, { cause: error });
+async function decided(
+  limiter: RequestLimiter<NestRequest>,
+  facts: Facts<NestRequest>,
+): Promise<Verdict<NestRequest>> {
+  try {
+    return await limiter.decide(facts);
+  } catch (error) {
+    const { status, message } = error as { status?: number; message: string };
+    throw status === undefined ? error : new HttpException(message, status, { cause: error });
+  }
 }
 
 function limiterOf(options: NestOptions): RequestLimiter<NestRequest> {

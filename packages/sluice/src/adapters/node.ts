@@ -5,7 +5,7 @@
  *     createServer(limited((request, response) => response.end('hello')));
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { factsOf, refuse, setFields, whenOver } from '../http/node-server.ts';
+import { NodeFacts, refuse, setFields, whenOver } from '../http/node-server.ts';
 import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
 import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
 
@@ -34,12 +34,12 @@ export function rateLimit(options: NodeOptions): (handler: NodeHandler) => NodeH
   const fail = options.onError ?? answerError;
   return (handler) => async (request, response) => {
     try {
-      const verdict = await limiter.decide(factsOf(request));
+      const verdict = await limiter.decide(new NodeFacts(request, request));
       setFields(response, verdict);
       if (verdict.passes) {
         if (verdict.over !== undefined) whenOver(request, response, verdict.over);
       } else if (options.handler === undefined) {
-        refuse(response, verdict);
+        refuse(response, verdict.rejection!);
         return;
       } else {
         response.statusCode = verdict.rejection!.status;

@@ -33,13 +33,20 @@ export interface AddressOptions {
   readonly onWarning?: (warning: AddressWarning) => void;
 }
 
+/** Where a request comes from, as far as it can be seen. */
+export interface Origin {
+  readonly socketAddress: string | undefined;
+  /** The value of a header, by lower-case name. */
+  header(name: string): string | undefined;
+  /** Whether a header tells of proxies. If it is left out, the headers are looked through. */
+  readonly isForwarded?: boolean;
+}
+
 /** From the socket's address and the headers, by lower-case name, to the client. */
-type Reader<T> = (
+export type AddressReader = (
   socketAddress: string | undefined,
   header: (name: string) => string | undefined,
-) => T;
-
-export type AddressReader = Reader<string>;
+) => string;
 
 const OPTIONS = ['trustProxy', 'forwardedHeader', 'ipv6Prefix', 'onWarning'];
 const HEADERS: readonly ForwardedHeader[] = ['x-forwarded-for', 'forwarded'];
@@ -119,8 +126,8 @@ function checkOptions(options: AddressOptions): void {
   }
 }
 
-/** Builds a reader as `clientAddress` does, of the whole address: for lists of networks. */
-export function wholeAddress(options: AddressOptions = {}): Reader<Address> {
+/** Builds a reader of whole addresses, for lists of networks. */
+export function wholeAddress(options: AddressOptions = {}): (origin: Origin) => Address {
   checkOptions(options);
   const { trustProxy, forwardedHeader: name = 'x-forwarded-for' } = options;
   const { ipv6Prefix = DEFAULT_PREFIX, onWarning = emitWarning } = options;
@@ -152,14 +159,14 @@ export function wholeAddress(options: AddressOptions = {}): Reader<Address> {
     return client;
   }
 
-  return (socketAddress, header) => {
-    const socket = readSocket(socketAddress);
+  return (origin) => {
+    const socket = readSocket(origin.socketAddress);
     if (isTrusted?.(socket, 0)) {
-      const list = header(name);
+      const list = origin.header(name);
       if (list) return withoutNat64(walk(socket, list, isTrusted));
       warn('WARN_FORWARDED_MISSING', name, socket);
     } else {
-      const stray = HEADERS.find((each) => header(each));
+      const stray = HEADERS.find((each) => origin.header(each));
       if (stray) warn('WARN_FORWARDED_IGNORED', stray, socket);
     }
     return withoutNat64(socket);
@@ -170,23 +177,33 @@ const MOST_REMEMBERED = 4096;
 
 /** Builds a reader: from the socket's address and the headers to the client's key. */
 export function clientAddress(options: AddressOptions = {}): AddressReader {
+  const keyFor = clientKey(options);
+  return (socketAddress, header) => keyFor({ socketAddress, header });
+}
+
+/** The same, for those who have all of it in one place. */
+export function clientKey(options: AddressOptions = {}): (origin: Origin) => string {
   const read = wholeAddress(options);
   const { ipv6Prefix = DEFAULT_PREFIX } = options;
-  const keyFor: AddressReader = (socketAddress, header) =>
-    keyOf(read(socketAddress, header), ipv6Prefix);
+  const keyFor = (origin: Origin): string => keyOf(read(origin), ipv6Prefix);
   return options.trustProxy === undefined ? remembering(keyFor) : keyFor;
 }
 
 /** Clients come again and again, and the key of a socket's address is always the same. */
-function remembering(keyFor: AddressReader): AddressReader {
+function remembering(keyFor: (origin: Origin) => string): (origin: Origin) => string {
   const keys = new Map<string, string>();
-  return (socketAddress, header) => {
-    const known = keys.get(socketAddress!);
+  return (origin) => {
+    const socketAddress = origin.socketAddress!;
+    const known = keys.get(socketAddress);
     // A header that is not believed is worth a warning, which the other way gives.
-    if (known !== undefined && !HEADERS.some((name) => header(name))) return known;
-    const key = keyFor(socketAddress, header);
+    if (known !== undefined && !isForwarded(origin)) return known;
+    const key = keyFor(origin);
     if (keys.size >= MOST_REMEMBERED) keys.clear();
-    keys.set(socketAddress!, key);
+    keys.set(socketAddress, key);
     return key;
   };
+}
+
+function isForwarded(origin: Origin): boolean {
+  return origin.isForwarded ?? HEADERS.some((name) => origin.header(name));
 }

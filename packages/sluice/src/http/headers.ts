@@ -106,20 +106,29 @@ function untilMoreMs(limit: LimitReport, report: Report): number | undefined {
 }
 
 /**
- * The fields of an admitted request under one limit, in the newest form: what most answers are, so
- * the part that never changes is made once.
+ * The fields of an answer under one limit, in the newest form: what most answers are. The part that
+ * never changes is made once, and an answer that says the same as the last one has its fields.
  */
 export function draftOfOne(policy: string, windowMs: number) {
   const start = `${quoted(policy)};r=`;
-  let known = -1;
+  const length = Math.max(seconds(windowMs), 1);
   let policyField: Header = ['RateLimit-Policy', ''];
-  return (limit: number, remaining: number, resetAfterMs: number): readonly Header[] => {
-    if (limit !== known) {
-      known = limit;
-      const length = Math.max(seconds(windowMs), 1);
+  let fields: readonly Header[] = [];
+  let last = { allowed: false, limit: -1, remaining: -1 };
+  let lastWait = -1;
+  return (quote: Omit<LimitReport, 'windowMs'>): readonly Header[] => {
+    const { allowed, limit, remaining } = quote;
+    const wait = seconds(allowed ? quote.resetAfterMs : quote.retryAfterMs);
+    const isSame = remaining === last.remaining && wait === lastWait && limit === last.limit;
+    if (isSame && allowed === last.allowed) return fields;
+    if (limit !== last.limit) {
       policyField = ['RateLimit-Policy', `${quoted(policy)};q=${integer(limit)};w=${length}`];
     }
-    return [policyField, ['RateLimit', `${start}${integer(remaining)};t=${seconds(resetAfterMs)}`]];
+    const current: Header = ['RateLimit', `${start}${integer(remaining)};t=${wait}`];
+    fields = allowed ? [policyField, current] : [policyField, current, retryField(wait)];
+    last = quote;
+    lastWait = wait;
+    return fields;
   };
 }
 
@@ -211,6 +220,12 @@ function legacy(report: Report): readonly Header[] {
   ];
 }
 
+/** A field with what it says already: limiters in a row tell their policies in one list. */
+export function joinedField(before: unknown, value: string): string {
+  const isList = typeof before === 'string' && before.startsWith('"') && value.startsWith('"');
+  return isList ? `${before}, ${value}` : value;
+}
+
 /** The fields of each form. `Retry-After` is not among them: see `retryAfter`. */
 export const headerForms: Readonly<Record<HeaderForm, (report: Report) => readonly Header[]>> = {
   draft,
@@ -226,5 +241,9 @@ export const headerForms: Readonly<Record<HeaderForm, (report: Report) => readon
  */
 export function retryAfter(report: Report, form: HeaderForm = 'draft'): Header | undefined {
   if (report.allowed || form === 'none') return undefined;
-  return ['Retry-After', String(Math.max(seconds(waitMs(report)), 1))];
+  return retryField(seconds(waitMs(report)));
+}
+
+function retryField(wait: number): Header {
+  return ['Retry-After', String(Math.max(wait, 1))];
 }

@@ -1,47 +1,66 @@
 /** Requests and answers as Node's own server has them, which several frameworks pass on. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { joinedField } from './headers.ts';
 import type { Outcome } from './options.ts';
-import type { Facts, Verdict } from './request-limiter.ts';
+import type { Facts, Refusal, Verdict } from './request-limiter.ts';
 
-/** The value of a header; several lines of it are one list. */
-export function headerOf(request: IncomingMessage, name: string): string | undefined {
-  const value = request.headers[name.toLowerCase()];
-  return Array.isArray(value) ? value.join(', ') : value;
-}
+/** Finds the address of a client, if it is the framework that was told whom to trust. */
+export type AddressFinder<R> = (request: R) => string | undefined;
 
-export function factsOf<R extends IncomingMessage>(request: R, address?: string): Facts<R> {
-  return { request, ...found(request, address) };
-}
+/**
+ * What Node tells about a request, whatever a framework has made of it. A request of Express is
+ * an object like no other, so that reading anything of it is slow, and nothing is read twice.
+ */
+export class NodeFacts<R> implements Facts<R> {
+  readonly request: R;
+  readonly isForwarded: boolean;
+  readonly #raw: IncomingMessage;
+  readonly #headers: IncomingMessage['headers'];
+  readonly #found: string | undefined;
 
-/** Who asks: the socket, unless the framework was told whom to trust and has found an address. */
-export function found(
-  request: IncomingMessage,
-  address: string | undefined,
-): Omit<Facts<never>, 'request'> {
-  if (address === undefined) {
-    const header = (name: string): string | undefined => headerOf(request, name);
-    return { socketAddress: request.socket?.remoteAddress, header };
+  constructor(request: R, raw: IncomingMessage, find?: AddressFinder<R>) {
+    this.request = request;
+    this.#raw = raw;
+    this.#headers = raw.headers;
+    const { 'x-forwarded-for': list, forwarded } = this.#headers;
+    this.isForwarded = list !== undefined || forwarded !== undefined;
+    // Where no proxy has said anything, a framework has nothing to find.
+    this.#found = this.isForwarded ? find?.(request) : undefined;
   }
-  // The headers have been read for it, and are not to be read again.
-  const header = (name: string): string | undefined =>
-    /^(?:x-forwarded-for|forwarded)$/i.test(name) ? undefined : headerOf(request, name);
-  return { socketAddress: address, header };
+
+  get socketAddress(): string | undefined {
+    return this.#found ?? this.#raw.socket?.remoteAddress;
+  }
+
+  header(name: string): string | undefined {
+    // For an address that was found the headers have been read, and are not to be read again.
+    if (this.#found !== undefined && isForwarding(name)) return undefined;
+    const value = this.#headers[name];
+    // Several lines are one list.
+    return Array.isArray(value) ? value.join(', ') : value;
+  }
 }
 
-/** Sets the fields of a verdict. Nothing can be set any more once the answer has begun. */
+/** Whether a header tells who is behind a proxy. */
+export function isForwarding(name: string): boolean {
+  return name === 'x-forwarded-for' || name === 'forwarded';
+}
+
+/** Sets the fields of a verdict, unless the answer has begun: then nothing can be set any more. */
 export function setFields(response: ServerResponse, { fields }: Verdict<never>): void {
-  if (response.headersSent) return;
-  for (const [name, value] of fields) {
-    const before = response.getHeader(name);
-    // Two limiters in a row: lists of policies are one list.
-    const isList = typeof before === 'string' && before.startsWith('"') && value.startsWith('"');
-    response.setHeader(name, isList ? `${before}, ${value}` : value);
+  if (fields.length === 0) return;
+  try {
+    const isFirst = !response.hasHeader(fields[0][0]);
+    for (const { 0: name, 1: value } of fields) {
+      response.setHeader(name, isFirst ? value : joinedField(response.getHeader(name), value));
+    }
+  } catch (error) {
+    if (!response.headersSent) throw error;
   }
 }
 
 /** Answers a request that does not pass. */
-export function refuse(response: ServerResponse, { rejection }: Verdict<never>): void {
-  const { status, contentType, body } = rejection!;
+export function refuse(response: ServerResponse, { status, contentType, body }: Refusal): void {
   response.statusCode = status;
   response.setHeader('Content-Type', contentType);
   response.setHeader('Content-Length', Buffer.byteLength(body));

@@ -26,10 +26,15 @@ export interface Rejection {
 
 const TYPES = 'https://iana.org/assignments/http-problem-types';
 
-const PROBLEMS = {
-  429: { type: `${TYPES}#quota-exceeded`, title: 'Quota Exceeded' },
-  503: { type: `${TYPES}#temporary-reduced-capacity`, title: 'Temporary Reduced Capacity' },
-} as const;
+const STARTS = {
+  429: start(429, 'quota-exceeded', 'Quota Exceeded'),
+  503: start(503, 'temporary-reduced-capacity', 'Temporary Reduced Capacity'),
+};
+
+/** How the body begins. Whoever refuses much has to do it cheaply, so most of it is made once. */
+function start(status: number, name: string, title: string): string {
+  return JSON.stringify({ type: `${TYPES}#${name}`, title, status }).slice(0, -1);
+}
 
 /** Without a decision by a limit, of the store or of this process, nobody has asked too often. */
 const statusOf = ({ report, degraded }: RejectionInput): 429 | 503 =>
@@ -44,14 +49,10 @@ export function rejection(input: RejectionInput): Rejection {
   const status = statusOf(input);
   const violated = report === undefined ? [] : shownLimits(report).filter((each) => !each.allowed);
   const wait = report === undefined ? 0 : waitMs(report);
-  // JSON leaves out what is undefined, and keeps the order in which the members stand here.
-  const body = JSON.stringify({
-    ...PROBLEMS[status],
-    status,
-    instance,
-    'violated-policies': violated.map(({ policy }) => policy),
-    // Retry-After has only whole seconds; a wait that nobody knows is not made up.
-    'retry-after-ms': wait > 0 && Number.isFinite(wait) ? wait : undefined,
-  });
+  const occurrence = instance === undefined ? '' : `,"instance":${JSON.stringify(instance)}`;
+  const policies = JSON.stringify(violated.map(({ policy }) => policy));
+  // Retry-After has only whole seconds; a wait that nobody knows is not made up.
+  const after = wait > 0 && Number.isFinite(wait) ? `,"retry-after-ms":${wait}` : '';
+  const body = `${STARTS[status]}${occurrence},"violated-policies":${policies}${after}}`;
   return { status, contentType: 'application/problem+json', body };
 }

@@ -11,17 +11,15 @@ import { createLimiter } from '../limiter.ts';
 import { definePolicy, type PolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
 import { contains, type Network, readNetworks } from './address-networks.ts';
-import { type AddressReader, clientAddress, wholeAddress } from './client-address.ts';
+import { clientKey, type Origin, wholeAddress } from './client-address.ts';
 import { draftOfOne, headerForms, type LimitReport, type Report, retryAfter } from './headers.ts';
 import { soundKey } from './long-key.ts';
 import type { Outcome, ReadyLimit, ReadyOptions } from './options.ts';
 import { type Rejection, rejection } from './rejection.ts';
 
 /** What an adapter tells about a request. */
-export interface Facts<R> {
+export interface Facts<R> extends Origin {
   readonly request: R;
-  readonly socketAddress: string | undefined;
-  header(name: string): string | undefined;
 }
 
 export type Field = readonly [name: string, value: string];
@@ -44,12 +42,14 @@ export interface Verdict<R> {
   readonly over: ((outcome: Outcome<R>) => void) | undefined;
 }
 
+const NOBODY: readonly Decision[] = [];
+
 const PASSES: Verdict<unknown> = {
   passes: true,
   fields: [],
   rejection: undefined,
   decision: undefined,
-  shadow: [],
+  shadow: NOBODY,
   over: undefined,
 };
 
@@ -70,8 +70,10 @@ interface Asked {
 
 export class RequestLimiter<R> {
   readonly limiter: Limiter<Policies>;
+  /** Whether verdicts may have to be told how their requests end. */
+  readonly settles: boolean;
   readonly #options: ReadyOptions<R>;
-  readonly #addressOf: AddressReader;
+  readonly #addressOf: ReturnType<typeof clientKey>;
   /** The whole address, for the lists: what counts as one client may be a network. */
   readonly #wholeAddressOf: ReturnType<typeof wholeAddress>;
   readonly #allow: readonly Network[];
@@ -79,16 +81,21 @@ export class RequestLimiter<R> {
   readonly #enforced: readonly ReadyLimit<R>[];
   readonly #watched: readonly ReadyLimit<R>[];
   readonly #windows = new Map<string, number>();
-  /** The fields of what passes, if there is one limit and the form is the newest. */
+  /** The limit that is enforced, if it is the only one. */
+  readonly #only: ReadyLimit<R> | undefined;
+  /** The fields of an answer, if there is one limit and the form is the newest. */
   readonly #fieldsOfOne: ReturnType<typeof draftOfOne> | undefined;
   /** The limiter, if everything about a request can be decided at once. */
   readonly #sync: SyncLimiter<Policies> | undefined;
+  /** Whether there is nothing but one limit by address, as most apps have it. */
+  readonly #isUsual: boolean;
   /** The limits that hold for the request that is being checked; read while `check` is called. */
   readonly #limitNow = new Map<string, number>();
 
   constructor(options: ReadyOptions<R>) {
     this.#options = options;
-    this.#addressOf = clientAddress(options.address);
+    this.settles = options.count !== 'all' || options.settle !== undefined;
+    this.#addressOf = clientKey(options.address);
     this.#wholeAddressOf = wholeAddress({ ...options.address, onWarning: () => {} });
     this.#allow = readNetworks(options.allow, '`allow`');
     this.#deny = readNetworks(options.deny, '`deny`');
@@ -105,9 +112,16 @@ export class RequestLimiter<R> {
     for (const { name, policy } of options.limits) {
       this.#windows.set(name, definePolicy(name, { ...policy, limit: 1 }).windowMs);
     }
-    const [only, ...others] = this.#enforced;
-    const isPlain = only !== undefined && others.length === 0 && options.forms.join() === 'draft';
-    this.#fieldsOfOne = isPlain ? draftOfOne(only.name, this.#windows.get(only.name)!) : undefined;
+    this.#only = this.#enforced.length === 1 ? this.#enforced[0] : undefined;
+    if (this.#only !== undefined && options.forms.join() === 'draft') {
+      const { name } = this.#only;
+      this.#fieldsOfOne = draftOfOne(name, this.#windows.get(name)!);
+    }
+    this.#isUsual =
+      this.#sync !== undefined &&
+      this.#only?.key === 'address' &&
+      this.#only.cost === 1 &&
+      this.#allow.length + this.#deny.length === 0;
   }
 
   #policyOf({ name, limit, policy }: ReadyLimit<R>): PolicyOptions {
@@ -119,18 +133,15 @@ export class RequestLimiter<R> {
 
   /** Decides at once if nothing has to be waited for, which spares a server many promises. */
   decide(facts: Facts<R>): Verdict<R> | Promise<Verdict<R>> {
+    if (this.#isUsual) {
+      // The same as below with nothing that is not needed: here it counts.
+      const decision = this.#sync!.checkSync(this.#only!.name, this.#addressOf(facts));
+      return this.#verdict(decision, NOBODY);
+    }
     if (this.#sync === undefined) return this.#decideLater(facts);
     const listed = this.#listed(facts);
     if (listed !== undefined) return listed;
-    const asked: Asked[] = [];
-    for (const { name, key, cost } of this.#enforced) {
-      asked.push({
-        policy: name,
-        key: soundKey(this.#keyOf(key, facts) as Key),
-        cost: cost as number,
-      });
-    }
-    return this.#verdict(checkNow(this.#sync, asked), []);
+    return this.#verdict(this.#checkNow(this.#sync, facts), NOBODY);
   }
 
   async #decideLater(facts: Facts<R>): Promise<Verdict<R>> {
@@ -142,33 +153,46 @@ export class RequestLimiter<R> {
     const shadow: Decision[] = [];
     for (const limit of this.#watched) shadow.push(await this.#check([limit], facts));
     if (this.#enforced.length === 0) {
-      return { ...PASSES, shadow, over: this.#settlement(shadow) };
+      return { ...PASSES, shadow, over: this.settles ? this.#settlement(shadow) : undefined };
     }
     return this.#verdict(await this.#check(this.#enforced, facts), shadow);
   }
 
   #verdict(decision: Decision, shadow: readonly Decision[]): Verdict<R> {
-    if (decision.allowed) {
-      const { limit, remaining, resetAfterMs } = decision;
-      const fields =
-        this.#fieldsOfOne?.(limit, remaining, resetAfterMs) ??
-        this.#fields(this.#report(decision), false);
-      const over = this.#settlement([decision, ...shadow]);
+    const { allowed, degraded } = decision;
+    if (allowed) {
+      const fields = this.#fieldsOfOne?.(decision) ?? this.#fields(this.#report(decision), false);
+      const over = this.settles ? this.#settlement([decision, ...shadow]) : undefined;
       return { passes: true, fields, rejection: undefined, decision, shadow, over };
     }
-    const { degraded } = decision;
     const report = this.#report(decision);
-    const fields = this.#fields(report, degraded?.action === 'deny');
-    const refusal = rejection({ report, ...(degraded && { degraded }) });
+    const isAway = degraded?.action === 'deny';
+    const fields = (!isAway && this.#fieldsOfOne?.(decision)) || this.#fields(report, isAway);
+    const refusal = rejection({ report, degraded });
     return { passes: false, fields, rejection: refusal, decision, shadow, over: undefined };
   }
 
   #listed(facts: Facts<R>): Verdict<R> | undefined {
     if (this.#allow.length + this.#deny.length === 0) return undefined;
-    const address = this.#wholeAddressOf(facts.socketAddress, (name) => facts.header(name));
+    const address = this.#wholeAddressOf(facts);
     if (contains(this.#allow, address)) return PASSES;
     if (!contains(this.#deny, address)) return undefined;
     return { ...PASSES, passes: false, rejection: FORBIDDEN };
+  }
+
+  #checkNow(limiter: SyncLimiter<Policies>, facts: Facts<R>): Decision {
+    try {
+      const asked = this.#enforced.map(({ name, key, cost }) => ({
+        policy: name,
+        key: soundKey(this.#keyOf(key, facts) as Key),
+        cost: cost as number,
+      }));
+      if (asked.length > 1) return limiter.checkSync(asked);
+      const [{ policy, key, cost }] = asked;
+      return limiter.checkSync(policy, key, { cost });
+    } catch (error) {
+      return asHttpError(error);
+    }
   }
 
   async #check(limits: readonly ReadyLimit<R>[], facts: Facts<R>): Promise<Decision> {
@@ -200,19 +224,24 @@ export class RequestLimiter<R> {
       // Told apart from an address, so that a header cannot spend what an address has.
       if (value !== undefined && value !== '') return ['header', value];
     }
-    return this.#addressOf(facts.socketAddress, (name) => facts.header(name));
+    return this.#addressOf(facts);
   }
 
   #report(quote: Quote): Report {
     const { allowed, retryAfterMs, atMs } = quote;
     // One limit says itself what it says as a whole.
     const limits = this.#enforced.length === 1 ? [quote] : quote.limits;
-    const all = limits.map((each): LimitReport => {
-      const { policy, limit, remaining, resetAfterMs } = each;
-      const windowMs = this.#windows.get(policy)!;
-      const wait = { allowed: each.allowed, retryAfterMs: each.retryAfterMs };
-      return { policy, limit, remaining, resetAfterMs, windowMs, ...wait };
-    });
+    const all = limits.map(
+      (each): LimitReport => ({
+        policy: each.policy,
+        allowed: each.allowed,
+        limit: each.limit,
+        remaining: each.remaining,
+        retryAfterMs: each.retryAfterMs,
+        resetAfterMs: each.resetAfterMs,
+        windowMs: this.#windows.get(each.policy)!,
+      }),
+    );
     return { allowed, retryAfterMs, atMs, limits: all };
   }
 
@@ -224,10 +253,8 @@ export class RequestLimiter<R> {
     return wait === undefined ? fields : [...fields, wait];
   }
 
-  /** What to do when the request is over, if its cost depends on how it ends. */
-  #settlement(decisions: readonly Decision[]): ((outcome: Outcome<R>) => void) | undefined {
-    const { count, settle } = this.#options;
-    if (count === 'all' && settle === undefined) return undefined;
+  /** What to do when the request is over, where its cost depends on how it ends. */
+  #settlement(decisions: readonly Decision[]): (outcome: Outcome<R>) => void {
     return (outcome) => {
       // The answer is out, so there is nobody to tell if this fails.
       this.#settle(decisions, outcome).catch(() => {});
@@ -244,16 +271,6 @@ export class RequestLimiter<R> {
     for (const { receipt } of decisions) {
       if (receipt !== undefined) await this.limiter.settle(receipt, actual);
     }
-  }
-}
-
-function checkNow(limiter: SyncLimiter<Policies>, asked: readonly Asked[]): Decision {
-  try {
-    const [{ policy, key, cost }] = asked;
-    if (asked.length > 1) return limiter.checkSync(asked);
-    return cost === 1 ? limiter.checkSync(policy, key) : limiter.checkSync(policy, key, { cost });
-  } catch (error) {
-    return asHttpError(error);
   }
 }
 

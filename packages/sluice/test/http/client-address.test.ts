@@ -240,22 +240,15 @@ describe('with the networks of the proxies', () => {
     const read = wholeAddress({ trustProxy: PROXIES, onWarning: () => {} });
     const denied = readNetworks(['1.1.1.0/24', '2001:db8::7', '2002:102:304:5::/64']);
     const isDenied = (list: string) =>
-      contains(
-        denied,
-        read('10.0.0.1', () => list),
-      );
+      contains(denied, read({ socketAddress: '10.0.0.1', header: () => list }));
     for (const list of ['1.1.1.1', '64:ff9b::1.1.1.1', '2001:db8::7', '2002:102:304:5::6']) {
       expect(isDenied(list)).toBe(true);
     }
     for (const list of ['1.1.2.1', '2001:db8::8', '2002:102:304:6::6']) {
       expect(isDenied(list)).toBe(false);
     }
-    expect(
-      contains(
-        denied,
-        read('64:ff9b::1.1.1.1', () => undefined),
-      ),
-    ).toBe(true);
+    const socketAddress = '64:ff9b::1.1.1.1';
+    expect(contains(denied, read({ socketAddress, header: () => undefined }))).toBe(true);
   });
 
   it('lists other than of proxies may hold everybody', () => {

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { parseList } from 'structured-headers';
 import { describe, expect, it } from 'vitest';
 import {
+  draftOfOne,
   type HeaderForm,
   headerForms,
   type LimitReport,
@@ -124,6 +125,27 @@ const wait = (report: Report) =>
     ? {}
     : { retryAfterMs: Math.min(MOST, 1000 * Math.max(1, secondsUp(longest(violated(report))))) };
 const ms = (seconds: number) => Math.min(MOST, seconds * 1000);
+
+/** One limit, again and again, as an app sends it. */
+const sequences = fc.record({
+  policy: names,
+  windowMs: waits,
+  quotes: fc.array(limits, { minLength: 1, maxLength: 6 }),
+});
+
+describe('the fields of an app with one limit, made in advance', () => {
+  holds('are those of any report', sequences, ({ policy, windowMs, quotes }) => {
+    const fieldsOf = draftOfOne(policy, windowMs);
+    // What comes twice has to be said twice, and the same.
+    for (const { shadow, ...quote } of quotes.flatMap((each) => [each, each])) {
+      const { allowed, retryAfterMs } = quote;
+      const all = [{ ...quote, policy, windowMs }];
+      const report = { allowed, retryAfterMs, atMs: AT_MS.min, limits: all };
+      const wait = retryAfter(report);
+      expect(fieldsOf(quote)).toEqual([...headerForms.draft(report), ...(wait ? [wait] : [])]);
+    }
+  });
+});
 
 describe('the current draft', () => {
   holds('is read by a parser of structured fields, and says what the report says', reports, (r) => {
