@@ -58,11 +58,16 @@ export function withFields(response: Response, fields: readonly Field[]): Respon
   }
 }
 
-/** The answer to a request that does not pass. */
-export function refusal(request: Request, { rejection }: Verdict<never>): Response {
+/** The answer to a request that does not pass, with its fields from the start: that is faster. */
+export function refusal(
+  method: string,
+  { rejection }: Verdict<never>,
+  fields: readonly Field[],
+): Response {
   const { status, contentType, body } = rejection!;
-  const text = request.method === 'HEAD' ? null : body;
-  return new Response(text, { status, headers: { 'Content-Type': contentType } });
+  const headers: Record<string, string> = { 'Content-Type': contentType };
+  for (const [name, value] of fields) headers[name] = value;
+  return new Response(method === 'HEAD' ? null : body, { status, headers });
 }
 
 /** Puts a limit in front of a handler. */
@@ -82,9 +87,9 @@ export function rateLimit<More extends unknown[] = unknown[]>(
       };
       const verdict = await limiter.decide(facts);
       if (!verdict.passes) {
-        const { handler: refuse } = options;
-        const answer = refuse ? await refuse(request, verdict) : refusal(request, verdict);
-        return withFields(answer, verdict.fields);
+        const { fields } = verdict;
+        if (options.handler === undefined) return refusal(request.method, verdict, fields);
+        return withFields(await options.handler(request, verdict), fields);
       }
       return finish(await answered(handler, request, more, verdict), verdict, request);
     };

@@ -1,8 +1,10 @@
 /** What people do with limiters in servers, and must not be surprised by. */
 import { createServer, type Server } from 'node:http';
+import { getRequestListener } from '@hono/node-server';
 import express from 'express';
 import { fastify } from 'fastify';
 import { Hono } from 'hono';
+import { stream } from 'hono/streaming';
 import { describe, expect, it } from 'vitest';
 import expressLimit, { ipKeyGenerator, rateLimit } from '../../src/adapters/express.ts';
 import { rateLimit as fastifyLimit } from '../../src/adapters/fastify.ts';
@@ -228,6 +230,121 @@ it('in Hono an answer that cannot be changed gets its fields all the same', asyn
   app.get('/', () => Response.redirect('http://localhost/elsewhere', 302));
   const answer = await app.request('/');
   expect([answer.status, answer.headers.get('ratelimit')]).toEqual([302, '"default";r=1;t=3600']);
+});
+
+describe('a Hono app on Node', () => {
+  /** An app behind limits, on a server that listens. */
+  async function withApp(app: Hono, test: (url: string) => Promise<void>): Promise<void> {
+    await withServer(createServer(getRequestListener(app.fetch)), test);
+  }
+
+  it('has the fields on whatever is answered', async () => {
+    const app = new Hono();
+    app.use(honoLimit({ limit: 99, window: '1h' }));
+    app.get('/json', (context) => context.json({ hello: 'world' }));
+    app.get('/raw', () => new Response('hello', { headers: { 'x-own': 'yes' } }));
+    app.get('/redirect', () => Response.redirect('http://localhost/elsewhere', 302));
+    app.get('/stream', (context) => stream(context, async (out) => void (await out.write('hi'))));
+    app.get('/error', () => {
+      throw new Error('mine');
+    });
+    app.onError((_, context) => context.text('sorry', 500));
+    await withApp(app, async (url) => {
+      const answers: [string, number, string | null][] = [];
+      for (const path of ['json', 'raw', 'redirect', 'stream', 'error', 'missing']) {
+        const answer = await fetch(url + path, { redirect: 'manual' });
+        await answer.text();
+        answers.push([path, answer.status, answer.headers.get('ratelimit')]);
+      }
+      expect(answers).toEqual([
+        ['json', 200, '"default";r=98;t=3600'],
+        ['raw', 200, '"default";r=97;t=3600'],
+        ['redirect', 302, '"default";r=96;t=3600'],
+        ['stream', 200, '"default";r=95;t=3600'],
+        ['error', 500, '"default";r=94;t=3600'],
+        ['missing', 404, '"default";r=93;t=3600'],
+      ]);
+    });
+  });
+
+  it('tells two limits in one field, also if one of them refuses', async () => {
+    const app = new Hono();
+    app.use(honoLimit({ name: 'wide', limit: 9, window: '1h' }));
+    app.use(honoLimit({ name: 'tight', limit: 1, window: '1h' }));
+    app.get('/', (context) => context.text('hello'));
+    await withApp(app, async (url) => {
+      const [first, second] = [await fetch(url), await fetch(url)];
+      expect(first.headers.get('ratelimit')).toBe('"wide";r=8;t=3600, "tight";r=0;t=3600');
+      expect([second.status, second.headers.get('retry-after')]).toEqual([429, '3600']);
+      expect(second.headers.get('ratelimit')).toBe('"wide";r=7;t=3600, "tight";r=0;t=3600');
+    });
+  });
+
+  it('is limited by the headers that other middleware has left', async () => {
+    const app = new Hono();
+    app.use((context, next) => {
+      const headers = { 'x-user': context.req.query('user') ?? '' };
+      context.req.raw = new Request(context.req.raw, { headers });
+      return next();
+    });
+    app.use(honoLimit({ limit: 1, window: '1h', key: { header: 'x-user' } }));
+    app.get('/', (context) => context.text('hello'));
+    await withApp(app, async (url) => {
+      const ask = async (user: string) => (await fetch(`${url}?user=${user}`)).status;
+      expect([await ask('ada'), await ask('bob'), await ask('ada')]).toEqual([200, 200, 429]);
+    });
+  });
+
+  it('lets a handler answer a refusal, which has the fields', async () => {
+    const app = new Hono();
+    const handler = () => new Response('slow down', { status: 420 });
+    app.use(honoLimit({ limit: 1, window: '1h', key: () => 'a', handler }));
+    app.get('/', (context) => context.text('hello'));
+    await withApp(app, async (url) => {
+      await fetch(url);
+      const refused = await fetch(url);
+      expect([refused.status, await refused.text()]).toEqual([420, 'slow down']);
+      expect(refused.headers.get('retry-after')).toBe('3600');
+    });
+    // Without a server of Node they are on the answer itself.
+    const elsewhere = await app.request('/');
+    expect([elsewhere.status, elsewhere.headers.get('retry-after')]).toEqual([420, '3600']);
+  });
+});
+
+it('in Fastify only routes that have to know how they end listen for it', async () => {
+  const app = fastify();
+  const known: Record<string, boolean> = {};
+  await app.register(fastifyLimit, { limit: 9, window: '1h', key: () => 'one' });
+  app.addHook('onRoute', ({ url, onResponse }) => {
+    known[url] = onResponse !== undefined;
+  });
+  const config = { rateLimit: { limit: 1, window: '1h', count: 'failures' } } as never;
+  app.get('/plain', async () => 'hello');
+  app.get('/login', { config }, async () => 'hello');
+  expect(known).toEqual({ '/plain': false, '/login': true });
+  for (let call = 0; call < 3; call++) {
+    expect((await app.inject('/login')).statusCode).toBe(200);
+    // What did not fail is given back when the answer is out.
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  await app.close();
+});
+
+it('a route with limits of its own takes nothing from the limit of the plugin', async () => {
+  const app = fastify();
+  await app.register(fastifyLimit, { limit: 9, window: '1h', key: () => 'one', cost: 3 });
+  const several = [{ name: 'user', limit: 1, window: '1h', key: { header: 'x-user' } }];
+  app.get('/', { config: { rateLimit: { limits: several } } as never }, async () => 'hello');
+  const own = { limit: 4, keyGenerator: () => 'other' };
+  app.get('/own', { config: { rateLimit: own } as never }, async () => 'hello');
+  const ask = async (url: string, user: string) =>
+    (await app.inject({ url, headers: { 'x-user': user } })).statusCode;
+  expect([await ask('/', 'ada'), await ask('/', 'bob'), await ask('/', 'ada')]).toEqual([
+    200, 200, 429,
+  ]);
+  expect([await ask('/own', 'ada'), await ask('/own', 'bob')]).toEqual([200, 429]);
+  await app.close();
 });
 
 it('behind counted proxies a fetch handler needs no address of the socket', async () => {
