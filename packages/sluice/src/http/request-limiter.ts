@@ -89,6 +89,9 @@ export class RequestLimiter<R> {
   readonly #sync: SyncLimiter<Policies> | undefined;
   /** Whether there is nothing but one limit by address, as most apps have it. */
   readonly #isUsual: boolean;
+  /** What was answered last to a request that did not pass, and the wait that it tells. */
+  #refusal: Refusal | undefined;
+  #refusalMs = 0;
   /** The limits that hold for the request that is being checked; read while `check` is called. */
   readonly #limitNow = new Map<string, number>();
 
@@ -165,11 +168,24 @@ export class RequestLimiter<R> {
       const over = this.settles ? this.#settlement([decision, ...shadow]) : undefined;
       return { passes: true, fields, rejection: undefined, decision, shadow, over };
     }
+    if (degraded === undefined && this.#fieldsOfOne !== undefined) {
+      const fields = this.#fieldsOfOne(decision);
+      const refusal = this.#refusalOfOne(decision);
+      return { passes: false, fields, rejection: refusal, decision, shadow, over: undefined };
+    }
     const report = this.#report(decision);
-    const isAway = degraded?.action === 'deny';
-    const fields = (!isAway && this.#fieldsOfOne?.(decision)) || this.#fields(report, isAway);
+    const fields = this.#fields(report, degraded?.action === 'deny');
     const refusal = rejection({ report, degraded });
     return { passes: false, fields, rejection: refusal, decision, shadow, over: undefined };
+  }
+
+  /** Refusals come in floods, and of one limit those with the same wait are the same. */
+  #refusalOfOne(decision: Decision): Refusal {
+    if (this.#refusal === undefined || decision.retryAfterMs !== this.#refusalMs) {
+      this.#refusal = rejection({ report: this.#report(decision) });
+      this.#refusalMs = decision.retryAfterMs;
+    }
+    return this.#refusal;
   }
 
   #listed(facts: Facts<R>): Verdict<R> | undefined {
