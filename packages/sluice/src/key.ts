@@ -19,16 +19,12 @@ export function joinKey(...parts: readonly (string | number)[]): string {
 }
 
 function joined(parts: readonly unknown[]): string {
-  return parts.length === 1 ? escapePart(parts[0]) : parts.map(escapePart).join(':');
+  return parts.map(escapePart).join(':');
 }
 
 function escapePart(part: unknown): string {
   if (typeof part === 'number' && Number.isFinite(part)) return String(part);
-  if (typeof part === 'string') {
-    // Few parts have anything to escape, and looking for it takes less than replacing nothing.
-    const isPlain = !part.includes(':') && !part.includes('\\');
-    return isPlain ? part : part.replace(/[\\:]/g, '\\$&');
-  }
+  if (typeof part === 'string') return part.replace(/[\\:]/g, '\\$&');
   throw expected('ERR_INVALID_KEY', 'the parts of the key to be strings or numbers', part);
 }
 

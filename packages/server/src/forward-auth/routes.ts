@@ -140,7 +140,7 @@ function usualFields(quote: Quote, { policy }: Limit): readonly Field[] {
     fieldsFor = draftOfOne(policy.name, policy.windowMs);
     usual.set(policy, fieldsFor);
   }
-  return fieldsFor(quote.limit, quote.remaining, quote.resetAfterMs);
+  return fieldsFor(quote);
 }
 
 function disguiseIn(exchange: Exchange): Disguise {

@@ -89,8 +89,8 @@ export class RequestRules {
 }
 
 function addLimit(limits: LimitRequest[], limit: LimitRequest): void {
-  if (limits.some((each) => isSame(each, limit)) || limits.length >= MOST_LIMITS) return;
-  limits.push(limit);
+  for (const each of limits) if (isSame(each, limit)) return;
+  if (limits.length < MOST_LIMITS) limits.push(limit);
 }
 
 function isSame(a: LimitRequest, b: LimitRequest): boolean {

@@ -29,6 +29,7 @@ PLACES.set('user-agent', NAMES.indexOf('user_agent'));
 
 /** Older logs end earlier than newer ones, but all have a request. */
 const LEAST_FIELDS = NAMES.indexOf('request') + 1;
+const CREATION = NAMES.indexOf('request_creation_time');
 
 /** Undefined if a quote has no end. */
 function fieldsOf(line: string): string[] | undefined {
@@ -77,17 +78,17 @@ function read(line: string): Entry | undefined {
   if (!KINDS.has(line.slice(0, line.indexOf(' ')))) return undefined;
   const fields = fieldsOf(line);
   if (fields === undefined || fields.length < LEAST_FIELDS) return undefined;
-  const [, answered, , from] = fields;
+  const answeredMs = readTime(fields[1]);
+  if (answeredMs === undefined) return undefined;
   // When it came, rather than when it was answered: for a WebSocket that can be hours apart.
-  const created = fields[NAMES.indexOf('request_creation_time')] ?? '-';
-  const timeMs = readTime(answered) === undefined ? undefined : readTime(absentIfDash(created));
+  const timeMs = readTime(fields[CREATION] ?? '') ?? answeredMs;
   // Addresses of version 6 have no brackets here, so what follows the last colon is the port.
+  const from = fields[3];
   const client = /:\d+$/.test(from) ? readClient(from.slice(0, from.lastIndexOf(':'))) : '';
   const status = wholeNumber(fields[8], 0, fields[8].length);
   const bytes = wholeNumber(fields[11], 0, fields[11].length);
   if (status < 0 || status > 999 || bytes < 0 || client === '') return undefined;
-  const cameMs = timeMs ?? readTime(answered);
-  return cameMs === undefined ? undefined : new AlbEntry(cameMs, client, status, bytes, fields);
+  return new AlbEntry(timeMs, client, status, bytes, fields);
 }
 
 export const alb: Format = { name: 'alb', read };

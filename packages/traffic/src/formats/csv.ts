@@ -1,6 +1,6 @@
 /** Values with commas (or semicolons, or tabs) between, and a first line that names the columns. */
 import type { Entry, Format } from '../entry.ts';
-import { entryOf, type Members, USUAL } from './json.ts';
+import { type Names, namedEntry, PARTS, type Part, USUAL } from './named.ts';
 
 const SEPARATORS = [',', ';', '\t'];
 
@@ -32,26 +32,40 @@ export interface CsvHeading {
   readonly columns: readonly string[];
 }
 
-/** The columns, if a line can name them: names only, and among them a time and a client. */
-export function headingOf(line: string, members: Members = USUAL): CsvHeading | undefined {
+/** `Client IP`, `client-ip` and `clientIp` are one name to whoever reads them. */
+const plainName = (name: string): string => name.toLowerCase().replace(/[^a-z\d]/g, '');
+
+/** The column that has a part: one called exactly so, or else nearly so; -1 if there is none. */
+function placeOf(columns: readonly string[], names: readonly string[]): number {
+  const exact = names.map((name) => columns.indexOf(name)).find((place) => place >= 0);
+  if (exact !== undefined) return exact;
+  const plain = columns.map(plainName);
+  return names.map((name) => plain.indexOf(plainName(name))).find((place) => place >= 0) ?? -1;
+}
+
+/** The columns, if a line can name them: a time and a client have to be among them. */
+export function headingOf(line: string, names: Names = USUAL): CsvHeading | undefined {
   for (const separator of SEPARATORS) {
-    const columns = valuesOf(line.replace(/^\uFEFF/, ''), separator)?.map((each) => each.trim());
+    const columns = valuesOf(line, separator)?.map((each) => each.trim());
     if (columns === undefined || columns.length < 2) continue;
-    const has = (names: readonly string[]): boolean => names.some((name) => columns.includes(name));
-    if (has(members.time) && has(members.client)) return { separator, columns };
+    const hasAll = [names.time, names.client].every((each) => placeOf(columns, each) >= 0);
+    if (hasAll) return { separator, columns };
   }
   return undefined;
 }
 
-export function csv({ separator, columns }: CsvHeading, members: Members = USUAL): Format {
-  return {
-    name: 'csv',
-    read(line): Entry | undefined {
-      const values = valuesOf(line, separator);
-      if (values?.length !== columns.length) return undefined;
-      const named: Record<string, string> = Object.create(null);
-      for (const [place, column] of columns.entries()) named[column] = values[place].trim();
-      return entryOf(named, members);
-    },
+export function csv({ separator, columns }: CsvHeading, names: Names = USUAL): Format {
+  const found = PARTS.map((part) => [part, placeOf(columns, names[part])] as const);
+  const places = Object.fromEntries(found) as Record<Part, number>;
+  const read = (line: string): Entry | undefined => {
+    const values = valuesOf(line, separator);
+    if (values?.length !== columns.length) return undefined;
+    const field = (name: string): string | undefined => {
+      const exact = columns.indexOf(name);
+      const place = exact >= 0 ? exact : placeOf(columns, [name, `http_${name}`]);
+      return values[place]?.trim() || undefined;
+    };
+    return namedEntry((part) => values[places[part]]?.trim(), field);
   };
+  return { name: 'csv', read };
 }

@@ -4,46 +4,53 @@
  */
 import type { Format } from '../entry.ts';
 import { alb } from './alb.ts';
+import { caddy } from './caddy.ts';
 import { combined } from './combined.ts';
 import { csv, headingOf } from './csv.ts';
-import { caddy, jsonLines, type Members, traefik, USUAL } from './json.ts';
+import { jsonLines } from './json-lines.ts';
+import { type Names, USUAL } from './named.ts';
+import { traefik } from './traefik.ts';
 
 export const FORMAT_NAMES = ['combined', 'caddy', 'traefik', 'alb', 'json-lines', 'csv'] as const;
 export type FormatName = (typeof FORMAT_NAMES)[number];
 
 export interface Detected {
   readonly format: Format;
-  /** The lines at the start that are no entries: the names of the columns. */
-  readonly heading: 0 | 1;
+  /** The line that names the columns, if the format has one. It may be there more than once. */
+  readonly heading: string | undefined;
 }
 
 const SHARE = 0.5;
 
-function candidates(first: readonly string[], members: Members): readonly Detected[] {
-  const heading = headingOf(first[0] ?? '', members);
+function candidates(first: readonly string[], names: Names): readonly Detected[] {
+  const line = first[0] ?? '';
+  const heading = headingOf(line, names);
+  const others = [combined, caddy, traefik, alb, jsonLines(names)];
   return [
-    ...(heading === undefined ? [] : [{ format: csv(heading, members), heading: 1 as const }]),
-    ...[combined, caddy, traefik, alb, jsonLines(members)].map((format) => ({
-      format,
-      heading: 0 as const,
-    })),
+    ...(heading === undefined ? [] : [{ format: csv(heading, names), heading: line }]),
+    ...others.map((format) => ({ format, heading: undefined })),
   ];
 }
 
-/** The named format, or the one that fits best; undefined if none does. */
+/**
+ * The named format, or the one that fits best; undefined if none does. `first` are the first lines
+ * that are not blank.
+ */
 export function detect(
   first: readonly string[],
   name?: FormatName,
-  members: Members = USUAL,
+  names: Names = USUAL,
 ): Detected | undefined {
-  const all = candidates(first, members);
+  const all = candidates(first, names);
   if (name !== undefined) return all.find(({ format }) => format.name === name);
   let best: Detected | undefined;
   let most = 0;
   for (const each of all) {
-    const lines = first.slice(each.heading).filter((line) => line !== '');
+    const lines = first.filter((line) => line !== each.heading);
     const read = lines.filter((line) => each.format.read(line) !== undefined).length;
-    if (read > most && read >= SHARE * lines.length) [best, most] = [each, read];
+    // Names of columns without any rows are still a log, though an empty one.
+    const share = lines.length === 0 ? 1 : read / lines.length;
+    if (share >= SHARE && (best === undefined || read > most)) [best, most] = [each, read];
   }
   return best;
 }

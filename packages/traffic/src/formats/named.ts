@@ -1,0 +1,94 @@
+/** Logs that name their values, as JSON and CSV do: which name means what, and entries from that. */
+import type { Entry } from '../entry.ts';
+import { readClient, readHost } from './client.ts';
+import { readEpoch, readTime } from './instant.ts';
+import { readRequestLine, readTarget } from './request-line.ts';
+import { absentIfDash, owned } from './text.ts';
+
+/**
+ * What an entry is made of. A `path` may be a whole target or URL; `search` is for logs that have the
+ * query apart, and `request` for those with `GET /a HTTP/1.1` in one.
+ */
+export const PARTS = [
+  ...(['time', 'client', 'method', 'path', 'search', 'request'] as const),
+  ...(['host', 'status', 'bytes', 'user'] as const),
+];
+export type Part = (typeof PARTS)[number];
+
+/** Which names have what; the first that is there counts. */
+export type Names = Readonly<Record<Part, readonly string[]>>;
+
+/** The names that most logs use, those of nginx, Envoy and the Elastic schema among them. */
+export const USUAL: Names = {
+  time: [
+    ...['time', 'timestamp', '@timestamp', 'ts', 'msec', 'time_iso8601', 'time_local'],
+    ...['start_time', 'datetime', 'date'],
+  ],
+  client: [
+    ...['client', 'client_ip', 'clientIp', 'remote_addr', 'remote_ip', 'ip', 'client.ip'],
+    ...['source.ip', 'downstream_remote_address', 'remoteAddress', 'address', 'key'],
+  ],
+  method: ['method', 'request_method', 'http_method', 'http.request.method', 'verb'],
+  path: ['path', 'uri', 'url', 'request_uri', 'target', 'url.original', 'url.path'],
+  search: ['query', 'query_string', 'args', 'url.query'],
+  request: ['request', 'request_line'],
+  host: ['host', 'http_host', 'authority', 'server_name', 'domain', 'url.domain'],
+  status: [
+    ...['status', 'status_code', 'statusCode', 'response_code', 'response_status', 'code'],
+    'http.response.status_code',
+  ],
+  bytes: [
+    ...['bytes', 'size', 'body_bytes_sent', 'bytes_sent', 'response_size'],
+    'http.response.body.bytes',
+  ],
+  user: ['user', 'remote_user', 'user_id', 'username', 'user.name'],
+};
+
+/** Other names for some of the parts. */
+export function named(names: Names, others: Readonly<Partial<Record<Part, string>>>): Names {
+  const given = Object.entries(others).map(([part, name]) => [part, [name]]);
+  return { ...names, ...Object.fromEntries(given) };
+}
+
+function textOf(value: unknown): string {
+  if (typeof value === 'string') return absentIfDash(value);
+  return typeof value === 'number' ? String(value) : '';
+}
+
+function timeOf(value: unknown): number | undefined {
+  if (typeof value === 'number') return readEpoch(value);
+  return typeof value === 'string' ? readTime(value.replace(/^\[|\]$/g, '')) : undefined;
+}
+
+function numberOf(value: unknown, most: number): number {
+  const number = typeof value === 'string' ? Number(value || Number.NaN) : value;
+  return typeof number === 'number' && number > 0 && number <= most ? Math.floor(number) : 0;
+}
+
+/** Undefined if there is no time or no client: without these nothing can be counted. */
+export function namedEntry(
+  valueOf: (part: Part) => unknown,
+  field: Entry['field'],
+): Entry | undefined {
+  const timeMs = timeOf(valueOf('time'));
+  if (timeMs === undefined) return undefined;
+  const client = readClient(textOf(valueOf('client')));
+  if (client === '') return undefined;
+  const target = textOf(valueOf('path'));
+  const { method, path, search, host } =
+    target === ''
+      ? readRequestLine(textOf(valueOf('request')))
+      : readTarget(textOf(valueOf('method')), target);
+  return {
+    timeMs,
+    client,
+    method,
+    path,
+    search: search || textOf(valueOf('search')).replace(/^\?/, ''),
+    host: owned(readHost(textOf(valueOf('host'))) || host),
+    status: numberOf(valueOf('status'), 999),
+    bytes: numberOf(valueOf('bytes'), Number.MAX_SAFE_INTEGER),
+    user: owned(textOf(valueOf('user'))),
+    field,
+  };
+}

@@ -1,0 +1,21 @@
+/** The access log of Traefik in JSON. What it writes otherwise is the common log format and more. */
+import { jsonFormat } from './json.ts';
+import { canonicalHeader } from './text.ts';
+
+export const traefik = jsonFormat({
+  name: 'traefik',
+  names: {
+    time: ['StartUTC', 'StartLocal', 'time'],
+    client: ['ClientHost', 'ClientAddr'],
+    method: ['RequestMethod'],
+    path: ['RequestPath'],
+    search: [],
+    request: [],
+    host: ['RequestHost', 'RequestAddr'],
+    status: ['DownstreamStatus', 'OriginStatus'],
+    bytes: ['DownstreamContentSize', 'OriginContentSize'],
+    user: ['ClientUsername'],
+  },
+  isEntry: (json) => 'RequestMethod' in json || 'ClientHost' in json,
+  headerNames: (name) => [`request_${canonicalHeader(name)}`],
+});
