@@ -80,6 +80,8 @@ const arrows = {
       './ http/ settings.ts type:configuration.ts type:desk.ts type:log.ts type:parts.ts',
       'type:rules/ sluice sluice/engine sluice/http type:node:http',
     ].join(' '),
+    'workers/crew.ts': 'type:*',
+    'workers/': '* workers/ sluice sluice/engine node:*',
     'index.ts': '*',
   },
   'packages/cli/src/': {

@@ -245,4 +245,4 @@ const RECEIPTS_OF = crypto.randomUUID().replaceAll('-', '').slice(0, 16);
 let receipts = 0;
 
 /** Never the same twice: this process's random name, and a number. */
-const nextReceiptId = (): string => `${RECEIPTS_OF}${(receipts++).toString(36)}`;
+export const nextReceiptId = (): string => `${RECEIPTS_OF}${(receipts++).toString(36)}`;

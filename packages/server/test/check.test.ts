@@ -176,6 +176,7 @@ describe('a check that is wrong', () => {
     ['a number for an id', 'ERR_INVALID_KEY', '', { ...few, id: 7 }],
     ['a list for an id', 'ERR_INVALID_KEY', '', { ...few, id: ['a'] }],
     ['an empty id', 'ERR_INVALID_KEY', '', { ...few, id: '' }],
+    ['a long id', 'ERR_INVALID_KEY', '', { ...few, id: 'x'.repeat(1001) }],
     ['half a pair for an id', 'ERR_INVALID_KEY', '', { ...few, id: '\ud800' }],
     ...[-1, 0, 1.5, '1', true, null, [], {}, 2 ** 53, 1e308].map(
       (cost): Wrong => [

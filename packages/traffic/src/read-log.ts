@@ -1,27 +1,33 @@
-/** A log from its bytes to entries in order, with a count of everything that is not one. */
+/** Logs from their bytes to entries in order, with a count of everything that is not one. */
 import type { Entry } from './entry.ts';
 import { type Detected, detect, FORMAT_NAMES, type FormatName } from './formats/detect.ts';
-import { type Members, USUAL } from './formats/json.ts';
-import { Orderer } from './order.ts';
-import { LogError, linesOf, type Progress, progressOf } from './source.ts';
+import { parseObject } from './formats/json.ts';
+import { type Names, named, type Part, USUAL } from './formats/named.ts';
+import { merged } from './merge.ts';
+import { DEFAULT_LATENESS_MS, type OrderCounts, Orderer } from './order.ts';
+import { LogError, linesOf, nameOf, type Progress, sizeOf } from './source.ts';
 
 export interface ReadOptions {
-  /** Default: found out from the first lines. */
+  /** Default: found out from the first lines of each log. */
   readonly format?: FormatName;
   /** Which members or columns have what, for JSON lines and CSV: `{ time: 'when' }`. */
-  readonly columns?: Readonly<Partial<Record<keyof Members, string>>>;
+  readonly columns?: Readonly<Partial<Record<Part, string>>>;
   /** How far a line may lie behind the newest one. Default 10,000. */
   readonly latenessMs?: number;
 }
 
 export interface UnreadableLine {
+  readonly path: string;
+  /** In its file, from 1. */
   readonly line: number;
+  /** Its beginning, in characters that can be printed. */
   readonly text: string;
 }
 
 /** What has been read so far. Every line is in one of `entries`, `unreadable`, `blank`, `heading`. */
-export interface LogReport {
+export interface LogReport extends OrderCounts {
   readonly progress: Progress;
+  /** Of several logs, all their formats. */
   format: string;
   lines: number;
   entries: number;
@@ -30,106 +36,196 @@ export interface LogReport {
   heading: number;
   /** The first few that could not be read. */
   readonly samples: UnreadableLine[];
-  /** Put in order, and too late to be. */
-  moved: number;
-  late: number;
+  /** Of the entries that were handed out. */
   firstMs: number | undefined;
   lastMs: number | undefined;
 }
 
-const MOST_SAMPLES = 10;
+const MOST_SAMPLES = 20;
 const LONGEST_SAMPLE = 200;
 
-/** How many lines are looked at to find the format. */
-const DETECTED_LINES = 200;
+/** How many lines are looked at to find the format, or how many if most are blank. */
+const DETECTED_LINES = 100;
+const MOST_UNDETECTED = 10_000;
+
+const isBlank = (line: string): boolean => !(line.charCodeAt(0) > 32) && line.trim() === '';
+
+/** Lines are written by whoever sends requests, so a terminal must not be told to obey them. */
+const sampleOf = (line: string): string =>
+  line
+    .slice(0, LONGEST_SAMPLE)
+    .replace(
+      /\p{Cc}/gu,
+      (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
+    );
+
+const emptyReport = (progress: Progress): LogReport => ({
+  ...{ progress, format: '', lines: 0, entries: 0, unreadable: 0, blank: 0, heading: 0 },
+  ...{ samples: [], moved: 0, late: 0, early: 0, gaps: 0, firstMs: undefined, lastMs: undefined },
+});
+
+/** One path of several. */
+class OneLog {
+  fromMs = Number.NEGATIVE_INFINITY;
+  readonly #path: string;
+  readonly #options: ReadOptions;
+  readonly #names: Names;
+  readonly #report: LogReport;
+  #detected: Detected | undefined = undefined;
+  #line = 0;
+
+  constructor(path: string, options: ReadOptions, report: LogReport) {
+    this.#path = path;
+    this.#options = options;
+    this.#names = named(USUAL, options.columns ?? {});
+    this.#report = report;
+  }
+
+  async *entries(): AsyncGenerator<readonly Entry[]> {
+    const orderer = new Orderer(this.#report, this.#options.latenessMs);
+    for await (const lines of this.#detectedLines()) {
+      const ordered = orderer.add(this.#read(lines));
+      if (ordered.length > 0) yield ordered;
+    }
+    const rest = orderer.end();
+    if (rest.length > 0) yield rest;
+  }
+
+  /** When it begins: not later than any of its first lines, nor than a line that is not too late. */
+  async startMs(): Promise<number> {
+    for await (const lines of this.#detectedLines()) {
+      const entries = this.#read(lines);
+      if (entries.length === 0) continue;
+      const earliestMs = entries.reduce((least, { timeMs }) => Math.min(least, timeMs), Infinity);
+      return earliestMs - (this.#options.latenessMs ?? DEFAULT_LATENESS_MS);
+    }
+    return Number.NEGATIVE_INFINITY;
+  }
+
+  /** Lines are held back until there are enough of them to know their format. */
+  async *#detectedLines(): AsyncGenerator<readonly string[]> {
+    let held: string[] = [];
+    for await (const lines of linesOf(this.#path, this.#report.progress)) {
+      if (this.#detected !== undefined) {
+        yield lines;
+        continue;
+      }
+      held = held.concat(lines);
+      const telling = held.filter((line) => !isBlank(line));
+      const isEnough = telling.length >= DETECTED_LINES || held.length >= MOST_UNDETECTED;
+      if (telling.length > 0 && !isEnough) continue;
+      if (telling.length > 0) this.#detect(telling.slice(0, DETECTED_LINES));
+      yield held;
+      held = [];
+    }
+    if (held.length === 0) return;
+    this.#detect(held.filter((line) => !isBlank(line)).slice(0, DETECTED_LINES));
+    yield held;
+  }
+
+  #read(lines: readonly string[]): Entry[] {
+    const report = this.#report;
+    const { format, heading } = this.#detected ?? {};
+    const entries: Entry[] = [];
+    for (const line of lines) {
+      this.#line++;
+      if (isBlank(line)) report.blank++;
+      else if (line === heading) report.heading++;
+      else {
+        const entry = format?.read(line);
+        if (entry === undefined) this.#unreadable(line);
+        else entries.push(entry);
+      }
+    }
+    report.lines += lines.length;
+    report.entries += entries.length;
+    return entries;
+  }
+
+  #unreadable(line: string): void {
+    const { samples } = this.#report;
+    this.#report.unreadable++;
+    if (samples.length >= MOST_SAMPLES) return;
+    samples.push({ path: this.#path, line: this.#line, text: sampleOf(line) });
+  }
+
+  #detect(first: readonly string[]): void {
+    this.#detected = detect(first, this.#options.format, this.#names);
+    if (this.#detected === undefined) throw this.#unknown(first[0]);
+    const { name } = this.#detected.format;
+    const known = this.#report.format === '' ? [] : this.#report.format.split(', ');
+    this.#report.format = [...new Set([...known, name])].join(', ');
+  }
+
+  #unknown(line: string): LogError {
+    const json = parseObject(line);
+    const isCsv = this.#options.format === 'csv';
+    const wanted = isCsv
+      ? 'to begin with a line that names its columns, a time and a client among them'
+      : json === undefined
+        ? `to be in one of the formats ${FORMAT_NAMES.join(', ')}`
+        : 'to have a time and a client under names that are known, or given as columns';
+    return new LogError(`Expected ${nameOf(this.#path)} ${wanted}, got \`${sampleOf(line)}\``);
+  }
+}
 
 export class LogReader {
   readonly report: LogReport;
   readonly #paths: readonly string[];
   readonly #options: ReadOptions;
-  readonly #members: Members;
-  readonly #orderer: Orderer;
-  #detected: Detected | undefined = undefined;
+  readonly #sizes: readonly (number | undefined)[];
 
-  private constructor(paths: readonly string[], options: ReadOptions, progress: Progress) {
+  private constructor(
+    paths: readonly string[],
+    options: ReadOptions,
+    sizes: readonly (number | undefined)[],
+  ) {
     this.#paths = paths;
     this.#options = options;
-    const { columns = {}, latenessMs } = options;
-    const named = Object.entries(columns).map(([name, column]) => [name, [column]]);
-    this.#members = { ...USUAL, ...Object.fromEntries(named) };
-    this.#orderer = new Orderer(latenessMs);
-    const counts = { lines: 0, entries: 0, unreadable: 0, blank: 0, heading: 0, moved: 0, late: 0 };
-    const times = { firstMs: undefined, lastMs: undefined };
-    this.report = { progress, format: '', ...counts, samples: [], ...times };
+    this.#sizes = sizes;
+    const bytesTotal = sizes.reduce<number | undefined>(
+      (sum, size) => (sum === undefined || size === undefined ? undefined : sum + size),
+      0,
+    );
+    this.report = emptyReport({ bytesRead: 0, bytesTotal });
   }
 
-  /** Throws a `LogError` if a path cannot be read. `-` is standard input. */
+  /** Throws a `LogError` if there is no such file. `-` is standard input. */
   static async open(paths: readonly string[], options: ReadOptions = {}): Promise<LogReader> {
-    return new LogReader(paths, options, await progressOf(paths));
+    if (paths.length === 0) throw new LogError('Expected the path of a log, got none');
+    return new LogReader(paths, options, await Promise.all(paths.map(sizeOf)));
   }
 
-  /** The entries in order, in batches. */
+  /**
+   * The entries in batches, of all logs together: their times never decrease. Can be read once.
+   * Throws a `LogError` for what is not a log, and if there is not one entry in it.
+   */
   async *entries(): AsyncGenerator<readonly Entry[]> {
     const { report } = this;
-    for await (const lines of linesOf(this.#paths, report.progress)) {
-      const ordered = this.#orderer.add(this.#read(lines));
-      report.moved = this.#orderer.moved;
-      report.late = this.#orderer.late;
-      if (ordered.length > 0) yield this.#seen(ordered);
+    for await (const batch of await this.#all()) {
+      report.firstMs ??= batch[0].timeMs;
+      report.lastMs = batch[batch.length - 1].timeMs;
+      yield batch;
     }
-    const rest = this.#orderer.end();
-    if (rest.length > 0) yield this.#seen(rest);
-    if (report.lines === 0) throw new LogError(`Expected ${this.#name} to have lines, got none`);
+    if (report.entries > 0) return;
+    const [sample] = report.samples;
+    const got = sample === undefined ? 'none' : `lines such as \`${sample.text}\``;
+    throw new LogError(
+      `Expected ${this.#paths.map(nameOf).join(', ')} to have requests, got ${got}`,
+    );
   }
 
-  get #name(): string {
-    return this.#paths.map((path) => (path === '-' ? 'standard input' : path)).join(', ');
+  async #all(): Promise<AsyncGenerator<readonly Entry[]>> {
+    const logs = this.#paths.map((path) => new OneLog(path, this.#options, this.report));
+    if (logs.length === 1) return logs[0].entries();
+    for (const [at, log] of logs.entries()) log.fromMs = await this.#startOf(at);
+    return merged(logs);
   }
 
-  #seen(entries: readonly Entry[]): readonly Entry[] {
-    this.report.firstMs ??= entries[0].timeMs;
-    this.report.lastMs = Math.max(this.report.lastMs ?? 0, entries[entries.length - 1].timeMs);
-    return entries;
-  }
-
-  #read(lines: readonly string[]): Entry[] {
-    const { report } = this;
-    this.#detected ??= this.#detect(lines.slice(0, DETECTED_LINES));
-    const { format, heading } = this.#detected;
-    const entries: Entry[] = [];
-    for (const line of lines) {
-      report.lines++;
-      if (line === '') report.blank++;
-      else if (report.lines <= heading) report.heading++;
-      else {
-        const entry = format.read(line);
-        if (entry === undefined) this.#unreadable(line);
-        else entries.push(entry);
-      }
-    }
-    report.entries += entries.length;
-    return entries;
-  }
-
-  #detect(first: readonly string[]): Detected {
-    const { format } = this.#options;
-    const detected = detect(first, format, this.#members);
-    if (detected === undefined) {
-      const what =
-        format === 'csv'
-          ? 'to begin with a line that names its columns, a time and a client among them'
-          : `to be in one of the formats ${FORMAT_NAMES.join(', ')}`;
-      const came = (first.find((line) => line !== '') ?? '').slice(0, LONGEST_SAMPLE);
-      throw new LogError(`Expected ${this.#name} ${what}, got \`${came}\``);
-    }
-    this.report.format = detected.format.name;
-    return detected;
-  }
-
-  #unreadable(line: string): void {
-    const { report } = this;
-    report.unreadable++;
-    if (report.samples.length >= MOST_SAMPLES) return;
-    report.samples.push({ line: report.lines, text: line.slice(0, LONGEST_SAMPLE) });
+  /** What can be read only once is taken to begin before all others. */
+  async #startOf(at: number): Promise<number> {
+    if (this.#sizes[at] === undefined) return Number.NEGATIVE_INFINITY;
+    const unseen = emptyReport({ bytesRead: 0, bytesTotal: undefined });
+    return await new OneLog(this.#paths[at], this.#options, unseen).startMs();
   }
 }

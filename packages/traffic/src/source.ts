@@ -1,11 +1,15 @@
 /** Where lines come from: files, standard input, packed by gzip or zstd or not at all. */
 import { createReadStream } from 'node:fs';
-import { open, stat } from 'node:fs/promises';
-import type { Readable } from 'node:stream';
+import { stat } from 'node:fs/promises';
+import { pipeline, type Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
+import { LineSplitter } from './lines.ts';
 
 /** Stands for standard input among paths. */
 export const STANDARD_INPUT = '-';
+
+/** How a path is called to people. */
+export const nameOf = (path: string): string => (path === STANDARD_INPUT ? 'standard input' : path);
 
 /** What cannot be read at all, as opposed to lines that cannot be understood. */
 export class LogError extends Error {
@@ -18,12 +22,9 @@ export class LogError extends Error {
 /** How much has been read of how much, in bytes as they lie on the disk. */
 export interface Progress {
   bytesRead: number;
-  /** Undefined for standard input, which does not say. */
+  /** Undefined for standard input and pipes, which do not say. */
   readonly bytesTotal: number | undefined;
 }
-
-/** A line longer than that is no line of a log. It is cut, so that it costs no more than others. */
-export const LONGEST_LINE = 64 * 1024;
 
 const CHUNK_BYTES = 256 * 1024;
 
@@ -33,147 +34,123 @@ const MAGIC: readonly [Packing, readonly number[]][] = [
   ['gzip', [0x1f, 0x8b]],
   ['zstd', [0x28, 0xb5, 0x2f, 0xfd]],
 ];
+const MAGIC_BYTES = 4;
 
 const packingOf = (start: Uint8Array): Packing =>
   MAGIC.find(([, bytes]) => bytes.every((byte, at) => start[at] === byte))?.[0] ?? 'none';
 
 /** Newer versions of Node can read zstd; older ones have no such function. */
-const zstd = (zlib as { createZstdDecompress?: () => zlib.Gunzip }).createZstdDecompress;
+const zstd = (zlib as { createZstdDecompress?: typeof zlib.createGunzip }).createZstdDecompress;
 
-function unpacker(packing: Packing, path: string): zlib.Gunzip | undefined {
+function unpacker(packing: Packing, name: string): zlib.Gunzip | undefined {
   if (packing === 'none') return undefined;
-  if (packing === 'gzip') return zlib.createGunzip();
-  if (zstd !== undefined) return zstd();
+  const unpack = packing === 'gzip' ? zlib.createGunzip : zstd;
+  if (unpack !== undefined) return unpack({ chunkSize: CHUNK_BYTES });
   throw new LogError(
-    `Expected ${path} to be plain or packed by gzip, got zstd, which Node ${process.versions.node} ` +
-      'cannot read: use zstdcat and `-`',
+    `Expected ${name} to be plain or packed by gzip, got zstd, which Node ` +
+      `${process.versions.node} cannot read: unpack it with zstdcat and read \`-\``,
   );
 }
 
-async function sizeOf(path: string): Promise<number> {
-  try {
-    const found = await stat(path);
-    if (found.isDirectory()) throw new LogError(`Expected ${path} to be a file, got a folder`);
-    return found.size;
-  } catch (error) {
-    if (error instanceof LogError) throw error;
-    throw new LogError(`Expected ${path} to be a file that can be read, got ${reason(error)}`, {
-      cause: error,
-    });
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'no such file',
+  ENOTDIR: 'no such file',
+  EISDIR: 'a folder',
+  EACCES: 'one that may not be read',
+};
+
+/** An error of the system or of an unpacker, in words. */
+function logError(name: string, error: unknown): LogError {
+  if (error instanceof LogError) return error;
+  const { code = '', message } = error as { code?: string; message: string };
+  const isPacking = /^Z/.test(code);
+  const wanted = isPacking ? 'to be whole' : 'to be a file that can be read';
+  const got = isPacking ? `packed data with an error: ${message}` : (REASONS[code] ?? message);
+  return new LogError(`Expected ${name} ${wanted}, got ${got}`, { cause: error });
+}
+
+/** The first bytes of a stream, which stay in it. A pipe may bring them one by one. */
+async function startOf(source: Readable): Promise<Uint8Array> {
+  for (;;) {
+    const start: Buffer | null = source.read(MAGIC_BYTES);
+    if (start !== null) {
+      source.unshift(start);
+      return start;
+    }
+    if (source.readableEnded) return new Uint8Array();
+    await more(source);
   }
 }
 
-const reason = (error: unknown): string =>
-  (error as { code?: string }).code === 'ENOENT' ? 'no such file' : (error as Error).message;
-
-async function firstBytes(path: string): Promise<Uint8Array> {
-  const file = await open(path).catch((error) => {
-    throw new LogError(`Expected ${path} to be a file that can be read, got ${reason(error)}`);
+/** Until there is something to read, or nothing any more. */
+function more(source: Readable): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const settle = (error?: Error): void => {
+      source.off('readable', settle).off('end', settle).off('error', settle);
+      if (error === undefined) resolve();
+      else reject(error);
+    };
+    source.on('readable', settle).on('end', settle).on('error', settle);
   });
-  try {
-    const { buffer, bytesRead } = await file.read(new Uint8Array(4), 0, 4, 0);
-    return buffer.subarray(0, bytesRead);
-  } finally {
-    await file.close();
-  }
 }
 
-/** The bytes of one path, unpacked. */
+/** The bytes of one path, unpacked. It is opened once, so that it may be a pipe. */
 async function* bytesOf(path: string, progress: Progress): AsyncGenerator<Buffer> {
-  const isInput = path === STANDARD_INPUT;
-  const source: Readable = isInput
-    ? process.stdin
-    : createReadStream(path, { highWaterMark: CHUNK_BYTES });
-  const counted = async function* (): AsyncGenerator<Buffer> {
-    for await (const chunk of source) {
-      progress.bytesRead += chunk.length;
+  const source =
+    path === STANDARD_INPUT
+      ? (process.stdin as Readable & { bytesRead: number })
+      : createReadStream(path, { highWaterMark: CHUNK_BYTES });
+  let counted = 0;
+  const count = (): void => {
+    progress.bytesRead += source.bytesRead - counted;
+    counted = source.bytesRead;
+  };
+  try {
+    const packed = unpacker(packingOf(await startOf(source)), nameOf(path));
+    // Whoever reads meets a failure as well, so nothing is left to do about it here.
+    const bytes = packed === undefined ? source : pipeline(source, packed, () => {});
+    for await (const chunk of bytes) {
+      count();
       yield chunk;
     }
-  };
-  const packed = isInput ? undefined : unpacker(packingOf(await firstBytes(path)), path);
-  if (packed === undefined) {
-    yield* isInput ? unpackedInput(counted()) : counted();
-    return;
-  }
-  yield* unpacked(counted(), packed, path);
-}
-
-/** Standard input shows its packing only with its first bytes. */
-async function* unpackedInput(chunks: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
-  const first = await chunks.next();
-  if (first.done) return;
-  const whole = async function* (): AsyncGenerator<Buffer> {
-    yield first.value;
-    yield* chunks;
-  };
-  const packed = unpacker(packingOf(first.value), 'standard input');
-  if (packed === undefined) yield* whole();
-  else yield* unpacked(whole(), packed, 'standard input');
-}
-
-async function* unpacked(
-  chunks: AsyncGenerator<Buffer>,
-  packed: zlib.Gunzip,
-  path: string,
-): AsyncGenerator<Buffer> {
-  const fed = (async () => {
-    for await (const chunk of chunks) {
-      if (!packed.write(chunk)) await new Promise((resolve) => packed.once('drain', resolve));
-    }
-    packed.end();
-  })();
-  // Whoever reads meets the failure as well; this one is only kept from being nobody's.
-  fed.catch((error) => packed.destroy(error));
-  try {
-    for await (const chunk of packed) yield chunk;
+    count();
   } catch (error) {
-    throw new LogError(`Expected ${path} to be whole, got ${(error as Error).message}`, {
-      cause: error,
-    });
+    throw logError(nameOf(path), error);
+  } finally {
+    source.destroy();
   }
 }
 
-const NEWLINE = 10;
 /** What no text has, but many other files have at once. */
 const isBinary = (bytes: Buffer): boolean => bytes.subarray(0, 4096).includes(0);
 
-/** The lines of several paths, one after the other, in batches of what a chunk holds. */
+/** The lines of a path, in batches of what a chunk holds. */
 export async function* linesOf(
-  paths: readonly string[],
+  path: string,
   progress: Progress,
 ): AsyncGenerator<readonly string[]> {
-  for (const path of paths) {
-    let rest = '';
-    let isFirst = true;
-    for await (const chunk of bytesOf(path, progress)) {
-      if (isFirst && isBinary(chunk)) {
-        throw new LogError(`Expected ${path} to be a log, got a file that is not text`);
-      }
-      isFirst = false;
-      const end = chunk.lastIndexOf(NEWLINE);
-      if (end < 0) {
-        rest = (rest + chunk.toString('latin1')).slice(0, LONGEST_LINE);
-        continue;
-      }
-      const lines = (rest + chunk.toString('latin1', 0, end)).split('\n');
-      rest = chunk.toString('latin1', end + 1).slice(0, LONGEST_LINE);
-      yield lines.map(line);
+  const splitter = new LineSplitter();
+  let isFirst = true;
+  for await (const chunk of bytesOf(path, progress)) {
+    if (isFirst && isBinary(chunk)) {
+      throw new LogError(`Expected ${nameOf(path)} to be a log, got data that is not text`);
     }
-    if (rest !== '') yield [line(rest)];
+    isFirst = false;
+    const lines = splitter.add(chunk);
+    if (lines.length > 0) yield lines;
   }
+  const last = splitter.end();
+  if (last.length > 0) yield last;
 }
 
-/** Bytes were taken one by one, so that a chunk may end inside a character; here they are text. */
-function line(bytes: string): string {
-  const bare = bytes.endsWith('\r') ? bytes.slice(0, -1) : bytes;
-  const cut = bare.length > LONGEST_LINE ? bare.slice(0, LONGEST_LINE) : bare;
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: anything but ASCII is looked for.
-  return /[^\x00-\x7f]/.test(cut) ? Buffer.from(cut, 'latin1').toString() : cut;
-}
-
-/** How much there is to read. Throws a `LogError` for what cannot be. */
-export async function progressOf(paths: readonly string[]): Promise<Progress> {
-  if (paths.includes(STANDARD_INPUT)) return { bytesRead: 0, bytesTotal: undefined };
-  const sizes = await Promise.all(paths.map(sizeOf));
-  return { bytesRead: 0, bytesTotal: sizes.reduce((sum, size) => sum + size, 0) };
+/** How many bytes a file has; undefined for what can be read only once, such as a pipe. */
+export async function sizeOf(path: string): Promise<number | undefined> {
+  if (path === STANDARD_INPUT) return undefined;
+  try {
+    const found = await stat(path);
+    if (found.isDirectory()) throw new LogError(`Expected ${path} to be a file, got a folder`);
+    return found.isFile() ? found.size : undefined;
+  } catch (error) {
+    throw logError(path, error);
+  }
 }

@@ -3,7 +3,7 @@
  * whole before anything is decided, so a mistake in it charges nobody.
  */
 import type { FailureAction, Limit } from 'sluice';
-import { checkAction, expected, isRecord, keyText } from 'sluice/engine';
+import { checkAction, expected, isRecord } from 'sluice/engine';
 import type { HeaderForm } from 'sluice/http';
 import type { Desk, LimitRequest, Verdict } from '../desk.ts';
 import { asHttpError, badRequest, type Exchange } from '../http/exchange.ts';
@@ -12,7 +12,7 @@ import type { Handler } from '../http/router.ts';
 import { checkCharacters } from '../policies.ts';
 import { strayField } from './bodies.ts';
 import { verdictText } from './decision-text.ts';
-import { MOST_CHECKS } from './schemas.ts';
+import { LONGEST_ID, MOST_CHECKS } from './schemas.ts';
 
 /** Of all checks of a batch together: so much is decided while nobody else is served. */
 export const MOST_LIMITS_OF_BATCH = 4096;
@@ -56,8 +56,11 @@ function soundCheck(desk: Desk, body: unknown, peek: boolean, pointer: string): 
 }
 
 function checkId(id: unknown): void {
-  if (typeof id !== 'string') throw expected('ERR_INVALID_KEY', 'the id to be text', id);
-  checkCharacters(keyText(id));
+  if (typeof id !== 'string' || id === '' || id.length > LONGEST_ID) {
+    const what = `the id to be a string of 1 to ${LONGEST_ID} characters`;
+    throw expected('ERR_INVALID_KEY', what, id);
+  }
+  checkCharacters(id);
 }
 
 function jointRequests(limits: unknown, pointer: string): readonly LimitRequest[] {
@@ -104,7 +107,10 @@ async function answerBatch(
     ? await Promise.allSettled(pending)
     : pending.map((value) => ({ status: 'fulfilled' as const, value: value as Verdict }));
   const texts = settled.map((each, at) => {
-    if (each.status === 'fulfilled') return verdictText(each.value, sound[at].id);
+    if (each.status === 'fulfilled') {
+      const { id, limits } = sound[at];
+      return verdictText(each.value, id, limits.length);
+    }
     const { status, code, message } = asHttpError(each.reason, `/checks/${at}`);
     return JSON.stringify({ error: { status, code, detail: message } });
   });
@@ -116,21 +122,23 @@ async function answerBatch(
  * that can be wrong is looked at before anything is decided.
  */
 export function checkHandler(desk: Desk, peek: boolean, form?: HeaderForm): Handler {
-  return async (exchange) => {
+  return (exchange) => {
     exchange.checkQuery('enforce');
     const isEnforced = exchange.flag('enforce');
-    const body = await exchange.readJson();
-    const batch = batchOf(body);
-    if (batch !== undefined) {
-      if (!isEnforced) return answerBatch(desk, exchange, batch, peek);
-      throw badRequest('ERR_INVALID_OPTION', 'Expected `enforce` with one check, got a batch');
-    }
-    const { limits, id, onFailure } = soundCheck(desk, body, peek, '');
-    const pending = desk.decide(limits, { peek, id, onFailure });
-    const verdict = pending instanceof Promise ? await pending : pending;
-    const text = verdictText(verdict, id);
-    if (!isEnforced) return exchange.sendText(200, text);
-    const fields = Object.fromEntries(fieldsOf(verdict, limits, form));
-    exchange.sendText(statusOf(verdict), text, fields);
+    return exchange.useJson((body) => {
+      const batch = batchOf(body);
+      if (batch !== undefined) {
+        if (!isEnforced) return answerBatch(desk, exchange, batch, peek);
+        throw badRequest('ERR_INVALID_OPTION', 'Expected `enforce` with one check, got a batch');
+      }
+      const { limits, id, onFailure } = soundCheck(desk, body, peek, '');
+      const answer = (verdict: Verdict): void => {
+        const fields = isEnforced ? Object.fromEntries(fieldsOf(verdict, limits, form)) : undefined;
+        const status = isEnforced ? statusOf(verdict) : 200;
+        exchange.sendText(status, verdictText(verdict, id, limits.length), fields);
+      };
+      const verdict = desk.decide(limits, { peek, id, onFailure });
+      return verdict instanceof Promise ? verdict.then(answer) : answer(verdict);
+    });
   };
 }

@@ -1,6 +1,7 @@
 /** Decisions as JSON, written by hand: it is what the service does most. */
 import type { LimitDecision, Quote } from 'sluice';
-import { receiptOf, type Verdict } from '../desk.ts';
+import { DecisionRecord } from 'sluice/engine';
+import { nextReceiptId, receiptOf, type Verdict } from '../desk.ts';
 
 function limitText(limit: LimitDecision): string {
   return (
@@ -22,9 +23,32 @@ function quoteText(quote: Quote): string {
   return text;
 }
 
-/** The decision of the enforced limits, what those in shadow say, and the receipt. */
-export function verdictText(verdict: Verdict, checkId: string | undefined): string {
-  const { quote, shadow } = verdict;
+/**
+ * What is answered most: one limit, decided by the store. Its text is its own only limit's, and its
+ * receipt says again what was charged, so no object is built for either.
+ */
+function soleText(quote: DecisionRecord, peek: boolean): string {
+  const policy = JSON.stringify(quote.policy);
+  const key = JSON.stringify(quote.key);
+  const { allowed, cost, atMs } = quote;
+  const own =
+    `"allowed":${allowed},"policy":${policy},"key":${key},"cost":${cost},` +
+    `"limit":${quote.limit},"remaining":${quote.remaining},` +
+    `"retryAfterMs":${quote.retryAfterMs},"resetAfterMs":${quote.resetAfterMs},"atMs":${atMs}`;
+  const cached = 'cached' in quote ? ',"cached":true' : '';
+  if (!allowed || peek) return `{${own},"limits":[{${own}}]${cached}}`;
+  const charge = `{"policy":${policy},"key":${key},"cost":${cost},"atMs":${atMs}}`;
+  return `{${own},"limits":[{${own}}],"receipt":{"id":"${nextReceiptId()}","charges":[${charge}]}}`;
+}
+
+/**
+ * The decision of the enforced limits, what those in shadow say, and the receipt. `limits` is how
+ * many were asked for, those in shadow included.
+ */
+export function verdictText(verdict: Verdict, checkId: string | undefined, limits: number): string {
+  const { quote, shadow, peek } = verdict;
+  const isSole = limits === 1 && checkId === undefined && quote instanceof DecisionRecord;
+  if (isSole && !('degraded' in quote)) return soleText(quote, peek);
   let text = quote === undefined ? '{"allowed":true,"limits":[]' : `{${quoteText(quote)}`;
   if (shadow.length > 0) {
     text += `,"shadow":[${shadow.map((each) => `{${limitText(each)}}`).join(',')}]`;

@@ -8,6 +8,8 @@ import { LARGEST_OVERRIDE } from '../overrides.ts';
 
 const LONGEST_KEY = 1024;
 const MOST_LIMITS = 64;
+/** Receipts are named after it, with some characters before it, and a name is as long as a key. */
+export const LONGEST_ID = 1000;
 export const MOST_CHECKS = 1000;
 export const LONGEST_REASON = 500;
 
@@ -38,7 +40,7 @@ const callFields = {
   id: z
     .string()
     .min(1)
-    .max(LONGEST_KEY)
+    .max(LONGEST_ID)
     .optional()
     .describe('a name for this check: repeated under it, it is answered again, not charged again'),
   onFailure: z

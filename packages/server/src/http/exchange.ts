@@ -73,7 +73,9 @@ export class Exchange {
     const { response } = this;
     const base = { 'content-type': type, 'content-length': Buffer.byteLength(text) };
     response.writeHead(status, fields === undefined ? base : { ...base, ...fields });
-    response.end(this.request.method === 'HEAD' ? undefined : text);
+    // Two calls, because the head and the text then go out as one piece, and not as two and a none.
+    if (this.request.method !== 'HEAD') response.write(text);
+    response.end();
   }
 
   send(status: number, body: unknown, fields?: OutgoingHttpHeaders): void {
@@ -127,49 +129,69 @@ export class Exchange {
 
   /** The body as it came; refused if it is too large or not UTF-8. */
   readText(): Promise<string> {
-    const { request } = this;
-    if (this.#announcedBytes > LARGEST_BODY_BYTES) return Promise.reject(tooLarge());
-    return new Promise((resolve, reject) => {
-      let first: Buffer | undefined;
-      let more: Buffer[] | undefined;
-      let size = 0;
-      request.on('data', (chunk: Buffer) => {
-        size += chunk.length;
-        if (size > LARGEST_BODY_BYTES) {
-          request.removeAllListeners('data');
-          more = undefined;
-          reject(tooLarge());
-        } else if (first === undefined) first = chunk;
-        else if (more === undefined) more = [first, chunk];
-        else more.push(chunk);
-      });
-      request.on('end', () => {
-        const bytes = more === undefined ? first : Buffer.concat(more);
-        if (bytes === undefined) resolve('');
-        else if (isUtf8(bytes)) resolve(bytes.toString());
-        else reject(badRequest('ERR_INVALID_BODY', 'Expected the body to be UTF-8'));
-      });
-      request.on('error', () => reject(gone()));
-      // It closes after every body. To build an error each time would cost more than to decide.
-      request.on('close', () => {
-        if (!request.complete) reject(gone());
-      });
-    });
+    return new Promise((resolve, reject) => this.#receive(resolve, reject));
   }
 
   /** The body as JSON; refused if it is not, or nested too deep. */
   async readJson(): Promise<unknown> {
-    const text = await this.readText();
-    if (isTooDeep(text)) {
-      const message = `Expected the body to be nested at most ${DEEPEST_BODY} deep`;
-      throw badRequest('ERR_BODY_TOO_DEEP', message);
+    return jsonOf(await this.readText());
+  }
+
+  /** The same for those who are asked most: `use` is called at once, without a promise between. */
+  useJson(use: (body: unknown) => void | Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const receive = (text: string): void => {
+        try {
+          resolve(use(jsonOf(text)));
+        } catch (error) {
+          reject(error);
+        }
+      };
+      this.#receive(receive, reject);
+    });
+  }
+
+  #receive(receive: (text: string) => void, refuse: (error: HttpError) => void): void {
+    const { request } = this;
+    if (this.#announcedBytes > LARGEST_BODY_BYTES) {
+      refuse(tooLarge());
+      return;
     }
-    try {
-      return JSON.parse(text);
-    } catch (error) {
-      const came = text === '' ? 'nothing' : (error as Error).message;
-      throw badRequest('ERR_INVALID_BODY', `Expected the body to be JSON, got ${came}`);
-    }
+    let first: Buffer | undefined;
+    let more: Buffer[] | undefined;
+    let size = 0;
+    request.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      if (size > LARGEST_BODY_BYTES) {
+        request.removeAllListeners('data');
+        more = undefined;
+        refuse(tooLarge());
+      } else if (first === undefined) first = chunk;
+      else if (more === undefined) more = [first, chunk];
+      else more.push(chunk);
+    });
+    request.on('end', () => {
+      if (size > LARGEST_BODY_BYTES) return;
+      const bytes = more === undefined ? first : Buffer.concat(more);
+      if (bytes === undefined) receive('');
+      else if (isUtf8(bytes)) receive(bytes.toString());
+      else refuse(badRequest('ERR_INVALID_BODY', 'Expected the body to be UTF-8'));
+    });
+    // Also if the connection is closed in the middle.
+    request.on('error', () => refuse(gone()));
+  }
+}
+
+function jsonOf(text: string): unknown {
+  if (isTooDeep(text)) {
+    const message = `Expected the body to be nested at most ${DEEPEST_BODY} deep`;
+    throw badRequest('ERR_BODY_TOO_DEEP', message);
+  }
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    const came = text === '' ? 'nothing' : (error as Error).message;
+    throw badRequest('ERR_INVALID_BODY', `Expected the body to be JSON, got ${came}`);
   }
 }
 

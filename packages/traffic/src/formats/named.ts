@@ -29,7 +29,7 @@ export const USUAL: Names = {
     ...['source.ip', 'downstream_remote_address', 'remoteAddress', 'address', 'key'],
   ],
   method: ['method', 'request_method', 'http_method', 'http.request.method', 'verb'],
-  path: ['path', 'uri', 'url', 'request_uri', 'target', 'url.original', 'url.path'],
+  path: ['path', 'request_uri', 'uri', 'url', 'target', 'url.original', 'url.path'],
   search: ['query', 'query_string', 'args', 'url.query'],
   request: ['request', 'request_line'],
   host: ['host', 'http_host', 'authority', 'server_name', 'domain', 'url.domain'],
@@ -67,28 +67,28 @@ function numberOf(value: unknown, most: number): number {
 
 /** Undefined if there is no time or no client: without these nothing can be counted. */
 export function namedEntry(
-  valueOf: (part: Part) => unknown,
+  partOf: (part: Part) => unknown,
   field: Entry['field'],
 ): Entry | undefined {
-  const timeMs = timeOf(valueOf('time'));
+  const timeMs = timeOf(partOf('time'));
   if (timeMs === undefined) return undefined;
-  const client = readClient(textOf(valueOf('client')));
+  const client = readClient(textOf(partOf('client')));
   if (client === '') return undefined;
-  const target = textOf(valueOf('path'));
+  const target = textOf(partOf('path'));
   const { method, path, search, host } =
     target === ''
-      ? readRequestLine(textOf(valueOf('request')))
-      : readTarget(textOf(valueOf('method')), target);
+      ? readRequestLine(textOf(partOf('request')))
+      : readTarget(textOf(partOf('method')), target);
   return {
     timeMs,
     client,
     method,
     path,
-    search: search || textOf(valueOf('search')).replace(/^\?/, ''),
-    host: owned(readHost(textOf(valueOf('host'))) || host),
-    status: numberOf(valueOf('status'), 999),
-    bytes: numberOf(valueOf('bytes'), Number.MAX_SAFE_INTEGER),
-    user: owned(textOf(valueOf('user'))),
+    search: search || textOf(partOf('search')).replace(/^\?/, ''),
+    host: owned(readHost(textOf(partOf('host'))) || host),
+    status: numberOf(partOf('status'), 999),
+    bytes: numberOf(partOf('bytes'), Number.MAX_SAFE_INTEGER),
+    user: owned(textOf(partOf('user'))),
     field,
   };
 }

@@ -108,8 +108,8 @@ export class Planner {
   readonly #top: number;
   readonly #table: ClientTable<Column>;
   readonly #tolls: ReadonlyMap<string, PolicyToll>;
-  readonly #denied = new DeniedClients((row) => this.#table.columns.denied[row]);
-  readonly #deniedToday = new DeniedClients((row) => this.#table.columns.today[row]);
+  readonly #denied = new DeniedClients((row) => this.#table.get(row, 'denied'));
+  readonly #deniedToday = new DeniedClients((row) => this.#table.get(row, 'today'));
   readonly #routes = new BoundedCounts(ROUTES_KEPT);
   readonly #timeline = new Timeline(['requests', 'denied', 'shadow', 'today']);
   #requests = 0;
@@ -141,7 +141,7 @@ export class Planner {
     this.#requests++;
     const client = this.#clientOf(entry);
     const row = this.#table.rowOf(client);
-    this.#table.columns.requests[row]++;
+    this.#table.increment(row, 'requests');
     this.#timeline.add(nowMs, 'requests');
     const outcome = this.#next.decide(entry, client, nowMs);
     if (!outcome.allowed) this.#noteDenied(entry, client, row, outcome);
@@ -157,7 +157,7 @@ export class Planner {
   #noteDenied(entry: Entry, client: string, row: number, { denying }: Outcome): void {
     const nowMs = this.#nowMs;
     this.#firstDeniedMs ??= nowMs;
-    this.#table.columns.denied[row]++;
+    this.#table.increment(row, 'denied');
     this.#timeline.add(nowMs, 'denied');
     for (const name of denying) this.#tolls.get(name)!.add(row);
     const route = routeOf(entry.method, entry.path);
@@ -167,14 +167,13 @@ export class Planner {
 
   #noteChange(entry: Entry, client: string, row: number, allowed: boolean, today: Replay): void {
     const outcome = today.decide(entry, client, this.#nowMs);
-    const { columns } = this.#table;
     if (outcome.allowed) {
-      if (!allowed) columns.lost[row]++;
+      if (!allowed) this.#table.increment(row, 'lost');
       return;
     }
-    columns.today[row]++;
+    this.#table.increment(row, 'today');
     this.#timeline.add(this.#nowMs, 'today');
-    if (allowed) columns.won[row]++;
+    if (allowed) this.#table.increment(row, 'won');
     const route = routeOf(entry.method, entry.path);
     this.#deniedToday.add(row, client, this.#nowMs, outcome.denying, route);
   }

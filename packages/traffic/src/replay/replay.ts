@@ -3,6 +3,7 @@
  * its own, so that several policies, or two versions of them, can be asked about the same traffic.
  */
 import { type AlgorithmName, type Limit, memoryStore, type SyncStore } from 'sluice';
+import { refundOf } from 'sluice/engine';
 import type { Entry } from '../entry.ts';
 
 /** What is said of a policy where results are told. */
@@ -78,15 +79,16 @@ export class Replay {
   }
 
   /**
-   * All or nothing, as the store's own `decideSync`, but without making a decision for each limit
-   * and one of them all, which takes longer than the rest: nothing is charged before every limit
-   * has said yes, the last of them by being charged.
+   * All or nothing, as the store's own `decideSync`, but without asking all limits before charging
+   * them, and without making a decision of them all: most requests pass, and what was charged for
+   * one that does not can be taken back as if nothing had been.
    */
   #takeAll(limits: readonly Limit[], nowMs: number): boolean {
-    const last = limits.length - 1;
-    for (let at = 0; at < last; at++) if (!this.#fits(limits[at], nowMs)) return false;
-    if (last >= 0 && !this.#take(limits[last], nowMs)) return false;
-    for (let at = 0; at < last; at++) this.#take(limits[at], nowMs);
+    for (let at = 0; at < limits.length; at++) {
+      if (this.#take(limits[at], nowMs)) continue;
+      for (const limit of limits.slice(0, at)) this.#store.adjustSync(refundOf(limit, nowMs), nowMs);
+      return false;
+    }
     return true;
   }
 

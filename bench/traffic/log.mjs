@@ -1,0 +1,109 @@
+/**
+ * A day of a busy site as a combined log, the same for the same seed: visitors come at any time, ask
+ * for a few pages some seconds apart and go, and a few programs ask all the time.
+ */
+import { once } from 'node:events';
+import { createWriteStream } from 'node:fs';
+
+const DAY_S = 86_400;
+const DAY = '10/Oct/2026';
+const PROGRAMS = 20;
+/** The part of the requests that programs make. */
+const PROGRAMS_SHARE = 0.1;
+const LONGEST_PAUSE_S = 60;
+const CHUNK_CHARACTERS = 1 << 20;
+
+const PATHS = [
+  '/',
+  '/search?q=lamp',
+  '/items/',
+  '/items/',
+  '/cart',
+  '/static/site.css',
+  '/api/v1/items/',
+];
+const AGENTS = [
+  'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/139.0 Safari/537.36',
+  'Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148',
+  'curl/8.14.1',
+];
+
+/** Numbers from 0 to 1, the same for the same seed. */
+function randomFrom(seed) {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+const two = (number) => String(number).padStart(2, '0');
+
+function stampOf(second) {
+  const parts = [second / 3600, (second / 60) % 60, second % 60];
+  return `${DAY}:${parts.map((part) => two(Math.floor(part))).join(':')} +0000`;
+}
+
+/** Every client has an address of its own: 24 bits, mixed so that neighbours are strangers. */
+function addressOf(client) {
+  const mixed = Math.imul(client, 0x9e3779b1) & 0xffffff;
+  return `${11 + (client % 180)}.${mixed >>> 16}.${(mixed >>> 8) & 255}.${mixed & 255}`;
+}
+
+/** One line of a client in a second of the day. */
+function lineOf(client, stamp, random) {
+  const path = PATHS[Math.floor(random() * PATHS.length)];
+  const id = path.length > 3 && path.endsWith('/') ? Math.floor(random() * 50_000) : '';
+  const bytes = Math.floor(random() * 20_000);
+  const agent = AGENTS[client % AGENTS.length];
+  return `${addressOf(client)} - - [${stamp}] "GET ${path}${id} HTTP/1.1" 200 ${bytes} "-" "${agent}"\n`;
+}
+
+/** Visits under way, by the second (of the minute to come) in which they go on. */
+class Visits {
+  #bySecond = Array.from({ length: LONGEST_PAUSE_S + 1 }, () => []);
+
+  due(second) {
+    const slot = second % this.#bySecond.length;
+    const due = this.#bySecond[slot];
+    this.#bySecond[slot] = [];
+    return due;
+  }
+
+  add(second, client) {
+    this.#bySecond[second % this.#bySecond.length].push(client);
+  }
+}
+
+/** Writes so many lines of so many clients, and some programs that fill up what these leave. */
+export async function writeLog(path, { lines, clients, seed }) {
+  const random = randomFrom(seed);
+  const output = createWriteStream(path);
+  const visits = new Visits();
+  // A visit goes on with this chance after each request, so that it has as many as are wanted.
+  const goesOn = 1 - clients / ((1 - PROGRAMS_SHARE) * lines);
+  let written = 0;
+  let come = 0;
+  let text = '';
+  for (let second = 0; second < DAY_S; second++) {
+    const share = (second + 1) / DAY_S;
+    const asking = visits.due(second);
+    for (; come < Math.floor(share * clients); come++) asking.push(come);
+    for (const client of asking) {
+      if (random() < goesOn)
+        visits.add(second + 1 + Math.floor(random() * LONGEST_PAUSE_S), client);
+    }
+    const programs = Math.max(0, Math.round(share * lines) - written - asking.length);
+    for (let each = 0; each < programs; each++) asking.push(clients + (each % PROGRAMS));
+    const stamp = stampOf(second);
+    for (const client of asking.slice(0, lines - written)) text += lineOf(client, stamp, random);
+    written = Math.min(lines, written + asking.length);
+    if (text.length < CHUNK_CHARACTERS) continue;
+    if (!output.write(text)) await once(output, 'drain');
+    text = '';
+  }
+  output.end(text);
+  await once(output, 'finish');
+}
