@@ -17,6 +17,7 @@ export default defineConfig({
       },
       { find: /^sluice\/engine$/, replacement: source('packages/sluice/src/engine.ts') },
       { find: /^sluice-server$/, replacement: source('packages/server/src/index.ts') },
+      { find: /^sluice-traffic$/, replacement: source('packages/traffic/src/index.ts') },
       { find: /^sluice\/http$/, replacement: source('packages/sluice/src/http/index.ts') },
       { find: /^sluice\/failure$/, replacement: source('packages/sluice/src/failure/index.ts') },
       { find: /^sluice\/testing$/, replacement: source('packages/sluice/src/testing/index.ts') },

@@ -2,8 +2,8 @@
 
 export interface Entry {
   /**
-   * When it came, ms since the epoch; when it was answered if the log says only that. A line that
-   * cannot be put in its place has the time reached instead, so that times never decrease.
+   * When it came, ms since the epoch, or when it was answered if that is all the log has a time for.
+   * A line that cannot be put in its place has the time reached instead: times never decrease.
    */
   readonly timeMs: number;
   /** The client's address as the log has it, without a port; of a list, the first. */

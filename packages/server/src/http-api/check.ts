@@ -82,10 +82,19 @@ function batchOf(body: unknown): readonly unknown[] | undefined {
   if (!isRecord(body) || !Object.hasOwn(body, 'checks')) return undefined;
   checkNames(body, new Set(['checks']), '');
   const { checks } = body;
-  if (Array.isArray(checks) && checks.length > 0 && checks.length <= MOST_CHECKS) return checks;
-  const what = `Expected \`checks\` to be an array of 1 to ${MOST_CHECKS} checks`;
-  throw badRequest('ERR_INVALID_CHECK', what, '/checks');
+  if (!Array.isArray(checks) || checks.length === 0 || checks.length > MOST_CHECKS) {
+    const what = `Expected \`checks\` to be an array of 1 to ${MOST_CHECKS} checks`;
+    throw badRequest('ERR_INVALID_CHECK', what, '/checks');
+  }
+  if (checks.reduce((sum, check) => sum + limitCount(check), 0) > MOST_LIMITS_OF_BATCH) {
+    const what = `Expected \`checks\` to have at most ${MOST_LIMITS_OF_BATCH} limits in all`;
+    throw badRequest('ERR_INVALID_CHECK', what, '/checks');
+  }
+  return checks;
 }
+
+const limitCount = (check: unknown): number =>
+  isRecord(check) && Array.isArray(check.limits) ? check.limits.length : 1;
 
 async function answerBatch(
   desk: Desk,
@@ -94,10 +103,6 @@ async function answerBatch(
   peek: boolean,
 ): Promise<void> {
   const sound = checks.map((check, at) => soundCheck(desk, check, peek, `/checks/${at}`));
-  if (sound.reduce((sum, { limits }) => sum + limits.length, 0) > MOST_LIMITS_OF_BATCH) {
-    const what = `Expected \`checks\` to have at most ${MOST_LIMITS_OF_BATCH} limits in all`;
-    throw badRequest('ERR_INVALID_CHECK', what, '/checks');
-  }
   const pending: (Verdict | Promise<Verdict>)[] = sound.map(({ limits, id, onFailure }) =>
     desk.decide(limits, { peek, id, onFailure }),
   );

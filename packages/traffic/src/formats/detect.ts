@@ -1,6 +1,6 @@
 /**
- * Which format a log has: the one that reads most of its first lines. A log that none reads half of
- * is none that is known, and is better refused than misread.
+ * Which format a log has: the one that reads most of its first lines. These may be few, as servers
+ * write much else when they start; but a log of which none reads a tenth is better refused.
  */
 import type { Format } from '../entry.ts';
 import { alb } from './alb.ts';
@@ -20,7 +20,7 @@ export interface Detected {
   readonly heading: string | undefined;
 }
 
-const SHARE = 0.5;
+const SHARE = 0.1;
 
 function candidates(first: readonly string[], names: Names): readonly Detected[] {
   const line = first[0] ?? '';

@@ -1,0 +1,81 @@
+/** docs/http-api.md: its commands are run, and what they print is what the page says. */
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { readConfig } from '../../src/config/read.ts';
+import { SERVICE_ERRORS } from '../../src/http/problems.ts';
+import { MOST_LIMITS_OF_BATCH } from '../../src/http-api/check.ts';
+import { OPERATIONS } from '../../src/http-api/operations.ts';
+import { LONGEST_ID, MOST_CHECKS } from '../../src/http-api/schemas.ts';
+import { MOST_OVERRIDES } from '../../src/overrides.ts';
+import { type Running, startRunning } from '../running.ts';
+
+const page = readFileSync(new URL('../../../../docs/http-api.md', import.meta.url), 'utf8');
+const blocks = [...page.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, language, text]) => ({
+  ...{ language, text },
+}));
+
+let running: Running;
+beforeAll(async () => {
+  const [yaml] = blocks.filter(({ language }) => language === 'yaml');
+  running = await startRunning({ config: readConfig([{ path: 'page.yaml', text: yaml.text }]) });
+});
+afterAll(() => running.close());
+
+/** Times, and the names of receipts, are others each time. */
+const timeless = (text: string): string =>
+  text
+    .replace(/"(atMs|resetAfterMs|retryAfterMs)":[1-9]\d*/g, '"$1":1')
+    .replace(/"cells":\[[^\]]*\]/g, '"cells":[]')
+    .replace(/"id":"\w+"/g, '"id":"a"')
+    .replace(/(;t=|Retry-After: )\d+$/gm, '$1N')
+    .replaceAll('\r', '')
+    .trim();
+
+const run = async (command: string): Promise<string> =>
+  (await promisify(execFile)('bash', ['-c', command])).stdout;
+
+describe('the page of the HTTP API', () => {
+  const examples = blocks.flatMap(({ language, text }, at) =>
+    language === 'sh' ? [{ commands: text, printed: blocks[at + 1] }] : [],
+  );
+
+  test.each(examples)('tells the truth about $commands', async ({ commands, printed }) => {
+    expect(printed.language).toBe('text');
+    const outputs: string[] = [];
+    for (const command of commands.trim().split('\n')) {
+      outputs.push((await run(command.replaceAll('http://127.0.0.1:8080', running.url))).trim());
+    }
+    expect(timeless(outputs.join('\n'))).toBe(timeless(printed.text));
+  });
+
+  test('has a row for each code of the service, and no other', () => {
+    const rows = [...page.matchAll(/^\| `(ERR_\w+)` \| (.+) \|$/gm)];
+    expect(rows.map(([, code, meaning]) => [code, meaning])).toEqual(
+      Object.entries(SERVICE_ERRORS),
+    );
+  });
+
+  test('has a row for each status that is described, and for what refuses by itself', () => {
+    const rows = [...page.matchAll(/^\| (\d{3}) \| .+ \|$/gm)].map(([, status]) => status);
+    const told = OPERATIONS.flatMap(({ answers }) => Object.keys(answers));
+    const always = ['400', '401', '403', '404', '405', '408', '413', '431', '500', '503'];
+    expect(rows).toEqual([...new Set([...told, ...always])].sort());
+  });
+
+  test('names the bounds that count', () => {
+    expect(page).toContain(`up to ${MOST_CHECKS} checks`);
+    expect(page).toContain(`at most ${MOST_LIMITS_OF_BATCH} limits in all`);
+    expect(page).toContain(`up to ${LONGEST_ID} characters`);
+    expect(page).toContain(`at most ${MOST_OVERRIDES.toLocaleString('en')} of the API`);
+  });
+
+  test('names every path that is open', () => {
+    const open = OPERATIONS.filter(({ isOpen }) => isOpen).map(({ path }) => path);
+    const [, section] = page.split('## Who may ask\n');
+    for (const path of open.filter((each) => !/check|peek|ext-authz/.test(each))) {
+      expect(section).toContain(path);
+    }
+  });
+});

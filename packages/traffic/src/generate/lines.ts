@@ -1,0 +1,39 @@
+/** Requests as lines of a log. */
+import { clfText, isoText } from '../calendar.ts';
+import type { GeneratedRequest } from './traffic.ts';
+
+export const LINE_FORMATS = ['combined', 'json-lines'] as const;
+export type LineFormat = (typeof LINE_FORMATS)[number];
+
+/** Neighbouring lines mostly have the same second, and to write a date takes long. */
+function secondText(): (timeMs: number) => string {
+  let lastSecond = Number.NaN;
+  let text = '';
+  return (timeMs) => {
+    const second = Math.floor(timeMs / 1000);
+    if (second !== lastSecond) {
+      lastSecond = second;
+      text = clfText(timeMs);
+    }
+    return text;
+  };
+}
+
+function combinedLine(): (request: GeneratedRequest) => string {
+  const timeText = secondText();
+  return (request) => {
+    const { client, user, timeMs, method, target, status, bytes, agent } = request;
+    const what = `"${method} ${target} HTTP/1.1" ${status} ${bytes} "-" "${agent}"`;
+    return `${client} - ${user || '-'} [${timeText(timeMs)}] ${what}`;
+  };
+}
+
+const jsonLine = (request: GeneratedRequest): string => {
+  const { client, user, timeMs, method, target, host, status, bytes, agent } = request;
+  const who = { client, ...(user !== '' && { user }), http_user_agent: agent };
+  return JSON.stringify({ time: isoText(timeMs), method, path: target, host, status, bytes, ...who });
+};
+
+/** Builds a writer of lines, without their ends. Combined lines tell whole seconds only. */
+export const lineWriter = (format: LineFormat): ((request: GeneratedRequest) => string) =>
+  format === 'combined' ? combinedLine() : jsonLine;

@@ -1,0 +1,202 @@
+/** The shapes of traffic by name: when requests come, and who sends those that are not ordinary. */
+import {
+  ordinaryQuad,
+  ordinarySix,
+  type Person,
+  personOf,
+  popular,
+  rotatedSix,
+  specialQuad,
+} from './clients.ts';
+import type { Piece } from './profile.ts';
+import type { Random } from './random.ts';
+import { type Asked, askSite } from './site.ts';
+
+/** What is known when traffic is made; all has been checked. */
+export interface Scope {
+  readonly startMs: number;
+  readonly durationMs: number;
+  readonly windowMs: number;
+  readonly clients: number;
+}
+
+export type Act = Person & Asked;
+
+export interface Shape {
+  readonly summary: string;
+  /** How long it is unless told. */
+  readonly durationMs: number;
+  pieces(scope: Scope): readonly Piece[];
+  /** A request of an ordinary client. */
+  ordinary(scope: Scope, random: Random): () => Act;
+  /** A request of whoever the shape is about. */
+  special?(scope: Scope, random: Random): (timeMs: number) => Act;
+}
+
+const MINUTE_MS = 60_000;
+const DAY_MS = 86_400_000;
+const TEN_MINUTES_MS = 10 * MINUTE_MS;
+
+const evenly = ({ durationMs }: Scope, special = 0): readonly Piece[] => [
+  { lengthMs: durationMs, weight: 1, special },
+];
+
+const people =
+  (address: (number: number) => string) =>
+  ({ clients }: Scope, random: Random) =>
+  (): Act => {
+    const number = popular(clients, random);
+    return { ...personOf(number, address(number)), ...askSite(random) };
+  };
+
+const steady: Shape = {
+  summary: 'the same rate all the time',
+  durationMs: TEN_MINUTES_MS,
+  pieces: (scope) => evenly(scope),
+  ordinary: people(ordinaryQuad),
+};
+
+/** The part of a window that a burst takes, on either side of the boundary. */
+const BURST_PART = 60;
+
+/** Silence up to each boundary of the windows, and as many requests right before it as after. */
+function boundaryPieces({ startMs, durationMs, windowMs }: Scope): readonly Piece[] {
+  const endMs = startMs + durationMs;
+  const burstMs = Math.max(1, Math.floor(windowMs / BURST_PART));
+  const pieces: Piece[] = [];
+  let atMs = startMs;
+  let boundaryMs = Math.ceil((startMs + burstMs) / windowMs) * windowMs;
+  for (; boundaryMs + burstMs <= endMs; boundaryMs += windowMs) {
+    const burst = { lengthMs: burstMs, weight: 1, special: 0 };
+    const silence = { lengthMs: boundaryMs - burstMs - atMs, weight: 0, special: 0 };
+    pieces.push(silence, burst, burst);
+    atMs = boundaryMs + burstMs;
+  }
+  return pieces;
+}
+
+const boundary: Shape = {
+  summary: 'silence, and a burst of every client on each side of every window boundary',
+  durationMs: TEN_MINUTES_MS,
+  pieces: boundaryPieces,
+  ordinary: ({ clients }, random) => {
+    let turn = 0;
+    return () => {
+      const number = turn++ % clients;
+      return { ...personOf(number, ordinaryQuad(number)), ...askSite(random) };
+    };
+  },
+};
+
+const PEAK_PART = 15 / 24;
+const NIGHT_WEIGHT = 0.15;
+const QUARTER_HOUR_MS = 15 * MINUTE_MS;
+const MOST_PIECES = 100_000;
+
+/** 1 at the busiest time of the day, falling smoothly to the night's weight twelve hours away. */
+function dayWeight(part: number): number {
+  const away = Math.abs(part - PEAK_PART);
+  const far = 2 * Math.min(away, 1 - away);
+  return 1 - (1 - NIGHT_WEIGHT) * far * far * (3 - 2 * far);
+}
+
+/** What is shorter than a day is a day in little. */
+function diurnalPieces({ startMs, durationMs }: Scope): readonly Piece[] {
+  const dayMs = Math.min(DAY_MS, durationMs);
+  const offsetMs = durationMs < DAY_MS ? 0 : startMs % DAY_MS;
+  const wantedMs = Math.min(QUARTER_HOUR_MS, dayMs / 96);
+  const count = Math.min(MOST_PIECES, Math.ceil(durationMs / wantedMs));
+  const lengthMs = durationMs / count;
+  return Array.from({ length: count }, (_, at) => {
+    const middleMs = offsetMs + (at + 0.5) * lengthMs;
+    return { lengthMs, weight: dayWeight((middleMs % dayMs) / dayMs), special: 0 };
+  });
+}
+
+const diurnal: Shape = {
+  summary: 'busy in the afternoon, quiet at night',
+  durationMs: DAY_MS,
+  pieces: diurnalPieces,
+  ordinary: people(ordinaryQuad),
+};
+
+const HUNDREDTHS = 100;
+const CROWD_COMES = 40;
+const CROWD_RISES = 2;
+const CROWD_PEAK = 10;
+const CROWD_STAYS = 0.87;
+const REQUESTS_OF_NEWCOMER = 3;
+
+/** How much more there is than usual, in each hundredth of the time. */
+function crowdWeight(hundredth: number): number {
+  const since = hundredth - CROWD_COMES;
+  if (since < 0) return 0;
+  const most = CROWD_PEAK - 1;
+  return since < CROWD_RISES
+    ? (most * (since + 1)) / (CROWD_RISES + 1)
+    : most * CROWD_STAYS ** (since - CROWD_RISES);
+}
+
+const flashCrowd: Shape = {
+  summary: 'a crowd of newcomers, at its peak ten times the usual rate, all for one page',
+  durationMs: TEN_MINUTES_MS,
+  pieces: ({ durationMs }) =>
+    Array.from({ length: HUNDREDTHS }, (_, at) => {
+      const extra = crowdWeight(at);
+      const special = extra / (1 + extra);
+      return { lengthMs: durationMs / HUNDREDTHS, weight: 1 + extra, special };
+    }),
+  ordinary: people(ordinaryQuad),
+  special: (_scope, random) => {
+    let come = 0;
+    return () => {
+      // Newcomers overlap: whoever asks is one of the last few that have come.
+      const number = Math.floor(come++ / REQUESTS_OF_NEWCOMER) + random.below(8);
+      const asked = { method: 'GET', path: '/offers/launch', search: '', status: 200 };
+      return { ...personOf(number, specialQuad(number)), user: '', ...asked, bytes: 5120 };
+    };
+  },
+};
+
+const ABUSER_PART = 0.5;
+
+const abuser: Shape = {
+  summary: 'one client that sends as much as all others together',
+  durationMs: TEN_MINUTES_MS,
+  pieces: (scope) => evenly(scope, ABUSER_PART),
+  ordinary: people(ordinaryQuad),
+  special: () => {
+    const person = { client: specialQuad(0), user: '', agent: 'python-requests/2.32.4' };
+    const asked = { method: 'POST', path: '/login', search: '', status: 401, bytes: 118 };
+    return () => ({ ...person, ...asked });
+  },
+};
+
+const ROTATING_PART = 0.3;
+const NETWORKS = 16;
+
+const ipv6Rotation: Shape = {
+  summary: 'one client with a new IPv6 address each time: of one /64, later of sixteen',
+  durationMs: TEN_MINUTES_MS,
+  pieces: (scope) => evenly(scope, ROTATING_PART),
+  ordinary: people(ordinarySix),
+  special: ({ startMs, durationMs }, random) => {
+    const asked = { method: 'GET', path: '/api/search', search: 'q=%25', status: 200, bytes: 8192 };
+    return (timeMs) => {
+      const network = timeMs < startMs + durationMs / 2 ? 0 : random.below(NETWORKS);
+      return { client: rotatedSix(network, random), user: '', agent: 'curl/8.14.1', ...asked };
+    };
+  },
+};
+
+export const SHAPES = {
+  steady,
+  boundary,
+  diurnal,
+  'flash-crowd': flashCrowd,
+  abuser,
+  'ipv6-rotation': ipv6Rotation,
+} as const satisfies Record<string, Shape>;
+
+export type ShapeName = keyof typeof SHAPES;
+export const SHAPE_NAMES = Object.keys(SHAPES) as readonly ShapeName[];
