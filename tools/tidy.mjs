@@ -55,7 +55,8 @@ const arrows = {
     'store-url.ts': 'settings.ts sluice sluice/redis ioredis node:*',
     'config/': './ settings.ts sluice sluice/engine yaml zod node:*',
     'overrides.ts': 'config/model.ts sluice sluice/engine',
-    'overrides-file.ts': 'config/model.ts overrides.ts type:log.ts sluice sluice/engine node:*',
+    'overrides-file.ts':
+      'config/model.ts overrides.ts type:log.ts sluice sluice/engine yaml zod node:*',
     'policies.ts': 'config/model.ts overrides.ts sluice sluice/engine',
     'desk.ts': 'config/model.ts overrides.ts policies.ts sluice sluice/engine',
     'rules/': './ config/model.ts type:desk.ts overrides.ts sluice sluice/engine node:*',
@@ -82,7 +83,7 @@ const arrows = {
       'type:rules/ sluice sluice/engine sluice/http type:node:http',
     ].join(' '),
     'http-api/': [
-      './ clock.ts config/model.ts http/ overrides.ts policies.ts settings.ts type:desk.ts',
+      './ clock.ts config/model.ts desk.ts http/ overrides.ts policies.ts settings.ts type:log.ts',
       'type:parts.ts sluice sluice/engine type:sluice/http zod type:node:http node:fs',
     ].join(' '),
     'workers/crew.ts': 'type:*',

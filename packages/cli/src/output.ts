@@ -20,7 +20,14 @@ export class Failure extends Error {
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>;
-type Stream = Writable & { readonly isTTY?: boolean; readonly columns?: number };
+type Stream = Writable & {
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+  readonly rows?: number;
+};
+
+/** Of terminals that do not say how large they are. */
+const USUAL = { columns: 80, rows: 24 };
 
 const COLOURS = { green: '32', red: '31', yellow: '33', bold: '1', dim: '2' } as const;
 export type Colour = keyof typeof COLOURS;
@@ -46,6 +53,8 @@ export class Output {
   readonly isTerminal: boolean;
   readonly paint: Paint;
   readonly paintError: Paint;
+  /** Whether nobody reads any more what is printed. */
+  isGone = false;
 
   constructor(stdout: Stream, stderr: Stream, environment: Environment) {
     this.#stdout = stdout;
@@ -56,11 +65,42 @@ export class Output {
     // Whoever reads the first lines only, as `head` does, has read enough.
     stdout.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code !== 'EPIPE') throw error;
+      this.isGone = true;
     });
   }
 
   get errorsAreSeen(): boolean {
     return this.#stderr.isTTY === true;
+  }
+
+  get size(): { readonly columns: number; readonly rows: number } {
+    const { columns, rows } = this.#stdout;
+    return { columns: columns || USUAL.columns, rows: rows || USUAL.rows };
+  }
+
+  /** Calls back whenever the terminal has another size; the answer ends that. */
+  onResize(resized: () => void): () => void {
+    this.#stdout.on('resize', resized);
+    return () => this.#stdout.off('resize', resized);
+  }
+
+  /** As it stands, for what is drawn rather than printed. */
+  write(text: string): void {
+    this.#stdout.write(text);
+  }
+
+  /** Much text, no faster than it is read, and no longer than somebody reads it. */
+  async pour(pieces: Iterable<string>): Promise<void> {
+    const stream = this.#stdout;
+    for (const piece of pieces) {
+      const hasRoom = stream.write(piece);
+      // Pipes are written at once, and only then it shows that nobody reads.
+      await new Promise((resolve) => setImmediate(resolve));
+      if (!hasRoom && stream.writableNeedDrain && !this.isGone) {
+        await Promise.race(['drain', 'close'].map((name) => happened(stream, name)));
+      }
+      if (this.isGone) return;
+    }
   }
 
   print(text: string): void {
@@ -71,11 +111,19 @@ export class Output {
     this.print(JSON.stringify(value, undefined, 2));
   }
 
+  /** On the other stream as it stands, for what is drawn over again. */
+  sketch(text: string): void {
+    this.#stderr.write(text);
+  }
+
   /** On the other stream, so that what is piped on stays clean. */
   complain(text: string): void {
     this.#stderr.write(`${text}\n`);
   }
 }
+
+const happened = (stream: Stream, name: string): Promise<void> =>
+  new Promise((resolve) => stream.once(name, () => resolve()));
 
 const painter =
   (isOn: boolean): Paint =>
@@ -89,6 +137,11 @@ export function columns(rows: readonly (readonly string[])[]): readonly string[]
     row.map((cell, at) => (at === row.length - 1 ? cell : cell.padEnd(widths[at]))).join('  '),
   );
 }
+
+const WHOLE = new Intl.NumberFormat('en');
+
+/** `1,234,567` */
+export const numberText = (value: number): string => WHOLE.format(value);
 
 /** `1 file`, `2 files`; `1 policy`, `2 policies`. */
 export function counted(count: number, word: string): string {

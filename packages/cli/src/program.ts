@@ -6,7 +6,14 @@ import { CANNOT, type Environment, type ExitCode, Failure, FINE, type Output } f
 
 const LIMIT = { policy: 'the name of a policy', key: 'whom it counts, such as user:42' };
 
+const LOGS = { logs: 'access logs, packed or not; - is standard input' };
+
 const COMMANDS: readonly CommandRow[] = [
+  {
+    usage: 'demo',
+    summary: 'show it at work for some seconds: a service, traffic, and what to see',
+    load: async () => (await import('./commands/demo.ts')).demo,
+  },
   {
     usage: 'serve',
     summary: 'run the service',
@@ -41,6 +48,30 @@ const COMMANDS: readonly CommandRow[] = [
     summary: 'show what a service holds about a key',
     arguments: LIMIT,
     load: async () => (await import('./commands/inspect.ts')).inspect,
+  },
+  {
+    usage: 'generate <shape>',
+    summary: 'make traffic: a log, or load on a service of this machine',
+    arguments: { shape: 'what it is like; the list is below' },
+    load: async () => (await import('./commands/generate.ts')).generate,
+  },
+  {
+    usage: 'plan <logs...>',
+    summary: 'show whom policies would have denied in the traffic of a log',
+    arguments: LOGS,
+    load: async () => (await import('./commands/plan.ts')).plan,
+  },
+  {
+    usage: 'suggest <logs...>',
+    summary: 'find a limit that fits the traffic of a log',
+    arguments: LOGS,
+    load: async () => (await import('./commands/suggest.ts')).suggest,
+  },
+  {
+    usage: 'compare <logs...>',
+    summary: 'run the five algorithms on the traffic of a log',
+    arguments: LOGS,
+    load: async () => (await import('./commands/compare.ts')).compare,
   },
 ];
 

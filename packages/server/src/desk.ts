@@ -63,6 +63,7 @@ export type Watcher = (verdict: Verdict, limits: readonly Limit[]) => void;
 export type FailureWatcher = (limits: readonly Limit[]) => void;
 
 const NO_SHADOW: readonly Quote[] = [];
+const NO_OPTIONS: DecideOptions = {};
 
 export class Desk {
   readonly overrides = new Overrides();
@@ -116,22 +117,30 @@ export class Desk {
   }
 
   /** Decides sound limits: at once if the store is in this process. */
-  decide(limits: readonly Limit[], options: DecideOptions = {}): Verdict | Promise<Verdict> {
-    const isShadow = ({ policy }: Limit): boolean => this.#policies.isShadow(policy.name);
-    const shadow = limits.some(isShadow) ? limits.filter(isShadow) : undefined;
-    const enforced = shadow === undefined ? limits : limits.filter((limit) => !isShadow(limit));
+  decide(limits: readonly Limit[], options = NO_OPTIONS): Verdict | Promise<Verdict> {
     const { peek = false, id, onFailure } = options;
-    const check: Check = { limits: enforced, peek, id: peek ? undefined : id, onFailure };
-    if (this.#sync === undefined) return this.#decideLater(check, shadow ?? []);
+    const check: Check = { limits, peek, id: peek ? undefined : id, onFailure };
+    if (this.#policies.hasShadow) return this.#decideApart(check);
+    const sync = this.#sync;
+    if (sync === undefined || limits.length === 0) return this.#decideLater(check, []);
+    const quote = sync.decideSync(check, systemClock.now());
+    return this.#told({ allowed: quote.allowed, quote, shadow: NO_SHADOW, peek }, limits);
+  }
+
+  /** The limits in shadow are taken out, and asked when the others have let the call pass. */
+  #decideApart(asked: Check): Verdict | Promise<Verdict> {
+    const isShadow = ({ policy }: Limit): boolean => this.#policies.isShadow(policy.name);
+    const shadow = asked.limits.filter(isShadow);
+    const check = { ...asked, limits: asked.limits.filter((limit) => !isShadow(limit)) };
+    const sync = this.#sync;
+    if (sync === undefined) return this.#decideLater(check, shadow);
     const nowMs = systemClock.now();
-    const quote = enforced.length === 0 ? undefined : this.#sync.decideSync(check, nowMs);
+    const quote = check.limits.length === 0 ? undefined : sync.decideSync(check, nowMs);
     const allowed = quote?.allowed !== false;
-    let watched = NO_SHADOW;
-    if (shadow !== undefined && allowed) {
-      const sync = this.#sync;
-      watched = shadow.map((limit) => sync.decideSync({ ...check, limits: [limit] }, nowMs));
-    }
-    return this.#told({ allowed, quote, shadow: watched, peek }, enforced);
+    const watched = allowed
+      ? shadow.map((limit) => sync.decideSync({ ...check, limits: [limit] }, nowMs))
+      : NO_SHADOW;
+    return this.#told({ allowed, quote, shadow: watched, peek: check.peek }, check.limits);
   }
 
   async #decideLater(check: Check, shadow: readonly Limit[]): Promise<Verdict> {
@@ -226,8 +235,8 @@ const MOST_VISITING = 1000;
 const PROBE: PolicyOptions = { limit: 1000, window: '1s', algorithm: 'fixed-window' };
 
 /**
- * The charges of a verdict, under a name of their own; undefined if nothing was charged. A check that
- * has an id is answered again with the same receipt, so the id is its name.
+ * The charges of a verdict, under a name of their own; undefined if nothing was charged. A check
+ * that has an id is answered again with the same receipt, so the id is its name.
  */
 export function receiptOf(verdict: Verdict, checkId?: string): NamedReceipt | undefined {
   const { allowed, quote, shadow, peek } = verdict;

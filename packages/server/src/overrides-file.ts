@@ -1,11 +1,11 @@
 /**
- * The file that keeps what the API has set, so that it is there after a restart. It is always whole:
- * each change writes a new file beside it, waits until the disk has it, and puts it in its place.
+ * The file that keeps what the API has set, so that it is there after a restart. It is always
+ * whole: each change writes a new file beside it, waits until the disk has it, and puts it in its
+ * place.
  */
 import { constants } from 'node:fs';
 import { access, open, readFile, rename } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { systemClock } from 'sluice';
 import { isRecord } from 'sluice/engine';
 import { isNode, LineCounter, parseDocument } from 'yaml';
 import { z } from 'zod';
@@ -43,7 +43,6 @@ export class OverridesFile {
     const text = await textOf(path);
     await checkFolder(path);
     for (const [place, override] of overridesIn(path, text).entries()) {
-      if (override.expiresAtMs !== undefined && override.expiresAtMs <= systemClock.now()) continue;
       try {
         overrides.set(override);
       } catch (error) {

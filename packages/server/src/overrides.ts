@@ -102,7 +102,7 @@ export class Overrides {
     return this.overrideFor(policy, key)?.limit;
   }
 
-  /** A key's own goes before patterns; of patterns the most specific counts, and the API's first. */
+  /** A key's own goes before patterns; of those the most specific counts, and the API's first. */
   overrideFor(policy: string, key: string): Override | undefined {
     const api = this.#api.policies.get(policy);
     const file = this.#file.policies.get(policy);

@@ -22,7 +22,7 @@ export function civilOf(timeMs: number): Civil {
   const era = Math.floor(shifted / 146_097);
   const ofEra = shifted - era * 146_097;
   const leaps = Math.floor(ofEra / 1460) - Math.floor(ofEra / 36_524);
-  const yearOfEra = Math.floor((ofEra - leaps + Math.floor(ofEra / 146_096)) / 365);
+  const yearOfEra = Math.floor((ofEra - leaps - Math.floor(ofEra / 146_096)) / 365);
   const fullLeaps = Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100);
   const dayOfYear = ofEra - (365 * yearOfEra + fullLeaps);
   const fromMarch = Math.floor((5 * dayOfYear + 2) / 153);

@@ -1,7 +1,64 @@
 /** `sluice-traffic`: logs in, replay through policies, answers out. */
+export { clockText, dateText, isoText } from './calendar.ts';
 export type { Entry, Format } from './entry.ts';
 export { FORMAT_NAMES, type FormatName } from './formats/detect.ts';
-export type { Part } from './formats/named.ts';
+export { readTime } from './formats/instant.ts';
+export { PARTS, type Part } from './formats/named.ts';
 export { owned } from './formats/text.ts';
+export { LINE_FORMATS, type LineFormat, lineWriter } from './generate/lines.ts';
+export { SHAPE_NAMES, SHAPES, type ShapeName } from './generate/shapes.ts';
+export {
+  DEFAULT_REQUESTS,
+  GeneratedRequest,
+  GenerateError,
+  generateTraffic,
+  type TrafficOptions,
+} from './generate/traffic.ts';
 export { LogReader, type LogReport, type ReadOptions, type UnreadableLine } from './read-log.ts';
+export type { AdversaryReport, Burst } from './replay/adversary.ts';
+export type { NamedCount } from './replay/bounded-counts.ts';
+export { clientNames } from './replay/client-name.ts';
+export {
+  type AlgorithmReport,
+  COMPARED,
+  type CompareOptions,
+  type CompareResult,
+  Comparison,
+  type MemoryReport,
+  type WorstWindow,
+} from './replay/compare.ts';
+export {
+  type ExplainedRequest,
+  Explainer,
+  type ExplainOptions,
+  type Explanation,
+} from './replay/explain.ts';
+export { KEY_WORDS, keyOfEntry } from './replay/key-of.ts';
+export type { CurvePoint } from './replay/knee.ts';
+export {
+  type ClientReport,
+  type PlanChange,
+  Planner,
+  type PlanOptions,
+  type PlanResult,
+  type PolicyReport,
+  type Toll,
+} from './replay/plan.ts';
+export {
+  factsOf,
+  type NeverFits,
+  type PolicyFacts,
+  type Rules,
+  rulesByClient,
+} from './replay/replay.ts';
+export {
+  HEAD_ROOM,
+  type LimitReport,
+  SUGGESTED_WINDOWS_MS,
+  Suggester,
+  type SuggestOptions,
+  type SuggestResult,
+  type WindowReport,
+} from './replay/suggest.ts';
+export type { TimelineData } from './replay/timeline.ts';
 export { LogError, STANDARD_INPUT } from './source.ts';

@@ -1,4 +1,4 @@
-/** Bodies of the admin side, read by their schemas, and told what is wrong in the service's words. */
+/** Bodies of the admin side, read by their schemas, and refused in the service's own words. */
 import { expected, isRecord } from 'sluice/engine';
 import type { z } from 'zod';
 import { badRequest, type Exchange, type HttpError } from '../http/exchange.ts';

@@ -1,6 +1,6 @@
 /**
- * `POST /v1/check` and `POST /v1/peek`: one check, or a batch of them under `checks`. A batch is read
- * whole before anything is decided, so a mistake in it charges nobody.
+ * `POST /v1/check` and `POST /v1/peek`: one check, or a batch of them under `checks`. A batch is
+ * read whole before anything is decided, so a mistake in it charges nobody.
  */
 import type { FailureAction, Limit } from 'sluice';
 import { checkAction, expected, isRecord } from 'sluice/engine';
@@ -123,8 +123,8 @@ async function answerBatch(
 }
 
 /**
- * Answers 200 either way; with `?enforce` a denial is a 429, with the fields that tell about it. All
- * that can be wrong is looked at before anything is decided.
+ * Answers 200 either way; with `?enforce` a denial is a 429, with the fields that tell about it.
+ * All that can be wrong is looked at before anything is decided.
  */
 export function checkHandler(desk: Desk, peek: boolean, form?: HeaderForm): Handler {
   return (exchange) => {

@@ -42,7 +42,7 @@ function reportOf({ desk }: Parts, name: string, key: string, state: KeyState | 
   };
 }
 
-/** Answers 200 also if nothing is held: such a key is as good as new, which is something to know. */
+/** Answers 200 also if nothing is held: that such a key is as good as new is worth knowing. */
 export function inspectHandler(parts: Parts): Handler {
   return async (exchange) => {
     exchange.checkQuery();

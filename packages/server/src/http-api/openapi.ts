@@ -5,7 +5,7 @@ import { OPERATIONS, type Operation, type OperationAnswer } from './operations.t
 import * as schemas from './schemas.ts';
 
 const DESCRIPTION = [
-  'Sliding-window rate limits over HTTP. Being denied is an answer and no error: look at `allowed`.',
+  'Sliding-window rate limits over HTTP. Being denied is an answer and no error: see `allowed`.',
   'Errors are problem details with a `code`. Without the admin token only what is open answers,',
   'unless the service listens on loopback alone.',
 ].join(' ');

@@ -1,4 +1,4 @@
-/** `POST /v1/refund` and `POST /v1/settle`: what an allowed check took is given back, or put right. */
+/** `POST /v1/refund` and `POST /v1/settle`: what a check took is given back, or put right. */
 import type { Desk, NamedReceipt } from '../desk.ts';
 import { badRequest } from '../http/exchange.ts';
 import type { Handler } from '../http/router.ts';

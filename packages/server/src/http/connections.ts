@@ -6,10 +6,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
+/** The answer to the latest request of a connection, if it is still to be made. */
+const LATEST = Symbol('latest');
+
+type Connection = Socket & { [LATEST]?: ServerResponse | undefined };
+
 export class Connections {
-  readonly #open = new Set<Socket>();
-  /** The answer to the latest request of each connection, made or still to be made. */
-  readonly #latest = new Map<Socket, ServerResponse>();
+  readonly #open = new Set<Connection>();
   #isDraining = false;
   #accepted = 0;
   #emptied: () => void = () => {};
@@ -27,7 +30,7 @@ export class Connections {
     return this.#isDraining;
   }
 
-  add(socket: Socket): void {
+  add(socket: Connection): void {
     this.#accepted++;
     this.#open.add(socket);
     socket.once('close', () => {
@@ -46,21 +49,27 @@ export class Connections {
   }
 
   /** A request has come. */
-  began({ socket }: IncomingMessage, response: ServerResponse): void {
-    const before = this.#latest.get(socket);
-    if (before === undefined) socket.once('close', () => this.#latest.delete(socket));
-    this.#latest.set(socket, response);
+  began(request: IncomingMessage, response: ServerResponse): void {
+    const socket: Connection = request.socket;
+    const before = socket[LATEST];
+    socket[LATEST] = response;
     if (!this.#isDraining) return;
     // Only the last of several answers may say that the connection ends.
     if (before !== undefined && !before.headersSent) before.shouldKeepAlive = true;
     response.shouldKeepAlive = false;
   }
 
+  /** It has been answered, so that nothing can be changed about the answer any more. */
+  ended(request: IncomingMessage, response: ServerResponse): void {
+    const socket: Connection = request.socket;
+    if (socket[LATEST] === response) socket[LATEST] = undefined;
+  }
+
   /** From now on each connection ends with its next answer. */
   drain(): void {
     this.#isDraining = true;
-    for (const response of this.#latest.values()) {
-      if (!response.headersSent) response.shouldKeepAlive = false;
+    for (const { [LATEST]: response } of this.#open) {
+      if (response !== undefined && !response.headersSent) response.shouldKeepAlive = false;
     }
   }
 

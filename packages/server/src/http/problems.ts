@@ -2,7 +2,7 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import { type ErrorCode, SluiceError } from 'sluice';
 
-/** Codes of the service itself, beside the engine's, with what they mean; docs/http-api.md has them. */
+/** Codes of the service itself, beside the engine's, and what they mean, as in docs/http-api.md. */
 export const SERVICE_ERRORS = {
   ERR_INVALID_BODY: 'The body, the path or the query is not what is expected there.',
   ERR_BODY_TOO_LARGE: 'The body is larger than 1 MiB.',

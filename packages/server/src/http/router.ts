@@ -1,11 +1,11 @@
-/** Which handler a request is for. Paths are looked up whole; only those with places are compared. */
+/** Which handler a request is for. Paths are looked up whole; those with places are compared. */
 import { type Exchange, HttpError } from './exchange.ts';
 
 export type Handler = (exchange: Exchange) => void | Promise<void>;
 
 /**
- * Who may come: everybody; whoever has the admin token (on loopback, everybody); or everybody by way
- * of a proxy, whose headers tell of another request.
+ * Who may come: everybody; whoever has the admin token (on loopback, everybody); or everybody by
+ * way of a proxy, whose headers tell of another request.
  */
 export type Access = 'open' | 'admin' | 'proxied';
 

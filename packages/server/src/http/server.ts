@@ -122,26 +122,38 @@ export class HttpServer {
         ? new Exchange(request, response, target, '')
         : new Exchange(request, response, target.slice(0, at), target.slice(at + 1));
     let route: Route | undefined;
-    const answered = (): void => this.#answered(route, response, startMs);
-    const failed = (error: unknown): void => {
-      this.#fail(exchange, error);
-      answered();
-    };
     try {
       // Names and values take turns in this list.
       if (request.rawHeaders.length >= 2 * MOST_FIELDS) throw tooManyFields();
       route = this.#router.find(exchange);
       this.#access.admit(exchange, route.access);
       const pending = route.handler(exchange);
-      if (pending === undefined) answered();
-      else pending.then(answered, failed);
+      if (pending === undefined) this.#answered(route, exchange, startMs);
+      else this.#await(pending, route, exchange, startMs);
     } catch (error) {
-      failed(error);
+      this.#fail(exchange, error);
+      this.#answered(route, exchange, startMs);
     }
   }
 
-  #answered(route: Route | undefined, response: ServerResponse, startMs: number): void {
+  async #await(
+    pending: Promise<void>,
+    route: Route,
+    exchange: Exchange,
+    startMs: number,
+  ): Promise<void> {
+    try {
+      await pending;
+    } catch (error) {
+      this.#fail(exchange, error);
+    }
+    this.#answered(route, exchange, startMs);
+  }
+
+  #answered(route: Route | undefined, exchange: Exchange, startMs: number): void {
+    const { request, response } = exchange;
     this.#inFlight--;
+    this.#connections.ended(request, response);
     const status = response.headersSent ? response.statusCode : CLIENT_GONE;
     this.#watcher?.answered(route?.path ?? NO_ROUTE, status, monotonicMs() - startMs);
   }

@@ -23,7 +23,7 @@ const start = async () => {
 const fileNow = () => JSON.parse(readFileSync(file, 'utf8')).overrides;
 
 describe('the file of overrides', () => {
-  test('has each of the API before it is answered, and gives them back at the next start', async () => {
+  test('has each of the API before it is answered, and gives them back later', async () => {
     const first = await start();
     const ada = { policy: 'few', key: 'ada', limit: 5, reason: 'ä "quoted" one' };
     const set = await first.post('/v1/overrides', ada);
@@ -56,7 +56,7 @@ describe('the file of overrides', () => {
     await api.close();
   });
 
-  test('drops those that have expired, and keeps those of policies that are not there', async () => {
+  test('drops those that have expired, and keeps those of former policies', async () => {
     const kept = { policy: 'former', key: 'a', limit: 3 };
     const expired = { policy: 'few', key: 'old', limit: 3, expiresAtMs: 1000 };
     writeFileSync(file, JSON.stringify({ overrides: [kept, expired] }));

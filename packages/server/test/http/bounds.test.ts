@@ -65,7 +65,7 @@ describe('a connection', () => {
     expect([status, closed]).toEqual([404, true]);
   });
 
-  test('that does not read what it is answered does not make the service remember it all', async () => {
+  test('that does not read its answers does not have them all remembered', async () => {
     const socket = await open(port);
     socket.pause();
     const body = JSON.stringify('x'.repeat(500_000));

@@ -169,7 +169,7 @@ function healthyCaller(): () => Promise<number[]> {
   };
 }
 
-/** How many replies there were of each status; throws at the first that is not what it should be. */
+/** How many replies there were of each status; throws at the first that should not have been. */
 async function attack(count: number, seed: number): Promise<Map<number, number>> {
   const requests = new HostileRequests(seed);
   const statuses = new Map<number, number>();

@@ -93,7 +93,11 @@ function readWho(line: string, end: number): Who | undefined {
 function whoOf(client: string, user: string, host: string): Who | undefined {
   const address = readClient(client);
   if (address === '' || user === '') return undefined;
-  return { client: address, user: user === '-' || user === '""' ? '' : owned(unescaped(user)), host };
+  return {
+    client: address,
+    user: user === '-' || user === '""' ? '' : owned(unescaped(user)),
+    host,
+  };
 }
 
 /** With a host in front, with a list of addresses, or with what identd said of the user. */

@@ -64,9 +64,9 @@ function clockMs(text: string, start: number): number | undefined {
 
 /** `Z`, `+0200`, `+02:00` or `+02`, perhaps after a space. Without a zone it is UTC. */
 function zoneMs(text: string, start: number): number | undefined {
-  const at = text[start] === ' ' ? start + 1 : start;
-  const rest = text.slice(at);
-  if (rest === '' || rest === 'Z' || rest === 'UTC') return at === text.length + 1 ? undefined : 0;
+  if (start === text.length) return 0;
+  const rest = text.slice(text[start] === ' ' ? start + 1 : start);
+  if (rest === 'Z' || rest === 'UTC') return 0;
   const sign = rest[0] === '+' ? 1 : rest[0] === '-' ? -1 : 0;
   const hours = digits(rest, 1, 2);
   const from = rest[3] === ':' ? 4 : 3;

@@ -23,7 +23,7 @@ export interface Person {
 
 /** An odd factor reaches every number below a power of two once, and scatters neighbours. */
 const scattered = (number: number): number =>
-  ((Math.imul(number, 0x2c1b3c6d) >>> 0) ^ 0x155a4e) % MOST_CLIENTS;
+  (Math.imul(number, 0x2c1b3c6d) ^ 0x155a4e) & (MOST_CLIENTS - 1);
 
 const quad = (number: number): string =>
   `10.${number >>> 16}.${(number >>> 8) & 255}.${number & 255}`;

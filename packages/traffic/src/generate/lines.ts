@@ -31,7 +31,15 @@ function combinedLine(): (request: GeneratedRequest) => string {
 const jsonLine = (request: GeneratedRequest): string => {
   const { client, user, timeMs, method, target, host, status, bytes, agent } = request;
   const who = { client, ...(user !== '' && { user }), http_user_agent: agent };
-  return JSON.stringify({ time: isoText(timeMs), method, path: target, host, status, bytes, ...who });
+  return JSON.stringify({
+    time: isoText(timeMs),
+    method,
+    path: target,
+    host,
+    status,
+    bytes,
+    ...who,
+  });
 };
 
 /** Builds a writer of lines, without their ends. Combined lines tell whole seconds only. */

@@ -76,7 +76,7 @@ function boundaryPieces({ startMs, durationMs, windowMs }: Scope): readonly Piec
 }
 
 const boundary: Shape = {
-  summary: 'silence, and a burst of every client on each side of every window boundary',
+  summary: 'a burst of every client on each side of window boundaries',
   durationMs: TEN_MINUTES_MS,
   pieces: boundaryPieces,
   ordinary: ({ clients }, random) => {
@@ -128,21 +128,25 @@ const CROWD_STAYS = 0.87;
 const REQUESTS_OF_NEWCOMER = 3;
 
 /** How much more there is than usual, in each hundredth of the time. */
-function crowdWeight(hundredth: number): number {
-  const since = hundredth - CROWD_COMES;
-  if (since < 0) return 0;
+function crowdWeights(): readonly number[] {
   const most = CROWD_PEAK - 1;
-  return since < CROWD_RISES
-    ? (most * (since + 1)) / (CROWD_RISES + 1)
-    : most * CROWD_STAYS ** (since - CROWD_RISES);
+  // Multiplied step by step: powers are not the same to the last bit everywhere.
+  let falling = most;
+  return Array.from({ length: HUNDREDTHS }, (_, at) => {
+    const since = at - CROWD_COMES;
+    if (since < 0) return 0;
+    if (since < CROWD_RISES) return (most * (since + 1)) / (CROWD_RISES + 1);
+    const weight = falling;
+    falling *= CROWD_STAYS;
+    return weight;
+  });
 }
 
 const flashCrowd: Shape = {
-  summary: 'a crowd of newcomers, at its peak ten times the usual rate, all for one page',
+  summary: 'newcomers, up to ten times the usual rate, all for one page',
   durationMs: TEN_MINUTES_MS,
   pieces: ({ durationMs }) =>
-    Array.from({ length: HUNDREDTHS }, (_, at) => {
-      const extra = crowdWeight(at);
+    crowdWeights().map((extra) => {
       const special = extra / (1 + extra);
       return { lengthMs: durationMs / HUNDREDTHS, weight: 1 + extra, special };
     }),
@@ -176,7 +180,7 @@ const ROTATING_PART = 0.3;
 const NETWORKS = 16;
 
 const ipv6Rotation: Shape = {
-  summary: 'one client with a new IPv6 address each time: of one /64, later of sixteen',
+  summary: 'one client, each time another address of a /64, then of 16',
   durationMs: TEN_MINUTES_MS,
   pieces: (scope) => evenly(scope, ROTATING_PART),
   ordinary: people(ordinarySix),

@@ -6,7 +6,7 @@ import type { Entry } from '../entry.ts';
 import { MOST_CLIENTS } from './clients.ts';
 import { momentsOf } from './profile.ts';
 import { Random } from './random.ts';
-import { type Act, SHAPE_NAMES, SHAPES, type Scope, type Shape, type ShapeName } from './shapes.ts';
+import { type Act, type Scope, SHAPE_NAMES, SHAPES, type Shape, type ShapeName } from './shapes.ts';
 
 export interface TrafficOptions {
   readonly shape: ShapeName;

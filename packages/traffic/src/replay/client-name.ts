@@ -4,9 +4,12 @@
  * something else in its place, such as a host's name, that is the client.
  */
 import { addressKey } from 'sluice/http';
+import { owned } from '../formats/text.ts';
 
 /** So many addresses are remembered that are not plain; then it begins anew. */
 const MOST_REMEMBERED = 8192;
+/** Those of whom a log says nothing are one. */
+const NOBODY = '-';
 const DOT = 46;
 const ZERO = 48;
 
@@ -17,9 +20,9 @@ export function clientNames(ipv6Prefix?: number): (client: string) => string {
     if (isPlainQuad(client)) return client;
     const known = names.get(client);
     if (known !== undefined) return known;
-    const name = addressKey(client, ipv6Prefix) ?? client;
+    const name = addressKey(client, ipv6Prefix) ?? (owned(client) || NOBODY);
     if (names.size >= MOST_REMEMBERED) names.clear();
-    names.set(ownText(client), name);
+    names.set(owned(client), name);
     return name;
   };
 }
@@ -45,6 +48,3 @@ function isPlainQuad(text: string): boolean {
   }
   return dots === 3 && digits > 0 && number <= 255;
 }
-
-/** A text that was cut out of a line keeps the line alive, and that of a whole chunk of lines. */
-export const ownText = (text: string): string => Buffer.from(text).toString();

@@ -3,8 +3,8 @@
  * too many the less denied half is let go; one of them that is denied again is taken up anew. How
  * often and since when each client is denied is counted for all, so that is exact in any case.
  */
+import { owned } from '../formats/text.ts';
 import { BoundedCounts, type NamedCount } from './bounded-counts.ts';
-import { ownText } from './client-name.ts';
 import { FirstTimes } from './rows.ts';
 
 /** How many of the most denied are surely known by name. */
@@ -56,7 +56,7 @@ export class DeniedClients {
       this.#details = new Map(kept.map((each) => [each, this.#details.get(each)!]));
     }
     const routes = new BoundedCounts(ROUTES_KEPT);
-    const detail = { client: ownText(client), lastMs: 0, policies: new Map(), routes };
+    const detail = { client: owned(client), lastMs: 0, policies: new Map(), routes };
     this.#details.set(row, detail);
     return detail;
   }

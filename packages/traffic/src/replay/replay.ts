@@ -2,7 +2,7 @@
  * Requests of a log through the shipped engine, at the times of the log. Each replay has a store of
  * its own, so that several policies, or two versions of them, can be asked about the same traffic.
  */
-import { type AlgorithmName, type Limit, memoryStore, type SyncStore } from 'sluice';
+import { type AlgorithmName, type Limit, memoryStore, type Policy, type SyncStore } from 'sluice';
 import { refundOf } from 'sluice/engine';
 import type { Entry } from '../entry.ts';
 
@@ -29,6 +29,24 @@ export interface Rules {
    * is not limited. The list is not kept.
    */
   limitsOf(entry: Entry, client: string, nowMs: number): readonly Limit[] | NeverFits;
+}
+
+/** What there is to say of a policy that has one limit for all keys. */
+export function factsOf(policy: Policy, shadow: boolean): PolicyFacts {
+  const { name, algorithm, windowMs } = policy;
+  return { name, algorithm, limit: policy.terms!.limit, windowMs, shadow };
+}
+
+/** Every policy for every request, by the client's name; `shadow` names those only watched. */
+export function rulesByClient(
+  policies: readonly Policy[],
+  shadow: ReadonlySet<string> = new Set(),
+): Rules {
+  return {
+    policies: policies.map((policy) => factsOf(policy, shadow.has(policy.name))),
+    limitsOf: (_, key) =>
+      policies.map((policy) => ({ policy, terms: policy.terms!, key, cost: 1 })),
+  };
 }
 
 /** What one request would have been told. */
@@ -86,7 +104,8 @@ export class Replay {
   #takeAll(limits: readonly Limit[], nowMs: number): boolean {
     for (let at = 0; at < limits.length; at++) {
       if (this.#take(limits[at], nowMs)) continue;
-      for (const limit of limits.slice(0, at)) this.#store.adjustSync(refundOf(limit, nowMs), nowMs);
+      for (const limit of limits.slice(0, at))
+        this.#store.adjustSync(refundOf(limit, nowMs), nowMs);
       return false;
     }
     return true;

@@ -1,0 +1,62 @@
+/** Lines that are drawn anew in their place, on a terminal. */
+import type { Output } from '../output.ts';
+import { cutTo } from './text.ts';
+
+const HIDE_CURSOR = '\u001b[?25l';
+const SHOW_CURSOR = '\u001b[?25h';
+const OTHER_SCREEN = '\u001b[?1049h';
+const OWN_SCREEN = '\u001b[?1049l';
+const HOME = '\u001b[H';
+const CLEAR_ALL = '\u001b[2J';
+const CLEAR_LINE = '\u001b[K';
+const CLEAR_BELOW = '\u001b[J';
+const up = (lines: number): string => (lines > 0 ? `\u001b[${lines}A` : '');
+
+/** Something that is drawn again and again, and left as it was found. */
+export interface Screen {
+  draw(lines: readonly string[]): void;
+  close(): void;
+}
+
+/** Keeps whatever is drawn last, below what was printed before. */
+export function inPlace(output: Output): Screen {
+  let drawn = 0;
+  output.write(HIDE_CURSOR);
+  // Lines that were as wide as the old size may have become two.
+  const endResize = output.onResize(() => {
+    output.write(CLEAR_ALL + HOME);
+    drawn = 0;
+  });
+  return {
+    draw(lines) {
+      const { columns, rows } = output.size;
+      const shown = lines.slice(0, rows - 1).map((line) => cutTo(line, columns) + CLEAR_LINE);
+      output.write(`\r${up(drawn)}${shown.join('\n')}\n${CLEAR_BELOW}`);
+      drawn = shown.length;
+    },
+    close() {
+      endResize();
+      output.write(SHOW_CURSOR);
+    },
+  };
+}
+
+/** A screen of its own; what was there before comes back. */
+export function wholeScreen(output: Output, resized: () => void): Screen {
+  output.write(OTHER_SCREEN + HIDE_CURSOR + CLEAR_ALL);
+  const endResize = output.onResize(() => {
+    output.write(CLEAR_ALL);
+    resized();
+  });
+  return {
+    draw(lines) {
+      const { columns, rows } = output.size;
+      const shown = lines.slice(0, rows).map((line) => cutTo(line, columns) + CLEAR_LINE);
+      output.write(HOME + shown.join('\r\n') + CLEAR_BELOW);
+    },
+    close() {
+      endResize();
+      output.write(SHOW_CURSOR + OWN_SCREEN);
+    },
+  };
+}

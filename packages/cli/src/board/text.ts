@@ -1,0 +1,57 @@
+/** Text that has to fit: how wide it is on a terminal, cut and filled up. Colours take no room. */
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a colour begins with one.
+const COLOUR = /\u001b\[[\d;]*m/;
+const PIECES = new RegExp(`${COLOUR.source}|.`, 'gsu');
+
+/** Letters that take two columns: those of East Asia, and pictures. */
+const WIDE =
+  /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u;
+const NO_WIDTH = /\p{Mn}|\p{Me}/u;
+
+function columnsOf(piece: string): number {
+  if (COLOUR.test(piece) || NO_WIDTH.test(piece)) return 0;
+  return WIDE.test(piece) ? 2 : 1;
+}
+
+export const widthOf = (text: string): number =>
+  (text.match(PIECES) ?? []).reduce((sum, piece) => sum + columnsOf(piece), 0);
+
+/** As much of it as fits, with `…` where something is missing. Colours end where they should. */
+export function cutTo(text: string, width: number): string {
+  if (widthOf(text) <= width) return text;
+  let cut = '';
+  let used = 0;
+  let isFull = false;
+  for (const piece of text.match(PIECES) ?? []) {
+    const columns = columnsOf(piece);
+    if (!isFull && used + columns > width - 1) {
+      cut += '…';
+      isFull = true;
+    }
+    if (COLOUR.test(piece) || !isFull) cut += piece;
+    used += columns;
+  }
+  return cut;
+}
+
+/** Exactly this wide. */
+export function fitTo(text: string, width: number): string {
+  const cut = cutTo(text, width);
+  return cut + ' '.repeat(Math.max(0, width - widthOf(cut)));
+}
+
+/** The same, with the text at the right. */
+export const fitRight = (text: string, width: number): string =>
+  ' '.repeat(Math.max(0, width - widthOf(text))) + cutTo(text, width);
+
+const BARS = [...'▁▂▃▄▅▆▇█'];
+
+/** The newest values, each as high as it is of `most`; nothing is a space. */
+export function sparkline(values: readonly number[], width: number, most: number): string {
+  const shown = values.slice(-width);
+  const bars = shown.map((value) =>
+    value <= 0 || most <= 0 ? ' ' : BARS[Math.min(7, Math.ceil((value / most) * 8) - 1)],
+  );
+  return bars.join('').padStart(width);
+}

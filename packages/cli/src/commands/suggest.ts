@@ -1,0 +1,80 @@
+/** `sluice suggest`: which limit fits the traffic of a log. */
+import { Option } from 'commander';
+import { keyOfEntry, Suggester, type SuggestResult } from 'sluice-traffic';
+import type { Command, Context } from '../command.ts';
+import { durationValue } from '../option-values.ts';
+import { durationText, type ExitCode, Failure, FINE, visible } from '../output.ts';
+import {
+  type LogFacts,
+  type LogOptions,
+  logLines,
+  logOptions,
+  readLogs,
+  withLogs,
+} from '../traffic/log.ts';
+import { policyText, writePolicy } from '../traffic/policy-file.ts';
+import { writeReport } from '../traffic/report.ts';
+import { withFiles } from '../traffic/spool.ts';
+import { suggestLines } from '../traffic/suggest-text.ts';
+
+interface SuggestOptions extends LogOptions {
+  readonly window?: number;
+  readonly out?: string;
+  readonly report?: string;
+}
+
+async function found(
+  { output }: Context,
+  given: readonly string[],
+  options: SuggestOptions,
+): Promise<{ readonly result: SuggestResult; readonly log: LogFacts }> {
+  const keyOf = keyOfEntry('client')!;
+  const suggester = new Suggester({ keyOf, windowMs: options.window });
+  return await withFiles(given, async (paths) => {
+    const log = await readLogs(output, paths, options, (entries) => suggester.survey(entries));
+    if (!suggester.choose()) {
+      const spanMs = suggester.spanMs;
+      const wanted =
+        options.window === undefined
+          ? 'a log of more than a second'
+          : 'a log that is longer than the window';
+      throw new Failure(`Expected ${wanted}, got one of ${durationText(spanMs)}`);
+    }
+    await readLogs(output, paths, options, (entries) => suggester.weigh(entries));
+    return { result: suggester.result(), log: { ...log, paths: given } };
+  });
+}
+
+async function run(context: Context, args: readonly unknown[], given: object): Promise<ExitCode> {
+  const options = given as SuggestOptions;
+  const { output } = context;
+  const { result, log } = await found(context, args[0] as readonly string[], options);
+  const policy = policyText(result);
+  if (options.out !== undefined) await writePolicy(options.out, policy);
+  const whole = { ...result, policy, log };
+  if (options.report !== undefined) await writeReport(options.report, whole);
+  if (options.json) {
+    output.printJson(whole);
+    return FINE;
+  }
+  const lines = [...logLines(log, result), ...suggestLines(result, output.paint), ''];
+  for (const line of lines) output.print(line);
+  if (options.out === undefined) output.print(policy.trimEnd());
+  else output.print(`The policy is in ${visible(options.out)}`);
+  return FINE;
+}
+
+export const suggest: Command = {
+  options: () => [
+    new Option('--window <duration>', 'only this one (default: from 1s to 1d)').argParser(
+      durationValue,
+    ),
+    new Option('--out <file>', 'write the policy there rather than print it'),
+    new Option('--report <file>', 'write the result as a page (HTML)'),
+    ...logOptions(),
+  ],
+  epilogue: `
+The log is read twice. Standard input (-) is kept in a file in between.
+`,
+  run: withLogs(run),
+};

@@ -1,0 +1,133 @@
+/** What the demo shows, as lines of at most 80 columns. */
+import { sparkline } from '../board/text.ts';
+import type { LoadReport } from '../load/load.ts';
+import { type Colour, durationText, numberText, type Paint, windowText } from '../output.ts';
+import type { BoundaryRun, BoundaryState } from './boundary.ts';
+import { CLIENT, COMPARED } from './service.ts';
+
+/** Odd, so that the boundary and the limit are in the middle. */
+const COLUMNS = 41;
+const MIDDLE = (COLUMNS - 1) / 2;
+/** Time shown on either side of the boundary. */
+const SHOWN_MS = COMPARED.windowMs / 2;
+const LABEL_COLUMNS = 14;
+const SPARK_COLUMNS = 24;
+
+/** How much traffic there is, in steps of `STEP_MS`. */
+export const STEP_MS = 250;
+
+export interface TrafficState {
+  readonly report: LoadReport;
+  readonly allowed: readonly number[];
+  readonly denied: readonly number[];
+}
+
+const isAllowed = (status: string): boolean => status.startsWith('2');
+
+export const countOf = ({ statuses }: LoadReport, fits: (status: string) => boolean): number =>
+  Object.entries(statuses).reduce((sum, [status, count]) => sum + (fits(status) ? count : 0), 0);
+
+export const allowedOf = (report: LoadReport): number => countOf(report, isAllowed);
+export const deniedOf = (report: LoadReport): number =>
+  countOf(report, (status) => status === '429');
+
+/** Who asks, in a sentence. */
+export const crowdText = (clients: number): string =>
+  `${clients} clients ask, and one more that sends as much as all of them together.\n` +
+  `Each has ${CLIENT.limit} in ${windowText(CLIENT.windowMs)}.`;
+
+export function trafficLines(state: TrafficState, paint: Paint): readonly string[] {
+  const { report, allowed, denied } = state;
+  const most = Math.max(1, ...allowed, ...denied);
+  const line = (name: string, counts: readonly number[], total: number, colour: Colour): string => {
+    const bars = paint(colour, sparkline(counts, SPARK_COLUMNS, most));
+    return `  ${name.padEnd(LABEL_COLUMNS)}${bars} ${numberText(total).padStart(7)}`;
+  };
+  const first = report.firstDeniedMs;
+  const since = first === undefined ? '' : `   the first after ${durationText(first)}`;
+  const lines = [
+    line('allowed', allowed, allowedOf(report), 'green'),
+    line('denied', denied, deniedOf(report), 'red') + since,
+  ];
+  return [...lines, ...mostDenied(report)];
+}
+
+function mostDenied({ denied }: LoadReport): readonly string[] {
+  const shown = denied.slice(0, 2).map(({ client, sent, denied: count }) => {
+    return `${client.padEnd(16)}${numberText(count)} of ${numberText(sent)} denied`;
+  });
+  const rows = [shown[0] ?? 'nobody yet', shown[1] ?? ''];
+  return rows.map((row, at) =>
+    `  ${(at === 0 ? 'most denied' : '').padEnd(LABEL_COLUMNS)}${row}`.trimEnd(),
+  );
+}
+
+export const boundaryHeading = (): string => {
+  const { limit, windowMs } = COMPARED;
+  const what = `A limit of ${limit} in ${windowText(windowMs)}`;
+  return `${what}; ${limit} calls just before a window boundary, ${limit} just after.`;
+};
+
+const columnOf = (sinceMs: number): number =>
+  Math.min(COLUMNS - 1, Math.max(0, Math.round(MIDDLE + (sinceMs / SHOWN_MS) * MIDDLE)));
+
+/** Time, with the boundary in its middle, the bursts and, while it runs, how far it has come. */
+function timeline(run: BoundaryRun, nowMs: number | undefined, paint: Paint): string {
+  const cells = Array.from({ length: COLUMNS }, () => paint('dim', '·'));
+  cells[MIDDLE] = paint('dim', '│');
+  if (nowMs !== undefined && nowMs <= SHOWN_MS) cells[columnOf(nowMs)] = paint('bold', '▏');
+  for (const side of [0, 1] as const) {
+    const atMs = run.atMs[side];
+    if (atMs === undefined) continue;
+    cells[columnOf(atMs)] = run.passed[side] > 0 ? paint('green', '█') : paint('red', 'x');
+  }
+  return cells.join('');
+}
+
+/** What passed in all, with the limit in the middle. */
+function bar(run: BoundaryRun, paint: Paint): string {
+  const passed = run.passed[0] + run.passed[1];
+  const filled = Math.round((passed / COMPARED.limit) * MIDDLE);
+  const within = Math.min(filled, MIDDLE);
+  const over = filled - within;
+  return (
+    paint('green', '█'.repeat(within)) +
+    ' '.repeat(MIDDLE - within) +
+    paint('bold', '┃') +
+    paint('red', '█'.repeat(over)) +
+    ' '.repeat(Math.max(0, MIDDLE - over))
+  );
+}
+
+function verdict(run: BoundaryRun, paint: Paint): string {
+  const passed = run.passed[0] + run.passed[1];
+  if (run.sent[1] < COMPARED.limit) return `${passed} so far`;
+  const times = passed / COMPARED.limit;
+  if (times > 1) return paint('red', `${passed}: ${times} x the limit`);
+  return paint('green', `${passed}: never over it`);
+}
+
+function promise(run: BoundaryRun, paint: Paint): readonly string[] {
+  if (run.retryAfterMs === undefined) return [];
+  const wait = `told to come back in ${numberText(run.retryAfterMs)} ms`;
+  const came =
+    run.cameBack === undefined
+      ? ''
+      : `; came back then: ${run.cameBack ? paint('green', 'allowed') : paint('red', 'denied')}`;
+  return [`  ${'the rest'.padEnd(LABEL_COLUMNS)}${wait}${came}`];
+}
+
+/** `nowMs` is on the clock; without it the picture is of what has been. */
+export function boundaryLines(
+  { boundaryMs, runs }: BoundaryState,
+  nowMs: number | undefined,
+  paint: Paint,
+): readonly string[] {
+  const sinceMs = nowMs === undefined ? undefined : nowMs - boundaryMs;
+  return runs.flatMap((run) => [
+    `  ${run.algorithm.padEnd(LABEL_COLUMNS)}${timeline(run, sinceMs, paint)}  ` +
+      `${run.passed[0]} before, ${run.passed[1]} after`,
+    `  ${'passed'.padEnd(LABEL_COLUMNS)}${bar(run, paint)}  ${verdict(run, paint)}`,
+    ...promise(run, paint),
+  ]);
+}

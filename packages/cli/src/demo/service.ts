@@ -1,0 +1,45 @@
+/** The service of the demo: a real one, with a few policies and its counters in memory. */
+import {
+  type Config,
+  makeLog,
+  openStore,
+  readConfig,
+  readSettings,
+  type Service,
+  startService,
+  storeListeners,
+} from 'sluice-server';
+import { startFailure } from '../start-failure.ts';
+
+/** What each client has, of requests that are asked about as a proxy would. */
+export const CLIENT = { policy: 'perClient', limit: 30, windowMs: 1000 } as const;
+
+/** The same limit, by the two algorithms that are compared. */
+export const COMPARED = { limit: 50, windowMs: 3000 } as const;
+export const ALGORITHMS = ['fixed-window', 'sliding-log'] as const;
+export type Compared = (typeof ALGORITHMS)[number];
+
+const POLICIES = `
+policies:
+  ${CLIENT.policy}: ${CLIENT.limit}/${CLIENT.windowMs}ms
+${ALGORITHMS.map(
+  (algorithm) =>
+    `  ${algorithm}: { limit: ${COMPARED.limit}, window: ${COMPARED.windowMs}ms, ` +
+    `algorithm: ${algorithm} }`,
+).join('\n')}
+rules:
+  - limits: [{ policy: ${CLIENT.policy} }]
+`;
+
+/** Nothing that the environment says counts here: it is a demo, and on this machine only. */
+export async function startDemoService(listen: string): Promise<Service> {
+  const config: Config = readConfig([{ path: 'demo.yaml', text: POLICIES }]);
+  const { settings } = readSettings({ listen, logLevel: 'silent', drainMs: '1s' }, {}, {});
+  const log = makeLog(settings);
+  const store = openStore(settings, storeListeners(log));
+  const options = { settings, store, log, config, load: async () => config };
+  return startService(options).catch(async (error) => {
+    await store.close();
+    throw startFailure(error, settings);
+  });
+}

@@ -1,0 +1,201 @@
+/**
+ * Generated requests, sent for real: each at its time, by as many connections as it takes, told as
+ * from a proxy on this machine, so that whoever answers can tell the clients apart.
+ */
+import { Agent, type ClientRequest, request as requestHttp } from 'node:http';
+import { systemClock } from 'sluice';
+import type { GeneratedRequest } from 'sluice-traffic';
+import { loopbackLookup } from './loopback.ts';
+
+const MOST_SOCKETS = 64;
+/** If so many wait for an answer, the next one waits to be sent. */
+const MOST_IN_FLIGHT = 256;
+const PATIENCE_MS = 10_000;
+/** So many clients are counted one by one. */
+const MOST_CLIENTS = 10_000;
+
+/** What a refusal is to most; nginx can only pass on 403. */
+export const isDenial = (status: number): boolean => status === 429 || status === 403;
+
+export interface ClientCount {
+  readonly client: string;
+  readonly sent: number;
+  readonly denied: number;
+}
+
+export interface LoadReport {
+  readonly sent: number;
+  readonly answered: number;
+  /** How many answers there were of each status. */
+  readonly statuses: Readonly<Record<string, number>>;
+  /** How many got no answer, by the reason. */
+  readonly failures: Readonly<Record<string, number>>;
+  readonly clients: number;
+  readonly tookMs: number;
+  /** When the first denial came, since the start. */
+  readonly firstDeniedMs: number | undefined;
+  /** By how much the last request was sent late. */
+  readonly lateMs: number;
+  /** The most denied first. */
+  readonly denied: readonly ClientCount[];
+}
+
+export interface LoadOptions {
+  /** With a `/` at its end, the requests' own paths come after it; otherwise all are for it. */
+  readonly url: URL;
+  readonly requests: Iterator<GeneratedRequest>;
+  /** The time of the traffic that is sent at once; later ones as much later. */
+  readonly startMs: number;
+  readonly onAnswer?: (request: GeneratedRequest, status: number) => void;
+}
+
+interface Tally {
+  sent: number;
+  denied: number;
+}
+
+export class Load {
+  readonly #options: LoadOptions;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: MOST_SOCKETS });
+  readonly #statuses = new Map<number, number>();
+  readonly #failures = new Map<string, number>();
+  readonly #clients = new Map<string, Tally>();
+  readonly #open = new Set<ClientRequest>();
+  #next: GeneratedRequest | undefined = undefined;
+  #startedMs = 0;
+  #sent = 0;
+  #answered = 0;
+  #lateMs = 0;
+  #firstDeniedMs: number | undefined = undefined;
+  #isStopped = false;
+  #cancel = (): void => {};
+  #ended = (): void => {};
+
+  constructor(options: LoadOptions) {
+    this.#options = options;
+  }
+
+  /** Sends everything, or what is sent until `stop`, and waits for the answers. */
+  run(): Promise<LoadReport> {
+    this.#startedMs = systemClock.now();
+    return new Promise((resolve) => {
+      this.#ended = () => {
+        this.#agent.destroy();
+        resolve(this.report());
+      };
+      this.#advance();
+      this.#sendDue();
+    });
+  }
+
+  /** Sends no more, and gives up what has not been answered. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#next = undefined;
+    this.#cancel();
+    for (const each of this.#open) each.destroy();
+    if (this.#open.size === 0) this.#ended();
+  }
+
+  report(): LoadReport {
+    const denied = [...this.#clients]
+      .filter(([, tally]) => tally.denied > 0)
+      .map(([client, { sent, denied }]) => ({ client, sent, denied }))
+      .sort((a, b) => b.denied - a.denied);
+    return {
+      sent: this.#sent,
+      answered: this.#answered,
+      statuses: Object.fromEntries(this.#statuses),
+      failures: Object.fromEntries(this.#failures),
+      clients: this.#clients.size,
+      tookMs: systemClock.now() - this.#startedMs,
+      firstDeniedMs: this.#firstDeniedMs,
+      lateMs: this.#lateMs,
+      denied,
+    };
+  }
+
+  #advance(): void {
+    const { done, value } = this.#options.requests.next();
+    this.#next = done ? undefined : value;
+  }
+
+  #sendDue(): void {
+    this.#cancel();
+    while (this.#next !== undefined && this.#open.size < MOST_IN_FLIGHT) {
+      const dueMs = this.#startedMs + this.#next.timeMs - this.#options.startMs;
+      const waitMs = dueMs - systemClock.now();
+      if (waitMs > 0) {
+        this.#cancel = systemClock.schedule(waitMs, () => this.#sendDue());
+        return;
+      }
+      this.#lateMs = -waitMs;
+      this.#send(this.#next);
+      this.#advance();
+    }
+    if (this.#next === undefined && this.#open.size === 0) this.#ended();
+  }
+
+  #send(request: GeneratedRequest): void {
+    const { url } = this.#options;
+    const isSite = url.pathname.endsWith('/');
+    const path = isSite ? url.pathname + request.target.slice(1) : url.pathname + url.search;
+    const sent = requestHttp({
+      host: url.hostname.replace(/^\[|\]$/g, ''),
+      port: url.port || 80,
+      path,
+      method: isSite ? request.method : 'GET',
+      headers: headersOf(request),
+      agent: this.#agent,
+      lookup: loopbackLookup,
+      signal: AbortSignal.timeout(PATIENCE_MS),
+    });
+    this.#sent++;
+    this.#open.add(sent);
+    this.#countSent(request);
+    sent.on('response', (answer) => {
+      answer.resume();
+      this.#note(request, answer.statusCode ?? 0);
+    });
+    sent.on('error', (error: NodeJS.ErrnoException) => {
+      if (this.#isStopped) return;
+      const why = error.name === 'AbortError' ? 'timeout' : (error.code ?? error.message);
+      this.#failures.set(why, (this.#failures.get(why) ?? 0) + 1);
+    });
+    sent.on('close', () => {
+      this.#open.delete(sent);
+      this.#sendDue();
+    });
+    sent.end();
+  }
+
+  #countSent({ client }: GeneratedRequest): void {
+    const tally = this.#clients.get(client);
+    if (tally !== undefined) tally.sent++;
+    else if (this.#clients.size < MOST_CLIENTS) this.#clients.set(client, { sent: 1, denied: 0 });
+  }
+
+  #note(request: GeneratedRequest, status: number): void {
+    this.#answered++;
+    this.#statuses.set(status, (this.#statuses.get(status) ?? 0) + 1);
+    if (isDenial(status)) {
+      this.#firstDeniedMs ??= systemClock.now() - this.#startedMs;
+      const tally = this.#clients.get(request.client);
+      if (tally !== undefined) tally.denied++;
+    }
+    this.#options.onAnswer?.(request, status);
+  }
+}
+
+/** What a proxy tells of the request that it asks about. */
+function headersOf(request: GeneratedRequest): Record<string, string> {
+  const { client, method, target, host, agent } = request;
+  return {
+    'user-agent': agent,
+    'x-forwarded-for': client,
+    'x-forwarded-method': method,
+    'x-forwarded-uri': target,
+    'x-forwarded-host': host,
+    'x-forwarded-proto': 'http',
+  };
+}

@@ -1,0 +1,30 @@
+/** Waiting that can be cut short. */
+import { systemClock } from 'sluice';
+
+/** Resolves after this time, or as soon as the signal says to stop. */
+export function pause(timeMs: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const end = (): void => {
+      cancel();
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const cancel = systemClock.schedule(Math.max(0, timeMs), end);
+    signal.addEventListener('abort', end);
+  });
+}
+
+/** Aborts with SIGINT or SIGTERM; a second one ends the process as usual. */
+export function stopSignal(): { readonly signal: AbortSignal; stop(): void; release(): void } {
+  const controller = new AbortController();
+  const release = (): void => {
+    for (const name of ['SIGINT', 'SIGTERM']) process.off(name, stop);
+  };
+  const stop = (): void => {
+    release();
+    controller.abort();
+  };
+  for (const name of ['SIGINT', 'SIGTERM']) process.on(name, stop);
+  return { signal: controller.signal, stop, release };
+}

@@ -1,0 +1,173 @@
+/**
+ * Which limits a configuration gives to the requests of a log: by its rules, as the service would
+ * find them, or, where it has no rules, every policy by the client's address.
+ */
+import { definePolicy, type Limit, SluiceError } from 'sluice';
+import {
+  type Config,
+  type LimitRequest,
+  loadConfig,
+  type OverrideConfig,
+  Overrides,
+  type RequestFacts,
+  RequestRules,
+  SETTINGS,
+  ServedPolicies,
+} from 'sluice-server';
+import {
+  clientNames,
+  type Entry,
+  factsOf,
+  type NeverFits,
+  type PolicyFacts,
+  type Rules,
+  rulesByClient,
+} from 'sluice-traffic';
+import { Failure, visible } from '../output.ts';
+
+export interface ConfigRules extends Rules {
+  /** From the address of a log's line to the client, as the configuration counts addresses. */
+  readonly clientOf: (entry: Entry) => string;
+  /** Headers that its rules have asked for, and that no request of the log had. */
+  missingHeaders(): readonly string[];
+}
+
+/** Reads a file or folder. Throws a `ConfigError`, or says why a log cannot be held against it. */
+export async function loadRules(path: string): Promise<ConfigRules> {
+  const config = await loadConfig([path]);
+  const isOfRequests = config.rules.some(({ match }) => match.kind === 'request');
+  if (!isOfRequests && (config.rules.length > 0 || config.domains.length > 0)) {
+    throw new Failure(
+      `Expected request rules in ${visible(path)}, got rules for descriptors only: a log has ` +
+        'requests, and nothing says which descriptors a proxy would make of them',
+    );
+  }
+  const { ipv6Prefix } = config.settings;
+  const nameOf = clientNames(
+    ipv6Prefix === undefined ? undefined : SETTINGS.ipv6Prefix.read(ipv6Prefix),
+  );
+  const clientOf = ({ client }: Entry): string => nameOf(client);
+  if (isOfRequests || config.overrides.length > 0) return new RulesOfConfig(config, clientOf);
+  const policies = config.policies.map(({ name, options }) => definePolicy(name, options));
+  const shadow = config.policies.filter((each) => each.shadow).map(({ name }) => name);
+  return { ...rulesByClient(policies, new Set(shadow)), clientOf, missingHeaders: () => [] };
+}
+
+class RulesOfConfig implements ConfigRules {
+  readonly policies: readonly PolicyFacts[];
+  readonly clientOf: (entry: Entry) => string;
+  readonly #overrides: TimedOverrides;
+  readonly #served: ServedPolicies;
+  readonly #rules: RequestRules | undefined;
+  readonly #everyPolicy: readonly string[];
+  /** Whether some request had the header, by its name. */
+  readonly #headers = new Map<string, boolean>();
+
+  constructor(config: Config, clientOf: (entry: Entry) => string) {
+    this.clientOf = clientOf;
+    this.#overrides = new TimedOverrides(config.overrides);
+    this.#served = new ServedPolicies(config.policies, this.#overrides.overrides);
+    const requestRules = config.rules.filter(({ match }) => match.kind === 'request');
+    this.#rules = requestRules.length === 0 ? undefined : new RequestRules(requestRules);
+    const asked = new Set(requestRules.flatMap(({ limits }) => limits.map(({ policy }) => policy)));
+    const used = config.policies.filter(({ name }) => this.#rules === undefined || asked.has(name));
+    this.#everyPolicy = used.map(({ name }) => name);
+    this.policies = used.map(({ name, options, shadow }) =>
+      factsOf(definePolicy(name, options), shadow),
+    );
+  }
+
+  limitsOf(entry: Entry, client: string, nowMs: number): readonly Limit[] | NeverFits {
+    this.#overrides.moveTo(nowMs);
+    const facts = new EntryFacts(entry, client, this.#headers);
+    const requests =
+      this.#rules === undefined
+        ? this.#everyPolicy.map((policy) => ({ policy, key: [client] }))
+        : (this.#rules.limitsFor(facts) ?? []);
+    const limits: Limit[] = [];
+    const violated: string[] = [];
+    for (const request of requests) {
+      const limit = this.#limitOf(request);
+      if (limit !== undefined) limits.push(limit);
+      // What a limit in shadow could never let through is not in the way either.
+      else if (!this.#served.isShadow(request.policy)) violated.push(request.policy);
+    }
+    return violated.length > 0 ? { violated } : limits;
+  }
+
+  /** Undefined for what the service refuses: a cost above the key's own limit, a key that is none. */
+  #limitOf(request: LimitRequest): Limit | undefined {
+    try {
+      return this.#served.limit(request.policy, request.key, request, 1);
+    } catch (error) {
+      if (error instanceof SluiceError) return undefined;
+      throw error;
+    }
+  }
+
+  missingHeaders(): readonly string[] {
+    return [...this.#headers].filter(([, isThere]) => !isThere).map(([name]) => name);
+  }
+}
+
+/** Overrides that expire by the time of the log rather than by that of the machine. */
+class TimedOverrides {
+  readonly overrides = new Overrides();
+  readonly #all: readonly OverrideConfig[];
+  #nextMs = Number.NEGATIVE_INFINITY;
+
+  constructor(all: readonly OverrideConfig[]) {
+    this.#all = all;
+  }
+
+  moveTo(nowMs: number): void {
+    if (nowMs < this.#nextMs) return;
+    const current = this.#all.filter(({ expiresAtMs = Infinity }) => expiresAtMs > nowMs);
+    this.overrides.useFile(current.map(({ expiresAtMs: _, ...lasting }) => lasting));
+    this.#nextMs = Math.min(Infinity, ...current.map(({ expiresAtMs = Infinity }) => expiresAtMs));
+  }
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: anything but ASCII is looked for.
+const NOT_ASCII = /[^\x00-\x7f]/;
+
+/** A line of a log as the rules look at requests. */
+class EntryFacts implements RequestFacts {
+  readonly #entry: Entry;
+  readonly #client: string;
+  readonly #headers: Map<string, boolean>;
+
+  constructor(entry: Entry, client: string, headers: Map<string, boolean>) {
+    this.#entry = entry;
+    this.#client = client;
+    this.#headers = headers;
+  }
+
+  get method(): string {
+    return this.#entry.method;
+  }
+
+  /** The service is told paths by headers, which have a character for each byte. */
+  get path(): string {
+    const { path } = this.#entry;
+    return NOT_ASCII.test(path) ? Buffer.from(path).toString('latin1') : path;
+  }
+
+  get search(): string {
+    return this.#entry.search;
+  }
+
+  get host(): string {
+    return this.#entry.host;
+  }
+
+  header(name: string): string | undefined {
+    const value = this.#entry.field(name);
+    if (this.#headers.get(name) !== true) this.#headers.set(name, value !== undefined);
+    return value;
+  }
+
+  address(): string {
+    return this.#client;
+  }
+}

@@ -1,0 +1,126 @@
+/** What all commands do that read logs: their options, the reading, and what is wrong with either. */
+import { InvalidArgumentError, Option } from 'commander';
+import { SluiceError } from 'sluice';
+import { ConfigError } from 'sluice-server';
+import {
+  type Entry,
+  FORMAT_NAMES,
+  type FormatName,
+  LogError,
+  LogReader,
+  type LogReport,
+  PARTS,
+  type Part,
+} from 'sluice-traffic';
+import type { Command, Context } from '../command.ts';
+import { CANNOT, type ExitCode, Failure, numberText, type Output, visible } from '../output.ts';
+import { problemLines } from '../problems.ts';
+import { Progress } from './progress.ts';
+import { cut, LABEL_COLUMNS, LINE_COLUMNS, labelled, whenText } from './text.ts';
+
+export interface LogOptions {
+  readonly format?: FormatName;
+  readonly column?: Readonly<Partial<Record<Part, string>>>;
+  readonly json?: boolean;
+}
+
+function columnValue(text: string, before: LogOptions['column'] = {}): LogOptions['column'] {
+  const [, part, name] = /^([a-z]+)=(.+)$/.exec(text) ?? [];
+  if (PARTS.includes(part as Part)) return { ...before, [part]: name };
+  throw new InvalidArgumentError(`Expected PART=NAME, where PART is one of ${PARTS.join(', ')}.`);
+}
+
+export const logOptions = (): readonly Option[] => [
+  new Option('--format <format>', 'of the log (default: found out)').choices(FORMAT_NAMES),
+  new Option(
+    '--column <part=name>',
+    'where JSON lines or CSV have what, such as time=when',
+  ).argParser(columnValue),
+  new Option('--json', 'print the result as JSON'),
+];
+
+/** What is said of a log beside what was found in it. */
+export interface LogFacts {
+  readonly paths: readonly string[];
+  readonly format: string;
+  readonly lines: number;
+  readonly requests: number;
+  readonly unreadable: number;
+  readonly samples: LogReport['samples'];
+  /** Lines that could not be put in order, and were taken at the time reached. */
+  readonly late: number;
+}
+
+/** Reads logs to their end, or until `take` says that it has enough. */
+export async function readLogs(
+  output: Output,
+  paths: readonly string[],
+  { format, column }: LogOptions,
+  // biome-ignore lint/suspicious/noConfusingVoidType: most takers say nothing.
+  take: (entries: readonly Entry[]) => boolean | void,
+): Promise<LogFacts> {
+  const reader = await LogReader.open(paths, {
+    ...(format !== undefined && { format }),
+    ...(column !== undefined && { columns: column }),
+  });
+  const progress = new Progress(output);
+  const { report } = reader;
+  try {
+    for await (const entries of reader.entries()) {
+      if (take(entries) === true) break;
+      progress.show(report);
+    }
+  } finally {
+    progress.end();
+  }
+  const { lines, unreadable, samples, late } = report;
+  return {
+    ...{ paths, format: report.format, lines, requests: report.entries },
+    ...{ unreadable, samples, late },
+  };
+}
+
+/** `log   access.log, combined` and what is wrong with it. */
+export function logLines(
+  { paths, format, unreadable, samples, late }: LogFacts,
+  {
+    firstMs,
+    lastMs,
+  }: { readonly firstMs?: number | undefined; readonly lastMs?: number | undefined },
+): readonly string[] {
+  const room = LINE_COLUMNS - LABEL_COLUMNS;
+  const more = paths.length > 1 ? ` and ${paths.length - 1} more` : '';
+  const name = paths[0] === '-' ? 'standard input' : paths[0];
+  const lines = [`${cut(name, room - more.length - format.length - 2)}${more}, ${format}`];
+  if (firstMs !== undefined && lastMs !== undefined) {
+    lines.push(`${whenText(firstMs)} to ${whenText(lastMs)} UTC`);
+  }
+  if (late > 0) lines.push(`${numberText(late)} lines too late, taken at the time reached`);
+  if (unreadable > 0) {
+    lines.push(
+      `${numberText(unreadable)} lines could not be read, such as line ${samples[0].line}:`,
+    );
+    lines.push(cut(samples[0].text, room));
+  }
+  return labelled('log', ...lines);
+}
+
+type Run = Command['run'];
+
+/** Has mistakes in logs, files and limits told in words. They are all bad input. */
+export const withLogs =
+  (run: Run): Run =>
+  async (context: Context, args, given): Promise<ExitCode> => {
+    const { output } = context;
+    try {
+      return await run(context, args, given);
+    } catch (error) {
+      if (error instanceof LogError || error instanceof SluiceError) {
+        throw new Failure(visible(error.message));
+      }
+      if (!(error instanceof ConfigError)) throw error;
+      const lines = problemLines(error.problems, output.errorsAreSeen, output.paintError);
+      for (const line of lines) output.complain(line);
+      return CANNOT;
+    }
+  };

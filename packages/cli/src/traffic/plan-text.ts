@@ -1,0 +1,159 @@
+/** A plan in words and tables. */
+import type { ClientReport, PlanChange, PlanResult, PolicyReport, Toll } from 'sluice-traffic';
+import { counted, durationText, numberText, type Paint, windowText } from '../output.ts';
+import type { Column } from './text.ts';
+import {
+  barsText,
+  cut,
+  fitted,
+  LABEL_COLUMNS,
+  LINE_COLUMNS,
+  labelled,
+  percentText,
+  tableLines,
+  whenText,
+  wrapped,
+} from './text.ts';
+
+const BAR_COLUMNS = LINE_COLUMNS - LABEL_COLUMNS;
+
+export function planLines(result: PlanResult, top: number, paint: Paint): readonly string[] {
+  const { against } = result;
+  return [
+    ...summaryLines(result, paint),
+    '',
+    ...policyLines(result.policies),
+    ...section(`The most denied clients`, clientLines(result.topClients, top), paint),
+    ...section('Where requests are denied', routeLines(result, top), paint),
+    ...(against === undefined ? [] : changeLines(against, result, top, paint)),
+  ];
+}
+
+/** A heading and what stands below it; nothing if there is nothing. */
+const section = (title: string, lines: readonly string[], paint: Paint): readonly string[] =>
+  lines.length === 0 ? [] : ['', paint('bold', title), ...lines];
+
+function summaryLines(result: PlanResult, paint: Paint): readonly string[] {
+  const { requests, clients, denied, firstDeniedMs, heavyAbove, timeline } = result;
+  const traffic = `${numberText(requests)} requests of ${counted(clients, 'client')}`;
+  if (denied.requests === 0) {
+    return [...labelled('traffic', traffic), ...labelled('denied', paint('green', 'nobody'))];
+  }
+  const share = `${numberText(denied.requests)} requests (${percentText(denied.requests, requests)})`;
+  const clientShare = percentText(denied.clients, clients);
+  const who = `${counted(denied.clients, 'client')} (${clientShare}), ${numberText(denied.ordinaryClients)} of them ordinary`;
+  const rule = `ordinary: not among the heaviest 1% by requests, so at most ${numberText(heavyAbove)}`;
+  const columnMs = timeline.bucketMs * Math.ceil(timeline.series.denied.length / BAR_COLUMNS);
+  return [
+    ...labelled('traffic', traffic),
+    ...labelled('denied', paint('red', share), who, `first at ${whenText(firstDeniedMs!)}`),
+    ...labelled('', ...wrapped(rule, BAR_COLUMNS).map((line) => paint('dim', line))),
+    '',
+    ...labelled('asked', barsText(timeline.series.requests, BAR_COLUMNS)),
+    ...labelled(
+      'denied',
+      barsText(
+        timeline.series.denied,
+        BAR_COLUMNS,
+        Math.max(...fitted(timeline.series.requests, BAR_COLUMNS)),
+      ),
+    ),
+    ...labelled('', paint('dim', `a column is ${windowText(columnMs)}`)),
+  ];
+}
+
+const tollCells = ({ requests, clients, ordinaryClients }: Toll): readonly string[] =>
+  [requests, clients, ordinaryClients].map(numberText);
+
+const TOLL_COLUMNS: readonly Column[] = [
+  { heading: 'requests', isNumber: true },
+  { heading: 'clients', isNumber: true },
+  { heading: 'ordinary', isNumber: true },
+];
+
+function policyLines(policies: readonly PolicyReport[]): readonly string[] {
+  const rows = policies.map(({ name, limit, windowMs, algorithm, shadow, denied }) => [
+    name,
+    `${numberText(limit)} in ${windowText(windowMs)}`,
+    `${algorithm}${shadow ? ', in shadow' : ''}`,
+    ...tollCells(denied),
+  ]);
+  const first = ['policy', 'limit', 'algorithm'].map((heading) => ({ heading }));
+  const lines = tableLines([...first, ...TOLL_COLUMNS], rows);
+  const hasShadow = policies.some(({ shadow }) => shadow);
+  return hasShadow ? [...lines, ...wrapped(SHADOW_NOTE)] : lines;
+}
+
+const SHADOW_NOTE = 'In shadow: what it would deny of what the others let pass. It denies nobody.';
+
+function clientLines(clients: readonly ClientReport[], top: number): readonly string[] {
+  if (clients.length === 0) return [];
+  const rows = clients
+    .slice(0, top)
+    .map((each) => [
+      `${each.client}${each.ordinary ? ' (ordinary)' : ''}`,
+      numberText(each.denied),
+      numberText(each.requests),
+      whenText(each.firstMs),
+      each.policies[0]?.name ?? '',
+    ]);
+  return tableLines(
+    [
+      { heading: 'client' },
+      { heading: 'denied', isNumber: true },
+      { heading: 'of', isNumber: true },
+      { heading: 'first at' },
+      { heading: 'by' },
+    ],
+    rows,
+  );
+}
+
+function routeLines({ topRoutes, denied }: PlanResult, top: number): readonly string[] {
+  if (topRoutes.length === 0) return [];
+  const rows = topRoutes
+    .slice(0, top)
+    .map(({ name, count }) => [numberText(count), percentText(count, denied.requests), name]);
+  return tableLines(
+    [
+      { heading: 'denied', isNumber: true },
+      { heading: 'share', isNumber: true },
+      { heading: 'route' },
+    ],
+    rows,
+  );
+}
+
+function changeLines(
+  change: PlanChange,
+  { denied }: PlanResult,
+  top: number,
+  paint: Paint,
+): readonly string[] {
+  const { newlyDenied, noLongerDenied, requestsLost, requestsWon } = change;
+  const clients = ({ clients: count, ordinaryClients }: Toll): string =>
+    `${numberText(count)} (${numberText(ordinaryClients)} ordinary)`;
+  const names = change.policies.map(({ name, limit, windowMs }) =>
+    cut(`${name} ${numberText(limit)} in ${windowText(windowMs)}`, BAR_COLUMNS),
+  );
+  return [
+    '',
+    paint('bold', 'Against the policies of today'),
+    ...labelled('today', ...wrapped(names.join(', '), BAR_COLUMNS)),
+    ...labelled(
+      'requests',
+      `${numberText(change.denied.requests)} denied today, ${numberText(denied.requests)} then:`,
+      `${numberText(requestsLost)} that pass today are denied, ${numberText(requestsWon)} the other way round`,
+    ),
+    ...labelled(
+      'clients',
+      `${clients(newlyDenied)} newly denied`,
+      `${clients(noLongerDenied)} no longer denied`,
+    ),
+    ...section('Newly denied clients', clientLines(change.newlyDeniedClients, top), paint),
+    ...section('No longer denied clients', clientLines(change.noLongerDeniedClients, top), paint),
+  ];
+}
+
+/** How long the log is, in words. */
+export const spanText = (fromMs: number, toMs: number): string => durationText(toMs - fromMs);

@@ -1,0 +1,74 @@
+/** Limits that fit, in tables. */
+import { HEAD_ROOM, type LimitReport, type SuggestResult, type WindowReport } from 'sluice-traffic';
+import { counted, numberText, type Paint, windowText } from '../output.ts';
+import { type Column, labelled, percentText, tableLines, wrapped } from './text.ts';
+
+const number = (heading: string): Column => ({ heading, isNumber: true });
+
+const OVERVIEW = [
+  number('window'),
+  number('most asked'),
+  number('knee'),
+  number('proposed'),
+  number('clients touched'),
+  number('requests denied'),
+];
+
+const KNEE_NOTE =
+  `The knee is where raising the limit stops to spare many clients. Proposed is ${HEAD_ROOM} times ` +
+  'that, rounded up. A client is touched if it ever asks for more than the limit in a window.';
+
+const limitOf = ({ limits }: WindowReport, limit: number): LimitReport =>
+  limits.find((each) => each.limit === limit)!;
+
+const share = (count: number, of: number): string =>
+  `${numberText(count)} (${percentText(count, of)})`;
+
+export function suggestLines(result: SuggestResult, paint: Paint): readonly string[] {
+  const { requests, clients, windows, proposed, leftOutMs } = result;
+  const rows = windows.map((each) => {
+    const { clients: touched, deniedRequests } = limitOf(each, each.proposed);
+    return [
+      windowText(each.windowMs),
+      ...[each.mostAsked, each.knee, each.proposed].map(numberText),
+      share(touched, clients),
+      share(deniedRequests, requests),
+    ];
+  });
+  const left = leftOutMs.map(windowText).join(', ');
+  const leftNote = `Left out, because the log has more requests in them than are held: ${left}.`;
+  const chosen = windows.find(({ windowMs }) => windowMs === proposed.windowMs)!;
+  return [
+    ...labelled('traffic', `${numberText(requests)} requests of ${counted(clients, 'client')}`),
+    '',
+    ...tableLines(OVERVIEW, rows),
+    ...wrapped(KNEE_NOTE).map((line) => paint('dim', line)),
+    ...(leftOutMs.length === 0 ? [] : wrapped(leftNote)),
+    '',
+    paint('bold', `Limits in ${windowText(chosen.windowMs)}`),
+    ...curveLines(chosen, result),
+  ];
+}
+
+const CURVE = [
+  number('limit'),
+  number('clients touched'),
+  number('requests denied'),
+  { heading: '' },
+];
+
+function curveLines(
+  { limits, knee, proposed }: WindowReport,
+  { clients, requests }: SuggestResult,
+): readonly string[] {
+  const rows = limits.map(({ limit, clients: touched, deniedRequests }) => [
+    numberText(limit),
+    share(touched, clients),
+    share(deniedRequests, requests),
+    [limit === knee ? 'knee' : '', limit === proposed ? 'proposed' : '']
+      .filter((mark) => mark !== '')
+      .map((mark) => `<- ${mark}`)
+      .join(' '),
+  ]);
+  return tableLines(CURVE, rows);
+}

@@ -1,0 +1,96 @@
+/** Results as people read them: numbers, times, tables and bars that fit 80 columns. */
+import { clockText, dateText } from 'sluice-traffic';
+import { visible } from '../output.ts';
+
+export const LINE_COLUMNS = 80;
+
+/** `12%`, `0.34%`, `<0.001%`: two digits that mean something. */
+export function percentText(part: number, whole: number): string {
+  if (part === 0 || whole === 0) return '0%';
+  const percent = (100 * part) / whole;
+  if (percent < 0.001) return '<0.001%';
+  if (percent >= 10) return `${percent === 100 ? 100 : percent.toFixed(1)}%`;
+  return `${Number(percent.toPrecision(2))}%`;
+}
+
+/** `2026-10-10 13:55:36`, in UTC, with ms only where there are any. */
+export function whenText(timeMs: number): string {
+  const ms = Math.floor(timeMs) % 1000;
+  const fraction = ms === 0 ? '' : `.${String(ms).padStart(3, '0')}`;
+  return `${dateText(timeMs)} ${clockText(timeMs)}${fraction}`;
+}
+
+/** As much of a text from elsewhere as there is room for. */
+export function cut(text: string, columns: number): string {
+  const shown = visible(text);
+  return shown.length <= columns ? shown : `${shown.slice(0, Math.max(0, columns - 1))}…`;
+}
+
+export interface Column {
+  readonly heading: string;
+  /** Numbers are on the right, and are never cut. */
+  readonly isNumber?: boolean;
+}
+
+const GAP = '  ';
+
+/** A table of texts from anywhere; where it is too wide, the widest texts are cut. */
+export function tableLines(
+  columns: readonly Column[],
+  rows: readonly (readonly string[])[],
+): readonly string[] {
+  const shown = rows.map((row) => row.map(visible));
+  const all = [columns.map(({ heading }) => heading), ...shown];
+  const widths = columns.map((_, at) => Math.max(...all.map((row) => row[at].length)));
+  const isFixed = columns.map(({ isNumber }) => isNumber === true);
+  const room = LINE_COLUMNS - GAP.length * (columns.length - 1);
+  while (widths.reduce((sum, width) => sum + width, 0) > room) {
+    const widest = Math.max(...widths.filter((_, at) => !isFixed[at]));
+    widths[widths.findIndex((width, at) => width === widest && !isFixed[at])]--;
+  }
+  const cellOf = (text: string, at: number): string =>
+    isFixed[at] ? text.padStart(widths[at]) : cut(text, widths[at]).padEnd(widths[at]);
+  return all.map((row) => row.map(cellOf).join(GAP).trimEnd());
+}
+
+const BARS = [...'▁▂▃▄▅▆▇█'];
+const NOTHING = '·';
+
+/** A column for each part of the time, as high as what was counted in it. */
+export function barsText(counts: readonly number[], columns: number, most?: number): string {
+  const joined = fitted(counts, columns);
+  const top = most ?? Math.max(...joined);
+  return joined
+    .map((count) => (count === 0 ? NOTHING : BARS[Math.ceil((count / top) * BARS.length) - 1]))
+    .join('');
+}
+
+/** The same counts in at most so many columns. */
+export function fitted(counts: readonly number[], columns: number): readonly number[] {
+  const each = Math.ceil(counts.length / columns);
+  if (each <= 1) return counts;
+  const joined = new Array<number>(Math.ceil(counts.length / each)).fill(0);
+  for (const [at, count] of counts.entries()) joined[Math.floor(at / each)] += count;
+  return joined;
+}
+
+/** Words in lines that are not longer than so many columns. */
+export function wrapped(text: string, columns = LINE_COLUMNS): readonly string[] {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && line.length + 1 + word.length > columns) {
+      lines.push(line);
+      line = '';
+    }
+    line = line === '' ? cut(word, columns) : `${line} ${word}`;
+  }
+  return line === '' ? lines : [...lines, line];
+}
+
+/** `denied   416,122 of 5,000,000 requests` and further lines below their first word. */
+export function labelled(label: string, ...lines: readonly string[]): readonly string[] {
+  return lines.map((line, at) => `${(at === 0 ? label : '').padEnd(LABEL_COLUMNS)}${line}`);
+}
+
+export const LABEL_COLUMNS = 12;

@@ -1,0 +1,65 @@
+/** What a plan may do at the most before it fails: `0.1%` of the clients, or 5 of them. */
+import { InvalidArgumentError } from 'commander';
+import type { PlanResult } from 'sluice-traffic';
+import { numberText } from '../output.ts';
+import { percentText } from './text.ts';
+
+export interface Threshold {
+  readonly text: string;
+  /** A part of all, or a number. */
+  readonly share?: number;
+  readonly count?: number;
+}
+
+export interface Thresholds {
+  readonly maxDeniedClients?: Threshold;
+  readonly maxDeniedOrdinary?: Threshold;
+  readonly maxDeniedRequests?: Threshold;
+}
+
+export interface Judgement {
+  readonly flag: string;
+  readonly most: string;
+  readonly what: string;
+  readonly denied: number;
+  readonly of: number;
+  readonly ok: boolean;
+}
+
+export function thresholdValue(text: string): Threshold {
+  const [, percent] = /^(\d{1,3}(?:\.\d{1,9})?)%$/.exec(text) ?? [];
+  if (percent !== undefined && Number(percent) <= 100)
+    return { text, share: Number(percent) / 100 };
+  if (/^\d{1,15}$/.test(text)) return { text, count: Number(text) };
+  throw new InvalidArgumentError('Expected a percentage such as 0.1%, or a whole number.');
+}
+
+const isWithin = ({ share, count }: Threshold, denied: number, of: number): boolean =>
+  share === undefined ? denied <= count! : denied <= share * of;
+
+/** Every threshold that was given, and whether it holds. */
+export function judge(result: PlanResult, thresholds: Thresholds): readonly Judgement[] {
+  const { denied, clients, requests, ordinaryClients } = result;
+  const asked = [
+    ['--max-denied-clients', thresholds.maxDeniedClients, 'clients', denied.clients, clients],
+    [
+      '--max-denied-ordinary',
+      thresholds.maxDeniedOrdinary,
+      'ordinary clients',
+      denied.ordinaryClients,
+      ordinaryClients,
+    ],
+    ['--max-denied-requests', thresholds.maxDeniedRequests, 'requests', denied.requests, requests],
+  ] as const;
+  return asked.flatMap(([flag, threshold, what, count, of]) => {
+    if (threshold === undefined) return [];
+    const ok = isWithin(threshold, count, of);
+    return [{ flag, most: threshold.text, what, denied: count, of, ok }];
+  });
+}
+
+/** `--max-denied-clients 0.1%: 25 of 2,000 clients are denied (1.3%)` */
+export function judgementText({ flag, most, what, denied, of }: Judgement): string {
+  const share = percentText(denied, of);
+  return `${flag} ${most}: ${numberText(denied)} of ${numberText(of)} ${what} are denied (${share})`;
+}

@@ -1,0 +1,237 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { dirname } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { binary, CONTROL, Process, type Serving, scratch, serving, sluice } from './running.ts';
+
+const file = scratch();
+
+describe('sluice generate, a log', () => {
+  test('is the same for the same seed, and on standard output alone', async () => {
+    const words = ['generate', 'abuser', '--requests', '300', '--seed', '9'];
+    const { code, stdout, stderr } = await sluice(words);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout.trimEnd().split('\n')).toHaveLength(300);
+    expect((await sluice(words)).stdout).toBe(stdout);
+    expect((await sluice([...words.slice(0, -1), '10'])).stdout).not.toBe(stdout);
+  });
+
+  test('begins when it is told to, lasts as long, and has as many clients', async () => {
+    const when = ['--start', '2026-03-29T12:00:00+02:00', '--duration', '1h'];
+    const who = ['--clients', '3', '--requests', '200', '--format', 'json-lines'];
+    const { stdout } = await sluice(['generate', 'steady', ...when, ...who]);
+    const lines = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(lines[0].time.slice(0, 14)).toBe('2026-03-29T10:');
+    expect(lines.at(-1).time.slice(0, 16)).toBe('2026-03-29T10:59');
+    expect(new Set(lines.map(({ client }) => client)).size).toBe(3);
+  });
+
+  test('is a file that is there whole', async () => {
+    const path = file('access.log', 'what was there before');
+    const words = ['generate', 'boundary', '--requests', '100', '--out', path];
+    const { code, stdout } = await sluice(words);
+    expect({ code, stdout }).toEqual({
+      code: 0,
+      stdout: `100 lines of boundary traffic are in ${path}\n`,
+    });
+    expect(readFileSync(path, 'utf8').trimEnd().split('\n')).toHaveLength(100);
+    const { stdout: json } = await sluice([...words, '--json']);
+    expect(JSON.parse(json)).toEqual({
+      shape: 'boundary',
+      file: path,
+      format: 'combined',
+      lines: 100,
+    });
+    expect(readdirSync(dirname(path)).filter((name) => name.endsWith('.part'))).toEqual([]);
+  });
+
+  test('a file that cannot be written is said, and nothing is left', async () => {
+    const path = `${dirname(file('x', ''))}/nowhere/access.log`;
+    const { code, stdout, stderr } = await sluice(['generate', 'steady', '--out', path]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain(`Expected to write \`${path}\`, got ENOENT`);
+    expect(existsSync(path)).toBe(false);
+  });
+
+  test('whoever reads the first lines only has read enough', async () => {
+    const line = `'${process.execPath}' '${binary}' generate steady --requests 100000000 | head -2`;
+    const { code, stdout, stderr } = await new Process(
+      'bash',
+      ['-c', `set -o pipefail; ${line}`],
+      {},
+    ).ended;
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout.trimEnd().split('\n')).toHaveLength(2);
+  });
+
+  test('as long as it likes, in memory for a few lines of it', async () => {
+    // Its lines would be six times what this process may have.
+    const command =
+      `'${process.execPath}' --max-old-space-size=24 '${binary}' generate flash-crowd ` +
+      '--requests 800000 --clients 1000000 | wc -lc';
+    const { code, stdout } = await new Process('bash', ['-c', `set -o pipefail; ${command}`], {})
+      .ended;
+    expect(code).toBe(0);
+    const [lines, bytes] = stdout.trim().split(/\s+/).map(Number);
+    expect(lines).toBe(800_000);
+    expect(bytes).toBeGreaterThan(100 * 1024 * 1024);
+  });
+});
+
+test.each([
+  [['round'], 'Expected a shape, one of steady, boundary, diurnal, flash-crowd, abuser, ipv6-rot'],
+  [['steady', '--requests', '1.5'], 'Expected an integer of at least 0'],
+  [['steady', '--clients', '0'], 'Expected an integer of at least 1'],
+  [['steady', '--clients', '9000000'], 'Expected --clients to be an integer from 1 to 8388608'],
+  [['steady', '--duration', '5'], 'Expected a duration such as 500ms, 10s or 5m'],
+  [['boundary', '--duration', '30s'], 'Expected --duration to hold a boundary of windows of 60000'],
+  [['steady', '--start', 'tomorrow'], 'Expected a time such as 2026-01-31T12:00:00Z'],
+  [['steady', '--format', 'xml'], 'Allowed choices are combined, json-lines'],
+  [['steady', '--rate', '5'], 'Expected --rate with --against'],
+  [['steady', '--json'], 'Expected --json with --out or --against'],
+  [['steady', '--against', 'http://127.0.0.1:1/', '--out', 'x'], 'cannot be used with'],
+  [['steady', '--against', 'ftp://127.0.0.1/'], 'Expected --against to be a URL such as http'],
+  [
+    ['steady', '--against', 'http://127.0.0.1:1/', '--rate=1', '--duration=1s', '--requests=1'],
+    'Expected two of --requests, --duration and --rate, got all three',
+  ],
+])('%j is wrong use: it says why and ends with 2', async (words, message) => {
+  const { code, stdout, stderr } = await sluice(['generate', ...words]);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+  expect(stderr).toContain(message);
+});
+
+describe('sluice generate --against', () => {
+  let server: Server;
+  let url: string;
+  const seen: IncomingMessage[] = [];
+
+  beforeAll(async () => {
+    server = createServer((request, response) => {
+      seen.push(request);
+      response.statusCode = request.url === '/login' ? 429 : 200;
+      response.end('x'.repeat(1000));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  });
+  afterAll(() => server.close());
+
+  test.each([
+    'http://example.com/',
+    'http://8.8.8.8/',
+    'http://0.0.0.0/',
+    'http://10.0.0.1/',
+    'http://127.0.0.1.example.com/',
+    'http://localhost.example.com/',
+    'http://[2001:db8::1]/',
+    'http://127.0.0.1@example.com/',
+    'http://[::ffff:8.8.8.8]/',
+  ])('%s is refused, because it is not this machine', async (address) => {
+    const { code, stdout, stderr } = await sluice(['generate', 'steady', '--against', address]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain('Load is sent to nobody else.');
+  });
+
+  test('sends the generated requests, each as from its client, and tells the statuses', async () => {
+    seen.length = 0;
+    const words = ['--requests', '200', '--rate', '400', '--seed', '3'];
+    const { code, stdout } = await sluice(['generate', 'abuser', '--against', `${url}/`, ...words]);
+    expect(code).toBe(0);
+    expect(seen).toHaveLength(200);
+    const logins = seen.filter((request) => request.url === '/login');
+    expect(stdout).toMatch(/^sent {6}200 requests of \d+ clients in \d/);
+    expect(stdout).toMatch(new RegExp(`^429 +${logins.length} .* Too Many Requests$`, 'm'));
+    expect(stdout).toMatch(new RegExp(`^200 +${200 - logins.length} .* OK$`, 'm'));
+    expect(stdout).not.toMatch(CONTROL);
+    // In the order of the log of the same seed, give or take what is in flight at once.
+    const { stdout: log } = await sluice([
+      'generate',
+      'abuser',
+      ...words.slice(0, 2),
+      '--seed',
+      '3',
+    ]);
+    const clients = log
+      .trimEnd()
+      .split('\n')
+      .map((line) => line.split(' ')[0]);
+    const told = seen.map((request) => request.headers['x-forwarded-for']);
+    expect([...told].sort()).toEqual([...clients].sort());
+    expect(seen.every((request) => request.headers['user-agent'] !== undefined)).toBe(true);
+  });
+
+  test('a URL without a slash at its end is asked as it stands', async () => {
+    seen.length = 0;
+    const where = ['--against', `${url}/v1/forward-auth?deny=403`];
+    const { stdout } = await sluice([
+      'generate',
+      'steady',
+      ...where,
+      '--requests=20',
+      '--json',
+      '--rate=200',
+    ]);
+    expect(seen.map((request) => `${request.method} ${request.url}`)).toEqual(
+      new Array(20).fill('GET /v1/forward-auth?deny=403'),
+    );
+    expect(seen[0].headers['x-forwarded-uri']).toMatch(/^\//);
+    expect(JSON.parse(stdout)).toMatchObject({
+      shape: 'steady',
+      sent: 20,
+      answered: 20,
+      statuses: { 200: 20 },
+      failures: {},
+    });
+  });
+
+  test('takes the time that it should', async () => {
+    const words = ['--requests', '50', '--duration', '1s', '--json'];
+    const { stdout } = await sluice(['generate', 'steady', '--against', `${url}/`, ...words]);
+    expect(JSON.parse(stdout).tookMs).toBeGreaterThan(900);
+  });
+
+  test('nobody there is said, and ends with 2', async () => {
+    const words = ['--requests', '5', '--rate', '100'];
+    const gone = ['generate', 'steady', '--against', 'http://127.0.0.1:1/', ...words];
+    const { code, stdout, stderr } = await sluice(gone);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain('Cannot reach http://127.0.0.1:1 (ECONNREFUSED)');
+  });
+
+  test('Ctrl-C stops it, and it tells what there was', async () => {
+    seen.length = 0;
+    const words = [binary, 'generate', 'steady', '--against', `${url}/`, '--duration', '10m'];
+    const load = new Process(process.execPath, words, {});
+    while (seen.length < 5) await new Promise((resolve) => setTimeout(resolve, 10));
+    const { code, stdout } = await load.stop('SIGINT');
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^sent {6}\d+ requests/);
+  });
+});
+
+describe('sluice generate --against a service', () => {
+  let service: Serving;
+  beforeAll(async () => {
+    const limits = 'policies:\n  own: 15/1m\nrules:\n  - limits: [{ policy: own }]\n';
+    service = await serving(['--config', file('limits.yaml', limits)]);
+  });
+  afterAll(async () => {
+    await service?.stop();
+  });
+
+  test('the abuser is denied and hardly anybody else', async () => {
+    const where = ['--against', `${service.url}/v1/forward-auth`, '--json'];
+    const words = ['generate', 'abuser', ...where, '--requests', '400', '--rate', '400'];
+    const { stdout } = await sluice(words);
+    const { statuses, denied, firstDeniedMs } = JSON.parse(stdout);
+    expect(statuses[200] + statuses[429]).toBe(400);
+    expect(denied[0].sent - denied[0].denied).toBe(15);
+    expect(denied[0].denied).toBeGreaterThan(100);
+    expect(firstDeniedMs).toBeGreaterThan(0);
+  });
+});

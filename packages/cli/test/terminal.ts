@@ -1,0 +1,119 @@
+/**
+ * A terminal as far as the tool uses one: what is on its screen after everything that was written,
+ * and on the screen below while another one is shown. Whatever it does not know throws.
+ */
+import { binary, Process } from './running.ts';
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: sequences begin with one.
+const SEQUENCE = /^\u001b\[(\??[\d;]*)([A-Za-z])/;
+
+class Screen {
+  rows: string[][] = [];
+  row = 0;
+  column = 0;
+}
+
+export class Terminal {
+  readonly #own = new Screen();
+  #shown = this.#own;
+  isCursorHidden = false;
+  isOtherScreen = false;
+  /** Colours and the like that were used. */
+  readonly styles = new Set<string>();
+  /** How often a line was too long for the screen. */
+  wrapped = 0;
+
+  constructor(
+    readonly columns: number,
+    readonly height: number,
+  ) {}
+
+  /** The lines of what is shown. */
+  get lines(): string[] {
+    const { rows } = this.#shown;
+    return Array.from(rows, (cells) => Array.from(cells ?? [], (cell) => cell ?? ' ').join('').trimEnd());
+  }
+
+  write(text: string): void {
+    let rest = text;
+    while (rest !== '') {
+      const found = SEQUENCE.exec(rest);
+      if (found !== null) {
+        this.#obey(found[1], found[2]);
+        rest = rest.slice(found[0].length);
+        continue;
+      }
+      const [letter] = rest;
+      this.#type(letter);
+      rest = rest.slice(letter.length);
+    }
+  }
+
+  #type(letter: string): void {
+    const screen = this.#shown;
+    if (letter === '\r') screen.column = 0;
+    else if (letter === '\n') {
+      screen.row++;
+      // Whatever leaves at the top is still there to scroll back to, but not on the screen.
+      if (screen.row >= this.height) {
+        screen.rows.shift();
+        screen.row = this.height - 1;
+      }
+    } else if (letter < ' ') throw new Error(`Expected no control character, got ${escape(letter)}`);
+    else {
+      if (screen.column >= this.columns) {
+        this.wrapped++;
+        this.#type('\r');
+        this.#type('\n');
+      }
+      screen.rows[screen.row] ??= [];
+      screen.rows[screen.row][screen.column++] = letter;
+    }
+  }
+
+  #obey(given: string, command: string): void {
+    const screen = this.#shown;
+    const name = given + command;
+    if (command === 'm') this.styles.add(given);
+    else if (command === 'A') screen.row = Math.max(0, screen.row - Number(given || 1));
+    else if (name === 'H') screen.row = screen.column = 0;
+    else if (name === 'K') screen.rows[screen.row]?.splice(screen.column);
+    else if (name === 'J') {
+      screen.rows[screen.row]?.splice(screen.column);
+      screen.rows.splice(screen.row + 1);
+    } else if (name === '2J') screen.rows = [];
+    else if (name === '?25l') this.isCursorHidden = true;
+    else if (name === '?25h') this.isCursorHidden = false;
+    else if (name === '?1049h') {
+      this.isOtherScreen = true;
+      this.#shown = new Screen();
+    } else if (name === '?1049l') {
+      this.isOtherScreen = false;
+      this.#shown = this.#own;
+    } else throw new Error(`Expected a known sequence, got ${name}`);
+  }
+}
+
+/** `sluice` on a terminal of this size: both streams are one there. */
+export function onTerminalOf(
+  columns: number,
+  height: number,
+  words: readonly string[],
+  variables: Readonly<Record<string, string>> = {},
+): Process & { readonly terminal: Terminal } {
+  const command = [process.execPath, binary, ...words].map((word) => `'${word}'`).join(' ');
+  const all = `stty cols ${columns} rows ${height}; exec ${command}`;
+  const terminal = new Terminal(columns, height);
+  // A terminal is nothing of a machine that builds, whatever machine this is.
+  const plain = { TERM: 'xterm-256color', CI: '', ...variables };
+  const process_ = new Process('script', ['-qfec', all, '/dev/null'], plain);
+  let unread = '';
+  process_.child.stdout!.on('data', (text: string) => {
+    unread += text;
+    // A sequence may have come in two parts.
+    const end = /\u001b[^A-Za-z]*$/.exec(unread)?.index ?? unread.length;
+    terminal.write(unread.slice(0, end));
+    unread = unread.slice(end);
+  });
+  return Object.assign(process_, { terminal });
+}

@@ -1,0 +1,158 @@
+/**
+ * Why one request of a log is answered as it is: the requests of its client are replayed up to it,
+ * and what the algorithm then knows is laid open.
+ */
+import type { AlgorithmName, KeyState, Policy } from 'sluice';
+import type { Entry } from '../entry.ts';
+import { roomyStore } from './replay.ts';
+
+export interface ExplainOptions {
+  /** With one limit for all keys. */
+  readonly policy: Policy;
+  readonly keyOf: (entry: Entry) => string;
+  /** Whose request it is. */
+  readonly key: string;
+  /** When it came. Default: the first that is denied, or else the one that leaves the least. */
+  readonly atMs?: number | undefined;
+}
+
+export interface ExplainedRequest {
+  readonly timeMs: number;
+  readonly allowed: boolean;
+}
+
+/** A decision with all that led to it. */
+export interface Explanation {
+  readonly kind: 'explain';
+  readonly policy: string;
+  readonly key: string;
+  readonly algorithm: AlgorithmName;
+  readonly limit: number;
+  /** What a token bucket holds; otherwise the limit. */
+  readonly capacity: number;
+  readonly windowMs: number;
+  readonly bucketMs: number;
+  readonly atMs: number;
+  readonly cost: number;
+  readonly allowed: boolean;
+  /** What is left after it. */
+  readonly remaining: number;
+  readonly retryAfterMs: number;
+  readonly resetAfterMs: number;
+  /** Whether there was a request at that time; otherwise it says what one would have been told. */
+  readonly wasAsked: boolean;
+  /** What is known before the decision: as the algorithm's page tells. */
+  readonly cells: readonly number[];
+  readonly used: number;
+  /** What counts in a log, the oldest first. */
+  readonly entries: readonly { readonly atMs: number; readonly cost: number }[];
+  /** The requests of the last two windows, up to this one, the newest of them if there are many. */
+  readonly requests: readonly ExplainedRequest[];
+}
+
+const MOST_REQUESTS = 20_000;
+const COST = 1;
+
+export class Explainer {
+  readonly #options: ExplainOptions;
+  readonly #store = roomyStore();
+  #requests: ExplainedRequest[] = [];
+  #nowMs = Number.NEGATIVE_INFINITY;
+  #found: Explanation | undefined = undefined;
+  #seen = 0;
+  #denied = 0;
+  #isDone = false;
+
+  constructor(options: ExplainOptions) {
+    this.#options = options;
+  }
+
+  /** Whether nothing that comes can change the answer. */
+  get isDone(): boolean {
+    return this.#isDone;
+  }
+
+  /** How many requests of the client there were, and how many of them were denied, so far. */
+  get seen(): { readonly requests: number; readonly denied: number } {
+    return { requests: this.#seen, denied: this.#denied };
+  }
+
+  /** Takes the next requests, in the order of their times. */
+  add(entries: readonly Entry[]): void {
+    const { keyOf, key, atMs } = this.#options;
+    for (const entry of entries) {
+      this.#nowMs = Math.max(this.#nowMs, entry.timeMs);
+      if (atMs !== undefined && this.#nowMs > atMs) this.#isDone = true;
+      if (this.#isDone) return;
+      if (keyOf(entry) === key) this.#decide();
+    }
+  }
+
+  #decide(): void {
+    const { policy, key, atMs } = this.#options;
+    const terms = policy.terms!;
+    const before = this.#stateAt(this.#nowMs);
+    const quote = this.#store.open(policy).takeSync(terms, key, COST, this.#nowMs);
+    this.#seen++;
+    if (!quote.allowed) this.#denied++;
+    this.#note({ timeMs: this.#nowMs, allowed: quote.allowed });
+    if (atMs === undefined) {
+      if (quote.allowed && quote.remaining >= (this.#found?.remaining ?? Infinity)) return;
+      this.#found = this.#explanation(before, quote, true);
+      this.#isDone = !quote.allowed;
+      return;
+    }
+    // Of several at the same time, the first that is denied is the one that somebody asks about.
+    if (this.#nowMs === atMs && this.#found?.allowed !== false) {
+      this.#found = this.#explanation(before, quote, true);
+    }
+  }
+
+  #note(request: ExplainedRequest): void {
+    this.#requests.push(request);
+    const sinceMs = this.#nowMs - 2 * this.#options.policy.windowMs;
+    if (this.#requests.length > MOST_REQUESTS && this.#requests[0].timeMs <= sinceMs) {
+      this.#requests = this.#requests.filter(({ timeMs }) => timeMs > sinceMs);
+    }
+    if (this.#requests.length > 2 * MOST_REQUESTS) {
+      this.#requests = this.#requests.slice(-MOST_REQUESTS);
+    }
+  }
+
+  #stateAt(nowMs: number): KeyState | undefined {
+    const { policy, key } = this.#options;
+    return this.#store.inspectSync(policy, policy.terms!, key, nowMs);
+  }
+
+  #explanation(
+    state: KeyState | undefined,
+    quote: Pick<Explanation, 'allowed' | 'remaining' | 'retryAfterMs' | 'resetAfterMs' | 'atMs'>,
+    wasAsked: boolean,
+  ): Explanation {
+    const { policy, key } = this.#options;
+    const { limit, capacity, windowMs, bucketMs } = policy.terms!;
+    const { allowed, remaining, retryAfterMs, resetAfterMs, atMs } = quote;
+    return {
+      kind: 'explain',
+      policy: policy.name,
+      key,
+      algorithm: policy.algorithm,
+      ...{ limit, capacity, windowMs, bucketMs, atMs, cost: COST },
+      ...{ allowed, remaining, retryAfterMs, resetAfterMs, wasAsked },
+      cells: state?.cells ?? [],
+      used: state?.used ?? 0,
+      entries: state?.entries ?? [],
+      requests: this.#requests
+        .filter(({ timeMs }) => timeMs > atMs - 2 * windowMs)
+        .slice(-MOST_REQUESTS),
+    };
+  }
+
+  /** The answer, once all has been read; undefined if the client has no requests up to there. */
+  result(): Explanation | undefined {
+    const { policy, key, atMs } = this.#options;
+    if (this.#found !== undefined || atMs === undefined || this.#seen === 0) return this.#found;
+    const quote = this.#store.open(policy).peekSync(policy.terms!, key, COST, atMs);
+    return this.#explanation(this.#stateAt(atMs), quote, false);
+  }
+}

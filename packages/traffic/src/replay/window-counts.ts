@@ -1,0 +1,171 @@
+/**
+ * How much each client has in the window of the last W, for several W at once, and the most that it
+ * ever had. Exact for true sliding windows, and with no help from the engine, which it measures.
+ *
+ * What a client has is a list of times with costs, the oldest first, and each window has a pointer to
+ * the first that still counts in it. The longest window frees what has left it. For each client:
+ *
+ *     | newest | first, sum, most of window 0 | first, sum, most of window 1 | ...
+ *
+ * Pointers are numbers of nodes; 0 is none.
+ */
+const CHUNK_BITS = 14;
+const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
+const FIRST_ROWS = 256;
+const WINDOW_WORDS = 3;
+const SUM = 1;
+const MOST = 2;
+
+/** The nodes of all lists, in chunks that are never copied. */
+class Nodes {
+  readonly #times: Float64Array[] = [];
+  readonly #costs: Uint32Array[] = [];
+  readonly #nexts: Uint32Array[] = [];
+  #freed = 0;
+  #unused = 1;
+  held = 0;
+
+  make(timeMs: number, cost: number): number {
+    this.held++;
+    let node = this.#freed;
+    if (node !== 0) this.#freed = this.next(node);
+    else {
+      node = this.#unused++;
+      if (node >>> CHUNK_BITS === this.#times.length) {
+        this.#times.push(new Float64Array(CHUNK_MASK + 1));
+        this.#costs.push(new Uint32Array(CHUNK_MASK + 1));
+        this.#nexts.push(new Uint32Array(CHUNK_MASK + 1));
+      }
+    }
+    this.#times[node >>> CHUNK_BITS][node & CHUNK_MASK] = timeMs;
+    this.#costs[node >>> CHUNK_BITS][node & CHUNK_MASK] = cost;
+    this.link(node, 0);
+    return node;
+  }
+
+  free(node: number): void {
+    this.held--;
+    this.link(node, this.#freed);
+    this.#freed = node;
+  }
+
+  time(node: number): number {
+    return this.#times[node >>> CHUNK_BITS][node & CHUNK_MASK];
+  }
+
+  cost(node: number): number {
+    return this.#costs[node >>> CHUNK_BITS][node & CHUNK_MASK];
+  }
+
+  charge(node: number, cost: number): void {
+    this.#costs[node >>> CHUNK_BITS][node & CHUNK_MASK] += cost;
+  }
+
+  next(node: number): number {
+    return this.#nexts[node >>> CHUNK_BITS][node & CHUNK_MASK];
+  }
+
+  link(node: number, next: number): void {
+    this.#nexts[node >>> CHUNK_BITS][node & CHUNK_MASK] = next;
+  }
+}
+
+export class WindowCounts {
+  /** The shortest first. */
+  readonly windowsMs: readonly number[];
+  readonly #nodes = new Nodes();
+  readonly #width: number;
+  readonly #mostHeld: number;
+  #rows: Uint32Array;
+  /** How many of the windows are still counted. */
+  #counted: number;
+
+  /** With more than `mostHeld` times to hold, the longest windows are given up, down to one. */
+  constructor(windowsMs: readonly number[], mostHeld = Number.POSITIVE_INFINITY) {
+    this.windowsMs = [...windowsMs].sort((a, b) => a - b);
+    this.#counted = this.windowsMs.length;
+    this.#mostHeld = mostHeld;
+    this.#width = 1 + WINDOW_WORDS * this.#counted;
+    this.#rows = new Uint32Array(FIRST_ROWS * this.#width);
+  }
+
+  /** The windows that are counted; those that were given up are the longest. */
+  get countedMs(): readonly number[] {
+    return this.windowsMs.slice(0, this.#counted);
+  }
+
+  /** What a client had in a window when it was last counted. */
+  sum(row: number, window: number): number {
+    return this.#rows[this.#at(row, window) + SUM] ?? 0;
+  }
+
+  /** The most that a client ever had in a window. */
+  most(row: number, window: number): number {
+    return this.#rows[this.#at(row, window) + MOST] ?? 0;
+  }
+
+  #at(row: number, window: number): number {
+    return row * this.#width + 1 + WINDOW_WORDS * window;
+  }
+
+  /** Counts a cost at a time that is not before the client's last. */
+  add(row: number, timeMs: number, cost = 1): void {
+    while ((row + 1) * this.#width > this.#rows.length) {
+      const rows = new Uint32Array(2 * this.#rows.length);
+      rows.set(this.#rows);
+      this.#rows = rows;
+    }
+    const node = this.#note(row, timeMs, cost);
+    const rows = this.#rows;
+    // The longest is the last, because it frees what the others may still point at.
+    for (let window = 0; window < this.#counted; window++) {
+      const at = this.#at(row, window);
+      if (rows[at] === 0) rows[at] = node;
+      rows[at + SUM] += cost;
+      this.#leave(at, timeMs - this.windowsMs[window], window === this.#counted - 1);
+      if (rows[at + SUM] > rows[at + MOST]) rows[at + MOST] = rows[at + SUM];
+    }
+    if (this.#nodes.held > this.#mostHeld && this.#counted > 1) this.#giveUpLongest();
+  }
+
+  /** Puts a cost at the end of a client's list. */
+  #note(row: number, timeMs: number, cost: number): number {
+    const nodes = this.#nodes;
+    const newestAt = row * this.#width;
+    const newest = this.#rows[newestAt];
+    if (newest !== 0 && nodes.time(newest) === timeMs) {
+      nodes.charge(newest, cost);
+      return newest;
+    }
+    const node = nodes.make(timeMs, cost);
+    if (newest !== 0) nodes.link(newest, node);
+    this.#rows[newestAt] = node;
+    return node;
+  }
+
+  /** Takes what is not after `sinceMs` out of a window. The newest never leaves: it is now. */
+  #leave(at: number, sinceMs: number, isLongest: boolean): void {
+    const nodes = this.#nodes;
+    const rows = this.#rows;
+    for (let first = rows[at]; nodes.time(first) <= sinceMs; first = rows[at]) {
+      rows[at + SUM] -= nodes.cost(first);
+      rows[at] = nodes.next(first);
+      if (isLongest) nodes.free(first);
+    }
+  }
+
+  /** Frees what only the longest window holds, of all clients. */
+  #giveUpLongest(): void {
+    this.#counted--;
+    for (let row = 0; (row + 1) * this.#width <= this.#rows.length; row++) {
+      const at = this.#at(row, this.#counted);
+      const end = this.#rows[this.#at(row, this.#counted - 1)];
+      for (let node = this.#rows[at]; node !== end; ) {
+        const next = this.#nodes.next(node);
+        this.#nodes.free(node);
+        node = next;
+      }
+      this.#rows.fill(0, at, at + WINDOW_WORDS);
+    }
+  }
+}

@@ -1,0 +1,93 @@
+import { createHash } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from 'vitest';
+import { clfText, isoText } from '../../src/calendar.ts';
+import {
+  type Entry,
+  generateTraffic,
+  type LineFormat,
+  LogReader,
+  lineWriter,
+  SHAPE_NAMES,
+  type TrafficOptions,
+} from '../../src/index.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-generate-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function logOf(options: TrafficOptions, format: LineFormat): string {
+  const write = lineWriter(format);
+  let text = '';
+  for (const request of generateTraffic(options)) text += `${write(request)}\n`;
+  return text;
+}
+
+async function readBack(text: string): Promise<{ entries: Entry[]; reader: LogReader }> {
+  const path = join(folder, 'access.log');
+  writeFileSync(path, text);
+  const reader = await LogReader.open([path]);
+  const entries: Entry[] = [];
+  for await (const batch of reader.entries()) entries.push(...batch);
+  return { entries, reader };
+}
+
+describe.each(SHAPE_NAMES)('a log of %s', (shape) => {
+  const options = { shape, requests: 800, clients: 25, seed: 11 };
+
+  test('is the same, byte for byte, for the same seed', () => {
+    expect(logOf(options, 'combined')).toBe(logOf(options, 'combined'));
+    expect(logOf({ ...options, seed: 12 }, 'combined')).not.toBe(logOf(options, 'combined'));
+  });
+
+  test.each(['combined', 'json-lines'] as const)('reads back from %s', async (format) => {
+    const { entries, reader } = await readBack(logOf(options, format));
+    expect(reader.report).toMatchObject({ format, entries: 800, unreadable: 0, late: 0, moved: 0 });
+    const requests = [...generateTraffic(options)];
+    for (const [at, request] of requests.entries()) {
+      const { timeMs, client, method, path, search, status, bytes, user } = request;
+      // Combined logs tell whole seconds.
+      const told = format === 'combined' ? Math.floor(timeMs / 1000) * 1000 : timeMs;
+      expect(entries[at]).toMatchObject({ client, method, path, search, status, bytes, user });
+      expect(entries[at].timeMs).toBe(told);
+      expect(entries[at].field('user-agent')).toBe(request.agent);
+    }
+    if (format === 'json-lines') expect(entries[0].host).toBe('shop.example');
+  });
+});
+
+test('what a seed gave yesterday it gives today', () => {
+  const hashes = SHAPE_NAMES.map((shape) => {
+    const text = logOf({ shape, requests: 2000 }, 'combined');
+    return `${shape} ${createHash('sha256').update(text).digest('hex').slice(0, 16)}`;
+  });
+  expect(hashes).toMatchInlineSnapshot(`
+    [
+      "steady b256b4d8ec69bfdb",
+      "boundary a31375d044a10c84",
+      "diurnal 3822cc3567292e3b",
+      "flash-crowd c1ede6507ca84685",
+      "abuser afc51922c7592aab",
+      "ipv6-rotation 282aa7bf278c6c4e",
+    ]
+  `);
+});
+
+describe('times in words', () => {
+  test.each([
+    [0, '1970-01-01T00:00:00.000Z', '01/Jan/1970:00:00:00 +0000'],
+    [951_782_399_999, '2000-02-28T23:59:59.999Z', '28/Feb/2000:23:59:59 +0000'],
+    [951_868_799_000, '2000-02-29T23:59:59.000Z', '29/Feb/2000:23:59:59 +0000'],
+    [4_107_542_400_000, '2100-03-01T00:00:00.000Z', '01/Mar/2100:00:00:00 +0000'],
+  ])('%s is %s', (timeMs, iso, clf) => {
+    expect(isoText(timeMs)).toBe(iso);
+    expect(clfText(timeMs)).toBe(clf);
+  });
+
+  test('are those of the machine, for every day of two centuries', () => {
+    for (let timeMs = 0; timeMs < 200 * 366 * 86_400_000; timeMs += 86_399_123) {
+      if (isoText(timeMs) !== new Date(timeMs).toISOString()) expect(isoText(timeMs)).toBe(timeMs);
+    }
+  });
+});

@@ -1,0 +1,226 @@
+/** Each shape is what its name says: measured on what comes out. */
+import { createLimiter, ManualClock } from 'sluice';
+import { addressKey } from 'sluice/http';
+import { describe, expect, test } from 'vitest';
+import {
+  type GeneratedRequest,
+  GenerateError,
+  generateTraffic,
+  SHAPE_NAMES,
+  type ShapeName,
+  type TrafficOptions,
+} from '../../src/index.ts';
+
+const made = (
+  shape: ShapeName,
+  options: Omit<TrafficOptions, 'shape'> = {},
+): GeneratedRequest[] => [...generateTraffic({ shape, ...options })];
+
+function countsBy<T>(list: readonly T[], keyOf: (each: T) => string | number) {
+  const counts = new Map<string | number, number>();
+  for (const each of list) counts.set(keyOf(each), (counts.get(keyOf(each)) ?? 0) + 1);
+  return counts;
+}
+
+const START_MS = 1_767_225_600_000;
+const MINUTE_MS = 60_000;
+
+describe.each(SHAPE_NAMES)('%s', (shape) => {
+  const requests = made(shape, { requests: 5000, clients: 50, seed: 4 });
+
+  test('has exactly as many requests as asked for, in order and within the time', () => {
+    expect(requests).toHaveLength(5000);
+    const times = requests.map(({ timeMs }) => timeMs);
+    expect(times).toEqual([...times].sort((a, b) => a - b));
+    expect(times.every(Number.isInteger)).toBe(true);
+    const durationMs = shape === 'diurnal' ? 24 * 60 * MINUTE_MS : 10 * MINUTE_MS;
+    expect(times[0]).toBeGreaterThanOrEqual(START_MS);
+    expect(times.at(-1)).toBeLessThan(START_MS + durationMs);
+  });
+
+  test('has the ordinary clients that were asked for, all of them', () => {
+    const ordinary = requests.filter(({ client }) =>
+      /^10\.(?:\d\d?|1[01]\d|12[0-7])\./.test(client),
+    );
+    const six = requests.filter(({ client }) => /^2001:db8:[\da-f]{1,2}:/.test(client));
+    const clients = new Set([...ordinary, ...six].map(({ client }) => client));
+    expect(clients.size).toBe(50);
+  });
+
+  test('another seed is other traffic of the same shape', () => {
+    const other = made(shape, { requests: 5000, clients: 50, seed: 5 });
+    expect(other.map(({ timeMs }) => timeMs)).not.toEqual(requests.map(({ timeMs }) => timeMs));
+  });
+
+  test('one request, one client, one millisecond a window', () => {
+    const options = { requests: 1, clients: 1, durationMs: 1000, windowMs: 60 };
+    expect(made(shape, options)).toHaveLength(1);
+    expect(made(shape, { ...options, requests: 0 })).toHaveLength(0);
+  });
+});
+
+test('steady: every minute has as many as any other, a few clients more than most', () => {
+  const requests = made('steady', { requests: 60_000, clients: 1000 });
+  const minutes = countsBy(requests, ({ timeMs }) => Math.floor(timeMs / MINUTE_MS));
+  expect(minutes.size).toBe(10);
+  for (const count of minutes.values()) expect(Math.abs(count - 6000)).toBeLessThan(70);
+  const clients = [...countsBy(requests, ({ client }) => client).values()].sort((a, b) => b - a);
+  const busiest = clients.slice(0, 10).reduce((sum, count) => sum + count);
+  expect(busiest / requests.length).toBeGreaterThan(0.08);
+  expect(busiest / requests.length).toBeLessThan(0.12);
+});
+
+describe('boundary', () => {
+  const limit = 20;
+  const clients = 30;
+  // Nine boundaries in ten minutes, and a burst of a full limit on each side.
+  const requests = made('boundary', { clients, requests: 9 * 2 * limit * clients });
+
+  test('nothing comes but within a second of a boundary, as much before as after', () => {
+    for (const { timeMs } of requests) {
+      const sinceMs = timeMs % MINUTE_MS;
+      expect(sinceMs < 1000 || sinceMs >= MINUTE_MS - 1000).toBe(true);
+    }
+    const sides = countsBy(requests, ({ timeMs }) => Math.floor((timeMs + 30_000) / 30_000));
+    expect(sides.size).toBe(18);
+    for (const count of sides.values()) expect(count).toBe(limit * clients);
+  });
+
+  test('fixed-window admits twice the limit around a boundary, sliding-log never', () => {
+    const worst = (algorithm: 'fixed-window' | 'sliding-log'): number => {
+      const clock = new ManualClock();
+      const policies = { own: { limit, window: MINUTE_MS, algorithm } };
+      const limiter = createLimiter({ policies, clock });
+      const [{ client }] = requests;
+      const admitted: number[] = [];
+      for (const request of requests) {
+        clock.set(request.timeMs);
+        const { allowed } = limiter.checkSync('own', request.client);
+        if (allowed && request.client === client) admitted.push(request.timeMs);
+      }
+      const within = (endMs: number): number =>
+        admitted.filter((timeMs) => timeMs > endMs - MINUTE_MS && timeMs <= endMs).length;
+      return Math.max(...admitted.map(within));
+    };
+    expect(worst('fixed-window')).toBe(2 * limit);
+    expect(worst('sliding-log')).toBe(limit);
+  });
+
+  test('windows of another length have other boundaries', () => {
+    for (const { timeMs } of made('boundary', { windowMs: 10_000, startMs: START_MS + 12_345 })) {
+      const sinceMs = timeMs % 10_000;
+      expect(sinceMs < 166 || sinceMs >= 10_000 - 166).toBe(true);
+    }
+  });
+
+  test('is refused where no boundary fits in', () => {
+    expect(() => generateTraffic({ shape: 'boundary', durationMs: MINUTE_MS })).toThrow(
+      'Expected `durationMs` to hold a boundary of windows of 60000 ms, such as 120000',
+    );
+  });
+});
+
+describe('diurnal', () => {
+  test('the afternoon has more than six times what the night has, day after day', () => {
+    const days = 3;
+    const requests = made('diurnal', { requests: 72_000, durationMs: days * 24 * 60 * MINUTE_MS });
+    const hours = countsBy(requests, ({ timeMs }) => Math.floor((timeMs - START_MS) / 3_600_000));
+    for (let day = 0; day < days; day++) {
+      const [afternoon, night] = [hours.get(24 * day + 15)!, hours.get(24 * day + 3)!];
+      expect(afternoon / night).toBeGreaterThan(6);
+      expect(afternoon).toBeGreaterThan(Math.max(...hours.values()) - 20);
+    }
+  });
+
+  test('the hours are those of the clock, wherever it begins', () => {
+    const startMs = START_MS + 10 * 3_600_000;
+    const requests = made('diurnal', { requests: 24_000, startMs });
+    const hours = countsBy(requests, ({ timeMs }) => Math.floor(timeMs / 3_600_000) % 24);
+    const busiest = [...hours].sort(([, a], [, b]) => b - a)[0][0];
+    expect([14, 15]).toContain(busiest);
+  });
+
+  test('what is shorter than a day is a day in little', () => {
+    const requests = made('diurnal', { requests: 24_000, durationMs: 24_000 });
+    const hours = countsBy(requests, ({ timeMs }) => Math.floor((timeMs - START_MS) / 1000));
+    expect(hours.get(15)! / hours.get(3)!).toBeGreaterThan(6);
+  });
+});
+
+describe('flash-crowd', () => {
+  const requests = made('flash-crowd', { requests: 50_000, clients: 200 });
+  const crowd = requests.filter(({ path }) => path === '/offers/launch');
+  const hundredth = ({ timeMs }: GeneratedRequest): number =>
+    Math.floor((timeMs - START_MS) / (6 * 1000));
+
+  test('comes out of nothing and is ten times what was before', () => {
+    expect(Math.min(...crowd.map(hundredth))).toBe(40);
+    const rates = countsBy(requests, hundredth);
+    const before = rates.get(20)!;
+    const peak = Math.max(...rates.values());
+    expect(peak / before).toBeGreaterThan(9);
+    expect(peak / before).toBeLessThan(11);
+    expect(rates.get(99)! / before).toBeLessThan(1.2);
+  });
+
+  test('is made of newcomers with a few requests each', () => {
+    const clients = countsBy(crowd, ({ client }) => client);
+    const known = new Set(requests.filter((each) => hundredth(each) < 40).map((e) => e.client));
+    expect([...clients.keys()].some((client) => known.has(String(client)))).toBe(false);
+    expect(clients.size).toBeGreaterThan(crowd.length / 4);
+    expect(Math.max(...clients.values())).toBeLessThan(20);
+  });
+});
+
+test('abuser: one client has half of all requests, the next one far less', () => {
+  const requests = made('abuser', { requests: 20_000 });
+  const clients = [...countsBy(requests, ({ client }) => client)].sort(([, a], [, b]) => b - a);
+  const [[abuser, most], [, second]] = clients;
+  expect(most / requests.length).toBeGreaterThan(0.48);
+  expect(most / requests.length).toBeLessThan(0.52);
+  expect(most / second).toBeGreaterThan(5);
+  const minutes = countsBy(
+    requests.filter(({ client }) => client === abuser),
+    ({ timeMs }) => Math.floor(timeMs / MINUTE_MS),
+  );
+  expect(minutes.size).toBe(10);
+});
+
+test('ipv6-rotation: no address twice, one /64 and then sixteen, all of one /56', () => {
+  const requests = made('ipv6-rotation', { requests: 10_000, clients: 20 });
+  const rotating = requests.filter(({ client }) => client.startsWith('2001:db8:ffff:'));
+  expect(rotating.length / requests.length).toBeGreaterThan(0.27);
+  expect(new Set(rotating.map(({ client }) => client)).size).toBe(rotating.length);
+  const half = START_MS + 5 * MINUTE_MS;
+  const networks = (bits: number, list: readonly GeneratedRequest[]): number =>
+    new Set(list.map(({ client }) => addressKey(client, bits))).size;
+  const first = rotating.filter(({ timeMs }) => timeMs < half);
+  const later = rotating.filter(({ timeMs }) => timeMs >= half);
+  expect(networks(64, first)).toBe(1);
+  expect(networks(64, later)).toBe(16);
+  expect(networks(56, rotating)).toBe(1);
+  // The others are a network each, so that to count by network hurts nobody else.
+  const others = requests.filter((each) => !rotating.includes(each));
+  expect(networks(64, others)).toBe(20);
+});
+
+test('as many clients as there may be, each with an address of its own', () => {
+  const requests = made('steady', { requests: 100_000, clients: 2 ** 23 });
+  expect(new Set(requests.map(({ client }) => client)).size).toBeGreaterThan(90_000);
+  const few = made('boundary', { requests: 100_000, clients: 100_000 });
+  expect(new Set(few.map(({ client }) => client)).size).toBe(100_000);
+});
+
+test.each([
+  [{ clients: 0 }, 'Expected `clients` to be an integer from 1 to 8388608, got `0`'],
+  [{ clients: 2 ** 23 + 1 }, 'Expected `clients`'],
+  [{ requests: -1 }, 'Expected `requests` to be an integer from 0'],
+  [{ requests: 1.5 }, 'Expected `requests`'],
+  [{ seed: Number.NaN }, 'Expected `seed`'],
+  [{ durationMs: 0 }, 'Expected `durationMs`'],
+  [{ startMs: -1 }, 'Expected `startMs`'],
+  [{ shape: 'round' as ShapeName }, 'Expected `shape` to be one of steady, boundary, diurnal'],
+])('%j is refused before anything is made', (options, message) => {
+  expect(() => generateTraffic({ shape: 'steady', ...options })).toThrow(GenerateError);
+  expect(() => generateTraffic({ shape: 'steady', ...options })).toThrow(message);
+});

@@ -1,0 +1,229 @@
+/** Lines that are not in order, and clocks that are wrong. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Entry } from '../src/entry.ts';
+import {
+  DEFAULT_LATENESS_MS,
+  FAR_AHEAD_MS,
+  LINES_THAT_AGREE,
+  MOST_WAITING,
+  type OrderCounts,
+  Orderer,
+} from '../src/order.ts';
+import { RUNS, START_MS } from './reading.ts';
+
+/** An entry that says when it came, and in its user that it is the so-manieth. */
+const entryAt = (timeMs: number, place: number): Entry => ({
+  ...{ timeMs, client: '192.0.2.1', method: 'GET', path: '/', search: '', host: '', status: 200 },
+  ...{ bytes: 0, user: String(place), field: () => undefined },
+});
+
+interface Ordered {
+  readonly counts: OrderCounts;
+  readonly times: readonly number[];
+  /** Which places the entries had before, in the order in which they came out. */
+  readonly places: readonly number[];
+}
+
+/** `cut` says how many entries are added at once. */
+function order(times: readonly number[], latenessMs?: number, cut = times.length || 1): Ordered {
+  const counts: OrderCounts = { moved: 0, late: 0, early: 0, gaps: 0 };
+  const orderer = new Orderer(counts, latenessMs);
+  const entries = times.map(entryAt);
+  const out: Entry[] = [];
+  for (let at = 0; at < entries.length; at += cut) {
+    out.push(...orderer.add(entries.slice(at, at + cut)));
+  }
+  out.push(...orderer.end());
+  return {
+    counts,
+    times: out.map(({ timeMs }) => timeMs),
+    places: out.map(({ user }) => Number(user)),
+  };
+}
+
+const offsets = (times: readonly number[]): number[] => times.map((timeMs) => timeMs - START_MS);
+const from = (...offsetsMs: readonly number[]): number[] =>
+  offsetsMs.map((each) => START_MS + each);
+const increases = (times: readonly number[]): boolean =>
+  times.every((timeMs, at) => at === 0 || timeMs >= times[at - 1]);
+
+describe('lines within the bound', () => {
+  it('are put in order, and those of one time stay as they were', () => {
+    const { times, places, counts } = order(from(0, 5000, 3000, 5000, 3000, 9000));
+    expect(offsets(times)).toEqual([0, 3000, 3000, 5000, 5000, 9000]);
+    expect(places).toEqual([0, 2, 4, 1, 3, 5]);
+    expect(counts).toEqual({ moved: 2, late: 0, early: 0, gaps: 0 });
+  });
+
+  it('may lie behind by just the bound', () => {
+    expect(order(from(DEFAULT_LATENESS_MS, 0)).counts).toMatchObject({ moved: 1, late: 0 });
+    expect(order(from(DEFAULT_LATENESS_MS + 1, 0)).counts).toMatchObject({ moved: 0, late: 1 });
+  });
+
+  it('are let go as soon as nothing older can come', () => {
+    const orderer = new Orderer({ moved: 0, late: 0, early: 0, gaps: 0 }, 1000);
+    const add = (...entries: Entry[]) => offsets(orderer.add(entries).map((each) => each.timeMs));
+    expect(add(entryAt(START_MS, 0))).toEqual([]);
+    expect(add(entryAt(START_MS + 999, 1))).toEqual([]);
+    expect(add(entryAt(START_MS + 1000, 2))).toEqual([0]);
+    expect(add(entryAt(START_MS + 500, 3))).toEqual([]);
+    expect(add(entryAt(START_MS + 2000, 4))).toEqual([500, 999, 1000]);
+    expect(offsets(orderer.end().map((each) => each.timeMs))).toEqual([2000]);
+  });
+
+  it('are restored from any order that keeps to the bound', () => {
+    const delays = fc.array(
+      fc.record({
+        afterMs: fc.integer({ min: 0, max: 4000 }),
+        heldMs: fc.integer({ min: 0, max: DEFAULT_LATENESS_MS }),
+      }),
+      { maxLength: 200 },
+    );
+    fc.assert(
+      fc.property(delays, fc.integer({ min: 1, max: 50 }), (steps, cut) => {
+        let timeMs = START_MS;
+        const written = steps
+          .map(({ afterMs, heldMs }) => {
+            timeMs += afterMs;
+            return { timeMs, writtenMs: timeMs + heldMs };
+          })
+          .toSorted((one, other) => one.writtenMs - other.writtenMs);
+        const times = written.map((each) => each.timeMs);
+        const ordered = order(times, DEFAULT_LATENESS_MS, cut);
+        expect(ordered.times).toEqual(times.toSorted((one, other) => one - other));
+        expect(ordered.counts.late).toBe(0);
+      }),
+      { numRuns: RUNS },
+    );
+  });
+});
+
+describe('lines beyond the bound', () => {
+  it('are counted as late and taken at the time reached', () => {
+    const { times, counts } = order(from(0, 60_000, 1000, 60_500, 70_000));
+    expect(offsets(times)).toEqual([0, 50_000, 60_000, 60_500, 70_000]);
+    expect(counts).toMatchObject({ moved: 0, late: 1 });
+  });
+
+  it('stay late for as long as a clock is behind, and time stands still for them', () => {
+    const hourBehind = Array.from({ length: 50 }, (_, at) => at * 1000 - 3_600_000);
+    const { times, counts } = order(from(0, ...hourBehind, 1000));
+    expect(counts).toMatchObject({ late: 50, moved: 0 });
+    expect(offsets(times)).toEqual([...Array(50).fill(-10_000), 0, 1000]);
+  });
+
+  it('are all that is not in order, with a bound of nothing', () => {
+    const { times, counts } = order(from(0, 2, 1, 2, 3), 0);
+    expect(offsets(times)).toEqual([0, 2, 2, 2, 3]);
+    expect(counts).toMatchObject({ late: 1, moved: 0 });
+  });
+});
+
+describe('a line from far ahead', () => {
+  const far = FAR_AHEAD_MS + 1;
+
+  it('has a wrong clock if the next line does not agree, and is taken at the time reached', () => {
+    const { times, counts } = order(from(0, 1000, far + 1000, 2000, 3000));
+    expect(offsets(times)).toEqual([0, 1000, 1000, 2000, 3000]);
+    expect(counts).toEqual({ moved: 0, late: 0, early: 1, gaps: 0 });
+  });
+
+  it('does not count for less than a day', () => {
+    const { times, counts } = order(from(0, FAR_AHEAD_MS, 1000));
+    expect(counts).toEqual({ moved: 0, late: 1, early: 0, gaps: 0 });
+    expect(increases(times)).toBe(true);
+  });
+
+  it('is where the log goes on if enough lines agree', () => {
+    const later = Array.from({ length: LINES_THAT_AGREE }, (_, at) => far + at);
+    const { times, counts } = order(from(0, ...later, 5));
+    expect(offsets(times).slice(0, 3)).toEqual([0, far - 1 - (DEFAULT_LATENESS_MS - 100), far]);
+    expect(counts).toEqual({ moved: 0, late: 1, early: 0, gaps: 1 });
+  });
+
+  it('needs just so many', () => {
+    const later = Array.from({ length: LINES_THAT_AGREE - 1 }, (_, at) => far + at);
+    const { counts } = order(from(0, ...later, 5));
+    expect(counts).toEqual({ moved: 0, late: 0, early: LINES_THAT_AGREE - 1, gaps: 0 });
+  });
+
+  it('is where the log goes on if nothing follows', () => {
+    const { times, counts } = order(from(0, far, far + 5));
+    expect(offsets(times)).toEqual([0, far, far + 5]);
+    expect(counts).toEqual({ moved: 0, late: 0, early: 0, gaps: 1 });
+  });
+
+  it('is each line of a log that has one every other day', () => {
+    const times = Array.from({ length: 250 }, (_, at) => START_MS + 2 * FAR_AHEAD_MS * at);
+    const ordered = order(times, undefined, 7);
+    expect(ordered.times).toEqual(times);
+    expect(ordered.counts).toEqual({ moved: 0, late: 0, early: 0, gaps: 249 });
+  });
+
+  it('may come again and again, between lines with the right time', () => {
+    const pairs = Array.from({ length: 100 }, (_, at) => [at * 100, far * 365 + at]);
+    const { times, counts } = order(from(...pairs.flat(), 10_000));
+    expect(counts).toEqual({ moved: 0, late: 0, early: 100, gaps: 0 });
+    expect(offsets(times).at(-1)).toBe(10_000);
+  });
+});
+
+describe('whatever the clocks do', () => {
+  const steps = fc.oneof(
+    { weight: 8, arbitrary: fc.integer({ min: -12_000, max: 15_000 }) },
+    { weight: 1, arbitrary: fc.integer({ min: -400 * FAR_AHEAD_MS, max: 400 * FAR_AHEAD_MS }) },
+  );
+
+  it('loses no entry, and times never decrease', () => {
+    fc.assert(
+      fc.property(fc.array(steps, { maxLength: 400 }), (wild) => {
+        let timeMs = START_MS;
+        const times = wild.map((step) => (timeMs += step));
+        const ordered = order(times, undefined, 17);
+        expect(increases(ordered.times)).toBe(true);
+        expect(ordered.places.toSorted((one, other) => one - other)).toEqual(
+          times.map((_, at) => at),
+        );
+      }),
+      { numRuns: RUNS },
+    );
+  });
+
+  it('does not matter how the log is cut up', () => {
+    const cuts = fc.integer({ min: 1, max: 100 });
+    fc.assert(
+      fc.property(fc.array(steps, { maxLength: 300 }), cuts, cuts, (wild, one, other) => {
+        let timeMs = START_MS;
+        const times = wild.map((step) => (timeMs += step));
+        expect(order(times, undefined, one)).toEqual(order(times, undefined, other));
+      }),
+      { numRuns: RUNS },
+    );
+  });
+
+  it('keeps no more than so many waiting, and still puts those in order', () => {
+    const counts: OrderCounts = { moved: 0, late: 0, early: 0, gaps: 0 };
+    const orderer = new Orderer(counts, 3_600_000);
+    const out: number[] = [];
+    const count = 3 * MOST_WAITING;
+    let inside = 0;
+    for (let at = 0; at < count; at += 1000) {
+      // Neighbours are swapped.
+      const batch = Array.from({ length: 1000 }, (_, n) => entryAt(START_MS + ((at + n) ^ 1), n));
+      const ready = orderer.add(batch);
+      inside += batch.length - ready.length;
+      expect(inside).toBeLessThan(MOST_WAITING + 10_000);
+      for (const { timeMs } of ready) out.push(timeMs);
+    }
+    for (const { timeMs } of orderer.end()) out.push(timeMs);
+    expect(out).toEqual(Array.from({ length: count }, (_, at) => START_MS + at));
+    expect(counts.late).toBe(0);
+    expect(counts.moved).toBe(count / 2);
+  });
+
+  it.each([-1, Number.NaN])('refuses a bound of %d', (latenessMs) => {
+    const counts = { moved: 0, late: 0, early: 0, gaps: 0 };
+    expect(() => new Orderer(counts, latenessMs)).toThrow(/Expected `latenessMs` to be 0 or more/);
+  });
+});

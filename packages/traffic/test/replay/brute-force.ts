@@ -1,0 +1,103 @@
+/**
+ * Rate limits in the dumbest way that can be right: every admission of a client is kept for good,
+ * and each decision looks at all of them. Shares nothing with the engine, and is what plans are
+ * compared with.
+ */
+
+export interface BruteRequest {
+  readonly timeMs: number;
+  readonly client: string;
+}
+
+export interface BrutePolicy {
+  readonly name: string;
+  readonly algorithm: string;
+  readonly limit: number;
+  readonly windowMs: number;
+  readonly buckets?: number;
+  readonly burst?: number;
+  readonly shadow?: boolean;
+}
+
+/** Whether one more fits at `now`, after all these admissions. */
+export function fits(policy: BrutePolicy, admitted: readonly number[], now: number): boolean {
+  const { algorithm, limit: L, windowMs: W, buckets = 60, burst = L } = policy;
+  if (algorithm === 'sliding-log') {
+    return admitted.filter((t) => t > now - W).length + 1 <= L;
+  }
+  if (algorithm === 'fixed-window') {
+    const w = Math.floor(now / W);
+    return admitted.filter((t) => Math.floor(t / W) === w).length + 1 <= L;
+  }
+  if (algorithm === 'sliding-counter') {
+    const w = Math.floor(now / W);
+    const cur = admitted.filter((t) => Math.floor(t / W) === w).length;
+    const prev = admitted.filter((t) => Math.floor(t / W) === w - 1).length;
+    return prev * (W - (now - w * W)) + (cur + 1) * W <= L * W;
+  }
+  if (algorithm === 'sliding-buckets') {
+    const b = Math.ceil(W / Math.min(buckets, W));
+    return admitted.filter((t) => (Math.floor(t / b) + 1) * b - 1 > now - W).length + 1 <= L;
+  }
+  if (algorithm === 'token-bucket') {
+    let level = burst * W;
+    let last = 0;
+    for (const t of admitted) {
+      level = Math.min(burst * W, level + (t - last) * L) - W;
+      last = t;
+    }
+    return Math.min(burst * W, level + (now - last) * L) >= W;
+  }
+  throw new Error(`No such algorithm: ${algorithm}`);
+}
+
+export interface BruteClient {
+  requests: number;
+  denied: number;
+  firstDeniedMs: number | undefined;
+  /** How often each policy had no room, or would have had none. */
+  readonly byPolicy: Map<string, number>;
+}
+
+export interface BruteResult {
+  readonly clients: ReadonlyMap<string, BruteClient>;
+  /** Whether each request passed, in order. */
+  readonly passed: readonly boolean[];
+}
+
+/** All requests through all policies, each client by its name. */
+export function bruteForce(
+  requests: readonly BruteRequest[],
+  policies: readonly BrutePolicy[],
+): BruteResult {
+  const clients = new Map<string, BruteClient>();
+  const admissions = new Map<string, number[]>();
+  const passed = requests.map(({ timeMs, client }) => {
+    let known = clients.get(client);
+    if (known === undefined) {
+      known = { requests: 0, denied: 0, firstDeniedMs: undefined, byPolicy: new Map() };
+      clients.set(client, known);
+    }
+    known.requests++;
+    const own = policies.map((policy) => {
+      const name = `${policy.name} ${client}`;
+      const admitted = admissions.get(name) ?? [];
+      admissions.set(name, admitted);
+      return { policy, admitted, fits: fits(policy, admitted, timeMs) };
+    });
+    const enforced = own.filter(({ policy }) => !policy.shadow);
+    const isDenied = enforced.some((each) => !each.fits);
+    const asked = isDenied ? enforced : own;
+    for (const each of asked) {
+      const { name } = each.policy;
+      if (!each.fits) known.byPolicy.set(name, (known.byPolicy.get(name) ?? 0) + 1);
+      else if (!isDenied) each.admitted.push(timeMs);
+    }
+    if (isDenied) {
+      known.denied++;
+      known.firstDeniedMs ??= timeMs;
+    }
+    return !isDenied;
+  });
+  return { clients, passed };
+}

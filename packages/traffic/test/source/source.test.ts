@@ -1,0 +1,308 @@
+/** Where logs come from, and all that can be wrong with that. */
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import * as zlib from 'node:zlib';
+import { describe, expect, it } from 'vitest';
+import { LogReader, type LogReport } from '../../src/read-log.ts';
+import { LogError, linesOf, sizeOf } from '../../src/source.ts';
+import { combinedLine, makeFile, makeFolder, readAll, START_MS, sample } from '../reading.ts';
+
+const combined = sample('combined');
+const content = readFileSync(combined.path);
+
+/** What the reader says of a file with such a content. */
+async function failureOf(path: string): Promise<unknown> {
+  return await readAll(path).then(
+    () => 'no failure',
+    (error: unknown) => error,
+  );
+}
+
+async function refusalOf(bytes: string | Uint8Array, name?: string): Promise<string> {
+  const path = makeFile(bytes, name);
+  const error = await failureOf(path);
+  expect(error).toBeInstanceOf(LogError);
+  return (error as LogError).message.replaceAll(path, 'FILE');
+}
+
+interface Result {
+  readonly report?: LogReport;
+  readonly error?: string;
+  readonly peakKilobytes: number;
+}
+
+/** The reader as a process of its own, which is fed. */
+async function readInput(
+  feed: (stdin: NodeJS.WritableStream) => Promise<void>,
+  paths = ['-'],
+): Promise<Result> {
+  const program = new URL('./read-paths.mjs', import.meta.url).pathname;
+  const stdio = ['pipe', 'pipe', 'inherit'] as const;
+  const child = spawn(process.execPath, [program, ...paths], { stdio: [...stdio] });
+  await feed(child.stdin as NodeJS.WritableStream);
+  return JSON.parse(await textOf(child.stdout as AsyncIterable<Buffer>));
+}
+
+describe('a file', () => {
+  it('tells how much of it has been read', async () => {
+    const reader = await LogReader.open([combined.path]);
+    expect(reader.report.progress).toEqual({ bytesRead: 0, bytesTotal: content.length });
+    for await (const _ of reader.entries());
+    expect(reader.report.progress).toEqual({
+      bytesRead: content.length,
+      bytesTotal: content.length,
+    });
+  });
+
+  it.each([
+    ['with carriage returns', content.toString().replaceAll('\n', '\r\n')],
+    ['with a byte order mark', `\uFEFF${content}`],
+    ['without a newline at its end', content.toString().trimEnd()],
+    ['packed by gzip', zlib.gzipSync(content)],
+    [
+      'packed by gzip in two parts',
+      Buffer.concat([
+        zlib.gzipSync(content.subarray(0, 999)),
+        zlib.gzipSync(content.subarray(999)),
+      ]),
+    ],
+  ])('says the same %s', async (_, bytes) => {
+    const { report } = await readAll(makeFile(bytes));
+    expect(report).toMatchObject({
+      ...{ lines: combined.lines.length, entries: combined.entries.size, unreadable: 20 },
+      ...{ format: 'combined', blank: 0 },
+    });
+  });
+
+  it('counts the bytes of a packed file as they lie on the disk', async () => {
+    const packed = zlib.gzipSync(content);
+    const { report } = await readAll(makeFile(packed, 'access.log.gz'));
+    expect(report.progress).toEqual({ bytesRead: packed.length, bytesTotal: packed.length });
+  });
+
+  it('is read from zstd where Node can, and refused with a way out where it cannot', async () => {
+    const folder = makeFolder();
+    const path = join(folder, 'access.log.zst');
+    execFileSync('zstd', ['-q', combined.path, '-o', path]);
+    if ('createZstdDecompress' in zlib) {
+      expect((await readAll(path)).report.entries).toBe(combined.entries.size);
+    } else {
+      expect(String(await failureOf(path))).toMatch(
+        /^LogError: Expected .*access\.log\.zst to be plain or packed by gzip, got zstd, which Node \S+ cannot read: unpack it with zstdcat and read `-`$/,
+      );
+    }
+  });
+
+  it('counts blank lines as such', async () => {
+    const { report } = await readAll(makeFile(`\n\n${combinedLine(START_MS)}\n  \n\t\n`));
+    expect(report).toMatchObject({ lines: 5, entries: 1, blank: 4, unreadable: 0 });
+  });
+
+  it('may have a single line', async () => {
+    const { entries, report } = await readAll(makeFile(combinedLine(START_MS)));
+    expect(entries.map(({ timeMs }) => timeMs)).toEqual([START_MS]);
+    expect(report).toMatchObject({ lines: 1, entries: 1, firstMs: START_MS, lastMs: START_MS });
+  });
+
+  it('has signs for bytes that are no UTF-8', async () => {
+    const line = combinedLine(START_MS, '192.0.2.1', '/a\xffb');
+    const { entries } = await readAll(makeFile(Buffer.from(line, 'latin1')));
+    expect(entries[0].path).toBe('/a\ufffdb');
+  });
+
+  it('counts a line with bytes of zero in its client as unreadable', async () => {
+    const good = combinedLine(START_MS);
+    const filler = `${good}\n`.repeat(100);
+    const { report } = await readAll(makeFile(`${filler}\0\0\0\0${good}\n${good}\n`));
+    expect(report).toMatchObject({ entries: 101, unreadable: 1 });
+    expect(report.samples[0]).toMatchObject({ line: 101 });
+    expect(report.samples[0].text).toMatch(/^\\x00\\x00\\x00\\x00192\.0\.2\.1/);
+  });
+
+  it('shows what it could not read in characters that no terminal obeys', async () => {
+    const { report } = await readAll(
+      makeFile(`${combinedLine(START_MS)}\n\u001b[2J\u0007${'x'.repeat(900)}\n`),
+    );
+    expect(report.samples[0].text).toBe(`\\x1b[2J\\x07${'x'.repeat(195)}`);
+  });
+
+  it('shows no more than twenty of them', async () => {
+    const bad = Array.from({ length: 90 }, (_, at) => `bad ${at}`).join('\n');
+    const { report } = await readAll(makeFile(`${`${combinedLine(START_MS)}\n`.repeat(30)}${bad}`));
+    expect(report.unreadable).toBe(90);
+    expect(report.samples).toHaveLength(20);
+    expect(report.samples[19]).toMatchObject({ line: 50, text: 'bad 19' });
+  });
+});
+
+describe('a line without an end', () => {
+  it('is cut, and what comes after it is read', async () => {
+    const long = `${combinedLine(START_MS)}${'y'.repeat(300_000)}`;
+    const after = combinedLine(START_MS + 1);
+    const { report } = await readAll(
+      makeFile(`${long}\n${after}\n${'z'.repeat(1_000_000)}\n${after}`),
+    );
+    expect(report).toMatchObject({ lines: 4, entries: 3, unreadable: 1 });
+  });
+
+  it('costs no more memory than others', async () => {
+    const measure = (megabytes: number): Promise<Result> =>
+      readInput(async (stdin) => {
+        const piece = Buffer.alloc(2 ** 20, 'x');
+        for (let sent = 0; sent < megabytes; sent++) {
+          if (!stdin.write(piece)) await once(stdin, 'drain');
+        }
+        stdin.end();
+      });
+    const [few, many] = [await measure(1), await measure(200)];
+    expect(many.error).toMatch(/^LogError: Expected standard input to be in one of the formats/);
+    expect(many.peakKilobytes - few.peakKilobytes).toBeLessThan(60 * 1024);
+  });
+});
+
+async function textOf(stream: AsyncIterable<Buffer>): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of stream) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+}
+
+describe('what is no log', () => {
+  it('is nothing', async () => {
+    expect(await refusalOf('')).toBe('Expected FILE to have requests, got none');
+    expect(await refusalOf('\n\n \n')).toBe('Expected FILE to have requests, got none');
+    expect(await refusalOf(zlib.gzipSync(''))).toBe('Expected FILE to have requests, got none');
+  });
+
+  it('is data of another kind', async () => {
+    expect(await refusalOf(readFileSync(process.execPath).subarray(0, 9999))).toBe(
+      'Expected FILE to be a log, got data that is not text',
+    );
+    expect(await refusalOf(zlib.gzipSync(Buffer.alloc(100)))).toBe(
+      'Expected FILE to be a log, got data that is not text',
+    );
+    expect(await refusalOf(Buffer.from(content.toString(), 'utf16le'))).toBe(
+      'Expected FILE to be a log, got data that is not text',
+    );
+  });
+
+  it('is text of another kind', async () => {
+    expect(await refusalOf('once upon a time\nthere was a log\n')).toBe(
+      'Expected FILE to be in one of the formats combined, caddy, traefik, alb, json-lines, csv, got `once upon a time`',
+    );
+  });
+
+  it('is a folder', async () => {
+    const folder = makeFolder();
+    mkdirSync(join(folder, 'logs'));
+    await expect(readAll(join(folder, 'logs'))).rejects.toThrow(
+      new LogError(`Expected ${folder}/logs to be a file, got a folder`),
+    );
+  });
+
+  it('is not there', async () => {
+    const path = join(makeFolder(), 'none.log');
+    await expect(readAll(path)).rejects.toThrow(
+      new LogError(`Expected ${path} to be a file that can be read, got no such file`),
+    );
+    await expect(readAll(`${combined.path}/below`)).rejects.toThrow(/got no such file$/);
+  });
+
+  it('goes away between being found and being read', async () => {
+    const path = join(makeFolder(), 'gone.log');
+    const reading = linesOf(path, { bytesRead: 0, bytesTotal: undefined }).next();
+    await expect(reading).rejects.toThrow(
+      /^Expected .*gone\.log to be a file that can be read, got/,
+    );
+    await expect(sizeOf(path)).rejects.toBeInstanceOf(LogError);
+  });
+
+  it('is packed data that ends too early', async () => {
+    const packed = zlib.gzipSync(content);
+    for (const length of [2, 5, 18, packed.length / 2, packed.length - 1]) {
+      expect(await refusalOf(packed.subarray(0, length))).toBe(
+        'Expected FILE to be whole, got packed data with an error: unexpected end of file',
+      );
+    }
+  });
+
+  it('is packed data that is broken', async () => {
+    const packed = Buffer.from(zlib.gzipSync(content));
+    packed.fill(0xaa, 200, 260);
+    expect(await refusalOf(packed)).toMatch(/^Expected FILE to be whole, got packed data with an/);
+  });
+
+  it('is no path at all', async () => {
+    await expect(LogReader.open([])).rejects.toThrow('Expected the path of a log, got none');
+  });
+
+  it('has what could be read before it was found out', async () => {
+    const lines = Array.from({ length: 50_000 }, (_, at) => combinedLine(START_MS + 100 * at));
+    const packed = zlib.gzipSync(lines.join('\n'));
+    const reader = await LogReader.open([makeFile(packed.subarray(0, packed.length - 100))]);
+    const reading = (async () => {
+      for await (const _ of reader.entries());
+    })();
+    await expect(reading).rejects.toBeInstanceOf(LogError);
+    expect(reader.report.entries).toBeGreaterThan(10_000);
+  });
+});
+
+describe('standard input', () => {
+  const feedAll = (bytes: string | Uint8Array) => async (stdin: NodeJS.WritableStream) => {
+    stdin.end(bytes);
+  };
+  const whole = {
+    ...{ lines: combined.lines.length, entries: combined.entries.size, unreadable: 20 },
+    format: 'combined',
+  };
+
+  it('is read as a file is', async () => {
+    const { report } = await readInput(feedAll(content));
+    expect(report).toMatchObject({ ...whole, progress: { bytesRead: content.length } });
+    expect(report?.progress.bytesTotal).toBeUndefined();
+  });
+
+  it('may be packed, and come byte by byte at first', async () => {
+    const packed = zlib.gzipSync(content);
+    const { report } = await readInput(async (stdin) => {
+      for (let at = 0; at < 8; at++) {
+        stdin.write(packed.subarray(at, at + 1));
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      stdin.end(packed.subarray(8));
+    });
+    expect(report).toMatchObject(whole);
+  });
+
+  it('may be short, or nothing', async () => {
+    expect(await readInput(feedAll('x'))).toMatchObject({
+      error: expect.stringMatching(
+        /^LogError: Expected standard input to be in one of the formats/,
+      ),
+    });
+    expect(await readInput(feedAll(''))).toMatchObject({
+      error: 'LogError: Expected standard input to have requests, got none',
+    });
+    expect(await readInput(feedAll(zlib.gzipSync(content).subarray(0, 99)))).toMatchObject({
+      error: expect.stringMatching(
+        /^LogError: Expected standard input to be whole, got packed data/,
+      ),
+    });
+  });
+
+  it('is read together with files', async () => {
+    const path = makeFile(combinedLine(START_MS));
+    const { report } = await readInput(feedAll(content), [path, '-']);
+    expect(report).toMatchObject({ lines: whole.lines + 1, entries: whole.entries + 1 });
+  });
+
+  it('may be a pipe that has a name', async () => {
+    const path = join(makeFolder(), 'pipe');
+    execFileSync('mkfifo', [path]);
+    const reading = readAll(path);
+    writeFileSync(path, zlib.gzipSync(content));
+    expect((await reading).report).toMatchObject({ ...whole, progress: { bytesTotal: undefined } });
+  });
+});
