@@ -73,6 +73,12 @@ const COMMANDS: readonly CommandRow[] = [
     arguments: LOGS,
     load: async () => (await import('./commands/compare.ts')).compare,
   },
+  {
+    usage: 'explain [logs...]',
+    summary: 'show why a request is denied: in a log, by a service, or by its fields',
+    arguments: LOGS,
+    load: async () => (await import('./commands/explain.ts')).explain,
+  },
 ];
 
 const EXIT_CODES = `

@@ -18,7 +18,7 @@ export interface Ended {
 }
 
 /** Nothing of what this machine says about colours, or about services, is the tests' business. */
-const ownVariables = (): NodeJS.ProcessEnv =>
+export const ownVariables = (): NodeJS.ProcessEnv =>
   Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(?:SLUICE_|NO_COLOR|FORCE_COLOR)/.test(name)),
   );

@@ -2,7 +2,9 @@
  * A terminal as far as the tool uses one: what is on its screen after everything that was written,
  * and on the screen below while another one is shown. Whatever it does not know throws.
  */
-import { binary, Process } from './running.ts';
+import { spawn } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { binary, ownVariables, root } from './running.ts';
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: sequences begin with one.
 const SEQUENCE = /^\u001b\[(\??[\d;]*)([A-Za-z])/;
@@ -31,7 +33,11 @@ export class Terminal {
   /** The lines of what is shown. */
   get lines(): string[] {
     const { rows } = this.#shown;
-    return Array.from(rows, (cells) => Array.from(cells ?? [], (cell) => cell ?? ' ').join('').trimEnd());
+    return Array.from(rows, (cells) =>
+      Array.from(cells ?? [], (cell) => cell ?? ' ')
+        .join('')
+        .trimEnd(),
+    );
   }
 
   write(text: string): void {
@@ -59,7 +65,8 @@ export class Terminal {
         screen.rows.shift();
         screen.row = this.height - 1;
       }
-    } else if (letter < ' ') throw new Error(`Expected no control character, got ${escape(letter)}`);
+    } else if (letter < ' ')
+      throw new Error(`Expected no control character, got ${escape(letter)}`);
     else {
       if (screen.column >= this.columns) {
         this.wrapped++;
@@ -94,26 +101,52 @@ export class Terminal {
   }
 }
 
+export interface OnTerminal {
+  readonly terminal: Terminal;
+  readonly code: Promise<number | null>;
+  /** As if somebody typed it: `q`, or `\u0003` for Ctrl-C. */
+  type(text: string): void;
+  /** Waits until the screen shows it. */
+  shows(pattern: RegExp): Promise<string>;
+}
+
 /** `sluice` on a terminal of this size: both streams are one there. */
 export function onTerminalOf(
   columns: number,
   height: number,
   words: readonly string[],
   variables: Readonly<Record<string, string>> = {},
-): Process & { readonly terminal: Terminal } {
+): OnTerminal {
   const command = [process.execPath, binary, ...words].map((word) => `'${word}'`).join(' ');
   const all = `stty cols ${columns} rows ${height}; exec ${command}`;
-  const terminal = new Terminal(columns, height);
   // A terminal is nothing of a machine that builds, whatever machine this is.
   const plain = { TERM: 'xterm-256color', CI: '', ...variables };
-  const process_ = new Process('script', ['-qfec', all, '/dev/null'], plain);
+  const env = { ...ownVariables(), ...plain };
+  const child = spawn('script', ['-qfec', all, '/dev/null'], { cwd: root, env });
+  const terminal = new Terminal(columns, height);
   let unread = '';
-  process_.child.stdout!.on('data', (text: string) => {
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
     unread += text;
     // A sequence may have come in two parts.
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: sequences begin with one.
     const end = /\u001b[^A-Za-z]*$/.exec(unread)?.index ?? unread.length;
     terminal.write(unread.slice(0, end));
     unread = unread.slice(end);
   });
-  return Object.assign(process_, { terminal });
+  let isOver = false;
+  const code = new Promise<number | null>((resolve) => {
+    child.once('close', (status) => {
+      isOver = true;
+      resolve(status);
+    });
+  });
+  const shows = async (pattern: RegExp): Promise<string> => {
+    for (;;) {
+      const text = terminal.lines.join('\n');
+      if (pattern.test(text)) return text;
+      if (isOver) throw new Error(`It ended and showed ${text}`);
+      await sleep(20);
+    }
+  };
+  return { terminal, code, type: (text) => child.stdin.write(text), shows };
 }

@@ -119,11 +119,25 @@ export class Desk {
   /** Decides sound limits: at once if the store is in this process. */
   decide(limits: readonly Limit[], options = NO_OPTIONS): Verdict | Promise<Verdict> {
     const { peek = false, id, onFailure } = options;
+    const sync = this.#sync;
+    if (sync !== undefined && id === undefined && limits.length === 1) {
+      if (!this.#policies.hasShadow) return this.#decideOne(sync, limits, peek);
+    }
     const check: Check = { limits, peek, id: peek ? undefined : id, onFailure };
     if (this.#policies.hasShadow) return this.#decideApart(check);
-    const sync = this.#sync;
     if (sync === undefined || limits.length === 0) return this.#decideLater(check, []);
     const quote = sync.decideSync(check, systemClock.now());
+    return this.#told({ allowed: quote.allowed, quote, shadow: NO_SHADOW, peek }, limits);
+  }
+
+  /** The short way, for what is asked most. */
+  #decideOne(sync: SyncStore, limits: readonly Limit[], peek: boolean): Verdict {
+    const { policy, terms, key, cost } = limits[0];
+    const space = sync.open(policy);
+    const nowMs = systemClock.now();
+    const quote = peek
+      ? space.peekSync(terms, key, cost, nowMs)
+      : space.takeSync(terms, key, cost, nowMs);
     return this.#told({ allowed: quote.allowed, quote, shadow: NO_SHADOW, peek }, limits);
   }
 

@@ -115,5 +115,5 @@ const scratch = Buffer.alloc(2 * LONGEST_KEY);
 /** A key may be a piece of a long header, which would be kept in memory along with it. */
 function copyOf(key: string): string {
   if (key.length < LEAST_PIECE || key.length > LONGEST_KEY) return key;
-  return scratch.toString('utf16le', 0, scratch.write(key, 'utf16le'));
+  return scratch.toString('utf16le', 0, scratch.write(key, 0, 'utf16le'));
 }

@@ -54,21 +54,6 @@ describe('conformance', () => {
   });
 });
 
-describe('the demo', () => {
-  it('shows what README.md shows, without control characters when it is not a terminal', () => {
-    const { status, stdout } = run('demo.mjs');
-    expect(status).toBe(0);
-    expect(readFileSync(`${root}README.md`, 'utf8')).toContain(stdout.trimEnd());
-  });
-
-  it('has the same for machines', () => {
-    expect(JSON.parse(run('demo.mjs', '--json').stdout)).toEqual([
-      { algorithm: 'fixed-window', limit: 50, passed: [50, 50], worst: 100, retryAfterMs: 0 },
-      { algorithm: 'sliding-log', limit: 50, passed: [50, 0], worst: 50, retryAfterMs: 8000 },
-    ]);
-  });
-});
-
 it('the commands in README.md are commands that package.json has', () => {
   const readme = readFileSync(`${root}README.md`, 'utf8');
   const { scripts } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));

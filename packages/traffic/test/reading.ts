@@ -42,10 +42,9 @@ export function sample(name: string): Sample {
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line));
-  const entries = rest.map(({ line, time, ...fields }) => [
-    line,
-    { timeMs: Date.parse(time), ...fields },
-  ]);
+  const entries = rest.map(
+    ({ line, time, ...fields }) => [line, { timeMs: Date.parse(time), ...fields }] as const,
+  );
   const path = join(logFolder, `${name}.log`);
   const lines = readFileSync(path, 'utf8').replace(/\n$/, '').split('\n');
   return { path, lines, entries: new Map(entries), unreadable: first.unreadable };

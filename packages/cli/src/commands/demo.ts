@@ -13,12 +13,13 @@ import {
   crowdText,
   deniedOf,
   STEP_MS,
+  summaryLines,
   trafficLines,
 } from '../demo/picture.ts';
 import { CLIENT, COMPARED, startDemoService } from '../demo/service.ts';
 import { Load, type LoadReport } from '../load/load.ts';
 import { durationValue } from '../option-values.ts';
-import { durationText, type ExitCode, Failure, FINE, numberText, type Output } from '../output.ts';
+import { type ExitCode, Failure, FINE, numberText, type Output } from '../output.ts';
 import { pause, stopSignal } from '../pause.ts';
 
 interface DemoOptions {
@@ -34,6 +35,8 @@ const REQUESTS_PER_S = 200;
 const TRAFFIC_S = 30 * 86_400;
 const FRAME_MS = 100;
 const PLAIN_LINE_MS = 2000;
+/** Whoever has it run on does not want to read about it all the time. */
+const KEPT_LINE_MS = 60_000;
 const SEEN_STEPS = 24;
 
 /** All that goes on, and what has been seen of it so far. */
@@ -83,12 +86,17 @@ class Show {
   }
 }
 
-const lookLines = (url: string, abuser: string): readonly string[] => [
-  'Look around:',
-  `  curl -i '${url}/v1/check?enforce' -d '{"policy":"${CLIENT.policy}","key":"me"}'`,
-  `  npx sluice top --url ${url}`,
-  `  npx sluice inspect ${CLIENT.policy} ${abuser} --url ${url}`,
-];
+/** Commands that work as they stand, as long as the service runs. */
+function lookLines({ url, load }: Show): readonly string[] {
+  const { policy } = CLIENT;
+  const abuser = load.report().denied[0]?.client ?? 'me';
+  return [
+    'Look around:',
+    `  curl -i '${new URL(url).host}/v1/check?enforce' -d '{"policy":"${policy}","key":"me"}'`,
+    `  npx sluice top --url ${url}`,
+    `  npx sluice inspect ${policy} ${abuser} --url ${url}`,
+  ];
+}
 
 const NEXT_LINES = [
   'What to try next:',
@@ -100,8 +108,8 @@ const NEXT_LINES = [
 /** The whole picture, drawn again and again. */
 function frame(show: Show, output: Output, endMs: number, isKept: boolean): readonly string[] {
   const { paint } = output;
-  const leftS = Math.max(0, Math.ceil((endMs - show.elapsedMs) / 1000));
-  const rest = isKept ? 'Ctrl-C stops it' : `${leftS} s left`;
+  const leftS = Math.ceil((endMs - show.elapsedMs) / 1000);
+  const rest = isKept ? 'Ctrl-C stops it' : leftS > 0 ? `${leftS} s left` : '';
   const heading = `Sluice listens on ${show.url}`;
   show.steps();
   return [
@@ -119,14 +127,13 @@ function frame(show: Show, output: Output, endMs: number, isKept: boolean): read
 async function animate(show: Show, output: Output, options: DemoOptions): Promise<void> {
   const isKept = options.keep === true;
   const screen = inPlace(output);
-  const abuser = (): string => show.load.report().denied[0]?.client ?? 'me';
   try {
     while (!show.signal.aborted && !isOver(show, options)) {
       const lines = frame(show, output, options.for, isKept);
-      screen.draw([...lines, '', ...lookLines(show.url, abuser())]);
+      screen.draw([...lines, '', ...lookLines(show)]);
       await pause(FRAME_MS, show.signal);
     }
-    screen.draw([...frame(show, output, 0, isKept), '']);
+    screen.draw(frame(show, output, 0, false));
   } finally {
     screen.close();
   }
@@ -139,8 +146,9 @@ const isOver = ({ elapsedMs, proof }: Show, options: DemoOptions): boolean =>
 async function narrate(show: Show, output: Output, options: DemoOptions): Promise<void> {
   output.print(`Sluice listens on ${show.url}, with its counters in memory.`);
   output.print(crowdText(CLIENTS));
-  let toldMs = 0;
+  let dueMs = PLAIN_LINE_MS;
   let isProofTold = false;
+  let isKeptOn = false;
   while (!show.signal.aborted && !isOver(show, options)) {
     await pause(FRAME_MS, show.signal);
     const { elapsedMs, load, proof } = show;
@@ -148,9 +156,13 @@ async function narrate(show: Show, output: Output, options: DemoOptions): Promis
       isProofTold = true;
       printProof(show, output);
     }
-    const isKeptOn = options.keep && elapsedMs > options.for;
-    if (elapsedMs - toldMs < (isKeptOn ? 30 : 1) * PLAIN_LINE_MS) continue;
-    toldMs += PLAIN_LINE_MS;
+    if (!isKeptOn && isProofTold && elapsedMs >= options.for) {
+      isKeptOn = true;
+      for (const line of lookLines(show)) output.print(line);
+      output.print('Ctrl-C stops it.');
+    }
+    if (elapsedMs < dueMs) continue;
+    dueMs = elapsedMs + (isKeptOn ? KEPT_LINE_MS : PLAIN_LINE_MS);
     const report = load.report();
     const counts = `${numberText(allowedOf(report))} allowed, ${numberText(deniedOf(report))} denied`;
     output.print(`  after ${Math.round(elapsedMs / 1000)} s: ${counts}`);
@@ -162,23 +174,6 @@ function printProof({ proof }: Show, output: Output): void {
   for (const line of boundaryLines(proof.state, undefined, output.paint)) output.print(line);
   if (!proof.isShown) output.print('  This machine was too busy to send the bursts in time.');
   output.print('');
-}
-
-function summary(report: LoadReport): string {
-  const denied = deniedOf(report);
-  const [worst] = report.denied;
-  const whom =
-    worst === undefined
-      ? ''
-      : `, ${worst.denied === denied ? 'all' : numberText(worst.denied)} of them to ${worst.client}`;
-  const first =
-    report.firstDeniedMs === undefined
-      ? ''
-      : ` The first was\ndenied after ${durationText(report.firstDeniedMs)}.`;
-  return (
-    `In ${durationText(report.tookMs)} ${numberText(report.answered)} requests: ` +
-    `${numberText(allowedOf(report))} allowed, ${numberText(denied)} denied${whom}.${first}`
-  );
 }
 
 const jsonOf = (show: Show, report: LoadReport): object => ({
@@ -218,7 +213,7 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
     show.load.stop();
     const [report] = await Promise.all([load, proof]);
     if (options.json) output.printJson(jsonOf(show, report));
-    else for (const line of [summary(report), '', ...NEXT_LINES]) output.print(line);
+    else for (const line of ['', ...summaryLines(report), '', ...NEXT_LINES]) output.print(line);
     return FINE;
   } finally {
     release();

@@ -41,7 +41,8 @@ function missingLines(rules: ConfigRules): readonly string[] {
 function failed(judgements: readonly Judgement[], { output }: Context): ExitCode {
   const missed = judgements.filter(({ ok }) => !ok);
   for (const each of missed) {
-    output.complain(`${output.paintError('red', 'too many:')} ${judgementText(each)}`);
+    for (const line of wrapped(judgementText(each)))
+      output.complain(output.paintError('red', line));
   }
   return missed.length === 0 ? FINE : NO;
 }

@@ -49,17 +49,26 @@ export function trafficLines(state: TrafficState, paint: Paint): readonly string
     line('allowed', allowed, allowedOf(report), 'green'),
     line('denied', denied, deniedOf(report), 'red') + since,
   ];
-  return [...lines, ...mostDenied(report)];
+  const [worst] = report.denied;
+  const who =
+    worst === undefined
+      ? 'nobody yet'
+      : `${worst.client}, ${numberText(worst.denied)} of ${numberText(worst.sent)}`;
+  return [...lines, `  ${'most denied'.padEnd(LABEL_COLUMNS)}${who}`];
 }
 
-function mostDenied({ denied }: LoadReport): readonly string[] {
-  const shown = denied.slice(0, 2).map(({ client, sent, denied: count }) => {
-    return `${client.padEnd(16)}${numberText(count)} of ${numberText(sent)} denied`;
-  });
-  const rows = [shown[0] ?? 'nobody yet', shown[1] ?? ''];
-  return rows.map((row, at) =>
-    `  ${(at === 0 ? 'most denied' : '').padEnd(LABEL_COLUMNS)}${row}`.trimEnd(),
-  );
+/** What came of it all. */
+export function summaryLines(report: LoadReport): readonly string[] {
+  const { answered, tookMs, firstDeniedMs, denied: clients } = report;
+  const denied = deniedOf(report);
+  const first =
+    firstDeniedMs === undefined ? '' : `, the first after ${durationText(firstDeniedMs)}`;
+  const counts = `${numberText(allowedOf(report))} allowed, ${numberText(denied)} denied${first}`;
+  const lines = [`${numberText(answered)} requests in ${durationText(tookMs)}: ${counts}.`];
+  const [worst] = clients;
+  if (worst === undefined) return lines;
+  const part = worst.denied === denied ? 'All' : `${numberText(worst.denied)} of those`;
+  return [...lines, `${part} that were denied came from ${worst.client}.`];
 }
 
 export const boundaryHeading = (): string => {

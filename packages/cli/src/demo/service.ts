@@ -12,7 +12,7 @@ import {
 import { startFailure } from '../start-failure.ts';
 
 /** What each client has, of requests that are asked about as a proxy would. */
-export const CLIENT = { policy: 'perClient', limit: 30, windowMs: 1000 } as const;
+export const CLIENT = { policy: 'each', limit: 30, windowMs: 1000 } as const;
 
 /** The same limit, by the two algorithms that are compared. */
 export const COMPARED = { limit: 50, windowMs: 3000 } as const;

@@ -1,8 +1,9 @@
 /** The algorithms side by side, in tables. */
 import type { AdversaryReport, AlgorithmReport, CompareResult } from 'sluice-traffic';
-import { counted, durationText, numberText, type Paint, windowText } from '../output.ts';
+import { durationText, numberText, type Paint, windowText } from '../output.ts';
 import {
   type Column,
+  countText,
   cut,
   LABEL_COLUMNS,
   LINE_COLUMNS,
@@ -66,9 +67,10 @@ const windowCells = ({
 export function compareLines(result: CompareResult, key: string, paint: Paint): readonly string[] {
   const { limit, windowMs, requests, clients, algorithms } = result;
   const rows = algorithms.map((each) => decisionCells(each, requests));
-  const who = key === 'client' ? counted(clients, 'client') : `${counted(clients, 'key')} (${key})`;
+  const who =
+    key === 'client' ? countText(clients, 'client') : `${countText(clients, 'key')} (${key})`;
   return [
-    ...labelled('traffic', cut(`${numberText(requests)} requests of ${who}`, ROOM)),
+    ...labelled('traffic', cut(`${countText(requests, 'request')} of ${who}`, ROOM)),
     ...labelled('limit', `${numberText(limit)} in ${windowText(windowMs)}`),
     '',
     ...tableLines(DECISIONS, rows),

@@ -1,9 +1,10 @@
 /** A plan in words and tables. */
 import type { ClientReport, PlanChange, PlanResult, PolicyReport, Toll } from 'sluice-traffic';
-import { counted, durationText, numberText, type Paint, windowText } from '../output.ts';
+import { numberText, type Paint, windowText } from '../output.ts';
 import type { Column } from './text.ts';
 import {
   barsText,
+  countText,
   cut,
   fitted,
   LABEL_COLUMNS,
@@ -35,13 +36,13 @@ const section = (title: string, lines: readonly string[], paint: Paint): readonl
 
 function summaryLines(result: PlanResult, paint: Paint): readonly string[] {
   const { requests, clients, denied, firstDeniedMs, heavyAbove, timeline } = result;
-  const traffic = `${numberText(requests)} requests of ${counted(clients, 'client')}`;
+  const traffic = `${countText(requests, 'request')} of ${countText(clients, 'client')}`;
   if (denied.requests === 0) {
     return [...labelled('traffic', traffic), ...labelled('denied', paint('green', 'nobody'))];
   }
-  const share = `${numberText(denied.requests)} requests (${percentText(denied.requests, requests)})`;
+  const share = `${countText(denied.requests, 'request')} (${percentText(denied.requests, requests)})`;
   const clientShare = percentText(denied.clients, clients);
-  const who = `${counted(denied.clients, 'client')} (${clientShare}), ${numberText(denied.ordinaryClients)} of them ordinary`;
+  const who = `${countText(denied.clients, 'client')} (${clientShare}), ${numberText(denied.ordinaryClients)} of them ordinary`;
   const rule = `ordinary: not among the heaviest 1% by requests, so at most ${numberText(heavyAbove)}`;
   const columnMs = timeline.bucketMs * Math.ceil(timeline.series.denied.length / BAR_COLUMNS);
   return [
@@ -154,6 +155,3 @@ function changeLines(
     ...section('No longer denied clients', clientLines(change.noLongerDeniedClients, top), paint),
   ];
 }
-
-/** How long the log is, in words. */
-export const spanText = (fromMs: number, toMs: number): string => durationText(toMs - fromMs);

@@ -1,8 +1,8 @@
 /** A policy that was found, as a file that the service reads. */
 import { loadConfig } from 'sluice-server';
 import type { SuggestResult } from 'sluice-traffic';
-import { counted, numberText, windowText } from '../output.ts';
-import { percentText, whenText, wrapped } from './text.ts';
+import { numberText, windowText } from '../output.ts';
+import { countText, percentText, whenText, wrapped } from './text.ts';
 import { writeWhole } from './whole-file.ts';
 
 const UNITS: readonly [unit: string, ms: number, name: string][] = [
@@ -30,10 +30,10 @@ export function policyText(result: SuggestResult): string {
   const { clients: touched, deniedRequests } = limits.find((each) => each.limit === limit)!;
   const name = policyName(windowMs);
   const comments = wrapped(
-    `Made from ${numberText(requests)} requests of ${counted(clients, 'client')}, ` +
+    `Made from ${countText(requests, 'request')} of ${countText(clients, 'client')}, ` +
       `${whenText(firstMs)} to ${whenText(lastMs)} UTC: ${numberText(limit)} in ` +
-      `${windowText(windowMs)} would have touched ${counted(touched, 'client')} ` +
-      `(${percentText(touched, clients)}) and denied ${counted(deniedRequests, 'request')} ` +
+      `${windowText(windowMs)} would have touched ${countText(touched, 'client')} ` +
+      `(${percentText(touched, clients)}) and denied ${countText(deniedRequests, 'request')} ` +
       `(${percentText(deniedRequests, requests)}).`,
     78,
   );

@@ -1,7 +1,7 @@
 /** Limits that fit, in tables. */
 import { HEAD_ROOM, type LimitReport, type SuggestResult, type WindowReport } from 'sluice-traffic';
-import { counted, numberText, type Paint, windowText } from '../output.ts';
-import { type Column, labelled, percentText, tableLines, wrapped } from './text.ts';
+import { numberText, type Paint, windowText } from '../output.ts';
+import { type Column, countText, labelled, percentText, tableLines, wrapped } from './text.ts';
 
 const number = (heading: string): Column => ({ heading, isNumber: true });
 
@@ -39,7 +39,7 @@ export function suggestLines(result: SuggestResult, paint: Paint): readonly stri
   const leftNote = `Left out, because the log has more requests in them than are held: ${left}.`;
   const chosen = windows.find(({ windowMs }) => windowMs === proposed.windowMs)!;
   return [
-    ...labelled('traffic', `${numberText(requests)} requests of ${counted(clients, 'client')}`),
+    ...labelled('traffic', `${countText(requests, 'request')} of ${countText(clients, 'client')}`),
     '',
     ...tableLines(OVERVIEW, rows),
     ...wrapped(KNEE_NOTE).map((line) => paint('dim', line)),

@@ -1,6 +1,6 @@
 /** Results as people read them: numbers, times, tables and bars that fit 80 columns. */
 import { clockText, dateText } from 'sluice-traffic';
-import { visible } from '../output.ts';
+import { counted, numberText, visible } from '../output.ts';
 
 export const LINE_COLUMNS = 80;
 
@@ -12,6 +12,10 @@ export function percentText(part: number, whole: number): string {
   if (percent >= 10) return `${percent === 100 ? 100 : percent.toFixed(1)}%`;
   return `${Number(percent.toPrecision(2))}%`;
 }
+
+/** `1 client`, `400,020 clients` */
+export const countText = (count: number, word: string): string =>
+  `${numberText(count)} ${counted(count, word).replace(/^\d+ /, '')}`;
 
 /** `2026-10-10 13:55:36`, in UTC, with ms only where there are any. */
 export function whenText(timeMs: number): string {

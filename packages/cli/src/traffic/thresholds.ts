@@ -58,8 +58,9 @@ export function judge(result: PlanResult, thresholds: Thresholds): readonly Judg
   });
 }
 
-/** `--max-denied-clients 0.1%: 25 of 2,000 clients are denied (1.3%)` */
+/** `25 of 2,000 clients are denied (1.3%), more than --max-denied-clients 0.1%` */
 export function judgementText({ flag, most, what, denied, of }: Judgement): string {
   const share = percentText(denied, of);
-  return `${flag} ${most}: ${numberText(denied)} of ${numberText(of)} ${what} are denied (${share})`;
+  const found = `${numberText(denied)} of ${numberText(of)} ${what} are denied (${share})`;
+  return `${found}, more than ${flag} ${most}`;
 }

@@ -8,8 +8,10 @@ import type { Socket } from 'node:net';
 
 /** The answer to the latest request of a connection, if it is still to be made. */
 const LATEST = Symbol('latest');
+/** How much had been written when it was last looked whether the other end reads. */
+const WRITTEN = Symbol('written');
 
-type Connection = Socket & { [LATEST]?: ServerResponse | undefined };
+type Connection = Socket & { [LATEST]?: ServerResponse | undefined; [WRITTEN]?: number };
 
 export class Connections {
   readonly #open = new Set<Connection>();
@@ -70,6 +72,18 @@ export class Connections {
     this.#isDraining = true;
     for (const { [LATEST]: response } of this.#open) {
       if (response !== undefined && !response.headersSent) response.shouldKeepAlive = false;
+    }
+  }
+
+  /**
+   * Closes those whose other end has read nothing of what waits for it since it was last looked. A
+   * timer for each would do the same, at a price for each request.
+   */
+  closeStalled(): void {
+    for (const socket of this.#open) {
+      const written = socket.bytesWritten - socket.writableLength;
+      if (socket.writableLength > 0 && socket[WRITTEN] === written) socket.destroy();
+      socket[WRITTEN] = written;
     }
   }
 

@@ -26,10 +26,12 @@ const FLAGS: Readonly<Record<string, boolean>> = {
   0: false,
 };
 
+const NO_PLACES: Readonly<Record<string, string>> = {};
+
 export class Exchange {
   #query: URLSearchParams | undefined = undefined;
   /** What the path's places stand for: `/v1/keys/:policy/:key`. */
-  params: Readonly<Record<string, string>> = {};
+  params: Readonly<Record<string, string>> = NO_PLACES;
 
   constructor(
     readonly request: IncomingMessage,

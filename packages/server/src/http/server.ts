@@ -25,6 +25,8 @@ export const BOUNDS = {
   keepAliveTimeout: 60_000,
   connectionsCheckingInterval: 2000,
   noDelay: true,
+  /** Whoever reads nothing of an answer for so long, or up to twice as long, is gone. */
+  stalledMs: 45_000,
 };
 /**
  * Node forgets those beyond it and says nothing. A client could fill the head with so many that the
@@ -32,8 +34,6 @@ export const BOUNDS = {
  */
 const MOST_FIELDS = 1000;
 const HANDSHAKE_MS = 10_000;
-/** After so long without a byte in either direction nobody reads the answer any more. */
-const STALLED_MS = 90_000;
 
 type ServerSettings = Pick<Settings, 'adminToken' | 'listen' | 'tlsCert' | 'tlsKey'>;
 
@@ -63,6 +63,8 @@ export class HttpServer {
   readonly #connections = new Connections();
   #inFlight = 0;
   #closing: Promise<number> | undefined = undefined;
+  readonly #stalledMs: number;
+  #cancelSweep: () => void = () => {};
   /** What comes between the order to stop and the end of listening. */
   #held: (() => void)[] | undefined = undefined;
 
@@ -77,9 +79,9 @@ export class HttpServer {
     this.#router = router;
     this.#access = new AccessControl(settings);
     this.#log = log;
+    this.#stalledMs = bounds.stalledMs;
     const listener: Listener = (request, response) => this.#serve(request, response);
     this.#server = serverOf(settings, bounds, listener);
-    this.#server.timeout = STALLED_MS;
     this.#server.maxHeadersCount = MOST_FIELDS;
     this.#server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
       // Whoever asks before sending too much is spared it.
@@ -166,19 +168,32 @@ export class HttpServer {
 
   /** Connections come from the port, or from another process that has it. */
   async listen({ host, port }: Listen, door?: Door): Promise<Listen> {
+    this.#sweep();
     if (door !== undefined) {
       // From this event on Node looks after the times of connections.
       this.#server.emit('listening');
       return door.open('http', (socket) => this.#server.emit('connection', socket));
     }
     return new Promise((resolve, reject) => {
-      this.#server.once('error', reject);
+      const refuse = (error: Error): void => {
+        this.#cancelSweep();
+        reject(error);
+      };
+      this.#server.once('error', refuse);
       this.#server.listen({ host, port, backlog: 4096 }, () => {
-        this.#server.off('error', reject);
+        this.#server.off('error', refuse);
         // Such as a connection that could not be taken for want of open files.
         this.#server.on('error', (err) => this.#log.error({ err }, 'a connection failed'));
         resolve({ host, port: (this.#server.address() as AddressInfo).port });
       });
+    });
+  }
+
+  /** From time to time looks for those who do not read. */
+  #sweep(): void {
+    this.#cancelSweep = systemClock.schedule(this.#stalledMs, () => {
+      this.#connections.closeStalled();
+      this.#sweep();
     });
   }
 
@@ -209,6 +224,7 @@ export class HttpServer {
       const closed = (): void => {
         cancelSilent();
         cancelAll();
+        this.#cancelSweep();
         // Nothing is open any more; this ends the timer that Node looks at connections with.
         server.close();
         resolve(cut);

@@ -11,6 +11,7 @@ const short = {
   ...BOUNDS,
   ...{ headersTimeout: 300, requestTimeout: 600, keepAliveTimeout: 400 },
   connectionsCheckingInterval: 50,
+  stalledMs: 200,
 };
 
 let server: HttpServer;
@@ -63,6 +64,19 @@ describe('a connection', () => {
   test('that asks for nothing more is closed', async () => {
     const { status, closed } = await exchange(port, [headOf('GET', '/none')]);
     expect([status, closed]).toEqual([404, true]);
+  });
+
+  test('that reads nothing of its answers is closed', async () => {
+    const socket = await open(port);
+    socket.pause();
+    const body = JSON.stringify('x'.repeat(900_000));
+    const request = headOf('POST', '/echo', `Content-Length: ${body.length}`) + body;
+    const before = server.connections;
+    // More than the buffers of the system on the way take.
+    for (let sent = 0; sent < 20; sent++) socket.write(request);
+    socket.on('error', () => {});
+    await expect.poll(() => server.connections, { timeout: 10_000 }).toBe(before - 1);
+    socket.destroy();
   });
 
   test('that does not read its answers does not have them all remembered', async () => {

@@ -42,15 +42,13 @@ describe('lines', () => {
 
   it('do not depend on where the bytes are cut', () => {
     const texts = fc.array(
-      fc.string({ unit: 'binary' }).map((text) => text.replace(/[\r\n]/g, '')),
+      fc.string({ unit: 'grapheme' }).map((text) => text.replace(/[\r\n]/g, '')),
     );
     fc.assert(
       fc.property(texts, fc.integer({ min: 1, max: 9 }), (lines, size) => {
         const text = lines.map((line) => `${line.replace(/\uFEFF/g, '')}\n`).join('');
         expect(split(text, size)).toEqual(split(text));
-        expect(split(text)).toEqual(
-          lines.map((line) => line.replace(/\uFEFF/g, '').toWellFormed()),
-        );
+        expect(split(text)).toEqual(lines.map((line) => line.replace(/\uFEFF/g, '')));
       }),
       { numRuns: RUNS },
     );

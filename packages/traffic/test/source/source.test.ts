@@ -1,10 +1,10 @@
 /** Where logs come from, and all that can be wrong with that. */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as zlib from 'node:zlib';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { LogReader, type LogReport } from '../../src/read-log.ts';
 import { LogError, linesOf, sizeOf } from '../../src/source.ts';
 import { combinedLine, makeFile, makeFolder, readAll, START_MS, sample } from '../reading.ts';
@@ -302,7 +302,9 @@ describe('standard input', () => {
     const path = join(makeFolder(), 'pipe');
     execFileSync('mkfifo', [path]);
     const reading = readAll(path);
-    writeFileSync(path, zlib.gzipSync(content));
+    const packed = makeFile(zlib.gzipSync(content));
+    const writer = spawn('sh', ['-c', 'cat "$1" > "$2"', 'sh', packed, path], { stdio: 'ignore' });
+    onTestFinished(() => void writer.kill());
     expect((await reading).report).toMatchObject({ ...whole, progress: { bytesTotal: undefined } });
   });
 });

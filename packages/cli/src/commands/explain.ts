@@ -1,0 +1,137 @@
+/** `sluice explain`: why a request is denied: in a log, by a service now, or by what fields say. */
+import { InvalidArgumentError, Option } from 'commander';
+import { type AlgorithmName, definePolicy, systemClock } from 'sluice';
+import {
+  COMPARED,
+  clientNames,
+  Explainer,
+  type Explanation,
+  KEY_WORDS,
+  keyOfEntry,
+  readTime,
+} from 'sluice-traffic';
+import { Client, type ClientOptions, clientOptions } from '../client.ts';
+import type { Command, Context } from '../command.ts';
+import { type ExitCode, Failure, FINE, NO, visible } from '../output.ts';
+import { explainLines } from '../traffic/explain-text.ts';
+import { headerLines, parsedFields } from '../traffic/header-text.ts';
+import { explainLive } from '../traffic/live.ts';
+import { type LogOptions, logLines, logOptions, readLogs, withLogs } from '../traffic/log.ts';
+import { countText, labelled } from '../traffic/text.ts';
+
+interface ExplainOptions extends LogOptions, ClientOptions {
+  readonly policy?: string;
+  readonly key?: string;
+  readonly limit?: string;
+  readonly algorithm?: AlgorithmName;
+  readonly client?: string;
+  readonly at?: number;
+  readonly headers?: readonly string[];
+}
+
+function timeValue(text: string): number {
+  const timeMs = readTime(text);
+  if (timeMs !== undefined) return timeMs;
+  throw new InvalidArgumentError('Expected a time such as 2026-10-10T13:55:36Z.');
+}
+
+const collected = (text: string, before: readonly string[] = []): readonly string[] => [
+  ...before,
+  text,
+];
+
+function printed({ output }: Context, explained: Explanation, lines: readonly string[]): ExitCode {
+  for (const line of [...lines, ...explainLines(explained, output.paint)]) output.print(line);
+  return explained.allowed ? FINE : NO;
+}
+
+async function inLog(
+  context: Context,
+  paths: readonly string[],
+  options: ExplainOptions,
+): Promise<ExitCode> {
+  const { output } = context;
+  const { limit, algorithm = 'sliding-log', client, at: atMs, key: word = 'client' } = options;
+  if (limit === undefined || client === undefined) {
+    throw new Failure('Expected --limit, such as 100/1m, and --client with a log, got one or none');
+  }
+  const { limit: most, windowMs } = definePolicy('limit', limit).terms!;
+  const policy = definePolicy('', { limit: most, window: windowMs, algorithm });
+  const keyOf = keyOfEntry(word);
+  if (keyOf === undefined) {
+    const words = KEY_WORDS.join(', ');
+    throw new Failure(`Expected --key to be one of ${words}, got \`${visible(word)}\``);
+  }
+  const key = word === 'client' ? clientNames()(client) : client;
+  const explainer = new Explainer({ policy, keyOf, key, atMs });
+  const log = await readLogs(output, paths, options, (entries) => {
+    explainer.add(entries);
+    return explainer.isDone;
+  });
+  const explained = explainer.result();
+  if (explained === undefined) {
+    throw new Failure(`Expected requests of \`${visible(key)}\` in the log up to then, got none`);
+  }
+  if (options.json) {
+    output.printJson({ ...explained, seen: explainer.seen, log });
+    return explained.allowed ? FINE : NO;
+  }
+  const { requests, denied } = explainer.seen;
+  const seen = `${countText(requests, 'request')} of it so far, ${countText(denied, 'denial')}`;
+  return printed(context, explained, [...logLines(log, {}), ...labelled('seen', seen)]);
+}
+
+async function live(context: Context, options: ExplainOptions): Promise<ExitCode> {
+  const { output, environment } = context;
+  const { policy, key } = options;
+  if (key === undefined) throw new Failure('Expected --key with --policy, got none');
+  const explained = await explainLive(new Client(options, environment), policy!, key);
+  if (!options.json) return printed(context, explained, []);
+  output.printJson(explained);
+  return explained.allowed ? FINE : NO;
+}
+
+function ofHeaders({ output }: Context, { headers, json }: ExplainOptions): ExitCode {
+  const parsed = parsedFields(headers!, systemClock.now());
+  if (json) output.printJson(parsed);
+  else for (const line of headerLines(parsed)) output.print(line);
+  return FINE;
+}
+
+async function run(context: Context, args: readonly unknown[], given: object): Promise<ExitCode> {
+  const options = given as ExplainOptions;
+  const paths = args[0] as readonly string[];
+  const ways = [paths.length > 0, options.policy !== undefined, options.headers !== undefined];
+  if (ways.filter((is) => is).length !== 1) {
+    throw new Failure('Expected one of a log, --policy (with --key) and --headers');
+  }
+  if (options.headers !== undefined) return ofHeaders(context, options);
+  if (options.policy === undefined) return await inLog(context, paths, options);
+  return await live(context, options);
+}
+
+export const explain: Command = {
+  options: () => [
+    new Option('--limit <limit>', 'in a log: how much in which window, 100/1m'),
+    new Option('--client <client>', 'in a log: whose request'),
+    new Option('--at <time>', 'in a log: when (default: the first that is denied)').argParser(
+      timeValue,
+    ),
+    new Option('--algorithm <name>', 'in a log (default sliding-log)').choices(COMPARED),
+    new Option('--policy <name>', 'of a running service: a policy'),
+    new Option('--key <key>', 'of a running service: the key; in a log: whom it counts'),
+    new Option('--headers <field>', 'fields of a response, pasted; can be repeated').argParser(
+      collected,
+    ),
+    ...logOptions(),
+    ...clientOptions().filter(({ long }) => long !== '--json'),
+  ],
+  epilogue: `
+  sluice explain access.log --limit 100/1m --client 198.51.100.7
+  sluice explain --policy perMinute --key user:42
+  sluice explain --headers 'RateLimit: "perMinute";r=0;t=12'
+
+The exit code is 1 if the answer is a denial.
+`,
+  run: withLogs(run),
+};

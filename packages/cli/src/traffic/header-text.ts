@@ -1,0 +1,72 @@
+/** What the rate-limit fields of a response say, in words. */
+import { type ParsedRateLimit, parseRateLimit } from 'sluice/http';
+import { durationText, Failure, numberText, visible, windowText } from '../output.ts';
+import { cut, LABEL_COLUMNS, LINE_COLUMNS, labelled } from './text.ts';
+
+const FIELD = /^([!#$%&'*+.^_`|~\w-]+):\s*(.*)$/;
+
+/** Lines as they were pasted, each `Name: value`; whatever is none, such as a status, is passed over. */
+export function fieldsOf(pasted: readonly string[]): Readonly<Record<string, readonly string[]>> {
+  const fields = new Map<string, string[]>();
+  for (const line of pasted.flatMap((text) => text.split(/\r?\n/))) {
+    const [, name, value] = FIELD.exec(line.trim()) ?? [];
+    if (name === undefined) continue;
+    const key = name.toLowerCase();
+    fields.set(key, [...(fields.get(key) ?? []), value]);
+  }
+  return Object.fromEntries(fields);
+}
+
+export function parsedFields(pasted: readonly string[], nowMs: number): ParsedRateLimit {
+  const parsed = parseRateLimit(fieldsOf(pasted), { nowMs });
+  if (parsed.form !== 'none' || parsed.retryAfterMs !== undefined) return parsed;
+  const given = visible(pasted.join(' ').slice(0, 60));
+  throw new Failure(
+    `Expected fields such as 'RateLimit: "perMinute";r=0;t=12', got \`${given}\`, which says nothing`,
+  );
+}
+
+const FORMS = {
+  draft: 'the draft of RateLimit fields for HTTP, version 8 or later',
+  'draft-7': 'version 7 of the draft of RateLimit fields for HTTP',
+  'draft-6': 'version 6 of the draft of RateLimit fields for HTTP',
+  legacy: 'X-RateLimit, which has no standard',
+  none: 'none but Retry-After',
+} as const;
+
+const ROOM = LINE_COLUMNS - LABEL_COLUMNS;
+
+/** `perMinute: 0 left, more in 12.0 s` */
+function limitText({
+  name,
+  limit,
+  remaining,
+  resetAfterMs,
+}: ParsedRateLimit['limits'][number]): string {
+  const who = name === undefined ? '' : `${name}: `;
+  const of = limit === undefined ? '' : ` of ${numberText(limit)}`;
+  const more = resetAfterMs === undefined ? '' : `, more in ${durationText(resetAfterMs)}`;
+  return cut(`${who}${numberText(remaining)}${of} left${more}`, ROOM);
+}
+
+function policyText({ name, limit, windowMs }: ParsedRateLimit['policies'][number]): string {
+  const who = name === undefined ? '' : `${name}: `;
+  const window = windowMs === undefined ? '' : ` in ${windowText(windowMs)}`;
+  return cut(`${who}${limit === undefined ? '?' : numberText(limit)}${window}`, ROOM);
+}
+
+export function headerLines(parsed: ParsedRateLimit): readonly string[] {
+  const { form, policies, limits, retryAfterMs } = parsed;
+  const isOut = limits.some(({ remaining }) => remaining === 0);
+  return [
+    ...labelled('form', FORMS[form]),
+    ...(policies.length > 0 ? labelled('policies', ...policies.map(policyText)) : []),
+    ...(limits.length > 0 ? labelled('limits', ...limits.map(limitText)) : []),
+    ...(retryAfterMs === undefined
+      ? []
+      : labelled('try again', retryAfterMs === 0 ? 'now' : `in ${durationText(retryAfterMs)}`)),
+    ...(isOut && retryAfterMs === undefined
+      ? labelled('meaning', 'nothing is left of a limit: the next call would be denied')
+      : []),
+  ];
+}

@@ -1,0 +1,137 @@
+/** `sluice demo`, as people run it: with and without a terminal. */
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import { binary, CONTROL, Process, root, sluice } from './running.ts';
+import { onTerminalOf } from './terminal.ts';
+
+/** Where on the line of time a burst is drawn depends on the machine, and so does the wait. */
+const withoutTimes = (text: string): string =>
+  text
+    .replace(/·*([█x])·*│·*([█x])·*/g, '$1 │ $2')
+    .replace(/in [\d,]+ ms/g, 'in # ms')
+    .replace(/[ \t]+$/gm, '');
+
+const PROOF = /A limit of 50 in 3 s;[\s\S]*came back then: \w+/;
+
+describe('sluice demo', () => {
+  test('without a terminal: plain lines, the first 429 within two seconds, ends by itself', async () => {
+    const { code, stdout, stderr } = await sluice(['demo', '--for', '2s']);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).not.toMatch(CONTROL);
+    for (const line of stdout.split('\n')) expect([...line].length).toBeLessThanOrEqual(80);
+    expect(stdout).toMatch(/^Sluice listens on http:\/\/127\.0\.0\.1:\d+, /);
+    const [, allowed, denied, first, unit] =
+      /: ([\d,]+) allowed, ([\d,]+) denied, the first after ([\d.]+) (m?s)\./.exec(stdout)!;
+    expect(Number(allowed.replace(',', ''))).toBeGreaterThan(100);
+    expect(Number(denied.replace(',', ''))).toBeGreaterThan(50);
+    expect(Number(first) * (unit === 's' ? 1000 : 1)).toBeLessThan(2000);
+    expect(stdout).toMatch(/What to try next:\n {2}npx sluice demo --keep /);
+  });
+
+  test('shows the boundary as README.md does', async () => {
+    const { stdout } = await sluice(['demo', '--for', '1s']);
+    const [proof] = PROOF.exec(stdout)!;
+    expect(proof).toMatch(/fixed-window .* 50 before, 50 after\n.* 100: 2 x the limit\n/);
+    expect(proof).toMatch(/sliding-log .* 50 before, 0 after\n.* 50: never over it\n/);
+    expect(proof).toMatch(/came back then: allowed$/);
+    const [readme] = PROOF.exec(readFileSync(`${root}README.md`, 'utf8'))!;
+    expect(withoutTimes(proof)).toBe(withoutTimes(readme));
+  });
+
+  test('has the same for machines', async () => {
+    const { code, stdout } = await sluice(['demo', '--for', '1s', '--json']);
+    expect(code).toBe(0);
+    const result = JSON.parse(stdout);
+    expect(result.allowed + result.denied).toBe(result.requests);
+    expect(result.firstDeniedMs).toBeLessThan(2000);
+    const common = { limit: 50, windowMs: 3000 };
+    expect(result.boundary).toEqual([
+      { algorithm: 'fixed-window', ...common, passed: [50, 50] },
+      {
+        algorithm: 'sliding-log',
+        ...common,
+        passed: [50, 0],
+        retryAfterMs: expect.any(Number),
+        cameBack: true,
+      },
+    ]);
+  });
+
+  test('on a terminal: drawn in its place, 80 columns wide, and the cursor is back', async () => {
+    const shown = onTerminalOf(80, 30, ['demo', '--for', '1s']);
+    await shown.shows(/Look around:\n {2}curl -i '127\.0\.0\.1:\d+\/v1\/check\?enforce' -d /);
+    expect(shown.terminal.isCursorHidden).toBe(true);
+    expect(await shown.code).toBe(0);
+    const { terminal } = shown;
+    expect(terminal.wrapped).toBe(0);
+    expect(terminal.isCursorHidden).toBe(false);
+    expect(terminal.isOtherScreen).toBe(false);
+    const text = terminal.lines.join('\n');
+    expect(text.match(/Sluice listens on/g)).toHaveLength(1);
+    expect(text).toMatch(/passed +█{20}┃█{20} {2}100: 2 x the limit/);
+    expect(text).toMatch(/passed +█{20}┃ +50: never over it/);
+    expect(text).toContain('What to try next:');
+    expect([...terminal.styles].sort()).toEqual(['0', '1', '2', '31', '32']);
+  });
+
+  test('on a small terminal with NO_COLOR: no colours, nothing too wide', async () => {
+    const shown = onTerminalOf(50, 12, ['demo', '--for', '1s'], { NO_COLOR: '1' });
+    await shown.shows(/fixed-window/);
+    expect(shown.terminal.wrapped).toBe(0);
+    shown.type('\u0003');
+    expect(await shown.code).toBe(0);
+    expect([...shown.terminal.styles]).toEqual([]);
+  });
+
+  test('Ctrl-C stops it, with a summary and the cursor', async () => {
+    const shown = onTerminalOf(80, 30, ['demo', '--keep']);
+    const text = await shown.shows(/most denied +10\./);
+    const [url] = /http:\/\/127\.0\.0\.1:\d+/.exec(text)!;
+    expect((await fetch(`${url}/healthz`)).status).toBe(200);
+    shown.type('\u0003');
+    expect(await shown.code).toBe(0);
+    expect(shown.terminal.isCursorHidden).toBe(false);
+    expect(shown.terminal.lines.join('\n')).toMatch(/\d+ requests in .* allowed/);
+    await expect(fetch(`${url}/healthz`)).rejects.toThrow();
+  });
+
+  test('with --keep it serves on after its time, with traffic, until it is told to stop', async () => {
+    const words = [binary, 'demo', '--for', '1s', '--keep'];
+    const running = new Process(process.execPath, words, {});
+    const [, url] = await running.printed(/listens on (\S+),/);
+    await running.printed(/came back then: allowed[\s\S]*Look around:[\s\S]*Ctrl-C stops it/);
+    const top = `${url}/v1/top?policy=each&by=denied&count=1`;
+    const hits = async (): Promise<number> => {
+      const body = (await (await fetch(top)).json()) as { hits: number };
+      return body.hits;
+    };
+    const before = await hits();
+    while ((await hits()) <= before) await sleep(50);
+    const { code, stdout, stderr } = await running.stop();
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toContain('What to try next:');
+  });
+
+  test('a port that is taken, or that others can reach, is refused', async () => {
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as { port: number };
+    const taken = await sluice(['demo', '--listen', `127.0.0.1:${port}`]);
+    server.close();
+    expect(taken.code).toBe(2);
+    expect(taken.stderr).toContain('is taken');
+    const open = await sluice(['demo', '--listen', '0.0.0.0:0']);
+    expect(open.code).toBe(2);
+    expect(open.stderr).toContain('can be reached from other machines');
+    const wrong = await sluice(['demo', '--for', 'ever']);
+    expect(wrong.code).toBe(2);
+    expect(wrong.stderr).toContain('Expected a duration such as');
+  });
+});
+
+test('`npm run demo` is `sluice demo`', () => {
+  const { scripts } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
+  expect(scripts.demo).toMatch(/node packages\/cli\/bin\/sluice\.mjs demo$/);
+});
