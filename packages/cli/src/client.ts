@@ -45,19 +45,43 @@ export class Client {
     this.#token = tokenOf(options, environment);
   }
 
+  /** Where the service is. */
+  get url(): string {
+    return this.#url;
+  }
+
   /** What a service answers, unless it refuses to: then why. */
   async ask(method: string, path: string, body?: unknown): Promise<Answer> {
+    const answer = await this.#answer(method, path, body);
+    const isJson = answer.headers['content-type']?.startsWith('application/json');
+    if (isJson && answer.body !== undefined) return answer;
+    throw this.#otherThan(answer);
+  }
+
+  /** The same for what is no JSON, such as metrics. */
+  async askText(path: string): Promise<string> {
+    const answer = await this.#answer('GET', path, undefined);
+    if (answer.status === 200 && answer.headers['content-type']?.startsWith('text/plain')) {
+      return answer.text;
+    }
+    throw this.#otherThan(answer);
+  }
+
+  async #answer(method: string, path: string, body: unknown): Promise<Answer> {
     const answer = await this.#send(method, path, body).catch((error) => {
       throw this.#unreachable(error);
     });
     const { status, headers, body: found } = answer;
-    const type = headers['content-type'] ?? 'no type';
-    if (type.startsWith('application/problem+json') && isProblem(found)) {
+    if (headers['content-type']?.startsWith('application/problem+json') && isProblem(found)) {
       throw new Failure(refusalText(status, found, this.#token !== undefined));
     }
-    if (type.startsWith('application/json') && found !== undefined) return answer;
-    throw new Failure(
-      `Expected a Sluice service at ${this.#url}, got an answer ${status} of ${visible(type)}`,
+    return answer;
+  }
+
+  #otherThan({ status, headers }: Answer): Failure {
+    const type = visible(headers['content-type'] ?? 'no type');
+    return new Failure(
+      `Expected a Sluice service at ${this.#url}, got an answer ${status} of ${type}`,
     );
   }
 

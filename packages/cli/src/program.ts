@@ -50,6 +50,11 @@ const COMMANDS: readonly CommandRow[] = [
     load: async () => (await import('./commands/inspect.ts')).inspect,
   },
   {
+    usage: 'top',
+    summary: 'watch what a service allows and denies, and to whom',
+    load: async () => (await import('./commands/top.ts')).top,
+  },
+  {
     usage: 'generate <shape>',
     summary: 'make traffic: a log, or load on a service of this machine',
     arguments: { shape: 'what it is like; the list is below' },

@@ -3,8 +3,11 @@
  * and on the screen below while another one is shown. Whatever it does not know throws.
  */
 import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { binary, ownVariables, root } from './running.ts';
+import { binary, ownVariables, Process, root } from './running.ts';
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: sequences begin with one.
 const SEQUENCE = /^\u001b\[(\??[\d;]*)([A-Za-z])/;
@@ -26,8 +29,8 @@ export class Terminal {
   wrapped = 0;
 
   constructor(
-    readonly columns: number,
-    readonly height: number,
+    public columns: number,
+    public height: number,
   ) {}
 
   /** The lines of what is shown. */
@@ -106,6 +109,8 @@ export interface OnTerminal {
   readonly code: Promise<number | null>;
   /** As if somebody typed it: `q`, or `\u0003` for Ctrl-C. */
   type(text: string): void;
+  /** Gives the terminal another size, as somebody who pulls at its corner. */
+  resize(columns: number, height: number): Promise<void>;
   /** Waits until the screen shows it. */
   shows(pattern: RegExp): Promise<string>;
 }
@@ -118,7 +123,8 @@ export function onTerminalOf(
   variables: Readonly<Record<string, string>> = {},
 ): OnTerminal {
   const command = [process.execPath, binary, ...words].map((word) => `'${word}'`).join(' ');
-  const all = `stty cols ${columns} rows ${height}; exec ${command}`;
+  const named = join(mkdtempSync(join(tmpdir(), 'sluice-terminal-')), 'tty');
+  const all = `tty > ${named}; stty cols ${columns} rows ${height}; exec ${command}`;
   // A terminal is nothing of a machine that builds, whatever machine this is.
   const plain = { TERM: 'xterm-256color', CI: '', ...variables };
   const env = { ...ownVariables(), ...plain };
@@ -137,6 +143,7 @@ export function onTerminalOf(
   const code = new Promise<number | null>((resolve) => {
     child.once('close', (status) => {
       isOver = true;
+      rmSync(dirname(named), { recursive: true, force: true });
       resolve(status);
     });
   });
@@ -148,5 +155,12 @@ export function onTerminalOf(
       await sleep(20);
     }
   };
-  return { terminal, code, type: (text) => child.stdin.write(text), shows };
+  const resize = async (newColumns: number, newHeight: number): Promise<void> => {
+    const device = readFileSync(named, 'utf8').trim();
+    terminal.columns = newColumns;
+    terminal.height = newHeight;
+    const size = ['cols', String(newColumns), 'rows', String(newHeight)];
+    await new Process('stty', ['-F', device, ...size], {}).ended;
+  };
+  return { terminal, code, type: (text) => child.stdin.write(text), resize, shows };
 }

@@ -1,19 +1,21 @@
 /**
  * The most frequent of many keys, in little memory: a Misra-Gries summary that forgets in batches.
  *
- * At most 400 keys are counted. When another has come, the 201st largest count is taken off every
+ * At most 600 keys are counted. When another has come, the 201st largest count is taken off every
  * count, and those that come to nothing are forgotten. That takes the same amount off at least 201
  * counts, and no more can be taken off than was counted. So after N hits each count lacks at most
  * N / 201: any key with more hits than that is here, whatever the others were, and the amount that
- * counts may lack is known exactly. Between two such purges 200 new keys have to come, so a hit
+ * counts may lack is known exactly. Between two such purges 400 new keys have to come, so a hit
  * costs the same on average, however many keys there are.
+ *
+ * A flood is of keys that come once. Nothing is made for those: once keys have been forgotten, a
+ * new one is only counted, under its hash, and gets its name with its second hit.
  */
-
 import { KeyedHash, LONGEST_KEY } from 'sluice/engine';
 
 /** So many keys, the most frequent ones, outlast a purge. */
 export const KEPT_KEYS = 200;
-const MOST_KEYS = 2 * KEPT_KEYS;
+export const MOST_KEYS = 3 * KEPT_KEYS;
 
 /** A summary as data, to be sent to another process and merged there. */
 export interface HitsData {
@@ -24,34 +26,32 @@ export interface HitsData {
   readonly keys: readonly (readonly [key: string, hits: number])[];
 }
 
-/** A table that is less than half full finds a key within a step or two. */
-const PLACES = 1024;
+/** A table with so many places to spare finds a key within a few steps. */
+const PLACES = 2048;
 const MASK = PLACES - 1;
 
 /** All tables share one secret, so that nobody can aim at a place. */
 const hasher = new KeyedHash();
 
 export class HeavyHitters {
-  /** By place: the 64 bits of a key's hash, its count, 0 if the place is free, and the key. */
+  /** By place: the 64 bits of a key's hash, its count, 0 if the place is free, and its name. */
   readonly #low = new Int32Array(PLACES);
   readonly #high = new Int32Array(PLACES);
   readonly #counts = new Float64Array(PLACES);
-  readonly #keys: string[] = new Array(PLACES).fill('');
+  readonly #names: (string | undefined)[] = new Array(PLACES).fill(undefined);
   #size = 0;
   #hits = 0;
   #lacking = 0;
 
   add(key: string): void {
     this.#hits++;
-    const place = this.#placeOf(key);
-    if (this.#counts[place] > 0) this.#counts[place]++;
-    else this.#insert(place, copyOf(key), 1);
+    const place = this.#find(hasher.hash(key), hasher.high);
+    if (this.#counts[place]++ > 0) this.#names[place] ??= copyOf(key);
+    else this.#added(place, this.#lacking === 0 ? copyOf(key) : undefined);
   }
 
-  /** Where a key is, or would be; nothing is made for it, as most keys of a flood come once. */
-  #placeOf(key: string): number {
-    const low = hasher.hash(key);
-    const { high } = hasher;
+  /** Where a key is, or would be. */
+  #find(low: number, high: number): number {
     let place = low & MASK;
     while (this.#counts[place] > 0 && (this.#low[place] !== low || this.#high[place] !== high)) {
       place = (place + 1) & MASK;
@@ -61,32 +61,29 @@ export class HeavyHitters {
     return place;
   }
 
-  #insert(place: number, key: string, hits: number): void {
-    this.#keys[place] = key;
-    this.#counts[place] = hits;
-    this.#size++;
-    if (this.#size > MOST_KEYS) this.#purge();
+  #added(place: number, name: string | undefined): void {
+    this.#names[place] = name;
+    if (++this.#size > MOST_KEYS) this.#purge();
   }
 
   #purge(): void {
-    const all = this.#entries();
-    const counts = Float64Array.from(all, ([, hits]) => hits).sort();
+    const counts = this.#counts.filter((count) => count > 0).sort();
     const cut = counts[counts.length - KEPT_KEYS - 1];
-    this.#counts.fill(0);
-    this.#keys.fill('');
-    this.#size = 0;
     this.#lacking += cut;
-    for (const [key, hits] of all) {
-      if (hits > cut) this.#insert(this.#placeOf(key), key, hits - cut);
-    }
-  }
-
-  #entries(): [key: string, hits: number][] {
-    const all: [string, number][] = [];
+    const kept: [low: number, high: number, count: number, name: string | undefined][] = [];
     for (let place = 0; place < PLACES; place++) {
-      if (this.#counts[place] > 0) all.push([this.#keys[place], this.#counts[place]]);
+      if (this.#counts[place] <= cut) continue;
+      const count = this.#counts[place] - cut;
+      kept.push([this.#low[place], this.#high[place], count, this.#names[place]]);
     }
-    return all;
+    this.#counts.fill(0);
+    this.#names.fill(undefined);
+    this.#size = kept.length;
+    for (const [low, high, count, name] of kept) {
+      const place = this.#find(low, high);
+      this.#counts[place] = count;
+      this.#names[place] = name;
+    }
   }
 
   /** Takes in another summary. What is said about the bound holds for all hits of both. */
@@ -94,17 +91,24 @@ export class HeavyHitters {
     this.#hits += hits;
     this.#lacking += lacking;
     for (const [key, more] of keys) {
-      const place = this.#placeOf(key);
-      if (this.#counts[place] > 0) this.#counts[place] += more;
-      else this.#insert(place, key, more);
+      const place = this.#find(hasher.hash(key), hasher.high);
+      const isNew = this.#counts[place] === 0;
+      this.#counts[place] += more;
+      if (isNew) this.#added(place, key);
     }
     return this;
   }
 
   data(): HitsData {
-    const keys = this.#entries();
+    const keys: [string, number][] = [];
+    for (let place = 0; place < PLACES; place++) {
+      const name = this.#names[place];
+      if (name !== undefined) keys.push([name, this.#counts[place]]);
+    }
     keys.sort(([a, hitsA], [b, hitsB]) => hitsB - hitsA || (a < b ? -1 : 1));
-    return { hits: this.#hits, lacking: this.#lacking, keys };
+    // What is counted without a name has come once since the last purge.
+    const unnamed = keys.length < this.#size ? 1 : 0;
+    return { hits: this.#hits, lacking: this.#lacking + unnamed, keys };
   }
 }
 

@@ -156,7 +156,7 @@ async function narrate(show: Show, output: Output, options: DemoOptions): Promis
       isProofTold = true;
       printProof(show, output);
     }
-    if (!isKeptOn && isProofTold && elapsedMs >= options.for) {
+    if (options.keep && !isKeptOn && isProofTold && elapsedMs >= options.for) {
       isKeptOn = true;
       for (const line of lookLines(show)) output.print(line);
       output.print('Ctrl-C stops it.');

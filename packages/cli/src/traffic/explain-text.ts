@@ -1,15 +1,7 @@
 /** Why a request is answered as it is: the window, what counts in it, and the sum in numbers. */
-import { clockText, type Explanation } from 'sluice-traffic';
+import { dateText, type Explanation } from 'sluice-traffic';
 import { durationText, numberText, type Paint, windowText } from '../output.ts';
-import {
-  countText,
-  cut,
-  LABEL_COLUMNS,
-  LINE_COLUMNS,
-  labelled,
-  whenText,
-  wrapped,
-} from './text.ts';
+import { cut, LABEL_COLUMNS, LINE_COLUMNS, labelled, whenText, wrapped } from './text.ts';
 import { windowLines } from './window-text.ts';
 
 const ROOM = LINE_COLUMNS - LABEL_COLUMNS;
@@ -23,15 +15,19 @@ interface Reckoning {
 }
 
 const trimmed = (value: number): string => String(Number(value.toFixed(3)));
-const clock = (timeMs: number): string => {
-  const ms = timeMs % 1000;
-  return ms === 0 ? clockText(timeMs) : `${clockText(timeMs)}.${String(ms).padStart(3, '0')}`;
-};
+
+/** A time near another: without the date if that is the same. */
+function near(timeMs: number, otherMs: number): string {
+  const text = whenText(timeMs);
+  const date = `${dateText(otherMs)} `;
+  return text.startsWith(date) ? text.slice(date.length) : text;
+}
+
 const relation = (fits: boolean): string => (fits ? '<=' : '>');
 
 function ofLog(explained: Explanation): Reckoning {
   const { algorithm, used, cost, limit, allowed, entries, atMs, windowMs, bucketMs } = explained;
-  const since = clock(atMs - windowMs);
+  const since = near(atMs - windowMs, atMs);
   const isBuckets = algorithm === 'sliding-buckets';
   const grain = isBuckets ? `, each as of the end of its bucket of ${windowText(bucketMs)}` : '';
   const oldest = entries[0];
@@ -41,16 +37,16 @@ function ofLog(explained: Explanation): Reckoning {
     frees:
       oldest === undefined
         ? ''
-        : `the oldest, of ${clock(oldest.atMs)}, counts until ${clock(oldest.atMs + windowMs)}`,
+        : `the oldest, of ${near(oldest.atMs, atMs)}, counts until ${near(oldest.atMs + windowMs, atMs)}`,
   };
 }
 
 function ofFixedWindow({ used, cost, limit, allowed, atMs, windowMs }: Explanation): Reckoning {
   const startMs = Math.floor(atMs / windowMs) * windowMs;
   return {
-    counts: `${numberText(used)} admitted since ${clock(startMs)}, when the window began`,
+    counts: `${numberText(used)} admitted since ${near(startMs, atMs)}, when the window began`,
     sum: `${used} + ${cost} = ${used + cost} ${relation(allowed)} ${limit}`,
-    frees: `the next window begins at ${clock(startMs + windowMs)}`,
+    frees: `the next window begins at ${near(startMs + windowMs, atMs)}`,
   };
 }
 
@@ -65,14 +61,14 @@ function ofCounter(explained: Explanation): Reckoning {
   const estimate = (previous * leftMs) / windowMs + current + cost;
   return {
     counts:
-      `${current} since ${clock(startMs)}, and of ${previous} in the window before ` +
+      `${current} since ${near(startMs, atMs)}, and of ${previous} in the window before ` +
       `the part that is still in sight: ${leftMs} of ${windowMs} ms`,
     sum:
       `${previous} x ${leftMs} / ${windowMs} + ${current} + ${cost} = ` +
       `${trimmed(estimate)} ${relation(allowed)} ${limit}`,
     frees:
       current + cost > limit
-        ? `this window is full; from ${clock(startMs + windowMs)} on less and less of it counts`
+        ? `this window is full; from ${near(startMs + windowMs, atMs)} on less and less of it counts`
         : 'what is in sight of the window before shrinks with every millisecond',
   };
 }
@@ -109,8 +105,10 @@ function answerLines(explained: Explanation, paint: Paint): readonly string[] {
   const { allowed, remaining, retryAfterMs, atMs, wasAsked } = explained;
   const would = wasAsked ? '' : 'would be ';
   if (allowed)
-    return [`${paint('green', `${would}allowed`)}, ${numberText(remaining)} left after it`];
-  const again = `${durationText(retryAfterMs)}, at ${clock(atMs + retryAfterMs)}`;
+    return [
+      `${paint('green', `${would}allowed`)}, ${numberText(remaining)} left${wasAsked ? ' after it' : ''}`,
+    ];
+  const again = `${durationText(retryAfterMs)}, at ${near(atMs + retryAfterMs, atMs)}`;
   return [`${paint('red', `${would}denied`)}; the same fits in ${again}`];
 }
 

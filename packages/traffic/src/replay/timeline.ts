@@ -35,7 +35,9 @@ export class Timeline<Series extends string> {
 
   /** Counts one in the bucket of a time that is not before the first. */
   add(timeMs: number, name: Series): void {
-    this.#counts[name][this.#bucketOf(timeMs)]++;
+    // First the bucket, because finding it may replace the counts.
+    const bucket = this.#bucketOf(timeMs);
+    this.#counts[name][bucket]++;
   }
 
   #bucketOf(timeMs: number): number {

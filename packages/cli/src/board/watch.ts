@@ -1,0 +1,221 @@
+/** Asks a service again and again how it is, and makes rates of what it counts. */
+import { systemClock } from 'sluice';
+import type { Client } from '../client.ts';
+import { Failure } from '../output.ts';
+import { readMetrics, type Sample } from './metrics.ts';
+
+export interface PolicyState {
+  readonly name: string;
+  /** Undefined for limits that come with requests, which no file names. */
+  readonly limit: number | undefined;
+  readonly windowMs: number | undefined;
+  readonly algorithm: string | undefined;
+  readonly shadow: boolean;
+  /** Since the service started; of a policy in shadow, what it would have done. */
+  readonly allowed: number;
+  readonly denied: number;
+  /** Undefined until it has been looked at twice. */
+  readonly allowedPerSecond: number | undefined;
+  readonly deniedPerSecond: number | undefined;
+}
+
+export interface HeavyKey {
+  readonly policy: string;
+  readonly key: string;
+  readonly atLeast: number;
+  readonly atMost: number;
+}
+
+export interface Snapshot {
+  readonly url: string;
+  readonly atMs: number;
+  readonly ready: boolean;
+  readonly draining: boolean;
+  readonly storeUp: boolean;
+  readonly breaker: string | undefined;
+  readonly configOk: boolean;
+  readonly version: string | undefined;
+  /** Only the embedded store knows. */
+  readonly keys: number | undefined;
+  readonly evicted: number;
+  /** Checks that the store did not decide. */
+  readonly degraded: number;
+  readonly policies: readonly PolicyState[];
+  readonly mostDenied: readonly HeavyKey[];
+  readonly mostAllowed: readonly HeavyKey[];
+}
+
+/** What came in the last so many looks, for drawing. */
+export interface Rates {
+  readonly allowed: readonly number[];
+  readonly denied: readonly number[];
+}
+
+const KEPT_RATES = 240;
+/** Of so many policies, the busiest, it is asked whose keys these are. */
+const ASKED_POLICIES = 8;
+const ASKED_KEYS = 20;
+
+interface Definition {
+  readonly name: string;
+  readonly limit: number;
+  readonly windowMs: number;
+  readonly algorithm: string;
+  readonly shadow: boolean;
+}
+
+interface Ready {
+  readonly ready: boolean;
+  readonly draining?: boolean;
+  readonly store: { readonly up: boolean; readonly breaker?: string };
+  readonly config: { readonly ok: boolean };
+}
+
+interface Counts {
+  readonly allowed: number;
+  readonly denied: number;
+}
+
+type Metrics = ReadonlyMap<string, readonly Sample[]>;
+
+const sumOf = (samples: readonly Sample[] = []): number =>
+  samples.reduce((sum, { value }) => sum + value, 0);
+
+export class Watch {
+  readonly #client: Client;
+  readonly #rates = new Map<string, { allowed: number[]; denied: number[] }>();
+  #counts: ReadonlyMap<string, Counts> = new Map();
+  #countedMs: number | undefined = undefined;
+
+  constructor(client: Client) {
+    this.#client = client;
+  }
+
+  ratesOf(policy: string): Rates {
+    return this.#rates.get(policy) ?? { allowed: [], denied: [] };
+  }
+
+  /** Throws a `Failure` if it cannot be asked. */
+  async look(): Promise<Snapshot> {
+    const client = this.#client;
+    const [policies, ready, text] = await Promise.all([
+      client.ask('GET', '/v1/policies'),
+      client.ask('GET', '/readyz'),
+      client.askText('/metrics'),
+    ]);
+    const atMs = systemClock.now();
+    const metrics = readMetrics(text);
+    const { policies: definitions } = policies.body as { policies?: readonly Definition[] };
+    if (!Array.isArray(definitions)) {
+      throw new Failure(`Expected policies from the service at ${client.url}, got something else`);
+    }
+    const states = this.#states(definitions, metrics, atMs);
+    const asked = busiest(states)
+      .slice(0, ASKED_POLICIES)
+      .map(({ name }) => name);
+    const [mostDenied, mostAllowed] = await Promise.all([
+      this.#heavy(asked, 'denied'),
+      this.#heavy(asked, 'allowed'),
+    ]);
+    const health = healthOf(ready.body as Ready, metrics);
+    return { url: client.url, atMs, ...health, policies: states, mostDenied, mostAllowed };
+  }
+
+  #states(definitions: readonly Definition[], metrics: Metrics, atMs: number): PolicyState[] {
+    const counts = countsOf(metrics);
+    const before = this.#countedMs;
+    const passedS = before === undefined ? 0 : (atMs - before) / 1000;
+    const byName = new Map(definitions.map((each) => [each.name, each]));
+    // Limits that come with requests are counted under names that no file has.
+    const names = new Set([...byName.keys(), ...counts.keys()]);
+    const states = [...names].map((name) => {
+      const { allowed, denied } = counts.get(name) ?? { allowed: 0, denied: 0 };
+      const last = this.#counts.get(name) ?? { allowed: 0, denied: 0 };
+      const perSecond = (now: number, then: number): number | undefined =>
+        // Less than before means that it was started anew, and all of it is new.
+        passedS > 0 ? (now >= then ? now - then : now) / passedS : undefined;
+      const definition = byName.get(name);
+      return {
+        name,
+        limit: definition?.limit,
+        windowMs: definition?.windowMs,
+        algorithm: definition?.algorithm,
+        shadow: definition?.shadow ?? false,
+        allowed,
+        denied,
+        allowedPerSecond: perSecond(allowed, last.allowed),
+        deniedPerSecond: perSecond(denied, last.denied),
+      };
+    });
+    for (const state of states) this.#keepRates(state);
+    this.#counts = counts;
+    this.#countedMs = atMs;
+    return states;
+  }
+
+  #keepRates({ name, allowedPerSecond, deniedPerSecond }: PolicyState): void {
+    if (allowedPerSecond === undefined || deniedPerSecond === undefined) return;
+    const rates = this.#rates.get(name) ?? { allowed: [], denied: [] };
+    this.#rates.set(name, rates);
+    rates.allowed.push(allowedPerSecond);
+    rates.denied.push(deniedPerSecond);
+    if (rates.allowed.length > KEPT_RATES) {
+      rates.allowed.shift();
+      rates.denied.shift();
+    }
+  }
+
+  async #heavy(policies: readonly string[], by: 'denied' | 'allowed'): Promise<HeavyKey[]> {
+    const all = policies.map(async (policy) => {
+      const query = new URLSearchParams({ policy, by, count: String(ASKED_KEYS) });
+      const { body } = await this.#client.ask('GET', `/v1/top?${query}`).catch(goneSince);
+      const { keys = [] } = body as { keys?: readonly Omit<HeavyKey, 'policy'>[] };
+      return keys.map(({ key, atLeast, atMost }) => ({ policy, key, atLeast, atMost }));
+    });
+    const keys = (await Promise.all(all)).flat().filter(({ atLeast }) => atLeast > 0);
+    return keys.sort((a, b) => b.atLeast - a.atLeast).slice(0, ASKED_KEYS);
+  }
+}
+
+/** A policy that was there a moment ago may have gone with a reload. */
+function goneSince(error: unknown): { body: object } {
+  if (error instanceof Failure && error.message.includes('ERR_UNKNOWN_POLICY')) return { body: {} };
+  throw error;
+}
+
+/** Those that deny most first, then those that are asked most. */
+export const busiest = (policies: readonly PolicyState[]): readonly PolicyState[] =>
+  [...policies].sort(
+    (a, b) =>
+      (b.deniedPerSecond ?? 0) - (a.deniedPerSecond ?? 0) ||
+      (b.allowedPerSecond ?? 0) - (a.allowedPerSecond ?? 0) ||
+      b.denied - a.denied ||
+      b.allowed - a.allowed,
+  );
+
+/** What was allowed and denied; what had room but was let go is neither. */
+function countsOf(metrics: Metrics): ReadonlyMap<string, Counts> {
+  const counts = new Map<string, { allowed: number; denied: number }>();
+  for (const { labels, value } of metrics.get('sluice_decisions_total') ?? []) {
+    const { policy = '', outcome = '' } = labels;
+    const own = counts.get(policy) ?? { allowed: 0, denied: 0 };
+    counts.set(policy, own);
+    if (outcome.endsWith('allowed')) own.allowed += value;
+    else if (outcome.endsWith('denied')) own.denied += value;
+  }
+  return counts;
+}
+
+function healthOf({ ready, draining = false, store, config }: Ready, metrics: Metrics) {
+  return {
+    ready,
+    draining,
+    storeUp: store.up,
+    breaker: store.breaker,
+    configOk: config.ok,
+    version: metrics.get('sluice_build_info')?.[0]?.labels.version,
+    keys: metrics.get('sluice_keys')?.[0]?.value,
+    evicted: sumOf(metrics.get('sluice_evicted_keys_total')),
+    degraded: sumOf(metrics.get('sluice_degraded_total')),
+  };
+}

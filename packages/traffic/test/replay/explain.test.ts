@@ -1,0 +1,93 @@
+import { type AlgorithmName, definePolicy } from 'sluice';
+import { describe, expect, test } from 'vitest';
+import { Explainer, type ExplainOptions } from '../../src/replay/explain.ts';
+import { entriesOf, type MadeRequest } from './traffic.ts';
+
+const START_MS = Date.UTC(2026, 9, 10, 12, 0, 0);
+const at = (second: number, client = 'a'): MadeRequest => ({
+  ...{ client, timeMs: START_MS + 1000 * second },
+});
+
+function explainer(
+  options: Partial<ExplainOptions> = {},
+  algorithm: AlgorithmName = 'sliding-log',
+) {
+  const policy = definePolicy('', { limit: 3, window: '1m', algorithm });
+  return new Explainer({ policy, keyOf: ({ client }) => client, key: 'a', ...options });
+}
+
+const TRAFFIC = [at(0), at(5, 'b'), at(10), at(20), at(30), at(59), at(60), at(61)];
+
+describe('an explanation', () => {
+  test('is of the first request that is denied, with what counted then', () => {
+    const found = explainer();
+    found.add(entriesOf(TRAFFIC));
+    expect(found.isDone).toBe(true);
+    expect(found.seen).toEqual({ requests: 4, denied: 1 });
+    expect(found.result()).toMatchObject({
+      atMs: START_MS + 30_000,
+      allowed: false,
+      retryAfterMs: 30_000,
+      used: 3,
+      wasAsked: true,
+      entries: [0, 10, 20].map((second) => ({ atMs: START_MS + 1000 * second, cost: 1 })),
+    });
+    expect(found.result()!.requests.map(({ allowed }) => allowed)).toEqual([
+      true,
+      true,
+      true,
+      false,
+    ]);
+  });
+
+  test('is of the request at a time, or of what one would have been told', () => {
+    const asked = explainer({ atMs: START_MS + 60_000 });
+    asked.add(entriesOf(TRAFFIC));
+    expect(asked.result()).toMatchObject({ allowed: true, wasAsked: true, used: 2 });
+    const notAsked = explainer({ atMs: START_MS + 45_000 });
+    notAsked.add(entriesOf(TRAFFIC));
+    expect(notAsked.result()).toMatchObject({
+      ...{ allowed: false, wasAsked: false, atMs: START_MS + 45_000, retryAfterMs: 15_000 },
+    });
+  });
+
+  test('of several at one time is of the first that is denied', () => {
+    const found = explainer({ atMs: START_MS });
+    found.add(entriesOf([at(0), at(0), at(0), at(0), at(0), at(1)]));
+    expect(found.result()).toMatchObject({ allowed: false, used: 3 });
+    expect(found.result()!.requests).toHaveLength(4);
+  });
+
+  test('of a client that is never denied is of when it had the least left', () => {
+    const found = explainer();
+    found.add(entriesOf([at(0), at(10), at(80), at(200)]));
+    expect(found.result()).toMatchObject({ allowed: true, remaining: 1, atMs: START_MS + 10_000 });
+  });
+
+  test('of a client that is not there is none', () => {
+    const found = explainer({ key: 'nobody' });
+    found.add(entriesOf(TRAFFIC));
+    expect(found.result()).toBeUndefined();
+    const early = explainer({ atMs: START_MS - 1 });
+    early.add(entriesOf(TRAFFIC));
+    expect(early.result()).toBeUndefined();
+  });
+
+  test.each(['fixed-window', 'sliding-counter', 'token-bucket', 'sliding-buckets'] as const)(
+    'of %s promises a time that holds',
+    (algorithm) => {
+      const found = explainer({}, algorithm);
+      found.add(entriesOf(TRAFFIC));
+      const { allowed, atMs, retryAfterMs } = found.result()!;
+      expect(allowed).toBe(false);
+      for (const [early, isIn] of [
+        [1, false],
+        [0, true],
+      ] as const) {
+        const later = explainer({ atMs: atMs + retryAfterMs - early }, algorithm);
+        later.add(entriesOf(TRAFFIC.filter(({ timeMs }) => timeMs <= atMs)));
+        expect(later.result()).toMatchObject({ wasAsked: false, allowed: isIn });
+      }
+    },
+  );
+});

@@ -1,0 +1,84 @@
+/** A replay decides as the store itself does, limit by limit and all or nothing. */
+import { type AlgorithmName, definePolicy, type Limit, memoryStore } from 'sluice';
+import { expect, test } from 'vitest';
+import { Replay, type Rules } from '../../src/replay/replay.ts';
+import { entriesOf, randomFrom } from './traffic.ts';
+
+const ALGORITHMS: readonly AlgorithmName[] = [
+  'sliding-log',
+  'sliding-buckets',
+  'sliding-counter',
+  'token-bucket',
+  'fixed-window',
+];
+
+const factsOf = (name: string, shadow: boolean) => ({
+  ...{ name, algorithm: 'sliding-log' as const, limit: 1, windowMs: 1, shadow },
+});
+
+for (const first of ALGORITHMS) {
+  for (const second of ALGORITHMS) {
+    test(`${first} and ${second} together, whichever has no room`, () => {
+      const random = randomFrom(first.length * 31 + second.length);
+      const policies = [
+        definePolicy('first', { limit: 7, window: 900, algorithm: first }),
+        definePolicy('second', { limit: 12, window: 2000, algorithm: second }),
+        definePolicy('third', { limit: 30, window: 9000, algorithm: first }),
+      ];
+      let asked: readonly Limit[] = [];
+      const rules: Rules = {
+        policies: policies.map(({ name }) => factsOf(name, false)),
+        limitsOf: () => asked,
+      };
+      const replay = new Replay(rules);
+      const store = memoryStore();
+      const [entry] = entriesOf([{ timeMs: 0, client: 'x' }]);
+      let nowMs = 1_791_000_000_000;
+      let denied = 0;
+      for (let turn = 0; turn < 3000; turn++) {
+        nowMs += Math.floor(random() ** 3 * 500);
+        asked = policies.map((policy) => ({
+          ...{ policy, terms: policy.terms!, key: `k${Math.floor(random() * 3)}` },
+          cost: 1 + Math.floor(random() ** 4 * 5),
+        }));
+        const truth = store.decideSync({ limits: asked, peek: false }, nowMs);
+        const outcome = replay.decide(entry, 'x', nowMs);
+        expect(outcome.allowed).toBe(truth.allowed);
+        if (truth.allowed) continue;
+        denied++;
+        const full = truth.limits.filter((limit) => !limit.allowed).map(({ policy }) => policy);
+        expect(outcome.denying).toEqual(full);
+      }
+      expect(denied).toBeGreaterThan(100);
+      expect(denied).toBeLessThan(2900);
+    });
+  }
+}
+
+test('a limit in shadow is charged for what passes, and denies nobody', () => {
+  const enforced = definePolicy('enforced', { limit: 3, window: 1000 });
+  const watched = definePolicy('watched', { limit: 1, window: 1000 });
+  const rules: Rules = {
+    policies: [factsOf('enforced', false), factsOf('watched', true)],
+    limitsOf: (_, key) =>
+      [watched, enforced].map((policy) => ({ policy, terms: policy.terms!, key, cost: 1 })),
+  };
+  const replay = new Replay(rules);
+  const [entry] = entriesOf([{ timeMs: 0, client: 'x' }]);
+  const decide = (nowMs: number) => replay.decide(entry, 'x', nowMs);
+  expect(decide(5000)).toEqual({ allowed: true, denying: [], shadowDenying: [] });
+  const inShadow = { allowed: true, denying: [], shadowDenying: ['watched'] };
+  expect([decide(5000), decide(5000)]).toEqual([inShadow, inShadow]);
+  expect(decide(5000)).toEqual({ allowed: false, denying: ['enforced'], shadowDenying: [] });
+});
+
+test('what never fits is denied and charges nothing; what has no limits passes', () => {
+  const policy = definePolicy('one', { limit: 1, window: 1000 });
+  const limit = { policy, terms: policy.terms!, key: 'x', cost: 1 };
+  const answers = [{ violated: ['one'] }, [limit], [limit], []];
+  const rules: Rules = { policies: [factsOf('one', false)], limitsOf: () => answers.shift()! };
+  const replay = new Replay(rules);
+  const [entry] = entriesOf([{ timeMs: 0, client: 'x' }]);
+  const allowed = [1, 2, 3, 4].map(() => replay.decide(entry, 'x', 5000).allowed);
+  expect(allowed).toEqual([false, true, false, true]);
+});

@@ -1,0 +1,118 @@
+import { describe, expect, test } from 'vitest';
+import { curveOf, kneeOf, roundedUp, touchedBy } from '../../src/replay/knee.ts';
+import { HEAD_ROOM, Suggester, type SuggestOptions } from '../../src/replay/suggest.ts';
+import { bruteForce } from './brute-force.ts';
+import { entriesOf, type MadeRequest, madeTraffic } from './traffic.ts';
+
+const START_MS = Date.UTC(2026, 9, 10, 12, 0, 0);
+
+function suggested(traffic: readonly MadeRequest[], options: Partial<SuggestOptions> = {}) {
+  const suggester = new Suggester({ keyOf: ({ client }) => client, ...options });
+  suggester.survey(entriesOf(traffic));
+  if (!suggester.choose()) return undefined;
+  suggester.weigh(entriesOf(traffic));
+  return suggester.result();
+}
+
+describe('a suggestion', () => {
+  const traffic = madeTraffic(21, 5000, 1500);
+  const result = suggested(traffic)!;
+
+  test('has the windows that are shorter than the log', () => {
+    expect(result.windows.map(({ windowMs }) => windowMs / 1000)).toEqual([1, 10, 60, 300, 900]);
+  });
+
+  test('tells for each limit what brute force finds: clients touched, requests denied', () => {
+    for (const { windowMs, limits } of result.windows) {
+      for (const { limit, clients, deniedRequests, clientShare } of limits) {
+        const policy = { name: 'x', algorithm: 'sliding-log', limit, windowMs };
+        const brute = bruteForce(traffic, [policy]);
+        const denied = [...brute.clients.values()].map((each) => each.denied);
+        expect(deniedRequests).toBe(denied.reduce((sum, each) => sum + each, 0));
+        expect(clients).toBe(denied.filter((each) => each > 0).length);
+        expect(clientShare).toBe(clients / brute.clients.size);
+      }
+    }
+  });
+
+  test('ends with a limit that touches nobody, and it is what was asked for at the most', () => {
+    for (const { limits, mostAsked } of result.windows) {
+      expect(limits.some(({ limit, clients }) => limit === mostAsked && clients === 0)).toBe(true);
+    }
+  });
+
+  test('proposes head room above the knee, for a minute if the log has one', () => {
+    for (const { knee, proposed, limits } of result.windows) {
+      expect(proposed).toBe(roundedUp(HEAD_ROOM * knee));
+      expect(limits.map(({ limit }) => limit)).toContain(proposed);
+    }
+    expect(result.proposed.windowMs).toBe(60_000);
+  });
+
+  test('of one window has that one only', () => {
+    const { windows, proposed } = suggested(traffic, { windowMs: 47_000 })!;
+    expect(windows.map(({ windowMs }) => windowMs)).toEqual([47_000]);
+    expect(proposed.windowMs).toBe(47_000);
+  });
+
+  test('of a log that is too short is none', () => {
+    const short = [0, 500].map((ms) => ({ client: 'a', timeMs: START_MS + ms }));
+    expect(suggested(short)).toBeUndefined();
+    expect(suggested(traffic, { windowMs: 86_400_000 })).toBeUndefined();
+  });
+
+  test('leaves out the longest windows if there is too much to hold, and says which', () => {
+    const bounded = suggested(traffic, { mostHeld: 400 })!;
+    expect(bounded.leftOutMs.length).toBeGreaterThan(0);
+    expect(bounded.windows.length).toBeGreaterThan(0);
+    for (const each of bounded.windows) {
+      expect(each).toEqual(result.windows.find(({ windowMs }) => windowMs === each.windowMs));
+    }
+  });
+
+  test('is plain data, and its curves can be drawn', () => {
+    expect(JSON.parse(JSON.stringify(result))).toEqual(result);
+    for (const { curve } of result.windows) {
+      expect(curve.length).toBeLessThanOrEqual(240);
+      expect(curve.at(-1)!.clients).toBe(0);
+      for (const [at, { limit, clients }] of curve.slice(1).entries()) {
+        expect(limit).toBeGreaterThan(curve[at].limit);
+        expect(clients).toBeLessThan(curve[at].clients);
+      }
+    }
+  });
+});
+
+describe('the knee', () => {
+  const peaks = (...groups: readonly (readonly [peak: number, clients: number])[]): Uint32Array =>
+    Uint32Array.from(groups.flatMap(([peak, clients]) => new Array(clients).fill(peak))).sort();
+
+  test('lies where most clients end and few heavy ones begin', () => {
+    const sorted = peaks([1, 400], [2, 300], [4, 200], [8, 90], [900, 5], [1000, 5]);
+    expect(kneeOf(curveOf(sorted))).toBe(8);
+  });
+
+  test('of clients that are all alike is what they ask for', () => {
+    expect(kneeOf(curveOf(peaks([7, 50])))).toBe(7);
+  });
+
+  test('a limit touches those above it', () => {
+    const sorted = peaks([1, 4], [5, 3], [9, 2]);
+    expect([0, 1, 4, 5, 8, 9, 10].map((limit) => touchedBy(sorted, limit))).toEqual([
+      9, 5, 5, 2, 2, 0, 0,
+    ]);
+  });
+
+  test('a curve with more points than can be drawn keeps its ends', () => {
+    const many = Uint32Array.from({ length: 5000 }, (_, at) => at + 1);
+    const curve = curveOf(many);
+    expect(curve.length).toBeLessThanOrEqual(240);
+    expect([curve[0].limit, curve.at(-1)]).toEqual([1, { limit: 5000, clients: 0 }]);
+  });
+
+  test('numbers are rounded up to ones that people choose', () => {
+    expect([1, 2, 7, 11, 13, 16, 26, 31, 61, 81, 100, 101, 1234].map(roundedUp)).toEqual([
+      1, 2, 8, 12, 15, 20, 30, 40, 80, 100, 100, 120, 1500,
+    ]);
+  });
+});
