@@ -63,7 +63,7 @@ const arrows = {
     'configuration.ts': 'config/model.ts desk.ts rules/',
     'parts.ts': 'type:*',
     'http/': './ clock.ts desk.ts log.ts settings.ts sluice sluice/http node:*',
-    'heavy-hitters.ts': '',
+    'heavy-hitters.ts': 'sluice/engine',
     'histogram.ts': 'prom-client',
     'policy-labels.ts': 'type:desk.ts',
     'top-keys.ts': 'heavy-hitters.ts policy-labels.ts http/ type:desk.ts sluice',

@@ -54,7 +54,7 @@ describe('sluice top', () => {
     expect(lines[1]).toMatch(/^store up {2}\d+ keys {2}files fine {2}sluice \d/);
     expect(stdout).toMatch(/^perMinute +3 in 1 min +0 +0$/m);
     expect(stdout).toMatch(/^watched \(shadow\) +2 in 1 h +0 +0$/m);
-    expect(stdout).toMatch(/^a-policy-with-a-nam… +1,000 in 1 d +0 +0$/m);
+    expect(stdout).toMatch(/^a-policy-with-a-name… +1,000 in 1 d +0 +0$/m);
     const [, denied, allowed] = stdout.split(/^ +(?:denied|allowed) +policy +key$/m);
     expect(denied.trim().split('\n')).toEqual([
       expect.stringMatching(/^7 +perMinute +user:42$/),

@@ -116,7 +116,7 @@ describe.each(stores)('a desk over a store %s', (_, open) => {
   test('holds a key to its override from the next decision on, and lets it go after', async () => {
     const desk = deskOf();
     await ask(desk, few);
-    desk.overrides.set({ policy: 'few', key: 'a', limit: 1, source: 'api' });
+    desk.overrides.set({ policy: 'few', key: 'a', limit: 1 });
     const denied = await ask(desk, few);
     expect([denied.allowed, denied.quote?.limit]).toEqual([false, 1]);
     expect((await ask(desk, { ...few, key: 'b' })).quote?.limit).toBe(3);
@@ -126,7 +126,7 @@ describe.each(stores)('a desk over a store %s', (_, open) => {
 
   test('refuses a cost above the override, which could never pass', () => {
     const desk = deskOf();
-    desk.overrides.set({ policy: 'few', key: 'vip:*', limit: 2, source: 'file' });
+    desk.overrides.set({ policy: 'few', key: 'vip:*', limit: 2 });
     const request = { policy: 'few', key: 'vip:1', cost: 3 };
     expect(() => desk.limits([request])).toThrow(/at most 2 for `few`/);
     expect(desk.limits([{ ...request, key: 'x' }])).toHaveLength(1);

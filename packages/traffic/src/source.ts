@@ -69,56 +69,46 @@ function logError(name: string, error: unknown): LogError {
   return new LogError(`Expected ${name} ${wanted}, got ${got}`, { cause: error });
 }
 
-/** The first bytes of a stream, which stay in it. A pipe may bring them one by one. */
-async function startOf(source: Readable): Promise<Uint8Array> {
-  for (;;) {
-    const start: Buffer | null = source.read(MAGIC_BYTES);
-    if (start !== null) {
-      source.unshift(start);
-      return start;
-    }
-    if (source.readableEnded) return new Uint8Array();
-    await more(source);
-  }
-}
-
-/** Until there is something to read, or nothing any more. */
-function more(source: Readable): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const settle = (error?: Error): void => {
-      source.off('readable', settle).off('end', settle).off('error', settle);
-      if (error === undefined) resolve();
-      else reject(error);
-    };
-    source.on('readable', settle).on('end', settle).on('error', settle);
-  });
-}
-
 /** The bytes of one path, unpacked. It is opened once, so that it may be a pipe. */
 async function* bytesOf(path: string, progress: Progress): AsyncGenerator<Buffer> {
-  const source =
-    path === STANDARD_INPUT
-      ? (process.stdin as Readable & { bytesRead: number })
-      : createReadStream(path, { highWaterMark: CHUNK_BYTES });
-  let counted = 0;
-  const count = (): void => {
-    progress.bytesRead += source.bytesRead - counted;
-    counted = source.bytesRead;
-  };
+  const source = path === STANDARD_INPUT ? process.stdin : openFile(path);
   try {
-    const packed = unpacker(packingOf(await startOf(source)), nameOf(path));
-    // Whoever reads meets a failure as well, so nothing is left to do about it here.
-    const bytes = packed === undefined ? source : pipeline(source, packed, () => {});
-    for await (const chunk of bytes) {
-      count();
-      yield chunk;
-    }
-    count();
+    const chunks = counted(source, progress);
+    const start = await startOf(chunks);
+    const whole = chain(start, chunks);
+    const packed = unpacker(packingOf(start), nameOf(path));
+    // Whoever reads meets a failure as well, so nothing is left to do about it at its source.
+    yield* packed === undefined ? whole : pipeline(whole, packed, () => {});
   } catch (error) {
     throw logError(nameOf(path), error);
   } finally {
     source.destroy();
   }
+}
+
+const openFile = (path: string): Readable => createReadStream(path, { highWaterMark: CHUNK_BYTES });
+
+async function* counted(source: Readable, progress: Progress): AsyncGenerator<Buffer> {
+  for await (const chunk of source) {
+    progress.bytesRead += chunk.length;
+    yield chunk;
+  }
+}
+
+/** Enough to know how it is packed. A pipe may bring its first bytes one by one. */
+async function startOf(chunks: AsyncGenerator<Buffer>): Promise<Buffer> {
+  let start: Buffer = Buffer.alloc(0);
+  while (start.length < MAGIC_BYTES) {
+    const { value, done } = await chunks.next();
+    if (done) break;
+    start = Buffer.concat([start, value]);
+  }
+  return start;
+}
+
+async function* chain(start: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
+  if (start.length > 0) yield start;
+  yield* rest;
 }
 
 /** What no text has, but many other files have at once. */

@@ -5,7 +5,7 @@ export interface Sample {
   readonly value: number;
 }
 
-const LINE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/;
+const LINE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (-?\d[\d.eE+-]*|NaN)\b/;
 const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g;
 
 const unescaped = (text: string): string =>

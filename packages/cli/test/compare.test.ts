@@ -1,0 +1,63 @@
+import { describe, expect, test } from 'vitest';
+import { CONTROL, scratch, sluice } from './running.ts';
+import { burst, combinedLog, mixed } from './traffic-logs.ts';
+
+const file = scratch();
+const log = file('access.log', combinedLog(mixed()));
+const bursts = file(
+  'bursts.log',
+  combinedLog([...burst(50, 1, { at: 58 }), ...burst(50, 1, { at: 61 })]),
+);
+
+interface Row {
+  readonly algorithm: string;
+  readonly worst: { readonly multiple: number };
+  readonly adversary: { readonly multiple: number };
+}
+
+describe('sluice compare', () => {
+  test('shows the five algorithms side by side, in lines of 80 columns', async () => {
+    const { code, stdout, stderr } = await sluice(['compare', log, '--limit', '30/1m']);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).not.toMatch(CONTROL);
+    for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
+    expect(stdout).toMatch(/^sliding-log +360 +180 +1 +0 +0 +0%$/m);
+    expect(stdout).toMatch(/^sliding-counter .* \d\.?\d*%$/m);
+    expect(stdout).toMatch(/^sliding-log +30 +1\.00 x +1\.00 x +\d+ +\d+$/m);
+  });
+
+  test('bursts on both sides of a boundary are twice the limit for fixed-window only', async () => {
+    const { stdout } = await sluice(['compare', bursts, '--limit', '50/1m', '--json']);
+    const { algorithms } = JSON.parse(stdout) as { algorithms: readonly Row[] };
+    const worst = Object.fromEntries(algorithms.map((row) => [row.algorithm, row.worst.multiple]));
+    expect(worst['fixed-window']).toBe(2);
+    expect(worst['sliding-log']).toBe(1);
+    const attacked = Object.fromEntries(
+      algorithms.map((row) => [row.algorithm, row.adversary.multiple]),
+    );
+    expect(attacked['sliding-counter']).toBeGreaterThan(1.9);
+    const text = (await sluice(['compare', bursts, '--limit', '50/1m'])).stdout;
+    expect(text).toMatch(/^fixed-window +100 +2026-10-10 12:01:01 +198\.51\.100\.7$/m);
+    expect(text).toMatch(/^fixed-window +50 after 59\.999 s, 50 after 60\.0 s$/m);
+  });
+
+  test('counts by something else than the client', async () => {
+    const clients = async (key: string): Promise<number> =>
+      JSON.parse((await sluice(['compare', log, '--limit', '9/1m', '--key', key, '--json'])).stdout)
+        .clients;
+    expect(await clients('everybody')).toBe(1);
+    expect(await clients('path')).toBe(41);
+    expect(await clients('field:user-agent')).toBe(1);
+  });
+
+  test.each([
+    [['--limit', '30'], /Expected policy `limit`/],
+    [['--limit', '0/1m'], /Expected the limit of policy `limit`/],
+    [[], /Expected --limit such as 100\/1m, got none/],
+    [['--limit', '30/1m', '--key', 'shoe'], /Expected --key to be one of client, user/],
+  ])('%j is refused', async (words, why) => {
+    const { code, stdout, stderr } = await sluice(['compare', log, ...words]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(why);
+  });
+});

@@ -1,0 +1,152 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { CONTROL, type Ended, type Serving, scratch, serving, sluice } from './running.ts';
+import { burst, combinedLog, mixed } from './traffic-logs.ts';
+
+const file = scratch();
+const log = file('access.log', combinedLog(mixed()));
+const CLIENT = ['--client', '198.51.100.7'];
+
+const isWellFormed = ({ stdout }: Ended): void => {
+  expect(stdout).not.toMatch(CONTROL);
+  for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
+};
+
+describe('sluice explain, of a log', () => {
+  test('draws the window of the first denial, and does the sum', async () => {
+    const ended = await sluice(['explain', log, '--limit', '30/1m', ...CLIENT]);
+    expect(ended.code).toBe(1);
+    isWellFormed(ended);
+    expect(ended.stdout).toContain('when        2026-10-10 12:00:24 UTC\n');
+    expect(ended.stdout).toContain('answer      denied; the same fits in 36.0 s, at 12:01:00\n');
+    expect(ended.stdout).toMatch(
+      /^admitted {4}[·▁-█]{68}\ndenied {6}·{67}[▁-█]\n {12}1 min ago +now$/m,
+    );
+    expect(ended.stdout).toContain('sum         30 + 1 = 31 > 30\n');
+    expect(ended.stdout).toContain('the oldest, of 12:00:00, counts until 12:01:00\n');
+  });
+
+  test.each([
+    ['sliding-buckets', 'sum         30 + 1 = 31 > 30', 'end of its bucket of 1 s'],
+    ['sliding-counter', 'sum         0 x 36000 / 60000 + 30 + 1 = 31 > 30', 'still in sight'],
+    ['fixed-window', 'sum         30 + 1 = 31 > 30', 'the next window begins at 12:01:00'],
+    ['token-bucket', 'sum         0.5 < 1', 'one every 2000 ms'],
+  ])('of %s: %s', async (algorithm, sum, words) => {
+    const given = ['explain', log, '--limit', '30/1m', ...CLIENT, '--algorithm', algorithm];
+    const ended = await sluice(given);
+    isWellFormed(ended);
+    expect(ended.code).toBe(1);
+    expect(ended.stdout).toContain(`${sum}\n`);
+    expect(ended.stdout.replace(/\n {12}/g, ' ')).toContain(words);
+  });
+
+  test('of a time says what was told then', async () => {
+    const at = ['--at', '2026-10-10T12:00:10Z'];
+    const ended = await sluice(['explain', log, '--limit', '30/1m', ...CLIENT, ...at]);
+    expect(ended.code).toBe(0);
+    expect(ended.stdout).toMatch(/^answer {6}allowed, \d+ left after it$/m);
+    const json = await sluice(['explain', log, '--limit', '30/1m', ...CLIENT, ...at, '--json']);
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      kind: 'explain',
+      allowed: true,
+      wasAsked: true,
+    });
+  });
+
+  test('knows a client by any spelling of its address', async () => {
+    const six = file('six.log', combinedLog(burst(9, 9, { client: '2001:db8::1' })));
+    const ended = await sluice(['explain', six, '--limit', '5/1m', '--client', '2001:DB8:0::77']);
+    expect(ended.code).toBe(1);
+    expect(ended.stdout).toContain('key         2001:db8::/64\n');
+  });
+
+  test.each([
+    [[log], /Expected --limit, such as 100\/1m, and --client with a log/],
+    [[log, '--limit', '1/1m', '--client', '192.0.2.1'], /Expected requests of `192\.0\.2\.1`/],
+    [[log, '--limit', '1/1m', '--client', 'x', '--at', 'noon'], /Expected a time such as/],
+    [[], /Expected one of a log, --policy \(with --key\) and --headers/],
+    [[log, '--policy', 'x', '--key', 'y'], /Expected one of a log/],
+  ])('%j is refused', async (words, why) => {
+    const { code, stdout, stderr } = await sluice(['explain', ...words]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(why);
+  });
+});
+
+describe('sluice explain, of a service', () => {
+  let service: Serving;
+  beforeAll(async () => {
+    service = await serving();
+  });
+  afterAll(async () => {
+    await service?.stop();
+  });
+  const ask = (...words: string[]): Promise<Ended> => sluice(words, { SLUICE_URL: service.url });
+
+  test('tells why the next call is denied, and counts nothing', async () => {
+    await ask('check', 'perMinute', 'user:42', '--cost', '10');
+    for (let turn = 0; turn < 2; turn++) {
+      const ended = await ask('explain', '--policy', 'perMinute', '--key', 'user:42');
+      isWellFormed(ended);
+      expect(ended.code).toBe(1);
+      expect(ended.stdout).toContain('limit       perMinute: 10 in 1 min, sliding-log\n');
+      expect(ended.stdout).toMatch(/^answer {6}would be denied; the same fits in [\d.]+ s, at /m);
+      expect(ended.stdout).toContain('sum         10 + 1 = 11 > 10\n');
+    }
+  });
+
+  test('of a token bucket and of a key that is new', async () => {
+    const tokens = await ask('explain', '--policy', 'steady', '--key', 'x');
+    isWellFormed(tokens);
+    expect(tokens.stdout).toContain('steady: 10 in 1 s, up to 20 at once, token-bucket\n');
+    expect(tokens.stdout).toContain('sum         20 >= 1\n');
+    expect(tokens.code).toBe(0);
+  });
+
+  test('as JSON has all that is known', async () => {
+    const { stdout } = await ask('explain', '--policy', 'daily', '--key', 'team:7', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({
+      ...{
+        algorithm: 'sliding-buckets',
+        limit: 5000,
+        bucketMs: 900_000,
+        allowed: true,
+        entries: [],
+      },
+    });
+  });
+
+  test('without a key, and of a policy that there is not', async () => {
+    expect((await ask('explain', '--policy', 'perMinute')).stderr).toMatch(/Expected --key/);
+    const { code, stderr } = await ask('explain', '--policy', 'none', '--key', 'x');
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/ERR_UNKNOWN_POLICY/);
+  });
+});
+
+describe('sluice explain, of fields', () => {
+  test.each([
+    [
+      ['RateLimit: "perMinute";r=0;t=12', 'RateLimit-Policy: "perMinute";q=100;w=60'],
+      ['policies    perMinute: 100 in 1 min', 'limits      perMinute: 0 left, more in 12.0 s'],
+    ],
+    [['HTTP/1.1 429 Too Many Requests\r\nRetry-After: 90\r\nDate: x'], ['try again   in 90.0 s']],
+    [
+      ['x-ratelimit-limit: 60\nx-ratelimit-remaining: 7\nx-ratelimit-reset: 30'],
+      ['limits      7 of 60 left, more in 30.0 s', 'form        X-RateLimit'],
+    ],
+    [['RateLimit: limit=100, remaining=50, reset=30'], ['limits      50 of 100 left']],
+  ])('%j', async (fields, told) => {
+    const words = fields.flatMap((field) => ['--headers', field]);
+    const ended = await sluice(['explain', ...words]);
+    isWellFormed(ended);
+    expect(ended.code).toBe(0);
+    for (const line of told) expect(ended.stdout).toContain(line);
+  });
+
+  test('that say nothing are refused', async () => {
+    const { code, stderr } = await sluice(['explain', '--headers', 'Server: x\u001b[31m']);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^error: Expected fields such as /);
+    expect(stderr.replaceAll('\n', '')).not.toMatch(CONTROL);
+  });
+});

@@ -1,0 +1,292 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { gzipSync } from 'node:zlib';
+import { describe, expect, test } from 'vitest';
+import { binary, CONTROL, onTerminal, Process, scratch, sluice } from './running.ts';
+import { burst, combinedLog, mixed, NOON_MS } from './traffic-logs.ts';
+
+const file = scratch();
+const log = file('access.log', combinedLog(mixed()));
+const next = file('new.yaml', 'policies:\n  perMinute: 30/1m\n');
+
+const planned = async (words: readonly string[]) => {
+  const { stdout, stderr, code } = await sluice(['plan', ...words, '--json']);
+  expect(stderr).toBe('');
+  return { code, ...JSON.parse(stdout) };
+};
+
+describe('sluice plan', () => {
+  test('says who would be denied, in lines of 80 columns', async () => {
+    const { code, stdout, stderr } = await sluice(['plan', log, '--policy', next]);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).not.toMatch(CONTROL);
+    for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
+    expect(stdout).toContain('traffic     540 requests of 41 clients\n');
+    expect(stdout).toMatch(
+      /denied {6}\d+ requests \(\d+\.?\d*%\)\n {12}1 client \(2\.4%\), 0 of them/,
+    );
+    expect(stdout).toContain('ordinary: not among the heaviest 1% by requests, so at most 6\n');
+    expect(stdout).toMatch(/^198\.51\.100\.7 +\d+ +300 +2026-10-10 12:00:24 +perMinute$/m);
+    expect(stdout).toMatch(/GET \/api\/orders\/:id$/m);
+  });
+
+  test('as JSON says the same, and is all that is printed', async () => {
+    const result = await planned([log, '--policy', next]);
+    expect(result).toMatchObject({
+      kind: 'plan',
+      requests: 540,
+      clients: 41,
+      denied: { clients: 1, ordinaryClients: 0 },
+      topClients: [{ client: '198.51.100.7', requests: 300, firstMs: NOON_MS + 24_000 }],
+      policies: [{ name: 'perMinute', algorithm: 'sliding-log', limit: 30, windowMs: 60_000 }],
+      log: { paths: [log], format: 'combined', lines: 540, unreadable: 0 },
+      thresholds: [],
+    });
+    // 30 in the first minute, and as many in each of the four windows that follow each other.
+    expect(result.denied.requests).toBe(300 - 4 * 30);
+  });
+
+  test('nobody is denied by a limit that is large enough', async () => {
+    const wide = file('wide.yaml', 'policies:\n  perMinute: 3000/1m\n');
+    const { code, stdout } = await sluice(['plan', log, '--policy', wide]);
+    expect(code).toBe(0);
+    expect(stdout).toContain('denied      nobody\n');
+  });
+
+  test('ends with 1 and says so if a threshold is exceeded, and only then', async () => {
+    const ended = (...words: string[]) => sluice(['plan', log, '--policy', next, ...words]);
+    const many = await ended('--max-denied-clients', '2%', '--max-denied-requests', '1%');
+    expect(many.code).toBe(1);
+    expect(many.stderr).toBe(
+      '1 of 41 clients are denied (2.4%), more than --max-denied-clients 2%\n' +
+        '180 of 540 requests are denied (33.3%), more than --max-denied-requests 1%\n',
+    );
+    expect((await ended('--max-denied-clients', '1')).code).toBe(0);
+    expect((await ended('--max-denied-clients', '0')).code).toBe(1);
+    expect((await ended('--max-denied-requests', '34%')).code).toBe(0);
+    expect((await ended('--max-denied-ordinary', '0%')).code).toBe(0);
+    const json = await planned([log, '--policy', next, '--max-denied-ordinary', '0']);
+    expect(json.thresholds).toEqual([
+      ...[{ flag: '--max-denied-ordinary', most: '0', what: 'ordinary clients' }].map((each) => ({
+        ...each,
+        ...{ denied: 0, of: 40, ok: true },
+      })),
+    ]);
+  });
+
+  test.each(['x', '-1', '101%', '1.5', '%', ''])('a threshold of `%s` is none', async (text) => {
+    const words = ['plan', log, '--policy', next, `--max-denied-clients=${text}`];
+    const { code, stderr } = await sluice(words);
+    expect(code).toBe(2);
+    expect(stderr).toContain('Expected a percentage such as 0.1%, or a whole number.');
+  });
+
+  test('tells what changes against the policies of today', async () => {
+    const today = file('old.yaml', 'policies:\n  perMinute: 100/1m\n');
+    const words = ['plan', log, '--policy', next, '--against', today];
+    const { stdout } = await sluice(words);
+    expect(stdout).toContain('today       perMinute 100 in 1 min\n');
+    expect(stdout).toContain('requests    0 denied today, 180 then:\n');
+    expect(stdout).toContain('            1 (0 ordinary) newly denied\n');
+    for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
+    const back = await planned([log, '--policy', today, '--against', next]);
+    expect(back.against).toMatchObject({ requestsWon: 180, requestsLost: 0 });
+    expect(back.against.noLongerDeniedClients).toMatchObject([{ client: '198.51.100.7' }]);
+  });
+
+  test('policies in shadow are told apart, and deny nobody', async () => {
+    const shadow = file(
+      'shadow.yaml',
+      'policies:\n  wide: 500/1m\n  tight: { limit: 30, window: 1m, shadow: true }\n',
+    );
+    const { stdout } = await sluice(['plan', log, '--policy', shadow]);
+    expect(stdout).toContain('denied      nobody\n');
+    expect(stdout).toMatch(/^tight +30 in 1 min +sliding-log, in shadow +180 +1 +0$/m);
+  });
+
+  test('several logs, packed or not, and standard input are read', async () => {
+    const packed = file('packed.log.gz', '');
+    writeFileSync(packed, gzipSync(readFileSync(log)));
+    expect(await planned([packed, '--policy', next])).toMatchObject({ requests: 540 });
+    expect(await planned([packed, log, '--policy', next])).toMatchObject({ requests: 1080 });
+    const command = `cat '${log}' | '${process.execPath}' '${binary}' plan - --policy '${next}' --json`;
+    const { stdout } = await new Process('bash', ['-c', command], {}).ended;
+    expect(JSON.parse(stdout)).toMatchObject({ requests: 540, log: { paths: ['-'] } });
+  });
+
+  test('shows how far it is on a terminal, and leaves nothing of it behind', async () => {
+    const long = file('long.log', combinedLog(burst(60_000, 3600)).repeat(1));
+    const { stdout } = await onTerminal(['plan', long, '--policy', next], { NO_COLOR: '1' }).ended;
+    expect(stdout).toMatch(/\rread [\d.]+ MB of [\d.]+ MB \([\d.]+%\), [\d,]+ lines\/s/);
+    const last = stdout.slice(stdout.lastIndexOf('lines/s') + 'lines/s'.length);
+    expect(last).toMatch(/^ *\r +\r/);
+  });
+});
+
+describe('the rules of a file', () => {
+  const rules = (text: string): string => file('rules.yaml', text);
+
+  test('say which requests count for what, and how much', async () => {
+    const path = rules(`policies:
+  api: { limit: 100, window: 1m, costs: { write: 10 } }
+  pages: 3/1m
+rules:
+  - match: { path: /health }
+    limits: []
+  - match: { path: /api/**, method: POST }
+    limits: [{ policy: api, operation: write }]
+  - match: { path: /pages/* }
+    limits: [{ policy: pages, key: [address, path] }]
+`);
+    const requests = file(
+      'ruled.log',
+      combinedLog([
+        ...burst(50, 10, { path: '/health' }),
+        ...burst(50, 10, { path: '/api/x' }),
+        ...burst(12, 12, { path: '/api/x', method: 'POST' }),
+        // Four of each page, and one is one too many; what is spelt otherwise is no other page.
+        ...burst(4, 4, { path: '/pages/1' }),
+        ...burst(3, 3, { path: '/pages/2' }),
+        ...burst(1, 1, { path: '/pages/%32/' }),
+      ]),
+    );
+    const { denied, policies } = await planned([requests, '--policy', path]);
+    expect(denied.requests).toBe(2 + 1 + 1);
+    expect(policies).toMatchObject([
+      { name: 'api', denied: { requests: 2 } },
+      { name: 'pages', denied: { requests: 2 } },
+    ]);
+  });
+
+  test('look at what the log has of headers, and it is said if it has none', async () => {
+    const path = rules(`policies:
+  perAgent: 5/1m
+rules:
+  - limits: [{ policy: perAgent, key: header:user-agent }]
+  - match: { headers: { x-plan: gold } }
+    limits: []
+`);
+    const agents = file(
+      'agents.log',
+      combinedLog(['a', 'b', 'c'].flatMap((agent) => burst(6, 6, { agent }))),
+    );
+    const byAgent = await planned([agents, '--policy', path]);
+    expect(byAgent.denied.requests).toBe(3);
+    expect(byAgent.missingHeaders).toEqual([]);
+    const keyed = rules(
+      'policies: { a: 5/1m }\nrules: [{ limits: [{ policy: a, key: header:x-key }] }]\n',
+    );
+    const { stdout } = await sluice(['plan', agents, '--policy', keyed]);
+    expect(stdout).toMatch(/^note {8}No request of the log has x-key, which the rules look at/m);
+  });
+
+  test('overrides hold for their keys, until they expire by the time of the log', async () => {
+    const path = rules(`policies:
+  perMinute: 5/1m
+overrides:
+  - { policy: perMinute, key: 203.0.113.1, limit: 50 }
+  - { policy: perMinute, key: 203.0.113.2, limit: 50, expires: 2026-10-10T12:05:00Z }
+  - { policy: perMinute, key: '2001*', limit: 7 }
+`);
+    const clients = ['203.0.113.1', '203.0.113.2', '203.0.113.3', '2001:db8::5'];
+    const requests = file(
+      'overridden.log',
+      combinedLog(
+        clients.flatMap((client) => [
+          ...burst(10, 10, { client }),
+          ...burst(10, 10, { client, at: 600 }),
+        ]),
+      ),
+    );
+    const { topClients } = await planned([requests, '--policy', path]);
+    const denied = topClients.map(
+      ({ client, denied: count }: { client: string; denied: number }) => [client, count],
+    );
+    expect(Object.fromEntries(denied)).toEqual({
+      '203.0.113.3': 10,
+      '203.0.113.2': 5,
+      '2001:db8::/64': 6,
+    });
+  });
+
+  test('what costs more than a key of its own may have is always denied', async () => {
+    const path = rules(`policies:
+  api: 100/1m
+rules:
+  - limits: [{ policy: api, cost: 10 }]
+overrides:
+  - { policy: api, key: 203.0.113.9, limit: 5 }
+`);
+    const requests = file('dear.log', combinedLog(burst(3, 300, { client: '203.0.113.9' })));
+    const { denied } = await planned([requests, '--policy', path]);
+    expect(denied.requests).toBe(3);
+  });
+});
+
+describe('bad input ends with 2', () => {
+  const refused = async (words: readonly string[]): Promise<string> => {
+    const { code, stdout, stderr } = await sluice(['plan', ...words]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr.replaceAll('\n', '')).not.toMatch(CONTROL);
+    return stderr;
+  };
+
+  test('mistakes in files are told with their places', async () => {
+    const wrong = file('wrong.yaml', 'policies:\n  perMinute: 30/1x\n  perHour: 0/1h\n');
+    const told = await refused([log, '--policy', wrong]);
+    expect(told).toMatch(
+      /^\S+wrong\.yaml:2:14: Expected [^\n]+\n\S+wrong\.yaml:3:12: Expected [^\n]+\n$/,
+    );
+    expect(await refused([log, '--policy', next, '--against', wrong])).toMatch(/wrong\.yaml:2:14/);
+    expect(await refused([log, '--policy', `${wrong}.absent`])).toMatch(
+      /absent:1:1: Expected a file/,
+    );
+  });
+
+  test('rules for descriptors say nothing about a log', async () => {
+    const envoys = file(
+      'envoy.yaml',
+      'domain: shop\ndescriptors:\n  - key: path\n    rate_limit: { unit: second, requests_per_unit: 1 }\n',
+    );
+    expect(await refused([log, '--policy', envoys])).toMatch(
+      /^error: Expected request rules in \S+envoy\.yaml, got rules for descriptors only/,
+    );
+  });
+
+  test('logs that are none', async () => {
+    expect(await refused(['/nowhere.log', '--policy', next])).toMatch(/nowhere\.log/);
+    const prose = file('prose.log', 'Dear all,\n\nthe log is late today.\n');
+    expect(await refused([prose, '--policy', next])).toMatch(
+      /Expected \S+prose\.log to be in one of/,
+    );
+    expect(await refused([file('empty.log', ''), '--policy', next])).toMatch(
+      /Expected \S+empty\.log/,
+    );
+    expect(await refused([log, '--policy', next, '--format', 'elf'])).toMatch(/--format/);
+    expect(await refused([log, '--policy', next, '--column', 'when'])).toMatch(
+      /Expected PART=NAME/,
+    );
+  });
+
+  test('no policy, no log', async () => {
+    expect(await refused([log])).toMatch(/Expected --policy/);
+    expect(await refused(['--policy', next])).toMatch(/missing required argument 'logs'/);
+  });
+});
+
+test('what a log holds is nothing that a terminal obeys', async () => {
+  const hostile = burst(40, 10, { path: '/\u001b[2J\u009b31m/x', client: 'evil\u202e.example' });
+  const path = file('hostile.log', combinedLog(hostile));
+  const { stdout } = await sluice(['plan', path, '--policy', next]);
+  expect(stdout).not.toMatch(CONTROL);
+  expect(stdout).not.toContain('\u202e');
+  for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
+});
+
+test('lines that cannot be read are counted, and one is shown', async () => {
+  const path = file('partly.log', `${combinedLog(burst(40, 10))}what is this\n`);
+  const { stdout, code } = await sluice(['plan', path, '--policy', next]);
+  expect(code).toBe(0);
+  expect(stdout).toContain(
+    '1 line could not be read, such as line 41:\n            what is this\n',
+  );
+});

@@ -1,0 +1,77 @@
+import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { binary, CONTROL, Process, scratch, sluice } from './running.ts';
+import { burst, combinedLog, mixed } from './traffic-logs.ts';
+
+const file = scratch();
+const log = file('access.log', combinedLog(mixed()));
+
+describe('sluice suggest', () => {
+  test('proposes a limit with its effect, in lines of 80 columns', async () => {
+    const { code, stdout, stderr } = await sluice(['suggest', log]);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).not.toMatch(CONTROL);
+    for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
+    expect(stdout).toMatch(/^ +1 min +75 +2 +4 +1 \(2\.4%\) +\d+ \(\d+\.?\d*%\)$/m);
+    expect(stdout).toMatch(/ <- knee$/m);
+    expect(stdout).toMatch(/ <- proposed$/m);
+    expect(stdout).not.toMatch(/^ +1 h /m);
+    expect(stdout).toMatch(/^policies:\n {2}perMinute:\n {4}limit: 4\n {4}window: 1m\nrules:/m);
+  });
+
+  test('writes a policy that is valid and does what was said', async () => {
+    const out = join(dirname(log), 'found.yaml');
+    const { code, stdout } = await sluice(['suggest', log, '--window', '90s', '--out', out]);
+    expect(code).toBe(0);
+    expect(stdout).toContain(`The policy is in ${out}\n`);
+    expect((await sluice(['validate', out])).stdout).toBe(
+      '1 file, 1 policy, 1 rule, no problems\n',
+    );
+    const plan = JSON.parse((await sluice(['plan', log, '--policy', out, '--json'])).stdout);
+    const { windows } = JSON.parse(
+      (await sluice(['suggest', log, '--window', '90s', '--json'])).stdout,
+    );
+    const [{ proposed, limits }] = windows;
+    const told = limits.find(({ limit }: { limit: number }) => limit === proposed);
+    expect(plan.policies).toMatchObject([{ name: 'per90s', limit: proposed, windowMs: 90_000 }]);
+    expect(plan.denied).toMatchObject({ requests: told.deniedRequests, clients: told.clients });
+    expect(
+      readFileSync(out, 'utf8')
+        .split('\n')
+        .every(({ length }) => length <= 80),
+    ).toBe(true);
+    expect(readdirSync(dirname(out)).filter((name) => name.endsWith('.part'))).toEqual([]);
+  });
+
+  test('leaves nothing half-written where it cannot write', async () => {
+    const out = join(dirname(log), 'no', 'such', 'folder.yaml');
+    const { code, stderr } = await sluice(['suggest', log, '--out', out]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^error: Expected to write `\S+folder\.yaml`, got ENOENT\n$/);
+    expect(existsSync(dirname(out))).toBe(false);
+  });
+
+  test('reads standard input twice, and leaves no file of it behind', async () => {
+    const TMPDIR = mkdtempSync(join(tmpdir(), 'sluice-cli-'));
+    const command = `cat '${log}' | '${process.execPath}' '${binary}' suggest - --json`;
+    const { stdout, stderr } = await new Process('bash', ['-c', command], { TMPDIR }).ended;
+    expect(stderr).toBe('');
+    const direct = JSON.parse((await sluice(['suggest', log, '--json'])).stdout);
+    const { log: facts, ...piped } = JSON.parse(stdout);
+    expect(facts.paths).toEqual(['-']);
+    expect({ ...piped, log: direct.log }).toEqual(direct);
+    expect(readdirSync(TMPDIR)).toEqual([]);
+  });
+
+  test('a log that is shorter than the window is refused', async () => {
+    const { code, stderr } = await sluice(['suggest', log, '--window', '1d']);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^error: Expected a log that is longer than the window, got one of /);
+    const instant = file('instant.log', combinedLog(burst(5, 1)));
+    expect((await sluice(['suggest', instant])).stderr).toMatch(
+      /Expected a log of more than a second/,
+    );
+  });
+});
