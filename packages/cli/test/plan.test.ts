@@ -86,7 +86,7 @@ describe('sluice plan', () => {
     const { stdout } = await sluice(words);
     expect(stdout).toContain('today       perMinute 100 in 1 min\n');
     expect(stdout).toContain('requests    0 denied today, 180 then:\n');
-    expect(stdout).toContain('            1 (0 ordinary) newly denied\n');
+    expect(stdout).toContain('clients     1 (0 ordinary) newly denied\n');
     for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
     const back = await planned([log, '--policy', today, '--against', next]);
     expect(back.against).toMatchObject({ requestsWon: 180, requestsLost: 0 });

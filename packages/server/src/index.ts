@@ -12,7 +12,7 @@ export { readConfig } from './config/read.ts';
 export type { ConfigText } from './config/source.ts';
 export type { ReloadReport } from './configuration.ts';
 export type { LimitRequest } from './desk.ts';
-export { makeLog, storeListeners } from './log.ts';
+export { makeLog, storeListeners } from './observe/log.ts';
 export { Overrides } from './overrides.ts';
 export { ServedPolicies } from './policies.ts';
 export { runUntilSignal } from './process.ts';

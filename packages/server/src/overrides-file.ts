@@ -10,7 +10,7 @@ import { isRecord } from 'sluice/engine';
 import { isNode, LineCounter, parseDocument } from 'yaml';
 import { z } from 'zod';
 import { ConfigError, type OverrideConfig } from './config/model.ts';
-import type { Logger } from './log.ts';
+import type { Logger } from './observe/log.ts';
 import type { Overrides } from './overrides.ts';
 
 const entry = z.strictObject({

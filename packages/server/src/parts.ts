@@ -1,13 +1,13 @@
 /** What the protocols are made of: each takes what it needs, and knows nothing of the others. */
 import type { Configuration } from './configuration.ts';
 import type { Desk } from './desk.ts';
-import type { Health } from './health.ts';
-import type { Logger } from './log.ts';
-import type { Metrics } from './metrics.ts';
+import type { Health } from './observe/health.ts';
+import type { Logger } from './observe/log.ts';
+import type { Metrics } from './observe/metrics.ts';
+import type { TopKeys } from './observe/top-keys.ts';
 import type { OverridesFile } from './overrides-file.ts';
 import type { Settings } from './settings.ts';
 import type { OpenStore } from './store-url.ts';
-import type { TopKeys } from './top-keys.ts';
 import type { Crew } from './workers/crew.ts';
 
 export interface Parts {

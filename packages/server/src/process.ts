@@ -1,5 +1,5 @@
 /** The process around a service: it runs until it is told to stop, and then stops without haste. */
-import type { Logger } from './log.ts';
+import type { Logger } from './observe/log.ts';
 
 const SIGNALS: Readonly<Record<string, number>> = { SIGINT: 2, SIGTERM: 15 };
 

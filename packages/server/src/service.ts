@@ -5,19 +5,19 @@ import { Desk } from './desk.ts';
 import type { GrpcServer } from './envoy-rls/grpc-server.ts';
 import { jsonHandler } from './envoy-rls/json-handler.ts';
 import { forwardAuthRoutes } from './forward-auth/routes.ts';
-import { Health, healthRoutes } from './health.ts';
 import { AccessControl } from './http/access.ts';
 import { type RouteName, Router } from './http/router.ts';
 import { HttpServer } from './http/server.ts';
 import { adminRoutes } from './http-api/admin.ts';
 import { checkHandler } from './http-api/check.ts';
-import { DenialLog, type Logger, StoreLog } from './log.ts';
-import { jointMetricsText, Metrics, type MetricsData, metricsRoutes } from './metrics.ts';
+import { Health, healthRoutes } from './observe/health.ts';
+import { DenialLog, type Logger, StoreLog } from './observe/log.ts';
+import { jointMetricsText, Metrics, type MetricsData, metricsRoutes } from './observe/metrics.ts';
+import { type TopBy, type TopData, TopKeys, topRoutes } from './observe/top-keys.ts';
 import { OverridesFile } from './overrides-file.ts';
 import type { Parts } from './parts.ts';
 import { type Listen, listenText, type Settings } from './settings.ts';
 import type { OpenStore } from './store-url.ts';
-import { type TopBy, type TopData, TopKeys, topRoutes } from './top-keys.ts';
 import { type Crew, LoneCrew } from './workers/crew.ts';
 
 export interface ServiceOptions {

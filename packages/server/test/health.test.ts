@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { type RedisServer, startRedis } from '../../../tools/servers/redis.mjs';
 import { ConfigError } from '../src/config/model.ts';
 import { Desk } from '../src/desk.ts';
-import { Health } from '../src/health.ts';
+import { Health } from '../src/observe/health.ts';
 import { openStore } from '../src/store-url.ts';
 import { configOf, policy, type Running, settingsOf, startRunning } from './running.ts';
 

@@ -3,7 +3,7 @@ import { withFailurePolicy } from 'sluice/failure';
 import { describe, expect, test } from 'vitest';
 import { startRedis } from '../../../tools/servers/redis.mjs';
 import { Desk } from '../src/desk.ts';
-import { DenialLog, makeLog, StoreLog, storeListeners } from '../src/log.ts';
+import { DenialLog, makeLog, StoreLog, storeListeners } from '../src/observe/log.ts';
 import { openStore } from '../src/store-url.ts';
 import { policy, settingsOf } from './running.ts';
 

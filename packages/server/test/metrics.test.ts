@@ -4,8 +4,8 @@ import { withFailurePolicy } from 'sluice/failure';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type RedisServer, startCluster, startRedis } from '../../../tools/servers/redis.mjs';
 import { Desk } from '../src/desk.ts';
-import { jointMetricsText, Metrics } from '../src/metrics.ts';
-import { ByPolicy, MOST_LABELS, OF_OTHERS, OF_REQUESTS } from '../src/policy-labels.ts';
+import { jointMetricsText, Metrics } from '../src/observe/metrics.ts';
+import { ByPolicy, MOST_LABELS, OF_OTHERS, OF_REQUESTS } from '../src/observe/policy-labels.ts';
 import { openStore } from '../src/store-url.ts';
 import { configOf, policy, type Running, settingsOf, startRunning } from './running.ts';
 

@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { ManualClock, memoryStore } from 'sluice';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Desk } from '../src/desk.ts';
-import { HeavyHitters, type HitsData, KEPT_KEYS, MOST_KEYS } from '../src/heavy-hitters.ts';
-import { OF_REQUESTS } from '../src/policy-labels.ts';
-import { GENERATION_MS, TopKeys, topReport } from '../src/top-keys.ts';
+import { HeavyHitters, type HitsData, KEPT_KEYS, MOST_KEYS } from '../src/observe/heavy-hitters.ts';
+import { OF_REQUESTS } from '../src/observe/policy-labels.ts';
+import { GENERATION_MS, TopKeys, topReport } from '../src/observe/top-keys.ts';
 import { policy, type Running, startRunning } from './running.ts';
 
 /** Numbers from 0 to 1, the same each time. */

@@ -13,10 +13,10 @@ import {
   type Part,
 } from 'sluice-traffic';
 import type { Command, Context } from '../command.ts';
-import { CANNOT, type ExitCode, Failure, numberText, type Output, visible } from '../output.ts';
+import { CANNOT, type ExitCode, Failure, type Output, visible } from '../output.ts';
 import { problemLines } from '../problems.ts';
 import { Progress } from './progress.ts';
-import { cut, LABEL_COLUMNS, LINE_COLUMNS, labelled, whenText } from './text.ts';
+import { countText, cut, LABEL_COLUMNS, LINE_COLUMNS, labelled, whenText } from './text.ts';
 
 export interface LogOptions {
   readonly format?: FormatName;
@@ -95,10 +95,10 @@ export function logLines(
   if (firstMs !== undefined && lastMs !== undefined) {
     lines.push(`${whenText(firstMs)} to ${whenText(lastMs)} UTC`);
   }
-  if (late > 0) lines.push(`${numberText(late)} lines too late, taken at the time reached`);
+  if (late > 0) lines.push(`${countText(late, 'line')} too late, taken at the time reached`);
   if (unreadable > 0) {
     lines.push(
-      `${numberText(unreadable)} lines could not be read, such as line ${samples[0].line}:`,
+      `${countText(unreadable, 'line')} could not be read, such as line ${samples[0].line}:`,
     );
     lines.push(cut(samples[0].text, room));
   }

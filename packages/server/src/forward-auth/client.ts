@@ -6,7 +6,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { type AddressReader, clientAddress } from 'sluice/http';
-import type { Logger } from '../log.ts';
+import type { Logger } from '../observe/log.ts';
 import { isLoopback, type Settings } from '../settings.ts';
 import { type AddressOf, headerOf } from './forwarded-request.ts';
 

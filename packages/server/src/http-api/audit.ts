@@ -1,6 +1,6 @@
 /** What was changed by hand: who, what, and what it was before. */
 import type { Exchange } from '../http/exchange.ts';
-import type { Logger } from '../log.ts';
+import type { Logger } from '../observe/log.ts';
 
 export interface Change {
   readonly action: 'reset' | 'override.set' | 'override.delete' | 'reload';

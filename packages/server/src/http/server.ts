@@ -5,7 +5,7 @@ import { createServer as createSecureServer } from 'node:https';
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { systemClock } from 'sluice';
 import { monotonicMs } from '../clock.ts';
-import type { Logger } from '../log.ts';
+import type { Logger } from '../observe/log.ts';
 import type { Listen, Settings } from '../settings.ts';
 import { AccessControl } from './access.ts';
 import { Connections } from './connections.ts';

@@ -4,7 +4,7 @@
  */
 import { problemText } from '../config/model.ts';
 import type { ReloadReport } from '../configuration.ts';
-import type { Logger } from '../log.ts';
+import type { Logger } from '../observe/log.ts';
 import { FileWatch } from './file-watch.ts';
 import { fingerprint } from './fingerprint.ts';
 

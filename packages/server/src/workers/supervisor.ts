@@ -4,7 +4,7 @@
  */
 import { memoryStore, systemClock } from 'sluice';
 import type { ReloadReport } from '../configuration.ts';
-import type { Logger } from '../log.ts';
+import type { Logger } from '../observe/log.ts';
 import { type Listen, listenText, type Settings } from '../settings.ts';
 import { Doorman } from './doorman.ts';
 import { type LogLines, Member } from './member.ts';

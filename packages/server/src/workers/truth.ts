@@ -7,7 +7,7 @@ import { expected, isRecord } from 'sluice/engine';
 import type { Config, OverrideConfig } from '../config/model.ts';
 import { Configuration } from '../configuration.ts';
 import { Desk } from '../desk.ts';
-import type { Logger } from '../log.ts';
+import type { Logger } from '../observe/log.ts';
 import { OverridesFile } from '../overrides-file.ts';
 import type { Settings } from '../settings.ts';
 import type { OverrideWord, ReloadOutcome, StartOrder } from './messages.ts';

@@ -6,7 +6,7 @@ import { type Config, ConfigError } from '../config/model.ts';
 import type { Configuration } from '../configuration.ts';
 import type { Desk } from '../desk.ts';
 import type { Door, DoorName } from '../http/door.ts';
-import { makeLog, storeListeners } from '../log.ts';
+import { makeLog, storeListeners } from '../observe/log.ts';
 import type { OverrideChange } from '../overrides.ts';
 import { type Service, startService } from '../service.ts';
 import type { Listen } from '../settings.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startRedis } from '../../../../tools/servers/redis.mjs';
-import { makeLog } from '../../src/log.ts';
+import { makeLog } from '../../src/observe/log.ts';
 import { policy, startRunning } from '../running.ts';
 import { Described } from './described.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ConfigError } from '../../src/config/model.ts';
-import { makeLog } from '../../src/log.ts';
+import { makeLog } from '../../src/observe/log.ts';
 import { configOf, policy, startRunning } from '../running.ts';
 import { Described } from './described.ts';
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { makeLog } from '../../src/log.ts';
+import { makeLog } from '../../src/observe/log.ts';
 import { type Answer, policy, type Running, settingsOf, startRunning } from '../running.ts';
 import { exchange, headOf } from './raw.ts';
 

@@ -35,18 +35,19 @@ function thinned(points: readonly CurvePoint[]): readonly CurvePoint[] {
 }
 
 /**
- * The limit at which the curve lies farthest below the straight line between its ends, with limits
- * on a scale on which they double: up to there each step spares many clients, after it few.
+ * The limit at which the curve lies farthest below the straight line from where all `clients` are
+ * touched to where none is, with limits on a scale on which they double: up to there each step
+ * spares many clients, after it few.
  */
-export function kneeOf(points: readonly CurvePoint[]): number {
-  const first = points[0];
+export function kneeOf(points: readonly CurvePoint[], clients: number): number {
+  const firstLog = Math.log(points[0].limit);
   const last = points[points.length - 1];
-  const width = Math.log(last.limit) - Math.log(first.limit);
+  const width = Math.log(last.limit) - firstLog;
   let knee = last.limit;
   let farthest = 0;
-  for (const { limit, clients } of points) {
-    const along = width === 0 ? 0 : (Math.log(limit) - Math.log(first.limit)) / width;
-    const distance = first.clients + along * (last.clients - first.clients) - clients;
+  for (const { limit, clients: touched } of points) {
+    const along = width === 0 ? 1 : (Math.log(limit) - firstLog) / width;
+    const distance = clients * (1 - along) - touched;
     if (distance > farthest) [knee, farthest] = [limit, distance];
   }
   return knee;

@@ -8,6 +8,7 @@ import { definePolicy, type Policy, type SyncSpace } from 'sluice';
 import type { Entry } from '../entry.ts';
 import { ClientTable } from './client-table.ts';
 import { type CurvePoint, curveOf, kneeOf, roundedUp, touchedBy } from './knee.ts';
+import { HEAVIEST_SHARE } from './plan.ts';
 import { roomyStore } from './replay.ts';
 import { WindowCounts } from './window-counts.ts';
 
@@ -25,7 +26,10 @@ export const SUGGESTED_WINDOWS_MS: readonly number[] = [
 /** Which window a policy is made for if nobody says. */
 const USUAL_WINDOW_MS = MINUTE_MS;
 
-/** How many times the knee is proposed: what was seen on one day is not all that can come. */
+/**
+ * How many times the knee is proposed: what was seen on one day is not all that can come. It is more
+ * if that would touch more than the most demanding 1 % of the clients.
+ */
 export const HEAD_ROOM = 2;
 
 /** Parts of the clients for which the limit is told that touches no more of them. */
@@ -144,8 +148,8 @@ export class Suggester {
     for (let row = 0; row < sorted.length; row++) sorted[row] = this.#counts.most(row, window);
     sorted.sort();
     const curve = curveOf(sorted);
-    const knee = kneeOf(curve);
-    const proposed = roundedUp(HEAD_ROOM * knee);
+    const knee = kneeOf(curve, sorted.length);
+    const proposed = roundedUp(Math.max(HEAD_ROOM * knee, ordinaryMost(sorted)));
     const sparing = SHARES.map(
       (share) => sorted[sorted.length - 1 - Math.floor(share * sorted.length)],
     );
@@ -203,3 +207,7 @@ export class Suggester {
     return { windowMs, mostAsked: sorted[sorted.length - 1], knee, proposed, limits, curve };
   }
 }
+
+/** What all but the most demanding 1 % ask for at the most; of a few clients, all but one. */
+const ordinaryMost = (sorted: Uint32Array): number =>
+  sorted[sorted.length - 1 - Math.ceil(HEAVIEST_SHARE * sorted.length)] ?? 0;

@@ -6,14 +6,14 @@
 import { readFileSync } from 'node:fs';
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { type Limit, type Quote, systemClock } from 'sluice';
-import type { Configuration } from './configuration.ts';
-import type { Desk, FailureWatcher, Watcher } from './desk.ts';
+import type { Configuration } from '../configuration.ts';
+import type { Desk, FailureWatcher, Watcher } from '../desk.ts';
+import type { Router } from '../http/router.ts';
+import type { TrafficWatcher } from '../http/server.ts';
+import type { OpenStore } from '../store-url.ts';
 import type { Health } from './health.ts';
 import { Observations, registerHistogram } from './histogram.ts';
-import type { Router } from './http/router.ts';
-import type { TrafficWatcher } from './http/server.ts';
 import { ByPolicy } from './policy-labels.ts';
-import type { OpenStore } from './store-url.ts';
 
 export interface MetricsParts {
   readonly desk: Desk;
@@ -55,7 +55,7 @@ class Tally implements Record<Outcome, number> {
 const INFO_MS = 500;
 
 const { version } = JSON.parse(
-  readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
+  readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
 ) as { version: string };
 
 export class Metrics implements TrafficWatcher {

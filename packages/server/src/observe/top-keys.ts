@@ -3,10 +3,10 @@
  * minutes. Keys are told to whoever has the admin token; they are never labels of metrics.
  */
 import { type Clock, systemClock } from 'sluice';
-import type { Desk, Watcher } from './desk.ts';
+import type { Desk, Watcher } from '../desk.ts';
+import { badRequest, type Exchange, HttpError } from '../http/exchange.ts';
+import type { Router } from '../http/router.ts';
 import { HeavyHitters, type HitsData, KEPT_KEYS } from './heavy-hitters.ts';
-import { badRequest, type Exchange, HttpError } from './http/exchange.ts';
-import type { Router } from './http/router.ts';
 import { ByPolicy, OF_OTHERS, OF_REQUESTS } from './policy-labels.ts';
 
 /** How long hits are counted together; those of two such spans are told. */

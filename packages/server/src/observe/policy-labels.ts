@@ -3,7 +3,7 @@
  * policies of the configuration go by their names, limits that requests bring along share a label,
  * and so do all names after the first thousand.
  */
-import type { Desk } from './desk.ts';
+import type { Desk } from '../desk.ts';
 
 export const MOST_LABELS = 1000;
 /** The label of limits that came with a request. No policy of a file is written like this. */

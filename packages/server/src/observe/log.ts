@@ -1,8 +1,8 @@
 /** The log: lines of JSON on standard output. What a flood would repeat is summed up. */
 import { type DestinationStream, type Logger, pino } from 'pino';
 import { type Clock, type Quote, systemClock } from 'sluice';
-import type { FailureWatcher, Watcher } from './desk.ts';
-import type { Settings } from './settings.ts';
+import type { FailureWatcher, Watcher } from '../desk.ts';
+import type { Settings } from '../settings.ts';
 
 export type { Logger };
 

@@ -3,13 +3,13 @@
  * decided something within the last second. Everybody may ask, so asking often costs the store
  * nothing more.
  */
-import { monotonicMs } from './clock.ts';
-import { problemText } from './config/model.ts';
-import type { Configuration } from './configuration.ts';
-import type { Desk } from './desk.ts';
-import type { AccessControl } from './http/access.ts';
-import { badRequest, type Exchange } from './http/exchange.ts';
-import type { Router } from './http/router.ts';
+import { monotonicMs } from '../clock.ts';
+import { problemText } from '../config/model.ts';
+import type { Configuration } from '../configuration.ts';
+import type { Desk } from '../desk.ts';
+import type { AccessControl } from '../http/access.ts';
+import { badRequest, type Exchange } from '../http/exchange.ts';
+import type { Router } from '../http/router.ts';
 
 /** How long the answer of a probe is good for. */
 const PROBE_MS = 1000;
