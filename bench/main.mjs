@@ -1,5 +1,5 @@
 /**
- * Side-by-side benchmarks: `npm run bench -- memory|redis|http|service [--json]`
+ * Side-by-side benchmarks: `npm run bench -- memory|redis|http|service|traffic [--json]`
  *
  * Prints a table of what was measured in this run, the ratios, and whether each bar holds. With
  * --json the same as one JSON document. The exit code is 1 when a bar is missed.
@@ -10,8 +10,12 @@ import { memoryBench } from './memory/bench.mjs';
 import { redisBench } from './redis/bench.mjs';
 import { report } from './report.mjs';
 import { serviceBench } from './service/bench.mjs';
+import { trafficBench } from './traffic/bench.mjs';
 
-const benches = { memory: memoryBench, redis: redisBench, http: httpBench, service: serviceBench };
+const benches = {
+  ...{ memory: memoryBench, redis: redisBench, http: httpBench, service: serviceBench },
+  traffic: trafficBench,
+};
 
 const { values, positionals } = parseArgs({
   options: { json: { type: 'boolean', default: false } },

@@ -22,7 +22,7 @@ describe('sluice compare', () => {
     expect(stdout).not.toMatch(CONTROL);
     for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
     expect(stdout).toMatch(/^sliding-log +360 +180 +1 +0 +0 +0%$/m);
-    expect(stdout).toMatch(/^sliding-counter .* \d\.?\d*%$/m);
+    expect(stdout).toMatch(/^sliding-counter .* \d+\.?\d*%$/m);
     expect(stdout).toMatch(/^sliding-log +30 +1\.00 x +1\.00 x +\d+ +\d+$/m);
   });
 

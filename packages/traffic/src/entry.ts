@@ -2,8 +2,8 @@
 
 export interface Entry {
   /**
-   * When it came, ms since the epoch, or when it was answered if that is all the log has a time for.
-   * A line that cannot be put in its place has the time reached instead: times never decrease.
+   * When it came, ms since the epoch, or when it was answered if that is all that the log has. A
+   * line that cannot be put in its place has the time reached instead: times never decrease.
    */
   readonly timeMs: number;
   /** The client's address as the log has it, without a port; of a list, the first. */
@@ -22,8 +22,8 @@ export interface Entry {
   /** Who signed in, if the log says. */
   readonly user: string;
   /**
-   * Any other field of the line: a column or a member of the JSON by its name, a header of the request
-   * by its lower-case name. What is kept for long should be `owned`, here as with path and search.
+   * Any other field of the line: a column or a member of the JSON by its name, a header of the
+   * request by its lower-case name. What is kept for long should be `owned`, also path and search.
    */
   field(name: string): string | undefined;
 }

@@ -61,4 +61,5 @@ export {
   type WindowReport,
 } from './replay/suggest.ts';
 export type { TimelineData } from './replay/timeline.ts';
+export { htmlReport, type ReportExtras, type ReportedResult } from './report/index.ts';
 export { LogError, STANDARD_INPUT } from './source.ts';

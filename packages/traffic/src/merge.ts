@@ -1,7 +1,7 @@
 /**
- * Several logs as one, by their times. Servers beside each other write at the same time, and the parts
- * of a log that is rotated come in any order, as `access.log*` names the newest first. A log is opened
- * only when its time comes, so that a year of parts is never open at once.
+ * Several logs as one, by their times. Servers beside each other write at the same time, and the
+ * parts of a log that is rotated come in any order, as `access.log*` names the newest first. A log
+ * is opened only when its time comes, so that a year of parts is never open at once.
  */
 import type { Entry } from './entry.ts';
 

@@ -1,7 +1,8 @@
 /**
- * Puts entries in order. Servers write a line when an answer is done, so a log is nearly in order but
- * not quite. Entries wait until nothing older can come within the bound. What comes later than that is
- * let through at the time reached, because a limiter's time does not run backwards, and is counted.
+ * Puts entries in order. Servers write a line when an answer is done, so a log is nearly in order
+ * but not quite. Entries wait until nothing older can come within the bound. What comes later than
+ * that is let through at the time reached, because a limiter's time does not run backwards, and is
+ * counted.
  */
 import type { Entry } from './entry.ts';
 

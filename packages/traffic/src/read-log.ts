@@ -24,7 +24,7 @@ export interface UnreadableLine {
   readonly text: string;
 }
 
-/** What has been read so far. Every line is in one of `entries`, `unreadable`, `blank`, `heading`. */
+/** What has been read so far. Each line is one of `entries`, `unreadable`, `blank`, `heading`. */
 export interface LogReport extends OrderCounts {
   readonly progress: Progress;
   /** Of several logs, all their formats. */
@@ -91,7 +91,7 @@ class OneLog {
     if (rest.length > 0) yield rest;
   }
 
-  /** When it begins: not later than any of its first lines, nor than a line that is not too late. */
+  /** When it begins: not later than any of its first lines, nor than a line that is in time. */
   async startMs(): Promise<number> {
     for await (const lines of this.#detectedLines()) {
       const entries = this.#read(lines);

@@ -1,7 +1,7 @@
 /**
  * The access log of an AWS Application Load Balancer: fields with spaces between, some in quotes.
  *
- *     https 2026-10-10T13:55:36.1Z app/lb/1 198.51.100.7:2817 10.0.0.1:80 0.0 0.0 0.0 200 200 34 366
+ *     https 2026-10-10T13:55:36.1Z app/lb/1 198.51.100.7:2817 10.0.0.1:80 0.0 0.0 0.0 200 200 3 6
  *     "GET https://example.com:443/a?b HTTP/1.1" "curl/8" TLS TLSv1.2 arn "trace" "example.com" ...
  */
 import type { Entry, Format } from '../entry.ts';

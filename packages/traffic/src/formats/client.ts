@@ -1,5 +1,5 @@
 /** Who asked: an address as logs write it, with a port or brackets or other addresses after it. */
-import { owned } from './text.ts';
+import { absentIfDash, owned } from './text.ts';
 
 const isPlain = (code: number): boolean =>
   (code >= 48 && code <= 57) || // a digit
@@ -37,6 +37,5 @@ function readOddClient(text: string): string {
 
 /** A host without its port. */
 export function readHost(text: string): string {
-  if (!text.includes(':')) return text === '-' ? '' : text;
-  return text.replace(/:\d*$/, '');
+  return absentIfDash(text.includes(':') ? text.replace(/:\d*$/, '') : text);
 }

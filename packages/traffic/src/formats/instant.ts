@@ -99,8 +99,8 @@ function readIsoTime(text: string): number | undefined {
 const LAST_MS = 8.64e15;
 
 /**
- * Since the epoch in seconds, ms, us or ns, told apart by size: all of them lie after 1973. The little
- * that is added is less than a microsecond, and more than doubles lose of these numbers.
+ * Since the epoch in seconds, ms, us or ns, told apart by size: all of them lie after 1973. The
+ * little that is added is less than a microsecond, and more than doubles lose of these numbers.
  */
 export function readEpoch(value: number): number | undefined {
   if (!(value > 0)) return undefined;

@@ -55,7 +55,7 @@ export function jsonFormat({ name, names, isEntry, headerNames }: JsonForm): For
   const find = (json: Json, part: Part): unknown => {
     for (const [each, path] of ways[part]) {
       const value = memberOf(json, each, path);
-      // An object is not what is meant, as where `client` holds `ip`, but there may be a path to it.
+      // An object is not what is meant, as where `client` holds `ip`; there may be a path to it.
       if (value !== undefined && value !== '' && typeof value !== 'object') return value;
     }
     return undefined;

@@ -1,4 +1,4 @@
-/** Logs that name their values, as JSON and CSV do: which name means what, and entries from that. */
+/** Logs that name their values, as JSON and CSV do: what names mean, and entries from that. */
 import type { Entry } from '../entry.ts';
 import { readClient, readHost } from './client.ts';
 import { readEpoch, readTime } from './instant.ts';
@@ -6,8 +6,8 @@ import { readRequestLine, readTarget } from './request-line.ts';
 import { absentIfDash, owned } from './text.ts';
 
 /**
- * What an entry is made of. A `path` may be a whole target or URL; `search` is for logs that have the
- * query apart, and `request` for those with `GET /a HTTP/1.1` in one.
+ * What an entry is made of. A `path` may be a whole target or URL; `search` is for logs that have
+ * the query apart, and `request` for those with `GET /a HTTP/1.1` in one.
  */
 export const PARTS = [
   ...(['time', 'client', 'method', 'path', 'search', 'request'] as const),

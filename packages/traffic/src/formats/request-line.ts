@@ -36,7 +36,7 @@ export function readRequestLine(text: string): RequestLine {
   const last = text.lastIndexOf(' ');
   const hasVersion = last > first && text.startsWith('HTTP/', last + 1);
   const target = text.slice(first + 1, hasVersion ? last : undefined);
-  // The first version of HTTP named none; other protocols do not either, but their words are no paths.
+  // The first version of HTTP named none. Other protocols do not either, but have no paths.
   if (!hasVersion && !target.startsWith('/')) return NONE;
   return readTarget(text.slice(0, first), target);
 }

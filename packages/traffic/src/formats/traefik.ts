@@ -1,4 +1,4 @@
-/** The access log of Traefik in JSON. What it writes otherwise is the common log format and more. */
+/** The access log of Traefik in JSON. Its other form is the common log format, and more. */
 import { jsonFormat } from './json.ts';
 import { canonicalHeader } from './text.ts';
 

@@ -11,6 +11,8 @@ export interface Asked {
 
 const WORDS = ['lamp', 'table', 'blue chair', 'desk', 'shelf', 'rug', 'mirror', 'clock'];
 
+const FILES = ['app.js', 'vendor.js', 'style.css', 'logo.svg', 'font.woff2'];
+
 type Page = readonly [weight: number, ask: (random: Random) => Asked];
 
 const answered = (random: Random, most: number): Pick<Asked, 'status' | 'bytes'> => {
@@ -33,7 +35,7 @@ const page =
 const PAGES: readonly Page[] = [
   [20, page('GET', () => '/', 12_000)],
   [30, page('GET', (random) => `/api/items/${1 + random.below(5000)}`, 3000)],
-  [15, page('GET', (random) => `/static/${random.bits().toString(16)}.js`, 90_000)],
+  [15, page('GET', (random) => `/static/${random.one(FILES)}`, 90_000)],
   [10, page('POST', () => '/api/cart', 400)],
   [5, page('POST', () => '/login', 300)],
   [

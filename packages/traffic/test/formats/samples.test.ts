@@ -1,4 +1,4 @@
-/** Every line of the samples, to its last field; and of those that are none, that they are counted. */
+/** Every line of the samples, to its last field; and those that are none, counted as such. */
 import { describe, expect, it } from 'vitest';
 import { detect } from '../../src/formats/detect.ts';
 import { fieldsOf, readAll, sample, sumOfLines } from '../reading.ts';

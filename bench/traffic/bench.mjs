@@ -1,0 +1,88 @@
+/**
+ * The benchmark of plans: a day of a million clients through two policies, beside an awk that only
+ * counts the lines of each client. BENCH_TRAFFIC_LINES makes it shorter, for a quick look.
+ */
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { median, spread } from '../harness.mjs';
+import { bar, round } from '../report.mjs';
+import { writeLog } from './log.mjs';
+
+const LINES = Number(process.env.BENCH_TRAFFIC_LINES ?? 5_000_000);
+const CLIENTS = LINES / 5;
+const SEED = 7;
+const ROUNDS = 3;
+
+/** As much of awk's speed, and as little memory, as is needed. */
+const OF_AWK = 0.25;
+const MOST_MB = 400;
+
+/** Both count every request; the second holds all clients for the whole day. */
+const POLICIES = 'policies:\n  perMinute: 60/1m\n  perDay: 5000/1d\n';
+
+const PLAN = new URL('plan.mjs', import.meta.url).pathname;
+const PLANNED = 'sluice plan, two policies';
+const COUNTED = "awk '{c[$1]++}'";
+
+const run = promisify(execFile);
+
+/** How long a command takes, and how much of the processors, in seconds. */
+async function timed(command, words) {
+  const script = 'TIMEFORMAT="%R %U %S"; time "$@" > /dev/null';
+  const { stderr } = await run('bash', ['-c', script, 'bash', command, ...words]);
+  const [real, user, system] = stderr.trim().split(/\s+/).slice(-3).map(Number);
+  return { real, cpu: user + system };
+}
+
+async function measure(folder, progress) {
+  const [log, policies, memory] = ['access.log', 'policies.yaml', 'memory'].map((name) =>
+    join(folder, name),
+  );
+  progress(`writing a log of ${LINES} lines, ${CLIENTS} clients`);
+  await writeLog(log, { lines: LINES, clients: CLIENTS, seed: SEED });
+  await writeFile(policies, POLICIES);
+  const turns = { [PLANNED]: [], [COUNTED]: [] };
+  const bytes = [];
+  for (let turn = 1; turn <= ROUNDS; turn++) {
+    progress(`round ${turn} of ${ROUNDS}`);
+    turns[COUNTED].push(await timed('awk', ['{c[$1]++}', log]));
+    const words = [PLAN, memory, 'plan', log, '--policy', policies, '--json'];
+    turns[PLANNED].push(await timed(process.execPath, words));
+    bytes.push(1024 * Number(await readFile(memory, 'utf8')));
+  }
+  return { turns, bytes };
+}
+
+const rowOf = (contender, turns) => ({
+  contender,
+  'lines/s': Math.round(LINES / median(turns.map(({ real }) => real))),
+  'cpu us/line': round((1e6 * median(turns.map(({ cpu }) => cpu))) / LINES),
+  'spread %': Math.round(100 * spread(turns.map(({ real }) => real))),
+});
+
+export async function trafficBench(progress) {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
+  try {
+    const { turns, bytes } = await measure(folder, progress);
+    const ratio = (of) => median(turns[COUNTED].map((awk, at) => of(awk) / of(turns[PLANNED][at])));
+    const speed = ratio(({ real }) => real);
+    const megabytes = round(Math.max(...bytes) / 1e6);
+    const rows = Object.entries(turns).map(([name, each]) => rowOf(name, each));
+    return {
+      rows: rows.map((row) => (row.contender === PLANNED ? { ...row, MB: megabytes } : row)),
+      ratios: {
+        'lines/s of plan / of awk': round(speed),
+        'processor time of awk / of plan': round(ratio(({ cpu }) => cpu)),
+      },
+      bars: [
+        bar('lines/s of plan / of awk', '>=', OF_AWK, speed),
+        bar(`MB of plan with ${CLIENTS} clients`, '<=', MOST_MB, megabytes),
+      ],
+    };
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,128 @@
+/** The page of a comparison: the five algorithms under one limit, on one log and at their worst. */
+import type { AlgorithmReport, CompareResult } from '../replay/compare.ts';
+import { type BarGroup, multipleChart } from './bars.ts';
+import { type Html, tag } from './html.ts';
+import { leadOf, pageText, part, type ReportExtras, soft, table, tiles } from './page.ts';
+import { legend, niceEnd } from './scale.ts';
+import { bucketsOf, timeChart } from './time-chart.ts';
+import { count, limitText, percent, span, times } from './words.ts';
+
+function headline(result: CompareResult): string {
+  const worst = Math.max(0, ...result.algorithms.map((each) => each.worst?.multiple ?? 0));
+  const limit = limitText(result);
+  if (result.requests === 0) return `Five algorithms under ${limit}: the log has no requests`;
+  return worst > 1
+    ? `Under ${limit}, up to ${times(worst)} the limit passed in one window`
+    : `Under ${limit}, none let more than the limit into a window of this log`;
+}
+
+const barsOf = ({ algorithm, worst, adversary }: AlgorithmReport): BarGroup => {
+  const { multiple, count: most } = worst ?? { multiple: 0, count: 0 };
+  const text = (value: number, amount: number): string => `${times(value)} (${count(amount)})`;
+  return {
+    name: algorithm,
+    bars: [
+      {
+        name: 'this log',
+        css: multiple > 1 ? 'denied' : 'allowed',
+        multiple,
+        text: text(multiple, most),
+      },
+      {
+        name: 'an adversary',
+        css: 'shadow',
+        multiple: adversary.multiple,
+        text: text(adversary.multiple, adversary.count),
+      },
+    ],
+  };
+};
+
+function worstPart({ algorithms, limit, windowMs }: CompareResult): Html {
+  const names = legend([
+    ['allowed', 'this log'],
+    ['denied', 'this log, over the limit'],
+    ['shadow', 'a client that knows the algorithm'],
+  ]);
+  const chart = multipleChart('worst', 'The most in one window', algorithms.map(barsOf));
+  const rows = algorithms.map(({ algorithm, worst, adversary }) => [
+    algorithm,
+    count(worst?.count ?? 0),
+    worst?.client ?? '',
+    adversary.schedule.map(({ afterMs, admitted }) =>
+      tag('div', {}, `${count(admitted)} at ${count(afterMs)} ms`),
+    ),
+  ]);
+  const columns = [
+    { heading: 'algorithm' },
+    { heading: 'this log', kind: 'number' },
+    { heading: 'of client', kind: 'name' },
+    { heading: 'the adversary gets', kind: 'time' },
+  ] as const;
+  const remark = `At most ${count(limit)} should be in any ${span(windowMs)}, wherever it begins.`;
+  const list = table('worst-windows', columns, rows);
+  const beside = tag('div', { class: 'beside' }, tag('div', {}, names, chart), list);
+  return part('The most in one window', remark, beside);
+}
+
+const NUMBERS = [
+  ...['admitted', 'denied', 'clients denied', 'wrongly admitted', 'wrongly denied', 'wrong'],
+  ...['bytes a key', 'the largest'],
+];
+
+function decisionPart({ algorithms, requests }: CompareResult): Html {
+  const rows = algorithms.map((each) => [
+    each.algorithm,
+    count(each.admitted),
+    count(each.denied),
+    count(each.deniedClients),
+    count(each.falseAdmits),
+    count(each.falseDenials),
+    percent(each.falseAdmits + each.falseDenials, requests),
+    count(Math.round(each.memory.meanBytes)),
+    count(each.memory.mostBytes),
+  ]);
+  const numbers = NUMBERS.map((heading) => ({ heading, kind: 'number' }) as const);
+  const remark = 'Wrong is what is decided otherwise than by the exact log, which is the first.';
+  const list = table('decisions', [{ heading: 'algorithm' }, ...numbers], rows);
+  return part('Decisions', remark, list);
+}
+
+/** One below the other, to the same scale. */
+function timePart({ algorithms, timeline }: CompareResult): Html {
+  const buckets = bucketsOf(timeline);
+  const all = buckets.flatMap((counts) => algorithms.map(({ algorithm }) => counts[algorithm]));
+  const end = niceEnd(Math.max(0, ...all));
+  const charts = algorithms.map(({ algorithm, denied }) => [
+    tag('h3', {}, algorithm, ' ', soft(count(denied))),
+    timeChart({
+      id: `denied-by-${algorithm}`,
+      title: `Denied by ${algorithm} over time`,
+      data: timeline,
+      layers: [{ css: 'denied', of: (counts) => counts[algorithm] }],
+      tooltip: (counts) => `${count(counts[algorithm])} of ${count(counts.requests)} denied`,
+      height: 56,
+      end,
+    }),
+  ]);
+  return part('Denied over time', `A column is ${span(timeline.bucketMs)}.`, charts);
+}
+
+export function comparePage(result: CompareResult, extras: ReportExtras): string {
+  const { requests, clients } = result;
+  return pageText({
+    kind: 'compare',
+    headline: headline(result),
+    lead: leadOf(result, extras),
+    body: [
+      tiles([
+        { id: 'limit', value: limitText(result), name: 'the limit' },
+        { id: 'requests', value: count(requests), name: 'requests' },
+        { id: 'clients', value: count(clients), name: 'clients' },
+      ]),
+      worstPart(result),
+      decisionPart(result),
+      timePart(result),
+    ],
+  });
+}

@@ -1,0 +1,165 @@
+/** What all pages have: the frame, which lets nothing in and nothing out, tiles and tables. */
+import { createHash } from 'node:crypto';
+import { Html, html, type Part, tag } from './html.ts';
+import { STYLE } from './style.ts';
+import { count, counted, percent, when } from './words.ts';
+
+/** What is known of the log beside what was found in it; all of it may be missing. */
+export interface ReportExtras {
+  readonly log?: {
+    readonly paths: readonly string[];
+    readonly format: string;
+    readonly unreadable: number;
+    readonly late: number;
+  };
+  readonly missingHeaders?: readonly string[];
+  /** What was allowed to be denied at the most, and whether that holds. */
+  readonly thresholds?: readonly {
+    readonly flag: string;
+    readonly most: string;
+    readonly what: string;
+    readonly denied: number;
+    readonly of: number;
+    readonly ok: boolean;
+  }[];
+  /** The policy that is suggested, as a file. */
+  readonly policy?: string;
+}
+
+interface Period {
+  readonly firstMs: number | undefined;
+  readonly lastMs: number | undefined;
+}
+
+export interface Page {
+  /** `plan` */
+  readonly kind: string;
+  readonly headline: string;
+  readonly lead: Part;
+  readonly body: Part;
+}
+
+const hash = createHash('sha256').update(STYLE).digest('base64');
+
+/** Nothing is loaded, nothing is run, and no style but this one counts. */
+const POLICY = [
+  "default-src 'none'",
+  `style-src 'sha256-${hash}'`,
+  "base-uri 'none'",
+  "form-action 'none'",
+].join('; ');
+
+const FOOTER = 'All times are in UTC. This page holds all that it shows, and asks nobody for more.';
+
+export function pageText({ kind, headline, lead, body }: Page): string {
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${new Html(POLICY)}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<title>sluice ${kind}: ${headline}</title>
+<style>${new Html(STYLE)}</style>
+</head>
+<body>
+<main>
+<header>
+<div class="kind">sluice ${kind}</div>
+<h1>${headline}</h1>
+${lead}
+</header>
+${body}
+<footer>${FOOTER}</footer>
+</main>
+</body>
+</html>
+`.text;
+}
+
+export const note = (...parts: readonly Part[]): Html => tag('p', { class: 'note' }, parts);
+export const soft = (text: string): Html => tag('span', { class: 'soft' }, text);
+
+const MOST_PATHS = 3;
+
+/** Which log it is, from when to when, and what is wrong with it. */
+export function leadOf({ firstMs, lastMs }: Period, { log, missingHeaders }: ReportExtras): Part {
+  const isEmpty = firstMs === undefined || lastMs === undefined;
+  const period = isEmpty ? 'nothing was asked' : `${when(firstMs)} to ${when(lastMs)}`;
+  const missing = (missingHeaders ?? []).join(', ');
+  return [
+    tag('p', { class: 'soft' }, period, log && [', of ', pathNames(log.paths), ` (${log.format})`]),
+    log !== undefined &&
+      log.unreadable > 0 &&
+      note(counted(log.unreadable, 'line'), ' could not be read.'),
+    log !== undefined &&
+      log.late > 0 &&
+      note(counted(log.late, 'line'), ' came too late to be put in order.'),
+    missing !== '' &&
+      note(
+        `No request of the log has ${missing}, which the rules look at: all that are counted by `,
+        'it share one key here.',
+      ),
+  ];
+}
+
+function pathNames(paths: readonly string[]): Part {
+  const shown = paths.slice(0, MOST_PATHS).map((path) => (path === '-' ? 'standard input' : path));
+  const more = paths.length > MOST_PATHS ? ` and ${count(paths.length - MOST_PATHS)} more` : '';
+  const names = shown.map((path, at) => [at > 0 && ', ', tag('span', { class: 'name' }, path)]);
+  return [names, more];
+}
+
+/** What was to hold, and whether it does. */
+export const thresholdsOf = ({ thresholds = [] }: ReportExtras): Part =>
+  thresholds.map(({ flag, most, what, denied, of, ok }) => {
+    const found = `${count(denied)} of ${count(of)} ${what} (${percent(denied, of)})`;
+    const verdict = tag('span', { class: ok ? 'good' : 'bad' }, ok ? 'holds' : 'fails');
+    return tag('p', {}, `${flag} ${most}: `, verdict, `, ${found} are denied.`);
+  });
+
+export interface Tile {
+  readonly id: string;
+  readonly value: string;
+  readonly name: string;
+}
+
+export const tiles = (all: readonly Tile[]): Html =>
+  tag(
+    'div',
+    { class: 'tiles' },
+    all.map(({ id, value, name }) =>
+      tag('section', { id }, tag('b', {}, value), tag('span', {}, name)),
+    ),
+  );
+
+export interface Column {
+  readonly heading: string;
+  readonly kind?: 'number' | 'name' | 'time' | 'bars';
+}
+
+/** More are not on a page, however many are known. */
+export const MOST_ROWS = 100;
+
+export function table(
+  id: string,
+  columns: readonly Column[],
+  rows: readonly (readonly Part[])[],
+): Html {
+  const headings = columns.map(({ heading, kind }) =>
+    tag('th', { class: kind === 'number' && kind }, heading),
+  );
+  const lines = rows.slice(0, MOST_ROWS).map((row) => {
+    const cells = row.map((cell, at) => tag('td', { class: columns[at].kind }, cell));
+    return html`${tag('tr', {}, cells)}\n`;
+  });
+  const left = rows.length - lines.length;
+  const head = tag('thead', {}, tag('tr', {}, headings));
+  const whole = tag('table', { id }, head, tag('tbody', {}, lines));
+  const more = left > 0 && note(`and ${count(left)} more`);
+  return html`${tag('div', { class: 'scroll' }, whole)}${more}`;
+}
+
+/** A part of the page with a heading. */
+export const part = (title: string, remark: Part, ...body: readonly Part[]): Html =>
+  html`${tag('section', {}, tag('h2', {}, title), remark !== undefined && note(remark), body)}\n`;

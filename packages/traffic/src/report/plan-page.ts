@@ -1,0 +1,196 @@
+/** The page of a plan: who would have been denied, when, by which policy and where. */
+import type { ClientReport, PlanChange, PlanResult, PolicyReport, Toll } from '../replay/plan.ts';
+import { cellBar } from './bars.ts';
+import { type Html, type Part, tag } from './html.ts';
+import {
+  leadOf,
+  MOST_ROWS,
+  pageText,
+  part,
+  type ReportExtras,
+  soft,
+  type Tile,
+  table,
+  thresholdsOf,
+  tiles,
+} from './page.ts';
+import { legend, type SeriesClass } from './scale.ts';
+import { type Layer, timeChart } from './time-chart.ts';
+import { count, counted, limitText, percent, span, when } from './words.ts';
+
+function headline({ denied, requests, clients }: PlanResult): string {
+  if (requests === 0) return 'The log has no requests';
+  if (denied.requests === 0) return `None of ${counted(requests, 'request')} would be denied`;
+  const who = `${count(denied.clients)} of ${counted(clients, 'client')}`;
+  return `${who} would be denied, ${percent(denied.requests, requests)} of the requests`;
+}
+
+function planTiles({ requests, clients, denied, ordinaryClients }: PlanResult): readonly Tile[] {
+  const tile = (id: string, value: number, name: string): Tile => ({
+    id,
+    value: count(value),
+    name,
+  });
+  const ordinary = percent(denied.ordinaryClients, ordinaryClients);
+  const share = percent(denied.clients, clients);
+  return [
+    tile('requests', requests, 'requests'),
+    tile('clients', clients, 'clients'),
+    tile(
+      'denied-requests',
+      denied.requests,
+      `requests denied, ${percent(denied.requests, requests)}`,
+    ),
+    tile('denied-clients', denied.clients, `clients denied, ${share}`),
+    tile('denied-ordinary', denied.ordinaryClients, `ordinary clients denied, ${ordinary}`),
+  ];
+}
+
+type Series = 'requests' | 'denied' | 'shadow' | 'today';
+
+function timePart({ timeline, policies, against }: PlanResult): Html {
+  const hasShadow = policies.some(({ shadow }) => shadow);
+  const names: [SeriesClass, string][] = [
+    ['allowed', 'allowed'],
+    ['denied', 'denied'],
+  ];
+  const layers: Layer<Series>[] = [{ css: 'denied', of: ({ denied }) => denied }];
+  if (hasShadow) {
+    names.push(['shadow', 'allowed, though a policy in shadow would deny it']);
+    layers.push({ css: 'shadow', of: ({ shadow }) => shadow });
+  }
+  layers.push({ css: 'allowed', of: ({ requests, denied, shadow }) => requests - denied - shadow });
+  if (against) names.push(['today', 'denied by the policies of today']);
+  const chart = timeChart<Series>({
+    id: 'over-time',
+    title: 'Requests over time',
+    data: timeline,
+    layers,
+    ...(against && { line: ({ today }) => today }),
+    tooltip: ({ requests, denied, shadow, today }) => {
+      const parts = [`${counted(requests, 'request')}`, `${count(denied)} denied`];
+      if (hasShadow) parts.push(`${count(shadow)} in shadow`);
+      if (against) parts.push(`${count(today)} today`);
+      return parts.join(', ');
+    },
+  });
+  return part('Over time', `A column is ${span(timeline.bucketMs)}.`, legend(names), chart);
+}
+
+const tollCells = ({ requests, clients, ordinaryClients }: Toll): readonly Part[] =>
+  [requests, clients, ordinaryClients].map(count);
+
+const TOLL_COLUMNS = ['requests', 'clients', 'ordinary'].map(
+  (heading) => ({ heading, kind: 'number' }) as const,
+);
+
+function policyPart(policies: readonly PolicyReport[]): Html {
+  const most = Math.max(1, ...policies.map(({ denied }) => denied.requests));
+  const rows = policies.map((policy) => {
+    const { name, algorithm, shadow, denied } = policy;
+    const css = shadow ? 'shadow' : 'denied';
+    const bar = cellBar(denied.requests, most, denied.requests, css);
+    const label = [name, shadow && [' ', soft('in shadow')]];
+    return [label, limitText(policy), algorithm, bar, ...tollCells(denied)];
+  });
+  const columns = [
+    { heading: 'policy', kind: 'name' } as const,
+    { heading: 'limit' },
+    { heading: 'algorithm' },
+    { heading: 'denied', kind: 'bars' } as const,
+    ...TOLL_COLUMNS,
+  ];
+  const remark = 'What each had no room for. A request may be denied by several at once.';
+  return part('By policy', remark, table('policies', columns, rows));
+}
+
+const named = (all: readonly { readonly name: string; readonly count: number }[]): Part =>
+  all.map((each) => tag('div', {}, each.name, ' ', soft(count(each.count))));
+
+const CLIENT_COLUMNS = [
+  { heading: 'client', kind: 'name' },
+  { heading: 'denied, of all', kind: 'bars' },
+  { heading: 'requests', kind: 'number' },
+  { heading: 'denied', kind: 'number' },
+  { heading: 'part', kind: 'number' },
+  { heading: 'first denied', kind: 'time' },
+  { heading: 'by', kind: 'name' },
+  { heading: 'where', kind: 'name' },
+] as const;
+
+function clientTable(id: string, clients: readonly ClientReport[]): Html {
+  const shown = clients.slice(0, MOST_ROWS);
+  const most = Math.max(1, ...shown.map(({ requests }) => requests));
+  const rows = clients.map((each) => [
+    [each.client, !each.ordinary && [' ', soft('heavy')]],
+    cellBar(each.requests, most, each.denied),
+    count(each.requests),
+    count(each.denied),
+    percent(each.denied, each.requests),
+    when(each.firstMs),
+    named(each.policies),
+    named(each.routes),
+  ]);
+  return table(id, CLIENT_COLUMNS, rows);
+}
+
+function routePart({ topRoutes, denied }: PlanResult): Html {
+  const most = topRoutes[0]?.count ?? 1;
+  const rows = topRoutes.map(({ name, count: amount }) => [
+    name,
+    cellBar(amount, most),
+    count(amount),
+    percent(amount, denied.requests),
+  ]);
+  const columns = [
+    { heading: 'route', kind: 'name' },
+    { heading: '', kind: 'bars' },
+    { heading: 'denied', kind: 'number' },
+    { heading: 'part', kind: 'number' },
+  ] as const;
+  return part('Where requests are denied', undefined, table('routes', columns, rows));
+}
+
+function changePart(change: PlanChange): Html {
+  const { newlyDenied, noLongerDenied, requestsLost, requestsWon } = change;
+  const numbers = [
+    ['newly-denied', newlyDenied.clients, 'clients denied that are not today'],
+    ['no-longer-denied', noLongerDenied.clients, 'clients denied today that would not be'],
+    ['requests-lost', requestsLost, 'requests denied that pass today'],
+    ['requests-won', requestsWon, 'requests let through that are denied today'],
+  ] as const;
+  const lists = [
+    ['Denied from now on', 'newly', change.newlyDeniedClients],
+    ['No longer denied', 'no-longer', change.noLongerDeniedClients],
+  ] as const;
+  return part(
+    'What changes',
+    'Compared with the policies of today.',
+    tiles(numbers.map(([id, value, name]) => ({ id, value: count(value), name }))),
+    lists.map(
+      ([title, id, clients]) =>
+        clients.length > 0 && [tag('h3', {}, title), clientTable(id, clients)],
+    ),
+  );
+}
+
+export function planPage(result: PlanResult, extras: ReportExtras): string {
+  const { topClients, topRoutes, against, heavyAbove } = result;
+  const ordinary =
+    'Ordinary clients are all but the heaviest 1%, which have more than ' +
+    `${counted(heavyAbove, 'request')} each.`;
+  return pageText({
+    kind: 'plan',
+    headline: headline(result),
+    lead: [leadOf(result, extras), thresholdsOf(extras)],
+    body: [
+      tiles(planTiles(result)),
+      timePart(result),
+      policyPart(result.policies),
+      topClients.length > 0 &&
+        part('The most denied clients', ordinary, clientTable('top-clients', topClients)),
+      topRoutes.length > 0 && routePart(result),
+      against && changePart(against),
+    ],
+  });
+}

@@ -1,0 +1,70 @@
+/**
+ * What all charts share. Across, everything is in percent of the page, down in pixels, so that
+ * charts are as wide as there is room while their words keep their size.
+ */
+import { Html, html, type Part, shape, tag } from './html.ts';
+import { mark, shortCount } from './words.ts';
+
+/** How high a plot is, unless told. */
+export const PLOT = 168;
+/** Above it, for the number of the highest line. */
+export const TOP = 16;
+/** Below it, for what is written there. */
+export const AXIS = 22;
+
+export const number = (value: number): string => String(Number(value.toFixed(3)));
+export const across = (part: number): string => `${number(100 * part)}%`;
+
+/** A path is made of numbers alone, and may be long. */
+export const pathData = (steps: readonly string[]): Html => new Html(steps.join(''));
+
+/** The next number that is 1, 2 or 5 and zeros: where a scale ends. */
+export function niceEnd(most: number): number {
+  if (most <= 1) return 1;
+  const power = 10 ** Math.floor(Math.log10(most));
+  return [1, 2, 5, 10].map((each) => each * power).find((each) => each >= most)!;
+}
+
+export type SeriesClass = 'allowed' | 'denied' | 'shadow' | 'today';
+
+/** Small samples of what is drawn, with its names. */
+export const legend = (all: readonly (readonly [SeriesClass, string])[]): Html =>
+  tag(
+    'ul',
+    { class: 'legend' },
+    all.map(([css, name]) => {
+      const sample =
+        css === 'today'
+          ? shape('path', { class: css, d: 'M0 5H12' })
+          : shape('rect', { class: css, width: 12, height: 10, rx: 2 });
+      return tag('li', {}, tag('svg', { 'aria-hidden': 'true' }, sample), name);
+    }),
+  );
+
+/** Lines across at half and full height, with their numbers, and one below. */
+export function grid(end: number, height: number, top = TOP): Html {
+  // Half of one request is nothing that anybody counts.
+  const parts = end > 1 ? [0.5, 1] : [1];
+  const lines = parts.map((part) => {
+    const y = Number(number(top + height * (1 - part)));
+    const line = shape('line', { class: 'grid', x2: '100%', y1: y, y2: y });
+    return [line, tag('text', { y: y - 4 }, shortCount(part * end))];
+  });
+  const base = top + height;
+  return html`${lines}${shape('line', { class: 'edge', x2: '100%', y1: base, y2: base })}`;
+}
+
+const MARKS = [0, 1 / 3, 2 / 3, 1];
+
+export const anchorOf = (part: number): 'start' | 'middle' | 'end' =>
+  part < 0.05 ? 'start' : part > 0.95 ? 'end' : 'middle';
+
+/** Times below the plot, few enough for a phone. */
+export const timeMarks = (startMs: number, lineMs: number, y: number): Part =>
+  MARKS.map((part) =>
+    tag(
+      'text',
+      { x: across(part), y, 'text-anchor': anchorOf(part) },
+      mark(startMs + part * lineMs, lineMs),
+    ),
+  );

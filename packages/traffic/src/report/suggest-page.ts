@@ -1,0 +1,116 @@
+/** The page of a suggestion: for each window, whom which limit would touch, and the one to take. */
+import type { LimitReport, SuggestResult, WindowReport } from '../replay/suggest.ts';
+import { cellBar } from './bars.ts';
+import { curveChart } from './curve-chart.ts';
+import { type Html, html, type Part, tag } from './html.ts';
+import { leadOf, note, pageText, part, type ReportExtras, soft, table, tiles } from './page.ts';
+import { count, counted, limitText, percent, span } from './words.ts';
+
+const touchedBy = ({ proposed, limits }: WindowReport): number =>
+  limits.find(({ limit }) => limit === proposed)?.clients ?? 0;
+
+const LIMIT_COLUMNS = [
+  { heading: 'limit' },
+  { heading: 'clients touched', kind: 'number' },
+  { heading: 'part', kind: 'number' },
+  { heading: 'requests denied', kind: 'number' },
+  { heading: 'part', kind: 'number' },
+] as const;
+
+function limitRow(each: LimitReport, { knee, proposed }: WindowReport): readonly Part[] {
+  const names = [each.limit === knee && 'knee', each.limit === proposed && 'proposed'];
+  return [
+    [count(each.limit), ' ', soft(names.filter(Boolean).join(', '))],
+    count(each.clients),
+    percent(each.clientShare, 1),
+    count(each.deniedRequests),
+    percent(each.requestShare, 1),
+  ];
+}
+
+function windowBody(window: WindowReport): Html {
+  const { windowMs, knee, proposed, curve, limits } = window;
+  const chart = curveChart({
+    id: `curve-${windowMs}`,
+    title: `Clients that ask for more than a limit in ${span(windowMs)}`,
+    points: curve,
+    marks: [
+      { limit: knee, name: 'knee' },
+      { limit: proposed, name: 'proposed' },
+    ],
+  });
+  const rows = limits.map((each) => limitRow(each, window));
+  const list = table(`limits-${windowMs}`, LIMIT_COLUMNS, rows);
+  return tag('div', { class: 'beside' }, tag('div', {}, chart), tag('div', {}, list));
+}
+
+function overviewPart({ windows, clients }: SuggestResult): Html {
+  const most = Math.max(1, ...windows.map(touchedBy));
+  const rows = windows.map((each) => [
+    span(each.windowMs),
+    count(each.mostAsked),
+    count(each.knee),
+    tag('b', {}, count(each.proposed)),
+    cellBar(touchedBy(each), most),
+    count(touchedBy(each)),
+    percent(touchedBy(each), clients),
+  ]);
+  const columns = [
+    { heading: 'window' },
+    { heading: 'most asked', kind: 'number' },
+    { heading: 'knee', kind: 'number' },
+    { heading: 'proposed', kind: 'number' },
+    { heading: 'touches', kind: 'bars' },
+    { heading: 'clients', kind: 'number' },
+    { heading: 'part', kind: 'number' },
+  ] as const;
+  const remark =
+    'The knee is where a larger limit stops to spare many clients. Proposed is twice that, or what ' +
+    'spares all but 1% of the clients if that is more, rounded up.';
+  return part('All windows', remark, table('windows', columns, rows));
+}
+
+const folded = (window: WindowReport): Html => {
+  const { proposed: limit, windowMs } = window;
+  const title = tag('summary', {}, limitText({ limit, windowMs }));
+  return tag('details', {}, title, windowBody(window));
+};
+
+const filePart = (text: string): Html =>
+  part(
+    'As a file',
+    undefined,
+    tag(
+      'pre',
+      {},
+      text.split('\n').map((line) => html`${line}\n`),
+    ),
+  );
+
+export function suggestPage(result: SuggestResult, extras: ReportExtras): string {
+  const { windows, proposed, clients, requests, leftOutMs } = result;
+  const chosen = windows.find(({ windowMs }) => windowMs === proposed.windowMs) ?? windows[0];
+  const others = windows.filter((each) => each !== chosen);
+  const who = `${count(touchedBy(chosen))} of ${counted(clients, 'client')}`;
+  const remark =
+    'How many clients ask for more than each limit. Limits double with equal steps to the right.';
+  return pageText({
+    kind: 'suggest',
+    headline: `${limitText(proposed)} would touch ${who}`,
+    lead: leadOf(result, extras),
+    body: [
+      tiles([
+        { id: 'proposed', value: limitText(proposed), name: 'proposed' },
+        { id: 'requests', value: count(requests), name: 'requests' },
+        { id: 'clients', value: count(clients), name: 'clients' },
+        { id: 'most-asked', value: count(chosen.mostAsked), name: 'most asked by a client' },
+      ]),
+      part(`In ${span(chosen.windowMs)}`, remark, windowBody(chosen)),
+      overviewPart(result),
+      others.length > 0 && part('The other windows', undefined, others.map(folded)),
+      leftOutMs.length > 0 &&
+        note(`Left out, with too much traffic to hold: ${leftOutMs.map(span).join(', ')}.`),
+      extras.policy !== undefined && filePart(extras.policy),
+    ],
+  });
+}
