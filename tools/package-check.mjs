@@ -13,7 +13,7 @@ import { formatMessage } from 'publint/utils';
 import { rolldown } from 'rolldown';
 
 const LIBRARY = 'packages/sluice';
-const PROGRAMS = ['packages/server', 'packages/cli'];
+const PROGRAMS = ['packages/server', 'packages/traffic', 'packages/cli'];
 const ENTRY = join(LIBRARY, 'dist/index.js');
 const MOST_BUNDLE_KB = 10;
 

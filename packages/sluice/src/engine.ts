@@ -1,9 +1,9 @@
 /** `sluice/engine`: for services that ask a store themselves, where a limiter is too much or little. */
 export { type CostFields, PolicyBook } from './book.ts';
 export { DecisionRecord, jointDecision, PeekRecord } from './decision.ts';
-export { checkFields, expected, isInteger, isRecord } from './errors.ts';
+export { expected, isInteger, isRecord } from './errors.ts';
 export { draftOfOne } from './http/headers.ts';
 export { keyText, LONGEST_KEY } from './key.ts';
 export { checkAction } from './policy.ts';
-export { idOf, type Recipient, refundOf } from './store.ts';
+export { type Recipient, refundOf } from './store.ts';
 export { KeyedHash } from './stores/memory/hash.ts';

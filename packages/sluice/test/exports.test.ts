@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
+import * as engine from '../src/engine.ts';
 import * as failure from '../src/failure/index.ts';
 import * as http from '../src/http/index.ts';
 import * as core from '../src/index.ts';
@@ -168,6 +169,38 @@ describe('sluice/failure exports', () => {
   });
 });
 
+describe('sluice/engine exports', () => {
+  test('these values', () => {
+    expect(namesOf(engine)).toMatchInlineSnapshot(`
+      [
+        "DecisionRecord",
+        "KeyedHash",
+        "LONGEST_KEY",
+        "PeekRecord",
+        "PolicyBook",
+        "checkAction",
+        "draftOfOne",
+        "expected",
+        "isInteger",
+        "isRecord",
+        "jointDecision",
+        "keyText",
+        "refundOf",
+      ]
+    `);
+    expect(listed('../src/engine.ts').values).toEqual(namesOf(engine));
+  });
+
+  test('these types', () => {
+    expect(listed('../src/engine.ts').types).toMatchInlineSnapshot(`
+      [
+        "CostFields",
+        "Recipient",
+      ]
+    `);
+  });
+});
+
 describe('sluice/http exports', () => {
   test('these values', () => {
     expect(namesOf(http)).toMatchInlineSnapshot(`
@@ -190,9 +223,11 @@ describe('sluice/http exports', () => {
       [
         "AddressOptions",
         "AddressReader",
+        "AddressWarning",
         "Facts",
         "FamiliarOptions",
         "Field",
+        "ForwardedHeader",
         "HeaderForm",
         "KeySource",
         "LimitFetchOptions",

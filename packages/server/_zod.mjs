@@ -1,0 +1,13 @@
+import 'zod';
+import { definePolicy } from '/work/main/packages/sluice/dist/index.js';
+import { LogReader } from '/work/main/packages/traffic/dist/index.js';
+import { Planner } from '/work/main/packages/traffic/dist/replay/plan.js';
+import { clientNames } from '/work/main/packages/traffic/dist/replay/client-name.js';
+const alg=process.argv[3]; 
+const ps=[['perMinute',{limit:60,window:'1m',...(alg&&{algorithm:alg})}],['perDay',{limit:5000,window:'1d',...(alg&&{algorithm:alg})}]].map(([n,o])=>definePolicy(n,o));
+const next={policies:ps.map(p=>({name:p.name,algorithm:p.algorithm,limit:p.terms.limit,windowMs:p.windowMs,shadow:false})), limitsOf:(e,client)=>ps.map(policy=>({policy,terms:policy.terms,key:client,cost:1}))};
+const nameOf=clientNames(); const pl=new Planner({next,clientOf:e=>nameOf(e.client)});
+const t=performance.now(); const r=await LogReader.open([process.argv[2]]);
+for await (const b of r.entries()) pl.add(b);
+const res=pl.result();
+console.log(res.requests,res.clients,JSON.stringify(res.denied),res.heavyAbove,(performance.now()-t).toFixed(0)+'ms', process.resourceUsage().maxRSS/1024|0,'MB');
