@@ -1,6 +1,6 @@
 /** Mistakes in configuration files: a line each, and for people the place itself. */
 import { readFileSync } from 'node:fs';
-import { type ConfigProblem, problemText } from 'sluice-server';
+import { type ConfigProblem, problemText } from 'sluice-server/configured';
 import { type Paint, visible } from './output.ts';
 
 /** What is seen of a line that is longer than a terminal is wide. */

@@ -1,23 +1,13 @@
 /** `sluice-server`: the service as a library, for the command line and for tests. */
 export { loadConfig } from './config/load.ts';
-export {
-  type Config,
-  ConfigError,
-  type ConfigProblem,
-  type OverrideConfig,
-  problemText,
-} from './config/model.ts';
+export { type Config, ConfigError, type ConfigProblem, problemText } from './config/model.ts';
 export { nearest } from './config/nearest.ts';
 export { readConfig } from './config/read.ts';
 export type { ConfigText } from './config/source.ts';
 export type { ReloadReport } from './configuration.ts';
-export type { LimitRequest } from './desk.ts';
 export { makeLog, storeListeners } from './observe/log.ts';
-export { Overrides } from './overrides.ts';
-export { ServedPolicies } from './policies.ts';
 export { runUntilSignal } from './process.ts';
 export { type ConfigWatch, type Reloadable, watchConfig } from './reload/watch-config.ts';
-export { type RequestFacts, RequestRules } from './rules/request-rules.ts';
 export { type Service, type ServiceOptions, startService } from './service.ts';
 export {
   fileKeyOf,

@@ -13,7 +13,7 @@ import {
   RequestRules,
   SETTINGS,
   ServedPolicies,
-} from 'sluice-server';
+} from 'sluice-server/configured';
 import {
   clientNames,
   type Entry,

@@ -1,7 +1,7 @@
 /** What all commands do that read logs: their options, the reading, and what is wrong with either. */
 import { InvalidArgumentError, Option } from 'commander';
 import { SluiceError } from 'sluice';
-import { ConfigError } from 'sluice-server';
+import { ConfigError } from 'sluice-server/configured';
 import {
   type Entry,
   FORMAT_NAMES,

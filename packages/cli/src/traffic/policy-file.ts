@@ -1,5 +1,5 @@
 /** A policy that was found, as a file that the service reads. */
-import { loadConfig } from 'sluice-server';
+import { loadConfig } from 'sluice-server/configured';
 import type { SuggestResult } from 'sluice-traffic';
 import { numberText, windowText } from '../output.ts';
 import { countText, percentText, whenText, wrapped } from './text.ts';

@@ -64,12 +64,12 @@ test('what a seed gave yesterday it gives today', () => {
   });
   expect(hashes).toMatchInlineSnapshot(`
     [
-      "steady b256b4d8ec69bfdb",
-      "boundary a31375d044a10c84",
-      "diurnal 3822cc3567292e3b",
-      "flash-crowd c1ede6507ca84685",
-      "abuser afc51922c7592aab",
-      "ipv6-rotation 282aa7bf278c6c4e",
+      "steady 50ffd056f2c939e2",
+      "boundary 5f5563786e941ad6",
+      "diurnal c08da3dc4187fde7",
+      "flash-crowd 1cb515b1e2a56e90",
+      "abuser d46a9a59e1f44d71",
+      "ipv6-rotation cf4740685be06f7e",
     ]
   `);
 });

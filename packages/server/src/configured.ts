@@ -1,0 +1,17 @@
+/**
+ * `sluice-server/configured`: a configuration and what it says about requests, for those who serve
+ * nothing. The service itself is large, and what it is made of makes a process slower.
+ */
+export { loadConfig } from './config/load.ts';
+export {
+  type Config,
+  ConfigError,
+  type ConfigProblem,
+  type OverrideConfig,
+  problemText,
+} from './config/model.ts';
+export type { LimitRequest } from './desk.ts';
+export { Overrides } from './overrides.ts';
+export { ServedPolicies } from './policies.ts';
+export { type RequestFacts, RequestRules } from './rules/request-rules.ts';
+export { SETTINGS } from './settings.ts';
