@@ -17,6 +17,10 @@ export default defineConfig({
       },
       { find: /^sluice\/engine$/, replacement: source('packages/sluice/src/engine.ts') },
       { find: /^sluice-server$/, replacement: source('packages/server/src/index.ts') },
+      {
+        find: /^sluice-server\/configured$/,
+        replacement: source('packages/server/src/configured.ts'),
+      },
       { find: /^sluice-traffic$/, replacement: source('packages/traffic/src/index.ts') },
       { find: /^sluice\/http$/, replacement: source('packages/sluice/src/http/index.ts') },
       { find: /^sluice\/failure$/, replacement: source('packages/sluice/src/failure/index.ts') },

@@ -1,6 +1,6 @@
 /**
- * A day of a busy site as a combined log, the same for the same seed: visitors come at any time, ask
- * for a few pages some seconds apart and go, and a few programs ask all the time.
+ * A day of a busy site as a combined log, the same for the same seed: visitors come at any time,
+ * ask for a few pages some seconds apart and go, and a few programs ask all the time.
  */
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
@@ -23,7 +23,7 @@ const PATHS = [
   '/api/v1/items/',
 ];
 const AGENTS = [
-  'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/139.0 Safari/537.36',
+  'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/139.0 Safari/537',
   'Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148',
   'curl/8.14.1',
 ];
@@ -58,7 +58,8 @@ function lineOf(client, stamp, random) {
   const id = path.length > 3 && path.endsWith('/') ? Math.floor(random() * 50_000) : '';
   const bytes = Math.floor(random() * 20_000);
   const agent = AGENTS[client % AGENTS.length];
-  return `${addressOf(client)} - - [${stamp}] "GET ${path}${id} HTTP/1.1" 200 ${bytes} "-" "${agent}"\n`;
+  const request = `GET ${path}${id} HTTP/1.1`;
+  return `${addressOf(client)} - - [${stamp}] "${request}" 200 ${bytes} "-" "${agent}"\n`;
 }
 
 /** Visits under way, by the second (of the minute to come) in which they go on. */

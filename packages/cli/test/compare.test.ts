@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { CONTROL, scratch, sluice } from './running.ts';
 import { burst, combinedLog, mixed } from './traffic-logs.ts';
@@ -39,6 +41,12 @@ describe('sluice compare', () => {
     const text = (await sluice(['compare', bursts, '--limit', '50/1m'])).stdout;
     expect(text).toMatch(/^fixed-window +100 +2026-10-10 12:01:01 +198\.51\.100\.7$/m);
     expect(text).toMatch(/^fixed-window +50 after 59\.999 s, 50 after 60\.0 s$/m);
+  });
+
+  test('writes a page if asked to', async () => {
+    const page = join(dirname(log), 'compare.html');
+    expect((await sluice(['compare', log, '--limit', '30/1m', '--report', page])).code).toBe(0);
+    expect(readFileSync(page, 'utf8')).toContain('sliding-counter');
   });
 
   test('counts by something else than the client', async () => {

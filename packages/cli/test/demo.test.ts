@@ -16,7 +16,7 @@ const withoutTimes = (text: string): string =>
 const PROOF = /A limit of 50 in 3 s;[\s\S]*came back then: \w+/;
 
 describe('sluice demo', () => {
-  test('without a terminal: plain lines, the first 429 within two seconds, ends by itself', async () => {
+  test('without a terminal: plain lines, a 429 within two seconds, ends by itself', async () => {
     const { code, stdout, stderr } = await sluice(['demo', '--for', '2s']);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).not.toMatch(CONTROL);
@@ -97,7 +97,7 @@ describe('sluice demo', () => {
     await expect(fetch(`${url}/healthz`)).rejects.toThrow();
   });
 
-  test('with --keep it serves on after its time, with traffic, until it is told to stop', async () => {
+  test('with --keep it serves on after its time, with traffic, until told to stop', async () => {
     const words = [binary, 'demo', '--for', '1s', '--keep'];
     const running = new Process(process.execPath, words, {});
     const [, url] = await running.printed(/listens on (\S+),/);

@@ -137,7 +137,7 @@ describe('sluice generate --against', () => {
     expect(stderr).toContain('Load is sent to nobody else.');
   });
 
-  test('sends the generated requests, each as from its client, and tells the statuses', async () => {
+  test('sends the requests, each as from its client, and tells the statuses', async () => {
     seen.length = 0;
     const words = ['--requests', '200', '--rate', '400', '--seed', '3'];
     const { code, stdout } = await sluice(['generate', 'abuser', '--against', `${url}/`, ...words]);

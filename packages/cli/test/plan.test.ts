@@ -1,4 +1,5 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { binary, CONTROL, onTerminal, Process, scratch, sluice } from './running.ts';
@@ -108,7 +109,8 @@ describe('sluice plan', () => {
     writeFileSync(packed, gzipSync(readFileSync(log)));
     expect(await planned([packed, '--policy', next])).toMatchObject({ requests: 540 });
     expect(await planned([packed, log, '--policy', next])).toMatchObject({ requests: 1080 });
-    const command = `cat '${log}' | '${process.execPath}' '${binary}' plan - --policy '${next}' --json`;
+    const piped = `'${process.execPath}' '${binary}' plan - --policy '${next}' --json`;
+    const command = `cat '${log}' | ${piped}`;
     const { stdout } = await new Process('bash', ['-c', command], {}).ended;
     expect(JSON.parse(stdout)).toMatchObject({ requests: 540, log: { paths: ['-'] } });
   });
@@ -245,7 +247,8 @@ describe('bad input ends with 2', () => {
   test('rules for descriptors say nothing about a log', async () => {
     const envoys = file(
       'envoy.yaml',
-      'domain: shop\ndescriptors:\n  - key: path\n    rate_limit: { unit: second, requests_per_unit: 1 }\n',
+      'domain: shop\ndescriptors:\n  - key: path\n' +
+        '    rate_limit: { unit: second, requests_per_unit: 1 }\n',
     );
     expect(await refused([log, '--policy', envoys])).toMatch(
       /^error: Expected request rules in \S+envoy\.yaml, got rules for descriptors only/,
@@ -271,6 +274,22 @@ describe('bad input ends with 2', () => {
     expect(await refused([log])).toMatch(/Expected --policy/);
     expect(await refused(['--policy', next])).toMatch(/missing required argument 'logs'/);
   });
+});
+
+test('writes a page if asked to, whole or not at all', async () => {
+  const folder = dirname(next);
+  const page = join(folder, 'plan.html');
+  const { code, stdout } = await sluice(['plan', log, '--policy', next, '--report', page]);
+  expect(code).toBe(0);
+  expect(stdout).toContain('denied      180 requests');
+  const text = readFileSync(page, 'utf8');
+  expect(text).toMatch(/^<!doctype html>/);
+  expect(text).toContain('198.51.100.7');
+  const nowhere = join(folder, 'no', 'plan.html');
+  const failed = await sluice(['plan', log, '--policy', next, '--report', nowhere]);
+  expect(failed.code).toBe(2);
+  expect(failed.stderr).toMatch(/Expected to write `\S+plan\.html`, got ENOENT/);
+  expect(readdirSync(folder).filter((name) => name.endsWith('.part'))).toEqual([]);
 });
 
 test('what a log holds is nothing that a terminal obeys', async () => {

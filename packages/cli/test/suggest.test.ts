@@ -45,6 +45,12 @@ describe('sluice suggest', () => {
     expect(readdirSync(dirname(out)).filter((name) => name.endsWith('.part'))).toEqual([]);
   });
 
+  test('writes a page if asked to', async () => {
+    const page = join(dirname(log), 'suggest.html');
+    expect((await sluice(['suggest', log, '--report', page])).code).toBe(0);
+    expect(readFileSync(page, 'utf8')).toContain('perMinute');
+  });
+
   test('leaves nothing half-written where it cannot write', async () => {
     const out = join(dirname(log), 'no', 'such', 'folder.yaml');
     const { code, stderr } = await sluice(['suggest', log, '--out', out]);

@@ -104,7 +104,7 @@ describe('sluice top', () => {
     expect(deniedPerSecond).toBeGreaterThan(1);
   });
 
-  test('on a terminal: another screen, drawn again and again until q, and all is as before', async () => {
+  test('on a terminal: a screen of its own, drawn until q, then all is as before', async () => {
     const shown = onTerminalOf(80, 24, asked());
     await shown.shows(/perMinute +3 in 1 min/);
     expect(shown.terminal.isOtherScreen).toBe(true);

@@ -61,5 +61,6 @@ export {
   type WindowReport,
 } from './replay/suggest.ts';
 export type { TimelineData } from './replay/timeline.ts';
+export { algorithmPicture } from './report/algorithm-picture.ts';
 export { htmlReport, type ReportExtras, type ReportedResult } from './report/index.ts';
 export { LogError, STANDARD_INPUT } from './source.ts';

@@ -5,8 +5,14 @@ const COLOUR = /\u001b\[[\d;]*m/;
 const PIECES = new RegExp(`${COLOUR.source}|.`, 'gsu');
 
 /** Letters that take two columns: those of East Asia, and pictures. */
-const WIDE =
-  /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u;
+const WIDE = new RegExp(
+  `[${[
+    ...['\\u1100-\\u115f', '\\u2e80-\\ua4cf', '\\uac00-\\ud7a3', '\\uf900-\\ufaff'],
+    ...['\\ufe30-\\ufe6f', '\\uff00-\\uff60', '\\uffe0-\\uffe6'],
+    ...['\\u{1f300}-\\u{1faff}', '\\u{20000}-\\u{3fffd}'],
+  ].join('')}]`,
+  'u',
+);
 const NO_WIDTH = /\p{Mn}|\p{Me}/u;
 
 function columnsOf(piece: string): number {

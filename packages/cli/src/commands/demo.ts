@@ -164,8 +164,9 @@ async function narrate(show: Show, output: Output, options: DemoOptions): Promis
     if (elapsedMs < dueMs) continue;
     dueMs = elapsedMs + (isKeptOn ? KEPT_LINE_MS : PLAIN_LINE_MS);
     const report = load.report();
-    const counts = `${numberText(allowedOf(report))} allowed, ${numberText(deniedOf(report))} denied`;
-    output.print(`  after ${Math.round(elapsedMs / 1000)} s: ${counts}`);
+    const [allowed, denied] = [allowedOf(report), deniedOf(report)].map(numberText);
+    const seconds = Math.round(elapsedMs / 1000);
+    output.print(`  after ${seconds} s: ${allowed} allowed, ${denied} denied`);
   }
 }
 

@@ -95,7 +95,7 @@ class RulesOfConfig implements ConfigRules {
     return violated.length > 0 ? { violated } : limits;
   }
 
-  /** Undefined for what the service refuses: a cost above the key's own limit, a key that is none. */
+  /** Undefined for what the service refuses: a cost above the key's own limit, or no key. */
   #limitOf(request: LimitRequest): Limit | undefined {
     try {
       return this.#served.limit(request.policy, request.key, request, 1);

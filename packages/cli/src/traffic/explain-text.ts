@@ -37,7 +37,8 @@ function ofLog(explained: Explanation): Reckoning {
     frees:
       oldest === undefined
         ? ''
-        : `the oldest, of ${near(oldest.atMs, atMs)}, counts until ${near(oldest.atMs + windowMs, atMs)}`,
+        : `the oldest, of ${near(oldest.atMs, atMs)}, counts until ` +
+          near(oldest.atMs + windowMs, atMs),
   };
 }
 
@@ -68,7 +69,7 @@ function ofCounter(explained: Explanation): Reckoning {
       `${trimmed(estimate)} ${relation(allowed)} ${limit}`,
     frees:
       current + cost > limit
-        ? `this window is full; from ${near(startMs + windowMs, atMs)} on less and less of it counts`
+        ? `this window is full; after ${near(startMs + windowMs, atMs)} less and less of it counts`
         : 'what is in sight of the window before shrinks with every millisecond',
   };
 }
@@ -104,10 +105,8 @@ function reckon(explained: Explanation): Reckoning {
 function answerLines(explained: Explanation, paint: Paint): readonly string[] {
   const { allowed, remaining, retryAfterMs, atMs, wasAsked } = explained;
   const would = wasAsked ? '' : 'would be ';
-  if (allowed)
-    return [
-      `${paint('green', `${would}allowed`)}, ${numberText(remaining)} left${wasAsked ? ' after it' : ''}`,
-    ];
+  const left = `${numberText(remaining)} left${wasAsked ? ' after it' : ''}`;
+  if (allowed) return [`${paint('green', `${would}allowed`)}, ${left}`];
   const again = `${durationText(retryAfterMs)}, at ${near(atMs + retryAfterMs, atMs)}`;
   return [`${paint('red', `${would}denied`)}; the same fits in ${again}`];
 }

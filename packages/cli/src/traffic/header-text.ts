@@ -5,7 +5,7 @@ import { cut, LABEL_COLUMNS, LINE_COLUMNS, labelled } from './text.ts';
 
 const FIELD = /^([!#$%&'*+.^_`|~\w-]+):\s*(.*)$/;
 
-/** Lines as they were pasted, each `Name: value`; whatever is none, such as a status, is passed over. */
+/** Lines as they were pasted, each `Name: value`; others, such as a status, are passed over. */
 export function fieldsOf(pasted: readonly string[]): Readonly<Record<string, readonly string[]>> {
   const fields = new Map<string, string[]>();
   for (const line of pasted.flatMap((text) => text.split(/\r?\n/))) {
@@ -21,9 +21,7 @@ export function parsedFields(pasted: readonly string[], nowMs: number): ParsedRa
   const parsed = parseRateLimit(fieldsOf(pasted), { nowMs });
   if (parsed.form !== 'none' || parsed.retryAfterMs !== undefined) return parsed;
   const given = visible(pasted.join(' ').slice(0, 60));
-  throw new Failure(
-    `Expected fields such as 'RateLimit: "perMinute";r=0;t=12', got \`${given}\`, which says nothing`,
-  );
+  throw new Failure(`Expected fields such as 'RateLimit: "perMinute";r=0;t=12', got \`${given}\``);
 }
 
 const FORMS = {

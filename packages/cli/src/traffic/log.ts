@@ -1,4 +1,4 @@
-/** What all commands do that read logs: their options, the reading, and what is wrong with either. */
+/** What all commands do that read logs: options, the reading, and what is wrong with either. */
 import { InvalidArgumentError, Option } from 'commander';
 import { SluiceError } from 'sluice';
 import { ConfigError } from 'sluice-server/configured';

@@ -40,14 +40,17 @@ function summaryLines(result: PlanResult, paint: Paint): readonly string[] {
   if (denied.requests === 0) {
     return [...labelled('traffic', traffic), ...labelled('denied', paint('green', 'nobody'))];
   }
-  const share = `${countText(denied.requests, 'request')} (${percentText(denied.requests, requests)})`;
+  const share = percentText(denied.requests, requests);
+  const what = `${countText(denied.requests, 'request')} (${share})`;
   const clientShare = percentText(denied.clients, clients);
-  const who = `${countText(denied.clients, 'client')} (${clientShare}), ${numberText(denied.ordinaryClients)} of them ordinary`;
-  const rule = `ordinary: not among the heaviest 1% by requests, so at most ${numberText(heavyAbove)}`;
+  const ordinary = `${numberText(denied.ordinaryClients)} of them ordinary`;
+  const who = `${countText(denied.clients, 'client')} (${clientShare}), ${ordinary}`;
+  const most = numberText(heavyAbove);
+  const rule = `ordinary: not among the heaviest 1% by requests, so at most ${most}`;
   const columnMs = timeline.bucketMs * Math.ceil(timeline.series.denied.length / BAR_COLUMNS);
   return [
     ...labelled('traffic', traffic),
-    ...labelled('denied', paint('red', share), who, `first at ${whenText(firstDeniedMs!)}`),
+    ...labelled('denied', paint('red', what), who, `first at ${whenText(firstDeniedMs!)}`),
     ...labelled('', ...wrapped(rule, BAR_COLUMNS).map((line) => paint('dim', line))),
     '',
     ...labelled('asked', barsText(timeline.series.requests, BAR_COLUMNS)),
@@ -144,7 +147,8 @@ function changeLines(
     ...labelled(
       'requests',
       `${numberText(change.denied.requests)} denied today, ${numberText(denied.requests)} then:`,
-      `${numberText(requestsLost)} that pass today are denied, ${numberText(requestsWon)} the other way round`,
+      `${numberText(requestsLost)} that pass today are denied, ` +
+        `${numberText(requestsWon)} the other way round`,
     ),
     ...labelled(
       'clients',

@@ -26,9 +26,9 @@ export class Progress {
     this.#shownMs = nowMs;
     const { bytesRead, bytesTotal } = progress;
     const perSecond = Math.round((1000 * lines) / Math.max(1, nowMs - this.#startMs));
-    const amount = `${megabytes(bytesRead)}${bytesTotal === undefined ? '' : ` of ${megabytes(bytesTotal)}`}`;
+    const of = bytesTotal === undefined ? '' : ` of ${megabytes(bytesTotal)}`;
     const share = bytesTotal === undefined ? '' : ` (${percentText(bytesRead, bytesTotal)})`;
-    this.#draw(`read ${amount}${share}, ${numberText(perSecond)} lines/s`);
+    this.#draw(`read ${megabytes(bytesRead)}${of}${share}, ${numberText(perSecond)} lines/s`);
   }
 
   /** Takes it away again. */

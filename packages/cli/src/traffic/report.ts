@@ -1,12 +1,8 @@
 /** Results as a page. */
-import * as traffic from 'sluice-traffic';
-import { Failure } from '../output.ts';
+import { htmlReport } from 'sluice-traffic';
 import { writeWhole } from './whole-file.ts';
 
-type HtmlReport = (result: object) => string;
-
-export async function writeReport(path: string, result: object): Promise<void> {
-  const { htmlReport } = traffic as unknown as { htmlReport?: HtmlReport };
-  if (htmlReport === undefined) throw new Failure('This version writes no pages');
-  await writeWhole(path, htmlReport(result));
-}
+export const writeReport = (
+  path: string,
+  result: Parameters<typeof htmlReport>[0],
+): Promise<void> => writeWhole(path, htmlReport(result));

@@ -2,7 +2,7 @@
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { Failure, visible } from '../output.ts';
 
-/** Writes beside the place and then puts it there, so that a failure leaves what was there before. */
+/** Writes beside the place and then puts it there, so that a failure leaves what was there. */
 export async function writeWhole(path: string, text: string): Promise<void> {
   const unfinished = `${path}.${process.pid}.part`;
   try {

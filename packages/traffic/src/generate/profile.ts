@@ -1,7 +1,8 @@
 /**
- * When requests come: time in pieces, each with a weight, and exactly as many requests in each piece
- * as its part of the whole. Within a piece they fall in blocks, evenly from block to block and by
- * chance inside of one, so that times come in order, one by one, from no more memory than a block.
+ * When requests come: time in pieces, each with a weight, and exactly as many requests in each
+ * piece as its part of the whole. Within a piece they fall in blocks, evenly from block to block
+ * and by chance inside of one, so that times come in order, one by one, from no more memory than a
+ * block.
  */
 import type { Random } from './random.ts';
 

@@ -2,9 +2,9 @@
  * Numbers that look random and are the same for the same seed, on any machine: nothing here but
  * shifts, sums and products of 32-bit integers.
  *
- * The generator is xoshiro128++ (Blackman and Vigna): four words of state, a period of 2^128 - 1. The
- * words are filled from the seed by steps of a counter, each mixed until every bit of the seed has
- * touched every bit of the word, so that neighbouring seeds have nothing in common.
+ * The generator is xoshiro128++ (Blackman and Vigna): four words of state, a period of 2^128 - 1.
+ * The words are filled from the seed by steps of a counter, each mixed until every bit of the seed
+ * has touched every bit of the word, so that neighbouring seeds have nothing in common.
  */
 
 /** The golden ratio in 32 bits: odd, and far from any pattern. */

@@ -1,7 +1,7 @@
 /**
- * The worst that a client can do to an algorithm that knows it: which bursts, at which times, get the
- * most through in one true window. Schedules of up to three bursts at the times that matter to any of
- * the algorithms are all tried on the engine; nothing is taken from theory.
+ * The worst that a client can do to an algorithm that it knows: which bursts, at which times, get
+ * the most through in one true window. Schedules of up to three bursts at the times that matter to
+ * any of the algorithms are all tried on the engine; nothing is taken from theory.
  */
 import type { Policy, SyncSpace } from 'sluice';
 import { roomyStore } from './replay.ts';

@@ -67,7 +67,7 @@ export function touchedBy(sorted: Uint32Array, limit: number): number {
 
 const ROUND = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10];
 
-/** The next number that people would choose, not below this one: 12, 15, 20, 25, 30, 40 and so on. */
+/** The next number that people would choose, not below this one: 12, 15, 20, 25, 30 and so on. */
 export function roundedUp(limit: number): number {
   const power = 10 ** Math.floor(Math.log10(limit));
   const whole = ROUND.map((each) => Math.round(each * power * 10) / 10).filter(Number.isInteger);

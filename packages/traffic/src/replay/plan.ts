@@ -1,6 +1,6 @@
 /**
- * What policies would have done to the traffic of a log: who would have been denied, when, how often
- * and where, by which policy; and, beside the policies of today, what changes.
+ * What policies would have done to the traffic of a log: who would have been denied, when, how
+ * often and where, by which policy; and, beside the policies of today, what changes.
  */
 import type { Entry } from '../entry.ts';
 import { BoundedCounts, type NamedCount } from './bounded-counts.ts';
@@ -260,9 +260,9 @@ class Telling {
 }
 
 /**
- * The most requests that an ordinary client has: at most 1 % of the clients have more, rounded up so
- * that of a few clients one can be heavy. Clients that are as busy as each other are alike, so where
- * the line would go through equals, they are all ordinary.
+ * The most requests that an ordinary client has: at most 1 % of the clients have more, rounded up
+ * so that of a few clients one can be heavy. Clients that are as busy as each other are alike, so
+ * where the line would go through equals, they are all ordinary.
  */
 function heavyThreshold(requests: Uint32Array): number {
   const heaviest = Math.ceil(HEAVIEST_SHARE * requests.length);

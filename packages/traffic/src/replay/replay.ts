@@ -42,10 +42,14 @@ export function rulesByClient(
   policies: readonly Policy[],
   shadow: ReadonlySet<string> = new Set(),
 ): Rules {
+  // One list serves all requests, as nobody keeps it.
+  const limits = policies.map((policy) => ({ policy, terms: policy.terms!, key: '', cost: 1 }));
   return {
     policies: policies.map((policy) => factsOf(policy, shadow.has(policy.name))),
-    limitsOf: (_, key) =>
-      policies.map((policy) => ({ policy, terms: policy.terms!, key, cost: 1 })),
+    limitsOf: (_, key) => {
+      for (const limit of limits) limit.key = key;
+      return limits;
+    },
   };
 }
 

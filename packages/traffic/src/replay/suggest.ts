@@ -1,8 +1,8 @@
 /**
  * Which limit fits the traffic of a log. In a first pass the most that each client asks for in any
- * window of the last W is found, for all W at once: whoever asks for more than a limit is touched by
- * it. In a second pass the engine tells, for a few limits and those clients only, how many requests
- * each limit denies.
+ * window of the last W is found, for all W at once: whoever asks for more than a limit is touched
+ * by it. In a second pass the engine tells, for a few limits and those clients only, how many
+ * requests each limit denies.
  */
 import { definePolicy, type Policy, type SyncSpace } from 'sluice';
 import type { Entry } from '../entry.ts';
@@ -27,8 +27,8 @@ export const SUGGESTED_WINDOWS_MS: readonly number[] = [
 const USUAL_WINDOW_MS = MINUTE_MS;
 
 /**
- * How many times the knee is proposed: what was seen on one day is not all that can come. It is more
- * if that would touch more than the most demanding 1 % of the clients.
+ * How many times the knee is proposed: what was seen on one day is not all that can come. It is
+ * more if that would touch more than the most demanding 1 % of the clients.
  */
 export const HEAD_ROOM = 2;
 
@@ -133,7 +133,7 @@ export class Suggester {
     return this.#firstMs === undefined ? 0 : this.#nowMs - this.#firstMs;
   }
 
-  /** After the first pass: the limits to be tried. Answers whether there is any window to speak of. */
+  /** After the first pass: the limits to be tried. Answers whether any window is short enough. */
   choose(): boolean {
     this.#surveyed = this.#counts.countedMs
       .map((windowMs, window) => ({ windowMs, window }))

@@ -2,8 +2,8 @@
  * How much each client has in the window of the last W, for several W at once, and the most that it
  * ever had. Exact for true sliding windows, and with no help from the engine, which it measures.
  *
- * What a client has is a list of times with costs, the oldest first, and each window has a pointer to
- * the first that still counts in it. The longest window frees what has left it. For each client:
+ * What a client has is a list of times with costs, the oldest first, and each window has a pointer
+ * to the first that still counts in it. The longest window frees what has left it. For each client:
  *
  *     | newest | first, sum, most of window 0 | first, sum, most of window 1 | ...
  *

@@ -2,18 +2,21 @@
 import type { AlgorithmReport, CompareResult } from '../replay/compare.ts';
 import { type BarGroup, multipleChart } from './bars.ts';
 import { type Html, tag } from './html.ts';
-import { leadOf, pageText, part, type ReportExtras, soft, table, tiles } from './page.ts';
+import { leadOf, nameText, pageText, part, type ReportExtras, soft, table, tiles } from './page.ts';
 import { legend, niceEnd } from './scale.ts';
 import { bucketsOf, timeChart } from './time-chart.ts';
 import { count, limitText, percent, span, times } from './words.ts';
 
 function headline(result: CompareResult): string {
-  const worst = Math.max(0, ...result.algorithms.map((each) => each.worst?.multiple ?? 0));
   const limit = limitText(result);
   if (result.requests === 0) return `Five algorithms under ${limit}: the log has no requests`;
-  return worst > 1
-    ? `Under ${limit}, up to ${times(worst)} the limit passed in one window`
-    : `Under ${limit}, none let more than the limit into a window of this log`;
+  const multipleOf = ({ worst }: AlgorithmReport): number => worst?.multiple ?? 0;
+  const [worst] = [...result.algorithms].sort((a, b) => multipleOf(b) - multipleOf(a));
+  if (worst === undefined || multipleOf(worst) <= 1) {
+    return `Under ${limit}, none let more than the limit into a window of this log`;
+  }
+  const most = times(multipleOf(worst));
+  return `Under ${limit}, ${worst.algorithm} let ${most} the limit into one window`;
 }
 
 const barsOf = ({ algorithm, worst, adversary }: AlgorithmReport): BarGroup => {
@@ -48,13 +51,13 @@ function worstPart({ algorithms, limit, windowMs }: CompareResult): Html {
   const rows = algorithms.map(({ algorithm, worst, adversary }) => [
     algorithm,
     count(worst?.count ?? 0),
-    worst?.client ?? '',
+    nameText(worst?.client ?? ''),
     adversary.schedule.map(({ afterMs, admitted }) =>
-      tag('div', {}, `${count(admitted)} at ${count(afterMs)} ms`),
+      tag('div', {}, `${count(admitted)} after ${afterMs / 1000} s`),
     ),
   ]);
   const columns = [
-    { heading: 'algorithm' },
+    { heading: 'algorithm', kind: 'time' },
     { heading: 'this log', kind: 'number' },
     { heading: 'of client', kind: 'name' },
     { heading: 'the adversary gets', kind: 'time' },
@@ -84,7 +87,7 @@ function decisionPart({ algorithms, requests }: CompareResult): Html {
   ]);
   const numbers = NUMBERS.map((heading) => ({ heading, kind: 'number' }) as const);
   const remark = 'Wrong is what is decided otherwise than by the exact log, which is the first.';
-  const list = table('decisions', [{ heading: 'algorithm' }, ...numbers], rows);
+  const list = table('decisions', [{ heading: 'algorithm', kind: 'time' }, ...numbers], rows);
   return part('Decisions', remark, list);
 }
 
@@ -94,16 +97,17 @@ function timePart({ algorithms, timeline }: CompareResult): Html {
   const all = buckets.flatMap((counts) => algorithms.map(({ algorithm }) => counts[algorithm]));
   const end = niceEnd(Math.max(0, ...all));
   const charts = algorithms.map(({ algorithm, denied }) => [
-    tag('h3', {}, algorithm, ' ', soft(count(denied))),
-    timeChart({
-      id: `denied-by-${algorithm}`,
-      title: `Denied by ${algorithm} over time`,
-      data: timeline,
-      layers: [{ css: 'denied', of: (counts) => counts[algorithm] }],
-      tooltip: (counts) => `${count(counts[algorithm])} of ${count(counts.requests)} denied`,
-      height: 56,
-      end,
-    }),
+    tag('h3', {}, algorithm, ' ', soft(denied === 0 ? 'nothing' : count(denied))),
+    denied > 0 &&
+      timeChart({
+        id: `denied-by-${algorithm}`,
+        title: `Denied by ${algorithm} over time`,
+        data: timeline,
+        layers: [{ css: 'denied', of: (counts) => counts[algorithm] }],
+        tooltip: (counts) => `${count(counts[algorithm])} of ${count(counts.requests)} denied`,
+        height: 56,
+        end,
+      }),
   ]);
   return part('Denied over time', `A column is ${span(timeline.bucketMs)}.`, charts);
 }

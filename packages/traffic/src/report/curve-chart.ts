@@ -1,6 +1,17 @@
 /** How many clients each limit touches, with limits on a scale on which they double. */
 import { type Html, type Part, shape, tag } from './html.ts';
-import { AXIS, across, anchorOf, grid, niceEnd, number, PLOT, pathData, TOP } from './scale.ts';
+import {
+  AXIS,
+  across,
+  anchorOf,
+  gridLines,
+  gridNumbers,
+  niceEnd,
+  number,
+  PLOT,
+  pathData,
+  TOP,
+} from './scale.ts';
 import { count, shortCount } from './words.ts';
 
 export interface CurveMark {
@@ -33,8 +44,9 @@ export function curveChart({ id, title, points, marks }: Curve): Html {
   return tag(
     'svg',
     { id, role: 'img', 'aria-label': title, height: base + AXIS },
-    grid(end, PLOT, top),
+    gridLines(end, PLOT, top),
     plot(points, place, end, top),
+    gridNumbers(end, PLOT, top),
     marks.map((each, row) => curveMark(each, place(each.limit), row, base)),
     limitMarks(least, most, place, base + 16),
   );

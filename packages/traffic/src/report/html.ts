@@ -19,7 +19,7 @@ const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 const LONGEST_TEXT = 300;
 
-/** Names of others may be as long as they like; a page may not. */
+/** Nobody reads more of a text that came from elsewhere. */
 function shown(text: string): string {
   const cut = text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT - 1)}…` : text;
   return cut

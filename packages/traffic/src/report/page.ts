@@ -139,7 +139,7 @@ export interface Column {
 }
 
 /** More are not on a page, however many are known. */
-export const MOST_ROWS = 100;
+export const MOST_ROWS = 60;
 
 export function table(
   id: string,
@@ -159,6 +159,12 @@ export function table(
   const more = left > 0 && note(`and ${count(left)} more`);
   return html`${tag('div', { class: 'scroll' }, whole)}${more}`;
 }
+
+/** Names of others may be as long as they like; a table of them may not. */
+const LONGEST_NAME = 80;
+
+export const nameText = (name: string): string =>
+  name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name;
 
 /** A part of the page with a heading. */
 export const part = (title: string, remark: Part, ...body: readonly Part[]): Html =>

@@ -1,10 +1,12 @@
 /** The page of a plan: who would have been denied, when, by which policy and where. */
+import type { NamedCount } from '../replay/bounded-counts.ts';
 import type { ClientReport, PlanChange, PlanResult, PolicyReport, Toll } from '../replay/plan.ts';
 import { cellBar } from './bars.ts';
 import { type Html, type Part, tag } from './html.ts';
 import {
   leadOf,
   MOST_ROWS,
+  nameText,
   pageText,
   part,
   type ReportExtras,
@@ -90,13 +92,13 @@ function policyPart(policies: readonly PolicyReport[]): Html {
     const { name, algorithm, shadow, denied } = policy;
     const css = shadow ? 'shadow' : 'denied';
     const bar = cellBar(denied.requests, most, denied.requests, css);
-    const label = [name, shadow && [' ', soft('in shadow')]];
+    const label = [nameText(name), shadow && [' ', soft('in shadow')]];
     return [label, limitText(policy), algorithm, bar, ...tollCells(denied)];
   });
   const columns = [
     { heading: 'policy', kind: 'name' } as const,
-    { heading: 'limit' },
-    { heading: 'algorithm' },
+    { heading: 'limit', kind: 'time' } as const,
+    { heading: 'algorithm', kind: 'time' } as const,
     { heading: 'denied', kind: 'bars' } as const,
     ...TOLL_COLUMNS,
   ];
@@ -104,8 +106,16 @@ function policyPart(policies: readonly PolicyReport[]): Html {
   return part('By policy', remark, table('policies', columns, rows));
 }
 
-const named = (all: readonly { readonly name: string; readonly count: number }[]): Part =>
-  all.map((each) => tag('div', {}, each.name, ' ', soft(count(each.count))));
+const MOST_NAMED = 3;
+
+function named(all: readonly NamedCount[]): Part {
+  const shown = all.slice(0, MOST_NAMED);
+  const left = all.length - shown.length;
+  return [
+    shown.map((each) => tag('div', {}, nameText(each.name), ' ', soft(count(each.count)))),
+    left > 0 && tag('div', {}, soft(`and ${count(left)} more`)),
+  ];
+}
 
 const CLIENT_COLUMNS = [
   { heading: 'client', kind: 'name' },
@@ -122,7 +132,7 @@ function clientTable(id: string, clients: readonly ClientReport[]): Html {
   const shown = clients.slice(0, MOST_ROWS);
   const most = Math.max(1, ...shown.map(({ requests }) => requests));
   const rows = clients.map((each) => [
-    [each.client, !each.ordinary && [' ', soft('heavy')]],
+    [nameText(each.client), !each.ordinary && [' ', soft('heavy')]],
     cellBar(each.requests, most, each.denied),
     count(each.requests),
     count(each.denied),
@@ -137,7 +147,7 @@ function clientTable(id: string, clients: readonly ClientReport[]): Html {
 function routePart({ topRoutes, denied }: PlanResult): Html {
   const most = topRoutes[0]?.count ?? 1;
   const rows = topRoutes.map(({ name, count: amount }) => [
-    name,
+    nameText(name),
     cellBar(amount, most),
     count(amount),
     percent(amount, denied.requests),

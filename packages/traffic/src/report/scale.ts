@@ -2,7 +2,7 @@
  * What all charts share. Across, everything is in percent of the page, down in pixels, so that
  * charts are as wide as there is room while their words keep their size.
  */
-import { Html, html, type Part, shape, tag } from './html.ts';
+import { Html, type Part, shape, tag } from './html.ts';
 import { mark, shortCount } from './words.ts';
 
 /** How high a plot is, unless told. */
@@ -18,11 +18,13 @@ export const across = (part: number): string => `${number(100 * part)}%`;
 /** A path is made of numbers alone, and may be long. */
 export const pathData = (steps: readonly string[]): Html => new Html(steps.join(''));
 
-/** The next number that is 1, 2 or 5 and zeros: where a scale ends. */
+const ROUND = [1, 2, 3, 4, 5, 6, 8, 10];
+
+/** The next number that is a digit and zeros: where a scale ends. */
 export function niceEnd(most: number): number {
   if (most <= 1) return 1;
   const power = 10 ** Math.floor(Math.log10(most));
-  return [1, 2, 5, 10].map((each) => each * power).find((each) => each >= most)!;
+  return ROUND.map((each) => each * power).find((each) => each >= most)!;
 }
 
 export type SeriesClass = 'allowed' | 'denied' | 'shadow' | 'today';
@@ -41,18 +43,23 @@ export const legend = (all: readonly (readonly [SeriesClass, string])[]): Html =
     }),
   );
 
-/** Lines across at half and full height, with their numbers, and one below. */
-export function grid(end: number, height: number, top = TOP): Html {
-  // Half of one request is nothing that anybody counts.
-  const parts = end > 1 ? [0.5, 1] : [1];
-  const lines = parts.map((part) => {
-    const y = Number(number(top + height * (1 - part)));
-    const line = shape('line', { class: 'grid', x2: '100%', y1: y, y2: y });
-    return [line, tag('text', { y: y - 4 }, shortCount(part * end))];
-  });
-  const base = top + height;
-  return html`${lines}${shape('line', { class: 'edge', x2: '100%', y1: base, y2: base })}`;
+/** Half of a request is nothing that anybody counts. */
+const partsOf = (end: number): readonly number[] => (end % 2 === 0 ? [0.5, 1] : [1]);
+
+/** Lines across at half and full height, and one below. */
+export function gridLines(end: number, height: number, top = TOP): Part {
+  const line = (css: string, y: number): Html =>
+    shape('line', { class: css, x2: '100%', y1: number(y), y2: number(y) });
+  const lines = partsOf(end).map((part) => line('grid', top + height * (1 - part)));
+  return [lines, line('edge', top + height)];
 }
+
+/** Their numbers, which stand over whatever is drawn there. */
+export const gridNumbers = (end: number, height: number, top = TOP): Part =>
+  partsOf(end).map((part) => {
+    const y = number(top + height * (1 - part) - 4);
+    return tag('text', { y }, shortCount(part * end));
+  });
 
 const MARKS = [0, 1 / 3, 2 / 3, 1];
 

@@ -3,12 +3,12 @@ export const STYLE = `
 :root {
   color-scheme: light dark;
   --page: #f6f5f2; --card: #ffffff; --ink: #17160f; --soft: #5d5b54; --line: #dedcd5;
-  --allowed: #2f6fb7; --denied: #c8372d; --shadow: #b07a00; --today: #5d5b54; --good: #1b7a43;
+  --allowed: #2f6fb7; --denied: #c8372d; --shadow: #b07a00; --good: #1b7a43;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --page: #131312; --card: #1d1c1a; --ink: #f3f1ea; --soft: #aeaba1; --line: #3a3833;
-    --allowed: #5b9be0; --denied: #ee6a5f; --shadow: #dba53a; --today: #aeaba1; --good: #55b97f;
+    --allowed: #5b9be0; --denied: #ee6a5f; --shadow: #dba53a; --good: #55b97f;
   }
 }
 * { box-sizing: border-box; }
@@ -34,7 +34,7 @@ section {
 .tiles section { margin: 0; padding: 12px 16px; }
 .tiles b { display: block; font-size: 24px; line-height: 1.3; font-variant-numeric: tabular-nums; }
 .tiles span { color: var(--soft); font-size: 13px; }
-.beside { display: grid; grid-template-columns: minmax(0, 5fr) minmax(0, 4fr); gap: 8px 28px; }
+.beside { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 8px 28px; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 th { color: var(--soft); font-weight: 500; font-size: 13px; text-align: left; }
@@ -44,11 +44,13 @@ tr:last-child td { border-bottom: 0; }
 th:last-child, td:last-child { padding-right: 0; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .name { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; font-size: 13px; }
-.name { overflow-wrap: anywhere; unicode-bidi: isolate; min-width: 110px; }
+.name { overflow-wrap: anywhere; unicode-bidi: isolate; }
+td.name { min-width: 130px; }
 .time { white-space: nowrap; font-variant-numeric: tabular-nums; }
-.bars { width: 22%; min-width: 80px; }
+.bars { width: 18%; min-width: 80px; }
 svg { display: block; width: 100%; overflow: visible; }
 svg text { fill: var(--soft); font-size: 12px; font-variant-numeric: tabular-nums; }
+svg text { paint-order: stroke; stroke: var(--card); stroke-width: 3px; stroke-linejoin: round; }
 svg .strong { fill: var(--ink); }
 .grid { stroke: var(--line); stroke-width: 1; shape-rendering: crispEdges; }
 .edge { stroke: var(--soft); stroke-width: 1; shape-rendering: crispEdges; }
@@ -60,7 +62,7 @@ svg .strong { fill: var(--ink); }
 .track { fill: var(--line); }
 .hit { fill: transparent; }
 g:hover > .hit { fill: var(--line); opacity: .55; }
-.today { fill: none; stroke: var(--today); stroke-width: 1.5; }
+.today { fill: none; stroke: var(--ink); stroke-width: 1.5; }
 .curve { fill: none; stroke: var(--allowed); stroke-width: 2; }
 .under { fill: var(--allowed); opacity: .13; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 13px; color: var(--soft); }
@@ -76,6 +78,8 @@ footer { color: var(--soft); font-size: 13px; margin: 20px 4px 0; }
   h1 { font-size: 21px; }
   section { padding: 14px; }
   .beside { grid-template-columns: minmax(0, 1fr); }
+  th, td { padding-right: 9px; }
+  .bars { min-width: 56px; }
   .tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 8px; }
   .tiles b { font-size: 20px; }
 }

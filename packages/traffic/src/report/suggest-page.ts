@@ -10,7 +10,7 @@ const touchedBy = ({ proposed, limits }: WindowReport): number =>
   limits.find(({ limit }) => limit === proposed)?.clients ?? 0;
 
 const LIMIT_COLUMNS = [
-  { heading: 'limit' },
+  { heading: 'limit', kind: 'time' },
   { heading: 'clients touched', kind: 'number' },
   { heading: 'part', kind: 'number' },
   { heading: 'requests denied', kind: 'number' },
@@ -65,8 +65,8 @@ function overviewPart({ windows, clients }: SuggestResult): Html {
     { heading: 'part', kind: 'number' },
   ] as const;
   const remark =
-    'The knee is where a larger limit stops to spare many clients. Proposed is twice that, or what ' +
-    'spares all but 1% of the clients if that is more, rounded up.';
+    'The knee is where a larger limit stops to spare many clients. Proposed is twice that, or ' +
+    'what spares all but 1% of the clients if that is more, rounded up.';
   return part('All windows', remark, table('windows', columns, rows));
 }
 
@@ -83,7 +83,10 @@ const filePart = (text: string): Html =>
     tag(
       'pre',
       {},
-      text.split('\n').map((line) => html`${line}\n`),
+      text
+        .trimEnd()
+        .split('\n')
+        .map((line) => html`${line}\n`),
     ),
   );
 

@@ -4,7 +4,8 @@ import { type Html, html, type Part, shape, tag } from './html.ts';
 import {
   AXIS,
   across,
-  grid,
+  gridLines,
+  gridNumbers,
   niceEnd,
   number,
   PLOT,
@@ -62,9 +63,10 @@ export function timeChart<Series extends string>(chart: TimeChart<Series>): Html
   return tag(
     'svg',
     { id, role: 'img', 'aria-label': title, height: base + AXIS },
-    grid(end, height),
+    gridLines(end, height),
     columns,
     line !== undefined && stepLine(lineValues, end, height),
+    gridNumbers(end, height),
     timeMarks(data.startMs, data.bucketMs * buckets.length, base + 16),
   );
 }

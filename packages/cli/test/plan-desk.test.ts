@@ -1,0 +1,119 @@
+/** A plan by rules decides as the desk of the service does, at the times of the log. */
+import { memoryStore } from 'sluice';
+import { Planner } from 'sluice-traffic';
+import { afterEach, expect, test, vi } from 'vitest';
+import { loadConfig } from '../../server/src/config/load.ts';
+import { Desk } from '../../server/src/desk.ts';
+import { RequestRules } from '../../server/src/rules/request-rules.ts';
+import { loadRules } from '../src/traffic/config-rules.ts';
+import { scratch } from './running.ts';
+import { NOON_MS } from './traffic-logs.ts';
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const CONFIG = `policies:
+  api: { limit: 40, window: 1m, algorithm: sliding-counter, costs: { write: 5 } }
+  hourly: { limit: 60, window: 1h, algorithm: sliding-buckets }
+  steady: { limit: 6, window: 1m, algorithm: token-bucket, burst: 9 }
+  watched: { limit: 10, window: 30s, shadow: true }
+  everybody: { limit: 60, window: 1m, algorithm: fixed-window }
+rules:
+  - match: { path: /health }
+    limits: []
+  - match: { path: /api/**, method: [POST, PUT] }
+    limits: [{ policy: api, operation: write }, { policy: hourly }]
+  - match: { path: /api/** }
+    continue: true
+    limits:
+      - { policy: api, key: [address, host] }
+      - { policy: watched, key: header:user-agent | address }
+  - limits:
+      - { policy: steady }
+      - { policy: everybody, key: text:all }
+overrides:
+  - { policy: api, key: 203.0.113.1*, limit: 90 }
+  - { policy: hourly, key: 203.0.113.2, limit: 20, expires: 2026-10-10T12:10:00Z }
+  - { policy: steady, key: 203.0.113.3, limit: 50 }
+`;
+
+const PATHS = [
+  '/health',
+  '/api/items/1',
+  '/API//items/2',
+  '/api/%69tems',
+  '/',
+  '/other',
+  '/api/caf\u00e9',
+];
+
+/** A little of everything, in order, the same each time. */
+function madeEntries() {
+  let state = 12_345;
+  const random = (): number => {
+    state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
+    return state / 2 ** 31;
+  };
+  let timeMs = NOON_MS;
+  return Array.from({ length: 8000 }, () => {
+    timeMs += Math.floor(random() ** 3 * 800);
+    const agent = random() < 0.5 ? `agent ${Math.floor(random() * 4)}` : undefined;
+    return {
+      timeMs,
+      client: `203.0.113.${1 + Math.floor(random() * 12)}`,
+      method: random() < 0.3 ? 'POST' : 'GET',
+      path: PATHS[Math.floor(random() * PATHS.length)],
+      ...{
+        search: '',
+        host: random() < 0.5 ? 'a.example' : 'b.example',
+        status: 0,
+        bytes: 0,
+        user: '',
+      },
+      field: (name: string) => (name === 'user-agent' ? agent : undefined),
+    };
+  });
+}
+
+test('a plan by rules is what the desk of the service decides', async () => {
+  const path = scratch()('rules.yaml', CONFIG);
+  const config = await loadConfig([path]);
+  const entries = madeEntries();
+  const next = await loadRules(path);
+  const top = Number.POSITIVE_INFINITY;
+  const planner = new Planner({ next, clientOf: next.clientOf, top });
+  planner.add(entries);
+  const result = planner.result();
+
+  vi.useFakeTimers({ toFake: ['Date'], now: NOON_MS });
+  const desk = new Desk(memoryStore(), config.policies);
+  desk.overrides.useFile(config.overrides);
+  const rules = new RequestRules(config.rules);
+  const denied = new Map<string, number>();
+  const byPolicy = new Map<string, number>();
+  const count = (counts: Map<string, number>, name: string) =>
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  for (const entry of entries) {
+    vi.setSystemTime(entry.timeMs);
+    const requests = rules.limitsFor({
+      ...entry,
+      path: Buffer.from(entry.path).toString('latin1'),
+      header: entry.field,
+      address: () => entry.client,
+    });
+    if (requests === undefined || requests.length === 0) continue;
+    const verdict = await desk.decide(desk.limits(requests));
+    if (!verdict.allowed) count(denied, entry.client);
+    const limits = [...(verdict.quote?.limits ?? []), ...verdict.shadow];
+    const isAll = verdict.allowed ? verdict.shadow : limits;
+    for (const { allowed, policy } of isAll) if (!allowed) count(byPolicy, policy);
+  }
+  vi.useRealTimers();
+
+  expect(denied.size).toBeGreaterThan(5);
+  expect(new Map(result.topClients.map((each) => [each.client, each.denied]))).toEqual(denied);
+  const told = result.policies.map((each) => [each.name, each.denied.requests] as const);
+  expect(new Map(told.filter(([, requests]) => requests > 0))).toEqual(byPolicy);
+  expect(byPolicy.size).toBe(5);
+});

@@ -1,0 +1,45 @@
+/**
+ * docs/choosing-a-limit.md: its commands are run in order, in one folder, and print what the page
+ * says, to the letter. `SLUICE_WRITE_PAGES=1` has the page say what they print.
+ */
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { expect, test } from 'vitest';
+import { binary, Process, root, scratch } from './running.ts';
+
+const path = `${root}docs/choosing-a-limit.md`;
+const page = readFileSync(path, 'utf8');
+const BLOCKS = /```sh\n([\s\S]*?)```\n\n```text\n([\s\S]*?)```/g;
+const folder = dirname(scratch()('nothing', ''));
+mkdirSync(join(folder, 'bin'));
+symlinkSync(binary, join(folder, 'bin/sluice'));
+
+async function printedBy(commands: string): Promise<string> {
+  const variables = { PATH: `${join(folder, 'bin')}:${process.env.PATH}` };
+  const words = ['-c', `exec 2>&1\n${commands}`];
+  return (await new Process('bash', words, variables, folder).ended).stdout;
+}
+
+test('docs/choosing-a-limit.md prints what it says, in lines of 80 columns', async () => {
+  const found = [...page.matchAll(BLOCKS)];
+  expect(found.length).toBeGreaterThan(8);
+  const printed: string[] = [];
+  for (const [, commands] of found) printed.push(await printedBy(commands));
+  for (const line of printed.join('').split('\n')) expect(line.length).toBeLessThanOrEqual(80);
+  if (process.env.SLUICE_WRITE_PAGES) {
+    let at = 0;
+    const written = page.replace(
+      BLOCKS,
+      (_, commands) => `\`\`\`sh\n${commands}\`\`\`\n\n\`\`\`text\n${printed[at++]}\`\`\``,
+    );
+    writeFileSync(path, written);
+    return;
+  }
+  for (const [at, [, commands, promised]] of found.entries()) {
+    expect(printed[at], commands).toBe(promised);
+  }
+});
+
+test.each(['suggest', 'plan', 'compare', 'explain'])('it shows `sluice %s`', (name) => {
+  expect(page).toContain(`\n## sluice ${name}\n`);
+});

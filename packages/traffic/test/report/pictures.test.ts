@@ -1,0 +1,77 @@
+/** docs/algorithms: pictures and numbers are what the engine does. */
+import { readFileSync } from 'node:fs';
+import { definePolicy } from 'sluice';
+import { describe, expect, test } from 'vitest';
+import { algorithmPicture, COMPARED, Comparison, generateTraffic } from '../../src/index.ts';
+import { adversaryOf } from '../../src/replay/adversary.ts';
+import { playGreedy } from '../../src/report/algorithm-picture.ts';
+import { percent } from '../../src/report/words.ts';
+
+const folder = new URL('../../../../docs/algorithms/', import.meta.url);
+const read = (name: string): string => readFileSync(new URL(name, folder), 'utf8');
+
+describe.each(COMPARED)('the page of %s', (algorithm) => {
+  const page = read(`${algorithm}.md`);
+  const picture = read(`${algorithm}.svg`);
+
+  test('has a picture that drawing it again does not change', () => {
+    expect(algorithmPicture(algorithm) === picture, 'node tools/algorithm-pictures.mjs').toBe(true);
+    expect(page).toMatch(new RegExp(`^!\\[[^\\]]+\\]\\(${algorithm}\\.svg\\)$`, 'm'));
+  });
+
+  test('tells of the picture what is in it', () => {
+    const most = Math.max(...playGreedy(algorithm).map(({ inWindow }) => inWindow));
+    expect(picture).toContain(`>${algorithm}: at most ${most} in a minute, `);
+    const [told] = /^!\[.*\]/m.exec(page)!;
+    expect(told).toContain(String(most));
+  });
+
+  test('has a formula, a worst case, the memory, and when to take it', () => {
+    for (const name of ['formula', 'worst case', 'wait', 'memory']) {
+      expect(page).toContain(`\n| ${name} | `);
+    }
+    expect(page).toMatch(/\bTake it\b/);
+  });
+});
+
+test('the pictures load nothing and run nothing', () => {
+  for (const algorithm of COMPARED) {
+    const text = read(`${algorithm}.svg`).replace('xmlns="http://www.w3.org/2000/svg"', '');
+    expect(/:\/\/|<script|<image|href|url\(|@import/i.exec(text)).toBeNull();
+  }
+});
+
+describe('the table of all', () => {
+  const rows = read('README.md')
+    .split('\n')
+    .filter((line) => line.startsWith('| ['))
+    .map((line) => line.split('|').map((cell) => cell.trim()));
+  const nameOf = (row: readonly string[]): string => /\[([\w-]+)\]/.exec(row[1])![1];
+
+  test('has every algorithm', () => {
+    expect(rows.map(nameOf)).toEqual([...COMPARED]);
+  });
+
+  test('says what an adversary gets', () => {
+    const found = COMPARED.map((algorithm) => {
+      const policy = definePolicy(algorithm, { limit: 100, window: '1m', algorithm });
+      return String(adversaryOf(policy).count);
+    });
+    expect(rows.map((row) => row[3])).toEqual(found);
+  });
+
+  test('says what honest traffic gets, and how much of it is decided wrongly', () => {
+    const told = (name: string): number =>
+      Number(new RegExp(`--${name} (\\d+)`).exec(read('README.md'))![1]);
+    const [clients, requests] = ['clients', 'requests'].map(told);
+    const keyOf = ({ client }: { client: string }): string => client;
+    const comparison = new Comparison({ limit: 20, windowMs: 60_000, keyOf });
+    comparison.add([...generateTraffic({ shape: 'diurnal', requests, clients })]);
+    const { algorithms } = comparison.result();
+    const found = algorithms.map(({ worst, falseAdmits, falseDenials }) => [
+      String(worst!.count),
+      percent(falseAdmits + falseDenials, requests),
+    ]);
+    expect(rows.map((row) => [row[4], row[5]])).toEqual(found);
+  });
+});

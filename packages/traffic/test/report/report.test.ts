@@ -1,0 +1,162 @@
+import { createHash } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import { htmlReport, type PlanResult, type SuggestResult } from '../../src/index.ts';
+import { niceEnd } from '../../src/report/scale.ts';
+import { mark, percent, span } from '../../src/report/words.ts';
+import { compareResult, planResult, suggestResult } from './results.ts';
+
+const pages = {
+  plan: () => htmlReport(planResult()),
+  compare: () => htmlReport(compareResult()),
+  suggest: () => htmlReport(suggestResult()),
+};
+
+describe.each(['plan', 'compare', 'suggest'] as const)('the page of %s', (kind) => {
+  const page = pages[kind]();
+
+  test('names nothing outside of itself', () => {
+    const tags = page.match(/<[^>]+>/g)!;
+    expect(tags.length).toBeGreaterThan(100);
+    const strays = tags.filter((tag) =>
+      /[ /](?:src|href|style|on\w+)=|^<(?:script|link)/i.test(tag),
+    );
+    expect(strays).toEqual([]);
+    expect(/url\(|@import|:\/\//.exec(page)).toBeNull();
+  });
+
+  test('has a policy that allows its own style and nothing else', () => {
+    const [, policy] = /Content-Security-Policy" content="([^"]*)"/.exec(page)!;
+    const [, style] = /<style>([\s\S]*?)<\/style>/.exec(page)!;
+    const hash = createHash('sha256').update(style).digest('base64');
+    expect(policy.split('; ')).toEqual([
+      "default-src 'none'",
+      `style-src 'sha256-${hash}'`,
+      "base-uri 'none'",
+      "form-action 'none'",
+    ]);
+  });
+
+  test('is the same for the same result', () => {
+    expect(pages[kind]() === page).toBe(true);
+  });
+});
+
+test('what the log is, and what is wrong with it, is told', () => {
+  const log = { paths: ['-', '/var/log/<a>.log'], format: 'combined', unreadable: 3, late: 1 };
+  const threshold = {
+    flag: '--max-denied-clients',
+    most: '0.1%',
+    what: 'clients',
+    denied: 2,
+    of: 9,
+  };
+  const page = htmlReport({
+    ...planResult(),
+    log,
+    missingHeaders: ['x-api-key'],
+    thresholds: [{ ...threshold, ok: false }],
+  });
+  expect(page.includes('standard input'), 'standard input').toBe(true);
+  expect(page.includes('/var/log/&lt;a&gt;.log'), '/var/log/&lt;a&gt;.log').toBe(true);
+  expect(page.includes('3 lines could not be read.'), '3 lines could not be read.').toBe(true);
+  expect(
+    page.includes('1 line came too late to be put in order.'),
+    '1 line came too late to be put in order.',
+  ).toBe(true);
+  expect(
+    page.includes('No request of the log has x-api-key'),
+    'No request of the log has x-api-key',
+  ).toBe(true);
+  expect(
+    page.includes('<span class="bad">fails</span>, 2 of 9 clients (22.2%) are denied.'),
+    '<span class="bad">fails</span>, 2 of 9 clients (22.2%) are denied.',
+  ).toBe(true);
+});
+
+describe('a page of much', () => {
+  test('of a million clients with the longest names is below 1 MB', () => {
+    const result = planResult();
+    const name = '<'.repeat(3000);
+    const client = { ...result.topClients[0], client: name };
+    const many = { ...client, policies: named(name, 50), routes: named(name, 3) };
+    const clients = new Array(20_000).fill(many);
+    const series = new Array(240).fill(123_456_789);
+    const large: PlanResult = {
+      ...result,
+      topClients: clients,
+      topRoutes: named(name, 20_000),
+      timeline: {
+        startMs: 1_767_225_600_000,
+        bucketMs: 604_800_000,
+        series: { requests: series, denied: series, shadow: series, today: series },
+      },
+      against: {
+        ...result.against!,
+        newlyDeniedClients: clients,
+        noLongerDeniedClients: clients,
+      },
+    };
+    const page = htmlReport(large);
+    expect(Buffer.byteLength(page)).toBeLessThan(1_000_000);
+    expect(page.includes('and 19,940 more')).toBe(true);
+  });
+
+  const named = (name: string, count: number) => new Array(count).fill({ name, count: 1_000_000 });
+
+  test('of all windows with as many points as there can be is below 1 MB', () => {
+    const result = suggestResult();
+    const curve = Array.from({ length: 240 }, (_, at) => ({ limit: at + 1, clients: 1e6 - at }));
+    const windows = new Array(8).fill({ ...result.windows[0], curve });
+    const large: SuggestResult = { ...result, windows };
+    expect(Buffer.byteLength(htmlReport(large))).toBeLessThan(1_000_000);
+  });
+});
+
+test('of nothing there is a page as well', () => {
+  const none: PlanResult = {
+    ...planResult(),
+    requests: 0,
+    clients: 0,
+    firstMs: undefined,
+    lastMs: undefined,
+    denied: { requests: 0, clients: 0, ordinaryClients: 0 },
+    topClients: [],
+    topRoutes: [],
+    timeline: {
+      startMs: 0,
+      bucketMs: 1000,
+      series: { requests: [], denied: [], shadow: [], today: [] },
+    },
+  };
+  const page = htmlReport(none);
+  expect(page.includes('The log has no requests'), 'The log has no requests').toBe(true);
+  expect(page.includes('There is nothing to draw.'), 'There is nothing to draw.').toBe(true);
+  expect(/NaN|Infinity|undefined/.exec(page)).toBeNull();
+});
+
+describe('words', () => {
+  test('parts have digits that mean something', () => {
+    const parts = [0, 1e-9, 0.0000123, 0.00123, 0.0123, 0.1, 0.12345, 1];
+    expect(parts.map((each) => percent(each, 1))).toEqual([
+      ...['0%', '<0.001%', '0.0012%', '0.12%', '1.2%', '10%', '12.3%', '100%'],
+    ]);
+    expect(percent(1, 0)).toBe('0%');
+  });
+
+  test('spans and marks are as short as they can be', () => {
+    expect([1500, 1000, 90_000, 3_600_000, 172_800_000].map(span)).toEqual([
+      ...['1,500 ms', '1 s', '90 s', '1 h', '2 d'],
+    ]);
+    const atMs = Date.UTC(2026, 9, 10, 13, 55, 36);
+    const lines = [60_000, 3_600_000, 2 * 86_400_000, 30 * 86_400_000];
+    expect(lines.map((lineMs) => mark(atMs, lineMs))).toEqual([
+      ...['13:55:36', '13:55', '10 Oct 13:55', '10 Oct'],
+    ]);
+  });
+
+  test('scales end at round numbers', () => {
+    expect([0, 1, 7, 11, 330, 401, 999_999].map(niceEnd)).toEqual([
+      ...[1, 1, 8, 20, 400, 500, 1_000_000],
+    ]);
+  });
+});

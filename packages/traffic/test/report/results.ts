@@ -1,0 +1,83 @@
+/** Results to make pages of: real ones, of generated traffic. */
+import { type AlgorithmName, definePolicy } from 'sluice';
+import {
+  type CompareResult,
+  Comparison,
+  type Entry,
+  generateTraffic,
+  Planner,
+  type PlanResult,
+  type Rules,
+  Suggester,
+  type SuggestResult,
+  type TrafficOptions,
+} from '../../src/index.ts';
+
+interface PolicyInput {
+  readonly name: string;
+  readonly limit: number;
+  readonly windowMs: number;
+  readonly algorithm?: AlgorithmName;
+  readonly shadow?: boolean;
+}
+
+/** Every policy counts every request by its client. */
+export function rulesOf(inputs: readonly PolicyInput[]): Rules {
+  const policies = inputs.map(({ name, limit, windowMs, algorithm = 'sliding-log', shadow }) => ({
+    facts: { name, limit, windowMs, algorithm, shadow: shadow ?? false },
+    policy: definePolicy(name, { limit, window: windowMs, algorithm }),
+  }));
+  return {
+    policies: policies.map(({ facts }) => facts),
+    limitsOf: (_, client) =>
+      policies.map(({ policy }) => ({ policy, terms: policy.terms!, key: client, cost: 1 })),
+  };
+}
+
+const abuse: TrafficOptions = { shape: 'abuser', requests: 6000, clients: 60, seed: 5 };
+
+/** What somebody calls himself who would like the page to do something. */
+export const NASTY = '<img src=x onerror=alert(1)>';
+
+/** The abuser has a name of his own choice. */
+function entries(options: TrafficOptions): Entry[] {
+  return [...generateTraffic(options)].map((entry) =>
+    entry.path === '/login' && entry.status === 401
+      ? Object.create(entry, {
+          client: { value: NASTY },
+          path: { value: '/"><script>alert(2)</script>' },
+        })
+      : entry,
+  );
+}
+
+export function planResult(top?: number): PlanResult {
+  const planner = new Planner({
+    next: rulesOf([
+      { name: 'perMinute', limit: 12, windowMs: 60_000 },
+      { name: "</style>'&policy", limit: 3, windowMs: 1000, algorithm: 'token-bucket' },
+      { name: 'watched', limit: 60, windowMs: 3_600_000, shadow: true },
+    ]),
+    today: rulesOf([{ name: 'perMinute', limit: 30, windowMs: 60_000 }]),
+    clientOf: ({ client }) => client,
+    top,
+  });
+  planner.add(entries(abuse));
+  return planner.result();
+}
+
+export function compareResult(): CompareResult {
+  const options = { limit: 10, windowMs: 60_000, keyOf: ({ client }: Entry) => client };
+  const comparison = new Comparison(options);
+  comparison.add([...generateTraffic({ shape: 'boundary', requests: 4500, clients: 25 })]);
+  return comparison.result();
+}
+
+export function suggestResult(): SuggestResult {
+  const suggester = new Suggester({ keyOf: ({ client }) => client });
+  const all = entries({ ...abuse, durationMs: 3_600_000 });
+  suggester.survey(all);
+  suggester.choose();
+  suggester.weigh(all);
+  return suggester.result();
+}
