@@ -75,7 +75,7 @@ const CONFIG = {
 async function service({ grpc = false }) {
   const flags = { listen: `${HOST}:0`, logLevel: 'error', ...(grpc && { grpc: `${HOST}:0` }) };
   const { settings } = readSettings(flags, {}, {});
-  const store = openStore(settings, { onWarning() {}, onConnection() {} });
+  const store = await openStore(settings, { onWarning() {}, onConnection() {} });
   const load = async () => CONFIG;
   const log = makeLog(settings);
   const running = await startService({ settings, store, log, config: CONFIG, load });

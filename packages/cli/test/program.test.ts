@@ -2,6 +2,11 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { CONTROL, onTerminal, root, sluice } from './running.ts';
 
+const COMMANDS = [
+  ...['demo', 'serve', 'validate', 'check', 'peek', 'reset', 'inspect', 'top', 'generate'],
+  ...['plan', 'suggest', 'compare', 'explain'],
+];
+
 describe('sluice', () => {
   test('prints its version', async () => {
     const { version } = JSON.parse(readFileSync(`${root}packages/cli/package.json`, 'utf8'));
@@ -12,7 +17,7 @@ describe('sluice', () => {
     const { code, stdout, stderr } = await sluice(words);
     expect(code).toBe(0);
     expect(stderr).toBe('');
-    for (const name of ['serve', 'validate', 'check', 'peek', 'reset', 'inspect']) {
+    for (const name of COMMANDS) {
       expect(stdout).toMatch(new RegExp(`^  ${name} `, 'm'));
     }
     expect(stdout).toMatch(/Exit codes:\n {2}0 .*\n {2}1 .*\n {2}2 .*\n/);
@@ -25,16 +30,13 @@ describe('sluice', () => {
     expect(stderr).toContain('Usage: sluice');
   });
 
-  test.each(['serve', 'validate', 'check', 'peek', 'reset', 'inspect'])(
-    '%s has help of its own, with the exit codes',
-    async (name) => {
-      const { code, stdout } = await sluice([name, '--help']);
-      expect(code).toBe(0);
-      expect(stdout).toContain(`Usage: sluice ${name}`);
-      expect(stdout).toContain('Exit codes:');
-      if (name === 'check') expect((await sluice(['help', name])).stdout).toBe(stdout);
-    },
-  );
+  test.each(COMMANDS)('%s has help of its own, with the exit codes', async (name) => {
+    const { code, stdout } = await sluice([name, '--help']);
+    expect(code).toBe(0);
+    expect(stdout).toContain(`Usage: sluice ${name}`);
+    expect(stdout).toContain('Exit codes:');
+    if (name === 'check') expect((await sluice(['help', name])).stdout).toBe(stdout);
+  });
 
   test.each([
     ['serv', 'serve'],

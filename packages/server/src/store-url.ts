@@ -1,7 +1,7 @@
 /** From `--store` to a store: the embedded one, or Redis in any of its arrangements. */
 import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
-import { Cluster, Redis } from 'ioredis';
+import type { Cluster, Redis } from 'ioredis';
 import { memoryStore, type Store } from 'sluice';
 import { type RedisStoreOptions, redisStore } from 'sluice/redis';
 import type { Settings } from './settings.ts';
@@ -84,7 +84,13 @@ function hostOf(text: string, fallback: number): { host: string; port: number } 
   return { host, port: port === undefined ? fallback : Number(port) };
 }
 
-function connect({ kind, hosts, path, tls, username, password }: StoreAddress): Redis | Cluster {
+/**
+ * The client is loaded only if it is needed: it has a class derived from `String`, and in a process
+ * with one of those V8 handles all strings more slowly.
+ */
+async function connect(address: StoreAddress): Promise<Redis | Cluster> {
+  const { Cluster, Redis } = await import('ioredis');
+  const { kind, hosts, path, tls, username, password } = address;
   const login = { ...(username && { username }), ...(password && { password }) };
   const inner = { ...CAREFUL, ...login, ...(tls && { tls }) };
   if (kind === 'redis+cluster') {
@@ -112,11 +118,14 @@ function connect({ kind, hosts, path, tls, username, password }: StoreAddress): 
 
 /** Of a Cluster, what each of its masters says, one after the other. */
 async function infoOf(client: Redis | Cluster, section: string): Promise<string> {
-  const nodes = client instanceof Cluster ? client.nodes('master') : [client];
+  const nodes = client.isCluster ? (client as Cluster).nodes('master') : [client as Redis];
   return (await Promise.all(nodes.map((node) => node.call('INFO', [section])))).join('\n');
 }
 
-export function openStore(settings: StoreSettings, listeners: StoreListeners): OpenStore {
+export async function openStore(
+  settings: StoreSettings,
+  listeners: StoreListeners,
+): Promise<OpenStore> {
   if (settings.store === 'memory') {
     return {
       store: memoryStore({ maxKeys: settings.maxKeys }),
@@ -124,7 +133,7 @@ export function openStore(settings: StoreSettings, listeners: StoreListeners): O
       close: async () => {},
     };
   }
-  const client = connect(parseStoreAddress(settings.store));
+  const client = await connect(parseStoreAddress(settings.store));
   // Neither at first, so that a server that cannot be reached at all is told about too.
   let state: 'up' | 'down' | undefined;
   const turn = (to: 'up' | 'down', error?: Error): void => {

@@ -252,7 +252,7 @@ describe('metrics are known by their names', () => {
     redis = await startRedis();
     const config = { policies: [policy('few', 1, '1m')] };
     const listeners = { onWarning: () => {}, onConnection: () => {} };
-    const store = openStore(settingsOf({ store: redis.url }), listeners);
+    const store = await openStore(settingsOf({ store: redis.url }), listeners);
     runnings.push(await startRunning({ config }), await startRunning({ config, store }));
     await redis.stop();
     for (const running of runnings) {

@@ -101,7 +101,7 @@ describe('/readyz with Redis', () => {
       isUp = state === 'up';
     };
     const settings = settingsOf({ store: redis.url, deadlineMs: '1s' });
-    const store = openStore(settings, { onWarning: () => {}, onConnection });
+    const store = await openStore(settings, { onWarning: () => {}, onConnection });
     await expect.poll(() => isUp).toBe(true);
     return start({ store });
   }

@@ -206,11 +206,11 @@ describe('the connection to Redis', () => {
     const { log, lines, text } = readableLog();
     const address = (password: string) =>
       `redis://default:${encodeURIComponent(password)}@127.0.0.1:${redis.port}`;
-    const wrong = openStore(settingsOf({ store: address(secret) }), storeListeners(log));
+    const wrong = await openStore(settingsOf({ store: address(secret) }), storeListeners(log));
     await expect.poll(() => text(), { timeout: 10_000 }).toContain('WRONGPASS');
     await wrong.close();
     expect(text()).not.toContain(secret);
-    const right = openStore(
+    const right = await openStore(
       settingsOf({ store: address('the real password') }),
       storeListeners(log),
     );

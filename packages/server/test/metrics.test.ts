@@ -286,7 +286,7 @@ describe('the metrics of Redis', () => {
     const onConnection = (state: 'up' | 'down') => {
       isUp = state === 'up';
     };
-    const store = openStore(settings, { onWarning: () => {}, onConnection });
+    const store = await openStore(settings, { onWarning: () => {}, onConnection });
     await expect.poll(() => isUp).toBe(true);
     const running = await startRunning({ config: { policies: POLICIES }, store });
     const metrics = async () => (await running.get('/metrics')).text;
@@ -316,7 +316,7 @@ describe('the metrics of Redis', () => {
       isUp = state === 'up';
     };
     const settings = settingsOf({ store: `redis+cluster://${hosts}`, deadlineMs: '2s' });
-    const store = openStore(settings, { onWarning: () => {}, onConnection });
+    const store = await openStore(settings, { onWarning: () => {}, onConnection });
     await expect.poll(() => isUp, { timeout: 10_000 }).toBe(true);
     const text = await store.info!('stats');
     expect(text.match(/^evicted_keys:/gm)?.length).toBe(3);

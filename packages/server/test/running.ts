@@ -81,7 +81,7 @@ export async function startRunning(options: RunningOptions = {}): Promise<Runnin
   const settings = settingsOf(options.settings);
   const config = configOf(options.config ?? {});
   const listeners = { onWarning: () => {}, onConnection: () => {} };
-  const store = options.store ?? openStore(settings, listeners);
+  const store = options.store ?? (await openStore(settings, listeners));
   const load = options.load ?? (async () => config);
   const log = options.log ?? pino({ level: 'silent' });
   return new Running(await startService({ settings, store, log, config, load }));

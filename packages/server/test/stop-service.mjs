@@ -21,7 +21,7 @@ const isConnected = new Promise((resolve) => {
   connected = resolve;
 });
 const { onWarning } = storeListeners(log);
-const store = openStore(settings, { onWarning, onConnection: connected });
+const store = await openStore(settings, { onWarning, onConnection: connected });
 if (store.kind === 'redis') await isConnected;
 const load = () => loadConfig(paths);
 const service = await startService({ settings, store, log, config: await load(), load });

@@ -12,14 +12,21 @@ afterAll(async () => {
   for (const close of closing.reverse()) await close();
 });
 
-function open(store: string): { store: OpenStore; states: string[]; warnings: string[] } {
+interface Opened {
+  readonly store: OpenStore;
+  readonly states: string[];
+  readonly warnings: string[];
+}
+
+async function open(store: string): Promise<Opened> {
   const states: string[] = [];
   const warnings: string[] = [];
   const listeners = {
     onWarning: ({ code }: { code: string }) => warnings.push(code),
     onConnection: (state: string) => states.push(state),
   };
-  const opened = openStore(settingsOf({ store, deadlineMs: 1000, onFailure: 'throw' }), listeners);
+  const settings = settingsOf({ store, deadlineMs: 1000, onFailure: 'throw' });
+  const opened = await openStore(settings, listeners);
   closing.push(() => opened.close());
   return { store: opened, states, warnings };
 }
@@ -45,7 +52,7 @@ async function exhausts(desk: Desk): Promise<boolean[]> {
 
 describe('a store by its address', () => {
   test('is the embedded one by default', async () => {
-    const { store } = open('memory');
+    const { store } = await open('memory');
     expect(store.kind).toBe('memory');
     expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
   });
@@ -54,7 +61,7 @@ describe('a store by its address', () => {
     const redis = await startRedis({ password: 'p@ss:word/1' });
     closing.push(() => redis.stop());
     const login = `:${encodeURIComponent('p@ss:word/1')}@`;
-    const { store, states, warnings } = open(`redis://${login}127.0.0.1:${redis.port}/3`);
+    const { store, states, warnings } = await open(`redis://${login}127.0.0.1:${redis.port}/3`);
     expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
     expect(await redis.command('INFO', 'keyspace')).toContain('db3:');
     expect(states).toEqual(['up']);
@@ -65,7 +72,7 @@ describe('a store by its address', () => {
   test('tells when Redis goes, and when it is back', async () => {
     const redis = await startRedis();
     closing.push(() => redis.stop());
-    const { store, states } = open(redis.url);
+    const { store, states } = await open(redis.url);
     const desk = await readyDesk(store);
     await redis.kill();
     expect(await desk.probe()).toBe(false);
@@ -83,14 +90,14 @@ describe('a store by its address', () => {
     );
     const ca = join(folder, 'ca.pem');
     writeFileSync(ca, redis.tlsCa!);
-    const { store } = open(`rediss://127.0.0.1:${redis.port}?ca=${ca}`);
+    const { store } = await open(`rediss://127.0.0.1:${redis.port}?ca=${ca}`);
     expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
   });
 
   test('is not Redis over TLS whose authority nobody knows', async () => {
     const redis = await startRedis({ tls: true });
     closing.push(() => redis.stop());
-    const { store } = open(`rediss://127.0.0.1:${redis.port}`);
+    const { store } = await open(`rediss://127.0.0.1:${redis.port}`);
     const desk = new Desk(store.store);
     await new Promise((resolve) => setTimeout(resolve, 300));
     expect(await desk.probe()).toBe(false);
@@ -100,7 +107,7 @@ describe('a store by its address', () => {
     const group = await startSentinel();
     closing.push(() => group.stop());
     const hosts = group.sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',');
-    const { store } = open(`redis+sentinel://${hosts}/${group.masterName}/0`);
+    const { store } = await open(`redis+sentinel://${hosts}/${group.masterName}/0`);
     expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
   });
 
@@ -108,7 +115,7 @@ describe('a store by its address', () => {
     const cluster = await startCluster();
     closing.push(() => cluster.stop());
     const hosts = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join(',');
-    const { store } = open(`redis+cluster://${hosts}`);
+    const { store } = await open(`redis+cluster://${hosts}`);
     expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
   });
 });

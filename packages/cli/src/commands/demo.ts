@@ -103,6 +103,7 @@ const NEXT_LINES = [
   '  npx sluice demo --keep             the same, until Ctrl-C, to look around in',
   '  npx sluice serve                   a service that stays, with a small example',
   '  npx sluice generate abuser         the same traffic as an access log',
+  '  npx sluice suggest access.log      a limit that fits the traffic of a log',
 ];
 
 /** The whole picture, drawn again and again. */

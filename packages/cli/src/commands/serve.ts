@@ -89,7 +89,7 @@ const fieldsOf = ({ url, http, grpc }: Up, { config, isExample }: Effective): ob
 async function start(base: WorkersOptions): Promise<Running> {
   const { settings, log } = base;
   if (settings.workers > 1) return serveWithWorkers(base);
-  const store = openStore(settings, storeListeners(log));
+  const store = await openStore(settings, storeListeners(log));
   try {
     const service = await startService({ ...base, store });
     const { url, http, grpc, parts } = service;

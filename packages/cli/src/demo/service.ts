@@ -36,7 +36,7 @@ export async function startDemoService(listen: string): Promise<Service> {
   const config: Config = readConfig([{ path: 'demo.yaml', text: POLICIES }]);
   const { settings } = readSettings({ listen, logLevel: 'silent', drainMs: '1s' }, {}, {});
   const log = makeLog(settings);
-  const store = openStore(settings, storeListeners(log));
+  const store = await openStore(settings, storeListeners(log));
   const options = { settings, store, log, config, load: async () => config };
   return startService(options).catch(async (error) => {
     await store.close();

@@ -177,10 +177,13 @@ class WorkerProcess {
     const { settings, config, worker } = order;
     const log = makeLog(settings).child({ worker });
     const crew = new WorkerCrew(this.#dialogue, order, new WorkerDoor(order.doors));
-    const store =
-      settings.store === 'memory' ? this.#ownedStore() : openStore(settings, storeListeners(log));
+    const isOwned = settings.store === 'memory';
+    const open = isOwned ? this.#ownedStore() : openStore(settings, storeListeners(log));
     this.#crew = crew;
-    this.#service = startService({ settings, store, log, config, load: crew.load, crew });
+    // Known at once, because what comes while it starts waits for it.
+    this.#service = Promise.resolve(open).then((store) =>
+      startService({ settings, store, log, config, load: crew.load, crew }),
+    );
     await this.#service;
   }
 

@@ -27,7 +27,7 @@ const config = {
   overrides: [],
   settings: {},
 };
-const store = openStore(settings, { onWarning() {}, onConnection() {} });
+const store = await openStore(settings, { onWarning() {}, onConnection() {} });
 const service = await startService({ settings, store, log, config, load: async () => config });
 
 process.on('message', () => {

@@ -29,13 +29,13 @@ async function load() {
 const config = await load();
 const start =
   settings.workers === 1
-    ? () =>
+    ? async () =>
         startService({
           settings,
           log,
           config,
           load,
-          store: openStore(settings, storeListeners(log)),
+          store: await openStore(settings, storeListeners(log)),
         })
     : () => serveWithWorkers({ settings, log, config, load });
 

@@ -10,39 +10,45 @@
  * million keys share an identity is about 1 in 37 million.
  */
 
+/**
+ * Called like this because it stays fast: in a process that has a class derived from `String`, as
+ * some Redis clients do, V8 looks `charCodeAt` up anew for each character.
+ */
+const codeAt = ''.charCodeAt;
+
 /** The secret of one table, and the last result. */
 export class KeyedHash {
   /** The two halves of the last hash, as signed 32-bit integers. */
   low = 0;
   high = 0;
   /** 128 secret bits, the state that every hash starts from. */
-  private readonly key0: number;
-  private readonly key1: number;
-  private readonly key2: number;
-  private readonly key3: number;
+  private readonly k0: number;
+  private readonly k1: number;
+  private readonly k2: number;
+  private readonly k3: number;
 
   constructor() {
-    const [key0, key1, key2, key3] = crypto.getRandomValues(new Int32Array(4));
-    this.key0 = key0;
-    this.key1 = key1;
-    this.key2 = key2;
-    this.key3 = key3;
+    const [k0, k1, k2, k3] = crypto.getRandomValues(new Int32Array(4));
+    this.k0 = k0;
+    this.k1 = k1;
+    this.k2 = k2;
+    this.k3 = k3;
   }
 
   /** Hashes `text` into `low`, which is also the answer, and `high`. */
   hash(text: string, twist = 0): number {
     const length = text.length;
-    let v0 = this.key0;
-    let v1 = this.key1;
-    let v2 = this.key2;
-    let v3 = this.key3 ^ twist;
+    let v0 = this.k0;
+    let v1 = this.k1;
+    let v2 = this.k2;
+    let v3 = this.k3 ^ twist;
     let index = 0;
     let word = 0;
     for (const last = length - 3; index < last; index += 4) {
-      const a = text.charCodeAt(index);
-      const b = text.charCodeAt(index + 1);
-      const c = text.charCodeAt(index + 2);
-      const d = text.charCodeAt(index + 3);
+      const a = codeAt.call(text, index);
+      const b = codeAt.call(text, index + 1);
+      const c = codeAt.call(text, index + 2);
+      const d = codeAt.call(text, index + 3);
       if ((a | b | c | d) > 255) return this.#hashWide(text);
       word = a | (b << 8) | (c << 16) | (d << 24);
       v3 ^= word;
@@ -61,7 +67,7 @@ export class KeyedHash {
     }
     word = length << 24;
     for (let shift = 0; index < length; index++, shift += 8) {
-      const a = text.charCodeAt(index);
+      const a = codeAt.call(text, index);
       if (a > 255) return this.#hashWide(text);
       word |= a << shift;
     }
@@ -72,7 +78,7 @@ export class KeyedHash {
   #hashWide(text: string): number {
     let bytes = '';
     for (let index = 0; index < text.length; index++) {
-      const code = text.charCodeAt(index);
+      const code = codeAt.call(text, index);
       bytes += String.fromCharCode(code & 255, code >>> 8);
     }
     return this.hash(bytes, 1);
