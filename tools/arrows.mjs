@@ -1,9 +1,9 @@
 /**
- * Who may import whom inside each package's src. A name that ends with `/` stands for a folder, `./`
- * for the importer's own folder and `*` for all but index.ts and testing/. After `type:` only types
- * may cross. A file without a row may not exist: a new one has to find its place here first. A
- * package is named as it is imported, and `node:*` is any module of Node's. The rows of the library's
- * core name none, so that it runs anywhere.
+ * Who may import whom inside each package's src. A name that ends with `/` stands for a folder,
+ * `./` for the importer's own folder and `*` for all but index.ts and testing/. After `type:` only
+ * types may cross. A file without a row may not exist: a new one has to find its place here first.
+ * A package is named as it is imported, and `node:*` is any module of Node's. The rows of the
+ * library's core name none, so that it runs anywhere.
  */
 export const arrows = {
   'packages/sluice/src/': {
@@ -61,10 +61,11 @@ export const arrows = {
     ].join(' '),
     'forward-auth/': [
       './ http/ settings.ts type:configuration.ts type:desk.ts type:observe/ type:parts.ts',
-      'type:rules/ sluice sluice/engine sluice/http type:node:http',
+      'type:rules/ sluice sluice/engine sluice/http type:node:http type:node:net',
     ].join(' '),
     'http-api/': [
-      './ clock.ts config/model.ts desk.ts http/ overrides.ts policies.ts settings.ts type:observe/',
+      './ clock.ts config/model.ts desk.ts http/ overrides.ts policies.ts settings.ts',
+      'type:observe/',
       'type:parts.ts sluice sluice/engine type:sluice/http zod type:node:http node:fs',
     ].join(' '),
     'workers/crew.ts': 'type:*',

@@ -44,7 +44,10 @@ const LANES = {
   gRPC: { requests: 4000 },
 };
 
-/** The figures that the bars were set by: decisions and calls a second, where a bare POST has so many. */
+/**
+ * The figures that the bars were set by: decisions and calls a second, where a bare POST has so
+ * many.
+ */
 const BARE_POSTS = 27_000;
 const BATCHED_DECISIONS = 150_000;
 const GRPC_CALLS = 8000;

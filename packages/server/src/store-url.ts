@@ -49,16 +49,17 @@ interface StoreAddress {
   readonly tls?: ConnectionOptions;
 }
 
+/** Scheme, login, hosts, path, query. */
+const ADDRESS =
+  /^(rediss?|redis\+(?:sentinel|cluster)):\/\/(?:([^@/?]*)@)?([^/?]+)(?:\/([^?]*))?(?:\?(.*))?$/;
+
 /**
  * `redis://user:password@host:6379/0`, `rediss://...` for TLS, `redis+cluster://a:6379,b:6379`,
- * `redis+sentinel://a:26379,b:26379/mymaster/0`. `?tls=true` for TLS in the last two, `?ca=FILE` for
- * an authority of one's own. Several hosts are not a URL to `new URL`, so it is read by hand.
+ * `redis+sentinel://a:26379,b:26379/mymaster/0`. `?tls=true` for TLS in the last two, `?ca=FILE`
+ * for an authority of one's own. Several hosts are not a URL to `new URL`, so it is read by hand.
  */
 export function parseStoreAddress(address: string): StoreAddress {
-  const parts =
-    /^(rediss?|redis\+sentinel|redis\+cluster):\/\/(?:([^@/?]*)@)?([^/?]+)(?:\/([^?]*))?(?:\?(.*))?$/.exec(
-      address,
-    );
+  const parts = ADDRESS.exec(address);
   if (parts === null)
     throw new Error('Expected `store` to be an address such as redis://host:6379');
   const [, scheme, login = '', hosts, path = '', search = ''] = parts;

@@ -1,4 +1,6 @@
-/** `sluice/engine`: for services that ask a store themselves, where a limiter is too much or little. */
+/**
+ * `sluice/engine`: for services that ask a store themselves, where a limiter is too much or little.
+ */
 export { type CostFields, PolicyBook } from './book.ts';
 export { DecisionRecord, jointDecision, PeekRecord } from './decision.ts';
 export { expected, isInteger, isRecord } from './errors.ts';

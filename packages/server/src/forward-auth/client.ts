@@ -5,6 +5,7 @@
  * anyway. One on another machine is not, and that is warned of.
  */
 import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import { type AddressReader, clientAddress } from 'sluice/http';
 import type { Logger } from '../observe/log.ts';
 import { isLoopback, type Settings } from '../settings.ts';
@@ -23,18 +24,23 @@ export function forwardedClient(settings: AddressSettings, log: Logger): Address
   }
   const readNear = remembering(clientAddress({ ...base, trustProxy: 1 }), forwardedHeader);
   const readFar = clientAddress(base);
-  return (incoming) => {
-    const { remoteAddress = '' } = incoming.socket;
-    return isNear(remoteAddress) ? readNear(incoming) : addressBy(readFar, incoming);
-  };
+  return (incoming) =>
+    isNear(incoming.socket) ? readNear(incoming) : addressBy(readFar, incoming);
 }
 
 const addressBy = (read: AddressReader, incoming: IncomingMessage): string =>
   read(incoming.socket.remoteAddress, (name) => headerOf(incoming, name));
 
-/** Whether it is this machine, also as a socket for both kinds of addresses tells it. */
-const isNear = (address: string): boolean =>
-  address === '127.0.0.1' || isLoopback(address.replace(/^::ffff:/, ''));
+const NEAR = Symbol('near');
+
+/**
+ * Whether it is this machine. A connection is asked once, because asking the system takes a while.
+ */
+function isNear(socket: Socket & { [NEAR]?: boolean }): boolean {
+  // A socket for both kinds of addresses writes the older one within the newer.
+  socket[NEAR] ??= isLoopback((socket.remoteAddress ?? '').replace(/^::ffff:/, ''));
+  return socket[NEAR];
+}
 
 const MOST_REMEMBERED = 4096;
 const LONGEST_REMEMBERED = 256;

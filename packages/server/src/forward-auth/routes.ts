@@ -155,7 +155,8 @@ function disguiseIn(exchange: Exchange): Disguise {
 function withPlainKey(request: LimitRequest): LimitRequest {
   const { policy, key, cost, operation } = request;
   const [part] = key;
-  const isPlain = key.length === 1 && typeof part === 'string' && !/[\\:]/.test(part);
+  const isPlain =
+    key.length === 1 && typeof part === 'string' && !part.includes(':') && !part.includes('\\');
   return isPlain ? { policy, key: part, cost, operation } : request;
 }
 
