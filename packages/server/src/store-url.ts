@@ -95,12 +95,15 @@ async function connect(address: StoreAddress): Promise<Redis | Cluster> {
   const login = { ...(username && { username }), ...(password && { password }) };
   const inner = { ...CAREFUL, ...login, ...(tls && { tls }) };
   if (kind === 'redis+cluster') {
-    return new Cluster([...hosts], {
+    const cluster = new Cluster([...hosts], {
       redisOptions: inner,
       enableOfflineQueue: false,
       retryDelayOnFailover: 0,
       clusterRetryStrategy: CAREFUL.retryStrategy,
     });
+    // Otherwise a node is connected to when it is first asked, and that question is lost.
+    cluster.on('+node', (node: Redis) => void node.connect().catch(() => {}));
+    return cluster;
   }
   if (kind === 'redis+sentinel') {
     const [name = 'mymaster', db = '0'] = path;

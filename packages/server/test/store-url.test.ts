@@ -116,7 +116,16 @@ describe('a store by its address', () => {
     closing.push(() => cluster.stop());
     const hosts = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join(',');
     const { store } = await open(`redis+cluster://${hosts}`);
-    expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
+    const desk = await readyDesk(store);
+    // Every node, soon after the first.
+    const isWhole = async (): Promise<boolean> => {
+      const keys = Array.from({ length: 50 }, (_, key) => ({ policy: 'few', key: `key-${key}` }));
+      const peeks = keys.map(async (key) => desk.decide(desk.limits([key], true), { peek: true }));
+      const settled = await Promise.allSettled(peeks);
+      return settled.every(({ status }) => status === 'fulfilled');
+    };
+    await expect.poll(isWhole, { timeout: 20_000 }).toBe(true);
+    expect(await exhausts(desk)).toEqual([true, true, false]);
   });
 });
 

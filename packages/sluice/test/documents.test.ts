@@ -52,7 +52,15 @@ describe.each(pages)('%s', (page) => {
   it('has no blocks that nobody runs', () => {
     // The one of `js` is run by packed.test.ts, in a folder of its own; those of `yaml` are loaded
     // by the tests of the server's configuration.
-    const known = ['ts', 'text', 'sh', 'tree', 'yaml', ...(page === 'README.md' ? ['js'] : [])];
+    const known = [
+      'ts',
+      'text',
+      'sh',
+      'tree',
+      'yaml',
+      'json',
+      ...(page === 'README.md' ? ['js'] : []),
+    ];
     expect(blocks.filter(({ language }) => !known.includes(language))).toEqual([]);
   });
 
