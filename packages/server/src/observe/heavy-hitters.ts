@@ -1,11 +1,11 @@
 /**
  * The most frequent of many keys, in little memory: a Misra-Gries summary that forgets in batches.
  *
- * At most 600 keys are counted. When another has come, the 201st largest count is taken off every
+ * At most 800 keys are counted. When another has come, the 201st largest count is taken off every
  * count, and those that come to nothing are forgotten. That takes the same amount off at least 201
  * counts, and no more can be taken off than was counted. So after N hits each count lacks at most
  * N / 201: any key with more hits than that is here, whatever the others were, and the amount that
- * counts may lack is known exactly. Between two such purges 400 new keys have to come, so a hit
+ * counts may lack is known exactly. Between two such purges 600 new keys have to come, so a hit
  * costs the same on average, however many keys there are.
  *
  * A flood is of keys that come once. Nothing is made for those: once keys have been forgotten, a
@@ -15,7 +15,7 @@ import { KeyedHash, LONGEST_KEY } from 'sluice/engine';
 
 /** So many keys, the most frequent ones, outlast a purge. */
 export const KEPT_KEYS = 200;
-export const MOST_KEYS = 3 * KEPT_KEYS;
+export const MOST_KEYS = 4 * KEPT_KEYS;
 
 /** A summary as data, to be sent to another process and merged there. */
 export interface HitsData {
@@ -30,15 +30,18 @@ export interface HitsData {
 const PLACES = 2048;
 const MASK = PLACES - 1;
 
+/** Lent to whichever table is being purged: the places that are taken, and their counts. */
+const occupied = { places: new Int32Array(PLACES), counts: new Float64Array(PLACES) };
+
 /** All tables share one secret, so that nobody can aim at a place. */
 const hasher = new KeyedHash();
 
 export class HeavyHitters {
   /** By place: the 64 bits of a key's hash, its count, 0 if the place is free, and its name. */
-  readonly #low = new Int32Array(PLACES);
-  readonly #high = new Int32Array(PLACES);
-  readonly #counts = new Float64Array(PLACES);
-  readonly #names: (string | undefined)[] = new Array(PLACES).fill(undefined);
+  #low = new Int32Array(PLACES);
+  #high = new Int32Array(PLACES);
+  #counts = new Float64Array(PLACES);
+  #names: (string | undefined)[] = new Array(PLACES).fill(undefined);
   #size = 0;
   #hits = 0;
   #lacking = 0;
@@ -67,22 +70,27 @@ export class HeavyHitters {
   }
 
   #purge(): void {
-    const counts = this.#counts.filter((count) => count > 0).sort();
-    const cut = counts[counts.length - KEPT_KEYS - 1];
-    this.#lacking += cut;
-    const kept: [low: number, high: number, count: number, name: string | undefined][] = [];
+    const kept = occupied;
+    let size = 0;
     for (let place = 0; place < PLACES; place++) {
-      if (this.#counts[place] <= cut) continue;
-      const count = this.#counts[place] - cut;
-      kept.push([this.#low[place], this.#high[place], count, this.#names[place]]);
+      if (this.#counts[place] > 0) kept.places[size++] = place;
     }
-    this.#counts.fill(0);
-    this.#names.fill(undefined);
-    this.#size = kept.length;
-    for (const [low, high, count, name] of kept) {
-      const place = this.#find(low, high);
-      this.#counts[place] = count;
-      this.#names[place] = name;
+    for (let at = 0; at < size; at++) kept.counts[at] = this.#counts[kept.places[at]];
+    const cut = kept.counts.subarray(0, size).sort()[size - KEPT_KEYS - 1];
+    this.#lacking += cut;
+    const [lows, highs, counts, names] = [this.#low, this.#high, this.#counts, this.#names];
+    this.#low = new Int32Array(PLACES);
+    this.#high = new Int32Array(PLACES);
+    this.#counts = new Float64Array(PLACES);
+    this.#names = new Array(PLACES).fill(undefined);
+    this.#size = 0;
+    for (let at = 0; at < size; at++) {
+      const from = kept.places[at];
+      if (counts[from] <= cut) continue;
+      const place = this.#find(lows[from], highs[from]);
+      this.#counts[place] = counts[from] - cut;
+      this.#names[place] = names[from];
+      this.#size++;
     }
   }
 
