@@ -38,9 +38,9 @@ const batches = all(KEYS / BATCH, (turn) =>
 const LANES = {
   'bare POST': { asked: checks, requests: 12_000 },
   'POST /v1/check': { asked: checks, requests: 12_000 },
-  'bare GET': { asked: forwarded, requests: 15_000 },
-  'forward-auth': { asked: forwarded, requests: 15_000 },
-  'batch of 100': { asked: batches, requests: 600 },
+  'bare GET': { asked: forwarded, requests: 30_000 },
+  'forward-auth': { asked: forwarded, requests: 30_000 },
+  'batch of 100': { asked: batches, requests: 1500 },
   gRPC: { requests: 4000 },
 };
 
