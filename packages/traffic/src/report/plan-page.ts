@@ -108,11 +108,13 @@ function policyPart(policies: readonly PolicyReport[]): Html {
 
 const MOST_NAMED = 3;
 
-function named(all: readonly NamedCount[]): Part {
+/** Where some denials were forgotten, because too many clients had some, a count is a least one. */
+function named(all: readonly NamedCount[], isWhole: boolean): Part {
   const shown = all.slice(0, MOST_NAMED);
   const left = all.length - shown.length;
+  const amount = (each: NamedCount): string => `${isWhole ? '' : '≥ '}${count(each.count)}`;
   return [
-    shown.map((each) => tag('div', {}, nameText(each.name), ' ', soft(count(each.count)))),
+    shown.map((each) => tag('div', {}, nameText(each.name), ' ', soft(amount(each)))),
     left > 0 && tag('div', {}, soft(`and ${count(left)} more`)),
   ];
 }
@@ -128,6 +130,9 @@ const CLIENT_COLUMNS = [
   { heading: 'where', kind: 'name' },
 ] as const;
 
+const isWhole = ({ policies, denied }: ClientReport): boolean =>
+  policies.reduce((sum, each) => sum + each.count, 0) >= denied;
+
 function clientTable(id: string, clients: readonly ClientReport[]): Html {
   const shown = clients.slice(0, MOST_ROWS);
   const most = Math.max(1, ...shown.map(({ requests }) => requests));
@@ -138,8 +143,8 @@ function clientTable(id: string, clients: readonly ClientReport[]): Html {
     count(each.denied),
     percent(each.denied, each.requests),
     when(each.firstMs),
-    named(each.policies),
-    named(each.routes),
+    named(each.policies, isWhole(each)),
+    named(each.routes, isWhole(each)),
   ]);
   return table(id, CLIENT_COLUMNS, rows);
 }
