@@ -40,15 +40,17 @@ export const arrows = {
     'settings.ts': 'setting-values.ts type:sluice type:sluice/http node:*',
     'store-url.ts': 'settings.ts sluice sluice/redis ioredis node:*',
     'config/': './ settings.ts sluice sluice/engine yaml zod node:*',
-    'overrides.ts': 'config/model.ts sluice sluice/engine',
+    'wildcard.ts': '',
+    'overrides.ts': 'config/model.ts wildcard.ts sluice sluice/engine',
     'overrides-file.ts':
       'config/model.ts overrides.ts type:observe/ sluice sluice/engine yaml zod node:*',
     'policies.ts': 'config/model.ts overrides.ts sluice sluice/engine',
     'desk.ts': 'config/model.ts overrides.ts policies.ts sluice sluice/engine',
-    'rules/': './ config/model.ts type:desk.ts overrides.ts sluice sluice/engine node:*',
+    'rules/': './ config/model.ts type:desk.ts wildcard.ts sluice sluice/engine node:*',
     'configuration.ts': 'config/model.ts desk.ts rules/',
     'parts.ts': 'type:*',
-    'http/': './ clock.ts desk.ts type:observe/ settings.ts sluice sluice/http node:*',
+    'http/':
+      './ clock.ts desk.ts type:observe/ settings.ts sluice sluice/engine sluice/http node:*',
     'observe/': [
       './ clock.ts config/model.ts http/ settings.ts type:configuration.ts type:desk.ts',
       'type:store-url.ts sluice sluice/engine pino prom-client node:*',

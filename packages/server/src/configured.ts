@@ -13,5 +13,6 @@ export {
 export type { LimitRequest } from './desk.ts';
 export { Overrides } from './overrides.ts';
 export { ServedPolicies } from './policies.ts';
-export { type RequestFacts, RequestRules } from './rules/request-rules.ts';
+export type { RequestFacts } from './rules/request-facts.ts';
+export { RequestRules } from './rules/request-rules.ts';
 export { SETTINGS } from './settings.ts';

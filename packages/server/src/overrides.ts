@@ -6,6 +6,7 @@
 import { systemClock } from 'sluice';
 import { expected, isInteger, keyText } from 'sluice/engine';
 import { LARGEST_OVERRIDE, type OverrideConfig } from './config/model.ts';
+import { fitsParts } from './wildcard.ts';
 
 export interface Override extends OverrideConfig {
   /** The file's are replaced when it is read again, the API's stay. */
@@ -207,21 +208,3 @@ const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 const literalLength = (parts: readonly string[]): number =>
   parts.reduce((sum, { length }) => sum + length, 0);
-
-/** Whether a text is what a pattern describes, where `*` stands for any characters. */
-export const fits = (pattern: string, text: string): boolean => fitsParts(pattern.split('*'), text);
-
-/** Each part between stars is taken where it comes first, so that no pattern makes it slow. */
-function fitsParts(parts: readonly string[], text: string): boolean {
-  const first = parts[0];
-  const last = parts[parts.length - 1];
-  if (parts.length === 1) return first === text;
-  if (!text.startsWith(first) || text.length < first.length + last.length) return false;
-  let at = first.length;
-  for (let middle = 1; middle < parts.length - 1; middle++) {
-    const found = text.indexOf(parts[middle], at);
-    if (found < 0) return false;
-    at = found + parts[middle].length;
-  }
-  return text.length - last.length >= at && text.endsWith(last);
-}

@@ -4,7 +4,7 @@
 export { type CostFields, PolicyBook } from './book.ts';
 export { DecisionRecord, jointDecision, PeekRecord } from './decision.ts';
 export { expected, isInteger, isRecord } from './errors.ts';
-export { draftOfOne } from './http/headers.ts';
+export { draftOfOne, reportOf } from './http/headers.ts';
 export { keyText, LONGEST_KEY } from './key.ts';
 export { checkAction } from './policy.ts';
 export { type Recipient, refundOf } from './store.ts';

@@ -186,6 +186,7 @@ describe('sluice/engine exports', () => {
         "jointDecision",
         "keyText",
         "refundOf",
+        "reportOf",
       ]
     `);
     expect(listed('../src/engine.ts').values).toEqual(namesOf(engine));

@@ -8,7 +8,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { badRequest } from '../http/exchange.ts';
-import type { RequestFacts } from '../rules/request-rules.ts';
+import type { RequestFacts } from '../rules/request-facts.ts';
 
 /** The client of a request that came through a proxy, as a key. */
 export type AddressOf = (incoming: IncomingMessage) => string;

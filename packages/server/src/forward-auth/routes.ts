@@ -17,7 +17,7 @@ import { type HeaderForm, type Rejection, rejection } from 'sluice/http';
 import type { Configuration } from '../configuration.ts';
 import type { Desk, LimitRequest, Verdict } from '../desk.ts';
 import { asHttpError, type Exchange } from '../http/exchange.ts';
-import { type Field, fieldsOf, reportOf } from '../http/fields.ts';
+import { type Field, fieldsOf, verdictReport } from '../http/fields.ts';
 import { problemBody } from '../http/problems.ts';
 import { ANY_METHOD, type Router } from '../http/router.ts';
 import type { Parts } from '../parts.ts';
@@ -120,7 +120,7 @@ class Gate {
       const isUsual = limits.length === 1 && this.#form === 'draft';
       allow(exchange, isUsual ? usualFields(quote, limits[0]) : this.#fields(verdict, limits));
     } else {
-      const report = reportOf(quote, limits);
+      const report = verdictReport(quote, limits);
       const refusal = rejection({ report, degraded: quote.degraded });
       refuse(exchange, refusal, this.#fields(verdict, limits), disguise);
     }

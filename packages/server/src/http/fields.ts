@@ -1,25 +1,16 @@
 /** The rate-limit fields of a verdict, for whichever protocol carries them. */
 import type { Limit, Quote } from 'sluice';
+import { reportOf } from 'sluice/engine';
 import { type HeaderForm, headerForms, type Report, retryAfter } from 'sluice/http';
 import type { Verdict } from '../desk.ts';
 
 export type Field = readonly [name: string, value: string];
 
 /** What the enforced limits say, with their windows; those in shadow are nobody's business. */
-export function reportOf(quote: Quote, limits: readonly Limit[]): Report {
+export function verdictReport(quote: Quote, limits: readonly Limit[]): Report {
   const windowOf = (name: string): number =>
     limits.find(({ policy }) => policy.name === name)?.policy.windowMs ?? 0;
-  const { allowed, retryAfterMs, atMs } = quote;
-  const all = quote.limits.map((each) => ({
-    policy: each.policy,
-    allowed: each.allowed,
-    limit: each.limit,
-    remaining: each.remaining,
-    retryAfterMs: each.retryAfterMs,
-    resetAfterMs: each.resetAfterMs,
-    windowMs: windowOf(each.policy),
-  }));
-  return { allowed, retryAfterMs, atMs, limits: all };
+  return reportOf(quote, quote.limits, windowOf);
 }
 
 /** A store that is away has measured nothing, so then only the wait is told. */
@@ -29,7 +20,7 @@ export function fieldsOf(
   form: HeaderForm = 'draft',
 ): readonly Field[] {
   if (quote === undefined) return [];
-  const report = reportOf(quote, limits);
+  const report = verdictReport(quote, limits);
   const isAway = quote.degraded?.action === 'deny';
   const fields = isAway ? [] : headerForms[form](report);
   const wait = retryAfter(report, form);

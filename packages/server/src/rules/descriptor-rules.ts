@@ -9,7 +9,7 @@ import type {
   RuleConfig,
 } from '../config/model.ts';
 import type { LimitRequest } from '../desk.ts';
-import { fits } from '../overrides.ts';
+import { fits } from '../wildcard.ts';
 import { NOBODY, shortened } from './request-keys.ts';
 
 /** The entries of a descriptor, in order. */

@@ -3,20 +3,12 @@ import { createHash } from 'node:crypto';
 import { joinKey } from 'sluice';
 import { LONGEST_KEY } from 'sluice/engine';
 import type { KeyPart, KeySource } from '../config/model.ts';
+import type { RequestFacts } from './request-facts.ts';
 
-/** A request whose method, path and host have the form in which they are compared and counted. */
-export interface NormalFacts {
-  readonly method: string;
-  readonly path: string;
-  readonly search: string;
-  readonly host: string;
-  header(name: string): string | undefined;
-  address(): string;
-}
+/** Of a request whose method, path and host have the form in which they are counted. */
+type Reader = (facts: RequestFacts) => string | undefined;
 
-type Reader = (facts: NormalFacts) => string | undefined;
-
-export type KeyReader = (facts: NormalFacts) => readonly string[];
+export type KeyReader = (facts: RequestFacts) => readonly string[];
 
 /**
  * Reads all parts of a key. A part that nothing is found for is empty. One empty part alone would
@@ -50,7 +42,7 @@ export const NOBODY: readonly string[] = ['', ''];
 /** Escaping at most doubles a part. */
 const SURELY_SHORT = LONGEST_KEY / 2;
 
-function partReader(sources: readonly KeySource[]): (facts: NormalFacts) => string {
+function partReader(sources: readonly KeySource[]): (facts: RequestFacts) => string {
   const readers = sources.map(readerOf);
   if (readers.length === 1) {
     const [read] = readers;

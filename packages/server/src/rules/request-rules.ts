@@ -1,23 +1,10 @@
 /** Which limits a request has: the rules of the configuration, applied to what a proxy reports. */
 import type { RequestMatch, RuleConfig, RuleLimit } from '../config/model.ts';
 import type { LimitRequest } from '../desk.ts';
-import { fits } from '../overrides.ts';
-import { type KeyReader, keyReader, type NormalFacts } from './request-keys.ts';
+import { fits } from '../wildcard.ts';
+import type { RequestFacts } from './request-facts.ts';
+import { type KeyReader, keyReader } from './request-keys.ts';
 import { normalPath, PathPattern } from './request-path.ts';
-
-/** What is known of a request when its limits are looked up. */
-export interface RequestFacts {
-  readonly method: string;
-  /** Without the query. */
-  readonly path: string;
-  /** What follows the `?`, or nothing. */
-  readonly search: string;
-  readonly host: string;
-  /** By lower-case name. */
-  header(name: string): string | undefined;
-  /** The client's address as a key; asked only if a rule needs it. */
-  address(): string;
-}
 
 /** No check can have more limits. */
 const MOST_LIMITS = 64;
@@ -108,7 +95,7 @@ class ReadyLimit {
     this.#keyOf = keyReader(limit.key);
   }
 
-  requestFor(facts: NormalFacts): LimitRequest {
+  requestFor(facts: RequestFacts): LimitRequest {
     const { policy, cost, operation } = this.#limit;
     return { policy, key: this.#keyOf(facts), cost, operation };
   }
@@ -148,7 +135,7 @@ class ReadyRule {
   }
 
   /** Whether all that is said besides the path holds. */
-  fitsRest(facts: NormalFacts): boolean {
+  fitsRest(facts: RequestFacts): boolean {
     return (
       (this.#methods === undefined || fitsOne(this.#methods, facts.method)) &&
       (this.#hosts === undefined || fitsOne(this.#hosts, facts.host)) &&
@@ -182,7 +169,7 @@ function normalHost(host: string): string {
 const PLAIN_HOST = /^[a-z\d-]+(?:\.[a-z\d-]+)*$/;
 
 /** What is known of a request, in the forms in which it is compared. */
-class Normalised implements NormalFacts {
+class Normalised implements RequestFacts {
   readonly path: string;
   readonly #facts: RequestFacts;
 

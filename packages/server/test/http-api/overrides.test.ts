@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { startRedis } from '../../../../tools/servers/redis.mjs';
 import { makeLog } from '../../src/observe/log.ts';
-import { fits, MOST_OVERRIDES, type OverrideChange, Overrides } from '../../src/overrides.ts';
+import { MOST_OVERRIDES, type OverrideChange, Overrides } from '../../src/overrides.ts';
+import { fits } from '../../src/wildcard.ts';
 import { configOf, policy, startRunning } from '../running.ts';
 import { Described } from './described.ts';
 

@@ -3,7 +3,8 @@ import fc from 'fast-check';
 import { keyText } from 'sluice/engine';
 import { describe, expect, it } from 'vitest';
 import type { KeyPart, KeySource, RequestMatch, RuleConfig } from '../../src/config/model.ts';
-import { type RequestFacts, RequestRules } from '../../src/rules/request-rules.ts';
+import type { RequestFacts } from '../../src/rules/request-facts.ts';
+import { RequestRules } from '../../src/rules/request-rules.ts';
 
 const part = (...sources: readonly KeySource[]): KeyPart => ({ sources });
 const ADDRESS = part({ from: 'address' });

@@ -30,6 +30,24 @@ export interface Report {
   readonly limits: readonly LimitReport[];
 }
 
+/** What is said of limits that were decided together, with the windows of their policies. */
+export function reportOf(
+  { allowed, retryAfterMs, atMs }: Omit<Report, 'limits'>,
+  limits: readonly Omit<LimitReport, 'windowMs'>[],
+  windowOf: (policy: string) => number,
+): Report {
+  const all = limits.map((each) => ({
+    policy: each.policy,
+    allowed: each.allowed,
+    limit: each.limit,
+    remaining: each.remaining,
+    retryAfterMs: each.retryAfterMs,
+    resetAfterMs: each.resetAfterMs,
+    windowMs: windowOf(each.policy),
+  }));
+  return { allowed, retryAfterMs, atMs, limits: all };
+}
+
 /**
  * `draft` is draft-ietf-httpapi-ratelimit-headers-11, `draft-7` and `draft-6` are older versions of
  * it that are much in use, and `legacy` is the `X-RateLimit-*` that GitHub sends.

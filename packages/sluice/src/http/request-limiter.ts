@@ -12,7 +12,7 @@ import { definePolicy, type PolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
 import { contains, type Network, readNetworks } from './address-networks.ts';
 import { clientKey, type Origin, wholeAddress } from './client-address.ts';
-import { draftOfOne, headerForms, type LimitReport, type Report, retryAfter } from './headers.ts';
+import { draftOfOne, headerForms, type Report, reportOf, retryAfter } from './headers.ts';
 import { soundKey } from './long-key.ts';
 import type { Outcome, ReadyLimit, ReadyOptions } from './options.ts';
 import { type Rejection, rejection } from './rejection.ts';
@@ -244,21 +244,9 @@ export class RequestLimiter<R> {
   }
 
   #report(quote: Quote): Report {
-    const { allowed, retryAfterMs, atMs } = quote;
     // One limit says itself what it says as a whole.
     const limits = this.#enforced.length === 1 ? [quote] : quote.limits;
-    const all = limits.map(
-      (each): LimitReport => ({
-        policy: each.policy,
-        allowed: each.allowed,
-        limit: each.limit,
-        remaining: each.remaining,
-        retryAfterMs: each.retryAfterMs,
-        resetAfterMs: each.resetAfterMs,
-        windowMs: this.#windows.get(each.policy)!,
-      }),
-    );
-    return { allowed, retryAfterMs, atMs, limits: all };
+    return reportOf(quote, limits, (policy) => this.#windows.get(policy)!);
   }
 
   /** A store that is away has measured nothing, so then only the wait is told. */

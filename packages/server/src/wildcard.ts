@@ -1,0 +1,19 @@
+/** Texts with `*` in them: the keys of overrides, and what rules and descriptors match. */
+
+/** Whether a text is what a pattern describes, where `*` stands for any characters. */
+export const fits = (pattern: string, text: string): boolean => fitsParts(pattern.split('*'), text);
+
+/** Each part between stars is taken where it comes first, so that no pattern makes it slow. */
+export function fitsParts(parts: readonly string[], text: string): boolean {
+  const first = parts[0];
+  const last = parts[parts.length - 1];
+  if (parts.length === 1) return first === text;
+  if (!text.startsWith(first) || text.length < first.length + last.length) return false;
+  let at = first.length;
+  for (let middle = 1; middle < parts.length - 1; middle++) {
+    const found = text.indexOf(parts[middle], at);
+    if (found < 0) return false;
+    at = found + parts[middle].length;
+  }
+  return text.length - last.length >= at && text.endsWith(last);
+}
