@@ -32,6 +32,8 @@ export class Member implements Host {
   /** Resolves when the process is gone. */
   readonly gone: Promise<Departure>;
   readonly #process: ChildProcess;
+  /** Connections on their way to it. */
+  readonly #handedOver = new Set<Socket>();
   readonly #bornMs = monotonicMs();
   #state: 'starting' | 'serving' | 'leaving' = 'starting';
 
@@ -52,6 +54,8 @@ export class Member implements Host {
     this.gone = new Promise((resolve) => {
       const depart = (departure: Departure): void => {
         const { code, signal } = departure;
+        // Node forgets those that were still to be sent, and their clients would wait for ever.
+        for (const socket of this.#handedOver) socket.destroy();
         this.dialogue.close(`The worker is gone (${signal ?? `code ${code}`})`);
         resolve(departure);
       };
@@ -85,7 +89,9 @@ export class Member implements Host {
   }
 
   take(door: DoorName, socket: Socket): void {
+    this.#handedOver.add(socket);
     this.#process.send({ kind: 'connection', door }, socket, {}, (error) => {
+      this.#handedOver.delete(socket);
       if (error !== null) socket.destroy();
     });
   }
