@@ -79,8 +79,21 @@ function application(seen: string[]): Server {
 
 export const isFromApplication = ({ headers }: Got): boolean => headers['x-mark'] === MARK;
 
-/** Below the ports that outgoing connections get, to which a stopped server could lose its own. */
-const randomPort = (): number => randomInt(10_000, 32_768);
+/**
+ * Where nothing listens yet. Below the ports that the servers of other tests and outgoing
+ * connections get, so that what asks for a stopped service does not find one of them.
+ */
+async function quietPort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(4_000, 10_000);
+    const socket = connect(port, '127.0.0.1');
+    const isTaken = await new Promise((resolve) => {
+      socket.on('connect', () => resolve(true)).on('error', () => resolve(false));
+    });
+    socket.destroy();
+    if (!isTaken) return port;
+  }
+}
 
 export class BehindProxy {
   #service: { close(): Promise<unknown> } | undefined = undefined;
@@ -98,7 +111,7 @@ export class BehindProxy {
     const server = application(seen);
     await once(server.listen(0, '127.0.0.1'), 'listening');
     const { port: upstreamPort } = server.address() as AddressInfo;
-    const servicePort = randomPort();
+    const servicePort = await quietPort();
     const proxy = await startShippedProxy(kind, { file, servicePort, upstreamPort });
     return new BehindProxy(proxy, servicePort, server, seen);
   }
