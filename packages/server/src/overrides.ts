@@ -139,7 +139,9 @@ export class Overrides {
   set(override: OverrideConfig, { isRemote = false }: ChangeOptions = {}): void {
     checkOverride(override);
     const { policy, key } = override;
-    if (this.#api.find(policy, key) === undefined && this.#api.size >= MOST_OVERRIDES) {
+    const isNew = this.#api.find(policy, key) === undefined;
+    // What another process has set counts there, so it has to count here.
+    if (isNew && !isRemote && this.#api.size >= MOST_OVERRIDES) {
       this.#dropExpired();
       if (this.#api.size >= MOST_OVERRIDES) {
         throw expected('ERR_INVALID_OPTION', `at most ${MOST_OVERRIDES} overrides`, MOST_OVERRIDES);

@@ -92,7 +92,7 @@ class Gate {
    */
   #limitsOf(requests: readonly LimitRequest[]): readonly Limit[] | { violated: string[] } {
     try {
-      return this.#desk.limits(requests.length === 1 ? [withPlainKey(requests[0])] : requests);
+      return this.#desk.limits(requests);
     } catch (error) {
       if (!isTooDear(error)) throw error;
     }
@@ -151,15 +151,6 @@ function disguiseIn(exchange: Exchange): Disguise {
   return exchange.query.get('deny') === '403' ? 403 : undefined;
 }
 
-/** A key of one part that has nothing to escape is its own text, which saves the joining. */
-function withPlainKey(request: LimitRequest): LimitRequest {
-  const { policy, key, cost, operation } = request;
-  const [part] = key;
-  const isPlain =
-    key.length === 1 && typeof part === 'string' && !part.includes(':') && !part.includes('\\');
-  return isPlain ? { policy, key: part, cost, operation } : request;
-}
-
 const isTooDear = (error: unknown): boolean =>
   error instanceof SluiceError && error.code === 'ERR_COST_ABOVE_LIMIT';
 
@@ -183,8 +174,10 @@ function failed(exchange: Exchange, error: unknown, disguise: Disguise): void {
 const PROBLEM_TYPE = 'application/problem+json';
 
 /** Written as a flat list, because that is the least work, and it is what is done most. */
-function allow({ response }: Exchange, fields: readonly Field[]): void {
+function allow({ request, response }: Exchange, fields: readonly Field[]): void {
   const lines = ['Content-Length', '0'];
+  // From HTTP/1.1 on a connection stays open without a word, and proxies go by their own times.
+  if (response.shouldKeepAlive && request.httpVersionMinor > 0) response.removeHeader('connection');
   for (const [name, value] of fields) lines.push(name, value);
   response.writeHead(200, lines);
   response.end();

@@ -30,18 +30,24 @@ export interface HitsData {
 const PLACES = 2048;
 const MASK = PLACES - 1;
 
-/** Lent to whichever table is being purged: the places that are taken, and their counts. */
-const occupied = { places: new Int32Array(PLACES), counts: new Float64Array(PLACES) };
+/** Lent to whichever table is being purged: what outlasts it, and all counts to find out which. */
+const kept = {
+  low: new Int32Array(KEPT_KEYS),
+  high: new Int32Array(KEPT_KEYS),
+  counts: new Float64Array(KEPT_KEYS),
+  names: new Array<string | undefined>(KEPT_KEYS).fill(undefined),
+  sorted: new Float64Array(PLACES),
+};
 
 /** All tables share one secret, so that nobody can aim at a place. */
 const hasher = new KeyedHash();
 
 export class HeavyHitters {
   /** By place: the 64 bits of a key's hash, its count, 0 if the place is free, and its name. */
-  #low = new Int32Array(PLACES);
-  #high = new Int32Array(PLACES);
-  #counts = new Float64Array(PLACES);
-  #names: (string | undefined)[] = new Array(PLACES).fill(undefined);
+  readonly #low = new Int32Array(PLACES);
+  readonly #high = new Int32Array(PLACES);
+  readonly #counts = new Float64Array(PLACES);
+  readonly #names: (string | undefined)[] = new Array(PLACES).fill(undefined);
   #size = 0;
   #hits = 0;
   #lacking = 0;
@@ -70,28 +76,30 @@ export class HeavyHitters {
   }
 
   #purge(): void {
-    const kept = occupied;
     let size = 0;
     for (let place = 0; place < PLACES; place++) {
-      if (this.#counts[place] > 0) kept.places[size++] = place;
+      if (this.#counts[place] > 0) kept.sorted[size++] = this.#counts[place];
     }
-    for (let at = 0; at < size; at++) kept.counts[at] = this.#counts[kept.places[at]];
-    const cut = kept.counts.subarray(0, size).sort()[size - KEPT_KEYS - 1];
+    const cut = kept.sorted.subarray(0, size).sort()[size - KEPT_KEYS - 1];
     this.#lacking += cut;
-    const [lows, highs, counts, names] = [this.#low, this.#high, this.#counts, this.#names];
-    this.#low = new Int32Array(PLACES);
-    this.#high = new Int32Array(PLACES);
-    this.#counts = new Float64Array(PLACES);
-    this.#names = new Array(PLACES).fill(undefined);
     this.#size = 0;
-    for (let at = 0; at < size; at++) {
-      const from = kept.places[at];
-      if (counts[from] <= cut) continue;
-      const place = this.#find(lows[from], highs[from]);
-      this.#counts[place] = counts[from] - cut;
-      this.#names[place] = names[from];
-      this.#size++;
+    for (let place = 0; place < PLACES; place++) {
+      if (this.#counts[place] > cut) this.#keep(place, this.#size++, cut);
     }
+    this.#counts.fill(0);
+    this.#names.fill(undefined);
+    for (let at = 0; at < this.#size; at++) {
+      const place = this.#find(kept.low[at], kept.high[at]);
+      this.#counts[place] = kept.counts[at];
+      this.#names[place] = kept.names[at];
+    }
+  }
+
+  #keep(place: number, at: number, cut: number): void {
+    kept.low[at] = this.#low[place];
+    kept.high[at] = this.#high[place];
+    kept.counts[at] = this.#counts[place] - cut;
+    kept.names[at] = this.#names[place];
   }
 
   /** Takes in another summary. What is said about the bound holds for all hits of both. */

@@ -2,15 +2,18 @@
  * Which keys are denied, or allowed, most: for each policy two summaries, over the last five to ten
  * minutes. Keys are told to whoever has the admin token; they are never labels of metrics.
  */
-import { type Clock, systemClock } from 'sluice';
+import { systemClock } from 'sluice';
 import type { Desk, Watcher } from '../desk.ts';
-import { badRequest, type Exchange, HttpError } from '../http/exchange.ts';
+import { badRequest, type Exchange } from '../http/exchange.ts';
 import type { Router } from '../http/router.ts';
 import { HeavyHitters, type HitsData, KEPT_KEYS } from './heavy-hitters.ts';
-import { ByPolicy, OF_OTHERS, OF_REQUESTS } from './policy-labels.ts';
+import { ByPolicy, checkLabel } from './policy-labels.ts';
 
 /** How long hits are counted together; those of two such spans are told. */
 export const GENERATION_MS = 5 * 60_000;
+
+/** How much later than it should a generation may end. */
+const CLOCK_MS = 100;
 
 export type TopBy = 'denied' | 'allowed';
 
@@ -57,14 +60,14 @@ interface Generation {
 
 export class TopKeys {
   readonly #desk: Desk;
-  readonly #clock: Clock;
   #current: Generation;
   #previous: Generation | undefined = undefined;
+  /** When the decision was made at which the clock was last read, by the clock of the store. */
+  #decidedMs = Number.NaN;
 
-  constructor(desk: Desk, clock: Clock = systemClock) {
+  constructor(desk: Desk) {
     this.#desk = desk;
-    this.#clock = clock;
-    this.#current = this.#begin(clock.now());
+    this.#current = this.#begin(systemClock.now());
   }
 
   #begin(startMs: number): Generation {
@@ -74,7 +77,7 @@ export class TopKeys {
 
   /** For `desk.watch`. A key that was let go because of another limit is in neither list. */
   readonly watch: Watcher = ({ allowed, quote, shadow }, limits) => {
-    const { policies } = this.#now();
+    const { policies } = this.#at((quote ?? shadow[0])?.atMs);
     for (const { policy, key, allowed } of shadow) hit(policies.of(policy), key, allowed);
     // A store that is away has counted nobody, so nobody is near a limit or over it.
     if (quote === undefined || (quote.degraded && quote.degraded.action !== 'local')) return;
@@ -84,8 +87,16 @@ export class TopKeys {
     }
   };
 
+  /** Reading the clock takes a while, so it is done when the time of the decisions has moved. */
+  #at(decidedMs = Number.NaN): Generation {
+    const movedMs = decidedMs - this.#decidedMs;
+    if (movedMs >= 0 && movedMs < CLOCK_MS) return this.#current;
+    this.#decidedMs = decidedMs;
+    return this.#now();
+  }
+
   #now(): Generation {
-    const nowMs = this.#clock.now();
+    const nowMs = systemClock.now();
     const ageMs = nowMs - this.#current.startMs;
     // A clock that was set back begins anew as well, rather than wait until it gets there again.
     if (ageMs >= GENERATION_MS || ageMs < 0) {
@@ -163,12 +174,7 @@ export function topRoutes(router: Router, desk: Desk, source: TopSource): void {
     const policy = query.get('policy') ?? '';
     const by = byOf(query.get('by'));
     const count = countOf(query.get('count'));
-    const isLabel = policy === OF_REQUESTS || policy === OF_OTHERS;
-    if (!isLabel && desk.policies.get(policy) === undefined) {
-      const names = desk.policies.list().map(({ config }) => config.name);
-      const what = `Expected \`policy\` to be one of: ${names.join(' ').slice(0, 500) || 'none'}`;
-      throw new HttpError(404, 'ERR_UNKNOWN_POLICY', what);
-    }
+    checkLabel(desk, policy);
     exchange.send(200, topReport(policy, by, count, await source(policy, by)));
   });
 }

@@ -8,7 +8,8 @@ import type { RequestFacts } from './request-facts.ts';
 /** Of a request whose method, path and host have the form in which they are counted. */
 type Reader = (facts: RequestFacts) => string | undefined;
 
-export type KeyReader = (facts: RequestFacts) => readonly string[];
+/** A key of one part that needs no escaping is that part itself. */
+export type KeyReader = (facts: RequestFacts) => string | readonly string[];
 
 /**
  * Reads all parts of a key. A part that nothing is found for is empty. One empty part alone would
@@ -21,7 +22,8 @@ export function keyReader(parts: readonly KeyPart[]): KeyReader {
     return (facts) => {
       const part = read(facts);
       if (part === '') return NOBODY;
-      return part.length <= SURELY_SHORT ? [part] : shortened([part]);
+      if (part.length > SURELY_SHORT) return shortened([part]);
+      return part.includes(':') || part.includes('\\') ? [part] : part;
     };
   }
   if (readers.length === 0) return () => NOBODY;

@@ -80,9 +80,11 @@ function addLimit(limits: LimitRequest[], limit: LimitRequest): void {
   if (limits.length < MOST_LIMITS) limits.push(limit);
 }
 
+/** The same key is always in the same form, since that depends on nothing but its parts. */
 function isSame(a: LimitRequest, b: LimitRequest): boolean {
   if (a.policy !== b.policy || a.key.length !== b.key.length) return false;
-  return (a.key as readonly string[]).every((part, at) => part === b.key[at]);
+  if (typeof a.key === 'string' || typeof b.key === 'string') return a.key === b.key;
+  return a.key.every((part, at) => part === b.key[at]);
 }
 
 /** One limit of a rule, with its key ready to be read. */

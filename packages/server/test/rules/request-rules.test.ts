@@ -45,7 +45,8 @@ const policiesFor = (rules: readonly RuleConfig[], asked: Asked): readonly strin
 /** The parts of the key that a request has. */
 function keyFor(parts: readonly KeyPart[], asked: Asked): readonly string[] {
   const rules = [rule('all', {}, { limits: [{ policy: 'all', key: parts }] })];
-  return new RequestRules(rules).limitsFor(factsOf(asked))![0].key as readonly string[];
+  const { key } = new RequestRules(rules).limitsFor(factsOf(asked))![0];
+  return typeof key === 'string' ? [key] : (key as readonly string[]);
 }
 
 describe('which rule', () => {
@@ -86,9 +87,22 @@ describe('which rule', () => {
       rule('b', {}, { limits: [limit, { policy: 'shared', key: [part({ from: 'path' })] }] }),
     ];
     expect(new RequestRules(rules).limitsFor(factsOf({}))).toEqual([
-      { policy: 'shared', key: ['192.0.2.1'], cost: 3 },
-      { policy: 'shared', key: ['/'] },
+      { policy: 'shared', key: '192.0.2.1', cost: 3 },
+      { policy: 'shared', key: '/' },
     ]);
+  });
+
+  it('tells keys of one part and of several apart, whatever is in them', () => {
+    const keys: readonly KeyPart[][] = [
+      [part({ from: 'text', text: 'a:b' })],
+      [part({ from: 'text', text: 'a' }), part({ from: 'text', text: 'b' })],
+      [part({ from: 'text', text: 'a\\b' })],
+      [part({ from: 'text', text: 'ab' })],
+      [part({ from: 'text', text: 'ab' })],
+    ];
+    const limits = keys.map((key) => ({ policy: 'shared', key }));
+    const found = new RequestRules([rule('r', {}, { limits })]).limitsFor(factsOf({}))!;
+    expect(found.map(({ key }) => keyText(key))).toEqual(['a\\:b', 'a:b', 'a\\\\b', 'ab']);
   });
 
   it('has at most as many limits as a check can have', () => {
