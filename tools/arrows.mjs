@@ -42,10 +42,13 @@ export const arrows = {
     'config/': './ settings.ts sluice sluice/engine yaml zod node:*',
     'wildcard.ts': '',
     'overrides.ts': 'config/model.ts wildcard.ts sluice sluice/engine',
-    'overrides-file.ts':
-      'config/model.ts overrides.ts type:observe/ sluice sluice/engine yaml zod node:*',
-    'policies.ts': 'config/model.ts overrides.ts sluice sluice/engine',
-    'desk.ts': 'config/model.ts overrides.ts policies.ts sluice sluice/engine',
+    'shadow-words.ts': 'sluice/engine',
+    'overrides-file.ts': [
+      'config/model.ts overrides.ts shadow-words.ts type:observe/ sluice sluice/engine yaml zod',
+      'node:*',
+    ].join(' '),
+    'policies.ts': 'config/model.ts overrides.ts shadow-words.ts sluice sluice/engine',
+    'desk.ts': 'config/model.ts overrides.ts policies.ts shadow-words.ts sluice sluice/engine',
     'rules/': './ config/model.ts type:desk.ts wildcard.ts sluice sluice/engine node:*',
     'configuration.ts': 'config/model.ts desk.ts rules/',
     'parts.ts': 'type:*',
@@ -67,8 +70,8 @@ export const arrows = {
     ].join(' '),
     'http-api/': [
       './ clock.ts config/model.ts desk.ts http/ overrides.ts policies.ts settings.ts',
-      'type:observe/',
-      'type:parts.ts sluice sluice/engine type:sluice/http zod type:node:http node:fs',
+      'observe/log.ts type:observe/',
+      'type:parts.ts sluice sluice/engine sluice/http zod type:node:http node:fs',
     ].join(' '),
     'workers/crew.ts': 'type:*',
     'workers/': '* workers/ sluice sluice/engine node:*',
@@ -88,6 +91,7 @@ export const arrows = {
     'replay/': './ calendar.ts type:entry.ts formats/text.ts sluice sluice/engine sluice/http',
     'generate/': './ calendar.ts type:entry.ts formats/text.ts',
     'report/': './ calendar.ts type:* sluice node:crypto',
+    'lab.ts': 'generate/ replay/',
     'index.ts': '*',
   },
   'packages/cli/src/': {
@@ -117,5 +121,26 @@ export const arrows = {
     'commands/': '* commander sluice sluice-server sluice-traffic node:*',
     'program.ts': 'command.ts commands/ output.ts commander node:*',
     'main.ts': 'output.ts program.ts',
+  },
+  'packages/dashboard/src/': {
+    'clock.ts': '',
+    'route.ts': '',
+    'api/': './ clock.ts',
+    'page.ts': 'type:* type:lit-html',
+    'view/': [
+      './ api/types.ts clock.ts route.ts lit-html lit-html/async-directive.js uplot',
+      'lit-html/directive.js lit-html/directives/ref.js lit-html/directives/repeat.js',
+    ].join(' '),
+    'sign-in/': './ type:api/ view/ lit-html',
+    'overview/': './ api/ clock.ts type:page.ts route.ts view/ lit-html',
+    'policy/': './ api/ clock.ts type:page.ts route.ts view/ lit-html',
+    'key/': './ api/ clock.ts type:page.ts route.ts view/ lit-html',
+    'denials/': './ api/ clock.ts type:page.ts route.ts view/ lit-html',
+    'lab/': [
+      './ api/types.ts clock.ts type:page.ts route.ts view/',
+      'lit-html sluice sluice-traffic/lab',
+    ].join(' '),
+    'app.ts': '* lit-html',
+    'main.ts': 'app.ts',
   },
 };

@@ -1,0 +1,92 @@
+/** The last ten minutes, second by second: what the service remembers, and each tick after that. */
+import { COUNTED, type CountSeries, type Counts, type SeriesReport, type Tick } from './types.ts';
+
+export const HISTORY_SECONDS = 600;
+const STEP_MS = 1000;
+
+/** One list a field, all equally long, the oldest second first. */
+export type Columns = { [Field in keyof Counts]: Counts[Field][] };
+
+const NOTHING: Counts = { allowed: 0, denied: 0, shadowDenied: 0, degraded: 0, fullest: null };
+const FIELDS = [...COUNTED, 'fullest'] as const;
+
+const emptyColumns = (): Columns => ({
+  allowed: new Array(HISTORY_SECONDS).fill(0),
+  denied: new Array(HISTORY_SECONDS).fill(0),
+  shadowDenied: new Array(HISTORY_SECONDS).fill(0),
+  degraded: new Array(HISTORY_SECONDS).fill(0),
+  fullest: new Array(HISTORY_SECONDS).fill(null),
+});
+
+export class History {
+  /** The start of the newest second; 0 before anything is known. */
+  #lastMs = 0;
+  #total = emptyColumns();
+  #policies = new Map<string, Columns>();
+
+  get lastMs(): number {
+    return this.#lastMs;
+  }
+
+  /** The times of all seconds, in seconds, as charts want them. */
+  times(): readonly number[] {
+    const first = this.#lastMs / STEP_MS - HISTORY_SECONDS + 1;
+    return Array.from({ length: HISTORY_SECONDS }, (_, at) => first + at);
+  }
+
+  get total(): Columns {
+    return this.#total;
+  }
+
+  /** Of a policy that nothing has happened to, nothing. */
+  of(policy: string): Columns {
+    return this.#policies.get(policy) ?? emptyColumns();
+  }
+
+  get policies(): readonly string[] {
+    return [...this.#policies.keys()];
+  }
+
+  /** Takes over what the service remembers, in the place of all that is known here. */
+  fill({ startMs, total, policies }: SeriesReport): void {
+    this.#lastMs = startMs + (total.allowed.length - 1) * STEP_MS;
+    this.#total = columnsOf(total);
+    this.#policies = new Map(policies.map((each) => [each.name, columnsOf(each)]));
+  }
+
+  /** Adds a second. Those that were missed stay empty until they are filled in. */
+  add({ atMs, total, policies }: Tick): void {
+    if (atMs <= this.#lastMs) return;
+    const missed = Math.min((atMs - this.#lastMs) / STEP_MS - 1, HISTORY_SECONDS);
+    for (let second = 0; second < missed; second++) this.#push(NOTHING, new Map());
+    this.#push(total, new Map(policies.map((each) => [each.name, each])));
+    this.#lastMs = atMs;
+  }
+
+  #push(total: Counts, policies: ReadonlyMap<string, Counts>): void {
+    for (const name of policies.keys()) {
+      if (!this.#policies.has(name)) this.#policies.set(name, emptyColumns());
+    }
+    shift(this.#total, total);
+    for (const [name, columns] of this.#policies) shift(columns, policies.get(name) ?? NOTHING);
+  }
+}
+
+/** The newest seconds of a report, with nothing before them if it goes back less far. */
+function columnsOf(series: CountSeries): Columns {
+  const columns = emptyColumns();
+  for (const field of FIELDS) {
+    const known = series[field].slice(-HISTORY_SECONDS);
+    const target: (number | null)[] = columns[field];
+    target.splice(HISTORY_SECONDS - known.length, known.length, ...known);
+  }
+  return columns;
+}
+
+function shift(columns: Columns, counts: Counts): void {
+  for (const field of FIELDS) {
+    const column: (number | null)[] = columns[field];
+    column.shift();
+    column.push(counts[field]);
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * What this page has seen of a key. The service forgets what counts no more; here it stays for as
+ * long as it is in the picture.
+ */
+import type { KeyReport } from '../api/types.ts';
+import { type KeyFacts, tokensAt } from './key-facts.ts';
+
+export interface Entry {
+  readonly atMs: number;
+  readonly cost: number;
+}
+
+/** A window of the clock and what was admitted in it. */
+export interface CountedWindow {
+  readonly startMs: number;
+  readonly count: number;
+}
+
+/** A token bucket right after a charge. */
+export interface Charge {
+  readonly atMs: number;
+  readonly tokens: number;
+  /** What there was right before, as far as this page can tell. */
+  readonly before: number;
+}
+
+/** Something was admitted: of a log its entry, of others how much more there was than before. */
+export interface Sighting extends Entry {
+  /** It may have been at any time since; of logs and token buckets the time is known. */
+  readonly sinceMs: number;
+}
+
+/** What is shown goes back for less than that many windows. */
+const KEPT_WINDOWS = 3;
+const MOST_ENTRIES = 6000;
+const MOST_CHARGES = 600;
+const MOST_SIGHTINGS = 200;
+
+export class WindowMemory {
+  /** The oldest first; replaced, never changed, so that who draws them can tell. */
+  entries: readonly Entry[] = [];
+  windows: readonly CountedWindow[] = [];
+  charges: readonly Charge[] = [];
+  /** The newest first. */
+  sightings: readonly Sighting[] = [];
+  #last: KeyReport | undefined = undefined;
+
+  take(report: KeyReport, facts: KeyFacts): void {
+    const isOther = this.#last !== undefined && this.#last.algorithm !== report.algorithm;
+    if (isOther) this.clear();
+    switch (facts.algorithm) {
+      case 'fixed-window':
+        this.#takeWindows(report, facts, 1);
+        break;
+      case 'sliding-counter':
+        this.#takeWindows(report, facts, 2);
+        break;
+      case 'token-bucket':
+        this.#takeTokens(report, facts);
+        break;
+      default:
+        this.#takeEntries(report, facts);
+    }
+    this.#last = report;
+  }
+
+  clear(): void {
+    this.entries = [];
+    this.windows = [];
+    this.charges = [];
+    this.sightings = [];
+    this.#last = undefined;
+  }
+
+  /** What still counts must be in the report, if that has all; what does not is only known here. */
+  #takeEntries(report: KeyReport, { windowMs }: KeyFacts): void {
+    const { entries, entryCount, atMs } = report;
+    const edgeMs = atMs - windowMs;
+    const isAll = entryCount === entries.length;
+    const untilMs = isAll ? edgeMs + 1 : entries[0].atMs;
+    const sinceMs = atMs - KEPT_WINDOWS * windowMs;
+    const known = this.entries.filter((each) => each.atMs < untilMs && each.atMs > sinceMs);
+    this.entries = [...known, ...entries].slice(-MOST_ENTRIES);
+  }
+
+  /** `counting`: for how many windows what is in one counts, its own included. */
+  #takeWindows(report: KeyReport, { windowMs }: KeyFacts, counting: number): void {
+    const { cells, atMs } = report;
+    const counts = new Map(
+      this.windows
+        .filter(({ startMs }) => startMs + counting * windowMs <= atMs)
+        .map(({ startMs, count }) => [startMs, count]),
+    );
+    if (cells.length > 0) {
+      const newestMs = cells[0] - counting * windowMs;
+      if (counting === 2 && cells[2] > 0) counts.set(newestMs - windowMs, cells[2]);
+      if (cells[1] > 0) counts.set(newestMs, cells[1]);
+      const before = this.windows.find(({ startMs }) => startMs === newestMs)?.count ?? 0;
+      this.#saw(report, cells[1] - before, this.#last?.atMs ?? newestMs);
+    }
+    const sinceMs = atMs - (KEPT_WINDOWS + 1) * windowMs;
+    this.windows = [...counts]
+      .filter(([startMs]) => startMs > sinceMs)
+      .sort(([a], [b]) => a - b)
+      .map(([startMs, count]) => ({ startMs, count }));
+  }
+
+  #takeTokens(report: KeyReport, facts: KeyFacts): void {
+    const { cells, atMs } = report;
+    const { windowMs } = facts;
+    const last = this.#last;
+    if (cells.length === 0 || cells[0] === 0) {
+      // Full by itself is as good as forgotten; full all at once was made new by somebody.
+      const isReset = last !== undefined && (last.cells[0] ?? 0) > atMs;
+      if (isReset) this.charges = [];
+      return;
+    }
+    const [, level, chargedAtMs] = cells;
+    const newest = this.charges[this.charges.length - 1];
+    const tokens = level / windowMs;
+    if (newest?.atMs === chargedAtMs && newest.tokens === tokens) return;
+    const before = last === undefined ? tokens : tokensAt(facts, last.cells, chargedAtMs);
+    const sinceMs = atMs - KEPT_WINDOWS * windowMs;
+    this.charges = [...this.charges, { atMs: chargedAtMs, tokens, before }]
+      .filter((each, at, all) => each.atMs > sinceMs || at === all.length - 1)
+      .slice(-MOST_CHARGES);
+    if (last !== undefined) this.#saw(report, Math.round(before - tokens), last.atMs, chargedAtMs);
+  }
+
+  /** The first report tells what there is, and not when it came. */
+  #saw(report: KeyReport, cost: number, sinceMs: number, atMs = report.atMs): void {
+    if (cost <= 0 || this.#last === undefined) return;
+    this.sightings = [{ atMs, cost, sinceMs }, ...this.sightings].slice(0, MOST_SIGHTINGS);
+  }
+}

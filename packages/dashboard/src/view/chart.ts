@@ -1,0 +1,237 @@
+/**
+ * Numbers over time, drawn once and then only given new data. What is drawn is also said: in the
+ * legend at the pointer, in the label for those who do not see it, and in a table.
+ */
+import { html, noChange, type TemplateResult } from 'lit-html';
+import { AsyncDirective } from 'lit-html/async-directive.js';
+import { directive, type ElementPart } from 'lit-html/directive.js';
+import uPlot from 'uplot';
+import { asTable } from './as-table.ts';
+import { clockText, shortCount } from './format.ts';
+import { colour, onTheme } from './theme.ts';
+
+export interface ChartLine {
+  readonly label: string;
+  /** A custom property of the style sheets: `--denied`. */
+  readonly colour: string;
+  /** Lines are told apart by it as well: `[6, 4]`. */
+  readonly dash?: readonly number[];
+  /** Whether the area below is coloured. A stack's areas always are. */
+  readonly isFilled?: boolean;
+  /** One for each time; null leaves a gap. */
+  readonly values: readonly (number | null)[];
+}
+
+export interface ChartFigure {
+  /** What it shows now, in words. */
+  readonly label: string;
+  /** In seconds, the oldest first. */
+  readonly times: readonly number[];
+  readonly lines: readonly ChartLine[];
+  /** Each line stands on those before it. */
+  readonly isStacked?: boolean;
+  /** In CSS pixels, 200 if not told. */
+  readonly height?: number;
+  /** What the axis reaches at least, 1 if not told. */
+  readonly atLeast?: number;
+  /** How a value is written; as a short count if not told. */
+  readonly format?: (value: number) => string;
+}
+
+const HEIGHT = 200;
+
+export const chart = (figure: ChartFigure): TemplateResult => html`<figure
+    class="chart"
+    ${plotted(figure)}
+  >
+    <div class="plot" role="img" aria-label=${figure.label}></div>
+    <figcaption class="legend">
+      ${figure.lines.map(
+        (line) => html`<span class="legend-line">${swatch(line)}${line.label} <b></b></span>`,
+      )}
+      <span class="legend-time"></span>
+    </figcaption>
+    ${asTable({
+      caption: figure.label,
+      heads: ['Time', ...figure.lines.map(({ label }) => label)],
+      rows: () => rowsOf(figure),
+    })}
+  </figure>`;
+
+/** The line as it is drawn, for legends. */
+export const swatch = ({ colour, dash }: Pick<ChartLine, 'colour' | 'dash'>): TemplateResult =>
+  html`<svg class="swatch" viewBox="0 0 22 8" aria-hidden="true">
+    <line x1="0" x2="22" y1="4" y2="4" stroke-width="3" stroke=${`var(${colour})`}
+      stroke-dasharray=${dash?.join(' ') ?? 'none'} />
+  </svg>`;
+
+const formatOf = ({ format }: ChartFigure) => format ?? shortCount;
+
+const written = (figure: ChartFigure, value: number | null | undefined): string =>
+  value === null || value === undefined ? '–' : formatOf(figure)(value);
+
+/** The newest first, as that is what is looked for. */
+function rowsOf(figure: ChartFigure): string[][] {
+  const row = (time: number, at: number): string[] => [
+    clockText(time * 1000),
+    ...figure.lines.map(({ values }) => written(figure, values[at])),
+  ];
+  return figure.times.map(row).reverse();
+}
+
+/** A stack is drawn as sums; where a line has a gap, those on top of it have one too. */
+function dataOf({ times, lines, isStacked }: ChartFigure): uPlot.AlignedData {
+  const sums: (number | null)[] = new Array(times.length).fill(0);
+  const columns = lines.map(({ values }) => {
+    if (isStacked !== true) return values as (number | null)[];
+    for (let at = 0; at < sums.length; at++) {
+      const [below, value] = [sums[at], values[at]];
+      sums[at] = below === null || value === null ? null : below + value;
+    }
+    return [...sums];
+  });
+  return [times as number[], ...columns];
+}
+
+/** What cannot be changed in a chart that is there. */
+const shapeOf = ({ lines, isStacked, height }: ChartFigure): string =>
+  JSON.stringify([
+    isStacked,
+    height,
+    lines.map(({ label, colour, dash }) => [label, colour, dash]),
+  ]);
+
+class Plotted extends AsyncDirective {
+  #figure!: ChartFigure;
+  #element: HTMLElement | undefined = undefined;
+  #plot: uPlot | undefined = undefined;
+  #shape = '';
+  #width = 0;
+  readonly #resized = new ResizeObserver(([entry]) => {
+    this.#width = Math.floor(entry.contentRect.width);
+    this.#draw();
+  });
+  #offTheme: () => void = () => {};
+
+  override render(_figure: ChartFigure): unknown {
+    return noChange;
+  }
+
+  override update(part: ElementPart, [figure]: [ChartFigure]): unknown {
+    this.#figure = figure;
+    if (this.#element === undefined) {
+      this.#element = part.element as HTMLElement;
+      this.#start();
+      // The parts inside are drawn after this.
+    } else queueMicrotask(() => this.#draw());
+    return noChange;
+  }
+
+  override disconnected(): void {
+    this.#resized.disconnect();
+    this.#offTheme();
+    this.#forget();
+  }
+
+  override reconnected(): void {
+    this.#start();
+  }
+
+  #start(): void {
+    this.#offTheme = onTheme(() => {
+      this.#forget();
+      this.#draw();
+    });
+    queueMicrotask(() => this.#resized.observe(this.#target));
+  }
+
+  #forget(): void {
+    this.#plot?.destroy();
+    this.#plot = undefined;
+  }
+
+  get #target(): HTMLElement {
+    return this.#element!.querySelector<HTMLElement>('.plot')!;
+  }
+
+  #draw(): void {
+    if (this.#width === 0 || !this.isConnected) return;
+    const figure = this.#figure;
+    const shape = shapeOf(figure);
+    if (this.#plot !== undefined && shape === this.#shape) {
+      if (this.#plot.width === this.#width) this.#plot.setData(dataOf(figure));
+      else this.#plot.setSize({ width: this.#width, height: this.#plot.height });
+    } else {
+      this.#forget();
+      this.#shape = shape;
+      this.#plot = new uPlot(this.#options(), dataOf(figure), this.#target);
+    }
+    this.#fillLegend();
+  }
+
+  /** What the values are where the pointer is, or else the newest. */
+  #fillLegend(): void {
+    const { times, lines } = this.#figure;
+    const pointed = this.#plot?.cursor.idx ?? null;
+    const at = pointed ?? times.length - 1;
+    const texts = lines.map(({ values }) => written(this.#figure, values[at]));
+    const places = this.#element!.querySelectorAll('.legend-line b');
+    for (const [index, text] of texts.entries()) places[index].textContent = text;
+    const time = times.length === 0 ? '' : `at ${clockText(times[at] * 1000)}`;
+    this.#element!.querySelector('.legend-time')!.textContent = time;
+  }
+
+  #options(): uPlot.Options {
+    const { lines, isStacked, height } = this.#figure;
+    const soft = (line: ChartLine): string => colour(line.colour, 0.22);
+    return {
+      width: this.#width,
+      height: height ?? HEIGHT,
+      padding: [8, 12, 0, 0],
+      legend: { show: false },
+      cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
+      scales: { x: {}, y: { range: (_, _min, most) => [0, this.#topOf(most)] } },
+      axes: [
+        { ...axis(), space: 90, values: (_, splits) => splits.map((at) => clockText(at * 1000)) },
+        {
+          ...axis(),
+          ...{ space: 34, size: 52 },
+          values: (_, splits) => splits.map((value) => formatOf(this.#figure)(value)),
+        },
+      ],
+      series: [
+        {},
+        ...lines.map((line, at) => ({
+          label: line.label,
+          stroke: colour(line.colour),
+          width: 1.5,
+          points: { show: false },
+          ...(line.dash && { dash: [...line.dash] }),
+          ...((isStacked ? at === 0 : line.isFilled) && { fill: soft(line) }),
+        })),
+      ],
+      bands: isStacked ? bandsOf(lines, soft) : [],
+      hooks: { setCursor: [() => this.#fillLegend()] },
+    };
+  }
+
+  #topOf(most: number | null): number {
+    return Math.max((most ?? 0) * 1.06, this.#figure.atLeast ?? 1);
+  }
+}
+
+const plotted = directive(Plotted);
+
+const axis = (): uPlot.Axis => ({
+  stroke: colour('--dim'),
+  font: '11px system-ui, sans-serif',
+  grid: { stroke: colour('--line', 0.6), width: 1 },
+  ticks: { show: false },
+});
+
+/** Of a stack; the lowest line stands on the axis, and is filled as any line is. */
+function bandsOf(lines: readonly ChartLine[], soft: (line: ChartLine) => string): uPlot.Band[] {
+  return lines
+    .slice(1)
+    .map((line, at): uPlot.Band => ({ series: [at + 2, at + 1], fill: soft(line) }));
+}
