@@ -21,6 +21,7 @@ import { type CostFields, keyText, LONGEST_KEY } from 'sluice/engine';
 import type { PolicyConfig } from './config/model.ts';
 import { Overrides } from './overrides.ts';
 import { OWN_NAMES, ServedPolicies } from './policies.ts';
+import { ShadowWords } from './shadow-words.ts';
 
 /** What all limits of a check come to. */
 export interface Verdict {
@@ -57,6 +58,14 @@ export interface NamedReceipt extends Receipt {
   readonly id: string;
 }
 
+export interface KeyView {
+  /** Undefined if nothing that counts is held. */
+  readonly state: KeyState | undefined;
+  readonly atMs: number;
+  /** 0 if a call of cost 1 passes, else the wait in ms until it does. */
+  readonly nextMs: number;
+}
+
 /** Told of a decision, and of the enforced limits that it was about. */
 export type Watcher = (verdict: Verdict, limits: readonly Limit[]) => void;
 /** Told of limits that nobody could decide, because the store is away and nothing stands in. */
@@ -67,6 +76,7 @@ const NO_OPTIONS: DecideOptions = {};
 
 export class Desk {
   readonly overrides = new Overrides();
+  readonly shadowWords = new ShadowWords();
   readonly store: Store;
   readonly #sync: SyncStore | undefined;
   #policies: ServedPolicies;
@@ -78,7 +88,9 @@ export class Desk {
   constructor(store: Store, policies: readonly PolicyConfig[] = []) {
     this.store = store;
     this.#sync = 'decideSync' in store ? (store as SyncStore) : undefined;
-    this.#policies = new ServedPolicies(policies, this.overrides);
+    this.#policies = new ServedPolicies(policies, this.overrides, this.shadowWords);
+    // Nobody can listen before this: whoever hears of a word finds that it counts.
+    this.shadowWords.onChange(({ policy }) => this.#policies.hearWord(policy));
   }
 
   get policies(): ServedPolicies {
@@ -87,7 +99,7 @@ export class Desk {
 
   /** Serves other policies from now on. Counters go by name, algorithm and window. */
   use(policies: readonly PolicyConfig[]): void {
-    this.#policies = new ServedPolicies(policies, this.overrides);
+    this.#policies = new ServedPolicies(policies, this.overrides, this.shadowWords);
   }
 
   /** Has every decision told that is not a peek. */
@@ -229,6 +241,29 @@ export class Desk {
       return this.#sync.inspectSync(policy, terms, key, systemClock.now());
     }
     return this.store.inspect?.(policy, terms, key);
+  }
+
+  /** What is held about a key, and the wait for a call of cost 1, both of the same moment. */
+  async view(name: string, asked: LimitRequest['key']): Promise<KeyView> {
+    const { policy, terms, key } = this.#policies.limit(name, asked, undefined, 0);
+    const sync = this.#sync;
+    const nowMs = systemClock.now();
+    // What a store is asked in one turn, it is asked at once.
+    const [state, { atMs, retryAfterMs }] =
+      sync !== undefined
+        ? [
+            sync.inspectSync(policy, terms, key, nowMs),
+            sync.open(policy).peekSync(terms, key, 1, nowMs),
+          ]
+        : await Promise.all([
+            this.store.inspect?.(policy, terms, key),
+            this.#ask({
+              limits: [{ policy, terms, key, cost: 1 }],
+              peek: true,
+              onFailure: 'throw',
+            }),
+          ]);
+    return { state, atMs, nextMs: retryAfterMs };
   }
 
   /** Has the store really decide something, and answers whether it was the store that did. */

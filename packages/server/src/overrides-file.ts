@@ -12,6 +12,7 @@ import { z } from 'zod';
 import { ConfigError, type OverrideConfig } from './config/model.ts';
 import type { Logger } from './observe/log.ts';
 import type { Overrides } from './overrides.ts';
+import type { ShadowWords } from './shadow-words.ts';
 
 const entry = z.strictObject({
   policy: z.string().min(1),
@@ -20,36 +21,58 @@ const entry = z.strictObject({
   expiresAtMs: z.number().optional(),
   reason: z.string().optional(),
 });
-const content = z.strictObject({ overrides: z.array(entry) });
+/** By policy. Not a record of the library's, which leaves `__proto__` out. */
+const words = z.unknown().superRefine((found, context) => {
+  if (!isRecord(found)) return context.addIssue({ code: 'custom', message: 'Expected an object' });
+  for (const [policy, shadow] of Object.entries(found)) {
+    if (typeof shadow === 'boolean') continue;
+    context.addIssue({ code: 'custom', path: [policy], message: 'Expected true or false' });
+  }
+});
+const content = z.strictObject({ overrides: z.array(entry), shadow: words.optional() });
+
+/** What is kept; a desk has it. */
+export interface Kept {
+  readonly overrides: Overrides;
+  readonly shadowWords: ShadowWords;
+}
 
 export class OverridesFile {
   readonly path: string;
-  readonly #overrides: Overrides;
+  readonly #kept: Kept;
   readonly #log: Logger;
   #writing: Promise<boolean> = Promise.resolve(true);
   #isQueued = false;
   #isSaved = true;
 
-  private constructor(path: string, overrides: Overrides, log: Logger) {
+  private constructor(path: string, kept: Kept, log: Logger) {
     this.path = path;
-    this.#overrides = overrides;
+    this.#kept = kept;
     this.#log = log;
     // Those of other processes too: they may have written before they knew of one from here.
-    overrides.onChange(() => this.#changed());
+    kept.overrides.onChange(() => this.#changed());
+    kept.shadowWords.onChange(() => this.#changed());
   }
 
   /** Sets what the file holds. Throws a `ConfigError` if it cannot be read, or never be written. */
-  static async open(path: string, overrides: Overrides, log: Logger): Promise<OverridesFile> {
+  static async open(path: string, kept: Kept, log: Logger): Promise<OverridesFile> {
     const text = await textOf(path);
     await checkFolder(path);
-    for (const [place, override] of overridesIn(path, text).entries()) {
+    const { overrides, shadow = {} } = contentOf(path, text);
+    const at = (where: readonly PropertyKey[], set: () => void): void => {
       try {
-        overrides.set(override);
+        set();
       } catch (error) {
-        throw problemAt(path, text, ['overrides', place], (error as Error).message);
+        throw problemAt(path, text, where, (error as Error).message);
       }
+    };
+    for (const [place, override] of overrides.entries()) {
+      at(['overrides', place], () => kept.overrides.set(override));
     }
-    return new OverridesFile(path, overrides, log);
+    for (const [policy, word] of Object.entries(shadow)) {
+      at(['shadow', policy], () => kept.shadowWords.set({ policy, shadow: word }));
+    }
+    return new OverridesFile(path, kept, log);
   }
 
   /** Whether the file holds what counts, as far as that has been written. */
@@ -72,7 +95,7 @@ export class OverridesFile {
   async #write(): Promise<boolean> {
     this.#isQueued = false;
     try {
-      await replace(this.path, textFor(this.#overrides));
+      await replace(this.path, textFor(this.#kept));
       this.#isSaved = true;
     } catch (err) {
       this.#isSaved = false;
@@ -83,12 +106,17 @@ export class OverridesFile {
 }
 
 /** One on each line, so that differences can be read. */
-function textFor(overrides: Overrides): string {
+function textFor({ overrides, shadowWords }: Kept): string {
   const lines = overrides
     .list()
     .filter(({ source }) => source === 'api')
     .map(({ source, ...override }) => JSON.stringify(override));
-  return `{"overrides": [\n${lines.join(',\n')}\n]}\n`;
+  const words = shadowWords
+    .list()
+    .map(({ policy, shadow }) => `${JSON.stringify(policy)}: ${shadow}`);
+  // Left out while there are none, as in files that were written before there could be any.
+  const shadow = words.length === 0 ? '' : `, "shadow": {\n${words.join(',\n')}\n}`;
+  return `{"overrides": [\n${lines.join(',\n')}\n]${shadow}}\n`;
 }
 
 async function replace(path: string, text: string): Promise<void> {
@@ -123,7 +151,12 @@ async function checkFolder(path: string): Promise<void> {
   }
 }
 
-function overridesIn(path: string, text: string): readonly OverrideConfig[] {
+interface Content {
+  readonly overrides: readonly OverrideConfig[];
+  readonly shadow?: Readonly<Record<string, boolean>>;
+}
+
+function contentOf(path: string, text: string): Content {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -131,7 +164,7 @@ function overridesIn(path: string, text: string): readonly OverrideConfig[] {
     throw problemAt(path, text, undefined, `Expected JSON, got ${(error as Error).message}`);
   }
   const result = content.safeParse(value);
-  if (result.success) return result.data.overrides as OverrideConfig[];
+  if (result.success) return result.data as Content;
   const [{ path: where, message }] = result.error.issues;
   const what = isRecord(value) ? where.join('.') || 'the file' : 'the file';
   throw problemAt(

@@ -1,7 +1,10 @@
 /** What the protocols are made of: each takes what it needs, and knows nothing of the others. */
 import type { Configuration } from './configuration.ts';
 import type { Desk } from './desk.ts';
+import type { AccessControl } from './http/access.ts';
+import type { SignIns } from './http-api/sign-ins.ts';
 import type { Health } from './observe/health.ts';
+import type { Live } from './observe/live.ts';
 import type { Logger } from './observe/log.ts';
 import type { Metrics } from './observe/metrics.ts';
 import type { TopKeys } from './observe/top-keys.ts';
@@ -19,8 +22,13 @@ export interface Parts {
   readonly health: Health;
   readonly metrics: Metrics;
   readonly topKeys: TopKeys;
+  /** The history and the live feed. */
+  readonly live: Live;
+  /** Who may do what; it knows the sessions. */
+  readonly access: AccessControl;
+  readonly signIns: SignIns;
   /** The processes that serve together; mostly this one alone. */
   readonly crew: Crew;
-  /** Where overrides of the API are kept, if anywhere. */
+  /** Where what the API has set is kept, if anywhere. */
   readonly overridesFile?: OverridesFile | undefined;
 }

@@ -3,6 +3,7 @@ import { definePolicy, type Key, type Limit, type Policy, type Terms } from 'slu
 import { type CostFields, expected, PolicyBook } from 'sluice/engine';
 import type { PolicyConfig } from './config/model.ts';
 import type { Overrides } from './overrides.ts';
+import { ShadowWords } from './shadow-words.ts';
 
 /** Names that begin like this are the service's own. */
 export const OWN_NAMES = 'sluice.';
@@ -15,13 +16,27 @@ export interface ServedPolicy {
 /** Asks the engine's own book about everything but what a policy's name stands for. */
 export class ServedPolicies extends PolicyBook {
   readonly #served = new Map<string, ServedPolicy>();
+  readonly #words: ShadowWords;
+  readonly #inShadow = new Set<string>();
+  /** Whether any of them is in shadow: mostly none is. Asked at every decision. */
+  hasShadow = false;
 
-  constructor(configs: readonly PolicyConfig[], overrides: Overrides) {
+  constructor(configs: readonly PolicyConfig[], overrides: Overrides, words = new ShadowWords()) {
     super({ [`${OWN_NAMES}none`]: '1/1s' });
+    this.#words = words;
     for (const config of configs) {
       this.#served.set(config.name, { config, policy: withOverrides(config, overrides) });
+      this.hearWord(config.name);
     }
-    this.hasShadow = configs.some(({ shadow }) => shadow);
+  }
+
+  /** Goes by what the API says of a policy now, or else by what the files say. */
+  hearWord(name: string): void {
+    const served = this.#served.get(name);
+    if (served === undefined) return;
+    if (this.#words.get(name) ?? served.config.shadow) this.#inShadow.add(name);
+    else this.#inShadow.delete(name);
+    this.hasShadow = this.#inShadow.size > 0;
   }
 
   override policy(name: string): Policy {
@@ -45,11 +60,9 @@ export class ServedPolicies extends PolicyBook {
     return [...this.#served.values()];
   }
 
-  /** Whether any of them is in shadow: mostly none is. */
-  readonly hasShadow: boolean;
-
+  /** As it counts now, whoever said so. */
   isShadow(name: string): boolean {
-    return this.#served.get(name)?.config.shadow === true;
+    return this.#inShadow.has(name);
   }
 }
 

@@ -1,6 +1,7 @@
 /** The service: a desk over a store, a configuration, and the protocols that ask them. */
 import type { Config } from './config/model.ts';
 import { Configuration } from './configuration.ts';
+import { dashboardRoutes } from './dashboard/routes.ts';
 import { Desk } from './desk.ts';
 import type { GrpcServer } from './envoy-rls/grpc-server.ts';
 import { jsonHandler } from './envoy-rls/json-handler.ts';
@@ -10,9 +11,13 @@ import { type RouteName, Router } from './http/router.ts';
 import { HttpServer } from './http/server.ts';
 import { adminRoutes } from './http-api/admin.ts';
 import { checkHandler } from './http-api/check.ts';
+import { learnEnded, sessionRoutes } from './http-api/session.ts';
+import { SignIns } from './http-api/sign-ins.ts';
 import { Health, healthRoutes } from './observe/health.ts';
+import { Live } from './observe/live.ts';
 import { DenialLog, type Logger, StoreLog } from './observe/log.ts';
 import { jointMetricsText, Metrics, type MetricsData, metricsRoutes } from './observe/metrics.ts';
+import { seriesRoutes } from './observe/series.ts';
 import { type TopBy, type TopData, TopKeys, topRoutes } from './observe/top-keys.ts';
 import { OverridesFile } from './overrides-file.ts';
 import type { Parts } from './parts.ts';
@@ -51,13 +56,15 @@ function routes(parts: Parts): Router {
   router.add('POST', '/json', 'open', jsonHandler(parts));
   forwardAuthRoutes(router, parts);
   adminRoutes(router, parts);
-  healthRoutes(router, { ...parts, access: new AccessControl(parts.settings) });
+  sessionRoutes(router, parts);
+  healthRoutes(router, parts);
   watchRoutes(router, parts);
+  dashboardRoutes(router, parts.log);
   return router;
 }
 
-/** Metrics and top keys are those of all processes that serve together. */
-function watchRoutes(router: Router, { crew, desk, metrics, topKeys }: Parts): void {
+/** Metrics, top keys and history are those of all processes that serve together. */
+function watchRoutes(router: Router, { crew, desk, metrics, topKeys, live }: Parts): void {
   crew.answer('metrics', () => metrics.data());
   metricsRoutes(router, async () => {
     const all = (await crew.gather('metrics')) as MetricsData[];
@@ -65,6 +72,7 @@ function watchRoutes(router: Router, { crew, desk, metrics, topKeys }: Parts): v
   });
   crew.answer('top', (detail) => topKeys.data(...(detail as [string, TopBy])));
   topRoutes(router, desk, async (...detail) => (await crew.gather('top', detail)) as TopData[]);
+  seriesRoutes(router, desk, live);
 }
 
 /** Its libraries are loaded only if it is on. */
@@ -80,14 +88,16 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const desk = new Desk(store.store);
   const configuration = new Configuration(desk, config, load);
   const { overridesFile: path } = settings;
-  const overridesFile =
-    path === undefined ? undefined : await OverridesFile.open(path, desk.overrides, log);
+  const overridesFile = path === undefined ? undefined : await OverridesFile.open(path, desk, log);
   const health = new Health(desk);
   const metrics = new Metrics({ desk, configuration, store, health });
   const topKeys = new TopKeys(desk);
   const watchers = { health, metrics, topKeys };
   const base = { settings, desk, configuration, store, log, crew, overridesFile };
-  const parts: Parts = { ...base, ...watchers };
+  const live = new Live({ ...base, ...watchers });
+  const access = new AccessControl(settings);
+  const signIns = new SignIns(settings, log);
+  const parts: Parts = { ...base, ...watchers, live, access, signIns };
   const denialLog = new DenialLog(log, settings);
   const storeLog = new StoreLog(log);
   desk.watch(metrics.watch, metrics.onFailure);
@@ -96,13 +106,15 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   desk.watch(storeLog.watch, storeLog.onFailure);
   crew.join(desk, configuration);
   const router = routes(parts);
-  const server = new HttpServer(router, settings, log, metrics);
+  const server = new HttpServer(router, access, settings, log, metrics);
   metrics.readTraffic(server);
+  await learnEnded(parts);
   const grpc = await startGrpc(parts);
   const http = await server.listen(settings.listen, crew.door).catch(async (error) => {
     await grpc?.close(0);
     throw error;
   });
+  live.start();
   const scheme = settings.tlsCert === undefined ? 'http' : 'https';
   return {
     url: `${scheme}://${listenText(http)}`,
@@ -112,12 +124,14 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     routes: router.list(),
     close: async () => {
       health.isDraining = true;
+      live.close();
       const [cut] = await Promise.all([
         server.close(settings.drainMs),
         grpc?.close(settings.drainMs),
       ]);
       if (cut > 0) log.warn({ requests: cut }, 'not answered before the time to stop was up');
       denialLog.flush();
+      signIns.close();
       await overridesFile?.saved();
       await store.store.close();
       await store.close();

@@ -205,7 +205,7 @@ export const SETTINGS: { readonly [Name in keyof Settings]: Setting<Settings[Nam
     read: integer(1, MOST_WORKERS),
   },
   overridesFile: {
-    help: 'Where overrides made through the API are kept. Default: in memory only.',
+    help: 'Where overrides and shadow set through the API are kept. Default: in memory only.',
     value: 'file',
     fallback: undefined,
     expected: 'the path of a file',

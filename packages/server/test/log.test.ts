@@ -45,6 +45,8 @@ describe('a line', () => {
     log.info({ authorization: secret }, 'a');
     log.info({ headers: { authorization: `Bearer ${secret}`, cookie: secret } }, 'b');
     log.info({ request: { headers: { authorization: secret } } }, 'c');
+    log.info({ 'set-cookie': secret, headers: { 'set-cookie': [secret] } }, 'c');
+    log.info({ answer: { headers: { 'set-cookie': secret }, cookie: secret } }, 'c');
     log.info({ settings: { adminToken: secret, password: secret } }, 'd');
     log.error({ err: new Error(`connect redis://user:${secret}@host:6379 failed`) }, 'e');
     log.error({ err: Object.assign(new Error('x'), { command: { args: [secret] } }) }, 'f');

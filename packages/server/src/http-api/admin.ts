@@ -3,6 +3,7 @@ import { HttpError } from '../http/exchange.ts';
 import type { Handler, Router } from '../http/router.ts';
 import type { Parts } from '../parts.ts';
 import { audit } from './audit.ts';
+import { eventsHandler } from './events.ts';
 import { inspectHandler, resetByPathHandler, resetHandler } from './keys.ts';
 import { openapiHandler } from './openapi.ts';
 import {
@@ -11,7 +12,7 @@ import {
   setOverrideByPathHandler,
   setOverrideHandler,
 } from './overrides.ts';
-import { policiesHandler, policyHandler } from './policies.ts';
+import { changePolicyHandler, policiesHandler, policyHandler } from './policies.ts';
 import { refundHandler, settleHandler } from './receipts.ts';
 
 function reloadHandler({ configuration, log }: Parts): Handler {
@@ -30,14 +31,18 @@ export function adminRoutes(router: Router, parts: Parts): void {
   router.add('POST', '/v1/refund', 'admin', refundHandler(desk));
   router.add('POST', '/v1/settle', 'admin', settleHandler(desk));
   router.add('POST', '/v1/reset', 'admin', resetHandler(parts));
+  router.add('GET', '/v1/keys', 'admin', inspectHandler(parts));
   router.add('GET', '/v1/keys/:policy/:key', 'admin', inspectHandler(parts));
   router.add('DELETE', '/v1/keys/:policy/:key', 'admin', resetByPathHandler(parts));
   router.add('GET', '/v1/policies', 'admin', policiesHandler(parts));
   router.add('GET', '/v1/policies/:policy', 'admin', policyHandler(parts));
+  router.add('PATCH', '/v1/policies/:policy', 'admin', changePolicyHandler(parts));
   router.add('GET', '/v1/overrides', 'admin', overridesHandler(parts));
   router.add('POST', '/v1/overrides', 'admin', setOverrideHandler(parts));
+  router.add('DELETE', '/v1/overrides', 'admin', deleteOverrideHandler(parts));
   router.add('PUT', '/v1/overrides/:policy/:key', 'admin', setOverrideByPathHandler(parts));
   router.add('DELETE', '/v1/overrides/:policy/:key', 'admin', deleteOverrideHandler(parts));
+  router.add('GET', '/v1/events', 'admin', eventsHandler(parts));
   router.add('POST', '/v1/reload', 'admin', reloadHandler(parts));
   router.add('GET', '/v1/openapi.json', 'open', openapiHandler());
 }

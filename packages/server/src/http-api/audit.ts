@@ -1,9 +1,15 @@
-/** What was changed by hand: who, what, and what it was before. */
+/** What was done by hand: who, what, and what it was before. */
 import type { Exchange } from '../http/exchange.ts';
+import { sessionName } from '../http/sessions.ts';
 import type { Logger } from '../observe/log.ts';
 
+type Changing = 'reset' | 'override.set' | 'override.delete' | 'policy.shadow' | 'reload';
+
 export interface Change {
-  readonly action: 'reset' | 'override.set' | 'override.delete' | 'reload';
+  readonly action: Changing | 'sign-in' | 'sign-out';
+  /** Whether somebody who tried got in, and the name of the session that is theirs then. */
+  readonly ok?: boolean;
+  readonly session?: string;
   readonly policy?: string;
   readonly key?: string;
   /** What it was; null if there was nothing. */
@@ -11,8 +17,25 @@ export interface Change {
   readonly after?: unknown;
 }
 
-/** The address is the one at the other end of the connection, whatever headers claim. */
-export function audit(log: Logger, exchange: Exchange, change: Change): void {
-  const { remoteAddress = 'unknown' } = exchange.request.socket;
-  log.info({ audit: { ...change, by: remoteAddress } }, 'changed by hand');
+/**
+ * `by` is the address at the other end of the connection, whatever headers claim, `as` how they
+ * were let in, and `session` the name of the session, if that was it.
+ */
+export function auditLine({ request, caller }: Exchange, change: Change): object {
+  const { remoteAddress = 'unknown' } = request.socket;
+  const who = {
+    by: remoteAddress,
+    ...(caller !== undefined && { as: caller.as }),
+    ...(caller?.session !== undefined && { session: sessionName(caller.session) }),
+  };
+  return { audit: { ...change, ...who } };
+}
+
+export function audit(
+  log: Logger,
+  exchange: Exchange,
+  change: Change,
+  message = 'changed by hand',
+): void {
+  log.info(auditLine(exchange, change), message);
 }

@@ -17,6 +17,9 @@ const CODES: Readonly<Record<string, ServiceErrorCode>> = {
   reason: 'ERR_INVALID_OPTION',
 };
 
+/** Not repeated to anybody, not even to whom it is from: answers are kept where tokens are not. */
+const SECRET = 'token';
+
 export async function readBody<S extends z.ZodObject>(
   exchange: Exchange,
   schema: S,
@@ -40,7 +43,9 @@ function problemOf(schema: z.ZodObject, body: unknown, issue: z.core.$ZodIssue):
   }
   const what = `\`${field}\` to be ${schema.shape[field].description ?? 'something else'}`;
   const code = CODES[field] ?? 'ERR_INVALID_BODY';
-  return badRequest(code, messageOf(what, body[field]), pointer);
+  const message =
+    field === SECRET ? `Expected ${what}, got something else` : messageOf(what, body[field]);
+  return badRequest(code, message, pointer);
 }
 
 /** The one form all messages have. */

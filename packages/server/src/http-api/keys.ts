@@ -1,13 +1,13 @@
-/** What is held about a key, and making it new: `/v1/keys/:policy/:key` and `POST /v1/reset`. */
-import type { KeyState } from 'sluice';
+/** What is held about a key, and making it new: `/v1/keys` and `POST /v1/reset`. */
 import { keyText } from 'sluice/engine';
-import type { LimitRequest } from '../desk.ts';
+import type { KeyView, LimitRequest } from '../desk.ts';
 import { type Exchange, HttpError } from '../http/exchange.ts';
 import type { Handler } from '../http/router.ts';
 import type { Parts } from '../parts.ts';
 import { checkCharacters } from '../policies.ts';
 import { audit } from './audit.ts';
 import { readBody } from './bodies.ts';
+import { namesOf } from './names.ts';
 import { ResetRequest } from './schemas.ts';
 
 /** A log may have many more, and nobody reads them. */
@@ -19,7 +19,7 @@ export function checkPolicy({ desk }: Parts, name: string): void {
   throw new HttpError(404, 'ERR_UNKNOWN_POLICY', 'Expected the path to name a policy');
 }
 
-function reportOf({ desk }: Parts, name: string, key: string, state: KeyState | undefined) {
+function reportOf({ desk }: Parts, name: string, key: string, { state, atMs, nextMs }: KeyView) {
   const policy = desk.policies.policy(name);
   const { capacity } = policy.termsFor(key);
   const { windowMs, algorithm } = policy;
@@ -38,6 +38,8 @@ function reportOf({ desk }: Parts, name: string, key: string, state: KeyState | 
     cells: state?.cells ?? [],
     entries: entries.slice(-MOST_ENTRIES),
     entryCount: entries.length,
+    atMs,
+    nextMs,
     ...(override !== undefined && { override }),
   };
 }
@@ -45,11 +47,10 @@ function reportOf({ desk }: Parts, name: string, key: string, state: KeyState | 
 /** Answers 200 also if nothing is held: that such a key is as good as new is worth knowing. */
 export function inspectHandler(parts: Parts): Handler {
   return async (exchange) => {
-    exchange.checkQuery();
-    const { policy, key } = exchange.params;
+    const { policy, key } = namesOf(exchange);
     checkPolicy(parts, policy);
-    const state = await parts.desk.inspect(policy, key);
-    exchange.send(200, reportOf(parts, policy, key, state), { 'cache-control': 'no-store' });
+    const view = await parts.desk.view(policy, key);
+    exchange.send(200, reportOf(parts, policy, key, view), { 'cache-control': 'no-store' });
   };
 }
 

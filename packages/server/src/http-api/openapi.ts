@@ -1,6 +1,7 @@
 /** `GET /v1/openapi.json`: what is served, in the form that tools read, made of the schemas. */
 import { z } from 'zod';
 import { ANY_METHOD, type Handler } from '../http/router.ts';
+import { SESSION_COOKIE } from '../http/sessions.ts';
 import { OPERATIONS, type Operation, type OperationAnswer } from './operations.ts';
 import * as schemas from './schemas.ts';
 
@@ -68,11 +69,11 @@ export const methodsOf = (method: string): readonly string[] =>
 function operationOf(operation: Operation, method: string): Json {
   const { summary, request, isOpen, answers, path } = operation;
   const parameters = parametersOf(operation);
-  const words = path.match(/\w+/g) ?? [];
+  const words = path.replace(/\/$/, '/index').match(/\w+/g) ?? [];
   return {
     operationId: [method, ...words].join('-'),
     summary,
-    security: isOpen ? [] : [{ adminToken: [] }],
+    security: isOpen ? [] : [{ adminToken: [] }, { session: [] }],
     ...(parameters.length > 0 && { parameters }),
     ...(request !== undefined && {
       requestBody: { required: true, content: contentOf(request) },
@@ -107,7 +108,10 @@ export function openapiDocument(): Json {
           content: contentOf(schemas.Problem, 'application/problem+json'),
         },
       },
-      securitySchemes: { adminToken: { type: 'http', scheme: 'bearer' } },
+      securitySchemes: {
+        adminToken: { type: 'http', scheme: 'bearer' },
+        session: { type: 'apiKey', in: 'cookie', name: SESSION_COOKIE },
+      },
     },
   };
 }

@@ -37,11 +37,26 @@ const checked = {
   429: json('denied, and `enforce` was asked for', Decision),
 };
 const noPolicy = problem('there is no such policy');
+const names = { policy: 'the name of the policy', key: 'the key; both are needed' };
+const inspected = {
+  200: json('what is held; with `held: false` nothing', schemas.KeyReport),
+  404: noPolicy,
+};
+const undone = {
+  200: json('it does not count any more', schemas.OverrideDeletion),
+  404: problem('there is none'),
+  409: problem('it is in the configuration files'),
+};
 const proxied = {
   200: { description: 'the request may pass; RateLimit fields tell about its limits' },
   403: problem('the request may not pass, and `deny=403` was asked for'),
   429: problem('the request may not pass'),
   503: problem('the store is away, and the policy says to deny'),
+};
+const toDashboard = { description: 'to /dashboard/' };
+const file = {
+  304: { description: 'it is what the asker has' },
+  404: problem('there is none, or the dashboard is not built'),
 };
 
 export const OPERATIONS: readonly Operation[] = [
@@ -74,12 +89,14 @@ export const OPERATIONS: readonly Operation[] = [
     answers: { 200: json('it is new', schemas.ResetAnswer) },
   },
   {
+    ...{ method: 'GET', path: '/v1/keys' },
+    summary: 'What is held about a key, also one that cannot stand in a path.',
+    ...{ query: names, answers: inspected },
+  },
+  {
     ...{ method: 'GET', path: '/v1/keys/:policy/:key' },
     summary: 'What is held about a key.',
-    answers: {
-      200: json('what is held; with `held: false` nothing', schemas.KeyReport),
-      404: noPolicy,
-    },
+    answers: inspected,
   },
   {
     ...{ method: 'DELETE', path: '/v1/keys/:policy/:key' },
@@ -95,6 +112,12 @@ export const OPERATIONS: readonly Operation[] = [
     ...{ method: 'GET', path: '/v1/policies/:policy' },
     summary: 'One policy.',
     answers: { 200: json('as it counts now', schemas.Policy), 404: noPolicy },
+  },
+  {
+    ...{ method: 'PATCH', path: '/v1/policies/:policy' },
+    summary: 'Puts a policy in shadow or enforces it, from the next decision on.',
+    request: schemas.PolicyChange,
+    answers: { 200: json('it counts', schemas.PolicyChanged), 404: noPolicy },
   },
   {
     ...{ method: 'GET', path: '/v1/overrides' },
@@ -115,13 +138,34 @@ export const OPERATIONS: readonly Operation[] = [
     answers: { 200: json('it counts', schemas.OverrideAnswer) },
   },
   {
+    ...{ method: 'DELETE', path: '/v1/overrides' },
+    summary: 'Takes one away again, also from a key that cannot stand in a path.',
+    ...{ query: names, answers: undone },
+  },
+  {
     ...{ method: 'DELETE', path: '/v1/overrides/:policy/:key' },
     summary: 'Takes it away again.',
+    answers: undone,
+  },
+  {
+    ...{ method: 'GET', path: '/v1/session', isOpen: true },
+    summary: 'Whether the admin side is open to this client.',
+    answers: { 200: json('whether it is', schemas.SessionAnswer) },
+  },
+  {
+    ...{ method: 'POST', path: '/v1/session', isOpen: true },
+    summary: 'Signs in with the admin token, for eight hours; sets a cookie.',
+    request: schemas.SignInRequest,
     answers: {
-      200: json('it does not count any more', schemas.OverrideDeletion),
-      404: problem('there is none'),
-      409: problem('it is in the configuration files'),
+      200: json('signed in', schemas.SessionAnswer),
+      401: problem('it is not the token'),
+      429: problem('too many attempts from this address; `Retry-After` says how long to wait'),
     },
+  },
+  {
+    ...{ method: 'DELETE', path: '/v1/session', isOpen: true },
+    summary: 'Signs out: the session counts nowhere in this service any more.',
+    answers: { 200: json('signed out', schemas.SessionAnswer) },
   },
   {
     ...{ method: 'POST', path: '/v1/reload' },
@@ -140,6 +184,32 @@ export const OPERATIONS: readonly Operation[] = [
       count: 'how many, 20 by default',
     },
     answers: { 200: json('the most frequent first', schemas.TopReport), 404: noPolicy },
+  },
+  {
+    ...{ method: 'GET', path: '/v1/series' },
+    summary: 'What was decided in the last minutes, second by second.',
+    query: {
+      seconds: 'how many, from 1 to 600, 300 by default',
+      policy: 'the name of a policy: only its, beside the total',
+    },
+    answers: { 200: json('the oldest second first', schemas.SeriesReport), 404: noPolicy },
+  },
+  {
+    ...{ method: 'GET', path: '/v1/events' },
+    summary: 'What happens, live: server-sent events, a tick each second.',
+    query: {
+      policy: 'the name of a policy: only its denials',
+      key: 'a key, or a pattern with `*`: only its denials',
+    },
+    answers: {
+      200: {
+        description: 'until it is closed',
+        schema: schemas.LiveEvent,
+        type: 'text/event-stream',
+      },
+      404: noPolicy,
+      503: problem('there are as many streams as there may be'),
+    },
   },
   {
     ...{ method: 'GET', path: '/v1/openapi.json', isOpen: true },
@@ -176,6 +246,26 @@ export const OPERATIONS: readonly Operation[] = [
     summary: 'Whether it can decide.',
     query: { store: '`optional`: ready also without the store' },
     answers: { 200: json('it can', schemas.Ready), 503: json('it cannot', schemas.Ready) },
+  },
+  {
+    ...{ method: 'GET', path: '/', isOpen: true },
+    summary: 'Where things are; browsers are led to the dashboard.',
+    answers: { 200: json('paths', schemas.Links), 302: toDashboard },
+  },
+  {
+    ...{ method: 'GET', path: '/dashboard', isOpen: true },
+    summary: 'Leads to the dashboard.',
+    answers: { 302: toDashboard },
+  },
+  {
+    ...{ method: 'GET', path: '/dashboard/', isOpen: true },
+    summary: 'The dashboard: a page that asks this API.',
+    answers: { 200: { description: 'the page', type: 'text/html' }, ...file },
+  },
+  {
+    ...{ method: 'GET', path: '/dashboard/assets/*', isOpen: true },
+    summary: 'What the page is made of.',
+    answers: { 200: { description: 'a file', type: '*/*' }, ...file },
   },
   {
     ...{ method: 'GET', path: '/metrics' },

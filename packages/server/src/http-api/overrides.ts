@@ -10,6 +10,7 @@ import type { Parts } from '../parts.ts';
 import { checkCharacters } from '../policies.ts';
 import { audit } from './audit.ts';
 import { readBody } from './bodies.ts';
+import { namesOf } from './names.ts';
 import { OverrideFields, OverrideRequest } from './schemas.ts';
 
 type Fields = z.output<typeof OverrideFields>;
@@ -22,7 +23,7 @@ const isPersisted = (parts: Parts, { source }: Override): boolean =>
   source === 'file' || isSaved(parts);
 
 /** Waits until all processes go by a change, and answers whether it is in the file. */
-async function isKept(parts: Parts): Promise<boolean> {
+export async function isKept(parts: Parts): Promise<boolean> {
   await Promise.all([parts.overridesFile?.saved(), parts.crew.told()]);
   return isSaved(parts);
 }
@@ -108,9 +109,8 @@ export function setOverrideByPathHandler(parts: Parts): Handler {
 /** Also for policies that are not served any more: what is set can be taken away. */
 export function deleteOverrideHandler(parts: Parts): Handler {
   return async (exchange) => {
-    exchange.checkQuery();
     const { desk, log } = parts;
-    const { policy, key } = exchange.params;
+    const { policy, key } = namesOf(exchange);
     const deleted = desk.overrides.delete(policy, key);
     const now = desk.overrides.get(policy, key);
     if (deleted === undefined) {

@@ -1,10 +1,23 @@
-/** `GET /v1/policies`: what is served, as it counts now. */
+/** `/v1/policies`: what is served, as it counts now, and putting it in shadow or out of it. */
+import type { Desk } from '../desk.ts';
 import type { Handler } from '../http/router.ts';
 import type { Parts } from '../parts.ts';
 import type { ServedPolicy } from '../policies.ts';
+import { audit } from './audit.ts';
+import { readBody } from './bodies.ts';
 import { checkPolicy } from './keys.ts';
+import { isKept } from './overrides.ts';
+import { PolicyChange } from './schemas.ts';
 
-function definitionOf({ config, policy }: ServedPolicy, overrides: number) {
+/** What counts for a policy, and who said so; undefined if nobody says anything of it. */
+function shadowOf({ shadowWords, policies }: Desk, name: string) {
+  const word = shadowWords.get(name);
+  if (word !== undefined) return { shadow: word, shadowBy: 'api' };
+  const served = policies.get(name);
+  return served && { shadow: served.config.shadow, shadowBy: 'file' };
+}
+
+function definitionOf({ desk }: Parts, { config, policy }: ServedPolicy, overrides: number) {
   const { name, windowMs, bucketMs, algorithm, onFailure } = policy;
   const { limit, burst } = config.options;
   const buckets = algorithm === 'sliding-buckets' ? Math.ceil(windowMs / bucketMs) : undefined;
@@ -16,7 +29,7 @@ function definitionOf({ config, policy }: ServedPolicy, overrides: number) {
     ...(burst !== undefined && { burst }),
     ...(buckets !== undefined && { buckets }),
     costs: Object.fromEntries(policy.costs),
-    shadow: config.shadow,
+    ...shadowOf(desk, name),
     ...(onFailure !== undefined && { onFailure }),
     overrides,
   };
@@ -34,7 +47,7 @@ export function policiesHandler(parts: Parts): Handler {
     const counts = overrideCounts(parts);
     const policies = parts.desk.policies
       .list()
-      .map((served) => definitionOf(served, counts.get(served.policy.name) ?? 0));
+      .map((served) => definitionOf(parts, served, counts.get(served.policy.name) ?? 0));
     exchange.send(200, { policies }, { 'cache-control': 'no-store' });
   };
 }
@@ -44,8 +57,29 @@ export function policyHandler(parts: Parts): Handler {
     exchange.checkQuery();
     const { policy } = exchange.params;
     checkPolicy(parts, policy);
-    const count = overrideCounts(parts).get(policy) ?? 0;
-    const definition = definitionOf(parts.desk.policies.get(policy)!, count);
-    exchange.send(200, definition, { 'cache-control': 'no-store' });
+    exchange.send(200, namedDefinition(parts, policy), { 'cache-control': 'no-store' });
+  };
+}
+
+function namedDefinition(parts: Parts, name: string) {
+  const served = parts.desk.policies.get(name);
+  return served && definitionOf(parts, served, overrideCounts(parts).get(name) ?? 0);
+}
+
+/** What was said of a policy that is not served any more can be taken back, and nothing else. */
+export function changePolicyHandler(parts: Parts): Handler {
+  return async (exchange) => {
+    exchange.checkQuery();
+    const { desk, log } = parts;
+    const { policy } = exchange.params;
+    const { shadow } = await readBody(exchange, PolicyChange);
+    const before = shadowOf(desk, policy);
+    if (before === undefined || shadow !== null) checkPolicy(parts, policy);
+    desk.shadowWords.set({ policy, shadow });
+    const after = shadowOf(desk, policy) ?? null;
+    audit(log, exchange, { action: 'policy.shadow', policy, before, after });
+    const definition = namedDefinition(parts, policy);
+    const persisted = await isKept(parts);
+    exchange.send(200, { ...(definition && { policy: definition }), before, persisted });
   };
 }

@@ -6,12 +6,16 @@
 import { z } from 'zod';
 import { LARGEST_OVERRIDE } from '../overrides.ts';
 
+export * from './live-schemas.ts';
+
 const LONGEST_KEY = 1024;
 const MOST_LIMITS = 64;
 /** Receipts are named after it, with some characters before it, and a name is as long as a key. */
 export const LONGEST_ID = 1000;
 export const MOST_CHECKS = 1000;
 export const LONGEST_REASON = 500;
+/** No head can carry more. */
+const LONGEST_TOKEN = 32 * 1024;
 
 const policyName = z.string().describe('the name of a policy');
 const integer = z.int().min(0);
@@ -197,9 +201,15 @@ export const KeyReport = z.object({
     .array(z.object({ atMs: timeMs, cost: integer }))
     .describe('what a log counts, oldest first; the newest thousand'),
   entryCount: integer,
+  atMs: timeMs.describe('the time that all this is of'),
+  nextMs: durationMs.describe('0 if a call of cost 1 passes now, else in how many ms it does'),
   override: Override.optional().describe('the override that the limit is from'),
 });
 
+const shadowFields = {
+  shadow: z.boolean().describe('whether it is decided and reported, but never in the way'),
+  shadowBy: z.enum(['file', 'api']).describe('who said so: the files, or a PATCH'),
+};
 export const Policy = z.object({
   name: policyName,
   limit: z.int().min(1),
@@ -208,11 +218,28 @@ export const Policy = z.object({
   burst: z.int().min(1).optional(),
   buckets: z.int().min(1).optional(),
   costs: z.record(z.string(), z.int()),
-  shadow: z.boolean(),
+  ...shadowFields,
   onFailure: callFields.onFailure,
   overrides: integer.describe('how many keys or patterns have a limit of their own'),
 });
 export const PolicyList = z.object({ policies: z.array(Policy) });
+export const PolicyChange = z.strictObject({
+  shadow: z.boolean().nullable().describe('true, false, or null for what the files say'),
+});
+export const PolicyChanged = z.object({
+  policy: Policy.optional().describe('as it counts now; not there if it is not served any more'),
+  before: z.object(shadowFields).describe('what counted until now'),
+  persisted,
+});
+
+export const SignInRequest = z.strictObject({
+  token: z.string().min(1).max(LONGEST_TOKEN).describe('the admin token'),
+});
+export const SessionAnswer = z.object({
+  required: z.boolean().describe('whether the admin side takes a token here'),
+  signedIn: z.boolean().describe('whether the admin side is open to this client'),
+  expiresAtMs: timeMs.optional().describe('when the session ends, if it is by one'),
+});
 
 export const ReloadAnswer = z.object({ ok: z.literal(true) });
 

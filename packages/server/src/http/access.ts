@@ -1,12 +1,16 @@
 /**
  * Who may do what. Checks are for everybody who can reach the port; the rest takes the admin token,
- * unless only this machine can come. A page of another site that makes somebody's browser ask is
- * turned away in any case: on loopback there is no token that it would lack.
+ * or a session that was opened with it, unless only this machine can come. A page of another site
+ * that makes somebody's browser ask is turned away in any case: on loopback there is no token that
+ * it would lack.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { TLSSocket } from 'node:tls';
 import { isLoopback, type Settings } from '../settings.ts';
-import { type Exchange, HttpError } from './exchange.ts';
+import { type Caller, type Exchange, HttpError } from './exchange.ts';
 import type { Access } from './router.ts';
+import { Sessions, sessionCookies } from './sessions.ts';
 
 const digest = (bytes: Buffer): Buffer => createHash('sha256').update(bytes).digest();
 
@@ -16,12 +20,18 @@ const hostName = (host: string): string =>
     .replace(/:\d*$/, '')
     .replace(/^\[|\]$/g, '');
 
+const BY_TOKEN: Caller = { as: 'token' };
+const ON_LOOPBACK: Caller = { as: 'loopback' };
+
 export class AccessControl {
   readonly #token: Buffer | undefined;
   readonly #isLoopback: boolean;
+  /** Undefined where there is no token to sign in with. */
+  readonly sessions: Sessions | undefined;
 
   constructor({ adminToken, listen }: Pick<Settings, 'adminToken' | 'listen'>) {
     this.#token = adminToken === undefined ? undefined : digest(Buffer.from(adminToken));
+    this.sessions = adminToken === undefined ? undefined : new Sessions(adminToken);
     this.#isLoopback = isLoopback(listen.host);
   }
 
@@ -31,43 +41,68 @@ export class AccessControl {
     if (access === 'proxied') return;
     const { headers } = exchange.request;
     if (headers.origin !== undefined || headers['sec-fetch-site'] !== undefined) {
-      refuseOtherSites(exchange);
+      if (access !== 'page' || !isVisit(exchange)) refuseOtherSites(exchange);
     }
-    if (access === 'open') return;
-    if (this.#hasToken(headers.authorization)) return;
-    // A name that leads here, but is not this machine's own, is another site's (DNS rebinding).
-    if (this.#isLoopback && this.#token === undefined) {
-      if (isLoopback(hostName(headers.host ?? ''))) return;
-      throw new HttpError(403, 'ERR_CROSS_SITE', 'Expected the Host to be a name of this machine');
+    if (access === 'open' || access === 'page') return;
+    exchange.caller = this.callerOf(exchange);
+    if (exchange.caller !== undefined) return;
+    if (!this.#isForMachine) throw unauthorized('Expected `Authorization: Bearer` with the token');
+    throw new HttpError(403, 'ERR_CROSS_SITE', 'Expected the Host to be a name of this machine');
+  }
+
+  /** As whom somebody may do what admins may; undefined if they may not. */
+  callerOf(exchange: Exchange): Caller | undefined {
+    const { authorization, cookie, host } = exchange.request.headers;
+    if (this.#hasToken(authorization)) return BY_TOKEN;
+    if (this.#isForMachine) {
+      // A name that leads here, but is not this machine's own, is another site's (DNS rebinding).
+      return isLoopback(hostName(host ?? '')) ? ON_LOOPBACK : undefined;
     }
-    throw new HttpError(
-      401,
-      'ERR_UNAUTHORIZED',
-      'Expected `Authorization: Bearer` with the admin token',
-      undefined,
-      { 'www-authenticate': 'Bearer realm="sluice"' },
-    );
+    if (cookie === undefined || !isOfOwnSite(exchange)) return undefined;
+    const [text, second] = sessionCookies(cookie);
+    // Of two nobody knows which one is the browser's own.
+    if (text === undefined || second !== undefined) return undefined;
+    const session = this.sessions?.read(text);
+    return session && { as: 'session', session };
+  }
+
+  /** Whether who was let in still would be: a session ends, or is ended, during a long answer. */
+  stillAdmits({ caller }: Exchange): boolean {
+    return caller?.session === undefined || this.sessions?.isGood(caller.session) === true;
   }
 
   /** Whether an admin asks, or somebody on this machine if that is all it takes. */
   isAdmin(exchange: Exchange): boolean {
-    try {
-      this.admit(exchange, 'admin');
-      return true;
-    } catch {
-      return false;
-    }
+    return this.callerOf(exchange) !== undefined;
+  }
+
+  isToken(text: string): boolean {
+    return this.#isTokenIn(Buffer.from(text));
+  }
+
+  /** Whether being on this machine is all it takes. */
+  get #isForMachine(): boolean {
+    return this.#isLoopback && this.#token === undefined;
+  }
+
+  #hasToken(authorization: string | undefined): boolean {
+    if (authorization === undefined) return false;
+    const [, given] = /^Bearer +(.+)$/i.exec(authorization) ?? [];
+    // Headers are read as Latin-1, so these are the bytes that came.
+    return given !== undefined && this.#isTokenIn(Buffer.from(given, 'latin1'));
   }
 
   /** Digests are compared: that takes equally long whatever is wrong, and hides the length. */
-  #hasToken(authorization: string | undefined): boolean {
-    if (this.#token === undefined || authorization === undefined) return false;
-    const [, given] = /^Bearer +(.+)$/i.exec(authorization) ?? [];
-    if (given === undefined) return false;
-    // Headers are read as Latin-1, so these are the bytes that came.
-    return timingSafeEqual(this.#token, digest(Buffer.from(given, 'latin1')));
+  #isTokenIn(bytes: Buffer): boolean {
+    return this.#token !== undefined && timingSafeEqual(this.#token, digest(bytes));
   }
 }
+
+/** Browsers ask for no password at this scheme; they leave it to the page. */
+export const unauthorized = (message: string): HttpError =>
+  new HttpError(401, 'ERR_UNAUTHORIZED', message, undefined, {
+    'www-authenticate': 'Bearer realm="sluice"',
+  });
 
 /** Browsers say where a request comes from, and pages cannot change that. */
 function refuseOtherSites({ request: { headers } }: Exchange): void {
@@ -78,3 +113,28 @@ function refuseOtherSites({ request: { headers } }: Exchange): void {
   if (!isOther && !isForeign) return;
   throw new HttpError(403, 'ERR_CROSS_SITE', 'Expected no request from a page of another site');
 }
+
+/** Whether somebody followed a link, or typed one: to a page in its own right, in no frame. */
+const isVisit = ({ request: { headers } }: Exchange): boolean =>
+  headers['sec-fetch-mode'] === 'navigate' && headers['sec-fetch-dest'] === 'document';
+
+/**
+ * Whether a cookie counts: a browser adds it to whatever is asked for, so it has to say that one of
+ * our own pages asks, or somebody by hand. Over plain HTTP browsers say so only where something
+ * could be changed; to look at things there, the cookie alone has to do.
+ */
+function isOfOwnSite({ request }: Exchange): boolean {
+  const { headers, method } = request;
+  const { origin, host } = headers;
+  const isSafe = method === 'GET' || method === 'HEAD';
+  const site = headers['sec-fetch-site'];
+  if (site !== undefined && site !== 'same-origin') return isSafe && site === 'none';
+  if (origin === undefined) return isSafe || site !== undefined;
+  if (origin === `https://${host}`) return true;
+  // Without TLS here there may be a proxy that has it; with TLS this is a page that anybody could
+  // have put there.
+  return !isEncrypted(request) && origin === `http://${host}`;
+}
+
+export const isEncrypted = ({ socket }: IncomingMessage): boolean =>
+  (socket as Partial<TLSSocket>).encrypted === true;

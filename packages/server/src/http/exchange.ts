@@ -3,6 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { systemClock } from 'sluice';
 import { badRequest, HttpError, problemBody } from './problems.ts';
+import type { Session } from './sessions.ts';
 
 export { asHttpError, badRequest, HttpError, type ServiceErrorCode } from './problems.ts';
 
@@ -28,10 +29,17 @@ const FLAGS: Readonly<Record<string, boolean>> = {
 
 const NO_PLACES: Readonly<Record<string, string>> = {};
 
+/** As whom an admin asks: by the token, by a session, or as somebody on this machine. */
+export type Caller =
+  | { readonly as: 'token' | 'loopback'; readonly session?: undefined }
+  | { readonly as: 'session'; readonly session: Session };
+
 export class Exchange {
   #query: URLSearchParams | undefined = undefined;
   /** What the path's places stand for: `/v1/keys/:policy/:key`. */
   params: Readonly<Record<string, string>> = NO_PLACES;
+  /** Who was let in; undefined where everybody is. */
+  caller: Caller | undefined = undefined;
 
   constructor(
     readonly request: IncomingMessage,
@@ -40,6 +48,11 @@ export class Exchange {
     /** What follows the `?`, or nothing. */
     readonly search: string,
   ) {}
+
+  /** When the session ends that the request was let in by, so that a long answer ends with it. */
+  get sessionExpiresAtMs(): number | undefined {
+    return this.caller?.session?.expiresAtMs;
+  }
 
   get query(): URLSearchParams {
     this.#query ??= new URLSearchParams(this.search);

@@ -4,10 +4,11 @@ import { type Exchange, HttpError } from './exchange.ts';
 export type Handler = (exchange: Exchange) => void | Promise<void>;
 
 /**
- * Who may come: everybody; whoever has the admin token (on loopback, everybody); or everybody by
- * way of a proxy, whose headers tell of another request.
+ * Who may come: everybody; everybody, also by a link on a page of another site; whoever has the
+ * admin token (on loopback, everybody); or everybody by way of a proxy, whose headers tell of
+ * another request.
  */
-export type Access = 'open' | 'admin' | 'proxied';
+export type Access = 'open' | 'page' | 'admin' | 'proxied';
 
 export interface Route {
   readonly path: string;

@@ -7,7 +7,7 @@ import { systemClock } from 'sluice';
 import { monotonicMs } from '../clock.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Listen, Settings } from '../settings.ts';
-import { AccessControl } from './access.ts';
+import type { AccessControl } from './access.ts';
 import { Connections } from './connections.ts';
 import type { Door } from './door.ts';
 import { asHttpError, Exchange, HttpError, LARGEST_BODY_BYTES } from './exchange.ts';
@@ -35,7 +35,7 @@ export const BOUNDS = {
 const MOST_FIELDS = 1000;
 const HANDSHAKE_MS = 10_000;
 
-type ServerSettings = Pick<Settings, 'adminToken' | 'listen' | 'tlsCert' | 'tlsKey'>;
+type ServerSettings = Pick<Settings, 'tlsCert' | 'tlsKey'>;
 
 /** Told of every answer, with the path of its route; at a 499 nobody was left to be answered. */
 export interface TrafficWatcher {
@@ -70,6 +70,7 @@ export class HttpServer {
 
   constructor(
     router: Router,
+    access: AccessControl,
     settings: ServerSettings,
     log: Logger,
     watcher?: TrafficWatcher,
@@ -77,7 +78,7 @@ export class HttpServer {
   ) {
     this.#watcher = watcher;
     this.#router = router;
-    this.#access = new AccessControl(settings);
+    this.#access = access;
     this.#log = log;
     this.#stalledMs = bounds.stalledMs;
     const listener: Listener = (request, response) => this.#serve(request, response);

@@ -20,6 +20,7 @@ export class Health {
   readonly #desk: Desk;
   #probed: Promise<boolean> | undefined = undefined;
   #probedAtMs = 0;
+  #latencyMs: number | undefined = undefined;
   /** Set when the service has been told to stop. */
   isDraining = false;
 
@@ -27,14 +28,25 @@ export class Health {
     this.#desk = desk;
   }
 
-  /** Whether the store decides. Asks it once a second at the most. */
-  isStoreUp(): Promise<boolean> {
+  /** Whether the store decides. Asks it once a second at the most, or as often as is said. */
+  isStoreUp(goodForMs = PROBE_MS): Promise<boolean> {
     const nowMs = monotonicMs();
-    if (this.#probed === undefined || nowMs - this.#probedAtMs >= PROBE_MS) {
+    if (this.#probed === undefined || nowMs - this.#probedAtMs >= goodForMs) {
       this.#probedAtMs = nowMs;
-      this.#probed = this.#desk.probe();
+      this.#probed = this.#probe(nowMs);
     }
     return this.#probed;
+  }
+
+  async #probe(startMs: number): Promise<boolean> {
+    const isUp = await this.#desk.probe();
+    this.#latencyMs = isUp ? monotonicMs() - startMs : undefined;
+    return isUp;
+  }
+
+  /** How long the store took when it was last probed; undefined if it did not decide then. */
+  get latencyMs(): number | undefined {
+    return this.#latencyMs;
   }
 
   /** Whether the store is asked at all; undefined for one that cannot be away. */

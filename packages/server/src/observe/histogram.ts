@@ -9,8 +9,11 @@ const BOUNDS = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
 ];
 
+/** How many buckets there are, the last without an end. */
+export const BUCKETS = BOUNDS.length + 1;
+
 export class Observations {
-  readonly buckets = new Float64Array(BOUNDS.length + 1);
+  readonly buckets = new Float64Array(BUCKETS);
   sum = 0;
 
   add(seconds: number): void {
@@ -19,6 +22,26 @@ export class Observations {
     this.buckets[at]++;
     this.sum += seconds;
   }
+}
+
+/**
+ * The value, in seconds, that a part of all observations is not above: 0.5 for the median. What is
+ * known are buckets, so it is put where it would be if those in its bucket were spread evenly; in
+ * the last, where that bucket begins. Undefined if nothing was observed.
+ */
+export function quantileOf(buckets: readonly number[], part: number): number | undefined {
+  const count = buckets.reduce((sum, each) => sum + each, 0);
+  if (count === 0) return undefined;
+  let below = 0;
+  for (const [at, each] of buckets.entries()) {
+    const wanted = part * count - below;
+    if (each > 0 && wanted <= each && at < BOUNDS.length) {
+      const from = at === 0 ? 0 : BOUNDS[at - 1];
+      return from + (BOUNDS[at] - from) * (wanted / each);
+    }
+    below += each;
+  }
+  return BOUNDS[BOUNDS.length - 1];
 }
 
 type LabelledValue = MetricValue<string> & { metricName: string };

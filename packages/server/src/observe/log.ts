@@ -7,14 +7,11 @@ import type { Settings } from '../settings.ts';
 export type { Logger };
 
 /** Whoever has these is somebody else, so they are cut out wherever they turn up. */
-const SECRETS = ['authorization', 'cookie', 'adminToken', 'password', 'token'];
+const SECRETS = ['authorization', 'cookie', 'set-cookie', 'adminToken', 'password', 'token'];
 
-const REDACTED = SECRETS.flatMap((name) => [
-  name,
-  `*.${name}`,
-  `headers.${name}`,
-  `*.headers.${name}`,
-]);
+const REDACTED = SECRETS.flatMap((name) =>
+  ['', '*', 'headers', '*.headers'].map((place) => `${place}["${name}"]`),
+);
 
 /** `redis://user:password@host` keeps its host. */
 const withoutLogin = (text: string): string => text.replace(/\/\/[^\s/]*@/g, '//***@');
@@ -64,19 +61,62 @@ export const storeListeners = (log: Logger) => ({
 
 const SECOND_MS = 1000;
 
-/** Logs a few denials of each second in full, and how many more there were. */
-export class DenialLog {
+export interface FewLinesOptions {
+  /** How many of each period are logged in full. */
+  readonly most: number;
+  readonly periodMs: number;
+  readonly message: string;
+  /** What the line says that has the number of the others. */
+  readonly others: string;
+}
+
+/** Logs a few of each period in full, and how many more there were. */
+export class FewLines {
   readonly #log: Logger;
-  readonly #most: number;
+  readonly #options: FewLinesOptions;
   readonly #clock: Clock;
   #logged = 0;
   #suppressed = 0;
   #cancel: (() => void) | undefined = undefined;
 
-  constructor(log: Logger, { logDenials }: Pick<Settings, 'logDenials'>, clock = systemClock) {
+  constructor(log: Logger, options: FewLinesOptions, clock: Clock = systemClock) {
     this.#log = log;
-    this.#most = logDenials;
+    this.#options = options;
     this.#clock = clock;
+  }
+
+  /** Whether it is one of the few that are logged; if not, it is counted. */
+  isNext(): boolean {
+    const { most, periodMs } = this.#options;
+    this.#cancel ??= this.#clock.schedule(periodMs, () => this.flush());
+    if (this.#logged < most) return true;
+    this.#suppressed++;
+    return false;
+  }
+
+  write(fields: object): void {
+    this.#logged++;
+    this.#log.info(fields, this.#options.message);
+  }
+
+  /** Ends the period: says how many were not logged. */
+  flush(): void {
+    this.#cancel?.();
+    this.#cancel = undefined;
+    this.#logged = 0;
+    const suppressed = this.#suppressed;
+    this.#suppressed = 0;
+    if (suppressed > 0) this.#log.info({ suppressed }, this.#options.others);
+  }
+}
+
+/** Logs a few denials of each second in full, and how many more there were. */
+export class DenialLog {
+  readonly #lines: FewLines;
+
+  constructor(log: Logger, { logDenials }: Pick<Settings, 'logDenials'>, clock = systemClock) {
+    const texts = { message: 'denied', others: 'more were denied' };
+    this.#lines = new FewLines(log, { most: logDenials, periodMs: SECOND_MS, ...texts }, clock);
   }
 
   /** For `desk.watch`. Whom the limits in shadow would deny is in the metrics. */
@@ -85,23 +125,13 @@ export class DenialLog {
   };
 
   #denied({ policy, key, cost, remaining, retryAfterMs }: Quote): void {
-    this.#cancel ??= this.#clock.schedule(SECOND_MS, () => this.flush());
-    if (this.#logged >= this.#most) {
-      this.#suppressed++;
-      return;
-    }
-    this.#logged++;
-    this.#log.info({ policy, key, cost, remaining, retryAfterMs }, 'denied');
+    if (!this.#lines.isNext()) return;
+    this.#lines.write({ policy, key, cost, remaining, retryAfterMs });
   }
 
   /** Ends the second: says how many were not logged. */
   flush(): void {
-    this.#cancel?.();
-    this.#cancel = undefined;
-    this.#logged = 0;
-    const suppressed = this.#suppressed;
-    this.#suppressed = 0;
-    if (suppressed > 0) this.#log.info({ suppressed }, 'more were denied');
+    this.#lines.flush();
   }
 }
 

@@ -3,9 +3,8 @@
  * become metrics only when somebody asks. Labels are policies, routes and outcomes, never keys: of
  * those there is no end, and they are nobody else's business.
  */
-import { readFileSync } from 'node:fs';
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
-import { type Limit, type Quote, systemClock } from 'sluice';
+import { systemClock } from 'sluice';
 import type { Configuration } from '../configuration.ts';
 import type { Desk, FailureWatcher, Watcher } from '../desk.ts';
 import type { Router } from '../http/router.ts';
@@ -13,7 +12,9 @@ import type { TrafficWatcher } from '../http/server.ts';
 import type { OpenStore } from '../store-url.ts';
 import type { Health } from './health.ts';
 import { Observations, registerHistogram } from './histogram.ts';
-import { ByPolicy } from './policy-labels.ts';
+import { OUTCOMES, Tallies } from './tally.ts';
+import { version } from './version.ts';
+import { within } from './within.ts';
 
 export interface MetricsParts {
   readonly desk: Desk;
@@ -38,31 +39,15 @@ const PROTOCOLS: Readonly<Record<string, Protocol>> = {
 
 export type Protocol = 'http' | 'forward_auth' | 'json' | 'grpc';
 
-const OUTCOMES = ['allowed', 'denied', 'released', 'shadow_allowed', 'shadow_denied'] as const;
-type Outcome = (typeof OUTCOMES)[number];
-
-/** What became of the limits of one policy. */
-class Tally implements Record<Outcome, number> {
-  allowed = 0;
-  denied = 0;
-  released = 0;
-  shadow_allowed = 0;
-  shadow_denied = 0;
-  /** By reason and action, as JSON. */
-  readonly degraded = new Map<string, number>();
-}
-
 const INFO_MS = 500;
-
-const { version } = JSON.parse(
-  readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
-) as { version: string };
 
 export class Metrics implements TrafficWatcher {
   readonly #registry = new Registry();
   readonly #parts: MetricsParts;
-  readonly #tallies: ByPolicy<Tally>;
-  readonly #durations = new Map<Protocol, Observations>();
+  /** What became of limits. */
+  readonly tallies: Tallies;
+  /** How long those waited who asked for a decision. */
+  readonly durations = new Map<Protocol, Observations>();
   readonly #requests = new Map<string, Map<number, number>>();
   readonly #reloads = { ok: 0, failed: 0 };
   #reloadedMs = systemClock.now();
@@ -71,7 +56,7 @@ export class Metrics implements TrafficWatcher {
 
   constructor(parts: MetricsParts) {
     this.#parts = parts;
-    this.#tallies = new ByPolicy(parts.desk, () => new Tally());
+    this.tallies = new Tallies(parts.desk);
     this.#registerDecisions();
     this.#registerStore();
     this.#registerConfig();
@@ -84,33 +69,12 @@ export class Metrics implements TrafficWatcher {
   }
 
   /** For `desk.watch`. */
-  readonly watch: Watcher = ({ allowed, quote, shadow }, limits) => {
-    for (const each of shadow) {
-      this.#tallies.of(each.policy)[each.allowed ? 'shadow_allowed' : 'shadow_denied']++;
-    }
-    if (quote === undefined) return;
-    if (limits.length === 1) this.#tallies.of(quote.policy)[allowed ? 'allowed' : 'denied']++;
-    else this.#tallyJoint(quote);
-    const { degraded } = quote;
-    if (degraded !== undefined) this.#degraded(quote.policy, degraded.reason, degraded.action);
-  };
-
-  #tallyJoint({ allowed, limits }: Quote): void {
-    for (const limit of limits) {
-      const tally = this.#tallies.of(limit.policy);
-      if (allowed) tally.allowed++;
-      else if (limit.allowed) tally.released++;
-      else tally.denied++;
-    }
+  get watch(): Watcher {
+    return this.tallies.watch;
   }
 
-  readonly onFailure: FailureWatcher = (limits: readonly Limit[]) =>
-    this.#degraded(limits[0].policy.name, 'unavailable', 'throw');
-
-  #degraded(policy: string, reason: string, action: string): void {
-    const { degraded } = this.#tallies.of(policy);
-    const id = JSON.stringify({ reason, action });
-    degraded.set(id, (degraded.get(id) ?? 0) + 1);
+  get onFailure(): FailureWatcher {
+    return this.tallies.onFailure;
   }
 
   answered(route: string, status: number, tookMs: number): void {
@@ -126,10 +90,10 @@ export class Metrics implements TrafficWatcher {
 
   /** How long somebody who asked for a decision waited for it. */
   decided(protocol: Protocol, tookMs: number): void {
-    let durations = this.#durations.get(protocol);
+    let durations = this.durations.get(protocol);
     if (durations === undefined) {
       durations = new Observations();
-      this.#durations.set(protocol, durations);
+      this.durations.set(protocol, durations);
     }
     durations.add(tookMs / 1000);
   }
@@ -140,7 +104,7 @@ export class Metrics implements TrafficWatcher {
   }
 
   #registerDecisions(): void {
-    const tallies = this.#tallies;
+    const { tallies } = this;
     const { desk } = this.#parts;
     new Counter({
       name: 'sluice_decisions_total',
@@ -153,7 +117,8 @@ export class Metrics implements TrafficWatcher {
         for (const { config } of desk.policies.list()) {
           const tally = tallies.of(config.name);
           if (tally !== tallies.get(config.name)) continue;
-          const usual = config.shadow ? OUTCOMES.slice(3) : OUTCOMES.slice(0, 2);
+          const isShadow = desk.policies.isShadow(config.name);
+          const usual = isShadow ? OUTCOMES.slice(3) : OUTCOMES.slice(0, 2);
           for (const outcome of usual) this.inc({ policy: config.name, outcome }, 0);
         }
         for (const [policy, tally] of tallies.entries()) {
@@ -179,7 +144,7 @@ export class Metrics implements TrafficWatcher {
       name: 'sluice_decision_duration_seconds',
       help: 'Time from a request for a decision to its answer, by protocol.',
       label: 'protocol',
-      series: this.#durations,
+      series: this.durations,
     });
   }
 
@@ -351,18 +316,6 @@ function ofProcess(): Registry {
     collectDefaultMetrics({ register: processRegistry });
   }
   return processRegistry;
-}
-
-/** What comes in time; undefined if nothing does. */
-function within<T>(timeMs: number, pending: Promise<T> | undefined): Promise<T | undefined> {
-  return new Promise((resolve) => {
-    const cancel = systemClock.schedule(timeMs, () => resolve(undefined));
-    const end = (value: T | undefined): void => {
-      cancel();
-      resolve(value);
-    };
-    Promise.resolve(pending).then(end, () => end(undefined));
-  });
 }
 
 /** `text` is that of the whole, where several processes serve. */

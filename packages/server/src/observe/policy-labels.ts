@@ -4,6 +4,7 @@
  * and so do all names after the first thousand.
  */
 import type { Desk } from '../desk.ts';
+import { HttpError } from '../http/exchange.ts';
 
 export const MOST_LABELS = 1000;
 /** The label of limits that came with a request. No policy of a file is written like this. */
@@ -14,10 +15,10 @@ export const OF_OTHERS = '(other)';
 /** What is kept about each label, made when it is first asked for. */
 export class ByPolicy<T> {
   readonly #desk: Desk;
-  readonly #make: () => T;
+  readonly #make: (label: string) => T;
   readonly #kept = new Map<string, T>();
 
-  constructor(desk: Desk, make: () => T) {
+  constructor(desk: Desk, make: (label: string) => T) {
     this.#desk = desk;
     this.#make = make;
   }
@@ -35,7 +36,7 @@ export class ByPolicy<T> {
   #at(label: string): T {
     let kept = this.#kept.get(label);
     if (kept === undefined) {
-      kept = this.#make();
+      kept = this.#make(label);
       this.#kept.set(label, kept);
     }
     return kept;
@@ -49,4 +50,12 @@ export class ByPolicy<T> {
   entries(): Iterable<[label: string, T]> {
     return this.#kept;
   }
+}
+
+/** Refuses what is neither the name of a policy nor a label that several share. */
+export function checkLabel({ policies }: Desk, name: string): void {
+  if (name === OF_REQUESTS || name === OF_OTHERS || policies.get(name) !== undefined) return;
+  const names = policies.list().map(({ config }) => config.name);
+  const what = `Expected \`policy\` to be one of: ${names.join(' ').slice(0, 500) || 'none'}`;
+  throw new HttpError(404, 'ERR_UNKNOWN_POLICY', what);
 }

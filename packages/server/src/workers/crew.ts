@@ -12,9 +12,9 @@ export interface Crew {
   answer(question: string, answerer: (detail: unknown) => unknown): void;
   /** What each process of the crew says, this one included. Who does not answer is left out. */
   gather(question: string, detail?: unknown): Promise<readonly unknown[]>;
-  /** Waits until the whole crew goes by the overrides that were changed here. */
+  /** Waits until the whole crew goes by what the API has changed here. */
   told(): Promise<void>;
-  /** Whether overrides are in the crew's file; undefined if this process keeps its own. */
+  /** Whether that is in the crew's file; undefined if this process keeps its own. */
   readonly isSaved: boolean | undefined;
 }
 

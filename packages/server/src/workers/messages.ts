@@ -1,23 +1,28 @@
 /**
  * What the supervisor and the workers ask each other, by name. All of it is plain data.
  *
- *     supervisor to worker   start      serve with these settings, this configuration and overrides
+ *     supervisor to worker   start      serve with these settings, this configuration, and what the
+ *                                       API has set
  *                            configure  a reload's outcome, to be taken over
  *                            override   what counts for a key of a policy from now on
+ *                            shadow     what the API says of a policy from now on
  *                            question   a question of one of the crew
  *                            leave      answer what is in flight, and go
  *     worker to supervisor   reload     read the files again, for everybody
  *                            override   a change that was made here, for everybody
+ *                            shadow     the same
  *                            gather     a question for the whole crew
  */
 import type { Config, ConfigProblem, OverrideConfig } from '../config/model.ts';
 import type { DoorName } from '../http/door.ts';
 import type { Listen, Settings } from '../settings.ts';
+import type { ShadowWord } from '../shadow-words.ts';
 
 export interface StartOrder {
   readonly settings: Settings;
   readonly config: Config;
   readonly overrides: readonly OverrideConfig[];
+  readonly shadowWords: readonly ShadowWord[];
   /** Whether they are in a file. */
   readonly isSaved: boolean;
   /** Where the supervisor takes connections. */
@@ -40,8 +45,12 @@ export interface OverrideWord {
   readonly override?: OverrideConfig;
 }
 
+/** What the API has set or taken away, by the name of the question that tells it. */
+export type WordName = 'override' | 'shadow';
+export type Word = OverrideWord | ShadowWord;
+
 /** All go by it now. */
-export interface OverrideKept {
+export interface WordKept {
   readonly isSaved: boolean;
 }
 

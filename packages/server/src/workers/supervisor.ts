@@ -12,11 +12,12 @@ import {
   type CrewQuestion,
   DEADLINE_MS,
   type Doors,
-  type OverrideKept,
   type ReloadOutcome,
+  type WordKept,
+  type WordName,
 } from './messages.ts';
 import { Owner } from './owner.ts';
-import { Truth, type TruthOptions } from './truth.ts';
+import { type Heard, Truth, type TruthOptions } from './truth.ts';
 
 /** Whoever served so long before it died is replaced at once. */
 const STEADY_MS = 10_000;
@@ -137,7 +138,8 @@ export class Supervisor {
     });
     const { dialogue } = member;
     dialogue.answer('reload', () => this.#reload(member));
-    dialogue.answer('override', (body) => this.#override(body));
+    dialogue.answer('override', (body) => this.#keep('override', this.#truth.override(body)));
+    dialogue.answer('shadow', (body) => this.#keep('shadow', this.#truth.shadow(body)));
     dialogue.answer('gather', (body) => this.#gather(body as CrewQuestion));
     try {
       const common = { settings: this.#settings, doors: this.#doors, worker: slot.number };
@@ -185,10 +187,9 @@ export class Supervisor {
     return outcome;
   }
 
-  async #override(body: unknown): Promise<OverrideKept> {
-    const { word, refusal } = this.#truth.override(body);
+  async #keep(name: WordName, { word, refusal }: Heard): Promise<WordKept> {
     // Whoever made the change is told too, because another's may have come first.
-    await this.#tell('override', word);
+    await this.#tell(name, word);
     if (refusal !== undefined) throw refusal;
     return { isSaved: await this.#truth.saved() };
   }
@@ -203,7 +204,7 @@ export class Supervisor {
   }
 
   /** Waits for those who serve; whoever is just starting hears it before it does. */
-  async #tell(what: 'configure' | 'override', word: unknown, except?: Member): Promise<void> {
+  async #tell(what: 'configure' | WordName, word: unknown, except?: Member): Promise<void> {
     const told = this.#members
       .filter((member) => member !== except)
       .map(async ({ dialogue, isServing, slot }) => {

@@ -10,7 +10,8 @@ import { Desk } from '../desk.ts';
 import type { Logger } from '../observe/log.ts';
 import { OverridesFile } from '../overrides-file.ts';
 import type { Settings } from '../settings.ts';
-import type { OverrideWord, ReloadOutcome, StartOrder } from './messages.ts';
+import { shadowWordOf } from '../shadow-words.ts';
+import type { OverrideWord, ReloadOutcome, StartOrder, Word } from './messages.ts';
 
 export interface TruthOptions {
   readonly settings: Settings;
@@ -18,6 +19,13 @@ export interface TruthOptions {
   readonly config: Config;
   /** Reads the files again. */
   readonly load: () => Promise<Config>;
+}
+
+/** What came of a change that a worker told of. */
+export interface Heard {
+  /** What counts then, for all. */
+  readonly word: Word;
+  readonly refusal: Error | undefined;
 }
 
 export class Truth {
@@ -34,17 +42,17 @@ export class Truth {
     const desk = new Desk(memoryStore({ maxKeys: 1 }));
     const configuration = new Configuration(desk, config, load);
     const { overridesFile: path } = settings;
-    const file =
-      path === undefined ? undefined : await OverridesFile.open(path, desk.overrides, log);
+    const file = path === undefined ? undefined : await OverridesFile.open(path, desk, log);
     return new Truth(desk, configuration, file);
   }
 
   /** What a worker begins with. */
-  order(): Pick<StartOrder, 'config' | 'overrides' | 'isSaved'> {
+  order(): Pick<StartOrder, 'config' | 'overrides' | 'shadowWords' | 'isSaved'> {
     const { config } = this.configuration;
+    const shadowWords = this.desk.shadowWords.list();
     const all = this.desk.overrides.list().filter(({ source }) => source === 'api');
     const isSaved = this.file?.isSaved === true;
-    return { config, overrides: all.map(plain), isSaved };
+    return { config, overrides: all.map(plain), shadowWords, isSaved };
   }
 
   async reload(): Promise<ReloadOutcome> {
@@ -54,24 +62,39 @@ export class Truth {
   }
 
   /** Makes a change that a worker tells of. What counts then is the word for all. */
-  override(body: unknown): { readonly word: OverrideWord; readonly refusal: Error | undefined } {
+  override(body: unknown): Heard {
     const { overrides } = this.desk;
     const { policy, key, override } = wordOf(body);
-    let refusal: Error | undefined;
-    try {
+    const refusal = refusalOf(() => {
       if (override === undefined) overrides.delete(policy, key);
       else overrides.set({ ...override, policy, key });
-    } catch (error) {
-      refusal = error as Error;
-    }
+    });
     const now = overrides.get(policy, key);
     const word = now?.source === 'api' ? { policy, key, override: plain(now) } : { policy, key };
     return { word, refusal };
   }
 
+  /** The same for whether a policy is in shadow. */
+  shadow(body: unknown): Heard {
+    const { shadowWords } = this.desk;
+    const said = shadowWordOf(body);
+    const refusal = refusalOf(() => shadowWords.set(said));
+    const { policy } = said;
+    return { word: { policy, shadow: shadowWords.get(policy) ?? null }, refusal };
+  }
+
   /** Waits until what has changed is in the file; false if it is not, or there is none. */
   async saved(): Promise<boolean> {
     return (await this.file?.saved()) === true;
+  }
+}
+
+function refusalOf(change: () => void): Error | undefined {
+  try {
+    change();
+    return undefined;
+  } catch (error) {
+    return error as Error;
   }
 }
 

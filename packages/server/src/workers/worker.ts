@@ -7,9 +7,9 @@ import type { Configuration } from '../configuration.ts';
 import type { Desk } from '../desk.ts';
 import type { Door, DoorName } from '../http/door.ts';
 import { makeLog, storeListeners } from '../observe/log.ts';
-import type { OverrideChange } from '../overrides.ts';
 import { type Service, startService } from '../service.ts';
 import type { Listen } from '../settings.ts';
+import { shadowWordOf } from '../shadow-words.ts';
 import { type OpenStore, openStore } from '../store-url.ts';
 import type { Crew } from './crew.ts';
 import { Dialogue, type Port } from './dialogue.ts';
@@ -17,10 +17,12 @@ import {
   type CrewQuestion,
   DEADLINE_MS,
   type Doors,
-  type OverrideKept,
   type ReloadOutcome,
   STORE_FD,
   type StartOrder,
+  type Word,
+  type WordKept,
+  type WordName,
 } from './messages.ts';
 import { OwnerStore } from './owner-store.ts';
 import { plain, wordOf } from './truth.ts';
@@ -74,8 +76,17 @@ class WorkerCrew implements Crew {
   join(desk: Desk, configuration: Configuration): void {
     this.#desk = desk;
     this.#configuration = configuration;
-    for (const each of this.#order.overrides) desk.overrides.set(each, { isRemote: true });
-    desk.overrides.onChange((change) => this.#changed(change));
+    const { overrides, shadowWords } = this.#order;
+    for (const each of overrides) desk.overrides.set(each, { isRemote: true });
+    for (const each of shadowWords) desk.shadowWords.set(each, { isRemote: true });
+    desk.overrides.onChange(({ op, override, isRemote }) => {
+      const { policy, key } = override;
+      const word = { policy, key, ...(op === 'set' && { override: plain(override) }) };
+      if (!isRemote) this.#tell('override', word);
+    });
+    desk.shadowWords.onChange(({ policy, shadow, isRemote }) => {
+      if (!isRemote) this.#tell('shadow', { policy, shadow });
+    });
   }
 
   answer(question: string, answerer: (detail: unknown) => unknown): void {
@@ -104,12 +115,9 @@ class WorkerCrew implements Crew {
     }
   }
 
-  #changed({ op, override, isRemote }: OverrideChange): void {
-    if (isRemote) return;
-    const { policy, key } = override;
-    const word = { policy, key, ...(op === 'set' && { override: plain(override) }) };
-    const told = this.#dialogue.ask('override', word, 2 * DEADLINE_MS.word).then((answer) => {
-      this.isSaved = (answer as OverrideKept).isSaved;
+  #tell(name: WordName, word: Word): void {
+    const told = this.#dialogue.ask(name, word, 2 * DEADLINE_MS.word).then((answer) => {
+      this.isSaved = (answer as WordKept).isSaved;
     });
     this.#telling = Promise.all([this.#telling.catch(() => {}), told]);
     // Whoever made the change asks what became of it; until then it is nobody's.
@@ -122,6 +130,11 @@ class WorkerCrew implements Crew {
     const overrides = this.#desk!.overrides;
     if (override === undefined) overrides.delete(policy, key, { isRemote: true });
     else overrides.set(override, { isRemote: true });
+  }
+
+  /** The same for what it says of a policy. */
+  shadow(body: unknown): void {
+    this.#desk!.shadowWords.set(shadowWordOf(body), { isRemote: true });
   }
 
   /** Takes over what the supervisor has read. */
@@ -169,6 +182,7 @@ class WorkerProcess {
     dialogue.answer('start', (order) => this.#start(order as StartOrder));
     dialogue.answer('configure', (outcome) => this.#whenServing(() => this.#configure(outcome)));
     dialogue.answer('override', (word) => this.#whenServing(() => this.#crew!.override(word)));
+    dialogue.answer('shadow', (word) => this.#whenServing(() => this.#crew!.shadow(word)));
     dialogue.answer('question', (body) => this.#crew!.answerTo(body as CrewQuestion));
     dialogue.answer('leave', () => this.#leave());
   }

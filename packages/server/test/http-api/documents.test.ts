@@ -6,9 +6,15 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../src/config/read.ts';
 import { SERVICE_ERRORS } from '../../src/http/problems.ts';
 import { MOST_LIMITS_OF_BATCH } from '../../src/http-api/check.ts';
+import { LARGEST_BACKLOG_BYTES } from '../../src/http-api/events.ts';
 import { OPERATIONS } from '../../src/http-api/operations.ts';
-import { LONGEST_ID, MOST_CHECKS } from '../../src/http-api/schemas.ts';
+import { LONGEST_ID, MOST_CHECKS, TickEvent } from '../../src/http-api/schemas.ts';
+import { MOST_DENIALS } from '../../src/observe/denials.ts';
+import { MOST_STREAMS } from '../../src/observe/feed.ts';
+import { HISTORY_SECONDS } from '../../src/observe/history.ts';
+import { MOST_TOLD } from '../../src/observe/series.ts';
 import { MOST_OVERRIDES } from '../../src/overrides.ts';
+import { MOST_WORDS } from '../../src/shadow-words.ts';
 import { type Running, startRunning } from '../running.ts';
 
 const page = readFileSync(new URL('../../../../docs/http-api.md', import.meta.url), 'utf8');
@@ -27,7 +33,11 @@ afterAll(() => running.close());
 const timeless = (text: string): string =>
   text
     .replace(/"(atMs|resetAfterMs|retryAfterMs)":[1-9]\d*/g, '"$1":1')
-    .replace(/"cells":\[[^\]]*\]/g, '"cells":[]')
+    .replace(/"(startMs|startedAtMs)":\d+/g, '"$1":1')
+    .replace(
+      /"(cells|allowed|denied|shadowAllowed|shadowDenied|degraded|fullest)":\[[^\]]*\]/g,
+      '"$1":[]',
+    )
     .replace(/"id":"\w+"/g, '"id":"a"')
     .replace(/(;t=|Retry-After: )\d+$/gm, '$1N')
     .replaceAll('\r', '')
@@ -64,11 +74,22 @@ describe('the page of the HTTP API', () => {
     expect(rows).toEqual([...new Set([...told, ...always])].sort());
   });
 
+  test('shows a tick as it is described', () => {
+    const [{ text }] = blocks.filter(({ language }) => language === 'json');
+    expect(TickEvent.strict().parse(JSON.parse(text))).toEqual(JSON.parse(text));
+  });
+
   test('names the bounds that count', () => {
+    expect(page).toContain(`at most ${HISTORY_SECONDS}`);
+    expect(page).toContain(`the ${MOST_TOLD} busiest policies`);
+    expect(page).toContain(`the first ${MOST_DENIALS} that fit`);
+    expect(page).toContain(`at most ${MOST_STREAMS} streams`);
+    expect(page).toContain(`leaves ${LARGEST_BACKLOG_BYTES / 1024} KiB unread`);
     expect(page).toContain(`up to ${MOST_CHECKS} checks`);
     expect(page).toContain(`at most ${MOST_LIMITS_OF_BATCH} limits in all`);
     expect(page).toContain(`up to ${LONGEST_ID} characters`);
     expect(page).toContain(`at most ${MOST_OVERRIDES.toLocaleString('en')} of the API`);
+    expect(page).toContain(`At most ${MOST_WORDS.toLocaleString('en')} policies can be put`);
   });
 
   test('names every path that is open', () => {

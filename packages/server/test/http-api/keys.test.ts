@@ -58,8 +58,22 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
     expect(json).toEqual({
       ...{ policy: 'bucket', key: 'nobody', held: false, algorithm: 'token-bucket' },
       ...{ limit: 9, windowMs: 60_000, used: 0, remaining: 9, resetAfterMs: 0 },
-      ...{ cells: [], entries: [], entryCount: 0 },
+      ...{ cells: [], entries: [], entryCount: 0, atMs: expect.any(Number), nextMs: 0 },
     });
+  });
+
+  test('are told with the time, and with the wait for a call of cost 1', async () => {
+    const { json: decision } = await check('waiting', 4);
+    const first = (await api.get('/v1/keys/log/waiting')).json;
+    expect([first.nextMs, first.remaining]).toEqual([0, 1]);
+    expect(first.atMs).toBeGreaterThanOrEqual(decision.atMs);
+    await check('waiting', 1);
+    const { json } = await api.get('/v1/keys/log/waiting');
+    expect(json.remaining).toBe(0);
+    // The oldest entry is in the way until it is a window old.
+    expect(json.atMs + json.nextMs).toBe(decision.atMs + 60_000);
+    // Asking was not charged.
+    expect(json.used).toBe(5);
   });
 
   test('that have a limit of their own are told with it', async () => {
@@ -80,6 +94,14 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
     },
   );
 
+  test('are found by the query, whatever they are', async () => {
+    for (const key of ['.', '..', 'a/../b', '%2F', '&key=x', '+', '<b>', 'x'.repeat(1024)]) {
+      await check(key, 4);
+      const { json } = await api.get(`/v1/keys?${new URLSearchParams({ policy: 'log', key })}`);
+      expect([json.key, json.used, json.held]).toEqual([key, 4, true]);
+    }
+  });
+
   test('are new after a reset, by path or by body, and the log says who did it', async () => {
     await check('first', 5);
     const byPath = await api.delete('/v1/keys/log/first');
@@ -92,12 +114,12 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
     const byBody = await api.post('/v1/reset', { policy: 'log', key: ['user', 7] });
     expect(byBody.json).toEqual({ policy: 'log', key: 'user:7', reset: true });
     expect((await api.get('/v1/keys/log/user:7')).json.held).toBe(false);
-    const by = '127.0.0.1';
+    const who = { by: '127.0.0.1', as: 'loopback' };
     const full = { used: 5, remaining: 0 };
     expect(audits()).toEqual([
-      { action: 'reset', policy: 'log', key: 'first', before: full, after: null, by },
+      { action: 'reset', policy: 'log', key: 'first', before: full, after: null, ...who },
       {
-        ...{ action: 'reset', policy: 'log', key: 'user:7', after: null, by },
+        ...{ action: 'reset', policy: 'log', key: 'user:7', after: null, ...who },
         before: { used: 4, remaining: 1 },
       },
     ]);
@@ -118,6 +140,12 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
       ['GET', '/v1/keys/log/%', undefined, 400, 'ERR_INVALID_BODY'],
       ['GET', '/v1/keys/log/%ed%a0%80', undefined, 400, 'ERR_INVALID_BODY'],
       ['GET', '/v1/keys/log/a?b', undefined, 400, 'ERR_INVALID_OPTION'],
+      ['GET', '/v1/keys?policy=log', undefined, 400, 'ERR_INVALID_OPTION'],
+      ['GET', '/v1/keys?key=a', undefined, 400, 'ERR_INVALID_OPTION'],
+      ['GET', '/v1/keys', undefined, 400, 'ERR_INVALID_OPTION'],
+      ['GET', '/v1/keys?policy=log&key=a&all', undefined, 400, 'ERR_INVALID_OPTION'],
+      ['GET', '/v1/keys?policy=log&key=', undefined, 400, 'ERR_INVALID_KEY'],
+      ['GET', '/v1/keys?policy=none&key=a', undefined, 404, 'ERR_UNKNOWN_POLICY'],
       ['POST', '/v1/reset', { policy: 'none', key: 'a' }, 400, 'ERR_UNKNOWN_POLICY'],
       ['POST', '/v1/reset', { policy: 'log' }, 400, 'ERR_INVALID_KEY'],
       ['POST', '/v1/reset', { policy: 'log', key: [[]] }, 400, 'ERR_INVALID_KEY'],

@@ -104,6 +104,7 @@ describe('GET /v1/openapi.json', () => {
       ['POST', '/v1/check', JSON.parse('['.repeat(17) + ']'.repeat(17))],
       ['GET', '/v1/keys/none/a', undefined],
       ['GET', '/v1/policies/none', undefined],
+      ['PATCH', '/v1/policies/none', { shadow: true }],
       ['PUT', '/v1/overrides/none/a', { limit: 1 }],
       ['DELETE', '/v1/overrides/few/a', undefined],
       ['GET', '/v1/top?policy=none', undefined],

@@ -21,6 +21,9 @@ const start = async () => {
 };
 
 const fileNow = () => JSON.parse(readFileSync(file, 'utf8')).overrides;
+const shadowNow = () => JSON.parse(readFileSync(file, 'utf8')).shadow;
+const patch = async (api: Described, shadow: boolean | null) =>
+  (await api.ask('PATCH', '/v1/policies/few', { shadow })).json;
 
 describe('the file of overrides', () => {
   test('has each of the API before it is answered, and gives them back later', async () => {
@@ -53,6 +56,61 @@ describe('the file of overrides', () => {
     );
     expect(answers.every(({ json }) => json.persisted)).toBe(true);
     expect(fileNow()).toHaveLength(50);
+    await api.close();
+  });
+
+  test('has which policies the API put in shadow or out of it, beside overrides', async () => {
+    const first = await start();
+    expect((await patch(first, true)).persisted).toBe(true);
+    expect(shadowNow()).toEqual({ few: true });
+    await first.put('/v1/overrides/few/ada', { limit: 5 });
+    expect([shadowNow(), fileNow()]).toEqual([
+      { few: true },
+      [{ policy: 'few', key: 'ada', limit: 5 }],
+    ]);
+    await first.close();
+
+    const second = await start();
+    const { json } = await second.get('/v1/policies/few');
+    expect(json).toMatchObject({ shadow: true, shadowBy: 'api', overrides: 1 });
+    const bodies = Array(3).fill({ policy: 'few', key: 'bob' });
+    for (const body of bodies)
+      expect((await second.post('/v1/check', body)).json.limits).toEqual([]);
+    expect(await patch(second, null)).toMatchObject({ persisted: true });
+    // As it was written before there was such a thing.
+    expect(readFileSync(file, 'utf8')).not.toContain('shadow');
+    await second.close();
+
+    const third = await start();
+    expect((await third.get('/v1/policies/few')).json).toMatchObject({ shadowBy: 'file' });
+    await third.close();
+  });
+
+  test('keeps words on former policies, whatever they are called', async () => {
+    const text = '{"overrides": [], "shadow": {"__proto__": true, "former": false}}';
+    writeFileSync(file, text);
+    const api = await start();
+    await patch(api, false);
+    const words = Object.entries(shadowNow());
+    expect(words).toEqual(Object.entries({ ['__proto__']: true, few: false, former: false }));
+    const { status, json } = await api.ask('PATCH', '/v1/policies/former', { shadow: null });
+    expect([status, json.persisted, Object.keys(shadowNow())]).toEqual([
+      ...[200, true],
+      ['__proto__', 'few'],
+    ]);
+    await api.close();
+  });
+
+  test('that cannot be written is told of, and written when it is said again', async () => {
+    const api = await start();
+    await patch(api, true);
+    const beside = `${file}.${process.pid}.new`;
+    mkdirSync(beside);
+    expect(await patch(api, null)).toMatchObject({ policy: { shadow: false }, persisted: false });
+    expect(shadowNow()).toEqual({ few: true });
+    rmSync(beside, { recursive: true });
+    expect((await patch(api, null)).persisted).toBe(true);
+    expect(shadowNow()).toBeUndefined();
     await api.close();
   });
 
@@ -98,6 +156,11 @@ describe('the file of overrides', () => {
     ['{"overrides": [\n{"policy":"few","key":"a","limit":"3"}]}', 2, 35, '`overrides.0.limit`'],
     ['{"overrides": [\n{"policy":"few","key":"a","limit":0}]}', 2, 1, limitProblem],
     ['{"overrides": [\n{"policy":"few","key":"","limit":3}]}', 2, 1, 'Expected the key'],
+    ['{"shadow": {}}', 1, 1, 'Expected `overrides`'],
+    ['{"overrides": [],\n"shadow": null}', 2, 11, '`shadow` to be as the service writes it'],
+    ['{"overrides": [],\n"shadow": [true]}', 2, 11, 'writes it: Expected an object'],
+    ['{"overrides": [], "shadow":\n{"few": 1}}', 2, 9, '`shadow.few` to be as the service'],
+    ['{"overrides": [], "shadow":\n{"__proto__": null}}', 2, 15, 'Expected true or false'],
   ])('is refused at the start if it is %j', async (text, line, column, message) => {
     writeFileSync(file, text);
     const error = await start().catch((problem) => problem);

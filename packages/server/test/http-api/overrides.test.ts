@@ -60,6 +60,18 @@ describe('/v1/overrides', () => {
     expect((await api.get('/v1/overrides?policy=none')).json.overrides).toEqual([]);
   });
 
+  test('of keys that cannot stand in a path are taken away by the query', async () => {
+    await api.post('/v1/overrides', { policy: 'few', key: '..', limit: 3 });
+    expect(await limitOf('..')).toBe(3);
+    const { status, json } = await api.delete('/v1/overrides?policy=few&key=..');
+    expect([status, json.deleted.key]).toEqual([200, '..']);
+    expect(await limitOf('..')).toBe(2);
+    const again = await api.delete('/v1/overrides?policy=few&key=..');
+    expect([again.status, again.json.code]).toEqual([404, 'ERR_NOT_FOUND']);
+    const half = await api.delete('/v1/overrides?policy=few');
+    expect([half.status, half.json.code]).toEqual([400, 'ERR_INVALID_OPTION']);
+  });
+
   test('of the API hide those of the files for as long as they are there', async () => {
     const hidden = await api.put('/v1/overrides/few/filed', { limit: 3 });
     expect(hidden.json.before).toEqual({ ...overrides[0], source: 'file' });
@@ -116,20 +128,20 @@ describe('/v1/overrides', () => {
   });
 
   test('are in the log: what was done, what it was before, and by whom', async () => {
-    const by = '127.0.0.1';
+    const who = { by: '127.0.0.1', as: 'loopback' };
     await api.put('/v1/overrides/few/ada', { limit: 3 });
     await api.post('/v1/overrides', { policy: 'few', key: 'ada', limit: 4, reason: 'more' });
     await api.delete('/v1/overrides/few/ada');
     const ada = { policy: 'few', key: 'ada' };
     expect(audits()).toEqual([
-      { action: 'override.set', ...ada, before: null, after: { ...ada, limit: 3 }, by },
+      { action: 'override.set', ...ada, before: null, after: { ...ada, limit: 3 }, ...who },
       {
-        ...{ action: 'override.set', ...ada, by },
+        ...{ action: 'override.set', ...ada, ...who },
         before: { ...ada, limit: 3, source: 'api' },
         after: { ...ada, limit: 4, reason: 'more' },
       },
       {
-        ...{ action: 'override.delete', ...ada, by },
+        ...{ action: 'override.delete', ...ada, ...who },
         before: { ...ada, limit: 4, reason: 'more', source: 'api' },
         after: null,
       },

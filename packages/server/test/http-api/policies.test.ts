@@ -24,7 +24,8 @@ describe('GET /v1/policies', () => {
   test('tells each as it counts', async () => {
     const { status, json } = await api.get('/v1/policies');
     expect(status).toBe(200);
-    const base = { windowMs: 60_000, limit: 100, costs: {}, shadow: false, overrides: 0 };
+    const common = { costs: {}, shadow: false, shadowBy: 'file', overrides: 0 };
+    const base = { ...common, windowMs: 60_000, limit: 100 };
     expect(json.policies).toEqual([
       { ...base, name: 'plain', algorithm: 'sliding-log', overrides: 2 },
       { ...base, name: 'buckets', algorithm: 'sliding-buckets', buckets: 30, shadow: true },
@@ -81,9 +82,10 @@ describe('POST /v1/reload', () => {
     expect(await names()).toEqual(['second']);
     await api.close();
     const audits = lines.map((line) => JSON.parse(line).audit).filter(Boolean);
+    const who = { by: '127.0.0.1', as: 'loopback' };
     expect(audits).toEqual([
-      { action: 'reload', after: { ok: false, problems: 1 }, by: '127.0.0.1' },
-      { action: 'reload', after: { ok: true, problems: 0 }, by: '127.0.0.1' },
+      { action: 'reload', after: { ok: false, problems: 1 }, ...who },
+      { action: 'reload', after: { ok: true, problems: 0 }, ...who },
     ]);
   });
 });

@@ -1,4 +1,6 @@
+import { ManualClock } from 'sluice';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Sessions } from '../../src/http/sessions.ts';
 import { makeLog } from '../../src/observe/log.ts';
 import { type Answer, policy, type Running, settingsOf, startRunning } from '../running.ts';
 import { exchange, headOf } from './raw.ts';
@@ -17,6 +19,15 @@ async function start(settings: object): Promise<Running> {
   return startRunning({ config, settings, log });
 }
 
+/** Sessions of another token and of another time, and what never was one. */
+function forgedCookies(): readonly string[] {
+  const forgers = [new Sessions(`${TOKEN}!`), new Sessions(TOKEN, new ManualClock(1000))];
+  const texts = forgers.map((each) => each.textOf(each.open()));
+  const [, end] = texts[0].split('.');
+  const unsigned = `v1.${end}.${'A'.repeat(22)}.${'A'.repeat(43)}`;
+  return [...texts, unsigned, 'x', ''].map((text) => `sluice_session=${text}`);
+}
+
 /** Where it can be reached from here, whatever it listens on. */
 const urlOf = ({ service }: Running): string => `http://127.0.0.1:${service.http.port}`;
 
@@ -27,9 +38,13 @@ async function ask(
   headers: Record<string, string> = {},
 ): Promise<Answer> {
   const init = { method, headers, ...(method === 'POST' && { body: '{}' }) };
-  const answer = await fetch(urlOf(running) + path, init);
-  const text = await answer.text();
-  const isJson = (answer.headers.get('content-type') ?? '').includes('json');
+  const answer = await fetch(urlOf(running) + path, { ...init, redirect: 'manual' });
+  const type = answer.headers.get('content-type') ?? '';
+  // A stream of events would go on for as long as somebody reads it.
+  const isStream = type.includes('event-stream');
+  if (isStream) await answer.body?.cancel();
+  const text = isStream ? '' : await answer.text();
+  const isJson = type.includes('json');
   const json = isJson && text !== '' ? JSON.parse(text) : undefined;
   return { status: answer.status, headers: answer.headers, text, json };
 }
@@ -55,6 +70,7 @@ describe.each(['0.0.0.0:0', '[::]:0', '127.0.0.1:0'])('listening on %s with a to
       { authorization: 'Bearer' },
       { authorization: `Basic ${btoa(`admin:${TOKEN}`)}` },
       { cookie: `token=${TOKEN}` },
+      ...forgedCookies().map((cookie) => ({ cookie, 'sec-fetch-site': 'same-origin' })),
     ];
     for (const { method, path } of admins()) {
       for (const headers of wrong) {
@@ -74,6 +90,19 @@ describe.each(['0.0.0.0:0', '[::]:0', '127.0.0.1:0'])('listening on %s with a to
       ]);
     }
     expect((await ask(running, 'GET', '/v1/policies', bearer(TOKEN))).status).toBe(200);
+  });
+
+  test('every route of the admin side answers to a session, but not to other sites', async () => {
+    const sessions = new Sessions(TOKEN);
+    const cookie = `sluice_session=${sessions.textOf(sessions.open())}`;
+    const statusOf = async (method: string, path: string, site: string) =>
+      (await ask(running, method, targetOf(path), { cookie, 'sec-fetch-site': site })).status;
+    for (const { method, path } of admins()) {
+      const status = await statusOf(method, path, 'same-origin');
+      expect([method, path, [401, 403, 500].includes(status)]).toEqual([method, path, false]);
+      expect(await statusOf(method, path, 'same-site')).toBe(403);
+      expect(await statusOf(method, path, 'cross-site')).toBe(403);
+    }
   });
 
   test('a query is no place for a token', async () => {

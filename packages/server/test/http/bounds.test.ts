@@ -1,7 +1,9 @@
 /** What a connection may take, with bounds so short that a test can wait for them. */
 import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { AccessControl } from '../../src/http/access.ts';
 import { Router } from '../../src/http/router.ts';
 import { BOUNDS, HttpServer } from '../../src/http/server.ts';
 import { settingsOf } from '../running.ts';
@@ -15,15 +17,21 @@ const short = {
 };
 
 let server: HttpServer;
+const streams: ServerResponse[] = [];
 let port: number;
 beforeAll(async () => {
   const router = new Router();
   router.add('POST', '/echo', 'open', async (each) => each.send(200, await each.readJson()));
+  router.add('GET', '/stream', 'open', ({ response }) => {
+    response.writeHead(200, { connection: 'close' }).flushHeaders();
+    streams.push(response);
+  });
   router.add('GET', '/fail', 'open', () => {
     throw new Error('a secret that only the log may know');
   });
   const settings = settingsOf();
-  server = new HttpServer(router, settings, pino({ level: 'silent' }), undefined, short);
+  const access = new AccessControl(settings);
+  server = new HttpServer(router, access, settings, pino({ level: 'silent' }), undefined, short);
   ({ port } = await server.listen(settings.listen));
 });
 afterAll(() => server.close(100));
@@ -79,6 +87,23 @@ describe('a connection', () => {
     socket.destroy();
   });
 
+  test('may be silent while its answer goes on, which is no request that waits', async () => {
+    const socket = await open(port);
+    let text = '';
+    socket.on('data', (bytes) => {
+      text += bytes.toString('latin1');
+    });
+    socket.write(headOf('GET', '/stream'));
+    await expect.poll(() => text).toContain('200 OK');
+    expect(server.inFlight).toBe(0);
+    // Longer than any of the bounds.
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    expect(socket.destroyed).toBe(false);
+    streams[0].end('over');
+    await once(socket, 'close');
+    expect(text).toContain('over');
+  });
+
   test('that does not read its answers does not have them all remembered', async () => {
     const socket = await open(port);
     socket.pause();
@@ -107,6 +132,8 @@ test('what went wrong inside is told to the log alone', async () => {
 });
 
 test('a server that listens on a port that is taken says so', async () => {
-  const second = new HttpServer(new Router(), settingsOf(), pino({ level: 'silent' }));
+  const settings = settingsOf();
+  const access = new AccessControl(settings);
+  const second = new HttpServer(new Router(), access, settings, pino({ level: 'silent' }));
   await expect(second.listen({ host: '127.0.0.1', port })).rejects.toThrow(/EADDRINUSE/);
 });

@@ -33,14 +33,30 @@ const VALUES = [
 const NAMES = [
   ...['policy', 'key', 'cost', 'operation', 'id', 'onFailure', 'limits', 'checks', 'receipt'],
   ...['charges', 'atMs', 'costs', 'limit', 'expiresAt', 'expiresInMs', 'reason', 'domain'],
-  ...['descriptors', 'entries', 'value', '__proto__', 'constructor', 'hasOwnProperty', '', 'é'],
+  ...[
+    'descriptors',
+    'entries',
+    'shadow',
+    'value',
+    '__proto__',
+    'constructor',
+    'hasOwnProperty',
+    '',
+    'é',
+  ],
 ];
 const PATHS = [
   ...['/v1/check', '/v1/check', '/v1/check?enforce', '/v1/peek', '/v1/refund', '/v1/settle'],
   ...['/v1/reset', '/v1/overrides', '/v1/overrides/few/a', '/v1/keys/few/a', '/v1/policies'],
   ...['/v1/policies/few', '/v1/openapi.json', '/v1/top', '/v1/forward-auth', '/json'],
   ...['/v1/forward-auth/ext-authz/a', '/healthz', '/readyz', '/metrics', '/', '/v1'],
+  ...['/v1/series', '/v1/series?seconds=600', '/dashboard', '/dashboard/', '/dashboard/assets/x'],
 ];
+/** Of paths that take a body by another method than POST. */
+const BODY_METHODS = [
+  ['/v1/overrides/', 'PUT'],
+  ['/v1/policies/', 'PATCH'],
+] as const;
 const QUERIES = [
   ...['', '?', '?enforce=', '?enforce=maybe', '?enforce=1&enforce=0', '?ENFORCE', '?%', '?%ff=%00'],
   ...[
@@ -147,7 +163,7 @@ export class HostileRequests {
 
   #json(): HostileRequest {
     const path = this.#one(PATHS);
-    const method = path.startsWith('/v1/overrides/') ? 'PUT' : 'POST';
+    const method = BODY_METHODS.find(([start]) => path.startsWith(start))?.[1] ?? 'POST';
     return { kind: 'json', pieces: [this.#request(method, path, this.#body())] };
   }
 

@@ -41,11 +41,12 @@ export class Connection {
   }
 
   /** Sends all requests in one write; their replies come in order. */
-  post(path: string, bodies: readonly unknown[]): Promise<Reply>[] {
+  post(path: string, bodies: readonly unknown[], method = 'POST'): Promise<Reply>[] {
     const texts = bodies.map((body) => {
       const json = JSON.stringify(body);
       const length = Buffer.byteLength(json);
-      return `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: ${length}\r\n\r\n${json}`;
+      const head = `host: 127.0.0.1\r\ncontent-length: ${length}`;
+      return `${method} ${path} HTTP/1.1\r\n${head}\r\n\r\n${json}`;
     });
     const replies = bodies.map(
       () => new Promise<Reply>((resolve, reject) => this.#waiting.push({ resolve, reject })),

@@ -1,0 +1,83 @@
+/**
+ * The files of the dashboard, read once. What can be asked for are the names that were found then,
+ * looked up whole, so no path leads anywhere else.
+ */
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, extname, join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+
+/** A file in the two forms in which it can be sent. */
+export interface PageFile {
+  readonly type: string;
+  readonly plain: Variant;
+  /** Undefined where it is no smaller. */
+  readonly gzip: Variant | undefined;
+}
+
+export interface Variant {
+  readonly bytes: Buffer;
+  readonly etag: string;
+}
+
+/** By path below `/dashboard/`: the page itself is `index.html`. */
+export type PageFiles = ReadonlyMap<string, PageFile>;
+
+/** Of all files together; they stay in memory. */
+export const MOST_BYTES = 1024 * 1024;
+
+/** What a page can be made of here; other files are not handed out. */
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.png': 'image/png',
+};
+
+function variantOf(bytes: Buffer): Variant {
+  const digest = createHash('sha256').update(bytes).digest('base64url').slice(0, 22);
+  return { bytes, etag: `"${digest}"` };
+}
+
+function fileOf(path: string, type: string): PageFile {
+  const bytes = readFileSync(path);
+  const packed = gzipSync(bytes, { level: 9 });
+  const gzip = packed.length < bytes.length ? variantOf(packed) : undefined;
+  return { type, plain: variantOf(bytes), gzip };
+}
+
+/** Reads the page and its assets; throws if there is no page, or too much of it. */
+export function readPageFiles(folder: string): PageFiles {
+  const assets = readdirSync(join(folder, 'assets')).map((name) => `assets/${name}`);
+  const files = new Map<string, PageFile>();
+  let size = 0;
+  for (const name of ['index.html', ...assets]) {
+    const type = TYPES[extname(name)];
+    if (type === undefined) continue;
+    const file = fileOf(join(folder, name), type);
+    files.set(name, file);
+    size += file.plain.bytes.length;
+  }
+  if (size > MOST_BYTES) throw new Error(`Expected at most ${MOST_BYTES} bytes, got ${size}`);
+  return files;
+}
+
+/** Where the files of the installed dashboard are; throws if it is not installed. */
+function installedFolder(): string {
+  const { resolve } = createRequire(import.meta.url);
+  return join(dirname(resolve('sluice-dashboard/package.json')), 'dist');
+}
+
+let installed: PageFiles | undefined;
+
+/** Those of the installed dashboard, or why there are none. Read once for all services. */
+export function installedFiles(): PageFiles | Error {
+  try {
+    installed ??= readPageFiles(installedFolder());
+    return installed;
+  } catch (error) {
+    return error as Error;
+  }
+}

@@ -1,0 +1,108 @@
+/** `GET /v1/events`: what happens, live, as server-sent events. */
+import type { ServerResponse } from 'node:http';
+import { systemClock } from 'sluice';
+import { LONGEST_KEY } from 'sluice/engine';
+import { badRequest, type Exchange, HttpError } from '../http/exchange.ts';
+import type { Handler } from '../http/router.ts';
+import type { DenialFilter } from '../observe/denials.ts';
+import { type EndReason, type Listener, MOST_STREAMS } from '../observe/feed.ts';
+import { checkLabel } from '../observe/policy-labels.ts';
+import type { Parts } from '../parts.ts';
+
+/** Whoever leaves more than this unread is not waited for. */
+export const LARGEST_BACKLOG_BYTES = 256 * 1024;
+
+/** How long the last event may take to be read. */
+const LINGER_MS = 1000;
+
+/** After so long a browser that lost the stream asks again. */
+const RETRY_MS = 2000;
+
+const HEAD = {
+  'content-type': 'text/event-stream',
+  'cache-control': 'no-store, no-transform',
+  // nginx would collect events until there are some kilobytes of them.
+  'x-accel-buffering': 'no',
+  // Nothing comes after a stream, so its connection ends with it.
+  connection: 'close',
+};
+
+export class EventStream implements Listener {
+  readonly #response: ServerResponse;
+  readonly #isAdmitted: () => boolean;
+
+  constructor(
+    response: ServerResponse,
+    readonly filter: DenialFilter,
+    isAdmitted: () => boolean,
+  ) {
+    this.#response = response;
+    this.#isAdmitted = isAdmitted;
+    response.writeHead(200, HEAD);
+    response.write(`retry: ${RETRY_MS}\n\n`);
+  }
+
+  get isAdmitted(): boolean {
+    return this.#isAdmitted();
+  }
+
+  get isSlow(): boolean {
+    return this.#response.writableLength > LARGEST_BACKLOG_BYTES;
+  }
+
+  /** JSON has no line ends of its own, so it is one line of data. */
+  send(event: string, data: string): void {
+    const response = this.#response;
+    if (!response.writableEnded && !response.destroyed) {
+      response.write(`event: ${event}\ndata: ${data}\n\n`);
+    }
+  }
+
+  /** Says why. Whoever does not read even that is cut off. */
+  end(why: EndReason): void {
+    const response = this.#response;
+    if (response.writableEnded || response.destroyed) return;
+    const cancel = systemClock.schedule(LINGER_MS, () => response.destroy());
+    response.once('close', cancel);
+    response.end(`event: end\ndata: ${JSON.stringify({ why })}\n\n`);
+  }
+}
+
+function filterOf({ desk }: Parts, { query }: Exchange): DenialFilter {
+  const policy = query.get('policy') ?? undefined;
+  const key = query.get('key') ?? undefined;
+  if (policy !== undefined) checkLabel(desk, policy);
+  if (key === '' || (key?.length ?? 0) > LONGEST_KEY) {
+    const what = `Expected \`key\` to be text of 1 to ${LONGEST_KEY} characters, with * for any`;
+    throw badRequest('ERR_INVALID_KEY', what);
+  }
+  return { policy, key };
+}
+
+const tooMany = (): HttpError =>
+  new HttpError(
+    503,
+    'ERR_TOO_MANY_STREAMS',
+    `Expected at most ${MOST_STREAMS} streams at a time`,
+    undefined,
+    { 'retry-after': '10' },
+  );
+
+/** Answered as soon as it begins: a service that stops does not wait for it, but ends it. */
+export function eventsHandler(parts: Parts): Handler {
+  const { access } = parts;
+  const { feed } = parts.live;
+  return (exchange) => {
+    exchange.checkQuery('policy', 'key');
+    const filter = filterOf(parts, exchange);
+    const { request, response } = exchange;
+    if (request.method === 'HEAD') {
+      response.writeHead(200, HEAD).end();
+      return;
+    }
+    if (!feed.hasRoom) throw tooMany();
+    const stream = new EventStream(response, filter, () => access.stillAdmits(exchange));
+    response.on('close', () => feed.leave(stream));
+    feed.join(stream);
+  };
+}

@@ -1,0 +1,96 @@
+/** What is kept of the last minutes and told live, of all processes that serve together. */
+import { systemClock } from 'sluice';
+import type { Configuration } from '../configuration.ts';
+import type { Desk } from '../desk.ts';
+import type { OpenStore } from '../store-url.ts';
+import type { Crew } from '../workers/crew.ts';
+import { DenialCollectors } from './denials.ts';
+import { Feed, type FeedSource, type ListenAnswer, type ListenQuestion } from './feed.ts';
+import type { Health } from './health.ts';
+import { History, type PolicyCounts, type Span } from './history.ts';
+import type { Logger } from './log.ts';
+import type { Metrics } from './metrics.ts';
+import { type Outline, outlineOf, type SeriesSource } from './series.ts';
+import { type TickPart, type TickQuestion, tickPart } from './tick.ts';
+
+export interface LiveParts {
+  readonly desk: Desk;
+  readonly configuration: Configuration;
+  readonly store: OpenStore;
+  readonly health: Health;
+  readonly metrics: Metrics;
+  readonly crew: Crew;
+  readonly log: Logger;
+}
+
+type PoliciesQuestion = readonly [span: Span, names: readonly string[]];
+
+export class Live {
+  readonly history: History;
+  readonly feed: Feed;
+  readonly #denials: DenialCollectors;
+  readonly #crew: Crew;
+
+  constructor({ desk, configuration, store, health, metrics, crew, log }: LiveParts) {
+    const { tallies } = metrics;
+    this.#crew = crew;
+    this.history = new History(metrics);
+    this.#denials = new DenialCollectors(desk, tallies);
+    this.feed = new Feed(this.#feedSource(), log);
+    this.#answer({ history: this.history, denials: this.#denials, health, store });
+    configuration.onReload(({ ok }) => {
+      // The files have overrides, too.
+      if (ok) this.feed.changed('policies', 'overrides');
+    });
+    desk.overrides.onChange(() => this.feed.changed('overrides'));
+    desk.shadowWords.onChange(() => this.feed.changed('policies'));
+  }
+
+  /** What this process says of itself. */
+  #answer(parts: Parameters<typeof tickPart>[0]): void {
+    const crew = this.#crew;
+    const startedAtMs = systemClock.now();
+    crew.answer('live.listen', (detail): ListenAnswer => {
+      const { asker, filter } = detail as ListenQuestion;
+      // What is decided from now on is of a second that will be told.
+      this.history.look();
+      this.#denials.add(asker, filter);
+      return { startedAtMs };
+    });
+    crew.answer('live.tick', (detail) => tickPart(parts, detail as TickQuestion));
+    crew.answer('series.outline', (detail) => outlineOf(this.history, detail as Span));
+    crew.answer('series.policies', (detail) =>
+      this.history.policies(...(detail as PoliciesQuestion)),
+    );
+  }
+
+  #feedSource(): FeedSource {
+    const crew = this.#crew;
+    return {
+      listen: async (question) => (await crew.gather('live.listen', question)) as ListenAnswer[],
+      tick: async (question) => (await crew.gather('live.tick', question)) as TickPart[],
+    };
+  }
+
+  /** What all processes say. */
+  get series(): SeriesSource {
+    const crew = this.#crew;
+    return {
+      outlines: async (span) => (await crew.gather('series.outline', span)) as Outline[],
+      policies: async (...detail) =>
+        (await crew.gather('series.policies', detail)) as PolicyCounts[][],
+    };
+  }
+
+  /** From now on the seconds are counted. */
+  start(): void {
+    this.history.start();
+  }
+
+  /** Ends all streams, and leaves no timer behind. */
+  close(): void {
+    this.history.stop();
+    this.feed.close();
+    this.#denials.close();
+  }
+}

@@ -1,0 +1,137 @@
+/**
+ * `GET /v1/series`: what was decided in the last minutes, second by second, by all processes that
+ * serve together. Of thousands of policies the busiest are told: it is first found out which those
+ * are, so that not everything about all the others goes from process to process.
+ */
+import type { Desk } from '../desk.ts';
+import { badRequest } from '../http/exchange.ts';
+import type { Router } from '../http/router.ts';
+import {
+  type Counts,
+  emptyCounts,
+  HISTORY_SECONDS,
+  type History,
+  type PolicyCounts,
+  type Span,
+  STEP_MS,
+} from './history.ts';
+import { checkLabel } from './policy-labels.ts';
+
+/** More policies than these are only counted. */
+export const MOST_TOLD = 100;
+
+const DEFAULT_SECONDS = 300;
+
+/** What a process says first: the whole, and how much each policy was asked for. */
+export interface Outline {
+  readonly total: Counts;
+  readonly activity: readonly (readonly [name: string, count: number])[];
+}
+
+export function outlineOf(history: History, span: Span): Outline {
+  history.look();
+  return { total: history.total(span), activity: history.activity(span) };
+}
+
+/** Adds what another process counted. */
+function addTo(sum: Counts, counts: Counts): void {
+  for (const name of ['allowed', 'denied', 'shadowAllowed', 'shadowDenied', 'degraded'] as const) {
+    for (const [at, count] of counts[name].entries()) sum[name][at] += count;
+  }
+  for (const [at, full] of counts.fullest.entries()) {
+    if (full !== null) sum.fullest[at] = Math.max(sum.fullest[at] ?? 0, full);
+  }
+}
+
+export function summed(seconds: number, parts: readonly Counts[]): Counts {
+  const sum = emptyCounts(seconds);
+  for (const part of parts) addTo(sum, part);
+  return sum;
+}
+
+/** Puts together what several processes say of the same policies. */
+export function summedByPolicy(
+  seconds: number,
+  parts: readonly (readonly PolicyCounts[])[],
+): ReadonlyMap<string, Counts> {
+  const sums = new Map<string, Counts>();
+  for (const { name, ...counts } of parts.flat()) {
+    const sum = sums.get(name) ?? emptyCounts(seconds);
+    addTo(sum, counts);
+    sums.set(name, sum);
+  }
+  return sums;
+}
+
+/** The names that were asked for most, and how many others there are. */
+export function busiest(activity: Iterable<readonly [name: string, count: number]>): {
+  readonly names: readonly string[];
+  readonly omitted: number;
+} {
+  const counts = new Map<string, number>();
+  for (const [name, count] of activity) counts.set(name, (counts.get(name) ?? 0) + count);
+  const sorted = [...counts].sort(([a, most], [b, count]) => count - most || (a < b ? -1 : 1));
+  const names = sorted.slice(0, MOST_TOLD).map(([name]) => name);
+  return { names, omitted: sorted.length - names.length };
+}
+
+/** Who is asked for the whole, where several processes serve. */
+export interface SeriesSource {
+  outlines(span: Span): Promise<readonly Outline[]>;
+  policies(span: Span, names: readonly string[]): Promise<readonly (readonly PolicyCounts[])[]>;
+}
+
+export interface SeriesReport {
+  readonly stepMs: number;
+  readonly startMs: number;
+  readonly total: Counts;
+  readonly policies: readonly PolicyCounts[];
+  readonly omitted: number;
+}
+
+/** One policy that is asked for is told also if nothing has happened to it. */
+export async function seriesReport(
+  source: SeriesSource,
+  span: Span,
+  policy: string | undefined,
+): Promise<SeriesReport> {
+  const { startMs, seconds } = span;
+  const outlines = await source.outlines(span);
+  const total = summed(
+    seconds,
+    outlines.map((each) => each.total),
+  );
+  const { names, omitted } =
+    policy === undefined
+      ? busiest(outlines.flatMap(({ activity }) => activity))
+      : { names: [policy], omitted: 0 };
+  const sums = summedByPolicy(seconds, await source.policies(span, names));
+  const policies = names.map((name) => ({ name, ...(sums.get(name) ?? emptyCounts(seconds)) }));
+  return { stepMs: STEP_MS, startMs, total, policies, omitted };
+}
+
+function secondsOf(text: string | null): number {
+  if (text === null) return DEFAULT_SECONDS;
+  const seconds = /^\d{1,3}$/.test(text) ? Number(text) : 0;
+  if (seconds >= 1 && seconds <= HISTORY_SECONDS) return seconds;
+  const what = `Expected \`seconds\` to be an integer from 1 to ${HISTORY_SECONDS}`;
+  throw badRequest('ERR_INVALID_OPTION', `${what}, got \`${text.slice(0, 60)}\``);
+}
+
+export interface SeriesParts {
+  readonly history: History;
+  readonly series: SeriesSource;
+}
+
+export function seriesRoutes(router: Router, desk: Desk, { history, series }: SeriesParts): void {
+  router.add('GET', '/v1/series', 'admin', async (exchange) => {
+    exchange.checkQuery('seconds', 'policy');
+    const { query } = exchange;
+    const seconds = secondsOf(query.get('seconds'));
+    const policy = query.get('policy') ?? undefined;
+    if (policy !== undefined) checkLabel(desk, policy);
+    const span = { startMs: history.lastMs - (seconds - 1) * STEP_MS, seconds };
+    const report = await seriesReport(series, span, policy);
+    exchange.send(200, report, { 'cache-control': 'no-store' });
+  });
+}

@@ -1,0 +1,158 @@
+/**
+ * What happened in a second, as those who watch live are told: each process that serves says its
+ * part, and the parts are put together.
+ */
+import type { OpenStore } from '../store-url.ts';
+import { type DenialBatch, type DenialFilter, MOST_DENIALS } from './denials.ts';
+import type { BreakerState, Health } from './health.ts';
+import { quantileOf } from './histogram.ts';
+import { type Counts, type History, type PolicyCounts, type Span, STEP_MS } from './history.ts';
+import { busiest, summed, summedByPolicy } from './series.ts';
+import { within } from './within.ts';
+
+/** A store that takes longer to decide is as good as away to whoever looks at it every second. */
+const PROBE_MS = 500;
+/** A little less than a second, so that each tick has a probe of its own. */
+const GOOD_FOR_MS = 900;
+
+export interface StoreReport {
+  readonly kind: 'memory' | 'redis';
+  readonly up: boolean;
+  readonly breaker?: BreakerState;
+  /** How long the store took to decide when it was probed. */
+  readonly latencyMs?: number;
+  readonly keys?: number;
+}
+
+/** Plain data: it survives JSON. */
+export interface TickQuestion extends Span {
+  /** The process that asks. */
+  readonly asker: string;
+  readonly filters: readonly DenialFilter[];
+}
+
+/** What one process says. */
+export interface TickPart {
+  readonly policies: readonly PolicyCounts[];
+  readonly durations: readonly (readonly number[])[];
+  readonly store: StoreReport;
+  /** For each filter of the question. */
+  readonly denials: readonly DenialBatch[];
+}
+
+export interface TickParts {
+  readonly history: History;
+  readonly health: Health;
+  readonly store: OpenStore;
+  readonly denials: {
+    take(asker: string, filters: readonly DenialFilter[]): readonly DenialBatch[];
+  };
+}
+
+const rounded = (value: number): number => Math.round(value * 1000) / 1000;
+
+async function storeReport({ health, store }: TickParts): Promise<StoreReport> {
+  const up = (await within(PROBE_MS, health.isStoreUp(GOOD_FOR_MS))) === true;
+  const { breaker, latencyMs } = health;
+  const { size } = store.store;
+  return {
+    ...{ kind: store.kind, up },
+    ...(breaker !== undefined && { breaker }),
+    ...(up && latencyMs !== undefined && { latencyMs: rounded(latencyMs) }),
+    ...(size !== undefined && { keys: size }),
+  };
+}
+
+export async function tickPart(parts: TickParts, question: TickQuestion): Promise<TickPart> {
+  const { history } = parts;
+  history.look();
+  const names = history.activity(question).map(([name]) => name);
+  const policies = history.policies(question, names);
+  const durations = history.durations(question);
+  const denials = parts.denials.take(question.asker, question.filters);
+  return { policies, durations, denials, store: await storeReport(parts) };
+}
+
+/** What a stream is told of one second, but for the denials, which depend on its filter. */
+export interface Tick {
+  readonly atMs: number;
+  readonly total: SecondCounts;
+  readonly policies: readonly (SecondCounts & { readonly name: string })[];
+  readonly omitted: number;
+  readonly store: StoreReport;
+  readonly decisions: { readonly p50Ms?: number; readonly p99Ms?: number };
+  readonly processes: number;
+}
+
+export type SecondCounts = { readonly [Name in keyof Counts]: Counts[Name][number] };
+
+const secondOf = (counts: Counts, at: number): SecondCounts => ({
+  allowed: counts.allowed[at],
+  denied: counts.denied[at],
+  shadowAllowed: counts.shadowAllowed[at],
+  shadowDenied: counts.shadowDenied[at],
+  degraded: counts.degraded[at],
+  fullest: counts.fullest[at],
+});
+
+const activityOf = (counts: SecondCounts): number =>
+  counts.allowed + counts.denied + counts.shadowAllowed + counts.shadowDenied + counts.degraded;
+
+/** A tick for each second of a span. */
+export function ticksOf({ startMs, seconds }: Span, parts: readonly TickPart[]): readonly Tick[] {
+  const byPolicy = summedByPolicy(
+    seconds,
+    parts.map(({ policies }) => policies),
+  );
+  const total = summed(seconds, [...byPolicy.values()]);
+  const common = { store: worstOf(parts.map(({ store }) => store)), processes: parts.length };
+  return Array.from({ length: seconds }, (_, at) => {
+    const counts = [...byPolicy].map(([name, each]) => ({ name, ...secondOf(each, at) }));
+    const active = counts.filter((each) => activityOf(each) > 0 || each.fullest !== null);
+    const told = busiest(active.map((each) => [each.name, activityOf(each)]));
+    const byName = new Map(active.map((each) => [each.name, each]));
+    return {
+      atMs: startMs + at * STEP_MS,
+      total: secondOf(total, at),
+      policies: told.names.map((name) => byName.get(name)!),
+      omitted: told.omitted,
+      decisions: waitsOf(parts.map(({ durations }) => durations[at])),
+      ...common,
+    };
+  });
+}
+
+/** Each process has its own connection to the store: what is told is the worst of them. */
+function worstOf(reports: readonly StoreReport[]): StoreReport {
+  const [{ kind }] = reports;
+  const breakers = reports.map(({ breaker }) => breaker);
+  const breaker = (['open', 'probing', 'closed'] as const).find((each) => breakers.includes(each));
+  const most = (name: 'latencyMs' | 'keys'): number | undefined => {
+    const known = reports.flatMap((each) => each[name] ?? []);
+    return known.length === 0 ? undefined : Math.max(...known);
+  };
+  const latencyMs = most('latencyMs');
+  const keys = most('keys');
+  return {
+    ...{ kind, up: reports.every(({ up }) => up) },
+    ...(breaker !== undefined && { breaker }),
+    ...(latencyMs !== undefined && { latencyMs }),
+    ...(keys !== undefined && { keys }),
+  };
+}
+
+function waitsOf(all: readonly (readonly number[])[]): Tick['decisions'] {
+  const [first, ...others] = all;
+  const buckets = first.map((count, at) => others.reduce((sum, each) => sum + each[at], count));
+  const [p50, p99] = [quantileOf(buckets, 0.5), quantileOf(buckets, 0.99)];
+  if (p50 === undefined || p99 === undefined) return {};
+  return { p50Ms: rounded(p50 * 1000), p99Ms: rounded(p99 * 1000) };
+}
+
+/** What all processes collected for one filter: the first of them, and how many more. */
+export function jointBatch(batches: readonly DenialBatch[]): DenialBatch {
+  const all = batches.flatMap(({ denials }) => denials).sort((a, b) => a.atMs - b.atMs);
+  const omitted = batches.reduce((sum, each) => sum + each.omitted, 0);
+  const denials = all.slice(0, MOST_DENIALS);
+  return { denials, omitted: omitted + all.length - denials.length };
+}

@@ -1,0 +1,373 @@
+import { once } from 'node:events';
+import { createServer, get, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { memoryStore, type Store } from 'sluice';
+import { withFailurePolicy } from 'sluice/failure';
+import { afterEach, describe, expect, test } from 'vitest';
+import { EventStream, LARGEST_BACKLOG_BYTES } from '../../src/http-api/events.ts';
+import { MOST_DENIALS } from '../../src/observe/denials.ts';
+import { MOST_STREAMS } from '../../src/observe/feed.ts';
+import { configOf, policy, type Running, startRunning } from '../running.ts';
+import { Described } from './described.ts';
+import { EventReader, sumOf } from './event-reader.ts';
+
+const POLICIES = [
+  policy('few', 2, '1h'),
+  policy('many', 1_000_000, '1h'),
+  policy('watched', 1, '1h', { shadow: true }),
+];
+
+const open: { close(): unknown }[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0).reverse()) await each.close();
+});
+
+async function start(options: Parameters<typeof startRunning>[0] = {}): Promise<Running> {
+  const running = await startRunning({ config: { policies: POLICIES }, ...options });
+  open.push(running);
+  return running;
+}
+
+async function listen(running: Running, path?: string, headers = {}): Promise<EventReader> {
+  const reader = await EventReader.greeted(running.url, path, headers);
+  open.push(reader);
+  return reader;
+}
+
+/** Decides without HTTP between, so that a flood takes no time. */
+function decide({ service }: Running, name: string, key: string, times = 1): void {
+  const { desk } = service.parts;
+  const limits = desk.limits([{ policy: name, key }]);
+  for (let at = 0; at < times; at++) desk.decide(limits);
+}
+
+const metric = async (running: Running, name: string, outcome: string): Promise<number> => {
+  const { text } = await running.get('/metrics');
+  const start = `sluice_decisions_total{policy="${name}",outcome="${outcome}"}`;
+  return Number(
+    text
+      .split('\n')
+      .find((line) => line.startsWith(start))
+      ?.split(' ')
+      .at(-1) ?? 0,
+  );
+};
+
+describe('GET /v1/events', () => {
+  test('is a stream of events that are what the description says', async () => {
+    const running = await start();
+    const api = await Described.of(running);
+    const reader = await listen(running);
+    expect(reader.status).toBe(200);
+    expect(reader.headers).toMatchObject({
+      'content-type': 'text/event-stream',
+      'cache-control': 'no-store, no-transform',
+      'x-accel-buffering': 'no',
+    });
+    expect(reader.preamble).toBe('retry: 2000');
+    decide(running, 'few', 'a', 3);
+    decide(running, 'watched', 'b', 3);
+    await running.post('/v1/check', { policy: 'few', key: 'a' });
+    await running.service.parts.configuration.reload();
+    await reader.until(() => sumOf(reader.ticks, 'denied') === 2);
+    for (const { event, data } of reader.events) {
+      const name = `${event[0].toUpperCase()}${event.slice(1)}Event`;
+      expect(api.problems(['components', 'schemas', name], data)).toBeUndefined();
+      expect(api.problems(['components', 'schemas', 'LiveEvent'], data)).toBeUndefined();
+    }
+    expect(new Set(reader.events.map(({ event }) => event))).toEqual(
+      new Set(['hello', 'changed', 'tick']),
+    );
+    const [{ store }] = reader.ticks;
+    expect(store).toMatchObject({ kind: 'memory', up: true, keys: expect.any(Number) });
+    expect(store.latencyMs).toBeGreaterThan(0);
+    const { decisions } = reader.ticks.find((tick) => tick.decisions.p50Ms !== undefined);
+    expect(decisions.p99Ms).toBeGreaterThanOrEqual(decisions.p50Ms);
+  });
+
+  test('has a tick for every second, and they add up to history and metrics', async () => {
+    const running = await start();
+    const reader = await listen(running);
+    const paths = ['few', 'many', 'watched'].map((each) => ({ policy: each, key: 'k' }));
+    while (reader.ticks.length < 4) {
+      await running.post('/v1/check', { limits: paths });
+      await running.post('/v1/check', { policy: 'many', key: 'k' });
+    }
+    await reader.nextTick();
+    const seconds = reader.ticks.map(({ atMs }) => atMs / 1000);
+    expect(seconds).toEqual(seconds.map((_, at) => seconds[0] + at));
+    expect(seconds.every(Number.isInteger)).toBe(true);
+    for (const [field, outcome] of Object.entries({
+      ...{ allowed: 'allowed', denied: 'denied', shadowDenied: 'shadow_denied' },
+      ...{ shadowAllowed: 'shadow_allowed' },
+    })) {
+      for (const { name } of POLICIES) {
+        const told = sumOf(reader.ticks, field, name);
+        expect([name, field, told]).toEqual([
+          ...[name, field, await metric(running, name, outcome)],
+        ]);
+      }
+    }
+    expect(sumOf(reader.ticks, 'denied')).toBeGreaterThan(1);
+    const { json } = await running.get('/v1/series?seconds=60');
+    for (const { atMs, total, policies } of reader.ticks) {
+      const at = (atMs - json.startMs) / 1000;
+      expect(json.total.allowed[at]).toBe(total.allowed);
+      expect(json.total.fullest[at]).toBe(total.fullest);
+      for (const { name, denied } of policies) {
+        const row = json.policies.find((each: { name: string }) => each.name === name);
+        expect(row.denied[at]).toBe(denied);
+      }
+    }
+  });
+
+  test('tells what is decided from then on, also if the process was late before', async () => {
+    const running = await start();
+    const { history } = running.service.parts.live;
+    history.stop();
+    decide(running, 'many', 'before');
+    const { lastMs } = history;
+    await expect.poll(() => history.lastMs, { timeout: 20_000 }).toBeGreaterThan(lastMs + 1000);
+    const reader = await listen(running);
+    decide(running, 'many', 'after');
+    await reader.nextTick();
+    expect(sumOf(reader.ticks, 'allowed')).toBe(1);
+  });
+
+  test('stays short in a flood of denials, and finds a rare key in it', async () => {
+    const running = await start();
+    const all = await listen(running);
+    const rare = await listen(running, '/v1/events?policy=few&key=ra*e');
+    const other = await listen(running, '/v1/events?policy=many');
+    decide(running, 'few', 'flood', 5002);
+    decide(running, 'few', 'rare', 3);
+    decide(running, 'few', 'flood', 4999);
+    await Promise.all([all, rare, other].map((each) => each.nextTick()));
+    const told = (reader: EventReader): number =>
+      reader.ticks.reduce((sum, each) => sum + each.denials.length + each.denialsOmitted, 0);
+    expect([told(all), told(rare), told(other)]).toEqual([10_000, 1, 0]);
+    expect(sumOf(all.ticks, 'denied')).toBe(10_000);
+    for (const { denials } of all.ticks) expect(denials.length).toBeLessThanOrEqual(MOST_DENIALS);
+    expect(rare.denials).toMatchObject([{ policy: 'few', key: 'rare', limit: 2 }]);
+    // What else is told is the same for all.
+    expect(sumOf(other.ticks, 'denied')).toBe(10_000);
+  });
+
+  test('is refused if the filter makes no sense', async () => {
+    const running = await start();
+    const api = await Described.of(running);
+    const wrong: readonly [string, number, string][] = [
+      ['policy=none', 404, 'ERR_UNKNOWN_POLICY'],
+      ['policy=', 404, 'ERR_UNKNOWN_POLICY'],
+      ['key=', 400, 'ERR_INVALID_KEY'],
+      [`key=${'x'.repeat(1025)}`, 400, 'ERR_INVALID_KEY'],
+      ['polcy=few', 400, 'ERR_INVALID_OPTION'],
+    ];
+    for (const [query, status, code] of wrong) {
+      const answer = await api.get(`/v1/events?${query}`);
+      expect([query, answer.status, answer.json.code]).toEqual([query, status, code]);
+    }
+    expect(running.service.parts.live.feed.listeners).toBe(0);
+  });
+
+  test('answers HEAD, and only GET otherwise', async () => {
+    const running = await start();
+    const head = await running.ask('HEAD', '/v1/events');
+    expect([head.status, head.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
+    expect((await running.post('/v1/events', {})).status).toBe(405);
+    expect(running.service.parts.live.feed.listeners).toBe(0);
+  });
+
+  test('has room for so many, and for another when one has gone', async () => {
+    const running = await start();
+    const { feed } = running.service.parts.live;
+    const readers = await Promise.all(Array.from({ length: MOST_STREAMS }, () => listen(running)));
+    const { status, json } = await running.get('/v1/events');
+    expect([status, json.code]).toEqual([503, 'ERR_TOO_MANY_STREAMS']);
+    // All others are served as before, and streams are no requests that wait.
+    expect((await running.post('/v1/check', { policy: 'few', key: 'a' })).status).toBe(200);
+    const { text } = await running.get('/metrics');
+    expect(text).toContain('sluice_http_requests_in_flight 1\n');
+    readers[0].close();
+    await expect.poll(() => feed.listeners).toBe(MOST_STREAMS - 1);
+    await listen(running);
+  });
+
+  test('forgets whoever goes, and has nothing collected when nobody is left', async () => {
+    const running = await start();
+    const { live, metrics } = running.service.parts;
+    const reader = await listen(running);
+    expect(metrics.tallies.onDenial).toBeDefined();
+    reader.close();
+    await expect.poll(() => live.feed.listeners).toBe(0);
+    await expect.poll(() => metrics.tallies.onDenial, { timeout: 20_000 }).toBeUndefined();
+  });
+
+  test('tells what is worth asking for again', async () => {
+    let isBad = true;
+    const load = async () => {
+      if (isBad) throw new Error('Expected something else');
+      return configOf({ policies: POLICIES });
+    };
+    const running = await start({ load });
+    const reader = await listen(running);
+    await running.post('/v1/reload', {});
+    await reader.nextTick();
+    expect(reader.of('changed')).toEqual([]);
+    const next = async (count: number) => {
+      await reader.until(() => reader.of('changed').length >= count);
+      return reader
+        .of('changed')
+        .splice(0)
+        .slice(count - 1);
+    };
+    await running.ask('PUT', '/v1/overrides/few/a', { limit: 5 });
+    expect(await next(1)).toEqual([{ what: 'overrides' }]);
+    await running.ask('DELETE', '/v1/overrides/few/a');
+    expect(await next(2)).toEqual([{ what: 'overrides' }]);
+    await running.ask('PATCH', '/v1/policies/few', { shadow: true });
+    expect(await next(3)).toEqual([{ what: 'policies' }]);
+    isBad = false;
+    await running.post('/v1/reload', {});
+    expect(await next(4)).toEqual([{ what: 'policies' }, { what: 'overrides' }]);
+  });
+
+  test('tells that the store is away, and what was decided meanwhile', async () => {
+    const state = { isAway: false };
+    const inner = memoryStore();
+    const store: Store = withFailurePolicy({
+      decide: async (checks) => {
+        if (state.isAway) throw new Error('gone');
+        return inner.decide(checks);
+      },
+      adjust: (adjustments) => inner.adjust(adjustments),
+      reset: (...key) => inner.reset(...key),
+      close: () => inner.close(),
+    });
+    const running = await start({ store: { store, kind: 'redis', close: async () => {} } });
+    const reader = await listen(running);
+    expect((await reader.first('tick')).store).toMatchObject({ up: true, breaker: 'closed' });
+    state.isAway = true;
+    for (let call = 0; call < 20; call++) {
+      await running.post('/v1/check', { policy: 'few', key: 'a', onFailure: 'deny' });
+    }
+    await reader.until(() => reader.ticks.at(-1).store.breaker === 'open');
+    const { store: told } = reader.ticks.at(-1);
+    expect(told).toEqual({ kind: 'redis', up: false, breaker: 'open' });
+    await reader.until(() => sumOf(reader.ticks, 'degraded') === 20);
+    expect(reader.denials[0]).toMatchObject({ key: 'a', degraded: { action: 'deny' } });
+    state.isAway = false;
+    await reader.until(() => reader.ticks.at(-1).store.up);
+  });
+
+  test('waits for no store that does not answer at all', async () => {
+    const inner = memoryStore();
+    const state = { isHanging: false };
+    const never = new Promise<never>(() => {});
+    const store: Store = {
+      decide: (checks) => (state.isHanging ? never : inner.decide(checks)),
+      adjust: (adjustments) => inner.adjust(adjustments),
+      reset: (...key) => inner.reset(...key),
+      close: () => inner.close(),
+    };
+    const running = await start({ store: { store, kind: 'redis', close: async () => {} } });
+    const reader = await listen(running);
+    expect((await reader.first('tick')).store.up).toBe(true);
+    state.isHanging = true;
+    await reader.until(() => !reader.ticks.at(-1).store.up);
+    expect(reader.ticks.at(-1).store).toEqual({ kind: 'redis', up: false });
+  });
+
+  test('ends with the session that it was opened by', async () => {
+    const adminToken = 'a token of enough letters';
+    const running = await start({ settings: { adminToken } });
+    expect((await running.get('/v1/events')).status).toBe(401);
+    const { headers } = await running.post('/v1/session', { token: adminToken });
+    const cookie = headers.get('set-cookie')!.split(';')[0];
+    const site = { 'sec-fetch-site': 'same-origin' };
+    const ofSession = await listen(running, '/v1/events', { cookie, ...site });
+    const ofToken = await listen(running, '/v1/events', { authorization: `Bearer ${adminToken}` });
+    await ofSession.first('tick');
+    await running.ask('DELETE', '/v1/session', undefined, { cookie, ...site });
+    expect(await ofSession.first('end')).toEqual({ why: 'expired' });
+    await ofSession.closed();
+    await ofToken.nextTick();
+    expect(ofToken.of('end')).toEqual([]);
+  });
+
+  test('ends when the service stops, which does not wait for it', async () => {
+    // Longer than the test may take.
+    const running = await startRunning({
+      config: { policies: POLICIES },
+      settings: { drainMs: '10m' },
+    });
+    const readers = await Promise.all([
+      EventReader.greeted(running.url),
+      EventReader.open(running.url),
+    ]);
+    await running.close();
+    for (const reader of readers) {
+      expect(await reader.first('end')).toEqual({ why: 'stopping' });
+      await reader.closed();
+    }
+    expect(running.service.parts.live.feed.listeners).toBe(0);
+  });
+});
+
+describe('a stream that nobody reads', () => {
+  /** A stream and the answer that reads it, or does not. */
+  async function streamed() {
+    const server = createServer({ highWaterMark: 1024 });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    open.push({ close: () => server.closeAllConnections() }, server);
+    const asked = once(server, 'request');
+    const { port } = server.address() as AddressInfo;
+    const answered = once(get({ port, host: '127.0.0.1', agent: false }), 'response');
+    const [, response] = (await asked) as [IncomingMessage, ServerResponse];
+    const stream = new EventStream(response, {}, () => true);
+    const [answer] = (await answered) as [IncomingMessage];
+    answer.on('error', () => {});
+    return { stream, response, answer };
+  }
+  const turn = () => new Promise((resolve) => setTimeout(resolve, 1));
+
+  test('is slow once so much waits for it, and not before', async () => {
+    const { stream, response, answer } = await streamed();
+    answer.pause();
+    expect(stream.isSlow).toBe(false);
+    let sent = 0;
+    // What the system keeps on the way is not this process's.
+    for (; !stream.isSlow && sent < 1000; sent++) {
+      stream.send('tick', JSON.stringify('x'.repeat(64 * 1024)));
+      await turn();
+    }
+    expect(sent).toBeLessThan(1000);
+    expect(sent * 64 * 1024).toBeGreaterThan(LARGEST_BACKLOG_BYTES);
+    stream.end('slow');
+    // It is not kept until it is read.
+    await once(response, 'close');
+    const closed = new Promise((resolve) => answer.once('close', resolve));
+    answer.resume();
+    await closed;
+    expect(answer.complete).toBe(false);
+    stream.send('tick', '1');
+    stream.end('slow');
+  });
+
+  test('is not slow, however much it is, if it is read', async () => {
+    const { stream, answer } = await streamed();
+    let size = 0;
+    answer.on('data', ({ length }: Buffer) => {
+      size += length;
+    });
+    for (let sent = 0; sent < 100; sent++) {
+      stream.send('tick', JSON.stringify('x'.repeat(64 * 1024)));
+      await expect.poll(() => stream.isSlow, { interval: 1 }).toBe(false);
+    }
+    stream.end('stopping');
+    await once(answer, 'end');
+    expect(answer.complete).toBe(true);
+    expect(size).toBeGreaterThan(6_000_000);
+  });
+});

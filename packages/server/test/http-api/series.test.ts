@@ -1,0 +1,67 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { policy, startRunning } from '../running.ts';
+import { Described } from './described.ts';
+
+let api: Described;
+beforeAll(async () => {
+  const policies = [policy('few', 2, '1h'), policy('idle', 2, '1h')];
+  api = await Described.of(await startRunning({ config: { policies } }));
+});
+afterAll(() => api.close());
+
+const sum = (counts: readonly number[]): number => counts.reduce((all, each) => all + each, 0);
+
+describe('GET /v1/series', () => {
+  test('is what was decided, one number for each whole second that is over', async () => {
+    const calls = 5;
+    const { json: first } = await api.post('/v1/check', { policy: 'few', key: 'a' });
+    let last = first;
+    for (let call = 1; call < calls; call++) {
+      last = (await api.post('/v1/check', { policy: 'few', key: 'a' })).json;
+    }
+    const read = async () => (await api.get('/v1/series?seconds=60')).json;
+    const endOf = ({ startMs, total }: Awaited<ReturnType<typeof read>>): number =>
+      startMs + total.allowed.length * 1000;
+    await expect
+      .poll(async () => endOf(await read()), { timeout: 20_000 })
+      .toBeGreaterThan(last.atMs);
+    const json = await read();
+    expect(json).toMatchObject({ stepMs: 1000, omitted: 0 });
+    expect(json.startMs % 1000).toBe(0);
+    for (const counts of [json.total, json.policies[0]]) {
+      expect(counts.allowed).toHaveLength(60);
+      expect([sum(counts.allowed), sum(counts.denied)]).toEqual([2, calls - 2]);
+      const at = Math.floor((first.atMs - json.startMs) / 1000);
+      expect(counts.allowed[at]).toBeGreaterThanOrEqual(1);
+    }
+    expect(json.policies.map(({ name }: { name: string }) => name)).toEqual(['few']);
+  });
+
+  test('has five minutes unless told, and up to ten', async () => {
+    expect((await api.get('/v1/series')).json.total.denied).toHaveLength(300);
+    expect((await api.get('/v1/series?seconds=600')).json.total.fullest).toHaveLength(600);
+    expect((await api.get('/v1/series?seconds=1')).json.total.degraded).toHaveLength(1);
+  });
+
+  test('is about one policy if it is named, also if nothing has happened to it', async () => {
+    const { json } = await api.get('/v1/series?seconds=2&policy=idle');
+    expect(json.policies).toMatchObject([{ name: 'idle', allowed: [0, 0], fullest: [null, null] }]);
+    expect((await api.get('/v1/series?policy=(request)')).status).toBe(200);
+  });
+
+  test('is refused if it makes no sense', async () => {
+    const wrong: readonly [string, number, string][] = [
+      ...['0', '601', '-1', '1.5', '1e2', '', 'x', '0x10'].map((each): [string, number, string] => [
+        `seconds=${each}`,
+        400,
+        'ERR_INVALID_OPTION',
+      ]),
+      ['policy=none', 404, 'ERR_UNKNOWN_POLICY'],
+      ['second=5', 400, 'ERR_INVALID_OPTION'],
+    ];
+    for (const [query, status, code] of wrong) {
+      const answer = await api.get(`/v1/series?${query}`);
+      expect([query, answer.status, answer.json.code]).toEqual([query, status, code]);
+    }
+  });
+});

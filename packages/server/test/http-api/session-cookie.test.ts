@@ -1,0 +1,157 @@
+/** Whom the cookie of a session lets in, and when it does not. */
+import { ManualClock } from 'sluice';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { SESSION_MS, Sessions } from '../../src/http/sessions.ts';
+import type { Running } from '../running.ts';
+import { cookieIn } from './plain-request.ts';
+import {
+  ask,
+  audits,
+  foreign,
+  type Headers,
+  hostOf,
+  leaks,
+  lines,
+  own,
+  signIn,
+  start,
+  TOKEN,
+} from './signing.ts';
+
+let running: Running;
+beforeAll(async () => {
+  running = await start();
+});
+afterAll(async () => {
+  await running.close();
+  expect(leaks()).toEqual([]);
+});
+beforeEach(() => void lines.splice(0));
+
+describe('a session', () => {
+  const status = async (headers: Headers, method = 'GET', path = '/v1/policies') =>
+    (await ask(running, method, path, headers)).status;
+
+  test('counts if the browser says that a page of this site asks', async () => {
+    const cookie = cookieIn(await signIn(running));
+    const origin = `http://${hostOf(running)}`;
+    const right: readonly Headers[] = [
+      { origin },
+      { 'sec-fetch-site': 'same-origin' },
+      { origin, 'sec-fetch-site': 'same-origin' },
+      { origin: `https://${hostOf(running)}` },
+    ];
+    for (const headers of right) {
+      expect(await status({ cookie, ...headers })).toBe(200);
+      expect(await status({ cookie, ...headers }, 'DELETE', '/v1/keys/few/a')).toBe(200);
+    }
+    // Over plain HTTP browsers do not say where a GET comes from.
+    for (const headers of [{}, { 'sec-fetch-site': 'none' }]) {
+      expect(await status({ cookie, ...headers })).toBe(200);
+      expect(await status({ cookie, ...headers }, 'HEAD')).toBe(200);
+    }
+  });
+
+  test('changes nothing if the browser does not say so', async () => {
+    const cookie = cookieIn(await signIn(running));
+    const silent: readonly Headers[] = [
+      {},
+      { 'sec-fetch-site': 'none' },
+      { 'sec-fetch-site': 'Same-Origin' },
+      { 'sec-fetch-site': '' },
+    ];
+    for (const { method, path } of running.service.routes) {
+      if (!/^(POST|PUT|PATCH|DELETE)$/.test(method) || /session|check|peek|json/.test(path)) {
+        continue;
+      }
+      const target = path.replace(':policy', 'few').replace(':key', 'a');
+      for (const headers of silent) {
+        const answered = await status({ cookie, ...headers }, method, target);
+        expect([method, path, headers, answered]).toEqual([method, path, headers, 401]);
+      }
+      for (const headers of foreign) {
+        expect(await status({ cookie, ...headers }, method, target)).toBe(403);
+      }
+    }
+    expect(audits().filter(({ action }) => action !== 'sign-in')).toEqual([]);
+  });
+
+  test('opens nothing to pages of other sites', async () => {
+    const cookie = cookieIn(await signIn(running));
+    for (const headers of foreign) expect(await status({ cookie, ...headers })).toBe(403);
+    expect(await status({ cookie, 'sec-fetch-site': 'elsewhere' })).toBe(401);
+  });
+
+  test('is none if there are two, or it is damaged, or made up', async () => {
+    const cookie = cookieIn(await signIn(running));
+    const [, end, id, signature] = cookie.split('.');
+    const wrong = [
+      `${cookie}; ${cookie}`,
+      `sluice_session=x; ${cookie}`,
+      `${cookie}; sluice_session=`,
+      `${cookie}x`,
+      cookie.slice(0, -1),
+      cookie.replace('=', '="').concat('"'),
+      'sluice_session=',
+      `sluice_session=${TOKEN}`,
+      `sluice_session=v1.zzzzzzzz.${id}.${signature}`,
+      `sluice_session=v1.${end}.${'A'.repeat(22)}.${signature}`,
+      `sluice_session=v1.${end}.${id}.${'A'.repeat(43)}`,
+      `sluice_session=${'x'.repeat(20_000)}`,
+      `sluice_session=%76${cookie.slice(16)}`,
+    ];
+    for (const each of wrong) {
+      const told = await ask(running, 'GET', '/v1/policies', own(running, each));
+      expect([each, told.status]).toEqual([each, 401]);
+      const seen = await ask(running, 'GET', '/v1/session', own(running, each));
+      expect(seen.json).toEqual({ required: true, signedIn: false });
+    }
+    expect(await status(own(running, `a=b; ${cookie}; c=d`))).toBe(200);
+    expect(lines.filter((line) => !line.includes('"audit"'))).toEqual([]);
+  });
+
+  test('that is over opens nothing, and neither does that of another token', async () => {
+    const over = new Sessions(TOKEN, new ManualClock(Date.now() - SESSION_MS));
+    const other = new Sessions(`${TOKEN}!`);
+    for (const sessions of [over, other]) {
+      const cookie = `sluice_session=${sessions.textOf(sessions.open())}`;
+      expect(await status(own(running, cookie))).toBe(401);
+    }
+    const cookie = cookieIn(await signIn(running));
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + SESSION_MS - 60_000 });
+    expect(await status(own(running, cookie))).toBe(200);
+    vi.setSystemTime(Date.now() + 60_000);
+    expect(await status(own(running, cookie))).toBe(401);
+    vi.useRealTimers();
+  });
+
+  test('counts after a restart, and in every service with the same token', async () => {
+    const cookie = cookieIn(await signIn(running));
+    const second = await start();
+    const told = await ask(second, 'GET', '/v1/policies', own(second, cookie));
+    expect(told.status).toBe(200);
+    await second.close();
+    const other = await start({ adminToken: 'another horse of another colour' });
+    expect((await ask(other, 'GET', '/v1/policies', own(other, cookie))).status).toBe(401);
+    await other.close();
+  });
+
+  test('tells a long answer when to end', async () => {
+    const signed = await signIn(running);
+    const { access } = running.service.parts;
+    const seen = new Promise((resolve) => {
+      const { callerOf } = access;
+      vi.spyOn(access, 'callerOf').mockImplementationOnce((exchange) => {
+        const caller = callerOf.call(access, exchange);
+        setImmediate(() => {
+          const good = access.stillAdmits(exchange);
+          access.sessions?.end(exchange.caller!.session!);
+          resolve([exchange.sessionExpiresAtMs, good, access.stillAdmits(exchange)]);
+        });
+        return caller;
+      });
+    });
+    await ask(running, 'GET', '/v1/policies', own(running, cookieIn(signed)));
+    expect(await seen).toEqual([signed.json.expiresAtMs, true, false]);
+  });
+});

@@ -1,0 +1,214 @@
+/** Signing in, and out again. */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { SESSION_MS } from '../../src/http/sessions.ts';
+import type { Running } from '../running.ts';
+import { Described } from './described.ts';
+import { askPlainly, cookieIn } from './plain-request.ts';
+import {
+  ask,
+  audits,
+  foreign,
+  fresh,
+  type Headers,
+  hostOf,
+  leaks,
+  lines,
+  own,
+  signIn,
+  start,
+  TOKEN,
+} from './signing.ts';
+
+let running: Running;
+beforeAll(async () => {
+  running = await start();
+});
+afterAll(async () => {
+  await running.close();
+  expect(leaks()).toEqual([]);
+});
+beforeEach(() => void lines.splice(0));
+
+describe('signing in', () => {
+  test('takes the token and gives a cookie that opens the admin side', async () => {
+    const before = Date.now();
+    const told = await signIn(running);
+    expect(told.status).toBe(200);
+    const { required, signedIn, expiresAtMs, ...rest } = told.json;
+    expect([required, signedIn, rest]).toEqual([true, true, {}]);
+    expect(expiresAtMs).toBeGreaterThanOrEqual(before + SESSION_MS);
+    expect(expiresAtMs).toBeLessThanOrEqual(Date.now() + SESSION_MS);
+    expect(told.headers['cache-control']).toBe('no-store');
+    expect(told.headers['set-cookie']).toEqual([
+      expect.stringMatching(
+        /^sluice_session=v1\.[\w.-]+; HttpOnly; SameSite=Strict; Path=\/; Max-Age=28800$/,
+      ),
+    ]);
+    const cookie = cookieIn(told);
+    const seen = await ask(running, 'GET', '/v1/session', own(running, cookie));
+    expect(seen.json).toEqual({ required: true, signedIn: true, expiresAtMs });
+    expect(seen.headers['set-cookie']).toBeUndefined();
+    expect((await ask(running, 'GET', '/v1/policies', own(running, cookie))).status).toBe(200);
+  });
+
+  test('with a wrong token is refused, and the browser does not ask for a password', async () => {
+    const wrong = [`${TOKEN}x`, TOKEN.slice(0, -1), ` ${TOKEN}`, TOKEN.toUpperCase(), 'x'];
+    for (const token of wrong) {
+      const told = await signIn(running, token);
+      expect([token, told.status, told.json.code]).toEqual([token, 401, 'ERR_UNAUTHORIZED']);
+      expect(told.headers['www-authenticate']).toBe('Bearer realm="sluice"');
+      expect(told.headers['set-cookie']).toBeUndefined();
+      expect(told.text).not.toMatch(/horse/i);
+    }
+  });
+
+  test('takes the token from the body alone', async () => {
+    const query = `?token=${encodeURIComponent(TOKEN)}`;
+    const inQuery = await ask(running, 'POST', `/v1/session${query}`, {}, { token: TOKEN });
+    expect([inQuery.status, inQuery.json.code]).toEqual([400, 'ERR_INVALID_OPTION']);
+    expect(inQuery.text).not.toContain('horse');
+    const bearer = { authorization: `Bearer ${TOKEN}` };
+    const inHead = await ask(running, 'POST', '/v1/session', bearer, {}, fresh());
+    expect([inHead.status, inHead.headers['set-cookie']]).toEqual([400, undefined]);
+    expect((await ask(running, 'GET', `/v1/session${query}`)).status).toBe(400);
+  });
+
+  test('is refused with a body of another form, which is not repeated', async () => {
+    const secret = 'x'.repeat(40_000);
+    const wrong = [{}, { token: 7 }, { token: '' }, { token: null }, { token: [TOKEN] }, [], 'x'];
+    for (const body of [...wrong, { token: secret }, { token: TOKEN, more: 1 }]) {
+      const told = await ask(running, 'POST', '/v1/session', {}, body, fresh());
+      expect([told.status, told.json.code]).toEqual([400, 'ERR_INVALID_BODY']);
+      expect(told.text).not.toMatch(/horse|xxxx|`7`/);
+      expect(told.headers['set-cookie']).toBeUndefined();
+    }
+  });
+
+  test('is refused to pages of other sites', async () => {
+    for (const headers of foreign) {
+      const told = await signIn(running, TOKEN, headers);
+      expect([told.status, told.headers['set-cookie']]).toEqual([403, undefined]);
+    }
+  });
+
+  test('behind a proxy that has TLS gives a cookie for TLS alone', async () => {
+    const origin = `https://${hostOf(running)}`;
+    const told = await signIn(running, TOKEN, { origin, 'sec-fetch-site': 'same-origin' });
+    expect(told.headers['set-cookie']?.[0]).toMatch(/; Secure$/);
+  });
+});
+
+describe('GET /v1/session', () => {
+  test('says that nobody is signed in, but may be', async () => {
+    const told = await ask(running, 'GET', '/v1/session');
+    expect([told.status, told.json]).toEqual([200, { required: true, signedIn: false }]);
+    expect(told.headers['cache-control']).toBe('no-store');
+    expect(told.headers['www-authenticate']).toBeUndefined();
+  });
+
+  test('says that who has the token needs no session', async () => {
+    const headers = { authorization: `Bearer ${TOKEN}` };
+    const told = await ask(running, 'GET', '/v1/session', headers);
+    expect(told.json).toEqual({ required: true, signedIn: true });
+  });
+
+  test('where no token is needed says that everybody is signed in', async () => {
+    const loopback = await start({ adminToken: undefined });
+    for (const [method, body] of [['GET'], ['POST', { token: 'any' }], ['DELETE']] as const) {
+      const told = await ask(loopback, method, '/v1/session', {}, body);
+      expect([told.status, told.json]).toEqual([200, { required: false, signedIn: true }]);
+      expect(told.headers['set-cookie']).toBeUndefined();
+    }
+    // Somebody's name that leads to this machine.
+    const headers = { host: 'evil.example' };
+    const led = await ask(loopback, 'GET', '/v1/session', headers);
+    expect(led.json).toEqual({ required: false, signedIn: false });
+    const posted = await ask(loopback, 'POST', '/v1/session', headers, { token: 'any' });
+    expect(posted.status).toBe(403);
+    await loopback.close();
+  });
+});
+
+describe('signing out', () => {
+  test('ends the session, takes the cookie away and leaves other sessions alone', async () => {
+    const cookies = [cookieIn(await signIn(running)), cookieIn(await signIn(running))];
+    const told = await ask(running, 'DELETE', '/v1/session', own(running, cookies[0]));
+    expect([told.status, told.json]).toEqual([200, { required: true, signedIn: false }]);
+    expect(told.headers['cache-control']).toBe('no-store');
+    expect(told.headers['set-cookie']).toEqual([
+      'sluice_session=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0',
+    ]);
+    const statuses = cookies.map((cookie) =>
+      ask(running, 'GET', '/v1/policies', own(running, cookie)).then((each) => each.status),
+    );
+    expect(await Promise.all(statuses)).toEqual([401, 200]);
+  });
+
+  test('without a session, or twice, is no mistake', async () => {
+    const cookie = cookieIn(await signIn(running));
+    for (const each of [cookie, cookie, 'sluice_session=x', '']) {
+      const told = await ask(running, 'DELETE', '/v1/session', own(running, each));
+      expect([told.status, told.json.signedIn]).toEqual([200, false]);
+    }
+    expect(audits().filter(({ action }) => action === 'sign-out')).toHaveLength(1);
+  });
+
+  test('ends all sessions that come, and also what no browser says anything about', async () => {
+    const [first, second] = [cookieIn(await signIn(running)), cookieIn(await signIn(running))];
+    await ask(running, 'DELETE', '/v1/session', { cookie: `${first}; ${second}` });
+    for (const cookie of [first, second]) {
+      expect((await ask(running, 'GET', '/v1/policies', own(running, cookie))).status).toBe(401);
+    }
+  });
+
+  test('is not for pages of other sites to do', async () => {
+    const cookie = cookieIn(await signIn(running));
+    for (const headers of foreign) {
+      expect((await ask(running, 'DELETE', '/v1/session', { cookie, ...headers })).status).toBe(
+        403,
+      );
+    }
+    expect((await ask(running, 'GET', '/v1/policies', own(running, cookie))).status).toBe(200);
+  });
+});
+
+test('with TLS the cookie is for TLS alone, and so is the origin', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-session-'));
+  const [tlsCert, tlsKey] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
+  const words = '-x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2';
+  const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1'];
+  const files = ['-keyout', tlsKey, '-out', tlsCert];
+  execFileSync('openssl', ['req', ...words.split(' '), ...names, ...files], { stdio: 'pipe' });
+  const service = await start({ tlsCert, tlsKey });
+  const more = { ca: readFileSync(tlsCert) };
+  const url = `https://${hostOf(service)}`;
+  const signed = await askPlainly(`${url}/v1/session`, 'POST', {}, { token: TOKEN }, more);
+  expect(signed.headers['set-cookie']?.[0]).toMatch(/; Max-Age=28800; Secure$/);
+  const cookie = cookieIn(signed);
+  const status = async (headers: Headers) =>
+    (await askPlainly(`${url}/v1/policies`, 'GET', { cookie, ...headers }, undefined, more)).status;
+  expect(await status({ origin: url })).toBe(200);
+  // A page without TLS is one that anybody on the way can have made.
+  expect(await status({ origin: url.replace('https', 'http') })).toBe(401);
+  const out = await askPlainly(`${url}/v1/session`, 'DELETE', { cookie }, undefined, more);
+  expect(out.headers['set-cookie']?.[0]).toMatch(/; Max-Age=0; Secure$/);
+  await service.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test('answers are as they are described', async () => {
+  const service = await start();
+  const api = await Described.of(service);
+  await api.get('/v1/session');
+  expect((await api.post('/v1/session', { token: TOKEN })).status).toBe(200);
+  for (let count = 0; count < 9; count++) await api.post('/v1/session', { token: 'wrong' });
+  expect((await api.post('/v1/session', { token: TOKEN })).status).toBe(429);
+  await api.delete('/v1/session');
+  const { securitySchemes } = api.document.components;
+  expect(securitySchemes.session).toEqual({ type: 'apiKey', in: 'cookie', name: 'sluice_session' });
+  await service.close();
+});

@@ -1,0 +1,296 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { readConfig } from '../../src/config/read.ts';
+import { makeLog } from '../../src/observe/log.ts';
+import { MOST_WORDS } from '../../src/shadow-words.ts';
+import { forwarded, limit, PATH, rule } from '../forward-auth/asking.ts';
+import { type Answer, configOf, policy, startRunning } from '../running.ts';
+import { Described } from './described.ts';
+
+const few = policy('few', 2, '1h');
+const watched = policy('watched', 1, '1h', { shadow: true });
+const policies = [few, watched];
+const lines: string[] = [];
+const log = makeLog({ logLevel: 'info' }, { write: (line) => lines.push(line) });
+const audits = () => lines.map((line) => JSON.parse(line).audit).filter(Boolean);
+
+let api: Described;
+let config = configOf({ policies });
+beforeEach(async () => {
+  lines.length = 0;
+  config = configOf({ policies, rules: [rule('/few', [limit('few')])] });
+  api = await Described.of(await startRunning({ config, load: async () => config, log }));
+});
+afterEach(() => api.close());
+
+const patch = (name: string, shadow: unknown): Promise<Answer> =>
+  api.ask('PATCH', `/v1/policies/${name}`, { shadow });
+
+const check = async (policy: string, key: string) =>
+  (await api.post('/v1/check', { policy, key })).json;
+
+const told = async (name: string) => {
+  const { shadow, shadowBy } = (await api.get(`/v1/policies/${name}`)).json;
+  return [shadow, shadowBy];
+};
+
+describe('PATCH /v1/policies/:policy', () => {
+  test('puts a policy in shadow and out of it from the very next decision on', async () => {
+    await check('few', 'ada');
+    await check('few', 'ada');
+    for (let round = 0; round < 3; round++) {
+      expect(await check('few', 'ada')).toMatchObject({ allowed: false, remaining: 0 });
+      const { status, json } = await patch('few', true);
+      expect(status).toBe(200);
+      expect(json).toEqual({
+        policy: {
+          ...{ name: 'few', limit: 2, windowMs: 3_600_000, algorithm: 'sliding-log', costs: {} },
+          ...{ shadow: true, shadowBy: 'api', overrides: 0 },
+        },
+        before: { shadow: false, shadowBy: round === 0 ? 'file' : 'api' },
+        persisted: false,
+      });
+      const inShadow = await check('few', 'ada');
+      expect(inShadow).toMatchObject({ allowed: true, limits: [], shadow: [{ allowed: false }] });
+      const enforced = (await patch('few', false)).json;
+      expect(enforced.policy).toMatchObject({ shadow: false, shadowBy: 'api' });
+      expect(enforced.before).toEqual({ shadow: true, shadowBy: 'api' });
+    }
+  });
+
+  test('keeps what was counted, on either side', async () => {
+    await check('few', 'ada');
+    await patch('few', true);
+    expect((await check('few', 'ada')).shadow).toMatchObject([{ allowed: true, remaining: 0 }]);
+    await patch('few', false);
+    expect(await check('few', 'ada')).toMatchObject({ allowed: false, remaining: 0 });
+    expect((await api.get('/v1/keys/few/ada')).json.used).toBe(2);
+  });
+
+  test('enforces what the files have in shadow', async () => {
+    await check('watched', 'ada');
+    expect(await check('watched', 'ada')).toMatchObject({ allowed: true });
+    await patch('watched', false);
+    expect(await check('watched', 'ada')).toMatchObject({ allowed: false, limit: 1 });
+    await patch('watched', null);
+    expect(await check('watched', 'ada')).toMatchObject({ allowed: true, limits: [] });
+  });
+
+  test('concerns one policy, also in a check of several', async () => {
+    await patch('watched', false);
+    const limits = policies.map(({ name }) => ({ policy: name, key: 'joint' }));
+    const joint = async () => (await api.post('/v1/check', { limits })).json;
+    expect((await joint()).limits).toHaveLength(2);
+    expect(await joint()).toMatchObject({ allowed: false, policy: 'watched' });
+    await patch('watched', true);
+    expect(await joint()).toMatchObject({ allowed: true, policy: 'few', remaining: 0 });
+    expect(await joint()).toMatchObject({ allowed: false, policy: 'few' });
+    await patch('few', true);
+    const neither = await joint();
+    expect([neither.allowed, neither.limits, neither.shadow.length]).toEqual([true, [], 2]);
+  });
+
+  test('takes its word away with null, and then the files count', async () => {
+    expect(await told('watched')).toEqual([true, 'file']);
+    await patch('watched', false);
+    expect(await told('watched')).toEqual([false, 'api']);
+    const { json } = await patch('watched', null);
+    expect(json.before).toEqual({ shadow: false, shadowBy: 'api' });
+    expect(json.policy).toMatchObject({ shadow: true, shadowBy: 'file' });
+    expect(await told('watched')).toEqual([true, 'file']);
+    const again = await patch('watched', null);
+    expect([again.status, again.json.before]).toEqual([200, { shadow: true, shadowBy: 'file' }]);
+  });
+
+  test('is the one who said it also where the files say the same', async () => {
+    expect((await patch('few', false)).json.policy).toMatchObject({ shadowBy: 'api' });
+    expect((await patch('watched', true)).json.policy).toMatchObject({ shadowBy: 'api' });
+    const { json } = await api.get('/v1/policies');
+    expect(json.policies).toMatchObject([
+      { name: 'few', shadow: false, shadowBy: 'api' },
+      { name: 'watched', shadow: true, shadowBy: 'api' },
+    ]);
+  });
+
+  test('knows no policy but those that are served', async () => {
+    for (const name of ['none', '__proto__', 'constructor', 'sluice.none']) {
+      for (const shadow of [true, false, null]) {
+        const { status, json } = await patch(name, shadow);
+        expect([status, json.code]).toEqual([404, 'ERR_UNKNOWN_POLICY']);
+      }
+    }
+    expect(audits()).toEqual([]);
+  });
+
+  const expectedShadow = 'Expected `shadow` to be true, false, or null for what the files say';
+  test.each([
+    [undefined, 'Expected the body to be JSON, got nothing', ''],
+    [[], 'Expected the body to be an object with shadow, got ', ''],
+    [null, 'Expected the body to be an object with shadow, got ', ''],
+    [true, 'Expected the body to be an object with shadow, got ', ''],
+    [{}, `${expectedShadow}, got \`undefined\``, '/shadow'],
+    [{ shadow: 'true' }, `${expectedShadow}, got \`"true"\``, '/shadow'],
+    [{ shadow: 1 }, `${expectedShadow}, got \`1\``, '/shadow'],
+    [{ shadow: {} }, expectedShadow, '/shadow'],
+    [{ shadow: true, limit: 5 }, 'Expected only shadow, got `limit`', '/limit'],
+    [{ shdaow: true }, expectedShadow, '/shadow'],
+  ])('refuses %j as a body', async (body, detail, pointer) => {
+    const { status, json } = await api.ask('PATCH', '/v1/policies/few', body);
+    expect([status, json.code]).toEqual([400, 'ERR_INVALID_BODY']);
+    expect(json.detail).toContain(detail);
+    if (pointer !== '') expect(json.pointer).toBe(pointer);
+    expect(await told('few')).toEqual([false, 'file']);
+    expect(audits()).toEqual([]);
+  });
+
+  test('refuses a query', async () => {
+    const { status } = await api.ask('PATCH', '/v1/policies/few?shadow=true', { shadow: true });
+    expect([status, await told('few')]).toEqual([400, [false, 'file']]);
+  });
+
+  test('is in the log with what was before and after', async () => {
+    await patch('few', true);
+    await patch('few', null);
+    const file = { shadow: false, shadowBy: 'file' };
+    const ofApi = { shadow: true, shadowBy: 'api' };
+    expect(audits()).toMatchObject([
+      { action: 'policy.shadow', policy: 'few', before: file, after: ofApi },
+      { action: 'policy.shadow', policy: 'few', before: ofApi, after: file },
+    ]);
+  });
+
+  test('takes the token, where one is needed', async () => {
+    const running = await startRunning({ config, settings: { adminToken: 'x'.repeat(20) } });
+    const refused = await running.ask('PATCH', '/v1/policies/few', { shadow: true });
+    expect([refused.status, refused.json.code]).toEqual([401, 'ERR_UNAUTHORIZED']);
+    const headers = { authorization: `Bearer ${'x'.repeat(20)}` };
+    const taken = await running.ask('PATCH', '/v1/policies/few', { shadow: true }, headers);
+    expect([taken.status, taken.json.before.shadow]).toEqual([200, false]);
+    await running.close();
+  });
+});
+
+describe('a word of the API', () => {
+  const reload = (changed: readonly object[]) => {
+    config = configOf({ policies: changed as typeof policies });
+    return api.post('/v1/reload');
+  };
+
+  test('goes on when the files are read again, whatever they say', async () => {
+    await patch('few', true);
+    await patch('watched', false);
+    for (const shadow of [true, false]) {
+      await reload([policy('few', 2, '1h', { shadow }), policy('watched', 1, '1h', { shadow })]);
+      expect([await told('few'), await told('watched')]).toEqual([
+        [true, 'api'],
+        [false, 'api'],
+      ]);
+    }
+    await patch('few', null);
+    expect(await told('few')).toEqual([false, 'file']);
+  });
+
+  test('waits for a policy that the files leave out, until it is back', async () => {
+    await check('few', 'ada');
+    await check('few', 'ada');
+    await patch('few', true);
+    await reload([watched]);
+    expect((await api.get('/v1/policies/few')).status).toBe(404);
+    for (const shadow of [true, false]) expect((await patch('few', shadow)).status).toBe(404);
+    const { status } = await api.post('/v1/check', { policy: 'few', key: 'ada' });
+    expect(status).toBe(400);
+    await reload(policies);
+    expect(await told('few')).toEqual([true, 'api']);
+    expect((await check('few', 'ada')).shadow).toMatchObject([{ allowed: false }]);
+  });
+
+  test('can be taken away from a policy that is not served any more, once', async () => {
+    await patch('few', true);
+    await reload([watched]);
+    const { status, json } = await patch('few', null);
+    const before = { shadow: true, shadowBy: 'api' };
+    expect([status, json]).toEqual([200, { before, persisted: false }]);
+    expect(audits().at(-1)).toMatchObject({ action: 'policy.shadow', before, after: null });
+    expect((await patch('few', null)).status).toBe(404);
+    await reload(policies);
+    expect(await told('few')).toEqual([false, 'file']);
+  });
+
+  test('counts for proxies', async () => {
+    const ask = async () => (await api.running.get(PATH, forwarded('/few'))).status;
+    expect([await ask(), await ask(), await ask()]).toEqual([200, 200, 429]);
+    await patch('few', true);
+    expect(await ask()).toBe(200);
+    await patch('few', null);
+    expect(await ask()).toBe(429);
+    // What can never fit is refused without asking the store, and in shadow not at all.
+    await api.put('/v1/overrides/few/*', { limit: 1 });
+    config = configOf({ policies, rules: [rule('/few', [limit('few', 'address', { cost: 2 })])] });
+    await api.post('/v1/reload');
+    expect(await ask()).toBe(429);
+    await patch('few', true);
+    expect(await ask()).toBe(200);
+  });
+
+  test('counts for Envoy', async () => {
+    const text = `
+domain: shop
+descriptors:
+  - { key: two, rate_limit: { unit: hour, requests_per_unit: 2 } }
+  - { key: seen, shadow_mode: true, rate_limit: { unit: hour, requests_per_unit: 1 } }
+`;
+    config = readConfig([{ path: 'envoy.yaml', text }]);
+    await api.post('/v1/reload');
+    const [two, seen] = config.policies.map(({ name }) => encodeURIComponent(name));
+    const ask = async (key: string, hitsAddend = 1) => {
+      const descriptors = [{ entries: [{ key, value: 'a' }] }];
+      const body = { domain: 'shop', descriptors, hitsAddend };
+      const { status, json } = await api.running.post('/json', body);
+      return [status, json.statuses[0].code];
+    };
+    await ask('two', 2);
+    expect(await ask('two')).toEqual([429, 'OVER_LIMIT']);
+    await patch(two, true);
+    expect([await ask('two'), await ask('two', 3)]).toEqual([
+      [200, 'OK'],
+      [200, 'OK'],
+    ]);
+    await patch(two, false);
+    expect(await ask('two')).toEqual([429, 'OVER_LIMIT']);
+    await ask('seen');
+    expect(await ask('seen')).toEqual([200, 'OK']);
+    await patch(seen, false);
+    expect(await ask('seen')).toEqual([429, 'OVER_LIMIT']);
+  });
+
+  test('decides under which outcome decisions are counted', async () => {
+    const series = async () => {
+      const { text } = await api.running.get('/metrics');
+      const found = text.matchAll(
+        /^sluice_decisions_total\{policy="few",outcome="(\w+)"\} (\d+)$/gm,
+      );
+      return Object.fromEntries([...found].map(([, outcome, count]) => [outcome, Number(count)]));
+    };
+    expect(await series()).toEqual({ allowed: 0, denied: 0 });
+    await patch('few', true);
+    expect(await series()).toEqual({ shadow_allowed: 0, shadow_denied: 0 });
+    for (let call = 0; call < 3; call++) await check('few', 'ada');
+    expect(await series()).toEqual({ shadow_allowed: 2, shadow_denied: 1 });
+    await patch('few', false);
+    await check('few', 'ada');
+    expect(await series()).toEqual({ allowed: 0, denied: 1, shadow_allowed: 2, shadow_denied: 1 });
+    const { json } = await api.get('/v1/top?policy=few');
+    expect(json.keys).toEqual([{ key: 'ada', atLeast: 2, atMost: 2 }]);
+  });
+
+  test('is refused after the first thousand, which can still be changed', async () => {
+    const { shadowWords } = api.running.service.parts.desk;
+    for (let at = 0; at < MOST_WORDS; at++) shadowWords.set({ policy: `p${at}`, shadow: true });
+    const { status, json } = await patch('few', true);
+    expect([status, json.code]).toEqual([400, 'ERR_INVALID_OPTION']);
+    expect(json.detail).toContain('Expected at most 1000 policies put in or out of shadow');
+    expect([await told('few'), audits()]).toEqual([[false, 'file'], []]);
+    shadowWords.set({ policy: 'p0', shadow: false });
+    shadowWords.set({ policy: 'p1', shadow: null });
+    expect((await patch('few', true)).status).toBe(200);
+  });
+});

@@ -1,0 +1,76 @@
+/** Services that take a token, what browsers ask of them, and what they log. */
+import { makeLog } from '../../src/observe/log.ts';
+import { policy, type Running, startRunning } from '../running.ts';
+import { askPlainly, type Told } from './plain-request.ts';
+
+export type Headers = Record<string, string>;
+
+export const TOKEN = 'correct horse battery staple';
+
+/** What was logged since the test began, and what ever was. */
+export const lines: string[] = [];
+const everLogged: string[] = [];
+/** All that was ever secret: the token, and sessions as a whole and in parts. */
+const secrets: string[] = [TOKEN, 'horse'];
+
+function write(line: string): void {
+  lines.push(line);
+  everLogged.push(line);
+}
+
+/** What was secret and is in the log. */
+export const leaks = () => secrets.filter((each) => everLogged.join('').includes(each));
+
+export const audits = () => lines.map((line) => JSON.parse(line).audit).filter(Boolean);
+
+export async function start(settings: object = {}): Promise<Running> {
+  const log = makeLog({ logLevel: 'trace' }, { write });
+  const config = { policies: [policy('few', 2, '1m')] };
+  return startRunning({ config, settings: { adminToken: TOKEN, ...settings }, log });
+}
+
+export const hostOf = ({ service }: Running): string => `127.0.0.1:${service.http.port}`;
+
+export async function ask(
+  running: Running,
+  method: string,
+  path: string,
+  headers: Headers = {},
+  body?: unknown,
+  more = {},
+): Promise<Told> {
+  const url = `http://${hostOf(running)}${path}`;
+  const told = await askPlainly(url, method, headers, body, more);
+  for (const each of told.headers['set-cookie'] ?? []) secrets.push(...partsOf(each));
+  return told;
+}
+
+/** The value of a cookie that is not being taken away, and what of it could be recognized. */
+function partsOf(field: string): readonly string[] {
+  const [, value] = /=([^;]+);/.exec(field) ?? [];
+  if (!value?.startsWith('v1.')) return [];
+  const [, , id, signature] = value.split('.');
+  return [value, id, signature];
+}
+
+let address = 2;
+/** Each time another address of this machine to ask from, so that attempts do not add up. */
+export const fresh = () => ({ localAddress: `127.1.${address >> 8}.${address++ & 255}` });
+
+export const signIn = (running: Running, token: unknown = TOKEN, headers: Headers = {}) =>
+  ask(running, 'POST', '/v1/session', headers, { token }, fresh());
+
+/** What browsers add to what a page of the service's own asks for. */
+export const own = (running: Running, cookie: string): Headers => ({
+  cookie,
+  origin: `http://${hostOf(running)}`,
+  'sec-fetch-site': 'same-origin',
+});
+
+/** What they add to what other pages ask for. */
+export const foreign: readonly Headers[] = [
+  { origin: 'https://evil.example' },
+  { origin: 'null' },
+  { 'sec-fetch-site': 'cross-site' },
+  { 'sec-fetch-site': 'same-site' },
+];

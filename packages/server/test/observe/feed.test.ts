@@ -1,0 +1,385 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { pino } from 'pino';
+import { memoryStore } from 'sluice';
+import { describe, expect, test } from 'vitest';
+import { Desk } from '../../src/desk.ts';
+import { DenialCollectors, type DenialFilter, MOST_DENIALS } from '../../src/observe/denials.ts';
+import { type EndReason, Feed, type FeedSource, type Listener } from '../../src/observe/feed.ts';
+import { Tallies } from '../../src/observe/tally.ts';
+import type { TickPart, TickQuestion } from '../../src/observe/tick.ts';
+import { policy } from '../running.ts';
+import { PendingClock } from './pending-clock.ts';
+
+const START_MS = 1_763_200_000_000;
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+/** Listens, and remembers what it was told. */
+class Ear implements Listener {
+  isAdmitted = true;
+  isSlow = false;
+  ended: EndReason | undefined = undefined;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever came.
+  readonly events: (readonly [event: string, data: any])[] = [];
+
+  constructor(readonly filter: DenialFilter = {}) {}
+
+  send(event: string, data: string): void {
+    this.events.push([event, JSON.parse(data)]);
+  }
+
+  end(why: EndReason): void {
+    this.ended = why;
+  }
+
+  get ticks() {
+    return this.events.filter(([event]) => event === 'tick').map(([, data]) => data);
+  }
+}
+
+/** The part of a process that allows `second mod 10` calls in each second. */
+function partOf({ startMs, seconds, filters }: TickQuestion): TickPart {
+  const zeros = Array(seconds).fill(0);
+  const allowed = zeros.map((_, at) => (startMs / 1000 + at) % 10);
+  return {
+    policies: [
+      {
+        ...{ name: 'p', allowed, denied: zeros, shadowDenied: zeros, degraded: zeros },
+        ...{ shadowAllowed: zeros },
+        fullest: Array(seconds).fill(null),
+      },
+    ],
+    durations: zeros.map(() => Array(15).fill(0)),
+    store: { kind: 'memory', up: true },
+    denials: filters.map(() => ({ denials: [], omitted: 0 })),
+  };
+}
+
+function setUp() {
+  const clock = new PendingClock(START_MS + 400);
+  const questions: TickQuestion[] = [];
+  const source: FeedSource = {
+    listen: async () => [{ startedAtMs: START_MS - 5000 }],
+    tick: async (question) => {
+      questions.push(question);
+      return [partOf(question)];
+    },
+  };
+  const feed = new Feed(source, pino({ level: 'silent' }), clock);
+  const join = async (ear = new Ear()): Promise<Ear> => {
+    feed.join(ear);
+    await settled();
+    return ear;
+  };
+  const pass = async (ms: number): Promise<void> => {
+    clock.advance(ms);
+    await settled();
+  };
+  return { clock, questions, source, feed, join, pass };
+}
+
+describe('the feed', () => {
+  test('asks nobody and waits for nothing while nobody listens', async () => {
+    const { clock, questions, feed, join, pass } = setUp();
+    await pass(5000);
+    feed.changed('policies');
+    expect([questions.length, clock.pending]).toEqual([0, 0]);
+    const ear = await join();
+    feed.changed('policies');
+    feed.leave(ear);
+    expect(clock.pending).toBe(0);
+    await pass(5000);
+    expect(questions).toEqual([]);
+  });
+
+  test('greets, then tells every second once, about the one that is over', async () => {
+    const { join, pass } = setUp();
+    const ear = await join();
+    expect(ear.events).toEqual([
+      [
+        'hello',
+        {
+          ...{ version: expect.any(String), startedAtMs: START_MS - 5000 },
+          ...{ atMs: START_MS + 400, processes: 1 },
+        },
+      ],
+    ]);
+    await pass(599);
+    expect(ear.ticks).toEqual([]);
+    await pass(1);
+    await pass(1000);
+    expect(ear.ticks.map(({ atMs }) => atMs)).toEqual([START_MS, START_MS + 1000]);
+    expect(ear.ticks.map(({ total }) => total.allowed)).toEqual([0, 1]);
+    // Nothing happened in the first.
+    expect(ear.ticks.map(({ policies }) => policies.length)).toEqual([0, 1]);
+  });
+
+  test('asks once, however many listen, and once for filters that are alike', async () => {
+    const { questions, join, pass } = setUp();
+    const same = { policy: 'p', key: 'a*' };
+    const ears = await Promise.all([
+      ...[new Ear(), new Ear(), new Ear(same), new Ear({ ...same })].map((ear) => join(ear)),
+    ]);
+    await pass(1000);
+    expect(questions).toHaveLength(1);
+    expect(questions[0].filters).toEqual([{}, same]);
+    for (const { ticks } of ears) expect(ticks).toHaveLength(1);
+  });
+
+  test('tells seconds that a late crew held up, each once and in order', async () => {
+    const { clock, source, questions, join, pass } = setUp();
+    const ear = await join();
+    const { tick } = source;
+    let answer = (): void => {};
+    source.tick = (question) => {
+      questions.push(question);
+      return new Promise((resolve) => {
+        answer = () => resolve([partOf(question)]);
+      });
+    };
+    await pass(600);
+    // It is not asked again before it has answered.
+    await pass(3200);
+    expect(questions).toHaveLength(1);
+    source.tick = tick;
+    answer();
+    await settled();
+    await pass(800);
+    const seconds = ear.ticks.map(({ atMs }) => (atMs - START_MS) / 1000);
+    expect(seconds).toEqual([0, 1, 2, 3, 4]);
+    expect(clock.pending).toBe(1);
+  });
+
+  test('tells with the next tick what it could not tell with this one', async () => {
+    const { source, join, pass } = setUp();
+    const ear = await join();
+    const { tick } = source;
+    source.tick = async () => Promise.reject(new Error('nobody answers'));
+    await pass(600);
+    source.tick = async () => [];
+    await pass(1000);
+    source.tick = tick;
+    await pass(1000);
+    expect(ear.ticks.map(({ atMs }) => (atMs - START_MS) / 1000)).toEqual([0, 1, 2]);
+  });
+
+  test('does not tell what is long over', async () => {
+    const { clock, join, pass } = setUp();
+    const ear = await join();
+    clock.set(START_MS + 60_000);
+    await pass(500);
+    expect(ear.ticks).toHaveLength(10);
+    expect(ear.ticks.at(-1).atMs).toBe(START_MS + 59_000);
+  });
+
+  test('waits for a clock that is a little back, and follows one that is far', async () => {
+    const { clock, join, pass } = setUp();
+    const ear = await join();
+    const toldIn = async (seconds: number): Promise<readonly number[]> => {
+      const before = ear.ticks.length;
+      for (let second = 0; second < seconds; second++) await pass(1000);
+      return ear.ticks.slice(before).map(({ atMs }) => (atMs - START_MS) / 1000);
+    };
+    expect(await toldIn(4)).toEqual([0, 1, 2, 3]);
+    clock.offsetMs = -2000;
+    expect(await toldIn(2)).toEqual([]);
+    expect(await toldIn(2)).toEqual([4, 5]);
+    clock.offsetMs = -3_602_000;
+    expect(await toldIn(3)).toEqual([-3594, -3593, -3592]);
+    clock.offsetMs = -2000;
+    expect((await toldIn(1)).at(-1)).toBe(9);
+  });
+
+  test('ends whoever is not admitted any more, and whoever does not read', async () => {
+    const { clock, feed, join, pass } = setUp();
+    const [expired, slow] = [await join(), await join()];
+    expired.isAdmitted = false;
+    slow.isSlow = true;
+    await pass(600);
+    expect([expired.ended, slow.ended]).toEqual(['expired', 'slow']);
+    expect([feed.listeners, clock.pending]).toEqual([0, 0]);
+    expect(slow.ticks).toEqual([]);
+  });
+
+  test('tells of changes at once, and of many as of one', async () => {
+    const { feed, join, pass } = setUp();
+    const ear = await join();
+    for (let change = 0; change < 1000; change++) feed.changed('overrides');
+    feed.changed('policies', 'overrides');
+    await pass(50);
+    expect(ear.events.slice(1)).toEqual([
+      ['changed', { what: 'overrides' }],
+      ['changed', { what: 'policies' }],
+    ]);
+    feed.changed('policies');
+    await pass(50);
+    expect(ear.events.slice(3)).toEqual([['changed', { what: 'policies' }]]);
+  });
+
+  test('ends all when it is closed, and who comes then, and leaves no timer', async () => {
+    const { clock, feed, join, pass } = setUp();
+    const ears = [await join(), await join()];
+    feed.changed('policies');
+    feed.close();
+    feed.close();
+    expect(ears.map(({ ended }) => ended)).toEqual(['stopping', 'stopping']);
+    expect((await join()).ended).toBe('stopping');
+    expect(clock.pending).toBe(0);
+    await pass(5000);
+    expect(clock.pending).toBe(0);
+  });
+
+  test('puts the parts of processes together, and tells the worst of the store', async () => {
+    const { source, join, pass } = setUp();
+    const stores: readonly TickPart['store'][] = [
+      { kind: 'redis', up: true, breaker: 'closed', latencyMs: 0.5 },
+      { kind: 'redis', up: false, breaker: 'open' },
+    ];
+    const waits = [Array(15).fill(0), Array(15).fill(0)];
+    waits[0][0] = 99;
+    waits[1][9] = 1;
+    source.tick = async (question) =>
+      stores.map((store, at) => ({ ...partOf(question), store, durations: [waits[at]] }));
+    const ear = await join();
+    await pass(600);
+    await pass(1000);
+    expect(ear.ticks[1]).toMatchObject({
+      total: { allowed: 2 },
+      policies: [{ name: 'p', allowed: 2 }],
+      store: { kind: 'redis', up: false, breaker: 'open', latencyMs: 0.5 },
+      decisions: { p50Ms: 0.051, p99Ms: 0.1 },
+      processes: 2,
+    });
+  });
+});
+
+test('a process whose services are closed ends by itself, streams or not', async () => {
+  const program = `
+    import { makeLog, openStore, readSettings, startService } from './dist/index.js';
+    const { settings } = readSettings({ listen: '127.0.0.1:0', logLevel: 'silent' }, {}, {});
+    const config = { files: [], policies: [], rules: [], domains: [], overrides: [], settings: {} };
+    const store = await openStore(settings, { onWarning() {}, onConnection() {} });
+    const load = async () => config;
+    const log = makeLog(settings);
+    const service = await startService({ settings, store, log, config, load });
+    const answer = await fetch(service.url + '/v1/events?key=a');
+    const reader = answer.body.getReader();
+    let text = '';
+    const decoder = new TextDecoder();
+    while (!text.includes('event: tick')) text += decoder.decode((await reader.read()).value);
+    await service.close();
+    for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+      text += decoder.decode(piece.value);
+    }
+    console.log(text.slice(text.indexOf('event: end')));
+  `;
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    ['--input-type=module', '-e', program],
+    { cwd: new URL('../..', import.meta.url) },
+  );
+  expect(stdout.trim()).toBe('event: end\ndata: {"why":"stopping"}');
+});
+
+describe('collected denials', () => {
+  function collecting() {
+    const clock = new PendingClock(START_MS);
+    const policies = [policy('few', 1, '1h'), policy('none', 1, '1m', { shadow: true })];
+    const desk = new Desk(memoryStore(), policies);
+    const tallies = new Tallies(desk);
+    desk.watch(tallies.watch);
+    const collectors = new DenialCollectors(desk, tallies, clock);
+    /** The first call of a key is allowed, all others are denied. */
+    const call = (name: string, key: string, times = 1) => {
+      for (let at = 0; at < times; at++) desk.decide(desk.limits([{ policy: name, key }]));
+    };
+    return { clock, desk, tallies, collectors, call };
+  }
+
+  test('are none while nobody asks, and nothing is called for them', () => {
+    const { clock, tallies, collectors } = collecting();
+    expect(tallies.onDenial).toBeUndefined();
+    collectors.add('a', {});
+    expect(tallies.onDenial).toBeDefined();
+    clock.advance(15_000);
+    expect([tallies.onDenial, collectors.isOn, clock.pending]).toEqual([undefined, false, 0]);
+    collectors.add('a', {});
+    collectors.close();
+    expect([tallies.onDenial, collectors.isOn, clock.pending]).toEqual([undefined, false, 0]);
+  });
+
+  test('are kept for as long as somebody asks', () => {
+    const { clock, collectors, call } = collecting();
+    collectors.add('a', {});
+    collectors.add('b', {});
+    for (let second = 0; second < 30; second++) {
+      clock.advance(1000);
+      call('few', 'x', 2);
+      const [{ denials }] = collectors.take('a', [{}]);
+      expect(denials).toHaveLength(second === 0 ? 1 : 2);
+    }
+    // The other has not asked for long, so it begins anew.
+    expect(collectors.take('b', [{}])).toEqual([{ denials: [], omitted: 0 }]);
+  });
+
+  test('of a flood are the first few and a number, and a rare key is found in it', () => {
+    const { collectors, call } = collecting();
+    const filters = [{}, { key: 'rare' }, { key: 'ra*' }, { policy: 'none' }, { key: 'flood' }];
+    collectors.take('a', filters);
+    call('few', 'flood', 5001);
+    call('few', 'rare', 2);
+    call('few', 'flood', 4999);
+    const [all, rare, pattern, other, flood] = collectors.take('a', filters);
+    expect([all.denials.length, all.omitted]).toEqual([MOST_DENIALS, 10_000 - MOST_DENIALS]);
+    expect(rare).toMatchObject({ denials: [{ policy: 'few', key: 'rare' }], omitted: 0 });
+    expect(pattern.denials).toEqual(rare.denials);
+    expect(other).toEqual({ denials: [], omitted: 0 });
+    expect(flood.omitted).toBe(9999 - MOST_DENIALS);
+    expect(collectors.take('a', filters)[0]).toEqual({ denials: [], omitted: 0 });
+  });
+
+  test('tell all about the limit, and whether it is in shadow', () => {
+    const { desk, collectors } = collecting();
+    collectors.add('a', {});
+    const both = desk.limits([
+      { policy: 'few', key: 'a' },
+      { policy: 'none', key: 'b' },
+    ]);
+    desk.decide(desk.limits([{ policy: 'none', key: 'b' }]));
+    desk.decide(both);
+    desk.decide(both);
+    const common = {
+      ...{ atMs: expect.any(Number), cost: 1, limit: 1, remaining: 0 },
+      ...{ retryAfterMs: expect.any(Number), algorithm: 'sliding-log' },
+    };
+    expect(collectors.take('a', [{}])[0].denials).toEqual([
+      { ...common, policy: 'none', key: 'b', windowMs: 60_000, shadow: true },
+      { ...common, policy: 'few', key: 'a', windowMs: 3_600_000 },
+    ]);
+  });
+
+  test('of a joint check are the limits that had no room', () => {
+    const { desk, collectors, call } = collecting();
+    desk.use([policy('few', 1, '1h'), policy('more', 2, '1h'), policy('many', 9, '1h')]);
+    collectors.add('a', {});
+    call('few', 'a');
+    call('more', 'a', 2);
+    const requests = ['many', 'few', 'more'].map((each) => ({ policy: each, key: 'a' }));
+    desk.decide(desk.limits(requests));
+    const [{ denials }] = collectors.take('a', [{}]);
+    expect(denials.map((each) => each.policy)).toEqual(['few', 'more']);
+  });
+
+  test('of limits that requests bring along are found by their label, with their window', () => {
+    const { desk, collectors } = collecting();
+    const filters = [{ policy: '(request)' }, { policy: 'visitor' }, { policy: 'few' }];
+    collectors.take('a', filters);
+    const limit = desk.visitingLimit('visitor', { limit: 1, window: '10s' }, 'k', 1);
+    desk.decide([limit]);
+    desk.decide([limit]);
+    const [byLabel, byName, other] = collectors.take('a', filters);
+    expect(byLabel.denials).toMatchObject([{ policy: 'visitor', windowMs: 10_000 }]);
+    expect(byName).toEqual(byLabel);
+    expect(other.denials).toEqual([]);
+  });
+});

@@ -1,0 +1,332 @@
+import { memoryStore } from 'sluice';
+import { withFailurePolicy } from 'sluice/failure';
+import { describe, expect, test } from 'vitest';
+import { Desk } from '../../src/desk.ts';
+import { Observations, quantileOf } from '../../src/observe/histogram.ts';
+import { type Counts, HISTORY_SECONDS, History } from '../../src/observe/history.ts';
+import { MOST_LABELS, OF_OTHERS } from '../../src/observe/policy-labels.ts';
+import { MOST_TOLD, outlineOf, type SeriesSource, seriesReport } from '../../src/observe/series.ts';
+import { Tallies } from '../../src/observe/tally.ts';
+import { policy } from '../running.ts';
+import { PendingClock } from './pending-clock.ts';
+
+const START_MS = 1_763_200_000_000;
+
+function setUp(policies = [policy('few', 4, '1h'), policy('many', 100, '1h')]) {
+  const clock = new PendingClock(START_MS + 400);
+  const desk = new Desk(memoryStore(), policies);
+  const tallies = new Tallies(desk);
+  desk.watch(tallies.watch, tallies.onFailure);
+  const durations = new Map<string, Observations>();
+  const history = new History({ tallies, durations }, clock);
+  let keys = 0;
+  /** So many calls, each by somebody else. */
+  const call = (name: string, count = 1, cost = 1) => {
+    for (let at = 0; at < count; at++) {
+      desk.decide(desk.limits([{ policy: name, key: `k${keys++}`, cost }]));
+    }
+  };
+  /** What the last seconds have, up to the last that is over. */
+  const last = (seconds: number): Counts => {
+    history.look();
+    return history.total({ startMs: history.lastMs - (seconds - 1) * 1000, seconds });
+  };
+  return { clock, desk, tallies, durations, history, call, last };
+}
+
+describe('the history', () => {
+  test('has what was decided in each whole second, on the grid of the wall clock', () => {
+    const { clock, history, call, last } = setUp();
+    history.start();
+    call('few', 2);
+    clock.advance(599);
+    call('many', 3);
+    clock.advance(1);
+    expect(history.lastMs).toBe(START_MS);
+    call('many', 7);
+    clock.advance(2000);
+    expect(last(4).allowed).toEqual([0, 5, 7, 0]);
+    const span = { startMs: START_MS, seconds: 2 };
+    expect(history.policies(span, ['many', 'few', 'none'])).toMatchObject([
+      { name: 'many', allowed: [3, 7] },
+      { name: 'few', allowed: [2, 0] },
+    ]);
+  });
+
+  test('tells denials apart, and counts what a joint check let go as neither', () => {
+    const { clock, desk, history, last } = setUp();
+    const both = desk.limits([
+      { policy: 'few', key: 'a', cost: 3 },
+      { policy: 'many', key: 'a', cost: 3 },
+    ]);
+    for (let at = 0; at < 3; at++) desk.decide(both);
+    clock.set(START_MS + 1000);
+    expect(last(1)).toEqual({
+      ...{ allowed: [2], denied: [2], shadowDenied: [0], degraded: [0], fullest: [1] },
+      shadowAllowed: [0],
+    });
+    const span = { startMs: START_MS, seconds: 1 };
+    expect(history.policies(span, ['few', 'many'])).toMatchObject([
+      { name: 'few', allowed: [1], denied: [2], fullest: [1] },
+      { name: 'many', allowed: [1], denied: [0], fullest: [0.03] },
+    ]);
+  });
+
+  test('has how full the fullest key was, each second anew, and null if there was none', () => {
+    const { clock, desk, call, last } = setUp();
+    const ada = desk.limits([{ policy: 'few', key: 'ada' }]);
+    call('many', 1, 50);
+    clock.set(START_MS + 1000);
+    expect(last(1).fullest).toEqual([0.5]);
+    for (let at = 0; at < 3; at++) desk.decide(ada);
+    call('many', 1, 10);
+    clock.set(START_MS + 2000);
+    expect(last(1).fullest).toEqual([0.75]);
+    clock.set(START_MS + 3000);
+    expect(last(1).fullest).toEqual([null]);
+    desk.decide(ada);
+    clock.set(START_MS + 4000);
+    // Nothing is left, and yet nobody was denied.
+    expect(last(1)).toMatchObject({ denied: [0], fullest: [1] });
+    desk.decide(desk.limits([{ policy: 'few', key: 'bob', cost: 3 }]));
+    desk.decide(desk.limits([{ policy: 'few', key: 'bob', cost: 3 }]));
+    clock.set(START_MS + 5000);
+    // One is left, but who was denied was at the limit.
+    expect(last(1)).toMatchObject({ denied: [1], fullest: [1] });
+  });
+
+  test('has what limits in shadow would have denied, and how full their keys are', () => {
+    const { clock, desk, last, history } = setUp([policy('watched', 2, '1h', { shadow: true })]);
+    const limits = desk.limits([{ policy: 'watched', key: 'a' }]);
+    desk.decide(limits);
+    clock.set(START_MS + 1000);
+    expect(last(1)).toMatchObject({ allowed: [0], shadowAllowed: [1], shadowDenied: [0] });
+    expect(last(1)).toMatchObject({ fullest: [0.5] });
+    expect(history.activity({ startMs: START_MS, seconds: 1 })).toHaveLength(1);
+    for (let at = 0; at < 4; at++) desk.decide(limits);
+    clock.set(START_MS + 2000);
+    expect(last(1)).toMatchObject({ denied: [0], shadowAllowed: [1], shadowDenied: [3] });
+    expect(last(1)).toMatchObject({ fullest: [1] });
+  });
+
+  test('has checks that the store could not decide, which measured no key', async () => {
+    const store = withFailurePolicy({
+      ...memoryStore(),
+      decide: async () => Promise.reject(new Error('gone')),
+    });
+    const desk = new Desk(store, [policy('few', 4, '1h')]);
+    const tallies = new Tallies(desk);
+    desk.watch(tallies.watch, tallies.onFailure);
+    const clock = new PendingClock(START_MS);
+    const history = new History({ tallies, durations: new Map() }, clock);
+    const limits = desk.limits([{ policy: 'few', key: 'a', cost: 3 }]);
+    await desk.decide(limits, { onFailure: 'allow' });
+    await desk.decide(limits, { onFailure: 'deny' });
+    await expect(desk.decide(limits, { onFailure: 'throw' })).rejects.toThrow();
+    clock.set(START_MS + 1000);
+    history.look();
+    expect(history.total({ startMs: START_MS, seconds: 1 })).toEqual({
+      ...{ allowed: [1], denied: [1], shadowDenied: [0], degraded: [3], fullest: [null] },
+      shadowAllowed: [0],
+    });
+    await desk.decide(limits, { onFailure: 'local' });
+    clock.set(START_MS + 2000);
+    history.look();
+    expect(history.total({ startMs: START_MS + 1000, seconds: 1 }).fullest).toEqual([0.75]);
+  });
+
+  test('counts what a late look finds to the first second of those that are over', () => {
+    const { clock, call, last } = setUp();
+    call('many', 3);
+    clock.set(START_MS + 5300);
+    expect(last(6).allowed).toEqual([0, 3, 0, 0, 0, 0]);
+    call('many', 2);
+    clock.set(START_MS + 6000);
+    expect(last(7).allowed).toEqual([0, 3, 0, 0, 0, 0, 2]);
+  });
+
+  test('goes ten minutes back, and no further', () => {
+    const { clock, history, call, last } = setUp();
+    history.start();
+    for (let second = 0; second < 2 * HISTORY_SECONDS; second++) {
+      call('many', second % 3);
+      clock.advance(1000);
+    }
+    const { allowed } = last(HISTORY_SECONDS);
+    expect(allowed.reduce((sum, count) => sum + count)).toBe(HISTORY_SECONDS);
+    const older = { startMs: history.lastMs - HISTORY_SECONDS * 1000, seconds: 1 };
+    expect(history.total(older).allowed).toEqual([0]);
+    // After a night in which the machine slept, nothing of yesterday is left.
+    clock.set(clock.now() + 12 * 3_600_000);
+    expect(new Set(last(HISTORY_SECONDS).allowed)).toEqual(new Set([0]));
+  });
+
+  test('waits for a clock that is set back a little, and loses nothing', () => {
+    const { clock, call, last } = setUp();
+    call('many', 3);
+    clock.set(START_MS + 4000);
+    expect(last(4).allowed).toEqual([3, 0, 0, 0]);
+    clock.set(START_MS + 2500);
+    call('many', 5);
+    expect(last(2).allowed).toEqual([3, 0]);
+    clock.set(START_MS + 4100);
+    expect(last(4).allowed).toEqual([3, 0, 0, 0]);
+    clock.set(START_MS + 5000);
+    expect(last(5).allowed).toEqual([3, 0, 0, 0, 5]);
+  });
+
+  test('begins anew with a clock that is set back by an hour, and is never negative', () => {
+    const { clock, call, last, history } = setUp();
+    history.start();
+    call('many', 3);
+    clock.advance(10_000);
+    clock.set(START_MS - 3_600_000 + 400);
+    call('many', 5);
+    expect(last(3).allowed).toEqual([0, 0, 5]);
+    call('many', 2);
+    clock.advance(600);
+    expect(last(4).allowed).toEqual([0, 0, 5, 2]);
+    // What was counted before has not been yet, also when that time comes.
+    clock.set(START_MS + 5000);
+    expect(last(5).allowed).toEqual([0, 0, 0, 0, 0]);
+  });
+
+  test('goes on with one that is set back within the ten minutes, up to where it is', () => {
+    const { clock, call, last, history } = setUp();
+    history.start();
+    for (let second = 0; second < 60; second++) {
+      call('many');
+      clock.advance(1000);
+    }
+    clock.set(START_MS + 30_000);
+    call('many', 9);
+    const { allowed } = last(30);
+    expect(allowed).toEqual([...Array(29).fill(1), 9]);
+    clock.set(START_MS + 50_000);
+    expect(last(50).allowed).toEqual([...Array(29).fill(1), 9, ...Array(20).fill(0)]);
+  });
+
+  test('keeps nothing for policies that nothing has happened to, and few for very many', () => {
+    const names = Array.from({ length: MOST_LABELS + 20 }, (_, at) => `p${at}`);
+    const { clock, call, history } = setUp(names.map((name) => policy(name, 5, '1h')));
+    call('p7');
+    clock.set(START_MS + 1000);
+    history.look();
+    expect(history.activity({ startMs: START_MS, seconds: 1 })).toEqual([['p7', 1]]);
+    for (const name of names) call(name);
+    clock.set(START_MS + 2000);
+    history.look();
+    const activity = history.activity({ startMs: START_MS + 1000, seconds: 1 });
+    expect(activity).toHaveLength(MOST_LABELS + 1);
+    expect(new Map(activity).get(OF_OTHERS)).toBe(20);
+  });
+
+  test('has how long was waited, second by second', () => {
+    const { clock, durations, history } = setUp();
+    const http = new Observations();
+    const grpc = new Observations();
+    durations.set('http', http).set('grpc', grpc);
+    http.add(0.0002);
+    grpc.add(0.0002);
+    clock.set(START_MS + 1000);
+    history.look();
+    http.add(3);
+    clock.set(START_MS + 2000);
+    history.look();
+    const [first, second, third] = history.durations({ startMs: START_MS, seconds: 3 });
+    expect(first.slice(0, 3)).toEqual([0, 2, 0]);
+    expect([second[1], second.at(-1)]).toEqual([0, 1]);
+    expect(new Set(third)).toEqual(new Set([0]));
+  });
+
+  test('leaves no timer behind', () => {
+    const { clock, history } = setUp();
+    expect(clock.pending).toBe(0);
+    history.start();
+    clock.advance(5000);
+    expect(clock.pending).toBe(1);
+    history.stop();
+    history.stop();
+    expect(clock.pending).toBe(0);
+  });
+});
+
+describe('the report of a series', () => {
+  const sourceOf = (...histories: readonly History[]): SeriesSource => ({
+    outlines: async (span) => histories.map((each) => outlineOf(each, span)),
+    policies: async (span, names) => histories.map((each) => each.policies(span, names)),
+  });
+
+  test('is of all processes: counts are added, and the fullest key counts', async () => {
+    const processes = [setUp(), setUp()];
+    processes[0].call('many', 2, 30);
+    processes[1].call('many', 3, 60);
+    processes[1].call('few', 1);
+    for (const { clock } of processes) clock.set(START_MS + 1000);
+    const source = sourceOf(...processes.map(({ history }) => history));
+    const span = { startMs: START_MS - 1000, seconds: 2 };
+    // Data of another process comes as JSON.
+    const report = JSON.parse(JSON.stringify(await seriesReport(source, span, undefined)));
+    expect(report).toMatchObject({
+      ...{ stepMs: 1000, startMs: START_MS - 1000, omitted: 0 },
+      total: { allowed: [0, 6], fullest: [null, 0.6] },
+      policies: [
+        { name: 'many', allowed: [0, 5], fullest: [null, 0.6] },
+        { name: 'few', allowed: [0, 1], fullest: [null, 0.25] },
+      ],
+    });
+  });
+
+  test('has the busiest policies, the number of the others, and the total of all', async () => {
+    const names = Array.from({ length: MOST_TOLD + 50 }, (_, at) => `p${at}`);
+    const { clock, call, history } = setUp(names.map((name) => policy(name, 500, '1h')));
+    for (const [at, name] of names.entries()) call(name, at + 1);
+    clock.set(START_MS + 1000);
+    const span = { startMs: START_MS, seconds: 1 };
+    const report = await seriesReport(sourceOf(history), span, undefined);
+    expect(report.policies).toHaveLength(MOST_TOLD);
+    expect(report.policies[0]).toMatchObject({ name: `p${MOST_TOLD + 49}`, allowed: [150] });
+    expect(report.omitted).toBe(50);
+    expect(report.total.allowed).toEqual([(150 * 151) / 2]);
+    const one = await seriesReport(sourceOf(history), span, 'p3');
+    expect(one.policies).toMatchObject([{ name: 'p3', allowed: [4] }]);
+    expect([one.omitted, one.total]).toEqual([0, report.total]);
+  });
+
+  test('has a policy that is asked for by name, also if nothing has happened to it', async () => {
+    const { history } = setUp();
+    const span = { startMs: START_MS - 2000, seconds: 2 };
+    expect((await seriesReport(sourceOf(history), span, 'few')).policies).toEqual([
+      {
+        ...{ name: 'few', allowed: [0, 0], denied: [0, 0], shadowDenied: [0, 0] },
+        shadowAllowed: [0, 0],
+        ...{ degraded: [0, 0], fullest: [null, null] },
+      },
+    ]);
+  });
+});
+
+describe('a quantile of a histogram', () => {
+  const bucketsOf = (...seconds: readonly number[]) => {
+    const all = new Observations();
+    for (const each of seconds) all.add(each);
+    return [...all.buckets];
+  };
+
+  test('is not known of nothing', () => {
+    expect(quantileOf(bucketsOf(), 0.5)).toBeUndefined();
+  });
+
+  test('lies in the bucket that has it, as far in as its part of that bucket', () => {
+    // Between 0.5 ms and 1 ms.
+    expect(quantileOf(bucketsOf(0.0006, 0.0007, 0.0008, 0.0009), 0.5)).toBeCloseTo(0.00075, 10);
+    expect(quantileOf(bucketsOf(0.00005), 1)).toBeCloseTo(0.0001, 10);
+    const waits = [...Array(99).fill(0.002), 0.3];
+    expect(quantileOf(bucketsOf(...waits), 0.99)).toBeCloseTo(0.0025, 10);
+    expect(quantileOf(bucketsOf(...waits), 0.995)).toBeGreaterThan(0.25);
+  });
+
+  test('is the last bound where there is no end', () => {
+    expect(quantileOf(bucketsOf(60, 70), 0.5)).toBe(2.5);
+  });
+});

@@ -1,0 +1,59 @@
+/** Who signs in at one process is signed in at all of them, and so is who signs out signed out. */
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { askPlainly, cookieIn } from '../http-api/plain-request.ts';
+import { policy } from '../running.ts';
+import { Crewed } from './crewed.ts';
+
+const TOKEN = 'correct horse battery staple';
+const soon = { timeout: 20_000, interval: 50 };
+/** As many as reach each of the workers, however connections are dealt out. */
+const CONNECTIONS = 12;
+
+let crew: Crewed;
+beforeAll(async () => {
+  const config = { policies: [policy('p', 10, '1h')] };
+  crew = await Crewed.start({ config, settings: { workers: 2, adminToken: TOKEN } });
+}, 60_000);
+afterAll(() => crew?.stop(), 60_000);
+
+const ask = (method: string, path: string, headers = {}, body?: unknown) =>
+  askPlainly(crew.url + path, method, { ...headers, 'sec-fetch-site': 'same-origin' }, body);
+
+const signIn = async (): Promise<string> =>
+  cookieIn(await ask('POST', '/v1/session', {}, { token: TOKEN }));
+
+/** The statuses that a cookie gets, over as many connections as reach everybody. */
+async function statuses(cookie: string): Promise<readonly number[]> {
+  const asked = Array.from({ length: CONNECTIONS }, () => ask('GET', '/v1/policies', { cookie }));
+  return [...new Set((await Promise.all(asked)).map(({ status }) => status))];
+}
+
+const workersIn = (action: string): unknown[] =>
+  crew.log.filter((line) => (line.audit as { action?: string })?.action === action);
+
+describe('with several processes', () => {
+  test('who signs in at one is signed in at all, until they sign out', async () => {
+    const [cookie, other] = [await signIn(), await signIn()];
+    expect([await statuses(cookie), await statuses(other)]).toEqual([[200], [200]]);
+    const told = await ask('DELETE', '/v1/session', { cookie });
+    expect(told.json).toEqual({ required: true, signedIn: false });
+    expect([await statuses(cookie), await statuses(other)]).toEqual([[401], [200]]);
+    await vi.waitUntil(() => workersIn('sign-out').length === 1, soon);
+  });
+
+  test('whoever replaces a worker knows who has signed out', { timeout: 60_000 }, async () => {
+    const [cookie, other] = [await signIn(), await signIn()];
+    await ask('DELETE', '/v1/session', { cookie });
+    const [first, second] = await crew.pids();
+    process.kill(first, 'SIGKILL');
+    await vi.waitUntil(() => crew.log.some(({ msg }) => msg === 'a worker was replaced'), soon);
+    expect(await crew.pids()).not.toContain(first);
+    expect(await crew.pids()).toContain(second);
+    expect([await statuses(cookie), await statuses(other)]).toEqual([[401], [200]]);
+    // Now from the one that was itself told by another.
+    process.kill(second, 'SIGKILL');
+    const replaced = () => crew.log.filter(({ msg }) => msg === 'a worker was replaced').length;
+    await vi.waitUntil(() => replaced() === 2, soon);
+    expect([await statuses(cookie), await statuses(other)]).toEqual([[401], [200]]);
+  });
+});
