@@ -1,10 +1,11 @@
 /**
- * Side-by-side benchmarks: `npm run bench -- memory|redis|http|service|traffic [--json]`
+ * Side-by-side benchmarks: `npm run bench -- memory|redis|http|service|traffic|dashboard [--json]`
  *
  * Prints a table of what was measured in this run, the ratios, and whether each bar holds. With
  * --json the same as one JSON document. The exit code is 1 when a bar is missed.
  */
 import { parseArgs } from 'node:util';
+import { dashboardBench } from './dashboard/bench.mjs';
 import { httpBench } from './http/bench.mjs';
 import { memoryBench } from './memory/bench.mjs';
 import { redisBench } from './redis/bench.mjs';
@@ -14,7 +15,7 @@ import { trafficBench } from './traffic/bench.mjs';
 
 const benches = {
   ...{ memory: memoryBench, redis: redisBench, http: httpBench, service: serviceBench },
-  traffic: trafficBench,
+  ...{ traffic: trafficBench, dashboard: dashboardBench },
 };
 
 const { values, positionals } = parseArgs({

@@ -4,7 +4,7 @@
  *     node tools/package-check.mjs
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -13,9 +13,13 @@ import { formatMessage } from 'publint/utils';
 import { rolldown } from 'rolldown';
 
 const LIBRARY = 'packages/sluice';
-const PROGRAMS = ['packages/server', 'packages/traffic', 'packages/cli'];
+const PAGE = 'packages/dashboard';
+const PROGRAMS = [PAGE, 'packages/server', 'packages/traffic', 'packages/cli'];
 const ENTRY = join(LIBRARY, 'dist/index.js');
+/** Also runs in a browser, as the library does. */
+const LAB = 'packages/traffic/dist/lab.js';
 const MOST_BUNDLE_KB = 10;
+const MOST_PAGE_KB = 120;
 
 const inKb = (bytes) => (bytes / 1024).toFixed(1);
 
@@ -86,10 +90,10 @@ function types({ archive }) {
   return 'attw resolves every entry point';
 }
 
-/** The core in one minified file, as an application gets it that uses all of it. */
-async function bundle() {
+/** A module in one minified file, as an application gets it that uses all of it. */
+async function bundle(input) {
   const build = await rolldown({
-    input: ENTRY,
+    input,
     platform: 'neutral',
     logLevel: 'silent',
   });
@@ -107,6 +111,18 @@ function bundleSize(chunks) {
   const bytes = chunks.reduce((sum, { code }) => sum + gzipSync(code).length, 0);
   const figures = `${inKb(bytes)} KB gzipped, ${bytes} bytes (limit ${MOST_BUNDLE_KB} KB)`;
   if (bytes > MOST_BUNDLE_KB * 1024) throw new Error(figures);
+  return figures;
+}
+
+/** All that the dashboard consists of, as it goes over the wire. */
+function pageSize() {
+  const folder = join(PAGE, 'dist');
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => readFileSync(join(parentPath, name)));
+  const bytes = files.reduce((sum, file) => sum + gzipSync(file).length, 0);
+  const figures = `${inKb(bytes)} KB gzipped in ${files.length} files (limit ${MOST_PAGE_KB} KB)`;
+  if (bytes > MOST_PAGE_KB * 1024) throw new Error(figures);
   return figures;
 }
 
@@ -134,7 +150,7 @@ async function report(name, check) {
 async function main(folder) {
   if (!existsSync(ENTRY)) throw new Error(`${ENTRY} is missing: it takes npm run build first`);
   const packed = pack(LIBRARY, folder);
-  const chunks = await bundle();
+  const chunks = await bundle(ENTRY);
   const results = [
     await report('contents', () => contents(packed)),
     await report('dependencies', () => dependencies()),
@@ -142,6 +158,8 @@ async function main(folder) {
     await report('types', () => types(packed)),
     await report('core bundle', () => bundleSize(chunks)),
     await report('core imports', () => bundleImports(chunks)),
+    await report('lab imports', async () => bundleImports(await bundle(LAB))),
+    await report('dashboard size', () => pageSize()),
   ];
   for (const source of PROGRAMS) {
     const program = pack(source, folder);

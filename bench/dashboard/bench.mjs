@@ -1,0 +1,129 @@
+/**
+ * What the dashboard costs: the feed of the service that it listens to, and the page its browser,
+ * with 20 policies and 100,000 keys under load.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { loadavg } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { chromium } from 'playwright-core';
+import { median, withContenders } from '../harness.mjs';
+import { loadRows } from '../http/compare.mjs';
+import { bar, round } from '../report.mjs';
+import { policyName } from './parts.mjs';
+
+const PARTS = new URL('parts.mjs', import.meta.url);
+const LOAD = new URL('../http/load.mjs', import.meta.url);
+
+const CONNECTIONS = 64;
+const KEYS = 100_000;
+const KEYS_A_TURN = 5000;
+/** Several seconds long, as the feed tells something once a second. */
+const REQUESTS_A_TURN = 100_000;
+const ROUNDS = 9;
+const PAGE_SECONDS = 20;
+const OF_WITHOUT_FEED = 0.98;
+const OF_A_CORE = 0.15;
+/** The kernel counts processor time in hundredths of a second. */
+const TICKS_A_SECOND = 100;
+
+const asked = (turn) =>
+  Array.from({ length: KEYS_A_TURN }, (_, at) => {
+    const number = (turn * KEYS_A_TURN + at) % KEYS;
+    const body = JSON.stringify({ policy: policyName(number), key: `user:${number}` });
+    return { method: 'POST', path: '/v1/check', body };
+  });
+
+/** Turns with and without somebody who listens, one after the other. */
+async function feedTurns({ service, listener, load }, progress) {
+  const port = await service.call('port');
+  const options = (turn) => ({ connections: CONNECTIONS, status: 200, asked: asked(turn) });
+  for (let turn = 0; turn < KEYS / KEYS_A_TURN; turn++) {
+    await load.call('run', port, options(turn), KEYS_A_TURN);
+  }
+  const lanes = ['without feed', 'with feed'];
+  const turns = new Map(lanes.map((name) => [name, []]));
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const name of round % 2 === 0 ? lanes : lanes.toReversed()) {
+      if (name === 'with feed') await listener.call('listen', port);
+      const before = await service.call('cpu');
+      const cost = await load.call('run', port, options(round), REQUESTS_A_TURN);
+      const server = (1e3 * ((await service.call('cpu')) - before)) / REQUESTS_A_TURN;
+      turns.get(name).push({ ...cost, server });
+      if (name === 'with feed') progress(`${await listener.call('leave')} ticks in a turn`);
+    }
+  }
+  return turns;
+}
+
+/** Seconds of processor time of a process and all that it has started. */
+function treeSeconds(pid) {
+  const parents = new Map();
+  const times = new Map();
+  for (const name of readdirSync('/proc').filter((each) => /^\d+$/.test(each))) {
+    try {
+      const text = readFileSync(`/proc/${name}/stat`, 'utf8');
+      const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+      parents.set(Number(name), Number(fields[1]));
+      times.set(Number(name), Number(fields[11]) + Number(fields[12]));
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+  const isBelow = (each) => each === pid || (parents.has(each) && isBelow(parents.get(each)));
+  return [...times].reduce((sum, [each, time]) => sum + (isBelow(each) ? time : 0), 0);
+}
+
+/** The part of a core that the whole browser takes while the page is open and load goes on. */
+async function pageShare({ service, load }) {
+  const port = await service.call('port');
+  const server = await chromium.launchServer({
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox'],
+  });
+  try {
+    const browser = await chromium.connect(server.wsEndpoint());
+    const page = await browser.newPage();
+    await page.goto(`http://127.0.0.1:${port}/dashboard/`);
+    await page.getByText('live', { exact: true }).waitFor();
+    let isOver = false;
+    const loading = (async () => {
+      for (let turn = 0; !isOver; turn++) {
+        const options = { connections: 4, status: 200, asked: asked(turn) };
+        await load.call('run', port, options, KEYS_A_TURN);
+      }
+    })();
+    await sleep(3000);
+    const before = treeSeconds(server.process().pid);
+    const start = process.hrtime.bigint();
+    await sleep(PAGE_SECONDS * 1000);
+    const seconds = Number(process.hrtime.bigint() - start) / 1e9;
+    const used = treeSeconds(server.process().pid) - before;
+    isOver = true;
+    await loading;
+    return used / TICKS_A_SECOND / seconds;
+  } finally {
+    await server.close();
+  }
+}
+
+export async function dashboardBench(progress) {
+  const result = { rows: [], ratios: {}, bars: [] };
+  progress(`${ROUNDS} rounds, load average ${round(loadavg()[0])}`);
+  await withContenders(LOAD, ['load'], {}, ([load]) =>
+    withContenders(PARTS, ['service', 'listener'], {}, async ([service, listener]) => {
+      const turns = await feedTurns({ service, listener, load }, progress);
+      result.rows.push(...loadRows(turns, 'POST /v1/check'));
+      const without = turns.get('without feed');
+      const ratio = (field) =>
+        round(median(turns.get('with feed').map((each, at) => without[at][field] / each[field])));
+      const label = 'with feed / without feed';
+      result.ratios[label] = ratio('time');
+      result.ratios[`CPU, ${label}`] = ratio('server');
+      result.bars.push(bar(label, '>=', OF_WITHOUT_FEED, result.ratios[label]));
+      const share = round(await pageShare({ service, load }));
+      result.ratios['part of a core that the browser takes'] = share;
+      result.bars.push(bar('part of a core, overview', '<=', OF_A_CORE, share));
+    }),
+  );
+  return result;
+}

@@ -1,0 +1,58 @@
+/** The service with many policies, and somebody who listens to its feed as the page does. */
+import { get } from 'node:http';
+import { makeLog, openStore, readSettings, startService } from 'sluice-server';
+
+const HOST = '127.0.0.1';
+const POLICIES = 20;
+
+export const policyName = (number) => `policy${number % POLICIES}`;
+
+const config = {
+  ...{ files: [], overrides: [], settings: {}, rules: [], domains: [] },
+  policies: Array.from({ length: POLICIES }, (_, number) => ({
+    name: policyName(number),
+    // Some of them are soon full, so that there are denials to tell of.
+    options: { limit: number % 4 === 0 ? 2 : 1_000_000, window: '1m' },
+    shadow: number % 10 === 9,
+  })),
+};
+
+/** Microseconds of processor time that this process has used so far. */
+function cpu() {
+  const { user, system } = process.cpuUsage();
+  return user + system;
+}
+
+async function service() {
+  const { settings } = readSettings({ listen: `${HOST}:0`, logLevel: 'error' }, {}, {});
+  const store = await openStore(settings, { onWarning() {}, onConnection() {} });
+  const load = async () => config;
+  const running = await startService({ settings, store, log: makeLog(settings), config, load });
+  return { port: () => running.http.port, cpu };
+}
+
+function listener() {
+  let request;
+  let ticks = 0;
+  return {
+    listen: (port) =>
+      new Promise((resolve, reject) => {
+        ticks = 0;
+        request = get({ host: HOST, port, path: '/v1/events', agent: false }, (answer) => {
+          answer.setEncoding('utf8').on('data', (text) => {
+            ticks += text.split('event: tick').length - 1;
+          });
+          answer.on('error', () => {});
+          resolve(answer.statusCode);
+        });
+        request.on('error', reject);
+      }),
+    /** Answers how many ticks there were. */
+    leave: () => {
+      request.destroy();
+      return ticks;
+    },
+  };
+}
+
+export const contenders = { service, listener };
