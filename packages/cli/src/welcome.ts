@@ -42,6 +42,7 @@ export function welcomeLines({ url, http, grpc }: Up, found: Effective): readonl
     '',
     'Try this a few times:',
     `  ${tryLine(url, http, config)}`,
+    `and watch: ${reachable(url, http)}/dashboard/`,
     '',
     'Ctrl-C stops it.',
   ];

@@ -37,6 +37,17 @@ const PROTOCOLS: Readonly<Record<string, Protocol>> = {
   '/json': 'json',
 };
 
+/** A status is below it. */
+const STATUSES = 600;
+
+/** What was answered at a route, as numbers at fixed places, since it is counted each time. */
+interface RouteTraffic {
+  /** How often, by status. */
+  readonly statuses: Float64Array;
+  /** How long it took, where something is decided. */
+  readonly durations: Observations | undefined;
+}
+
 export type Protocol = 'http' | 'forward_auth' | 'json' | 'grpc';
 
 const INFO_MS = 500;
@@ -48,7 +59,7 @@ export class Metrics implements TrafficWatcher {
   readonly tallies: Tallies;
   /** How long those waited who asked for a decision. */
   readonly durations = new Map<Protocol, Observations>();
-  readonly #requests = new Map<string, Map<number, number>>();
+  readonly #requests = new Map<string, RouteTraffic>();
   readonly #reloads = { ok: 0, failed: 0 };
   #reloadedMs = systemClock.now();
   #evicted: number | undefined = undefined;
@@ -78,24 +89,31 @@ export class Metrics implements TrafficWatcher {
   }
 
   answered(route: string, status: number, tookMs: number): void {
-    let statuses = this.#requests.get(route);
-    if (statuses === undefined) {
-      statuses = new Map();
-      this.#requests.set(route, statuses);
-    }
-    statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    const traffic = this.#requests.get(route) ?? this.#firstOf(route);
+    traffic.statuses[status]++;
+    traffic.durations?.add(tookMs / 1000);
+  }
+
+  #firstOf(route: string): RouteTraffic {
     const protocol = PROTOCOLS[route];
-    if (protocol !== undefined) this.decided(protocol, tookMs);
+    const durations = protocol === undefined ? undefined : this.#durationsOf(protocol);
+    const traffic = { statuses: new Float64Array(STATUSES), durations };
+    this.#requests.set(route, traffic);
+    return traffic;
   }
 
   /** How long somebody who asked for a decision waited for it. */
   decided(protocol: Protocol, tookMs: number): void {
+    this.#durationsOf(protocol).add(tookMs / 1000);
+  }
+
+  #durationsOf(protocol: Protocol): Observations {
     let durations = this.durations.get(protocol);
     if (durations === undefined) {
       durations = new Observations();
       this.durations.set(protocol, durations);
     }
-    durations.add(tookMs / 1000);
+    return durations;
   }
 
   /** Has connections read from a server from now on. */
@@ -257,8 +275,10 @@ export class Metrics implements TrafficWatcher {
       registers,
       collect() {
         this.reset();
-        for (const [route, statuses] of requests) {
-          for (const [status, count] of statuses) this.inc({ route, status }, count);
+        for (const [route, { statuses }] of requests) {
+          for (const [status, count] of statuses.entries()) {
+            if (count > 0) this.inc({ route, status }, count);
+          }
         }
       },
     });
@@ -319,8 +339,11 @@ function ofProcess(): Registry {
 }
 
 /** `text` is that of the whole, where several processes serve. */
+/** Browsers take plain text for a script where a page of another site says that it is one. */
+const NO_SCRIPT = { 'x-content-type-options': 'nosniff' };
+
 export function metricsRoutes(router: Router, text: () => Promise<string>): void {
   router.add('GET', '/metrics', 'admin', async (exchange) => {
-    exchange.sendText(200, await text(), {}, Registry.PROMETHEUS_CONTENT_TYPE);
+    exchange.sendText(200, await text(), NO_SCRIPT, Registry.PROMETHEUS_CONTENT_TYPE);
   });
 }
