@@ -22,6 +22,7 @@ export default defineConfig({
         replacement: source('packages/server/src/configured.ts'),
       },
       { find: /^sluice-traffic$/, replacement: source('packages/traffic/src/index.ts') },
+      { find: /^sluice-traffic\/lab$/, replacement: source('packages/traffic/src/lab.ts') },
       { find: /^sluice\/http$/, replacement: source('packages/sluice/src/http/index.ts') },
       { find: /^sluice\/failure$/, replacement: source('packages/sluice/src/failure/index.ts') },
       { find: /^sluice\/testing$/, replacement: source('packages/sluice/src/testing/index.ts') },

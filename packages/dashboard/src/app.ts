@@ -1,17 +1,17 @@
 /** The frame: which page is shown, whether the service is there, and who may look at it. */
-import { html, nothing, render, type TemplateResult } from 'lit-html';
+import { html, render, type TemplateResult } from 'lit-html';
 import { Api } from './api/client.ts';
 import { Feed } from './api/feed.ts';
-import type { SessionReport } from './api/types.ts';
 import { after } from './clock.ts';
 import { denialsPage } from './denials/denials-page.ts';
+import { type Frame, frame } from './frame.ts';
 import { keyPage } from './key/key-page.ts';
 import { overviewPage } from './overview/overview-page.ts';
 import type { Page, PageContext, PageMaker } from './page.ts';
 import { policyPage } from './policy/policy-page.ts';
-import { type PageName, type Route, readRoute, routeText, to } from './route.ts';
+import { type PageName, type Route, readRoute, routeText } from './route.ts';
 import { SignIn } from './sign-in/sign-in.ts';
-import { followTheme, nextTheme, themeLabel } from './view/theme.ts';
+import { followTheme, onTheme } from './view/theme.ts';
 
 /** The lab brings the engine along, which nobody else needs. */
 const labPage: PageMaker = (context, route) => {
@@ -45,12 +45,6 @@ const PAGES: Readonly<Record<PageName, PageMaker>> = {
   lab: labPage,
 };
 
-const LINKS: readonly [PageName, string][] = [
-  ['overview', 'Overview'],
-  ['denials', 'Live denials'],
-  ['lab', 'Lab'],
-];
-
 const TOLD_MS = 6000;
 
 export class App {
@@ -59,14 +53,15 @@ export class App {
   readonly #feed = new Feed(this.#api);
   readonly #signIn = new SignIn(this.#api, {
     redraw: () => this.#redraw(),
-    signedIn: (session) => this.#enter(session),
+    signedIn: () => this.#enter(),
   });
-  #session: SessionReport | undefined = undefined;
   #route: Route = readRoute(location.hash);
   #page: Page | undefined = undefined;
-  #told: { readonly text: string; readonly kind: 'fine' | 'wrong' } | undefined = undefined;
+  #told: Frame['told'] = undefined;
   #cancelTold: () => void = () => {};
   #isDrawing = false;
+  /** Whether what is drawn next is something that nobody has looked at yet. */
+  #isArriving = false;
 
   constructor(root: HTMLElement) {
     this.#root = root;
@@ -74,28 +69,31 @@ export class App {
 
   async start(): Promise<void> {
     followTheme();
+    onTheme(() => this.#redraw());
     addEventListener('hashchange', () => this.#moved(readRoute(location.hash)));
-    this.#api.onSignedOut = () => this.#signedOut();
+    this.#api.onSignedOut = () => this.#signedOut(true);
     this.#feed.listen(() => this.#redraw());
     this.#redraw();
     const session = await this.#api.session().catch(() => undefined);
     // A service that is away is asked again by the feed.
-    if (session === undefined || session.signedIn) this.#enter(session);
-    else this.#signedOut();
+    if (session === undefined || session.signedIn) this.#enter();
+    else this.#signedOut(false);
   }
 
-  #enter(session: SessionReport | undefined): void {
-    this.#session = session;
+  #enter(): void {
     this.#signIn.isNeeded = false;
-    this.#feed.open();
+    this.#feed.start();
     this.#show(this.#route);
   }
 
-  #signedOut(): void {
-    this.#feed.close();
+  /** The address stays, so that whoever signs in is back where they were. */
+  #signedOut(isOver: boolean): void {
+    if (this.#signIn.isNeeded) return;
     this.#page?.leave();
     this.#page = undefined;
+    this.#feed.close();
     this.#signIn.isNeeded = true;
+    this.#signIn.isOver = isOver;
     this.#redraw();
   }
 
@@ -122,6 +120,7 @@ export class App {
 
   #moved(route: Route): void {
     const isSame = route.page === this.#route.page;
+    this.#isArriving ||= !isSame || route.names.join('/') !== this.#route.names.join('/');
     this.#route = route;
     if (this.#signIn.isNeeded) return;
     if (isSame && this.#page !== undefined) this.#page.moved(route);
@@ -142,63 +141,34 @@ export class App {
       this.#isDrawing = false;
       document.title = this.#page === undefined ? 'Sluice' : `${this.#page.title} · Sluice`;
       render(this.#view(), this.#root);
+      if (this.#isArriving) arrive();
+      this.#isArriving = false;
     });
   }
 
   #view(): TemplateResult {
     if (this.#signIn.isNeeded) return this.#signIn.view();
-    return html`
-      <a class="skip" href="#main" @click=${skipToMain}>Skip to the content</a>
-      <header class="bar">
-        <a class="brand" href=${to('overview')}>Sluice</a>
-        <nav aria-label="Pages">
-          ${LINKS.map(
-            ([page, label]) => html`<a
-              href=${to(page)}
-              aria-current=${page === this.#route.page ? 'page' : nothing}
-              >${label}</a
-            >`,
-          )}
-        </nav>
-        <div class="bar-end">${this.#connection()} ${this.#buttons()}</div>
-      </header>
-      <main id="main" tabindex="-1">${this.#page?.view() ?? nothing}</main>
-      <div class="told" role="status" aria-live="polite">
-        ${this.#told && html`<p class=${this.#told.kind}>${this.#told.text}</p>`}
-      </div>
-    `;
-  }
-
-  #connection(): TemplateResult {
-    const { state } = this.#feed;
-    const label = { connecting: 'connecting…', live: 'live', lost: 'connection lost' }[state];
-    return html`<span class="connection ${state}" role="status">${label}</span>`;
-  }
-
-  #buttons(): TemplateResult {
-    const signOut = html`<button type="button" class="quiet" @click=${() => this.#leave()}>
-      Sign out
-    </button>`;
-    return html`<button
-        type="button"
-        class="quiet"
-        @click=${() => {
-          nextTheme();
-          this.#redraw();
-        }}
-      >
-        ${themeLabel()}</button
-      >${this.#session?.required ? signOut : nothing}`;
+    return frame({
+      feed: this.#feed,
+      page: this.#route.page,
+      content: this.#page?.view(),
+      told: this.#told,
+      signOut: this.#api.isTokenNeeded ? () => void this.#leave() : undefined,
+    });
   }
 
   async #leave(): Promise<void> {
-    await this.#api.signOut().catch(() => {});
-    this.#signedOut();
+    try {
+      await this.#api.signOut();
+      this.#signedOut(false);
+    } catch (error) {
+      this.#context.tell(`You are still signed in. ${(error as Error).message}`, 'wrong');
+    }
   }
 }
 
-/** A plain link would be taken for the address of a page. */
-function skipToMain(event: Event): void {
-  event.preventDefault();
-  document.getElementById('main')!.focus();
+/** What had the focus is gone with the page it was on, and the new one is read from its start. */
+function arrive(): void {
+  scrollTo(0, 0);
+  document.getElementById('main')?.focus({ preventScroll: true });
 }

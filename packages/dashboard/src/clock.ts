@@ -25,11 +25,15 @@ export function every(waitMs: number, work: () => void): () => void {
   return () => clearInterval(timer);
 }
 
-/** Calls `work` with each frame that is shown, until it is called off. */
+/** Calls `work` with each frame that is shown, until it is called off, be it by `work` itself. */
 export function eachFrame(work: () => void): () => void {
+  let isOver = false;
   let id = requestAnimationFrame(function frame() {
     work();
-    id = requestAnimationFrame(frame);
+    if (!isOver) id = requestAnimationFrame(frame);
   });
-  return () => cancelAnimationFrame(id);
+  return () => {
+    isOver = true;
+    cancelAnimationFrame(id);
+  };
 }

@@ -29,7 +29,7 @@ export function readRoute(hash: string): Route {
 }
 
 export function routeText({ page, names, query }: Route): string {
-  const path = [page, ...names.map(encodeURIComponent)].join('/');
+  const path = [page, ...names.map(encoded)].join('/');
   const search = new URLSearchParams(query).toString();
   return `#/${path}${search === '' ? '' : `?${search}`}`;
 }
@@ -40,6 +40,10 @@ export const to = (
   names: readonly string[] = [],
   query: Readonly<Record<string, string>> = {},
 ): string => routeText({ page, names, query });
+
+/** Half a character, which a key may end in, cannot be encoded. */
+const encoded = (text: string): string =>
+  encodeURIComponent(text.replace(/\p{Surrogate}/gu, '\uFFFD'));
 
 function decoded(text: string): string {
   try {

@@ -1,12 +1,15 @@
 /** The admin API, asked with the session that the browser keeps; no script ever holds the token. */
 import type {
+  Kept,
   KeyReport,
   Override,
   OverrideFields,
   Peek,
   PolicyDefinition,
+  ReadyReport,
   SeriesReport,
   SessionReport,
+  ShadowChange,
   TopBy,
   TopReport,
 } from './types.ts';
@@ -33,23 +36,47 @@ export class AwayError extends Error {
   }
 }
 
+/** Whoever takes longer to answer is as good as away. */
+const PATIENCE_MS = 10_000;
+
 const path = (...parts: readonly string[]): string =>
   `/v1/${parts.map(encodeURIComponent).join('/')}`;
 
 export class Api {
   /** Called when the service says that a token is needed. */
   onSignedOut: () => void = () => {};
+  /** Whether a token is needed here; false as long as that is not known. */
+  isTokenNeeded = false;
 
   session(): Promise<SessionReport> {
-    return this.#ask('GET', path('session'));
+    return this.#askSession('GET');
   }
 
   signIn(token: string): Promise<SessionReport> {
-    return this.#ask('POST', path('session'), { token });
+    return this.#askSession('POST', { token });
   }
 
   signOut(): Promise<SessionReport> {
-    return this.#ask('DELETE', path('session'));
+    return this.#askSession('DELETE');
+  }
+
+  async #askSession(method: string, body?: object): Promise<SessionReport> {
+    const session = await this.#ask<SessionReport>(method, path('session'), body);
+    this.isTokenNeeded = session.required;
+    return session;
+  }
+
+  /** A service that is not ready says as much about itself as one that is. */
+  async ready(): Promise<ReadyReport> {
+    return (await this.#fetch('GET', '/readyz')).json();
+  }
+
+  /** Why a stream is not to be had, which an EventSource does not tell; undefined if it is. */
+  async whyNotEvents(url: string): Promise<ApiError | undefined> {
+    const answer = await this.#fetch('GET', url);
+    if (!answer.ok) return refused(answer.status, await answer.json().catch(() => ({})));
+    await answer.body?.cancel();
+    return undefined;
   }
 
   async policies(): Promise<readonly PolicyDefinition[]> {
@@ -61,7 +88,7 @@ export class Api {
     return this.#ask('GET', path('policies', name));
   }
 
-  setShadow(name: string, shadow: boolean | null): Promise<unknown> {
+  setShadow(name: string, shadow: boolean | null): Promise<ShadowChange> {
     return this.#ask('PATCH', path('policies', name), { shadow });
   }
 
@@ -71,11 +98,11 @@ export class Api {
   }
 
   /** Names are in the body, because browsers take keys such as `..` out of paths. */
-  setOverride(policy: string, key: string, fields: OverrideFields): Promise<unknown> {
+  setOverride(policy: string, key: string, fields: OverrideFields): Promise<Kept> {
     return this.#ask('POST', path('overrides'), { policy, key, ...fields });
   }
 
-  deleteOverride(policy: string, key: string): Promise<unknown> {
+  deleteOverride(policy: string, key: string): Promise<Kept> {
     return this.#ask('DELETE', `${path('overrides')}?${new URLSearchParams({ policy, key })}`);
   }
 
@@ -106,10 +133,20 @@ export class Api {
   }
 
   async #ask<T>(method: string, url: string, body?: object): Promise<T> {
-    const answer = await fetch(url, {
+    const answer = await this.#fetch(method, url, body);
+    const content = await answer.json().catch(() => ({}));
+    if (answer.ok) return content as T;
+    // A token that was wrong ends no session.
+    if (answer.status === 401 && url !== path('session')) this.onSignedOut();
+    throw refused(answer.status, content);
+  }
+
+  #fetch(method: string, url: string, body?: object): Promise<Response> {
+    return fetch(url, {
       method,
       credentials: 'same-origin',
       cache: 'no-store',
+      signal: AbortSignal.timeout(PATIENCE_MS),
       ...(body !== undefined && {
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify(body),
@@ -117,10 +154,6 @@ export class Api {
     }).catch(() => {
       throw new AwayError();
     });
-    const content = await answer.json().catch(() => ({}));
-    if (answer.ok) return content as T;
-    if (answer.status === 401) this.onSignedOut();
-    throw refused(answer.status, content);
   }
 }
 

@@ -5,18 +5,24 @@ export const HISTORY_SECONDS = 600;
 const STEP_MS = 1000;
 
 /** One list a field, all equally long, the oldest second first. */
-export type Columns = { [Field in keyof Counts]: Counts[Field][] };
+type Columns = { [Field in keyof Counts]: Counts[Field][] };
 
-const NOTHING: Counts = { allowed: 0, denied: 0, shadowDenied: 0, degraded: 0, fullest: null };
-const FIELDS = [...COUNTED, 'fullest'] as const;
+const NOTHING: Counts = {
+  ...{ allowed: 0, denied: 0, shadowAllowed: 0, shadowDenied: 0, degraded: 0 },
+  fullest: null,
+};
+const FIELDS = [...COUNTED, 'shadowAllowed', 'fullest'] as const;
 
 const emptyColumns = (): Columns => ({
   allowed: new Array(HISTORY_SECONDS).fill(0),
   denied: new Array(HISTORY_SECONDS).fill(0),
+  shadowAllowed: new Array(HISTORY_SECONDS).fill(0),
   shadowDenied: new Array(HISTORY_SECONDS).fill(0),
   degraded: new Array(HISTORY_SECONDS).fill(0),
   fullest: new Array(HISTORY_SECONDS).fill(null),
 });
+
+const EMPTY: CountSeries = emptyColumns();
 
 export class History {
   /** The start of the newest second; 0 before anything is known. */
@@ -34,13 +40,18 @@ export class History {
     return Array.from({ length: HISTORY_SECONDS }, (_, at) => first + at);
   }
 
-  get total(): Columns {
+  get total(): CountSeries {
     return this.#total;
   }
 
   /** Of a policy that nothing has happened to, nothing. */
-  of(policy: string): Columns {
-    return this.#policies.get(policy) ?? emptyColumns();
+  of(policy: string): CountSeries {
+    return this.#policies.get(policy) ?? EMPTY;
+  }
+
+  /** Whether anything has happened to it. */
+  has(policy: string): boolean {
+    return this.#policies.has(policy);
   }
 
   get policies(): readonly string[] {
@@ -54,13 +65,14 @@ export class History {
     this.#policies = new Map(policies.map((each) => [each.name, columnsOf(each)]));
   }
 
-  /** Adds a second. Those that were missed stay empty until they are filled in. */
-  add({ atMs, total, policies }: Tick): void {
-    if (atMs <= this.#lastMs) return;
+  /** Adds a second. Those that were missed stay empty until they are filled in; tells how many. */
+  add({ atMs, total, policies }: Tick): number {
+    if (atMs <= this.#lastMs) return 0;
     const missed = Math.min((atMs - this.#lastMs) / STEP_MS - 1, HISTORY_SECONDS);
     for (let second = 0; second < missed; second++) this.#push(NOTHING, new Map());
     this.#push(total, new Map(policies.map((each) => [each.name, each])));
     this.#lastMs = atMs;
+    return missed;
   }
 
   #push(total: Counts, policies: ReadonlyMap<string, Counts>): void {

@@ -23,6 +23,8 @@ export interface PolicyDefinition {
   readonly costs: Readonly<Record<string, number>>;
   readonly shadow: boolean;
   readonly shadowBy: 'file' | 'api';
+  /** What the files say, where the API says something too. */
+  readonly shadowInFile?: boolean;
   readonly onFailure?: string;
   readonly overrides: number;
 }
@@ -45,6 +47,17 @@ export interface OverrideFields {
   /** By the clock of the service, which need not be that of this browser. */
   readonly expiresInMs?: number;
   readonly reason?: string;
+}
+
+/** What a change is answered with. */
+export interface Kept {
+  /** Whether it is there after a restart. */
+  readonly persisted: boolean;
+}
+
+export interface ShadowChange extends Kept {
+  /** Undefined if the files do not have it any more. */
+  readonly policy?: PolicyDefinition;
 }
 
 export interface KeyReport {
@@ -96,6 +109,8 @@ export interface TopReport {
 export interface Counts {
   readonly allowed: number;
   readonly denied: number;
+  /** What policies in shadow would have done. */
+  readonly shadowAllowed: number;
   readonly shadowDenied: number;
   readonly degraded: number;
   /** How full the fullest key was that was decided, from 0 to 1; null if none was. */
@@ -125,10 +140,17 @@ export interface Denial {
   readonly limit: number;
   readonly remaining: number;
   readonly retryAfterMs: number;
-  readonly windowMs: number;
-  readonly algorithm: AlgorithmName;
+  /** Not known of a limit in shadow that came with a request. */
+  readonly windowMs?: number;
+  readonly algorithm?: AlgorithmName;
   readonly shadow?: true;
   readonly degraded?: { readonly reason: string; readonly action: string };
+}
+
+/** Of a service whose files have mistakes, so that what it read before them still counts. */
+export interface ReadyReport {
+  readonly ready: boolean;
+  readonly config: { readonly ok: boolean; readonly problems?: readonly string[] };
 }
 
 export interface StoreReport {

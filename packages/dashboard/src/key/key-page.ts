@@ -1,10 +1,316 @@
-/** To be drawn. */
-import { html } from 'lit-html';
-import type { PageMaker } from '../page.ts';
+/** One key: its window as it slides, its numbers, and what can be done to it. */
+import { html, nothing, type TemplateResult } from 'lit-html';
+import { guard } from 'lit-html/directives/guard.js';
+import { ApiError } from '../api/client.ts';
+import type { KeyReport, PolicyDefinition } from '../api/types.ts';
+import { after, every, nowMs } from '../clock.ts';
+import type { Page, PageContext, PageMaker } from '../page.ts';
+import { type Route, to } from '../route.ts';
+import { checkCommand, command } from '../view/command.ts';
+import { Dialogs } from '../view/dialog.ts';
+import { countText, windowText } from '../view/format.ts';
+import { Measured } from '../view/measured.ts';
+import { definitionText } from '../view/words.ts';
+import { admissions } from './admissions.ts';
+import { actionButtons, shortName } from './key-actions.ts';
+import { factsOf, type KeyFacts } from './key-facts.ts';
+import { type CostAnswer, costText, keyNumbers, overrideNote } from './key-numbers.ts';
+import { WindowMemory } from './memory.ts';
+import { sceneOf } from './scene.ts';
+import { ServiceClock } from './service-clock.ts';
+import { storyOf } from './story.ts';
+import { WindowView } from './window-view.ts';
 
-export const keyPage: PageMaker = () => ({
-  title: 'Key',
-  view: () => html`<h1>Key</h1>`,
-  moved: () => {},
-  leave: () => {},
-});
+const REFETCH_MS = 1000;
+/** At most 30 pictures a second, and fewer where nothing moves by a pixel meanwhile. */
+const LEAST_FRAME_MS = 34;
+/** In how many steps what is seen crosses a window. */
+const STEPS = 1300;
+/** Waits of less than a minute are told to a tenth of a second. */
+const WORDS_MS = 100;
+const MINUTE_MS = 60_000;
+const TYPING_MS = 250;
+
+class KeyPage implements Page {
+  readonly #context: PageContext;
+  readonly #dialogs: Dialogs;
+  readonly #window: WindowView;
+  readonly #clock = new ServiceClock();
+  readonly #memory = new WindowMemory();
+  readonly #still = matchMedia('(prefers-reduced-motion: reduce)');
+  readonly #stops: (() => void)[] = [];
+  #route: Route;
+  #report: KeyReport | undefined = undefined;
+  #policy: PolicyDefinition | undefined = undefined;
+  #problem: Error | undefined = undefined;
+  #answer: CostAnswer | undefined = undefined;
+  #asking: Promise<void> | undefined = undefined;
+  #cancelFrame: () => void = () => {};
+  #cancelTyping: () => void = () => {};
+
+  constructor(context: PageContext, route: Route) {
+    this.#context = context;
+    this.#route = route;
+    this.#dialogs = new Dialogs(() => context.redraw());
+    this.#window = new WindowView(new Measured(() => context.redraw()));
+    const asked = (): void => void this.#refetch();
+    document.addEventListener('visibilitychange', asked);
+    this.#stops.push(
+      () => document.removeEventListener('visibilitychange', asked),
+      every(REFETCH_MS, asked),
+      context.feed.onChanged(() => this.#fetchPolicy()),
+      () => this.#cancelFrame(),
+    );
+    this.#begin();
+    this.#frame();
+  }
+
+  get #names(): { readonly policy: string; readonly key: string } {
+    const [policy = '', key = ''] = this.#route.names;
+    return { policy, key };
+  }
+
+  get title(): string {
+    return `${shortName(this.#names.key)} · ${this.#names.policy}`;
+  }
+
+  #begin(): void {
+    this.#report = undefined;
+    this.#policy = undefined;
+    this.#problem = undefined;
+    this.#answer = undefined;
+    this.#memory.clear();
+    this.#fetchPolicy();
+    void this.#again();
+  }
+
+  moved(route: Route): void {
+    const before = this.#route;
+    this.#route = route;
+    if (before.names.join('\0') !== route.names.join('\0')) this.#begin();
+    else if (before.query.cost !== route.query.cost) void this.#askCost();
+  }
+
+  leave(): void {
+    for (const stop of this.#stops) stop();
+    this.#cancelTyping();
+    this.#dialogs.close();
+  }
+
+  #fetchPolicy(): void {
+    const { policy } = this.#names;
+    this.#context.api.policy(policy).then(
+      (definition) => {
+        if (this.#names.policy !== policy) return;
+        this.#policy = definition;
+        this.#context.redraw();
+      },
+      () => {},
+    );
+  }
+
+  /** Asks one at a time: an answer that takes long is not overtaken. */
+  #refetch(): Promise<void> {
+    if (document.hidden || this.#names.key === '') return Promise.resolve();
+    this.#asking ??= this.#ask().finally(() => {
+      this.#asking = undefined;
+    });
+    return this.#asking;
+  }
+
+  async #ask(): Promise<void> {
+    const { policy, key } = this.#names;
+    const askedMs = nowMs();
+    try {
+      const report = await this.#context.api.key(policy, key);
+      if (this.#names.key !== key || this.#names.policy !== policy) return;
+      this.#clock.heard(report.atMs, askedMs, nowMs());
+      this.#report = report;
+      this.#memory.take(report, factsOf(report, this.#policy));
+      this.#problem = undefined;
+      await this.#askCost();
+    } catch (error) {
+      this.#problem = error as Error;
+    } finally {
+      this.#context.redraw();
+    }
+  }
+
+  get #cost(): number | undefined {
+    const cost = Number(this.#route.query.cost ?? 1);
+    return Number.isSafeInteger(cost) && cost >= 1 ? cost : undefined;
+  }
+
+  async #askCost(): Promise<void> {
+    const cost = this.#cost;
+    const report = this.#report;
+    if (report === undefined) return;
+    if (cost === undefined)
+      this.#answer = { kind: 'wrong', text: 'takes a whole number from 1 on' };
+    else if (cost > report.limit) this.#answer = { kind: 'never', most: report.limit };
+    else {
+      const { policy, key } = report;
+      const peek = await this.#context.api.peek(policy, key, cost);
+      if (this.#cost === cost && this.#report?.key === key) {
+        this.#answer = { kind: 'told', cost, peek };
+      }
+    }
+    this.#context.redraw();
+  }
+
+  /** What moves is moved, unless somebody does not want that. */
+  #frame(): void {
+    this.#cancelFrame = after(this.#frameMs, () => {
+      if (!document.hidden && !this.#still.matches) this.#context.redraw();
+      this.#frame();
+    });
+  }
+
+  /** Until something is to be seen elsewhere than before. */
+  get #frameMs(): number {
+    const report = this.#report;
+    if (report === undefined) return REFETCH_MS;
+    const { windowMs, nextMs, resetAfterMs } = report;
+    const isCounting = [nextMs, resetAfterMs].some((waitMs) => waitMs > 0 && waitMs < MINUTE_MS);
+    const mostMs = isCounting ? WORDS_MS : REFETCH_MS;
+    return Math.min(mostMs, Math.max(LEAST_FRAME_MS, windowMs / STEPS));
+  }
+
+  get #nowMs(): number {
+    const report = this.#report;
+    const now = Math.floor(this.#clock.timeAt(nowMs()));
+    // The clocks are never known to the last millisecond.
+    return report === undefined ? now : Math.max(report.atMs, now);
+  }
+
+  /** For numbers and words, which nobody reads faster than that; what moves does so in between. */
+  get #wordsMs(): number {
+    const reportMs = this.#report?.atMs ?? 0;
+    return Math.max(reportMs, Math.floor(this.#nowMs / WORDS_MS) * WORDS_MS);
+  }
+
+  view(): TemplateResult {
+    const { policy, key } = this.#names;
+    return html`<div class="key-head">
+        <nav class="crumbs" aria-label="Where this is">
+          <a href=${to('overview')}>Overview</a> <span aria-hidden="true">›</span>
+          <a href=${to('policy', [policy])}>${policy}</a> <span aria-hidden="true">›</span>
+        </nav>
+        <h1 class="mono key-name">${key}</h1>
+        ${this.#policy === undefined ? nothing : this.#definition(this.#policy)}
+      </div>
+      ${this.#body()} ${this.#dialogs.view()}`;
+  }
+
+  #definition(policy: PolicyDefinition): TemplateResult {
+    return html`<p class="hint">
+      ${definitionText(policy)}
+      ${policy.shadow ? html`<span class="badge shadow">in shadow</span>` : nothing}
+    </p>`;
+  }
+
+  #body(): TemplateResult {
+    const report = this.#report;
+    if (report !== undefined) return this.#known(report, factsOf(report, this.#policy));
+    if (this.#names.key === '') return empty('This address names no key.');
+    const problem = this.#problem;
+    if (problem === undefined) return html`<p class="empty">Asking the service…</p>`;
+    if (problem instanceof ApiError && problem.code === 'ERR_UNKNOWN_POLICY') {
+      return empty(`The service has no policy of that name.`);
+    }
+    return empty(problem.message);
+  }
+
+  #known(report: KeyReport, facts: KeyFacts): TemplateResult {
+    const now = this.#wordsMs;
+    const policy = this.#policy;
+    return html`${this.#problem === undefined ? nothing : stale(this.#problem)}
+      <section class="card" aria-labelledby="numbers-title">
+        <div class="row spread">
+          <h2 id="numbers-title">Now</h2>
+          ${policy === undefined ? nothing : this.#buttons(policy, report, now)}
+        </div>
+        ${report.held ? nothing : asNew(report)}
+        ${keyNumbers(facts, report, policy, now)} ${overrideNote(report, now)}
+        ${this.#costForm(now)}
+      </section>
+      ${this.#picture(facts, report)}
+      ${guard([report, policy], () => admissions(facts, report, this.#memory))}`;
+  }
+
+  #buttons(policy: PolicyDefinition, report: KeyReport, now: number): TemplateResult {
+    return actionButtons({
+      ...{ context: this.#context, dialogs: this.#dialogs },
+      ...{ policy, report, nowMs: now },
+      changed: () => this.#again(),
+    });
+  }
+
+  /** What is held now, after a change: it is known before anybody is told of that. */
+  async #again(): Promise<void> {
+    // What was asked for before is answered as it was before.
+    await this.#asking;
+    await this.#refetch();
+  }
+
+  #picture(facts: KeyFacts, report: KeyReport): TemplateResult {
+    const scene = sceneOf(facts, report, this.#memory, this.#nowMs);
+    const { sum, frees } = storyOf(facts, report, this.#wordsMs);
+    const untold = report.entryCount - report.entries.length;
+    return html`<section class="card" aria-labelledby="window-title">
+      <h2 id="window-title">${TITLES[facts.algorithm]} ${windowText(facts.windowMs)}</h2>
+      ${this.#window.view(scene, sum)}
+      <p class="window-story"><b>${sum}</b>${frees === '' ? nothing : html`<br />${frees}`}</p>
+      ${
+        untold === 0
+          ? nothing
+          : html`<p class="hint">
+              Hatched: the service counts ${countText(untold)} more entries, and does not list them.
+            </p>`
+      }
+    </section>`;
+  }
+
+  #costForm(now: number): TemplateResult {
+    const cost = this.#route.query.cost ?? '1';
+    const answer: CostAnswer = this.#answer ?? { kind: 'asking' };
+    return html`<form class="row cost" @submit=${(event: Event) => event.preventDefault()}>
+      <label for="cost">A call of cost</label>
+      <input id="cost" name="cost" type="number" min="1" step="1" inputmode="numeric" .value=${cost}
+        aria-describedby="cost-answer" @input=${(event: Event) => this.#typed(event)} />
+      <span id="cost-answer">${costText(answer, now)}</span>
+    </form>`;
+  }
+
+  #typed(event: Event): void {
+    const cost = (event.target as HTMLInputElement).value;
+    this.#cancelTyping();
+    this.#cancelTyping = after(TYPING_MS, () => {
+      const query = { ...this.#route.query, cost };
+      this.#context.go({ ...this.#route, query }, 'replace');
+    });
+  }
+}
+
+const TITLES: Readonly<Record<KeyReport['algorithm'], string>> = {
+  'fixed-window': 'Windows by the clock, each of',
+  'sliding-log': 'Call by call, the last',
+  'sliding-counter': 'Windows by the clock and the one that slides over them, each of',
+  'sliding-buckets': 'Bucket by bucket, the last',
+  'token-bucket': 'The level of the bucket, over',
+};
+
+const empty = (text: string): TemplateResult =>
+  html`<p class="empty">${text} <a href=${to('overview')}>All policies</a></p>`;
+
+const stale = ({ message }: Error): TemplateResult =>
+  html`<p class="wrong" role="alert">${message}. What is shown is what was known before.</p>`;
+
+const asNew = ({ policy, key }: KeyReport): TemplateResult => html`<div class="empty start">
+  <p>
+    Nothing that counts is held about this key: it is <b>as good as new</b>. A call makes it known:
+  </p>
+  ${command(checkCommand(policy, key))}
+</div>`;
+
+export const keyPage: PageMaker = (context, route) => new KeyPage(context, route);

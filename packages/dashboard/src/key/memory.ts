@@ -24,9 +24,9 @@ export interface Charge {
   readonly before: number;
 }
 
-/** Something was admitted: of a log its entry, of others how much more there was than before. */
+/** Something was admitted: how much more there was than before. Logs have entries instead. */
 export interface Sighting extends Entry {
-  /** It may have been at any time since; of logs and token buckets the time is known. */
+  /** It may have been at any time since then; `atMs` is when it was there at the latest. */
   readonly sinceMs: number;
 }
 

@@ -1,10 +1,206 @@
-/** To be drawn. */
-import { html } from 'lit-html';
-import type { PageMaker } from '../page.ts';
+/** Everything at a glance: what is decided, whether the store is well, and each policy. */
+import { html, nothing, type TemplateResult } from 'lit-html';
+import { Asked } from '../api/asked.ts';
+import type { PolicyDefinition, ReadyReport } from '../api/types.ts';
+import { every } from '../clock.ts';
+import type { Page, PageContext, PageMaker } from '../page.ts';
+import type { Route } from '../route.ts';
+import { asTable } from '../view/as-table.ts';
+import { chart } from '../view/chart.ts';
+import { command } from '../view/command.ts';
+import { countsFigure } from '../view/counts.ts';
+import { countText } from '../view/format.ts';
+import { heatLegend } from '../view/heat.ts';
+import { pageOf, pager } from '../view/pager.ts';
+import { type Range, rangeButtons, readRange } from '../view/range.ts';
+import { readSorting, type Sorting, sorted, sortingText, table } from '../view/table.ts';
+import { counters } from './counters.ts';
+import { columnsFor, heatNumbers, omittedText, type PolicyRow, policyRows } from './policies.ts';
+import { storeCard } from './store-card.ts';
 
-export const overviewPage: PageMaker = () => ({
-  title: 'Overview',
-  view: () => html`<h1>Overview</h1>`,
-  moved: () => {},
-  leave: () => {},
-});
+/** Mistakes in the files are not told by the stream. */
+const ASK_READY_MS = 10_000;
+/** With more policies there is a field to find one. */
+const FEW_POLICIES = 10;
+const FIRST_SORTING: Sorting = { by: 'denied', isDown: true };
+
+class OverviewPage implements Page {
+  readonly title = 'Overview';
+  readonly #context: PageContext;
+  readonly #policies: Asked<readonly PolicyDefinition[]>;
+  readonly #ready: Asked<ReadyReport>;
+  readonly #stops: readonly (() => void)[];
+  #route: Route;
+  /** Names in the order they were last shown in. */
+  #order: readonly string[] = [];
+
+  constructor(context: PageContext, route: Route) {
+    const { api, feed, redraw } = context;
+    this.#context = context;
+    this.#route = route;
+    this.#policies = new Asked(() => api.policies(), redraw);
+    this.#ready = new Asked(() => api.ready(), redraw);
+    this.#stops = [
+      feed.onChanged(() => {
+        void this.#policies.refresh();
+        void this.#ready.refresh();
+      }),
+      every(ASK_READY_MS, () => {
+        if (!document.hidden) void this.#ready.refreshQuietly();
+      }),
+      () => this.#policies.leave(),
+      () => this.#ready.leave(),
+    ];
+    void this.#policies.refresh();
+    void this.#ready.refresh();
+  }
+
+  moved(route: Route): void {
+    this.#route = route;
+  }
+
+  leave(): void {
+    for (const stop of this.#stops) stop();
+  }
+
+  view(): TemplateResult {
+    const { feed } = this.#context;
+    const { history } = feed;
+    const range = readRange(this.#route.query.range);
+    const isKnown = history.lastMs > 0;
+    return html`
+      <div class="row page-head">
+        <h1>Overview</h1>
+        ${rangeButtons(range, (text) => this.#go({ range: text }))}
+      </div>
+      ${this.#mistakes()} ${counters(isKnown ? history.total : undefined, range)}
+      <div class="columns main-and-side">
+        <section class="card" aria-labelledby="traffic-title">
+          <h2 id="traffic-title">Calls a second</h2>
+          ${
+            isKnown
+              ? chart(countsFigure(history.total, history.times(), range.seconds))
+              : html`<p class="empty">Waiting for the first second…</p>`
+          }
+        </section>
+        ${storeCard(feed)}
+      </div>
+      ${this.#policyCard(range)}
+    `;
+  }
+
+  #mistakes(): TemplateResult | typeof nothing {
+    const config = this.#ready.value?.config;
+    if (config === undefined || config.ok) return nothing;
+    const problems = config.problems ?? [];
+    return html`<section class="card banner" role="alert" aria-labelledby="mistakes-title">
+      <h2 id="mistakes-title">The configuration files have mistakes</h2>
+      <p>What was read before them still counts. When they are mended, they are read again.</p>
+      <ul class="plain">
+        ${problems.map((problem) => html`<li><code>${problem}</code></li>`)}
+      </ul>
+    </section>`;
+  }
+
+  #policyCard(range: Range): TemplateResult {
+    const { value, problem } = this.#policies;
+    return html`<section class="card" aria-labelledby="policies-title">
+      ${
+        value === undefined
+          ? html`<h2 id="policies-title">Policies</h2>
+              <p class="empty">${problem?.message ?? 'Asking for the policies…'}</p>`
+          : this.#policyTable(value, range)
+      }
+    </section>`;
+  }
+
+  #policyTable(policies: readonly PolicyDefinition[], range: Range): TemplateResult {
+    const { feed } = this.#context;
+    const { lastMs } = feed.history;
+    const all = policyRows(policies, feed.history, range.seconds);
+    const head = html`<h2 id="policies-title">
+      Policies <span class="dim">${countText(policies.length)}</span>
+    </h2>`;
+    if (all.length === 0) return html`${head} ${noPolicies()}`;
+    const omitted = feed.last?.omitted ?? 0;
+    const span = { lastMs, seconds: range.seconds, isPartial: omitted > 0 };
+    const columns = columnsFor(span);
+    const sorting = readSorting(this.#route.query.sort, columns, FIRST_SORTING);
+    const filter = this.#route.query.filter ?? '';
+    const fitting = this.#arranged(sorted(all, columns, sorting)).filter(({ name }) =>
+      name.toLowerCase().includes(filter.toLowerCase()),
+    );
+    const page = pageOf(fitting, this.#route.query.from);
+    const { rows } = page;
+    const caption = 'How full the fullest key of each policy was';
+    return html`
+      <div class="row">
+        ${head} ${all.length > FEW_POLICIES ? this.#filterField(filter) : nothing}
+      </div>
+      ${
+        rows.length === 0
+          ? html`<p class="empty">No policy has “${filter}” in its name.</p>`
+          : table({
+              label: 'Policies',
+              className: 'policies',
+              isStacking: true,
+              columns,
+              rows,
+              keyOf: ({ name }) => name,
+              sorting,
+              onSort: (next) => this.#go({ sort: sortingText(next) }),
+            })
+      }
+      ${pager(page, (from) => this.#go({ from }))}
+      ${omitted > 0 ? html`<p class="hint">${omittedText(omitted)}</p>` : nothing}
+      ${heatLegend()}
+      ${asTable({
+        summary: 'Fullest keys as a table',
+        caption,
+        ...heatNumbers(rows, span),
+      })}
+    `;
+  }
+
+  /** Rows stay where they are while somebody is about to click on one. */
+  #arranged(rows: readonly PolicyRow[]): readonly PolicyRow[] {
+    const isHeld = document.querySelector('.policies tbody:is(:hover, :focus-within)') !== null;
+    if (!isHeld) {
+      this.#order = rows.map(({ name }) => name);
+      return rows;
+    }
+    const places = new Map(this.#order.map((name, at) => [name, at]));
+    const placeOf = ({ name }: PolicyRow): number => places.get(name) ?? places.size;
+    return [...rows].sort((a, b) => placeOf(a) - placeOf(b));
+  }
+
+  #filterField(filter: string): TemplateResult {
+    const change = (event: Event): void =>
+      this.#go({ filter: (event.target as HTMLInputElement).value, from: '' });
+    return html`<div class="row end">
+      <label for="policy-filter">Filter</label>
+      <input id="policy-filter" type="search" autocomplete="off" placeholder="part of a name"
+        .value=${filter} @input=${change} />
+    </div>`;
+  }
+
+  #go(change: Readonly<Record<string, string>>): void {
+    const query = Object.fromEntries(
+      Object.entries({ ...this.#route.query, ...change }).filter(([, value]) => value !== ''),
+    );
+    this.#context.go({ ...this.#route, query }, 'replace');
+  }
+}
+
+const EXAMPLE = `policies:
+  perMinute: 100 per 1m`;
+
+const noPolicies = (): TemplateResult => html`<div class="empty">
+  <p>There are no policies yet. A file with one is enough:</p>
+  ${command(EXAMPLE)}
+  <p>Check it, and have the service serve it:</p>
+  ${command('sluice validate sluice.yaml && sluice serve --config sluice.yaml')}
+  <p>All that can be in it is in <code>docs/configuration.md</code>.</p>
+</div>`;
+
+export const overviewPage: PageMaker = (context, route) => new OverviewPage(context, route);

@@ -1,10 +1,292 @@
-/** To be drawn. */
-import { html } from 'lit-html';
-import type { PageMaker } from '../page.ts';
+/** One policy: what it is, what it does, to whom, and changing that. */
+import { html, nothing, type TemplateResult } from 'lit-html';
+import { Asked } from '../api/asked.ts';
+import { HISTORY_SECONDS } from '../api/history.ts';
+import type {
+  CountSeries,
+  Kept,
+  Override,
+  PolicyDefinition,
+  SeriesReport,
+  TopBy,
+  TopReport,
+} from '../api/types.ts';
+import { every } from '../clock.ts';
+import type { Page, PageContext, PageMaker } from '../page.ts';
+import { type Route, to } from '../route.ts';
+import { asTable } from '../view/as-table.ts';
+import { chart } from '../view/chart.ts';
+import { checkCommand, command } from '../view/command.ts';
+import { countsFigure } from '../view/counts.ts';
+import { Dialogs } from '../view/dialog.ts';
+import { clockText } from '../view/format.ts';
+import { heatCells, heatLegend, heatStrip, heatText } from '../view/heat.ts';
+import { askForOverride } from '../view/override-form.ts';
+import { type Range, rangeButtons, readRange } from '../view/range.ts';
+import { definitionText } from '../view/words.ts';
+import { definitionCard } from './definition.ts';
+import { overridesCard } from './overrides.ts';
+import { MOST_KEYS, shadowCard } from './shadow-card.ts';
+import { type TopList, topCard } from './top-keys.ts';
 
-export const policyPage: PageMaker = () => ({
-  title: 'Policy',
-  view: () => html`<h1>Policy</h1>`,
-  moved: () => {},
-  leave: () => {},
-});
+const ASK_MS = 3000;
+
+class PolicyPage implements Page {
+  readonly #context: PageContext;
+  readonly #dialogs: Dialogs;
+  readonly #policies: Asked<readonly PolicyDefinition[]>;
+  readonly #overrides: Asked<readonly Override[]>;
+  readonly #top: Readonly<Record<TopBy, Asked<TopReport>>>;
+  /** Asked for only where there are so many policies that the stream does not tell of all. */
+  readonly #series: Asked<SeriesReport>;
+  readonly #stops: readonly (() => void)[];
+  #route: Route;
+
+  constructor(context: PageContext, route: Route) {
+    const { api, feed, redraw } = context;
+    this.#context = context;
+    this.#route = route;
+    this.#dialogs = new Dialogs(redraw);
+    this.#policies = new Asked(() => api.policies(), redraw);
+    this.#overrides = new Asked(() => api.overrides(this.#name), redraw);
+    this.#series = new Asked(() => api.series(HISTORY_SECONDS, this.#name), redraw);
+    const top = (by: TopBy): Asked<TopReport> =>
+      new Asked(() => api.top(this.#name, by, MOST_KEYS), redraw);
+    this.#top = { denied: top('denied'), allowed: top('allowed') };
+    this.#stops = [
+      feed.onChanged(() => this.#refresh()),
+      every(ASK_MS, () => this.#refreshNumbers()),
+      ...this.#all.map((asked) => () => asked.leave()),
+    ];
+    this.#refresh();
+  }
+
+  get title(): string {
+    return this.#name;
+  }
+
+  get #name(): string {
+    return this.#route.names[0] ?? '';
+  }
+
+  get #all(): readonly Asked<unknown>[] {
+    return [this.#policies, this.#overrides, this.#series, ...Object.values(this.#top)];
+  }
+
+  moved(route: Route): void {
+    const isSame = route.names[0] === this.#name;
+    this.#route = route;
+    if (isSame) return;
+    this.#dialogs.close();
+    for (const asked of this.#all) asked.value = undefined;
+    this.#refresh();
+  }
+
+  leave(): void {
+    for (const stop of this.#stops) stop();
+  }
+
+  /** Of a policy that is not there, nothing else is asked. */
+  #refresh(): void {
+    void this.#policies.refresh().then(() => {
+      if (this.#policy === undefined) return;
+      void this.#overrides.refresh();
+      this.#refreshNumbers();
+    });
+  }
+
+  get #policy(): PolicyDefinition | undefined {
+    return this.#policies.value?.find(({ name }) => name === this.#name);
+  }
+
+  #refreshNumbers(): void {
+    if (document.hidden || this.#policy === undefined) return;
+    void this.#top.denied.refreshQuietly();
+    void this.#top.allowed.refreshQuietly();
+    if ((this.#context.feed.last?.omitted ?? 0) > 0) void this.#series.refreshQuietly();
+  }
+
+  view(): TemplateResult {
+    const { value, problem } = this.#policies;
+    if (value === undefined) {
+      return html`<h1>${this.#name}</h1>
+        <p class="empty">${problem?.message ?? 'Asking for the policy…'}</p>`;
+    }
+    const policy = this.#policy;
+    return policy === undefined ? this.#unknown(value) : this.#known(policy);
+  }
+
+  #unknown(policies: readonly PolicyDefinition[]): TemplateResult {
+    return html`<h1>There is no policy ${this.#name || 'without a name'}</h1>
+      <div class="empty">
+        <p>It may have been renamed, or taken out of the files. These are there:</p>
+        <ul class="names">
+          ${policies.map(({ name }) => html`<li><a href=${to('policy', [name])}>${name}</a></li>`)}
+        </ul>
+        <p><a href=${to('overview')}>Back to the overview</a></p>
+      </div>`;
+  }
+
+  #known(policy: PolicyDefinition): TemplateResult {
+    const range = readRange(this.#route.query.range);
+    const { nowMs } = this.#context.feed;
+    return html`
+      ${this.#head(policy, range)}
+      <div class="columns main-and-side">
+        ${this.#trafficCard(policy, range)}
+        <div class="stack">
+          ${shadowCard(policy, this.#top.denied.value, {
+            ask: (question) => this.#dialogs.ask(question),
+            set: (shadow) => this.#setShadow(policy, shadow),
+          })}
+          ${definitionCard(policy)}
+        </div>
+      </div>
+      <div class="columns uneven">${this.#topLists(policy).map(topCard)}</div>
+      ${overridesCard(this.#overrides, nowMs, this.#route.query.from, {
+        add: () => this.#askForOverride(policy),
+        change: (override) => this.#askForOverride(policy, override),
+        remove: (override) => this.#askToRemove(override),
+        go: (from) => this.#go({ from }),
+      })}
+      ${this.#dialogs.view()}
+    `;
+  }
+
+  #head(policy: PolicyDefinition, range: Range): TemplateResult {
+    return html`<div class="row page-head">
+      <div>
+        <nav class="crumbs" aria-label="Where this is">
+          <a href=${to('overview')}>Overview</a> <span aria-hidden="true">›</span>
+        </nav>
+        <h1>
+          ${policy.name} ${policy.shadow ? html`<span class="badge shadow">shadow</span>` : nothing}
+        </h1>
+        <p class="dim">${definitionText(policy)}</p>
+      </div>
+      <form class="row end" role="search" @submit=${(event: Event) => this.#lookUp(event)}>
+        <label for="look-up">See a key</label>
+        <input id="look-up" name="key" required autocomplete="off" autocapitalize="off"
+          spellcheck="false" placeholder="a client's key" />
+        <button type="submit" class="quiet">Look</button>
+      </form>
+      ${rangeButtons(range, (text) => this.#go({ range: text }))}
+    </div>`;
+  }
+
+  #trafficCard(policy: PolicyDefinition, range: Range): TemplateResult {
+    const { series, times, lastMs } = this.#numbers();
+    const cells = heatCells(series, lastMs, range.seconds);
+    const live = to('denials', [], { policy: policy.name });
+    return html`<section class="card" aria-labelledby="traffic-title">
+      <div class="row">
+        <h2 id="traffic-title">Calls a second</h2>
+        <a class="end" href=${live}>Live denials</a>
+      </div>
+      ${
+        lastMs === 0
+          ? html`<p class="empty">Waiting for the first second…</p>`
+          : chart(countsFigure(series, times, range.seconds))
+      }
+      <h3>Fullest key over time</h3>
+      ${heatStrip(policy.name, cells)} ${heatLegend()}
+      ${asTable({
+        summary: 'Fullest key as a table',
+        caption: `How full the fullest key of ${policy.name} was`,
+        heads: ['From', 'Fullest key, and denials'],
+        rows: () => cells.map((cell) => [clockText(cell.time * 1000), heatText(cell)]).reverse(),
+      })}
+    </section>`;
+  }
+
+  /** From the stream, or from the service if the stream has not told all. */
+  #numbers(): { series: CountSeries; times: readonly number[]; lastMs: number } {
+    const { history, last } = this.#context.feed;
+    const report = this.#series.value;
+    if ((last?.omitted ?? 0) === 0 || report === undefined) {
+      return { series: history.of(this.#name), times: history.times(), lastMs: history.lastMs };
+    }
+    const first = report.startMs / 1000;
+    const times = report.total.allowed.map((_, at) => first + at);
+    return { series: report.policies[0], times, lastMs: times[times.length - 1] * 1000 };
+  }
+
+  #topLists({ name, shadow }: PolicyDefinition): readonly TopList[] {
+    const nobody = shadow ? 'Nobody would have been denied' : 'Nobody was denied';
+    return [
+      {
+        by: 'denied',
+        title: shadow ? 'Would be denied most' : 'Most denied',
+        empty: (since) => html`<p>${nobody} since ${since}.</p>`,
+        asked: this.#top.denied,
+      },
+      {
+        by: 'allowed',
+        title: 'Most used',
+        empty: (since) =>
+          html`<p>Nobody was allowed anything since ${since}. To be the first:</p>
+            ${command(checkCommand(name, 'ada'))}`,
+        asked: this.#top.allowed,
+      },
+    ];
+  }
+
+  #lookUp(event: Event): void {
+    event.preventDefault();
+    const key = String(new FormData(event.target as HTMLFormElement).get('key') ?? '');
+    if (key !== '') this.#context.go({ page: 'key', names: [this.#name, key], query: {} });
+  }
+
+  #go(change: Readonly<Record<string, string>>): void {
+    this.#context.go({ ...this.#route, query: { ...this.#route.query, ...change } }, 'replace');
+  }
+
+  async #setShadow({ name }: PolicyDefinition, shadow: boolean | null): Promise<void> {
+    const { api } = this.#context;
+    const change = await api.setShadow(name, shadow);
+    await this.#policies.refresh();
+    const now = change.policy?.shadow ? 'in shadow' : 'enforced';
+    this.#tell(`${name} is ${now}.`, shadow === null || change.persisted);
+  }
+
+  #askForOverride(policy: PolicyDefinition, before?: Override): void {
+    const { api, feed } = this.#context;
+    askForOverride(this.#dialogs, {
+      ...{ policy, before, nowMs: feed.nowMs },
+      save: (key, fields) =>
+        this.#changeOverride(`The override of ${key} counts.`, () =>
+          api.setOverride(policy.name, key, fields),
+        ),
+    });
+  }
+
+  #askToRemove({ policy, key }: Override): void {
+    const { api } = this.#context;
+    this.#dialogs.ask({
+      title: 'Remove the override?',
+      action: 'Remove',
+      isDanger: true,
+      body: () => html`<p>
+        <code class="key">${key}</code> then has the limit that it would have without it, from the
+        very next decision on.
+      </p>`,
+      run: () =>
+        this.#changeOverride(`The override of ${key} is gone.`, () =>
+          api.deleteOverride(policy, key),
+        ),
+    });
+  }
+
+  async #changeOverride(done: string, change: () => Promise<Kept>): Promise<void> {
+    const { persisted } = await change();
+    await Promise.all([this.#overrides.refresh(), this.#policies.refresh()]);
+    this.#tell(done, persisted);
+  }
+
+  #tell(done: string, persisted: boolean): void {
+    const until = 'Until the service is restarted: it has no overridesFile to keep that in.';
+    this.#context.tell(persisted ? done : `${done} ${until}`);
+  }
+}
+
+export const policyPage: PageMaker = (context, route) => new PolicyPage(context, route);

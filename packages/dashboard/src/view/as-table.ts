@@ -2,7 +2,7 @@
  * The numbers of a picture as a table, for who asks for it. It stays as it was when it was opened,
  * because nobody can read a table that moves every second.
  */
-import { html, nothing } from 'lit-html';
+import { html, nothing, type TemplateResult } from 'lit-html';
 import { AsyncDirective } from 'lit-html/async-directive.js';
 import { directive } from 'lit-html/directive.js';
 import { nowMs } from '../clock.ts';
@@ -31,7 +31,7 @@ class AsTable extends AsyncDirective {
   override render(content: TableContent): unknown {
     this.#content = content;
     return html`<details class="as-table" @toggle=${this.#toggled}>
-      <summary>${content.summary ?? 'As a table'}</summary>
+      <summary @click=${this.#clicked}>${content.summary ?? 'As a table'}</summary>
       ${this.#taken === undefined ? nothing : this.#table(this.#taken)}
     </details>`;
   }
@@ -46,7 +46,7 @@ class AsTable extends AsyncDirective {
           <caption class="unseen">${content.caption}</caption>
           <thead>
             <tr>
-              ${content.heads.map((head, at) => html`<th scope="col" class=${kind(at)}>${head}</th>`)}
+              ${content.heads.map(headCell)}
             </tr>
           </thead>
           <tbody>
@@ -68,13 +68,24 @@ class AsTable extends AsyncDirective {
     this.setValue(this.render(content));
   }
 
+  /** So that it is there as soon as it is open. */
+  readonly #clicked = (event: Event): void => {
+    const { open } = (event.currentTarget as HTMLElement).parentElement as HTMLDetailsElement;
+    if (!open) this.#take();
+  };
+
+  /** Browsers open it themselves too, when what is searched for is in it. */
   readonly #toggled = (event: Event): void => {
+    if ((event.target as HTMLDetailsElement).open) {
+      if (this.#taken === undefined) this.#take();
+      return;
+    }
     this.#taken = undefined;
-    if ((event.target as HTMLDetailsElement).open) this.#take();
-    else this.setValue(this.render(this.#content));
+    this.setValue(this.render(this.#content));
   };
 }
 
-const kind = (at: number): string => (at === 0 ? '' : 'number');
+const headCell = (head: string, at: number): TemplateResult =>
+  html`<th scope="col" class=${at === 0 ? '' : 'number'}>${head}</th>`;
 
 export const asTable = directive(AsTable);

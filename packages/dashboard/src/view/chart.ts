@@ -7,7 +7,7 @@ import { AsyncDirective } from 'lit-html/async-directive.js';
 import { directive, type ElementPart } from 'lit-html/directive.js';
 import uPlot from 'uplot';
 import { asTable } from './as-table.ts';
-import { clockText, shortCount } from './format.ts';
+import { clockText, countText, shortCount } from './format.ts';
 import { colour, onTheme } from './theme.ts';
 
 export interface ChartLine {
@@ -16,8 +16,12 @@ export interface ChartLine {
   readonly colour: string;
   /** Lines are told apart by it as well: `[6, 4]`. */
   readonly dash?: readonly number[];
-  /** Whether the area below is coloured. A stack's areas always are. */
+  /** Whether the area below is coloured. */
   readonly isFilled?: boolean;
+  /** Stands on the lines before it that do too, and is always filled. */
+  readonly isStacked?: boolean;
+  /** Not drawn while it is 0, where it would only hide the lines below it. */
+  readonly isHiddenAtZero?: boolean;
   /** One for each time; null leaves a gap. */
   readonly values: readonly (number | null)[];
 }
@@ -28,17 +32,15 @@ export interface ChartFigure {
   /** In seconds, the oldest first. */
   readonly times: readonly number[];
   readonly lines: readonly ChartLine[];
-  /** Each line stands on those before it. */
-  readonly isStacked?: boolean;
-  /** In CSS pixels, 200 if not told. */
+  /** In CSS pixels, 240 if not told. */
   readonly height?: number;
   /** What the axis reaches at least, 1 if not told. */
   readonly atLeast?: number;
-  /** How a value is written; as a short count if not told. */
+  /** How a value is written; as a count if not told. */
   readonly format?: (value: number) => string;
 }
 
-const HEIGHT = 200;
+const HEIGHT = 240;
 
 export const chart = (figure: ChartFigure): TemplateResult => html`<figure
     class="chart"
@@ -65,10 +67,9 @@ export const swatch = ({ colour, dash }: Pick<ChartLine, 'colour' | 'dash'>): Te
       stroke-dasharray=${dash?.join(' ') ?? 'none'} />
   </svg>`;
 
-const formatOf = ({ format }: ChartFigure) => format ?? shortCount;
-
-const written = (figure: ChartFigure, value: number | null | undefined): string =>
-  value === null || value === undefined ? '–' : formatOf(figure)(value);
+/** Beside the chart there is room for every digit. */
+const written = ({ format }: ChartFigure, value: number | null | undefined): string =>
+  value === null || value === undefined ? '–' : (format ?? countText)(value);
 
 /** The newest first, as that is what is looked for. */
 function rowsOf(figure: ChartFigure): string[][] {
@@ -80,26 +81,34 @@ function rowsOf(figure: ChartFigure): string[][] {
 }
 
 /** A stack is drawn as sums; where a line has a gap, those on top of it have one too. */
-function dataOf({ times, lines, isStacked }: ChartFigure): uPlot.AlignedData {
+function dataOf({ times, lines }: ChartFigure): uPlot.AlignedData {
   const sums: (number | null)[] = new Array(times.length).fill(0);
-  const columns = lines.map(({ values }) => {
-    if (isStacked !== true) return values as (number | null)[];
+  const columns = lines.map((line) => {
+    const { values, isStacked } = line;
+    if (isStacked !== true) return withoutZeros(line, values);
     for (let at = 0; at < sums.length; at++) {
       const [below, value] = [sums[at], values[at]];
       sums[at] = below === null || value === null ? null : below + value;
     }
-    return [...sums];
+    return withoutZeros(line, sums);
   });
   return [times as number[], ...columns];
 }
 
+/** A zero beside something else is where the line starts or ends, and stays. */
+function withoutZeros(
+  { values, isHiddenAtZero }: ChartLine,
+  drawn: readonly (number | null)[],
+): (number | null)[] {
+  if (isHiddenAtZero !== true) return [...drawn];
+  return drawn.map((value, at) =>
+    values[at] === 0 && !values[at - 1] && !values[at + 1] ? null : value,
+  );
+}
+
 /** What cannot be changed in a chart that is there. */
-const shapeOf = ({ lines, isStacked, height }: ChartFigure): string =>
-  JSON.stringify([
-    isStacked,
-    height,
-    lines.map(({ label, colour, dash }) => [label, colour, dash]),
-  ]);
+const shapeOf = ({ lines, height }: ChartFigure): string =>
+  JSON.stringify([height, lines.map(({ values: _, ...looks }) => looks)]);
 
 class Plotted extends AsyncDirective {
   #figure!: ChartFigure;
@@ -182,21 +191,27 @@ class Plotted extends AsyncDirective {
   }
 
   #options(): uPlot.Options {
-    const { lines, isStacked, height } = this.#figure;
+    const { lines, height } = this.#figure;
+    const stack = lines.flatMap((line, at) => (line.isStacked ? [at] : []));
     const soft = (line: ChartLine): string => colour(line.colour, 0.22);
     return {
       width: this.#width,
       height: height ?? HEIGHT,
-      padding: [8, 12, 0, 0],
+      padding: [8, 26, 0, 0],
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
       scales: { x: {}, y: { range: (_, _min, most) => [0, this.#topOf(most)] } },
       axes: [
-        { ...axis(), space: 90, values: (_, splits) => splits.map((at) => clockText(at * 1000)) },
+        {
+          ...axis(),
+          ...{ space: 76, size: 28 },
+          values: (_, splits) => splits.map((at) => clockText(at * 1000)),
+        },
         {
           ...axis(),
           ...{ space: 34, size: 52 },
-          values: (_, splits) => splits.map((value) => formatOf(this.#figure)(value)),
+          ...(this.#figure.format === undefined && { incrs: WHOLE }),
+          values: (_, splits) => splits.map(this.#figure.format ?? shortCount),
         },
       ],
       series: [
@@ -207,10 +222,10 @@ class Plotted extends AsyncDirective {
           width: 1.5,
           points: { show: false },
           ...(line.dash && { dash: [...line.dash] }),
-          ...((isStacked ? at === 0 : line.isFilled) && { fill: soft(line) }),
+          ...((line.isFilled || at === stack[0]) && { fill: soft(line) }),
         })),
       ],
-      bands: isStacked ? bandsOf(lines, soft) : [],
+      bands: bandsOf(stack, (at) => soft(lines[at])),
       hooks: { setCursor: [() => this.#fillLegend()] },
     };
   }
@@ -222,6 +237,11 @@ class Plotted extends AsyncDirective {
 
 const plotted = directive(Plotted);
 
+/** Counts have no halves, and neither has their axis. */
+const WHOLE = Array.from({ length: 10 }, (_, power) =>
+  [1, 2, 5].map((at) => at * 10 ** power),
+).flat();
+
 const axis = (): uPlot.Axis => ({
   stroke: colour('--dim'),
   font: '11px system-ui, sans-serif',
@@ -229,9 +249,8 @@ const axis = (): uPlot.Axis => ({
   ticks: { show: false },
 });
 
-/** Of a stack; the lowest line stands on the axis, and is filled as any line is. */
-function bandsOf(lines: readonly ChartLine[], soft: (line: ChartLine) => string): uPlot.Band[] {
-  return lines
+/** Between the lines of a stack. The lowest stands on the axis, and is filled as any line is. */
+const bandsOf = (stack: readonly number[], fillOf: (at: number) => string): uPlot.Band[] =>
+  stack
     .slice(1)
-    .map((line, at): uPlot.Band => ({ series: [at + 2, at + 1], fill: soft(line) }));
-}
+    .map((at, below): uPlot.Band => ({ series: [at + 1, stack[below] + 1], fill: fillOf(at) }));

@@ -53,6 +53,7 @@ export class Dialogs {
     if (question === undefined) return nothing;
     const refusal = this.#refusal;
     const isShownAbove = question.fields?.includes(refusal?.field ?? '') === true;
+    const isBusy = this.#isRunning;
     return html`<dialog
       class="ask"
       aria-labelledby="ask-title"
@@ -60,15 +61,15 @@ export class Dialogs {
       @cancel=${(event: Event) => this.#isRunning && event.preventDefault()}
       @close=${() => this.#closed()}
     >
-      <form novalidate aria-busy=${this.#isRunning} @submit=${(event: Event) => this.#submit(event)}>
+      <form novalidate aria-busy=${isBusy} @submit=${(event: Event) => this.#submit(event)}>
         <h2 id="ask-title">${question.title}</h2>
         ${question.body(refusal)}
         <p class="wrong" role="alert">${isShownAbove ? nothing : refusal?.text}</p>
         <div class="row ask-buttons">
-          <button type="button" class="quiet" ?disabled=${this.#isRunning} @click=${() => this.close()}>
+          <button type="button" class="quiet" ?disabled=${isBusy} @click=${() => this.close()}>
             Cancel
           </button>
-          <button type="submit" class=${question.isDanger ? 'danger' : ''} ?disabled=${this.#isRunning}>
+          <button type="submit" class=${question.isDanger ? 'danger' : ''} ?disabled=${isBusy}>
             ${question.action}
           </button>
         </div>
@@ -87,8 +88,7 @@ export class Dialogs {
   #closed(): void {
     this.#question = undefined;
     this.#redraw();
-    // What had the focus before may be gone, if it was what the question was about.
-    if (document.activeElement === document.body) document.getElementById('main')?.focus();
+    requestAnimationFrame(findFocus);
   }
 
   async #submit(event: Event): Promise<void> {
@@ -108,4 +108,9 @@ export class Dialogs {
       this.#redraw();
     }
   }
+}
+
+/** What had the focus before the question may be gone with what the question was about. */
+function findFocus(): void {
+  if (document.activeElement === document.body) document.getElementById('main')?.focus();
 }

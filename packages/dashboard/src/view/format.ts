@@ -24,6 +24,13 @@ export function percentText(share: number): string {
   return `${Math.round(share * 100)} %`;
 }
 
+/** How often in a second: `0`, `0.4`, `4.0`, `12`, `1.2k`. */
+export function rateText(perSecond: number): string {
+  if (perSecond === 0) return '0';
+  if (perSecond < 0.1) return '< 0.1';
+  return perSecond < 9.95 ? perSecond.toFixed(1) : shortCount(Math.round(perSecond));
+}
+
 const UNITS: readonly [number, string][] = [
   [86_400_000, 'd'],
   [3_600_000, 'h'],

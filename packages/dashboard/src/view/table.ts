@@ -9,6 +9,8 @@ export interface Column<Row> {
   /** Said of the head where it is not enough. */
   readonly hint?: string;
   readonly isNumber?: boolean;
+  /** First sorted from the largest down, as numbers are. */
+  readonly isDownFirst?: boolean;
   /** The cell that names the row. */
   readonly isName?: boolean;
   readonly className?: string;
@@ -25,6 +27,8 @@ export interface Sorting {
 export interface TableView<Row> {
   readonly label: string;
   readonly className?: string;
+  /** Whether rows are blocks where it is narrow. Roles keep it a table to those who hear it. */
+  readonly isStacking?: boolean;
   readonly columns: readonly Column<Row>[];
   readonly rows: readonly Row[];
   readonly keyOf: (row: Row) => unknown;
@@ -32,7 +36,7 @@ export interface TableView<Row> {
   readonly onSort?: (sorting: Sorting) => void;
 }
 
-/** `name` or `-denied`, as the address has it. What names no column is the first sorting there is. */
+/** `name` or `-denied`, as the address has it; what names no column means the first sorting. */
 export function readSorting<Row>(
   text: string | undefined,
   columns: readonly Column<Row>[],
@@ -67,16 +71,17 @@ function compare(a: number | string, b: number | string): number {
 
 /** In a box that scrolls by itself where it is too wide. */
 export function table<Row>(view: TableView<Row>): TemplateResult {
-  const { label, columns, rows, keyOf } = view;
-  return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}>
-    <table class=${view.className ?? ''}>
+  const { label, columns, rows, keyOf, className = '', isStacking = false } = view;
+  const row = (each: Row): TemplateResult =>
+    html`<tr role="row">${columns.map((column) => cell(column, each))}</tr>`;
+  const region = `${label}, scrolls sideways`;
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${region}>
+    <table role="table" class="${className} ${isStacking ? 'stacks' : ''}">
       <caption class="unseen">${label}</caption>
-      <thead>
-        <tr>${columns.map((column) => head(view, column))}</tr>
+      <thead role="rowgroup">
+        <tr role="row">${columns.map((column) => head(view, column))}</tr>
       </thead>
-      <tbody>
-        ${repeat(rows, keyOf, (row) => html`<tr>${columns.map((column) => cell(column, row))}</tr>`)}
-      </tbody>
+      <tbody role="rowgroup">${repeat(rows, keyOf, row)}</tbody>
     </table>
   </div>`;
 }
@@ -87,22 +92,27 @@ const classOf = <Row>({ isNumber, className = '' }: Column<Row>): string =>
 function cell<Row>(column: Column<Row>, row: Row): TemplateResult {
   const content = column.cell(row);
   return column.isName
-    ? html`<th scope="row" class=${classOf(column)}>${content}</th>`
-    : html`<td class=${classOf(column)}>${content}</td>`;
+    ? html`<th scope="row" role="rowheader" class=${classOf(column)}>${content}</th>`
+    : html`<td role="cell" class=${classOf(column)} data-head=${column.head}>${content}</td>`;
 }
 
-function head<Row>({ sorting, onSort }: TableView<Row>, column: Column<Row>): TemplateResult {
-  const { id, head: text, by, isNumber, hint } = column;
+function head<Row>(view: TableView<Row>, column: Column<Row>): TemplateResult {
+  const { id, by, hint, isNumber, isDownFirst = isNumber === true } = column;
+  const { sorting, onSort } = view;
+  const title = hint ?? nothing;
   if (by === undefined || onSort === undefined) {
-    return html`<th scope="col" class=${classOf(column)} title=${hint ?? nothing}>${text}</th>`;
+    return html`<th scope="col" role="columnheader" class=${classOf(column)} title=${title}>
+      ${column.head}
+    </th>`;
   }
   const isBy = sorting?.by === id;
-  const way = sorting?.isDown ? 'descending' : 'ascending';
-  // Numbers are first looked at from the largest down.
-  const next = { by: id, isDown: isBy ? !sorting!.isDown : isNumber === true };
-  return html`<th scope="col" class=${classOf(column)} aria-sort=${isBy ? way : nothing}>
-    <button type="button" class="sort" title=${hint ?? nothing} @click=${() => onSort(next)}>
-      ${text}<span class="arrow" aria-hidden="true">${isBy ? (sorting!.isDown ? '↓' : '↑') : ''}</span>
+  const isDown = sorting?.isDown === true;
+  const arrow = isDown ? '↓' : '↑';
+  const next = { by: id, isDown: isBy ? !isDown : isDownFirst };
+  return html`<th scope="col" role="columnheader" class=${classOf(column)}
+    aria-sort=${isBy ? (isDown ? 'descending' : 'ascending') : nothing}>
+    <button type="button" class="sort" title=${title} @click=${() => onSort(next)}>
+      ${column.head}<span class="arrow" aria-hidden="true">${isBy ? arrow : ''}</span>
     </button>
   </th>`;
 }

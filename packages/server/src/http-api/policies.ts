@@ -30,6 +30,7 @@ function definitionOf({ desk }: Parts, { config, policy }: ServedPolicy, overrid
     ...(buckets !== undefined && { buckets }),
     costs: Object.fromEntries(policy.costs),
     ...shadowOf(desk, name),
+    ...(desk.shadowWords.get(name) !== undefined && { shadowInFile: config.shadow }),
     ...(onFailure !== undefined && { onFailure }),
     overrides,
   };

@@ -209,6 +209,7 @@ export const KeyReport = z.object({
 const shadowFields = {
   shadow: z.boolean().describe('whether it is decided and reported, but never in the way'),
   shadowBy: z.enum(['file', 'api']).describe('who said so: the files, or a PATCH'),
+  shadowInFile: z.boolean().optional().describe('what the files say, where a PATCH goes before'),
 };
 export const Policy = z.object({
   name: policyName,

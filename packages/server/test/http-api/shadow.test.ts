@@ -44,7 +44,7 @@ describe('PATCH /v1/policies/:policy', () => {
       expect(json).toEqual({
         policy: {
           ...{ name: 'few', limit: 2, windowMs: 3_600_000, algorithm: 'sliding-log', costs: {} },
-          ...{ shadow: true, shadowBy: 'api', overrides: 0 },
+          ...{ shadow: true, shadowBy: 'api', shadowInFile: false, overrides: 0 },
         },
         before: { shadow: false, shadowBy: round === 0 ? 'file' : 'api' },
         persisted: false,

@@ -1,0 +1,182 @@
+/**
+ * The window, drawn. Time flows to the left past two lines that stand still, now and the edge of
+ * the window: the shapes are made once a report, and then only moved.
+ */
+import { html, nothing, svg, type TemplateResult } from 'lit-html';
+import { ref } from 'lit-html/directives/ref.js';
+import { clockText, countText, windowText } from '../view/format.ts';
+import type { Measured } from '../view/measured.ts';
+import type { BarScene, LevelScene, Scene, TickScene } from './scene.ts';
+import {
+  BASE,
+  HEIGHT,
+  heightOf,
+  LEAST_TICK,
+  PLOT,
+  type Scale,
+  scaleOf,
+  short,
+  TOP,
+  ticksPath,
+} from './window-shapes.ts';
+
+export class WindowView {
+  readonly #measured: Measured;
+  #drawn: { of: TickScene['entries']; perMs: number; path: string } | undefined = undefined;
+
+  constructor(measured: Measured) {
+    this.#measured = measured;
+  }
+
+  view(scene: Scene, label: string): TemplateResult {
+    const { width } = this.#measured;
+    return html`<div class="window" ${ref(this.#measured.element)}>
+      ${width === 0 ? nothing : this.#picture(scene, label, width)}
+    </div>`;
+  }
+
+  #picture(scene: Scene, label: string, width: number): TemplateResult {
+    const scale = scaleOf(scene.span, width);
+    const solidX = Math.max(0, scale.x(scene.solidFromMs));
+    return html`<svg role="img" aria-label=${label} width=${width} height=${HEIGHT}
+      viewBox="0 0 ${width} ${HEIGHT}">
+      <defs>
+        <clipPath id="window-solid">
+          <rect x=${solidX} y="0" width=${Math.max(0, width - solidX)} height=${BASE} />
+        </clipPath>
+        <clipPath id="window-gone">
+          <rect x="0" y="0" width=${solidX} height=${BASE} />
+        </clipPath>
+        <clipPath id="window-past">
+          <rect x="0" y="0" width=${scale.x(scene.nowMs)} height=${BASE} />
+        </clipPath>
+        <clipPath id="window-ahead">
+          <rect x=${scale.x(scene.nowMs)} y="0" width=${width} height=${BASE} />
+        </clipPath>
+        <pattern id="window-hatch" width="6" height="6" patternUnits="userSpaceOnUse"
+          patternTransform="rotate(45)">
+          <line class="hatch" x1="0" y1="0" x2="0" y2="6" />
+        </pattern>
+      </defs>
+      ${band(scene, scale, width)} ${this.#content(scene, scale)} ${lines(scene, scale, width)}
+    </svg>`;
+  }
+
+  #content(scene: Scene, scale: Scale): unknown {
+    if (scene.kind === 'bars') return barsOf(scene, scale);
+    if (scene.kind === 'level') return levelOf(scene, scale);
+    return this.#ticks(scene, scale);
+  }
+
+  #ticks(scene: TickScene, scale: Scale): unknown {
+    const { entries, untoldUntilMs, span, bucketMs } = scene;
+    const isDrawn = this.#drawn?.of === entries && this.#drawn.perMs === scale.perMs;
+    if (!isDrawn) {
+      this.#drawn = { of: entries, perMs: scale.perMs, path: ticksPath(scene, scale.perMs) };
+    }
+    const { path } = this.#drawn!;
+    const place = `translate(${short(scale.x(entries[entries.length - 1]?.atMs ?? span.toMs))} 0)`;
+    const shape = bucketMs === 0 ? 'ticks' : 'buckets';
+    const tallest = `tallest: cost ${countText(scene.top)}`;
+    return svg`${untold(untoldUntilMs, scene, scale)}
+      ${scene.top > 1 ? svg`<text x="2" y=${TOP - 10}>${tallest}</text>` : nothing}
+      <g clip-path="url(#window-gone)"><g transform=${place}>
+        <path class="${shape} gone" d=${path} /></g></g>
+      <g clip-path="url(#window-solid)"><g transform=${place}>
+        <path class="${shape}" d=${path} /></g></g>`;
+  }
+}
+
+/** Where there is more than the service tells. */
+function untold(untilMs: number | undefined, { window }: TickScene, { x }: Scale): unknown {
+  if (untilMs === undefined || window === undefined) return nothing;
+  const from = Math.max(0, x(window.fromMs));
+  const width = Math.max(0, x(untilMs) - from);
+  return svg`<rect fill="url(#window-hatch)" x=${from} y=${TOP} width=${width}
+    height=${PLOT} />`;
+}
+
+/** The stretch of time that counts. */
+function band({ window }: Scene, { x }: Scale, width: number): unknown {
+  if (window === undefined) return nothing;
+  const from = Math.max(0, x(window.fromMs));
+  const to = Math.min(width, x(window.toMs));
+  return svg`<rect class="band" x=${from} y=${TOP} width=${Math.max(0, to - from)}
+    height=${PLOT} />`;
+}
+
+/** Bars are solid where they count, and outlined where their window is not over yet. */
+function barsOf({ bars, top, nowMs, boundaries }: BarScene, { x }: Scale): unknown {
+  const windowMs = boundaries.length > 1 ? boundaries[1] - boundaries[0] : 0;
+  return bars.map(({ startMs, count }) => {
+    const height = heightOf(count, top, LEAST_TICK);
+    const y = BASE - height;
+    const [from, to] = [x(startMs) + 1, x(startMs + windowMs) - 1];
+    const width = Math.max(0, to - from);
+    const isOpen = startMs + windowMs > nowMs;
+    const filled = Math.max(0, Math.min(to, x(nowMs)) - from);
+    const labelX = Math.max(from + 6, Math.min(from + width / 2, to - 6));
+    return svg`
+      <g clip-path="url(#window-gone)"><rect class="bar gone" x=${from} y=${y} width=${width}
+        height=${height} /></g>
+      <g clip-path="url(#window-solid)"><rect class="bar" x=${from} y=${y} width=${filled}
+        height=${height} />${
+          isOpen
+            ? svg`<rect class="bar open" x=${from} y=${y} width=${width} height=${height} />`
+            : nothing
+        }</g>
+      <text class="bar-label" x=${labelX} y=${Math.max(TOP + 12, y - 5)} text-anchor="middle">
+        ${countText(count)}</text>`;
+  });
+}
+
+function levelOf({ points, top, level, nowMs }: LevelScene, { x }: Scale): unknown {
+  const y = (tokens: number): number => BASE - Math.max(0, Math.min(1, tokens / top)) * PLOT;
+  const path = points.map(({ atMs, tokens }) => `${short(x(atMs))} ${short(y(tokens))}`).join('L');
+  const last = points[points.length - 1];
+  const area = `M${path}L${short(x(last.atMs))} ${BASE}L${short(x(points[0].atMs))} ${BASE}z`;
+  const now = x(nowMs);
+  return svg`
+    <g clip-path="url(#window-past)"><path class="area" d=${area} /><path class="level"
+      d="M${path}" /></g>
+    <g clip-path="url(#window-ahead)"><path class="level ahead" d="M${path}" /></g>
+    <circle class="level-now" cx=${now} cy=${y(level)} r="5" />`;
+}
+
+/** Now, the edge, the limit, and where windows of the clock meet. */
+function lines(scene: Scene, scale: Scale, width: number): unknown {
+  const { nowMs, boundaries } = scene;
+  const now = scale.x(nowMs);
+  return svg`<line class="axis" x1="0" x2=${width} y1=${BASE} y2=${BASE} />
+    ${boundaries.map((atMs) => boundary(atMs, scale.x(atMs), width))}
+    ${limitLine(scene, width)} ${edgeLine(scene, scale)}
+    <line class="now" x1=${now} x2=${now} y1=${TOP - 8} y2=${BASE} />
+    <text class="now-label" x=${now} y=${HEIGHT - 8}
+      text-anchor=${width - now < 20 ? 'end' : 'middle'}>now</text>`;
+}
+
+function limitLine({ kind, limit, top }: Scene, width: number): unknown {
+  if (limit === undefined) return nothing;
+  const y = BASE - (limit / top) * PLOT;
+  return svg`<line class="limit" x1="0" x2=${width} y1=${y} y2=${y} />
+    <text class="limit-label" x=${width - 2} y=${y + 14} text-anchor="end">
+      ${kind === 'level' ? 'holds' : 'limit'} ${countText(limit)}</text>`;
+}
+
+/** Where the window begins that slides, so not for windows of the clock alone. */
+function edgeLine({ window, nowMs, span }: Scene, { x }: Scale): unknown {
+  const fromMs = window?.fromMs ?? span.fromMs;
+  if (window !== undefined && window.toMs > nowMs) return nothing;
+  const place = x(fromMs);
+  const line = svg`<line class="edge" x1=${place} x2=${place} y1=${TOP - 8} y2=${BASE} />`;
+  return svg`${window === undefined ? nothing : line}
+    <text x=${Math.max(2, place)} y=${HEIGHT - 8}
+      text-anchor=${place < 40 ? 'start' : 'middle'}>${windowText(nowMs - fromMs)} ago</text>`;
+}
+
+/** The time at which one window of the clock ends and the next begins. */
+function boundary(atMs: number, place: number, width: number): unknown {
+  const anchor = place < 30 ? 'start' : place > width - 30 ? 'end' : 'middle';
+  return svg`<line class="boundary" x1=${place} x2=${place} y1=${TOP - 4} y2=${BASE} />
+    <text x=${place} y=${TOP - 10} text-anchor=${anchor}>${clockText(atMs)}</text>`;
+}

@@ -1,0 +1,240 @@
+/**
+ * The settings of the lab as the query of its address, and back. Only what is not as in the opening
+ * scene is said, in characters that an address takes as they are. What cannot be read is left as in
+ * the opening scene, and told.
+ *
+ *     drawn=0*12.5.9     12 parts without calls, then one with 5 and one with 9
+ *     times=0*50_2000.3  50 calls at the start, one of cost 3 two seconds after the last of them
+ */
+import type { AlgorithmName } from '../api/types.ts';
+import { countText } from '../view/format.ts';
+import {
+  ALGORITHMS,
+  BOUNDS,
+  isWithin,
+  type LabSettings,
+  MOST_CALLS,
+  MOST_IN_SLOT,
+  type NumberName,
+  OPENING,
+  SLOTS,
+  TRAFFIC_NAMES,
+  type TypedCall,
+} from './settings.ts';
+
+export type Query = Readonly<Record<string, string>>;
+
+/** Longer addresses are cut off by what they are pasted into. */
+export const LONGEST_QUERY = 2000;
+
+const SHORT: Readonly<Record<AlgorithmName, string>> = {
+  'fixed-window': 'fixed',
+  'sliding-log': 'log',
+  'sliding-counter': 'counter',
+  'sliding-buckets': 'buckets',
+  'token-bucket': 'tokens',
+};
+
+const NUMBERS: Readonly<Record<NumberName, string>> = {
+  ...{ seed: 'seed', calls: 'calls', windows: 'windows', startMs: 'start', cost: 'cost' },
+  ...{ limit: 'limit', windowMs: 'window', burst: 'burst', buckets: 'buckets' },
+};
+
+const UNITS: readonly [number, string][] = [
+  [86_400_000, 'd'],
+  [3_600_000, 'h'],
+  [60_000, 'm'],
+  [1000, 's'],
+  [1, 'ms'],
+];
+
+/** `10s`, `1500ms`: as the engine and its files take it. */
+export function durationCode(windowMs: number): string {
+  const [size, unit] = UNITS.find(([each]) => windowMs % each === 0)!;
+  return `${windowMs / size}${unit}`;
+}
+
+export function readDuration(text: string): number {
+  const parts = /^(\d{1,12}) ?(ms|s|min|m|h|d)?$/.exec(text.trim());
+  if (parts === null) return Number.NaN;
+  const unit = parts[2] === 'min' ? 'm' : (parts[2] ?? 'ms');
+  return Number(parts[1]) * UNITS.find(([, name]) => name === unit)![0];
+}
+
+const repeated = (text: string, count: number): string => (count === 1 ? text : `${text}*${count}`);
+
+/** Equal neighbours are told once, and nothing after the last that has calls. */
+function slotsText(slots: readonly number[]): string {
+  const last = slots.findLastIndex((count) => count > 0);
+  const runs: { value: number; count: number }[] = [];
+  for (const value of slots.slice(0, last + 1)) {
+    const run = runs[runs.length - 1];
+    if (run?.value === value) run.count++;
+    else runs.push({ value, count: 1 });
+  }
+  return runs.map(({ value, count }) => repeated(String(value), count)).join('.');
+}
+
+/** Each time is told as what has passed since the one before, the first since the start. */
+function timesText(startMs: number, typed: readonly TypedCall[]): string {
+  const groups: { sinceMs: number; cost: number; count: number }[] = [];
+  let beforeMs = startMs;
+  for (const { atMs, cost } of typed) {
+    const last = groups[groups.length - 1];
+    if (last !== undefined && atMs === beforeMs && cost === last.cost) last.count++;
+    else groups.push({ sinceMs: atMs - beforeMs, cost, count: 1 });
+    beforeMs = atMs;
+  }
+  return groups
+    .map(({ sinceMs, cost, count }) =>
+      repeated(cost === 1 ? `${sinceMs}` : `${sinceMs}.${cost}`, count),
+    )
+    .join('_');
+}
+
+export function queryOf(settings: LabSettings): Query {
+  const query: Record<string, string> = {};
+  const { traffic, against, algorithms, policy } = settings;
+  if (traffic !== OPENING.traffic) query.traffic = traffic;
+  for (const [name, code] of Object.entries(NUMBERS) as [NumberName, string][]) {
+    const value = settings[name];
+    if (value === undefined || value === OPENING[name]) continue;
+    query[code] = name === 'windowMs' ? durationCode(value) : String(value);
+  }
+  if (traffic === 'adversary' && against !== OPENING.against) query.against = SHORT[against];
+  if (traffic === 'drawn') query.drawn = slotsText(settings.slots);
+  if (traffic === 'typed') query.times = timesText(settings.startMs, settings.typed);
+  if (algorithms.length < ALGORITHMS.length) {
+    query.algorithms = algorithms.map((name) => SHORT[name]).join('.') || 'none';
+  }
+  if (policy !== OPENING.policy) query.policy = SHORT[policy];
+  return query;
+}
+
+/** How long it is in an address. */
+export const queryLength = (query: Query): number => new URLSearchParams(query).toString().length;
+
+export interface ReadSettings {
+  readonly settings: LabSettings;
+  /** What could not be read, and what is taken instead. */
+  readonly notices: readonly string[];
+}
+
+class Reader {
+  readonly notices: string[] = [];
+  readonly #query: Query;
+
+  constructor(query: Query) {
+    this.#query = query;
+  }
+
+  #refuse(name: string, expected: string): void {
+    const got = (this.#query[name] ?? '').slice(0, 40);
+    this.notices.push(`Expected \`${name}\` to be ${expected}, got \`${got}\``);
+  }
+
+  number(name: NumberName): number | undefined {
+    const code = NUMBERS[name];
+    const text = this.#query[code];
+    if (text === undefined) return OPENING[name];
+    const value =
+      name === 'windowMs' ? readDuration(text) : /^\d+$/.test(text) ? +text : Number.NaN;
+    if (isWithin(name, value)) return value;
+    const [least, most] = BOUNDS[name];
+    const isTime = name === 'windowMs';
+    const number = `a whole number from ${countText(least)} to ${countText(most)}`;
+    this.#refuse(code, isTime ? 'a duration such as 10s, up to 30d' : number);
+    return OPENING[name];
+  }
+
+  one<T extends string>(name: string, first: T, known: ReadonlyMap<string, T>): T {
+    const text = this.#query[name];
+    if (text === undefined) return first;
+    const found = known.get(text);
+    if (found !== undefined) return found;
+    this.#refuse(name, `one of ${[...known.keys()].join(' ')}`);
+    return first;
+  }
+
+  algorithms(): readonly AlgorithmName[] {
+    const text = this.#query.algorithms;
+    if (text === undefined) return OPENING.algorithms;
+    const names = text.split('.');
+    if (text === 'none') return [];
+    const isKnown = names.every((name) => Object.values(SHORT).includes(name));
+    if (isKnown) return ALGORITHMS.filter((name) => names.includes(SHORT[name]));
+    this.#refuse('algorithms', `some of ${Object.values(SHORT).join(' ')} with dots between`);
+    return OPENING.algorithms;
+  }
+
+  slots(): readonly number[] {
+    const text = this.#query.drawn;
+    const slots = text === undefined || text === '' ? [] : readSlots(text);
+    if (slots === undefined) {
+      this.#refuse('drawn', `up to ${SLOTS} counts from 0 to ${MOST_IN_SLOT}, as in 0*12.5`);
+    }
+    return Array.from({ length: SLOTS }, (_, at) => slots?.[at] ?? 0);
+  }
+
+  typed(startMs: number): readonly TypedCall[] {
+    const text = this.#query.times;
+    if (text === undefined || text === '') return [];
+    const calls = readTimes(text, startMs);
+    if (calls !== undefined) return calls;
+    this.#refuse('times', `up to ${countText(MOST_CALLS)} calls, as in 0*50_2000.3`);
+    return [];
+  }
+}
+
+/** Each count as often as it says; undefined if anything is wrong, or too much. */
+function readSlots(text: string): readonly number[] | undefined {
+  const slots: number[] = [];
+  for (const run of text.split('.')) {
+    const [, count, times = '1'] = /^(\d{1,5})(?:\*(\d{1,3}))?$/.exec(run) ?? [];
+    const isWrong = count === undefined || Number(count) > MOST_IN_SLOT;
+    if (isWrong || slots.length + Number(times) > SLOTS) return undefined;
+    slots.push(...new Array<number>(Number(times)).fill(Number(count)));
+  }
+  return slots;
+}
+
+/** Only the first of equal ones is later than the one before. */
+function readTimes(text: string, startMs: number): readonly TypedCall[] | undefined {
+  let atMs = startMs;
+  let isWrong = false;
+  const groups = text.split('_').map((group) => {
+    const [, since, cost = '1', times = '1'] =
+      /^(\d{1,15})(?:\.(\d{1,7}))?(?:\*(\d{1,6}))?$/.exec(group) ?? [];
+    atMs += Number(since);
+    isWrong ||= since === undefined || !isWithin('cost', Number(cost));
+    return { atMs, cost: Number(cost), count: Number(times) };
+  });
+  const total = groups.reduce((sum, { count }) => sum + count, 0);
+  if (isWrong || total > MOST_CALLS || !Number.isSafeInteger(atMs)) return undefined;
+  return groups.flatMap(({ count, ...call }) => Array.from({ length: count }, () => call));
+}
+
+export function readSettings(query: Query): ReadSettings {
+  const reader = new Reader(query);
+  const shorts = new Map(ALGORITHMS.map((name) => [SHORT[name], name]));
+  const traffics = new Map(TRAFFIC_NAMES.map((name) => [name as string, name]));
+  const startMs = reader.number('startMs')!;
+  const settings: LabSettings = {
+    traffic: reader.one('traffic', OPENING.traffic, traffics),
+    seed: reader.number('seed')!,
+    calls: reader.number('calls')!,
+    windows: reader.number('windows')!,
+    startMs,
+    cost: reader.number('cost')!,
+    against: reader.one('against', OPENING.against, shorts),
+    slots: reader.slots(),
+    typed: reader.typed(startMs),
+    limit: reader.number('limit')!,
+    windowMs: reader.number('windowMs')!,
+    burst: reader.number('burst'),
+    buckets: reader.number('buckets')!,
+    algorithms: reader.algorithms(),
+    policy: reader.one('policy', OPENING.policy, shorts),
+  };
+  return { settings, notices: reader.notices };
+}

@@ -1,0 +1,230 @@
+/** One lane for each algorithm, under one another, so that the same time is at the same place. */
+import { html, nothing, svg, type TemplateResult } from 'lit-html';
+import { guard } from 'lit-html/directives/guard.js';
+import { countText, windowText } from '../view/format.ts';
+import {
+  areaPath,
+  axisSteps,
+  BASE,
+  type Columns,
+  callColumns,
+  costAt,
+  GROUND,
+  LANE_HEIGHT,
+  mostInColumn,
+  PLOT,
+  plotY,
+  type Step,
+  type TimeScale,
+  TOP,
+  timeScale,
+  trueSteps,
+  usedPath,
+} from './lane-shapes.ts';
+import type { LabResult, Lane, Told } from './run.ts';
+import type { LabSettings } from './settings.ts';
+import { fullestText, multipleText, sinceText, toldText } from './words.ts';
+
+const AXIS_HEIGHT = 22;
+const AXIS_PIXELS = 70;
+/** Room above the limit also where nothing is over it. */
+const HEAD_ROOM = 1.15;
+
+/** What is drawn of a lane; made once for a result and a width. */
+interface Drawn {
+  readonly lane: Lane;
+  readonly steps: readonly Step[];
+  readonly area: string;
+  readonly used: string;
+  readonly columns: Columns;
+}
+
+/** Where in the traffic one looks. */
+export interface Position {
+  readonly atMs: number;
+  /** The number of a call, from 0; undefined before the first. */
+  readonly call: number | undefined;
+}
+
+export class LanesView {
+  #settings: LabSettings;
+  #result: LabResult;
+  #scale: TimeScale;
+  #top = 1;
+  #drawn: readonly Drawn[] = [];
+
+  constructor(settings: LabSettings, result: LabResult, width: number) {
+    this.#settings = settings;
+    this.#result = result;
+    this.#scale = timeScale(result.traffic, width);
+    const { lanes, traffic, followed } = result;
+    const { calls } = traffic;
+    const steps = lanes.map((lane) => trueSteps(calls, lane, followed, settings.windowMs));
+    const tops = steps.flat().map(({ cost }) => cost);
+    const largest = Math.max(...lanes.map(({ capacity }) => capacity), settings.limit);
+    this.#top = HEAD_ROOM * tops.reduce((most, cost) => Math.max(most, cost), largest);
+    const most = mostInColumn(calls, this.#scale);
+    this.#drawn = lanes.map((lane, at) => ({
+      ...{ lane, steps: steps[at] },
+      area: areaPath(steps[at], this.#top, this.#scale),
+      used: usedPath(lane.used, this.#top, this.#scale),
+      columns: callColumns(calls, lane.told, most, this.#scale),
+    }));
+  }
+
+  get scale(): TimeScale {
+    return this.#scale;
+  }
+
+  view(position: Position): TemplateResult {
+    return html`${this.#drawn.map((drawn, at) => this.#lane(drawn, at, position))} ${this.axis()}`;
+  }
+
+  #lane(drawn: Drawn, at: number, { atMs, call }: Position): TemplateResult {
+    const { lane, steps } = drawn;
+    const inWindow = costAt(steps, atMs);
+    const { limit } = this.#settings;
+    const isOver = inWindow > limit;
+    const told = call === undefined ? undefined : lane.told[call];
+    return html`<section class="lane" aria-label=${lane.algorithm}>
+      <div class="lane-head">
+        <h3>${lane.algorithm}</h3>
+        ${verdict(lane)}
+        <span class="lane-now ${isOver ? 'over' : ''}">
+          ${isOver ? '▲ ' : nothing}${countText(inWindow)} in this window
+        </span>
+        <span class="lane-told">${told === undefined ? nothing : toldMark(told)}</span>
+      </div>
+      <svg role="img" aria-label=${laneLabel(lane)} width=${this.#scale.width}
+        height=${LANE_HEIGHT} viewBox="0 0 ${this.#scale.width} ${LANE_HEIGHT}">
+        ${this.#band(atMs)} ${guard([drawn], () => this.#shapes(drawn, at))} ${this.#lines(atMs)}
+      </svg>
+    </section>`;
+  }
+
+  /** What does not change while the window slides. */
+  #shapes({ area, used, columns }: Drawn, at: number): unknown {
+    const { width } = this.#scale;
+    const limitY = plotY(this.#settings.limit, this.#top);
+    const over = `lane-over-${at}`;
+    const hatch = `lane-hatch-${at}`;
+    return svg`<defs>
+        <clipPath id=${over}><rect x="0" y="0" width=${width} height=${limitY} /></clipPath>
+        <pattern id=${hatch} width="5" height="5" patternUnits="userSpaceOnUse"
+          patternTransform="rotate(45)"><line class="hatch" x1="0" y1="0" x2="0" y2="5" /></pattern>
+      </defs>
+      <path class="true" d=${area} />
+      <g clip-path="url(#${over})"><path class="true-over" d=${area} />
+        <path fill="url(#${hatch})" d=${area} /></g>
+      ${this.#boundaries().map(
+        (place) => svg`<line class="boundary" x1=${place} x2=${place} y1=${TOP} y2=${GROUND} />`,
+      )}
+      <line class="axis" x1="0" x2=${width} y1=${BASE} y2=${BASE} />
+      <line class="limit" x1="0" x2=${width} y1=${limitY} y2=${limitY} />
+      <path class="used" d=${used} />
+      <line class="ground" x1="0" x2=${width} y1=${GROUND} y2=${GROUND} />
+      <path class="passed" d=${columns.passed} /><path class="denied" d=${columns.denied} />`;
+  }
+
+  #boundaries(): readonly number[] {
+    const { startMs, endMs } = this.#result.traffic;
+    const { windowMs } = this.#settings;
+    const firstMs = Math.ceil(startMs / windowMs) * windowMs;
+    const count = Math.floor((endMs - firstMs) / windowMs) + 1;
+    return Array.from({ length: count }, (_, at) => this.#scale.x(firstMs + at * windowMs));
+  }
+
+  #band(atMs: number): unknown {
+    const { x } = this.#scale;
+    const from = Math.max(0, x(atMs - this.#settings.windowMs));
+    const width = Math.max(0, x(atMs) - from);
+    return svg`<rect class="band" x=${from} y=${TOP} width=${width} height=${PLOT} />`;
+  }
+
+  #lines(atMs: number): unknown {
+    const { x } = this.#scale;
+    const edge = x(atMs - this.#settings.windowMs);
+    return svg`
+      ${
+        edge < 0 ? nothing : svg`<line class="edge" x1=${edge} x2=${edge} y1=${TOP} y2=${GROUND} />`
+      }
+      <line class="now" x1=${x(atMs)} x2=${x(atMs)} y1=${TOP - 6} y2=${LANE_HEIGHT} />`;
+  }
+
+  /** The time since the start, below all lanes. */
+  axis(): TemplateResult {
+    const { width, perMs } = this.#scale;
+    return html`<svg class="lane-axis" width=${width} height=${AXIS_HEIGHT} aria-hidden="true">
+      ${axisSteps(this.#scale, AXIS_PIXELS).map((sinceMs) => {
+        const place = sinceMs * perMs;
+        const anchor = place < 20 ? 'start' : place > width - 30 ? 'end' : 'middle';
+        return svg`<line class="axis" x1=${place} x2=${place} y1="0" y2="4" />
+          <text x=${place} y="17" text-anchor=${anchor}>
+            ${sinceMs === 0 ? '0' : windowText(sinceMs)}</text>`;
+      })}
+    </svg>`;
+  }
+}
+
+/** Told by a sign as well as by its colour. */
+function toldMark(told: Told): TemplateResult {
+  const [name, sign] = told.allowed ? ['is-passed', '✓'] : ['is-denied', '✕'];
+  return html`<span class=${name}>${sign} ${toldText(told)}</span>`;
+}
+
+function verdict({ fullest, admitted, denied }: Lane): TemplateResult {
+  const multiple = fullest?.multiple ?? 0;
+  const isOver = multiple > 1;
+  const counts = `${countText(admitted)} admitted, ${countText(denied)} denied`;
+  return html`<span class="badge ${isOver ? 'over' : 'within'}">
+      ${isOver ? `${multipleText(multiple)} the limit` : 'within the limit'}
+    </span>
+    <span class="lane-counts">${counts}</span>`;
+}
+
+function laneLabel(lane: Lane): string {
+  const { algorithm, admitted, denied, fullest } = lane;
+  return (
+    `${algorithm}: ${countText(admitted)} admitted, ${countText(denied)} denied; ` +
+    `in the fullest true window ${fullestText(fullest)} the limit`
+  );
+}
+
+/** Which call it is that is looked at. */
+export function callText({ traffic }: LabResult, { call }: Position): string {
+  const { calls, startMs } = traffic;
+  if (call === undefined) return 'Before the first call';
+  const { atMs, cost, key } = calls[call];
+  const who = calls.some((each) => each.key !== key) ? `, of ${key}` : '';
+  const number = `Call ${countText(call + 1)} of ${countText(calls.length)}`;
+  return `${number}, at ${sinceText(atMs - startMs)}, cost ${countText(cost)}${who}`;
+}
+
+/** The same, with what each algorithm said: for those who do not see the lanes. */
+export function saidText(result: LabResult, position: Position): string {
+  const { call } = position;
+  if (call === undefined) return callText(result, position);
+  const said = result.lanes.map((lane) => `${lane.algorithm} ${toldText(lane.told[call])}`);
+  return [callText(result, position), ...said].join('; ');
+}
+
+const swatch = (shape: unknown): TemplateResult =>
+  html`<svg class="swatch" viewBox="0 0 22 10" aria-hidden="true">${shape}</svg>`;
+
+/** What is drawn how. */
+export function legend({ windowMs, limit }: LabSettings): TemplateResult {
+  const line = (name: string): unknown => svg`<line class=${name} x1="0" x2="22" y1="5" y2="5" />`;
+  const entries: readonly [shape: unknown, text: string][] = [
+    [
+      svg`<rect class="true" y="2" width="22" height="8" />`,
+      `let through in the last ${windowText(windowMs)}, truly`,
+    ],
+    [line('used'), 'what the algorithm counts'],
+    [line('limit'), `the limit of ${countText(limit)}`],
+    [svg`<path class="passed" d="M4 10v-8M10 10v-8M16 10v-8" />`, 'admitted, upwards'],
+    [svg`<path class="denied" d="M4 0v8M10 0v8M16 0v8" />`, 'denied, downwards'],
+  ];
+  return html`<ul class="lab-legend">
+    ${entries.map(([shape, text]) => html`<li>${swatch(shape)}${text}</li>`)}
+  </ul>`;
+}

@@ -1,0 +1,42 @@
+/** The window on its way over the traffic. */
+import { eachFrame, nowMs } from '../clock.ts';
+
+/** How long it takes from one end to the other. */
+const PLAY_MS = 12_000;
+const LEAST_FRAME_MS = 33;
+/** For those who do not want to see things move it goes in steps. */
+const STEP_MS = 1000;
+
+export class Player {
+  readonly #moved: (part: number) => void;
+  #cancel: (() => void) | undefined = undefined;
+
+  /** `moved` is told how far it is, from 0 to 1; at 1 it is over. */
+  constructor(moved: (part: number) => void) {
+    this.#moved = moved;
+  }
+
+  get isPlaying(): boolean {
+    return this.#cancel !== undefined;
+  }
+
+  play(fromPart: number): void {
+    this.stop();
+    const isStill = matchMedia('(prefers-reduced-motion: reduce)').matches;
+    const beginMs = nowMs() - fromPart * PLAY_MS;
+    let drawnMs = 0;
+    this.#cancel = eachFrame(() => {
+      const now = nowMs();
+      if (now - drawnMs < (isStill ? STEP_MS : LEAST_FRAME_MS)) return;
+      drawnMs = now;
+      const part = Math.min(1, (now - beginMs) / PLAY_MS);
+      if (part === 1) this.stop();
+      this.#moved(part);
+    });
+  }
+
+  stop(): void {
+    this.#cancel?.();
+    this.#cancel = undefined;
+  }
+}

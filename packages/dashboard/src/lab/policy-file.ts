@@ -1,0 +1,10 @@
+/** The policy that was tried, as a file that the service reads. */
+import { durationCode } from './address.ts';
+import { type LabSettings, policyOptions } from './settings.ts';
+
+export function policyFile(settings: LabSettings): string {
+  const { window, ...options } = policyOptions(settings, settings.policy);
+  const fields = Object.entries({ ...options, window: durationCode(window) });
+  const lines = fields.map(([name, value]) => `    ${name}: ${value}\n`);
+  return `policies:\n  lab:\n${lines.join('')}`;
+}

@@ -1,0 +1,26 @@
+/** Drawing in slots of time. */
+import { MOST_IN_SLOT } from './settings.ts';
+
+/** A place in the drawing: so many calls in a slot. */
+export interface Place {
+  readonly slot: number;
+  readonly count: number;
+}
+
+export const LEAST_TOP = 10;
+
+/** What the top of the strip stands for: at least the limit, so that it can be reached at once. */
+export const stripTop = (slots: readonly number[], limit: number): number =>
+  Math.min(MOST_IN_SLOT, Math.max(LEAST_TOP, limit, ...slots));
+
+/** The slots with a line drawn from one to another, ends included. */
+export function withLine(slots: readonly number[], from: Place, to: Place): readonly number[] {
+  const drawn = [...slots];
+  const length = Math.abs(to.slot - from.slot);
+  for (let step = 0; step <= length; step++) {
+    const part = length === 0 ? 1 : step / length;
+    const slot = from.slot + Math.sign(to.slot - from.slot) * step;
+    drawn[slot] = Math.round(from.count + (to.count - from.count) * part);
+  }
+  return drawn;
+}

@@ -1,0 +1,126 @@
+/** How many calls come when: a strip to be looked at, and to be drawn in with whatever points. */
+import { html, svg, type TemplateResult } from 'lit-html';
+import { counted, windowText } from '../view/format.ts';
+import { MOST_IN_SLOT, SLOTS } from './settings.ts';
+import { LEAST_TOP, type Place, stripTop, withLine } from './slots.ts';
+
+const HEIGHT = 92;
+const PAGE = 10;
+
+export interface StripState {
+  readonly slots: readonly number[];
+  readonly limit: number;
+  readonly slotMs: number;
+  readonly width: number;
+}
+
+export class Strip {
+  readonly #drawn: (slots: readonly number[]) => void;
+  readonly #redraw: () => void;
+  #state!: StripState;
+  /** The slot that the keys change. */
+  #slot = 0;
+  #last: Place | undefined = undefined;
+  /** Stays what it was while somebody draws, or all would move under the pointer. */
+  #top = LEAST_TOP;
+
+  constructor(drawn: (slots: readonly number[]) => void, redraw: () => void) {
+    this.#drawn = drawn;
+    this.#redraw = redraw;
+  }
+
+  view(state: StripState): TemplateResult {
+    this.#state = state;
+    if (this.#last === undefined) this.#top = stripTop(state.slots, state.limit);
+    const { slots, slotMs } = state;
+    const count = slots[this.#slot];
+    const from = windowText(Math.round(this.#slot * slotMs));
+    const each = windowText(Math.round(slotMs));
+    const label = `Calls in part ${this.#slot + 1} of ${SLOTS}, each ${each}`;
+    return html`<div class="strip" tabindex="0" role="slider" aria-label=${label}
+      aria-orientation="vertical" aria-valuemin="0" aria-valuemax=${this.#top}
+      aria-valuenow=${count}
+      aria-valuetext="${counted(count, 'call')}${this.#slot === 0 ? '' : ` after ${from}`}"
+      @pointerdown=${(event: PointerEvent) => this.#pressed(event)}
+      @pointermove=${(event: PointerEvent) => this.#dragged(event)}
+      @pointerup=${() => this.#released()} @pointercancel=${() => this.#released()}
+      @keydown=${(event: KeyboardEvent) => this.#typed(event)}>
+      ${this.#picture(state)}
+    </div>`;
+  }
+
+  #picture({ slots, width }: StripState): TemplateResult {
+    const each = width / SLOTS;
+    return html`<svg width=${width} height=${HEIGHT} aria-hidden="true">
+      <text x="2" y="12">${this.#top}</text>
+      <rect class="strip-slot" x=${this.#slot * each} y="0" width=${each} height=${HEIGHT} />
+      ${slots.map((count, slot) => {
+        const height = (Math.min(count, this.#top) / this.#top) * (HEIGHT - 4);
+        return svg`<rect class="strip-bar" x=${slot * each + 0.5} y=${HEIGHT - 1 - height}
+          width=${Math.max(1, each - 1)} height=${height} />`;
+      })}
+      <line class="axis" x1="0" x2=${width} y1=${HEIGHT - 0.5} y2=${HEIGHT - 0.5} />
+    </svg>`;
+  }
+
+  #placeOf(event: PointerEvent): Place {
+    const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
+    const across = (event.clientX - box.left) / box.width;
+    const up = 1 - (event.clientY - box.top) / box.height;
+    return {
+      slot: Math.min(SLOTS - 1, Math.max(0, Math.floor(across * SLOTS))),
+      count: Math.round(Math.min(1, Math.max(0, up)) * this.#top),
+    };
+  }
+
+  #pressed(event: PointerEvent): void {
+    if (event.button !== 0) return;
+    (event.currentTarget as HTMLElement).setPointerCapture(event.pointerId);
+    const place = this.#placeOf(event);
+    this.#last = place;
+    this.#put(place, place);
+  }
+
+  #dragged(event: PointerEvent): void {
+    if (this.#last === undefined) return;
+    const place = this.#placeOf(event);
+    this.#put(this.#last, place);
+    this.#last = place;
+  }
+
+  #released(): void {
+    this.#last = undefined;
+    this.#redraw();
+  }
+
+  #put(from: Place, to: Place): void {
+    this.#slot = to.slot;
+    const slots = withLine(this.#state.slots, from, to);
+    // The next key or movement may come before this is drawn.
+    this.#state = { ...this.#state, slots };
+    this.#drawn(slots);
+  }
+
+  /** Left and right go to another part, up and down change how many calls there are. */
+  #typed(event: KeyboardEvent): void {
+    const moves: Readonly<Record<string, number>> = {
+      ...{ ArrowLeft: -1, ArrowRight: 1, Home: -SLOTS, End: SLOTS },
+    };
+    const changes: Readonly<Record<string, number>> = {
+      ...{ ArrowUp: 1, ArrowDown: -1, PageUp: PAGE, PageDown: -PAGE },
+    };
+    const move = moves[event.key];
+    const change = changes[event.key];
+    if (move === undefined && change === undefined) return;
+    event.preventDefault();
+    if (move !== undefined) {
+      this.#slot = Math.min(SLOTS - 1, Math.max(0, this.#slot + move));
+      this.#redraw();
+      return;
+    }
+    const before = this.#state.slots[this.#slot];
+    const count = Math.min(MOST_IN_SLOT, Math.max(0, before + change));
+    const place = { slot: this.#slot, count };
+    this.#put(place, place);
+  }
+}

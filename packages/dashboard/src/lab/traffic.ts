@@ -1,0 +1,154 @@
+/** The calls that are tried, in the order of their times: made by a shape, drawn, or typed. */
+import { adversaryOf, generateTraffic, momentsOf, type Piece, Random } from 'sluice-traffic/lab';
+import { definePolicy } from './engine.ts';
+import {
+  type LabSettings,
+  MOST_CALLS,
+  policyOptions,
+  SLOTS,
+  type TrafficName,
+} from './settings.ts';
+
+export interface Call {
+  readonly atMs: number;
+  readonly cost: number;
+  /** Whom it counts for. */
+  readonly key: string;
+}
+
+export interface Traffic {
+  readonly calls: readonly Call[];
+  /** The stretch of time that is shown. */
+  readonly startMs: number;
+  readonly endMs: number;
+  /** Calls that there would have been beyond what can be shown. */
+  readonly omitted: number;
+}
+
+/** Who calls, where it is always the same. */
+export const CALLER = 'caller';
+
+export const TRAFFIC_WORDS: Readonly<Record<TrafficName, string>> = {
+  boundary: 'Boundary burst: half right before a window ends, half right after',
+  steady: 'Steady: the same rate all the time',
+  bursts: 'Bursts: now and then many at once',
+  'flash-crowd': 'Flash crowd: up to ten times the usual rate',
+  abuser: 'One abuser: as much as five others together, each with a limit of its own',
+  adversary: 'Adversary: the worst that an algorithm can be made to let through',
+  drawn: 'Drawn by hand',
+  typed: 'Typed: times and costs',
+};
+
+export function trafficOf(settings: LabSettings): Traffic {
+  switch (settings.traffic) {
+    case 'drawn':
+      return cut(settings, drawnCalls(settings));
+    case 'typed':
+      return typedTraffic(settings);
+    case 'adversary':
+      return adversaryTraffic(settings);
+    case 'bursts':
+      return cut(settings, burstCalls(settings));
+    case 'boundary':
+      // There has to be time on both sides of one.
+      return shaped(settings, 'boundary', Math.max(2 * settings.windowMs, lengthOf(settings)));
+    default:
+      return shaped(settings, settings.traffic, lengthOf(settings));
+  }
+}
+
+const lengthOf = ({ windows, windowMs }: LabSettings): number => windows * windowMs;
+
+function cut(
+  settings: LabSettings,
+  calls: readonly Call[],
+  lengthMs = lengthOf(settings),
+): Traffic {
+  const { startMs } = settings;
+  return {
+    calls: calls.slice(0, MOST_CALLS),
+    ...{ startMs, endMs: startMs + lengthMs },
+    omitted: Math.max(0, calls.length - MOST_CALLS),
+  };
+}
+
+const OTHERS = 5;
+
+function shaped(
+  settings: LabSettings,
+  shape: 'boundary' | 'steady' | 'flash-crowd' | 'abuser',
+  durationMs: number,
+): Traffic {
+  const { seed, calls, startMs, windowMs, cost } = settings;
+  const hasClients = shape === 'abuser';
+  const made = generateTraffic({
+    ...{ shape, seed, startMs, windowMs, durationMs, requests: calls },
+    clients: hasClients ? OTHERS : 1,
+  });
+  const all = Array.from(made, ({ timeMs, client }) => {
+    return { atMs: timeMs, cost, key: hasClients ? client : CALLER };
+  });
+  return cut(settings, all, durationMs);
+}
+
+const BURSTS_PER_WINDOW = 3;
+const BURST_PART = 0.08;
+
+/** Silence between bursts that come a bit more often than windows begin. */
+function burstCalls(settings: LabSettings): readonly Call[] {
+  const { seed, calls, startMs, windowMs, cost, windows } = settings;
+  const eachMs = windowMs / BURSTS_PER_WINDOW;
+  const pieces = Array.from({ length: windows * BURSTS_PER_WINDOW }, (): Piece[] => [
+    { lengthMs: eachMs * (1 - BURST_PART), weight: 0, special: 0 },
+    { lengthMs: eachMs * BURST_PART, weight: 1, special: 0 },
+  ]).flat();
+  const moments = momentsOf(pieces, startMs, calls, new Random(seed));
+  return Array.from(moments, ({ timeMs }) => ({ atMs: timeMs, cost, key: CALLER }));
+}
+
+/** The calls of each slot lie evenly in it. */
+function drawnCalls(settings: LabSettings): readonly Call[] {
+  const { slots, startMs, cost } = settings;
+  const slotMs = lengthOf(settings) / SLOTS;
+  return slots.flatMap((count, slot) =>
+    Array.from({ length: count }, (_, at) => {
+      const afterMs = (slot + (at + 0.5) / count) * slotMs;
+      return { atMs: Math.floor(startMs + afterMs), cost, key: CALLER };
+    }),
+  );
+}
+
+/** As many windows as it takes. */
+function typedTraffic(settings: LabSettings): Traffic {
+  const { typed, windowMs, startMs } = settings;
+  const lastMs = typed[typed.length - 1]?.atMs ?? startMs;
+  const windows = Math.max(1, Math.ceil((lastMs + 1 - startMs) / windowMs));
+  const calls = typed.map(({ atMs, cost }) => ({ atMs, cost, key: CALLER }));
+  return cut(settings, calls, windows * windowMs);
+}
+
+/** The bursts that the search finds, as calls; it looks at three windows. */
+function adversaryTraffic(settings: LabSettings): Traffic {
+  const { against, startMs, windowMs, cost } = settings;
+  const policy = definePolicy('lab', policyOptions(settings, against));
+  const fromMs = Math.ceil(startMs / windowMs) * windowMs;
+  const calls: Call[] = [];
+  let wanted = 0;
+  for (const { afterMs, admitted } of adversaryOf(policy).schedule) {
+    wanted += Math.floor(admitted / cost);
+    const call = { atMs: fromMs + afterMs, cost, key: CALLER };
+    while (calls.length < Math.min(wanted, MOST_CALLS)) calls.push(call);
+  }
+  const lengthMs = fromMs - startMs + 3 * windowMs;
+  return { ...cut(settings, calls, lengthMs), omitted: wanted - calls.length };
+}
+
+/** How many calls come in each part of the time: what drawing begins with. */
+export function slotsOf({ calls, startMs, endMs }: Traffic, most: number): readonly number[] {
+  const slots = new Array<number>(SLOTS).fill(0);
+  for (const { atMs } of calls) {
+    const slot = Math.floor(((atMs - startMs) / (endMs - startMs)) * SLOTS);
+    if (slot >= 0 && slot < SLOTS) slots[slot] = Math.min(most, slots[slot] + 1);
+  }
+  return slots;
+}

@@ -1,0 +1,41 @@
+/** Calls as lines of text, a time and a cost each. */
+import { BOUNDS, isWithin, type LabSettings, MOST_CALLS, type TypedCall } from './settings.ts';
+
+/** Times are counted from the start; as large as that, they are since 1970. */
+const LEAST_EPOCH_MS = 100_000_000_000;
+
+export type ReadCalls =
+  | { readonly calls: readonly TypedCall[]; readonly problem?: undefined }
+  | { readonly problem: string };
+
+export function readCalls(text: string, startMs: number): ReadCalls {
+  const calls: TypedCall[] = [];
+  for (const [at, line] of text.split('\n').entries()) {
+    const bare = line.replace(/#.*/, '').trim();
+    if (bare === '') continue;
+    const [, time, cost = '1'] = /^(\d{1,15})(?:[\s,;]+(\d{1,7}))?$/.exec(bare) ?? [];
+    if (time === undefined || !isWithin('cost', Number(cost))) {
+      const got = bare.slice(0, 40);
+      return { problem: `Expected line ${at + 1} to be a time and a cost, got \`${got}\`` };
+    }
+    const timeMs = Number(time);
+    calls.push({
+      atMs: timeMs >= LEAST_EPOCH_MS ? timeMs : startMs + timeMs,
+      cost: Number(cost),
+    });
+  }
+  if (calls.length > MOST_CALLS) {
+    return { problem: `Expected at most ${MOST_CALLS} calls, got ${calls.length}` };
+  }
+  return { calls: calls.sort((a, b) => a.atMs - b.atMs) };
+}
+
+/** Calls of quite another time are looked at from the boundary before them on. */
+export function startOf({ startMs, windowMs }: LabSettings, calls: readonly TypedCall[]): number {
+  const firstMs = calls[0]?.atMs ?? startMs;
+  const isNear = firstMs >= startMs && firstMs < startMs + BOUNDS.windows[1] * windowMs;
+  return isNear ? startMs : Math.floor(firstMs / windowMs) * windowMs;
+}
+
+export const callsText = (calls: readonly TypedCall[], startMs: number): string =>
+  calls.map(({ atMs, cost }) => `${atMs - startMs}, ${cost}`).join('\n');

@@ -1,0 +1,150 @@
+/** The policies, with what becomes of them. */
+import { html, nothing, type TemplateResult } from 'lit-html';
+import type { History } from '../api/history.ts';
+import type { CountSeries, PolicyDefinition } from '../api/types.ts';
+import { to } from '../route.ts';
+import type { TableContent } from '../view/as-table.ts';
+import { NOW_SECONDS, rateOf, sum } from '../view/counts.ts';
+import { clockText, countText, percentText, rateText } from '../view/format.ts';
+import { heatCells, heatStrip, heatText } from '../view/heat.ts';
+import type { Column } from '../view/table.ts';
+import { definitionText } from '../view/words.ts';
+
+export interface PolicyRow {
+  readonly name: string;
+  /** Undefined of limits that share a label, because requests brought them along. */
+  readonly policy: PolicyDefinition | undefined;
+  readonly series: CountSeries;
+  readonly isIdle: boolean;
+  /** A second, lately. Of a policy in shadow, those that would have been. */
+  readonly allowed: number;
+  readonly denied: number;
+  /** How many of all, lately; undefined if there were none. */
+  readonly share: number | undefined;
+  readonly overrides: number;
+}
+
+/** Those that were denied most, over the whole range, come first until they are sorted. */
+export function policyRows(
+  policies: readonly PolicyDefinition[],
+  history: History,
+  seconds: number,
+): readonly PolicyRow[] {
+  const defined = new Map(policies.map((policy) => [policy.name, policy]));
+  const others = history.policies.filter((name) => !defined.has(name));
+  const rows = [...defined.keys(), ...others].map((name) =>
+    rowOf(name, defined.get(name), history),
+  );
+  const weights = new Map(rows.map((row) => [row, weightOf(row, seconds)]));
+  return rows.sort((a, b) => weights.get(b)! - weights.get(a)! || (a.name < b.name ? -1 : 1));
+}
+
+/** A denial outweighs whatever was allowed. */
+function weightOf({ isIdle, series }: PolicyRow, seconds: number): number {
+  if (isIdle) return 0;
+  const denied = sum(series.denied, seconds) + sum(series.shadowDenied, seconds);
+  return denied * 1e6 + sum(series.allowed, seconds) + sum(series.shadowAllowed, seconds);
+}
+
+function rowOf(name: string, policy: PolicyDefinition | undefined, history: History): PolicyRow {
+  const series = history.of(name);
+  const isIdle = !history.has(name);
+  const isShadow = policy?.shadow === true;
+  const allowed = isShadow ? series.shadowAllowed : series.allowed;
+  const denied = isShadow ? series.shadowDenied : series.denied;
+  const all = sum(allowed, NOW_SECONDS) + sum(denied, NOW_SECONDS);
+  return {
+    ...{ name, policy, series, isIdle },
+    allowed: isIdle ? 0 : rateOf(allowed),
+    denied: isIdle ? 0 : rateOf(denied),
+    share: all === 0 ? undefined : sum(denied, NOW_SECONDS) / all,
+    overrides: policy?.overrides ?? 0,
+  };
+}
+
+const LABELS: Readonly<Record<string, string>> = {
+  '(request)': 'limits that requests bring along',
+  '(other)': 'policies after the first thousand',
+};
+
+function nameCell(row: PolicyRow): TemplateResult {
+  const { name, policy } = row;
+  const words = html`<div class="words">${definitionOf(row)}</div>`;
+  if (policy === undefined) return html`<span class="policy-name">${name}</span> ${words}`;
+  const badge = html`<span class="badge shadow">shadow</span>`;
+  return html`<a class="policy-name" href=${to('policy', [name])}>${name}</a>
+    ${policy.shadow ? badge : nothing} ${words}`;
+}
+
+const definitionOf = ({ name, policy }: PolicyRow): string =>
+  policy === undefined ? (LABELS[name] ?? 'not in the files any more') : definitionText(policy);
+
+function deniedCell({ denied, policy }: PolicyRow): TemplateResult {
+  if (!policy?.shadow) return html`${rateText(denied)}`;
+  return html`<span class="would" title="would have been denied"
+    >${rateText(denied)}<span class="unseen"> would have been denied</span></span
+  >`;
+}
+
+export interface TableSpan {
+  readonly lastMs: number;
+  readonly seconds: number;
+  /** Whether there are policies that the stream does not tell of. */
+  readonly isPartial: boolean;
+}
+
+export function columnsFor(span: TableSpan): readonly Column<PolicyRow>[] {
+  const { lastMs, seconds } = span;
+  // What is not told is not nothing.
+  const isUntold = ({ isIdle }: PolicyRow): boolean => isIdle && span.isPartial;
+  const idle = html`<span class="dim">${span.isPartial ? 'not told' : 'nothing decided'}</span>`;
+  return [
+    { id: 'name', head: 'Policy', isName: true, cell: nameCell, by: ({ name }) => name },
+    {
+      ...{ id: 'allowed', head: 'Allowed/s', isNumber: true },
+      cell: (row) => (isUntold(row) ? '–' : rateText(row.allowed)),
+      by: ({ allowed }) => allowed,
+    },
+    {
+      ...{ id: 'denied', head: 'Denied/s', isNumber: true },
+      cell: (row) => (isUntold(row) ? '–' : deniedCell(row)),
+      by: ({ denied }) => denied,
+    },
+    {
+      ...{ id: 'share', head: 'Denied', hint: 'Share of what was decided lately', isNumber: true },
+      cell: ({ share }) => (share === undefined ? '–' : percentText(share)),
+      by: ({ share }) => share ?? -1,
+    },
+    {
+      ...{ id: 'heat', head: 'Fullest key over time', className: 'heat-cell', isDownFirst: true },
+      cell: (row) =>
+        row.isIdle ? idle : heatStrip(row.name, heatCells(row.series, lastMs, seconds)),
+      by: ({ series }) => Math.max(...series.fullest.slice(-seconds).map((each) => each ?? -1)),
+    },
+    {
+      ...{ id: 'overrides', head: 'Overrides', isNumber: true },
+      cell: ({ overrides }) => overrides,
+      by: ({ overrides }) => overrides,
+    },
+  ];
+}
+
+/** The strips of the rows as numbers, for a table: a column for each cell. */
+export function heatNumbers(
+  rows: readonly PolicyRow[],
+  { lastMs, seconds }: TableSpan,
+): Pick<TableContent, 'heads' | 'rows'> {
+  const cellsOf = ({ series }: PolicyRow) => heatCells(series, lastMs, seconds);
+  const times = rows.slice(0, 1).flatMap(cellsOf);
+  return {
+    heads: ['Policy', ...times.map(({ time }) => clockText(time * 1000))],
+    rows: () => rows.map((row) => [row.name, ...cellsOf(row).map(heatText)]),
+  };
+}
+
+/** What the feed does not tell, so that nobody takes it for nothing. */
+export function omittedText(omitted: number): string {
+  const more = omitted === 1 ? '1 more policy' : `${countText(omitted)} more policies`;
+  const told = 'but each second only the 100 busiest are told';
+  return `${more} decided something in the last second, ${told}: of the others, numbers lack it.`;
+}

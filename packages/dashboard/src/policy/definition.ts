@@ -1,0 +1,43 @@
+/** All that the files say about a policy. */
+import { html, nothing, type TemplateResult } from 'lit-html';
+import type { PolicyDefinition } from '../api/types.ts';
+import { countText, windowText } from '../view/format.ts';
+
+const ALGORITHMS: Readonly<Record<string, string>> = {
+  'fixed-window': 'windows on the clock, one after another',
+  'sliding-log': 'exact: every call is remembered',
+  'sliding-counter': 'estimated from this window and the one before',
+  'sliding-buckets': 'the window in parts, each counted',
+  'token-bucket': 'tokens that come back evenly',
+};
+
+const fact = (name: string, value: unknown, more?: string): TemplateResult =>
+  html`<div>
+    <dt>${name}</dt>
+    <dd>${value} ${more === undefined ? nothing : html`<span class="dim">${more}</span>`}</dd>
+  </div>`;
+
+export function definitionCard(policy: PolicyDefinition): TemplateResult {
+  const { limit, windowMs, algorithm, burst, buckets, onFailure } = policy;
+  const costs = Object.entries(policy.costs);
+  return html`<section class="card" aria-labelledby="definition-title">
+    <h2 id="definition-title">Definition</h2>
+    <dl class="facts">
+      ${fact('Limit', countText(limit))} ${fact('Window', windowText(windowMs))}
+      ${fact('Algorithm', algorithm, ALGORITHMS[algorithm])}
+      ${burst === undefined ? nothing : fact('Burst', countText(burst), 'at once at most')}
+      ${
+        buckets === undefined
+          ? nothing
+          : fact('Buckets', countText(buckets), `of ${windowText(Math.ceil(windowMs / buckets))}`)
+      }
+      ${fact('Costs', costs.length === 0 ? '1 if a call does not say' : costList(costs))}
+      ${fact('If the store is away', onFailure ?? 'what the service is set to')}
+      ${fact('Overrides', countText(policy.overrides))}
+    </dl>
+  </section>`;
+}
+
+const costList = (costs: readonly [string, number][]): TemplateResult => html`<ul class="plain">
+  ${costs.map(([name, cost]) => html`<li><code>${name}</code> ${countText(cost)}</li>`)}
+</ul>`;

@@ -1,0 +1,102 @@
+/** The limits that keys and patterns have of their own under a policy. */
+import { html, nothing, type TemplateResult } from 'lit-html';
+import type { Asked } from '../api/asked.ts';
+import type { Override } from '../api/types.ts';
+import { to } from '../route.ts';
+import { countText, dateText, durationText } from '../view/format.ts';
+import { pageOf, pager } from '../view/pager.ts';
+import { type Column, table } from '../view/table.ts';
+
+export interface OverrideActions {
+  readonly add: () => void;
+  readonly change: (override: Override) => void;
+  readonly remove: (override: Override) => void;
+  /** Shows those from there on. */
+  readonly go: (from: string) => void;
+}
+
+/** `3 h 5 min more`; it lasts if it has no end. */
+export function endText(expiresAtMs: number | undefined, nowMs: number): string {
+  if (expiresAtMs === undefined) return 'until it is removed';
+  const leftMs = expiresAtMs - nowMs;
+  return leftMs <= 0 ? 'over' : `${durationText(leftMs)} more`;
+}
+
+const keyCell = ({ policy, key }: Override): TemplateResult =>
+  key.includes('*')
+    ? html`<code class="key">${key}</code> <span class="badge">pattern</span>`
+    : html`<a class="key" href=${to('key', [policy, key])}>${key}</a>`;
+
+const endCell = ({ expiresAtMs }: Override, nowMs: number): TemplateResult =>
+  html`${endText(expiresAtMs, nowMs)}
+  ${expiresAtMs === undefined ? nothing : html`<div class="dim">${dateText(expiresAtMs)}</div>`}`;
+
+const sourceCell = ({ source, persisted }: Override): TemplateResult => {
+  if (source === 'file') return html`the files <div class="dim">can be changed only there</div>`;
+  return html`by hand
+    <div class="dim">${persisted ? 'also after a restart' : 'gone after a restart'}</div>`;
+};
+
+function actionCell(override: Override, { change, remove }: OverrideActions): unknown {
+  if (override.source === 'file') return nothing;
+  const { key } = override;
+  return html`<div class="row cell-buttons">
+    <button type="button" class="quiet small" aria-label=${`Edit the override of ${key}`}
+      @click=${() => change(override)}>Edit</button>
+    <button type="button" class="danger small" aria-label=${`Remove the override of ${key}`}
+      @click=${() => remove(override)}>Remove</button>
+  </div>`;
+}
+
+const columnsOf = (nowMs: number, actions: OverrideActions): readonly Column<Override>[] => [
+  { id: 'key', head: 'Key or pattern', isName: true, className: 'key-cell', cell: keyCell },
+  { id: 'limit', head: 'Limit', isNumber: true, cell: ({ limit }) => countText(limit) },
+  { id: 'end', head: 'Counts for', cell: (each) => endCell(each, nowMs) },
+  { id: 'reason', head: 'Reason', className: 'words', cell: ({ reason }) => reason ?? '–' },
+  { id: 'source', head: 'Made', cell: sourceCell },
+  { id: 'actions', head: 'Change', cell: (each) => actionCell(each, actions) },
+];
+
+export function overridesCard(
+  { value, problem }: Asked<readonly Override[]>,
+  nowMs: number,
+  from: string | undefined,
+  actions: OverrideActions,
+): TemplateResult {
+  return html`<section class="card" aria-labelledby="overrides-title">
+    <div class="row">
+      <h2 id="overrides-title">
+        Overrides <span class="dim">${value && countText(value.length)}</span>
+      </h2>
+      <button type="button" class="quiet small end" @click=${actions.add}>Add an override</button>
+    </div>
+    ${
+      value === undefined
+        ? html`<p class="empty">${problem?.message ?? 'Asking for the overrides…'}</p>`
+        : listed(value, nowMs, from, actions)
+    }
+  </section>`;
+}
+
+function listed(
+  overrides: readonly Override[],
+  nowMs: number,
+  from: string | undefined,
+  actions: OverrideActions,
+): TemplateResult {
+  if (overrides.length === 0) {
+    return html`<p class="empty">
+      Every key has the policy's limit. An override gives one key another, or all that a pattern
+      fits.
+    </p>`;
+  }
+  const page = pageOf(overrides, from);
+  return html`${table({
+    label: 'Overrides',
+    isStacking: true,
+    columns: columnsOf(nowMs, actions),
+    rows: page.rows,
+    keyOf: ({ key, source }) => `${source} ${key}`,
+  })}
+  ${pager(page, actions.go)}`;
+}

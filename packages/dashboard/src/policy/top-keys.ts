@@ -1,0 +1,88 @@
+/** Who is denied most, and who uses most. */
+import { html, nothing, type TemplateResult } from 'lit-html';
+import type { Asked } from '../api/asked.ts';
+import type { TopBy, TopReport } from '../api/types.ts';
+import { to } from '../route.ts';
+import { clockText, counted, countText, percentText } from '../view/format.ts';
+import { type Column, table } from '../view/table.ts';
+
+const SHOWN = 15;
+
+type TopKey = TopReport['keys'][number];
+
+/** What is counted in little memory is known only to lie between two numbers. */
+export const betweenText = (atLeast: number, atMost: number): string =>
+  atLeast === atMost ? countText(atLeast) : `${countText(atLeast)}–${countText(atMost)}`;
+
+const bar = (share: number, by: TopBy): TemplateResult => html`<svg
+  class="share"
+  viewBox="0 0 100 6"
+  preserveAspectRatio="none"
+  aria-hidden="true"
+>
+  <rect width=${share * 100} height="6" fill=${`var(--${by})`} />
+</svg>`;
+
+function columnsOf({ policy, by, hits, keys }: TopReport): readonly Column<TopKey>[] {
+  const most = keys[0].atMost;
+  return [
+    {
+      id: 'key',
+      head: 'Key',
+      isName: true,
+      className: 'key-cell',
+      cell: ({ key, atMost }) =>
+        html`<a class="key" title=${key} href=${to('key', [policy, key])}>${key}</a>
+          ${bar(atMost / most, by)}`,
+    },
+    {
+      id: 'calls',
+      head: 'Calls',
+      isNumber: true,
+      cell: ({ atLeast, atMost }) => betweenText(atLeast, atMost),
+    },
+    {
+      id: 'share',
+      head: 'Share',
+      isNumber: true,
+      cell: ({ atLeast }) => percentText(hits === 0 ? 0 : Math.min(atLeast / hits, 1)),
+    },
+  ];
+}
+
+export interface TopList {
+  readonly by: TopBy;
+  readonly title: string;
+  /** What there is to say if nobody is in it. */
+  readonly empty: (since: string) => unknown;
+  readonly asked: Asked<TopReport>;
+}
+
+export function topCard({ by, title, empty, asked }: TopList): TemplateResult {
+  const { value, problem } = asked;
+  return html`<section class="card" aria-labelledby=${`top-${by}`}>
+    <h2 id=${`top-${by}`}>${title}</h2>
+    ${
+      value === undefined
+        ? html`<p class="empty">${problem?.message ?? 'Asking who…'}</p>`
+        : listed(title, value, empty)
+    }
+  </section>`;
+}
+
+function listed(title: string, report: TopReport, empty: TopList['empty']): TemplateResult {
+  const since = clockText(report.sinceMs);
+  if (report.keys.length === 0) return html`<div class="empty">${empty(since)}</div>`;
+  const rows = report.keys.slice(0, SHOWN);
+  const last = rows[rows.length - 1];
+  const others = rows.length < report.keys.length ? last.atMost : report.othersAtMost;
+  return html`
+    <p class="hint">
+      ${counted(report.hits, 'call')} since ${since}.
+      ${others > 0 ? `Whoever is not listed had at most ${countText(others)}.` : nothing}
+    </p>
+    ${table({ label: title, className: 'top', columns: columnsOf(report), rows, keyOf })}
+  `;
+}
+
+const keyOf = ({ key }: TopKey): string => key;

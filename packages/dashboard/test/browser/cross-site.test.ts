@@ -1,0 +1,225 @@
+/** Pages of other sites in the same browser: they learn nothing and change nothing. */
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { BrowserContext, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { policy, type Running, startRunning } from '../../../server/test/running.ts';
+import { enter, isLive, useBrowser } from './stage.ts';
+
+const TOKEN = 'correct-horse-battery-staple';
+const OVERRIDE = { policy: 'few', key: 'ada', limit: 1000 };
+
+const browser = useBrowser(['--host-resolver-rules=MAP *.test 127.0.0.1']);
+
+/** Hands out empty pages under any name. */
+let stranger: Server;
+beforeAll(async () => {
+  stranger = createServer((_, response) => {
+    response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><p>Hello</p>');
+  });
+  await once(stranger.listen(0, '127.0.0.1'), 'listening');
+});
+afterAll(() => {
+  stranger.closeAllConnections();
+  stranger.close();
+});
+
+/** What a page elsewhere got out of asking; nothing of it if it could not even ask. */
+const fetched = (page: Page, url: string, init: RequestInit): Promise<string> =>
+  page.evaluate(
+    async ([to, options]) => {
+      try {
+        const answer = await fetch(to, options);
+        return `${answer.type} ${answer.status} ${await answer.text()}`;
+      } catch (error) {
+        return (error as Error).name;
+      }
+    },
+    [url, init] as const,
+  );
+
+const READS = ['/v1/policies', '/v1/overrides', '/v1/keys/few/ada', '/v1/session', '/metrics'];
+const WRITES: readonly [string, string, object][] = [
+  ['POST', '/v1/check', { policy: 'few', key: 'ada' }],
+  ['POST', '/v1/reset', { policy: 'few', key: 'ada' }],
+  ['POST', '/v1/overrides', OVERRIDE],
+  ['POST', '/v1/reload', {}],
+  ['POST', '/v1/session', { token: TOKEN }],
+  ['PUT', '/v1/overrides/few/ada', { limit: 1000 }],
+  ['PATCH', '/v1/policies/few', { shadow: true }],
+  ['DELETE', '/v1/keys/few/ada', {}],
+  ['DELETE', '/v1/session', {}],
+];
+
+/** A form whose one field is, with the `=` that is between name and value, JSON. */
+async function submitted(page: Page, url: string, body: object): Promise<void> {
+  const answered = page.waitForResponse((response) => response.url() === url);
+  await page.evaluate(
+    ([to, text]) => {
+      const frame = document.createElement('iframe');
+      frame.name = `frame-${document.querySelectorAll('iframe').length}`;
+      const form = document.createElement('form');
+      const field = document.createElement('input');
+      const [name, value] = text.split('=');
+      Object.assign(field, { name, value });
+      Object.assign(form, { action: to, method: 'post', enctype: 'text/plain' });
+      form.target = frame.name;
+      form.append(field);
+      document.body.append(frame, form);
+      form.submit();
+    },
+    [url, JSON.stringify({ ...body, reason: '=' })] as const,
+  );
+  await answered;
+}
+
+/** The names of the events that came, or `refused`. */
+const streamed = (page: Page, url: string): Promise<string> =>
+  page.evaluate(
+    (to) =>
+      new Promise<string>((resolve) => {
+        const source = new EventSource(to, { withCredentials: true });
+        for (const name of ['open', 'hello', 'tick']) {
+          source.addEventListener(name, () => resolve(name));
+        }
+        source.addEventListener('error', () => {
+          source.close();
+          resolve('refused');
+        });
+      }),
+    url,
+  );
+
+/** Whether what is asked for by a tag comes in a form that the page has something of. */
+const included = (page: Page, tag: 'script' | 'img', url: string): Promise<string> =>
+  page.evaluate(
+    ([name, to]) =>
+      new Promise<string>((resolve) => {
+        const element = document.createElement(name);
+        element.addEventListener('load', () => resolve('loaded'));
+        element.addEventListener('error', () => resolve('failed'));
+        (element as HTMLScriptElement).src = to;
+        document.body.append(element);
+      }),
+    [tag, url] as const,
+  );
+
+/** What of the dashboard is in a frame that was to show it. */
+async function framed(page: Page, url: string): Promise<readonly string[]> {
+  await page.evaluate(
+    (to) =>
+      new Promise<void>((resolve) => {
+        const frame = document.createElement('iframe');
+        frame.src = to;
+        // Also comes of what is not shown.
+        frame.addEventListener('load', () => resolve());
+        document.body.append(frame);
+      }),
+    url,
+  );
+  const shown = page.frames().map((frame) => frame.locator('#app, main').allTextContents());
+  return (await Promise.all(shown)).flat();
+}
+
+describe.each([
+  ['only for this machine', '127.0.0.1', undefined, ['127.0.0.1', 'localhost']],
+  ['for who has signed in', 'sluice.test', TOKEN, ['sluice.test', 'evil.test']],
+])('to a service that is %s', (_, host, adminToken, names) => {
+  let running: Running;
+  let url: string;
+  let context: BrowserContext;
+  let own: Page;
+  const authorization = { authorization: `Bearer ${TOKEN}` };
+  beforeAll(async () => {
+    const config = { policies: [policy('few', 5, '1h')] };
+    running = await startRunning({ config, settings: adminToken ? { adminToken } : {} });
+    url = `http://${host}:${running.service.http.port}`;
+    await running.post('/v1/check', { policy: 'few', key: 'ada', cost: 3 });
+    ({ page: own } = await enter(browser(), url));
+    context = own.context();
+    await own.goto(`${url}/dashboard/`);
+    if (adminToken !== undefined) {
+      await own.getByLabel('Admin token').fill(adminToken);
+      await own.getByRole('button', { name: 'Sign in' }).click();
+    }
+    await isLive(own);
+  });
+  afterAll(async () => {
+    await context.close();
+    await running.close();
+  });
+
+  /** All that somebody could want to change. */
+  async function stateOf() {
+    const { json: policies } = await running.get('/v1/policies', authorization);
+    const { json: overrides } = await running.get('/v1/overrides', authorization);
+    const { json: key } = await running.get('/v1/keys/few/ada', authorization);
+    return { policies, overrides, used: key.used, entries: key.entries };
+  }
+
+  describe.each(names)('a page of %s at another port', (name) => {
+    let page: Page;
+    const answers: string[] = [];
+    beforeAll(async () => {
+      page = await context.newPage();
+      page.on('response', (response) => {
+        if (!response.url().startsWith(url)) return;
+        const { pathname } = new URL(response.url());
+        answers.push(`${response.request().method()} ${pathname} ${response.status()}`);
+      });
+      await page.goto(`http://${name}:${(stranger.address() as AddressInfo).port}/`);
+    });
+    afterAll(() => page.close());
+
+    test.each(READS)('reads nothing of %s', async (path) => {
+      const credentials = 'include' as const;
+      expect(await fetched(page, url + path, { credentials })).toBe('TypeError');
+      const opaque = await fetched(page, url + path, { credentials, mode: 'no-cors' });
+      expect(['opaque 0 ', 'TypeError']).toContain(opaque);
+      expect(await included(page, 'script', url + path)).toBe('failed');
+      expect(await included(page, 'img', url + path)).toBe('failed');
+    });
+
+    test('hears nothing of what happens', async () => {
+      expect(await streamed(page, `${url}/v1/events`)).toBe('refused');
+    });
+
+    test('changes nothing, whatever it sends and how', async () => {
+      const before = await stateOf();
+      answers.length = 0;
+      for (const [method, path, body] of WRITES) {
+        const init = { method, body: JSON.stringify(body), credentials: 'include' as const };
+        const headers = { 'content-type': 'application/json' };
+        await fetched(page, url + path, { ...init, headers });
+        await fetched(page, url + path, init);
+        await fetched(page, url + path, { ...init, mode: 'no-cors' });
+        if (method === 'POST') await submitted(page, url + path, body);
+      }
+      expect(await stateOf()).toEqual(before);
+      expect(answers.length).toBeGreaterThan(0);
+      expect(answers.filter((answer) => / [23]\d\d$/.test(answer))).toEqual([]);
+    });
+
+    test('has no frame with the dashboard in it', async () => {
+      expect(await framed(page, `${url}/dashboard/`)).toEqual([]);
+    });
+
+    test('may lead to the dashboard, as any link may', async () => {
+      const other = await context.newPage();
+      await other.goto(page.url());
+      await other.evaluate((to) => {
+        location.href = to;
+      }, `${url}/`);
+      await other.waitForURL(`${url}/dashboard/`);
+      await other.getByRole('heading', { level: 1 }).waitFor();
+      await other.close();
+    });
+
+    test('leaves who has the dashboard open where they were', async () => {
+      expect(await own.locator('.connection').textContent()).toBe('live');
+      const session = await own.evaluate(async () => (await fetch('/v1/session')).json());
+      expect(session).toMatchObject({ required: adminToken !== undefined, signedIn: true });
+    });
+  });
+});

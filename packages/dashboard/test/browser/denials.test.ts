@@ -1,0 +1,128 @@
+/** Live denials: who is denied and why, as it happens, and only those that are looked for. */
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { policy, type Running, startRunning } from '../../../server/test/running.ts';
+import { type Check, Load } from './load.ts';
+import { eventually, go, isLive, numberOf, recordsOf, useBrowser, visit } from './stage.ts';
+
+const POLICIES = [
+  policy('log', 2, '1h', { algorithm: 'sliding-log' }),
+  policy('window', 2, '1d', { algorithm: 'fixed-window' }),
+  policy('bucket', 4, '1d', { algorithm: 'token-bucket' }),
+  policy('shadowed', 1, '1h', { shadow: true }),
+];
+
+const calls = (turn: number): readonly Check[] => [
+  { policy: 'log', key: `user:${turn % 3}` },
+  { policy: 'window', key: 'ada' },
+  { policy: 'bucket', key: 'ada', cost: 3 },
+  { policy: 'shadowed', key: `user:${turn % 3}` },
+];
+
+const browser = useBrowser();
+let running: Running;
+let load: Load;
+let page: Page;
+let noises: string[];
+beforeAll(async () => {
+  running = await startRunning({ config: { policies: POLICIES } });
+  load = new Load(running, calls);
+  ({ page, noises } = await visit(browser(), running.url, '#/denials'));
+  await isLive(page);
+});
+beforeEach(() => load.start());
+afterAll(async () => {
+  await load.stop();
+  await running.close();
+});
+
+const denials = () => page.getByRole('table', { name: /^Denials/ });
+const shown = async () => ((await denials().count()) === 0 ? [] : recordsOf(denials()));
+const firstOf = async (policy: string) => (await shown()).find((each) => each.Policy === policy);
+/** How many it says that there were. */
+const toldIn = (text: string | null): number => numberOf(/([\d,]+) denials?/.exec(text!)![1]);
+const state = () => page.locator('.denials-state').textContent();
+
+test.each([
+  ['log', /^used 2 of 2 in the last 1 h; this call costs 1; fits in 59 min/],
+  ['window', /^used 2 of 2 in this day; this call costs 1; fits in /],
+  ['bucket', /^1 of 4 tokens left; this call costs 3; enough in /],
+  ['shadowed', /^would have been denied used 1 of 1 in the last 1 h; this call costs 1; fits in /],
+])('a denial by %s tells why', async (policy, why) => {
+  await eventually(async () => (await firstOf(policy))?.Why).toMatch(why);
+});
+
+test('new ones come on top, all the time', async () => {
+  const newest = async () => (await shown())[0].Time;
+  const before = await newest();
+  await eventually(newest).not.toBe(before);
+  const times = (await shown()).map(({ Time }) => Time);
+  expect(times).toEqual([...times].sort().reverse());
+});
+
+test('as many are told as callers were denied', async () => {
+  await load.rest();
+  await page.reload();
+  await isLive(page);
+  await eventually(state).toMatch(/^0 denials/);
+  const before = { ...load.told };
+  load.start();
+  await eventually(async () => toldIn(await state())).toBeGreaterThan(0);
+  await load.rest();
+  const { denied, shadowDenied } = load.told;
+  const all = denied + shadowDenied - before.denied - before.shadowDenied;
+  await eventually(async () => toldIn(await state())).toBe(all);
+});
+
+test('only those of a policy are shown, and a reload keeps it', async () => {
+  await page.getByLabel('Policy').selectOption('window');
+  const policies = async () => [...new Set((await shown()).map(({ Policy }) => Policy))];
+  await eventually(policies).toEqual(['window']);
+  await page.reload();
+  await eventually(policies).toEqual(['window']);
+  expect(await page.getByLabel('Policy').inputValue()).toBe('window');
+  expect(page.url()).toMatch(/#\/denials\?policy=window$/);
+});
+
+test('only those of keys that a pattern fits are shown, and a reload keeps it', async () => {
+  await page.getByLabel('Policy').selectOption('all');
+  await page.getByLabel('Key', { exact: true }).fill('*:2');
+  const keys = async () => [...new Set((await shown()).map(({ Key }) => Key))];
+  await eventually(keys).toEqual(['user:2']);
+  await page.reload();
+  await eventually(keys).toEqual(['user:2']);
+  expect(await page.getByLabel('Key', { exact: true }).inputValue()).toBe('*:2');
+});
+
+test('a filter that nothing fits says so, and lets go', async () => {
+  await page.getByLabel('Key', { exact: true }).fill('nobody');
+  await page.getByText(/that fits the filter/).waitFor();
+  await page.getByRole('button', { name: 'Show all' }).click();
+  await denials().waitFor();
+  expect(page.url()).toMatch(/#\/denials$/);
+});
+
+test('paused, nothing moves and what comes is counted; resumed, it is shown', async () => {
+  await go(page, '#/denials');
+  await denials().waitFor();
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await eventually(state).toMatch(/^Paused/);
+  const before = await shown();
+  await eventually(async () => toldIn(await state())).toBeGreaterThan(5);
+  expect(await shown()).toEqual(before);
+  await page.getByRole('button', { name: 'Resume' }).click();
+  await eventually(async () => (await shown())[0]).not.toEqual(before[0]);
+});
+
+test('a denial leads to its key', async () => {
+  await go(page, '#/denials?policy=window');
+  await page.getByRole('link', { name: 'ada' }).first().waitFor();
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await page.getByRole('link', { name: 'ada' }).first().click();
+  await page.getByRole('heading', { level: 1, name: 'ada' }).waitFor();
+  expect(page.url()).toMatch(/#\/key\/window\/ada$/);
+});
+
+test('nothing of all that went wrong', () => {
+  expect(noises).toEqual([]);
+});

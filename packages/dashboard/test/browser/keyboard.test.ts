@@ -1,0 +1,240 @@
+/** Everything without a mouse: reached by Tab, seen to be reached, and done by keys. */
+import type { Locator, Page } from 'playwright-core';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { policy, type Running, startRunning } from '../../../server/test/running.ts';
+import { Load } from './load.ts';
+import { eventually, go, isLive, useBrowser, visit } from './stage.ts';
+
+const browser = useBrowser();
+let running: Running;
+let load: Load;
+let page: Page;
+beforeAll(async () => {
+  const config = { policies: [policy('few', 2, '1h'), policy('many', 1000, '1m')] };
+  running = await startRunning({ config });
+  load = new Load(running, () => [
+    { policy: 'few', key: 'ada' },
+    { policy: 'many', key: 'bob' },
+  ]);
+  ({ page } = await visit(browser(), running.url));
+});
+afterAll(async () => {
+  await load.stop();
+  await running.close();
+});
+beforeEach(async () => {
+  await page.goto('about:blank');
+  await page.goto(`${running.url}/dashboard/#/overview?sort=name`);
+  await isLive(page);
+});
+
+const isFocused = (target: Locator): Promise<boolean> =>
+  target.evaluate((element) => element === document.activeElement);
+
+const MOST_TABS = 80;
+
+/** Tabs on until it has the focus. */
+async function tabTo(target: Locator): Promise<void> {
+  await target.waitFor();
+  for (let tabs = 0; tabs < MOST_TABS; tabs++) {
+    await page.keyboard.press('Tab');
+    if (await isFocused(target)) return;
+  }
+  throw new Error(`Not reached by ${MOST_TABS} tabs: ${target}`);
+}
+
+const button = (name: string): Locator => page.getByRole('button', { name, exact: true });
+
+const USABLE = 'a[href], button, input, select, textarea, summary, [tabindex="0"]';
+
+/** Numbers all that can be used, and goes by it until it is where it was before. */
+async function goneBy(): Promise<{ readonly missed: string[]; readonly unmarked: string[] }> {
+  await page.locator(USABLE).evaluateAll((all) => {
+    for (const [at, each] of all.entries()) (each as HTMLElement).dataset.at = String(at);
+  });
+  const seen = new Set<string>();
+  const unmarked: string[] = [];
+  for (;;) {
+    await page.keyboard.press('Tab');
+    const now = await page.evaluate(() => {
+      const element = document.activeElement as HTMLElement;
+      const { outlineStyle, outlineWidth } = getComputedStyle(element);
+      const isMarked = outlineStyle !== 'none' && Number.parseFloat(outlineWidth) >= 2;
+      const isBody = element === document.body;
+      return { at: element.dataset.at, isBody, isMarked, text: element.outerHTML.slice(0, 80) };
+    });
+    // Between the last and the first there is the browser itself.
+    if (now.isBody || now.at === undefined) continue;
+    if (seen.has(now.at)) break;
+    seen.add(now.at);
+    if (!now.isMarked) unmarked.push(now.text);
+  }
+  const missed = await page.locator('[data-at]').evaluateAll(
+    (all, known) =>
+      all
+        .filter((each) => each.checkVisibility() && !known.includes((each as HTMLElement).dataset.at!))
+        .map(({ outerHTML }) => outerHTML.slice(0, 80)),
+    [...seen],
+  );
+  return { missed, unmarked };
+}
+
+test.each(['#/overview', '#/policy/many', '#/key/many/bob', '#/denials?policy=many', '#/lab'])(
+  'all that can be used at %s is reached by Tab, and is then seen to be',
+  async (hash) => {
+    await go(page, hash);
+    await isLive(page);
+    await page.locator('.card').first().waitFor();
+    expect(await goneBy()).toEqual({ missed: [], unmarked: [] });
+  },
+);
+
+describe('by keys alone', () => {
+  test('the first thing is to skip what is on every page', async () => {
+    await page.keyboard.press('Tab');
+    const skip = page.getByRole('link', { name: 'Skip to the content' });
+    expect(await isFocused(skip)).toBe(true);
+    await page.keyboard.press('Enter');
+    expect(await isFocused(page.locator('main'))).toBe(true);
+    expect(page.url()).toContain('#/overview?sort=name');
+    await page.keyboard.press('Tab');
+    expect(await isFocused(button('1 min'))).toBe(true);
+  });
+
+  test('a policy is gone to, and the focus goes along', async () => {
+    await tabTo(page.getByRole('link', { name: 'few', exact: true }));
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { level: 1, name: 'few' }).waitFor();
+    await eventually(() => isFocused(page.locator('main'))).toBe(true);
+  });
+
+  test('the policies are sorted, and a table is opened', async () => {
+    await tabTo(page.getByRole('columnheader', { name: 'Policy' }).getByRole('button'));
+    await page.keyboard.press('Space');
+    await eventually(() => page.url()).toContain('sort=-name');
+    const summary = page.getByText('Fullest keys as a table');
+    await tabTo(summary);
+    await page.keyboard.press('Enter');
+    await page.getByRole('table', { name: /^How full/ }).waitFor();
+    expect(await isFocused(summary)).toBe(true);
+  });
+
+  test('an override is begun and called off, and the focus is back where it was', async () => {
+    await go(page, '#/policy/few');
+    await tabTo(button('Add an override'));
+    await page.keyboard.press('Enter');
+    const dialog = page.getByRole('dialog', { name: 'Add an override' });
+    await dialog.waitFor();
+    const hasFocus = () => dialog.evaluate((each) => each.contains(document.activeElement));
+    expect(await hasFocus()).toBe(true);
+    for (let tabs = 0; tabs < 8; tabs++) {
+      await page.keyboard.press('Tab');
+      const isOutside = await page.evaluate(
+        () =>
+          document.activeElement !== document.body &&
+          document.activeElement!.closest('dialog') === null,
+      );
+      expect(isOutside).toBe(false);
+    }
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+    expect(await isFocused(button('Add an override'))).toBe(true);
+  });
+
+  test('an override is made, and taken away', async () => {
+    await go(page, '#/policy/few');
+    await tabTo(button('Add an override'));
+    await page.keyboard.press('Enter');
+    const dialog = page.getByRole('dialog');
+    await dialog.waitFor();
+    expect(await isFocused(dialog.getByLabel('Key or pattern'))).toBe(true);
+    await page.keyboard.type('ada');
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Control+A');
+    await page.keyboard.type('9');
+    await page.keyboard.press('Enter');
+    await dialog.waitFor({ state: 'detached' });
+    const { json } = await running.post('/v1/check', { policy: 'few', key: 'ada' });
+    expect(json.limit).toBe(9);
+    await tabTo(button('Remove the override of ada'));
+    await page.keyboard.press('Enter');
+    await dialog.waitFor();
+    await tabInto(dialog.getByRole('button', { name: 'Remove', exact: true }));
+    await page.keyboard.press('Enter');
+    await dialog.waitFor({ state: 'detached' });
+    expect((await running.get('/v1/overrides?policy=few')).json.overrides).toEqual([]);
+    await eventually(() => page.evaluate(() => document.activeElement!.tagName)).not.toBe('BODY');
+  });
+
+  test('a key is looked up and made new', async () => {
+    await go(page, '#/policy/many');
+    await tabTo(page.getByLabel('See a key'));
+    await page.keyboard.type('bob');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { level: 1, name: 'bob' }).waitFor();
+    await load.stop();
+    await tabTo(button('Reset'));
+    await page.keyboard.press('Enter');
+    const dialog = page.getByRole('dialog');
+    await dialog.waitFor();
+    await tabInto(dialog.getByRole('button', { name: 'Reset' }));
+    await page.keyboard.press('Enter');
+    await dialog.waitFor({ state: 'detached' });
+    expect((await running.get('/v1/keys/many/bob')).json.used).toBe(0);
+    load.start();
+  });
+
+  test('live denials are filtered and paused', async () => {
+    await go(page, '#/denials');
+    await page.getByRole('table', { name: /^Denials/ }).waitFor();
+    await tabTo(page.getByLabel('Key', { exact: true }));
+    await page.keyboard.type('nobody');
+    await page.getByText(/that fits the filter/).waitFor();
+    await tabTo(button('Pause'));
+    await page.keyboard.press('Space');
+    await button('Resume').waitFor();
+    expect(await isFocused(button('Resume'))).toBe(true);
+  });
+
+  test('the theme is changed', async () => {
+    await tabTo(button('Theme: auto'));
+    await page.keyboard.press('Enter');
+    await button('Theme: light').waitFor();
+    expect(await page.locator('html').getAttribute('data-theme')).toBe('light');
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('Enter');
+    await button('Theme: auto').waitFor();
+  });
+
+  test('traffic is drawn in the lab by arrows, and looked at call by call', async () => {
+    await go(page, '#/lab');
+    const strip = page.getByRole('slider', { name: /^Calls in part 1 of/ });
+    await tabTo(strip);
+    const now = page.getByRole('slider', { name: /^Calls in part/ });
+    expect(await now.getAttribute('aria-valuenow')).toBe('0');
+    await page.keyboard.press('ArrowUp');
+    await page.keyboard.press('PageUp');
+    await eventually(() => now.getAttribute('aria-valuenow')).toBe('11');
+    await page.keyboard.press('ArrowRight');
+    await page.keyboard.press('ArrowRight');
+    await eventually(() => now.getAttribute('aria-label')).toMatch(/^Calls in part 3 of/);
+    await page.keyboard.press('PageUp');
+    await page.keyboard.press('ArrowDown');
+    await eventually(() => now.getAttribute('aria-valuenow')).toBe('9');
+    await eventually(() => page.url()).toMatch(/drawn=11\.0\.9/);
+    expect(await isFocused(now)).toBe(true);
+    await tabTo(page.getByLabel('Call', { exact: true }));
+    await page.keyboard.press('Home');
+    await page.getByText(/^Call 1 of /).waitFor();
+    await page.keyboard.press('ArrowRight');
+    await page.getByText(/^Call 2 of /).waitFor();
+  });
+});
+
+/** In a question there is little to tab by. */
+async function tabInto(target: Locator): Promise<void> {
+  for (let tabs = 0; tabs < 10 && !(await isFocused(target)); tabs++) {
+    await page.keyboard.press('Tab');
+  }
+  expect(await isFocused(target)).toBe(true);
+}

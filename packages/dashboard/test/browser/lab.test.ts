@@ -1,0 +1,189 @@
+/** The lab as somebody uses it who wants to know what a limit would do. */
+import type { Page } from 'playwright-core';
+import { createLimiter, ManualClock, memoryStore } from 'sluice';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type Running, startRunning } from '../../../server/test/running.ts';
+import { cellsOf, eventually, go, recordsOf, useBrowser, visit } from './stage.ts';
+
+const browser = useBrowser();
+let running: Running;
+let page: Page;
+let noises: string[];
+beforeAll(async () => {
+  running = await startRunning();
+  ({ page, noises } = await visit(browser(), running.url, '#/lab'));
+});
+afterAll(() => running.close());
+beforeEach(async () => {
+  await go(page, '#/lab');
+  await page.getByRole('heading', { level: 1, name: 'Lab' }).waitFor();
+});
+
+const compared = () => page.getByRole('table', { name: /^What each algorithm/ });
+const numbers = async (): Promise<readonly [string, string, string, string][]> =>
+  (await recordsOf(compared())).map((row) => [
+    ...([row.Algorithm, row.Admitted, row.Denied, row['× limit']] as const),
+  ]);
+/** Each lane as it is told to who does not see it. */
+const lanes = () =>
+  page
+    .getByRole('img', { name: / admitted, .* denied; / })
+    .evaluateAll((all) => all.map((lane) => lane.getAttribute('aria-label')));
+
+test('opens with a burst on both sides of a boundary: twice the limit through a fixed window', async () => {
+  await eventually(numbers).toEqual([
+    ['fixed-window', '100', '0', '2.00'],
+    ['sliding-log', '50', '50', '1.00'],
+    expect.arrayContaining(['sliding-counter']),
+    expect.arrayContaining(['sliding-buckets']),
+    expect.arrayContaining(['token-bucket']),
+  ]);
+  expect(await lanes()).toHaveLength(5);
+  expect((await lanes())[0]).toContain('100 admitted, 0 denied');
+  expect((await lanes())[1]).toContain('50 admitted, 50 denied');
+});
+
+describe('what is tried', () => {
+  test('is decided as the engine decides it here, for every shape', async () => {
+    await page.getByLabel('Limit', { exact: true }).fill('7');
+    await page.getByLabel('Window', { exact: true }).fill('3s');
+    await page.getByText(/decisions as a table/).click();
+    const shapes = await page.getByLabel('Shape').locator('option').allTextContents();
+    expect(shapes.length).toBeGreaterThan(5);
+    for (const label of shapes) {
+      await page.getByLabel('Shape').selectOption({ label: label.trim() });
+      const rows = await cellsOf(page.getByRole('table', { name: /^Each call/ }));
+      const count = await page.getByText(/decisions as a table/).textContent();
+      expect(count).toContain(String(rows.length));
+      expect(rows.length).toBeGreaterThan(10);
+      // The last three columns are the token bucket's, and those of the log are after the window's.
+      expect(rows.map((row) => row.slice(-12, -9))).toEqual(await decided(rows, 'sliding-log'));
+      expect(rows.map((row) => row.slice(-3))).toEqual(await decided(rows, 'token-bucket'));
+    }
+  });
+
+  test('is in the address, and a reload keeps it', async () => {
+    await page.getByLabel('Shape').selectOption('flash-crowd');
+    await page.getByLabel('Limit', { exact: true }).fill('12');
+    await page.getByLabel('Window', { exact: true }).fill('20s');
+    await page.getByLabel('Calls', { exact: true }).fill('150');
+    await page.getByLabel('Seed').fill('42');
+    await page.getByLabel('Burst').fill('30');
+    await page.getByRole('checkbox', { name: 'sliding-buckets' }).uncheck();
+    await eventually(() => page.url()).toContain('burst=30');
+    await eventually(() => page.url()).toContain('algorithms=fixed.log.counter.tokens');
+    const before = [await numbers(), await lanes()];
+    await page.reload();
+    await eventually(async () => [await numbers(), await lanes()]).toEqual(before);
+    expect(await page.getByLabel('Shape').inputValue()).toBe('flash-crowd');
+    expect(await page.getByLabel('Seed').inputValue()).toBe('42');
+    expect(await page.getByRole('checkbox', { name: 'sliding-buckets' }).isChecked()).toBe(false);
+  });
+
+  test('can be drawn, and a reload keeps that too', async () => {
+    const before = await numbers();
+    const strip = page.getByRole('slider', { name: /^Calls in part/ });
+    const { x, y, width, height } = (await strip.boundingBox())!;
+    await page.mouse.move(x + width * 0.1, y + height * 0.9);
+    await page.mouse.down();
+    await page.mouse.move(x + width * 0.5, y + height * 0.2, { steps: 8 });
+    await page.mouse.up();
+    await eventually(numbers).not.toEqual(before);
+    await eventually(() => page.url()).toContain('traffic=drawn');
+    const drawn = await numbers();
+    await page.reload();
+    await eventually(numbers).toEqual(drawn);
+    expect(await page.getByLabel('Shape').inputValue()).toBe('drawn');
+  });
+
+  test('can be typed', async () => {
+    await page.getByLabel('Shape').selectOption('typed');
+    await page.getByLabel('Limit', { exact: true }).fill('2');
+    await page.getByLabel('Calls: time in ms, cost').fill('0\n10\n20 2\n10000');
+    await eventually(numbers).toContainEqual(['sliding-log', '3', '1', '1.00']);
+    await eventually(() => page.url()).toContain('times=');
+  });
+
+  test.each([
+    ['Limit', 'many', 'Expected a whole number from 1 to 1,000,000'],
+    ['Limit', '0', 'Expected a whole number from 1 to 1,000,000'],
+    ['Window', 'soon', 'Expected a duration such as 10s'],
+  ])('as a %s of `%s` is refused, says why, and what was tried stays', async (name, value, why) => {
+    const before = await numbers();
+    const field = page.getByLabel(name, { exact: true });
+    await field.fill(value);
+    await page.getByText(why).waitFor();
+    expect(await field.getAttribute('aria-invalid')).toBe('true');
+    expect(await numbers()).toEqual(before);
+  });
+
+  test('as an address that makes no sense is told, and the opening scene is shown', async () => {
+    await go(page, '#/lab?limit=nothing&traffic=else');
+    const notices = page.getByRole('alert').filter({ hasText: 'Expected' });
+    await eventually(async () => (await notices.allTextContents()).join()).toContain('`limit`');
+    await eventually(numbers).toContainEqual(['fixed-window', '100', '0', '2.00']);
+  });
+});
+
+/** What the engine says here to the calls of a table: allowed, remaining, retryAfterMs. */
+async function decided(
+  rows: readonly string[][],
+  algorithm: 'sliding-log' | 'token-bucket',
+): Promise<string[][]> {
+  const clock = new ManualClock();
+  const policies = { lab: { limit: 7, window: 3000, algorithm } };
+  const limiter = createLimiter({ policies, store: memoryStore(), clock });
+  // With several clients there is a column for them.
+  const hasKeys = rows[0].length > 3 + 5 * 3;
+  const answers: string[][] = [];
+  for (const row of rows) {
+    const [at, , ...rest] = row;
+    clock.set(Number(at));
+    const key = hasKeys ? rest[0] : 'a';
+    const cost = Number(rest[hasKeys ? 1 : 0]);
+    const { allowed, remaining, retryAfterMs } = await limiter.check('lab', key, { cost });
+    answers.push([allowed, remaining, retryAfterMs].map(String));
+  }
+  return answers;
+}
+
+describe('looking closer', () => {
+  test('play moves through the time, and stops at its end', async () => {
+    const at = page.getByLabel('Window up to');
+    await at.fill('0');
+    await page.getByRole('button', { name: 'Play' }).click();
+    await eventually(async () => Number(await at.inputValue())).toBeGreaterThan(0);
+    await page.getByRole('button', { name: 'Pause' }).click();
+    const stopped = await at.inputValue();
+    expect(await at.inputValue()).toBe(stopped);
+  });
+
+  test('a call that is chosen is told with what each algorithm said', async () => {
+    await page.getByLabel('Call', { exact: true }).fill('51');
+    await page.getByText(/^Call 51 of 100, at /).waitFor();
+    const said = await page.getByLabel('Call', { exact: true }).getAttribute('aria-valuetext');
+    expect(said).toMatch(/fixed-window allowed.*sliding-log denied/);
+    await eventually(() => page.url()).toContain('call=51');
+    await page.reload();
+    await page.getByText(/^Call 51 of 100, at /).waitFor();
+  });
+
+  test('the policy is there as a file that the service reads', async () => {
+    const yaml = page.getByLabel('The policy as YAML');
+    expect(await yaml.textContent()).toBe(
+      'policies:\n  lab:\n    limit: 50\n    algorithm: sliding-log\n    window: 10s\n',
+    );
+    await page.getByLabel('Algorithm', { exact: true }).selectOption('token-bucket');
+    await eventually(() => yaml.textContent()).toContain('token-bucket');
+  });
+});
+
+test('nothing that is tried is sent anywhere, and nothing went wrong', async () => {
+  const asked: string[] = [];
+  page.on('request', (request) => asked.push(request.url()));
+  await page.getByLabel('Shape').selectOption('abuser');
+  await page.getByLabel('Limit', { exact: true }).fill('9');
+  await eventually(() => page.url()).toContain('limit=9');
+  expect(asked).toEqual([]);
+  expect(noises).toEqual([]);
+});

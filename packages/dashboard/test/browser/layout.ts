@@ -1,0 +1,93 @@
+/** What can be wrong with how a page is laid out, as far as a machine can see it. */
+import type { Page } from 'playwright-core';
+
+export interface LayoutFaults {
+  /** By how many pixels the page is wider than the window. */
+  readonly wider: number;
+  /** Texts of which a part is cut off, and cannot be read otherwise. */
+  readonly clipped: readonly string[];
+  /** Pairs of controls that lie on each other. */
+  readonly overlapping: readonly string[];
+  /** Controls that are too small to be hit with a finger, where fingers are used. */
+  readonly small: readonly string[];
+}
+
+export const NO_FAULTS: LayoutFaults = { wider: 0, clipped: [], overlapping: [], small: [] };
+
+export const faultsOf = (page: Page): Promise<LayoutFaults> =>
+  page.evaluate(() => {
+    const root = document.querySelector('dialog[open]') ?? document.body;
+    const isUnseen = (element: Element): boolean =>
+      element.closest('.unseen, .skip, [hidden]') !== null || !element.checkVisibility();
+    const hides = (element: Element): boolean =>
+      /hidden|clip/.test(getComputedStyle(element).overflowX);
+    const scrolls = (element: Element): boolean =>
+      /auto|scroll/.test(getComputedStyle(element).overflowX);
+    const ancestors = (element: Element): Element[] => {
+      const found: Element[] = [];
+      for (let each = element.parentElement; each !== null; each = each.parentElement) {
+        found.push(each);
+      }
+      return found;
+    };
+    const short = (element: Element): string =>
+      `${element.tagName.toLowerCase()} ${element.textContent!.replace(/\s+/g, ' ').trim().slice(0, 40)}`;
+
+    const clipped = new Set<string>();
+    const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
+      const element = node.parentElement!;
+      if (node.textContent!.trim() === '' || isUnseen(element)) continue;
+      const range = document.createRange();
+      range.selectNodeContents(node);
+      const { left, right } = range.getBoundingClientRect();
+      const chain = [element, ...ancestors(element)];
+      // Whoever points at it can read it all.
+      if (chain.some((each) => each.hasAttribute('title') && hides(each.parentElement!))) continue;
+      const edge = chain.find((each) => each !== document.documentElement && hides(each));
+      if (edge === undefined || edge.tagName === 'svg') continue;
+      const box = edge.getBoundingClientRect();
+      if (left < box.left - 1 || right > box.right + 1) clipped.add(short(element));
+    }
+
+    const controls = [
+      ...root.querySelectorAll('a[href], button, input, select, textarea, summary, [role=slider]'),
+    ].filter((element) => !isUnseen(element));
+    /** What is left of it where something around it scrolls. */
+    const boxOf = (element: Element) => {
+      const { left, top, right, bottom } = element.getBoundingClientRect();
+      const box = { left, top, right, bottom };
+      for (const each of ancestors(element).filter(scrolls)) {
+        const around = each.getBoundingClientRect();
+        box.left = Math.max(box.left, around.left);
+        box.right = Math.min(box.right, around.right);
+        box.top = Math.max(box.top, around.top);
+        box.bottom = Math.min(box.bottom, around.bottom);
+      }
+      return box;
+    };
+    const boxes = controls.map((element) => ({ element, box: boxOf(element) }));
+    const overlapping = boxes.flatMap(({ element, box }, at) =>
+      boxes
+        .slice(at + 1)
+        .filter(
+          (other) =>
+            !element.contains(other.element) &&
+            Math.min(box.right, other.box.right) - Math.max(box.left, other.box.left) > 1 &&
+            Math.min(box.bottom, other.box.bottom) - Math.max(box.top, other.box.top) > 1,
+        )
+        .map((other) => `${short(element)} / ${short(other.element)}`),
+    );
+    // Links in running text and in tables are as high as their line.
+    const small = boxes
+      .filter(({ element }) => /^(?:BUTTON|SELECT|INPUT|SUMMARY)$/.test(element.tagName))
+      .filter(({ element }) => matchMedia('(pointer: coarse)').matches && isLow(element))
+      .map(({ element }) => short(element));
+    function isLow(element: Element): boolean {
+      const target = element.closest('label') ?? element;
+      return target.getBoundingClientRect().height < 24;
+    }
+    const { scrollWidth } = document.scrollingElement!;
+    const wider = Math.max(0, scrollWidth - window.innerWidth);
+    return { wider, clipped: [...clipped], overlapping, small };
+  });

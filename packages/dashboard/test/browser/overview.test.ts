@@ -1,0 +1,148 @@
+/** The overview, of a service that is being asked all the time. */
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Running, startRunning } from '../../../server/test/running.ts';
+import { rateText } from '../../src/view/format.ts';
+import { Load, POLICIES, remembered, sum } from './load.ts';
+import { picture } from './picture.ts';
+import {
+  cellsOf,
+  eventually,
+  go,
+  isLive,
+  numberOf,
+  recordsOf,
+  useBrowser,
+  visit,
+} from './stage.ts';
+
+const browser = useBrowser();
+let running: Running;
+let load: Load;
+beforeAll(async () => {
+  running = await startRunning({ config: { policies: POLICIES } });
+  load = new Load(running);
+});
+afterAll(async () => {
+  await load.stop();
+  await running.close();
+});
+
+const chartOf = (page: Page) => page.getByRole('img', { name: /^Calls a second/ });
+
+const NAMES = POLICIES.map(({ name }) => name).sort();
+const nameIn = (cell: string): string => cell.split(' ')[0];
+
+/** The policies as they were shown at one time. */
+async function policiesOf(page: Page) {
+  const timeOf = () => page.locator('.legend-time').textContent();
+  for (;;) {
+    const time = await timeOf();
+    const rows = await recordsOf(page.locator('table.policies'));
+    if ((await timeOf()) === time) return { time: time!.replace('at ', ''), rows };
+  }
+}
+
+describe('the overview', () => {
+  let page: Page;
+  let noises: string[];
+  beforeAll(async () => {
+    ({ page, noises } = await visit(browser(), running.url, '#/overview?range=1'));
+    await isLive(page);
+  });
+
+  test('its chart moves, second by second', async () => {
+    const before = await picture(chartOf(page).locator('canvas'));
+    const label = await chartOf(page).getAttribute('aria-label');
+    const time = await page.locator('.legend-time').textContent();
+    expect(before.colours).toBeGreaterThan(3);
+    await eventually(() => page.locator('.legend-time').textContent()).not.toBe(time);
+    await eventually(() => chartOf(page).getAttribute('aria-label')).not.toBe(label);
+    await eventually(async () => (await picture(chartOf(page).locator('canvas'))).digest).not.toBe(
+      before.digest,
+    );
+    expect(await chartOf(page).locator('canvas').count()).toBe(1);
+  });
+
+  test('its table has what the service remembers, second by second', async () => {
+    await page.getByText('As a table', { exact: true }).click();
+    const rows = await cellsOf(page.getByRole('table', { name: /^Calls a second/ }));
+    const known = await remembered(running);
+    expect(rows).toHaveLength(60);
+    for (const [time, ...counts] of rows) expect(counts.map(Number), time).toEqual(known.get(time));
+    expect(sum(rows.map(([, allowed]) => Number(allowed)))).toBeGreaterThan(0);
+    const before = rows[0][0];
+    await page.getByRole('button', { name: 'Once more' }).click();
+    await eventually(async () => {
+      await page.getByRole('button', { name: 'Once more' }).click();
+      return (await cellsOf(page.getByRole('table', { name: /^Calls a second/ })))[0][0];
+    }).not.toBe(before);
+  });
+
+  test('its policies have the rates of the last five seconds of the history', async () => {
+    const { time, rows } = await policiesOf(page);
+    expect(rows.map(({ Policy }) => nameIn(Policy)).sort()).toEqual(NAMES);
+    for (const { Policy, 'Allowed/s': allowed, 'Denied/s': denied } of rows) {
+      const name = nameIn(Policy);
+      if (name === 'idle') continue;
+      const known = await remembered(running, name);
+      const end = [...known.keys()].indexOf(time) + 1;
+      const last = [...known.values()].slice(end - 5, end);
+      const rateOf = (at: number): string => rateText(sum(last.map((counts) => counts[at])) / 5);
+      const expected = [rateOf(0), rateOf(name === 'shadowed' ? 2 : 1)];
+      expect([allowed, denied.split(' ')[0]], name).toEqual(expected);
+    }
+  });
+
+  test('its counters are what the callers were told, once they have stopped', async () => {
+    await go(page, '#/overview?range=10');
+    await load.rest();
+    const counters = page.getByRole('list', { name: 'Calls a second now' });
+    const totals = () =>
+      counters
+        .getByRole('listitem')
+        .evaluateAll((all) => all.map((each) => /([\d,]+) in 10 min/.exec(each.textContent!)![1]));
+    const { allowed, denied, shadowDenied } = load.told;
+    await eventually(async () => (await totals()).map(numberOf)).toEqual([
+      allowed,
+      denied,
+      shadowDenied,
+      0,
+    ]);
+    for (const each of [allowed, denied, shadowDenied]) expect(each).toBeGreaterThan(0);
+    load.start();
+  });
+
+  test('range, sorting and filter are in the address, and a reload keeps them', async () => {
+    await page.getByRole('button', { name: '1 min', exact: true }).click();
+    await page.getByRole('button', { name: 'Policy' }).click();
+    expect(page.url()).toMatch(/#\/overview\?range=1&sort=name$/);
+    const names = async () =>
+      (await cellsOf(page.locator('table.policies'))).map(([name]) => nameIn(name));
+    await eventually(names).toEqual(NAMES);
+    await page.getByRole('button', { name: 'Policy' }).click();
+    await eventually(names).toEqual([...NAMES].reverse());
+    await page.reload();
+    await isLive(page);
+    await eventually(names).toEqual([...NAMES].reverse());
+    expect(page.url()).toMatch(/#\/overview\?range=1&sort=-name$/);
+    expect(
+      await page.getByRole('button', { name: '1 min', exact: true }).getAttribute('aria-pressed'),
+    ).toBe('true');
+    const head = page.getByRole('columnheader', { name: 'Policy' });
+    expect(await head.getAttribute('aria-sort')).toBe('descending');
+  });
+
+  test('a policy is a link to its page, and back is back', async () => {
+    await page.getByRole('link', { name: 'perMinute', exact: true }).click();
+    await page.getByRole('heading', { level: 1, name: 'perMinute' }).waitFor();
+    expect(await page.title()).toBe('perMinute · Sluice');
+    await page.goBack();
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+    expect(page.url()).toMatch(/sort=-name$/);
+  });
+
+  test('nothing of all that went wrong', () => {
+    expect(noises).toEqual([]);
+  });
+});

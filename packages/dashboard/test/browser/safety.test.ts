@@ -1,0 +1,252 @@
+/** Nothing runs, is shown or is asked that is not the service's own, whatever keys are called. */
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { policy, type Running, startRunning } from '../../../server/test/running.ts';
+import { Load } from './load.ts';
+import { answer, eventually, go, isLive, toldBy, useBrowser, visit } from './stage.ts';
+
+const HOSTILE = [
+  '<img src=x onerror=alert(1)>',
+  '"><script>alert(2)</script>',
+  "'onmouseover='alert(3)",
+  'javascript:alert(4)',
+  '{{constructor.constructor("alert(5)")()}}',
+  '</title></code><svg/onload=alert(7)>',
+  '../../etc/passwd?a=b#c/d',
+  '..',
+  '‮drowssap',
+  'a\u0000b\nc\td',
+];
+const NAME = 'policy<b>&amp;"\'';
+
+const browser = useBrowser();
+let running: Running;
+let load: Load;
+let page: Page;
+let noises: string[];
+beforeAll(async () => {
+  const config = {
+    policies: [policy('few', 1, '1h'), policy('shadowed', 1, '1h', { shadow: true })],
+  };
+  running = await startRunning({ config });
+  load = new Load(running, (turn) => {
+    const key = HOSTILE[turn % HOSTILE.length];
+    return [
+      { policy: 'few', key },
+      { policy: 'shadowed', key },
+    ];
+  });
+  for (const key of HOSTILE) {
+    await running.post('/v1/overrides', { policy: 'few', key, limit: 1, reason: key });
+  }
+  ({ page, noises } = await visit(browser(), running.url));
+  await isLive(page);
+});
+afterAll(async () => {
+  await load.stop();
+  await running.close();
+});
+
+const keyAddress = (key: string): string => `#/key/few/${encodeURIComponent(key)}`;
+
+/** Elements that no template has, and attributes that none may have. */
+const planted = (): Promise<string[]> =>
+  page.evaluate(() => {
+    const isOurs = (element: Element): boolean =>
+      element.tagName !== 'SCRIPT' || (element as HTMLScriptElement).src !== '';
+    const strange = [...document.querySelectorAll('script, img, iframe, object, embed, base')];
+    const marked = [...document.querySelectorAll('*')].filter((element) =>
+      [...element.attributes].some(
+        ({ name, value }) =>
+          name.startsWith('on') || (/href|src|action/.test(name) && /^\s*javascript:/i.test(value)),
+      ),
+    );
+    return [...strange.filter((each) => !isOurs(each)), ...strange.slice(1), ...marked].map(
+      ({ outerHTML }) => outerHTML,
+    );
+  });
+
+/** What is on the page as text. */
+const texts = (): Promise<string> => page.evaluate(() => document.body.textContent!);
+
+describe('a key with markup in its name is text', () => {
+  test('among those that are denied and used most, and in overrides', async () => {
+    await go(page, '#/policy/few');
+    for (const key of HOSTILE) {
+      await eventually(
+        async () =>
+          (await page.locator('.key').allTextContents()).filter((each) => each === key).length,
+      ).toBeGreaterThan(1);
+    }
+    expect(await planted()).toEqual([]);
+  });
+
+  test('among those that would be denied', async () => {
+    await go(page, '#/policy/shadowed');
+    await eventually(texts).toContain(HOSTILE[0]);
+    expect(await planted()).toEqual([]);
+  });
+
+  test('in live denials', async () => {
+    await go(page, '#/denials');
+    for (const key of HOSTILE) await eventually(texts).toContain(key);
+    expect(await planted()).toEqual([]);
+  });
+
+  test('as a filter of live denials', async () => {
+    for (const key of HOSTILE.slice(0, 3)) {
+      await go(page, `#/denials?${new URLSearchParams({ policy: 'few', key })}`);
+      await eventually(() =>
+        page.getByRole('link', { name: key, exact: true }).count(),
+      ).toBeGreaterThan(0);
+      expect(await page.getByLabel('Key', { exact: true }).inputValue()).toBe(key);
+    }
+    await go(page, `#/denials?${new URLSearchParams({ policy: NAME })}`);
+    await page.getByText(`There is no policy ${NAME}`).waitFor();
+    expect(await page.getByLabel('Policy').inputValue()).toBe(NAME);
+    expect(await planted()).toEqual([]);
+  });
+
+  test.each(HOSTILE)('on its own page: %j', async (key) => {
+    await go(page, keyAddress(key));
+    await eventually(() => page.locator('h1').textContent()).toBe(key);
+    await page.getByText(/of 1$/).first().waitFor();
+    await eventually(() => page.title()).toContain('· few · Sluice');
+    expect(await planted()).toEqual([]);
+  });
+
+  test.each(HOSTILE.slice(0, 3))(
+    'in questions, and in what is told after them: %j',
+    async (key) => {
+      await go(page, keyAddress(key));
+      await eventually(() => page.locator('h1').textContent()).toBe(key);
+      await page.getByRole('button', { name: 'Reset' }).click();
+      await answer(page, 'Reset', async (dialog) => {
+        expect(await dialog.textContent()).toContain(key);
+        expect(await planted()).toEqual([]);
+      });
+      await eventually(() => toldBy(page).textContent()).toContain(key);
+      await page.getByRole('button', { name: 'Change the override' }).click();
+      await answer(page, 'Save', async (dialog) => {
+        expect(await dialog.textContent()).toContain(key);
+        expect(await dialog.getByLabel('Reason').inputValue()).toBe(key);
+        await dialog.getByLabel('Limit').fill('2');
+      });
+      await eventually(() => toldBy(page).textContent()).toContain(key);
+      await page.getByRole('button', { name: 'Remove the override' }).click();
+      await answer(page, 'Remove', async (dialog) => {
+        expect(await dialog.textContent()).toContain(key);
+      });
+      await eventually(() => toldBy(page).textContent()).toContain(key);
+      expect(await planted()).toEqual([]);
+    },
+  );
+
+  test('in the command that asks for it, which a shell takes as one word', async () => {
+    const key = `it's <b> $(id) \`id\``;
+    await go(page, keyAddress(key));
+    await eventually(() => page.locator('h1').textContent()).toBe(key);
+    const command = await page.getByText(/^curl -s .*it/).textContent();
+    const [, quoted] = /-d (.*)$/.exec(command!)!;
+    const word = quoted.replaceAll(`'\\''`, '\u0000').replaceAll("'", '').replaceAll('\u0000', "'");
+    expect(JSON.parse(word)).toEqual({ policy: 'few', key });
+  });
+
+  test.each(['#/policy/', '#/key/few/', '#/key/'])(
+    'in an address of nothing: %s',
+    async (start) => {
+      for (const name of [HOSTILE[0], NAME]) {
+        await go(page, start + encodeURIComponent(name));
+        await eventually(texts).toContain(name);
+        expect(await planted()).toEqual([]);
+      }
+    },
+  );
+
+  test('that runs nothing and says nothing', () => {
+    expect(noises.filter((noise) => !noise.includes('404 (Not Found)'))).toEqual([]);
+  });
+});
+
+describe('the policy of the page', () => {
+  test('lets only what is the service’s own run, look or ask', async () => {
+    const { headers } = await running.get('/dashboard/');
+    const csp = headers.get('content-security-policy')!;
+    const directives = new Map(
+      csp.split('; ').map((each) => [each.split(' ')[0], each.split(' ').slice(1).join(' ')]),
+    );
+    expect(Object.fromEntries(directives)).toMatchObject({
+      'default-src': "'none'",
+      'script-src': "'self'",
+      'style-src': "'self'",
+      'connect-src': "'self'",
+      'frame-ancestors': "'none'",
+      'base-uri': "'none'",
+      'form-action': "'none'",
+      'require-trusted-types-for': "'script'",
+    });
+    expect(csp).not.toMatch(/unsafe|\*|https?:|blob:/);
+  });
+
+  test('is kept by the page as it is built: nothing is inline', async () => {
+    const { text } = await running.get('/dashboard/');
+    expect(text).not.toMatch(/<style|style=|\son\w+=|<script(?![^>]*\ssrc=)/);
+  });
+
+  test('blocks what gets in all the same', async () => {
+    const { page: other, noises: blocked } = await visit(browser(), running.url);
+    await isLive(other);
+    await other.evaluate(() => {
+      const style = document.createElement('style');
+      style.textContent = 'body { color: red }';
+      document.head.append(style);
+      const image = new Image();
+      image.src = 'https://elsewhere.example/x.png';
+      document.body.append(image);
+    });
+    await eventually(() => blocked.filter((each) => each.startsWith('violated:')).sort()).toEqual([
+      expect.stringContaining('img-src'),
+      expect.stringContaining('style-src-elem'),
+    ]);
+    const refused = await other.evaluate(() =>
+      [
+        () => document.body.setAttribute('onclick', 'alert(1)'),
+        () => document.body.insertAdjacentHTML('beforeend', '<b>'),
+        () => {
+          document.body.innerHTML = '<p>';
+        },
+      ].map((attempt) => {
+        try {
+          attempt();
+          return 'taken';
+        } catch (error) {
+          return (error as Error).name;
+        }
+      }),
+    );
+    expect(refused).toEqual(['TypeError', 'TypeError', 'TypeError']);
+    expect(blocked.filter((each) => each.startsWith('popped up'))).toEqual([]);
+    await other.context().close();
+  });
+
+  test.each(['#/overview', '#/policy/few', '#/key/few/..', '#/denials', '#/lab'])(
+    'is violated by nothing at %s, and nobody else is asked for anything',
+    async (hash) => {
+      const { page: own, noises: heard } = await visit(browser(), running.url, hash);
+      await isLive(own);
+      for (const summary of await own.locator('summary').all()) await summary.click();
+      for (const theme of ['light', 'dark', 'auto']) {
+        await own.locator('button.theme').click();
+        await own.getByRole('button', { name: `Theme: ${theme}` }).waitFor();
+      }
+      expect(heard).toEqual([]);
+      const stored = await own.evaluate(() => [
+        { ...localStorage },
+        { ...sessionStorage },
+        document.cookie,
+      ]);
+      expect(stored).toEqual([{ 'sluice.theme': 'auto' }, {}, '']);
+      await own.context().close();
+    },
+  );
+});

@@ -1,0 +1,106 @@
+import { describe, expect, test } from 'vitest';
+import { HISTORY_SECONDS, History } from '../src/api/history.ts';
+import type { CountSeries, Counts, SeriesReport, Tick } from '../src/api/types.ts';
+
+const START_MS = 1_763_200_000_000;
+
+const counts = (allowed: number): Counts => ({
+  ...{ allowed, denied: 0, shadowAllowed: 0, shadowDenied: 0, degraded: 0 },
+  fullest: allowed === 0 ? null : 0.5,
+});
+
+const tick = (second: number, allowed: number, names: readonly string[] = []): Tick => ({
+  atMs: START_MS + second * 1000,
+  total: counts(allowed),
+  policies: names.map((name) => ({ name, ...counts(allowed) })),
+  ...{ omitted: 0, store: { kind: 'memory', up: true }, decisions: {}, processes: 1 },
+  ...{ denials: [], denialsOmitted: 0 },
+});
+
+const series = (allowed: readonly number[]): CountSeries => ({
+  allowed,
+  denied: allowed.map(() => 0),
+  shadowAllowed: allowed.map(() => 0),
+  shadowDenied: allowed.map(() => 0),
+  degraded: allowed.map(() => 0),
+  fullest: allowed.map(() => null),
+});
+
+const report = (second: number, allowed: readonly number[]): SeriesReport => ({
+  ...{ stepMs: 1000, startMs: START_MS + second * 1000, total: series(allowed) },
+  ...{ policies: [{ name: 'a', ...series(allowed) }], omitted: 0 },
+});
+
+const newest = ({ allowed }: CountSeries, count: number): readonly number[] =>
+  allowed.slice(-count);
+
+describe('history', () => {
+  test('has each second in its place, the newest last', () => {
+    const history = new History();
+    history.fill(report(0, [1, 2, 3]));
+    history.add(tick(3, 4));
+    expect(newest(history.total, 5)).toEqual([0, 1, 2, 3, 4]);
+    expect(history.lastMs).toBe(START_MS + 3000);
+    expect(history.times()).toHaveLength(HISTORY_SECONDS);
+    expect(history.times().at(-1)).toBe((START_MS + 3000) / 1000);
+  });
+
+  test('leaves room for the seconds that were missed, and tells how many', () => {
+    const history = new History();
+    history.fill(report(0, [1]));
+    expect(history.add(tick(1, 2))).toBe(0);
+    expect(history.add(tick(5, 6))).toBe(3);
+    expect(newest(history.total, 6)).toEqual([1, 2, 0, 0, 0, 6]);
+  });
+
+  test('takes what was missed from the service, in the place of the gap', () => {
+    const history = new History();
+    history.fill(report(0, [1]));
+    history.add(tick(4, 5));
+    history.fill(report(0, [1, 2, 3, 4, 5]));
+    expect(newest(history.total, 5)).toEqual([1, 2, 3, 4, 5]);
+    expect(newest(history.of('a'), 5)).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  test('does not count a second twice', () => {
+    const history = new History();
+    history.fill(report(0, [1, 2]));
+    expect(history.add(tick(1, 2))).toBe(0);
+    expect(history.add(tick(0, 9))).toBe(0);
+    expect(newest(history.total, 3)).toEqual([0, 1, 2]);
+  });
+
+  test('outlives a gap that is longer than itself', () => {
+    const history = new History();
+    history.fill(report(0, [1, 2, 3]));
+    history.add(tick(10 * HISTORY_SECONDS, 7));
+    expect(history.total.allowed).toHaveLength(HISTORY_SECONDS);
+    expect(newest(history.total, 2)).toEqual([0, 7]);
+    expect(history.total.allowed.reduce((sum, each) => sum + each, 0)).toBe(7);
+  });
+
+  test('knows a policy from the second in which it first did something', () => {
+    const history = new History();
+    history.fill(report(0, [1]));
+    expect(history.has('b')).toBe(false);
+    history.add(tick(1, 2, ['b']));
+    history.add(tick(2, 3, ['a']));
+    expect(newest(history.of('b'), 3)).toEqual([0, 2, 0]);
+    expect(newest(history.of('a'), 3)).toEqual([1, 0, 3]);
+    expect(history.policies).toEqual(['a', 'b']);
+  });
+
+  test('has nothing, of the right length, of a policy that never did anything', () => {
+    const { allowed, fullest } = new History().of('__proto__');
+    expect(allowed).toHaveLength(HISTORY_SECONDS);
+    expect(new Set(fullest)).toEqual(new Set([null]));
+  });
+
+  test('keeps the newest of a report that goes further back', () => {
+    const history = new History();
+    const long = Array.from({ length: HISTORY_SECONDS + 5 }, (_, at) => at);
+    history.fill(report(0, long));
+    expect(history.total.allowed[0]).toBe(5);
+    expect(history.lastMs).toBe(START_MS + (HISTORY_SECONDS + 4) * 1000);
+  });
+});

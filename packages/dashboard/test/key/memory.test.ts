@@ -1,0 +1,163 @@
+import { describe, expect, test } from 'vitest';
+import type { KeyReport } from '../../src/api/types.ts';
+import { factsOf } from '../../src/key/key-facts.ts';
+import { WindowMemory } from '../../src/key/memory.ts';
+import { report } from './reports.ts';
+
+const WINDOW_MS = 1000;
+
+/** Takes what a service says, one after the other. */
+function remember(...reports: readonly Partial<KeyReport>[]): WindowMemory {
+  const memory = new WindowMemory();
+  for (const fields of reports) {
+    const told = report({
+      windowMs: WINDOW_MS,
+      entryCount: fields.entries?.length ?? 0,
+      ...fields,
+    });
+    memory.take(told, factsOf(told, undefined));
+  }
+  return memory;
+}
+
+const entry = (atMs: number, cost = 1) => ({ atMs, cost });
+
+describe('the memory of a log', () => {
+  test('keeps what has left the window, though the service forgets it', () => {
+    const { entries } = remember(
+      { atMs: 5100, entries: [entry(5000), entry(5100)] },
+      { atMs: 6050, entries: [entry(5100), entry(6000)] },
+    );
+    expect(entries).toEqual([entry(5000), entry(5100), entry(6000)]);
+  });
+
+  test('has an entry as it was told last', () => {
+    const { entries } = remember(
+      { atMs: 5100, entries: [entry(5000, 1)] },
+      { atMs: 5200, entries: [entry(5000, 4)] },
+    );
+    expect(entries).toEqual([entry(5000, 4)]);
+  });
+
+  test('loses what a reset has taken out of the window, and keeps what had left it before', () => {
+    const { entries } = remember(
+      { atMs: 5100, entries: [entry(4500), entry(5100)] },
+      { atMs: 5600, entries: [], held: false },
+    );
+    expect(entries).toEqual([entry(4500)]);
+  });
+
+  test('keeps what is older than the newest thousand that are told', () => {
+    const { entries } = remember(
+      { atMs: 5100, entries: [entry(5000), entry(5050)] },
+      { atMs: 5200, entries: [entry(5050), entry(5150)], entryCount: 3 },
+    );
+    expect(entries).toEqual([entry(5000), entry(5050), entry(5150)]);
+  });
+
+  test('lets go of what is out of the picture', () => {
+    const { entries } = remember(
+      { atMs: 5000, entries: [entry(5000)] },
+      { atMs: 9000, entries: [entry(9000)] },
+    );
+    expect(entries).toEqual([entry(9000)]);
+  });
+
+  test('is bounded', () => {
+    const memory = new WindowMemory();
+    for (let second = 0; second < 20; second++) {
+      const entries = Array.from({ length: 1000 }, (_, at) => entry(second * 1000 + at));
+      const told = report({ windowMs: 10_000_000, atMs: second * 1000 + 999, entries });
+      memory.take({ ...told, entryCount: 1000 * (second + 1) }, factsOf(told, undefined));
+    }
+    expect(memory.entries).toHaveLength(6000);
+    expect(memory.entries.at(-1)).toEqual(entry(19_999));
+  });
+});
+
+describe('the memory of windows of the clock', () => {
+  const fixed = { algorithm: 'fixed-window' } as const;
+  const counter = { algorithm: 'sliding-counter' } as const;
+
+  test('keeps the counts of those that are over', () => {
+    const { windows } = remember(
+      { ...fixed, atMs: 5100, cells: [6000, 4, 0] },
+      { ...fixed, atMs: 6100, cells: [7000, 2, 0] },
+    );
+    expect(windows).toEqual([
+      { startMs: 5000, count: 4 },
+      { startMs: 6000, count: 2 },
+    ]);
+  });
+
+  test('sees what was admitted between two reports', () => {
+    const { sightings } = remember(
+      { ...fixed, atMs: 5100, cells: [6000, 4, 0] },
+      { ...fixed, atMs: 5900, cells: [6000, 7, 0] },
+      { ...fixed, atMs: 5950, cells: [6000, 7, 0] },
+      { ...fixed, atMs: 6100, cells: [7000, 2, 0] },
+    );
+    expect(sightings).toEqual([
+      { atMs: 6100, cost: 2, sinceMs: 5950 },
+      { atMs: 5900, cost: 3, sinceMs: 5100 },
+    ]);
+  });
+
+  test('loses what a reset took away', () => {
+    const { windows } = remember(
+      { ...fixed, atMs: 5900, cells: [6000, 4, 0] },
+      { ...fixed, atMs: 6100, cells: [7000, 2, 0] },
+      { ...fixed, atMs: 6200, cells: [], held: false },
+    );
+    expect(windows).toEqual([{ startMs: 5000, count: 4 }]);
+  });
+
+  test('has both that a counter counts', () => {
+    const { windows } = remember(
+      { ...counter, atMs: 5100, cells: [7000, 4, 9] },
+      { ...counter, atMs: 6100, cells: [8000, 1, 6] },
+    );
+    expect(windows).toEqual([
+      { startMs: 4000, count: 9 },
+      { startMs: 5000, count: 6 },
+      { startMs: 6000, count: 1 },
+    ]);
+  });
+});
+
+describe('the memory of a token bucket', () => {
+  const bucket = { algorithm: 'token-bucket', limit: 10 } as const;
+  /** `tokens` right after a charge at a time. */
+  const cells = (atMs: number, tokens: number) => [
+    atMs + (10 - tokens) * 100,
+    tokens * WINDOW_MS,
+    atMs,
+  ];
+
+  test('has each charge with what there was before', () => {
+    const { charges, sightings } = remember(
+      { ...bucket, atMs: 5100, cells: cells(5000, 4) },
+      { ...bucket, atMs: 5150, cells: cells(5000, 4) },
+      { ...bucket, atMs: 5300, cells: cells(5200, 1) },
+    );
+    expect(charges).toEqual([
+      { atMs: 5000, tokens: 4, before: 4 },
+      { atMs: 5200, tokens: 1, before: 6 },
+    ]);
+    expect(sightings).toEqual([{ atMs: 5200, cost: 5, sinceMs: 5150 }]);
+  });
+
+  test('is nothing after a reset, and stays where the bucket has filled by itself', () => {
+    const charged = { ...bucket, atMs: 5100, cells: cells(5000, 4) };
+    expect(remember(charged, { ...bucket, atMs: 5200, cells: [] }).charges).toEqual([]);
+    expect(remember(charged, { ...bucket, atMs: 5700, cells: [] }).charges).toHaveLength(1);
+  });
+});
+
+test('another algorithm of the same name is remembered anew', () => {
+  const memory = remember(
+    { atMs: 5100, entries: [entry(5000)] },
+    { atMs: 5200, algorithm: 'fixed-window', cells: [6000, 4, 0] },
+  );
+  expect([memory.entries, memory.windows.length, memory.sightings]).toEqual([[], 1, []]);
+});

@@ -1,0 +1,145 @@
+import { describe, expect, test } from 'vitest';
+import type { KeyReport, PolicyDefinition } from '../../src/api/types.ts';
+import { factsOf } from '../../src/key/key-facts.ts';
+import { WindowMemory } from '../../src/key/memory.ts';
+import { type BarScene, type LevelScene, sceneOf, type TickScene } from '../../src/key/scene.ts';
+import { heightOf, scaleOf, ticksPath } from '../../src/key/window-shapes.ts';
+import { report } from './reports.ts';
+
+const WINDOW_MS = 6000;
+const NOW_MS = 600_000;
+
+function scene<S>(
+  fields: Partial<KeyReport>,
+  nowMs = NOW_MS,
+  policy?: Partial<PolicyDefinition>,
+): S {
+  const told = report({
+    ...{ windowMs: WINDOW_MS, atMs: NOW_MS, entryCount: fields.entries?.length ?? 0 },
+    ...fields,
+  });
+  const facts = factsOf(told, policy as PolicyDefinition);
+  const memory = new WindowMemory();
+  memory.take(told, facts);
+  return sceneOf(facts, told, memory, nowMs) as S;
+}
+
+describe('the picture of a log', () => {
+  const entries = [
+    { atMs: NOW_MS - 5000, cost: 2 },
+    { atMs: NOW_MS - 1000, cost: 8 },
+  ];
+
+  test('has its window between an edge and now, and something on either side', () => {
+    const { span, window, solidFromMs, top, limit } = scene<TickScene>({ entries });
+    expect(window).toEqual({ fromMs: NOW_MS - WINDOW_MS, toMs: NOW_MS });
+    expect(solidFromMs).toBe(NOW_MS - WINDOW_MS);
+    expect(span.fromMs).toBe(NOW_MS - 8000);
+    expect(span.toMs).toBeGreaterThan(NOW_MS);
+    expect([top, limit]).toEqual([8, undefined]);
+  });
+
+  test('slides with the time, and keeps its entries', () => {
+    const later = scene<TickScene>({ entries }, NOW_MS + 1500);
+    expect(later.solidFromMs).toBe(NOW_MS + 1500 - WINDOW_MS);
+    // The first has left by now, and is still there to be seen.
+    expect(later.entries).toEqual(entries);
+    expect(later.entries[0].atMs).toBeLessThan(later.solidFromMs);
+    expect(later.entries[0].atMs).toBeGreaterThan(later.span.fromMs);
+  });
+
+  test('says from where on it is not told', () => {
+    expect(scene<TickScene>({ entries }).untoldUntilMs).toBeUndefined();
+    const cut = scene<TickScene>({ entries, entryCount: 10_000 });
+    expect(cut.untoldUntilMs).toBe(NOW_MS - 5000);
+  });
+
+  test('of buckets counts a bucket whole while its last millisecond is inside', () => {
+    const fields = { algorithm: 'sliding-buckets', entries: [] } as const;
+    const policy = { buckets: 6 };
+    const edges = [0, 998, 999, 1000].map(
+      (afterMs) => scene<TickScene>(fields, NOW_MS + afterMs, policy).solidFromMs,
+    );
+    // The bucket of the second before the edge counts up to the very last millisecond.
+    const edgeMs = NOW_MS - WINDOW_MS;
+    expect(edges).toEqual([edgeMs, edgeMs, edgeMs + 1000, edgeMs + 1000]);
+  });
+});
+
+describe('the picture of windows of the clock', () => {
+  test('of a fixed window ends what counts with the window', () => {
+    const fields = { algorithm: 'fixed-window', cells: [NOW_MS + WINDOW_MS, 7, 0] } as const;
+    const now = scene<BarScene>(fields, NOW_MS + 2000);
+    expect(now.bars).toEqual([{ startMs: NOW_MS, count: 7 }]);
+    expect([now.solidFromMs, now.limit, now.top]).toEqual([NOW_MS, 10, 10]);
+    expect(now.boundaries).toEqual([NOW_MS - WINDOW_MS, NOW_MS, NOW_MS + WINDOW_MS]);
+    const next = scene<BarScene>(fields, NOW_MS + WINDOW_MS);
+    expect(next.solidFromMs).toBe(NOW_MS + WINDOW_MS);
+    expect(next.bars).toEqual([{ startMs: NOW_MS, count: 7 }]);
+  });
+
+  test('of a counter has the window slide over the previous one', () => {
+    const cells = [NOW_MS + 2 * WINDOW_MS, 3, 8];
+    const { bars, window, solidFromMs } = scene<BarScene>(
+      { algorithm: 'sliding-counter', cells },
+      NOW_MS + 1500,
+    );
+    expect(bars).toEqual([
+      { startMs: NOW_MS - WINDOW_MS, count: 8 },
+      { startMs: NOW_MS, count: 3 },
+    ]);
+    expect(window).toEqual({ fromMs: NOW_MS + 1500 - WINDOW_MS, toMs: NOW_MS + 1500 });
+    expect(solidFromMs).toBe(window!.fromMs);
+  });
+
+  test('is as high as the fullest window, if that is over the limit', () => {
+    const cells = [NOW_MS + WINDOW_MS, 25, 0];
+    expect(scene<BarScene>({ algorithm: 'fixed-window', cells }).top).toBe(25);
+  });
+});
+
+describe('the picture of a token bucket', () => {
+  const cells = [NOW_MS + 3000, 4 * WINDOW_MS, NOW_MS - 600];
+  const fields: Partial<KeyReport> = { algorithm: 'token-bucket', limit: 10, cells };
+
+  test('rises to what the bucket holds, and stays there', () => {
+    const { points, level, top } = scene<LevelScene>(fields);
+    expect(level).toBe(5);
+    expect(top).toBe(10);
+    expect(points).toEqual([
+      { atMs: NOW_MS - 600, tokens: 4 },
+      { atMs: NOW_MS - 600, tokens: 4 },
+      { atMs: NOW_MS + 3000, tokens: 10 },
+      { atMs: NOW_MS + 3000, tokens: 10 },
+    ]);
+  });
+
+  test('of one that is full is a line at the top', () => {
+    const { points, level } = scene<LevelScene>({ ...fields, cells: [] });
+    expect(level).toBe(10);
+    expect(points.every(({ tokens }) => tokens === 10)).toBe(true);
+  });
+});
+
+describe('pixels', () => {
+  test('are as many for the same time, wherever it is', () => {
+    const { x, perMs } = scaleOf({ fromMs: 1000, toMs: 3000 }, 500);
+    expect([x(1000), x(2000), x(3000), perMs]).toEqual([0, 250, 500, 0.25]);
+  });
+
+  test('of ticks are the same while the window slides', () => {
+    const entries = [
+      { atMs: 1000, cost: 1 },
+      { atMs: 2000, cost: 4 },
+    ];
+    const drawn = { entries, bucketMs: 0, top: 4 } as unknown as TickScene;
+    expect(ticksPath(drawn, 0.1)).toBe('M-100 158v-33M0 158v-132');
+    expect(ticksPath({ ...drawn, entries: [] }, 0.1)).toBe('');
+    const buckets = ticksPath({ ...drawn, bucketMs: 500 }, 0.1);
+    expect(buckets.match(/z/g)).toHaveLength(2);
+  });
+
+  test('are never none for what is there, and none for what is not', () => {
+    expect([heightOf(0, 10), heightOf(1, 1000, 5), heightOf(30, 10)]).toEqual([0, 5, 132]);
+  });
+});

@@ -1,0 +1,128 @@
+import { describe, expect, test } from 'vitest';
+import {
+  durationCode,
+  LONGEST_QUERY,
+  queryLength,
+  queryOf,
+  readDuration,
+  readSettings,
+} from '../../src/lab/address.ts';
+import { type LabSettings, MOST_CALLS, OPENING, SLOTS } from '../../src/lab/settings.ts';
+import { readRoute, routeText } from '../../src/route.ts';
+
+const slots = (...counts: readonly number[]): readonly number[] =>
+  Array.from({ length: SLOTS }, (_, at) => counts[at] ?? 0);
+
+/** As it comes back out of an address. */
+const again = (changes: Partial<LabSettings>): LabSettings => {
+  const query = queryOf({ ...OPENING, slots: slots(), ...changes });
+  const hash = routeText({ page: 'lab', names: [], query });
+  const { settings, notices } = readSettings(readRoute(hash).query);
+  expect(notices).toEqual([]);
+  return settings;
+};
+
+describe('settings in an address', () => {
+  test('of the opening scene are nothing', () => {
+    expect(queryOf(OPENING)).toEqual({});
+    expect(readSettings({}).settings).toEqual({ ...OPENING, slots: slots() });
+  });
+
+  test.each<[string, Partial<LabSettings>]>([
+    ['a shape', { traffic: 'flash-crowd', seed: 7, calls: 500, windows: 5, cost: 3 }],
+    ['an adversary', { traffic: 'adversary', against: 'token-bucket' }],
+    ['a limit', { limit: 9500, windowMs: 86_400_000, burst: 2000, buckets: 6 }],
+    ['an odd window', { windowMs: 997, startMs: 1_745_000_109_000 }],
+    ['some algorithms', { algorithms: ['fixed-window', 'token-bucket'], policy: 'fixed-window' }],
+    ['no algorithm', { algorithms: [] }],
+    ['a drawing', { traffic: 'drawn', slots: slots(0, 0, 0, 5, 5, 12, 0, 0, 1) }],
+    ['an empty drawing', { traffic: 'drawn' }],
+    ['a full drawing', { traffic: 'drawn', slots: slots(...new Array(SLOTS).fill(500)) }],
+  ])('comes back: %s', (_, changes) => {
+    expect(again(changes)).toEqual({ ...OPENING, slots: slots(), ...changes });
+  });
+
+  test('has typed calls to the millisecond', () => {
+    const startMs = 1_745_000_000_123;
+    const typed = [
+      ...Array.from({ length: 50 }, () => ({ atMs: startMs, cost: 1 })),
+      { atMs: startMs, cost: 2 },
+      { atMs: startMs + 1, cost: 2 },
+      { atMs: startMs + 86_400_000, cost: 100 },
+    ];
+    const changes = { traffic: 'typed', startMs, typed } as const;
+    expect(again(changes)).toEqual({ ...OPENING, slots: slots(), ...changes });
+    expect(queryOf({ ...OPENING, ...changes }).times).toBe('0*50_0.2_1.2_86399999.100');
+  });
+
+  test('is short for a boundary burst, and tells how long it is for others', () => {
+    const burst = (atMs: number) => Array.from({ length: 50 }, () => ({ atMs, cost: 1 }));
+    const { startMs } = OPENING;
+    const typed = [...burst(startMs + 9000), ...burst(startMs + 11_000)];
+    expect(queryOf({ ...OPENING, traffic: 'typed', typed }).times).toBe('9000*50_2000*50');
+    const scattered = Array.from({ length: MOST_CALLS }, (_, at) => {
+      return { atMs: startMs + at * (at % 7), cost: 1 + (at % 9) };
+    });
+    const long = queryOf({ ...OPENING, traffic: 'typed', typed: scattered });
+    expect(queryLength(long)).toBeGreaterThan(LONGEST_QUERY);
+  });
+
+  test('needs no escapes', () => {
+    const changes = { traffic: 'drawn', slots: slots(3, 3, 3, 1), limit: 7 } as const;
+    const hash = routeText({ page: 'lab', names: [], query: queryOf({ ...OPENING, ...changes }) });
+    expect(hash).toBe('#/lab?traffic=drawn&limit=7&drawn=3*3.1');
+  });
+});
+
+describe('what cannot be read', () => {
+  test.each<[string, string]>([
+    ['traffic', 'nothing'],
+    ['limit', '0'],
+    ['limit', '-5'],
+    ['limit', '1e3'],
+    ['limit', '1000001'],
+    ['limit', ''],
+    ['window', 'ten'],
+    ['window', '31d'],
+    ['window', '0s'],
+    ['burst', '1.5'],
+    ['buckets', '10001'],
+    ['seed', '99999999999'],
+    ['calls', '2001'],
+    ['windows', '21'],
+    ['cost', 'NaN'],
+    ['start', '-1'],
+    ['against', 'sliding-counter'],
+    ['policy', 'leaky'],
+    ['algorithms', 'log.leaky'],
+    ['drawn', '501'],
+    ['drawn', '1*61'],
+    ['drawn', '1..2'],
+    ['drawn', '5*-1'],
+    ['times', '5.0'],
+    ['times', '5_'],
+    ['times', '1*2001'],
+    ['times', '0*999999_0*999999'],
+    ['times', '<script>'],
+  ])('%s=%s is as in the opening scene, and told', (name, text) => {
+    const { settings, notices } = readSettings({ [name]: text });
+    expect(settings).toEqual({ ...OPENING, slots: slots() });
+    expect(notices).toHaveLength(1);
+    expect(notices[0]).toContain(`Expected \`${name}\` to be `);
+    expect(notices[0]).toContain(`got \`${text.slice(0, 40)}\``);
+  });
+
+  test('does not keep the rest from being read', () => {
+    const { settings, notices } = readSettings({ limit: 'x', window: '1m', drawn: '' });
+    expect(settings.windowMs).toBe(60_000);
+    expect(notices).toHaveLength(1);
+  });
+});
+
+test('durations are written as short as they can be, and read as people write them', () => {
+  const codes = [1, 997, 1000, 90_000, 60_000, 3_600_000, 86_400_000].map(durationCode);
+  expect(codes).toEqual(['1ms', '997ms', '1s', '90s', '1m', '1h', '1d']);
+  expect(codes.map(readDuration)).toEqual([1, 997, 1000, 90_000, 60_000, 3_600_000, 86_400_000]);
+  expect(['5', '10 s', '2min', ' 1h '].map(readDuration)).toEqual([5, 10_000, 120_000, 3_600_000]);
+  expect(['', 's', '1w', '1.5s', '-1s'].map(readDuration)).toEqual(new Array(5).fill(Number.NaN));
+});

@@ -1,0 +1,117 @@
+import { describe, expect, test } from 'vitest';
+import {
+  areaPath,
+  axisSteps,
+  callColumns,
+  costAt,
+  GROUND,
+  nearestCall,
+  timeScale,
+  trueSteps,
+} from '../../src/lab/lane-shapes.ts';
+import { runLab } from '../../src/lab/run.ts';
+import { OPENING } from '../../src/lab/settings.ts';
+import { stripTop, withLine } from '../../src/lab/slots.ts';
+import { trafficOf } from '../../src/lab/traffic.ts';
+import { multipleText, sinceText, toldText } from '../../src/lab/words.ts';
+
+const call = (atMs: number, cost = 1, key = 'a') => ({ atMs, cost, key });
+const told = (...allowed: readonly boolean[]) => ({
+  told: allowed.map((each) => ({ allowed: each, remaining: 0, retryAfterMs: each ? 0 : 5 })),
+});
+const scale = timeScale({ calls: [], startMs: 0, endMs: 100, omitted: 0 }, 300);
+
+describe('what is in the true window', () => {
+  test('counts from its call on, for as long as the window', () => {
+    const calls = [call(0, 2), call(10), call(10, 5), call(50, 3)];
+    const steps = trueSteps(calls, told(true, true, false, true), 'a', 50);
+    expect(steps).toEqual([
+      { atMs: 0, cost: 2 },
+      { atMs: 10, cost: 3 },
+      { atMs: 50, cost: 4 },
+      { atMs: 60, cost: 3 },
+      { atMs: 100, cost: 0 },
+    ]);
+    expect([-1, 0, 9, 10, 49, 50, 60, 1000].map((at) => costAt(steps, at))).toEqual([
+      ...[0, 2, 2, 3, 3, 4, 3, 0],
+    ]);
+  });
+
+  test('is that of one caller', () => {
+    const calls = [call(0, 2, 'a'), call(0, 7, 'b')];
+    expect(trueSteps(calls, told(true, true), 'b', 50)[0]).toEqual({ atMs: 0, cost: 7 });
+  });
+
+  test('is at its fullest what the run says', () => {
+    for (const traffic of ['boundary', 'steady', 'bursts', 'adversary'] as const) {
+      const settings = { ...OPENING, traffic, calls: 400, windows: 4 };
+      const result = runLab(settings, trafficOf(settings));
+      for (const lane of result.lanes) {
+        const { calls } = result.traffic;
+        const steps = trueSteps(calls, lane, result.followed, settings.windowMs);
+        expect(Math.max(...steps.map(({ cost }) => cost))).toBe(lane.fullest!.cost);
+        expect(costAt(steps, lane.fullest!.atMs)).toBe(lane.fullest!.cost);
+      }
+    }
+  });
+
+  test('is drawn as an area that is closed', () => {
+    expect(areaPath([{ atMs: 50, cost: 10 }], 10, scale)).toBe('M0 66H150V8H300V66Z');
+    expect(areaPath([], 10, scale)).toBe('');
+  });
+});
+
+describe('calls', () => {
+  test('stand on the ground if they passed, and hang from it if not', () => {
+    const calls = [call(0), call(50, 4)];
+    const { passed, denied } = callColumns(calls, told(true, false).told, 4, scale);
+    expect(passed).toBe(`M1 ${GROUND}v-5`);
+    expect(denied).toBe(`M151 ${GROUND}v14`);
+  });
+
+  test('that lie too close to be told apart are one column of all their costs', () => {
+    const calls = Array.from({ length: 10 }, () => call(20));
+    const { passed } = callColumns(calls, told(...new Array(10).fill(true)).told, 10, scale);
+    expect(passed).toBe(`M61 ${GROUND}v-20`);
+  });
+
+  test('are found by a place near them', () => {
+    const calls = [call(10), call(20), call(20), call(90)];
+    expect([0, 44, 46, 299].map((at) => nearestCall(calls, at, scale))).toEqual([0, 0, 1, 3]);
+    expect(nearestCall([], 5, scale)).toBe(-1);
+  });
+});
+
+test('the axis has round times, not too close together', () => {
+  const steps = (endMs: number) =>
+    axisSteps(timeScale({ calls: [], startMs: 0, endMs, omitted: 0 }, 700), 70);
+  expect(steps(20_000)).toEqual([
+    0, 2000, 4000, 6000, 8000, 10_000, 12_000, 14_000, 16_000, 18_000, 20_000,
+  ]);
+  expect(steps(86_400_000)[1]).toBe(3 * 3_600_000);
+  expect(steps(2 * 365 * 86_400_000).length).toBeGreaterThan(2);
+  expect(steps(1)).toEqual([0, 1]);
+});
+
+describe('drawing', () => {
+  test('sets all slots on the way', () => {
+    const drawn = withLine([9, 9, 9, 9, 9, 9], { slot: 4, count: 0 }, { slot: 1, count: 6 });
+    expect(drawn).toEqual([9, 6, 4, 2, 0, 9]);
+    expect(withLine([1, 2], { slot: 1, count: 5 }, { slot: 1, count: 7 })).toEqual([1, 7]);
+  });
+
+  test('reaches up to the limit at least, within bounds', () => {
+    expect([stripTop([0], 3), stripTop([0, 70], 50), stripTop([0], 9999)]).toEqual([10, 70, 500]);
+  });
+});
+
+test('times and answers are told to the millisecond', () => {
+  expect([0, 9912, 60_000, 3_723_004].map(sinceText)).toEqual([
+    ...['+0.000 s', '+9.912 s', '+1:00.000', '+1:02:03.004'],
+  ]);
+  expect([2, 1, 1.001, 0.5].map(multipleText)).toEqual(['2.00 ×', '1.00 ×', '1.01 ×', '0.50 ×']);
+  expect(toldText({ allowed: true, remaining: 7, retryAfterMs: 0 })).toBe('allowed, 7 left');
+  expect(toldText({ allowed: false, remaining: 0, retryAfterMs: 9670 })).toBe(
+    'denied, fits in 9.7 s',
+  );
+});

@@ -1,0 +1,83 @@
+import { describe, expect, test } from 'vitest';
+import { readConfig } from '../../../server/src/config/read.ts';
+import { policyFile } from '../../src/lab/policy-file.ts';
+import { ALGORITHMS, MOST_CALLS, OPENING } from '../../src/lab/settings.ts';
+import { callsText, readCalls, startOf } from '../../src/lab/typed.ts';
+
+const START_MS = OPENING.startMs;
+
+describe('typed calls', () => {
+  test('are lines of a time and a cost, sorted', () => {
+    const text = ' 20, 3\n\n5 2 # first\n5\t1\n7;4\n1767225600009';
+    expect(readCalls(text, START_MS)).toEqual({
+      calls: [
+        { atMs: START_MS + 5, cost: 2 },
+        { atMs: START_MS + 5, cost: 1 },
+        { atMs: START_MS + 7, cost: 4 },
+        { atMs: START_MS + 9, cost: 1 },
+        { atMs: START_MS + 20, cost: 3 },
+      ],
+    });
+  });
+
+  test('come back as the text that they are', () => {
+    const calls = [
+      { atMs: START_MS, cost: 1 },
+      { atMs: START_MS + 12, cost: 40 },
+    ];
+    expect(callsText(calls, START_MS)).toBe('0, 1\n12, 40');
+    expect(readCalls(callsText(calls, START_MS), START_MS)).toEqual({ calls });
+  });
+
+  test.each(['-1', '1.5', 'now', '5, 0', '5, 1000001', '5, 1, 2', '5, x'])(
+    'are refused with their line: %s',
+    (line) => {
+      expect(readCalls(`1, 1\n${line}`, START_MS)).toEqual({
+        problem: `Expected line 2 to be a time and a cost, got \`${line}\``,
+      });
+    },
+  );
+
+  test('are bounded', () => {
+    const text = (count: number) => new Array(count).fill('5').join('\n');
+    expect(readCalls(text(MOST_CALLS), START_MS).problem).toBeUndefined();
+    expect(readCalls(text(MOST_CALLS + 1), START_MS).problem).toMatch(/at most 2000 calls/);
+  });
+
+  test('of quite another time begin with the boundary before them', () => {
+    const at = (atMs: number) => startOf(OPENING, [{ atMs, cost: 1 }]);
+    expect(at(START_MS + 199_999)).toBe(START_MS);
+    expect(at(START_MS + 200_005)).toBe(START_MS + 200_000);
+    expect(at(1_745_000_109_000)).toBe(1_745_000_100_000);
+    expect(startOf(OPENING, [])).toBe(START_MS);
+  });
+
+  test('of an empty text are none', () => {
+    expect(readCalls('', START_MS)).toEqual({ calls: [] });
+  });
+});
+
+describe('the policy as a file', () => {
+  test.each(ALGORITHMS)('is one that the service takes: %s', (algorithm) => {
+    const settings = { ...OPENING, policy: algorithm, burst: 70, buckets: 12, windowMs: 90_000 };
+    const text = policyFile(settings);
+    const { policies } = readConfig([{ path: 'sluice.yaml', text }]);
+    expect(policies).toMatchObject([
+      {
+        name: 'lab',
+        options: {
+          ...{ limit: 50, window: '90s', algorithm },
+          ...(algorithm === 'token-bucket' && { burst: 70 }),
+          ...(algorithm === 'sliding-buckets' && { buckets: 12 }),
+        },
+      },
+    ]);
+    expect(text.includes('burst')).toBe(algorithm === 'token-bucket');
+  });
+
+  test('says what is tried, and no more', () => {
+    expect(policyFile(OPENING)).toBe(
+      'policies:\n  lab:\n    limit: 50\n    algorithm: sliding-log\n    window: 10s\n',
+    );
+  });
+});

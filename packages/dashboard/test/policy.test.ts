@@ -1,0 +1,38 @@
+import { describe, expect, test } from 'vitest';
+import { endText } from '../src/policy/overrides.ts';
+import { clientsText } from '../src/policy/shadow-card.ts';
+import { betweenText } from '../src/policy/top-keys.ts';
+
+describe('overrides and top keys', () => {
+  test('say how long an override still counts', () => {
+    expect(endText(undefined, 0)).toBe('until it is removed');
+    expect(endText(3_900_000, 0)).toBe('1 h 5 min more');
+    expect(endText(1000, 1000)).toBe('over');
+  });
+
+  test('tell a count that is not certain as a range', () => {
+    expect(betweenText(12, 12)).toBe('12');
+    expect(betweenText(1200, 1234)).toBe('1,200–1,234');
+  });
+
+  const top = (keys: number, fields = {}) => ({
+    ...({ policy: 'p', by: 'denied', sinceMs: 0, hits: 999, othersAtMost: 0 } as const),
+    keys: Array.from({ length: keys }, (_, at) => ({ key: `k${at}`, atLeast: 1, atMost: 1 })),
+    ...fields,
+  });
+
+  test('count the clients, and say when there may be more', () => {
+    expect(clientsText(top(1))).toBe('1 client');
+    expect(clientsText(top(12))).toBe('12 clients');
+    expect(clientsText(top(200))).toBe('at least 200 clients');
+    expect(clientsText(top(50, { othersAtMost: 3 }))).toBe('at least 50 clients');
+  });
+
+  test('do not count a client that may have had nothing', () => {
+    const keys = [
+      { key: 'a', atLeast: 3, atMost: 3 },
+      { key: 'b', atLeast: 0, atMost: 2 },
+    ];
+    expect(clientsText(top(0, { keys, othersAtMost: 2 }))).toBe('at least 1 client');
+  });
+});

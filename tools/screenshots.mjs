@@ -1,0 +1,167 @@
+/**
+ * Takes the pictures of the dashboard in docs/pictures: of a real service, which is asked all the
+ * while as a busy one is. Needs the build, and Chromium (CHROMIUM, or /usr/bin/chromium).
+ *
+ *     node tools/screenshots.mjs [FOLDER]   into docs/pictures if no folder is named
+ *
+ * Takes 45 seconds, as a chart of what is decided takes its time to fill.
+ */
+import { spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { chromium } from 'playwright-core';
+
+const root = fileURLToPath(new URL('../', import.meta.url));
+const folder = process.argv[2] ?? join(root, 'docs/pictures');
+
+const TRAFFIC_MS = 38_000;
+const TURN_MS = 50;
+/** Larger ones make the repository slow to get. */
+const MOST_BYTES = 200_000;
+
+const CONFIG = `policies:
+  checkout: 30 per 10s
+  login:
+    limit: 5
+    window: 1m
+    algorithm: sliding-log
+  search:
+    limit: 60
+    window: 10s
+    algorithm: sliding-counter
+  uploads:
+    limit: 40
+    window: 1m
+    algorithm: token-bucket
+    burst: 20
+  webhooks:
+    limit: 600
+    window: 1m
+    algorithm: sliding-buckets
+  freePlan:
+    limit: 100
+    window: 1m
+    shadow: true
+`;
+
+/** Calls a second of each policy, how much that swings, and how many clients share them. */
+const CALLERS = [
+  { policy: 'checkout', rate: 9, swing: 0.5, everyMs: 14_000, clients: 6 },
+  { policy: 'login', rate: 3, swing: 0.3, everyMs: 20_000, clients: 24 },
+  { policy: 'search', rate: 40, swing: 0.7, everyMs: 18_000, clients: 7 },
+  { policy: 'uploads', rate: 6, swing: 0.9, everyMs: 9000, clients: 5, cost: 3 },
+  { policy: 'webhooks', rate: 24, swing: 0.2, everyMs: 25_000, clients: 3 },
+  { policy: 'freePlan', rate: 14, swing: 0.5, everyMs: 12_000, clients: 9 },
+];
+const NAMES = ['acme', 'globex', 'initech', 'umbrella', 'hooli', 'stark', 'wayne', 'wonka', 'tyrell'];
+
+/** The same calls every time. */
+function* chances(seed) {
+  for (let state = seed; ; ) {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    yield state / 2 ** 32;
+  }
+}
+const random = chances(7);
+const chance = () => random.next().value;
+
+/** A few of the clients make most of the calls. */
+function client(clients) {
+  const at = Math.floor(clients * chance() ** 2.5);
+  return at < NAMES.length ? `org:${NAMES[at]}` : `ip:192.0.2.${10 + at}`;
+}
+
+function callsAt(timeMs) {
+  return CALLERS.flatMap(({ policy, rate, swing, everyMs, clients, cost = 1 }) => {
+    const wave = 1 + swing * Math.sin((2 * Math.PI * timeMs) / everyMs);
+    const wanted = (rate * wave * TURN_MS) / 1000;
+    const count = Math.floor(wanted) + (chance() < wanted % 1 ? 1 : 0);
+    return Array.from({ length: count }, () => ({ policy, key: client(clients), cost }));
+  });
+}
+
+async function post(url, body) {
+  const answer = await fetch(url, { method: 'POST', body: JSON.stringify(body) });
+  if (!answer.ok) throw new Error(`${url} answered ${answer.status}: ${await answer.text()}`);
+  await answer.arrayBuffer();
+}
+
+async function callAllTheTime(url, signal) {
+  for (let timeMs = 0; !signal.aborted; timeMs += TURN_MS) {
+    const checks = callsAt(timeMs);
+    if (checks.length > 0) await post(`${url}/v1/check`, { checks });
+    await sleep(TURN_MS);
+  }
+}
+
+/** `sluice serve` with the policies above, once it listens. */
+async function serve(config) {
+  const words = ['packages/cli/bin/sluice.mjs', 'serve', '--listen', '127.0.0.1:0'];
+  const child = spawn(process.execPath, [...words, '--config', config], {
+    cwd: root,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let printed = '';
+  for await (const text of child.stdout.setEncoding('utf8')) {
+    printed += text;
+    const [, url] = /"url":"([^"]+)"/.exec(printed) ?? [];
+    if (url !== undefined) return { url, child };
+  }
+  throw new Error(`The service did not start: ${printed}`);
+}
+
+const PICTURES = [
+  { name: 'overview', hash: '#/overview?range=1', ready: '.plot canvas', height: 900 },
+  { name: 'key', hash: '#/key/checkout/org%3Aacme', ready: '.window svg', height: 820 },
+  { name: 'lab', hash: '#/lab', ready: '.lane-list svg', height: 980 },
+];
+
+/** The page is opened before there is anything to see, so that it has seen it all. */
+async function open(browser, url, { hash, height }, colorScheme) {
+  const context = await browser.newContext({ viewport: { width: 1280, height }, colorScheme });
+  const page = await context.newPage();
+  await page.goto(`${url}/dashboard/${hash}`);
+  return page;
+}
+
+async function take(page, { name, ready }, colorScheme) {
+  await page.locator(ready).first().waitFor();
+  await page.locator('.connection.live').waitFor();
+  const path = join(folder, `dashboard-${name}-${colorScheme}.png`);
+  await page.screenshot({ path });
+  const { size } = statSync(path);
+  console.log(`${path}  ${Math.ceil(size / 1024)} KB`);
+  if (size > MOST_BYTES) throw new Error(`Expected at most ${MOST_BYTES} bytes, got ${size}`);
+}
+
+const scratch = mkdtempSync(join(tmpdir(), 'sluice-screenshots-'));
+const config = join(scratch, 'sluice.yaml');
+writeFileSync(config, CONFIG);
+mkdirSync(folder, { recursive: true });
+const { url, child } = await serve(config);
+const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
+const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
+const over = new AbortController();
+const traffic = callAllTheTime(url, over.signal);
+try {
+  const override = { policy: 'checkout', key: 'org:globex', limit: 60, reason: 'launch week' };
+  await post(`${url}/v1/overrides`, override);
+  const shots = PICTURES.flatMap((picture) => [
+    { picture, scheme: 'light' },
+    { picture, scheme: 'dark' },
+  ]);
+  const pages = await Promise.all(
+    shots.map(({ picture, scheme }) => open(browser, url, picture, scheme)),
+  );
+  await Promise.race([sleep(TRAFFIC_MS), traffic]);
+  for (const [at, { picture, scheme }] of shots.entries()) await take(pages[at], picture, scheme);
+} finally {
+  over.abort();
+  await traffic.catch(() => {});
+  await browser.close();
+  child.kill();
+  rmSync(scratch, { recursive: true });
+}
