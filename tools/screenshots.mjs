@@ -4,7 +4,7 @@
  *
  *     node tools/screenshots.mjs [FOLDER]   into docs/pictures if no folder is named
  *
- * Takes 45 seconds, as a chart of what is decided takes its time to fill.
+ * Takes 45 seconds, since a chart of what is decided needs its time to fill.
  */
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -17,7 +17,9 @@ import { chromium } from 'playwright-core';
 const root = fileURLToPath(new URL('../', import.meta.url));
 const folder = process.argv[2] ?? join(root, 'docs/pictures');
 
-const TRAFFIC_MS = 38_000;
+const TRAFFIC_MS = 26_000;
+/** How long pages are open before they are taken: what they remember themselves has to be there. */
+const LOOKING_MS = 12_000;
 const TURN_MS = 50;
 /** Larger ones make the repository slow to get. */
 const MOST_BYTES = 200_000;
@@ -56,7 +58,17 @@ const CALLERS = [
   { policy: 'webhooks', rate: 24, swing: 0.2, everyMs: 25_000, clients: 3 },
   { policy: 'freePlan', rate: 14, swing: 0.5, everyMs: 12_000, clients: 9 },
 ];
-const NAMES = ['acme', 'globex', 'initech', 'umbrella', 'hooli', 'stark', 'wayne', 'wonka', 'tyrell'];
+const NAMES = [
+  'acme',
+  'globex',
+  'initech',
+  'umbrella',
+  'hooli',
+  'stark',
+  'wayne',
+  'wonka',
+  'tyrell',
+];
 
 /** The same calls every time. */
 function* chances(seed) {
@@ -113,25 +125,36 @@ async function serve(config) {
   throw new Error(`The service did not start: ${printed}`);
 }
 
+/** Each from its top to the end of what is named last. */
 const PICTURES = [
-  { name: 'overview', hash: '#/overview?range=1', ready: '.plot canvas', height: 900 },
-  { name: 'key', hash: '#/key/checkout/org%3Aacme', ready: '.window svg', height: 820 },
-  { name: 'lab', hash: '#/lab', ready: '.lane-list svg', height: 980 },
+  { name: 'overview', hash: '#/overview?range=1', ready: '.plot canvas', last: '.heat-legend' },
+  {
+    name: 'key',
+    hash: '#/key/checkout/org%3Aacme',
+    ready: '.window svg',
+    last: 'section:has(.window)',
+  },
+  { name: 'lab', hash: '#/lab', ready: '.lane-list svg', last: '.lab-legend' },
 ];
+const SCHEMES = ['light', 'dark'];
+const WIDTH = 1280;
+const EDGE = 20;
 
-/** The page is opened before there is anything to see, so that it has seen it all. */
-async function open(browser, url, { hash, height }, colorScheme) {
-  const context = await browser.newContext({ viewport: { width: 1280, height }, colorScheme });
+async function open(browser, url, hash, colorScheme) {
+  const viewport = { width: WIDTH, height: 1000 };
+  const context = await browser.newContext({ viewport, colorScheme });
   const page = await context.newPage();
   await page.goto(`${url}/dashboard/${hash}`);
   return page;
 }
 
-async function take(page, { name, ready }, colorScheme) {
+async function take(page, { name, ready, last }, colorScheme) {
   await page.locator(ready).first().waitFor();
   await page.locator('.connection.live').waitFor();
+  const { y, height } = await page.locator(last).first().boundingBox();
+  const clip = { x: 0, y: 0, width: WIDTH, height: Math.ceil(y + height + EDGE) };
   const path = join(folder, `dashboard-${name}-${colorScheme}.png`);
-  await page.screenshot({ path });
+  await page.screenshot({ path, clip, fullPage: true });
   const { size } = statSync(path);
   console.log(`${path}  ${Math.ceil(size / 1024)} KB`);
   if (size > MOST_BYTES) throw new Error(`Expected at most ${MOST_BYTES} bytes, got ${size}`);
@@ -149,14 +172,12 @@ const traffic = callAllTheTime(url, over.signal);
 try {
   const override = { policy: 'checkout', key: 'org:globex', limit: 60, reason: 'launch week' };
   await post(`${url}/v1/overrides`, override);
-  const shots = PICTURES.flatMap((picture) => [
-    { picture, scheme: 'light' },
-    { picture, scheme: 'dark' },
-  ]);
-  const pages = await Promise.all(
-    shots.map(({ picture, scheme }) => open(browser, url, picture, scheme)),
-  );
   await Promise.race([sleep(TRAFFIC_MS), traffic]);
+  const shots = PICTURES.flatMap((picture) => SCHEMES.map((scheme) => ({ picture, scheme })));
+  const pages = await Promise.all(
+    shots.map(({ picture: { hash }, scheme }) => open(browser, url, hash, scheme)),
+  );
+  await Promise.race([sleep(LOOKING_MS), traffic]);
   for (const [at, { picture, scheme }] of shots.entries()) await take(pages[at], picture, scheme);
 } finally {
   over.abort();

@@ -59,8 +59,8 @@ describe('sluice compare', () => {
   });
 
   test.each([
-    [['--limit', '30'], /Expected policy `limit`/],
-    [['--limit', '0/1m'], /Expected the limit of policy `limit`/],
+    [['--limit', '30'], /Expected --limit to be such as 100\/1m, got `30`/],
+    [['--limit', '0/1m'], /Expected --limit to be such as 100\/1m, got `0\/1m`/],
     [[], /Expected --limit such as 100\/1m, got none/],
     [['--limit', '30/1m', '--key', 'shoe'], /Expected --key to be one of client, user/],
   ])('%j is refused', async (words, why) => {

@@ -46,7 +46,10 @@ describe('sluice demo', () => {
     const result = JSON.parse(stdout);
     expect(result.allowed + result.denied).toBe(result.requests);
     expect(result.firstDeniedMs).toBeLessThan(2000);
-    const common = { limit: 50, windowMs: 3000 };
+    expect(result).toMatchObject({ kind: 'demo', isShown: true });
+    expect(result.deniedClients[0].denied).toBeLessThanOrEqual(result.denied);
+    const atMs = [expect.any(Number), expect.any(Number)];
+    const common = { limit: 50, windowMs: 3000, sent: [50, 50], atMs };
     expect(result.boundary).toEqual([
       { algorithm: 'fixed-window', ...common, passed: [50, 50] },
       {

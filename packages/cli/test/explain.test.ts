@@ -127,19 +127,25 @@ describe('sluice explain, of fields', () => {
   test.each([
     [
       ['RateLimit: "perMinute";r=0;t=12', 'RateLimit-Policy: "perMinute";q=100;w=60'],
+      1,
       ['policies    perMinute: 100 in 1 min', 'limits      perMinute: 0 left, more in 12.0 s'],
     ],
-    [['HTTP/1.1 429 Too Many Requests\r\nRetry-After: 90\r\nDate: x'], ['try again   in 90.0 s']],
+    [
+      ['HTTP/1.1 429 Too Many Requests\r\nRetry-After: 90\r\nDate: x'],
+      1,
+      ['try again   in 90.0 s'],
+    ],
     [
       ['x-ratelimit-limit: 60\nx-ratelimit-remaining: 7\nx-ratelimit-reset: 30'],
+      0,
       ['limits      7 of 60 left, more in 30.0 s', 'form        X-RateLimit'],
     ],
-    [['RateLimit: limit=100, remaining=50, reset=30'], ['limits      50 of 100 left']],
-  ])('%j', async (fields, told) => {
+    [['RateLimit: limit=100, remaining=50, reset=30'], 0, ['limits      50 of 100 left']],
+  ])('%j ends with %i', async (fields, code, told) => {
     const words = fields.flatMap((field) => ['--headers', field]);
     const ended = await sluice(['explain', ...words]);
     isWellFormed(ended);
-    expect(ended.code).toBe(0);
+    expect(ended.code).toBe(code);
     for (const line of told) expect(ended.stdout).toContain(line);
   });
 

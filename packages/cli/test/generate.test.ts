@@ -40,11 +40,13 @@ describe('sluice generate, a log', () => {
     });
     expect(readFileSync(path, 'utf8').trimEnd().split('\n')).toHaveLength(100);
     const { stdout: json } = await sluice([...words, '--json']);
-    expect(JSON.parse(json)).toEqual({
-      shape: 'boundary',
+    expect(JSON.parse(json)).toMatchObject({
+      kind: 'generate',
+      settings: { shape: 'boundary', seed: 1, requests: 100, clients: 100, windowMs: 60_000 },
       file: path,
       format: 'combined',
-      lines: 100,
+      bytes: readFileSync(path).length,
+      requests: 100,
     });
     expect(readdirSync(dirname(path)).filter((name) => name.endsWith('.part'))).toEqual([]);
   });
@@ -53,7 +55,7 @@ describe('sluice generate, a log', () => {
     const path = `${dirname(file('x', ''))}/nowhere/access.log`;
     const { code, stdout, stderr } = await sluice(['generate', 'steady', '--out', path]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(stderr).toContain(`Expected to write \`${path}\`, got ENOENT`);
+    expect(stderr).toContain(`Expected to write \`${path}\`, got no such folder (ENOENT)`);
     expect(existsSync(path)).toBe(false);
   });
 
@@ -181,7 +183,7 @@ describe('sluice generate --against', () => {
     );
     expect(seen[0].headers['x-forwarded-uri']).toMatch(/^\//);
     expect(JSON.parse(stdout)).toMatchObject({
-      shape: 'steady',
+      settings: { shape: 'steady' },
       sent: 20,
       answered: 20,
       statuses: { 200: 20 },

@@ -21,12 +21,12 @@ async function npm(words: readonly string[], cwd: string): Promise<Ended> {
 }
 
 beforeAll(async () => {
-  for (const name of ['sluice', 'server', 'traffic', 'cli']) {
+  for (const name of ['sluice', 'dashboard', 'server', 'traffic', 'cli']) {
     await npm(['pack', '--pack-destination', folder], `${root}packages/${name}`);
   }
   writeFileSync(join(folder, 'package.json'), '{ "private": true }');
   const archives = readdirSync(folder).filter((name) => name.endsWith('.tgz'));
-  expect(archives).toHaveLength(4);
+  expect(archives).toHaveLength(5);
   await npm(['install', ...archives.map((name) => `./${name}`)], folder);
 }, 300_000);
 

@@ -288,7 +288,7 @@ test('writes a page if asked to, whole or not at all', async () => {
   const nowhere = join(folder, 'no', 'plan.html');
   const failed = await sluice(['plan', log, '--policy', next, '--report', nowhere]);
   expect(failed.code).toBe(2);
-  expect(failed.stderr).toMatch(/Expected to write `\S+plan\.html`, got ENOENT/);
+  expect(failed.stderr).toMatch(/Expected to write `\S+plan\.html`, got no such folder \(ENOENT\)/);
   expect(readdirSync(folder).filter((name) => name.endsWith('.part'))).toEqual([]);
 });
 
@@ -308,4 +308,41 @@ test('lines that cannot be read are counted, and one is shown', async () => {
   expect(stdout).toContain(
     '1 line could not be read, such as line 41:\n            what is this\n',
   );
+});
+
+test('each configuration names clients in its own way', async () => {
+  const policies = 'policies:\n  perMinute: 10/1m\n';
+  const next = file('sixty-four.yaml', policies);
+  const today = file('forty-eight.yaml', `ipv6Prefix: 48\n${policies}`);
+  const networks = Array.from({ length: 30 }, (_, network) => ({
+    at: network,
+    client: `2001:db8:1:${network}::1`,
+  }));
+  const path = file('networks.log', combinedLog(networks));
+  const alone = await sluice(['plan', path, '--policy', today, '--json']);
+  expect(JSON.parse(alone.stdout)).toMatchObject({ clients: 1, denied: { requests: 20 } });
+  const words = ['plan', path, '--policy', next, '--against', today];
+  expect(JSON.parse((await sluice([...words, '--json'])).stdout)).toMatchObject({
+    clients: 30,
+    denied: { requests: 0 },
+    against: { denied: { requests: 20 }, requestsWon: 20 },
+  });
+  const { stdout } = await sluice([...words, '--top', '3']);
+  expect(stdout).toContain('\nNo longer denied clients, 3 of 20\n');
+});
+
+test('a header that only the policies of today look at, and a wrong clock, are told', async () => {
+  const today = file(
+    'by-header.yaml',
+    'policies:\n  perMinute: 10/1m\nrules:\n' +
+      '  - limits: [{ policy: perMinute, key: header:x-api-key }]\n',
+  );
+  const wrong = { at: 400 * 86_400 };
+  const lines = combinedLog(burst(300, 300)).split('\n');
+  lines.splice(150, 0, combinedLog([wrong]).trim().replace('10/Oct/2026', '10/Oct/2031'));
+  const path = file('wrong-clock.log', lines.join('\n'));
+  const words = ['plan', path, '--policy', next, '--against', today];
+  const { stdout } = await sluice(words);
+  expect(stdout).toContain('No request of the log has x-api-key');
+  expect(stdout).toContain('1 line too far ahead, taken at the time reached\n');
 });

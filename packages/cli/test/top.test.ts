@@ -81,6 +81,7 @@ describe('sluice top', () => {
       denied: 9,
       allowedPerSecond: 0,
       deniedPerSecond: 0,
+      rates: { allowed: [0], denied: [0] },
     });
     expect(board.mostDenied[0]).toEqual({
       policy: 'perMinute',

@@ -13,6 +13,8 @@ export {
   GenerateError,
   generateTraffic,
   type TrafficOptions,
+  type TrafficSettings,
+  trafficSettings,
 } from './generate/traffic.ts';
 export { LogReader, type LogReport, type ReadOptions, type UnreadableLine } from './read-log.ts';
 export type { AdversaryReport, Burst } from './replay/adversary.ts';
@@ -60,7 +62,16 @@ export {
   type SuggestResult,
   type WindowReport,
 } from './replay/suggest.ts';
-export type { TimelineData } from './replay/timeline.ts';
+export { Survey, type SurveyResult } from './replay/survey.ts';
+export { Timeline, type TimelineData } from './replay/timeline.ts';
 export { algorithmPicture } from './report/algorithm-picture.ts';
+export type { BoundaryRun } from './report/boundary-picture.ts';
+export type { DemoResult } from './report/demo-page.ts';
+export { FIELD_FORMS, type FieldsResult, fieldsDeny } from './report/fields-page.ts';
+export type { GeneratedLoad, GeneratedLog } from './report/generate-page.ts';
 export { htmlReport, type ReportExtras, type ReportedResult } from './report/index.ts';
+export type { Judgement } from './report/page.ts';
+export { type Reckoning, reckon } from './report/reckoning.ts';
+export type { TopResult, WatchedKey, WatchedPolicy } from './report/top-page.ts';
+export { near, whenExactly } from './report/words.ts';
 export { LogError, STANDARD_INPUT } from './source.ts';

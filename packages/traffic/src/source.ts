@@ -26,7 +26,7 @@ export interface Progress {
   readonly bytesTotal: number | undefined;
 }
 
-const CHUNK_BYTES = 256 * 1024;
+const CHUNK_BYTES = 64 * 1024;
 
 type Packing = 'none' | 'gzip' | 'zstd';
 

@@ -1,8 +1,8 @@
 /** The board of `sluice top`: health, policies with their rates, and the keys that matter. */
-import { clockText } from 'sluice-traffic';
+import { clockText, type WatchedKey } from 'sluice-traffic';
 import { numberText, type Paint, visible, windowText } from '../output.ts';
 import { fitRight, fitTo, sparkline, widthOf } from './text.ts';
-import { busiest, type HeavyKey, type PolicyState, type Snapshot, type Watch } from './watch.ts';
+import { busiest, type PolicyState, type Snapshot, type Watch } from './watch.ts';
 
 export interface BoardSize {
   readonly columns: number;
@@ -101,7 +101,7 @@ function policyLines(shot: Snapshot, watch: Watch, paint: Paint, width: number, 
   return lines;
 }
 
-function keyLines(heading: string, keys: readonly HeavyKey[], paint: Paint, most: number) {
+function keyLines(heading: string, keys: readonly WatchedKey[], paint: Paint, most: number) {
   const shown = keys.slice(0, Math.max(0, most));
   const nameColumns = Math.min(
     MOST_NAME_COLUMNS,

@@ -1,55 +1,20 @@
 /** Asks a service again and again how it is, and makes rates of what it counts. */
 import { systemClock } from 'sluice';
+import type { TopResult, WatchedKey, WatchedPolicy } from 'sluice-traffic';
 import type { Client } from '../client.ts';
 import { Failure } from '../output.ts';
 import { readMetrics, type Sample } from './metrics.ts';
 
-export interface PolicyState {
-  readonly name: string;
-  /** Undefined for limits that come with requests, which no file names. */
-  readonly limit: number | undefined;
-  readonly windowMs: number | undefined;
-  readonly algorithm: string | undefined;
-  readonly shadow: boolean;
-  /** Since the service started; of a policy in shadow, what it would have done. */
-  readonly allowed: number;
-  readonly denied: number;
-  /** Undefined until it has been looked at twice. */
-  readonly allowedPerSecond: number | undefined;
-  readonly deniedPerSecond: number | undefined;
-}
+/** A policy at one look; its rates are those since the look before. */
+export type PolicyState = Omit<WatchedPolicy, 'rates'>;
 
-export interface HeavyKey {
-  readonly policy: string;
-  readonly key: string;
-  readonly atLeast: number;
-  readonly atMost: number;
-}
-
-export interface Snapshot {
-  readonly url: string;
-  readonly atMs: number;
-  readonly ready: boolean;
-  readonly draining: boolean;
-  readonly storeUp: boolean;
-  readonly breaker: string | undefined;
-  readonly configOk: boolean;
-  readonly version: string | undefined;
-  /** Only the embedded store knows. */
-  readonly keys: number | undefined;
-  readonly evicted: number;
-  /** Checks that the store did not decide. */
-  readonly degraded: number;
+/** One look. */
+export interface Snapshot extends Omit<TopResult, 'kind' | 'firstMs' | 'policies'> {
   readonly policies: readonly PolicyState[];
-  readonly mostDenied: readonly HeavyKey[];
-  readonly mostAllowed: readonly HeavyKey[];
 }
 
 /** What came in the last so many looks, for drawing. */
-export interface Rates {
-  readonly allowed: readonly number[];
-  readonly denied: readonly number[];
-}
+export type Rates = WatchedPolicy['rates'];
 
 const KEPT_RATES = 240;
 /** Of so many policies, the busiest, it is asked whose keys these are. */
@@ -86,6 +51,8 @@ export class Watch {
   readonly #rates = new Map<string, { allowed: number[]; denied: number[] }>();
   #counts: ReadonlyMap<string, Counts> = new Map();
   #countedMs: number | undefined = undefined;
+  /** How long the kept rates lasted each, the oldest first. */
+  readonly #passedS: number[] = [];
 
   constructor(client: Client) {
     this.#client = client;
@@ -147,6 +114,7 @@ export class Watch {
         deniedPerSecond: perSecond(denied, last.denied),
       };
     });
+    if (passedS > 0) keep(this.#passedS, passedS);
     for (const state of states) this.#keepRates(state);
     this.#counts = counts;
     this.#countedMs = atMs;
@@ -157,24 +125,55 @@ export class Watch {
     if (allowedPerSecond === undefined || deniedPerSecond === undefined) return;
     const rates = this.#rates.get(name) ?? { allowed: [], denied: [] };
     this.#rates.set(name, rates);
-    rates.allowed.push(allowedPerSecond);
-    rates.denied.push(deniedPerSecond);
-    if (rates.allowed.length > KEPT_RATES) {
-      rates.allowed.shift();
-      rates.denied.shift();
-    }
+    keep(rates.allowed, allowedPerSecond);
+    keep(rates.denied, deniedPerSecond);
   }
 
-  async #heavy(policies: readonly string[], by: 'denied' | 'allowed'): Promise<HeavyKey[]> {
+  /** The last look, with the rates of all the time that it has been watched. */
+  over(shot: Snapshot): TopResult {
+    const watchedS = this.#passedS.reduce((sum, each) => sum + each, 0);
+    const policies = busiest(
+      shot.policies.map((policy) => {
+        const { allowed, denied } = this.ratesOf(policy.name);
+        return {
+          ...policy,
+          allowedPerSecond: this.#mean(allowed),
+          deniedPerSecond: this.#mean(denied),
+        };
+      }),
+    );
+    return {
+      kind: 'top',
+      ...shot,
+      firstMs: shot.atMs - Math.round(1000 * watchedS),
+      policies: policies.map((policy) => ({ ...policy, rates: this.ratesOf(policy.name) })),
+    };
+  }
+
+  /** Of rates that are the newest, each by the time that it lasted. */
+  #mean(rates: readonly number[]): number | undefined {
+    if (rates.length === 0) return undefined;
+    const passed = this.#passedS.slice(-rates.length);
+    const sum = rates.reduce((all, rate, at) => all + rate * passed[at], 0);
+    return sum / this.#passedS.reduce((all, each) => all + each, 0);
+  }
+
+  async #heavy(policies: readonly string[], by: 'denied' | 'allowed'): Promise<WatchedKey[]> {
     const all = policies.map(async (policy) => {
       const query = new URLSearchParams({ policy, by, count: String(ASKED_KEYS) });
       const { body } = await this.#client.ask('GET', `/v1/top?${query}`).catch(goneSince);
-      const { keys = [] } = body as { keys?: readonly Omit<HeavyKey, 'policy'>[] };
+      const { keys = [] } = body as { keys?: readonly Omit<WatchedKey, 'policy'>[] };
       return keys.map(({ key, atLeast, atMost }) => ({ policy, key, atLeast, atMost }));
     });
     const keys = (await Promise.all(all)).flat().filter(({ atLeast }) => atLeast > 0);
     return keys.sort((a, b) => b.atLeast - a.atLeast).slice(0, ASKED_KEYS);
   }
+}
+
+/** Adds the newest, and forgets the oldest of too many. */
+function keep(values: number[], value: number): void {
+  values.push(value);
+  if (values.length > KEPT_RATES) values.shift();
 }
 
 /** A policy that was there a moment ago may have gone with a reload. */
@@ -184,7 +183,7 @@ function goneSince(error: unknown): { body: object } {
 }
 
 /** Those that deny most first, then those that are asked most. */
-export const busiest = (policies: readonly PolicyState[]): readonly PolicyState[] =>
+export const busiest = <State extends PolicyState>(policies: readonly State[]): readonly State[] =>
   [...policies].sort(
     (a, b) =>
       (b.deniedPerSecond ?? 0) - (a.deniedPerSecond ?? 0) ||

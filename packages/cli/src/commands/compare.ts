@@ -1,24 +1,30 @@
 /** `sluice compare`: the five algorithms on the traffic of a log. */
 import { Option } from 'commander';
-import { definePolicy } from 'sluice';
 import { Comparison, KEY_WORDS, keyOfEntry } from 'sluice-traffic';
 import type { Command, Context } from '../command.ts';
 import { type ExitCode, Failure, FINE, visible } from '../output.ts';
 import { compareLines } from '../traffic/compare-text.ts';
-import { type LogOptions, logLines, logOptions, readLogs, withLogs } from '../traffic/log.ts';
-import { writeReport } from '../traffic/report.ts';
+import {
+  type LogOptions,
+  limitOf,
+  logLines,
+  logOptions,
+  readLogs,
+  withLogs,
+} from '../traffic/log.ts';
+import { reportOption, type Told, tell } from '../traffic/report.ts';
+import { checkPlaces } from '../traffic/whole-file.ts';
 
-interface CompareOptions extends LogOptions {
+interface CompareOptions extends LogOptions, Told {
   readonly limit?: string;
   readonly key: string;
-  readonly report?: string;
 }
 
 async function run(context: Context, args: readonly unknown[], given: object): Promise<ExitCode> {
   const options = given as CompareOptions;
   const { output } = context;
   if (options.limit === undefined) throw new Failure('Expected --limit such as 100/1m, got none');
-  const { limit, windowMs } = definePolicy('limit', options.limit).terms!;
+  const { limit, windowMs } = limitOf(options.limit);
   const keyOf = keyOfEntry(options.key);
   if (keyOf === undefined) {
     const words = KEY_WORDS.join(', ');
@@ -26,15 +32,14 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   }
   const comparison = new Comparison({ limit, windowMs, keyOf });
   const paths = args[0] as readonly string[];
+  await checkPlaces({ '--report': options.report }, paths);
   const log = await readLogs(output, paths, options, (entries) => comparison.add(entries));
   const result = comparison.result();
   const whole = { ...result, key: options.key, log };
-  if (options.report !== undefined) await writeReport(options.report, whole);
-  if (options.json) output.printJson(whole);
-  else {
-    const lines = [...logLines(log, result), ...compareLines(result, options.key, output.paint)];
-    for (const line of lines) output.print(line);
-  }
+  await tell(output, options, whole, () => [
+    ...logLines(log, result),
+    ...compareLines(result, options.key, output.paint),
+  ]);
   return FINE;
 }
 
@@ -42,7 +47,7 @@ export const compare: Command = {
   options: () => [
     new Option('--limit <limit>', 'how much in which window: 100/1m'),
     new Option('--key <key>', `whom it counts: ${KEY_WORDS.join(', ')}`).default('client'),
-    new Option('--report <file>', 'write the result as a page (HTML)'),
+    reportOption(),
     ...logOptions(),
   ],
   run: withLogs(run),

@@ -2,7 +2,7 @@
 import { Option } from 'commander';
 import { systemClock } from 'sluice';
 import { SettingsError } from 'sluice-server';
-import { generateTraffic } from 'sluice-traffic';
+import { type DemoResult, generateTraffic, Timeline } from 'sluice-traffic';
 import { inPlace } from '../board/screen.ts';
 import type { Command, Context } from '../command.ts';
 import { BoundaryProof } from '../demo/boundary.ts';
@@ -19,14 +19,24 @@ import {
 import { CLIENT, COMPARED, startDemoService } from '../demo/service.ts';
 import { Load, type LoadReport } from '../load/load.ts';
 import { durationValue } from '../option-values.ts';
-import { type ExitCode, Failure, FINE, numberText, type Output } from '../output.ts';
+import {
+  durationText,
+  type ExitCode,
+  Failure,
+  FINE,
+  NO,
+  numberText,
+  type Output,
+} from '../output.ts';
 import { pause, stopSignal } from '../pause.ts';
+import { Progress } from '../traffic/progress.ts';
+import { reportOption, type Told, tell } from '../traffic/report.ts';
+import { checkPlaces } from '../traffic/whole-file.ts';
 
-interface DemoOptions {
+interface DemoOptions extends Told {
   readonly listen: string;
   readonly for: number;
   readonly keep?: boolean;
-  readonly json?: boolean;
 }
 
 const CLIENTS = 40;
@@ -46,6 +56,7 @@ class Show {
   readonly proof: BoundaryProof;
   readonly allowed: number[] = [];
   readonly denied: number[] = [];
+  readonly timeline = new Timeline(['allowed', 'denied']);
   #stepMs = 0;
 
   constructor(
@@ -72,6 +83,7 @@ class Show {
 
   #count(isDenied: boolean): void {
     this.steps();
+    this.timeline.add(systemClock.now(), isDenied ? 'denied' : 'allowed');
     (isDenied ? this.denied : this.allowed)[this.allowed.length - 1]++;
   }
 
@@ -105,6 +117,8 @@ const NEXT_LINES = [
   '  npx sluice generate abuser         the same traffic as an access log',
   '  npx sluice suggest access.log      a limit that fits the traffic of a log',
 ];
+
+const BUSY = 'This machine was too busy to send the bursts in time, so the boundary is not shown.';
 
 /** The whole picture, drawn again and again. */
 function frame(show: Show, output: Output, endMs: number, isKept: boolean): readonly string[] {
@@ -149,55 +163,65 @@ async function narrate(show: Show, output: Output, options: DemoOptions): Promis
   output.print(crowdText(CLIENTS));
   let dueMs = PLAIN_LINE_MS;
   let isProofTold = false;
+  let isGapDue = false;
   let isKeptOn = false;
+  const print = (line: string): void => {
+    if (isGapDue) output.print('');
+    isGapDue = false;
+    output.print(line);
+  };
   while (!show.signal.aborted && !isOver(show, options)) {
     await pause(FRAME_MS, show.signal);
     const { elapsedMs, load, proof } = show;
     if (!isProofTold && proof.state.phase === 'over' && !show.signal.aborted) {
       isProofTold = true;
-      printProof(show, output);
+      isGapDue = true;
+      output.print(`\n${boundaryHeading()}\n`);
+      for (const line of boundaryLines(proof.state, undefined, output.paint)) output.print(line);
     }
     if (options.keep && !isKeptOn && isProofTold && elapsedMs >= options.for) {
       isKeptOn = true;
-      for (const line of lookLines(show)) output.print(line);
-      output.print('Ctrl-C stops it.');
+      for (const line of [...lookLines(show), 'Ctrl-C stops it.']) print(line);
     }
     if (elapsedMs < dueMs) continue;
     dueMs = elapsedMs + (isKeptOn ? KEPT_LINE_MS : PLAIN_LINE_MS);
     const report = load.report();
     const [allowed, denied] = [allowedOf(report), deniedOf(report)].map(numberText);
     const seconds = Math.round(elapsedMs / 1000);
-    output.print(`  after ${seconds} s: ${allowed} allowed, ${denied} denied`);
+    print(`  after ${seconds} s: ${allowed} allowed, ${denied} denied`);
   }
 }
 
-function printProof({ proof }: Show, output: Output): void {
-  output.print(`\n${boundaryHeading()}\n`);
-  for (const line of boundaryLines(proof.state, undefined, output.paint)) output.print(line);
-  if (!proof.isShown) output.print('  This machine was too busy to send the bursts in time.');
-  output.print('');
+/** Waits for what is printed as JSON, and says how long on the other stream. */
+async function waitFor(show: Show, output: Output, options: DemoOptions): Promise<void> {
+  const progress = new Progress(output);
+  while (!show.signal.aborted && !isOver(show, options)) {
+    const leftMs = Math.max(0, options.for - show.elapsedMs);
+    progress.show(() => (options.keep ? 'Ctrl-C stops it' : `${durationText(leftMs)} left`));
+    await pause(FRAME_MS, show.signal);
+  }
+  progress.end();
 }
 
-const jsonOf = (show: Show, report: LoadReport): object => ({
-  url: show.url,
+const resultOf = ({ url, proof, timeline }: Show, report: LoadReport): DemoResult => ({
+  kind: 'demo',
+  url,
   tookMs: report.tookMs,
   requests: report.answered,
   allowed: allowedOf(report),
   denied: deniedOf(report),
   firstDeniedMs: report.firstDeniedMs,
-  mostDenied: report.denied[0],
-  boundary: show.proof.state.runs.map(({ algorithm, passed, retryAfterMs, cameBack }) => ({
-    algorithm,
-    ...COMPARED,
-    passed,
-    retryAfterMs,
-    cameBack,
-  })),
+  each: { limit: CLIENT.limit, windowMs: CLIENT.windowMs },
+  deniedClients: report.denied,
+  isShown: proof.isShown,
+  boundary: proof.state.runs.map(({ backMs: _, ...run }) => ({ ...COMPARED, ...run })),
+  timeline: timeline.data(),
 });
 
 async function run(context: Context, _args: readonly unknown[], given: object): Promise<ExitCode> {
   const options = given as DemoOptions;
   const { output, environment } = context;
+  await checkPlaces({ '--report': options.report });
   const service = await startDemoService(options.listen).catch((error) => {
     throw error instanceof SettingsError ? new Failure(error.message) : error;
   });
@@ -207,21 +231,35 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
     const load = show.load.run();
     const proof = show.proof.run();
     const isLive = output.isTerminal && environment.TERM !== 'dumb' && !environment.CI;
-    if (options.json) {
-      while (!signal.aborted && !isOver(show, options)) await pause(FRAME_MS, signal);
-    } else if (isLive) await animate(show, output, options);
+    if (options.json) await waitFor(show, output, options);
+    else if (isLive) await animate(show, output, options);
     else await narrate(show, output, options);
+    const isStopped = signal.aborted;
     stop();
     show.load.stop();
     const [report] = await Promise.all([load, proof]);
-    if (options.json) output.printJson(jsonOf(show, report));
-    else for (const line of ['', ...summaryLines(report), '', ...NEXT_LINES]) output.print(line);
-    return FINE;
+    const result = resultOf(show, report);
+    const isFine = isStopped || isProven(result);
+    const busy = isStopped || result.isShown ? [] : [BUSY];
+    await tell(output, options, result, () => [
+      ...['', ...summaryLines(report), ...busy],
+      ...['', ...NEXT_LINES],
+    ]);
+    return isFine ? FINE : NO;
   } finally {
     release();
     await service.close();
   }
 }
+
+/** Whether it went as it should: somebody was denied, and the log never let too many through. */
+const isProven = ({ denied, isShown, boundary }: DemoResult): boolean =>
+  denied > 0 &&
+  isShown &&
+  boundary.every(
+    ({ algorithm, limit, passed, cameBack }) =>
+      algorithm === 'fixed-window' || (passed[0] + passed[1] <= limit && cameBack === true),
+  );
 
 export const demo: Command = {
   options: () => [
@@ -233,7 +271,11 @@ export const demo: Command = {
       '127.0.0.1:0',
       'a free port of 127.0.0.1',
     ),
+    reportOption(),
     new Option('--json', 'print what came of it as JSON, at the end'),
   ],
+  epilogue: `
+The exit code is 1 if this machine is too busy to show it.
+`,
   run,
 };

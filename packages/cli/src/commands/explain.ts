@@ -5,9 +5,10 @@ import {
   COMPARED,
   clientNames,
   Explainer,
-  type Explanation,
+  fieldsDeny,
   KEY_WORDS,
   keyOfEntry,
+  type ReportedResult,
   readTime,
 } from 'sluice-traffic';
 import { Client, type ClientOptions, clientOptions } from '../client.ts';
@@ -16,10 +17,19 @@ import { type ExitCode, Failure, FINE, NO, visible } from '../output.ts';
 import { explainLines } from '../traffic/explain-text.ts';
 import { headerLines, parsedFields } from '../traffic/header-text.ts';
 import { explainLive } from '../traffic/live.ts';
-import { type LogOptions, logLines, logOptions, readLogs, withLogs } from '../traffic/log.ts';
+import {
+  type LogOptions,
+  limitOf,
+  logLines,
+  logOptions,
+  readLogs,
+  withLogs,
+} from '../traffic/log.ts';
+import { reportOption, type Told, tell } from '../traffic/report.ts';
 import { countText, labelled } from '../traffic/text.ts';
+import { checkPlaces } from '../traffic/whole-file.ts';
 
-interface ExplainOptions extends LogOptions, ClientOptions {
+interface ExplainOptions extends LogOptions, ClientOptions, Told {
   readonly policy?: string;
   readonly key?: string;
   readonly limit?: string;
@@ -40,9 +50,14 @@ const collected = (text: string, before: readonly string[] = []): readonly strin
   text,
 ];
 
-function printed({ output }: Context, explained: Explanation, lines: readonly string[]): ExitCode {
-  for (const line of [...lines, ...explainLines(explained, output.paint)]) output.print(line);
-  return explained.allowed ? FINE : NO;
+async function told(
+  { output }: Context,
+  options: ExplainOptions,
+  result: Extract<ReportedResult, { kind: 'explain' }>,
+  lines: readonly string[],
+): Promise<ExitCode> {
+  await tell(output, options, result, () => [...lines, ...explainLines(result, output.paint)]);
+  return result.allowed ? FINE : NO;
 }
 
 async function inLog(
@@ -55,7 +70,7 @@ async function inLog(
   if (limit === undefined || client === undefined) {
     throw new Failure('Expected --limit, such as 100/1m, and --client with a log, got one or none');
   }
-  const { limit: most, windowMs } = definePolicy('limit', limit).terms!;
+  const { limit: most, windowMs } = limitOf(limit);
   const policy = definePolicy('', { limit: most, window: windowMs, algorithm });
   const keyOf = keyOfEntry(word);
   if (keyOf === undefined) {
@@ -63,6 +78,7 @@ async function inLog(
     throw new Failure(`Expected --key to be one of ${words}, got \`${visible(word)}\``);
   }
   const key = word === 'client' ? clientNames()(client) : client;
+  await checkPlaces({ '--report': options.report }, paths);
   const explainer = new Explainer({ policy, keyOf, key, atMs });
   const log = await readLogs(output, paths, options, (entries) => {
     explainer.add(entries);
@@ -70,32 +86,29 @@ async function inLog(
   });
   const explained = explainer.result();
   if (explained === undefined) {
-    throw new Failure(`Expected requests of \`${visible(key)}\` in the log up to then, got none`);
+    const when = atMs === undefined ? '' : ' up to then';
+    throw new Failure(`Expected requests of \`${visible(key)}\` in the log${when}, got none`);
   }
-  if (options.json) {
-    output.printJson({ ...explained, seen: explainer.seen, log });
-    return explained.allowed ? FINE : NO;
-  }
-  const { requests, denied } = explainer.seen;
-  const seen = `${countText(requests, 'request')} of it so far, ${countText(denied, 'denial')}`;
-  return printed(context, explained, [...logLines(log, {}), ...labelled('seen', seen)]);
+  const { seen } = explainer;
+  const { requests, denied } = seen;
+  const text = `${countText(requests, 'request')} of it so far, ${countText(denied, 'denial')}`;
+  const lines = [...logLines(log, {}), ...labelled('seen', text)];
+  return await told(context, options, { ...explained, seen, log }, lines);
 }
 
 async function live(context: Context, options: ExplainOptions): Promise<ExitCode> {
-  const { output, environment } = context;
   const { policy, key } = options;
   if (key === undefined) throw new Failure('Expected --key with --policy, got none');
-  const explained = await explainLive(new Client(options, environment), policy!, key);
-  if (!options.json) return printed(context, explained, []);
-  output.printJson(explained);
-  return explained.allowed ? FINE : NO;
+  await checkPlaces({ '--report': options.report });
+  const client = new Client(options, context.environment);
+  return await told(context, options, await explainLive(client, policy!, key), []);
 }
 
-function ofHeaders({ output }: Context, { headers, json }: ExplainOptions): ExitCode {
-  const parsed = parsedFields(headers!, systemClock.now());
-  if (json) output.printJson(parsed);
-  else for (const line of headerLines(parsed)) output.print(line);
-  return FINE;
+async function ofHeaders({ output }: Context, options: ExplainOptions): Promise<ExitCode> {
+  const parsed = parsedFields(options.headers!, systemClock.now());
+  await checkPlaces({ '--report': options.report });
+  await tell(output, options, parsed, () => headerLines(parsed));
+  return fieldsDeny(parsed) ? NO : FINE;
 }
 
 async function run(context: Context, args: readonly unknown[], given: object): Promise<ExitCode> {
@@ -105,7 +118,7 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   if (ways.filter((is) => is).length !== 1) {
     throw new Failure('Expected one of a log, --policy (with --key) and --headers');
   }
-  if (options.headers !== undefined) return ofHeaders(context, options);
+  if (options.headers !== undefined) return await ofHeaders(context, options);
   if (options.policy === undefined) return await inLog(context, paths, options);
   return await live(context, options);
 }
@@ -123,6 +136,7 @@ export const explain: Command = {
     new Option('--headers <field>', 'fields of a response, pasted; can be repeated').argParser(
       collected,
     ),
+    reportOption(),
     ...logOptions(),
     ...clientOptions().filter(({ long }) => long !== '--json'),
   ],

@@ -1,12 +1,10 @@
 /** `sluice generate`: traffic with a shape, as a log, or sent to a service on this machine. */
-import { createWriteStream } from 'node:fs';
-import { rename, rm } from 'node:fs/promises';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { InvalidArgumentError, Option } from 'commander';
 import { systemClock } from 'sluice';
 import {
-  DEFAULT_REQUESTS,
+  type GeneratedLoad,
+  type GeneratedLog,
+  type GeneratedRequest,
   GenerateError,
   generateTraffic,
   LINE_FORMATS,
@@ -16,16 +14,24 @@ import {
   SHAPE_NAMES,
   SHAPES,
   type ShapeName,
+  Survey,
+  Timeline,
   type TrafficOptions,
+  type TrafficSettings,
+  trafficSettings,
 } from 'sluice-traffic';
 import type { Command, Context } from '../command.ts';
-import { Load, type LoadReport } from '../load/load.ts';
+import { isDenial, Load } from '../load/load.ts';
 import { loopbackUrl } from '../load/loopback.ts';
 import { loadLines } from '../load/summary.ts';
 import { durationValue, integerValue } from '../option-values.ts';
-import { type ExitCode, Failure, FINE, numberText, type Output, visible } from '../output.ts';
+import { type ExitCode, Failure, FINE, NO, numberText, type Output, visible } from '../output.ts';
+import { Progress } from '../traffic/progress.ts';
+import { reportOption, type Told, tell, writeReport } from '../traffic/report.ts';
+import { percentText } from '../traffic/text.ts';
+import { checkPlaces, pourWhole } from '../traffic/whole-file.ts';
 
-interface GenerateOptions {
+interface GenerateOptions extends Told {
   readonly seed?: number;
   readonly requests?: number;
   readonly clients?: number;
@@ -36,7 +42,6 @@ interface GenerateOptions {
   readonly out?: string;
   readonly against?: string;
   readonly rate?: number;
-  readonly json?: boolean;
 }
 
 const DEFAULT_RATE = 100;
@@ -51,13 +56,22 @@ function timeValue(text: string): number {
 }
 
 /** Names of options in messages are those of the flags here. */
-function traffic(options: TrafficOptions): ReturnType<typeof generateTraffic> {
+function inFlags<T>(make: () => T): T {
   try {
-    return generateTraffic(options);
+    return make();
   } catch (error) {
     if (!(error instanceof GenerateError)) throw error;
     throw new Failure(visible(error.message.replace(/`(\w+?)(?:Ms)?`/, '--$1')));
   }
+}
+
+const traffic = (options: TrafficOptions): Generator<GeneratedRequest> =>
+  inFlags(() => generateTraffic(options));
+
+/** All that the traffic is made from; throws a `Failure` for what cannot be made. */
+function settled(options: TrafficOptions): TrafficSettings {
+  traffic(options);
+  return inFlags(() => trafficSettings(options));
 }
 
 function shapeOf(name: unknown): ShapeName {
@@ -66,46 +80,85 @@ function shapeOf(name: unknown): ShapeName {
   throw new Failure(`Expected a shape, one of ${known}, got \`${visible(String(name))}\``);
 }
 
-function* piecesOf(options: TrafficOptions, format: LineFormat): Generator<string> {
+interface Written {
+  readonly lines: number;
+  readonly bytes: number;
+}
+
+/** The lines of a log, in pieces, and how far it has come. */
+function* piecesOf(
+  settings: TrafficSettings,
+  format: LineFormat,
+  seen: (request: GeneratedRequest) => void,
+  written: (now: Written) => void,
+): Generator<string> {
   const write = lineWriter(format);
-  let lines: string[] = [];
-  for (const request of traffic(options)) {
-    lines.push(write(request));
-    if (lines.length < LINES_AT_ONCE) continue;
-    yield `${lines.join('\n')}\n`;
-    lines = [];
+  let pending: string[] = [];
+  let lines = 0;
+  let bytes = 0;
+  const taken = (): string => {
+    const piece = `${pending.join('\n')}\n`;
+    lines += pending.length;
+    bytes += Buffer.byteLength(piece);
+    pending = [];
+    written({ lines, bytes });
+    return piece;
+  };
+  for (const request of traffic(settings)) {
+    seen(request);
+    pending.push(write(request));
+    if (pending.length >= LINES_AT_ONCE) yield taken();
   }
-  if (lines.length > 0) yield `${lines.join('\n')}\n`;
+  if (pending.length > 0) yield taken();
 }
 
-/** Whole or not at all: it lies beside its place until it is done. */
-async function writeFile(path: string, pieces: Iterable<string>): Promise<void> {
-  const unfinished = `${path}.${process.pid}.part`;
+async function writeLog(
+  output: Output,
+  settings: TrafficSettings,
+  options: GenerateOptions,
+): Promise<void> {
+  const { out, json, report, format = 'combined' } = options;
+  if (out === undefined && json) {
+    throw new Failure('Expected --json with --out or --against; a log has --format');
+  }
+  await checkPlaces({ '--out': out, '--report': report });
+  // Any number of requests takes no memory, unless somebody wants to know who they are of.
+  const survey = json || report !== undefined ? new Survey() : undefined;
+  const progress = new Progress(output, out !== undefined || !output.isTerminal);
+  let written: Written = { lines: 0, bytes: 0 };
+  const all = numberText(settings.requests);
+  const pieces = piecesOf(
+    settings,
+    format,
+    (request) => survey?.add(request),
+    (now) => {
+      written = now;
+      progress.show(() => {
+        const share = percentText(now.lines, settings.requests);
+        return `wrote ${numberText(now.lines)} of ${all} lines (${share})`;
+      });
+    },
+  );
   try {
-    await pipeline(Readable.from(pieces), createWriteStream(unfinished));
-    await rename(unfinished, path);
-  } catch (error) {
-    await rm(unfinished, { force: true });
-    if (error instanceof Failure) throw error;
-    const { code, message } = error as NodeJS.ErrnoException;
-    throw new Failure(`Expected to write \`${visible(path)}\`, got ${code ?? message}`);
+    if (out === undefined) await output.pour(pieces);
+    else await pourWhole(out, pieces);
+  } finally {
+    progress.end();
   }
-}
-
-async function writeLog(output: Output, shape: ShapeName, options: GenerateOptions): Promise<void> {
-  const { out, json, format = 'combined', start: startMs } = options;
-  const { seed, requests, clients, duration: durationMs, window: windowMs } = options;
-  const given = { shape, seed, requests, clients, durationMs, windowMs, startMs };
-  // What is wrong about them shows before anything is written.
-  traffic(given);
-  if (out === undefined) {
-    if (json) throw new Failure('Expected --json with --out or --against; a log has --format');
-    return output.pour(piecesOf(given, format));
+  // Whoever stopped reading has not read what a page would be about.
+  if (output.isGone) return;
+  const { lines, bytes } = written;
+  const what = `${numberText(lines)} lines of ${settings.shape} traffic`;
+  const told = out === undefined ? [] : [`${what} are in ${visible(out)}`];
+  if (survey === undefined) {
+    for (const line of told) output.print(line);
+    return;
   }
-  await writeFile(out, piecesOf(given, format));
-  const lines = requests ?? DEFAULT_REQUESTS;
-  if (json) output.printJson({ shape, file: out, format, lines });
-  else output.print(`${numberText(lines)} lines of ${shape} traffic are in ${visible(out)}`);
+  const found = survey.result();
+  const result: GeneratedLog = { kind: 'generate', settings, file: out, format, bytes, ...found };
+  if (out !== undefined) await tell(output, options, result, () => told);
+  // What is printed is the log then, and nothing else.
+  else await writeReport(report!, result);
 }
 
 /** Two of requests, duration and rate say the third. */
@@ -127,24 +180,40 @@ async function sendLoad(
   shape: ShapeName,
   options: GenerateOptions,
   url: URL,
-): Promise<LoadReport> {
+): Promise<GeneratedLoad> {
   const { seed, clients, window: windowMs } = options;
   // Boundaries of windows are those of the clock, so the traffic begins now.
   const startMs = systemClock.now();
   const given = { shape, seed, clients, windowMs, startMs, ...amountOf(options) };
-  const load = new Load({ url, requests: traffic(given), startMs });
+  const settings = settled(given);
+  const timeline = new Timeline(['requests', 'denied', 'failed']);
+  const progress = new Progress(output);
+  const count = (what?: 'denied' | 'failed'): void => {
+    const nowMs = systemClock.now();
+    timeline.add(nowMs, 'requests');
+    if (what !== undefined) timeline.add(nowMs, what);
+    progress.show(() => {
+      const { sent } = load.report();
+      const all = numberText(settings.requests);
+      return `sent ${numberText(sent)} of ${all} requests; Ctrl-C stops`;
+    });
+  };
+  const load = new Load({
+    url,
+    requests: traffic(settings),
+    startMs,
+    onAnswer: (_, status) => count(isDenial(status) ? 'denied' : undefined),
+    onFailure: () => count('failed'),
+  });
   const stop = (): void => load.stop();
   for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, stop);
-  const isSeen = output.errorsAreSeen && !options.json;
-  if (isSeen)
-    output.complain(`${numberText(given.requests)} requests to ${url.href}; Ctrl-C stops`);
-  const report = await load.run();
+  const report = await load.run().finally(() => progress.end());
   for (const signal of ['SIGINT', 'SIGTERM']) process.off(signal, stop);
   const [why] = Object.keys(report.failures);
   if (report.answered === 0 && why !== undefined) {
     throw new Failure(`Cannot reach ${url.origin} (${visible(why)}). Nothing was answered.`);
   }
-  return report;
+  return { kind: 'generate', settings, url: url.href, ...report, timeline: timeline.data() };
 }
 
 async function run(context: Context, args: readonly unknown[], given: object): Promise<ExitCode> {
@@ -154,14 +223,18 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   if (options.against === undefined) {
     if (options.rate !== undefined)
       throw new Failure('Expected --rate with --against, got it alone');
-    await writeLog(output, shape, options);
+    const { seed, requests, clients, duration: durationMs, window: windowMs } = options;
+    const startMs = options.start;
+    // What is wrong about them shows before anything is written.
+    const all = { shape, seed, requests, clients, durationMs, windowMs, startMs };
+    await writeLog(output, settled(all), options);
     return FINE;
   }
   const url = loopbackUrl(options.against);
-  const report = await sendLoad(output, shape, options, url);
-  if (options.json) output.printJson({ shape, url: url.href, ...report });
-  else for (const line of loadLines(report, output.paint)) output.print(line);
-  return FINE;
+  await checkPlaces({ '--report': options.report });
+  const result = await sendLoad(output, shape, options, url);
+  await tell(output, options, result, () => loadLines(result, output.paint));
+  return Object.keys(result.failures).length === 0 ? FINE : NO;
 }
 
 const widest = Math.max(...SHAPE_NAMES.map(({ length }) => length));
@@ -193,7 +266,8 @@ export const generate: Command = {
     new Option('--rate <number>', 'requests a second, with --against (default 100)').argParser(
       integerValue(1, 100_000),
     ),
-    new Option('--json', 'print the summary as JSON'),
+    reportOption(),
+    new Option('--json', 'print the summary as JSON, with --out or --against'),
   ],
   epilogue: `
 Shapes:
@@ -201,7 +275,7 @@ ${shapeList.join('\n')}
 
 A URL that ends with / is asked for the generated paths, any other one as it
 stands, such as http://127.0.0.1:8080/v1/forward-auth of a service. Clients are
-told in X-Forwarded-For.
+told in X-Forwarded-For. The exit code is 1 if some got no answer.
 `,
   run,
 };

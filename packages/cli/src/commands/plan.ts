@@ -1,36 +1,36 @@
 /** `sluice plan`: what policies would have done to the traffic of a log. */
 import { Option } from 'commander';
-import { Planner, type PlanResult } from 'sluice-traffic';
+import { type Judgement, Planner, type PlanResult, type Rules } from 'sluice-traffic';
 import type { Command, Context } from '../command.ts';
 import { integerValue } from '../option-values.ts';
 import { type ExitCode, Failure, FINE, NO } from '../output.ts';
 import { type ConfigRules, loadRules } from '../traffic/config-rules.ts';
 import { type LogOptions, logLines, logOptions, readLogs, withLogs } from '../traffic/log.ts';
 import { planLines } from '../traffic/plan-text.ts';
-import { writeReport } from '../traffic/report.ts';
+import { reportOption, type Told, tell } from '../traffic/report.ts';
 import { cut, labelled, wrapped } from '../traffic/text.ts';
-import {
-  type Judgement,
-  judge,
-  judgementText,
-  type Thresholds,
-  thresholdValue,
-} from '../traffic/thresholds.ts';
+import { judge, judgementText, type Thresholds, thresholdValue } from '../traffic/thresholds.ts';
+import { checkPlaces } from '../traffic/whole-file.ts';
 
-interface PlanOptions extends LogOptions, Thresholds {
+interface PlanOptions extends LogOptions, Thresholds, Told {
   readonly policy?: string;
   readonly against?: string;
   readonly top: number;
-  readonly report?: string;
 }
 
 /** More are not told by name. */
 const MOST_LISTED = 20_000;
 const DEFAULT_TOP = 20;
 
+/** Rules that name clients as their own configuration does, whatever the other one does. */
+const byOwnNames = (rules: ConfigRules): Rules => ({
+  policies: rules.policies,
+  limitsOf: (entry, _, nowMs) => rules.limitsOf(entry, rules.clientOf(entry), nowMs),
+});
+
 /** What a log cannot tell makes a plan wrong without anybody noticing. */
-function missingLines(rules: ConfigRules): readonly string[] {
-  const names = rules.missingHeaders().map((name) => cut(name, 40));
+function missingLines(headers: readonly string[]): readonly string[] {
+  const names = headers.map((name) => cut(name, 40));
   if (names.length === 0) return [];
   const text =
     `No request of the log has ${names.join(', ')}, which the rules look at: ` +
@@ -53,25 +53,27 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   if (options.policy === undefined) {
     throw new Failure('Expected --policy with a file of policies, got none');
   }
-  const next = await loadRules(options.policy);
-  const today = options.against === undefined ? undefined : await loadRules(options.against);
-  const planner = new Planner({ next, today, clientOf: next.clientOf, top: options.top });
   const paths = args[0] as readonly string[];
+  const files = [options.policy, ...(options.against === undefined ? [] : [options.against])];
+  await checkPlaces({ '--report': options.report }, [...paths, ...files]);
+  const all = await Promise.all(files.map(loadRules));
+  const [next, today] = [all[0], all.at(1)];
+  const planner = new Planner({
+    next,
+    today: today && byOwnNames(today),
+    clientOf: next.clientOf,
+    top: options.top,
+  });
   const log = await readLogs(output, paths, options, (entries) => planner.add(entries));
   const result: PlanResult = planner.result();
   const thresholds = judge(result, options);
-  const missingHeaders = next.missingHeaders();
+  const missingHeaders = [...new Set(all.flatMap((rules) => rules.missingHeaders()))];
   const whole = { ...result, log, missingHeaders, thresholds };
-  if (options.report !== undefined) await writeReport(options.report, whole);
-  if (options.json) output.printJson(whole);
-  else {
-    const lines = [
-      ...logLines(log, result),
-      ...missingLines(next),
-      ...planLines(result, options.top, output.paint),
-    ];
-    for (const line of lines) output.print(line);
-  }
+  await tell(output, options, whole, () => [
+    ...logLines(log, result),
+    ...missingLines(missingHeaders),
+    ...planLines(result, options.top, output.paint),
+  ]);
   return failed(thresholds, context);
 }
 
@@ -90,7 +92,7 @@ export const plan: Command = {
     new Option('--top <number>', 'how many clients and routes are listed')
       .argParser(integerValue(0, MOST_LISTED))
       .default(DEFAULT_TOP),
-    new Option('--report <file>', 'write the result as a page (HTML)'),
+    reportOption(),
     ...logOptions(),
   ],
   epilogue: `

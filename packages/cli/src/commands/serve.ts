@@ -69,13 +69,15 @@ async function serveUntilTold(output: Output, found: Effective): Promise<void> {
     throw error instanceof ConfigError ? error : startFailure(error, settings);
   });
   const watch = await watchConfig({ configuration: running, log }, paths);
-  if (output.isTerminal) for (const line of welcomeLines(running, found)) output.print(line);
-  else log.info(fieldsOf(running, found), 'listening');
   const close = (): Promise<void> => {
     watch.stop();
     return running.close();
   };
-  await runUntilSignal({ close }, log);
+  // Whoever reads that it listens may stop it at once.
+  const stopped = runUntilSignal({ close }, log);
+  if (output.isTerminal) for (const line of welcomeLines(running, found)) output.print(line);
+  else log.info(fieldsOf(running, found), 'listening');
+  await stopped;
 }
 
 const fieldsOf = ({ url, http, grpc }: Up, { config, isExample }: Effective): object => ({

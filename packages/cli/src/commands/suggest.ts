@@ -13,14 +13,14 @@ import {
   withLogs,
 } from '../traffic/log.ts';
 import { policyText, writePolicy } from '../traffic/policy-file.ts';
-import { writeReport } from '../traffic/report.ts';
+import { reportOption, type Told, tell } from '../traffic/report.ts';
 import { withFiles } from '../traffic/spool.ts';
 import { suggestLines } from '../traffic/suggest-text.ts';
+import { checkPlaces } from '../traffic/whole-file.ts';
 
-interface SuggestOptions extends LogOptions {
+interface SuggestOptions extends LogOptions, Told {
   readonly window?: number;
   readonly out?: string;
-  readonly report?: string;
 }
 
 async function found(
@@ -31,7 +31,8 @@ async function found(
   const keyOf = keyOfEntry('client')!;
   const suggester = new Suggester({ keyOf, windowMs: options.window });
   return await withFiles(given, async (paths) => {
-    const log = await readLogs(output, paths, options, (entries) => suggester.survey(entries));
+    const survey = suggester.survey.bind(suggester);
+    const log = await readLogs(output, paths, options, survey, 'first of two: ');
     if (!suggester.choose()) {
       const spanMs = suggester.spanMs;
       const wanted =
@@ -40,7 +41,8 @@ async function found(
           : 'a log that is longer than the window';
       throw new Failure(`Expected ${wanted}, got one of ${durationText(spanMs)}`);
     }
-    await readLogs(output, paths, options, (entries) => suggester.weigh(entries));
+    const weigh = suggester.weigh.bind(suggester);
+    await readLogs(output, paths, options, weigh, 'second of two: ');
     return { result: suggester.result(), log: { ...log, paths: given } };
   });
 }
@@ -48,19 +50,19 @@ async function found(
 async function run(context: Context, args: readonly unknown[], given: object): Promise<ExitCode> {
   const options = given as SuggestOptions;
   const { output } = context;
-  const { result, log } = await found(context, args[0] as readonly string[], options);
+  const paths = args[0] as readonly string[];
+  await checkPlaces({ '--out': options.out, '--report': options.report }, paths);
+  const { result, log } = await found(context, paths, options);
   const policy = policyText(result);
   if (options.out !== undefined) await writePolicy(options.out, policy);
   const whole = { ...result, policy, log };
-  if (options.report !== undefined) await writeReport(options.report, whole);
-  if (options.json) {
-    output.printJson(whole);
-    return FINE;
-  }
-  const lines = [...logLines(log, result), ...suggestLines(result, output.paint), ''];
-  for (const line of lines) output.print(line);
-  if (options.out === undefined) output.print(policy.trimEnd());
-  else output.print(`The policy is in ${visible(options.out)}`);
+  const { out } = options;
+  await tell(output, options, whole, () => [
+    ...logLines(log, result),
+    ...suggestLines(result, output.paint),
+    '',
+    out === undefined ? policy.trimEnd() : `The policy is in ${visible(out)}`,
+  ]);
   return FINE;
 }
 
@@ -70,7 +72,7 @@ export const suggest: Command = {
       durationValue,
     ),
     new Option('--out <file>', 'write the policy there rather than print it'),
-    new Option('--report <file>', 'write the result as a page (HTML)'),
+    reportOption(),
     ...logOptions(),
   ],
   epilogue: `

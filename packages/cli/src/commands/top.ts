@@ -1,31 +1,56 @@
 /** `sluice top`: a board of what a service does, drawn again and again. */
 import { Option } from 'commander';
+import type { TopResult } from 'sluice-traffic';
 import { type BoardSize, boardLines, PRINTED_ROWS } from '../board/board.ts';
 import { wholeScreen } from '../board/screen.ts';
-import { type Snapshot, Watch } from '../board/watch.ts';
+import { Watch } from '../board/watch.ts';
 import { Client, type ClientOptions, clientOptions } from '../client.ts';
 import type { Command, Context } from '../command.ts';
 import { durationValue } from '../option-values.ts';
-import { type ExitCode, Failure, FINE, type Output } from '../output.ts';
+import { durationText, type ExitCode, Failure, FINE, NO, type Output } from '../output.ts';
 import { pause, stopSignal } from '../pause.ts';
+import { Progress } from '../traffic/progress.ts';
+import { reportOption, type Told, tell } from '../traffic/report.ts';
+import { checkPlaces } from '../traffic/whole-file.ts';
 
-interface TopOptions extends ClientOptions {
+interface TopOptions extends ClientOptions, Told {
   readonly once?: boolean;
   readonly interval: number;
+  readonly for?: number;
 }
 
 const LEAST_INTERVAL_MS = 100;
 /** Ctrl-C is a key like any other while keys are read one by one. */
 const QUIT = ['q', 'Q', '\u0003'];
 
+/** A page of one moment would have nothing to draw. */
+const PAGE_MS = 10_000;
+
 /** Of terminals only: a file has no width. */
 const PRINTED_COLUMNS = 80;
 
-/** Rates take two looks. */
-async function lookTwice(watch: Watch, intervalMs: number, signal: AbortSignal): Promise<Snapshot> {
-  const first = await watch.look();
-  await pause(intervalMs, signal);
-  return signal.aborted ? first : watch.look();
+/** Looks for some time: rates take two looks. Whoever stops it has what was seen until then. */
+async function watched(
+  output: Output,
+  watch: Watch,
+  { interval, for: forMs = interval }: TopOptions,
+  signal: AbortSignal,
+): Promise<TopResult> {
+  const progress = new Progress(output);
+  let shot = await watch.look();
+  const endMs = shot.atMs + forMs;
+  try {
+    while (!signal.aborted && shot.atMs < endMs) {
+      const leftMs = endMs - shot.atMs;
+      progress.show(() => `watching, ${durationText(leftMs)} left; Ctrl-C ends it early`);
+      // A last look right after another one would make a rate of next to nothing.
+      await pause(leftMs < 1.5 * interval ? leftMs : interval, signal);
+      if (!signal.aborted) shot = await watch.look();
+    }
+  } finally {
+    progress.end();
+  }
+  return watch.over(shot);
 }
 
 async function printOnce(
@@ -33,12 +58,17 @@ async function printOnce(
   watch: Watch,
   options: TopOptions,
   signal: AbortSignal,
-): Promise<void> {
-  const shot = await lookTwice(watch, options.interval, signal);
-  if (options.json) return output.printJson(shot);
+): Promise<ExitCode> {
+  await checkPlaces({ '--report': options.report });
+  const isPage = options.report !== undefined;
+  const given = isPage ? { for: PAGE_MS, ...options } : options;
+  const result = await watched(output, watch, given, signal);
   const columns = output.isTerminal ? output.size.columns : PRINTED_COLUMNS;
   const size: BoardSize = { columns, rows: PRINTED_ROWS };
-  for (const line of boardLines(shot, watch, output.paint, size)) output.print(line.trimEnd());
+  await tell(output, options, result, () =>
+    boardLines(result, watch, output.paint, size).map((line) => line.trimEnd()),
+  );
+  return result.ready ? FINE : NO;
 }
 
 /** Calls back when somebody types `q` or Ctrl-C; the answer ends that. */
@@ -97,9 +127,9 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
   const { signal, stop, release } = stopSignal();
   const isLive = output.isTerminal && environment.TERM !== 'dumb';
   try {
-    if (options.once || options.json || !isLive) {
-      await printOnce(output, watch, options, signal);
-      return FINE;
+    const isOnce = [options.once, options.json, options.for, options.report].some(Boolean);
+    if (isOnce || !isLive) {
+      return await printOnce(output, watch, options, signal);
     }
     const endQuit = onQuit(stop);
     await drawUntilStopped(output, watch, options.interval, signal).finally(endQuit);
@@ -115,12 +145,18 @@ export const top: Command = {
     new Option('--interval <duration>', 'how often it looks')
       .argParser(durationValue)
       .default(1000, '1s'),
+    new Option(
+      '--for <duration>',
+      'print once, after so long (default: --interval; with --report 10s)',
+    ).argParser(durationValue),
+    reportOption(),
     ...clientOptions().filter(({ long }) => long !== '--json'),
     new Option('--json', 'print one board as JSON'),
   ],
   epilogue: `
-On a terminal q or Ctrl-C ends it. Keys are those of the last five to ten minutes;
-a count with + is the least that it can be.
+On a terminal q or Ctrl-C ends it. Keys are those of the last five to ten
+minutes; a count with + is the least that it can be. Printed once, rates are
+those of the time watched, and the exit code is 1 if the service is not ready.
 `,
   run,
 };

@@ -31,6 +31,8 @@ export interface LoadReport {
   /** How many got no answer, by the reason. */
   readonly failures: Readonly<Record<string, number>>;
   readonly clients: number;
+  /** Whether there were more than are counted one by one. */
+  readonly hasMoreClients: boolean;
   readonly tookMs: number;
   /** When the first denial came, since the start. */
   readonly firstDeniedMs: number | undefined;
@@ -47,6 +49,7 @@ export interface LoadOptions {
   /** The time of the traffic that is sent at once; later ones as much later. */
   readonly startMs: number;
   readonly onAnswer?: (request: GeneratedRequest, status: number) => void;
+  readonly onFailure?: (request: GeneratedRequest) => void;
 }
 
 interface Tally {
@@ -68,6 +71,7 @@ export class Load {
   #lateMs = 0;
   #firstDeniedMs: number | undefined = undefined;
   #isStopped = false;
+  #hasMoreClients = false;
   #cancel = (): void => {};
   #ended = (): void => {};
 
@@ -108,6 +112,7 @@ export class Load {
       statuses: Object.fromEntries(this.#statuses),
       failures: Object.fromEntries(this.#failures),
       clients: this.#clients.size,
+      hasMoreClients: this.#hasMoreClients,
       tookMs: systemClock.now() - this.#startedMs,
       firstDeniedMs: this.#firstDeniedMs,
       lateMs: this.#lateMs,
@@ -161,6 +166,7 @@ export class Load {
       if (this.#isStopped) return;
       const why = error.name === 'AbortError' ? 'timeout' : (error.code ?? error.message);
       this.#failures.set(why, (this.#failures.get(why) ?? 0) + 1);
+      this.#options.onFailure?.(request);
     });
     sent.on('close', () => {
       this.#open.delete(sent);
@@ -173,6 +179,7 @@ export class Load {
     const tally = this.#clients.get(client);
     if (tally !== undefined) tally.sent++;
     else if (this.#clients.size < MOST_CLIENTS) this.#clients.set(client, { sent: 1, denied: 0 });
+    else this.#hasMoreClients = true;
   }
 
   #note(request: GeneratedRequest, status: number): void {

@@ -10,10 +10,11 @@ const LATE_MS = 250;
 const percent = (part: number, whole: number): string => `${((100 * part) / whole).toFixed(1)} %`;
 
 export function loadLines(report: LoadReport, paint: Paint): readonly string[] {
-  const { sent, statuses, failures, clients, tookMs, lateMs, firstDeniedMs, denied } = report;
+  const { sent, statuses, failures, clients, hasMoreClients } = report;
+  const { tookMs, lateMs, firstDeniedMs, denied } = report;
   const perSecond = tookMs > 0 ? Math.round((1000 * sent) / tookMs) : sent;
   const rate = `${numberText(perSecond)} a second`;
-  const who = `${numberText(clients)} clients`;
+  const who = `${hasMoreClients ? 'at least ' : ''}${numberText(clients)} clients`;
   const rows = Object.entries(statuses).map(([status, count]) => [
     paint(isDenial(Number(status)) ? 'red' : 'green', status.padEnd(8)),
     numberText(count).padStart(9),

@@ -1,5 +1,6 @@
 /** What the rate-limit fields of a response say, in words. */
 import { type ParsedRateLimit, parseRateLimit } from 'sluice/http';
+import { FIELD_FORMS, type FieldsResult, fieldsDeny } from 'sluice-traffic';
 import { durationText, Failure, numberText, visible, windowText } from '../output.ts';
 import { cut, LABEL_COLUMNS, LINE_COLUMNS, labelled } from './text.ts';
 
@@ -17,20 +18,15 @@ export function fieldsOf(pasted: readonly string[]): Readonly<Record<string, rea
   return Object.fromEntries(fields);
 }
 
-export function parsedFields(pasted: readonly string[], nowMs: number): ParsedRateLimit {
-  const parsed = parseRateLimit(fieldsOf(pasted), { nowMs });
-  if (parsed.form !== 'none' || parsed.retryAfterMs !== undefined) return parsed;
+export function parsedFields(pasted: readonly string[], nowMs: number): FieldsResult {
+  const fields = fieldsOf(pasted);
+  const parsed = parseRateLimit(fields, { nowMs });
+  if (parsed.form !== 'none' || parsed.retryAfterMs !== undefined) {
+    return { kind: 'fields', ...parsed, fields };
+  }
   const given = visible(pasted.join(' ').slice(0, 60));
   throw new Failure(`Expected fields such as 'RateLimit: "perMinute";r=0;t=12', got \`${given}\``);
 }
-
-const FORMS = {
-  draft: 'the draft of RateLimit fields for HTTP, version 8 or later',
-  'draft-7': 'version 7 of the draft of RateLimit fields for HTTP',
-  'draft-6': 'version 6 of the draft of RateLimit fields for HTTP',
-  legacy: 'X-RateLimit, which has no standard',
-  none: 'none but Retry-After',
-} as const;
 
 const ROOM = LINE_COLUMNS - LABEL_COLUMNS;
 
@@ -55,15 +51,14 @@ function policyText({ name, limit, windowMs }: ParsedRateLimit['policies'][numbe
 
 export function headerLines(parsed: ParsedRateLimit): readonly string[] {
   const { form, policies, limits, retryAfterMs } = parsed;
-  const isOut = limits.some(({ remaining }) => remaining === 0);
   return [
-    ...labelled('form', FORMS[form]),
+    ...labelled('form', FIELD_FORMS[form]),
     ...(policies.length > 0 ? labelled('policies', ...policies.map(policyText)) : []),
     ...(limits.length > 0 ? labelled('limits', ...limits.map(limitText)) : []),
     ...(retryAfterMs === undefined
       ? []
       : labelled('try again', retryAfterMs === 0 ? 'now' : `in ${durationText(retryAfterMs)}`)),
-    ...(isOut && retryAfterMs === undefined
+    ...(fieldsDeny(parsed) && retryAfterMs === undefined
       ? labelled('meaning', 'nothing is left of a limit: the next call would be denied')
       : []),
   ];

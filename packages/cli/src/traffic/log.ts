@@ -1,6 +1,6 @@
 /** What all commands do that read logs: options, the reading, and what is wrong with either. */
 import { InvalidArgumentError, Option } from 'commander';
-import { SluiceError } from 'sluice';
+import { definePolicy, SluiceError, systemClock } from 'sluice';
 import { ConfigError } from 'sluice-server/configured';
 import {
   type Entry,
@@ -15,7 +15,7 @@ import {
 import type { Command, Context } from '../command.ts';
 import { CANNOT, type ExitCode, Failure, type Output, visible } from '../output.ts';
 import { problemLines } from '../problems.ts';
-import { Progress } from './progress.ts';
+import { Progress, readingText } from './progress.ts';
 import { countText, cut, LABEL_COLUMNS, LINE_COLUMNS, labelled, whenText } from './text.ts';
 
 export interface LogOptions {
@@ -39,6 +39,16 @@ export const logOptions = (): readonly Option[] => [
   new Option('--json', 'print the result as JSON'),
 ];
 
+/** What `--limit` says: `100/1m`. */
+export function limitOf(text: string): { readonly limit: number; readonly windowMs: number } {
+  try {
+    return definePolicy('limit', text).terms!;
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error;
+    throw new Failure(`Expected --limit to be such as 100/1m, got \`${visible(text)}\``);
+  }
+}
+
 /** What is said of a log beside what was found in it. */
 export interface LogFacts {
   readonly paths: readonly string[];
@@ -49,40 +59,47 @@ export interface LogFacts {
   readonly samples: LogReport['samples'];
   /** Lines that could not be put in order, and were taken at the time reached. */
   readonly late: number;
+  /** The same of lines that are far ahead of those around them. */
+  readonly early: number;
 }
 
-/** Reads logs to their end, or until `take` says that it has enough. */
+/**
+ * Reads logs to their end, or until `take` says that it has enough. `turn` is what is said before
+ * how far it has come, where they are read several times.
+ */
 export async function readLogs(
   output: Output,
   paths: readonly string[],
   { format, column }: LogOptions,
   // biome-ignore lint/suspicious/noConfusingVoidType: most takers say nothing.
   take: (entries: readonly Entry[]) => boolean | void,
+  turn = '',
 ): Promise<LogFacts> {
   const reader = await LogReader.open(paths, {
     ...(format !== undefined && { format }),
     ...(column !== undefined && { columns: column }),
   });
   const progress = new Progress(output);
+  const sinceMs = systemClock.now();
   const { report } = reader;
   try {
     for await (const entries of reader.entries()) {
       if (take(entries) === true) break;
-      progress.show(report);
+      progress.show(() => turn + readingText(report, sinceMs));
     }
   } finally {
     progress.end();
   }
-  const { lines, unreadable, samples, late } = report;
+  const { lines, unreadable, samples, late, early } = report;
   return {
     ...{ paths, format: report.format, lines, requests: report.entries },
-    ...{ unreadable, samples, late },
+    ...{ unreadable, samples, late, early },
   };
 }
 
 /** `log   access.log, combined` and what is wrong with it. */
 export function logLines(
-  { paths, format, unreadable, samples, late }: LogFacts,
+  { paths, format, unreadable, samples, late, early }: LogFacts,
   {
     firstMs,
     lastMs,
@@ -96,6 +113,9 @@ export function logLines(
     lines.push(`${whenText(firstMs)} to ${whenText(lastMs)} UTC`);
   }
   if (late > 0) lines.push(`${countText(late, 'line')} too late, taken at the time reached`);
+  if (early > 0) {
+    lines.push(`${countText(early, 'line')} too far ahead, taken at the time reached`);
+  }
   if (unreadable > 0) {
     lines.push(
       `${countText(unreadable, 'line')} could not be read, such as line ${samples[0].line}:`,

@@ -24,11 +24,19 @@ export function planLines(result: PlanResult, top: number, paint: Paint): readon
     ...summaryLines(result, paint),
     '',
     ...policyLines(result.policies),
-    ...section(`The most denied clients`, clientLines(result.topClients, top), paint),
+    ...section(
+      `The most denied clients${ofAll(result.topClients, result.denied)}`,
+      clientLines(result.topClients, top),
+      paint,
+    ),
     ...section('Where requests are denied', routeLines(result, top), paint),
     ...(against === undefined ? [] : changeLines(against, result, top, paint)),
   ];
 }
+
+/** `, 20 of 1,234`, where a list is not all. */
+const ofAll = (listed: readonly ClientReport[], { clients }: Toll): string =>
+  listed.length < clients ? `, ${numberText(listed.length)} of ${numberText(clients)}` : '';
 
 /** A heading and what stands below it; nothing if there is nothing. */
 const section = (title: string, lines: readonly string[], paint: Paint): readonly string[] =>
@@ -155,7 +163,15 @@ function changeLines(
       `${clients(newlyDenied)} newly denied`,
       `${clients(noLongerDenied)} no longer denied`,
     ),
-    ...section('Newly denied clients', clientLines(change.newlyDeniedClients, top), paint),
-    ...section('No longer denied clients', clientLines(change.noLongerDeniedClients, top), paint),
+    ...section(
+      `Newly denied clients${ofAll(change.newlyDeniedClients, newlyDenied)}`,
+      clientLines(change.newlyDeniedClients, top),
+      paint,
+    ),
+    ...section(
+      `No longer denied clients${ofAll(change.noLongerDeniedClients, noLongerDenied)}`,
+      clientLines(change.noLongerDeniedClients, top),
+      paint,
+    ),
   ];
 }

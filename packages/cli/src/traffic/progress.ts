@@ -1,4 +1,4 @@
-/** How far reading has come, for people who wait for it. */
+/** How far long work has come, for people who wait for it. */
 import { systemClock } from 'sluice';
 import type { LogReport } from 'sluice-traffic';
 import { numberText, type Output } from '../output.ts';
@@ -10,25 +10,21 @@ const EVERY_MS = 200;
 export class Progress {
   readonly #output: Output;
   readonly #isSeen: boolean;
-  readonly #startMs = systemClock.now();
   #shownMs = 0;
   #columns = 0;
 
-  constructor(output: Output) {
+  constructor(output: Output, isWanted = true) {
     this.#output = output;
-    this.#isSeen = output.errorsAreSeen;
+    this.#isSeen = isWanted && output.errorsAreSeen;
   }
 
-  show({ progress, lines }: LogReport): void {
+  /** Says it, if somebody is there to see it, and not too often. */
+  show(text: () => string): void {
     if (!this.#isSeen) return;
     const nowMs = systemClock.now();
     if (nowMs - this.#shownMs < EVERY_MS) return;
     this.#shownMs = nowMs;
-    const { bytesRead, bytesTotal } = progress;
-    const perSecond = Math.round((1000 * lines) / Math.max(1, nowMs - this.#startMs));
-    const of = bytesTotal === undefined ? '' : ` of ${megabytes(bytesTotal)}`;
-    const share = bytesTotal === undefined ? '' : ` (${percentText(bytesRead, bytesTotal)})`;
-    this.#draw(`read ${megabytes(bytesRead)}${of}${share}, ${numberText(perSecond)} lines/s`);
+    this.#draw(text());
   }
 
   /** Takes it away again. */
@@ -37,9 +33,20 @@ export class Progress {
   }
 
   #draw(text: string): void {
-    this.#output.sketch(`\r${text.padEnd(this.#columns)}${text === '' ? '\r' : ''}`);
-    this.#columns = text.length;
+    // What is wider than the terminal would go on in a line that is not taken away.
+    const shown = text.slice(0, this.#output.size.columns - 1);
+    this.#output.sketch(`\r${shown.padEnd(this.#columns)}${shown === '' ? '\r' : ''}`);
+    this.#columns = shown.length;
   }
 }
 
 const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
+
+/** `read 12.0 MB of 40.0 MB (30.0%), 400,000 lines/s` */
+export function readingText({ progress, lines }: LogReport, sinceMs: number): string {
+  const { bytesRead, bytesTotal } = progress;
+  const perSecond = Math.round((1000 * lines) / Math.max(1, systemClock.now() - sinceMs));
+  const of = bytesTotal === undefined ? '' : ` of ${megabytes(bytesTotal)}`;
+  const share = bytesTotal === undefined ? '' : ` (${percentText(bytesRead, bytesTotal)})`;
+  return `read ${megabytes(bytesRead)}${of}${share}, ${numberText(perSecond)} lines/s`;
+}

@@ -15,7 +15,7 @@ const OVERVIEW = [
 ];
 
 const KNEE_NOTE =
-  'The knee is where raising the limit stops to spare many clients. Proposed is ' +
+  'The knee is where raising the limit stops sparing many clients. Proposed is ' +
   `${HEAD_ROOM} times that, ` +
   'or what spares all but 1% of the clients, if that is more, rounded up. A client is ' +
   'touched if it ever asks for more than the limit in a window.';

@@ -1,6 +1,7 @@
 /** Results as people read them: numbers, times, tables and bars that fit 80 columns. */
-import { clockText, dateText } from 'sluice-traffic';
 import { counted, numberText, visible } from '../output.ts';
+
+export { whenExactly as whenText } from 'sluice-traffic';
 
 export const LINE_COLUMNS = 80;
 
@@ -16,13 +17,6 @@ export function percentText(part: number, whole: number): string {
 /** `1 client`, `400,020 clients` */
 export const countText = (count: number, word: string): string =>
   `${numberText(count)} ${counted(count, word).replace(/^\d+ /, '')}`;
-
-/** `2026-10-10 13:55:36`, in UTC, with ms only where there are any. */
-export function whenText(timeMs: number): string {
-  const ms = Math.floor(timeMs) % 1000;
-  const fraction = ms === 0 ? '' : `.${String(ms).padStart(3, '0')}`;
-  return `${dateText(timeMs)} ${clockText(timeMs)}${fraction}`;
-}
 
 /** As much of a text from elsewhere as there is room for. */
 export function cut(text: string, columns: number): string {

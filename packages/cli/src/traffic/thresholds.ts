@@ -1,6 +1,6 @@
 /** What a plan may do at the most before it fails: `0.1%` of the clients, or 5 of them. */
 import { InvalidArgumentError } from 'commander';
-import type { PlanResult } from 'sluice-traffic';
+import type { Judgement, PlanResult } from 'sluice-traffic';
 import { numberText } from '../output.ts';
 import { percentText } from './text.ts';
 
@@ -15,15 +15,6 @@ export interface Thresholds {
   readonly maxDeniedClients?: Threshold;
   readonly maxDeniedOrdinary?: Threshold;
   readonly maxDeniedRequests?: Threshold;
-}
-
-export interface Judgement {
-  readonly flag: string;
-  readonly most: string;
-  readonly what: string;
-  readonly denied: number;
-  readonly of: number;
-  readonly ok: boolean;
 }
 
 export function thresholdValue(text: string): Threshold {

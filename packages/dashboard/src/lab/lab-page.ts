@@ -218,9 +218,11 @@ class LabPage implements Page {
   }
 
   #noticeList(): TemplateResult {
-    return html`<ul class="notices wrong" role="alert">
-      ${this.#notices.map((notice) => html`<li>${notice}; the opening scene's is taken.</li>`)}
-    </ul>`;
+    return html`<div class="wrong" role="alert">
+      <ul class="notices">
+        ${this.#notices.map((notice) => html`<li>${notice}; the opening scene's is taken.</li>`)}
+      </ul>
+    </div>`;
   }
 
   /** With several callers the windows that are drawn are those of one of them. */

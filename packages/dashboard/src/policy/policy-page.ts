@@ -17,7 +17,7 @@ import { type Route, to } from '../route.ts';
 import { asTable } from '../view/as-table.ts';
 import { chart } from '../view/chart.ts';
 import { checkCommand, command } from '../view/command.ts';
-import { countsFigure } from '../view/counts.ts';
+import { countsFigure, OF_SHADOW } from '../view/counts.ts';
 import { Dialogs } from '../view/dialog.ts';
 import { clockText } from '../view/format.ts';
 import { heatCells, heatLegend, heatStrip, heatText } from '../view/heat.ts';
@@ -186,7 +186,7 @@ class PolicyPage implements Page {
       ${
         lastMs === 0
           ? html`<p class="empty">Waiting for the first second…</p>`
-          : chart(countsFigure(series, times, range.seconds))
+          : chart(countsFigure(series, times, range.seconds, policy.shadow ? OF_SHADOW : undefined))
       }
       <h3>Fullest key over time</h3>
       ${heatStrip(policy.name, cells)} ${heatLegend()}

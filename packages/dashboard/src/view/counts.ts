@@ -4,17 +4,22 @@ import type { ChartFigure, ChartLine } from './chart.ts';
 import { counted, rateText } from './format.ts';
 
 export type Counted = (typeof COUNTED)[number];
+type Drawn = Counted | 'shadowAllowed';
 
 type Looks = Omit<ChartLine, 'values'>;
 
 const seldom = { isHiddenAtZero: true };
 
-export const LOOKS: Readonly<Record<Counted, Looks>> = {
+export const LOOKS: Readonly<Record<Drawn, Looks>> = {
   allowed: { label: 'Allowed', colour: '--allowed', isStacked: true },
   denied: { label: 'Denied', colour: '--denied', dash: [9, 3], isStacked: true, ...seldom },
+  shadowAllowed: { label: 'Shadow-allowed', colour: '--dim', dash: [1, 4], ...seldom },
   shadowDenied: { label: 'Shadow-denied', colour: '--shadow-denied', dash: [3, 3], ...seldom },
   degraded: { label: 'Degraded', colour: '--degraded', dash: [9, 3, 2, 3], ...seldom },
 };
+
+/** Of a policy in shadow; the rest is from before it was. */
+export const OF_SHADOW: readonly Drawn[] = ['shadowAllowed', ...COUNTED];
 
 /** How many seconds "now" is, so that it can be read before it is something else. */
 export const NOW_SECONDS = 5;
@@ -37,7 +42,7 @@ export function countsFigure(
   series: CountSeries,
   times: readonly number[],
   seconds: number,
-  fields: readonly Counted[] = COUNTED,
+  fields: readonly Drawn[] = COUNTED,
 ): ChartFigure {
   const lines = fields.map((field) => ({ ...LOOKS[field], values: series[field].slice(-seconds) }));
   const now = fields.map(

@@ -131,6 +131,16 @@ function checked(options: TrafficOptions): Checked {
   };
 }
 
+/** All that traffic is made from, with what is usual where nothing was said. */
+export type TrafficSettings = {
+  readonly [Name in keyof TrafficOptions]-?: Exclude<TrafficOptions[Name], undefined>;
+};
+
+/** What traffic of these options is made from. Throws a `GenerateError` for what cannot be. */
+export function trafficSettings(options: TrafficOptions): TrafficSettings {
+  return { ...checked(options), shape: options.shape };
+}
+
 /** Throws a `GenerateError` at once, not with the first request. */
 export function generateTraffic(options: TrafficOptions): Generator<GeneratedRequest> {
   const scope = checked(options);

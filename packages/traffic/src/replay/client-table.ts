@@ -1,13 +1,17 @@
 /**
- * What is counted for each client, in one typed array: a million clients take some dozen megabytes.
+ * What is counted for each client, in typed arrays: a million clients take some dozen megabytes.
  * A client is found by 64 bits of a keyed hash of its name, as the engine finds its keys; the name
  * itself is not kept. What belongs to a client lies together, so that it is fetched at once:
  *
  *     | low | high | first column | second column | ...
+ *
+ * Rows lie in chunks that are never copied: growing has no moment at which they are there twice.
  */
 import { KeyedHash } from 'sluice/engine';
 
-const FIRST_ROWS = 1024;
+const CHUNK_BITS = 13;
+const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
+const FIRST_PLACES = 2048;
 /** An open table that is fuller than that takes long to search. */
 const MOST_FULL = 0.7;
 /** The two halves of the hash. */
@@ -17,14 +21,13 @@ export class ClientTable<Column extends string> {
   readonly #hash = new KeyedHash();
   readonly #width: number;
   readonly #offsets: Readonly<Record<Column, number>>;
-  #words: Uint32Array;
+  readonly #chunks: Uint32Array[] = [];
   /** From a place in the open table to a row, plus 1; 0 is free. */
-  #places = new Int32Array(2 * FIRST_ROWS);
+  #places = new Int32Array(FIRST_PLACES);
   #size = 0;
 
   constructor(columns: readonly Column[]) {
     this.#width = HASH_WORDS + columns.length;
-    this.#words = new Uint32Array(FIRST_ROWS * this.#width);
     this.#offsets = Object.fromEntries(
       columns.map((name, at) => [name, HASH_WORDS + at]),
     ) as Record<Column, number>;
@@ -36,16 +39,21 @@ export class ClientTable<Column extends string> {
   }
 
   get(row: number, column: Column): number {
-    return this.#words[row * this.#width + this.#offsets[column]];
+    return this.#chunks[row >>> CHUNK_BITS][this.#at(row) + this.#offsets[column]];
   }
 
   set(row: number, column: Column, value: number): void {
-    this.#words[row * this.#width + this.#offsets[column]] = value;
+    this.#chunks[row >>> CHUNK_BITS][this.#at(row) + this.#offsets[column]] = value;
   }
 
   /** Counts one. */
   increment(row: number, column: Column): void {
-    this.#words[row * this.#width + this.#offsets[column]]++;
+    this.#chunks[row >>> CHUNK_BITS][this.#at(row) + this.#offsets[column]]++;
+  }
+
+  /** Where a row begins in its chunk. */
+  #at(row: number): number {
+    return (row & CHUNK_MASK) * this.#width;
   }
 
   /** The counts of all clients, by row. */
@@ -60,27 +68,25 @@ export class ClientTable<Column extends string> {
     const low = this.#hash.hash(client) >>> 0;
     const high = this.#hash.high >>> 0;
     const places = this.#places;
-    const words = this.#words;
-    const width = this.#width;
     const mask = places.length - 1;
     for (let place = low & mask; ; place = (place + 1) & mask) {
       const row = places[place] - 1;
       if (row < 0) return this.#insert(low, high, place);
-      const at = row * width;
+      const words = this.#chunks[row >>> CHUNK_BITS];
+      const at = this.#at(row);
       if (words[at] === low && words[at + 1] === high) return row;
     }
   }
 
   #insert(low: number, high: number, place: number): number {
     const row = this.#size++;
-    const at = row * this.#width;
-    if (at === this.#words.length) {
-      const words = new Uint32Array(2 * at);
-      words.set(this.#words);
-      this.#words = words;
+    const chunk = row >>> CHUNK_BITS;
+    if (chunk === this.#chunks.length) {
+      this.#chunks.push(new Uint32Array((CHUNK_MASK + 1) * this.#width));
     }
-    this.#words[at] = low;
-    this.#words[at + 1] = high;
+    const at = this.#at(row);
+    this.#chunks[chunk][at] = low;
+    this.#chunks[chunk][at + 1] = high;
     this.#places[place] = row + 1;
     if (this.#size > MOST_FULL * this.#places.length) this.#spread();
     return row;
@@ -91,7 +97,7 @@ export class ClientTable<Column extends string> {
     const places = new Int32Array(2 * this.#places.length);
     const mask = places.length - 1;
     for (let row = 0; row < this.#size; row++) {
-      let place = this.#words[row * this.#width] & mask;
+      let place = this.#chunks[row >>> CHUNK_BITS][this.#at(row)] & mask;
       while (places[place] !== 0) place = (place + 1) & mask;
       places[place] = row + 1;
     }

@@ -82,7 +82,7 @@ export interface PlanResult {
   readonly against?: PlanChange;
 }
 
-type Column = 'requests' | 'denied' | 'today' | 'lost' | 'won';
+type Column = 'requests' | 'denied' | 'today';
 
 const DEFAULT_TOP = 20;
 const ROUTES_KEPT = 2000;
@@ -116,6 +116,9 @@ export class Planner {
   #firstMs: number | undefined = undefined;
   #nowMs = Number.NEGATIVE_INFINITY;
   #firstDeniedMs: number | undefined = undefined;
+  /** Requests that today's policies let pass and these do not; and the other way round. */
+  #lost = 0;
+  #won = 0;
 
   constructor({ next, today, clientOf, top = DEFAULT_TOP }: PlanOptions) {
     this.#next = new Replay(next);
@@ -124,7 +127,7 @@ export class Planner {
     this.#clientOf = clientOf;
     this.#top = top;
     const columns: Column[] = ['requests', 'denied'];
-    this.#table = new ClientTable(today ? [...columns, 'today', 'lost', 'won'] : columns);
+    this.#table = new ClientTable(today ? [...columns, 'today'] : columns);
     this.#tolls = new Map(next.policies.map((facts) => [facts.name, new PolicyToll(facts)]));
   }
 
@@ -168,20 +171,18 @@ export class Planner {
   #noteChange(entry: Entry, client: string, row: number, allowed: boolean, today: Replay): void {
     const outcome = today.decide(entry, client, this.#nowMs);
     if (outcome.allowed) {
-      if (!allowed) this.#table.increment(row, 'lost');
+      if (!allowed) this.#lost++;
       return;
     }
     this.#table.increment(row, 'today');
     this.#timeline.add(this.#nowMs, 'today');
-    if (allowed) this.#table.increment(row, 'won');
+    if (allowed) this.#won++;
     const route = routeOf(entry.method, entry.path);
     this.#deniedToday.add(row, client, this.#nowMs, outcome.denying, route);
   }
 
   result(): PlanResult {
-    const heavyAbove = heavyThreshold(this.#table.column('requests'));
-    const tell = new Telling(this.#table, heavyAbove);
-    const denied = this.#table.column('denied');
+    const tell = new Telling(this.#table);
     const today = this.#todayPolicies;
     return {
       kind: 'plan',
@@ -189,59 +190,61 @@ export class Planner {
       clients: this.#table.size,
       firstMs: this.#firstMs,
       lastMs: this.#requests === 0 ? undefined : this.#nowMs,
-      heavyAbove,
+      heavyAbove: tell.heavyAbove,
       ordinaryClients: tell.toll(0, () => true).ordinaryClients,
-      denied: tell.toll(sum(denied), (row) => denied[row] > 0),
+      denied: tell.tollOf('denied', (row) => this.#count(row, 'denied') > 0),
       firstDeniedMs: this.#firstDeniedMs,
       policies: [...this.#tolls.values()].map(({ facts, requests, clients }) => ({
         ...facts,
         denied: tell.toll(requests, (row) => clients.has(row)),
       })),
-      topClients: tell.clients(this.#denied.list(this.#top), denied),
+      topClients: tell.clients(this.#denied.list(this.#top), 'denied'),
       topRoutes: this.#routes.largest(this.#top),
       timeline: this.#timeline.data(),
       ...(today !== undefined && { against: this.#change(today, tell) }),
     };
   }
 
+  #count(row: number, column: Column): number {
+    return this.#table.get(row, column);
+  }
+
   #change(policies: readonly PolicyFacts[], tell: Telling): PlanChange {
-    const denied = this.#table.column('denied');
-    const today = this.#table.column('today');
-    const isNew = (row: number): boolean => denied[row] > 0 && today[row] === 0;
-    const isOver = (row: number): boolean => denied[row] === 0 && today[row] > 0;
-    const sumIf = (counts: Uint32Array, fits: (row: number) => boolean): number =>
-      counts.reduce((total, count, row) => (fits(row) ? total + count : total), 0);
+    const isDenied = (row: number): boolean => this.#count(row, 'denied') > 0;
+    const isToday = (row: number): boolean => this.#count(row, 'today') > 0;
+    const isNew = (row: number): boolean => isDenied(row) && !isToday(row);
+    const isOver = (row: number): boolean => !isDenied(row) && isToday(row);
     return {
       policies,
-      denied: tell.toll(sum(today), (row) => today[row] > 0),
-      newlyDenied: tell.toll(sumIf(denied, isNew), isNew),
-      noLongerDenied: tell.toll(sumIf(today, isOver), isOver),
-      requestsLost: sum(this.#table.column('lost')),
-      requestsWon: sum(this.#table.column('won')),
-      newlyDeniedClients: tell.clients(this.#denied.list(this.#top, isNew), denied),
-      noLongerDeniedClients: tell.clients(this.#deniedToday.list(this.#top, isOver), today),
+      denied: tell.tollOf('today', isToday),
+      newlyDenied: tell.tollOf('denied', isNew),
+      noLongerDenied: tell.tollOf('today', isOver),
+      requestsLost: this.#lost,
+      requestsWon: this.#won,
+      newlyDeniedClients: tell.clients(this.#denied.list(this.#top, isNew), 'denied'),
+      noLongerDeniedClients: tell.clients(this.#deniedToday.list(this.#top, isOver), 'today'),
     };
   }
 }
 
-/** Puts what was counted into words that say who is ordinary. */
+/** Puts what was counted into words that say who is ordinary. Reads the table where it lies. */
 class Telling {
-  readonly #requests: Uint32Array;
-  readonly #heavyAbove: number;
+  readonly #table: ClientTable<Column>;
+  readonly heavyAbove: number;
 
-  constructor(table: ClientTable<Column>, heavyAbove: number) {
-    this.#requests = table.column('requests');
-    this.#heavyAbove = heavyAbove;
+  constructor(table: ClientTable<Column>) {
+    this.#table = table;
+    this.heavyAbove = heavyThreshold(table.column('requests'));
   }
 
   #isOrdinary(row: number): boolean {
-    return this.#requests[row] <= this.#heavyAbove;
+    return this.#table.get(row, 'requests') <= this.heavyAbove;
   }
 
   toll(requests: number, fits: (row: number) => boolean): Toll {
     let clients = 0;
     let ordinaryClients = 0;
-    for (let row = 0; row < this.#requests.length; row++) {
+    for (let row = 0; row < this.#table.size; row++) {
       if (!fits(row)) continue;
       clients++;
       if (this.#isOrdinary(row)) ordinaryClients++;
@@ -249,11 +252,20 @@ class Telling {
     return { requests, clients, ordinaryClients };
   }
 
-  clients(clients: readonly DeniedClient[], denied: Uint32Array): readonly ClientReport[] {
+  /** The same of the requests that a column has counted of those clients. */
+  tollOf(column: Column, fits: (row: number) => boolean): Toll {
+    let requests = 0;
+    for (let row = 0; row < this.#table.size; row++) {
+      if (fits(row)) requests += this.#table.get(row, column);
+    }
+    return this.toll(requests, fits);
+  }
+
+  clients(clients: readonly DeniedClient[], column: Column): readonly ClientReport[] {
     return clients.map(({ row, ...told }) => ({
       ...told,
-      requests: this.#requests[row],
-      denied: denied[row],
+      requests: this.#table.get(row, 'requests'),
+      denied: this.#table.get(row, column),
       ordinary: this.#isOrdinary(row),
     }));
   }
@@ -262,12 +274,10 @@ class Telling {
 /**
  * The most requests that an ordinary client has: at most 1 % of the clients have more, rounded up
  * so that of a few clients one can be heavy. Clients that are as busy as each other are alike, so
- * where the line would go through equals, they are all ordinary.
+ * where the line would go through equals, they are all ordinary. Sorts what it is given.
  */
 function heavyThreshold(requests: Uint32Array): number {
   const heaviest = Math.ceil(HEAVIEST_SHARE * requests.length);
-  const sorted = requests.slice().sort();
+  const sorted = requests.sort();
   return sorted[sorted.length - 1 - heaviest] ?? sorted[sorted.length - 1] ?? 0;
 }
-
-const sum = (counts: Uint32Array): number => counts.reduce((total, count) => total + count, 0);

@@ -19,21 +19,25 @@ export class RowSet {
   }
 }
 
-/** The first time of something, for some of the clients. */
+const CHUNK_BITS = 13;
+const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
+
+/** The first time of something, for some of the clients; where there are none, no chunk. */
 export class FirstTimes {
   /** 0 is none yet. */
-  #times = new Float64Array(1024);
+  readonly #chunks: (Float64Array | undefined)[] = [];
 
   add(row: number, timeMs: number): void {
-    if (row >= this.#times.length) {
-      const times = new Float64Array(2 * Math.max(row, this.#times.length));
-      times.set(this.#times);
-      this.#times = times;
+    const chunk = row >>> CHUNK_BITS;
+    let times = this.#chunks[chunk];
+    if (times === undefined) {
+      times = new Float64Array(CHUNK_MASK + 1);
+      this.#chunks[chunk] = times;
     }
-    if (this.#times[row] === 0) this.#times[row] = timeMs;
+    if (times[row & CHUNK_MASK] === 0) times[row & CHUNK_MASK] = timeMs;
   }
 
   get(row: number): number {
-    return this.#times[row] ?? 0;
+    return this.#chunks[row >>> CHUNK_BITS]?.[row & CHUNK_MASK] ?? 0;
   }
 }

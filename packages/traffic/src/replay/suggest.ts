@@ -107,6 +107,7 @@ export class Suggester {
   readonly #counts: WindowCounts;
   #requests = 0;
   #firstMs: number | undefined = undefined;
+  #lastMs = 0;
   #nowMs = Number.NEGATIVE_INFINITY;
   #surveyed: readonly Surveyed[] = [];
 
@@ -122,6 +123,7 @@ export class Suggester {
     for (const entry of entries) {
       this.#nowMs = Math.max(this.#nowMs, entry.timeMs);
       this.#firstMs ??= this.#nowMs;
+      this.#lastMs = this.#nowMs;
       this.#requests++;
       const row = this.#table.rowOf(this.#options.keyOf(entry));
       this.#counts.add(row, this.#nowMs);
@@ -130,7 +132,7 @@ export class Suggester {
 
   /** How long the log is. */
   get spanMs(): number {
-    return this.#firstMs === undefined ? 0 : this.#nowMs - this.#firstMs;
+    return this.#firstMs === undefined ? 0 : this.#lastMs - this.#firstMs;
   }
 
   /** After the first pass: the limits to be tried. Answers whether any window is short enough. */
@@ -186,7 +188,7 @@ export class Suggester {
       requests: this.#requests,
       clients: this.#table.size,
       firstMs: this.#firstMs ?? 0,
-      lastMs: this.#nowMs,
+      lastMs: this.#lastMs,
       windows,
       leftOutMs: this.#counts.windowsMs.slice(this.#counts.countedMs.length),
       proposed: { limit: usual.proposed, windowMs: usual.windowMs },

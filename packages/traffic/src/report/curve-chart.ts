@@ -43,7 +43,7 @@ export function curveChart({ id, title, points, marks }: Curve): Html {
   const end = niceEnd(Math.max(1, ...points.map(({ clients }) => clients)));
   return tag(
     'svg',
-    { id, role: 'img', 'aria-label': title, height: base + AXIS },
+    { id, class: 'chart', role: 'img', 'aria-label': title, height: base + AXIS },
     gridLines(end, PLOT, top),
     plot(points, place, end, top),
     gridNumbers(end, PLOT, top),

@@ -4,6 +4,16 @@ import { Html, html, type Part, tag } from './html.ts';
 import { STYLE } from './style.ts';
 import { count, counted, percent, when } from './words.ts';
 
+/** A threshold, what was found, and whether it holds. */
+export interface Judgement {
+  readonly flag: string;
+  readonly most: string;
+  readonly what: string;
+  readonly denied: number;
+  readonly of: number;
+  readonly ok: boolean;
+}
+
 /** What is known of the log beside what was found in it; all of it may be missing. */
 export interface ReportExtras {
   readonly log?: {
@@ -11,17 +21,11 @@ export interface ReportExtras {
     readonly format: string;
     readonly unreadable: number;
     readonly late: number;
+    readonly early?: number;
   };
   readonly missingHeaders?: readonly string[];
   /** What was allowed to be denied at the most, and whether that holds. */
-  readonly thresholds?: readonly {
-    readonly flag: string;
-    readonly most: string;
-    readonly what: string;
-    readonly denied: number;
-    readonly of: number;
-    readonly ok: boolean;
-  }[];
+  readonly thresholds?: readonly Judgement[];
   /** The policy that is suggested, as a file. */
   readonly policy?: string;
 }
@@ -83,18 +87,26 @@ export const soft = (text: string): Html => tag('span', { class: 'soft' }, text)
 const MOST_PATHS = 3;
 
 /** Which log it is, from when to when, and what is wrong with it. */
-export function leadOf({ firstMs, lastMs }: Period, { log, missingHeaders }: ReportExtras): Part {
+export function leadOf({ firstMs, lastMs }: Period, extras: ReportExtras): Part {
   const isEmpty = firstMs === undefined || lastMs === undefined;
   const period = isEmpty ? 'nothing was asked' : `${when(firstMs)} to ${when(lastMs)}`;
+  return lead(period, extras);
+}
+
+/** What it is about, of which log, and what is wrong with that. */
+export function lead(about: Part, { log, missingHeaders }: ReportExtras): Part {
   const missing = (missingHeaders ?? []).join(', ');
   return [
-    tag('p', { class: 'soft' }, period, log && [', of ', pathNames(log.paths), ` (${log.format})`]),
+    tag('p', { class: 'soft' }, about, log && [', of ', pathNames(log.paths), ` (${log.format})`]),
     log !== undefined &&
       log.unreadable > 0 &&
       note(counted(log.unreadable, 'line'), ' could not be read.'),
     log !== undefined &&
       log.late > 0 &&
       note(counted(log.late, 'line'), ' came too late to be put in order.'),
+    log?.early !== undefined &&
+      log.early > 0 &&
+      note(counted(log.early, 'line'), ' lay more than a day ahead of those around.'),
     missing !== '' &&
       note(
         `No request of the log has ${missing}, which the rules look at: all that are counted by `,

@@ -7,6 +7,7 @@ import {
   leadOf,
   MOST_ROWS,
   nameText,
+  note,
   pageText,
   part,
   type ReportExtras,
@@ -166,6 +167,12 @@ function routePart({ topRoutes, denied }: PlanResult): Html {
   return part('Where requests are denied', undefined, table('routes', columns, rows));
 }
 
+/** Where a list is not all. */
+const listed = (clients: readonly ClientReport[], toll: Toll): string =>
+  clients.length < toll.clients
+    ? ` ${count(clients.length)} of ${count(toll.clients)} are listed.`
+    : '';
+
 function changePart(change: PlanChange): Html {
   const { newlyDenied, noLongerDenied, requestsLost, requestsWon } = change;
   const numbers = [
@@ -175,16 +182,20 @@ function changePart(change: PlanChange): Html {
     ['requests-won', requestsWon, 'requests let through that are denied today'],
   ] as const;
   const lists = [
-    ['Denied from now on', 'newly', change.newlyDeniedClients],
-    ['No longer denied', 'no-longer', change.noLongerDeniedClients],
+    ['Denied from now on', 'newly', change.newlyDeniedClients, newlyDenied],
+    ['No longer denied', 'no-longer', change.noLongerDeniedClients, noLongerDenied],
   ] as const;
   return part(
     'What changes',
     'Compared with the policies of today.',
     tiles(numbers.map(([id, value, name]) => ({ id, value: count(value), name }))),
     lists.map(
-      ([title, id, clients]) =>
-        clients.length > 0 && [tag('h3', {}, title), clientTable(id, clients)],
+      ([title, id, clients, toll]) =>
+        clients.length > 0 && [
+          tag('h3', {}, title),
+          clients.length < toll.clients && note(listed(clients, toll)),
+          clientTable(id, clients),
+        ],
     ),
   );
 }
@@ -203,7 +214,11 @@ export function planPage(result: PlanResult, extras: ReportExtras): string {
       timePart(result),
       policyPart(result.policies),
       topClients.length > 0 &&
-        part('The most denied clients', ordinary, clientTable('top-clients', topClients)),
+        part(
+          'The most denied clients',
+          `${ordinary}${listed(topClients, result.denied)}`,
+          clientTable('top-clients', topClients),
+        ),
       topRoutes.length > 0 && routePart(result),
       against && changePart(against),
     ],

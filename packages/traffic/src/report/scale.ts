@@ -27,7 +27,7 @@ export function niceEnd(most: number): number {
   return ROUND.map((each) => each * power).find((each) => each >= most)!;
 }
 
-export type SeriesClass = 'allowed' | 'denied' | 'shadow' | 'today';
+export type SeriesClass = 'allowed' | 'denied' | 'shadow' | 'today' | 'gone';
 
 /** Small samples of what is drawn, with its names. */
 export const legend = (all: readonly (readonly [SeriesClass, string])[]): Html =>
@@ -54,21 +54,24 @@ export function gridLines(end: number, height: number, top = TOP): Part {
   return [lines, line('edge', top + height)];
 }
 
-/** Their numbers, which stand over whatever is drawn there. */
+/** Their numbers, left of the plot: a picture with them is of the class `chart`. */
 export const gridNumbers = (end: number, height: number, top = TOP): Part =>
   partsOf(end).map((part) => {
-    const y = number(top + height * (1 - part) - 4);
-    return tag('text', { y }, shortCount(part * end));
+    const y = number(top + height * (1 - part) + 4);
+    return tag('text', { x: -6, y, 'text-anchor': 'end' }, shortCount(part * end));
   });
 
-const MARKS = [0, 1 / 3, 2 / 3, 1];
+const DAY_MS = 86_400_000;
+
+/** Where times stand below a plot: few enough for a phone, and fewer where they have dates. */
+const marksOf = (lineMs: number): readonly number[] =>
+  lineMs > DAY_MS ? [0, 1 / 2, 1] : [0, 1 / 3, 2 / 3, 1];
 
 export const anchorOf = (part: number): 'start' | 'middle' | 'end' =>
   part < 0.05 ? 'start' : part > 0.95 ? 'end' : 'middle';
 
-/** Times below the plot, few enough for a phone. */
 export const timeMarks = (startMs: number, lineMs: number, y: number): Part =>
-  MARKS.map((part) =>
+  marksOf(lineMs).map((part) =>
     tag(
       'text',
       { x: across(part), y, 'text-anchor': anchorOf(part) },

@@ -4,11 +4,13 @@ export const STYLE = `
   color-scheme: light dark;
   --page: #f6f5f2; --card: #ffffff; --ink: #17160f; --soft: #5d5b54; --line: #dedcd5;
   --allowed: #2f6fb7; --denied: #c8372d; --shadow: #b07a00; --good: #1b7a43;
+  --shade: rgb(0 0 0 / 22%);
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --page: #131312; --card: #1d1c1a; --ink: #f3f1ea; --soft: #aeaba1; --line: #3a3833;
     --allowed: #5b9be0; --denied: #ee6a5f; --shadow: #dba53a; --good: #55b97f;
+    --shade: rgb(0 0 0 / 75%);
   }
 }
 * { box-sizing: border-box; }
@@ -18,6 +20,7 @@ body {
 }
 main { max-width: 1080px; margin: 0 auto; padding: 24px 20px 40px; }
 h1 { font-size: 26px; line-height: 1.25; margin: 4px 0 8px; text-wrap: balance; }
+h1, .tiles b { overflow-wrap: anywhere; }
 h2 { font-size: 18px; margin: 0 0 4px; }
 h3 { font-size: 15px; margin: 16px 0 4px; }
 p { margin: 0 0 8px; }
@@ -35,7 +38,15 @@ section {
 .tiles b { display: block; font-size: 24px; line-height: 1.3; font-variant-numeric: tabular-nums; }
 .tiles span { color: var(--soft); font-size: 13px; }
 .beside { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 8px 28px; }
-.scroll { overflow-x: auto; }
+/* What is wider than its place is scrolled, and a shade at the edge tells that there is more. */
+.scroll {
+  overflow-x: auto;
+  background:
+    linear-gradient(to right, var(--card) 40%, transparent) left / 36px 100% no-repeat local,
+    linear-gradient(to left, var(--card) 40%, transparent) right / 36px 100% no-repeat local,
+    linear-gradient(to right, var(--shade), transparent) left / 12px 100% no-repeat,
+    linear-gradient(to left, var(--shade), transparent) right / 12px 100% no-repeat;
+}
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 th { color: var(--soft); font-weight: 500; font-size: 13px; text-align: left; }
 th { vertical-align: bottom; }
@@ -49,9 +60,12 @@ td.name { min-width: 130px; }
 .time { white-space: nowrap; font-variant-numeric: tabular-nums; }
 .bars { width: 18%; min-width: 80px; }
 svg { display: block; width: 100%; overflow: visible; }
+svg.chart { margin-left: 36px; width: calc(100% - 36px); }
 svg text { fill: var(--soft); font-size: 12px; font-variant-numeric: tabular-nums; }
 svg text { paint-order: stroke; stroke: var(--card); stroke-width: 3px; stroke-linejoin: round; }
 svg .strong { fill: var(--ink); }
+svg .bad { fill: var(--denied); }
+svg .good { fill: var(--good); }
 .grid { stroke: var(--line); stroke-width: 1; shape-rendering: crispEdges; }
 .edge { stroke: var(--soft); stroke-width: 1; shape-rendering: crispEdges; }
 .dashed { stroke: var(--ink); stroke-width: 1.5; stroke-dasharray: 4 3; }
@@ -59,6 +73,8 @@ svg .strong { fill: var(--ink); }
 .allowed { fill: var(--allowed); }
 .denied { fill: var(--denied); }
 .shadow { fill: var(--shadow); }
+.gone { fill: var(--allowed); fill-opacity: .38; }
+.zone { fill: var(--allowed); }
 .track { fill: var(--line); }
 .hit { fill: transparent; }
 g:hover > .hit { fill: var(--line); opacity: .55; }
@@ -72,6 +88,7 @@ details { border-top: 1px solid var(--line); padding: 10px 0 4px; }
 summary { cursor: pointer; font-weight: 600; }
 pre { background: var(--page); border-radius: 8px; padding: 12px 14px; overflow-x: auto; }
 pre { font-size: 13px; margin: 8px 0 0; }
+pre.command { white-space: pre-wrap; overflow-wrap: anywhere; }
 footer { color: var(--soft); font-size: 13px; margin: 20px 4px 0; }
 @media (max-width: 720px) {
   main { padding: 16px 12px 32px; }

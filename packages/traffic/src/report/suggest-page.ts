@@ -65,7 +65,7 @@ function overviewPart({ windows, clients }: SuggestResult): Html {
     { heading: 'part', kind: 'number' },
   ] as const;
   const remark =
-    'The knee is where a larger limit stops to spare many clients. Proposed is twice that, or ' +
+    'The knee is where a larger limit stops sparing many clients. Proposed is twice that, or ' +
     'what spares all but 1% of the clients if that is more, rounded up.';
   return part('All windows', remark, table('windows', columns, rows));
 }

@@ -62,7 +62,7 @@ export function timeChart<Series extends string>(chart: TimeChart<Series>): Html
   const columns = buckets.map((counts, at) => column(chart, counts, at, buckets.length, end));
   return tag(
     'svg',
-    { id, role: 'img', 'aria-label': title, height: base + AXIS },
+    { id, class: 'chart', role: 'img', 'aria-label': title, height: base + AXIS },
     gridLines(end, height),
     columns,
     line !== undefined && stepLine(lineValues, end, height),

@@ -1,84 +1,13 @@
 /// <reference lib="dom" />
 /** The pages in a real browser without a network: what they show is what the results say. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type Browser, chromium, type Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { htmlReport, type ReportedResult } from '../../src/index.ts';
-import { compareResult, NASTY, planResult, suggestResult } from './results.ts';
-
-const FLAGS = [
-  ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
-  ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
-];
-
-const folder = mkdtempSync(join(tmpdir(), 'sluice-report-'));
-let browser: Browser;
-beforeAll(async () => {
-  const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
-  browser = await chromium.launch({ executablePath, args: FLAGS });
-}, 120_000);
-afterAll(async () => {
-  await browser?.close();
-  rmSync(folder, { recursive: true });
-});
-
-interface Opened {
-  readonly page: Page;
-  /** What went wrong, was asked for, or popped up. */
-  readonly noises: readonly string[];
-}
-
-async function open(result: ReportedResult, look: object = {}): Promise<Opened> {
-  const path = join(folder, `${result.kind}.html`);
-  writeFileSync(path, htmlReport(result));
-  const context = await browser.newContext({ offline: true, ...look });
-  const page = await context.newPage();
-  const noises: string[] = [];
-  const { href } = pathToFileURL(path);
-  page.on('console', (message) => noises.push(`console: ${message.text()}`));
-  page.on('pageerror', (error) => noises.push(`error: ${error.message}`));
-  page.on('dialog', (dialog) => {
-    noises.push(`dialog: ${dialog.message()}`);
-    dialog.dismiss();
-  });
-  page.on('request', (request) => {
-    if (request.url() !== href) noises.push(`request: ${request.url()}`);
-  });
-  await page.goto(href);
-  return { page, noises };
-}
-
-/** A table as its texts. */
-const tableOf = (page: Page, id: string): Promise<string[][]> =>
-  page
-    .locator(`#${id} tbody tr`)
-    .evaluateAll((rows) =>
-      rows.map((row) => [...row.querySelectorAll('td')].map((cell) => cell.textContent!.trim())),
-    );
-
-const numberOf = (text: string): number => Number(text.replace(/[^\d.]/g, ''));
-
-interface DrawnColumn {
-  readonly title: string;
-  readonly heights: Readonly<Record<string, number>>;
-}
-
-/** The columns of a chart over time, as they are drawn. */
-const columnsOf = (page: Page, id: string): Promise<DrawnColumn[]> =>
-  page.locator(`#${id} > g`).evaluateAll((groups) =>
-    groups.map((group) => ({
-      title: group.querySelector('title')!.textContent!,
-      heights: Object.fromEntries(
-        [...group.querySelectorAll('.column')].map((rect) => [
-          rect.getAttribute('class')!.replace('column ', ''),
-          rect.getBoundingClientRect().height,
-        ]),
-      ),
-    })),
-  );
+import type { Page } from 'playwright-core';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { htmlReport } from '../../src/index.ts';
+import { browser, columnsOf, folder, numberOf, type Opened, open, tableOf } from './browser.ts';
+import { compareResult, NASTY, planResult, results, suggestResult } from './results.ts';
 
 describe('the page of a plan', () => {
   const result = planResult();
@@ -257,25 +186,51 @@ describe('the page of a suggestion', () => {
   });
 });
 
-describe.each([
-  ['desktop', { viewport: { width: 1200, height: 800 } }],
-  ['phone', { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true }],
-])('on a %s', (_, size) => {
-  test.each(['light', 'dark'] as const)('%s: nothing is wider than the page', async (scheme) => {
-    const grounds = new Set<string>();
-    for (const result of [planResult(), compareResult(), suggestResult()]) {
-      const { page } = await open(result, { ...size, colorScheme: scheme });
-      const { wide, ground } = await page.evaluate(() => ({
-        wide: document.documentElement.scrollWidth - window.innerWidth,
-        ground: getComputedStyle(document.body).backgroundColor,
+/** What a page should not have: words over each other, or beyond its edge. */
+const faultsOf = (page: Page): Promise<string[]> =>
+  page.evaluate(() => {
+    const faults: string[] = [];
+    const wide = document.documentElement.scrollWidth - window.innerWidth;
+    if (wide > 0) faults.push(`${wide} px too wide`);
+    for (const picture of document.querySelectorAll('svg')) {
+      if (picture.parentElement?.closest('svg')) continue;
+      const words = [...picture.querySelectorAll('text')].map((text) => ({
+        text: text.textContent!,
+        box: text.getBoundingClientRect(),
       }));
-      expect(wide).toBeLessThanOrEqual(0);
-      grounds.add(ground);
+      for (const [at, { text, box }] of words.entries()) {
+        if (box.width === 0) continue;
+        const isOut = box.left < 0 || box.right > window.innerWidth;
+        if (isOut) faults.push(`${picture.id}: ${text} is cut`);
+        for (const other of words.slice(at + 1)) {
+          const across = Math.min(box.right, other.box.right) - Math.max(box.left, other.box.left);
+          const down = Math.min(box.bottom, other.box.bottom) - Math.max(box.top, other.box.top);
+          if (across > 1 && down > 3) faults.push(`${picture.id}: ${text} over ${other.text}`);
+        }
+      }
+    }
+    return faults;
+  });
+
+describe.each([
+  ['desktop', { viewport: { width: 1280, height: 800 } }],
+  ['phone', { viewport: { width: 390, height: 740 }, isMobile: true, hasTouch: true }],
+  ['small phone', { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true }],
+])('on a %s', (_, size) => {
+  test.each(['light', 'dark'] as const)('%s: nothing is cut off or overlaps', async (scheme) => {
+    const grounds = new Set<string>();
+    for (const [name, resultOf] of Object.entries(results)) {
+      const { page } = await open(resultOf(), { ...size, colorScheme: scheme });
+      await page.evaluate(() => {
+        for (const each of document.querySelectorAll('details')) each.open = true;
+      });
+      expect(await faultsOf(page), name).toEqual([]);
+      grounds.add(await page.evaluate(() => getComputedStyle(document.body).backgroundColor));
       const shot = await page.screenshot({ fullPage: true });
-      expect(shot.length).toBeGreaterThan(20_000);
+      expect(shot.length).toBeGreaterThan(10_000);
       if (process.env.SLUICE_SCREENSHOTS) {
-        const name = `${result.kind}-${scheme}-${size.viewport.width}.png`;
-        writeFileSync(join(process.env.SLUICE_SCREENSHOTS, name), shot);
+        const file = `${name}-${scheme}-${size.viewport.width}.png`;
+        writeFileSync(join(process.env.SLUICE_SCREENSHOTS, file), shot);
       }
       await page.context().close();
     }

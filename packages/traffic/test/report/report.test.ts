@@ -1,27 +1,37 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { htmlReport, type PlanResult, type SuggestResult } from '../../src/index.ts';
+import {
+  COMPARED,
+  htmlReport,
+  type PlanResult,
+  type ReportedResult,
+  type SuggestResult,
+} from '../../src/index.ts';
 import { niceEnd } from '../../src/report/scale.ts';
-import { mark, percent, span } from '../../src/report/words.ts';
-import { compareResult, planResult, suggestResult } from './results.ts';
+import { mark, near, percent, span, wait, whenExactly } from '../../src/report/words.ts';
+import {
+  demoResult,
+  explainResult,
+  generatedLog,
+  planResult,
+  results,
+  suggestResult,
+  topResult,
+} from './results.ts';
 
-const pages = {
-  plan: () => htmlReport(planResult()),
-  compare: () => htmlReport(compareResult()),
-  suggest: () => htmlReport(suggestResult()),
-};
-
-describe.each(['plan', 'compare', 'suggest'] as const)('the page of %s', (kind) => {
-  const page = pages[kind]();
+describe.each(Object.keys(results))('the page of %s', (name) => {
+  const page = htmlReport(results[name]());
 
   test('names nothing outside of itself', () => {
     const tags = page.match(/<[^>]+>/g)!;
-    expect(tags.length).toBeGreaterThan(100);
+    expect(tags.length).toBeGreaterThan(50);
     const strays = tags.filter((tag) =>
       /[ /](?:src|href|style|on\w+)=|^<(?:script|link)/i.test(tag),
     );
     expect(strays).toEqual([]);
-    expect(/url\(|@import|:\/\//.exec(page)).toBeNull();
+    // An address that was given is told as text.
+    const told = page.replaceAll(/>[^<]*http:\/\/127\.0\.0\.1[^<]*</g, '><');
+    expect(/url\(|@import|:\/\//.exec(told)).toBeNull();
   });
 
   test('has a policy that allows its own style and nothing else', () => {
@@ -36,8 +46,13 @@ describe.each(['plan', 'compare', 'suggest'] as const)('the page of %s', (kind) 
     ]);
   });
 
+  test('has names of others as text, and nothing that is no number', () => {
+    expect(/<img|<script|onerror=alert\(1\)>/i.exec(page)).toBeNull();
+    expect(/NaN|Infinity|undefined/.exec(page)).toBeNull();
+  });
+
   test('is the same for the same result', () => {
-    expect(pages[kind]() === page).toBe(true);
+    expect(htmlReport(results[name]()) === page).toBe(true);
   });
 });
 
@@ -112,6 +127,50 @@ describe('a page of much', () => {
   });
 });
 
+describe('a page of as much as there can be is below 1 MB', () => {
+  const longest = '<'.repeat(3000);
+  const bytesOf = (result: ReportedResult): number => Buffer.byteLength(htmlReport(result));
+
+  test.each(COMPARED)('an explanation of 20,000 requests, %s', (algorithm) => {
+    const options = { everyMs: 5, calls: 20_000, limit: 9000, windowMs: 3_600_000 };
+    const explained = explainResult(algorithm, { ...options, atMs: FAR_MS });
+    const many = Array.from({ length: 20_000 }, (_, call) => ({
+      timeMs: explained.atMs - 300 * call,
+      allowed: call % 3 > 0,
+    }));
+    const large = { ...explained, key: longest, policy: longest, requests: many.reverse() };
+    expect(bytesOf(large)).toBeLessThan(1_000_000);
+  });
+
+  test('a service of 5,000 policies, watched 240 times', () => {
+    const result = topResult();
+    const rates = { allowed: new Array(240).fill(12_345.678), denied: new Array(240).fill(0.123) };
+    const policies = new Array(5000).fill({ ...result.policies[0], name: longest, rates });
+    const keys = new Array(20).fill({ ...result.mostDenied[0], key: longest, policy: longest });
+    const large = { ...result, policies, mostDenied: keys, mostAllowed: keys };
+    expect(bytesOf(large)).toBeLessThan(1_000_000);
+  });
+
+  test('a demo that has denied 10,000 clients', () => {
+    const denied = new Array(10_000).fill({ client: longest, sent: 9, denied: 9 });
+    expect(bytesOf({ ...demoResult(), deniedClients: denied })).toBeLessThan(1_000_000);
+  });
+
+  test('traffic with the longest names', () => {
+    const named = new Array(20).fill({ name: longest, count: 1_000_000 });
+    const large = { ...generatedLog(), topClients: named, topRoutes: named, file: longest };
+    expect(bytesOf(large)).toBeLessThan(1_000_000);
+  });
+});
+
+const FAR_MS = Date.UTC(2026, 9, 10, 13);
+
+test('of traffic of nothing there is a page as well', () => {
+  const page = htmlReport(generatedLog({ shape: 'steady', requests: 0 }));
+  expect(page.includes('0 requests of steady traffic')).toBe(true);
+  expect(page.includes('There is nothing to draw.')).toBe(true);
+});
+
 test('of nothing there is a page as well', () => {
   const none: PlanResult = {
     ...planResult(),
@@ -148,9 +207,25 @@ describe('words', () => {
       ...['1,500 ms', '1 s', '90 s', '1 h', '2 d'],
     ]);
     const atMs = Date.UTC(2026, 9, 10, 13, 55, 36);
-    const lines = [60_000, 3_600_000, 2 * 86_400_000, 30 * 86_400_000];
+    const lines = [300, 3000, 60_000, 3_600_000, 2 * 86_400_000, 30 * 86_400_000];
     expect(lines.map((lineMs) => mark(atMs, lineMs))).toEqual([
-      ...['13:55:36', '13:55', '10 Oct 13:55', '10 Oct'],
+      ...['36.000', '55:36.0', '13:55:36', '13:55', '10 Oct 13:55', '10 Oct'],
+    ]);
+  });
+
+  test('times are exact, and without a date that stands beside them', () => {
+    const atMs = Date.UTC(2026, 9, 10, 13, 55, 36);
+    expect([atMs, atMs + 7].map(whenExactly)).toEqual([
+      ...['2026-10-10 13:55:36', '2026-10-10 13:55:36.007'],
+    ]);
+    expect(near(atMs + 250, atMs)).toBe('13:55:36.250');
+    expect(near(atMs + 86_400_000, atMs)).toBe('2026-10-11 13:55:36');
+  });
+
+  test('whoever waits as long as it says is never early', () => {
+    const waits = [0, 999, 1000, 1001, 99_950, 100_001, 3_600_000, 3_660_001, 90_000_000];
+    expect(waits.map(wait)).toEqual([
+      ...['0 ms', '999 ms', '1 s', '1.1 s', '100 s', '1 min 41 s', '1 h', '1 h 2 min', '1 d 1 h'],
     ]);
   });
 

@@ -1,0 +1,251 @@
+/** `--report`, of every command that has it: a whole page or none, and nothing else is lost. */
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { dirname, join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { binary, type Ended, Process, type Serving, scratch, serving, sluice } from './running.ts';
+import { onTerminalOf } from './terminal.ts';
+import { combinedLog, mixed, NOON_MS } from './traffic-logs.ts';
+
+const file = scratch();
+const log = file('access.log', combinedLog(mixed()));
+const folder = dirname(log);
+const limits = file('limits.yaml', 'policies:\n  perMinute: 30/1m\n');
+
+const NASTY = '<img src=x onerror=alert(1)>';
+const nasty = file(
+  'nasty.jsonl',
+  Array.from({ length: 50 }, (_, call) => {
+    const time = new Date(NOON_MS + 1000 * call).toISOString();
+    return `${JSON.stringify({ time, client: NASTY, method: 'GET', path: `/${NASTY}` })}\n`;
+  }).join(''),
+);
+
+let service: Serving;
+beforeAll(async () => {
+  service = await serving(['--config', limits]);
+});
+afterAll(async () => {
+  await service?.stop();
+});
+
+/** What each command takes, besides `--report`, to be done soon; a service is at `URL`. */
+const COMMANDS: Readonly<Record<string, readonly string[]>> = {
+  plan: ['plan', nasty, '--policy', limits],
+  suggest: ['suggest', nasty],
+  compare: ['compare', nasty, '--limit', '5/1m'],
+  'explain, of a log': ['explain', nasty, '--limit', '5/1m', '--client', NASTY],
+  'explain, of a service': ['explain', '--policy', 'perMinute', '--key', NASTY, '--url', 'URL'],
+  'explain, of fields': ['explain', '--headers', `RateLimit: "${NASTY}";r=3;t=9`],
+  generate: ['generate', 'abuser', '--requests', '200', '--out', 'OUT'],
+  'generate, of load': ['generate', 'abuser', '--requests', '20', '--against', 'URL/healthz'],
+  top: ['top', '--url', 'URL', '--for', '600ms', '--interval', '200ms'],
+  demo: ['demo', '--for', '1s'],
+};
+
+const wordsOf = (name: string): readonly string[] =>
+  COMMANDS[name].map((word) =>
+    word.replace('URL', service.url).replace('OUT', join(folder, 'generated.log')),
+  );
+
+const unfinished = (): readonly string[] =>
+  readdirSync(folder).filter((name) => name.endsWith('.part'));
+
+const kindOf = (name: string): string => name.split(',')[0];
+
+describe.each(Object.keys(COMMANDS))('sluice %s --report', (name) => {
+  const page = join(folder, `${name.replaceAll(/\W+/g, '-')}.html`);
+
+  test('writes a page beside what it prints, and replaces one that is there', async () => {
+    writeFileSync(page, 'what was there before');
+    const { code, stdout, stderr } = await sluice([...wordsOf(name), '--report', page]);
+    expect({ code, stderr }).toEqual({ code: name === 'explain, of a log' ? 1 : 0, stderr: '' });
+    expect(stdout).toMatch(new RegExp(`.\n\nThe page is in ${page}\n$`));
+    const text = readFileSync(page, 'utf8');
+    expect(text.slice(0, 15)).toBe('<!doctype html>');
+    expect(text.trimEnd().endsWith('</html>')).toBe(true);
+    expect(text.includes(`<div class="kind">sluice ${kindOf(name)}</div>`)).toBe(true);
+    expect(/<img|<script|NaN|undefined/.exec(text)).toBeNull();
+    expect(text.includes('<svg')).toBe(name !== 'explain, of fields');
+    expect(Buffer.byteLength(text)).toBeLessThan(1_000_000);
+    expect(unfinished()).toEqual([]);
+  });
+
+  test('prints nothing but JSON with --json', async () => {
+    const { stdout, stderr } = await sluice([...wordsOf(name), '--report', page, '--json']);
+    expect(stderr).toBe('');
+    const kind = name === 'explain, of fields' ? 'fields' : kindOf(name);
+    expect(JSON.parse(stdout).kind).toBe(kind);
+  });
+
+  test.each([
+    ['a folder that is not there', join(folder, 'no', 'page.html'), 'no such folder (ENOENT)'],
+    ['a folder', folder, 'a folder (EISDIR)'],
+  ])('refuses %s before it begins', async (_, path, why) => {
+    const { code, stdout, stderr } = await sluice([...wordsOf(name), '--report', path]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toBe(`error: Expected to write \`${path}\`, got ${why}\n`);
+    expect(existsSync(join(folder, 'no'))).toBe(false);
+  });
+});
+
+describe('a page', () => {
+  const plan = (...words: string[]): Promise<Ended> =>
+    sluice(['plan', log, '--policy', limits, ...words]);
+
+  test('is refused before a log is looked for', async () => {
+    const words = ['plan', join(folder, 'absent.log'), '--policy', limits];
+    const { stderr } = await sluice([...words, '--report', folder]);
+    expect(stderr).toContain('Expected to write');
+  });
+
+  test.each([
+    ['the log', log],
+    ['the policies', limits],
+  ])('does not take the place of %s', async (_, path) => {
+    const before = readFileSync(path, 'utf8');
+    const { code, stdout, stderr } = await plan('--report', path);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain('Expected --report to be a file of its own');
+    expect(readFileSync(path, 'utf8')).toBe(before);
+  });
+
+  test('and a policy are two files', async () => {
+    const path = join(folder, 'both');
+    const { code, stderr } = await sluice(['suggest', log, '--out', path, '--report', path]);
+    expect(code).toBe(2);
+    expect(stderr).toContain('which is that of --out');
+    expect(existsSync(path)).toBe(false);
+  });
+
+  test('that was there stays if reading fails', async () => {
+    const page = file('kept.html', 'what was there before');
+    const packed = join(folder, 'cut.log.gz');
+    writeFileSync(packed, gzipSync(combinedLog(mixed())).subarray(0, 900));
+    const { code, stdout } = await sluice([
+      ...['plan', packed, '--policy', limits, '--report', page],
+    ]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(readFileSync(page, 'utf8')).toBe('what was there before');
+    expect(unfinished()).toEqual([]);
+  });
+
+  test('is written through a link, and into what is no file', async () => {
+    mkdirSync(join(folder, 'elsewhere'));
+    const real = join(folder, 'elsewhere', 'page.html');
+    writeFileSync(real, '');
+    const link = join(folder, 'link.html');
+    symlinkSync(real, link);
+    expect((await plan('--report', link)).code).toBe(0);
+    expect(readFileSync(real, 'utf8').slice(0, 15)).toBe('<!doctype html>');
+    expect((await plan('--report', '/dev/null')).code).toBe(0);
+    expect(statSync('/dev/null').isCharacterDevice()).toBe(true);
+    const words = `'${binary}' plan '${log}' --policy '${limits}' --report /dev/stdout`;
+    const piped = `'${process.execPath}' ${words} | cat`;
+    const { stdout } = await new Process('bash', ['-c', piped], {}).ended;
+    expect(stdout).toContain('<!doctype html>');
+    expect(stdout).toContain('denied      180 requests');
+  });
+
+  test('of a log on standard output leaves that alone', async () => {
+    const page = join(folder, 'standard.html');
+    const words = ['generate', 'steady', '--requests', '300'];
+    const plain = await sluice(words);
+    const { code, stdout } = await sluice([...words, '--report', page]);
+    expect(code).toBe(0);
+    expect(stdout).toBe(plain.stdout);
+    expect(readFileSync(page, 'utf8')).toContain('in standard output (combined)');
+  });
+});
+
+test('Ctrl-C leaves nothing half-written', async () => {
+  const out = join(folder, 'endless.log');
+  const words = [binary, 'generate', 'steady', '--requests', '1000000000', '--out', out];
+  const running = new Process(process.execPath, words, {});
+  while (unfinished().length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  const { code } = await running.stop('SIGINT');
+  expect(code).not.toBe(0);
+  expect(unfinished()).toEqual([]);
+  expect(existsSync(out)).toBe(false);
+});
+
+describe('on a terminal long work says how far it has come', () => {
+  const big = join(folder, 'big.log');
+  beforeAll(async () => {
+    await sluice(['generate', 'steady', '--requests', '300000', '--out', big]);
+  });
+
+  test.each([
+    ['generate', ['generate', 'steady', '--requests', '5000000', '--out', '/dev/null']],
+    ['generate, of load', ['generate', 'steady', '--rate', '50', '--against', 'URL/healthz']],
+    ['plan', ['plan', big, '--policy', limits]],
+    ['suggest', ['suggest', big]],
+    ['compare', ['compare', big, '--limit', '5/1m']],
+    ['explain', ['explain', big, '--limit', '9999/1m', '--client', '10.1.1.1']],
+    ['top', ['top', '--url', 'URL', '--report', join(folder, 'long.html'), '--for', '1m']],
+    ['demo', ['demo', '--json', '--for', '1m']],
+  ])('sluice %s', async (_, words) => {
+    const given = words.map((word) => word.replace('URL', service.url));
+    const shown = onTerminalOf(80, 24, given);
+    await shown.shows(/(?:wrote|sent|read|watching|\d s left).*/);
+    shown.type('\u0003');
+    await shown.code;
+    expect(shown.terminal.wrapped).toBe(0);
+  });
+});
+
+describe('a service that is not ready', () => {
+  const answers: Readonly<Record<string, [status: number, type: string, body: string]>> = {
+    '/v1/policies': [200, 'application/json', '{"policies":[]}'],
+    '/readyz': [
+      ...[503, 'application/json'],
+      '{"ready":false,"store":{"up":false},"config":{"ok":true}}',
+    ] as [number, string, string],
+    '/metrics': [200, 'text/plain', 'sluice_keys 3\n'],
+  };
+  const server = createServer((request, response) => {
+    const [status, type, body] = answers[request.url!] ?? [404, 'text/plain', ''];
+    response.writeHead(status, { 'content-type': type }).end(body);
+  });
+  beforeAll(() => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve())));
+  afterAll(() => {
+    server.close();
+  });
+
+  test('has top end with 1, and the page says it', async () => {
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const page = join(folder, 'not-ready.html');
+    const words = ['top', '--url', url, '--for', '200ms', '--report', page];
+    const { code, stdout } = await sluice(words);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^sluice top .* not ready/);
+    expect(readFileSync(page, 'utf8')).toContain('The service is not ready');
+  });
+});
+
+test('load that gets no answer now and then ends with 1', async () => {
+  let asked = 0;
+  const server = createServer((request, response) => {
+    if (asked++ % 4 === 0) request.destroy();
+    else response.end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  const page = join(folder, 'failing.html');
+  const words = ['generate', 'steady', '--against', url, '--requests', '20', '--report', page];
+  const { code, stdout } = await sluice([...words, '--rate', '200']);
+  server.close();
+  expect(code).toBe(1);
+  expect(stdout).toMatch(/^failed +5 +25\.0 % /m);
+  expect(readFileSync(page, 'utf8')).toContain('no answer: ');
+});

@@ -1,0 +1,156 @@
+/** The page of an explanation: the window, what counts in it, the sum, and when it frees. */
+import type { Explanation } from '../replay/explain.ts';
+import { type Html, type Part, tag } from './html.ts';
+import { lead, nameText, note, pageText, part, type ReportExtras, table, tiles } from './page.ts';
+import { counterOf, reckon, tokensOf } from './reckoning.ts';
+import { legend, type SeriesClass } from './scale.ts';
+import { hasTicks, sumBar, windowPicture } from './window-picture.ts';
+import { count, counted, limitText, near, span, wait, whenExactly } from './words.ts';
+
+export interface ExplainExtras extends ReportExtras {
+  /** How many requests of it a log has up to there, and how many of them were denied. */
+  readonly seen?: { readonly requests: number; readonly denied: number };
+}
+
+function headline({ key, allowed, wasAsked }: Explanation): string {
+  const answer = allowed ? 'allowed' : 'denied';
+  return `${nameText(key)} ${wasAsked ? 'is' : 'would be'} ${answer}`;
+}
+
+function about({ atMs, policy, algorithm, capacity, ...terms }: Explanation): Part {
+  const burst = capacity === terms.limit ? '' : `, up to ${count(capacity)} at once`;
+  const name = policy === '' ? [] : [tag('span', { class: 'name' }, nameText(policy)), ': '];
+  return [`${whenExactly(atMs)}, under `, name, `${limitText(terms)}${burst}, ${algorithm}`];
+}
+
+function answerTiles(explained: Explanation, seen: ExplainExtras['seen']): Html {
+  const { allowed, remaining, retryAfterMs, atMs, capacity, algorithm } = explained;
+  const isTokens = algorithm === 'token-bucket';
+  const again = { id: 'again', value: wait(retryAfterMs), name: 'until the same fits' };
+  const left = {
+    id: 'left',
+    value: count(remaining),
+    name: explained.wasAsked ? 'left after it' : 'left now',
+  };
+  return tiles([
+    { id: 'answer', value: allowed ? 'allowed' : 'denied', name: whenExactly(atMs) },
+    {
+      id: 'used',
+      value: count(isTokens ? tokensOf(explained) : countedBefore(explained)),
+      name: `${isTokens ? 'tokens there' : 'counted before it'}, of ${count(capacity)}`,
+    },
+    allowed ? left : again,
+    ...(seen === undefined
+      ? []
+      : [
+          {
+            id: 'seen',
+            value: count(seen.requests),
+            name: `requests of it so far, ${count(seen.denied)} denied`,
+          },
+        ]),
+  ]);
+}
+
+function windowPart(explained: Explanation): Html {
+  const { algorithm, requests, windowMs, allowed } = explained;
+  const names: [SeriesClass, string][] = [
+    ['allowed', algorithm === 'token-bucket' ? 'admitted' : 'admitted, and counts'],
+  ];
+  if (algorithm !== 'token-bucket' && requests.length > 0) {
+    names.push(['gone', 'admitted, and counts no more']);
+  }
+  if (requests.length > 0) names.push(['denied', 'denied']);
+  const window = span(windowMs);
+  const title =
+    algorithm === 'fixed-window'
+      ? `The window of ${window}`
+      : algorithm === 'sliding-counter'
+        ? `Two windows of ${window}`
+        : `The last ${window}`;
+  const remark = hasTicks(explained)
+    ? 'A tick is a request, and as high as there were several at once.'
+    : 'The service holds numbers here, no times of calls.';
+  const shade = algorithm === 'token-bucket' ? '' : ' What is shaded counts.';
+  const wanted = allowed ? '' : ' At the last line the same request fits.';
+  return part(
+    title,
+    `${remark}${shade}${wanted}`,
+    hasTicks(explained) && legend(names),
+    windowPicture(explained),
+  );
+}
+
+const countedBefore = (explained: Explanation): number =>
+  explained.algorithm === 'sliding-counter' ? counterOf(explained).estimate : explained.used;
+
+function sumPart(explained: Explanation): Html {
+  const { cost, capacity, limit, allowed, retryAfterMs, resetAfterMs, algorithm } = explained;
+  const { counts, sum, frees } = reckon(explained);
+  const isTokens = algorithm === 'token-bucket';
+  const when = (ms: number): string =>
+    ms === 0 ? 'now' : `in ${wait(ms)}, at ${near(explained.atMs + ms, explained.atMs)}`;
+  const rows = [
+    ['counts', counts],
+    ['the sum', tag('b', {}, sum)],
+    ...(allowed || frees === '' ? [] : [['frees', frees]]),
+    ...(allowed ? [] : [['the same fits', when(retryAfterMs)]]),
+    ['as new', when(resetAfterMs)],
+  ];
+  const bar = isTokens
+    ? {
+        used: Math.max(0, capacity - tokensOf(explained)),
+        most: capacity,
+        name: `all tokens taken, ${count(capacity)}`,
+      }
+    : { used: countedBefore(explained), most: limit, name: `the limit, ${count(limit)}` };
+  return part(
+    'The sum',
+    undefined,
+    sumBar({ ...bar, cost, isOver: !allowed }),
+    legend([
+      ['allowed', isTokens ? 'tokens taken' : 'counts'],
+      [allowed ? 'shadow' : 'denied', 'this request'],
+    ]),
+    table('reckoning', [{ heading: '', kind: 'time' }, { heading: '' }], rows),
+  );
+}
+
+/** The newest first, as far as a page has room. */
+function requestPart({ requests, atMs }: Explanation): Part {
+  if (requests.length === 0) return undefined;
+  const rows = requests
+    .toReversed()
+    .map(({ timeMs, allowed }) => [
+      near(timeMs, atMs),
+      tag('span', { class: allowed ? 'good' : 'bad' }, allowed ? 'admitted' : 'denied'),
+      timeMs === atMs ? '' : `${wait(atMs - timeMs)} before`,
+    ]);
+  const columns = [
+    { heading: 'time', kind: 'time' },
+    { heading: 'answer', kind: 'time' },
+    { heading: '', kind: 'time' },
+  ] as const;
+  const title = tag('summary', {}, counted(requests.length, 'request'));
+  const list = tag('details', {}, title, table('requests', columns, rows));
+  return part('Its requests of the last two windows', undefined, list);
+}
+
+export function explainPage(explained: Explanation, extras: ExplainExtras): string {
+  const { entries, requests, used, algorithm } = explained;
+  const isLog = algorithm === 'sliding-log' || algorithm === 'sliding-buckets';
+  const held = entries.reduce((sum, { cost }) => sum + cost, 0);
+  const isCut = isLog && requests.length === 0 && held < used;
+  return pageText({
+    kind: 'explain',
+    headline: headline(explained),
+    lead: lead(about(explained), extras),
+    body: [
+      answerTiles(explained, extras.seen),
+      windowPart(explained),
+      isCut && note(`The newest ${count(entries.length)} are drawn.`),
+      sumPart(explained),
+      requestPart(explained),
+    ],
+  });
+}

@@ -1,0 +1,82 @@
+/// <reference lib="dom" />
+/** Pages in a real browser without a network, and what is read of them there. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { type Browser, chromium, type Page } from 'playwright-core';
+import { afterAll, beforeAll } from 'vitest';
+import { htmlReport, type ReportedResult } from '../../src/index.ts';
+
+const FLAGS = [
+  ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
+  ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
+];
+
+export const folder = mkdtempSync(join(tmpdir(), 'sluice-report-'));
+export let browser: Browser;
+beforeAll(async () => {
+  const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
+  browser = await chromium.launch({ executablePath, args: FLAGS });
+}, 120_000);
+afterAll(async () => {
+  await browser?.close();
+  rmSync(folder, { recursive: true });
+});
+
+export interface Opened {
+  readonly page: Page;
+  /** What went wrong, was asked for, or popped up. */
+  readonly noises: readonly string[];
+}
+
+let pages = 0;
+
+export async function open(result: ReportedResult, look: object = {}): Promise<Opened> {
+  const path = join(folder, `${result.kind}-${pages++}.html`);
+  writeFileSync(path, htmlReport(result));
+  const context = await browser.newContext({ offline: true, ...look });
+  const page = await context.newPage();
+  const noises: string[] = [];
+  const { href } = pathToFileURL(path);
+  page.on('console', (message) => noises.push(`console: ${message.text()}`));
+  page.on('pageerror', (error) => noises.push(`error: ${error.message}`));
+  page.on('dialog', (dialog) => {
+    noises.push(`dialog: ${dialog.message()}`);
+    dialog.dismiss();
+  });
+  page.on('request', (request) => {
+    if (request.url() !== href) noises.push(`request: ${request.url()}`);
+  });
+  await page.goto(href);
+  return { page, noises };
+}
+
+/** A table as its texts. */
+export const tableOf = (page: Page, id: string): Promise<string[][]> =>
+  page
+    .locator(`#${id} tbody tr`)
+    .evaluateAll((rows) =>
+      rows.map((row) => [...row.querySelectorAll('td')].map((cell) => cell.textContent!.trim())),
+    );
+
+export const numberOf = (text: string): number => Number(text.replace(/[^\d.]/g, ''));
+
+export interface DrawnColumn {
+  readonly title: string;
+  readonly heights: Readonly<Record<string, number>>;
+}
+
+/** The columns of a chart over time, as they are drawn. */
+export const columnsOf = (page: Page, id: string): Promise<DrawnColumn[]> =>
+  page.locator(`#${id} > g`).evaluateAll((groups) =>
+    groups.map((group) => ({
+      title: group.querySelector('title')!.textContent!,
+      heights: Object.fromEntries(
+        [...group.querySelectorAll('.column')].map((rect) => [
+          rect.getAttribute('class')!.replace('column ', ''),
+          rect.getBoundingClientRect().height,
+        ]),
+      ),
+    })),
+  );
