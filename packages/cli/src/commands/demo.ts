@@ -104,6 +104,7 @@ function lookLines({ url, load }: Show): readonly string[] {
   const abuser = load.report().denied[0]?.client ?? 'me';
   return [
     'Look around:',
+    `  ${url}/dashboard/`,
     `  curl -i '${new URL(url).host}/v1/check?enforce' -d '{"policy":"${policy}","key":"me"}'`,
     `  npx sluice top --url ${url}`,
     `  npx sluice inspect ${policy} ${abuser} --url ${url}`,
