@@ -64,7 +64,9 @@ describe('sluice demo', () => {
 
   test('on a terminal: drawn in its place, 80 columns wide, and the cursor is back', async () => {
     const shown = onTerminalOf(80, 30, ['demo', '--for', '1s']);
-    await shown.shows(/Look around:\n {2}http:\/\/127\.0\.0\.1:\d+\/dashboard\/\n {2}curl -i '127\.0\.0\.1:/);
+    await shown.shows(
+      /Look around:\n {2}http:\/\/127\.0\.0\.1:\d+\/dashboard\/\n {2}curl -i '127\.0\.0\.1:/,
+    );
     expect(shown.terminal.isCursorHidden).toBe(true);
     expect(await shown.code).toBe(0);
     const { terminal } = shown;

@@ -70,7 +70,8 @@ function noteOf(facts: KeyFacts, report: KeyReport, shown: number, known: number
   }
   if (known === 0) return `Nothing was admitted in the last ${windowText(facts.windowMs)}.`;
   const rest = known > shown ? `, the newest ${shown} of ${countText(known)}` : '';
-  return `Calls in the same millisecond are one entry${rest}.`;
+  const same = facts.algorithm === 'sliding-buckets' ? 'bucket' : 'millisecond';
+  return `Calls in the same ${same} are one entry${rest}.`;
 }
 
 function logRows(facts: KeyFacts, { atMs: nowMs }: KeyReport, memory: WindowMemory): Row[] {

@@ -30,6 +30,8 @@ const STEPS = 1300;
 const WORDS_MS = 100;
 const MINUTE_MS = 60_000;
 const TYPING_MS = 250;
+/** From so many characters on the name may have to be scrolled, which takes the focus. */
+const LONG_KEY = 100;
 
 class KeyPage implements Page {
   readonly #context: PageContext;
@@ -196,7 +198,7 @@ class KeyPage implements Page {
           <a href=${to('overview')}>Overview</a> <span aria-hidden="true">›</span>
           <a href=${to('policy', [policy])}>${policy}</a> <span aria-hidden="true">›</span>
         </nav>
-        <h1 class="mono key-name">${key}</h1>
+        <h1 class="mono key-name" tabindex=${key.length > LONG_KEY ? 0 : nothing}>${key}</h1>
         ${this.#policy === undefined ? nothing : this.#definition(this.#policy)}
       </div>
       ${this.#body()} ${this.#dialogs.view()}`;

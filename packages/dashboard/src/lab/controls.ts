@@ -51,14 +51,15 @@ export class Controls {
       <h2 id="traffic-title">Traffic</h2>
       <div class="field wide">
         <label for="lab-traffic">Shape</label>
-        <select id="lab-traffic" .value=${live(traffic)}
+        <select id="lab-traffic" .value=${live(traffic)} aria-describedby="lab-traffic-hint"
           @change=${(event: Event) => this.#change({ traffic: textIn(event) as TrafficName })}>
           ${TRAFFIC_NAMES.map(
             (name) => html`<option value=${name} ?selected=${name === traffic}>
-              ${TRAFFIC_WORDS[name]}
+              ${TRAFFIC_WORDS[name][0]}
             </option>`,
           )}
         </select>
+        <p id="lab-traffic-hint" class="hint">${TRAFFIC_WORDS[traffic][1]}</p>
       </div>
       ${isShape ? this.#number(settings, 'calls', 'Calls') : nothing}
       ${isShape ? this.#number(settings, 'seed', 'Seed') : nothing}

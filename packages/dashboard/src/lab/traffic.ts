@@ -28,15 +28,15 @@ export interface Traffic {
 /** Who calls, where it is always the same. */
 export const CALLER = 'caller';
 
-export const TRAFFIC_WORDS: Readonly<Record<TrafficName, string>> = {
-  boundary: 'Boundary burst: half right before a window ends, half right after',
-  steady: 'Steady: the same rate all the time',
-  bursts: 'Bursts: now and then many at once',
-  'flash-crowd': 'Flash crowd: up to ten times the usual rate',
-  abuser: 'One abuser: as much as five others together, each with a limit of its own',
-  adversary: 'Adversary: the worst that an algorithm can be made to let through',
-  drawn: 'Drawn by hand',
-  typed: 'Typed: times and costs',
+export const TRAFFIC_WORDS: Readonly<Record<TrafficName, readonly [string, string]>> = {
+  boundary: ['Boundary burst', 'Half right before a window ends, half right after.'],
+  steady: ['Steady', 'The same rate all the time.'],
+  bursts: ['Bursts', 'Now and then many at once.'],
+  'flash-crowd': ['Flash crowd', 'Up to ten times the usual rate.'],
+  abuser: ['One abuser', 'As much as five others together, each with a limit of its own.'],
+  adversary: ['Adversary', 'The worst that an algorithm can be made to let through.'],
+  drawn: ['Drawn by hand', 'In the strip, by a pointer or by arrow keys.'],
+  typed: ['Typed', 'Times and costs, call by call.'],
 };
 
 export function trafficOf(settings: LabSettings): Traffic {

@@ -8,7 +8,10 @@ const source = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe
 interface Violation {
   readonly id: string;
   readonly impact: string;
-  readonly nodes: readonly { readonly target: readonly string[]; readonly failureSummary: string }[];
+  readonly nodes: readonly {
+    readonly target: readonly string[];
+    readonly failureSummary: string;
+  }[];
 }
 
 /** Serious and critical ones, with what they are about. With `rules`, only of those. */

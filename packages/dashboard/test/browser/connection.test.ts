@@ -116,7 +116,9 @@ describe('a connection that is lost while the service goes on', () => {
     await eventually(() => state(page)).toBe('live');
     const shown = async () => new Map((await secondsOf(page)).map(([time, ...all]) => [time, all]));
     for (const [time, counts] of missed) {
-      await eventually(async () => (await shown()).get(time)?.map(Number)).toEqual(counts);
+      await eventually(async () => (await shown()).get(time)?.map(Number)).toEqual(
+        counts.slice(0, 4),
+      );
     }
     expect(await page.getByText(/does not answer/).count()).toBe(0);
   });

@@ -46,7 +46,7 @@ beforeAll(async () => {
 afterAll(() => running.close());
 
 describe('the engine that the service hands out', () => {
-  test('is asked for only by who looks at the lab, and is the one that the lab decides with', async () => {
+  test('is asked for only by the lab, and is what that decides with', async () => {
     const source = readFileSync(file(`dashboard/dist/assets/${engine}`), 'utf8');
     const [, chunk] = /from ?"\.\/([^"]+)"/.exec(source)!;
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();

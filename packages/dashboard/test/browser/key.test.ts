@@ -128,7 +128,7 @@ test('the admissions of a log are its entries', async () => {
   );
 });
 
-test('a call of another cost is told what the service would say, and a reload keeps it', async () => {
+test('a call of another cost is told what it would be told, and a reload keeps it', async () => {
   await go(page, '#/key/log/ada');
   await page.getByLabel('A call of cost').fill('7');
   await page.getByText(/^passes in /).waitFor();

@@ -69,13 +69,17 @@ async function goneBy(): Promise<{ readonly missed: string[]; readonly unmarked:
     seen.add(now.at);
     if (!now.isMarked) unmarked.push(now.text);
   }
-  const missed = await page.locator('[data-at]').evaluateAll(
-    (all, known) =>
-      all
-        .filter((each) => each.checkVisibility() && !known.includes((each as HTMLElement).dataset.at!))
-        .map(({ outerHTML }) => outerHTML.slice(0, 80)),
-    [...seen],
-  );
+  const missed = await page
+    .locator('[data-at]')
+    .evaluateAll(
+      (all, known) =>
+        all
+          .filter(
+            (each) => each.checkVisibility() && !known.includes((each as HTMLElement).dataset.at!),
+          )
+          .map(({ outerHTML }) => outerHTML.slice(0, 80)),
+      [...seen],
+    );
   return { missed, unmarked };
 }
 

@@ -30,7 +30,7 @@ const lanes = () =>
     .getByRole('img', { name: / admitted, .* denied; / })
     .evaluateAll((all) => all.map((lane) => lane.getAttribute('aria-label')));
 
-test('opens with a burst on both sides of a boundary: twice the limit through a fixed window', async () => {
+test('opens with twice the limit through a fixed window, around a boundary', async () => {
   await eventually(numbers).toEqual([
     ['fixed-window', '100', '0', '2.00'],
     ['sliding-log', '50', '50', '1.00'],

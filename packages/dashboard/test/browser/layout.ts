@@ -8,11 +8,19 @@ export interface LayoutFaults {
   readonly clipped: readonly string[];
   /** Pairs of controls that lie on each other. */
   readonly overlapping: readonly string[];
+  /** Buttons whose text is broken into more lines than it has words. */
+  readonly squeezed: readonly string[];
   /** Controls that are too small to be hit with a finger, where fingers are used. */
   readonly small: readonly string[];
 }
 
-export const NO_FAULTS: LayoutFaults = { wider: 0, clipped: [], overlapping: [], small: [] };
+export const NO_FAULTS: LayoutFaults = {
+  wider: 0,
+  clipped: [],
+  overlapping: [],
+  squeezed: [],
+  small: [],
+};
 
 export const faultsOf = (page: Page): Promise<LayoutFaults> =>
   page.evaluate(() => {
@@ -30,8 +38,10 @@ export const faultsOf = (page: Page): Promise<LayoutFaults> =>
       }
       return found;
     };
-    const short = (element: Element): string =>
-      `${element.tagName.toLowerCase()} ${element.textContent!.replace(/\s+/g, ' ').trim().slice(0, 40)}`;
+    const short = (element: Element): string => {
+      const text = element.textContent!.replace(/\s+/g, ' ').trim();
+      return `${element.tagName.toLowerCase()} ${text.slice(0, 40)}`;
+    };
 
     const clipped = new Set<string>();
     const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
@@ -44,8 +54,8 @@ export const faultsOf = (page: Page): Promise<LayoutFaults> =>
       const chain = [element, ...ancestors(element)];
       // Whoever points at it can read it all.
       if (chain.some((each) => each.hasAttribute('title') && hides(each.parentElement!))) continue;
-      const edge = chain.find((each) => each !== document.documentElement && hides(each));
-      if (edge === undefined || edge.tagName === 'svg') continue;
+      const edge = chain.find((each) => hides(each) || each.matches('.card, dialog'));
+      if (edge === undefined || edge.tagName === 'svg' || chain.some(scrolls)) continue;
       const box = edge.getBoundingClientRect();
       if (left < box.left - 1 || right > box.right + 1) clipped.add(short(element));
     }
@@ -78,6 +88,21 @@ export const faultsOf = (page: Page): Promise<LayoutFaults> =>
         )
         .map((other) => `${short(element)} / ${short(other.element)}`),
     );
+    const linesOf = (element: Element): number => {
+      const range = document.createRange();
+      const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+      const tops: number[] = [];
+      for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
+        range.selectNodeContents(node);
+        tops.push(...[...range.getClientRects()].map(({ top }) => top));
+      }
+      tops.sort((a, b) => a - b);
+      return tops.filter((top, at) => at === 0 || top - tops[at - 1] > 8).length;
+    };
+    const squeezed = [...root.querySelectorAll('button, thead th, .badge')]
+      .filter((element) => !isUnseen(element))
+      .filter((element) => linesOf(element) > element.textContent!.trim().split(/\s+/).length)
+      .map(short);
     // Links in running text and in tables are as high as their line.
     const small = boxes
       .filter(({ element }) => /^(?:BUTTON|SELECT|INPUT|SUMMARY)$/.test(element.tagName))
@@ -89,5 +114,5 @@ export const faultsOf = (page: Page): Promise<LayoutFaults> =>
     }
     const { scrollWidth } = document.scrollingElement!;
     const wider = Math.max(0, scrollWidth - window.innerWidth);
-    return { wider, clipped: [...clipped], overlapping, small };
+    return { wider, clipped: [...clipped], overlapping, squeezed, small };
   });

@@ -100,9 +100,9 @@ const sums = (total: Record<string, number[]>): Load['told'] => ({
   shadowDenied: sum(total.shadowDenied),
 });
 
-export const COUNTED = ['allowed', 'denied', 'shadowDenied', 'degraded'] as const;
+const COUNTED = ['allowed', 'denied', 'shadowDenied', 'degraded', 'shadowAllowed'] as const;
 
-/** What the service remembers, by the second as pages in UTC write it. */
+/** What the service remembers, by the second as pages in UTC write it, in the order above. */
 export async function remembered(
   running: Running,
   policy?: string,

@@ -10,6 +10,7 @@ import {
   eventually,
   go,
   isLive,
+  isShown,
   numberOf,
   recordsOf,
   toldBy,
@@ -45,11 +46,16 @@ describe('the numbers of a policy', () => {
     const before = await picture(canvas);
     expect(before.colours).toBeGreaterThan(3);
     await eventually(async () => (await picture(canvas)).digest).not.toBe(before.digest);
+    const denials = async () => [...(await remembered(running, 'perMinute')).values()].at(-1)![1];
+    await eventually(denials).toBeGreaterThan(0);
+    await isShown(page, [...(await remembered(running)).keys()].at(-1)!);
     await page.getByText('As a table', { exact: true }).click();
     const rows = await cellsOf(page.getByRole('table', { name: /^Calls a second/ }));
     const known = await remembered(running, 'perMinute');
     expect(rows).toHaveLength(60);
-    for (const [time, ...counts] of rows) expect(counts.map(Number), time).toEqual(known.get(time));
+    for (const [time, ...counts] of rows) {
+      expect(counts.map(Number), time).toEqual(known.get(time)!.slice(0, 4));
+    }
     expect(sum(rows.map(([, , denied]) => Number(denied)))).toBeGreaterThan(0);
   });
 

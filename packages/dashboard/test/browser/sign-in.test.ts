@@ -7,7 +7,7 @@ import { enter, eventually, go, isLive, useBrowser, type Visit, visit } from './
 
 const TOKEN = 'correct-horse-battery-staple';
 const WRONG = 'correct-horse-battery-stable';
-/** A name as other machines have it: to browsers, a page that came by plain HTTP and no loopback. */
+/** A name as of another machine: to browsers, a page that came by plain HTTP from elsewhere. */
 const HOST = 'sluice.test';
 
 const browser = useBrowser([`--host-resolver-rules=MAP ${HOST} 127.0.0.1`]);

@@ -110,6 +110,12 @@ export async function go(page: Page, hash: string): Promise<void> {
 export const isLive = (page: Page): Promise<void> =>
   page.locator('.connection.live').waitFor({ state: 'visible' });
 
+/** The chart has got as far as this second, `13:05:59`. */
+export const isShown = async (page: Page, time: string): Promise<void> => {
+  const newest = async () => (await page.locator('.legend-time').textContent())!.slice(3);
+  await eventually(async () => (await newest()) >= time).toBe(true);
+};
+
 /** All cells of a table's body, as text. */
 export const cellsOf = (table: Locator): Promise<string[][]> =>
   table

@@ -46,6 +46,8 @@ export interface View {
   readonly name: string;
   readonly of: 'busy' | 'quiet' | 'bare' | 'closed';
   readonly hash: string;
+  /** Nothing in it that is not elsewhere in the same colours. */
+  readonly isAlike?: true;
   /** What has to be there before it is looked at, or to be done. */
   readonly ready: (page: Page) => Promise<unknown>;
 }
@@ -66,7 +68,7 @@ const drawn = async (page: Page): Promise<void> => {
 export const VIEWS: readonly View[] = [
   { name: 'overview', of: 'busy', hash: '#/overview?range=1', ready: drawn },
   {
-    ...{ name: 'overview-tables', of: 'busy', hash: '#/overview?range=1&sort=name' },
+    ...{ name: 'overview-tables', isAlike: true, of: 'busy', hash: '#/overview?range=1&sort=name' },
     ready: async (page) => {
       await drawn(page);
       for (const summary of await page.locator('summary').all()) await summary.click();
@@ -90,7 +92,7 @@ export const VIEWS: readonly View[] = [
     ready: (page) => ask(page, 'Add an override'),
   },
   {
-    ...{ name: 'policy-enforce', of: 'busy', hash: '#/policy/shadowed?range=10' },
+    ...{ name: 'policy-enforce', isAlike: true, of: 'busy', hash: '#/policy/shadowed?range=10' },
     ready: (page) => ask(page, 'Enforce it'),
   },
   ...['perMinute/user:1', 'perHour/user:2', 'perDay/greedy', 'perSecond/ada', 'parts/user:3'].map(
@@ -100,15 +102,15 @@ export const VIEWS: readonly View[] = [
     }),
   ),
   {
-    ...{ name: 'key-long', of: 'busy', hash: `#/key/perMinute/${LONG_KEY}` },
+    ...{ name: 'key-long', isAlike: true, of: 'busy', hash: `#/key/perMinute/${LONG_KEY}` },
     ready: (page) => page.locator('.window svg').waitFor(),
   },
   {
-    ...{ name: 'key-reset', of: 'busy', hash: `#/key/perMinute/user:4` },
+    ...{ name: 'key-reset', isAlike: true, of: 'busy', hash: `#/key/perMinute/user:4` },
     ready: (page) => ask(page, 'Reset'),
   },
   {
-    ...{ name: 'denials', of: 'busy', hash: '#/denials' },
+    ...{ name: 'denials', of: 'busy', hash: '#/denials?policy=perMinute' },
     ready: (page) => page.getByRole('table', { name: /^Denials/ }).waitFor(),
   },
   {
@@ -116,21 +118,46 @@ export const VIEWS: readonly View[] = [
     ready: (page) => page.getByRole('img', { name: /^fixed-window:/ }).waitFor(),
   },
   {
-    ...{ name: 'lab-typed', of: 'busy', hash: '#/lab?traffic=typed&times=0*50_2000.3&limit=x' },
+    ...{
+      name: 'lab-typed',
+      isAlike: true,
+      of: 'busy',
+      hash: '#/lab?traffic=typed&times=0*50_2000.3&limit=x',
+    },
     ready: (page) => page.getByLabel('Calls: time in ms, cost').waitFor(),
   },
   { name: 'overview-quiet', of: 'quiet', hash: '#/overview', ready: drawn },
-  { name: 'policy-quiet', of: 'quiet', hash: '#/policy/perMinute', ready: drawn },
+  { name: 'policy-quiet', isAlike: true, of: 'quiet', hash: '#/policy/perMinute', ready: drawn },
   {
     ...{ name: 'key-new', of: 'quiet', hash: '#/key/perMinute/ada' },
     ready: (page) => page.getByText(/^curl -s/).waitFor(),
   },
-  { name: 'denials-quiet', of: 'quiet', hash: '#/denials', ready: heading('Live denials') },
-  { name: 'policy-unknown', of: 'quiet', hash: '#/policy/gone', ready: heading('There is no') },
-  { name: 'overview-bare', of: 'bare', hash: '#/overview', ready: drawn },
+  {
+    name: 'denials-quiet',
+    isAlike: true,
+    of: 'quiet',
+    hash: '#/denials',
+    ready: heading('Live denials'),
+  },
+  {
+    name: 'policy-unknown',
+    isAlike: true,
+    of: 'quiet',
+    hash: '#/policy/gone',
+    ready: heading('There is no'),
+  },
+  { name: 'overview-bare', isAlike: true, of: 'bare', hash: '#/overview', ready: drawn },
   {
     ...{ name: 'sign-in', of: 'closed', hash: '#/overview' },
     ready: (page) => page.getByLabel('Admin token').waitFor(),
+  },
+  {
+    ...{ name: 'lost', of: 'quiet', hash: '#/overview' },
+    ready: async (page) => {
+      await page.route('**/v1/**', (route) => route.abort());
+      await page.reload();
+      await page.locator('.connection.lost').waitFor();
+    },
   },
 ];
 
