@@ -131,7 +131,8 @@ export const arrows = {
     'page.ts': 'type:* type:lit-html',
     'view/': [
       './ api/types.ts clock.ts route.ts lit-html lit-html/async-directive.js uplot',
-      'lit-html/directive.js lit-html/directives/ref.js lit-html/directives/repeat.js',
+      'lit-html/directive.js lit-html/directives/keyed.js lit-html/directives/ref.js',
+      'lit-html/directives/repeat.js',
     ].join(' '),
     'sign-in/': './ type:api/ view/ lit-html lit-html/directives/ref.js',
     'overview/': './ api/ clock.ts type:page.ts route.ts view/ lit-html',

@@ -138,7 +138,7 @@ const PICTURES = [
 ];
 const SCHEMES = ['light', 'dark'];
 const WIDTH = 1280;
-const EDGE = 20;
+const EDGE = 12;
 
 async function open(browser, url, hash, colorScheme) {
   const viewport = { width: WIDTH, height: 1000 };

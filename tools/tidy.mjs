@@ -278,13 +278,16 @@ export const rules = [
   ['the tree is the real one', treeDifferences],
 ].map(([name, check]) => ({ name, check }));
 
+/** A picture has no text, whatever its bytes happen to spell. */
+const readText = (path) => (path.endsWith('.png') ? '' : readFileSync(path, 'utf8'));
+
 /** What git tracks or would track, as it lies on the disk. */
 function repositoryFiles() {
   const listed = execFileSync('git', ['ls-files', '-coz', '--exclude-standard']).toString();
   return listed
     .split('\0')
     .filter((path) => path && statSync(path, { throwIfNoEntry: false })?.isFile())
-    .map((path) => ({ path, text: readFileSync(path, 'utf8') }));
+    .map((path) => ({ path, text: readText(path) }));
 }
 
 export function main(args) {

@@ -7,6 +7,7 @@ export class Asked<T> {
   readonly #ask: () => Promise<T>;
   readonly #redraw: () => void;
   #asked = 0;
+  #newest: Promise<void> = Promise.resolve();
 
   constructor(ask: () => Promise<T>, redraw: () => void) {
     this.#ask = ask;
@@ -18,18 +19,26 @@ export class Asked<T> {
     return this.#refresh(this.value === undefined);
   }
 
-  /** An answer that comes after a newer question was asked is not looked at. */
+  /**
+   * An answer that comes after a newer question was asked is not looked at: whoever waits then waits
+   * for the newer one.
+   */
   refresh(): Promise<void> {
     return this.#refresh(true);
   }
 
-  async #refresh(isDrawn: boolean): Promise<void> {
+  #refresh(isDrawn: boolean): Promise<void> {
+    this.#newest = this.#answer(isDrawn);
+    return this.#newest;
+  }
+
+  async #answer(isDrawn: boolean): Promise<void> {
     const asked = ++this.#asked;
     const answer = await this.#ask().then(
       (value) => ({ value, problem: undefined }),
       (problem: Error) => ({ value: this.value, problem }),
     );
-    if (asked !== this.#asked) return;
+    if (asked !== this.#asked) return this.#newest;
     this.value = answer.value;
     this.problem = answer.problem;
     if (isDrawn) this.#redraw();
@@ -38,5 +47,6 @@ export class Asked<T> {
   /** Nobody wants to know any more. */
   leave(): void {
     this.#asked++;
+    this.#newest = Promise.resolve();
   }
 }

@@ -1,5 +1,6 @@
 /** Questions that have to be answered before the page goes on: a confirmation, or a form. */
 import { html, nothing, type TemplateResult } from 'lit-html';
+import { keyed } from 'lit-html/directives/keyed.js';
 import { ref } from 'lit-html/directives/ref.js';
 
 /** Why something was not done, and which field of the form that is about. */
@@ -48,9 +49,13 @@ export class Dialogs {
     this.#element?.close();
   }
 
-  view(): TemplateResult | typeof nothing {
+  view(): unknown {
     const question = this.#question;
-    if (question === undefined) return nothing;
+    // Each in a dialog of its own, as that of the one before may not have told yet that it closed.
+    return question === undefined ? nothing : keyed(question, this.#dialog(question));
+  }
+
+  #dialog(question: Question): TemplateResult {
     const refusal = this.#refusal;
     const isShownAbove = question.fields?.includes(refusal?.field ?? '') === true;
     const isBusy = this.#isRunning;
@@ -59,7 +64,7 @@ export class Dialogs {
       aria-labelledby="ask-title"
       ${ref(this.#show)}
       @cancel=${(event: Event) => this.#isRunning && event.preventDefault()}
-      @close=${() => this.#closed()}
+      @close=${() => this.#closed(question)}
     >
       <form novalidate aria-busy=${isBusy} @submit=${(event: Event) => this.#submit(event)}>
         <h2 id="ask-title">${question.title}</h2>
@@ -85,7 +90,8 @@ export class Dialogs {
     });
   };
 
-  #closed(): void {
+  #closed(question: Question): void {
+    if (this.#question !== question) return;
     this.#question = undefined;
     this.#redraw();
     requestAnimationFrame(findFocus);

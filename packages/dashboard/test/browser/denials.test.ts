@@ -38,6 +38,7 @@ afterAll(async () => {
 
 const denials = () => page.getByRole('table', { name: /^Denials/ });
 const shown = async () => ((await denials().count()) === 0 ? [] : recordsOf(denials()));
+const policies = async () => [...new Set((await shown()).map(({ Policy }) => Policy))];
 const firstOf = async (policy: string) => (await shown()).find((each) => each.Policy === policy);
 /** How many it says that there were. */
 const toldIn = (text: string | null): number => numberOf(/([\d,]+) denials?/.exec(text!)![1]);
@@ -76,7 +77,6 @@ test('as many are told as callers were denied', async () => {
 
 test('only those of a policy are shown, and a reload keeps it', async () => {
   await page.getByLabel('Policy').selectOption('window');
-  const policies = async () => [...new Set((await shown()).map(({ Policy }) => Policy))];
   await eventually(policies).toEqual(['window']);
   await page.reload();
   await eventually(policies).toEqual(['window']);
@@ -116,7 +116,7 @@ test('paused, nothing moves and what comes is counted; resumed, it is shown', as
 
 test('a denial leads to its key', async () => {
   await go(page, '#/denials?policy=window');
-  await page.getByRole('link', { name: 'ada' }).first().waitFor();
+  await eventually(policies).toEqual(['window']);
   await page.getByRole('button', { name: 'Pause' }).click();
   await page.getByRole('link', { name: 'ada' }).first().click();
   await page.getByRole('heading', { level: 1, name: 'ada' }).waitFor();

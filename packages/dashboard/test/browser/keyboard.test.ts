@@ -25,7 +25,7 @@ afterAll(async () => {
 beforeEach(async () => {
   await page.goto('about:blank');
   await page.goto(`${running.url}/dashboard/#/overview?sort=name`);
-  await isLive(page);
+  await page.getByRole('link', { name: 'few', exact: true }).waitFor();
 });
 
 const isFocused = (target: Locator): Promise<boolean> =>

@@ -148,13 +148,15 @@ async function decided(
 }
 
 describe('looking closer', () => {
-  test('play moves through the time, and stops at its end', async () => {
+  test('play moves through the time, and pause stops it', async () => {
     const at = page.getByLabel('Window up to');
     await at.fill('0');
     await page.getByRole('button', { name: 'Play' }).click();
     await eventually(async () => Number(await at.inputValue())).toBeGreaterThan(0);
     await page.getByRole('button', { name: 'Pause' }).click();
+    await page.getByRole('button', { name: 'Play' }).waitFor();
     const stopped = await at.inputValue();
+    await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 100)));
     expect(await at.inputValue()).toBe(stopped);
   });
 
@@ -180,10 +182,12 @@ describe('looking closer', () => {
 
 test('nothing that is tried is sent anywhere, and nothing went wrong', async () => {
   const asked: string[] = [];
-  page.on('request', (request) => asked.push(request.url()));
+  // What every page asks for, whatever is tried; the icon is asked for with every address.
+  const usual = ['/v1/events', '/v1/series?seconds=600', '/dashboard/assets/icon'];
+  page.on('request', (request) => asked.push(request.url().slice(running.url.length)));
   await page.getByLabel('Shape').selectOption('abuser');
   await page.getByLabel('Limit', { exact: true }).fill('9');
   await eventually(() => page.url()).toContain('limit=9');
-  expect(asked).toEqual([]);
+  expect(asked.filter((each) => !usual.some((known) => each.startsWith(known)))).toEqual([]);
   expect(noises).toEqual([]);
 });

@@ -155,6 +155,20 @@ describe('an override that is made in the page', () => {
     expect((await running.get('/v1/overrides?policy=perMinute')).json.overrides).toHaveLength(1);
   });
 
+  test('is asked for again in the very moment in which it is called off', async () => {
+    const opener = page.getByRole('button', { name: 'Add an override' });
+    await opener.click();
+    const dialog = page.getByRole('dialog');
+    await dialog.waitFor();
+    await opener.evaluate((button) => {
+      document.querySelector('dialog')!.close();
+      (button as HTMLElement).click();
+    });
+    await dialog.getByLabel('Key or pattern').fill('still there');
+    await page.keyboard.press('Escape');
+    await eventually(() => page.locator('dialog').count()).toBe(0);
+  });
+
   test('appears when somebody else makes it', async () => {
     await running.post('/v1/overrides', { policy: 'perMinute', key: 'eve', limit: 3 });
     await row('eve').waitFor();

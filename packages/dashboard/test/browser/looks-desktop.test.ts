@@ -1,0 +1,4 @@
+import { looksOn } from './looks.ts';
+import { DESKTOP } from './stage.ts';
+
+looksOn('desktop', DESKTOP);

@@ -1,0 +1,4 @@
+import { looksOn } from './looks.ts';
+import { PHONE } from './stage.ts';
+
+looksOn('phone', PHONE);

@@ -1,0 +1,37 @@
+/** The pictures of the dashboard that documents show: `npm run screenshots` makes them. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+
+const root = new URL('../../../', import.meta.url).pathname;
+const MOST_BYTES = 200_000;
+
+const documents = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)]
+  .filter((path) => path.endsWith('.md'))
+  .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }));
+
+/** Paths from the root: of `![](...)`, `src="..."` and `srcset="..."`. */
+const named = documents.flatMap(({ path, text }) =>
+  [...text.matchAll(/(?:!\[[^\]]*\]\(|src(?:set)?=")([^)"\s]+\.png)/g)].map(([, picture]) => ({
+    ...{ path, picture: join(dirname(path), picture) },
+  })),
+);
+
+describe('the pictures of the dashboard', () => {
+  test.each(['light', 'dark'])('README.md shows the %s one', (theme) => {
+    const shown = named.filter(({ path }) => path === 'README.md').map(({ picture }) => picture);
+    expect(shown).toContain(`docs/pictures/dashboard-overview-${theme}.png`);
+  });
+
+  test.each(named)('$path shows $picture, which is a PNG and not too large', ({ picture }) => {
+    const bytes = readFileSync(join(root, picture));
+    expect(bytes.subarray(0, 8).toString('latin1')).toBe('\x89PNG\r\n\x1a\n');
+    expect(bytes.readUInt32BE(16)).toBe(1280);
+    expect(bytes.length).toBeLessThan(MOST_BYTES);
+  });
+
+  test('all that are there are shown somewhere', () => {
+    const there = readdirSync(join(root, 'docs/pictures')).map((name) => `docs/pictures/${name}`);
+    expect([...new Set(named.map(({ picture }) => picture))].sort()).toEqual(there.sort());
+  });
+});
