@@ -20,8 +20,8 @@ export class Asked<T> {
   }
 
   /**
-   * An answer that comes after a newer question was asked is not looked at: whoever waits then waits
-   * for the newer one.
+   * An answer that comes after a newer question was asked is not looked at: whoever waits for it
+   * waits for the newer one.
    */
   refresh(): Promise<void> {
     return this.#refresh(true);
