@@ -51,7 +51,8 @@ describe.each(pages)('%s', (page) => {
 
   it('has no blocks that nobody runs', () => {
     // The one of `js` is run by packed.test.ts, in a folder of its own; those of `yaml` are loaded
-    // by the tests of the server's configuration.
+    // by the tests of the server's configuration, and the one of `http` is asked by those of
+    // sessions.
     const known = [
       'ts',
       'text',
@@ -60,6 +61,7 @@ describe.each(pages)('%s', (page) => {
       'yaml',
       'json',
       ...(page === 'README.md' ? ['js'] : []),
+      ...(page === 'docs/http-api.md' ? ['http'] : []),
     ];
     expect(blocks.filter(({ language }) => !known.includes(language))).toEqual([]);
   });

@@ -116,16 +116,13 @@ test('the admissions of a log are its entries', async () => {
   await go(page, '#/key/log/ada');
   const { json } = await running.get('/v1/keys/log/ada');
   const table = page.getByRole('table', { name: /^Recent admissions/ });
-  await table.waitFor();
-  const shown = (await cellsOf(table)).map(([when, cost]) => [when, Number(cost)]);
-  expect(shown).toEqual(
-    json.entries
-      .map(({ atMs, cost }: { atMs: number; cost: number }) => [
-        new Date(atMs).toISOString().slice(11, 23),
-        cost,
-      ])
-      .reverse(),
-  );
+  const shown = async () => (await cellsOf(table)).map(([when, cost]) => [when, Number(cost)]);
+  const entries = json.entries as { atMs: number; cost: number }[];
+  const expected = entries.map(({ atMs, cost }) => [
+    new Date(atMs).toISOString().slice(11, 23),
+    cost,
+  ]);
+  await eventually(shown).toEqual(expected.reverse());
 });
 
 test('a call of another cost is told what it would be told, and a reload keeps it', async () => {

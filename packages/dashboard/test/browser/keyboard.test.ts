@@ -22,10 +22,16 @@ afterAll(async () => {
   await load.stop();
   await running.close();
 });
+/** As if the page had just been opened: Tab begins at its start. */
 beforeEach(async () => {
-  await page.goto('about:blank');
-  await page.goto(`${running.url}/dashboard/#/overview?sort=name`);
+  await go(page, '#/overview?sort=name');
   await page.getByRole('link', { name: 'few', exact: true }).waitFor();
+  await isLive(page);
+  await page.evaluate(() => {
+    document.body.tabIndex = -1;
+    document.body.focus();
+    document.body.removeAttribute('tabindex');
+  });
 });
 
 const isFocused = (target: Locator): Promise<boolean> =>

@@ -55,6 +55,19 @@ describe('signing in', () => {
     expect((await ask(running, 'GET', '/v1/policies', own(running, cookie))).status).toBe(200);
   });
 
+  test('goes as the document shows it', async () => {
+    const page = readFileSync(new URL('../../../../docs/http-api.md', import.meta.url), 'utf8');
+    const [, shown] = /^```http\n([\s\S]*?)^```$/m.exec(page)!;
+    const [request, body, head, answer] = shown.trim().split('\n\n');
+    const [method, path] = request.split(' ');
+    const told = await ask(running, method, path, {}, JSON.parse(body), fresh());
+    const hidden = (text: string) => text.replace(/(sluice_session=v1\.)[^;]+/, '$1');
+    expect(
+      [`HTTP/1.1 ${told.status} OK`, `Set-Cookie: ${told.headers['set-cookie']}`].map(hidden),
+    ).toEqual(head.split('\n').map(hidden));
+    expect({ ...told.json, expiresAtMs: 0 }).toEqual({ ...JSON.parse(answer), expiresAtMs: 0 });
+  });
+
   test('with a wrong token is refused, and the browser does not ask for a password', async () => {
     const wrong = [`${TOKEN}x`, TOKEN.slice(0, -1), ` ${TOKEN}`, TOKEN.toUpperCase(), 'x'];
     for (const token of wrong) {
