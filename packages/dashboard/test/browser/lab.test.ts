@@ -1,22 +1,100 @@
-/** The lab as somebody uses it who wants to know what a limit would do. */
+/** The lab: it decides as the engine does, and as the vectors say; and it is easy to use. */
 import type { Page } from 'playwright-core';
 import { createLimiter, ManualClock, memoryStore } from 'sluice';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Running, startRunning } from '../../../server/test/running.ts';
-import { cellsOf, eventually, go, recordsOf, useBrowser, visit } from './stage.ts';
+import { cellsOf, enter, eventually, go, isLive, recordsOf, useBrowser } from './stage.ts';
+import {
+  addressOf,
+  assets,
+  cases,
+  chunkOfEngine,
+  engine,
+  forLab,
+  runner,
+  SHORT,
+  text,
+} from './vectors.ts';
 
 const browser = useBrowser();
 let running: Running;
 let page: Page;
 let noises: string[];
+/** What was asked for: since the last test began to look, and before the lab was gone to. */
+const asked: string[] = [];
+const askedBefore: string[] = [];
 beforeAll(async () => {
   running = await startRunning();
-  ({ page, noises } = await visit(browser(), running.url, '#/lab'));
+  ({ page, noises } = await enter(browser(), running.url));
+  page.on('request', (request) => asked.push(request.url().slice(running.url.length)));
+  await page.goto(`${running.url}/dashboard/#/overview`);
+  await isLive(page);
+  askedBefore.push(...asked);
 });
-afterAll(() => running.close());
 beforeEach(async () => {
   await go(page, '#/lab');
   await page.getByRole('heading', { level: 1, name: 'Lab' }).waitFor();
+});
+afterAll(() => running.close());
+
+test('the engine is asked for only by the lab, and is what that decides with', () => {
+  expect(askedBefore).toContain('/v1/policies');
+  expect(askedBefore).not.toContain(assets + chunkOfEngine());
+  expect(asked).toContain(assets + chunkOfEngine());
+});
+
+describe('the engine that the service hands out', () => {
+  const run = (vectors: string): Promise<unknown> =>
+    page.evaluate(`(async (text) => {
+      const { memoryStore } = await import('${assets}${engine}');
+      const { parseVectors, runVectors } = await import('${assets}vectors.js');
+      return runVectors(parseVectors(text), () => memoryStore());
+    })(${JSON.stringify(vectors)})`);
+  beforeAll(async () => {
+    const body = await runner();
+    expect(body).toContain(assets + engine);
+    // A file of the service's own, as far as the page can tell, so its policy lets it in.
+    await page.route(`**${assets}vectors.js`, (route) =>
+      route.fulfill({ contentType: 'text/javascript', body }),
+    );
+  });
+
+  test('decides all vectors as expected, field by field', async () => {
+    expect(await run(text)).toEqual({ passed: 160, failed: 0, differences: [] });
+  });
+
+  test('is found out if it decides otherwise', async () => {
+    const [first] = structuredClone(cases) as unknown as [
+      { steps: { expect: { remaining: number } }[] },
+    ];
+    first.steps[3].expect.remaining++;
+    const report = await run(JSON.stringify({ version: 1, cases: [first] }));
+    expect(report).toMatchObject({ passed: 0, failed: 1, differences: [{ step: 3 }] });
+  });
+});
+
+describe('the table of the lab', () => {
+  test('can be compared with vectors of every algorithm', () => {
+    const algorithms = forLab.map(({ policies }) => policies[0].algorithm);
+    expect(new Set(algorithms)).toEqual(new Set(Object.keys(SHORT)));
+  });
+
+  test('has the decisions of the vectors, call by call', async () => {
+    await page.getByText(/decisions as a table/).click();
+    for (const each of forLab) {
+      await go(page, addressOf(each));
+      const checks = each.steps.filter(({ op }) => op === 'check');
+      const expected = checks.map(({ at, cost = 1, expect: told }) => {
+        const { allowed, remaining, retryAfterMs } = told!;
+        return [at, cost, allowed, remaining, retryAfterMs].map(String);
+      });
+      const table = page.getByRole('table', { name: /^Each call/ });
+      const shown = async () => (await cellsOf(table)).map(([at, _, ...told]) => [at, ...told]);
+      await eventually(shown, each.name).toEqual(expected);
+      expect(await page.getByRole('alert').filter({ hasText: 'Expected' }).count()).toBe(0);
+    }
+    await page.getByText(/decisions as a table/).click();
+  });
 });
 
 const compared = () => page.getByRole('table', { name: /^What each algorithm/ });
@@ -181,10 +259,9 @@ describe('looking closer', () => {
 });
 
 test('nothing that is tried is sent anywhere, and nothing went wrong', async () => {
-  const asked: string[] = [];
+  asked.length = 0;
   // What every page asks for, whatever is tried; the icon is asked for with every address.
   const usual = ['/v1/events', '/v1/series?seconds=600', '/dashboard/assets/icon'];
-  page.on('request', (request) => asked.push(request.url().slice(running.url.length)));
   await page.getByLabel('Shape').selectOption('abuser');
   await page.getByLabel('Limit', { exact: true }).fill('9');
   await eventually(() => page.url()).toContain('limit=9');

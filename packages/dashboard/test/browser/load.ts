@@ -25,7 +25,7 @@ export const POLICIES = [
   policy('idle', 10, '1m'),
 ];
 
-const PAUSE_MS = 40;
+const PAUSE_MS = 60;
 
 /** A few clients, one of which wants more than all others, and more from turn to turn. */
 export function mixed(turn: number): readonly Check[] {

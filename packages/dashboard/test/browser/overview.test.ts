@@ -1,7 +1,8 @@
-/** The overview, of a service that is being asked all the time. */
+/** The overview, of a service that is being asked all the time, and of one that is away. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Running, startRunning } from '../../../server/test/running.ts';
+import { type Serving, scratch, serving } from '../../../cli/test/running.ts';
+import { policy, type Running, startRunning } from '../../../server/test/running.ts';
 import { rateText } from '../../src/view/format.ts';
 import { Load, POLICIES, remembered, sum } from './load.ts';
 import { picture } from './picture.ts';
@@ -15,18 +16,9 @@ import {
   useBrowser,
   visit,
 } from './stage.ts';
+import { Way } from './way.ts';
 
 const browser = useBrowser();
-let running: Running;
-let load: Load;
-beforeAll(async () => {
-  running = await startRunning({ config: { policies: POLICIES } });
-  load = new Load(running);
-});
-afterAll(async () => {
-  await load.stop();
-  await running.close();
-});
 
 const chartOf = (page: Page) => page.getByRole('img', { name: /^Calls a second/ });
 
@@ -44,11 +36,19 @@ async function policiesOf(page: Page) {
 }
 
 describe('the overview', () => {
+  let running: Running;
+  let load: Load;
   let page: Page;
   let noises: string[];
   beforeAll(async () => {
+    running = await startRunning({ config: { policies: POLICIES } });
+    load = new Load(running);
     ({ page, noises } = await visit(browser(), running.url, '#/overview?range=1'));
     await isLive(page);
+  });
+  afterAll(async () => {
+    await load.stop();
+    await running.close();
   });
 
   test('its chart moves, second by second', async () => {
@@ -146,5 +146,102 @@ describe('the overview', () => {
 
   test('nothing of all that went wrong', () => {
     expect(noises).toEqual([]);
+  });
+});
+
+const state = (page: Page) => page.locator('.connection').textContent();
+
+/** The seconds of the chart, the newest first. */
+async function secondsOf(page: Page): Promise<string[][]> {
+  const details = page.locator('details.as-table').first();
+  if ((await details.getAttribute('open')) === null) await details.locator('summary').click();
+  else await details.getByRole('button', { name: 'Once more' }).click();
+  return cellsOf(page.getByRole('table', { name: /^Calls a second/ }));
+}
+
+describe('a connection that is lost while the service goes on', () => {
+  let running: Running;
+  let load: Load;
+  let way: Way;
+  let page: Page;
+  beforeAll(async () => {
+    running = await startRunning({ config: { policies: [policy('few', 5, '1m')] } });
+    load = new Load(running, () => [{ policy: 'few', key: 'ada' }]);
+    way = await Way.open(running.url);
+    ({ page } = await visit(browser(), way.url, '#/overview?range=1'));
+    await isLive(page);
+  });
+  afterAll(async () => {
+    await load.stop();
+    await way.close();
+    await running.close();
+  });
+
+  test('is said, with since when, and what is shown stays', async () => {
+    const [newest] = await secondsOf(page);
+    way.cut();
+    await eventually(() => state(page)).toMatch(/^connection lost since \d\d:\d\d:\d\d$/);
+    await page.getByText(/The service does not answer\. It is tried again/).waitFor();
+    const times = (await secondsOf(page)).map(([time]) => time);
+    expect(times).toContain(newest[0]);
+    expect(await page.getByRole('link', { name: 'few', exact: true }).isVisible()).toBe(true);
+  });
+
+  test('comes back by itself, and the seconds that were missed are filled in', async () => {
+    const lost = (await secondsOf(page))[0][0];
+    await eventually(async () => [...(await remembered(running)).keys()].at(-1)! > lost).toBe(true);
+    const missed = [...(await remembered(running))].filter(([time]) => time > lost);
+    expect(missed.length).toBeGreaterThan(0);
+    way.leadTo(running.url);
+    await eventually(() => state(page)).toBe('live');
+    const shown = async () => new Map((await secondsOf(page)).map(([time, ...all]) => [time, all]));
+    for (const [time, counts] of missed) {
+      await eventually(async () => (await shown()).get(time)?.map(Number)).toEqual(
+        counts.slice(0, 4),
+      );
+    }
+    expect(await page.getByText(/does not answer/).count()).toBe(0);
+  });
+});
+
+describe('a service that is killed', () => {
+  const file = scratch();
+  let config: string;
+  let service: Serving;
+  let way: Way;
+  let page: Page;
+  beforeAll(async () => {
+    config = file('sluice.yaml', 'policies:\n  before: 5 per 1m\n');
+    service = await serving(['--config', config, '--drain', '100ms']);
+    way = await Way.open(service.url);
+    ({ page } = await visit(browser(), way.url, '#/overview?range=1'));
+    await isLive(page);
+    await page.getByRole('link', { name: 'before', exact: true }).waitFor();
+  });
+  afterAll(async () => {
+    await way.close();
+    await service.stop();
+  });
+
+  test('is missed at once, and found again with what it is now', async () => {
+    await service.stop('SIGKILL');
+    await eventually(() => state(page)).toMatch(/^connection lost since/);
+    await page.getByRole('link', { name: 'Live denials' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Live denials' }).waitFor();
+    await page.goBack();
+    file('sluice.yaml', 'policies:\n  after: 5 per 1m\n');
+    service = await serving(['--config', config, '--drain', '100ms']);
+    way.leadTo(service.url);
+    await eventually(() => state(page)).toBe('live');
+    await page.getByRole('link', { name: 'after', exact: true }).waitFor();
+    await eventually(() => page.getByRole('link', { name: 'before', exact: true }).count()).toBe(0);
+  });
+
+  test('says that it stops, which is a connection lost too', async () => {
+    await service.stop('SIGTERM');
+    await eventually(() => state(page)).toMatch(/^connection lost since/);
+    service = await serving(['--config', config, '--drain', '100ms']);
+    way.leadTo(service.url);
+    await eventually(() => state(page)).toBe('live');
   });
 });

@@ -1,0 +1,70 @@
+/** The vectors for a browser: what runs them there, and as addresses of the lab. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { rolldown } from 'rolldown';
+import { parseVectors, type VectorCase } from 'sluice/testing';
+
+const file = (path: string): string => new URL(`../../../${path}`, import.meta.url).pathname;
+export const text = readFileSync(file('sluice/test/vectors/decisions.json'), 'utf8');
+export const { cases } = parseVectors(text);
+
+export const assets = '/dashboard/assets/';
+
+/** The file of the engine under its own names. */
+export const engine = readdirSync(file('dashboard/dist/assets')).find((name) =>
+  /^lab-engine-.*\.js$/.test(name),
+)!;
+
+/** Where the rest of it is. */
+export function chunkOfEngine(): string {
+  const source = readFileSync(file(`dashboard/dist/assets/${engine}`), 'utf8');
+  return /from ?"\.\/([^"]+)"/.exec(source)![1];
+}
+
+/** What runs the vectors elsewhere, but with the engine that is handed out. */
+export async function runner(): Promise<string> {
+  const bundle = await rolldown({
+    input: file('sluice/src/testing/vectors.ts'),
+    plugins: [
+      {
+        name: 'handed-out',
+        resolveId: (id) =>
+          /\/(?:clock|limiter)\.ts$/.test(id) ? { id: assets + engine, external: true } : null,
+      },
+    ],
+  });
+  const { output } = await bundle.generate({ format: 'es' });
+  await bundle.close();
+  return output[0].code;
+}
+
+export const SHORT: Readonly<Record<string, string>> = {
+  'fixed-window': 'fixed',
+  'sliding-log': 'log',
+  'sliding-counter': 'counter',
+  'sliding-buckets': 'buckets',
+  'token-bucket': 'tokens',
+};
+
+/** Checks of one key under one policy, in the order of their times: what the lab can be given. */
+export const forLab = cases.filter(
+  ({ policies, steps }) =>
+    policies.length === 1 &&
+    steps.every(({ op }) => op === 'check' || op === 'peek') &&
+    steps.every(({ at }, number) => number === 0 || at >= steps[number - 1].at),
+);
+
+export function addressOf({ policies: [policy], steps }: VectorCase): string {
+  const checks = steps.filter(({ op }) => op === 'check');
+  const times = checks.map(({ at, cost = 1 }, number) => {
+    const since = at - (number === 0 ? checks[0].at : checks[number - 1].at);
+    return `${since}.${cost}`;
+  });
+  const query = new URLSearchParams({
+    ...{ traffic: 'typed', start: String(checks[0].at), times: times.join('_') },
+    ...{ limit: String(policy.limit), window: `${policy.windowMs}ms` },
+    algorithms: SHORT[policy.algorithm ?? 'sliding-log'],
+    ...(policy.burst !== undefined && { burst: String(policy.burst) }),
+    ...(policy.buckets !== undefined && { buckets: String(policy.buckets) }),
+  });
+  return `#/lab?${query}`;
+}
