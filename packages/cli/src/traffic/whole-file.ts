@@ -56,8 +56,8 @@ async function put(path: string, write: (to: string) => Promise<void>): Promise<
       await write(unfinished);
       await rename(unfinished, place.path);
     } finally {
-      release();
       await rm(unfinished, { force: true });
+      release();
     }
   } catch (error) {
     throw failure(path, error);
@@ -117,11 +117,13 @@ export async function checkPlaces(places: Places, read: readonly string[] = []):
 
 async function tryOut(place: string, path: string): Promise<void> {
   const unfinished = unfinishedOf(place);
+  const release = removeWhenStopped(unfinished);
   try {
     await (await open(unfinished, 'w')).close();
   } catch (error) {
     throw failure(path, error);
   } finally {
     await rm(unfinished, { force: true });
+    release();
   }
 }
