@@ -127,7 +127,7 @@ export const arrows = {
   'packages/dashboard/src/': {
     'clock.ts': '',
     'route.ts': '',
-    'api/': './ clock.ts',
+    'api/': './ clock.ts type:sluice',
     'page.ts': 'type:* type:lit-html',
     'view/': [
       './ api/types.ts clock.ts route.ts lit-html lit-html/async-directive.js uplot',

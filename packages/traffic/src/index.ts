@@ -70,6 +70,7 @@ export type { DemoResult } from './report/demo-page.ts';
 export { FIELD_FORMS, type FieldsResult, fieldsDeny } from './report/fields-page.ts';
 export type { GeneratedLoad, GeneratedLog } from './report/generate-page.ts';
 export { htmlReport, type ReportExtras, type ReportedResult } from './report/index.ts';
+export { isDenial, type LoadReport } from './report/load-report.ts';
 export type { Judgement } from './report/page.ts';
 export { type Reckoning, reckon } from './report/reckoning.ts';
 export type { TopResult, WatchedKey, WatchedPolicy } from './report/top-page.ts';

@@ -2,7 +2,7 @@
 import { Option } from 'commander';
 import { systemClock } from 'sluice';
 import { SettingsError } from 'sluice-server';
-import { type DemoResult, generateTraffic, Timeline } from 'sluice-traffic';
+import { type DemoResult, generateTraffic, type LoadReport, Timeline } from 'sluice-traffic';
 import { inPlace } from '../board/screen.ts';
 import type { Command, Context } from '../command.ts';
 import { BoundaryProof } from '../demo/boundary.ts';
@@ -17,7 +17,7 @@ import {
   trafficLines,
 } from '../demo/picture.ts';
 import { CLIENT, COMPARED, startDemoService } from '../demo/service.ts';
-import { Load, type LoadReport } from '../load/load.ts';
+import { Load } from '../load/load.ts';
 import { durationValue } from '../option-values.ts';
 import {
   durationText,

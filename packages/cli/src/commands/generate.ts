@@ -7,6 +7,7 @@ import {
   type GeneratedRequest,
   GenerateError,
   generateTraffic,
+  isDenial,
   LINE_FORMATS,
   type LineFormat,
   lineWriter,
@@ -21,7 +22,7 @@ import {
   trafficSettings,
 } from 'sluice-traffic';
 import type { Command, Context } from '../command.ts';
-import { isDenial, Load } from '../load/load.ts';
+import { Load } from '../load/load.ts';
 import { loopbackUrl } from '../load/loopback.ts';
 import { loadLines } from '../load/summary.ts';
 import { durationValue, integerValue } from '../option-values.ts';

@@ -4,7 +4,7 @@
  */
 import { Agent, type ClientRequest, request as requestHttp } from 'node:http';
 import { systemClock } from 'sluice';
-import type { GeneratedRequest } from 'sluice-traffic';
+import { type GeneratedRequest, isDenial, type LoadReport } from 'sluice-traffic';
 import { loopbackLookup } from './loopback.ts';
 
 const MOST_SOCKETS = 64;
@@ -13,34 +13,6 @@ const MOST_IN_FLIGHT = 256;
 const PATIENCE_MS = 10_000;
 /** So many clients are counted one by one. */
 const MOST_CLIENTS = 10_000;
-
-/** What a refusal is to most; nginx can only pass on 403. */
-export const isDenial = (status: number): boolean => status === 429 || status === 403;
-
-export interface ClientCount {
-  readonly client: string;
-  readonly sent: number;
-  readonly denied: number;
-}
-
-export interface LoadReport {
-  readonly sent: number;
-  readonly answered: number;
-  /** How many answers there were of each status. */
-  readonly statuses: Readonly<Record<string, number>>;
-  /** How many got no answer, by the reason. */
-  readonly failures: Readonly<Record<string, number>>;
-  readonly clients: number;
-  /** Whether there were more than are counted one by one. */
-  readonly hasMoreClients: boolean;
-  readonly tookMs: number;
-  /** When the first denial came, since the start. */
-  readonly firstDeniedMs: number | undefined;
-  /** By how much the last request was sent late. */
-  readonly lateMs: number;
-  /** The most denied first. */
-  readonly denied: readonly ClientCount[];
-}
 
 export interface LoadOptions {
   /** With a `/` at its end, the requests' own paths come after it; otherwise all are for it. */

@@ -1,7 +1,7 @@
 /** What became of the load, in lines for people. */
 import { STATUS_CODES } from 'node:http';
+import { isDenial, type LoadReport } from 'sluice-traffic';
 import { columns, durationText, numberText, type Paint, visible } from '../output.ts';
-import { isDenial, type LoadReport } from './load.ts';
 
 const MOST_CLIENTS = 5;
 /** A little late is what timers are anyway. */

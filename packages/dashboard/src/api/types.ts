@@ -1,10 +1,7 @@
 /** What the admin API answers, as docs/http-api.md tells. */
-export type AlgorithmName =
-  | 'fixed-window'
-  | 'sliding-log'
-  | 'sliding-counter'
-  | 'sliding-buckets'
-  | 'token-bucket';
+import type { AlgorithmName } from 'sluice';
+
+export type { AlgorithmName };
 
 export interface SessionReport {
   /** Whether a token is needed here at all. */

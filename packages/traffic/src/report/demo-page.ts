@@ -1,9 +1,10 @@
 /** The page of a demo: what happens at a boundary of windows, and what became of the traffic. */
 import type { TimelineData } from '../replay/timeline.ts';
-import { cellBar, multipleChart } from './bars.ts';
+import { multipleChart } from './bars.ts';
 import { type BoundaryRun, boundaryPicture, passedOf } from './boundary-picture.ts';
 import { type Html, type Part, tag } from './html.ts';
-import { nameText, note, pageText, part, type Tile, table, tiles } from './page.ts';
+import { deniedClientsPart, type LoadedClient } from './load-report.ts';
+import { note, pageText, part, type Tile, tiles } from './page.ts';
 import { legend } from './scale.ts';
 import { timeChart } from './time-chart.ts';
 import { count, counted, limitText, percent, span, times, wait } from './words.ts';
@@ -20,11 +21,7 @@ export interface DemoResult {
   /** What each client has. */
   readonly each: { readonly limit: number; readonly windowMs: number };
   /** The most denied first. */
-  readonly deniedClients: readonly {
-    readonly client: string;
-    readonly sent: number;
-    readonly denied: number;
-  }[];
+  readonly deniedClients: readonly LoadedClient[];
   /** Whether both bursts were decided on their sides of the boundary. */
   readonly isShown: boolean;
   readonly boundary: readonly BoundaryRun[];
@@ -102,24 +99,6 @@ function trafficPart({ timeline, each }: DemoResult): Html {
   return part('The traffic', remark, names, chart);
 }
 
-function clientPart({ deniedClients }: DemoResult): Part {
-  if (deniedClients.length === 0) return undefined;
-  const most = Math.max(1, ...deniedClients.map(({ sent }) => sent));
-  const rows = deniedClients.map(({ client, sent, denied }) => [
-    nameText(client),
-    cellBar(sent, most, denied),
-    `${count(denied)} of ${count(sent)}`,
-    percent(denied, sent),
-  ]);
-  const columns = [
-    { heading: 'client', kind: 'name' },
-    { heading: '', kind: 'bars' },
-    { heading: 'denied, of all', kind: 'number' },
-    { heading: 'part', kind: 'number' },
-  ] as const;
-  return part('The most denied clients', undefined, table('denied-clients', columns, rows));
-}
-
 export function demoPage(result: DemoResult): string {
   const { url, tookMs, requests, allowed, denied, firstDeniedMs } = result;
   const all: Tile[] = [
@@ -135,6 +114,11 @@ export function demoPage(result: DemoResult): string {
     kind: 'demo',
     headline: headline(result),
     lead: tag('p', { class: 'soft' }, lead),
-    body: [boundaryPart(result), tiles(all), trafficPart(result), clientPart(result)],
+    body: [
+      boundaryPart(result),
+      tiles(all),
+      trafficPart(result),
+      deniedClientsPart(result.deniedClients),
+    ],
   });
 }

@@ -6,6 +6,7 @@ import type { ClientClass, SurveyResult } from '../replay/survey.ts';
 import type { TimelineData } from '../replay/timeline.ts';
 import { cellBar } from './bars.ts';
 import { type Html, type Part, tag } from './html.ts';
+import { deniedClientsPart, isDenial, type LoadReport } from './load-report.ts';
 import { nameText, note, pageText, part, type Tile, table, tiles } from './page.ts';
 import { legend } from './scale.ts';
 import { timeChart } from './time-chart.ts';
@@ -23,26 +24,9 @@ export interface GeneratedLog extends Generated, SurveyResult {
   readonly bytes: number;
 }
 
-export interface LoadedClient {
-  readonly client: string;
-  readonly sent: number;
-  readonly denied: number;
-}
-
 /** What was sent to a service, and what that said. */
-export interface GeneratedLoad extends Generated {
+export interface GeneratedLoad extends Generated, LoadReport {
   readonly url: string;
-  readonly sent: number;
-  readonly answered: number;
-  readonly statuses: Readonly<Record<string, number>>;
-  readonly failures: Readonly<Record<string, number>>;
-  readonly clients: number;
-  readonly hasMoreClients: boolean;
-  readonly tookMs: number;
-  readonly firstDeniedMs: number | undefined;
-  readonly lateMs: number;
-  /** The most denied first. */
-  readonly denied: readonly LoadedClient[];
   readonly timeline: TimelineData<'requests' | 'denied' | 'failed'>;
 }
 
@@ -167,13 +151,11 @@ function logPage(result: GeneratedLog): string {
   });
 }
 
-const isDenial = (status: string): boolean => status === '429' || status === '403';
-
 function answersPart({ statuses, failures, sent }: GeneratedLoad): Html {
   const answers = Object.entries(statuses).map(([name, amount]) => ({
     name,
     amount,
-    css: isDenial(name) ? ('denied' as const) : ('allowed' as const),
+    css: isDenial(Number(name)) ? ('denied' as const) : ('allowed' as const),
   }));
   const lost = Object.entries(failures).map(([name, amount]) => ({
     name: `no answer: ${name}`,
@@ -195,24 +177,6 @@ function answersPart({ statuses, failures, sent }: GeneratedLoad): Html {
   return part('Answers', undefined, table('answers', columns, rows));
 }
 
-function deniedPart({ denied }: GeneratedLoad): Part {
-  if (denied.length === 0) return undefined;
-  const most = Math.max(1, ...denied.map(({ sent }) => sent));
-  const rows = denied.map((each) => [
-    nameText(each.client),
-    cellBar(each.sent, most, each.denied),
-    `${count(each.denied)} of ${count(each.sent)}`,
-    percent(each.denied, each.sent),
-  ]);
-  const columns = [
-    { heading: 'client', kind: 'name' },
-    { heading: '', kind: 'bars' },
-    { heading: 'denied, of all', kind: 'number' },
-    { heading: 'part', kind: 'number' },
-  ] as const;
-  return part('The most denied clients', undefined, table('denied-clients', columns, rows));
-}
-
 function loadTiles(result: GeneratedLoad, denials: number): readonly Tile[] {
   const { sent, clients, hasMoreClients, tookMs, firstDeniedMs } = result;
   const rate = tookMs > 0 ? Math.round((1000 * sent) / tookMs) : sent;
@@ -229,7 +193,7 @@ function loadTiles(result: GeneratedLoad, denials: number): readonly Tile[] {
 function loadPage(result: GeneratedLoad): string {
   const { settings, sent, statuses, lateMs, timeline, tookMs, url } = result;
   const denials = Object.entries(statuses)
-    .filter(([status]) => isDenial(status))
+    .filter(([status]) => isDenial(Number(status)))
     .reduce((sum, [, amount]) => sum + amount, 0);
   const chart = timeChart({
     id: 'over-time',
@@ -265,7 +229,7 @@ function loadPage(result: GeneratedLoad): string {
       tiles(loadTiles(result, denials)),
       part('Over time', `A column is ${span(timeline.bucketMs)}.`, legend(names), chart),
       answersPart(result),
-      deniedPart(result),
+      deniedClientsPart(result.denied),
       settingsPart(result),
     ],
   });
