@@ -31,8 +31,9 @@ describe('GET /v1/series', () => {
     for (const counts of [json.total, json.policies[0]]) {
       expect(counts.allowed).toHaveLength(60);
       expect([sum(counts.allowed), sum(counts.denied)]).toEqual([2, calls - 2]);
+      // A late look at the second before counts it to that one, but none counts it to a later one.
       const at = Math.floor((first.atMs - json.startMs) / 1000);
-      expect(counts.allowed[at]).toBeGreaterThanOrEqual(1);
+      expect(sum(counts.allowed.slice(0, at + 1))).toBeGreaterThanOrEqual(1);
     }
     expect(json.policies.map(({ name }: { name: string }) => name)).toEqual(['few']);
   });
