@@ -105,9 +105,7 @@ export class DecisionRecord implements Quote {
   }
 
   get limits(): readonly LimitDecision[] {
-    const limits = jointLimits.get(this);
-    if (limits !== undefined) return limits;
-    return [{ ...this }];
+    return jointLimits.get(this) ?? [{ ...this }];
   }
 
   get receipt(): Receipt | undefined {

@@ -54,7 +54,8 @@ export class HeavyHitters {
 
   add(key: string): void {
     this.#hits++;
-    const place = this.#find(hasher.hash(key), hasher.high);
+    hasher.hash(key);
+    const place = this.#find(hasher.low, hasher.high);
     if (this.#counts[place]++ > 0) this.#names[place] ??= copyOf(key);
     else this.#added(place, this.#lacking === 0 ? copyOf(key) : undefined);
   }
@@ -107,7 +108,8 @@ export class HeavyHitters {
     this.#hits += hits;
     this.#lacking += lacking;
     for (const [key, more] of keys) {
-      const place = this.#find(hasher.hash(key), hasher.high);
+      hasher.hash(key);
+      const place = this.#find(hasher.low, hasher.high);
       const isNew = this.#counts[place] === 0;
       this.#counts[place] += more;
       if (isNew) this.#added(place, key);

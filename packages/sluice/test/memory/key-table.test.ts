@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { State } from '../../src/algorithms/algorithm.ts';
@@ -9,6 +11,17 @@ function stateOf(): State {
   const cells = new Float64Array(3);
   const words = new Int32Array(cells.buffer);
   return { cells, words, at: 0, entries: new EntrySlab(false) };
+}
+
+const CHUNK_BYTES = 2 ** 20;
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
+
+/** The bytes of all typed arrays that are still in use. */
+function bytesOfArrays(): number {
+  collect();
+  return process.memoryUsage().arrayBuffers;
 }
 
 /** A table beside a Map that says what must be in it. */
@@ -64,16 +77,20 @@ describe('the key table', () => {
     );
   });
 
-  it('is right at every moment of a growth and of a shrinking', () => {
-    const { table, write, remove, read, expected } = model();
-    for (let key = 0; key < 20_000; key++) {
+  it.each([
+    ['of less than a chunk', 20_000],
+    ['of several chunks', 150_000],
+  ])('is right at every moment of a growth and of a shrinking, %s', (_, count) => {
+    const { table, write, remove, read, expected, verify } = model();
+    for (let key = 0; key < count; key++) {
       write(`key-${key}`, key);
       if (read(`key-${key >>> 1}`) !== key >>> 1) expect.fail(`lost key ${key >>> 1} at ${key}`);
       if (read(`none-${key}`) !== undefined) expect.fail('found a key that was never added');
     }
-    for (let key = 0; key < 20_000; key++) {
+    verify();
+    for (let key = 0; key < count; key++) {
       remove(`key-${key}`);
-      const other = 19_999 - ((19_999 - key) >>> 1);
+      const other = count - 1 - ((count - 1 - key) >>> 1);
       if (expected.has(`key-${other}`) && read(`key-${other}`) !== other) {
         expect.fail(`lost key ${other} while removing ${key}`);
       }
@@ -81,16 +98,74 @@ describe('the key table', () => {
     expect(table.size).toBe(0);
   });
 
-  it('gives memory back when keys go', () => {
+  it('takes at most 48 bytes a key, and gives them back when keys go', () => {
     const { table, write, remove } = model();
-    const bytes = (): number => {
-      const inside = table as never as { cells: Float64Array[]; index: Int32Array };
-      return inside.cells.reduce((sum, chunk) => sum + chunk.byteLength, inside.index.byteLength);
-    };
-    for (let key = 0; key < 100_000; key++) write(`key-${key}`, key);
+    const before = bytesOfArrays();
+    const bytes = (): number => bytesOfArrays() - before;
+    for (let key = 0; key < 300_000; key++) {
+      write(`key-${key}`, key);
+      // The last chunk is seldom full, and another one is held while rows move.
+      if (key % 10_007 === 0) expect(bytes()).toBeLessThan(48 * key + 3 * CHUNK_BYTES);
+    }
     const full = bytes();
-    for (let key = 0; key < 99_000; key++) remove(`key-${key}`);
+    expect(full).toBeGreaterThan(32 * table.size);
+    for (let key = 0; key < 299_000; key++) remove(`key-${key}`);
     expect(bytes()).toBeLessThan(full / 5);
+  });
+
+  it.each([10, 3000, 50_000])('draws any of %d keys, none much more often than others', (count) => {
+    const { table, write, expected } = model();
+    const state = stateOf();
+    for (let key = 0; key < count; key++) write(`key-${key}`, key);
+    const drawn = new Uint32Array(count);
+    const rounds = 20;
+    for (let time = 0; time < rounds * count; time++) {
+      table.point(state, table.draw());
+      drawn[state.cells[state.at]]++;
+    }
+    expect(expected.size).toBe(count);
+    expect(drawn.filter((times) => times === 0).length / count).toBeLessThan(0.01);
+    // A key behind a gap is drawn in the gap's stead too.
+    expect(drawn.reduce((most, times) => Math.max(most, times))).toBeLessThan(rounds * 12);
+  });
+
+  it.each([10, 3000, 50_000])(
+    'has the turn of each of %d keys come, also while some go',
+    (count) => {
+      const { table, write } = model();
+      const state = stateOf();
+      for (let key = 0; key < count; key++) write(`key-${key}`, key);
+      const seen = new Set<number>();
+      // Every other one goes when it is its turn; the places of those after it change with that.
+      for (let looks = 0; looks < 20 * (count + 256) && table.size > count / 2; looks++) {
+        const row = table.turn();
+        if (row < 0) continue;
+        table.point(state, row);
+        const key = state.cells[state.at];
+        seen.add(key);
+        if (key % 2 === 1) table.remove(row);
+      }
+      expect(table.size).toBe(count / 2);
+      for (let looks = 0; looks < 20 * (count + 256) && seen.size < count; looks++) {
+        const row = table.turn();
+        if (row >= 0) table.point(state, row);
+        if (row >= 0) seen.add(state.cells[state.at]);
+      }
+      expect(seen.size).toBe(count);
+    },
+  );
+
+  it('knows the newest key, until it is removed', () => {
+    const { table, write, remove } = model();
+    const state = stateOf();
+    expect(table.newest()).toBe(-1);
+    for (let key = 0; key < 5000; key++) {
+      write(`key-${key}`, key);
+      table.point(state, table.newest());
+      if (state.cells[state.at] !== key) expect(state.cells[state.at]).toBe(key);
+    }
+    remove('key-4999');
+    expect(table.newest()).toBe(-1);
   });
 
   it('hands out zeroed cells, also where a key was before', () => {

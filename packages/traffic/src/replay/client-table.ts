@@ -65,7 +65,8 @@ export class ClientTable<Column extends string> {
 
   /** The row of a client, which is added, with all counts 0, if it is new. */
   rowOf(client: string): number {
-    const low = this.#hash.hash(client) >>> 0;
+    this.#hash.hash(client);
+    const low = this.#hash.low >>> 0;
     const high = this.#hash.high >>> 0;
     const places = this.#places;
     const mask = places.length - 1;

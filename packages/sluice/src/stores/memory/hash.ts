@@ -22,26 +22,16 @@ export class KeyedHash {
   low = 0;
   high = 0;
   /** 128 secret bits, the state that every hash starts from. */
-  private readonly k0: number;
-  private readonly k1: number;
-  private readonly k2: number;
-  private readonly k3: number;
+  readonly #secret = crypto.getRandomValues(new Int32Array(4));
 
-  constructor() {
-    const [k0, k1, k2, k3] = crypto.getRandomValues(new Int32Array(4));
-    this.k0 = k0;
-    this.k1 = k1;
-    this.k2 = k2;
-    this.k3 = k3;
-  }
-
-  /** Hashes `text` into `low`, which is also the answer, and `high`. */
-  hash(text: string, twist = 0): number {
+  /** Hashes `text` into `low`, which is never 0, and `high`. */
+  hash(text: string, twist = 0): void {
     const length = text.length;
-    let v0 = this.k0;
-    let v1 = this.k1;
-    let v2 = this.k2;
-    let v3 = this.k3 ^ twist;
+    const secret = this.#secret;
+    let v0 = secret[0];
+    let v1 = secret[1];
+    let v2 = secret[2];
+    let v3 = secret[3] ^ twist;
     let index = 0;
     let word = 0;
     for (const last = length - 3; index < last; index += 4) {
@@ -49,7 +39,10 @@ export class KeyedHash {
       const b = codeAt.call(text, index + 1);
       const c = codeAt.call(text, index + 2);
       const d = codeAt.call(text, index + 3);
-      if ((a | b | c | d) > 255) return this.#hashWide(text);
+      if ((a | b | c | d) > 255) {
+        this.#hashWide(text);
+        return;
+      }
       word = a | (b << 8) | (c << 16) | (d << 24);
       v3 ^= word;
       // One round.
@@ -68,23 +61,12 @@ export class KeyedHash {
     word = length << 24;
     for (let shift = 0; index < length; index++, shift += 8) {
       const a = codeAt.call(text, index);
-      if (a > 255) return this.#hashWide(text);
+      if (a > 255) {
+        this.#hashWide(text);
+        return;
+      }
       word |= a << shift;
     }
-    return this.#finish(v0, v1, v2, v3, word);
-  }
-
-  /** Hashes text with characters above 255 as its bytes, twisted so that the ways never meet. */
-  #hashWide(text: string): number {
-    let bytes = '';
-    for (let index = 0; index < text.length; index++) {
-      const code = codeAt.call(text, index);
-      bytes += String.fromCharCode(code & 255, code >>> 8);
-    }
-    return this.hash(bytes, 1);
-  }
-
-  #finish(v0: number, v1: number, v2: number, v3: number, word: number): number {
     v3 ^= word;
     for (let round = 0; round < 4; round++) {
       v0 = (v0 + v1) | 0;
@@ -97,13 +79,21 @@ export class KeyedHash {
       v2 = (v2 + v1) | 0;
       v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
       v2 = (v2 << 16) | (v2 >>> 16);
-      if (round === 0) {
-        v0 ^= word;
-        v2 ^= 0xff;
-      }
+      if (round !== 0) continue;
+      v0 ^= word;
+      v2 ^= 0xff;
     }
     this.high = v0 ^ v2;
-    this.low = v1 ^ v3;
-    return this.low;
+    this.low = v1 ^ v3 || 1;
+  }
+
+  /** Hashes text with characters above 255 as its bytes, twisted so that the ways never meet. */
+  #hashWide(text: string): void {
+    let bytes = '';
+    for (let index = 0; index < text.length; index++) {
+      const code = codeAt.call(text, index);
+      bytes += String.fromCharCode(code & 255, code >>> 8);
+    }
+    this.hash(bytes, 1);
   }
 }

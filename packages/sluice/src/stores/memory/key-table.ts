@@ -1,216 +1,175 @@
 /**
- * The keys of one policy: a hash table in typed arrays that grows without ever stopping.
+ * The keys of one policy: a hash table that grows without ever stopping.
  *
- * Rows lie densely in chunks, 32 bytes each: 64 bits of identity (the keyed hash; the key itself
- * is not kept) and the three cells of the key's state.
- *
- *     | low | high |  cell 0  |  cell 1  |  cell 2  |
- *
- * The index is open addressing with linear probing, 4 bytes a slot, at most three quarters full.
- * A slot holds `row + 1` in its low bits and, above them, a tag from the hash, so that a row is
- * rarely visited in vain; 0 is empty. The row number needs as many bits as the index has slots,
- * so the tag shrinks as the index grows.
- *
- * Growing and shrinking replace the index only: a new one is allocated, and every change from then
- * on moves a few slots over. Until all are moved a key may be in either. Rows are never copied,
- * but for one: a removed row is filled with the last one, so rows stay dense, a random row is a
- * fair sample, and memory is given back when keys go.
+ * Its rows are in the order of their hashes, so a larger table has the same order, with more empty
+ * places. To grow or shrink, every change takes some rows from the start of what is left of the old
+ * table and puts them at the end of what there is of the new one, which goes on in the chunks that
+ * the old one is done with. In between, the hash says in which of the two a key is.
  */
-import { CELLS, type State } from '../../algorithms/algorithm.ts';
+import type { State } from '../../algorithms/algorithm.ts';
 import { KeyedHash } from './hash.ts';
+import { CHUNK_BITS, CHUNK_ROWS, ROW_WORDS, Rows, wordAt } from './rows.ts';
 
-const CHUNK_BITS = 13;
-const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
-const ROW_WORDS = 8;
-const ROW_DOUBLES = 4;
-/**
- * Doubles left out at the start of a chunk. Large blocks begin 16 bytes after a page does, so this
- * lets no row lie across two cache lines.
- */
-const SKIPPED = 2;
-const SMALLEST_INDEX = 256;
-/** Old slots moved at each change. Two would be enough to be done before the next growth. */
-const MOVES = 8;
+const SMALLEST = 256;
+/** How full a table gets before it grows, and how empty before it shrinks. */
+const FULLEST = 0.85;
+const EMPTIEST = 0.2;
+/** Old places moved at each change; six would be enough to be done before the next growth. */
+const MOVES = 7;
+/** Tells a row in the new table from one in the old. */
+const NEW = 2 ** 30;
 
 export class KeyTable extends KeyedHash {
-  /** How many rows there are; they are numbered from 0. */
+  /** How many keys there are. */
   size = 0;
-  private readonly cells: Float64Array[] = [];
-  private readonly words: Int32Array[] = [];
-  private index = new Int32Array(SMALLEST_INDEX);
-  /** The index that is being replaced, and its first slot that has not been moved. */
-  #old: Int32Array | undefined = undefined;
-  #oldMoved = 0;
+  /** Chunks that a table is done with. */
+  readonly #spare: Float64Array[] = [];
+  #old = new Rows(SMALLEST, this.#spare);
+  /** The table that takes the old one's place; the same if none does. */
+  #new = this.#old;
+  /** What belongs before this place of the old table is in the new one. */
+  #moved = 0;
+  /** The place of the old table that is looked at next. */
+  #turn = 0;
+  /** The row of the key that was added last, as it was then. */
+  readonly #newest = new Int32Array(ROW_WORDS);
 
   /**
    * The row of a key, to which `state` then points, or -1. Remembers the key's hash for `insert`.
    * All in one piece, because this is where the time of a decision goes.
    */
   find(key: string, state: State): number {
-    const low = this.hash(key);
-    const { high, index } = this;
-    const mask = index.length - 1;
-    let slot = low & mask;
-    for (let entry = index[slot]; entry !== 0; entry = index[slot]) {
-      if (((entry ^ high) & ~mask) === 0) {
-        const row = (entry & mask) - 1;
-        const words = this.words[row >>> CHUNK_BITS];
-        const at = (row & CHUNK_MASK) * ROW_WORDS + 2 * SKIPPED;
-        if (words[at] === low && words[at + 1] === high) {
-          state.at = at / 2 + 1;
-          if (words === state.words) return row;
-          state.words = words;
-          state.cells = this.cells[row >>> CHUNK_BITS];
-          return row;
-        }
-      }
-      slot = (slot + 1) & mask;
-    }
-    return this.#findOld(state);
-  }
-
-  /** The same in the index that is being replaced. A slot that was moved has no row's number. */
-  #findOld(state: State): number {
+    this.hash(key);
     const { low, high } = this;
-    const old = this.#old;
-    if (old === undefined) return -1;
-    const mask = old.length - 1;
-    for (let slot = low & mask; old[slot] !== 0; slot = (slot + 1) & mask) {
-      const row = (old[slot] & mask) - 1;
-      if (row >= this.size) continue;
-      const words = this.#wordsOf(row);
-      const at = this.#wordAt(row);
-      if (words[at] !== low || words[at + 1] !== high) continue;
-      this.point(state, row);
-      return row;
+    let rows = this.#old;
+    let place = rows.home(low);
+    let mark = 0;
+    if (place < this.#moved) {
+      rows = this.#new;
+      place = rows.home(low);
+      mark = NEW;
     }
-    return -1;
+    let words = rows.words[place >>> CHUNK_BITS];
+    let at = wordAt(place);
+    for (;;) {
+      const found = words[at];
+      if (found === low && words[at + 1] === high) break;
+      if (found === 0) return -1;
+      place++;
+      at += ROW_WORDS;
+      if (at < words.length) continue;
+      words = rows.words[place >>> CHUNK_BITS];
+      at = wordAt(place);
+    }
+    state.at = at / 2 + 1;
+    if (words !== state.words) {
+      state.words = words;
+      state.cells = rows.cells[place >>> CHUNK_BITS];
+    }
+    return place | mark;
   }
 
   /** Adds the key that `find` has just not found; its cells are zero. */
   insert(): number {
-    const row = this.size++;
-    const chunk = row >>> CHUNK_BITS;
-    if (chunk === this.words.length) {
-      const cells = new Float64Array((CHUNK_MASK + 1) * ROW_DOUBLES + SKIPPED);
-      this.cells.push(cells);
-      this.words.push(new Int32Array(cells.buffer));
-    }
-    const cells = this.cells[chunk];
-    const words = this.words[chunk];
-    const at = this.#wordAt(row);
-    cells.fill(0, at / 2 + 1, at / 2 + 1 + CELLS);
-    words[at] = this.low;
-    words[at + 1] = this.high;
-    if (this.size * 4 > this.index.length * 3) this.#replaceIndex(this.index.length * 2);
-    this.#move(MOVES);
-    this.#place(row);
-    return row;
+    this.#change(1);
+    const { low } = this;
+    this.#newest[0] = low;
+    this.#newest[1] = this.high;
+    const mark = this.#markOf(low);
+    return this.#rowsOf(mark).add(this.#newest, 0) | mark;
   }
 
-  /** Removes a row. The last row takes its number. */
+  /** Removes a row. Others may have other numbers after it. */
   remove(row: number): void {
-    this.#displace(row);
-    const last = this.size - 1;
-    if (row !== last) {
-      this.#displace(last);
-      this.#wordsOf(row).set(
-        this.#wordsOf(last).subarray(this.#wordAt(last), this.#wordAt(last) + ROW_WORDS),
-        this.#wordAt(row),
-      );
-      this.#place(row);
-    }
-    this.size = last;
-    const length = this.index.length;
-    if (length > SMALLEST_INDEX && last * 8 < length) this.#replaceIndex(length / 2);
-    this.#move(MOVES);
-    // Half a chunk of slack, so that a size that swings around a boundary does not reallocate.
-    if ((this.words.length - 1.5) * (CHUNK_MASK + 1) > last) {
-      this.cells.pop();
-      this.words.pop();
-    }
+    this.#rowsOf(row).remove(row & ~NEW);
+    // Another one may have come to its place.
+    if (row === this.#turn - 1) this.#turn = row;
+    this.#change(-1);
   }
 
   /** Lets `state` point at a row's cells. */
   point(state: State, row: number): void {
-    state.cells = this.cells[row >>> CHUNK_BITS];
-    state.words = this.words[row >>> CHUNK_BITS];
-    state.at = (row & CHUNK_MASK) * ROW_DOUBLES + SKIPPED + ROW_DOUBLES - CELLS;
+    const { words, cells } = this.#rowsOf(row);
+    const place = row & ~NEW;
+    state.words = words[place >>> CHUNK_BITS];
+    state.cells = cells[place >>> CHUNK_BITS];
+    state.at = wordAt(place) / 2 + 1;
   }
 
-  #wordsOf(row: number): Int32Array {
-    return this.words[row >>> CHUNK_BITS];
+  /** The row of the key that was added last, or -1 if it is gone. */
+  newest(): number {
+    const [low] = this.#newest;
+    const mark = this.#markOf(low);
+    const rows = this.#rowsOf(mark);
+    let place = rows.home(low);
+    while (rows.lowAt(place) !== 0 && rows.lowAt(place) !== low) place++;
+    return rows.lowAt(place) === 0 ? -1 : place | mark;
   }
 
-  #wordAt(row: number): number {
-    return (row & CHUNK_MASK) * ROW_WORDS + 2 * SKIPPED;
-  }
-
-  /** Puts a row, whose identity is written, into the index. */
-  #place(row: number): void {
-    const index = this.index;
-    const mask = index.length - 1;
-    const words = this.#wordsOf(row);
-    const at = this.#wordAt(row);
-    let slot = words[at] & mask;
-    while (index[slot] !== 0) slot = (slot + 1) & mask;
-    index[slot] = (words[at + 1] & ~mask) | (row + 1);
-  }
-
-  /** Takes a row out of whichever index it is in. */
-  #displace(row: number): void {
-    const slot = this.#slotOf(this.index, row);
-    if (slot >= 0) {
-      this.#closeGap(slot);
-      return;
+  /** Any row, each with nearly the same chance. There must be one. */
+  draw(): number {
+    for (;;) {
+      const low = Math.random() * 2 ** 32;
+      const mark = this.#markOf(low);
+      const rows = this.#rowsOf(mark);
+      const place = rows.home(low);
+      if (rows.lowAt(place) !== 0) return place | mark;
     }
-    const old = this.#old!;
-    old[this.#slotOf(old, row)] = old.length - 1;
   }
 
-  #slotOf(index: Int32Array, row: number): number {
-    const mask = index.length - 1;
-    let slot = this.#wordsOf(row)[this.#wordAt(row)] & mask;
-    for (; index[slot] !== 0; slot = (slot + 1) & mask) {
-      if ((index[slot] & mask) === row + 1) return slot;
-    }
-    return -1;
-  }
-
-  /** Empties a slot of the index and moves later ones up, so that no probe ends too early. */
-  #closeGap(gap: number): void {
-    const index = this.index;
-    const mask = index.length - 1;
-    for (let slot = (gap + 1) & mask; index[slot] !== 0; slot = (slot + 1) & mask) {
-      const row = (index[slot] & mask) - 1;
-      const home = this.#wordsOf(row)[this.#wordAt(row)] & mask;
-      if (((slot - home) & mask) < ((slot - gap) & mask)) continue;
-      index[gap] = index[slot];
-      gap = slot;
-    }
-    index[gap] = 0;
-  }
-
-  #replaceIndex(length: number): void {
-    this.#move(Number.POSITIVE_INFINITY);
-    this.#old = this.index;
-    this.#oldMoved = 0;
-    this.index = new Int32Array(length);
-  }
-
-  /** Moves some of what is left in the old index to the new one. */
-  #move(slots: number): void {
+  /** Another row at each call, one after the other; -1 if it is the turn of an empty place. */
+  turn(): number {
     const old = this.#old;
-    if (old === undefined) return;
-    const mask = old.length - 1;
-    const end = Math.min(this.#oldMoved + slots, old.length);
-    for (let slot = this.#oldMoved; slot < end; slot++) {
-      const number = old[slot] & mask;
-      if (number === 0 || number === mask) continue;
-      old[slot] = mask;
-      this.#place(number - 1);
+    const place = Math.max(this.#turn, this.#moved);
+    const isEmpty = old.lowAt(place) === 0;
+    this.#turn = isEmpty && place >= old.capacity ? 0 : place + 1;
+    return isEmpty ? -1 : place;
+  }
+
+  #markOf(low: number): number {
+    return this.#old.home(low) < this.#moved ? NEW : 0;
+  }
+
+  #rowsOf(row: number): Rows {
+    return row < NEW ? this.#old : this.#new;
+  }
+
+  /** Counts a key in or out, and goes on with growing or shrinking. */
+  #change(by: number): void {
+    this.size += by;
+    const { capacity } = this.#new;
+    let factor = 1;
+    if (this.size > capacity * FULLEST) factor = capacity < CHUNK_ROWS ? 2 : 1.2;
+    else if (this.size < capacity * EMPTIEST && capacity > SMALLEST) factor = 0.5;
+    if (factor !== 1) {
+      this.#move(Number.POSITIVE_INFINITY);
+      this.#new = new Rows(Math.ceil(capacity * factor), this.#spare);
     }
-    this.#oldMoved = end;
-    if (end === old.length) this.#old = undefined;
+    this.#move(MOVES);
+  }
+
+  /** Moves some of what is left in the old table to the new one. */
+  #move(places: number): void {
+    const old = this.#old;
+    const rows = this.#new;
+    if (rows === old) return;
+    const end = Math.min(this.#moved + places, old.capacity);
+    // Only before an empty place there is none that belongs further in front.
+    for (; this.#moved < end || old.lowAt(this.#moved) !== 0; this.#moved++) {
+      const chunk = this.#moved >>> CHUNK_BITS;
+      const words = old.words[chunk];
+      const at = wordAt(this.#moved);
+      if (words[at] !== 0) rows.add(words, at);
+      words[at] = 0;
+      if (at + ROW_WORDS === words.length) this.#spare.push(old.cells[chunk]);
+    }
+    const part = Math.min(this.#moved / old.capacity, 1);
+    rows.reach(Math.ceil(part * rows.capacity));
+    if (part < 1) return;
+    this.#spare.push(...old.cells.slice(this.#moved >>> CHUNK_BITS));
+    this.#spare.splice(2);
+    this.#old = rows;
+    this.#moved = 0;
+    this.#turn = 0;
   }
 }

@@ -131,19 +131,20 @@ class MemoryStore implements SyncStore, Room {
   }
 
   #sweep(space: Space, nowMs: number): void {
-    const before = space.size;
+    const before = space.table.size;
     space.sweep(nowMs);
-    this.#held += space.size - before;
+    this.#held += space.table.size - before;
   }
 
   /** Forgets the key of a sample that has used the least of its limit; the expired have used 0. */
   #evict(incoming: Space, nowMs: number): void {
     let space = incoming;
-    let row = incoming.size - 1;
+    let row = incoming.table.newest();
     // Rather than a key at its limit the newest goes, unless it is at its limit itself.
     let least = row >= 0 && incoming.useOf(row, nowMs) < 1 ? 1 : Number.POSITIVE_INFINITY;
     for (let drawn = 0; drawn < SAMPLED; drawn++) {
-      const [other, otherRow] = this.#draw();
+      const other = this.#draw();
+      const otherRow = other.table.draw();
       const use = other.useOf(otherRow, nowMs);
       if (use < least) [space, row, least] = [other, otherRow, use];
     }
@@ -152,12 +153,12 @@ class MemoryStore implements SyncStore, Room {
     this.#held--;
   }
 
-  /** Any key, each with the same chance. */
-  #draw(): [Space, row: number] {
-    let row = Math.floor(Math.random() * this.#held);
+  /** Any space, with a chance in proportion to its keys. */
+  #draw(): Space {
+    let key = Math.random() * this.#held;
     for (const space of this.#spaces.values()) {
-      if (row < space.size) return [space, row];
-      row -= space.size;
+      key -= space.table.size;
+      if (key < 0) return space;
     }
     return this.#draw();
   }

@@ -40,17 +40,23 @@ export class EntrySlab implements Entries {
     this.#mostCost = wide ? Number.MAX_SAFE_INTEGER : 2 ** 32 - 1;
   }
 
-  costOfAge(state: State, knownMs: number, ageMs: number): number {
+  costOfAge(state: State, knownMs: number, ageMs: number, drop = false): number {
+    const head = headAt(state.at);
+    const tail = state.words[head + 1];
+    let pointer = state.words[head];
     let cost = 0;
-    let pointer = state.words[headAt(state.at)];
-    const tail = state.words[headAt(state.at) + 1];
     while (pointer !== 0) {
       const words = this.#wordsOf(pointer);
       const index = this.#indexOf(pointer);
-      if (this.#age(knownMs, words[index]) < ageMs) return cost;
+      if (this.#age(knownMs, words[index]) < ageMs) break;
       cost += words[index + 1];
-      pointer = pointer === tail ? 0 : this.#after(pointer, words);
+      const next = pointer === tail ? 0 : this.#after(pointer);
+      if (drop && next >>> 2 !== pointer >>> 2) this.#free(pointer >>> 2);
+      pointer = next;
     }
+    if (!drop) return cost;
+    state.words[head] = pointer;
+    if (pointer === 0) state.words[head + 1] = 0;
     return cost;
   }
 
@@ -61,7 +67,7 @@ export class EntrySlab implements Entries {
       const index = this.#indexOf(pointer);
       cost -= words[index + 1];
       if (cost <= 0) return this.#age(knownMs, words[index]);
-      pointer = this.#after(pointer, words);
+      pointer = this.#after(pointer);
     }
   }
 
@@ -88,22 +94,7 @@ export class EntrySlab implements Entries {
   }
 
   drop(state: State, knownMs: number, ageMs: number): number {
-    const head = headAt(state.at);
-    const tail = state.words[head + 1];
-    let pointer = state.words[head];
-    let cost = 0;
-    while (pointer !== 0) {
-      const words = this.#wordsOf(pointer);
-      const index = this.#indexOf(pointer);
-      if (this.#age(knownMs, words[index]) < ageMs) break;
-      cost += words[index + 1];
-      const next = pointer === tail ? 0 : this.#after(pointer, words);
-      if (next >>> 2 !== pointer >>> 2) this.#free(pointer >>> 2);
-      pointer = next;
-    }
-    state.words[head] = pointer;
-    if (pointer === 0) state.words[head + 1] = 0;
-    return cost;
+    return this.costOfAge(state, knownMs, ageMs, true);
   }
 
   adjust(state: State, knownMs: number, timeMs: number, delta: number): number {
@@ -121,7 +112,7 @@ export class EntrySlab implements Entries {
         return change;
       }
       if (entryAgeMs < ageMs || pointer === tail) return 0;
-      pointer = this.#after(pointer, words);
+      pointer = this.#after(pointer);
     }
     return 0;
   }
@@ -151,7 +142,7 @@ export class EntrySlab implements Entries {
       const words = this.#wordsOf(pointer);
       const index = this.#indexOf(pointer);
       see(knownMs - this.#age(knownMs, words[index]), words[index + 1]);
-      pointer = pointer === tail ? 0 : this.#after(pointer, words);
+      pointer = pointer === tail ? 0 : this.#after(pointer);
     }
   }
 
@@ -167,10 +158,10 @@ export class EntrySlab implements Entries {
     return this.#wide ? knownMs - timeWord : (knownMs - timeWord) >>> 0;
   }
 
-  /** The entry after this one, which lies in `words`. */
-  #after(pointer: number, words: Words): number {
-    if ((pointer & (PLACES - 1)) !== PLACES - 1) return pointer + 1;
-    return words[((pointer >>> 2) & CHUNK_MASK) * BLOCK_WORDS + NEXT] * PLACES;
+  #after(pointer: number): number {
+    return (pointer & (PLACES - 1)) === PLACES - 1
+      ? this.#next(pointer >>> 2) * PLACES
+      : pointer + 1;
   }
 
   /** A place for a new newest entry. */

@@ -19,9 +19,9 @@ import { EntrySlab } from './slab.ts';
 
 /** Below this many keys nothing is swept: there is nothing to win. */
 const SWEPT_FROM = 1024;
-/** Rows to look at for each key that comes: more than one, as some looks meet live keys. */
-const SWEPT_AT_ONCE = 4;
-/** Rows looked at in one go at the most. */
+/** Places to look at for each key that comes: some are empty, and some have live keys. */
+const SWEPT_AT_ONCE = 8;
+/** Places looked at in one go at the most. */
 const MOST_SWEPT = 64;
 
 /** The largest window, and the largest limit, whose entries fit 32-bit words. */
@@ -41,7 +41,7 @@ export interface Room {
 export class Space implements SyncSpace {
   private readonly name: string;
   private readonly algorithm: Algorithm;
-  private readonly table = new KeyTable();
+  readonly table = new KeyTable();
   /** Points at the row that is being worked on. */
   private readonly state: State;
   /** A key that has no row yet, to read from. */
@@ -49,9 +49,7 @@ export class Space implements SyncSpace {
   private readonly answer: Answer = { free: 0, resetAfterMs: 0 };
   /** The largest terms seen, against which the use of a key is measured. */
   #largest: Terms | undefined = undefined;
-  /** The next row to be swept. */
-  #swept = 0;
-  /** How many rows are still to be looked at. */
+  /** How many places are still to be looked at. */
   #looks = 0;
   /** The time of the last sweep, and how far the clock has to run on before the next. */
   #lastMs = 0;
@@ -67,11 +65,7 @@ export class Space implements SyncSpace {
     const words = new Int32Array(cells.buffer);
     const entries = new EntrySlab(isWide(policy));
     this.#blank = { cells, words, at: 0, entries };
-    this.state = { cells, words, at: 0, entries };
-  }
-
-  get size(): number {
-    return this.table.size;
+    this.state = { ...this.#blank };
   }
 
   takeSync(terms: Terms, key: string, cost: number, nowMs: number): Quote {
@@ -171,10 +165,10 @@ export class Space implements SyncSpace {
     // What was put off while forgetting was held is made up for, but not all at once.
     for (let looked = 0; looked < MOST_SWEPT && this.#looks > 0; looked++) {
       this.#looks--;
-      if (this.#swept >= table.size) this.#swept = 0;
-      table.point(state, this.#swept);
-      if (state.cells[state.at + EXPIRES_AT] <= floorMs) this.forget(this.#swept);
-      else this.#swept++;
+      const row = table.turn();
+      if (row < 0) continue;
+      table.point(state, row);
+      if (state.cells[state.at + EXPIRES_AT] <= floorMs) this.forget(row);
     }
   }
 
@@ -213,9 +207,7 @@ export class Space implements SyncSpace {
       this.room.makeRoom(this, nowMs);
       this.table.point(this.state, this.table.insert());
     } else this.#clear();
-    if (this.#largest === undefined || terms.capacity > this.#largest.capacity) {
-      this.#largest = terms;
-    }
+    if (terms.capacity > (this.#largest?.capacity ?? 0)) this.#largest = terms;
     return this.state;
   }
 
