@@ -17,7 +17,7 @@ import type { Adjustment, Check, KeyState, Limit, SyncStore } from '../../store.
 import { isWide, type Room, Space } from './space.ts';
 
 export interface MemoryStoreOptions {
-  /** The most keys held, over all policies. Default 1,000,000, which is about 40 MB. */
+  /** The most keys held, over all policies. Default 1,000,000, which is about 43 MB. */
   readonly maxKeys?: number;
 }
 
