@@ -80,7 +80,7 @@ const FLOOD = { maxKeys: 100_000, keys: 1_000_000 };
 async function measureSpeed(result, progress) {
   for (const { traffic, options, needs } of SPEEDS) {
     progress(`speed, ${traffic}: ${ROUNDS} rounds`);
-    const names = [...new Set(needs.flatMap(([name, peer]) => [name, peer]))];
+    const names = [...new Set(needs.flatMap((each) => each.slice(0, 2)))];
     await withContenders(CONTENDERS, names, options, async (contenders) => {
       for (const contender of contenders) {
         await contender.call('fill');
