@@ -1,10 +1,10 @@
 import { ManualClock, memoryStore } from 'sluice';
-import { withFailurePolicy } from 'sluice/failure';
 import { describe, expect, test } from 'vitest';
 import { startRedis } from '../../../tools/servers/redis.mjs';
 import { Desk } from '../src/desk.ts';
 import { DenialLog, makeLog, StoreLog, storeListeners } from '../src/observe/log.ts';
 import { openStore } from '../src/store-url.ts';
+import { fallibleStore } from './fallible-store.ts';
 import { policy, settingsOf } from './running.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever was logged.
@@ -141,17 +141,7 @@ describe('denials', () => {
 
 describe('a store that is away', () => {
   function setUp() {
-    const state = { isAway: false };
-    const inner = memoryStore();
-    const store = withFailurePolicy({
-      decide: async (checks) => {
-        if (state.isAway) throw new Error('gone');
-        return inner.decide(checks);
-      },
-      adjust: (adjustments) => inner.adjust(adjustments),
-      reset: (...key) => inner.reset(...key),
-      close: () => inner.close(),
-    });
+    const { store, state } = fallibleStore();
     const desk = new Desk(store, [policy('many', 1000, '1h')]);
     const { log, lines } = readableLog();
     const clock = new ManualClock();

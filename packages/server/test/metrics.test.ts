@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
-import { memoryStore, type Store } from 'sluice';
-import { withFailurePolicy } from 'sluice/failure';
+import { memoryStore } from 'sluice';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type RedisServer, startCluster, startRedis } from '../../../tools/servers/redis.mjs';
 import { Desk } from '../src/desk.ts';
 import { jointMetricsText, Metrics } from '../src/observe/metrics.ts';
 import { ByPolicy, MOST_LABELS, OF_OTHERS, OF_REQUESTS } from '../src/observe/policy-labels.ts';
 import { openStore } from '../src/store-url.ts';
+import { fallibleStore } from './fallible-store.ts';
 import { configOf, policy, type Running, settingsOf, startRunning } from './running.ts';
 
 const POLICIES = [
@@ -193,22 +193,6 @@ describe('labels', () => {
     expect([...counts.entries()]).toEqual([[OF_REQUESTS, { count: 5000 }]]);
   });
 });
-
-/** A store that can be told to fail. */
-function fallibleStore(): { store: Store; state: { isAway: boolean } } {
-  const state = { isAway: false };
-  const inner = memoryStore();
-  const store = withFailurePolicy({
-    decide: async (checks) => {
-      if (state.isAway) throw new Error('gone');
-      return inner.decide(checks);
-    },
-    adjust: (adjustments) => inner.adjust(adjustments),
-    reset: (...key) => inner.reset(...key),
-    close: () => inner.close(),
-  });
-  return { store, state };
-}
 
 describe('the metrics of a store that is away', () => {
   test('say why and what was done instead, refusals to decide included', async () => {

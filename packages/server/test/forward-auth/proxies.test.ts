@@ -1,10 +1,9 @@
 /** Real proxies, started from the shipped files, in front of an application. */
 import { createServer } from 'node:http';
-import type { Store } from 'sluice';
-import { withFailurePolicy } from 'sluice/failure';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { KeySource, RequestMatch, RuleConfig } from '../../src/config/model.ts';
-import { policy, type RunningOptions } from '../running.ts';
+import { awayStore } from '../fallible-store.ts';
+import { policy } from '../running.ts';
 import {
   BehindProxy,
   changedCopy,
@@ -80,14 +79,6 @@ const CLOSED = {
   ],
   haproxy: ['#   http-request set-var', '  http-request set-var'],
 } as const;
-
-/** A store that has gone, under a policy that denies then. */
-function awayStore(): NonNullable<RunningOptions['store']> {
-  const gone = () => Promise.reject(new Error('gone'));
-  const store: Store = { decide: gone, adjust: gone, reset: gone, close: async () => {} };
-  const guarded = withFailurePolicy(store, { onFailure: 'deny' });
-  return { store: guarded, kind: 'redis', close: async () => {} };
-}
 
 beforeAll(ensureProxies, 300_000);
 
@@ -303,7 +294,7 @@ describe.each(KINDS)('%s', (kind) => {
     });
 
     it('has lost its store and is to deny then, answers 503', async () => {
-      await behind.serve({ config, store: awayStore() });
+      await behind.serve({ config, store: awayStore('deny') });
       const answer = await behind.ask({ path: '/one', from: freshClient() });
       expect([answer.status, isFromApplication(answer)]).toEqual([503, false]);
       expect(JSON.parse(answer.body)).toMatchObject({ status: 503 });

@@ -1,8 +1,5 @@
-/** What is answered where no limit can be asked, or none would help. */
-import type { Store } from 'sluice';
-import { withFailurePolicy } from 'sluice/failure';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { OpenStore } from '../../src/store-url.ts';
+import { awayStore } from '../fallible-store.ts';
 import { policy, type Running, startRunning } from '../running.ts';
 import { forwarded, limit, PATH, repeat, rule, statusesOf } from './asking.ts';
 
@@ -44,14 +41,6 @@ describe('a key with a limit of its own that is lower than the cost', () => {
     expect([only.status, only.headers.has('ratelimit')]).toEqual([200, false]);
   });
 });
-
-/** A store that has gone, as far as anybody can tell. */
-function awayStore(onFailure: 'allow' | 'deny' | 'local' | 'throw'): OpenStore {
-  const gone = () => Promise.reject(new Error('gone'));
-  const store: Store = { decide: gone, adjust: gone, reset: gone, close: async () => {} };
-  const guarded = withFailurePolicy(store, { onFailure });
-  return { store: guarded, kind: 'redis', close: async () => {} };
-}
 
 describe('while the store is away', () => {
   const config = { policies: [policy('p', 1, '1m')], rules: [rule('/**', [limit('p')])] };

@@ -1,0 +1,36 @@
+/** Stores that fail when they are told to. */
+
+import type { FailureAction } from 'sluice';
+import { memoryStore, type Store } from 'sluice';
+import { withFailurePolicy } from 'sluice/failure';
+import type { OpenStore } from '../src/store-url.ts';
+
+/** A store that is away while `state` says so. */
+export function fallibleStore(): { readonly store: Store; readonly state: { isAway: boolean } } {
+  const state = { isAway: false };
+  const inner = memoryStore();
+  const store = withFailurePolicy({
+    decide: async (checks) => {
+      if (state.isAway) throw new Error('gone');
+      return inner.decide(checks);
+    },
+    adjust: (adjustments) => inner.adjust(adjustments),
+    reset: (...key) => inner.reset(...key),
+    close: () => inner.close(),
+  });
+  return { store, state };
+}
+
+/** A store as the service opens one. */
+export const opened = (store: Store): OpenStore => ({
+  store,
+  kind: 'redis',
+  close: async () => {},
+});
+
+/** A store that has gone, as far as anybody can tell. */
+export function awayStore(onFailure: FailureAction): OpenStore {
+  const gone = () => Promise.reject(new Error('gone'));
+  const store: Store = { decide: gone, adjust: gone, reset: gone, close: async () => {} };
+  return opened(withFailurePolicy(store, { onFailure }));
+}
