@@ -85,7 +85,7 @@ async function eventually(
   what: string,
   look: () => unknown,
   expected: unknown,
-  attempts = 200,
+  attempts = 2000,
 ): Promise<void> {
   const got = await look();
   if (JSON.stringify(got) === JSON.stringify(expected)) return;
@@ -275,20 +275,20 @@ export const adapterContract: readonly AdapterCase[] = [
 
   adapterCase(
     'a client that is gone before the answer is a failure',
-    () => ({ limit: 2, window: '1h', count: 'failures' as const }),
+    () => ({ limit: 10, window: '1h', count: 'failures' as const, settle: () => 5 }),
     async ({ ask, server }) => {
       for (let call = 0; call < 2; call++) {
         const control = new AbortController();
         const asking = fetch(`http://127.0.0.1:${server.port}/`, {
-          headers: { 'x-wait': '300' },
+          headers: { 'x-wait': '2000' },
           signal: control.signal,
         }).catch(() => {});
         await eventually('reached', () => server.reached() > call, true);
         control.abort();
         await asking;
       }
-      await pause(50);
-      equal('refused', (await ask()).status, 429);
+      // Some adapters learn of it when the handler is done. Who asks meanwhile is not counted.
+      await eventually('status', async () => (await ask()).status, 429);
     },
   ),
 
