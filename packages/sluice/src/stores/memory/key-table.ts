@@ -41,14 +41,9 @@ export class KeyTable extends KeyedHash {
   find(key: string, state: State): number {
     this.hash(key);
     const { low, high } = this;
-    let rows = this.#old;
+    const mark = this.#markOf(low);
+    const rows = this.#rowsOf(mark);
     let place = rows.home(low);
-    let mark = 0;
-    if (place < this.#moved) {
-      rows = this.#new;
-      place = rows.home(low);
-      mark = NEW;
-    }
     let words = rows.words[place >>> CHUNK_BITS];
     let at = wordAt(place);
     for (;;) {
@@ -119,6 +114,8 @@ export class KeyTable extends KeyedHash {
 
   /** Another row at each call, one after the other; -1 if it is the turn of an empty place. */
   turn(): number {
+    // Whose turn it is must not depend on keys coming or going: those that were moved wait.
+    this.#move(1);
     const old = this.#old;
     const place = Math.max(this.#turn, this.#moved);
     const isEmpty = old.lowAt(place) === 0;
