@@ -10,7 +10,7 @@ import { dateOf } from '../clock.ts';
 import type { Decision } from '../decision.ts';
 import { type AddressOptions, addressKey } from '../http/client-address.ts';
 import { soundKey } from '../http/long-key.ts';
-import { NodeFacts, refuse, setFields, whenOver } from '../http/node-server.ts';
+import { NodeFacts, refuse, setFields, trustsEverybody, whenOver } from '../http/node-server.ts';
 import {
   type FamiliarOptions,
   type ReadyOptions,
@@ -78,6 +78,10 @@ export interface ExpressHandler<Request, Response> {
   /** Makes a key new, for all limits. */
   resetKey(key: string): Promise<void>;
 }
+
+/** The names that express-rate-limit has for these types. */
+export type Options = ExpressOptions;
+export type RateLimitRequestHandler = ExpressHandler<IncomingMessage, ServerResponse>;
 
 const OWN_FIELDS = [
   ...['handler', 'statusCode', 'message', 'requestPropertyName'],
@@ -191,13 +195,6 @@ interface Proxied {
   readonly app?: { get?(name: string): unknown };
 }
 
-const TRUSTS_EVERYBODY = {
-  code: 'WARN_TRUSTS_EVERYBODY',
-  message:
-    "Express's `trust proxy` is true, which believes anybody's X-Forwarded-For: clients choose " +
-    'their own address, and with it their limit. Set the number of proxies, such as 1.',
-};
-
 /** The address that Express has found, if it was told which proxies to trust. */
 function expressAddress(onWarning: AddressOptions['onWarning']) {
   let isTold = false;
@@ -207,7 +204,7 @@ function expressAddress(onWarning: AddressOptions['onWarning']) {
     if (!trusts) return undefined;
     if (trusts === true && !isTold) {
       isTold = true;
-      (onWarning ?? emitWarning)(TRUSTS_EVERYBODY);
+      (onWarning ?? emitWarning)(trustsEverybody("Express's `trust proxy`"));
     }
     return ip;
   };

@@ -6,7 +6,8 @@
  *     app.get('/health', { config: { rateLimit: false } }, handler);
  */
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
-import { NodeFacts } from '../http/node-server.ts';
+import type { AddressOptions } from '../http/client-address.ts';
+import { NodeFacts, trustsEverybody } from '../http/node-server.ts';
 import {
   type FamiliarOptions,
   hasLimit,
@@ -15,6 +16,7 @@ import {
   readyOptions,
 } from '../http/options.ts';
 import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
+import { emitWarning } from '../warning.ts';
 
 export interface FastifyRateLimit
   extends RequestOptions<FastifyRequest>,
@@ -34,8 +36,27 @@ export interface FastifyRateLimitPlugin extends Partial<FastifyRateLimit> {
 }
 
 /** The address that Fastify has found. It lists addresses only if it trusts somebody. */
-const fastifyAddress = (request: FastifyRequest): string | undefined =>
-  request.ips === undefined ? undefined : request.ip;
+function fastifyAddress(onWarning: AddressOptions['onWarning']) {
+  let isTold = false;
+  return (request: FastifyRequest): string | undefined => {
+    if (request.ips === undefined) return undefined;
+    if (!isTold && settingsOf(request.server)?.trustProxy === true) {
+      isTold = true;
+      (onWarning ?? emitWarning)(trustsEverybody("Fastify's `trustProxy`"));
+    }
+    return request.ip;
+  };
+}
+
+/** What Fastify was told when it was built; it keeps that under a symbol of its own. */
+function settingsOf(app: object | null): { readonly trustProxy?: unknown } | undefined {
+  for (let each = app; each !== null; each = Object.getPrototypeOf(each)) {
+    const symbols = Object.getOwnPropertySymbols(each);
+    const found = symbols.find(({ description }) => description === 'fastify.options');
+    if (found !== undefined) return (each as Record<symbol, object>)[found];
+  }
+  return undefined;
+}
 
 type Done = (error?: Error) => void;
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: Done) => void;
@@ -51,7 +72,7 @@ interface Hooks {
 /** Decides about requests, in hooks of a route: a callback is cheaper than a promise. */
 function hooksOf(options: FastifyRateLimit): Hooks {
   const limiter = new RequestLimiter<FastifyRequest>(readyOptions(options as never, ['handler']));
-  const find = options.trustProxy === undefined ? fastifyAddress : undefined;
+  const find = options.trustProxy === undefined ? fastifyAddress(options.onWarning) : undefined;
   const verdicts: Verdicts = new WeakMap();
   const act = (
     verdict: Verdict<FastifyRequest>,

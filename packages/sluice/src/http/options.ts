@@ -2,6 +2,8 @@
  * What can be said about limiting requests, in our words and in those of express-rate-limit, made
  * into one form. Everything that can be wrong is refused here, when the limiter is built.
  */
+
+import type { Decision } from '../decision.ts';
 import { checkFields, expected, isInteger, isRecord } from '../errors.ts';
 import type { Key } from '../key.ts';
 import { checkAction, type Duration, type FailureAction, type PolicyOptions } from '../policy.ts';
@@ -66,6 +68,8 @@ export interface RequestOptions<R> extends AddressOptions {
   readonly settle?: (outcome: Outcome<R>) => Maybe<number | undefined>;
   /** Decides and reports, but lets everybody pass. */
   readonly shadow?: boolean;
+  /** Told what the limits say that are only watched, for each request that passes the others. */
+  readonly onShadow?: (decision: Decision, request: R) => void;
   /** Default `'draft'`: the newest of the IETF. */
   readonly headers?: HeaderForm;
 }
@@ -80,6 +84,10 @@ export interface FamiliarOptions<R> {
   readonly skipSuccessfulRequests?: boolean;
   readonly skipFailedRequests?: boolean;
   readonly passOnStoreError?: boolean;
+  /** Our `name`. */
+  readonly identifier?: string;
+  /** Our `ipv6Prefix`; false is the whole address. */
+  readonly ipv6Subnet?: number | false;
 }
 
 /** A limit with nothing left to guess. */
@@ -102,6 +110,7 @@ export interface ReadyOptions<R> {
   readonly deny: readonly string[];
   readonly count: 'all' | 'failures' | 'successes';
   readonly settle: RequestOptions<R>['settle'] | undefined;
+  readonly onShadow: RequestOptions<R>['onShadow'] | undefined;
   /** Says whether a request went well, if not its status does. */
   readonly succeeded: ((outcome: Outcome<R>) => boolean) | undefined;
   readonly forms: readonly HeaderForm[];
@@ -115,16 +124,20 @@ const ADDRESS_FIELDS = ['trustProxy', 'forwardedHeader', 'ipv6Prefix', 'onWarnin
 /** What belongs to one limit, and is said in each of several. */
 const ONE_LIMIT_FIELDS = [
   ...['name', 'window', 'algorithm', 'buckets', 'burst', 'key', 'cost'],
-  ...['windowMs', 'keyGenerator'],
+  ...['windowMs', 'keyGenerator', 'identifier'],
 ];
 /** Options that are functions, in any adapter. */
 const FUNCTION_FIELDS = [
   ...['skip', 'settle', 'keyGenerator', 'handler', 'address', 'onError', 'requestWasSuccessful'],
+  'onShadow',
 ];
-const OWN_FIELDS = ['limits', 'store', 'skip', 'allow', 'deny', 'count', 'settle', 'headers'];
+const OWN_FIELDS = [
+  ...['limits', 'store', 'skip', 'allow', 'deny', 'count', 'settle', 'headers', 'onShadow'],
+];
 const FAMILIAR_FIELDS = [
   ...['windowMs', 'max', 'keyGenerator', 'standardHeaders', 'legacyHeaders'],
   ...['skipSuccessfulRequests', 'skipFailedRequests', 'passOnStoreError'],
+  ...['identifier', 'ipv6Subnet'],
 ];
 
 const COUNTS = ['all', 'failures', 'successes'];
@@ -235,12 +248,10 @@ export function readyOptions<R>(
   checkFields(given, known);
   checkKinds(given);
   const { limits, store, skip, allow = [], deny = [], settle, onFailure, shadow = false } = given;
-  const address = Object.fromEntries(
-    Object.entries(given).filter(([name]) => ADDRESS_FIELDS.includes(name)),
-  ) as AddressOptions;
+  const address = addressOptions(given);
   // Whoever speaks of windowMs expects what express-rate-limit does: five, unless told.
   const isFamiliar = given.windowMs !== undefined && limits === undefined;
-  const limit = given.limit ?? given.max ?? (isFamiliar ? 5 : undefined);
+  const limit = either(given.limit, given.max, 'limit and max') ?? (isFamiliar ? 5 : undefined);
   if ((limits === undefined) === (limit === undefined)) {
     refuse('`limit` with `window`, or `limits`', limits ?? limit);
   }
@@ -263,9 +274,21 @@ export function readyOptions<R>(
     deny,
     count: countOf(given as never),
     settle,
+    onShadow: given.onShadow,
     succeeded: undefined,
     forms: formsOf(given.headers, given as never),
   };
+}
+
+/** What is said about addresses, under their name for the prefix as well. */
+function addressOptions<R>(given: RequestOptions<R> & FamiliarOptions<R>): AddressOptions {
+  const { ipv6Subnet } = given;
+  const theirs = ipv6Subnet === false ? 128 : ipv6Subnet;
+  const ipv6Prefix = either(given.ipv6Prefix, theirs, 'ipv6Prefix and ipv6Subnet');
+  const present = Object.entries({ ...given, ipv6Prefix }).filter(
+    ([name, value]) => ADDRESS_FIELDS.includes(name) && value !== undefined,
+  );
+  return Object.fromEntries(present);
 }
 
 /** Whether options say a limit, and not only what holds for those that others say. */
@@ -275,7 +298,7 @@ export function hasLimit(options: object): boolean {
 
 /** What a limit of its own takes from the options of all: everything but their limit. */
 export function inherited<T extends object>(shared: T, own: object): Partial<T> {
-  const left = ['limit', 'limits', 'max', 'window', 'windowMs', 'name'];
+  const left = ['limit', 'limits', 'max', 'window', 'windowMs', 'name', 'identifier'];
   if ('limits' in own) left.push(...ONE_LIMIT_FIELDS);
   if ('key' in own || 'keyGenerator' in own) left.push('key', 'keyGenerator');
   return Object.fromEntries(
@@ -302,7 +325,8 @@ function onlyLimit<R>(
   given: RequestOptions<R> & FamiliarOptions<R>,
   limit: RequestLimit<R>['limit'],
 ): RequestLimit<R> {
-  const { name, algorithm, buckets, burst, cost } = given;
+  const { algorithm, buckets, burst, cost } = given;
+  const name = either(given.name, given.identifier, 'name and identifier');
   const window = either(given.window, given.windowMs, 'window and windowMs') ?? '1m';
   const generate = given.keyGenerator as ((request: R) => Maybe<string | number>) | undefined;
   const key = either<KeySource<R>>(given.key, generate, 'key and keyGenerator');

@@ -42,7 +42,14 @@ export interface Verdict<R> {
   readonly over: ((outcome: Outcome<R>) => void) | undefined;
 }
 
+/** What was decided about a request, under which limits, where those are given by request. */
+interface Checked {
+  readonly decision: Decision;
+  readonly amounts: ReadonlyMap<string, number>;
+}
+
 const NOBODY: readonly Decision[] = [];
+const NO_AMOUNTS: ReadonlyMap<string, number> = new Map();
 
 const PASSES: Verdict<unknown> = {
   passes: true,
@@ -92,8 +99,8 @@ export class RequestLimiter<R> {
   /** What was answered last to a request that did not pass, and the wait that it tells. */
   #refusal: Refusal | undefined;
   #refusalMs = 0;
-  /** The limits that hold for the request that is being checked; read while `check` is called. */
-  readonly #limitNow = new Map<string, number>();
+  /** The limits of the request that is being checked or settled; read while that is called. */
+  #limitNow: ReadonlyMap<string, number> = NO_AMOUNTS;
 
   constructor(options: ReadyOptions<R>) {
     this.#options = options;
@@ -139,12 +146,17 @@ export class RequestLimiter<R> {
     if (this.#isUsual) {
       // The same as below with nothing that is not needed: here it counts.
       const decision = this.#sync!.checkSync(this.#only!.name, this.#addressOf(facts));
-      return this.#verdict(decision, NOBODY);
+      return this.#verdictNow(decision);
     }
     if (this.#sync === undefined) return this.#decideLater(facts);
     const listed = this.#listed(facts);
     if (listed !== undefined) return listed;
-    return this.#verdict(this.#checkNow(this.#sync, facts), NOBODY);
+    return this.#verdictNow(this.#checkNow(this.#sync, facts));
+  }
+
+  #verdictNow(decision: Decision): Verdict<R> {
+    if (!this.settles) return this.#verdict(decision, NOBODY);
+    return this.#verdict(decision, NOBODY, this.#settlement([{ decision, amounts: NO_AMOUNTS }]));
   }
 
   async #decideLater(facts: Facts<R>): Promise<Verdict<R>> {
@@ -153,19 +165,48 @@ export class RequestLimiter<R> {
     if (skip !== undefined && (await skip(request))) return PASSES;
     const listed = this.#listed(facts);
     if (listed !== undefined) return listed;
-    const shadow: Decision[] = [];
-    for (const limit of this.#watched) shadow.push(await this.#check([limit], facts));
-    if (this.#enforced.length === 0) {
-      return { ...PASSES, shadow, over: this.settles ? this.#settlement(shadow) : undefined };
-    }
-    return this.#verdict(await this.#check(this.#enforced, facts), shadow);
+    const isEnforced = this.#enforced.length > 0;
+    const enforced = isEnforced ? [await this.#check(this.#enforced, facts)] : [];
+    // A request that is refused anyway uses nothing up of what is only watched.
+    const passes = enforced.every(({ decision }) => decision.allowed);
+    const watched = passes ? await this.#watch(facts) : [];
+    const shadow = watched.map(({ decision }) => decision);
+    const over = this.settles ? this.#settlement([...enforced, ...watched]) : undefined;
+    if (!isEnforced) return { ...PASSES, shadow, over };
+    return this.#verdict(enforced[0].decision, shadow, over);
   }
 
-  #verdict(decision: Decision, shadow: readonly Decision[]): Verdict<R> {
+  /** What the limits say that are only watched. They must not be in the way, whatever happens. */
+  async #watch(facts: Facts<R>): Promise<readonly Checked[]> {
+    const watched: Checked[] = [];
+    for (const limit of this.#watched) {
+      const checked = await this.#check([limit], facts).catch(() => undefined);
+      if (checked === undefined) continue;
+      watched.push(checked);
+      this.#tell(checked.decision, facts.request);
+    }
+    return watched;
+  }
+
+  /** A listener's own failure is reported as such, and is in nobody's way. */
+  #tell(decision: Decision, request: R): void {
+    try {
+      this.#options.onShadow?.(decision, request);
+    } catch (error) {
+      queueMicrotask(() => {
+        throw error;
+      });
+    }
+  }
+
+  #verdict(
+    decision: Decision,
+    shadow: readonly Decision[],
+    over: Verdict<R>['over'] = undefined,
+  ): Verdict<R> {
     const { allowed, degraded } = decision;
     if (allowed) {
       const fields = this.#fieldsOfOne?.(decision) ?? this.#fields(this.#report(decision), false);
-      const over = this.settles ? this.#settlement([decision, ...shadow]) : undefined;
       return { passes: true, fields, rejection: undefined, decision, shadow, over };
     }
     if (degraded === undefined && this.#fieldsOfOne !== undefined) {
@@ -211,26 +252,26 @@ export class RequestLimiter<R> {
     }
   }
 
-  async #check(limits: readonly ReadyLimit<R>[], facts: Facts<R>): Promise<Decision> {
+  async #check(limits: readonly ReadyLimit<R>[], facts: Facts<R>): Promise<Checked> {
     const asked: Asked[] = [];
-    const amounts: (number | undefined)[] = [];
+    const amounts = new Map<string, number>();
     for (const { name, limit, key, cost } of limits) {
       const { request } = facts;
-      amounts.push(typeof limit === 'function' ? await limit(request) : undefined);
+      if (typeof limit === 'function') amounts.set(name, await limit(request));
       asked.push({
         policy: name,
         key: soundKey(await this.#keyOf(key, facts)),
         cost: typeof cost === 'function' ? await cost(request) : cost,
       });
     }
-    // From here to the call nothing is awaited, so no other request can come between.
-    for (const [place, amount] of amounts.entries()) {
-      if (amount !== undefined) this.#limitNow.set(limits[place].name, amount);
-    }
     const { onFailure } = this.#options;
-    if (asked.length > 1) return this.limiter.check(asked, { onFailure }).catch(asHttpError);
     const [{ policy, key, cost }] = asked;
-    return this.limiter.check(policy, key, { cost, onFailure }).catch(asHttpError);
+    // From here to the call nothing is awaited, so no other request can come between.
+    this.#limitNow = amounts;
+    const decision = await (asked.length > 1
+      ? this.limiter.check(asked, { onFailure }).catch(asHttpError)
+      : this.limiter.check(policy, key, { cost, onFailure }).catch(asHttpError));
+    return { decision, amounts };
   }
 
   #keyOf(source: ReadyLimit<R>['key'], facts: Facts<R>): Key | number | Promise<Key | number> {
@@ -258,22 +299,24 @@ export class RequestLimiter<R> {
   }
 
   /** What to do when the request is over, where its cost depends on how it ends. */
-  #settlement(decisions: readonly Decision[]): (outcome: Outcome<R>) => void {
+  #settlement(checked: readonly Checked[]): (outcome: Outcome<R>) => void {
     return (outcome) => {
       // The answer is out, so there is nobody to tell if this fails.
-      this.#settle(decisions, outcome).catch(() => {});
+      this.#settle(checked, outcome).catch(() => {});
     };
   }
 
-  async #settle(decisions: readonly Decision[], outcome: Outcome<R>): Promise<void> {
+  async #settle(checked: readonly Checked[], outcome: Outcome<R>): Promise<void> {
     const { count, settle, succeeded } = this.#options;
     const isWell = succeeded?.(outcome) ?? outcome.status < FAILED_FROM;
     const failed = !outcome.finished || !isWell;
     const isSpared = count === 'all' ? false : failed !== (count === 'failures');
     const actual = isSpared ? 0 : await settle?.(outcome);
     if (actual === undefined) return;
-    for (const { receipt } of decisions) {
-      if (receipt !== undefined) await this.limiter.settle(receipt, actual);
+    for (const { decision, amounts } of checked) {
+      if (decision.receipt === undefined) continue;
+      this.#limitNow = amounts;
+      await this.limiter.settle(decision.receipt, actual);
     }
   }
 }

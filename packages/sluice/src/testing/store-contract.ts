@@ -195,6 +195,7 @@ export const storeContract: readonly ContractCase[] = [
     await limiter.check('main', 'a', { cost: 3 });
     const state = await limiter.inspect('main', 'a');
     equal('held', [state?.algorithm, state?.used, state?.remaining], [algorithm, 3, 2]);
+    equal('cells', state?.cells.map(Number.isSafeInteger), [true, true, true]);
     clock.advance(5000);
     equal('expired', await limiter.inspect('main', 'a'), undefined);
   }),

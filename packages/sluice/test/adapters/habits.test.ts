@@ -224,6 +224,21 @@ it('in Fastify the addresses are those that Fastify finds, if it trusts its prox
   await app.close();
 });
 
+it('in Fastify trusting everybody is warned of, once', async () => {
+  const codes: string[] = [];
+  const onWarning = ({ code }: { code: string }): void => void codes.push(code);
+  const app = fastify({ trustProxy: true });
+  await app.register(async (inner) => {
+    await inner.register(fastifyLimit, { limit: 1, window: '1h', onWarning });
+    inner.get('/', async () => 'hello');
+  });
+  for (const address of ['203.0.113.1', '203.0.113.2']) {
+    await app.inject({ url: '/', headers: { 'x-forwarded-for': address } });
+  }
+  expect(codes).toEqual(['WARN_TRUSTS_EVERYBODY']);
+  await app.close();
+});
+
 it('in Hono an answer that cannot be changed gets its fields all the same', async () => {
   const app = new Hono();
   app.use(honoLimit({ limit: 2, window: '1h', key: () => 'a' }));

@@ -1,10 +1,11 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { State } from '../../src/algorithms/algorithm.ts';
 import { KeyedHash } from '../../src/stores/memory/hash.ts';
 import { KeyTable } from '../../src/stores/memory/key-table.ts';
+import { Rows } from '../../src/stores/memory/rows.ts';
 import { EntrySlab } from '../../src/stores/memory/slab.ts';
 
 function stateOf(): State {
@@ -103,6 +104,24 @@ describe('the key table', () => {
       }
     }
     expect(table.size).toBe(0);
+  });
+
+  it('grows and shrinks a few rows at a time', () => {
+    const { write, remove } = model();
+    const moved = vi.spyOn(Rows.prototype, 'add');
+    const most = (change: (key: string) => void): number => {
+      let largest = 0;
+      for (let key = 0; key < 100_000; key++) {
+        moved.mockClear();
+        change(`key-${key}`);
+        largest = Math.max(largest, moved.mock.calls.length);
+      }
+      return largest;
+    };
+    // Rows that lie together move together, which may be hundreds of them.
+    expect(most((key) => write(key, 1))).toBeLessThan(3000);
+    expect(most(remove)).toBeLessThan(3000);
+    moved.mockRestore();
   });
 
   it('takes at most 48 bytes a key, and gives them back when keys go', async () => {

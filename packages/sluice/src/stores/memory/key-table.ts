@@ -14,8 +14,8 @@ const SMALLEST = 256;
 /** How full a table gets before it grows, and how empty before it shrinks. */
 const FULLEST = 0.85;
 const EMPTIEST = 0.2;
-/** Old places moved at each change; six would be enough to be done before the next growth. */
-const MOVES = 7;
+/** Old places moved at each change; more than ten are done before the next growth or shrinking. */
+const MOVES = 16;
 /** Tells a row in the new table from one in the old. */
 const NEW = 2 ** 30;
 
@@ -160,8 +160,8 @@ export class KeyTable extends KeyedHash {
       words[at] = 0;
       if (at + ROW_WORDS === words.length) this.#spare.push(old.cells[chunk]);
     }
-    const part = Math.min(this.#moved / old.capacity, 1);
-    rows.reach(Math.ceil(part * rows.capacity));
+    const part = this.#moved / old.capacity;
+    rows.reach(part * rows.capacity + 1);
     if (part < 1) return;
     this.#spare.push(...old.cells.slice(this.#moved >>> CHUNK_BITS));
     this.#spare.splice(2);

@@ -22,7 +22,7 @@ export interface MemoryStoreOptions {
 }
 
 const DEFAULT_MAX_KEYS = 1_000_000;
-/** The index numbers its rows in 31 bits, and is at most three quarters full. */
+/** A table numbers its places in 30 bits, and up to a third of them are empty. */
 const MOST_KEYS = 2 ** 29;
 /** Keys compared when one must go. */
 const SAMPLED = 16;

@@ -116,9 +116,11 @@ export class Space implements SyncSpace {
     const { free, resetAfterMs } = answer;
     if (resetAfterMs === 0) return undefined;
     const entries: { atMs: number; cost: number }[] = [];
-    const { cells, at } = state;
+    const cells = [...state.cells.slice(state.at, state.at + CELLS)];
     if (algorithm.keepsEntries) {
-      state.entries.visit(state, cells[at] - terms.windowMs, (atMs, cost) => {
+      // Its pointers mean nothing to anybody else.
+      cells[CELLS - 1] = 0;
+      state.entries.visit(state, cells[0] - terms.windowMs, (atMs, cost) => {
         if (atMs > timeMs - terms.windowMs) entries.push({ atMs, cost });
       });
     }
@@ -128,7 +130,7 @@ export class Space implements SyncSpace {
       used: terms.capacity - free,
       remaining: Math.max(free, 0),
       resetAfterMs,
-      cells: [...cells.slice(at, at + CELLS)],
+      cells,
       entries,
     };
   }

@@ -1,9 +1,10 @@
 /**
  * Denials that are still true, so that a client that hammers at a full limit does not reach Redis.
  *
- * A key that was denied cost c until t is denied every cost of c or more until t, whatever else
- * happens, unless something is given back: and what this process gives back clears its denials,
- * while what others give back is missed for as long as `longestMs` at the most. A denial is kept
+ * A key that was denied cost c until t is denied cost c until t, whatever else happens, unless
+ * something is given back: and what this process gives back clears its denials, while what others
+ * give back is missed for as long as `longestMs` at the most. Larger costs are denied as well, but
+ * for longer, and how long only Redis knows. A denial is kept
  * from when the question was sent, so it ends before the one that Redis meant; and the wait that
  * is told counts from when the answer came, so whoever waits that long is served.
  */
@@ -48,7 +49,7 @@ export class DenyCache {
       this.#denials.delete(key);
       return undefined;
     }
-    if (cost < quote.cost) return undefined;
+    if (cost !== quote.cost) return undefined;
     const elapsedMs = nowMs - receivedMs;
     const kind = peek ? CachedPeek : CachedDecision;
     const waitMs = Math.max(quote.retryAfterMs - elapsedMs, 1);
@@ -64,10 +65,6 @@ export class DenyCache {
     const receivedMs = systemClock.now();
     const untilMs = sentMs + Math.min(quote.retryAfterMs, this.#longestMs);
     if (untilMs <= receivedMs) return;
-    const before = this.#denials.get(key);
-    // The smaller cost answers more questions.
-    if (before !== undefined && before.untilMs > receivedMs && before.quote.cost < quote.cost)
-      return;
     this.#denials.delete(key);
     if (this.#denials.size >= this.#mostKeys) {
       this.#denials.delete(this.#denials.keys().next().value!);
