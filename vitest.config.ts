@@ -30,7 +30,8 @@ export default defineConfig({
   },
   test: {
     include: ['packages/*/test/**/*.test.ts', 'bench/test/**/*.test.ts'],
-    testTimeout: 60_000,
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     // Many tests wait for real servers, so one more file at a time than there are cores to spare.
     maxWorkers: 3,
   },

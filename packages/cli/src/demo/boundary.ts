@@ -79,7 +79,10 @@ export class BoundaryProof {
       }
     } catch (error) {
       // Whoever is stopped has been interrupted, and nothing is wrong.
-      if (!this.#signal.aborted) throw error;
+      if (this.#signal.aborted) return;
+      // A machine that takes so long cannot show it, which is told; all else is a mistake.
+      this.isShown = false;
+      if ((error as Error).name !== 'AbortError') throw error;
     } finally {
       state.phase = 'over';
       this.#agent.destroy();
