@@ -209,7 +209,7 @@ class LimiterCore {
   /** The store, if it can answer now. */
   #now(): SyncStore {
     if (this.#sync !== undefined) return this.#sync;
-    throw expected('ERR_NOT_SYNCHRONOUS', 'a store that answers at once', this.#store);
+    throw expected('ERR_NOT_SYNCHRONOUS', 'a synchronous store', this.#store);
   }
 
   /** What settling changes, the first time; nothing for a receipt that has been used. */

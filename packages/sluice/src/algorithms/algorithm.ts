@@ -31,9 +31,6 @@ export interface Terms {
 /** How many cells a state has. */
 export const CELLS = 3;
 
-/** The cell that says from when on the key is as good as new. */
-export const EXPIRES_AT = 0;
-
 /** A place where one key's state lies: `cells[at]` to `cells[at + 2]`. */
 export interface State {
   cells: Float64Array;

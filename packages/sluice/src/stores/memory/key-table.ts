@@ -16,6 +16,14 @@ const FULLEST = 0.85;
 const EMPTIEST = 0.2;
 /** Old places moved at each change; more than ten are done before the next growth or shrinking. */
 const MOVES = 16;
+/**
+ * Places that have their turn one after the other. The next block is far away, so that keys that
+ * are forgotten in turn leave no part of the table empty: the rows of a full part, next to an empty
+ * one, would have no room in a table that shrinks because of the empty one. The golden section
+ * comes closest to everywhere soonest.
+ */
+const BLOCK = 64;
+const STRIDE = 0x9e3779b1;
 /** Tells a row in the new table from one in the old. */
 const NEW = 2 ** 30;
 
@@ -29,7 +37,8 @@ export class KeyTable extends KeyedHash {
   #new = this.#old;
   /** What belongs before this place of the old table is in the new one. */
   #moved = 0;
-  /** The place of the old table that is looked at next. */
+  /** The hash at whose place the block begins whose turn it is, and how far that has come. */
+  #block = 0;
   #turn = 0;
   /** The row of the key that was added last, as it was then. */
   readonly #newest = new Int32Array(ROW_WORDS);
@@ -77,50 +86,48 @@ export class KeyTable extends KeyedHash {
   /** Removes a row. Others may have other numbers after it. */
   remove(row: number): void {
     this.#rowsOf(row).remove(row & ~NEW);
-    // Another one may have come to its place.
-    if (row === this.#turn - 1) this.#turn = row;
+    // Another one may have come to its place, whose turn it is now.
+    if (this.#turn > 0) this.#turn--;
     this.#change(-1);
   }
 
   /** Lets `state` point at a row's cells. */
   point(state: State, row: number): void {
-    const { words, cells } = this.#rowsOf(row);
-    const place = row & ~NEW;
-    state.words = words[place >>> CHUNK_BITS];
-    state.cells = cells[place >>> CHUNK_BITS];
-    state.at = wordAt(place) / 2 + 1;
+    this.#rowsOf(row).point(state, row & ~NEW);
   }
 
   /** The row of the key that was added last, or -1 if it is gone. */
   newest(): number {
-    const [low] = this.#newest;
-    const mark = this.#markOf(low);
-    const rows = this.#rowsOf(mark);
-    let place = rows.home(low);
-    while (rows.lowAt(place) !== 0 && rows.lowAt(place) !== low) place++;
-    return rows.lowAt(place) === 0 ? -1 : place | mark;
+    const low = this.#newest[0];
+    for (let late = 0; ; late++) {
+      const row = this.#rowAt(low, late);
+      if (row < 0 || this.#rowsOf(row).lowAt(row & ~NEW) === low) return row;
+    }
   }
 
   /** Any row, each with nearly the same chance. There must be one. */
   draw(): number {
     for (;;) {
-      const low = Math.random() * 2 ** 32;
-      const mark = this.#markOf(low);
-      const rows = this.#rowsOf(mark);
-      const place = rows.home(low);
-      if (rows.lowAt(place) !== 0) return place | mark;
+      const row = this.#rowAt(Math.random() * 2 ** 32, 0);
+      if (row >= 0) return row;
     }
   }
 
-  /** Another row at each call, one after the other; -1 if it is the turn of an empty place. */
+  /** Another row at each call, all in turn; -1 if it is the turn of an empty place. */
   turn(): number {
-    // Whose turn it is must not depend on keys coming or going: those that were moved wait.
-    this.#move(1);
-    const old = this.#old;
-    const place = Math.max(this.#turn, this.#moved);
-    const isEmpty = old.lowAt(place) === 0;
-    this.#turn = isEmpty && place >= old.capacity ? 0 : place + 1;
-    return isEmpty ? -1 : place;
+    if (this.#turn === BLOCK) {
+      this.#block += STRIDE;
+      this.#turn = 0;
+    }
+    return this.#rowAt(this.#block, this.#turn++);
+  }
+
+  /** The row so many places after the one that a hash belongs to, or -1 if that is empty. */
+  #rowAt(low: number, late: number): number {
+    const mark = this.#markOf(low);
+    const rows = this.#rowsOf(mark);
+    const place = rows.home(low) + late;
+    return rows.lowAt(place) === 0 ? -1 : place | mark;
   }
 
   #markOf(low: number): number {
@@ -161,12 +168,11 @@ export class KeyTable extends KeyedHash {
       if (at + ROW_WORDS === words.length) this.#spare.push(old.cells[chunk]);
     }
     const part = this.#moved / old.capacity;
-    rows.reach(part * rows.capacity + 1);
+    rows.reach(part * rows.capacity + BLOCK);
     if (part < 1) return;
     this.#spare.push(...old.cells.slice(this.#moved >>> CHUNK_BITS));
     this.#spare.splice(2);
     this.#old = rows;
     this.#moved = 0;
-    this.#turn = 0;
   }
 }

@@ -7,6 +7,7 @@
  * There is no index. A row lies at the place that its hash is in proportion to or, if that was
  * taken, later, with no empty place in between.
  */
+import type { State } from '../../algorithms/algorithm.ts';
 
 export const CHUNK_BITS = 15;
 export const CHUNK_ROWS = 1 << CHUNK_BITS;
@@ -56,6 +57,13 @@ export class Rows {
   /** The low half of the identity at a place; 0 if it is empty. */
   lowAt(place: number): number {
     return this.words[place >>> CHUNK_BITS][wordAt(place)];
+  }
+
+  /** Lets `state` point at the cells of a place. */
+  point(state: State, place: number): void {
+    state.words = this.words[place >>> CHUNK_BITS];
+    state.cells = this.cells[place >>> CHUNK_BITS];
+    state.at = wordAt(place) / 2 + 1;
   }
 
   /** Adds the row that begins at `source[at]`, and answers its place. */

@@ -6,7 +6,6 @@ import {
   type Algorithm,
   type Answer,
   CELLS,
-  EXPIRES_AT,
   type State,
   type Terms,
 } from '../../algorithms/algorithm.ts';
@@ -170,7 +169,8 @@ export class Space implements SyncSpace {
       const row = table.turn();
       if (row < 0) continue;
       table.point(state, row);
-      if (state.cells[state.at + EXPIRES_AT] <= floorMs) this.forget(row);
+      // Its first cell says from when on it is as good as new.
+      if (state.cells[state.at] <= floorMs) this.forget(row);
     }
   }
 
