@@ -10,6 +10,7 @@ import {
   type FailureAction,
   type KeyState,
   type Limit,
+  type Policy,
   type PolicyOptions,
   type Quote,
   type Receipt,
@@ -17,7 +18,7 @@ import {
   type SyncStore,
   systemClock,
 } from 'sluice';
-import { type CostFields, keyText, LONGEST_KEY } from 'sluice/engine';
+import { type CostFields, keyText } from 'sluice/engine';
 import type { PolicyConfig } from './config/model.ts';
 import { Overrides } from './overrides.ts';
 import { OWN_NAMES, ServedPolicies } from './policies.ts';
@@ -207,18 +208,23 @@ export class Desk {
   /** Makes reserved costs the real ones, once for each name of a receipt. */
   async settle(receipt: NamedReceipt, actual: number | readonly number[]): Promise<Refund> {
     const adjustments = this.#policies.adjustments(receipt, actual);
-    const longestMs = Math.max(...adjustments.map(({ policy }) => policy.windowMs));
+    const window = Math.max(...adjustments.map(({ policy }) => returnableMs(policy)));
     // A receipt is a limit of one: that makes it good for once on any store.
     const once = this.visitingLimit(
       `${OWN_NAMES}receipts`,
-      { limit: 1, window: 2 * longestMs, onFailure: 'throw' },
+      { limit: 1, window, onFailure: 'throw' },
       receipt.id,
       1,
     );
-    const { allowed } = await this.#ask({ limits: [once], peek: false });
+    const { allowed, atMs } = await this.#ask({ limits: [once], peek: false });
     if (!allowed) return { change: 0, used: true };
+    // A charge that is older may have been given back before, and that been forgotten since. What
+    // the work cost beyond it is charged however late: nothing too much is let pass by that.
+    const due = adjustments.filter(
+      ({ policy, charge, delta }) => delta > 0 || atMs - charge.atMs < returnableMs(policy),
+    );
     try {
-      const changes = await this.store.adjust(adjustments);
+      const changes = await this.store.adjust(due);
       return { change: changes.reduce((sum, change) => sum + change, 0), used: false };
     } catch (error) {
       // What the store surely did not do can be tried again; what it may have done cannot.
@@ -266,11 +272,15 @@ export class Desk {
     return { state, atMs, nextMs: retryAfterMs };
   }
 
-  /** Has the store really decide something, and answers whether it was the store that did. */
+  /**
+   * Has the store really decide something, and answers whether it was the store that did. Memory
+   * that can be read can be written, and a key that was written there would be counted as held.
+   */
   async probe(): Promise<boolean> {
     const limit = this.visitingLimit(`${OWN_NAMES}probe`, PROBE, 'probe', 1);
+    const peek = this.store.size !== undefined;
     try {
-      const quote = await this.#ask({ limits: [limit], peek: false, onFailure: 'throw' });
+      const quote = await this.#ask({ limits: [limit], peek, onFailure: 'throw' });
       return quote.degraded === undefined;
     } catch {
       return false;
@@ -283,17 +293,64 @@ const MOST_VISITING = 1000;
 /** So small a window that a probe is never denied for long, and leaves nothing behind. */
 const PROBE: PolicyOptions = { limit: 1000, window: '1s', algorithm: 'fixed-window' };
 
+/** The longest window that a policy may have, and so the longest that a use is remembered. */
+const LONGEST_WINDOW_MS = 36_500 * 24 * 60 * 60 * 1000;
+/** How late a bucket takes a charge back at least: whoever calls slowly is done by then. */
+const LEAST_OF_BUCKET_MS = 60_000;
+
 /**
- * The charges of a verdict, under a name of their own; undefined if nothing was charged. A check
- * that has an id is answered again with the same receipt, so the id is its name.
+ * For how long after it a charge can be given back. Windows forget it by themselves: the slowest,
+ * a counter, when the next window is over. A bucket does not know its charges, so it would take
+ * one back at any time that it is not full; it counts as worked off when the bucket, left alone,
+ * had been full again. Goes by the policy and not by what a key has been given instead, because
+ * the use of a receipt is looked for under this window, and has to be found after a change.
  */
+function returnableMs({ algorithm, windowMs, terms }: Policy): number {
+  let ms = 2 * windowMs;
+  if (algorithm === 'token-bucket') {
+    const { capacity, limit } = terms!;
+    ms = Math.max(ms, Math.ceil((capacity * windowMs) / limit), LEAST_OF_BUCKET_MS);
+  }
+  return Math.min(ms, LONGEST_WINDOW_MS);
+}
+
+/** The charges of a verdict, under a name of their own; undefined if nothing was charged. */
 export function receiptOf(verdict: Verdict, checkId?: string): NamedReceipt | undefined {
   const { allowed, quote, shadow, peek } = verdict;
   if (!allowed || peek) return undefined;
-  const id = checkId === undefined ? nextReceiptId() : `id:${checkId}`.slice(0, LONGEST_KEY);
-  if (quote !== undefined && shadow.length === 0) return { id, charges: chargesOf(quote) };
-  const charges = [...(quote ? [quote] : []), ...shadow].flatMap(chargesOf);
-  return charges.length === 0 ? undefined : { id, charges };
+  const enforced = quote === undefined ? [] : chargesOf(quote);
+  const charges = shadow.length === 0 ? enforced : [...enforced, ...shadow.flatMap(chargesOf)];
+  if (charges.length === 0) return undefined;
+  if (checkId === undefined) return { id: nextReceiptId(), charges };
+  // What is in shadow is decided alone: it may be charged anew where the others are answered again.
+  return { id: receiptIdOf(checkId, enforced.length > 0 ? enforced : charges), charges };
+}
+
+/**
+ * A check that has an id is answered again with the same charges, by any process, and so under the
+ * same name. Under that id other limits may be charged too, and the same ones later: those have
+ * other names. What was charged is hashed, because a name is no longer than a key.
+ */
+function receiptIdOf(checkId: string, charges: readonly Charge[]): string {
+  const parts = charges.map(({ policy, key, cost, atMs, degraded, local }) => [
+    ...[policy, key, cost, atMs],
+    ...[degraded, local],
+  ]);
+  return `id:${hashText(JSON.stringify(parts))}:${checkId}`;
+}
+
+/** 53 bits of a text, the same in every process: they tell apart what has the same id. */
+function hashText(text: string): string {
+  let low = 0xdeadbeef;
+  let high = 0x41c6ce57;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    low = Math.imul(low ^ code, 0x9e3779b1);
+    high = Math.imul(high ^ code, 0x5f356495);
+  }
+  low = Math.imul(low ^ (low >>> 16), 0x85ebca6b) ^ Math.imul(high ^ (high >>> 13), 0xc2b2ae35);
+  high = Math.imul(high ^ (high >>> 16), 0x85ebca6b) ^ Math.imul(low ^ (low >>> 13), 0xc2b2ae35);
+  return ((high & 0x1fffff) * 2 ** 32 + (low >>> 0)).toString(36);
 }
 
 const chargesOf = (quote: Quote): readonly Charge[] =>

@@ -12,9 +12,11 @@ export { type Service, type ServiceOptions, startService } from './service.ts';
 export {
   fileKeyOf,
   flagOf,
+  isLoopback,
   type Listen,
   listenText,
   type ReadSettings,
+  readListen,
   readSettings,
   SETTING_NAMES,
   SETTINGS,

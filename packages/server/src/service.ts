@@ -83,6 +83,15 @@ async function startGrpc(parts: Parts): Promise<GrpcServer | undefined> {
   return startGrpcServer(parts, grpc);
 }
 
+/**
+ * Has the store answer once, as soon as it can: it tells what is wrong with its server after its
+ * first answer, and that must not be left to whoever comes first. One that is away is waited for.
+ */
+async function meetStore({ desk, store }: Pick<Parts, 'desk' | 'store'>): Promise<void> {
+  await store.connected;
+  await desk.probe();
+}
+
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { settings, store, log, config, load, crew = new LoneCrew() } = options;
   const desk = new Desk(store.store);
@@ -115,6 +124,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     throw error;
   });
   live.start();
+  void meetStore(parts);
   const scheme = settings.tlsCert === undefined ? 'http' : 'https';
   return {
     url: `${scheme}://${listenText(http)}`,

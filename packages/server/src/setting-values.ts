@@ -92,6 +92,18 @@ const STORE = /^(?:memory|(?:redis|rediss|redis\+sentinel|redis\+cluster):\/\/.+
 export const store = (given: unknown): string | undefined =>
   typeof given === 'string' && STORE.test(given) ? given : undefined;
 
+const SCHEME = /^[a-z][a-z\d+.-]{0,30}:\/\//i;
+
+/** What may be told of an address that has a password in it: how it begins, which is no secret. */
+export function storeHint(given: unknown): string {
+  if (typeof given !== 'string') return 'something else';
+  const [scheme] = SCHEME.exec(given) ?? [];
+  if (scheme === undefined) return 'text without ://';
+  return given === scheme
+    ? `\`${scheme}\` without a host`
+    : `an address that begins with \`${scheme}\``;
+}
+
 const SHORTEST_TOKEN = 16;
 
 /** What a header can carry, and nobody guesses. Spaces around it would be lost on the way. */
@@ -101,3 +113,10 @@ export const token = (given: unknown): string | undefined =>
   /^[^\s\p{Cc}](?:\P{Cc}*[^\s\p{Cc}])?$/u.test(given)
     ? given
     : undefined;
+
+/** What may be told of a token: how long it is. */
+export function tokenHint(given: unknown): string {
+  if (typeof given !== 'string') return 'something else';
+  if (given.length >= SHORTEST_TOKEN) return `${given.length}, not all of them visible`;
+  return given.length === 1 ? '1 character' : `${given.length} characters`;
+}

@@ -17,8 +17,10 @@ import {
   readListen,
   share,
   store,
+  storeHint,
   text,
   token,
+  tokenHint,
 } from './setting-values.ts';
 
 export { isLoopback, type Listen, listenText, readListen };
@@ -60,8 +62,8 @@ export interface Setting<T> {
   readonly expected: string;
   /** From text (flags and variables) or a plain value (the file); undefined if it is not right. */
   read(given: unknown): T | undefined;
-  /** Never shown. */
-  readonly secret?: true;
+  /** For what is never shown: what may be told of a value that is not right. */
+  readonly secret?: (given: unknown) => string;
   /** Not in the file, because it says which file. */
   readonly notInFile?: true;
 }
@@ -102,7 +104,7 @@ export const SETTINGS: { readonly [Name in keyof Settings]: Setting<Settings[Nam
     fallback: 'memory',
     expected: STORES,
     read: store,
-    secret: true,
+    secret: storeHint,
   },
   prefix: {
     help: "What all keys in Redis begin with. Default 's:'.",
@@ -145,7 +147,7 @@ export const SETTINGS: { readonly [Name in keyof Settings]: Setting<Settings[Nam
     fallback: undefined,
     expected: TOKEN,
     read: token,
-    secret: true,
+    secret: tokenHint,
   },
   adminTokenFile: {
     help: 'A file with the admin token, since everybody on the machine can see flags.',
@@ -264,7 +266,7 @@ export class SettingsError extends Error {
 /** What a wrong value is told: what was expected, and what came, unless that is a secret. */
 export function settingProblem(label: string, name: SettingName, given: unknown): string {
   const { expected, secret } = SETTINGS[name];
-  const came = secret ? 'something else' : `\`${JSON.stringify(given) ?? given}\``;
+  const came = secret?.(given) ?? `\`${JSON.stringify(given) ?? given}\``;
   return `Expected ${label} to be ${expected}, got ${came}`;
 }
 
@@ -325,9 +327,10 @@ function withTokenOfFile(read: ReadSettings, problems: string[]): ReadSettings {
 
 function tokenOfFile(path: string, problems: string[]): string | undefined {
   try {
-    const value = token(readFileSync(path, 'utf8').trim());
+    const held = readFileSync(path, 'utf8').trim();
+    const value = token(held);
     if (value === undefined) {
-      problems.push(`Expected ${path} to hold ${TOKEN}, got something else`);
+      problems.push(`Expected ${path} to hold ${TOKEN}, got ${tokenHint(held)}`);
     }
     return value;
   } catch (error) {

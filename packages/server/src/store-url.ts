@@ -10,6 +10,8 @@ import type { Settings } from './settings.ts';
 export interface OpenStore {
   readonly store: Store;
   readonly kind: 'memory' | 'redis';
+  /** Resolves when there is a connection for the first time; undefined where there is none. */
+  readonly connected?: Promise<void>;
   /** Reads a section of `INFO`; undefined where there is no server. */
   readonly info?: (section: string) => Promise<string>;
   /** Ends the connection. */
@@ -145,6 +147,7 @@ export async function openStore(
     state = to;
     listeners.onConnection(to, error);
   };
+  const connected = new Promise<void>((resolve) => client.once('ready', resolve));
   client.on('ready', () => turn('up'));
   client.on('close', () => turn('down'));
   // Without a listener ioredis prints them; what follows from them the failure policy decides.
@@ -157,6 +160,7 @@ export async function openStore(
   return {
     store: redisStore(client, options),
     kind: 'redis',
+    connected,
     info: (section) => infoOf(client, section),
     close: async () => client.disconnect(),
   };

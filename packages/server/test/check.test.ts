@@ -77,7 +77,7 @@ describe('POST /v1/check', () => {
     const good = { policy: 'few', key: 'whole' };
     const { status, json } = await check({ checks: [good, { policy: 'few', key: '' }] });
     expect(status).toBe(400);
-    expect(json).toMatchObject({ code: 'ERR_INVALID_KEY', pointer: '/checks/1' });
+    expect(json).toMatchObject({ code: 'ERR_INVALID_KEY', pointer: '/checks/1/key' });
     expect(await remaining('few', 'whole')).toBe(2);
   });
 
@@ -158,58 +158,68 @@ describe('a check that is wrong', () => {
     ['a list', 'ERR_INVALID_CHECK', '', []],
     ['null', 'ERR_INVALID_CHECK', '', null],
     ['text', 'ERR_INVALID_CHECK', '', 'text'],
-    ['nothing', 'ERR_UNKNOWN_POLICY', '', {}],
-    ['a policy that is not there', 'ERR_UNKNOWN_POLICY', '', { policy: 'none', key: 'a' }],
-    ['a policy of all objects', 'ERR_UNKNOWN_POLICY', '', { policy: '__proto__', key: 'a' }],
-    ['a list for a policy', 'ERR_UNKNOWN_POLICY', '', { policy: ['few'], key: 'a' }],
-    ["the service's own policy", 'ERR_UNKNOWN_POLICY', '', { policy: 'sluice.receipts', key: 'a' }],
-    ['no key', 'ERR_INVALID_KEY', '', { policy: 'few' }],
-    ['null for a key', 'ERR_INVALID_KEY', '', { policy: 'few', key: null }],
-    ['an object for a key', 'ERR_INVALID_KEY', '', { policy: 'few', key: {} }],
-    ['a number for a key', 'ERR_INVALID_KEY', '', { policy: 'few', key: 5 }],
-    ['parts within parts', 'ERR_INVALID_KEY', '', { policy: 'few', key: [['a']] }],
-    ['null for a part', 'ERR_INVALID_KEY', '', { policy: 'few', key: [null] }],
-    ['no parts', 'ERR_INVALID_KEY', '', { policy: 'few', key: [] }],
-    ['a long key', 'ERR_INVALID_KEY', '', { policy: 'few', key: 'x'.repeat(1025) }],
-    ['half a surrogate pair', 'ERR_INVALID_KEY', '', { policy: 'few', key: 'a\ud800b' }],
-    ['half a pair in a part', 'ERR_INVALID_KEY', '', { policy: 'few', key: ['\udc00'] }],
-    ['a number for an id', 'ERR_INVALID_KEY', '', { ...few, id: 7 }],
-    ['a list for an id', 'ERR_INVALID_KEY', '', { ...few, id: ['a'] }],
-    ['an empty id', 'ERR_INVALID_KEY', '', { ...few, id: '' }],
-    ['a long id', 'ERR_INVALID_KEY', '', { ...few, id: 'x'.repeat(1001) }],
-    ['half a pair for an id', 'ERR_INVALID_KEY', '', { ...few, id: '\ud800' }],
+    ['nothing', 'ERR_UNKNOWN_POLICY', '/policy', {}],
+    ['a policy that is not there', 'ERR_UNKNOWN_POLICY', '/policy', { policy: 'none', key: 'a' }],
+    ['a policy of all objects', 'ERR_UNKNOWN_POLICY', '/policy', { policy: '__proto__', key: 'a' }],
+    ['a list for a policy', 'ERR_UNKNOWN_POLICY', '/policy', { policy: ['few'], key: 'a' }],
+    [
+      "the service's own policy",
+      'ERR_UNKNOWN_POLICY',
+      '/policy',
+      { policy: 'sluice.receipts', key: 'a' },
+    ],
+    ['no key', 'ERR_INVALID_KEY', '/key', { policy: 'few' }],
+    ['null for a key', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: null }],
+    ['an object for a key', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: {} }],
+    ['a number for a key', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: 5 }],
+    ['parts within parts', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: [['a']] }],
+    ['null for a part', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: [null] }],
+    ['no parts', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: [] }],
+    ['a long key', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: 'x'.repeat(1025) }],
+    ['half a surrogate pair', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: 'a\ud800b' }],
+    ['half a pair in a part', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: ['\udc00'] }],
+    ['a number for an id', 'ERR_INVALID_KEY', '/id', { ...few, id: 7 }],
+    ['a list for an id', 'ERR_INVALID_KEY', '/id', { ...few, id: ['a'] }],
+    ['an empty id', 'ERR_INVALID_KEY', '/id', { ...few, id: '' }],
+    ['a long id', 'ERR_INVALID_KEY', '/id', { ...few, id: 'x'.repeat(1001) }],
+    ['half a pair for an id', 'ERR_INVALID_KEY', '/id', { ...few, id: '\ud800' }],
     ...[-1, 0, 1.5, '1', true, null, [], {}, 2 ** 53, 1e308].map(
       (cost): Wrong => [
         `a cost of ${JSON.stringify(cost)}`,
         'ERR_INVALID_COST',
-        '',
+        '/cost',
         { ...few, cost },
       ],
     ),
-    ['a cost above the limit', 'ERR_COST_ABOVE_LIMIT', '', { ...few, cost: 3 }],
+    ['a cost above the limit', 'ERR_COST_ABOVE_LIMIT', '/cost', { ...few, cost: 3 }],
     [
       'a cost above the burst',
       'ERR_COST_ABOVE_LIMIT',
-      '',
+      '/cost',
       { policy: 'bucket', key: 'b', cost: 11 },
     ],
-    ['two costs', 'ERR_INVALID_COST', '', { ...few, policy: 'many', cost: 1, operation: 'search' }],
+    [
+      'two costs',
+      'ERR_INVALID_COST',
+      '/cost',
+      { ...few, policy: 'many', cost: 1, operation: 'search' },
+    ],
     [
       'an operation of another policy',
       'ERR_UNKNOWN_OPERATION',
-      '',
+      '/operation',
       { ...few, operation: 'search' },
     ],
-    ['null for an operation', 'ERR_UNKNOWN_OPERATION', '', { ...few, operation: null }],
-    ['an unknown action', 'ERR_INVALID_OPTION', '', { ...few, onFailure: 'shrug' }],
+    ['null for an operation', 'ERR_UNKNOWN_OPERATION', '/operation', { ...few, operation: null }],
+    ['an unknown action', 'ERR_INVALID_OPTION', '/onFailure', { ...few, onFailure: 'shrug' }],
     ['a misspelt field', 'ERR_INVALID_BODY', '/costs', { ...few, costs: 1 }],
     ['a field that needs escaping', 'ERR_INVALID_BODY', '/a~1b~0c', { ...few, 'a/b~c': 1 }],
     ['an id of one limit', 'ERR_INVALID_BODY', '/limits/0/id', { limits: [{ ...few, id: 'a' }] }],
     ['both forms at once', 'ERR_INVALID_BODY', '/policy', { limits: [few], policy: 'few' }],
     ['no limits', 'ERR_INVALID_CHECK', '/limits', { limits: [] }],
     ['an object for limits', 'ERR_INVALID_CHECK', '/limits', { limits: {} }],
-    ['65 limits', 'ERR_INVALID_CHECK', '', { limits: limitsOf(65) }],
-    ['a limit twice', 'ERR_INVALID_CHECK', '', { limits: [few, few] }],
+    ['65 limits', 'ERR_INVALID_CHECK', '/limits', { limits: limitsOf(65) }],
+    ['a limit twice', 'ERR_INVALID_CHECK', '/limits', { limits: [few, few] }],
     ['a number for a limit', 'ERR_INVALID_CHECK', '/limits/1', { limits: [few, 5] }],
     ['no checks', 'ERR_INVALID_CHECK', '/checks', { checks: [] }],
     ['1,001 checks', 'ERR_INVALID_CHECK', '/checks', { checks: Array(1001).fill(few) }],
@@ -225,6 +235,49 @@ describe('a check that is wrong', () => {
     expect(json.detail).toMatch(/^Expected /);
     expect(status).toBe(400);
     expect(await remaining('few', 'wrong')).toBe(2);
+  });
+
+  const ok = { policy: 'many', key: 'sound' };
+  test.each([
+    ['policy', 'ERR_UNKNOWN_POLICY', { policy: 'none', key: 'a' }],
+    ['key', 'ERR_INVALID_KEY', { policy: 'few', key: '' }],
+    ['cost', 'ERR_INVALID_COST', { ...few, cost: 0 }],
+    ['cost', 'ERR_COST_ABOVE_LIMIT', { ...few, cost: 3 }],
+    ['operation', 'ERR_UNKNOWN_OPERATION', { ...few, operation: 'search' }],
+  ])('says which %s of several is meant with %s', async (field, code, bad) => {
+    const places: readonly [pointer: string, body: unknown][] = [
+      ['/limits/1', { limits: [ok, bad] }],
+      ['/checks/1', { checks: [ok, bad] }],
+      ['/checks/1/limits/0', { checks: [ok, { limits: [bad] }] }],
+      ['/checks/1/limits/2', { checks: [ok, { limits: [ok, few, bad] }] }],
+    ];
+    for (const [place, body] of places) {
+      expect((await check(body)).json).toMatchObject({ code, pointer: `${place}/${field}` });
+    }
+  });
+
+  test.each([
+    ['id', { id: '' }],
+    ['onFailure', { onFailure: 'shrug' }],
+  ])('says whose %s of a batch is meant', async (field, bad) => {
+    const { json } = await check({ checks: [ok, { limits: [few], ...bad }] });
+    expect(json.pointer).toBe(`/checks/1/${field}`);
+  });
+
+  test('says that the operation is meant if that costs more than an override leaves', async () => {
+    await running.post('/v1/overrides', { policy: 'many', key: 'small', limit: 20 });
+    const { json } = await check({ policy: 'many', key: 'small', operation: 'search' });
+    expect(json).toMatchObject({ code: 'ERR_COST_ABOVE_LIMIT', pointer: '/operation' });
+  });
+
+  test('calls what is missing nothing', async () => {
+    const details = [await check({ key: 'a' }), await check({ limits: [{ policy: 'few' }] })];
+    expect(details.map(({ json }) => json.detail)).toEqual([
+      'Expected a policy, one of: few many watched bucket, got nothing',
+      'Expected the key to be a string of 1 to 1024 characters, got nothing',
+    ]);
+    const { json } = await running.post('/v1/reset', { policy: 'few' });
+    expect(json.detail).toMatch(/^Expected `key` to be .*, got nothing$/);
   });
 
   test('takes as much as is allowed', async () => {

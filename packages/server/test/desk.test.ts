@@ -183,6 +183,12 @@ describe.each(stores)('a desk over a store %s', (_, open) => {
   });
 });
 
+test('a probe leaves no key behind in memory', async () => {
+  const store = memoryStore();
+  expect(await new Desk(store, POLICIES).probe()).toBe(true);
+  expect(store.size).toBe(0);
+});
+
 describe('a desk whose store is away', () => {
   const broken = (): Store => ({
     decide: () => Promise.reject(new Error('away')),

@@ -204,7 +204,7 @@ describe('the file with the admin token', () => {
     const [problem] = problemsOf(() =>
       readSettings({ adminTokenFile: file('bad', 'hush'), listen: ':80' }, {}, {}),
     );
-    expect(problem).toContain('to hold at least 16 visible characters');
+    expect(problem).toContain('to hold at least 16 visible characters, got 4 characters');
     expect(problem).not.toContain('hush');
   });
 });
@@ -227,5 +227,19 @@ describe('what is shown', () => {
     const read = () =>
       readSettings({ adminToken: 'hunter2', store: 'redsi://a:hunter2@b' }, {}, {});
     expect(problemsOf(read).join('\n')).not.toContain('hunter2');
+  });
+
+  test.each([
+    ['store', 'postgres://me:hunter2@b', 'an address that begins with `postgres://`'],
+    ['store', 'redis://', '`redis://` without a host'],
+    ['store', 'hunter2:6379', 'text without ://'],
+    ['store', 6379, 'something else'],
+    ['adminToken', 'x', '1 character'],
+    ['adminToken', 'hunter2', '7 characters'],
+    ['adminToken', 'hunter2 and more\nof it', '22, not all of them visible'],
+    ['adminToken', 1_000_000, 'something else'],
+  ] as const)('of a wrong %s, %j, says only this: %s', (name, given, hint) => {
+    const [problem] = problemsOf(() => readSettings({ [name]: given }, {}, {}));
+    expect(problem.endsWith(`, got ${hint}`)).toBe(true);
   });
 });

@@ -12,6 +12,8 @@ export function nearest(word: string, known: readonly string[]): string | undefi
   for (const each of known) {
     if (Math.abs(each.length - word.length) >= bestSlips) continue;
     const slips = slipsBetween(word.toLowerCase(), each.toLowerCase());
+    // Where every letter is another one, nothing was misspelt.
+    if (slips >= Math.max(word.length, each.length)) continue;
     if (slips < bestSlips) [best, bestSlips] = [each, slips];
   }
   return best;

@@ -17,6 +17,7 @@ import {
 import { load } from '@grpc/proto-loader';
 import { SluiceError, systemClock } from 'sluice';
 import { monotonicMs } from '../clock.ts';
+import { storeWords } from '../http/problems.ts';
 import type { Parts } from '../parts.ts';
 import { type Listen, listenText, type Settings } from '../settings.ts';
 import { HealthService } from './grpc-health.ts';
@@ -150,7 +151,7 @@ function statusOf(error: unknown, { log }: Parts): Partial<StatusObject> {
     return { code: status.INVALID_ARGUMENT, details: error.message };
   }
   if (error instanceof SluiceError && error.code === 'ERR_STORE_UNAVAILABLE') {
-    return { code: status.UNAVAILABLE, details: error.message };
+    return { code: status.UNAVAILABLE, details: storeWords(error.message) };
   }
   log.error({ err: error }, 'failed');
   return { code: status.INTERNAL, details: 'Something went wrong here; the log says what' };

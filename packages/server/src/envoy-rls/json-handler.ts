@@ -13,7 +13,7 @@ export function jsonHandler(parts: RateLimitParts): Handler {
     try {
       const response = await rateLimit(parts, request);
       const status = response.overallCode === CODE.OVER_LIMIT ? 429 : 200;
-      exchange.send(status, jsonOfResponse(response));
+      exchange.sendText(status, JSON.stringify(jsonOfResponse(response)));
     } catch (error) {
       if (!(error instanceof InvalidRequest)) throw error;
       throw badRequest('ERR_INVALID_CHECK', error.message);

@@ -2,7 +2,7 @@
 import { expected, isRecord } from 'sluice/engine';
 import type { z } from 'zod';
 import { badRequest, type Exchange, type HttpError } from '../http/exchange.ts';
-import type { ServiceErrorCode } from '../http/problems.ts';
+import { type ServiceErrorCode, withNothing } from '../http/problems.ts';
 
 /** Codes that the engine has for a field of that name; the others are told as a wrong body. */
 const CODES: Readonly<Record<string, ServiceErrorCode>> = {
@@ -20,17 +20,35 @@ const CODES: Readonly<Record<string, ServiceErrorCode>> = {
 /** Not repeated to anybody, not even to whom it is from: answers are kept where tokens are not. */
 const SECRET = 'token';
 
+/** `advice` is what to do about a field that does not belong there, by its name. */
 export async function readBody<S extends z.ZodObject>(
   exchange: Exchange,
   schema: S,
+  advice: Readonly<Record<string, string>> = {},
 ): Promise<z.output<S>> {
   const body = await exchange.readJson();
   const result = schema.safeParse(body);
   if (result.success) return result.data;
-  throw problemOf(schema, body, result.error.issues[0]);
+  throw problemOf(schema, body, tellingOf(body, result.error.issues), advice);
 }
 
-function problemOf(schema: z.ZodObject, body: unknown, issue: z.core.$ZodIssue): HttpError {
+type Issue = z.core.$ZodIssue;
+
+const isStray = (issue: Issue) => issue.code === 'unrecognized_keys' && issue.path.length === 0;
+
+/** The first, unless that is a field that is missing: another may stand there in its stead. */
+function tellingOf(body: unknown, issues: readonly Issue[]): Issue {
+  const [first] = issues;
+  const isMissing = isRecord(body) && first.path.length === 1 && !(first.path[0] in body);
+  return (isMissing ? issues.find(isStray) : undefined) ?? first;
+}
+
+function problemOf(
+  schema: z.ZodObject,
+  body: unknown,
+  issue: Issue,
+  advice: Readonly<Record<string, string>>,
+): HttpError {
   const names = Object.keys(schema.shape);
   if (!isRecord(body)) {
     const what = `the body to be an object with ${names.join(', ')}`;
@@ -39,7 +57,9 @@ function problemOf(schema: z.ZodObject, body: unknown, issue: z.core.$ZodIssue):
   const [field = ''] = issue.path.map(String);
   const pointer = issue.path.map((each) => `/${escapePointer(String(each))}`).join('');
   if (issue.code === 'unrecognized_keys' && issue.path.length === 0) {
-    return strayField(names, issue.keys[0], pointer);
+    const [stray] = issue.keys;
+    const hint = Object.hasOwn(advice, stray) ? `; ${advice[stray]}` : '';
+    return strayField(names, stray, pointer, hint);
   }
   const what = `\`${field}\` to be ${schema.shape[field].description ?? 'something else'}`;
   const code = CODES[field] ?? 'ERR_INVALID_BODY';
@@ -50,14 +70,19 @@ function problemOf(schema: z.ZodObject, body: unknown, issue: z.core.$ZodIssue):
 
 /** The one form all messages have. */
 const messageOf = (what: string, came: unknown): string =>
-  expected('ERR_INVALID_OPTION', what, came).message;
+  withNothing(expected('ERR_INVALID_OPTION', what, came).message);
 
 export const escapePointer = (name: string): string =>
   name.replaceAll('~', '~0').replaceAll('/', '~1');
 
 /** A misspelt field would silently mean the default. */
-export function strayField(known: Iterable<string>, name: string, pointer: string): HttpError {
+export function strayField(
+  known: Iterable<string>,
+  name: string,
+  pointer: string,
+  hint = '',
+): HttpError {
   const shown = name.slice(0, 60);
-  const what = `Expected only ${[...known].join(', ')}, got \`${shown}\``;
+  const what = `Expected only ${[...known].join(', ')}, got \`${shown}\`${hint}`;
   return badRequest('ERR_INVALID_BODY', what, `${pointer}/${escapePointer(shown)}`);
 }

@@ -2,7 +2,7 @@
  * `POST /v1/check` and `POST /v1/peek`: one check, or a batch of them under `checks`. A batch is
  * read whole before anything is decided, so a mistake in it charges nobody.
  */
-import type { FailureAction, Limit } from 'sluice';
+import { type FailureAction, type Limit, SluiceError } from 'sluice';
 import { checkAction, expected, isRecord } from 'sluice/engine';
 import type { HeaderForm } from 'sluice/http';
 import type { Desk, LimitRequest, Verdict } from '../desk.ts';
@@ -42,25 +42,82 @@ function soundCheck(desk: Desk, body: unknown, peek: boolean, pointer: string): 
   }
   const isJoint = Object.hasOwn(body, 'limits');
   checkNames(body, isJoint ? SEVERAL_FIELDS : ONE_FIELDS, pointer);
+  const requests = isJoint
+    ? jointRequests(body.limits, pointer)
+    : [body as unknown as LimitRequest];
+  return {
+    limits: soundLimits(desk, requests, peek, pointer, isJoint),
+    id: soundId(body.id, pointer),
+    onFailure: soundAction(body.onFailure, pointer),
+  };
+}
+
+function soundLimits(
+  desk: Desk,
+  requests: readonly LimitRequest[],
+  peek: boolean,
+  pointer: string,
+  isJoint: boolean,
+): readonly Limit[] {
   try {
-    const requests = isJoint
-      ? jointRequests(body.limits, pointer)
-      : [body as unknown as LimitRequest];
-    const limits = desk.limits(requests, peek);
-    const { id, onFailure } = body;
-    if (id !== undefined) checkId(id);
-    return { limits, id: id as string | undefined, onFailure: checkAction(onFailure) };
+    return desk.limits(requests, peek);
   } catch (error) {
-    throw asHttpError(error, pointer);
+    // Which of them it was is found out here, so that limits without a mistake are read once.
+    const place = isJoint ? `${pointer}/limits` : pointer;
+    for (const [at, request] of requests.entries()) {
+      checkAlone(desk, request, peek, isJoint ? `${place}/${at}` : place);
+    }
+    throw asHttpError(error, place);
   }
 }
 
-function checkId(id: unknown): void {
-  if (typeof id !== 'string' || id === '' || id.length > LONGEST_ID) {
+function checkAlone(desk: Desk, request: LimitRequest, peek: boolean, pointer: string): void {
+  try {
+    desk.limits([request], peek);
+  } catch (error) {
+    throw asHttpError(error, pointer + fieldOf(error, request));
+  }
+}
+
+/** The field that an error of the engine is about; empty if it is about no single one. */
+function fieldOf(error: unknown, { cost }: LimitRequest): string {
+  switch (error instanceof SluiceError ? error.code : undefined) {
+    case 'ERR_UNKNOWN_POLICY':
+      return '/policy';
+    case 'ERR_INVALID_KEY':
+      return '/key';
+    case 'ERR_UNKNOWN_OPERATION':
+      return '/operation';
+    case 'ERR_INVALID_COST':
+      return '/cost';
+    case 'ERR_COST_ABOVE_LIMIT':
+      // An operation may cost more than an override leaves to its key.
+      return cost === undefined ? '/operation' : '/cost';
+    default:
+      return '';
+  }
+}
+
+function soundId(id: unknown, pointer: string): string | undefined {
+  if (id === undefined) return undefined;
+  try {
+    if (typeof id === 'string' && id !== '' && id.length <= LONGEST_ID) {
+      checkCharacters(id);
+      return id;
+    }
     const what = `the id to be a string of 1 to ${LONGEST_ID} characters`;
     throw expected('ERR_INVALID_KEY', what, id);
+  } catch (error) {
+    throw asHttpError(error, `${pointer}/id`);
   }
-  checkCharacters(id);
+}
+
+function soundAction(action: unknown, pointer: string): FailureAction | undefined {
+  try {
+    return checkAction(action);
+  } catch (error) {
+    throw asHttpError(error, `${pointer}/onFailure`);
+  }
 }
 
 function jointRequests(limits: unknown, pointer: string): readonly LimitRequest[] {

@@ -1,5 +1,6 @@
 /** `GET /v1/openapi.json`: what is served, in the form that tools read, made of the schemas. */
 import { z } from 'zod';
+import { NO_SNIFFING } from '../http/exchange.ts';
 import { ANY_METHOD, type Handler } from '../http/router.ts';
 import { SESSION_COOKIE } from '../http/sessions.ts';
 import { OPERATIONS, type Operation, type OperationAnswer } from './operations.ts';
@@ -122,6 +123,6 @@ export function openapiHandler(): Handler {
   return (exchange) => {
     exchange.checkQuery();
     text ??= JSON.stringify(openapiDocument());
-    exchange.sendText(200, text);
+    exchange.sendText(200, text, NO_SNIFFING);
   };
 }

@@ -67,13 +67,21 @@ function namedDefinition(parts: Parts, name: string) {
   return served && definitionOf(parts, served, overrideCounts(parts).get(name) ?? 0);
 }
 
+const IN_FILES = 'a policy is changed in the files';
+/** Where all else of a policy is changed. */
+const ELSEWHERE = {
+  limit: 'limits are changed in the files, or for a key by an override',
+  ...{ window: IN_FILES, windowMs: IN_FILES, algorithm: IN_FILES, burst: IN_FILES },
+  ...{ buckets: IN_FILES, costs: IN_FILES, onFailure: IN_FILES },
+};
+
 /** What was said of a policy that is not served any more can be taken back, and nothing else. */
 export function changePolicyHandler(parts: Parts): Handler {
   return async (exchange) => {
     exchange.checkQuery();
     const { desk, log } = parts;
     const { policy } = exchange.params;
-    const { shadow } = await readBody(exchange, PolicyChange);
+    const { shadow } = await readBody(exchange, PolicyChange, ELSEWHERE);
     const before = shadowOf(desk, policy);
     if (before === undefined || shadow !== null) checkPolicy(parts, policy);
     desk.shadowWords.set({ policy, shadow });

@@ -27,6 +27,8 @@ const FLAGS: Readonly<Record<string, boolean>> = {
   0: false,
 };
 
+export const NO_SNIFFING: OutgoingHttpHeaders = { 'x-content-type-options': 'nosniff' };
+
 const NO_PLACES: Readonly<Record<string, string>> = {};
 
 /** As whom an admin asks: by the token, by a session, or as somebody on this machine. */
@@ -93,8 +95,9 @@ export class Exchange {
     response.end();
   }
 
+  /** Answers with JSON that no browser takes for something else, wherever nobody is in a hurry. */
   send(status: number, body: unknown, fields?: OutgoingHttpHeaders): void {
-    this.sendText(status, JSON.stringify(body), fields);
+    this.sendText(status, JSON.stringify(body), { ...NO_SNIFFING, ...fields });
   }
 
   /** Problem details, with the code by which programs tell errors apart. */
@@ -102,7 +105,8 @@ export class Exchange {
     const { response } = this;
     if (response.headersSent || response.destroyed) return;
     const text = JSON.stringify(problemBody(error));
-    if (!this.#hasMoreToCome()) this.sendText(error.status, text, error.fields, PROBLEM_TYPE);
+    const fields = { ...NO_SNIFFING, ...error.fields };
+    if (!this.#hasMoreToCome()) this.sendText(error.status, text, fields, PROBLEM_TYPE);
     else this.#sendAndLinger(error, text);
   }
 
@@ -124,7 +128,7 @@ export class Exchange {
   #sendAndLinger({ status, fields }: HttpError, text: string): void {
     const { request, response } = this;
     const base = { 'content-type': PROBLEM_TYPE, 'content-length': Buffer.byteLength(text) };
-    response.writeHead(status, { ...base, ...fields, connection: 'close' });
+    response.writeHead(status, { ...base, ...NO_SNIFFING, ...fields, connection: 'close' });
     if (request.method === 'HEAD') response.flushHeaders();
     else response.write(text);
     let left = LINGER_BYTES;
@@ -205,7 +209,7 @@ function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    const came = text === '' ? 'nothing' : (error as Error).message;
+    const came = text === '' ? 'nothing' : `an error: ${(error as Error).message}`;
     throw badRequest('ERR_INVALID_BODY', `Expected the body to be JSON, got ${came}`);
   }
 }

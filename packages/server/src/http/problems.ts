@@ -51,8 +51,19 @@ export function asHttpError(error: unknown, pointer?: string): HttpError {
     return new HttpError(500, 'ERR_INTERNAL', 'Something went wrong here; the log says what');
   }
   const status = UNAVAILABLE.has(error.code) ? 503 : 400;
-  return new HttpError(status, error.code, error.message, pointer);
+  return new HttpError(status, error.code, withNothing(storeWords(error.message)), pointer);
 }
+
+const NOT_CONNECTED =
+  /(?:Stream isn't writeable|Cluster isn't ready) and enableOfflineQueue options is false/;
+
+/** What ioredis says of a connection that is down names an option that nobody here can set. */
+export const storeWords = (message: string): string =>
+  message.replace(NOT_CONNECTED, 'not connected');
+
+/** What is missing in JSON is not there at all; `undefined` is a word of JavaScript. */
+export const withNothing = (message: string): string =>
+  message.replace(/, got `undefined`$/, ', got nothing');
 
 const TITLES: Readonly<Record<number, string>> = {
   400: 'Bad Request',

@@ -9,6 +9,7 @@ beforeAll(async () => {
     policy('counter', 100, '1h', { algorithm: 'sliding-counter' }),
     policy('bucket', 10, '1h', { algorithm: 'token-bucket', burst: 20 }),
     policy('watched', 10, '1m', { shadow: true }),
+    policy('lifelong', 10, '36500d'),
   ];
   api = await Described.of(await startRunning({ config: { policies } }));
 });
@@ -61,6 +62,26 @@ describe('POST /v1/refund', () => {
     const [first, again] = [await check(body), await check(body)];
     expect((await refund(first.receipt)).json).toEqual({ refunded: 5, used: false });
     expect((await refund(again.receipt)).json).toEqual({ refunded: 0, used: true });
+  });
+
+  test('gives back each of the charges that were made under one id', async () => {
+    const limits = [
+      { policy: 'log', key: 'one' },
+      { policy: 'counter', key: 'one' },
+      { policy: 'log', key: 'other' },
+    ];
+    const receipts: unknown[] = [];
+    for (const limit of limits) receipts.push((await check({ ...limit, id: 'X' })).receipt);
+    for (const receipt of receipts) {
+      expect((await refund(receipt)).json).toEqual({ refunded: 1, used: false });
+    }
+  });
+
+  test('gives back what was charged for a lifetime', async () => {
+    const { receipt } = await check({ policy: 'lifelong', key: 'a' });
+    const { status, json } = await refund(receipt);
+    expect([status, json]).toEqual([200, { refunded: 1, used: false }]);
+    expect((await refund(receipt)).json).toEqual({ refunded: 0, used: true });
   });
 });
 

@@ -121,18 +121,21 @@ describe('PATCH /v1/policies/:policy', () => {
     expect(audits()).toEqual([]);
   });
 
+  const inFiles = 'limits are changed in the files, or for a key by an override';
   const expectedShadow = 'Expected `shadow` to be true, false, or null for what the files say';
   test.each([
     [undefined, 'Expected the body to be JSON, got nothing', ''],
     [[], 'Expected the body to be an object with shadow, got ', ''],
     [null, 'Expected the body to be an object with shadow, got ', ''],
     [true, 'Expected the body to be an object with shadow, got ', ''],
-    [{}, `${expectedShadow}, got \`undefined\``, '/shadow'],
+    [{}, `${expectedShadow}, got nothing`, '/shadow'],
     [{ shadow: 'true' }, `${expectedShadow}, got \`"true"\``, '/shadow'],
     [{ shadow: 1 }, `${expectedShadow}, got \`1\``, '/shadow'],
     [{ shadow: {} }, expectedShadow, '/shadow'],
-    [{ shadow: true, limit: 5 }, 'Expected only shadow, got `limit`', '/limit'],
-    [{ shdaow: true }, expectedShadow, '/shadow'],
+    [{ shadow: true, limit: 5 }, `Expected only shadow, got \`limit\`; ${inFiles}`, '/limit'],
+    [{ limit: 5 }, `Expected only shadow, got \`limit\`; ${inFiles}`, '/limit'],
+    [{ window: '1m' }, 'got `window`; a policy is changed in the files', '/window'],
+    [{ shdaow: true }, 'Expected only shadow, got `shdaow`', '/shdaow'],
   ])('refuses %j as a body', async (body, detail, pointer) => {
     const { status, json } = await api.ask('PATCH', '/v1/policies/few', body);
     expect([status, json.code]).toEqual([400, 'ERR_INVALID_BODY']);

@@ -50,6 +50,11 @@ describe('a body', () => {
     }
   });
 
+  test('that is not JSON is told with the error of whoever read it', async () => {
+    const { text } = await exchange(port, [checkText('{"policy":NaN}', close)]);
+    expect(text).toContain('"detail":"Expected the body to be JSON, got an error: Unexpected ');
+  });
+
   test('may be nested 16 deep and no deeper, brackets in texts not counted', async () => {
     const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`;
     const deepest = await exchange(port, [checkText(nested(16), close)]);
@@ -226,4 +231,17 @@ describe('a request', () => {
     const upgrade = headOf('GET', '/healthz', 'Connection: Upgrade', 'Upgrade: websocket');
     expect((await exchange(port, [upgrade], answered)).status).toBe(200);
   });
+});
+
+test('JSON is taken for nothing else; decisions go without the field that says so', async () => {
+  const sniffing = async (method: string, path: string, body?: unknown) =>
+    (await running.ask(method, path, body)).headers.get('x-content-type-options');
+  for (const path of ['/v1/policies', '/v1/openapi.json', '/v1/keys/many/a', '/v1/nowhere']) {
+    expect([path, await sniffing('GET', path)]).toEqual([path, 'nosniff']);
+  }
+  expect(await sniffing('POST', '/v1/check', { policy: 'none' })).toBe('nosniff');
+  expect(await sniffing('POST', '/v1/check', { ...CHECK, key: 'x'.repeat(2 ** 20) })).toBe(
+    'nosniff',
+  );
+  expect(await sniffing('POST', '/v1/check', CHECK)).toBeNull();
 });

@@ -1,0 +1,238 @@
+import { memoryStore, type Quote, type Store } from 'sluice';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { startRedis } from '../../../tools/servers/redis.mjs';
+import type { PolicyConfig } from '../src/config/model.ts';
+import { Desk, type LimitRequest, type NamedReceipt, receiptOf } from '../src/desk.ts';
+import { openStore } from '../src/store-url.ts';
+import { fallibleStore } from './fallible-store.ts';
+import { policy, settingsOf } from './running.ts';
+
+beforeEach(() => vi.useFakeTimers({ toFake: ['Date'], now: 1_763_200_000_000 }));
+afterEach(() => vi.useRealTimers());
+
+const pass = (ms: number): unknown => vi.setSystemTime(Date.now() + ms);
+
+const LONGEST_ID = 1000;
+
+/** Charges limits, under an id if there is one, and answers the receipt. */
+async function charge(
+  desk: Desk,
+  limits: readonly LimitRequest[],
+  id?: string,
+): Promise<NamedReceipt> {
+  const receipt = receiptOf(await desk.decide(desk.limits(limits), { id }), id);
+  expect(receipt).toBeDefined();
+  return receipt!;
+}
+
+/** The same store, once answering at once and once later. */
+const stores: readonly [string, () => Store][] = [
+  ['in this process', () => memoryStore()],
+  ['that answers later', () => fallibleStore().store],
+];
+
+describe.each(stores)('the receipt of a check with an id, over a store %s', (_, open) => {
+  const policies = [
+    policy('a', 10, '1m'),
+    policy('b', 10, '1h'),
+    policy('watched', 10, '1m', { shadow: true }),
+  ];
+  const deskOf = (store = open()): Desk => new Desk(store, policies);
+
+  test('gives back its own charge, whatever else was charged under that id', async () => {
+    const desk = deskOf();
+    const checks: readonly (readonly LimitRequest[])[] = [
+      [{ policy: 'a', key: 'k' }],
+      [{ policy: 'b', key: 'k' }],
+      [{ policy: 'a', key: 'k2' }],
+      [{ policy: 'a', key: 'k', cost: 2 }],
+      [
+        { policy: 'b', key: 'k' },
+        { policy: 'a', key: 'k' },
+      ],
+    ];
+    const receipts: NamedReceipt[] = [];
+    for (const limits of checks) receipts.push(await charge(desk, limits, 'X'));
+    const changes: number[] = [];
+    for (const receipt of receipts) changes.push((await desk.refund(receipt)).change);
+    expect(changes).toEqual([-1, -1, -1, -2, -2]);
+    for (const receipt of receipts) expect((await desk.refund(receipt)).used).toBe(true);
+  });
+
+  test('is another one when the id is charged again after its window', async () => {
+    const desk = deskOf();
+    const limits = [{ policy: 'a', key: 'k' }];
+    const first = await charge(desk, limits, 'X');
+    expect((await desk.refund(first)).change).toBe(-1);
+    pass(60_000);
+    const second = await charge(desk, limits, 'X');
+    expect(await desk.refund(second)).toEqual({ change: -1, used: false });
+    expect((await desk.refund(second)).used).toBe(true);
+  });
+
+  test('is used once, through whichever process the answer and the refund go', async () => {
+    const store = open();
+    const limits = [{ policy: 'a', key: 'k' }];
+    const receipts = [await charge(deskOf(store), limits, 'X')];
+    pass(59_000);
+    receipts.push(await charge(deskOf(store), limits, 'X'));
+    expect(receipts[1]).toEqual(receipts[0]);
+    expect((await deskOf(store).refund(receipts[1])).change).toBe(-1);
+    expect((await deskOf(store).refund(receipts[0])).used).toBe(true);
+  });
+
+  test('has a name of its own for each of many charges under one id', () => {
+    const names = new Set<string>();
+    for (let at = 0; at < 100_000; at++) {
+      const [key, atMs] = [`key-${at % 100}`, 1_763_200_000_000 + Math.floor(at / 100)];
+      const limit = { policy: 'a', key, cost: 1, atMs };
+      const quote = { ...limit, allowed: true, receipt: { charges: [limit] } } as unknown as Quote;
+      names.add(receiptOf({ allowed: true, quote, shadow: [], peek: false }, 'X')!.id);
+    }
+    expect(names.size).toBe(100_000);
+  });
+
+  test('is not another one because a limit in shadow was charged again', async () => {
+    const desk = deskOf();
+    const limits = [
+      { policy: 'b', key: 'k' },
+      { policy: 'watched', key: 'k' },
+    ];
+    const first = await charge(desk, limits, 'X');
+    expect((await desk.refund(first)).change).toBe(-2);
+    pass(60_000);
+    const again = await charge(desk, limits, 'X');
+    expect(again.charges[0]).toEqual(first.charges[0]);
+    expect(await desk.refund(again)).toEqual({ change: 0, used: true });
+  });
+
+  test('tells ids apart that are as long as can be, and stays text', async () => {
+    const desk = deskOf();
+    const start = 'x'.repeat(LONGEST_ID - 2);
+    for (const id of [`${start}\u{1f600}`, `${start}\u{1f601}`]) {
+      const receipt = await charge(desk, [{ policy: 'a', key: 'k' }], id);
+      expect(Buffer.from(receipt.id).toString()).toBe(receipt.id);
+      expect((await desk.refund(receipt)).change).toBe(-1);
+    }
+  });
+});
+
+test('on Redis the receipts of an id are told apart in the same way', async () => {
+  vi.useRealTimers();
+  const redis = await startRedis();
+  const settings = settingsOf({ store: redis.url, deadlineMs: 5000, onFailure: 'throw' });
+  const listeners = { onWarning: () => {}, onConnection: () => {} };
+  const stores = [await openStore(settings, listeners), await openStore(settings, listeners)];
+  const policies = [
+    policy('a', 10, '1s'),
+    policy('b', 10, '1h'),
+    policy('bucket', 1, '1s', { algorithm: 'token-bucket', burst: 100 }),
+  ];
+  const [one, other] = stores.map(({ store }) => new Desk(store, policies));
+  for (const desk of [one, other]) await vi.waitUntil(() => desk.probe(), { timeout: 20_000 });
+  const ofA = [{ policy: 'a', key: 'k' }];
+  const ofB = [{ policy: 'b', key: 'k' }];
+  const ofBucket = [{ policy: 'bucket', key: 'k', cost: 50 }];
+  const first = await charge(one, ofA, 'X');
+  const second = await charge(one, ofB, 'X');
+  await charge(one, ofBucket);
+  const third = await charge(one, ofBucket, 'X');
+  expect(await charge(other, ofB, 'X')).toEqual(second);
+  expect((await one.refund(first)).used).toBe(false);
+  expect(await one.refund(second)).toEqual({ change: -1, used: false });
+  expect(await other.refund(second)).toEqual({ change: 0, used: true });
+  expect((await other.refund(third)).change).toBe(-50);
+  await vi.waitUntil(() => Date.now() > third.charges[0].atMs + 2300, { timeout: 20_000 });
+  expect(await one.refund(third)).toEqual({ change: 0, used: true });
+  const later = await charge(other, ofA, 'X');
+  expect(later.id).not.toBe(first.id);
+  expect((await other.refund(later)).used).toBe(false);
+  for (const { close } of stores) await close();
+  await redis.stop();
+});
+
+describe('a receipt that was used', () => {
+  const other = { policy: 'p', key: 'k' };
+
+  test('is remembered for as long as a token bucket takes to be full', async () => {
+    const bucket = policy('p', 1, '1s', { algorithm: 'token-bucket', burst: 100 });
+    const desk = new Desk(memoryStore(), [bucket]);
+    await charge(desk, [{ ...other, cost: 50 }]);
+    const receipt = await charge(desk, [{ ...other, cost: 50 }]);
+    expect((await desk.refund(receipt)).change).toBe(-50);
+    for (let passedMs = 2300; passedMs < 100_000; passedMs += 2300) {
+      pass(2300);
+      expect(await desk.refund(receipt)).toEqual({ change: 0, used: true });
+    }
+  });
+
+  test.each([
+    ['fixed-window', {}],
+    ['sliding-log', {}],
+    ['sliding-counter', {}],
+    ['sliding-buckets', { buckets: 1 }],
+    ['token-bucket', {}],
+    ['token-bucket', { burst: 300 }],
+  ])('gives nothing back again, however long a %s of %o is busy', async (algorithm, more) => {
+    const desk = new Desk(memoryStore(), [policy('p', 30, '10s', { algorithm, ...more })]);
+    await charge(desk, [{ ...other, cost: 10 }]);
+    const receipt = await charge(desk, [{ ...other, cost: 5 }]);
+    expect((await desk.refund(receipt)).change).toBe(-5);
+    for (let call = 0; call < 500; call++) {
+      pass(977);
+      await desk.decide(desk.limits([{ ...other, cost: 3 }]));
+      expect((await desk.refund(structuredClone(receipt))).change).toBe(0);
+    }
+  });
+
+  test('is the same one when its key was given another limit meanwhile', async () => {
+    const bucket = policy('p', 10, '1s', { algorithm: 'token-bucket', burst: 1000 });
+    const desk = new Desk(memoryStore(), [bucket]);
+    await charge(desk, [{ ...other, cost: 500 }]);
+    const receipt = await charge(desk, [{ ...other, cost: 500 }]);
+    expect((await desk.refund(receipt)).change).toBe(-500);
+    desk.overrides.set({ ...other, limit: 2 });
+    expect((await desk.refund(receipt)).used).toBe(true);
+  });
+
+  test('is remembered for the longest window there is, and not refused beyond it', async () => {
+    for (const window of ['18250d', '18251d', '36500d']) {
+      const desk = new Desk(memoryStore(), [policy('p', 10, window)]);
+      const receipt = await charge(desk, [other]);
+      expect(await desk.refund(receipt)).toEqual({ change: -1, used: false });
+      expect(await desk.refund(receipt)).toEqual({ change: 0, used: true });
+    }
+  });
+});
+
+describe('a receipt that comes late', () => {
+  const bucket = (limit: number, more: object = {}): PolicyConfig =>
+    policy('p', limit, '1s', { algorithm: 'token-bucket', ...more });
+  const busy = async (desk: Desk, seconds: number): Promise<void> => {
+    for (let second = 0; second < seconds; second++) {
+      pass(1000);
+      await charge(desk, [{ policy: 'p', key: 'k', cost: 10 }]);
+    }
+  };
+
+  test('gives back to a busy bucket for a minute, however soon that would be full', async () => {
+    const desk = new Desk(memoryStore(), [bucket(10)]);
+    const receipt = await charge(desk, [{ policy: 'p', key: 'k', cost: 10 }]);
+    await busy(desk, 59);
+    expect(await desk.refund(receipt)).toEqual({ change: -10, used: false });
+  });
+
+  test('gives nothing back when it could have been used before and forgotten', async () => {
+    const desk = new Desk(memoryStore(), [bucket(10)]);
+    const receipt = await charge(desk, [{ policy: 'p', key: 'k', cost: 10 }]);
+    await busy(desk, 60);
+    expect(await desk.refund(receipt)).toEqual({ change: 0, used: false });
+  });
+
+  test('still charges what the work really cost', async () => {
+    const desk = new Desk(memoryStore(), [bucket(10)]);
+    const receipt = await charge(desk, [{ policy: 'p', key: 'k', cost: 10 }]);
+    await busy(desk, 60);
+    expect((await desk.settle(receipt, 15)).change).toBe(5);
+  });
+});

@@ -1,0 +1,88 @@
+import { Writable } from 'node:stream';
+import { afterEach, describe, expect, test } from 'vitest';
+import { type RedisServer, startRedis } from '../../../tools/servers/redis.mjs';
+import { makeLog, storeListeners } from '../src/observe/log.ts';
+import { openStore } from '../src/store-url.ts';
+import { policy, type Running, settingsOf, startRunning } from './running.ts';
+import { Crewed } from './workers/crewed.ts';
+
+const EVICTING = ['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'];
+const EVICTS = 'WARN_REDIS_EVICTS';
+const soon = { timeout: 20_000 };
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+type Line = Record<string, unknown>;
+
+async function redisOf(args: readonly string[], port?: number): Promise<RedisServer> {
+  const redis = await startRedis({ args, ...(port !== undefined && { port }) });
+  closing.push(() => redis.stop());
+  return redis;
+}
+
+async function start(address: string): Promise<{ running: Running; lines: readonly Line[] }> {
+  const lines: Line[] = [];
+  const write = (line: Buffer, _encoding: string, done: () => void): void => {
+    lines.push(JSON.parse(String(line)));
+    done();
+  };
+  const settings = { store: address, onFailure: 'deny' };
+  const log = makeLog(settingsOf(settings), new Writable({ write }));
+  const store = await openStore(settingsOf(settings), storeListeners(log));
+  const config = { policies: [policy('few', 2, '1m')] };
+  const running = await startRunning({ config, settings, store, log });
+  closing.push(() => running.close());
+  return { running, lines };
+}
+
+const codes = (lines: readonly Line[]): readonly unknown[] =>
+  lines.flatMap(({ code }) => code ?? []);
+
+describe('a service over a Redis that evicts', () => {
+  test('says so once it has started, before anybody has asked it anything', async () => {
+    const { url } = await redisOf(EVICTING);
+    const { lines } = await start(url);
+    await expect.poll(() => codes(lines), soon).toEqual([EVICTS]);
+  });
+
+  test('says so once, however much it is asked', async () => {
+    const { url } = await redisOf(EVICTING);
+    const { running, lines } = await start(url);
+    await expect.poll(() => codes(lines), soon).toEqual([EVICTS]);
+    for (let call = 0; call < 3; call++) {
+      await running.post('/v1/check', { policy: 'few', key: 'a' });
+    }
+    expect(codes(lines)).toEqual([EVICTS]);
+  });
+
+  test('serves while it is away, and says so when it has come', async () => {
+    const before = await startRedis();
+    await before.stop();
+    const { running, lines } = await start(before.url);
+    const { json } = await running.post('/v1/check', { policy: 'few', key: 'a' });
+    expect(json).toMatchObject({ allowed: false, degraded: { action: 'deny' } });
+    expect(lines.some(({ code }) => code === EVICTS)).toBe(false);
+    await redisOf(EVICTING, before.port);
+    await expect.poll(() => codes(lines), soon).toContain(EVICTS);
+  });
+
+  test('says so by each of its workers', async () => {
+    const { url } = await redisOf(EVICTING);
+    const crew = await Crewed.start({ config: {}, settings: { workers: 2, store: url } });
+    closing.push(() => crew.stop());
+    const warned = (): readonly unknown[] =>
+      crew.log.filter(({ code }) => code === EVICTS).map(({ worker }) => worker);
+    await expect.poll(() => warned().toSorted(), soon).toEqual([1, 2]);
+  });
+});
+
+test('a service over a Redis that evicts nothing has nothing to say', async () => {
+  const { url } = await redisOf(['--maxmemory', '100mb', '--maxmemory-policy', 'noeviction']);
+  const { running, lines } = await start(url);
+  const isReady = async (): Promise<number> => (await running.get('/readyz')).status;
+  await expect.poll(isReady, soon).toBe(200);
+  expect(codes(lines)).toEqual([]);
+});
