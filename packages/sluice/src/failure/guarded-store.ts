@@ -30,6 +30,7 @@ export interface FailureOptions {
   readonly localShare?: number;
 }
 
+export const DEFAULT_DEADLINE_MS = 50;
 export const FAILURE_OPTIONS = ['onFailure', 'deadlineMs', 'maxInFlight', 'localShare'];
 
 /** A store whose failures are taken care of. */
@@ -174,7 +175,12 @@ export function withFailurePolicy(store: Store, options: FailureOptions = {}): G
   if (typeof store?.decide !== 'function') {
     throw expected('ERR_INVALID_OPTION', 'a store', store);
   }
-  const { onFailure, deadlineMs = 50, maxInFlight = 10_000, localShare = 1 } = options;
+  const {
+    onFailure,
+    deadlineMs = DEFAULT_DEADLINE_MS,
+    maxInFlight = 10_000,
+    localShare = 1,
+  } = options;
   checkNumber('deadlineMs', deadlineMs, isInteger(deadlineMs, 1), 'an integer >= 1');
   checkNumber('maxInFlight', maxInFlight, isInteger(maxInFlight, 1), 'an integer >= 1');
   const isShare = localShare > 0 && localShare <= 1;

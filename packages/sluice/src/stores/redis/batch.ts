@@ -154,14 +154,17 @@ function isAlike(a: Operation, b: Operation): boolean {
 export class Batcher {
   readonly #send: Send;
   readonly #isCluster: boolean;
+  readonly #deadlineMs: number;
   /** What waits for the end of this turn: by slot in a Cluster, and by the time that was given. */
   readonly #waiting = new Map<string, Waiting>();
   #single: Waiting | undefined = undefined;
   #scheduled = false;
 
-  constructor(send: Send, isCluster: boolean) {
+  /** After `deadlineMs` nobody waits for an answer any more. */
+  constructor(send: Send, isCluster: boolean, deadlineMs: number) {
     this.#send = send;
     this.#isCluster = isCluster;
+    this.#deadlineMs = deadlineMs;
   }
 
   /** Does an operation with the others of this turn; the answer is what it reads. */
@@ -215,7 +218,7 @@ export class Batcher {
     const sentMs = systemClock.now();
     this.#exchange(command, waiting.nowMs).then(
       (value) => this.#answer(waiting, value, sentMs),
-      (error) => this.#failAll(waiting, error),
+      (error) => this.#failAll(waiting, error, sentMs),
     );
   }
 
@@ -232,21 +235,25 @@ export class Batcher {
       try {
         answer = operation.read(reply);
       } catch (error) {
-        this.#fail(operation, nowMs, error);
+        this.#fail(operation, nowMs, error, sentMs);
         continue;
       }
       operation.recipient.answered(answer);
     }
   }
 
-  #failAll({ operations, nowMs }: Waiting, error: unknown): void {
-    for (const operation of operations) this.#fail(operation, nowMs, error);
+  #failAll({ operations, nowMs }: Waiting, error: unknown, sentMs: number): void {
+    for (const operation of operations) this.#fail(operation, nowMs, error, sentMs);
   }
 
-  /** What surely was not done is asked for once more; everything else might be done twice. */
-  #fail(operation: Operation, nowMs: number | undefined, error: unknown): void {
+  /**
+   * What surely was not done is asked for once more, if the answer can still be in time; everything
+   * else might be done twice, or for nobody.
+   */
+  #fail(operation: Operation, nowMs: number | undefined, error: unknown, sentMs: number): void {
     const notDone = isNotDone(error);
-    if (operation.repeated || !notDone) {
+    const isLate = systemClock.now() - sentMs + PAUSE_MS >= this.#deadlineMs;
+    if (operation.repeated || isLate || !notDone) {
       operation.recipient.failed(notDone ? Object.assign(error as Error, { notDone }) : error);
       return;
     }

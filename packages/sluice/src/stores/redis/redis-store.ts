@@ -11,6 +11,7 @@ import {
 } from '../../decision.ts';
 import { checkFields, expected, isInteger } from '../../errors.ts';
 import {
+  DEFAULT_DEADLINE_MS,
   FAILURE_OPTIONS,
   type FailureOptions,
   type GuardedStore,
@@ -388,6 +389,7 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   const batcher = new Batcher(
     afterFirst(send, () => void lookAt(info, onWarning)),
     isCluster,
+    failure.deadlineMs ?? DEFAULT_DEADLINE_MS,
   );
   const store = new RedisStore(batcher, isCluster, new KeyNames(prefix), denials);
   return withFailurePolicy(store, failure);
