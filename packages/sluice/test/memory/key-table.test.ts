@@ -198,7 +198,7 @@ describe('the key table', () => {
       for (let key = 0; key < count; key++) write(`key-${key}`, key);
       const seen = new Set<number>();
       // Every other one goes when it is its turn; the places of those after it change with that.
-      for (let looks = 0; looks < 20 * (count + 256) && table.size > count / 2; looks++) {
+      for (let looks = 0; looks < 3000 * (count + 256) && table.size > count / 2; looks++) {
         const row = table.turn();
         if (row < 0) continue;
         table.point(state, row);
@@ -207,7 +207,7 @@ describe('the key table', () => {
         if (key % 2 === 1) table.remove(row);
       }
       expect(table.size).toBe(count / 2);
-      for (let looks = 0; looks < 20 * (count + 256) && seen.size < count; looks++) {
+      for (let looks = 0; looks < 3000 * (count + 256) && seen.size < count; looks++) {
         const row = table.turn();
         if (row >= 0) table.point(state, row);
         if (row >= 0) seen.add(state.cells[state.at]);

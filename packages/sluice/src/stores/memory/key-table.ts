@@ -50,9 +50,14 @@ export class KeyTable extends KeyedHash {
   find(key: string, state: State): number {
     this.hash(key);
     const { low, high } = this;
-    const mark = this.#markOf(low);
-    const rows = this.#rowsOf(mark);
+    let rows = this.#old;
     let place = rows.home(low);
+    let mark = 0;
+    if (place < this.#moved) {
+      rows = this.#new;
+      place = rows.home(low);
+      mark = NEW;
+    }
     let words = rows.words[place >>> CHUNK_BITS];
     let at = wordAt(place);
     for (;;) {
@@ -115,11 +120,13 @@ export class KeyTable extends KeyedHash {
 
   /** Another row at each call, all in turn; -1 if it is the turn of an empty place. */
   turn(): number {
-    if (this.#turn === BLOCK) {
+    const row = this.#rowAt(this.#block, this.#turn++);
+    // It ends with an empty place: however late a row is, it has its turn.
+    if (row < 0 && this.#turn >= BLOCK) {
       this.#block += STRIDE;
       this.#turn = 0;
     }
-    return this.#rowAt(this.#block, this.#turn++);
+    return row;
   }
 
   /** The row so many places after the one that a hash belongs to, or -1 if that is empty. */

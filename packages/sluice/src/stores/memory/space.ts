@@ -16,8 +16,6 @@ import type { Adjustment, KeyState, SyncSpace } from '../../store.ts';
 import { KeyTable } from './key-table.ts';
 import { EntrySlab } from './slab.ts';
 
-/** Below this many keys nothing is swept: there is nothing to win. */
-const SWEPT_FROM = 1024;
 /** Places to look at for each key that comes: some are empty, and some have live keys. */
 const SWEPT_AT_ONCE = 8;
 /** Places looked at in one go at the most. */
@@ -162,7 +160,7 @@ export class Space implements SyncSpace {
     const { state, table } = this;
     const floorMs = this.#floorMs(nowMs);
     this.#looks = Math.min(this.#looks + SWEPT_AT_ONCE, table.size);
-    if (floorMs === 0 || table.size < SWEPT_FROM) return;
+    if (floorMs === 0) return;
     // What was put off while forgetting was held is made up for, but not all at once.
     for (let looked = 0; looked < MOST_SWEPT && this.#looks > 0; looked++) {
       this.#looks--;
