@@ -7,6 +7,8 @@ import { type Environment, Failure, visible } from './output.ts';
 
 export const DEFAULT_URL = 'http://127.0.0.1:8080';
 const PATIENCE_MS = 10_000;
+/** What it is called when the answer to a greeting of TLS is none of TLS. */
+const NO_TLS = /^(?:EPROTO|ERR_SSL_WRONG_VERSION_NUMBER|ERR_SSL_PACKET_LENGTH_TOO_LONG)$/;
 
 /** The options of all commands that ask a service. */
 export const clientOptions = (): readonly Option[] => [
@@ -73,12 +75,27 @@ export class Client {
     });
     const { status, headers, body: found } = answer;
     if (headers['content-type']?.startsWith('application/problem+json') && isProblem(found)) {
+      if (found.code === 'ERR_NOT_FOUND' && this.#hasPath) throw this.#withPath();
       throw new Failure(refusalText(status, found, this.#token !== undefined));
     }
     return answer;
   }
 
+  /** A proxy may have the service under a path, so one is wrong only if nothing is there. */
+  get #hasPath(): boolean {
+    return new URL(this.#url).pathname !== '/';
+  }
+
+  #withPath(): Failure {
+    const { origin } = new URL(this.#url);
+    return new Failure(
+      `Expected --url without a path, such as ${origin}, got \`${visible(this.#url)}\`, where ` +
+        'nothing is found',
+    );
+  }
+
   #otherThan({ status, headers }: Answer): Failure {
+    if (status === 404 && this.#hasPath) return this.#withPath();
     const type = visible(headers['content-type'] ?? 'no type');
     return new Failure(
       `Expected a Sluice service at ${this.#url}, got an answer ${status} of ${type}`,
@@ -112,6 +129,10 @@ export class Client {
       );
     }
     const why = code ?? message;
+    if (this.#url.startsWith('https:') && NO_TLS.test(why)) {
+      const plain = this.#url.replace('https:', 'http:');
+      return new Failure(`Cannot reach ${this.#url} (${why}): it may not speak TLS: try ${plain}`);
+    }
     return new Failure(
       `Cannot reach ${this.#url} (${why}). Say where the service is with --url or SLUICE_URL.`,
     );

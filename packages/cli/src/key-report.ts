@@ -55,7 +55,8 @@ function entryLines(report: KeyReport, paint: Paint): readonly string[] {
     .slice(-MOST_ROWS)
     .reverse()
     .map(({ atMs, cost }) => [
-      `${durationText(Math.max(0, nowMs - atMs))} ago`,
+      // An entry of buckets has the time that its bucket ends, which may lie ahead.
+      atMs > nowMs ? 'this bucket' : `${durationText(nowMs - atMs)} ago`,
       String(cost),
       `in ${durationText(Math.max(0, atMs + windowMs - nowMs))}`,
     ]);

@@ -100,11 +100,27 @@ function version(): string {
 /** What stands after a misspelt flag may be a secret. */
 const withoutValue = (text: string): string => text.replace(/('--[^=']+)=[^']*/g, '$1');
 
-const newParser = (name: string): Parser =>
-  new Parser(name)
+const MISSING = /^error: missing required argument/;
+
+function newParser(name: string): Parser {
+  const parser = new Parser(name);
+  const outputError = (text: string, write: (text: string) => void): void => {
+    write(withoutValue(text));
+    if (MISSING.test(text)) write(`Usage: sluice ${name} ${parser.usage()}\n`);
+  };
+  return parser
     .helpOption('-h, --help', 'show help')
-    .configureOutput({ outputError: (text, write) => write(withoutValue(text)) })
+    .configureOutput({ outputError })
     .exitOverride();
+}
+
+/** Help for what is no command is that command, which says that there is none. */
+function asked(words: readonly string[]): readonly string[] {
+  const [first, second = 'help'] = words;
+  const isKnown = COMMANDS.some(({ usage }) => usage.split(' ')[0] === second);
+  const isOther = first !== 'help' || isKnown || second === 'help' || second.startsWith('-');
+  return isOther ? words : [second];
+}
 
 /** Runs the command that the words name, and answers with the exit code. */
 export async function runProgram(
@@ -127,7 +143,7 @@ export async function runProgram(
     });
   }
   try {
-    await program.parseAsync([...words], { from: 'user' });
+    await program.parseAsync([...asked(words)], { from: 'user' });
     return exitCode;
   } catch (error) {
     // The parser has said what it had to say; if nothing is wrong, that was help or the version.

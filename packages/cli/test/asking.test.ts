@@ -305,6 +305,29 @@ describe('what is not a service', () => {
     expect(stderr).toMatch(/^error: Cannot reach http:\/\/127\.0\.0\.1:\d+ \(.+\)\. Say where/);
   });
 
+  test('a path after the address of a service is told', async () => {
+    for (const url of [`${service.url}/v1`, `${service.url}/v1/check/`]) {
+      for (const words of [['check', 'few', 'path'], ['inspect', 'few', 'path'], ['top']]) {
+        const { code, stderr } = await sluice([...words, '--url', url]);
+        expect(code).toBe(2);
+        expect(stderr).toContain(`error: Expected --url without a path, such as ${service.url}, `);
+      }
+    }
+    const server = await listening(createServer((_, response) => response.writeHead(404).end()));
+    const { stderr } = await sluice(['check', 'a', 'b', '--url', `${urlOf(server)}/v1`]);
+    server.close();
+    expect(stderr).toContain('Expected --url without a path');
+  });
+
+  test('a port that does not speak TLS is told with what to try', async () => {
+    const url = service.url.replace('http:', 'https:');
+    const { code, stderr } = await sluice(['check', 'few', 'tls', '--url', url]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(
+      /^error: Cannot reach https:\S+ \(\w+\): it may not speak TLS: try http:/,
+    );
+  });
+
   test.each(['nowhere', 'ftp://127.0.0.1', '127.0.0.1:8080', ''])(
     '%j is no URL of a service',
     async (url) => {

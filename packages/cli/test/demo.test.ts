@@ -27,7 +27,16 @@ describe('sluice demo', () => {
     expect(Number(allowed.replace(',', ''))).toBeGreaterThan(100);
     expect(Number(denied.replace(',', ''))).toBeGreaterThan(50);
     expect(Number(first) * (unit === 's' ? 1000 : 1)).toBeLessThan(2000);
-    expect(stdout).toMatch(/What to try next:\n {2}npx sluice demo --keep /);
+    const [, next] = /What to try next:\n([\s\S]+)\n$/.exec(stdout)!;
+    const columns = next.split('\n').map((line) => line.split(/ {2,}/));
+    expect(columns.map(([, command]) => command)).toEqual([
+      'npx sluice demo --keep',
+      'npx sluice serve',
+      'npx sluice generate abuser --out access.log',
+      'npx sluice suggest access.log',
+    ]);
+    const starts = next.split('\n').map((line, at) => line.indexOf(columns[at][2]));
+    expect(new Set(starts).size).toBe(1);
   });
 
   test('shows the boundary as README.md does', async () => {
@@ -127,9 +136,13 @@ describe('sluice demo', () => {
     server.close();
     expect(taken.code).toBe(2);
     expect(taken.stderr).toContain('is taken');
-    const open = await sluice(['demo', '--listen', '0.0.0.0:0']);
+    const open = await sluice(['demo', '--listen', '0.0.0.0:9555']);
     expect(open.code).toBe(2);
-    expect(open.stderr).toContain('can be reached from other machines');
+    expect(open.stderr).toBe(
+      'error: Expected --listen to be an address of this machine, such as 127.0.0.1:9555, got ' +
+        '`0.0.0.0:9555`: the demo has no admin token\n',
+    );
+    expect((await sluice(['demo', '--help'])).stdout).toContain('on this machine only');
     const wrong = await sluice(['demo', '--for', 'ever']);
     expect(wrong.code).toBe(2);
     expect(wrong.stderr).toContain('Expected a duration such as');

@@ -60,7 +60,9 @@ describe('sluice explain, of a log', () => {
   });
 
   test.each([
-    [[log], /Expected --limit, such as 100\/1m, and --client with a log/],
+    [[log], /Expected --limit, such as 100\/1m, and --client, such as .+, got neither/],
+    [[log, '--limit', '10/1m'], /Expected --client, such as 198\.51\.100\.7, with a log, got none/],
+    [[log, ...CLIENT], /Expected --limit, such as 100\/1m, with a log, got none/],
     [[log, '--limit', '1/1m', '--client', '192.0.2.1'], /Expected requests of `192\.0\.2\.1`/],
     [[log, '--limit', '1/1m', '--client', 'x', '--at', 'noon'], /Expected a time such as/],
     [[], /Expected one of a log, --policy \(with --key\) and --headers/],

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { keyLines } from '../src/key-report.ts';
 import { columns, counted, durationText, visible, windowText } from '../src/output.ts';
 
 describe('durations', () => {
@@ -69,4 +70,20 @@ test('one is one, and none are many', () => {
     '2 policies',
   ]);
   expect(counted(2, 'rule')).toBe('2 rules');
+});
+
+test('an entry of a bucket that has not ended is of this bucket, not of the past', () => {
+  const report = {
+    ...{ policy: 'daily', key: 'team:7', algorithm: 'sliding-buckets', limit: 10 },
+    ...{ windowMs: 86_400_000, used: 3, remaining: 7, resetAfterMs: 86_400_000 + 500_000 },
+    entries: [
+      { atMs: 900_000, cost: 1 },
+      { atMs: 1_800_000, cost: 2 },
+    ],
+  };
+  const rows = keyLines(report, (_, text) => text).slice(-2);
+  expect(rows.map((row) => row.split(/ {2,}/))).toEqual([
+    ['this bucket', '2', 'in 1 d 1 h'],
+    ['6 min 40 s ago', '1', 'in 23 h 54 min'],
+  ]);
 });

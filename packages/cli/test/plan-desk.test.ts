@@ -1,9 +1,9 @@
 /** A plan by rules decides as the desk of the service does, at the times of the log. */
-import { memoryStore } from 'sluice';
-import { Planner } from 'sluice-traffic';
+import { memoryStore, SluiceError } from 'sluice';
+import { type Entry, Planner } from 'sluice-traffic';
 import { afterEach, expect, test, vi } from 'vitest';
 import { loadConfig } from '../../server/src/config/load.ts';
-import { Desk } from '../../server/src/desk.ts';
+import { Desk, type LimitRequest } from '../../server/src/desk.ts';
 import { RequestRules } from '../../server/src/rules/request-rules.ts';
 import { loadRules } from '../src/traffic/config-rules.ts';
 import { scratch } from './running.ts';
@@ -49,7 +49,7 @@ const PATHS = [
 ];
 
 /** A little of everything, in order, the same each time. */
-function madeEntries() {
+function madeEntries(): readonly Entry[] {
   let state = 12_345;
   const random = (): number => {
     state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
@@ -76,10 +76,29 @@ function madeEntries() {
   });
 }
 
-test('a plan by rules is what the desk of the service decides', async () => {
+/** The same with costs, some of them above any limit; a few lines do not say any. */
+const withCosts = (entries: readonly Entry[]): readonly Entry[] =>
+  entries.map((entry, at) => ({
+    ...entry,
+    cost: at % 5 === 0 ? undefined : 1 + Math.floor((at % 7) ** 3 / 3),
+  }));
+
+const isTooDear = (desk: Desk, request: LimitRequest): boolean => {
+  try {
+    desk.limits([request]);
+    return false;
+  } catch (error) {
+    if (error instanceof SluiceError && error.code === 'ERR_COST_ABOVE_LIMIT') return true;
+    throw error;
+  }
+};
+
+test.each([
+  ['', madeEntries()],
+  [' with costs of the log', withCosts(madeEntries())],
+])('a plan by rules%s is what the desk of the service decides', async (_, entries) => {
   const path = scratch()('rules.yaml', CONFIG);
   const config = await loadConfig([path]);
-  const entries = madeEntries();
   const next = await loadRules(path);
   const top = Number.POSITIVE_INFINITY;
   const planner = new Planner({ next, clientOf: next.clientOf, top });
@@ -92,22 +111,38 @@ test('a plan by rules is what the desk of the service decides', async () => {
   const rules = new RequestRules(config.rules);
   const denied = new Map<string, number>();
   const byPolicy = new Map<string, number>();
+  let tooDear = 0;
   const count = (counts: Map<string, number>, name: string) =>
     counts.set(name, (counts.get(name) ?? 0) + 1);
   for (const entry of entries) {
     vi.setSystemTime(entry.timeMs);
-    const requests = rules.limitsFor({
+    const asked = rules.limitsFor({
       ...entry,
       path: Buffer.from(entry.path).toString('latin1'),
       header: entry.field,
       address: () => entry.client,
     });
-    if (requests === undefined || requests.length === 0) continue;
+    if (asked === undefined || asked.length === 0) continue;
+    // A rule that says a cost is obeyed; where none does, the log is.
+    const all = asked.map((each) =>
+      each.operation === undefined ? { ...each, cost: each.cost ?? entry.cost } : each,
+    );
+    const dear = all.filter((each) => isTooDear(desk, each));
+    const isShadow = ({ policy }: LimitRequest): boolean => desk.policies.isShadow(policy);
+    const violated = dear.filter((each) => !isShadow(each));
+    if (violated.length > 0) {
+      tooDear++;
+      count(denied, entry.client);
+      for (const { policy } of violated) count(byPolicy, policy);
+      continue;
+    }
+    const requests = all.filter((each) => !dear.includes(each));
     const verdict = await desk.decide(desk.limits(requests));
     if (!verdict.allowed) count(denied, entry.client);
     const limits = [...(verdict.quote?.limits ?? []), ...verdict.shadow];
     const isAll = verdict.allowed ? verdict.shadow : limits;
     for (const { allowed, policy } of isAll) if (!allowed) count(byPolicy, policy);
+    if (verdict.allowed) for (const { policy } of dear) count(byPolicy, policy);
   }
   vi.useRealTimers();
 
@@ -116,4 +151,5 @@ test('a plan by rules is what the desk of the service decides', async () => {
   const told = result.policies.map((each) => [each.name, each.denied.requests] as const);
   expect(new Map(told.filter(([, requests]) => requests > 0))).toEqual(byPolicy);
   expect(byPolicy.size).toBe(5);
+  expect(result.costs?.tooDear ?? 0).toBe(tooDear);
 });

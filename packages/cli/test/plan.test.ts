@@ -266,8 +266,14 @@ describe('bad input ends with 2', () => {
     );
     expect(await refused([log, '--policy', next, '--format', 'elf'])).toMatch(/--format/);
     expect(await refused([log, '--policy', next, '--column', 'when'])).toMatch(
-      /Expected PART=NAME/,
+      /option '--column <mapping>' argument 'when' is invalid\. Expected PART=NAME/,
     );
+    const columns = ['--column', 'time=when', '--column', 'client=who'];
+    const other = file('other.csv', 'when,who\n2026-10-10T12:00:00Z,192.0.2.1\n');
+    expect(await refused([other, '--policy', next])).toMatch(
+      /got `when,who`; say where they are, such as --column time=when --column client=ip\n$/,
+    );
+    expect((await sluice(['plan', other, '--policy', next, ...columns])).code).toBe(0);
   });
 
   test('no policy, no log', async () => {

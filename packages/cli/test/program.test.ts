@@ -48,6 +48,15 @@ describe('sluice', () => {
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain(`unknown command '${word}'`);
     expect(stderr).toContain(`Did you mean ${meant}?`);
+    expect(await sluice(['help', word])).toEqual({ code, stdout, stderr });
+  });
+
+  test('a missing argument is told with the usage of the command', async () => {
+    const { code, stderr } = await sluice(['check', 'perMinute']);
+    expect(code).toBe(2);
+    expect(stderr).toBe(
+      "error: missing required argument 'key'\nUsage: sluice check [options] <policy> <key>\n",
+    );
   });
 
   test.each([

@@ -211,7 +211,7 @@ describe('a service that is not ready', () => {
       ...[503, 'application/json'],
       '{"ready":false,"store":{"up":false},"config":{"ok":true}}',
     ] as [number, string, string],
-    '/metrics': [200, 'text/plain', 'sluice_keys 3\n'],
+    '/metrics': [200, 'text/plain', 'sluice_keys 1\n'],
   };
   const server = createServer((request, response) => {
     const [status, type, body] = answers[request.url!] ?? [404, 'text/plain', ''];
@@ -228,7 +228,7 @@ describe('a service that is not ready', () => {
     const words = ['top', '--url', url, '--for', '200ms', '--report', page];
     const { code, stdout } = await sluice(words);
     expect(code).toBe(1);
-    expect(stdout).toMatch(/^sluice top .* not ready/);
+    expect(stdout).toMatch(/^sluice top .* not ready.*\nstore away {2}1 key {2}files fine\n/);
     expect(readFileSync(page, 'utf8')).toContain('The service is not ready');
   });
 });

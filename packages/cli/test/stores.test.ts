@@ -58,6 +58,11 @@ describe('sluice serve --store redis://', () => {
     const { stdout, code } = await sluice(['check', 'few', 'a', '--url', service.url]);
     expect(stdout).toMatch(/^allowed .*\ndegraded {2}the store did not decide \(\w+\): local\n$/);
     expect(code).toBe(0);
+    const inspected = await sluice(['inspect', 'few', 'a', '--url', service.url]);
+    expect(inspected.code).toBe(2);
+    expect(inspected.stderr).toBe(
+      'error: The store answered with an error: not connected (ERR_STORE_UNAVAILABLE)\n',
+    );
     const ended = await service.stop();
     expect(ended.code).toBe(0);
     expect(ended.stdout).toContain('not connected to the store');

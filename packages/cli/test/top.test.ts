@@ -51,7 +51,7 @@ describe('sluice top', () => {
     const lines = stdout.trimEnd().split('\n');
     for (const line of lines) expect(widthOf(line), line).toBeLessThanOrEqual(80);
     expect(lines[0]).toMatch(/^sluice top {2}http:\S+ {2}ready +\d\d:\d\d:\d\d UTC$/);
-    expect(lines[1]).toMatch(/^store up {2}\d+ keys {2}files fine {2}sluice \d/);
+    expect(lines[1]).toMatch(/^store up {2}3 keys {2}files fine {2}sluice \d/);
     expect(stdout).toMatch(/^perMinute +3 in 1 min +0 +0$/m);
     expect(stdout).toMatch(/^watched \(shadow\) +2 in 1 h +0 +0$/m);
     expect(stdout).toMatch(/^a-policy-with-a-name… +1,000 in 1 d +0 +0$/m);

@@ -1,5 +1,6 @@
 /** Logs from their bytes to entries in order, with a count of everything that is not one. */
 import type { Entry } from './entry.ts';
+import { namesColumns } from './formats/csv.ts';
 import { type Detected, detect, FORMAT_NAMES, type FormatName } from './formats/detect.ts';
 import { parseObject } from './formats/json.ts';
 import { type Names, named, type Part, USUAL } from './formats/named.ts';
@@ -47,6 +48,9 @@ const LONGEST_SAMPLE = 200;
 /** How many lines are looked at to find the format, or how many if most are blank. */
 const DETECTED_LINES = 100;
 const MOST_UNDETECTED = 10_000;
+
+/** What to do about names that are not known. Nobody else can say which they are. */
+const COLUMN_HINT = '; say where they are, such as --column time=when --column client=ip';
 
 const isBlank = (line: string): boolean => !(line.charCodeAt(0) > 32) && line.trim() === '';
 
@@ -158,14 +162,17 @@ class OneLog {
   }
 
   #unknown(line: string): LogError {
-    const json = parseObject(line);
+    const isJson = parseObject(line) !== undefined;
     const isCsv = this.#options.format === 'csv';
+    const isNamed = isJson || isCsv || namesColumns(line);
     const wanted = isCsv
       ? 'to begin with a line that names its columns, a time and a client among them'
-      : json === undefined
-        ? `to be in one of the formats ${FORMAT_NAMES.join(', ')}`
-        : 'to have a time and a client under names that are known, or given as columns';
-    return new LogError(`Expected ${nameOf(this.#path)} ${wanted}, got \`${sampleOf(line)}\``);
+      : isNamed
+        ? 'to have a time and a client under names that are known, or given as columns'
+        : `to be in one of the formats ${FORMAT_NAMES.join(', ')}`;
+    const hint = isNamed ? COLUMN_HINT : '';
+    const got = `got \`${sampleOf(line)}\`${hint}`;
+    return new LogError(`Expected ${nameOf(this.#path)} ${wanted}, ${got}`);
   }
 }
 
@@ -209,7 +216,8 @@ export class LogReader {
     }
     if (report.entries > 0) return;
     const [sample] = report.samples;
-    const got = sample === undefined ? 'none' : `lines such as \`${sample.text}\``;
+    const hint = report.format === 'json-lines' && sample?.text.startsWith('{') ? COLUMN_HINT : '';
+    const got = sample === undefined ? 'none' : `lines such as \`${sample.text}\`${hint}`;
     throw new LogError(
       `Expected ${this.#paths.map(nameOf).join(', ')} to have requests, got ${got}`,
     );

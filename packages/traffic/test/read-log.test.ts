@@ -23,6 +23,8 @@ const offsetsOf = (entries: readonly { readonly timeMs: number }[]): number[] =>
   entries.map(({ timeMs }) => timeMs - START_MS);
 const iso = (offsetMs: number): string => new Date(START_MS + offsetMs).toISOString();
 
+const HINT = '; say where they are, such as --column time=when --column client=ip';
+
 function openFiles(): string[] {
   return readdirSync('/proc/self/fd').flatMap((file) => {
     try {
@@ -99,7 +101,7 @@ describe('a format', () => {
     const { message } = error as LogError;
     if (format === 'csv') {
       expect(message).toMatch(/ to begin with a line that names its columns, a time and a client /);
-      expect(message).toMatch(/, got `neither this`$/);
+      expect(message).toContain(`, got \`neither this\`${HINT}`);
     } else {
       expect(message).toBe(`Expected ${path} to have requests, got lines such as \`neither this\``);
     }
@@ -131,14 +133,21 @@ describe('a format', () => {
     const path = table('{"when":1791633336,"who":"192.0.2.1"}');
     const wanted = 'to have a time and a client under names that are known, or given as columns';
     const came = '{"when":1791633336,"who":"192.0.2.1"}';
-    await expect(readAll(path)).rejects.toThrow(`Expected ${path} ${wanted}, got \`${came}\``);
+    await expect(readAll(path)).rejects.toThrow(
+      `Expected ${path} ${wanted}, got \`${came}\`${HINT}`,
+    );
+    await expect(readAll(path, { format: 'json-lines' })).rejects.toThrow(
+      `Expected ${path} to have requests, got lines such as \`${came}\`${HINT}`,
+    );
     const { entries } = await readAll(path, { columns: { time: 'when', client: 'who' } });
     expect(entries.map(fieldsOf)).toMatchObject([{ timeMs: START_MS, client: '192.0.2.1' }]);
   });
 
   it('has columns by other names in a table', async () => {
     const path = table('when;who;what', `${iso(0)};192.0.2.1;/a?b`);
-    await expect(readAll(path)).rejects.toBeInstanceOf(LogError);
+    await expect(readAll(path)).rejects.toThrow(
+      `under names that are known, or given as columns, got \`when;who;what\`${HINT}`,
+    );
     const columns = { time: 'when', client: 'who', path: 'what' };
     const { entries, report } = await readAll(path, { columns });
     expect(entries.map(fieldsOf)).toMatchObject([{ timeMs: START_MS, path: '/a', search: 'b' }]);

@@ -38,7 +38,7 @@ function healthText(shot: Snapshot, paint: Paint): string {
   if (breaker !== undefined) {
     parts.push(breaker === 'closed' ? 'breaker closed' : paint('red', `breaker ${breaker}`));
   }
-  if (keys !== undefined) parts.push(`${numberText(keys)} keys`);
+  if (keys !== undefined) parts.push(keys === 1 ? '1 key' : `${numberText(keys)} keys`);
   if (evicted > 0) parts.push(paint('yellow', `${numberText(evicted)} evicted`));
   if (degraded > 0) parts.push(paint('yellow', `${numberText(degraded)} degraded`));
   parts.push(configOk ? 'files fine' : paint('red', 'files wrong'));

@@ -113,10 +113,10 @@ function lookLines({ url, load }: Show): readonly string[] {
 
 const NEXT_LINES = [
   'What to try next:',
-  '  npx sluice demo --keep             the same, until Ctrl-C, to look around in',
-  '  npx sluice serve                   a service that stays, with a small example',
-  '  npx sluice generate abuser         the same traffic as an access log',
-  '  npx sluice suggest access.log      a limit that fits the traffic of a log',
+  '  npx sluice demo --keep                         the same until Ctrl-C',
+  '  npx sluice serve                               a service that stays',
+  '  npx sluice generate abuser --out access.log    such traffic as a log',
+  '  npx sluice suggest access.log                  a limit that fits the log',
 ];
 
 const BUSY = 'This machine was too busy to send the bursts in time, so the boundary is not shown.';
@@ -231,6 +231,8 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
     const show = new Show(service.url, signal);
     const load = show.load.run();
     const proof = show.proof.run();
+    // What goes wrong with them is told when they are waited for, not before.
+    for (const each of [load, proof]) each.catch(() => {});
     const isLive = output.isTerminal && environment.TERM !== 'dumb' && !environment.CI;
     if (options.json) await waitFor(show, output, options);
     else if (isLive) await animate(show, output, options);
@@ -268,7 +270,7 @@ export const demo: Command = {
       .argParser(durationValue)
       .default(10_000, '10s'),
     new Option('--keep', 'go on until Ctrl-C'),
-    new Option('--listen <address>', 'where the service listens').default(
+    new Option('--listen <address>', 'where it listens, on this machine only').default(
       '127.0.0.1:0',
       'a free port of 127.0.0.1',
     ),

@@ -60,6 +60,13 @@ async function told(
   return result.allowed ? FINE : NO;
 }
 
+function missing(limit: string | undefined, client: string | undefined): string {
+  const [asLimit, asClient] = ['--limit, such as 100/1m,', '--client, such as 198.51.100.7,'];
+  if (limit !== undefined) return `Expected ${asClient} with a log, got none`;
+  if (client !== undefined) return `Expected ${asLimit} with a log, got none`;
+  return `Expected ${asLimit} and ${asClient} with a log, got neither`;
+}
+
 async function inLog(
   context: Context,
   paths: readonly string[],
@@ -67,9 +74,7 @@ async function inLog(
 ): Promise<ExitCode> {
   const { output } = context;
   const { limit, algorithm = 'sliding-log', client, at: atMs, key: word = 'client' } = options;
-  if (limit === undefined || client === undefined) {
-    throw new Failure('Expected --limit, such as 100/1m, and --client with a log, got one or none');
-  }
+  if (limit === undefined || client === undefined) throw new Failure(missing(limit, client));
   const { limit: most, windowMs } = limitOf(limit);
   const policy = definePolicy('', { limit: most, window: windowMs, algorithm });
   const keyOf = keyOfEntry(word);

@@ -53,7 +53,7 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   const paths = args[0] as readonly string[];
   await checkPlaces({ '--out': options.out, '--report': options.report }, paths);
   const { result, log } = await found(context, paths, options);
-  const policy = policyText(result);
+  const policy = policyText(result, log.costs?.columns);
   if (options.out !== undefined) await writePolicy(options.out, policy);
   const whole = { ...result, policy, log };
   const { out } = options;

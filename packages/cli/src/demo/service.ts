@@ -1,14 +1,18 @@
 /** The service of the demo: a real one, with a few policies and its counters in memory. */
 import {
   type Config,
+  isLoopback,
+  listenText,
   makeLog,
   openStore,
   readConfig,
+  readListen,
   readSettings,
   type Service,
   startService,
   storeListeners,
 } from 'sluice-server';
+import { Failure, visible } from '../output.ts';
 import { startFailure } from '../start-failure.ts';
 
 /** What each client has, of requests that are asked about as a proxy would. */
@@ -31,8 +35,20 @@ rules:
   - limits: [{ policy: ${CLIENT.policy} }]
 `;
 
+/** Others must not come: whoever reaches a service without an admin token may change it. */
+function checkLoopback(given: string): void {
+  const listen = readListen(given);
+  if (listen === undefined || isLoopback(listen.host)) return;
+  const here = listenText({ host: '127.0.0.1', port: listen.port });
+  throw new Failure(
+    `Expected --listen to be an address of this machine, such as ${here}, got ` +
+      `\`${visible(given)}\`: the demo has no admin token`,
+  );
+}
+
 /** Nothing that the environment says counts here: it is a demo, and on this machine only. */
 export async function startDemoService(listen: string): Promise<Service> {
+  checkLoopback(listen);
   const config: Config = readConfig([{ path: 'demo.yaml', text: POLICIES }]);
   const { settings } = readSettings({ listen, logLevel: 'silent', drainMs: '1s' }, {}, {});
   const log = makeLog(settings);

@@ -42,6 +42,15 @@ const WINDOWS_NOTE =
   'a client gets who knows the algorithm, tried on the engine. bytes a key: what the memory ' +
   'store keeps of a client at its busiest, on average, computed from its layout.';
 
+const COSTS = [
+  { heading: 'algorithm' },
+  number('admitted'),
+  number('denied'),
+  number('let in'),
+  number('kept out'),
+  number('wrong'),
+];
+
 const times = (multiple: number): string => `${multiple.toFixed(2)} x`;
 
 const decisionCells = (report: AlgorithmReport, requests: number): readonly string[] => {
@@ -71,10 +80,11 @@ export function compareLines(result: CompareResult, key: string, paint: Paint): 
     key === 'client' ? countText(clients, 'client') : `${countText(clients, 'key')} (${key})`;
   return [
     ...labelled('traffic', cut(`${countText(requests, 'request')} of ${who}`, ROOM)),
-    ...labelled('limit', `${numberText(limit)} in ${windowText(windowMs)}`),
+    ...labelled('limit', `${numberText(limit)} in ${windowText(windowMs)}`, ...dearLines(result)),
     '',
     ...tableLines(DECISIONS, rows),
     ...wrapped(DECISIONS_NOTE).map((line) => paint('dim', line)),
+    ...costLines(result),
     '',
     ...tableLines(WINDOWS, algorithms.map(windowCells)),
     ...wrapped(WINDOWS_NOTE).map((line) => paint('dim', line)),
@@ -84,6 +94,28 @@ export function compareLines(result: CompareResult, key: string, paint: Paint): 
 }
 
 const ROOM = LINE_COLUMNS - LABEL_COLUMNS;
+
+/** What the limit counts, where that is costs, and what is above it all by itself. */
+function dearLines({ costs }: CompareResult): readonly string[] {
+  if (costs === undefined) return [];
+  const dear = `${countText(costs.tooDear, 'request')} with a cost above it, which can never pass`;
+  return [
+    `of cost; all requests cost ${numberText(costs.asked)}`,
+    ...(costs.tooDear > 0 ? [dear] : []),
+  ];
+}
+
+/** The decisions again, by what was asked for rather than by how often. */
+function costLines({ algorithms, costs: all }: CompareResult): readonly string[] {
+  if (all === undefined) return [];
+  const rows = algorithms.flatMap(({ algorithm, costs }) => {
+    if (costs === undefined) return [];
+    const { admitted, denied, falseAdmits, falseDenials } = costs;
+    const sums = [admitted, denied, falseAdmits, falseDenials].map(numberText);
+    return [[algorithm, ...sums, percentText(falseAdmits + falseDenials, all.asked)]];
+  });
+  return ['', 'The same in cost:', ...tableLines(COSTS, rows)];
+}
 
 /** Who had the fullest of all windows, if it was over the limit. */
 function fullestLines(algorithms: readonly AlgorithmReport[]): readonly string[] {

@@ -87,7 +87,7 @@ class RulesOfConfig implements ConfigRules {
     const limits: Limit[] = [];
     const violated: string[] = [];
     for (const request of requests) {
-      const limit = this.#limitOf(request);
+      const limit = this.#limitOf(request, entry.cost);
       if (limit !== undefined) limits.push(limit);
       // What a limit in shadow could never let through is not in the way either.
       else if (!this.#served.isShadow(request.policy)) violated.push(request.policy);
@@ -95,10 +95,17 @@ class RulesOfConfig implements ConfigRules {
     return violated.length > 0 ? { violated } : limits;
   }
 
-  /** Undefined for what the service refuses: a cost above the key's own limit, or no key. */
-  #limitOf(request: LimitRequest): Limit | undefined {
+  /**
+   * Undefined for what the service refuses: a rule's cost above the key's own limit, or no key. A
+   * rule that says what requests cost is obeyed, also if it says 1; where none does, the log is.
+   */
+  #limitOf(request: LimitRequest, logged: number | undefined): Limit | undefined {
+    const { policy, key, cost, operation } = request;
     try {
-      return this.#served.limit(request.policy, request.key, request, 1);
+      const limit = this.#served.limit(policy, key, request, 1);
+      const isSaid = cost !== undefined || operation !== undefined;
+      // One that is too dear is told apart by the replay, which knows what is in shadow.
+      return isSaid || logged === undefined ? limit : { ...limit, cost: logged };
     } catch (error) {
       if (error instanceof SluiceError) return undefined;
       throw error;

@@ -7,10 +7,11 @@ import { windowLines } from './window-text.ts';
 const ROOM = LINE_COLUMNS - LABEL_COLUMNS;
 
 function answerLines(explained: Explanation, paint: Paint): readonly string[] {
-  const { allowed, remaining, retryAfterMs, atMs, wasAsked } = explained;
+  const { allowed, remaining, retryAfterMs, atMs, wasAsked, tooDear } = explained;
   const would = wasAsked ? '' : 'would be ';
   const left = `${numberText(remaining)} left${wasAsked ? ' after it' : ''}`;
   if (allowed) return [`${paint('green', `${would}allowed`)}, ${left}`];
+  if (tooDear) return [`${paint('red', `${would}denied`)}; the same never fits`];
   const again = `${durationText(retryAfterMs)}, at ${near(atMs + retryAfterMs, atMs)}`;
   return [`${paint('red', `${would}denied`)}; the same fits in ${again}`];
 }
@@ -21,7 +22,7 @@ export function explainLines(explained: Explanation, paint: Paint): readonly str
   const burst = capacity === limit ? '' : `, up to ${numberText(capacity)} at once`;
   const name = policy === '' ? '' : `${policy}: `;
   const terms = `${numberText(limit)} in ${windowText(windowMs)}${burst}, ${algorithm}`;
-  const { resetAfterMs } = explained;
+  const { resetAfterMs, hasCosts, cost } = explained;
   const reset = resetAfterMs === 0 ? 'now' : `in ${durationText(resetAfterMs)}`;
   const drawn = windowLines(explained, paint);
   const part = (label: string, text: string): readonly string[] =>
@@ -29,6 +30,7 @@ export function explainLines(explained: Explanation, paint: Paint): readonly str
   return [
     ...labelled('key', cut(key, ROOM)),
     ...labelled('when', `${whenText(atMs)} UTC`),
+    ...(hasCosts ? labelled('cost', numberText(cost)) : []),
     ...labelled('limit', cut(`${name}${terms}`, ROOM)),
     ...labelled('answer', ...answerLines(explained, paint)),
     ...(drawn.length === 0 ? [] : ['', ...drawn, '']),

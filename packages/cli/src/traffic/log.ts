@@ -13,10 +13,18 @@ import {
   type Part,
 } from 'sluice-traffic';
 import type { Command, Context } from '../command.ts';
-import { CANNOT, type ExitCode, Failure, type Output, visible } from '../output.ts';
+import { CANNOT, type ExitCode, Failure, numberText, type Output, visible } from '../output.ts';
 import { problemLines } from '../problems.ts';
 import { Progress, readingText } from './progress.ts';
-import { countText, cut, LABEL_COLUMNS, LINE_COLUMNS, labelled, whenText } from './text.ts';
+import {
+  countText,
+  cut,
+  LABEL_COLUMNS,
+  LINE_COLUMNS,
+  labelled,
+  whenText,
+  wrapped,
+} from './text.ts';
 
 export interface LogOptions {
   readonly format?: FormatName;
@@ -33,7 +41,7 @@ function columnValue(text: string, before: LogOptions['column'] = {}): LogOption
 export const logOptions = (): readonly Option[] => [
   new Option('--format <format>', 'of the log (default: found out)').choices(FORMAT_NAMES),
   new Option(
-    '--column <part=name>',
+    '--column <mapping>',
     'where JSON lines or CSV have what, such as time=when',
   ).argParser(columnValue),
   new Option('--json', 'print the result as JSON'),
@@ -49,6 +57,18 @@ export function limitOf(text: string): { readonly limit: number; readonly window
   }
 }
 
+/** Where costs come from. */
+export interface CostFacts {
+  /** Columns, or members of the JSON; none if one was asked for that no request has. */
+  readonly columns: readonly string[];
+  /** Requests that say what they cost; each of the others costs 1. */
+  readonly read: number;
+  /** Those of the unreadable lines that say a cost which is no integer of at least 1. */
+  readonly refused: number;
+  /** What the first of those says. */
+  readonly sample?: string;
+}
+
 /** What is said of a log beside what was found in it. */
 export interface LogFacts {
   readonly paths: readonly string[];
@@ -61,6 +81,46 @@ export interface LogFacts {
   readonly late: number;
   /** The same of lines that are far ahead of those around them. */
   readonly early: number;
+  /** Only if some request says what it costs, or if a column was named for it. */
+  readonly costs?: CostFacts;
+}
+
+type CostSource = NonNullable<Entry['costSource']>;
+
+/** Hears from the entries of logs where those have their costs. */
+class CostSources {
+  readonly #all = new Set<CostSource>();
+  #last: CostSource | undefined = undefined;
+
+  hear(entries: readonly Entry[]): void {
+    for (const { costSource } of entries) {
+      if (costSource === undefined || costSource === this.#last) continue;
+      this.#last = costSource;
+      this.#all.add(costSource);
+    }
+  }
+
+  facts(isAsked: boolean): CostFacts | undefined {
+    const used = [...this.#all].filter(({ read, refused }) => read + refused > 0);
+    if (used.length === 0 && !isAsked) return undefined;
+    const sample = used.find(({ refused }) => refused > 0)?.sample;
+    return {
+      columns: [...new Set(used.map(({ name }) => name))],
+      read: used.reduce((sum, { read }) => sum + read, 0),
+      refused: used.reduce((sum, { refused }) => sum + refused, 0),
+      ...(sample !== undefined && { sample }),
+    };
+  }
+}
+
+/** Where no line can be read, it may be for their costs, and there is no entry to tell of them. */
+function withCostHint(error: unknown, report: LogReport, column: string | undefined): unknown {
+  const { entries, samples, format } = report;
+  const isNamed = /csv|json-lines/.test(format);
+  if (!(error instanceof LogError) || entries > 0 || samples.length === 0 || !isNamed) return error;
+  if (column === undefined && !/cost/i.test(samples[0].text)) return error;
+  const where = column === undefined ? 'a cost' : `a cost in \`${visible(column)}\``;
+  return new LogError(`${error.message}; ${where} has to be an integer of at least 1`);
 }
 
 /**
@@ -82,24 +142,30 @@ export async function readLogs(
   const progress = new Progress(output);
   const sinceMs = systemClock.now();
   const { report } = reader;
+  const sources = new CostSources();
   try {
     for await (const entries of reader.entries()) {
+      sources.hear(entries);
       if (take(entries) === true) break;
       progress.show(() => turn + readingText(report, sinceMs));
     }
+  } catch (error) {
+    throw withCostHint(error, report, column?.cost);
   } finally {
     progress.end();
   }
   const { lines, unreadable, samples, late, early } = report;
+  const costs = sources.facts(column?.cost !== undefined);
   return {
     ...{ paths, format: report.format, lines, requests: report.entries },
     ...{ unreadable, samples, late, early },
+    ...(costs !== undefined && { costs }),
   };
 }
 
 /** `log   access.log, combined` and what is wrong with it. */
 export function logLines(
-  { paths, format, unreadable, samples, late, early }: LogFacts,
+  { paths, format, unreadable, samples, late, early, costs }: LogFacts,
   {
     firstMs,
     lastMs,
@@ -112,6 +178,7 @@ export function logLines(
   if (firstMs !== undefined && lastMs !== undefined) {
     lines.push(`${whenText(firstMs)} to ${whenText(lastMs)} UTC`);
   }
+  if (costs !== undefined) lines.push(cut(costText(costs), room));
   if (late > 0) lines.push(`${countText(late, 'line')} too late, taken at the time reached`);
   if (early > 0) {
     lines.push(`${countText(early, 'line')} too far ahead, taken at the time reached`);
@@ -121,8 +188,21 @@ export function logLines(
       `${countText(unreadable, 'line')} could not be read, such as line ${samples[0].line}:`,
     );
     lines.push(cut(samples[0].text, room));
+    if (costs !== undefined) lines.push(...refusedLines(costs, room));
   }
   return labelled('log', ...lines);
+}
+
+/** `costs from the column tokens` */
+export function costText({ columns }: CostFacts): string {
+  if (columns.length === 0) return 'no request says what it costs, so each costs 1';
+  return `costs from the column${columns.length > 1 ? 's' : ''} ${columns.join(', ')}`;
+}
+
+function refusedLines({ refused, sample = '' }: CostFacts, room: number): readonly string[] {
+  if (refused === 0) return [];
+  const which = `of these ${numberText(refused)} with a cost that is no integer of at least 1`;
+  return wrapped(`${which}, such as \`${cut(sample, 40)}\``, room);
 }
 
 type Run = Command['run'];

@@ -24,6 +24,7 @@ export function planLines(result: PlanResult, top: number, paint: Paint): readon
     ...summaryLines(result, paint),
     '',
     ...policyLines(result.policies),
+    ...(result.costs === undefined ? [] : wrapped(COST_NOTE)),
     ...section(
       `The most denied clients${ofAll(result.topClients, result.denied)}`,
       clientLines(result.topClients, top),
@@ -43,10 +44,13 @@ const section = (title: string, lines: readonly string[], paint: Paint): readonl
   lines.length === 0 ? [] : ['', paint('bold', title), ...lines];
 
 function summaryLines(result: PlanResult, paint: Paint): readonly string[] {
-  const { requests, clients, denied, firstDeniedMs, heavyAbove, timeline } = result;
-  const traffic = `${countText(requests, 'request')} of ${countText(clients, 'client')}`;
+  const { requests, clients, denied, firstDeniedMs, heavyAbove, timeline, costs } = result;
+  const traffic = [
+    `${countText(requests, 'request')} of ${countText(clients, 'client')}`,
+    ...(costs === undefined ? [] : [`a cost of ${numberText(costs.asked)} in all`]),
+  ];
   if (denied.requests === 0) {
-    return [...labelled('traffic', traffic), ...labelled('denied', paint('green', 'nobody'))];
+    return [...labelled('traffic', ...traffic), ...labelled('denied', paint('green', 'nobody'))];
   }
   const share = percentText(denied.requests, requests);
   const what = `${countText(denied.requests, 'request')} (${share})`;
@@ -55,10 +59,11 @@ function summaryLines(result: PlanResult, paint: Paint): readonly string[] {
   const who = `${countText(denied.clients, 'client')} (${clientShare}), ${ordinary}`;
   const most = numberText(heavyAbove);
   const rule = `ordinary: not among the heaviest 1% by requests, so at most ${most}`;
+  const first = `first at ${whenText(firstDeniedMs!)}`;
   const columnMs = timeline.bucketMs * Math.ceil(timeline.series.denied.length / BAR_COLUMNS);
   return [
-    ...labelled('traffic', traffic),
-    ...labelled('denied', paint('red', what), who, `first at ${whenText(firstDeniedMs!)}`),
+    ...labelled('traffic', ...traffic),
+    ...labelled('denied', paint('red', what), ...costLines(costs), who, first),
     ...labelled('', ...wrapped(rule, BAR_COLUMNS).map((line) => paint('dim', line))),
     '',
     ...labelled('asked', barsText(timeline.series.requests, BAR_COLUMNS)),
@@ -73,6 +78,20 @@ function summaryLines(result: PlanResult, paint: Paint): readonly string[] {
     ...labelled('', paint('dim', `a column is ${windowText(columnMs)}`)),
   ];
 }
+
+/** What the denied requests cost, and which of them could never pass. */
+function costLines(costs: PlanResult['costs']): readonly string[] {
+  if (costs === undefined) return [];
+  const { asked, denied, tooDear } = costs;
+  const dear = `${countText(tooDear, 'request')} with a cost above a limit, which can never pass`;
+  return [
+    `a cost of ${numberText(denied)} (${percentText(denied, asked)})`,
+    ...(tooDear === 0 ? [] : [dear]),
+  ];
+}
+
+const COST_NOTE =
+  'Limits count costs: that which a rule says, or else that which the log says, or else 1.';
 
 const tollCells = ({ requests, clients, ordinaryClients }: Toll): readonly string[] =>
   [requests, clients, ordinaryClients].map(numberText);

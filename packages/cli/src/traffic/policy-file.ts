@@ -1,7 +1,7 @@
 /** A policy that was found, as a file that the service reads. */
 import { loadConfig } from 'sluice-server/configured';
 import type { SuggestResult } from 'sluice-traffic';
-import { numberText, windowText } from '../output.ts';
+import { numberText, visible, windowText } from '../output.ts';
 import { countText, percentText, whenText, wrapped } from './text.ts';
 import { writeWhole } from './whole-file.ts';
 
@@ -23,7 +23,15 @@ export function durationWord(ms: number): string {
 const policyName = (windowMs: number): string =>
   UNITS.find(([, unitMs]) => unitMs === windowMs)?.[2] ?? `per${durationWord(windowMs)}`;
 
-export function policyText(result: SuggestResult): string {
+/** What the limit counts, if that is costs. */
+function costText({ costs }: SuggestResult, columns: readonly string[]): string {
+  if (costs === undefined) return '';
+  const from = columns.map(visible).join(', ');
+  return ` It counts costs, here from the column ${from}; who says no cost asks for 1.`;
+}
+
+/** `costColumns` are the columns that had the costs, if there were any. */
+export function policyText(result: SuggestResult, costColumns: readonly string[] = []): string {
   const { requests, clients, firstMs, lastMs, windows, proposed } = result;
   const { limit, windowMs } = proposed;
   const limits = windows.find((each) => each.windowMs === windowMs)!.limits;
@@ -34,7 +42,7 @@ export function policyText(result: SuggestResult): string {
       `${whenText(firstMs)} to ${whenText(lastMs)} UTC: ${numberText(limit)} in ` +
       `${windowText(windowMs)} would have touched ${countText(touched, 'client')} ` +
       `(${percentText(touched, clients)}) and denied ${countText(deniedRequests, 'request')} ` +
-      `(${percentText(deniedRequests, requests)}).`,
+      `(${percentText(deniedRequests, requests)}).${costText(result, costColumns)}`,
     78,
   );
   return `${comments.map((line) => `# ${line}`).join('\n')}

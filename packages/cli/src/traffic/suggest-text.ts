@@ -20,6 +20,10 @@ const KNEE_NOTE =
   'or what spares all but 1% of the clients, if that is more, rounded up. A client is ' +
   'touched if it ever asks for more than the limit in a window.';
 
+const COST_NOTE =
+  'All limits, and what is asked for, are in units of cost. A request that costs more than a ' +
+  'limit is denied by it in any case.';
+
 const limitOf = ({ limits }: WindowReport, limit: number): LimitReport =>
   limits.find((each) => each.limit === limit)!;
 
@@ -27,7 +31,7 @@ const share = (count: number, of: number): string =>
   `${numberText(count)} (${percentText(count, of)})`;
 
 export function suggestLines(result: SuggestResult, paint: Paint): readonly string[] {
-  const { requests, clients, windows, proposed, leftOutMs } = result;
+  const { requests, clients, windows, proposed, leftOutMs, costs } = result;
   const rows = windows.map((each) => {
     const { clients: touched, deniedRequests } = limitOf(each, each.proposed);
     return [
@@ -42,35 +46,43 @@ export function suggestLines(result: SuggestResult, paint: Paint): readonly stri
   const chosen = windows.find(({ windowMs }) => windowMs === proposed.windowMs)!;
   return [
     ...labelled('traffic', `${countText(requests, 'request')} of ${countText(clients, 'client')}`),
+    ...labelled('', ...costLines(costs)),
     '',
     ...tableLines(OVERVIEW, rows),
     ...wrapped(KNEE_NOTE).map((line) => paint('dim', line)),
+    ...(costs === undefined ? [] : wrapped(COST_NOTE)),
     ...(leftOutMs.length === 0 ? [] : wrapped(leftNote)),
     '',
-    paint('bold', `Limits in ${windowText(chosen.windowMs)}`),
+    paint(
+      'bold',
+      `Limits ${costs === undefined ? '' : 'of cost '}in ${windowText(chosen.windowMs)}`,
+    ),
     ...curveLines(chosen, result),
   ];
 }
 
-const CURVE = [
-  number('limit'),
-  number('clients touched'),
-  number('requests denied'),
-  { heading: '' },
-];
+function costLines(costs: SuggestResult['costs']): readonly string[] {
+  if (costs === undefined) return [];
+  const most = `at most ${numberText(costs.dearest)} of one request`;
+  return [`a cost of ${numberText(costs.asked)} in all, ${most}`];
+}
+
+const CURVE = [number('limit'), number('clients touched'), number('requests denied')];
 
 function curveLines(
   { limits, knee, proposed }: WindowReport,
-  { clients, requests }: SuggestResult,
+  { clients, requests, costs }: SuggestResult,
 ): readonly string[] {
-  const rows = limits.map(({ limit, clients: touched, deniedRequests }) => [
+  const rows = limits.map(({ limit, clients: touched, deniedRequests, deniedCost = 0 }) => [
     numberText(limit),
     share(touched, clients),
     share(deniedRequests, requests),
+    ...(costs === undefined ? [] : [share(deniedCost, costs.asked)]),
     [limit === knee ? 'knee' : '', limit === proposed ? 'proposed' : '']
       .filter((mark) => mark !== '')
       .map((mark) => `<- ${mark}`)
       .join(' '),
   ]);
-  return tableLines(CURVE, rows);
+  const cost = costs === undefined ? [] : [number('cost denied')];
+  return tableLines([...CURVE, ...cost, { heading: '' }], rows);
 }

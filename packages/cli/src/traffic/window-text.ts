@@ -42,9 +42,11 @@ function columnsOf({ fromMs, toMs }: View, all: readonly Timed[]): readonly numb
 
 export function windowLines(explained: Explanation, paint: Paint): readonly string[] {
   const view = viewOf(explained);
-  const { requests, entries, atMs, algorithm, windowMs } = explained;
+  const { requests, entries, atMs, algorithm, windowMs, hasCosts } = explained;
   const timed = (allowed: boolean): readonly Timed[] =>
-    requests.filter((each) => each.allowed === allowed).map(({ timeMs }) => ({ timeMs, count: 1 }));
+    requests
+      .filter((each) => each.allowed === allowed)
+      .map(({ timeMs, cost = 1 }) => ({ timeMs, count: cost }));
   const known = entries.map((each) => ({ timeMs: Math.min(each.atMs, atMs), count: each.cost }));
   const admitted = columnsOf(view, requests.length > 0 ? timed(true) : known);
   const denied = columnsOf(view, timed(false));
@@ -55,6 +57,7 @@ export function windowLines(explained: Explanation, paint: Paint): readonly stri
     ...(requests.length === 0
       ? []
       : labelled('denied', paint('red', barsText(denied, COLUMNS, most)))),
+    ...(hasCosts ? labelled('', paint('dim', 'a column is as high as the cost in it')) : []),
     ...labelled('', paint('dim', axisOf(view, atMs, algorithm === 'sliding-counter', windowMs))),
   ];
 }

@@ -18,6 +18,7 @@ export const caddy = jsonFormat({
     status: ['status'],
     bytes: ['size'],
     user: ['user_id'],
+    cost: [],
   },
   isEntry: ({ request, logger }) =>
     isObject(request) && !(typeof logger === 'string' && logger.startsWith('http.log.error')),

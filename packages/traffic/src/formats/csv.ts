@@ -1,6 +1,6 @@
 /** Values with commas (or semicolons, or tabs) between, and a first line that names the columns. */
 import type { Entry, Format } from '../entry.ts';
-import { type Names, namedEntry, PARTS, type Part, USUAL } from './named.ts';
+import { CostField, type Names, namedEntry, PARTS, type Part, USUAL } from './named.ts';
 
 const SEPARATORS = [',', ';', '\t'];
 
@@ -54,9 +54,20 @@ export function headingOf(line: string, names: Names = USUAL): CsvHeading | unde
   return undefined;
 }
 
+const NAME = /^[\p{L}_@#][\p{L}\d_@#.() -]{0,40}$/u;
+
+/** Whether a line seems to name columns, if unknown ones: two or more that look like names. */
+export function namesColumns(line: string): boolean {
+  return SEPARATORS.some((separator) => {
+    const columns = valuesOf(line, separator)?.map((each) => each.trim()) ?? [];
+    return columns.length > 1 && columns.every((each) => NAME.test(each));
+  });
+}
+
 export function csv({ separator, columns }: CsvHeading, names: Names = USUAL): Format {
   const found = PARTS.map((part) => [part, placeOf(columns, names[part])] as const);
   const places = Object.fromEntries(found) as Record<Part, number>;
+  const costs = places.cost < 0 ? undefined : new CostField(columns[places.cost]);
   const read = (line: string): Entry | undefined => {
     const values = valuesOf(line, separator);
     if (values?.length !== columns.length) return undefined;
@@ -65,7 +76,7 @@ export function csv({ separator, columns }: CsvHeading, names: Names = USUAL): F
       const place = exact >= 0 ? exact : placeOf(columns, [name, `http_${name}`]);
       return values[place]?.trim() || undefined;
     };
-    return namedEntry((part) => values[places[part]]?.trim(), field);
+    return namedEntry((part) => values[places[part]]?.trim(), field, costs);
   };
-  return { name: 'csv', read };
+  return { name: 'csv', costSource: costs, read };
 }

@@ -47,10 +47,13 @@ export function detect(
   let most = 0;
   for (const each of all) {
     const lines = first.filter((line) => line !== each.heading);
-    const read = lines.filter((line) => each.format.read(line) !== undefined).length;
+    const understood = lines.filter((line) => each.format.read(line) !== undefined).length;
+    // A line whose cost is none is of this form all the same.
+    const read = understood + (each.format.costSource?.refused ?? 0);
     // Names of columns without any rows are still a log, though an empty one.
     const share = lines.length === 0 ? 1 : read / lines.length;
     if (share >= SHARE && (best === undefined || read > most)) [best, most] = [each, read];
   }
-  return best;
+  // One that has counted nothing yet.
+  return best && candidates(first, names).find(({ format }) => format.name === best.format.name);
 }

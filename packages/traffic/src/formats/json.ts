@@ -1,6 +1,6 @@
 /** Lines that are JSON objects, and their members. */
 import type { Entry, Format } from '../entry.ts';
-import { type Names, namedEntry, PARTS, type Part } from './named.ts';
+import { CostField, type Names, namedEntry, PARTS, type Part } from './named.ts';
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -52,7 +52,19 @@ export function jsonFormat({ name, names, isEntry, headerNames }: JsonForm): For
     Part,
     (typeof paths)[number]
   >;
+  const costs = names.cost.length === 0 ? undefined : new CostField();
+  /** An object where a cost should be is no cost, rather than none: it must not count as 1. */
+  const findCost = (json: Json): unknown => {
+    for (const [each, path] of ways.cost) {
+      const value = memberOf(json, each, path);
+      if (value === undefined || value === null || value === '') continue;
+      if (costs !== undefined) costs.name = each;
+      return value;
+    }
+    return undefined;
+  };
   const find = (json: Json, part: Part): unknown => {
+    if (part === 'cost') return findCost(json);
     for (const [each, path] of ways[part]) {
       const value = memberOf(json, each, path);
       // An object is not what is meant, as where `client` holds `ip`; there may be a path to it.
@@ -75,7 +87,8 @@ export function jsonFormat({ name, names, isEntry, headerNames }: JsonForm): For
     return namedEntry(
       (part) => find(json, part),
       (wanted) => field(json, wanted),
+      costs,
     );
   };
-  return { name, read };
+  return { name, costSource: costs, read };
 }

@@ -15,6 +15,7 @@ export const traefik = jsonFormat({
     status: ['DownstreamStatus', 'OriginStatus'],
     bytes: ['DownstreamContentSize', 'OriginContentSize'],
     user: ['ClientUsername'],
+    cost: [],
   },
   isEntry: (json) => 'RequestMethod' in json || 'ClientHost' in json,
   headerNames: (name) => [`request_${canonicalHeader(name)}`],

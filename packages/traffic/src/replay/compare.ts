@@ -7,7 +7,7 @@ import type { Entry } from '../entry.ts';
 import { owned } from '../formats/text.ts';
 import { type AdversaryReport, adversaryOf } from './adversary.ts';
 import { ClientTable } from './client-table.ts';
-import { roomyStore } from './replay.ts';
+import { costOf, isTooDear, roomyStore } from './replay.ts';
 import { RowSet } from './rows.ts';
 import { Timeline, type TimelineData } from './timeline.ts';
 import { WindowCounts } from './window-counts.ts';
@@ -48,6 +48,14 @@ export interface MemoryReport {
   readonly mostBytes: number;
 }
 
+/** The same as its requests, in what the log says that they cost. */
+export interface AlgorithmCosts {
+  readonly admitted: number;
+  readonly denied: number;
+  readonly falseAdmits: number;
+  readonly falseDenials: number;
+}
+
 export interface AlgorithmReport {
   readonly algorithm: AlgorithmName;
   readonly admitted: number;
@@ -58,7 +66,9 @@ export interface AlgorithmReport {
   readonly falseDenials: number;
   /** Both, as a part of all requests. */
   readonly wrongShare: number;
-  /** The fullest true window of any client; none if nothing was let through. */
+  /** Only if the log says what requests cost. */
+  readonly costs?: AlgorithmCosts;
+  /** The fullest true window of any client, by cost; none if nothing was let through. */
   readonly worst?: WorstWindow;
   readonly adversary: AdversaryReport;
   readonly memory: MemoryReport;
@@ -73,6 +83,12 @@ export interface CompareResult {
   readonly firstMs: number | undefined;
   readonly lastMs: number | undefined;
   readonly algorithms: readonly AlgorithmReport[];
+  /** Only if the log says what requests cost: then the limit is in units of that. */
+  readonly costs?: {
+    readonly asked: number;
+    /** Requests that none lets through, because they cost more than the limit. */
+    readonly tooDear: number;
+  };
   /** What each denies. */
   readonly timeline: TimelineData<'requests' | AlgorithmName>;
 }
@@ -122,6 +138,7 @@ class Run {
   denied = 0;
   falseAdmits = 0;
   falseDenials = 0;
+  readonly costs = { admitted: 0, denied: 0, falseAdmits: 0, falseDenials: 0 };
   worst: WorstWindow | undefined = undefined;
 
   constructor(
@@ -136,22 +153,37 @@ class Run {
     this.#entries = ownMs === undefined ? undefined : new EntryCounts(windowMs, ownMs);
   }
 
-  decide(row: number, key: string, nowMs: number): boolean {
-    const { allowed } = this.#space.takeSync(this.policy.terms!, key, 1, nowMs);
+  decide(row: number, key: string, cost: number, nowMs: number): boolean {
+    const terms = this.policy.terms!;
+    const allowed =
+      !isTooDear(cost, terms) && this.#space.takeSync(terms, key, cost, nowMs).allowed;
     if (!allowed) {
       this.denied++;
+      this.costs.denied += cost;
       this.deniedClients.add(row);
       return false;
     }
     this.admitted++;
+    this.costs.admitted += cost;
     this.#entries?.add(row, nowMs);
-    this.#counts.add(row, nowMs);
+    this.#counts.add(row, nowMs, cost);
     const count = this.#counts.sum(row, 0);
     if (count > (this.worst?.count ?? 0)) {
-      const multiple = count / this.policy.terms!.limit;
+      const multiple = count / terms.limit;
       this.worst = { count, multiple, client: owned(key), atMs: nowMs };
     }
     return true;
+  }
+
+  /** Notes what the exact log says of a request that was just decided. */
+  judge(allowed: boolean, isRight: boolean, cost: number): void {
+    if (allowed && !isRight) {
+      this.falseAdmits++;
+      this.costs.falseAdmits += cost;
+    } else if (!allowed && isRight) {
+      this.falseDenials++;
+      this.costs.falseDenials += cost;
+    }
   }
 
   memory(clients: number): MemoryReport {
@@ -175,6 +207,9 @@ export class Comparison {
   #requests = 0;
   #firstMs: number | undefined = undefined;
   #nowMs = Number.NEGATIVE_INFINITY;
+  #hasCosts = false;
+  #costAsked = 0;
+  #tooDear = 0;
 
   constructor(options: CompareOptions) {
     this.#options = options;
@@ -194,13 +229,16 @@ export class Comparison {
     this.#timeline.add(nowMs, 'requests');
     const key = this.#options.keyOf(entry);
     const row = this.#table.rowOf(key);
+    const cost = costOf(entry);
+    if (entry.cost !== undefined) this.#hasCosts = true;
+    this.#costAsked += cost;
+    if (isTooDear(cost, this.#runs[0].policy.terms!)) this.#tooDear++;
     let isRight = true;
     for (const run of this.#runs) {
-      const allowed = run.decide(row, key, nowMs);
+      const allowed = run.decide(row, key, cost, nowMs);
       if (!allowed) this.#timeline.add(nowMs, run.algorithm);
       if (run.algorithm === EXACT) isRight = allowed;
-      else if (allowed && !isRight) run.falseAdmits++;
-      else if (!allowed && isRight) run.falseDenials++;
+      else run.judge(allowed, isRight, cost);
     }
   }
 
@@ -215,6 +253,7 @@ export class Comparison {
       firstMs: this.#firstMs,
       lastMs: this.#requests === 0 ? undefined : this.#nowMs,
       algorithms: this.#runs.map((run) => this.#report(run)),
+      ...(this.#hasCosts && { costs: { asked: this.#costAsked, tooDear: this.#tooDear } }),
       timeline: this.#timeline.data(),
     };
   }
@@ -233,6 +272,7 @@ export class Comparison {
       falseAdmits,
       falseDenials,
       wrongShare: this.#requests === 0 ? 0 : (falseAdmits + falseDenials) / this.#requests,
+      ...(this.#hasCosts && { costs: run.costs }),
       ...(worst !== undefined && { worst }),
       adversary: adversaryOf(run.policy),
       memory: run.memory(this.#table.size),

@@ -4,7 +4,7 @@
  */
 import type { AlgorithmName, KeyState, Policy } from 'sluice';
 import type { Entry } from '../entry.ts';
-import { roomyStore } from './replay.ts';
+import { costOf, isTooDear, roomyStore } from './replay.ts';
 
 export interface ExplainOptions {
   /** With one limit for all keys. */
@@ -19,6 +19,8 @@ export interface ExplainOptions {
 export interface ExplainedRequest {
   readonly timeMs: number;
   readonly allowed: boolean;
+  /** Only if the log says so; otherwise it is 1. */
+  readonly cost?: number;
 }
 
 /** A decision with all that led to it. */
@@ -34,6 +36,10 @@ export interface Explanation {
   readonly bucketMs: number;
   readonly atMs: number;
   readonly cost: number;
+  /** Whether the log says what requests cost, so that what counts is costs rather than requests. */
+  readonly hasCosts?: true;
+  /** Whether the cost is above all that the limit could ever let through: no time will do. */
+  readonly tooDear?: true;
   readonly allowed: boolean;
   /** What is left after it. */
   readonly remaining: number;
@@ -51,7 +57,13 @@ export interface Explanation {
 }
 
 const MOST_REQUESTS = 20_000;
+/** What is asked about where there was no request. */
 const COST = 1;
+
+type Quoted = Pick<
+  Explanation,
+  'cost' | 'allowed' | 'remaining' | 'retryAfterMs' | 'resetAfterMs' | 'atMs'
+>;
 
 export class Explainer {
   readonly #options: ExplainOptions;
@@ -61,6 +73,7 @@ export class Explainer {
   #found: Explanation | undefined = undefined;
   #seen = 0;
   #denied = 0;
+  #hasCosts = false;
   #isDone = false;
 
   constructor(options: ExplainOptions) {
@@ -84,18 +97,20 @@ export class Explainer {
       this.#nowMs = Math.max(this.#nowMs, entry.timeMs);
       if (atMs !== undefined && this.#nowMs > atMs) this.#isDone = true;
       if (this.#isDone) return;
-      if (keyOf(entry) === key) this.#decide();
+      if (entry.cost !== undefined) this.#hasCosts = true;
+      if (keyOf(entry) === key) this.#decide(entry);
     }
   }
 
-  #decide(): void {
-    const { policy, key, atMs } = this.#options;
-    const terms = policy.terms!;
+  #decide(entry: Entry): void {
+    const { atMs } = this.#options;
     const before = this.#stateAt(this.#nowMs);
-    const quote = this.#store.open(policy).takeSync(terms, key, COST, this.#nowMs);
+    const quote = this.#take(costOf(entry));
     this.#seen++;
     if (!quote.allowed) this.#denied++;
-    this.#note({ timeMs: this.#nowMs, allowed: quote.allowed });
+    const { cost } = entry;
+    const { allowed } = quote;
+    this.#note({ timeMs: this.#nowMs, allowed, ...(cost !== undefined && { cost }) });
     if (atMs === undefined) {
       if (quote.allowed && quote.remaining >= (this.#found?.remaining ?? Infinity)) return;
       this.#found = this.#explanation(before, quote, true);
@@ -106,6 +121,16 @@ export class Explainer {
     if (this.#nowMs === atMs && this.#found?.allowed !== false) {
       this.#found = this.#explanation(before, quote, true);
     }
+  }
+
+  /** A cost that is too dear is denied without asking, and there is no time to come back at. */
+  #take(cost: number): Quoted {
+    const { policy, key } = this.#options;
+    const terms = policy.terms!;
+    const space = this.#store.open(policy);
+    if (!isTooDear(cost, terms)) return space.takeSync(terms, key, cost, this.#nowMs);
+    const { remaining, resetAfterMs, atMs } = space.peekSync(terms, key, 0, this.#nowMs);
+    return { cost, allowed: false, remaining, retryAfterMs: 0, resetAfterMs, atMs };
   }
 
   #note(request: ExplainedRequest): void {
@@ -124,20 +149,17 @@ export class Explainer {
     return this.#store.inspectSync(policy, policy.terms!, key, nowMs);
   }
 
-  #explanation(
-    state: KeyState | undefined,
-    quote: Pick<Explanation, 'allowed' | 'remaining' | 'retryAfterMs' | 'resetAfterMs' | 'atMs'>,
-    wasAsked: boolean,
-  ): Explanation {
+  #explanation(state: KeyState | undefined, quote: Quoted, wasAsked: boolean): Explanation {
     const { policy, key } = this.#options;
     const { limit, capacity, windowMs, bucketMs } = policy.terms!;
-    const { allowed, remaining, retryAfterMs, resetAfterMs, atMs } = quote;
+    const { cost, allowed, remaining, retryAfterMs, resetAfterMs, atMs } = quote;
     return {
       kind: 'explain',
       policy: policy.name,
       key,
       algorithm: policy.algorithm,
-      ...{ limit, capacity, windowMs, bucketMs, atMs, cost: COST },
+      ...{ limit, capacity, windowMs, bucketMs, atMs, cost },
+      ...(isTooDear(cost, policy.terms!) && { tooDear: true }),
       ...{ allowed, remaining, retryAfterMs, resetAfterMs, wasAsked },
       cells: state?.cells ?? [],
       used: state?.used ?? 0,
@@ -150,6 +172,11 @@ export class Explainer {
 
   /** The answer, once all has been read; undefined if the client has no requests up to there. */
   result(): Explanation | undefined {
+    const result = this.#result();
+    return result && { ...result, ...(this.#hasCosts && { hasCosts: true }) };
+  }
+
+  #result(): Explanation | undefined {
     const { policy, key, atMs } = this.#options;
     if (this.#found !== undefined || atMs === undefined || this.#seen === 0) return this.#found;
     const quote = this.#store.open(policy).peekSync(policy.terms!, key, COST, atMs);

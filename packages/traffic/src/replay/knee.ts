@@ -7,10 +7,13 @@ export interface CurvePoint {
   readonly clients: number;
 }
 
+/** What each client asks for at the most, the smallest first. */
+export type Peaks = Uint32Array | Float64Array;
+
 const MOST_POINTS = 240;
 
 /** The curve of peaks that are sorted, the smallest first: a point where it falls. */
-export function curveOf(sorted: Uint32Array): readonly CurvePoint[] {
+export function curveOf(sorted: Peaks): readonly CurvePoint[] {
   const points: CurvePoint[] = [];
   for (let at = 0; at < sorted.length; at++) {
     if (sorted[at] === sorted[at + 1]) continue;
@@ -54,7 +57,7 @@ export function kneeOf(points: readonly CurvePoint[], clients: number): number {
 }
 
 /** How many clients a limit touches. */
-export function touchedBy(sorted: Uint32Array, limit: number): number {
+export function touchedBy(sorted: Peaks, limit: number): number {
   let low = 0;
   let high = sorted.length;
   while (low < high) {

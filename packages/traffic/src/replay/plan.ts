@@ -6,7 +6,7 @@ import type { Entry } from '../entry.ts';
 import { BoundedCounts, type NamedCount } from './bounded-counts.ts';
 import { ClientTable } from './client-table.ts';
 import { type DeniedClient, DeniedClients } from './denied-clients.ts';
-import { type Outcome, type PolicyFacts, Replay, type Rules } from './replay.ts';
+import { costOf, type Outcome, type PolicyFacts, Replay, type Rules } from './replay.ts';
 import { routeOf } from './route.ts';
 import { RowSet } from './rows.ts';
 import { Timeline, type TimelineData } from './timeline.ts';
@@ -49,6 +49,14 @@ export interface PolicyReport extends PolicyFacts {
   readonly denied: Toll;
 }
 
+/** What is known of costs, where a log says them. Sums are of what the log says. */
+export interface PlanCosts {
+  readonly asked: number;
+  readonly denied: number;
+  /** Requests that are denied because they cost more than a limit could ever let through. */
+  readonly tooDear: number;
+}
+
 export interface PlanChange {
   readonly policies: readonly PolicyFacts[];
   readonly denied: Toll;
@@ -79,6 +87,8 @@ export interface PlanResult {
   /** Where requests were denied, the most first, with numbers and the like as `:id`. */
   readonly topRoutes: readonly NamedCount[];
   readonly timeline: TimelineData<'requests' | 'denied' | 'shadow' | 'today'>;
+  /** Only if the log says what requests cost: then limits are in units of that. */
+  readonly costs?: PlanCosts;
   readonly against?: PlanChange;
 }
 
@@ -116,6 +126,10 @@ export class Planner {
   #firstMs: number | undefined = undefined;
   #nowMs = Number.NEGATIVE_INFINITY;
   #firstDeniedMs: number | undefined = undefined;
+  #hasCosts = false;
+  #costAsked = 0;
+  #costDenied = 0;
+  #tooDear = 0;
   /** Requests that today's policies let pass and these do not; and the other way round. */
   #lost = 0;
   #won = 0;
@@ -146,6 +160,8 @@ export class Planner {
     const row = this.#table.rowOf(client);
     this.#table.increment(row, 'requests');
     this.#timeline.add(nowMs, 'requests');
+    if (entry.cost !== undefined) this.#hasCosts = true;
+    this.#costAsked += costOf(entry);
     const outcome = this.#next.decide(entry, client, nowMs);
     if (!outcome.allowed) this.#noteDenied(entry, client, row, outcome);
     else if (outcome.shadowDenying.length > 0) {
@@ -157,8 +173,10 @@ export class Planner {
     }
   }
 
-  #noteDenied(entry: Entry, client: string, row: number, { denying }: Outcome): void {
+  #noteDenied(entry: Entry, client: string, row: number, { denying, tooDear }: Outcome): void {
     const nowMs = this.#nowMs;
+    this.#costDenied += costOf(entry);
+    if (tooDear) this.#tooDear++;
     this.#firstDeniedMs ??= nowMs;
     this.#table.increment(row, 'denied');
     this.#timeline.add(nowMs, 'denied');
@@ -201,8 +219,13 @@ export class Planner {
       topClients: tell.clients(this.#denied.list(this.#top), 'denied'),
       topRoutes: this.#routes.largest(this.#top),
       timeline: this.#timeline.data(),
+      ...(this.#hasCosts && { costs: this.#costs() }),
       ...(today !== undefined && { against: this.#change(today, tell) }),
     };
+  }
+
+  #costs(): PlanCosts {
+    return { asked: this.#costAsked, denied: this.#costDenied, tooDear: this.#tooDear };
   }
 
   #count(row: number, column: Column): number {

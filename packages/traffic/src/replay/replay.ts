@@ -2,7 +2,14 @@
  * Requests of a log through the shipped engine, at the times of the log. Each replay has a store of
  * its own, so that several policies, or two versions of them, can be asked about the same traffic.
  */
-import { type AlgorithmName, type Limit, memoryStore, type Policy, type SyncStore } from 'sluice';
+import {
+  type AlgorithmName,
+  type Limit,
+  memoryStore,
+  type Policy,
+  type SyncStore,
+  type Terms,
+} from 'sluice';
 import { refundOf } from 'sluice/engine';
 import type { Entry } from '../entry.ts';
 
@@ -21,12 +28,22 @@ export interface NeverFits {
   readonly violated: readonly string[];
 }
 
+/** What a request costs where no rule says so. */
+export const costOf = ({ cost }: Entry): number => cost ?? 1;
+
+/**
+ * Whether a cost is above all that a limit could ever let through. The engine refuses to be asked
+ * about such a cost (ERR_COST_ABOVE_LIMIT), so that nobody asks it: it is denied, and charges
+ * nothing.
+ */
+export const isTooDear = (cost: number, { capacity }: Terms): boolean => cost > capacity;
+
 /** Which limits requests have. */
 export interface Rules {
   readonly policies: readonly PolicyFacts[];
   /**
    * The limits of a request of this client, with numbers that hold at this time; none means that it
-   * is not limited. The list is not kept.
+   * is not limited. The list is not kept. A limit may have a cost that is too dear for it.
    */
   limitsOf(entry: Entry, client: string, nowMs: number): readonly Limit[] | NeverFits;
 }
@@ -46,8 +63,12 @@ export function rulesByClient(
   const limits = policies.map((policy) => ({ policy, terms: policy.terms!, key: '', cost: 1 }));
   return {
     policies: policies.map((policy) => factsOf(policy, shadow.has(policy.name))),
-    limitsOf: (_, key) => {
-      for (const limit of limits) limit.key = key;
+    limitsOf: (entry, key) => {
+      const cost = costOf(entry);
+      for (const limit of limits) {
+        limit.key = key;
+        limit.cost = cost;
+      }
       return limits;
     },
   };
@@ -60,6 +81,8 @@ export interface Outcome {
   readonly denying: readonly string[];
   /** The policies in shadow that would have denied it. */
   readonly shadowDenying: readonly string[];
+  /** Whether it is denied because it costs more than a limit could ever let through. */
+  readonly tooDear?: true;
 }
 
 const NONE: readonly string[] = [];
@@ -88,6 +111,11 @@ export class Replay {
     const asked = this.#rules.limitsOf(entry, client, nowMs);
     if ('violated' in asked)
       return { allowed: false, denying: asked.violated, shadowDenying: NONE };
+    return asked.some(isDear) ? this.#decideDear(asked, nowMs) : this.#decideSound(asked, nowMs);
+  }
+
+  /** With limits that may have room for it. */
+  #decideSound(asked: readonly Limit[], nowMs: number): Outcome {
     if (this.#shadow.size === 0) {
       return this.#takeAll(asked, nowMs) ? ADMITTED : this.#denied(asked, nowMs);
     }
@@ -98,6 +126,17 @@ export class Replay {
     const full = asked.filter((limit) => isShadow(limit) && !this.#take(limit, nowMs));
     if (full.length === 0) return ADMITTED;
     return { allowed: true, denying: NONE, shadowDenying: full.map(nameOf) };
+  }
+
+  /** As the service: denied by those that could never let it through, and by no other. */
+  #decideDear(asked: readonly Limit[], nowMs: number): Outcome {
+    const dear = asked.filter(isDear).map(nameOf);
+    const denying = dear.filter((name) => !this.#shadow.has(name));
+    if (denying.length > 0) return { allowed: false, denying, shadowDenying: NONE, tooDear: true };
+    const others = asked.filter((limit) => !isDear(limit));
+    const outcome = this.#decideSound(others, nowMs);
+    if (!outcome.allowed) return outcome;
+    return { ...outcome, shadowDenying: [...outcome.shadowDenying, ...dear] };
   }
 
   /**
@@ -129,4 +168,5 @@ export class Replay {
   }
 }
 
+const isDear = ({ cost, terms }: Limit): boolean => isTooDear(cost, terms);
 const nameOf = ({ policy }: Limit): string => policy.name;

@@ -7,9 +7,9 @@
 import { definePolicy, type Policy, type SyncSpace } from 'sluice';
 import type { Entry } from '../entry.ts';
 import { ClientTable } from './client-table.ts';
-import { type CurvePoint, curveOf, kneeOf, roundedUp, touchedBy } from './knee.ts';
+import { type CurvePoint, curveOf, kneeOf, type Peaks, roundedUp, touchedBy } from './knee.ts';
 import { HEAVIEST_SHARE } from './plan.ts';
-import { roomyStore } from './replay.ts';
+import { costOf, isTooDear, roomyStore } from './replay.ts';
 import { WindowCounts } from './window-counts.ts';
 
 const SECOND_MS = 1000;
@@ -52,6 +52,9 @@ export interface LimitReport {
   readonly clientShare: number;
   readonly deniedRequests: number;
   readonly requestShare: number;
+  /** What those cost, and what part of all that is; only if the log says costs. */
+  readonly deniedCost?: number;
+  readonly costShare?: number;
 }
 
 export interface WindowReport {
@@ -73,6 +76,12 @@ export interface SuggestResult {
   readonly firstMs: number;
   readonly lastMs: number;
   readonly windows: readonly WindowReport[];
+  /** Only if the log says what requests cost: then all limits are in units of that. */
+  readonly costs?: {
+    readonly asked: number;
+    /** The most that one request costs: a lower limit never lets it through. */
+    readonly dearest: number;
+  };
   /** Windows that would have needed more memory than there is for it. */
   readonly leftOutMs: readonly number[];
   /** The one that a policy is made of. */
@@ -85,6 +94,7 @@ interface Trial {
   readonly policy: Policy;
   readonly space: SyncSpace;
   denied: number;
+  deniedCost: number;
 }
 
 /** One window: who asks for how much in it, and the limits that are tried on it. */
@@ -93,7 +103,7 @@ interface Surveyed {
   /** Its place among the counts. */
   readonly window: number;
   /** What each client asks for at the most, the smallest first. */
-  readonly sorted: Uint32Array;
+  readonly sorted: Peaks;
   readonly curve: readonly CurvePoint[];
   readonly knee: number;
   readonly proposed: number;
@@ -108,6 +118,9 @@ export class Suggester {
   #requests = 0;
   #firstMs: number | undefined = undefined;
   #lastMs = 0;
+  #hasCosts = false;
+  #costAsked = 0;
+  #dearest = 0;
   #nowMs = Number.NEGATIVE_INFINITY;
   #surveyed: readonly Surveyed[] = [];
 
@@ -126,7 +139,11 @@ export class Suggester {
       this.#lastMs = this.#nowMs;
       this.#requests++;
       const row = this.#table.rowOf(this.#options.keyOf(entry));
-      this.#counts.add(row, this.#nowMs);
+      const cost = costOf(entry);
+      if (entry.cost !== undefined) this.#hasCosts = true;
+      this.#costAsked += cost;
+      this.#dearest = Math.max(this.#dearest, cost);
+      this.#counts.add(row, this.#nowMs, cost);
     }
   }
 
@@ -146,19 +163,23 @@ export class Suggester {
   }
 
   #surveyOf(windowMs: number, window: number): Surveyed {
-    const sorted = new Uint32Array(this.#table.size);
+    const { size } = this.#table;
+    const sorted = this.#counts.isWide ? new Float64Array(size) : new Uint32Array(size);
     for (let row = 0; row < sorted.length; row++) sorted[row] = this.#counts.most(row, window);
     sorted.sort();
     const curve = curveOf(sorted);
     const knee = kneeOf(curve, sorted.length);
-    const proposed = roundedUp(Math.max(HEAD_ROOM * knee, ordinaryMost(sorted)));
+    const wanted = roundedUp(Math.max(HEAD_ROOM * knee, ordinaryMost(sorted)));
+    const most = largestLimit(windowMs);
+    const proposed = Math.min(most, wanted);
     const sparing = SHARES.map(
       (share) => sorted[sorted.length - 1 - Math.floor(share * sorted.length)],
     );
-    const limits = [...new Set([...sparing, knee, proposed])].sort((a, b) => a - b);
+    const all = [...new Set([...sparing, knee, proposed])].filter((limit) => limit <= most);
+    const limits = all.sort((a, b) => a - b);
     const trials = limits.map((limit) => {
       const policy = definePolicy('trial', { limit, window: windowMs });
-      return { limit, policy, space: roomyStore().open(policy), denied: 0 };
+      return { limit, policy, space: roomyStore().open(policy), denied: 0, deniedCost: 0 };
     });
     return { windowMs, window, sorted, curve, knee, proposed, trials };
   }
@@ -169,12 +190,18 @@ export class Suggester {
       this.#nowMs = Math.max(this.#nowMs, entry.timeMs);
       const key = this.#options.keyOf(entry);
       const row = this.#table.rowOf(key);
+      const cost = costOf(entry);
       for (const { window, trials } of this.#surveyed) {
         const most = this.#counts.most(row, window);
         for (const trial of trials) {
           if (trial.limit >= most) break;
           const { policy, space } = trial;
-          if (!space.takeSync(policy.terms!, key, 1, this.#nowMs).allowed) trial.denied++;
+          const terms = policy.terms!;
+          const isIn =
+            !isTooDear(cost, terms) && space.takeSync(terms, key, cost, this.#nowMs).allowed;
+          if (isIn) continue;
+          trial.denied++;
+          trial.deniedCost += cost;
         }
       }
     }
@@ -190,13 +217,14 @@ export class Suggester {
       firstMs: this.#firstMs ?? 0,
       lastMs: this.#lastMs,
       windows,
+      ...(this.#hasCosts && { costs: { asked: this.#costAsked, dearest: this.#dearest } }),
       leftOutMs: this.#counts.windowsMs.slice(this.#counts.countedMs.length),
       proposed: { limit: usual.proposed, windowMs: usual.windowMs },
     };
   }
 
   #report({ windowMs, sorted, curve, knee, proposed, trials }: Surveyed): WindowReport {
-    const limits = trials.map(({ limit, denied }) => {
+    const limits = trials.map(({ limit, denied, deniedCost }) => {
       const clients = touchedBy(sorted, limit);
       return {
         limit,
@@ -204,6 +232,7 @@ export class Suggester {
         clientShare: clients / sorted.length,
         deniedRequests: denied,
         requestShare: denied / this.#requests,
+        ...(this.#hasCosts && { deniedCost, costShare: deniedCost / this.#costAsked }),
       };
     });
     return { windowMs, mostAsked: sorted[sorted.length - 1], knee, proposed, limits, curve };
@@ -211,5 +240,8 @@ export class Suggester {
 }
 
 /** What all but the most demanding 1 % ask for at the most; of a few clients, all but one. */
-const ordinaryMost = (sorted: Uint32Array): number =>
+const ordinaryMost = (sorted: Peaks): number =>
   sorted[sorted.length - 1 - Math.ceil(HEAVIEST_SHARE * sorted.length)] ?? 0;
+
+/** More than that cannot be a policy's limit, as a limit times its window has to be exact. */
+const largestLimit = (windowMs: number): number => Math.floor(Number.MAX_SAFE_INTEGER / windowMs);

@@ -7,7 +7,8 @@
  *
  *     | newest | first, sum, most of window 0 | first, sum, most of window 1 | ...
  *
- * Pointers are numbers of nodes; 0 is none.
+ * Pointers are numbers of nodes; 0 is none. Costs and sums have 32 bits until one of them needs
+ * more, which none does where all costs are 1.
  */
 const CHUNK_BITS = 14;
 const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
@@ -16,10 +17,18 @@ const WINDOW_WORDS = 3;
 const SUM = 1;
 const MOST = 2;
 
+/** Numbers that are whole, in few bits or in many. */
+type Wholes = Uint32Array | Float64Array;
+
+const MOST_NARROW = 2 ** 32 - 1;
+
+const isTooLarge = (value: number, among: Wholes): boolean =>
+  value > MOST_NARROW && among instanceof Uint32Array;
+
 /** The nodes of all lists, in chunks that are never copied. */
 class Nodes {
   readonly #times: Float64Array[] = [];
-  readonly #costs: Uint32Array[] = [];
+  readonly #costs: Wholes[] = [];
   readonly #nexts: Uint32Array[] = [];
   #freed = 0;
   #unused = 1;
@@ -38,7 +47,7 @@ class Nodes {
       }
     }
     this.#times[node >>> CHUNK_BITS][node & CHUNK_MASK] = timeMs;
-    this.#costs[node >>> CHUNK_BITS][node & CHUNK_MASK] = cost;
+    this.#setCost(node, cost);
     this.link(node, 0);
     return node;
   }
@@ -58,7 +67,15 @@ class Nodes {
   }
 
   charge(node: number, cost: number): void {
-    this.#costs[node >>> CHUNK_BITS][node & CHUNK_MASK] += cost;
+    this.#setCost(node, this.cost(node) + cost);
+  }
+
+  #setCost(node: number, cost: number): void {
+    const chunk = node >>> CHUNK_BITS;
+    if (isTooLarge(cost, this.#costs[chunk])) {
+      this.#costs[chunk] = new Float64Array(this.#costs[chunk]);
+    }
+    this.#costs[chunk][node & CHUNK_MASK] = cost;
   }
 
   next(node: number): number {
@@ -76,7 +93,7 @@ export class WindowCounts {
   readonly #nodes = new Nodes();
   readonly #width: number;
   readonly #mostHeld: number;
-  #rows: Uint32Array;
+  #rows: Wholes;
   /** How many of the windows are still counted. */
   #counted: number;
 
@@ -104,6 +121,11 @@ export class WindowCounts {
     return this.#rows[this.#at(row, window) + MOST] ?? 0;
   }
 
+  /** Whether some sum has needed more than 32 bits. */
+  get isWide(): boolean {
+    return this.#rows instanceof Float64Array;
+  }
+
   #at(row: number, window: number): number {
     return row * this.#width + 1 + WINDOW_WORDS * window;
   }
@@ -111,11 +133,13 @@ export class WindowCounts {
   /** Counts a cost at a time that is not before the client's last. */
   add(row: number, timeMs: number, cost = 1): void {
     while ((row + 1) * this.#width > this.#rows.length) {
-      const rows = new Uint32Array(2 * this.#rows.length);
+      const Kind = this.isWide ? Float64Array : Uint32Array;
+      const rows = new Kind(2 * this.#rows.length);
       rows.set(this.#rows);
       this.#rows = rows;
     }
     const node = this.#note(row, timeMs, cost);
+    this.#makeWide(row, cost);
     const rows = this.#rows;
     // The longest is the last, because it frees what the others may still point at.
     for (let window = 0; window < this.#counted; window++) {
@@ -126,6 +150,12 @@ export class WindowCounts {
       if (rows[at + SUM] > rows[at + MOST]) rows[at + MOST] = rows[at + SUM];
     }
     if (this.#nodes.held > this.#mostHeld && this.#counted > 1) this.#giveUpLongest();
+  }
+
+  /** Sees to it that a client's sums have room for a cost. That of the longest is the largest. */
+  #makeWide(row: number, cost: number): void {
+    const most = this.#rows[this.#at(row, this.#counted - 1) + SUM] + cost;
+    if (isTooLarge(most, this.#rows)) this.#rows = new Float64Array(this.#rows);
   }
 
   /** Puts a cost at the end of a client's list. */

@@ -1,11 +1,21 @@
 /** The page of a comparison: the five algorithms under one limit, on one log and at their worst. */
 import type { AlgorithmReport, CompareResult } from '../replay/compare.ts';
 import { type BarGroup, multipleChart } from './bars.ts';
-import { type Html, tag } from './html.ts';
-import { leadOf, nameText, pageText, part, type ReportExtras, soft, table, tiles } from './page.ts';
+import { type Html, type Part, tag } from './html.ts';
+import {
+  costTile,
+  leadOf,
+  nameText,
+  pageText,
+  part,
+  type ReportExtras,
+  soft,
+  table,
+  tiles,
+} from './page.ts';
 import { legend, niceEnd } from './scale.ts';
 import { bucketsOf, timeChart } from './time-chart.ts';
-import { count, limitText, percent, span, times } from './words.ts';
+import { count, counted, limitText, percent, span, times } from './words.ts';
 
 function headline(result: CompareResult): string {
   const limit = limitText(result);
@@ -91,6 +101,26 @@ function decisionPart({ algorithms, requests }: CompareResult): Html {
   return part('Decisions', remark, list);
 }
 
+const COSTS = ['admitted', 'denied', 'wrongly admitted', 'wrongly denied', 'wrong'];
+
+/** The decisions again, by what was asked for rather than by how often. */
+function costPart({ algorithms, costs: all }: CompareResult): Part {
+  if (all === undefined) return undefined;
+  const rows = algorithms.flatMap(({ algorithm, costs }) => {
+    if (costs === undefined) return [];
+    const { admitted, denied, falseAdmits, falseDenials } = costs;
+    const sums = [admitted, denied, falseAdmits, falseDenials].map(count);
+    return [[algorithm, ...sums, percent(falseAdmits + falseDenials, all.asked)]];
+  });
+  const numbers = COSTS.map((heading) => ({ heading, kind: 'number' }) as const);
+  const dear =
+    all.tooDear === 0
+      ? ''
+      : ` None lets ${counted(all.tooDear, 'request')} pass that cost more than the limit.`;
+  const list = table('costs', [{ heading: 'algorithm', kind: 'time' }, ...numbers], rows);
+  return part('Decisions, in cost', `The limit is one of cost.${dear}`, list);
+}
+
 /** One below the other, to the same scale. */
 function timePart({ algorithms, timeline }: CompareResult): Html {
   const buckets = bucketsOf(timeline);
@@ -113,19 +143,25 @@ function timePart({ algorithms, timeline }: CompareResult): Html {
 }
 
 export function comparePage(result: CompareResult, extras: ReportExtras): string {
-  const { requests, clients } = result;
+  const { requests, clients, costs } = result;
   return pageText({
     kind: 'compare',
     headline: headline(result),
     lead: leadOf(result, extras),
     body: [
       tiles([
-        { id: 'limit', value: limitText(result), name: 'the limit' },
+        {
+          id: 'limit',
+          value: limitText(result),
+          name: costs === undefined ? 'the limit' : 'the limit, of cost',
+        },
         { id: 'requests', value: count(requests), name: 'requests' },
         { id: 'clients', value: count(clients), name: 'clients' },
+        ...(costs === undefined ? [] : [costTile('cost', costs.asked, 'cost of all requests')]),
       ]),
       worstPart(result),
       decisionPart(result),
+      costPart(result),
       timePart(result),
     ],
   });

@@ -26,7 +26,9 @@ function about({ atMs, policy, algorithm, capacity, ...terms }: Explanation): Pa
 function answerTiles(explained: Explanation, seen: ExplainExtras['seen']): Html {
   const { allowed, remaining, retryAfterMs, atMs, capacity, algorithm } = explained;
   const isTokens = algorithm === 'token-bucket';
-  const again = { id: 'again', value: wait(retryAfterMs), name: 'until the same fits' };
+  const again = explained.tooDear
+    ? { id: 'again', value: 'never', name: 'fits the same: it costs more than the limit' }
+    : { id: 'again', value: wait(retryAfterMs), name: 'until the same fits' };
   const left = {
     id: 'left',
     value: count(remaining),
@@ -53,7 +55,7 @@ function answerTiles(explained: Explanation, seen: ExplainExtras['seen']): Html 
 }
 
 function windowPart(explained: Explanation): Html {
-  const { algorithm, requests, windowMs, allowed } = explained;
+  const { algorithm, requests, windowMs, allowed, tooDear, hasCosts } = explained;
   const names: [SeriesClass, string][] = [
     ['allowed', algorithm === 'token-bucket' ? 'admitted' : 'admitted, and counts'],
   ];
@@ -68,11 +70,12 @@ function windowPart(explained: Explanation): Html {
       : algorithm === 'sliding-counter'
         ? `Two windows of ${window}`
         : `The last ${window}`;
+  const high = hasCosts ? 'and as high as its cost.' : 'and as high as there were several at once.';
   const remark = hasTicks(explained)
-    ? 'A tick is a request, and as high as there were several at once.'
+    ? `A tick is a request, ${high}`
     : 'The service holds numbers here, no times of calls.';
   const shade = algorithm === 'token-bucket' ? '' : ' What is shaded counts.';
-  const wanted = allowed ? '' : ' At the last line the same request fits.';
+  const wanted = allowed || tooDear ? '' : ' At the last line the same request fits.';
   return part(
     title,
     `${remark}${shade}${wanted}`,
@@ -91,10 +94,11 @@ function sumPart(explained: Explanation): Html {
   const when = (ms: number): string =>
     ms === 0 ? 'now' : `in ${wait(ms)}, at ${near(explained.atMs + ms, explained.atMs)}`;
   const rows = [
+    ...(explained.hasCosts ? [['cost', count(cost)]] : []),
     ['counts', counts],
     ['the sum', tag('b', {}, sum)],
     ...(allowed || frees === '' ? [] : [['frees', frees]]),
-    ...(allowed ? [] : [['the same fits', when(retryAfterMs)]]),
+    ...(allowed ? [] : [['the same fits', explained.tooDear ? 'never' : when(retryAfterMs)]]),
     ['as new', when(resetAfterMs)],
   ];
   const bar = isTokens
@@ -117,17 +121,19 @@ function sumPart(explained: Explanation): Html {
 }
 
 /** The newest first, as far as a page has room. */
-function requestPart({ requests, atMs }: Explanation): Part {
+function requestPart({ requests, atMs, hasCosts }: Explanation): Part {
   if (requests.length === 0) return undefined;
   const rows = requests
     .toReversed()
-    .map(({ timeMs, allowed }) => [
+    .map(({ timeMs, allowed, cost = 1 }) => [
       near(timeMs, atMs),
+      ...(hasCosts ? [count(cost)] : []),
       tag('span', { class: allowed ? 'good' : 'bad' }, allowed ? 'admitted' : 'denied'),
       timeMs === atMs ? '' : `${wait(atMs - timeMs)} before`,
     ]);
   const columns = [
     { heading: 'time', kind: 'time' },
+    ...(hasCosts ? [{ heading: 'cost', kind: 'number' } as const] : []),
     { heading: 'answer', kind: 'time' },
     { heading: '', kind: 'time' },
   ] as const;

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { Html, html, type Part, tag } from './html.ts';
 import { STYLE } from './style.ts';
-import { count, counted, percent, when } from './words.ts';
+import { count, counted, percent, shortCount, when } from './words.ts';
 
 /** A threshold, what was found, and whether it holds. */
 export interface Judgement {
@@ -22,6 +22,12 @@ export interface ReportExtras {
     readonly unreadable: number;
     readonly late: number;
     readonly early?: number;
+    /** Where costs come from, if some request says one or a column was named for them. */
+    readonly costs?: {
+      readonly columns: readonly string[];
+      readonly refused: number;
+      readonly sample?: string;
+    };
   };
   readonly missingHeaders?: readonly string[];
   /** What was allowed to be denied at the most, and whether that holds. */
@@ -98,6 +104,7 @@ export function lead(about: Part, { log, missingHeaders }: ReportExtras): Part {
   const missing = (missingHeaders ?? []).join(', ');
   return [
     tag('p', { class: 'soft' }, about, log && [', of ', pathNames(log.paths), ` (${log.format})`]),
+    log?.costs !== undefined && costNote(log.costs),
     log !== undefined &&
       log.unreadable > 0 &&
       note(counted(log.unreadable, 'line'), ' could not be read.'),
@@ -113,6 +120,24 @@ export function lead(about: Part, { log, missingHeaders }: ReportExtras): Part {
         'it share one key here.',
       ),
   ];
+}
+
+/** Where costs come from, and which lines have none that can be read. */
+function costNote({
+  columns,
+  refused,
+  sample = '',
+}: NonNullable<NonNullable<ReportExtras['log']>['costs']>): Html {
+  const names = columns.map((name, at) => [at > 0 && ', ', tag('span', { class: 'name' }, name)]);
+  const from = columns.length > 1 ? 'Costs from the columns ' : 'Costs from the column ';
+  return note(
+    columns.length === 0 ? 'No request says what it costs, so each costs 1.' : [from, names, '.'],
+    refused > 0 && [
+      ` ${counted(refused, 'line')} with a cost that is no integer of at least 1, such as `,
+      tag('span', { class: 'name' }, sample),
+      ', could not be read.',
+    ],
+  );
 }
 
 function pathNames(paths: readonly string[]): Part {
@@ -135,6 +160,13 @@ export interface Tile {
   readonly value: string;
   readonly name: string;
 }
+
+/** A sum of costs, which may be long, with what it is in full below it. */
+export const costTile = (id: string, cost: number, name: string): Tile => ({
+  id,
+  value: shortCount(cost),
+  name: `${name}, ${count(cost)}`,
+});
 
 export const tiles = (all: readonly Tile[]): Html =>
   tag(

@@ -4,6 +4,7 @@ import type { ClientReport, PlanChange, PlanResult, PolicyReport, Toll } from '.
 import { cellBar } from './bars.ts';
 import { type Html, type Part, tag } from './html.ts';
 import {
+  costTile,
   leadOf,
   MOST_ROWS,
   nameText,
@@ -28,7 +29,8 @@ function headline({ denied, requests, clients }: PlanResult): string {
   return `${who} would be denied, ${percent(denied.requests, requests)} of the requests`;
 }
 
-function planTiles({ requests, clients, denied, ordinaryClients }: PlanResult): readonly Tile[] {
+function planTiles(result: PlanResult): readonly Tile[] {
+  const { requests, clients, denied, ordinaryClients, costs } = result;
   const tile = (id: string, value: number, name: string): Tile => ({
     id,
     value: count(value),
@@ -46,6 +48,17 @@ function planTiles({ requests, clients, denied, ordinaryClients }: PlanResult): 
     ),
     tile('denied-clients', denied.clients, `clients denied, ${share}`),
     tile('denied-ordinary', denied.ordinaryClients, `ordinary clients denied, ${ordinary}`),
+    ...(costs === undefined
+      ? []
+      : [
+          costTile('cost', costs.asked, 'cost of all requests'),
+          costTile(
+            'denied-cost',
+            costs.denied,
+            `cost of those denied, ${percent(costs.denied, costs.asked)}`,
+          ),
+          tile('too-dear', costs.tooDear, 'requests that cost more than a limit'),
+        ]),
   ];
 }
 
@@ -87,7 +100,10 @@ const TOLL_COLUMNS = ['requests', 'clients', 'ordinary'].map(
   (heading) => ({ heading, kind: 'number' }) as const,
 );
 
-function policyPart(policies: readonly PolicyReport[]): Html {
+const COST_REMARK =
+  'Limits count costs: that which a rule says, or else that which the log says, or else 1.';
+
+function policyPart(policies: readonly PolicyReport[], hasCosts: boolean): Html {
   const most = Math.max(1, ...policies.map(({ denied }) => denied.requests));
   const rows = policies.map((policy) => {
     const { name, algorithm, shadow, denied } = policy;
@@ -104,7 +120,8 @@ function policyPart(policies: readonly PolicyReport[]): Html {
     ...TOLL_COLUMNS,
   ];
   const remark = 'What each had no room for. A request may be denied by several at once.';
-  return part('By policy', remark, table('policies', columns, rows));
+  const whole = hasCosts ? `${remark} ${COST_REMARK}` : remark;
+  return part('By policy', whole, table('policies', columns, rows));
 }
 
 const MOST_NAMED = 3;
@@ -212,7 +229,7 @@ export function planPage(result: PlanResult, extras: ReportExtras): string {
     body: [
       tiles(planTiles(result)),
       timePart(result),
-      policyPart(result.policies),
+      policyPart(result.policies, result.costs !== undefined),
       topClients.length > 0 &&
         part(
           'The most denied clients',

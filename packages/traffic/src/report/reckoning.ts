@@ -51,28 +51,49 @@ export function tokensOf({ limit, capacity, atMs, windowMs, cells }: Explanation
   return downTo(Math.min(capacity * windowMs, level + (atMs - chargedAtMs) * limit), windowMs);
 }
 
+/** Where requests have costs, what counts is these rather than how many there were. */
+const amount = (counted: number, { hasCosts }: Explanation): string =>
+  hasCosts ? `a cost of ${count(counted)}` : count(counted);
+
+/** The entries that have to leave before the same fits: with a cost of 1 that is the oldest. */
+function leaving({ entries, used, cost, limit }: Explanation): Explanation['entries'] {
+  let excess = used + cost - limit;
+  const end = entries.findIndex((each) => {
+    excess -= each.cost;
+    return excess <= 0;
+  });
+  return entries.slice(0, end + 1);
+}
+
+function freesOf(explained: Explanation): string {
+  const { entries, atMs, windowMs, hasCosts } = explained;
+  const first = leaving(explained);
+  const last = (hasCosts ? first : entries.slice(0, 1)).at(-1);
+  if (last === undefined) return '';
+  const until = `of ${near(last.atMs, atMs)}, counts until ${near(last.atMs + windowMs, atMs)}`;
+  if (first.length < 2 || !hasCosts) return `the oldest, ${until}`;
+  const sum = first.reduce((all, each) => all + each.cost, 0);
+  return `the oldest ${count(first.length)}, a cost of ${count(sum)}; the last of them, ${until}`;
+}
+
 function ofLog(explained: Explanation): Reckoning {
-  const { algorithm, used, cost, limit, allowed, entries, atMs, windowMs, bucketMs } = explained;
+  const { algorithm, used, cost, limit, allowed, atMs, windowMs, bucketMs } = explained;
   const since = near(atMs - windowMs, atMs);
   const isBuckets = algorithm === 'sliding-buckets';
   const grain = isBuckets ? `, each as of the end of its bucket of ${span(bucketMs)}` : '';
-  const oldest = entries[0];
   return {
-    counts: `${count(used)} admitted after ${since}${grain}`,
+    counts: `${amount(used, explained)} admitted after ${since}${grain}`,
     sum: `${used} + ${cost} = ${used + cost} ${relation(allowed)} ${limit}`,
-    frees:
-      oldest === undefined
-        ? ''
-        : `the oldest, of ${near(oldest.atMs, atMs)}, counts until ` +
-          near(oldest.atMs + windowMs, atMs),
+    frees: freesOf(explained),
   };
 }
 
 function ofFixedWindow(explained: Explanation): Reckoning {
   const { used, cost, limit, allowed, atMs, windowMs } = explained;
   const startMs = windowStartMs(explained);
+  const since = `${near(startMs, atMs)}, when the window began`;
   return {
-    counts: `${count(used)} admitted since ${near(startMs, atMs)}, when the window began`,
+    counts: `${amount(used, explained)} admitted since ${since}`,
     sum: `${used} + ${cost} = ${used + cost} ${relation(allowed)} ${limit}`,
     frees: `the next window begins at ${near(startMs + windowMs, atMs)}`,
   };
@@ -84,7 +105,8 @@ function ofCounter(explained: Explanation): Reckoning {
   const { current, previous, leftMs, estimate } = counterOf(explained);
   return {
     counts:
-      `${count(current)} since ${near(startMs, atMs)}, and of ${count(previous)} in the window ` +
+      `${amount(current, explained)} since ${near(startMs, atMs)}, and of ` +
+      `${amount(previous, explained)} in the window ` +
       `before the part that is still in sight: ${count(leftMs)} of ${count(windowMs)} ms`,
     sum:
       `${previous} x ${leftMs} / ${windowMs} + ${current} + ${cost} = ` +
@@ -110,6 +132,14 @@ function ofTokens(explained: Explanation): Reckoning {
 }
 
 export function reckon(explained: Explanation): Reckoning {
+  const { tooDear, cost, capacity } = explained;
+  const reckoning = reckoned(explained);
+  if (!tooDear) return reckoning;
+  const never = `${count(cost)} is more than ${count(capacity)}, which is all there ever is`;
+  return { ...reckoning, frees: `nothing: ${never}` };
+}
+
+function reckoned(explained: Explanation): Reckoning {
   switch (explained.algorithm) {
     case 'fixed-window':
       return ofFixedWindow(explained);

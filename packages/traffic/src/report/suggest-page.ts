@@ -3,7 +3,17 @@ import type { LimitReport, SuggestResult, WindowReport } from '../replay/suggest
 import { cellBar } from './bars.ts';
 import { curveChart } from './curve-chart.ts';
 import { type Html, html, type Part, tag } from './html.ts';
-import { leadOf, note, pageText, part, type ReportExtras, soft, table, tiles } from './page.ts';
+import {
+  costTile,
+  leadOf,
+  note,
+  pageText,
+  part,
+  type ReportExtras,
+  soft,
+  table,
+  tiles,
+} from './page.ts';
 import { count, counted, limitText, percent, span } from './words.ts';
 
 const touchedBy = ({ proposed, limits }: WindowReport): number =>
@@ -17,6 +27,14 @@ const LIMIT_COLUMNS = [
   { heading: 'part', kind: 'number' },
 ] as const;
 
+/** With costs there is one more, and less room for each. */
+const COST_COLUMNS = [
+  ...LIMIT_COLUMNS.slice(0, 3),
+  { heading: 'denied', kind: 'number' },
+  { heading: 'part', kind: 'number' },
+  { heading: 'of cost', kind: 'number' },
+] as const;
+
 function limitRow(each: LimitReport, { knee, proposed }: WindowReport): readonly Part[] {
   const names = [each.limit === knee && 'knee', each.limit === proposed && 'proposed'];
   return [
@@ -25,6 +43,7 @@ function limitRow(each: LimitReport, { knee, proposed }: WindowReport): readonly
     percent(each.clientShare, 1),
     count(each.deniedRequests),
     percent(each.requestShare, 1),
+    ...(each.costShare === undefined ? [] : [percent(each.costShare, 1)]),
   ];
 }
 
@@ -40,7 +59,9 @@ function windowBody(window: WindowReport): Html {
     ],
   });
   const rows = limits.map((each) => limitRow(each, window));
-  const list = table(`limits-${windowMs}`, LIMIT_COLUMNS, rows);
+  const hasCosts = limits.some(({ costShare }) => costShare !== undefined);
+  const columns = hasCosts ? COST_COLUMNS : LIMIT_COLUMNS;
+  const list = table(`limits-${windowMs}`, columns, rows);
   return tag('div', { class: 'beside' }, tag('div', {}, chart), tag('div', {}, list));
 }
 
@@ -90,13 +111,18 @@ const filePart = (text: string): Html =>
     ),
   );
 
+const COST_REMARK =
+  'All limits, and what is asked for, are in units of cost. A request that costs more than a ' +
+  'limit is denied by it in any case.';
+
 export function suggestPage(result: SuggestResult, extras: ReportExtras): string {
-  const { windows, proposed, clients, requests, leftOutMs } = result;
+  const { windows, proposed, clients, requests, leftOutMs, costs } = result;
   const chosen = windows.find(({ windowMs }) => windowMs === proposed.windowMs) ?? windows[0];
   const others = windows.filter((each) => each !== chosen);
   const who = `${count(touchedBy(chosen))} of ${counted(clients, 'client')}`;
-  const remark =
+  const curve =
     'How many clients ask for more than each limit. Limits double with equal steps to the right.';
+  const remark = costs === undefined ? curve : `${curve} ${COST_REMARK}`;
   return pageText({
     kind: 'suggest',
     headline: `${limitText(proposed)} would touch ${who}`,
@@ -107,6 +133,12 @@ export function suggestPage(result: SuggestResult, extras: ReportExtras): string
         { id: 'requests', value: count(requests), name: 'requests' },
         { id: 'clients', value: count(clients), name: 'clients' },
         { id: 'most-asked', value: count(chosen.mostAsked), name: 'most asked by a client' },
+        ...(costs === undefined
+          ? []
+          : [
+              costTile('cost', costs.asked, 'cost of all requests'),
+              costTile('dearest', costs.dearest, 'the most that one costs'),
+            ]),
       ]),
       part(`In ${span(chosen.windowMs)}`, remark, windowBody(chosen)),
       overviewPart(result),

@@ -1,6 +1,6 @@
 /**
- * The time that an algorithm looks at: a tick for each request, higher where several came at once,
- * what of them counts, and where that begins and ends.
+ * The time that an algorithm looks at: a tick for each request, higher where several came at once
+ * or where one costs more, what of them counts, and where that begins and ends.
  */
 import type { Explanation } from '../replay/explain.ts';
 import { type Html, type Part, shape, tag } from './html.ts';
@@ -34,13 +34,14 @@ interface Scene {
 const BESIDE = 0.2;
 
 function sceneOf(explained: Explanation): Scene {
-  const { algorithm, atMs, windowMs, bucketMs, used, allowed, retryAfterMs } = explained;
+  const { algorithm, atMs, windowMs, bucketMs, used, retryAfterMs } = explained;
+  const isLast = explained.allowed || explained.tooDear === true;
   const startMs = windowStartMs(explained);
   const endMs = startMs + windowMs;
   const asked = { timeMs: atMs, name: explained.wasAsked ? 'this request' : 'now' };
   const fits = { timeMs: atMs + retryAfterMs, name: 'fits' };
-  const again = allowed ? [] : [fits];
-  const lastMs = allowed ? atMs : fits.timeMs;
+  const again = isLast ? [] : [fits];
+  const lastMs = isLast ? atMs : fits.timeMs;
   const seen = (fromMs: number, toMs: number): Pick<Scene, 'fromMs' | 'toMs'> => ({
     fromMs: fromMs - BESIDE * windowMs,
     toMs: Math.max(toMs, lastMs) + (BESIDE * windowMs) / 4,
@@ -103,7 +104,9 @@ function ticksOf({ requests, entries, atMs }: Explanation, { fromMs, toMs }: Sce
   const known = entries.map((each) => ({ timeMs: Math.min(each.atMs, atMs), cost: each.cost }));
   const all =
     requests.length > 0
-      ? requests.map(({ timeMs, allowed }) => ({ timeMs, admitted: +allowed, denied: +!allowed }))
+      ? requests.map(({ timeMs, allowed, cost = 1 }) =>
+          allowed ? { timeMs, admitted: cost, denied: 0 } : { timeMs, admitted: 0, denied: cost },
+        )
       : known.map(({ timeMs, cost }) => ({ timeMs, admitted: cost, denied: 0 }));
   const shown = all.filter(({ timeMs }) => timeMs >= fromMs && timeMs <= toMs);
   const grainMs =

@@ -1,12 +1,13 @@
 /**
  * Rate limits in the dumbest way that can be right: every admission of a client is kept for good,
  * and each decision looks at all of them. Shares nothing with the engine, and is what plans are
- * compared with.
+ * compared with. What costs several is kept as often as it costs.
  */
 
 export interface BruteRequest {
   readonly timeMs: number;
   readonly client: string;
+  readonly cost?: number | undefined;
 }
 
 export interface BrutePolicy {
@@ -19,25 +20,30 @@ export interface BrutePolicy {
   readonly shadow?: boolean;
 }
 
-/** Whether one more fits at `now`, after all these admissions. */
-export function fits(policy: BrutePolicy, admitted: readonly number[], now: number): boolean {
+/** Whether so much more fits at `now`, after all these admissions. */
+export function fits(
+  policy: BrutePolicy,
+  admitted: readonly number[],
+  now: number,
+  cost = 1,
+): boolean {
   const { algorithm, limit: L, windowMs: W, buckets = 60, burst = L } = policy;
   if (algorithm === 'sliding-log') {
-    return admitted.filter((t) => t > now - W).length + 1 <= L;
+    return admitted.filter((t) => t > now - W).length + cost <= L;
   }
   if (algorithm === 'fixed-window') {
     const w = Math.floor(now / W);
-    return admitted.filter((t) => Math.floor(t / W) === w).length + 1 <= L;
+    return admitted.filter((t) => Math.floor(t / W) === w).length + cost <= L;
   }
   if (algorithm === 'sliding-counter') {
     const w = Math.floor(now / W);
     const cur = admitted.filter((t) => Math.floor(t / W) === w).length;
     const prev = admitted.filter((t) => Math.floor(t / W) === w - 1).length;
-    return prev * (W - (now - w * W)) + (cur + 1) * W <= L * W;
+    return prev * (W - (now - w * W)) + (cur + cost) * W <= L * W;
   }
   if (algorithm === 'sliding-buckets') {
     const b = Math.ceil(W / Math.min(buckets, W));
-    return admitted.filter((t) => (Math.floor(t / b) + 1) * b - 1 > now - W).length + 1 <= L;
+    return admitted.filter((t) => (Math.floor(t / b) + 1) * b - 1 > now - W).length + cost <= L;
   }
   if (algorithm === 'token-bucket') {
     let level = burst * W;
@@ -46,7 +52,7 @@ export function fits(policy: BrutePolicy, admitted: readonly number[], now: numb
       level = Math.min(burst * W, level + (t - last) * L) - W;
       last = t;
     }
-    return Math.min(burst * W, level + (now - last) * L) >= W;
+    return Math.min(burst * W, level + (now - last) * L) >= cost * W;
   }
   throw new Error(`No such algorithm: ${algorithm}`);
 }
@@ -72,7 +78,7 @@ export function bruteForce(
 ): BruteResult {
   const clients = new Map<string, BruteClient>();
   const admissions = new Map<string, number[]>();
-  const passed = requests.map(({ timeMs, client }) => {
+  const passed = requests.map(({ timeMs, client, cost = 1 }) => {
     let known = clients.get(client);
     if (known === undefined) {
       known = { requests: 0, denied: 0, firstDeniedMs: undefined, byPolicy: new Map() };
@@ -83,15 +89,17 @@ export function bruteForce(
       const name = `${policy.name} ${client}`;
       const admitted = admissions.get(name) ?? [];
       admissions.set(name, admitted);
-      return { policy, admitted, fits: fits(policy, admitted, timeMs) };
+      return { policy, admitted, fits: fits(policy, admitted, timeMs, cost) };
     });
     const enforced = own.filter(({ policy }) => !policy.shadow);
     const isDenied = enforced.some((each) => !each.fits);
-    const asked = isDenied ? enforced : own;
+    // What could never pass is refused by those that could never let it, without asking others.
+    const dear = enforced.filter(({ policy }) => cost > (policy.burst ?? policy.limit));
+    const asked = dear.length > 0 ? dear : isDenied ? enforced : own;
     for (const each of asked) {
       const { name } = each.policy;
       if (!each.fits) known.byPolicy.set(name, (known.byPolicy.get(name) ?? 0) + 1);
-      else if (!isDenied) each.admitted.push(timeMs);
+      else if (!isDenied) each.admitted.push(...new Array<number>(cost).fill(timeMs));
     }
     if (isDenied) {
       known.denied++;

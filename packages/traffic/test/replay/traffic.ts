@@ -10,6 +10,7 @@ export interface MadeRequest {
   readonly timeMs: number;
   readonly client: string;
   readonly path?: string;
+  readonly cost?: number | undefined;
 }
 
 /** Numbers from 0 to 1. */
@@ -55,6 +56,12 @@ function addressOf(number: number, random: () => number): string {
   return `2001:db8:${(1 + number).toString(16)}::${1 + Math.floor(random() * 3)}`;
 }
 
+/** The same requests with costs: most cost little, a few more than most limits. */
+export function withCosts(requests: readonly MadeRequest[], seed: number): readonly MadeRequest[] {
+  const random = randomFrom(seed);
+  return requests.map((each) => ({ ...each, cost: 1 + Math.floor(random() ** 6 * 40) }));
+}
+
 const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
 
 export function combinedLine({ timeMs, client, path = '/' }: MadeRequest): string {
@@ -83,7 +90,7 @@ export async function readAll(path: string, take: (entries: readonly Entry[]) =>
 
 /** Entries without a log, for times that are no whole seconds. */
 export const entriesOf = (requests: readonly MadeRequest[]): readonly Entry[] =>
-  requests.map(({ timeMs, client, path = '/' }) => ({
+  requests.map(({ timeMs, client, path = '/', cost }) => ({
     ...{
       timeMs,
       client,
@@ -94,6 +101,7 @@ export const entriesOf = (requests: readonly MadeRequest[]): readonly Entry[] =>
       status: 200,
       bytes: 0,
       user: '',
+      cost,
     },
     field: () => undefined,
   }));

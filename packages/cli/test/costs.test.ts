@@ -1,0 +1,181 @@
+/** Logs that say what requests cost, and the four commands that read them. */
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { CONTROL, scratch, sluice } from './running.ts';
+import { NOON_MS } from './traffic-logs.ts';
+
+const file = scratch();
+
+/** One a second: some of a calm client, some of one that asks for much. */
+const COSTS = ['40', '', '30', '40', '0', '120', '1.5', '20', 'many', '-3', '50'];
+const rows = COSTS.flatMap((cost, at) => {
+  const time = (second: number) => new Date(NOON_MS + 1000 * second).toISOString();
+  return [`${time(2 * at)},198.51.100.7,/ask,${cost}`, `${time(2 * at + 1)},203.0.113.1,/,1`];
+});
+const table = file('costs.csv', ['time,client,path,tokens', ...rows, ''].join('\n'));
+const json = file(
+  'costs.jsonl',
+  rows
+    .map((row) => row.split(','))
+    .map(([time, client, path, total]) =>
+      JSON.stringify({
+        time,
+        client,
+        path,
+        usage: { total: /^\d+$/.test(total) ? +total : total },
+      }),
+    )
+    .join('\n'),
+);
+const policy = file('tokens.yaml', 'policies:\n  tokens: 100/1m\n');
+const COLUMN = ['--column', 'cost=tokens'];
+
+const WAYS: readonly (readonly [string, ...string[]])[] = [
+  ['plan', '--policy', policy],
+  ['suggest', '--window', '10s'],
+  ['compare', '--limit', '100/1m'],
+  ['explain', '--limit', '100/1m', '--client', '198.51.100.7'],
+];
+
+const told = async (...words: readonly string[]) => {
+  const { stdout, stderr } = await sluice([...words, '--json']);
+  expect(stderr).toBe('');
+  return JSON.parse(stdout);
+};
+
+describe.each(WAYS)('sluice %s', (name, ...words) => {
+  test('says where costs are from, in lines of 80 columns', async () => {
+    const page = join(dirname(table), `${name}.html`);
+    const ended = await sluice([name, table, ...words, ...COLUMN, '--report', page]);
+    expect(ended.stderr).toBe('');
+    expect(ended.stdout).not.toMatch(CONTROL);
+    for (const line of ended.stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
+    expect(ended.stdout).toContain(`\n${' '.repeat(12)}costs from the column tokens\n`);
+    expect(readFileSync(page, 'utf8')).toContain('Costs from the column');
+  });
+
+  test('shows lines with a cost that is none, and says why', async () => {
+    const { stdout } = await sluice([name, table, ...words, ...COLUMN]);
+    const text = stdout.replace(/\n {12}/g, ' ');
+    expect(text).toMatch(
+      /4 lines could not be read, such as line 10: \S+,0 of these 4 with a cost/,
+    );
+    expect(text).toContain('a cost that is no integer of at least 1, such as `0`');
+    const { log } = await told(name, table, ...words, ...COLUMN);
+    expect(log).toMatchObject({
+      unreadable: 4,
+      costs: { columns: ['tokens'], read: 17, refused: 4, sample: '0' },
+    });
+  });
+
+  test('finds the same in JSON, by the path to a member', async () => {
+    const { log: ofTable, ...fromTable } = await told(name, table, ...words, ...COLUMN);
+    const { log, ...fromJson } = await told(name, json, ...words, '--column', 'cost=usage.total');
+    // The file that is suggested names the column.
+    expect({ ...fromJson, policy: fromTable.policy }).toEqual({ policy: undefined, ...fromTable });
+    expect(log.costs).toEqual({ ...ofTable.costs, columns: ['usage.total'] });
+  });
+
+  test('says so if no request has the column, and nothing where nobody asks', async () => {
+    const asked = await sluice([name, table, ...words, '--column', 'cost=units']);
+    expect(asked.stdout).toContain('no request says what it costs, so each costs 1\n');
+    const { stdout } = await sluice([name, table, ...words]);
+    expect(stdout).not.toMatch(/\bcosts? /);
+    const { log, ...plain } = await told(name, table, ...words);
+    expect(log).not.toHaveProperty('costs');
+    const { log: _, ...same } = await told(name, table, ...words, '--column', 'cost=units');
+    expect(same).toEqual(plain);
+  });
+});
+
+test('a log of which no cost can be read is refused, and it is said why', async () => {
+  const free = file(
+    'free.csv',
+    `time,client,tokens\n${'2026-10-10T12:00:00Z,192.0.2.1,0.5\n'.repeat(3)}`,
+  );
+  const { code, stderr } = await sluice(['compare', free, '--limit', '9/1m', ...COLUMN]);
+  expect(code).toBe(2);
+  expect(stderr.replace(/\s+/g, ' ')).toMatch(
+    /to have requests, got lines such as `\S+,0\.5`; a cost in `tokens` has to be an integer of/,
+  );
+});
+
+describe('sluice plan, with costs', () => {
+  test('counts them, and tells those apart that can never pass', async () => {
+    const { stdout } = await sluice(['plan', table, '--policy', policy, ...COLUMN]);
+    expect(stdout).toContain('a cost of 312 in all\n');
+    // 40, 1 and 30 pass, and then 20.
+    expect(stdout).toContain('denied      3 requests (16.7%)\n');
+    expect(stdout).toContain('a cost of 210 (67.3%)\n');
+    expect(stdout).toContain('1 request with a cost above a limit, which can never pass\n');
+    expect(await told('plan', table, '--policy', policy, ...COLUMN)).toMatchObject({
+      costs: { asked: 312, denied: 210, tooDear: 1 },
+    });
+  });
+
+  test('obeys a rule that says a cost, also if that is 1', async () => {
+    const config = (tokens: string) =>
+      file(
+        'rules.yaml',
+        `policies: { tokens: { limit: 100, window: 1m, costs: { ask: 50 } }, calls: 4/1m }
+rules:
+  - match: { path: /ask }
+    limits: [{ policy: tokens${tokens} }, { policy: calls, cost: 1 }]
+`,
+      );
+    const denied = async (tokens: string) => {
+      const path = config(tokens);
+      const { policies } = await told('plan', table, '--policy', path, ...COLUMN);
+      return policies.map((each: { denied: { requests: number } }) => each.denied.requests);
+    };
+    // The last comes when four have passed, and what was left of the cost is used up.
+    expect(await denied('')).toEqual([3, 1]);
+    expect(await denied(', cost: 50')).toEqual([5, 0]);
+    expect(await denied(', operation: ask')).toEqual([5, 0]);
+    expect(await denied(', cost: 1')).toEqual([0, 3]);
+  });
+
+  test('denies what a suggestion said that its limit denies', async () => {
+    const out = join(dirname(table), 'found.yaml');
+    const words = ['suggest', table, '--window', '10s', ...COLUMN];
+    const { windows, costs } = await told(...words, '--out', out);
+    const [{ proposed, limits }] = windows;
+    expect(costs).toEqual({ asked: 312, dearest: 120 });
+    const effect = limits.find(({ limit }: { limit: number }) => limit === proposed);
+    const plan = await told('plan', table, '--policy', out, ...COLUMN);
+    expect(plan.denied).toMatchObject({
+      requests: effect.deniedRequests,
+      clients: effect.clients,
+    });
+    expect(plan.costs.denied).toBe(effect.deniedCost);
+    expect(readFileSync(out, 'utf8').replaceAll('\n# ', ' ')).toContain('from the column tokens;');
+  });
+});
+
+test('sluice compare counts decisions by cost as well', async () => {
+  const { stdout } = await sluice(['compare', table, '--limit', '100/1m', ...COLUMN]);
+  expect(stdout).toContain('of cost; all requests cost 312\n');
+  expect(stdout).toContain('1 request with a cost above it, which can never pass\n');
+  expect(stdout).toMatch(/^The same in cost:\nalgorithm .*\nsliding-log +102 +210 +0 +0 +0%$/m);
+});
+
+describe('sluice explain, with costs', () => {
+  const ask = (...words: string[]) =>
+    sluice(['explain', table, '--client', '198.51.100.7', ...COLUMN, ...words]);
+
+  test('does the sum with them', async () => {
+    const { stdout, code } = await ask('--limit', '100/1m');
+    expect(code).toBe(1);
+    expect(stdout).toContain('cost        40\n');
+    expect(stdout).toContain('sum         71 + 40 = 111 > 100\n');
+    expect(stdout).toContain('a column is as high as the cost in it\n');
+  });
+
+  test('says of a cost above the limit that it never fits', async () => {
+    const { stdout, code } = await ask('--limit', '100/1m', '--at', '2026-10-10T12:00:10Z');
+    expect(code).toBe(1);
+    expect(stdout).toContain('answer      denied; the same never fits\n');
+    expect(stdout).toContain('nothing: 120 is more than 100, which is all there ever is\n');
+  });
+});

@@ -1,0 +1,116 @@
+/** Pages of results with costs say that they are, and in what numbers are counted. */
+import { definePolicy } from 'sluice';
+import { describe, expect, test } from 'vitest';
+import {
+  COMPARED,
+  Comparison,
+  type Entry,
+  Explainer,
+  htmlReport,
+  Planner,
+  type ReportedResult,
+  reckon,
+  rulesByClient,
+  Suggester,
+} from '../../src/index.ts';
+import { entriesOf, madeTraffic, withCosts } from '../replay/traffic.ts';
+import { NASTY } from './results.ts';
+
+const plain = madeTraffic(4, 1500, 400);
+const keyOf = ({ client }: Entry): string => client;
+const LIMIT = 20;
+
+/** One of each kind, of the same traffic. */
+function resultsOf(entries: readonly Entry[]): Readonly<Record<string, ReportedResult>> {
+  const policy = definePolicy('minute', { limit: LIMIT, window: '1m' });
+  const planner = new Planner({ next: rulesByClient([policy]), clientOf: keyOf });
+  planner.add(entries);
+  const comparison = new Comparison({ limit: LIMIT, windowMs: 60_000, keyOf });
+  comparison.add(entries);
+  const suggester = new Suggester({ keyOf });
+  suggester.survey(entries);
+  suggester.choose();
+  suggester.weigh(entries);
+  const explainer = new Explainer({ policy, keyOf, key: entries[0].client });
+  explainer.add(entries);
+  return {
+    plan: planner.result(),
+    compare: comparison.result(),
+    suggest: suggester.result(),
+    explain: explainer.result()!,
+  };
+}
+
+const dear = resultsOf(entriesOf(withCosts(plain, 9)));
+const cheap = resultsOf(entriesOf(plain));
+const KINDS = Object.keys(dear);
+const log = { paths: ['a.csv'], format: 'csv', unreadable: 5, late: 0 };
+const costs = { columns: ['tokens'], refused: 2, sample: '0.5' };
+
+describe.each(KINDS)('the page of %s', (kind) => {
+  test('says where costs are from, and which could not be read', () => {
+    const page = htmlReport({ ...dear[kind], log: { ...log, costs } } as ReportedResult);
+    expect(page).toContain('Costs from the column <span class="name">tokens</span>.');
+    expect(page).toContain('2 lines with a cost that is no integer of at least 1, such as');
+    expect(page).toContain('5 lines could not be read.');
+    expect(/NaN|Infinity|undefined/.exec(page)).toBeNull();
+  });
+
+  test('has names of columns and costs as text', () => {
+    const nasty = { columns: [NASTY], refused: 1, sample: NASTY };
+    const page = htmlReport({ ...dear[kind], log: { ...log, costs: nasty } } as ReportedResult);
+    expect(page).not.toContain(NASTY);
+    expect(page).toContain('&lt;img');
+  });
+
+  test('says it where a column was named that no request has', () => {
+    const none = { columns: [], refused: 0 };
+    const page = htmlReport({ ...cheap[kind], log: { ...log, costs: none } } as ReportedResult);
+    expect(page).toContain('No request says what it costs, so each costs 1.');
+  });
+
+  test('of a log without costs has no word of them', () => {
+    const page = htmlReport({ ...cheap[kind], log } as ReportedResult);
+    expect(/\bcosts?\b/i.exec(page.replace(/<style>[\s\S]*<\/style>/, ''))).toBeNull();
+  });
+});
+
+test.each([
+  ['plan', 'id="too-dear"', 'Limits count costs'],
+  ['compare', 'id="costs"', 'The limit is one of cost.'],
+  ['suggest', '>of cost<', 'are in units of cost'],
+  ['explain', 'as high as its cost', '>cost<'],
+])('the page of %s has %s', (kind, ...words) => {
+  const page = htmlReport(dear[kind]);
+  for (const each of words) expect(page).toContain(each);
+});
+
+describe('the reckoning of costs', () => {
+  const explained = (given: readonly number[], algorithm: (typeof COMPARED)[number]) => {
+    const policy = definePolicy('', { limit: 10, window: '1m', algorithm });
+    const explainer = new Explainer({ policy, keyOf, key: 'a' });
+    const noonMs = Date.UTC(2026, 9, 10, 12);
+    const made = given.map((cost, at) => ({ client: 'a', timeMs: noonMs + 1000 * at, cost }));
+    explainer.add(entriesOf(made));
+    return explainer.result()!;
+  };
+
+  test('names the entries that have to leave before the same fits', () => {
+    expect(reckon(explained([2, 3, 4, 6], 'sliding-log'))).toEqual({
+      counts: 'a cost of 9 admitted after 11:59:03',
+      sum: '9 + 6 = 15 > 10',
+      frees: 'the oldest 2, a cost of 5; the last of them, of 12:00:01, counts until 12:01:01',
+    });
+    expect(reckon(explained([5, 3, 6], 'sliding-log')).frees).toBe(
+      'the oldest, of 12:00:00, counts until 12:01:00',
+    );
+  });
+
+  test.each(COMPARED)('of %s says that nothing frees what never fits', (algorithm) => {
+    const found = explained([3, 11], algorithm);
+    expect(reckon(found).frees).toBe('nothing: 11 is more than 10, which is all there ever is');
+    const page = htmlReport(found);
+    expect(page).toContain('>never<');
+    expect(page).not.toContain('until the same fits');
+  });
+});
