@@ -88,6 +88,7 @@ async function startGrpc(parts: Parts): Promise<GrpcServer | undefined> {
  * first answer, and that must not be left to whoever comes first. One that is away is waited for.
  */
 async function meetStore({ desk, store }: Pick<Parts, 'desk' | 'store'>): Promise<void> {
+  if (store.connected === undefined) return;
   await store.connected;
   await desk.probe();
 }

@@ -22,6 +22,7 @@ const BEYOND_SCHEMAS = [
   ...['rule-cost-and-operation', 'rule-header-twice', 'rule-key-of-descriptor-in-request'],
   ...['rule-key-of-request-in-descriptor', 'rule-limit-twice', 'rule-name-twice'],
   ...['rule-operation-without-costs', 'rule-unknown-operation', 'rule-unknown-policy'],
+  'rule-unknown-policy-one-letter',
   ...['setting-listen', 'top-nothing-served'],
 ];
 
