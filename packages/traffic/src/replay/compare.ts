@@ -38,8 +38,8 @@ export interface WorstWindow {
 }
 
 /**
- * Bytes a key, computed from the layout of the memory store: a row and its place in the index, and
- * for logs blocks of four entries. `bench memory` measures the same to a hundredth.
+ * Bytes a key, computed from the layout of the memory store: a row and its part of the empty places,
+ * and for logs blocks of four entries. `bench memory` measures the same to a hundredth.
  */
 export interface MemoryReport {
   /** Of the keys at their busiest, on average. */
