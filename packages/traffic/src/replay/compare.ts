@@ -38,7 +38,7 @@ export interface WorstWindow {
 }
 
 /**
- * Bytes a key, computed from the layout of the memory store: a row and its part of the empty places,
+ * Bytes a key, computed from the layout of the memory store: a row and its part of empty places,
  * and for logs blocks of four entries. `bench memory` measures the same to a hundredth.
  */
 export interface MemoryReport {
