@@ -115,9 +115,17 @@ export async function enter(
 
 /** Goes somewhere else in the page that is open, as a link does. */
 export async function go(page: Page, hash: string): Promise<void> {
-  await page.evaluate((to) => {
-    location.hash = to;
-  }, hash);
+  await page.evaluate(
+    (to) =>
+      new Promise<void>((resolve) => {
+        // Until it is drawn, what is looked for may be found on the page that was there before.
+        const isDrawn = (): void => void requestAnimationFrame(() => setTimeout(resolve));
+        if (location.hash === to) isDrawn();
+        else addEventListener('hashchange', isDrawn, { once: true });
+        location.hash = to;
+      }),
+    hash,
+  );
 }
 
 /** The stream is there, and has told a second. */
