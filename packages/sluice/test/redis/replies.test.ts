@@ -183,7 +183,8 @@ describe('what Redis says it has not done is asked once more, and nobody notices
     };
     const store = redisStore(send, { prefix: newPrefix(), onFailure: 'local', deadlineMs: 20 });
     const limiter = limiterOn(store);
-    expect((await limiter.check('p', 'a')).degraded!.reason).toBe('timeout');
+    // On a busy machine the refusal may be heard before the deadline is.
+    expect((await limiter.check('p', 'a')).degraded!.reason).toMatch(/timeout|error/);
     // By then it would have been sent again, and charged here and there.
     await sleep(100);
     expect(asked.filter((name) => name.startsWith('EVAL'))).toHaveLength(1);
