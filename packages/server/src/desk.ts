@@ -18,7 +18,7 @@ import {
   type SyncStore,
   systemClock,
 } from 'sluice';
-import { type CostFields, keyText } from 'sluice/engine';
+import { type CostFields, keyText, LONGEST_WINDOW_MS, soundKey } from 'sluice/engine';
 import type { PolicyConfig } from './config/model.ts';
 import { Overrides } from './overrides.ts';
 import { OWN_NAMES, ServedPolicies } from './policies.ts';
@@ -293,8 +293,6 @@ const MOST_VISITING = 1000;
 /** So small a window that a probe is never denied for long, and leaves nothing behind. */
 const PROBE: PolicyOptions = { limit: 1000, window: '1s', algorithm: 'fixed-window' };
 
-/** The longest window that a policy may have, and so the longest that a use is remembered. */
-const LONGEST_WINDOW_MS = 36_500 * 24 * 60 * 60 * 1000;
 /** How late a bucket takes a charge back at least: whoever calls slowly is done by then. */
 const LEAST_OF_BUCKET_MS = 60_000;
 
@@ -329,28 +327,14 @@ export function receiptOf(verdict: Verdict, checkId?: string): NamedReceipt | un
 /**
  * A check that has an id is answered again with the same charges, by any process, and so under the
  * same name. Under that id other limits may be charged too, and the same ones later: those have
- * other names. What was charged is hashed, because a name is no longer than a key.
+ * other names.
  */
 function receiptIdOf(checkId: string, charges: readonly Charge[]): string {
   const parts = charges.map(({ policy, key, cost, atMs, degraded, local }) => [
     ...[policy, key, cost, atMs],
     ...[degraded, local],
   ]);
-  return `id:${hashText(JSON.stringify(parts))}:${checkId}`;
-}
-
-/** 53 bits of a text, the same in every process: they tell apart what has the same id. */
-function hashText(text: string): string {
-  let low = 0xdeadbeef;
-  let high = 0x41c6ce57;
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at);
-    low = Math.imul(low ^ code, 0x9e3779b1);
-    high = Math.imul(high ^ code, 0x5f356495);
-  }
-  low = Math.imul(low ^ (low >>> 16), 0x85ebca6b) ^ Math.imul(high ^ (high >>> 13), 0xc2b2ae35);
-  high = Math.imul(high ^ (high >>> 16), 0x85ebca6b) ^ Math.imul(low ^ (low >>> 13), 0xc2b2ae35);
-  return ((high & 0x1fffff) * 2 ** 32 + (low >>> 0)).toString(36);
+  return keyText(soundKey(`id:${checkId}:${JSON.stringify(parts)}`));
 }
 
 const chargesOf = (quote: Quote): readonly Charge[] =>

@@ -59,7 +59,7 @@ const ALGORITHMS = Object.keys(algorithms);
 const FIELDS = ['limit', 'window', 'algorithm', 'buckets', 'burst', 'costs', 'onFailure'];
 const ACTIONS = 'allow deny local throw';
 const UNIT_MS = { ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5, w: 6048e5 };
-const LONGEST_WINDOW_MS = 36_500 * UNIT_MS.d;
+export const LONGEST_WINDOW_MS = 36_500 * UNIT_MS.d;
 const DEFAULT_BUCKETS = 60;
 const MOST_BUCKETS = 10_000;
 

@@ -176,6 +176,7 @@ describe('sluice/engine exports', () => {
         "DecisionRecord",
         "KeyedHash",
         "LONGEST_KEY",
+        "LONGEST_WINDOW_MS",
         "PeekRecord",
         "PolicyBook",
         "checkAction",
@@ -187,6 +188,7 @@ describe('sluice/engine exports', () => {
         "keyText",
         "refundOf",
         "reportOf",
+        "soundKey",
       ]
     `);
     expect(listed('../src/engine.ts').values).toEqual(namesOf(engine));

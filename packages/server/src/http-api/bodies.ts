@@ -34,7 +34,8 @@ export async function readBody<S extends z.ZodObject>(
 
 type Issue = z.core.$ZodIssue;
 
-const isStray = (issue: Issue) => issue.code === 'unrecognized_keys' && issue.path.length === 0;
+const isStray = (issue: Issue): issue is z.core.$ZodIssueUnrecognizedKeys =>
+  issue.code === 'unrecognized_keys' && issue.path.length === 0;
 
 /** The first, unless that is a field that is missing: another may stand there in its stead. */
 function tellingOf(body: unknown, issues: readonly Issue[]): Issue {
@@ -56,7 +57,7 @@ function problemOf(
   }
   const [field = ''] = issue.path.map(String);
   const pointer = issue.path.map((each) => `/${escapePointer(String(each))}`).join('');
-  if (issue.code === 'unrecognized_keys' && issue.path.length === 0) {
+  if (isStray(issue)) {
     const [stray] = issue.keys;
     const hint = Object.hasOwn(advice, stray) ? `; ${advice[stray]}` : '';
     return strayField(names, stray, pointer, hint);

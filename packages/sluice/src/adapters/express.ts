@@ -10,7 +10,7 @@ import { dateOf } from '../clock.ts';
 import type { Decision } from '../decision.ts';
 import { type AddressOptions, addressKey } from '../http/client-address.ts';
 import { soundKey } from '../http/long-key.ts';
-import { NodeFacts, refuse, setFields, trustsEverybody, whenOver } from '../http/node-server.ts';
+import { NodeFacts, refuse, setFields, trustWarning, whenOver } from '../http/node-server.ts';
 import {
   type FamiliarOptions,
   type ReadyOptions,
@@ -18,7 +18,6 @@ import {
   readyOptions,
 } from '../http/options.ts';
 import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
-import { emitWarning } from '../warning.ts';
 
 type Next = (error?: unknown) => void;
 type Maybe<T> = T | Promise<T>;
@@ -197,15 +196,12 @@ interface Proxied {
 
 /** The address that Express has found, if it was told which proxies to trust. */
 function expressAddress(onWarning: AddressOptions['onWarning']) {
-  let isTold = false;
+  const warn = trustWarning("Express's `trust proxy`", onWarning);
   return (request: object): string | undefined => {
     const { app, ip } = request as Proxied;
     const trusts = app?.get?.('trust proxy');
     if (!trusts) return undefined;
-    if (trusts === true && !isTold) {
-      isTold = true;
-      (onWarning ?? emitWarning)(trustsEverybody("Express's `trust proxy`"));
-    }
+    if (trusts === true) warn();
     return ip;
   };
 }

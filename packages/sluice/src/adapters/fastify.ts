@@ -7,7 +7,7 @@
  */
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import type { AddressOptions } from '../http/client-address.ts';
-import { NodeFacts, trustsEverybody } from '../http/node-server.ts';
+import { NodeFacts, trustWarning } from '../http/node-server.ts';
 import {
   type FamiliarOptions,
   hasLimit,
@@ -16,7 +16,6 @@ import {
   readyOptions,
 } from '../http/options.ts';
 import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
-import { emitWarning } from '../warning.ts';
 
 export interface FastifyRateLimit
   extends RequestOptions<FastifyRequest>,
@@ -37,13 +36,10 @@ export interface FastifyRateLimitPlugin extends Partial<FastifyRateLimit> {
 
 /** The address that Fastify has found. It lists addresses only if it trusts somebody. */
 function fastifyAddress(onWarning: AddressOptions['onWarning']) {
-  let isTold = false;
+  const warn = trustWarning("Fastify's `trustProxy`", onWarning);
   return (request: FastifyRequest): string | undefined => {
     if (request.ips === undefined) return undefined;
-    if (!isTold && settingsOf(request.server)?.trustProxy === true) {
-      isTold = true;
-      (onWarning ?? emitWarning)(trustsEverybody("Fastify's `trustProxy`"));
-    }
+    if (settingsOf(request.server)?.trustProxy === true) warn();
     return request.ip;
   };
 }

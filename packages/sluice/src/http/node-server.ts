@@ -1,6 +1,6 @@
 /** Requests and answers as Node's own server has them, which several frameworks pass on. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Warning } from '../warning.ts';
+import { emitWarning, type Warning } from '../warning.ts';
 import { joinedField } from './headers.ts';
 import type { Outcome } from './options.ts';
 import type { Facts, Refusal, Verdict } from './request-limiter.ts';
@@ -42,12 +42,20 @@ export class NodeFacts<R> implements Facts<R> {
   }
 }
 
-/** What to tell of a framework's setting that believes whoever asks. */
-export function trustsEverybody(setting: string): Warning {
-  const message =
-    `${setting} is true, which believes anybody's X-Forwarded-For: clients choose their own ` +
-    'address, and with it their limit. Set the number of proxies, such as 1.';
-  return { code: 'WARN_TRUSTS_EVERYBODY', message };
+/** Tells, once, of a framework's setting that believes whoever asks. */
+export function trustWarning(
+  setting: string,
+  onWarning: (warning: Warning) => void = emitWarning,
+): () => void {
+  let isTold = false;
+  return () => {
+    if (isTold) return;
+    isTold = true;
+    const message =
+      `${setting} is true, which believes anybody's X-Forwarded-For: clients choose their own ` +
+      'address, and with it their limit. Set the number of proxies, such as 1.';
+    onWarning({ code: 'WARN_TRUSTS_EVERYBODY', message });
+  };
 }
 
 /** Whether a header tells who is behind a proxy. */
