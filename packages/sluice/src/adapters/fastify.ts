@@ -54,6 +54,19 @@ function settingsOf(app: object | null): { readonly trustProxy?: unknown } | und
   return undefined;
 }
 
+/** The few names of fields, in lower case. */
+const lowerNames = new Map<string, string>();
+
+/** Fastify wants names in lower case, and making them anew for each answer is slow. */
+function lowerCase(name: string): string {
+  let lower = lowerNames.get(name);
+  if (lower === undefined) {
+    lower = name.toLowerCase();
+    lowerNames.set(name, lower);
+  }
+  return lower;
+}
+
 type Done = (error?: Error) => void;
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: Done) => void;
 
@@ -77,7 +90,7 @@ function hooksOf(options: FastifyRateLimit): Hooks {
     done: Done,
   ): void => {
     if (verdict.over !== undefined) verdicts.set(request, verdict);
-    for (const field of verdict.fields) reply.header(field[0], field[1]);
+    for (const field of verdict.fields) reply.header(lowerCase(field[0]), field[1]);
     if (verdict.passes) {
       done();
       return;

@@ -5,16 +5,18 @@
  *     const limited = rateLimit({ limit: 100, window: '1m', key: (request) => userOf(request) });
  *     export const GET = limited((request) => new Response('hello'));
  *
- * A `Request` does not say who sent it. Deno and Bun tell the handler in its second argument, which
- * is understood; elsewhere a key function says it, or `address`, or a proxy with `trustProxy`.
+ * A `Request` does not say who sent it. Deno, Bun and, on Node, @hono/node-server tell the handler
+ * in its second argument, which is understood; elsewhere a key function says it, or `address`, or a
+ * proxy with `trustProxy`.
  */
+import { factsOf, fieldsLeft, type Reading, type ServerEnv } from '../http/fetch-server.ts';
 import {
   type FamiliarOptions,
   type Outcome,
   type RequestOptions,
   readyOptions,
 } from '../http/options.ts';
-import { type Facts, type Field, RequestLimiter, type Verdict } from '../http/request-limiter.ts';
+import { type Field, RequestLimiter, type Verdict } from '../http/request-limiter.ts';
 
 export type FetchHandler<More extends unknown[]> = (
   request: Request,
@@ -24,25 +26,10 @@ export type FetchHandler<More extends unknown[]> = (
 export interface FetchOptions<More extends unknown[] = unknown[]>
   extends RequestOptions<Request>,
     FamiliarOptions<Request> {
-  /** The address at the other end of the connection, if neither Deno nor Bun tells it. */
+  /** The address at the other end of the connection, if the server does not tell it in a known way. */
   readonly address?: (request: Request, ...more: More) => string | undefined;
   /** Makes the answer to a refusal instead; the fields are added to it. */
   readonly handler?: (request: Request, verdict: Verdict<Request>) => Response | Promise<Response>;
-}
-
-/** The address that Deno (`info.remoteAddr`) or Bun (`server.requestIP`) tells. */
-function addressFrom(request: Request, [info]: readonly unknown[]): string | undefined {
-  const shape = (info ?? {}) as {
-    remoteAddr?: { hostname?: string };
-    requestIP?: (request: Request) => { address?: string } | null;
-  };
-  if (typeof shape.requestIP === 'function') return shape.requestIP(request)?.address;
-  return shape.remoteAddr?.hostname;
-}
-
-/** Where proxies are counted, it does not matter which address the nearest one has. */
-export function unknownProxy(trustProxy: unknown): string | undefined {
-  return typeof trustProxy === 'number' ? '127.0.0.1' : undefined;
 }
 
 /** Adds fields to an answer, also to one whose fields cannot be changed. */
@@ -75,44 +62,74 @@ export function rateLimit<More extends unknown[] = unknown[]>(
   options: FetchOptions<More>,
 ): <M extends More>(handler: FetchHandler<M>) => FetchHandler<M> {
   const limiter = new RequestLimiter<Request>(readyOptions(options, ['address', 'handler']));
-  const addressOf = options.address;
+  const { address, trustProxy } = options;
+  const refused = options.handler;
+  const reading: Reading<Request> = {
+    header: (request, name) => request.headers.get(name) ?? undefined,
+    plain: (request) => request,
+    address: undefined,
+    trustProxy,
+  };
+
+  const act = <M extends More>(
+    verdict: Verdict<Request>,
+    handler: FetchHandler<M>,
+    request: Request,
+    more: M,
+  ): Response | Promise<Response> => {
+    const fields = fieldsLeft(envOf(more), verdict);
+    if (verdict.passes) return answered(handler, request, more, verdict, fields);
+    if (refused === undefined) return refusal(request.method, verdict, fields);
+    return Promise.resolve(refused(request, verdict)).then((answer) => withFields(answer, fields));
+  };
   return (handler) =>
-    async (request, ...more) => {
-      const facts: Facts<Request> = {
-        request,
-        socketAddress:
-          (addressOf ? addressOf(request, ...more) : addressFrom(request, more)) ??
-          unknownProxy(options.trustProxy),
-        header: (name) => request.headers.get(name) ?? undefined,
-      };
-      const verdict = await limiter.decide(facts);
-      if (!verdict.passes) {
-        const { fields } = verdict;
-        if (options.handler === undefined) return refusal(request.method, verdict, fields);
-        return withFields(await options.handler(request, verdict), fields);
+    // No async function: where nothing is waited for, promises are most of the cost.
+    (request, ...more) => {
+      try {
+        const own = address && { ...reading, address: () => address(request, ...more) };
+        const verdict = limiter.decide(factsOf(request, envOf(more), own ?? reading));
+        if (!(verdict instanceof Promise)) return act(verdict, handler, request, more);
+        return verdict.then((later) => act(later, handler, request, more));
+      } catch (error) {
+        return Promise.reject(error);
       }
-      return finish(await answered(handler, request, more, verdict), verdict, request);
     };
 }
 
+/** Also one that is not Node's own. */
+function isPromise<T>(value: T | Promise<T>): value is Promise<T> {
+  return typeof (value as Partial<Promise<T>> | undefined)?.then === 'function';
+}
+
+/** What the server tells beside the request, if it tells anything. */
+function envOf([env]: readonly unknown[]): ServerEnv {
+  return typeof env === 'object' && env !== null ? env : {};
+}
+
 /** Runs the handler; one that throws is over as well. */
-async function answered<M extends unknown[]>(
+function answered<M extends unknown[]>(
   handler: FetchHandler<M>,
   request: Request,
   more: M,
   { over }: Verdict<Request>,
-): Promise<Response> {
-  try {
-    return await handler(request, ...more);
-  } catch (error) {
+  fields: readonly Field[],
+): Response | Promise<Response> {
+  if (over === undefined && fields.length === 0) return handler(request, ...more);
+  const finish = (response: Response): Response => {
+    over?.({ request, ...endOf(request, response) });
+    return withFields(response, fields);
+  };
+  const fail = (error: unknown): never => {
     over?.({ request, status: 500, finished: false, bytes: undefined });
     throw error;
+  };
+  let answer: Response | Promise<Response>;
+  try {
+    answer = handler(request, ...more);
+  } catch (error) {
+    return fail(error);
   }
-}
-
-function finish(response: Response, { fields, over }: Verdict<Request>, request: Request) {
-  over?.({ request, ...endOf(request, response) });
-  return withFields(response, fields);
+  return isPromise(answer) ? answer.then(finish, fail) : finish(answer);
 }
 
 /** How a request ended, as its answer tells. */

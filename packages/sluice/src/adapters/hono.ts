@@ -3,12 +3,11 @@
  *
  *     app.use(rateLimit({ limit: 100, window: '1m' }));
  */
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Context, Env, MiddlewareHandler, Next } from 'hono';
-import { isForwarding, NodeFacts, setFields } from '../http/node-server.ts';
+import { factsOf, fieldsLeft, type Reading, type ServerEnv } from '../http/fetch-server.ts';
 import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
-import { type Facts, type Field, RequestLimiter, type Verdict } from '../http/request-limiter.ts';
-import { endOf, refusal, unknownProxy, withFields } from './fetch.ts';
+import { type Field, RequestLimiter, type Verdict } from '../http/request-limiter.ts';
+import { endOf, refusal, withFields } from './fetch.ts';
 
 export interface HonoOptions<E extends Env = Env>
   extends RequestOptions<Context<E>>,
@@ -23,62 +22,25 @@ export interface HonoOptions<E extends Env = Env>
   ) => Response | Promise<Response>;
 }
 
-/** What servers tell in `env`: Node (@hono/node-server), Deno or Bun. */
-interface ServerEnv {
-  readonly incoming?: IncomingMessage;
-  readonly outgoing?: ServerResponse;
-  readonly remoteAddr?: { readonly hostname?: string };
-  readonly server?: BunServer;
-  readonly requestIP?: BunServer['requestIP'];
-}
-
-interface BunServer {
-  requestIP?(request: Request): { readonly address?: string } | null;
-}
-
-function addressFrom(context: Context, env: ServerEnv): string | undefined {
-  const server = env.server ?? env;
-  if (typeof server.requestIP === 'function') return server.requestIP(context.req.raw)?.address;
-  return env.remoteAddr?.hostname;
-}
-
-/** On Node, who sent a request is read where it came in, which is much faster. */
-class HonoFacts<C extends Context> extends NodeFacts<C> {
-  /** Other headers may have been changed on the way here. */
-  override header(name: string): string | undefined {
-    return isForwarding(name) ? super.header(name) : this.request.req.header(name);
-  }
-}
-
 /** Builds the middleware. What was decided is in `context.get('rateLimit')`. */
 export function rateLimit<E extends Env = Env>(options: HonoOptions<E>): MiddlewareHandler<E> {
   const { address, handler, trustProxy } = options;
   const ready = readyOptions<Context<E>>(options as never, ['address', 'handler']);
   const limiter = new RequestLimiter<Context<E>>(ready);
-
-  const factsOf = (context: Context<E>, env: ServerEnv): Facts<Context<E>> => {
-    if (env.incoming !== undefined && address === undefined) {
-      return new HonoFacts(context, env.incoming);
-    }
-    const found = address ? address(context) : addressFrom(context as Context, env);
-    return {
-      request: context,
-      socketAddress: found ?? unknownProxy(trustProxy),
-      header: (name) => context.req.header(name),
-    };
+  const reading: Reading<Context<E>> = {
+    header: (context, name) => context.req.header(name),
+    plain: (context) => context.req.raw,
+    address,
+    trustProxy,
   };
   const act = (
     verdict: Verdict<Context<E>>,
     context: Context<E>,
-    { outgoing }: ServerEnv,
+    env: ServerEnv,
     next: Next,
   ): Answer => {
     context.set('rateLimit' as never, verdict.decision as never);
-    // Node's own answer takes the fields whatever is answered, and a `Response` stays as it is,
-    // which @hono/node-server has a fast way for.
-    const isNode = typeof outgoing?.setHeader === 'function';
-    if (isNode) setFields(outgoing, verdict);
-    const fields = isNode ? NO_FIELDS : verdict.fields;
+    const fields = fieldsLeft(env, verdict);
     if (!verdict.passes) return refused(context, verdict, fields, handler) as Answer;
     if (fields.length === 0 && verdict.over === undefined) return next();
     return passed(context, verdict, fields, next);
@@ -86,7 +48,7 @@ export function rateLimit<E extends Env = Env>(options: HonoOptions<E>): Middlew
   // No async function: where nothing is waited for, promises are most of the cost.
   return (context, next) => {
     const env = (context.env ?? {}) as ServerEnv;
-    const verdict = limiter.decide(factsOf(context, env));
+    const verdict = limiter.decide(factsOf(context, env, reading));
     if (!(verdict instanceof Promise)) return act(verdict, context, env, next);
     return verdict.then((later) => act(later, context, env, next));
   };
@@ -94,8 +56,6 @@ export function rateLimit<E extends Env = Env>(options: HonoOptions<E>): Middlew
 
 /** What a middleware answers; Hono takes an answer also without a promise. */
 type Answer = ReturnType<MiddlewareHandler>;
-
-const NO_FIELDS: readonly Field[] = [];
 
 function refused<E extends Env>(
   context: Context<E>,

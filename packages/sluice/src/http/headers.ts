@@ -128,23 +128,30 @@ function untilMoreMs(limit: LimitReport, report: Report): number | undefined {
  * never changes is made once, and an answer that says the same as the last one has its fields.
  */
 export function draftOfOne(policy: string, windowMs: number) {
-  const start = `${quoted(policy)};r=`;
+  const name = quoted(policy);
+  const start = `${name};r=`;
   const length = Math.max(seconds(windowMs), 1);
   let policyField: Header = ['RateLimit-Policy', ''];
   let fields: readonly Header[] = [];
-  let last = { allowed: false, limit: -1, remaining: -1 };
+  let wasAllowed = false;
+  let lastLimit = -1;
+  let lastRemaining = -1;
   let lastWait = -1;
+  let end = '';
   return (quote: Omit<LimitReport, 'windowMs'>): readonly Header[] => {
     const { allowed, limit, remaining } = quote;
     const wait = seconds(allowed ? quote.resetAfterMs : quote.retryAfterMs);
-    const isSame = remaining === last.remaining && wait === lastWait && limit === last.limit;
-    if (isSame && allowed === last.allowed) return fields;
-    if (limit !== last.limit) {
-      policyField = ['RateLimit-Policy', `${quoted(policy)};q=${integer(limit)};w=${length}`];
+    const isSame = remaining === lastRemaining && wait === lastWait && limit === lastLimit;
+    if (isSame && allowed === wasAllowed) return fields;
+    if (limit !== lastLimit) {
+      policyField = ['RateLimit-Policy', `${name};q=${integer(limit)};w=${length}`];
     }
-    const current: Header = ['RateLimit', `${start}${integer(remaining)};t=${wait}`];
+    if (wait !== lastWait) end = `;t=${wait}`;
+    const current: Header = ['RateLimit', start + integer(remaining) + end];
     fields = allowed ? [policyField, current] : [policyField, current, retryField(wait)];
-    last = quote;
+    wasAllowed = allowed;
+    lastLimit = limit;
+    lastRemaining = remaining;
     lastWait = wait;
     return fields;
   };

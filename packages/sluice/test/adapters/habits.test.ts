@@ -1,6 +1,7 @@
 /** What people do with limiters in servers, and must not be surprised by. */
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import express from 'express';
 import { fastify } from 'fastify';
 import { Hono } from 'hono';
@@ -253,9 +254,10 @@ describe('a Hono app on Node', () => {
     await withServer(createServer(getRequestListener(app.fetch)), test);
   }
 
-  it('has the fields on whatever is answered', async () => {
+  /** An app with answers of all kinds, and a limit as its middleware if there is one. */
+  function manyAnswers(limit?: ReturnType<typeof honoLimit>): Hono {
     const app = new Hono();
-    app.use(honoLimit({ limit: 99, window: '1h' }));
+    if (limit) app.use(limit);
     app.get('/json', (context) => context.json({ hello: 'world' }));
     app.get('/raw', () => new Response('hello', { headers: { 'x-own': 'yes' } }));
     app.get('/redirect', () => Response.redirect('http://localhost/elsewhere', 302));
@@ -263,10 +265,23 @@ describe('a Hono app on Node', () => {
     app.get('/error', () => {
       throw new Error('mine');
     });
+    app.get('/sent', (context) => {
+      const { outgoing } = context.env as { outgoing: ServerResponse };
+      outgoing.setHeader('x-own', 'yes').end('hello');
+      return RESPONSE_ALREADY_SENT;
+    });
     app.onError((_, context) => context.text('sorry', 500));
-    await withApp(app, async (url) => {
+    return app;
+  }
+
+  const options = { limit: 99, window: '1h' };
+  it.each([
+    ['a middleware', manyAnswers(honoLimit(options)).fetch],
+    ['a limit in front', fetchLimit(options)(manyAnswers().fetch as never)],
+  ])('with %s has the fields on whatever is answered', async (_, fetcher) => {
+    await withServer(createServer(getRequestListener(fetcher as never)), async (url) => {
       const answers: [string, number, string | null][] = [];
-      for (const path of ['json', 'raw', 'redirect', 'stream', 'error', 'missing']) {
+      for (const path of ['json', 'raw', 'redirect', 'stream', 'error', 'sent', 'missing']) {
         const answer = await fetch(url + path, { redirect: 'manual' });
         await answer.text();
         answers.push([path, answer.status, answer.headers.get('ratelimit')]);
@@ -277,7 +292,8 @@ describe('a Hono app on Node', () => {
         ['redirect', 302, '"default";r=96;t=3600'],
         ['stream', 200, '"default";r=95;t=3600'],
         ['error', 500, '"default";r=94;t=3600'],
-        ['missing', 404, '"default";r=93;t=3600'],
+        ['sent', 200, '"default";r=93;t=3600'],
+        ['missing', 404, '"default";r=92;t=3600'],
       ]);
     });
   });

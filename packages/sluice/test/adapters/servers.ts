@@ -124,10 +124,7 @@ const fetching: AdapterUnderTest = {
   header: (request: Request, name) => request.headers.get(name) ?? undefined,
   async serve(options) {
     const handler = new Handler();
-    const limited = fetchAdapter.rateLimit<[{ incoming: { socket: { remoteAddress?: string } } }]>({
-      ...options,
-      address: (_request, env) => env.incoming.socket.remoteAddress,
-    })(async (request) => {
+    const limited = fetchAdapter.rateLimit<[never]>(options)(async (request) => {
       const status = await handler.handle((name) => request.headers.get(name) ?? undefined);
       return new Response('hello', { status });
     });
