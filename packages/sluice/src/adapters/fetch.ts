@@ -26,7 +26,7 @@ export type FetchHandler<More extends unknown[]> = (
 export interface FetchOptions<More extends unknown[] = unknown[]>
   extends RequestOptions<Request>,
     FamiliarOptions<Request> {
-  /** The address at the other end of the connection, if the server does not tell it in a known way. */
+  /** The address at the other end, where the server does not tell it in a known way. */
   readonly address?: (request: Request, ...more: More) => string | undefined;
   /** Makes the answer to a refusal instead; the fields are added to it. */
   readonly handler?: (request: Request, verdict: Verdict<Request>) => Response | Promise<Response>;
