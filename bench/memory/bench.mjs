@@ -13,6 +13,7 @@ const ENTRIES = 'sluice sliding-log, entries';
 const FLEXIBLE = 'rate-limiter-flexible';
 const EXPRESS = 'express-rate-limit';
 const MAP = 'bare Map';
+const FLOOR = 'clock and characters alone';
 
 const ROUNDS = 7;
 const OPERATIONS = 400_000;
@@ -35,6 +36,7 @@ const SPEEDS = [
       [ADMITTING, OURS, 0.5],
       [GIVEN, EXPRESS],
       [GIVEN, MAP],
+      [FLOOR, EXPRESS],
     ],
   },
   {
