@@ -97,7 +97,7 @@ export class Output {
       // Pipes are written at once, and only then it shows that nobody reads.
       await new Promise((resolve) => setImmediate(resolve));
       if (!hasRoom && stream.writableNeedDrain && !this.isGone) {
-        await Promise.race(['drain', 'close'].map((name) => happened(stream, name)));
+        await room(stream);
       }
       if (this.isGone) return;
     }
@@ -122,8 +122,15 @@ export class Output {
   }
 }
 
-const happened = (stream: Stream, name: string): Promise<void> =>
-  new Promise((resolve) => stream.once(name, () => resolve()));
+/** Waits until a stream takes more, or is closed and never will. */
+const room = (stream: Stream): Promise<void> =>
+  new Promise((resolve) => {
+    const heard = (): void => {
+      for (const name of ['drain', 'close']) stream.off(name, heard);
+      resolve();
+    };
+    for (const name of ['drain', 'close']) stream.on(name, heard);
+  });
 
 const painter =
   (isOn: boolean): Paint =>

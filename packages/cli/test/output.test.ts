@@ -1,6 +1,7 @@
+import { PassThrough, Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { keyLines } from '../src/key-report.ts';
-import { columns, counted, durationText, visible, windowText } from '../src/output.ts';
+import { columns, counted, durationText, Output, visible, windowText } from '../src/output.ts';
 
 describe('durations', () => {
   test.each([
@@ -46,6 +47,24 @@ test('windows are said as they were chosen', () => {
     '36 h',
     '2 d',
   ]);
+});
+
+test('much text waits for whoever reads it, and leaves no listener behind', async () => {
+  let most = 0;
+  const read: string[] = [];
+  const slow = new Writable({
+    highWaterMark: 1,
+    write(chunk, _, done) {
+      most = Math.max(most, slow.listenerCount('drain'), slow.listenerCount('close'));
+      read.push(String(chunk));
+      setImmediate(() => setImmediate(done));
+    },
+  });
+  const pieces = Array.from({ length: 30 }, (_, number) => `line ${number}\n`);
+  await new Output(slow, new PassThrough(), {}).pour(pieces);
+  expect(read).toEqual(pieces);
+  expect(most).toBeLessThanOrEqual(1);
+  expect([slow.listenerCount('drain'), slow.listenerCount('close')]).toEqual([0, 0]);
 });
 
 test('what a terminal would obey is written out instead', () => {
