@@ -89,17 +89,24 @@ describe.each(WAYS)('sluice %s', (name, ...words) => {
   });
 });
 
-test('a log of which no cost can be read is refused, and it is said why', async () => {
-  const free = file(
-    'free.csv',
-    `time,client,tokens\n${'2026-10-10T12:00:00Z,192.0.2.1,0.5\n'.repeat(3)}`,
-  );
-  const { code, stderr } = await sluice(['compare', free, '--limit', '9/1m', ...COLUMN]);
-  expect(code).toBe(2);
-  expect(stderr.replace(/\s+/g, ' ')).toMatch(
-    /to have requests, got lines such as `\S+,0\.5`; a cost in `tokens` has to be an integer of/,
-  );
-});
+test.each([
+  ['free.csv', 'tokens', COLUMN],
+  ['usual.csv', 'cost', []],
+])(
+  'a log of which no cost can be read is refused, and it is said why',
+  async (name, column, more) => {
+    const free = file(
+      name,
+      `time,client,${column}\n${'2026-10-10T12:00:00Z,192.0.2.1,0.5\n'.repeat(3)}`,
+    );
+    const { code, stderr } = await sluice(['compare', free, '--limit', '9/1m', ...more]);
+    expect(code).toBe(2);
+    expect(stderr.replace(/\s+/g, ' ')).toContain(
+      'to have requests, got lines such as `2026-10-10T12:00:00Z,192.0.2.1,0.5`; ' +
+        `a cost in \`${column}\` has to be an integer of at least 1, got \`0.5\``,
+    );
+  },
+);
 
 describe('sluice plan, with costs', () => {
   test('counts them, and tells those apart that can never pass', async () => {

@@ -1,6 +1,6 @@
 /** `sluice-traffic`: logs in, replay through policies, answers out. */
 export { clockText, dateText, isoText } from './calendar.ts';
-export type { Entry, Format } from './entry.ts';
+export type { CostSource, Entry, Format } from './entry.ts';
 export { FORMAT_NAMES, type FormatName } from './formats/detect.ts';
 export { readTime } from './formats/instant.ts';
 export { PARTS, type Part } from './formats/named.ts';

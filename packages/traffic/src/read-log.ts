@@ -1,5 +1,5 @@
 /** Logs from their bytes to entries in order, with a count of everything that is not one. */
-import type { Entry } from './entry.ts';
+import type { CostSource, Entry } from './entry.ts';
 import { namesColumns } from './formats/csv.ts';
 import { type Detected, detect, FORMAT_NAMES, type FormatName } from './formats/detect.ts';
 import { parseObject } from './formats/json.ts';
@@ -127,6 +127,10 @@ class OneLog {
     yield held;
   }
 
+  get costSource(): CostSource | undefined {
+    return this.#detected?.format.costSource;
+  }
+
   #read(lines: readonly string[]): Entry[] {
     const report = this.#report;
     const { format, heading } = this.#detected ?? {};
@@ -181,6 +185,7 @@ export class LogReader {
   readonly #paths: readonly string[];
   readonly #options: ReadOptions;
   readonly #sizes: readonly (number | undefined)[];
+  #logs: readonly OneLog[] = [];
 
   private constructor(
     paths: readonly string[],
@@ -216,15 +221,25 @@ export class LogReader {
     }
     if (report.entries > 0) return;
     const [sample] = report.samples;
-    const hint = report.format === 'json-lines' && sample?.text.startsWith('{') ? COLUMN_HINT : '';
+    const isJson = report.format === 'json-lines' && sample?.text.startsWith('{');
+    const hint = this.#costHint() ?? (isJson ? COLUMN_HINT : '');
     const got = sample === undefined ? 'none' : `lines such as \`${sample.text}\`${hint}`;
     throw new LogError(
       `Expected ${this.#paths.map(nameOf).join(', ')} to have requests, got ${got}`,
     );
   }
 
+  /** Where no line can be read, it may be for their costs. */
+  #costHint(): string | undefined {
+    const source = this.#logs.map((log) => log.costSource).find((each) => each?.refused);
+    if (source === undefined) return undefined;
+    const [name, got] = [source.name, source.sample].map(sampleOf);
+    return `; a cost in \`${name}\` has to be an integer of at least 1, got \`${got}\``;
+  }
+
   async #all(): Promise<AsyncGenerator<readonly Entry[]>> {
     const logs = this.#paths.map((path) => new OneLog(path, this.#options, this.report));
+    this.#logs = logs;
     if (logs.length === 1) return logs[0].entries();
     for (const [at, log] of logs.entries()) log.fromMs = await this.#startOf(at);
     return merged(logs);

@@ -3,6 +3,7 @@ import { InvalidArgumentError, Option } from 'commander';
 import { definePolicy, SluiceError, systemClock } from 'sluice';
 import { ConfigError } from 'sluice-server/configured';
 import {
+  type CostSource,
   type Entry,
   FORMAT_NAMES,
   type FormatName,
@@ -85,8 +86,6 @@ export interface LogFacts {
   readonly costs?: CostFacts;
 }
 
-type CostSource = NonNullable<Entry['costSource']>;
-
 /** Hears from the entries of logs where those have their costs. */
 class CostSources {
   readonly #all = new Set<CostSource>();
@@ -111,16 +110,6 @@ class CostSources {
       ...(sample !== undefined && { sample }),
     };
   }
-}
-
-/** Where no line can be read, it may be for their costs, and there is no entry to tell of them. */
-function withCostHint(error: unknown, report: LogReport, column: string | undefined): unknown {
-  const { entries, samples, format } = report;
-  const isNamed = /csv|json-lines/.test(format);
-  if (!(error instanceof LogError) || entries > 0 || samples.length === 0 || !isNamed) return error;
-  if (column === undefined && !/cost/i.test(samples[0].text)) return error;
-  const where = column === undefined ? 'a cost' : `a cost in \`${visible(column)}\``;
-  return new LogError(`${error.message}; ${where} has to be an integer of at least 1`);
 }
 
 /**
@@ -149,8 +138,6 @@ export async function readLogs(
       if (take(entries) === true) break;
       progress.show(() => turn + readingText(report, sinceMs));
     }
-  } catch (error) {
-    throw withCostHint(error, report, column?.cost);
   } finally {
     progress.end();
   }
