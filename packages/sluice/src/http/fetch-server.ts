@@ -58,8 +58,10 @@ export function factsOf<R>(request: R, env: ServerEnv, reading: Reading<R>): Fac
 
 function addressIn(env: ServerEnv, request: Request): string | undefined {
   const server = env.server ?? env;
-  if (typeof server.requestIP === 'function') return server.requestIP(request)?.address;
-  return env.remoteAddr?.hostname;
+  const isBun = typeof server.requestIP === 'function';
+  const found: unknown = isBun ? server.requestIP?.(request)?.address : env.remoteAddr?.hostname;
+  // Where it is something else under the same name, such as a worker's bindings, it tells nothing.
+  return typeof found === 'string' ? found : undefined;
 }
 
 /** Where proxies are counted, it does not matter which address the nearest one has. */

@@ -1,5 +1,7 @@
 /** What people do with limiters in servers, and must not be surprised by. */
+import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
+import { connect, createServer as createHttp2Server } from 'node:http2';
 import { getRequestListener } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import express from 'express';
@@ -309,6 +311,24 @@ describe('a Hono app on Node', () => {
       expect([second.status, second.headers.get('retry-after')]).toEqual([429, '3600']);
       expect(second.headers.get('ratelimit')).toBe('"wide";r=7;t=3600, "tight";r=0;t=3600');
     });
+  });
+
+  it('tells them over HTTP/2 as well', async () => {
+    const app = new Hono();
+    app.use(honoLimit({ limit: 9, window: '1h' }));
+    app.get('/', (context) => context.json({ hello: 'world' }));
+    const server = createHttp2Server(getRequestListener(app.fetch));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const client = connect(`http://127.0.0.1:${(server.address() as { port: number }).port}`);
+    const [headers] = await once(client.request().resume(), 'response');
+    expect(headers).toMatchObject({
+      ':status': 200,
+      'content-type': 'application/json',
+      'ratelimit-policy': '"default";q=9;w=3600',
+      ratelimit: '"default";r=8;t=3600',
+    });
+    client.close();
+    server.close();
   });
 
   it('is limited by the headers that other middleware has left', async () => {
