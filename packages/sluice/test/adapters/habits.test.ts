@@ -1,32 +1,16 @@
 /** What people do with limiters in servers, and must not be surprised by. */
-import { once } from 'node:events';
-import { createServer, type Server, type ServerResponse } from 'node:http';
-import { connect, createServer as createHttp2Server } from 'node:http2';
-import { getRequestListener } from '@hono/node-server';
-import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
+import { createServer } from 'node:http';
 import express from 'express';
 import { fastify } from 'fastify';
-import { Hono } from 'hono';
-import { stream } from 'hono/streaming';
 import { describe, expect, it } from 'vitest';
 import expressLimit, { ipKeyGenerator, rateLimit } from '../../src/adapters/express.ts';
 import { rateLimit as fastifyLimit } from '../../src/adapters/fastify.ts';
 import { rateLimit as fetchLimit } from '../../src/adapters/fetch.ts';
-import { rateLimit as honoLimit } from '../../src/adapters/hono.ts';
 import { rateLimit as nodeLimit } from '../../src/adapters/node.ts';
 import { memoryStore, type Store } from '../../src/index.ts';
+import { withServer } from './listening.ts';
 
 const silent = { onWarning: () => {} };
-
-async function withServer(server: Server, test: (url: string) => Promise<void>): Promise<void> {
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  try {
-    await test(`http://127.0.0.1:${(server.address() as { port: number }).port}/`);
-  } finally {
-    server.closeAllConnections();
-    server.close();
-  }
-}
 
 type Middleware = ReturnType<typeof rateLimit>;
 
@@ -240,127 +224,6 @@ it('in Fastify trusting everybody is warned of, once', async () => {
   }
   expect(codes).toEqual(['WARN_TRUSTS_EVERYBODY']);
   await app.close();
-});
-
-it('in Hono an answer that cannot be changed gets its fields all the same', async () => {
-  const app = new Hono();
-  app.use(honoLimit({ limit: 2, window: '1h', key: () => 'a' }));
-  app.get('/', () => Response.redirect('http://localhost/elsewhere', 302));
-  const answer = await app.request('/');
-  expect([answer.status, answer.headers.get('ratelimit')]).toEqual([302, '"default";r=1;t=3600']);
-});
-
-describe('a Hono app on Node', () => {
-  /** An app behind limits, on a server that listens. */
-  async function withApp(app: Hono, test: (url: string) => Promise<void>): Promise<void> {
-    await withServer(createServer(getRequestListener(app.fetch)), test);
-  }
-
-  /** An app with answers of all kinds, and a limit as its middleware if there is one. */
-  function manyAnswers(limit?: ReturnType<typeof honoLimit>): Hono {
-    const app = new Hono();
-    if (limit) app.use(limit);
-    app.get('/json', (context) => context.json({ hello: 'world' }));
-    app.get('/raw', () => new Response('hello', { headers: { 'x-own': 'yes' } }));
-    app.get('/redirect', () => Response.redirect('http://localhost/elsewhere', 302));
-    app.get('/stream', (context) => stream(context, async (out) => void (await out.write('hi'))));
-    app.get('/error', () => {
-      throw new Error('mine');
-    });
-    app.get('/sent', (context) => {
-      const { outgoing } = context.env as { outgoing: ServerResponse };
-      outgoing.setHeader('x-own', 'yes').end('hello');
-      return RESPONSE_ALREADY_SENT;
-    });
-    app.onError((_, context) => context.text('sorry', 500));
-    return app;
-  }
-
-  const options = { limit: 99, window: '1h' };
-  it.each([
-    ['a middleware', manyAnswers(honoLimit(options)).fetch],
-    ['a limit in front', fetchLimit(options)(manyAnswers().fetch as never)],
-  ])('with %s has the fields on whatever is answered', async (_, fetcher) => {
-    await withServer(createServer(getRequestListener(fetcher as never)), async (url) => {
-      const answers: [string, number, string | null][] = [];
-      for (const path of ['json', 'raw', 'redirect', 'stream', 'error', 'sent', 'missing']) {
-        const answer = await fetch(url + path, { redirect: 'manual' });
-        await answer.text();
-        answers.push([path, answer.status, answer.headers.get('ratelimit')]);
-      }
-      expect(answers).toEqual([
-        ['json', 200, '"default";r=98;t=3600'],
-        ['raw', 200, '"default";r=97;t=3600'],
-        ['redirect', 302, '"default";r=96;t=3600'],
-        ['stream', 200, '"default";r=95;t=3600'],
-        ['error', 500, '"default";r=94;t=3600'],
-        ['sent', 200, '"default";r=93;t=3600'],
-        ['missing', 404, '"default";r=92;t=3600'],
-      ]);
-    });
-  });
-
-  it('tells two limits in one field, also if one of them refuses', async () => {
-    const app = new Hono();
-    app.use(honoLimit({ name: 'wide', limit: 9, window: '1h' }));
-    app.use(honoLimit({ name: 'tight', limit: 1, window: '1h' }));
-    app.get('/', (context) => context.text('hello'));
-    await withApp(app, async (url) => {
-      const [first, second] = [await fetch(url), await fetch(url)];
-      expect(first.headers.get('ratelimit')).toBe('"wide";r=8;t=3600, "tight";r=0;t=3600');
-      expect([second.status, second.headers.get('retry-after')]).toEqual([429, '3600']);
-      expect(second.headers.get('ratelimit')).toBe('"wide";r=7;t=3600, "tight";r=0;t=3600');
-    });
-  });
-
-  it('tells them over HTTP/2 as well', async () => {
-    const app = new Hono();
-    app.use(honoLimit({ limit: 9, window: '1h' }));
-    app.get('/', (context) => context.json({ hello: 'world' }));
-    const server = createHttp2Server(getRequestListener(app.fetch));
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const client = connect(`http://127.0.0.1:${(server.address() as { port: number }).port}`);
-    const [headers] = await once(client.request().resume(), 'response');
-    expect(headers).toMatchObject({
-      ':status': 200,
-      'content-type': 'application/json',
-      'ratelimit-policy': '"default";q=9;w=3600',
-      ratelimit: '"default";r=8;t=3600',
-    });
-    client.close();
-    server.close();
-  });
-
-  it('is limited by the headers that other middleware has left', async () => {
-    const app = new Hono();
-    app.use((context, next) => {
-      const headers = { 'x-user': context.req.query('user') ?? '' };
-      context.req.raw = new Request(context.req.raw, { headers });
-      return next();
-    });
-    app.use(honoLimit({ limit: 1, window: '1h', key: { header: 'x-user' } }));
-    app.get('/', (context) => context.text('hello'));
-    await withApp(app, async (url) => {
-      const ask = async (user: string) => (await fetch(`${url}?user=${user}`)).status;
-      expect([await ask('ada'), await ask('bob'), await ask('ada')]).toEqual([200, 200, 429]);
-    });
-  });
-
-  it('lets a handler answer a refusal, which has the fields', async () => {
-    const app = new Hono();
-    const handler = () => new Response('slow down', { status: 420 });
-    app.use(honoLimit({ limit: 1, window: '1h', key: () => 'a', handler }));
-    app.get('/', (context) => context.text('hello'));
-    await withApp(app, async (url) => {
-      await fetch(url);
-      const refused = await fetch(url);
-      expect([refused.status, await refused.text()]).toEqual([420, 'slow down']);
-      expect(refused.headers.get('retry-after')).toBe('3600');
-    });
-    // Without a server of Node they are on the answer itself.
-    const elsewhere = await app.request('/');
-    expect([elsewhere.status, elsewhere.headers.get('retry-after')]).toEqual([420, '3600']);
-  });
 });
 
 it('in Fastify only routes that have to know how they end listen for it', async () => {
