@@ -48,9 +48,9 @@ describe('a Hono app on Node', () => {
   const options = { limit: 99, window: '1h' };
   it.each([
     ['a middleware', manyAnswers(honoLimit(options)).fetch],
-    ['a limit in front', fetchLimit(options)(manyAnswers().fetch as never)],
+    ['a limit in front', fetchLimit(options)(manyAnswers().fetch)],
   ])('with %s has the fields on whatever is answered', async (_, fetcher) => {
-    await withServer(createServer(getRequestListener(fetcher as never)), async (url) => {
+    await withServer(createServer(getRequestListener(fetcher)), async (url) => {
       const answers: [string, number, string | null][] = [];
       for (const path of ['json', 'raw', 'redirect', 'stream', 'error', 'sent', 'missing']) {
         const answer = await fetch(url + path, { redirect: 'manual' });
