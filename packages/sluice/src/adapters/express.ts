@@ -8,9 +8,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { dateOf } from '../clock.ts';
 import type { Decision } from '../decision.ts';
-import { type AddressOptions, addressKey } from '../http/client-address.ts';
+import { addressKey } from '../http/client-address.ts';
+import { expressAddress } from '../http/framework-address.ts';
 import { soundKey } from '../http/long-key.ts';
-import { NodeFacts, refuse, setFields, trustWarning, whenOver } from '../http/node-server.ts';
+import { NodeFacts, refuse, setFields, whenOver } from '../http/node-server.ts';
 import {
   type FamiliarOptions,
   type ReadyOptions,
@@ -123,6 +124,8 @@ export function rateLimit<
   const limiter = new RequestLimiter<Request>(ready);
   const find = options.trustProxy === undefined ? expressAddress(options.onWarning) : undefined;
   const property = options.requestPropertyName ?? 'rateLimit';
+  /** Whether functions are given the answer, which not everything like Express keeps. */
+  const isAsked = Object.values(options).some((each) => typeof each === 'function');
 
   const act = (
     verdict: Verdict<Request>,
@@ -141,6 +144,7 @@ export function rateLimit<
   };
   const middleware = (request: Request, response: Response, next: Next): void => {
     try {
+      if (isAsked) (request as { res?: Response }).res ??= response;
       const verdict = limiter.decide(new NodeFacts(request, request, find));
       if (!(verdict instanceof Promise)) {
         act(verdict, request, response, next)?.catch(next);
@@ -188,24 +192,6 @@ class Info implements RateLimitInfo {
   }
 }
 
-/** The parts of a request of Express that tell its setting `trust proxy`. */
-interface Proxied {
-  readonly ip?: string;
-  readonly app?: { get?(name: string): unknown };
-}
-
-/** The address that Express has found, if it was told which proxies to trust. */
-function expressAddress(onWarning: AddressOptions['onWarning']) {
-  const warn = trustWarning("Express's `trust proxy`", onWarning);
-  return (request: object): string | undefined => {
-    const { app, ip } = request as Proxied;
-    const trusts = app?.get?.('trust proxy');
-    if (!trusts) return undefined;
-    if (trusts === true) warn();
-    return ip;
-  };
-}
-
 /** The key of an address, for key generators: a whole network of IPv6 is one client. */
 export function ipKeyGenerator(address: string, ipv6Subnet = 64): string {
   return addressKey(address, ipv6Subnet) ?? address;
@@ -221,6 +207,11 @@ function answer<Request extends IncomingMessage, Response extends ServerResponse
 ): undefined | Promise<void> {
   const { handler, statusCode, message } = options;
   const { status: usual, body, contentType } = verdict.rejection!;
+  // Who is on a list was not limited, and there is nothing to wait for.
+  if (verdict.decision === undefined && handler === undefined) {
+    refuse(response, verdict.rejection!);
+    return undefined;
+  }
   const status = statusCode ?? usual;
   if (handler !== undefined) {
     // The status is the handler's to set: it may let the request pass.
@@ -244,9 +235,10 @@ async function called(task: () => unknown): Promise<void> {
 
 async function send(message: unknown, request: unknown, response: ServerResponse): Promise<void> {
   const text = typeof message === 'function' ? await message(request, response) : message;
-  if (!response.writableEnded) {
-    (response as unknown as { send(body: unknown): void }).send(text);
-  }
+  if (response.writableEnded) return;
+  const express = response as unknown as { send?(body: unknown): void };
+  if (express.send !== undefined) express.send(text);
+  else response.end(typeof text === 'string' ? text : JSON.stringify(text));
 }
 
 export default rateLimit;

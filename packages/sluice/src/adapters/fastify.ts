@@ -6,16 +6,18 @@
  *     app.get('/health', { config: { rateLimit: false } }, handler);
  */
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
-import type { AddressOptions } from '../http/client-address.ts';
-import { NodeFacts, trustWarning } from '../http/node-server.ts';
+import { fastifyAddress } from '../http/framework-address.ts';
+import { joinedField } from '../http/headers.ts';
+import { bytesOf, NodeFacts } from '../http/node-server.ts';
 import {
+  checkShared,
   type FamiliarOptions,
   hasLimit,
   inherited,
   type RequestOptions,
   readyOptions,
 } from '../http/options.ts';
-import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
+import { type Field, RequestLimiter, type Verdict } from '../http/request-limiter.ts';
 
 export interface FastifyRateLimit
   extends RequestOptions<FastifyRequest>,
@@ -34,24 +36,20 @@ export interface FastifyRateLimitPlugin extends Partial<FastifyRateLimit> {
   readonly global?: boolean;
 }
 
-/** The address that Fastify has found. It lists addresses only if it trusts somebody. */
-function fastifyAddress(onWarning: AddressOptions['onWarning']) {
-  const warn = trustWarning("Fastify's `trustProxy`", onWarning);
-  return (request: FastifyRequest): string | undefined => {
-    if (request.ips === undefined) return undefined;
-    if (settingsOf(request.server)?.trustProxy === true) warn();
-    return request.ip;
-  };
+/** As everywhere in Fastify, what a function answers is sent, unless it has sent something. */
+async function answered(answer: unknown, reply: FastifyReply): Promise<void> {
+  const payload = await answer;
+  if (payload !== undefined && payload !== reply && !reply.sent) reply.send(payload);
 }
 
-/** What Fastify was told when it was built; it keeps that under a symbol of its own. */
-function settingsOf(app: object | null): { readonly trustProxy?: unknown } | undefined {
-  for (let each = app; each !== null; each = Object.getPrototypeOf(each)) {
-    const symbols = Object.getOwnPropertySymbols(each);
-    const found = symbols.find(({ description }) => description === 'fastify.options');
-    if (found !== undefined) return (each as Record<symbol, object>)[found];
+/** Sets fields; limiters in a row tell their policies in one list. */
+function setFields(reply: FastifyReply, fields: readonly Field[]): void {
+  if (fields.length === 0) return;
+  const isFirst = !reply.hasHeader(lowerCase(fields[0][0]));
+  for (const { 0: name, 1: value } of fields) {
+    const lower = lowerCase(name);
+    reply.header(lower, isFirst ? value : joinedField(reply.getHeader(lower), value));
   }
-  return undefined;
 }
 
 /** The few names of fields, in lower case. */
@@ -90,7 +88,7 @@ function hooksOf(options: FastifyRateLimit): Hooks {
     done: Done,
   ): void => {
     if (verdict.over !== undefined) verdicts.set(request, verdict);
-    for (const field of verdict.fields) reply.header(lowerCase(field[0]), field[1]);
+    setFields(reply, verdict.fields);
     if (verdict.passes) {
       done();
       return;
@@ -98,7 +96,7 @@ function hooksOf(options: FastifyRateLimit): Hooks {
     const { status, contentType, body } = verdict.rejection!;
     reply.code(status);
     if (options.handler === undefined) reply.type(contentType).send(body);
-    else Promise.resolve(options.handler(request, reply, verdict)).catch(done);
+    else answered(options.handler(request, reply, verdict), reply).catch(done);
   };
   const onRequest: Hook = (request, reply, done) => {
     try {
@@ -120,13 +118,12 @@ function endings(verdicts: Verdicts): Omit<Hooks, 'onRequest'> {
   const end = (request: FastifyRequest, reply: FastifyReply | undefined, done: Done): void => {
     const over = verdicts.get(request)?.over;
     verdicts.delete(request);
-    const length = reply?.getHeader('content-length');
     over?.({
       request,
       status: reply?.statusCode ?? 499,
       // Asked only when all of it is out or has failed; `inject` says nothing more than that.
       finished: reply !== undefined && !reply.raw.errored,
-      bytes: length === undefined ? undefined : Number(length),
+      bytes: reply && bytesOf(reply.raw),
     });
     done();
   };
@@ -136,6 +133,7 @@ function endings(verdicts: Verdicts): Omit<Hooks, 'onRequest'> {
 const plugin: FastifyPluginAsync<FastifyRateLimitPlugin> = async (app, options) => {
   const { global, ...shared } = options;
   const everywhere = hasLimit(shared) ? hooksOf(shared as FastifyRateLimit) : undefined;
+  if (everywhere === undefined) checkShared(shared, ['handler']);
   /** A route for GET has another one for HEAD, with the same limit. */
   const known = new WeakMap<object, Hooks>();
   const hooksFor = (own: FastifyRateLimit): Hooks => {

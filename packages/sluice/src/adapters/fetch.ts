@@ -9,7 +9,10 @@
  * in its second argument, which is understood; elsewhere a key function says it, or `address`, or a
  * proxy with `trustProxy`.
  */
-import { factsOf, fieldsLeft, type Reading, type ServerEnv } from '../http/fetch-server.ts';
+import type { ServerResponse } from 'node:http';
+import { factsOf, nodeAnswer, type Reading, type ServerEnv } from '../http/fetch-server.ts';
+import { joinedAnew } from '../http/headers.ts';
+import { sendFields, whenOver } from '../http/node-server.ts';
 import {
   type FamiliarOptions,
   type Outcome,
@@ -36,13 +39,24 @@ export interface FetchOptions<More extends unknown[] = unknown[]>
 export function withFields(response: Response, fields: readonly Field[]): Response {
   if (fields.length === 0) return response;
   try {
-    for (const [name, value] of fields) response.headers.set(name, value);
-    return response;
+    return setOn(response, fields);
   } catch {
-    const copy = new Response(response.body, response);
-    for (const [name, value] of fields) copy.headers.set(name, value);
-    return copy;
+    // One that can be neither changed nor copied, such as that to a WebSocket, stays as it is.
+    return isCopyable(response) ? setOn(new Response(response.body, response), fields) : response;
   }
+}
+
+function setOn(response: Response, fields: readonly Field[]): Response {
+  const { headers } = response;
+  for (const [name, value] of fields) {
+    const own = headers.get(name);
+    headers.set(name, own === null ? value : joinedAnew(value, own));
+  }
+  return response;
+}
+
+function isCopyable({ status, bodyUsed }: Response): boolean {
+  return status >= 200 && status <= 599 && !bodyUsed;
 }
 
 /** The answer to a request that does not pass, with its fields from the start: that is faster. */
@@ -76,30 +90,40 @@ export function rateLimit<More extends unknown[] = unknown[]>(
     handler: FetchHandler<M>,
     request: Request,
     more: M,
+    answer: ServerResponse | undefined,
   ): Response | Promise<Response> => {
-    const fields = fieldsLeft(envOf(more), verdict);
-    if (verdict.passes) return answered(handler, request, more, verdict, fields);
-    if (refused === undefined) return refusal(request.method, verdict, fields);
-    return Promise.resolve(refused(request, verdict)).then((answer) => withFields(answer, fields));
+    if (answer !== undefined) sendFields(answer, verdict);
+    const fields = answer === undefined ? verdict.fields : NO_FIELDS;
+    if (!verdict.passes) {
+      if (refused === undefined) return refusal(request.method, verdict, fields);
+      return later(refused(request, verdict)).then((own) => withFields(own, fields));
+    }
+    if (answer === undefined) return answered(handler, request, more, verdict);
+    if (verdict.over !== undefined) whenOver(request, answer, verdict.over);
+    return handler(request, ...more);
   };
   return (handler) =>
-    // No async function: where nothing is waited for, promises are most of the cost.
     (request, ...more) => {
       try {
+        const env = envOf(more);
+        const node = nodeAnswer(env, request);
         const own = address && { ...reading, address: () => address(request, ...more) };
-        const verdict = limiter.decide(factsOf(request, envOf(more), own ?? reading));
-        if (!(verdict instanceof Promise)) return act(verdict, handler, request, more);
-        return verdict.then((later) => act(later, handler, request, more));
+        const verdict = limiter.decide(factsOf(request, env, own ?? reading));
+        if (verdict instanceof Promise) {
+          return verdict.then((decided) => act(decided, handler, request, more, node));
+        }
+        const answer = act(verdict, handler, request, more, node);
+        // @hono/node-server has a fast way for what need not be waited for.
+        return node === undefined ? later(answer) : answer;
       } catch (error) {
         return Promise.reject(error);
       }
     };
 }
 
-/** Also one that is not Node's own. */
-function isPromise<T>(value: T | Promise<T>): value is Promise<T> {
-  return typeof (value as Partial<Promise<T>> | undefined)?.then === 'function';
-}
+const NO_FIELDS: readonly Field[] = [];
+
+const later = <T>(value: T | Promise<T>): Promise<T> => Promise.resolve(value);
 
 /** What the server tells beside the request, if it tells anything. */
 function envOf([env]: readonly unknown[]): ServerEnv {
@@ -107,29 +131,21 @@ function envOf([env]: readonly unknown[]): ServerEnv {
 }
 
 /** Runs the handler; one that throws is over as well. */
-function answered<M extends unknown[]>(
+async function answered<M extends unknown[]>(
   handler: FetchHandler<M>,
   request: Request,
   more: M,
-  { over }: Verdict<Request>,
-  fields: readonly Field[],
-): Response | Promise<Response> {
-  if (over === undefined && fields.length === 0) return handler(request, ...more);
-  const finish = (response: Response): Response => {
-    over?.({ request, ...endOf(request, response) });
-    return withFields(response, fields);
-  };
-  const fail = (error: unknown): never => {
+  { fields, over }: Verdict<Request>,
+): Promise<Response> {
+  let response: Response;
+  try {
+    response = await handler(request, ...more);
+  } catch (error) {
     over?.({ request, status: 500, finished: false, bytes: undefined });
     throw error;
-  };
-  let answer: Response | Promise<Response>;
-  try {
-    answer = handler(request, ...more);
-  } catch (error) {
-    return fail(error);
   }
-  return isPromise(answer) ? answer.then(finish, fail) : finish(answer);
+  over?.({ request, ...endOf(request, response) });
+  return withFields(response, fields);
 }
 
 /** How a request ended, as its answer tells. */

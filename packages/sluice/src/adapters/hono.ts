@@ -4,7 +4,8 @@
  *     app.use(rateLimit({ limit: 100, window: '1m' }));
  */
 import type { Context, Env, MiddlewareHandler, Next } from 'hono';
-import { factsOf, fieldsLeft, type Reading, type ServerEnv } from '../http/fetch-server.ts';
+import { factsOf, nodeAnswer, type Reading, type ServerEnv } from '../http/fetch-server.ts';
+import { sendFields, whenOver } from '../http/node-server.ts';
 import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
 import { type Field, RequestLimiter, type Verdict } from '../http/request-limiter.ts';
 import { endOf, refusal, withFields } from './fetch.ts';
@@ -40,10 +41,16 @@ export function rateLimit<E extends Env = Env>(options: HonoOptions<E>): Middlew
     next: Next,
   ): Answer => {
     context.set('rateLimit' as never, verdict.decision as never);
-    const fields = fieldsLeft(env, verdict);
-    if (!verdict.passes) return refused(context, verdict, fields, handler) as Answer;
-    if (fields.length === 0 && verdict.over === undefined) return next();
-    return passed(context, verdict, fields, next);
+    const { over, passes } = verdict;
+    const answer = nodeAnswer(env, context.req.raw);
+    if (answer === undefined) {
+      if (passes) return passed(context, verdict, next);
+      return refused(context, verdict, verdict.fields, handler) as Answer;
+    }
+    sendFields(answer, verdict);
+    if (!passes) return refused(context, verdict, NO_FIELDS, handler) as Answer;
+    if (over !== undefined) whenOver(context, answer, over);
+    return next();
   };
   // No async function: where nothing is waited for, promises are most of the cost.
   return (context, next) => {
@@ -57,6 +64,8 @@ export function rateLimit<E extends Env = Env>(options: HonoOptions<E>): Middlew
 /** What a middleware answers; Hono takes an answer also without a promise. */
 type Answer = ReturnType<MiddlewareHandler>;
 
+const NO_FIELDS: readonly Field[] = [];
+
 function refused<E extends Env>(
   context: Context<E>,
   verdict: Verdict<Context<E>>,
@@ -69,11 +78,15 @@ function refused<E extends Env>(
 
 async function passed<C extends Context>(
   context: C,
-  { over }: Verdict<C>,
-  fields: readonly Field[],
+  { fields, over }: Verdict<C>,
   next: Next,
 ): Promise<void> {
-  await next();
+  try {
+    await next();
+  } catch (error) {
+    over?.({ request: context, status: 500, finished: false, bytes: undefined });
+    throw error;
+  }
   const answer = withFields(context.res, fields);
   if (answer !== context.res) context.res = answer;
   over?.({ request: context, ...endOf(context.req.raw, context.res) });

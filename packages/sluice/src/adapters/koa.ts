@@ -4,9 +4,10 @@
  *     app.use(rateLimit({ limit: 100, window: '1m' }));
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { joinedField } from '../http/headers.ts';
 import { NodeFacts, whenOver } from '../http/node-server.ts';
 import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
-import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
+import { type Field, RequestLimiter, type Verdict } from '../http/request-limiter.ts';
 
 /** The part of Koa's context that is needed. */
 export interface KoaContext {
@@ -34,14 +35,13 @@ export function rateLimit<Context extends KoaContext = KoaContext>(
   const limiter = new RequestLimiter<Context>(readyOptions(options as never, ['handler']));
   return async (context, next) => {
     const verdict = await limiter.decide(new NodeFacts(context, context.req));
-    for (const [name, value] of verdict.fields) context.set(name, value);
+    for (const [name, value] of verdict.fields) {
+      context.set(name, joinedField(context.res.getHeader(name), value));
+    }
     context.state.rateLimit = verdict.decision;
     if (verdict.passes) {
-      const { over } = verdict;
-      if (over !== undefined) {
-        whenOver(context.req, context.res, (outcome) => over({ ...outcome, request: context }));
-      }
-      await next();
+      if (verdict.over !== undefined) whenOver(context, context.res, verdict.over);
+      await next().catch((error: unknown) => throwWith(error, verdict.fields));
       return;
     }
     const { status, contentType, body } = verdict.rejection!;
@@ -53,4 +53,13 @@ export function rateLimit<Context extends KoaContext = KoaContext>(
     context.type = contentType;
     context.body = body;
   };
+}
+
+/** Koa answers an error with no fields but those that it carries. */
+function throwWith(error: unknown, fields: readonly Field[]): never {
+  if (error instanceof Error) {
+    const { headers } = error as { headers?: object };
+    Object.assign(error, { headers: { ...Object.fromEntries(fields), ...headers } });
+  }
+  throw error;
 }

@@ -16,8 +16,10 @@ import {
   SetMetadata,
 } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
-import { NodeFacts, whenOver } from '../http/node-server.ts';
+import { expressAddress, fastifyAddress } from '../http/framework-address.ts';
+import { type AddressFinder, NodeFacts, whenOver } from '../http/node-server.ts';
 import {
+  checkShared,
   type FamiliarOptions,
   hasLimit,
   inherited,
@@ -55,9 +57,17 @@ export class RateLimitGuard implements CanActivate {
   readonly #own = new Map<object, RequestLimiter<NestRequest>>();
   readonly #options: Partial<NestOptions>;
 
+  readonly #onExpress: AddressFinder<NestRequest> | undefined;
+  readonly #onFastify: AddressFinder<NestRequest> | undefined;
+
   constructor(options: Partial<NestOptions>) {
     this.#options = options;
+    if (options.trustProxy === undefined) {
+      this.#onExpress = expressAddress(options.onWarning);
+      this.#onFastify = fastifyAddress(options.onWarning);
+    }
     this.#shared = hasLimit(options) ? limiterOf(options as NestOptions) : undefined;
+    if (this.#shared === undefined) checkShared(options);
   }
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
@@ -69,11 +79,12 @@ export class RateLimitGuard implements CanActivate {
     const raw: IncomingMessage = request.raw ?? request;
     const reply = http.getResponse();
     const response: ServerResponse = reply.raw ?? reply;
-    const verdict = await decided(limiter, new NodeFacts(request, raw));
+    const find = request.raw === undefined ? this.#onExpress : this.#onFastify;
+    const verdict = await decided(limiter, new NodeFacts(request, raw, find));
     for (const [name, value] of verdict.fields) reply.header(name, value);
     if (verdict.passes) {
       const { over } = verdict;
-      if (over !== undefined) whenOver(raw, response, (end) => over({ ...end, request }));
+      if (over !== undefined) whenOver(request, response, over);
       return true;
     }
     const { status, contentType, body } = verdict.rejection!;

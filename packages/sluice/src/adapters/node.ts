@@ -7,7 +7,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { NodeFacts, refuse, setFields, whenOver } from '../http/node-server.ts';
 import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
-import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
+import { RequestLimiter, statusOf, type Verdict } from '../http/request-limiter.ts';
 
 export type NodeHandler = (request: IncomingMessage, response: ServerResponse) => unknown;
 
@@ -53,11 +53,16 @@ export function rateLimit(options: NodeOptions): (handler: NodeHandler) => NodeH
   };
 }
 
+/** Says nothing of what went wrong but whether it was the store. */
 function answerError(error: unknown, _request: IncomingMessage, response: ServerResponse): void {
   if (response.headersSent) {
     response.destroy();
     return;
   }
-  response.statusCode = (error as { status?: number }).status ?? 500;
-  response.end();
+  // What the handler has said of its answer is not true of this one.
+  for (const name of response.getHeaderNames()) {
+    if (!/^(?:x-)?ratelimit/.test(name)) response.removeHeader(name);
+  }
+  response.statusCode = statusOf(error) ?? 500;
+  response.setHeader('Content-Length', 0).end();
 }

@@ -108,8 +108,9 @@ function readSocket(text: string | undefined): Address {
   const address = readAddress(text);
   if (address) return address;
   const what =
-    "the address of the client's socket (if there is none, as on a Unix socket, give a key " +
-    'function that knows the client by something else, such as a user or an API key)';
+    "the address of the client's socket (if there is none, as on a Unix socket or a worker, give " +
+    'a key function that knows the client by something else, such as a user or an API key; ' +
+    'sluice/hono and sluice/fetch also take `address`)';
   throw expected('ERR_NO_CLIENT_ADDRESS', what, text);
 }
 

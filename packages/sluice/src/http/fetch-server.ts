@@ -3,8 +3,8 @@
  * @hono/node-server, Deno and Bun, each in its own way.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { isForwarding, NodeFacts, sendFields } from './node-server.ts';
-import type { Facts, Field, Verdict } from './request-limiter.ts';
+import { isForwarding, NodeFacts } from './node-server.ts';
+import type { Facts } from './request-limiter.ts';
 
 /** The second argument of a handler, as far as it is understood. */
 export interface ServerEnv {
@@ -66,17 +66,22 @@ function addressIn(env: ServerEnv, request: Request): string | undefined {
 
 /** Where proxies are counted, it does not matter which address the nearest one has. */
 function unknownProxy(trustProxy: unknown): string | undefined {
-  return typeof trustProxy === 'number' ? '127.0.0.1' : undefined;
+  // In none of the networks that lists speak of.
+  return typeof trustProxy === 'number' ? '0.0.0.0' : undefined;
 }
 
-const NO_FIELDS: readonly Field[] = [];
-
 /**
- * The fields that a `Response` still has to get. Node's own answer takes them whatever is answered,
- * and the `Response` stays as it is, which @hono/node-server has a fast way for.
+ * Node's own answer to a request, which is told what limits say whatever is answered, so that the
+ * `Response` stays as it is: @hono/node-server has a fast way for that. A request that was made
+ * from the one that came in has an answer of its own.
  */
-export function fieldsLeft({ outgoing }: ServerEnv, verdict: Verdict<never>): readonly Field[] {
-  if (typeof outgoing?.writeHead !== 'function') return verdict.fields;
-  sendFields(outgoing, verdict);
-  return NO_FIELDS;
+export function nodeAnswer({ outgoing }: ServerEnv, request: Request): ServerResponse | undefined {
+  return typeof outgoing?.writeHead === 'function' && !isMade(request) ? outgoing : undefined;
+}
+
+/** Whether a request was made by `new Request`, rather than by a server for one that came. */
+function isMade(request: Request): boolean {
+  const kind = Object.getPrototypeOf(request);
+  // The server puts a kind of its own in the place of the usual one.
+  return kind === Request.prototype || kind === Object.getPrototypeOf(Request.prototype);
 }

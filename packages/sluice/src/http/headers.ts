@@ -148,7 +148,10 @@ export function draftOfOne(policy: string, windowMs: number) {
     }
     if (wait !== lastWait) end = `;t=${wait}`;
     const current: Header = ['RateLimit', start + integer(remaining) + end];
-    fields = allowed ? [policyField, current] : [policyField, current, retryField(wait)];
+    fields = allowed
+      ? [policyField, current]
+      : // Many refusals are told the same, and a handler must not add to them.
+        Object.freeze([policyField, current, retryField(wait)]);
     wasAllowed = allowed;
     lastLimit = limit;
     lastRemaining = remaining;
@@ -249,6 +252,20 @@ function legacy(report: Report): readonly Header[] {
 export function joinedField(before: unknown, value: string): string {
   const isList = typeof before === 'string' && before.startsWith('"') && value.startsWith('"');
   return isList ? `${before}, ${value}` : value;
+}
+
+/** An item of such a list and, in it, the name of the policy. */
+const ITEM = /("(?:[^"\\]|\\.)*")[^,]*/g;
+
+/**
+ * The same before what an answer says itself. An answer may be the same object every time, and then
+ * it still says what it was made to say the last time: that is left out.
+ */
+export function joinedAnew(value: string, own: string): string {
+  if (!value.startsWith('"') || !own.startsWith('"')) return value;
+  const names = Array.from(value.matchAll(ITEM), ([, name]) => name);
+  const others = Array.from(own.matchAll(ITEM)).filter(([, name]) => !names.includes(name));
+  return [value, ...others.map(([item]) => item)].join(', ');
 }
 
 /** The fields of each form. `Retry-After` is not among them: see `retryAfter`. */

@@ -8,7 +8,7 @@ import type {
 import { emitWarning, type Warning } from '../warning.ts';
 import { joinedField } from './headers.ts';
 import type { Outcome } from './options.ts';
-import type { Facts, Refusal, Verdict } from './request-limiter.ts';
+import type { Facts, Field, Refusal, Verdict } from './request-limiter.ts';
 
 /** Finds the address of a client, if it is the framework that was told whom to trust. */
 export type AddressFinder<R> = (request: R) => string | undefined;
@@ -20,22 +20,19 @@ export type AddressFinder<R> = (request: R) => string | undefined;
 export class NodeFacts<R> implements Facts<R> {
   readonly request: R;
   readonly isForwarded: boolean;
-  readonly #raw: IncomingMessage;
+  /** Read at once: when something was waited for, the client may be gone and its address too. */
+  readonly socketAddress: string | undefined;
   readonly #headers: IncomingMessage['headers'];
   readonly #found: string | undefined;
 
   constructor(request: R, raw: IncomingMessage, find?: AddressFinder<R>) {
     this.request = request;
-    this.#raw = raw;
     this.#headers = raw.headers;
     const { 'x-forwarded-for': list, forwarded } = this.#headers;
     this.isForwarded = list !== undefined || forwarded !== undefined;
     // Where no proxy has said anything, a framework has nothing to find.
     this.#found = this.isForwarded ? find?.(request) : undefined;
-  }
-
-  get socketAddress(): string | undefined {
-    return this.#found ?? this.#raw.socket?.remoteAddress;
+    this.socketAddress = this.#found ?? raw.socket?.remoteAddress;
   }
 
   header(name: string): string | undefined {
@@ -81,23 +78,42 @@ export function setFields(response: ServerResponse, { fields }: Verdict<never>):
   }
 }
 
+/** The fields that are to go out with the head of an answer. */
+const FIELDS = Symbol('fields');
+
+type Announcing = ServerResponse & { [FIELDS]?: readonly Field[] };
+
 /**
  * Has the fields of a verdict sent with the head of an answer, whatever that says. Where all of it
  * is written in one call, as @hono/node-server does, Node has a fast way to do so, which is closed
- * as soon as one field has been set before; and a list is what it reads fastest.
+ * as soon as one field has been set before; and a list is what it reads fastest. Somebody else who
+ * listens for the head in the same way is left with an object if it was one.
  */
-export function sendFields(response: ServerResponse, { fields }: Verdict<never>): void {
+export function sendFields(response: Announcing, { fields }: Verdict<never>): void {
   if (fields.length === 0 || response.headersSent) return;
+  const before = response[FIELDS];
+  response[FIELDS] = before === undefined ? fields : joinedFields(before, fields);
+  if (before !== undefined) return;
+  const isNodes = !Object.hasOwn(response, 'writeHead');
   const writeHead = response.writeHead as (status: number, ...more: unknown[]) => ServerResponse;
-  response.writeHead = function (this: ServerResponse, status: number, text: unknown, more: Head) {
+  response.writeHead = function (this: Announcing, status: number, text: unknown, more: Head) {
     const hasText = typeof text === 'string';
-    const head = namesAndValues(hasText ? more : (text as Head));
-    for (const { 0: name, 1: value } of fields) addField(this, head, name, value);
+    const given = hasText ? more : (more ?? (text as Head));
+    const list = namesAndValues(given);
+    for (const { 0: name, 1: value } of this[FIELDS]!) addField(this, list, name, value);
+    const head = isNodes || Array.isArray(given) ? list : asObject(list);
     return hasText ? writeHead.call(this, status, text, head) : writeHead.call(this, status, head);
   } as ServerResponse['writeHead'];
 }
 
 type Head = OutgoingHttpHeaders | OutgoingHttpHeader[] | undefined;
+
+/** What limiters in a row say, each field once. */
+function joinedFields(before: readonly Field[], later: readonly Field[]): readonly Field[] {
+  const all = new Map(before);
+  for (const [name, value] of later) all.set(name, joinedField(all.get(name), value));
+  return [...all];
+}
 
 /** The fields that an answer is given with its status, names and values in turn. */
 function namesAndValues(head: Head): OutgoingHttpHeader[] {
@@ -109,7 +125,13 @@ function namesAndValues(head: Head): OutgoingHttpHeader[] {
   return all;
 }
 
-/** Adds a field to a head, before what a limiter that came later has added to it. */
+function asObject(list: readonly OutgoingHttpHeader[]): OutgoingHttpHeaders {
+  const all: OutgoingHttpHeaders = {};
+  for (let at = 0; at < list.length; at += 2) all[list[at] as string] = list[at + 1];
+  return all;
+}
+
+/** Adds a field to a head. What the answer says itself comes after it, or counts in its place. */
 function addField(
   response: ServerResponse,
   head: OutgoingHttpHeader[],
@@ -134,7 +156,7 @@ export function refuse(response: ServerResponse, { status, contentType, body }: 
 }
 
 /** Calls `over` when the answer is out, or when the client has gone before that. */
-export function whenOver<R extends IncomingMessage>(
+export function whenOver<R>(
   request: R,
   response: ServerResponse,
   over: (outcome: Outcome<R>) => void,
@@ -143,14 +165,20 @@ export function whenOver<R extends IncomingMessage>(
   const end = (): void => {
     if (isOver) return;
     isOver = true;
-    const length = response.getHeader('content-length');
     over({
       request,
       status: response.statusCode,
       finished: response.writableFinished,
-      bytes: length === undefined ? undefined : Number(length),
+      bytes: bytesOf(response),
     });
   };
   response.once('finish', end);
   response.once('close', end);
+}
+
+/** How long an answer says it is. Node keeps that apart where it was not set as a field. */
+export function bytesOf(response: ServerResponse): number | undefined {
+  const { _contentLength: kept } = response as { _contentLength?: unknown };
+  const length = response.getHeader('content-length') ?? kept ?? undefined;
+  return length === undefined ? undefined : Number(length);
 }

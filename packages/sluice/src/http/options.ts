@@ -8,7 +8,7 @@ import { checkFields, expected, isInteger, isRecord } from '../errors.ts';
 import type { Key } from '../key.ts';
 import { checkAction, type Duration, type FailureAction, type PolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
-import type { AddressOptions } from './client-address.ts';
+import { type AddressOptions, wholeAddress } from './client-address.ts';
 import { type HeaderForm, headerForms } from './headers.ts';
 
 type Maybe<T> = T | Promise<T>;
@@ -24,7 +24,8 @@ export interface RequestLimit<R> extends Omit<PolicyOptions, 'limit' | 'window' 
   /** What the headers and reports call it. Default `'default'`, or its place among several. */
   readonly name?: string;
   readonly limit: number | ((request: R) => Maybe<number>);
-  readonly window: Duration;
+  /** Default `'1m'`. */
+  readonly window?: Duration;
   /** Default `'address'`. */
   readonly key?: KeySource<R>;
   /** Default 1. */
@@ -175,6 +176,15 @@ function checkCost(cost: unknown): void {
   throw expected('ERR_INVALID_COST', '`cost` to be an integer >= 1 or a function', cost);
 }
 
+function checkList(name: string, list: unknown): void {
+  if (!Array.isArray(list)) refuse(`\`${name}\` to be a list of addresses and networks`, list);
+}
+
+function checkStore(store: unknown): void {
+  const decide = (store as { decide?: unknown } | null | undefined)?.decide;
+  if (store !== undefined && typeof decide !== 'function') refuse('`store` to be a store', store);
+}
+
 function checkLimits(given: object, limits: unknown): void {
   if (!Array.isArray(limits) || limits.length === 0) {
     refuse('`limits` to be an array of at least one limit', limits);
@@ -187,7 +197,8 @@ function checkLimits(given: object, limits: unknown): void {
 
 function readyLimit<R>(given: RequestLimit<R>, fallback: string): ReadyLimit<R> {
   checkFields(given, LIMIT_FIELDS);
-  const { name = fallback, limit, key = 'address', cost = 1, shadow = false, ...policy } = given;
+  const { name = fallback, limit, key = 'address', cost = 1, shadow = false, ...rest } = given;
+  const policy = { ...rest, window: rest.window === undefined ? '1m' : rest.window };
   if (typeof name !== 'string' || name === '') refuse('`name` to be text', name);
   checkKey(key);
   checkCost(cost);
@@ -234,9 +245,8 @@ function countOf({
   if (skipSuccessfulRequests && skipFailedRequests) {
     refuse('one of skipSuccessfulRequests and skipFailedRequests, not both', true);
   }
-  if (skipSuccessfulRequests) return 'failures';
-  if (skipFailedRequests) return 'successes';
-  return count ?? 'all';
+  const theirs = skipSuccessfulRequests ? 'failures' : skipFailedRequests ? 'successes' : undefined;
+  return either(count, theirs, 'count and those that skip requests') ?? 'all';
 }
 
 /** Makes one form of the options; `more` are the names that an adapter takes for itself. */
@@ -249,6 +259,9 @@ export function readyOptions<R>(
   checkKinds(given);
   const { limits, store, skip, allow = [], deny = [], settle, onFailure, shadow = false } = given;
   const address = addressOptions(given);
+  checkList('allow', allow);
+  checkList('deny', deny);
+  checkStore(store);
   // Whoever speaks of windowMs expects what express-rate-limit does: five, unless told.
   const isFamiliar = given.windowMs !== undefined && limits === undefined;
   const limit = either(given.limit, given.max, 'limit and max') ?? (isFamiliar ? 5 : undefined);
@@ -256,6 +269,7 @@ export function readyOptions<R>(
     refuse('`limit` with `window`, or `limits`', limits ?? limit);
   }
   if (limits !== undefined) checkLimits(given, limits);
+  const passed = given.passOnStoreError ? 'allow' : undefined;
   const first = defaultName(store);
   const all = (limits ?? [onlyLimit(given, limit!)]).map((each, place) => {
     const fallback = place === 0 ? first : `${first}-${place + 1}`;
@@ -268,7 +282,7 @@ export function readyOptions<R>(
     limits: all,
     address,
     store,
-    onFailure: given.passOnStoreError ? 'allow' : checkAction(onFailure),
+    onFailure: checkAction(either(onFailure, passed, 'onFailure and passOnStoreError')),
     skip,
     allow,
     deny,
@@ -293,7 +307,14 @@ function addressOptions<R>(given: RequestOptions<R> & FamiliarOptions<R>): Addre
 
 /** Whether options say a limit, and not only what holds for those that others say. */
 export function hasLimit(options: object): boolean {
-  return ['limit', 'limits', 'max'].some((name) => name in options);
+  return ['limit', 'limits', 'max', 'windowMs'].some((name) => name in options);
+}
+
+/** Refuses what cannot be right in options that say no limit themselves. */
+export function checkShared(options: object, more: readonly string[] = []): void {
+  // With a store of its own, so that it does not count as one of those that share theirs.
+  const { address } = readyOptions({ ...options, limit: 1, store: undefined } as never, more);
+  wholeAddress(address);
 }
 
 /** What a limit of its own takes from the options of all: everything but their limit. */
@@ -327,10 +348,10 @@ function onlyLimit<R>(
 ): RequestLimit<R> {
   const { algorithm, buckets, burst, cost } = given;
   const name = either(given.name, given.identifier, 'name and identifier');
-  const window = either(given.window, given.windowMs, 'window and windowMs') ?? '1m';
+  const window = either(given.window, given.windowMs, 'window and windowMs');
   const generate = given.keyGenerator as ((request: R) => Maybe<string | number>) | undefined;
   const key = either<KeySource<R>>(given.key, generate, 'key and keyGenerator');
-  const optional = { name, algorithm, buckets, burst, key, cost };
+  const optional = { name, window, algorithm, buckets, burst, key, cost };
   const present = Object.entries(optional).filter(([, value]) => value !== undefined);
-  return { limit, window, ...Object.fromEntries(present) } as RequestLimit<R>;
+  return { limit, ...Object.fromEntries(present) } as RequestLimit<R>;
 }

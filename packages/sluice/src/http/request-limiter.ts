@@ -10,6 +10,7 @@ import type { Key } from '../key.ts';
 import { createLimiter } from '../limiter.ts';
 import { definePolicy, type PolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
+import { emitWarning } from '../warning.ts';
 import { contains, type Network, readNetworks } from './address-networks.ts';
 import { clientKey, type Origin, wholeAddress } from './client-address.ts';
 import { draftOfOne, headerForms, type Report, reportOf, retryAfter } from './headers.ts';
@@ -101,6 +102,7 @@ export class RequestLimiter<R> {
   #refusalMs = 0;
   /** The limits of the request that is being checked or settled; read while that is called. */
   #limitNow: ReadonlyMap<string, number> = NO_AMOUNTS;
+  #hasFailedToTell = false;
 
   constructor(options: ReadyOptions<R>) {
     this.#options = options;
@@ -183,19 +185,21 @@ export class RequestLimiter<R> {
       const checked = await this.#check([limit], facts).catch(() => undefined);
       if (checked === undefined) continue;
       watched.push(checked);
-      this.#tell(checked.decision, facts.request);
+      void this.#tell(checked.decision, facts.request);
     }
     return watched;
   }
 
-  /** A listener's own failure is reported as such, and is in nobody's way. */
-  #tell(decision: Decision, request: R): void {
+  /** A listener's own failure is told, once, and is in nobody's way. */
+  async #tell(decision: Decision, request: R): Promise<void> {
     try {
-      this.#options.onShadow?.(decision, request);
+      await this.#options.onShadow?.(decision, request);
     } catch (error) {
-      queueMicrotask(() => {
-        throw error;
-      });
+      if (this.#hasFailedToTell) return;
+      this.#hasFailedToTell = true;
+      const { onWarning = emitWarning } = this.#options.address;
+      const message = `onShadow has failed, and is not told of again: ${String(error)}`;
+      onWarning({ code: 'WARN_LISTENER_FAILED', message });
     }
   }
 
@@ -206,7 +210,9 @@ export class RequestLimiter<R> {
   ): Verdict<R> {
     const { allowed, degraded } = decision;
     if (allowed) {
-      const fields = this.#fieldsOfOne?.(decision) ?? this.#fields(this.#report(decision), false);
+      const isAway = degraded?.action === 'allow';
+      const quick = isAway ? undefined : this.#fieldsOfOne?.(decision);
+      const fields = quick ?? this.#fields(this.#report(decision), isAway);
       return { passes: true, fields, rejection: undefined, decision, shadow, over };
     }
     if (degraded === undefined && this.#fieldsOfOne !== undefined) {
@@ -223,7 +229,7 @@ export class RequestLimiter<R> {
   /** Refusals come in floods, and of one limit those with the same wait are the same. */
   #refusalOfOne(decision: Decision): Refusal {
     if (this.#refusal === undefined || decision.retryAfterMs !== this.#refusalMs) {
-      this.#refusal = rejection({ report: this.#report(decision) });
+      this.#refusal = Object.freeze(rejection({ report: this.#report(decision) }));
       this.#refusalMs = decision.retryAfterMs;
     }
     return this.#refusal;
@@ -341,9 +347,14 @@ function guarded(store: Store | undefined): Store | undefined {
   return withFailurePolicy(store);
 }
 
+/** The status of an error of ours that a client is to be told of. */
+export function statusOf(error: unknown): number | undefined {
+  return error instanceof SluiceError ? STATUSES[error.code] : undefined;
+}
+
 /** Gives an error the status that frameworks answer it with. */
 function asHttpError(error: unknown): never {
-  const status = error instanceof SluiceError ? STATUSES[error.code] : undefined;
+  const status = statusOf(error);
   throw status === undefined
     ? error
     : Object.assign(error as Error, { status, statusCode: status });

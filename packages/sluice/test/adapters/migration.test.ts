@@ -296,7 +296,7 @@ describe('on purpose it differs:', () => {
     expect(statuses(here)).toEqual([503, 503]);
   });
 
-  it('passOnStoreError lets everybody pass as well, and still tells the limit', async () => {
+  it('passOnStoreError lets everybody pass as well, without fields', async () => {
     const printed = vi.spyOn(console, 'error').mockImplementation(() => {});
     const options = { ...TWO, passOnStoreError: true, legacyHeaders: true };
     const there = await talk(theirs, { ...options, store: gone }, times(3));
@@ -305,7 +305,8 @@ describe('on purpose it differs:', () => {
     const store = withFailurePolicy(lost, { onFailure: 'deny' });
     const here = await talk(ours, { ...options, store }, times(3));
     expect([statuses(there), statuses(here)]).toEqual(Array(2).fill([200, 200, 200]));
-    expect(there[0].headers).not.toHaveProperty('x-ratelimit-limit');
-    expect(here[0].headers).toHaveProperty('x-ratelimit-limit', '2');
+    for (const { headers } of [there[0], here[0]]) {
+      expect(headers).not.toHaveProperty('x-ratelimit-limit');
+    }
   });
 });

@@ -1,7 +1,7 @@
 /** Fields that go out with the head of an answer, however somebody writes that. */
 import { createServer, type ServerResponse } from 'node:http';
 import { describe, expect, it } from 'vitest';
-import { sendFields } from '../../src/http/node-server.ts';
+import { sendFields, whenOver } from '../../src/http/node-server.ts';
 import type { Field } from '../../src/http/request-limiter.ts';
 
 const FIELDS: readonly Field[] = [
@@ -39,6 +39,8 @@ describe('fields are sent with a head that is written', () => {
       ] as never),
     'after a text': (response) =>
       response.writeHead(201, 'Made', { 'x-own': 'yes', 'set-cookie': COOKIES }),
+    'after no text': (response) =>
+      response.writeHead(201, undefined, { 'x-own': 'yes', 'set-cookie': COOKIES }),
     'over fields that were set before': (response) =>
       response.setHeader('x-own', 'yes').writeHead(201, { 'set-cookie': COOKIES }),
     'by its status alone': (response) =>
@@ -88,7 +90,7 @@ it('what somebody has set before is told as well', async () => {
 it('a field that cannot be a list is the one of the last limit', async () => {
   const { headers } = await heard((response) => {
     sendFields(response, verdict([['Retry-After', '1']]));
-    sendFields(response, verdict([['retry-after', '2']]));
+    sendFields(response, verdict([['Retry-After', '2']]));
     response.writeHead(200);
     response.end('hello');
   });
@@ -113,4 +115,41 @@ it('the object that a head was given as is not changed', async () => {
     response.end('hello');
   });
   expect(own).toEqual({ 'x-own': 'yes' });
+});
+
+it('whoever has listened for the head before gets it as it was given', async () => {
+  const seen: unknown[] = [];
+  const { headers } = await heard((response) => {
+    const { writeHead } = response;
+    response.writeHead = function (this: ServerResponse, status: number, head: object) {
+      seen.push(head);
+      return writeHead.call(this, status, { ...head, 'x-frame-options': 'DENY' });
+    } as never;
+    sendFields(response, verdict(FIELDS));
+    response.writeHead(200, { 'content-type': 'text/plain' });
+    response.end('hello');
+  });
+  expect(seen).toEqual([{ 'content-type': 'text/plain', ...Object.fromEntries(FIELDS) }]);
+  expect(headers.get('content-type')).toBe('text/plain');
+  expect(headers.get('x-frame-options')).toBe('DENY');
+  expect(headers.get('ratelimit')).toBe('"a";r=8;t=60');
+});
+
+it.each([
+  ['that is written at once', (response: ServerResponse) => response.end('hello')],
+  [
+    'that says so with its head',
+    (response: ServerResponse) => response.writeHead(200, { 'content-length': 5 }).end('hello'),
+  ],
+  [
+    'that has it as a field',
+    (response: ServerResponse) => response.setHeader('content-length', 5).end('hello'),
+  ],
+])('the length of an answer is known of one %s', async (_, answer) => {
+  const ends: unknown[] = [];
+  await heard((response) => {
+    whenOver('mine', response, (end) => void ends.push(end));
+    answer(response);
+  });
+  expect(ends).toEqual([{ request: 'mine', status: 200, finished: true, bytes: 5 }]);
 });

@@ -73,23 +73,28 @@ describe('a limit that is only watched', () => {
     expect((await away('a')).passes).toBe(true);
   });
 
-  it('has a listener whose failure is the process’s to know', async () => {
-    const raised = new Promise((resolve) => {
-      const before = process.listeners('uncaughtException');
-      process.removeAllListeners('uncaughtException');
-      process.once('uncaughtException', (error) => {
-        for (const each of before) process.on('uncaughtException', each);
-        resolve(error);
-      });
-    });
-    const decide = deciding({
-      ...{ limit: 1, window: '1h', shadow: true },
-      onShadow: () => {
+  it.each([
+    [
+      'throws',
+      () => {
         throw new Error('of the listener');
       },
+    ],
+    ['rejects', () => Promise.reject(new Error('of the listener'))],
+  ])('has a listener that %s, which is told once and in nobody’s way', async (_, onShadow) => {
+    const warnings: { code: string; message: string }[] = [];
+    const decide = deciding({
+      ...{ limit: 1, window: '1h', shadow: true, onShadow },
+      onWarning: (warning) => void warnings.push(warning),
     });
-    expect((await decide('a')).passes).toBe(true);
-    expect(await raised).toMatchObject({ message: 'of the listener' });
+    for (let call = 0; call < 3; call++) expect((await decide('a')).passes).toBe(true);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(warnings).toEqual([
+      {
+        code: 'WARN_LISTENER_FAILED',
+        message: 'onShadow has failed, and is not told of again: Error: of the listener',
+      },
+    ]);
   });
 });
 

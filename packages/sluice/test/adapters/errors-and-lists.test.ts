@@ -1,0 +1,176 @@
+/** Answers to errors and to those on lists, and options that cannot be right. */
+import 'reflect-metadata';
+import { createServer } from 'node:http';
+import express from 'express';
+import { fastify } from 'fastify';
+import { Hono } from 'hono';
+import Koa from 'koa';
+import { describe, expect, it } from 'vitest';
+import { rateLimit as expressLimit } from '../../src/adapters/express.ts';
+import { rateLimit as fastifyLimit } from '../../src/adapters/fastify.ts';
+import { rateLimit as fetchLimit } from '../../src/adapters/fetch.ts';
+import { rateLimit as honoLimit } from '../../src/adapters/hono.ts';
+import { rateLimit as koaLimit } from '../../src/adapters/koa.ts';
+import { RateLimitGuard } from '../../src/adapters/nest.ts';
+import { rateLimit as nodeLimit } from '../../src/adapters/node.ts';
+import { SluiceError } from '../../src/index.ts';
+import { withServer } from './listening.ts';
+
+const ONE = { limit: 1, window: '1h' };
+const MANY = { limit: 99, window: '1h' };
+const asked = () => new Request('http://localhost/');
+
+describe('a handler behind sluice/node that fails', () => {
+  it.each([
+    ['with an error of its own', new Error('mine')],
+    ['with a status that is none', Object.assign(new Error('mine'), { status: 'NOT_FOUND' })],
+    ['with a status of success', Object.assign(new Error('mine'), { status: 200 })],
+    ['with nothing', null],
+  ])('%s is a 500, and the connection goes on', async (_, error) => {
+    const limited = nodeLimit(MANY)((_request, response) => {
+      response.setHeader('content-length', 1000);
+      throw error;
+    });
+    await withServer(createServer(limited), async (url) => {
+      for (let call = 0; call < 2; call++) {
+        const { status, headers } = await fetch(url, { signal: AbortSignal.timeout(20_000) });
+        expect([status, headers.get('content-length')]).toEqual([500, '0']);
+        expect(headers.get('ratelimit')).toBe(`"default";r=${98 - call};t=3600`);
+      }
+    });
+  });
+});
+
+it('in Koa an error is answered with the fields, and with its own', async () => {
+  const app = new Koa();
+  app.silent = true;
+  app.use(koaLimit(MANY) as never);
+  app.use(() => {
+    throw Object.assign(new Error('mine'), { status: 503, headers: { 'x-own': 'yes' } });
+  });
+  await withServer(createServer(app.callback()), async (url) => {
+    const { status, headers } = await fetch(url);
+    expect([status, headers.get('ratelimit'), headers.get('x-own')]).toEqual([
+      503,
+      '"default";r=98;t=3600',
+      'yes',
+    ]);
+  });
+});
+
+it('a Hono handler that throws what is no error has failed', async () => {
+  const app = new Hono();
+  app.use(honoLimit({ ...ONE, key: () => 'a', count: 'successes' }));
+  app.get('/', () => {
+    throw 'no error';
+  });
+  for (let call = 0; call < 3; call++) {
+    await expect(Promise.resolve(app.request('/'))).rejects.toBe('no error');
+  }
+});
+
+describe('a client on a list', () => {
+  it('of those denied gets 403 in Express, whatever refusals are said to be', async () => {
+    const app = express();
+    app.use(
+      expressLimit({ ...ONE, deny: ['loopback'], statusCode: 420, message: 'slow' }) as never,
+    );
+    await withServer(createServer(app), async (url) => {
+      const answer = await fetch(url);
+      expect([answer.status, await answer.json()]).toEqual([
+        403,
+        { type: 'about:blank', title: 'Forbidden', status: 403 },
+      ]);
+    });
+  });
+
+  it('is not who comes without the header of a proxy that is counted on', async () => {
+    const limited = fetchLimit({ ...ONE, trustProxy: 1, allow: ['loopback'], onWarning: () => {} });
+    const GET = limited(() => new Response('hello'));
+    expect([(await GET(asked())).status, (await GET(asked())).status]).toEqual([200, 429]);
+  });
+});
+
+describe('options that cannot be right are refused', () => {
+  it.each([
+    ['a list that is none', { ...ONE, allow: '10.0.0.0/8' }, '`allow` to be a list'],
+    ['a list of nothing', { ...ONE, deny: null }, '`deny` to be a list'],
+    ['a store that is none', { ...ONE, store: null }, '`store` to be a store'],
+    [
+      'two words for who counts',
+      { ...ONE, count: 'successes', skipSuccessfulRequests: true },
+      'one of count and those that skip requests',
+    ],
+    [
+      'two words for a store that is away',
+      { ...ONE, onFailure: 'deny', passOnStoreError: true },
+      'one of onFailure and passOnStoreError',
+    ],
+  ])('%s', (_, options, message) => {
+    expect(() => fetchLimit(options as never)).toThrow(message);
+    expect(() => fetchLimit(options as never)).toThrow(SluiceError);
+  });
+
+  it.each([
+    ['a word that is none', { limt: 1 }, 'limt'],
+    ['a trust in everybody', { window: '1m', trustProxy: true }, 'trustProxy as the number'],
+  ])('%s, also where there is no limit to hold', async (_, options, message) => {
+    await expect(async () => {
+      await fastify().register(fastifyLimit, options as never);
+    }).rejects.toThrow(message);
+    expect(() => new RateLimitGuard(options as never)).toThrow(message);
+  });
+});
+
+it('in Fastify windowMs alone is a limit of five, as everywhere', async () => {
+  const app = fastify();
+  await app.register(fastifyLimit, { windowMs: 60_000 });
+  app.get('/', async () => 'hello');
+  const statuses: number[] = [];
+  for (let call = 0; call < 6; call++) statuses.push((await app.inject('/')).statusCode);
+  expect(statuses).toEqual([200, 200, 200, 200, 200, 429]);
+  await app.close();
+});
+
+it('in Fastify a handler of refusals may just answer', async () => {
+  const app = fastify();
+  const handler = async () => ({ error: 'slow down' });
+  await app.register(fastifyLimit, { ...ONE, handler });
+  app.get('/', async () => 'hello');
+  await app.inject('/');
+  const refused = await app.inject('/');
+  expect([refused.statusCode, refused.json()]).toEqual([429, { error: 'slow down' }]);
+  await app.close();
+});
+
+it('the express adapter works where there is no Express', async () => {
+  const seen: unknown[] = [];
+  const limit = expressLimit({
+    ...ONE,
+    keyGenerator: (_request, response) => {
+      seen.push(typeof response.setHeader);
+      return 'a';
+    },
+    message: { error: 'slow down' },
+  });
+  const server = createServer((request, response) =>
+    limit(request, response, () => void response.end('hello')),
+  );
+  await withServer(server, async (url) => {
+    await fetch(url);
+    const refused = await fetch(url);
+    expect([refused.status, await refused.json()]).toEqual([429, { error: 'slow down' }]);
+    expect(seen).toEqual(['function', 'function']);
+  });
+});
+
+it('what refusals share cannot be changed by who answers one', async () => {
+  const handler = (_: Request, { fields }: { fields: readonly unknown[] }) => {
+    expect(() => (fields as unknown[]).push(['x-own', 'yes'])).toThrow(TypeError);
+    return new Response(null, { status: 429 });
+  };
+  const GET = fetchLimit({ ...ONE, key: () => 'a', handler })(() => new Response('hello'));
+  const statuses = [];
+  for (let call = 0; call < 3; call++) statuses.push((await GET(asked())).status);
+  expect(statuses).toEqual([200, 429, 429]);
+});
