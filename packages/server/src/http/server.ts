@@ -28,11 +28,14 @@ export const BOUNDS = {
   /** Whoever reads nothing of an answer for so long, or up to twice as long, is gone. */
   stalledMs: 45_000,
 };
-/**
- * Node forgets those beyond it and says nothing. A client could fill the head with so many that the
- * one its proxy adds, with its address, is among the forgotten; so who comes near is refused.
- */
+/** No proxy or client has a use for so many, and each costs some time. */
 const MOST_FIELDS = 1000;
+/**
+ * Node is to count no fields, only the bytes of the head, which bound their number too. Beyond a
+ * count of its own, Node 20 forgets fields and says nothing, and the one a proxy adds, with the
+ * client's address, could be among them; later versions refuse the request, but without a code.
+ */
+const UNCOUNTED = 0;
 const HANDSHAKE_MS = 10_000;
 
 type ServerSettings = Pick<Settings, 'tlsCert' | 'tlsKey'>;
@@ -83,7 +86,7 @@ export class HttpServer {
     this.#stalledMs = bounds.stalledMs;
     const listener: Listener = (request, response) => this.#serve(request, response);
     this.#server = serverOf(settings, bounds, listener);
-    this.#server.maxHeadersCount = MOST_FIELDS;
+    this.#server.maxHeadersCount = UNCOUNTED;
     this.#server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
       // Whoever asks before sending too much is spared it.
       const announced = Number(request.headers['content-length'] ?? 0);
