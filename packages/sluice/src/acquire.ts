@@ -7,11 +7,11 @@
  * others know how long it takes at the least, and those for whom that is too long leave at once.
  */
 import type { Clock } from './clock.ts';
-import { type Charge, type Decision, jointDecision, type Quote, type Receipt } from './decision.ts';
-import { closed, expected } from './errors.ts';
+import { type Charge, type Decision, jointDecision, type Quote } from './decision.ts';
+import { checkMethods, closed, expected } from './errors.ts';
 import type { FailureAction } from './policy.ts';
-import { type Check, idOf, type Limit } from './store.ts';
-import { askedFor, earliestTurnMs } from './turn.ts';
+import { type Adjustment, type Check, idOf, type Limit } from './store.ts';
+import { turnOf } from './turn.ts';
 
 export interface AcquireOptions {
   /** How long to wait at most, in ms. Default: as long as it takes. */
@@ -27,7 +27,7 @@ export interface Gate {
   readonly clock: Clock;
   /** Decides; whether it is a peek says the check. */
   ask(check: Check): Quote | Promise<Quote>;
-  giveBack(receipt: Receipt): void;
+  giveBack(adjustments: readonly Adjustment[]): void;
   tell(decision: Decision): unknown;
 }
 
@@ -38,37 +38,30 @@ interface Waiter {
   readonly deadlineMs: number;
   readonly resolve: (decision: Decision) => void;
   readonly reject: (reason: unknown) => void;
-  /** Whether it has been said how long the wait is at the least. */
-  judged: boolean;
-  asking: boolean;
+  /** Whether it has been first: the answer of the store says more than a judgement could. */
+  asked?: boolean;
+  asking?: boolean;
+  /** Those who are judged when it has been answered: until then nothing can be said. */
+  readonly unjudged: Waiter[];
   /** Whether something came free while it was asking, so that a denial may be out of date. */
-  nudged: boolean;
-  gone: boolean;
-  stopTimer: () => void;
+  nudged?: boolean;
+  gone?: boolean;
+  stopTimer?: () => void;
   /** Lets go of its deadline and of its signal. */
   readonly stops: (() => void)[];
-}
-
-/** Calls `done` now or later, depending on how the answer comes. */
-function whenAnswered<T extends object>(
-  ask: () => T | Promise<T>,
-  done: (answer: T) => void,
-  failed: (error: unknown) => void,
-): void {
-  try {
-    const answer = ask();
-    if ('then' in answer) answer.then(done).catch(failed);
-    else done(answer);
-  } catch (error) {
-    failed(error);
-  }
 }
 
 export class Waiters {
   readonly #gate: Gate;
   readonly #lanes = new Map<string, Waiter[]>();
-  /** Waiters who have come first in all their lanes; a list, so that no chain grows the stack. */
-  readonly #ready: Waiter[] = [];
+  /** Who waits on a signal: one listener serves all of them, as a process may have one signal. */
+  readonly #bySignal = new WeakMap<AbortSignal, Set<Waiter>>();
+  readonly #onAbort = ({ target }: Event): void => {
+    const signal = target as AbortSignal;
+    this.#fail(this.#bySignal.get(signal)!, signal.reason);
+  };
+  /** Waiters who may have come first in all their lanes; kept, so that no chain grows the stack. */
+  readonly #ready = new Set<Waiter>();
   #draining = false;
 
   constructor(gate: Gate) {
@@ -76,37 +69,38 @@ export class Waiters {
   }
 
   acquire(check: Check, options: AcquireOptions): Promise<Decision> {
-    const { limits } = check;
     const { maxWaitMs = Number.POSITIVE_INFINITY, signal } = options;
     if (typeof maxWaitMs !== 'number' || !(maxWaitMs >= 0)) {
       throw expected('ERR_INVALID_WAIT', '`maxWaitMs` to be a number >= 0', maxWaitMs);
     }
-    signal?.throwIfAborted();
+    if (signal !== undefined) {
+      checkMethods('`signal` to be an AbortSignal', signal, 'throwIfAborted');
+      signal.throwIfAborted();
+    }
     return new Promise((resolve, reject) => {
       const waiter: Waiter = {
         check,
-        limits,
-        lanes: limits.map((limit) => this.#laneOf(limit)),
+        limits: check.limits,
         deadlineMs: this.#gate.clock.now() + maxWaitMs,
+        lanes: check.limits.map((limit) => this.#laneOf(limit)),
         resolve,
         reject,
-        judged: false,
-        asking: false,
-        nudged: false,
-        gone: false,
-        stopTimer: () => {},
+        unjudged: [],
         stops: [],
       };
       for (const lane of waiter.lanes) lane.push(waiter);
-      if (signal) {
-        const abort = (): void => this.#fail(waiter, signal.reason);
-        signal.addEventListener('abort', abort, { once: true });
-        waiter.stops.push(() => signal.removeEventListener('abort', abort));
-      }
-      this.#callUp(waiter);
-      this.#drain();
+      if (signal) this.#heed(signal, waiter);
+      this.#ready.add(waiter);
+      this.#proceed([]);
+      if (waiter.gone || maxWaitMs === Number.POSITIVE_INFINITY) return;
+      // Others may take what it hopes for, so its patience has an end of its own. Who is due this
+      // very moment, or is asking, is answered first.
+      const giveUp = (): void => {
+        if (!waiter.gone && !waiter.asking) this.#letGo(waiter, true);
+      };
+      const atDeadline = (): void => queueMicrotask(giveUp);
+      waiter.stops.push(this.#gate.clock.schedule(maxWaitMs, atDeadline));
       this.#judge(waiter);
-      this.#setDeadline(waiter, maxWaitMs);
     });
   }
 
@@ -115,16 +109,28 @@ export class Waiters {
     if (this.#lanes.size === 0) return;
     for (const { charge } of changes) {
       const first = this.#lanes.get(idOf(charge.policy, charge.key))?.[0];
-      if (first?.asking) first.nudged = true;
-      else if (first !== undefined) this.#callUp(first);
+      if (first === undefined) continue;
+      first.nudged = true;
+      this.#ready.add(first);
     }
-    this.#drain();
+    this.#proceed([]);
   }
 
   /** Rejects everybody who waits. */
   close(): void {
-    const waiters = new Set([...this.#lanes.values()].flat());
-    for (const waiter of [...waiters].reverse()) this.#fail(waiter, closed());
+    this.#fail([...this.#lanes.values()].flat(), closed());
+  }
+
+  /** Lets a waiter go when the signal is aborted, and the signal when nobody waits on it. */
+  #heed(signal: AbortSignal, waiter: Waiter): void {
+    const waiters = this.#bySignal.get(signal) ?? new Set();
+    this.#bySignal.set(signal, waiters.add(waiter));
+    // The same listener is added only once.
+    signal.addEventListener('abort', this.#onAbort);
+    waiter.stops.push(() => {
+      waiters.delete(waiter);
+      if (waiters.size === 0) signal.removeEventListener('abort', this.#onAbort);
+    });
   }
 
   #laneOf({ policy, key }: Limit): Waiter[] {
@@ -134,128 +140,133 @@ export class Waiters {
     return lane;
   }
 
-  /** Marks a waiter as ready if nobody stands before it. */
-  #callUp(waiter: Waiter): void {
-    if (waiter.lanes.every((lane) => lane[0] === waiter)) this.#ready.push(waiter);
-  }
-
-  #drain(): void {
+  /** Judges those who could not be while these were asking, then lets ask whose turn it is. */
+  #proceed(answered: readonly Waiter[]): void {
+    for (const { unjudged } of answered) {
+      for (const other of unjudged.splice(0)) this.#judge(other);
+    }
     if (this.#draining) return;
     this.#draining = true;
-    for (let waiter = this.#ready.shift(); waiter; waiter = this.#ready.shift()) this.#ask(waiter);
+    for (const waiter of this.#ready) {
+      this.#ready.delete(waiter);
+      this.#ask(waiter);
+    }
     this.#draining = false;
   }
 
+  /** Asks the store for a waiter who stands first everywhere; who is gone stands nowhere. */
   #ask(waiter: Waiter): void {
-    if (waiter.gone || waiter.asking) return;
-    waiter.stopTimer();
+    if (waiter.asking || waiter.lanes.some((lane) => lane[0] !== waiter)) return;
+    waiter.stopTimer?.();
+    waiter.asked = true;
     waiter.asking = true;
     waiter.nudged = false;
-    whenAnswered(
-      () => this.#gate.ask(waiter.check) as Decision | Promise<Decision>,
-      (decision) => this.#answered(waiter, decision),
-      (error) => this.#fail(waiter, error),
-    );
+    this.#put(waiter, waiter.check, (decision) => this.#answered(waiter, decision as Decision));
+  }
+
+  /** Asks the store, and calls `done` now or later, depending on how the answer comes. */
+  #put(waiter: Waiter, check: Check, done: (quote: Quote) => void): void {
+    const failed = (error: unknown): void => this.#fail([waiter], error);
+    try {
+      const answer = this.#gate.ask(check);
+      if ('then' in answer) answer.then(done).catch(failed);
+      else done(answer);
+    } catch (error) {
+      failed(error);
+    }
   }
 
   #answered(waiter: Waiter, decision: Decision): void {
     waiter.asking = false;
-    waiter.judged = true;
     if (waiter.gone) {
       // It was called off while the store was being asked, so what it got goes back.
-      if (decision.allowed) this.#gate.giveBack(decision.receipt);
+      const back = decision.receipt?.charges.map((charge, at) => ({
+        ...waiter.limits[at],
+        charge,
+        delta: -charge.cost,
+      }));
+      if (back) this.#gate.giveBack(back);
       return;
     }
-    const { clock } = this.#gate;
-    if (waiter.nudged && !decision.allowed) this.#ready.push(waiter);
-    else if (decision.allowed || clock.now() + decision.retryAfterMs > waiter.deadlineMs) {
+    if (waiter.nudged && !decision.allowed) this.#ready.add(waiter);
+    else if (
+      decision.allowed ||
+      this.#gate.clock.now() + decision.retryAfterMs > waiter.deadlineMs
+    ) {
       this.#leave(waiter);
       waiter.resolve(decision);
     } else {
-      waiter.stopTimer = clock.schedule(decision.retryAfterMs, () => this.#ask(waiter));
+      waiter.stopTimer = this.#gate.clock.schedule(decision.retryAfterMs, () => this.#ask(waiter));
     }
-    for (const other of waiter.lanes.flat()) this.#judge(other);
-    this.#drain();
+    this.#proceed([waiter]);
   }
 
-  #fail(waiter: Waiter, reason: unknown): void {
-    if (waiter.gone) return;
-    this.#leave(waiter);
-    waiter.reject(reason);
-    this.#drain();
+  /** Rejects waiters, all before the next one asks: nobody asks who is about to go as well. */
+  #fail(waiters: Iterable<Waiter>, reason: unknown): void {
+    const leaving = [...waiters];
+    for (const waiter of leaving) {
+      if (waiter.gone) continue;
+      this.#leave(waiter);
+      waiter.reject(reason);
+    }
+    this.#proceed(leaving);
   }
 
-  /** Takes a waiter out of its lanes and calls up those who thereby come first. */
+  /** Takes a waiter out of its lanes. Those who thereby come first may ask. */
   #leave(waiter: Waiter): void {
     waiter.gone = true;
-    waiter.stopTimer();
+    waiter.stopTimer?.();
     for (const stop of waiter.stops) stop();
-    const firsts: Waiter[] = [];
     for (const [place, lane] of waiter.lanes.entries()) {
       const { policy, key } = waiter.limits[place];
       const at = lane.indexOf(waiter);
       lane.splice(at, 1);
       if (lane.length === 0) this.#lanes.delete(idOf(policy.name, key));
-      else if (at === 0) firsts.push(lane[0]);
+      else if (at === 0) this.#ready.add(lane[0]);
     }
-    for (const first of firsts) this.#callUp(first);
   }
 
   /** Lets a waiter go whose turn, behind the others, must come after its deadline. */
   #judge(waiter: Waiter): void {
+    if (waiter.asked || waiter.gone) return;
+    const first = waiter.lanes.find((lane) => lane[0].asking)?.[0];
     // While the first in a lane is asking nothing can be said yet; its answer brings us back.
-    if (waiter.judged || waiter.gone || waiter.lanes.some((lane) => lane[0].asking)) return;
-    waiter.judged = true;
-    if (waiter.deadlineMs !== Number.POSITIVE_INFINITY) this.#letGo(waiter, false);
-  }
-
-  /** Others may take what a waiter hopes for, so its patience has an end of its own. */
-  #setDeadline(waiter: Waiter, maxWaitMs: number): void {
-    if (waiter.gone || maxWaitMs === Number.POSITIVE_INFINITY) return;
-    // Who is due this very moment, or is asking, is answered first.
-    const giveUp = (): void => {
-      if (!waiter.gone && !waiter.asking) this.#letGo(waiter, true);
-    };
-    const { clock } = this.#gate;
-    waiter.stops.push(clock.schedule(maxWaitMs, () => queueMicrotask(giveUp)));
+    if (first) first.unjudged.push(waiter);
+    else this.#letGo(waiter, false);
   }
 
   /** Denies a waiter whose deadline has come, or cannot be met. */
   #letGo(waiter: Waiter, isDue: boolean): void {
-    const demands = waiter.limits.map((limit, place) =>
-      demandOf(waiter, limit, waiter.lanes[place]),
+    const turns = waiter.limits.map((limit, place) =>
+      turnOf(limit, demandOf(waiter, waiter.lanes[place])),
     );
-    const limits = waiter.limits.map((limit, at) => askedFor(limit, demands[at]));
-    whenAnswered(
-      () => this.#gate.ask({ ...waiter.check, limits, peek: true }),
-      (quote) => {
-        const turns = quote.limits.map((each, place) => ({
-          ...each,
-          cost: waiter.limits[place].cost,
-          allowed: false,
-          retryAfterMs: earliestTurnMs(waiter.limits[place], demands[place], each),
-        }));
-        const waitMs = Math.max(...turns.map((each) => each.retryAfterMs));
-        if (waiter.gone || !(isDue || this.#gate.clock.now() + waitMs > waiter.deadlineMs)) return;
-        // Who is behind others has to wait, even if not for the key.
-        turns[0].retryAfterMs = Math.max(turns[0].retryAfterMs, 1);
-        const denial = jointDecision(turns, false) as Decision;
-        this.#leave(waiter);
-        this.#gate.tell(denial);
-        waiter.resolve(denial);
-        this.#drain();
-      },
-      (error) => this.#fail(waiter, error),
-    );
+    const check = { ...waiter.check, limits: turns.map(({ asked }) => asked), peek: true };
+    this.#put(waiter, check, (quote) => {
+      const waits = quote.limits.map((each, place) => ({
+        ...each,
+        cost: waiter.limits[place].cost,
+        allowed: false,
+        retryAfterMs: turns[place].earliestMs(each),
+      }));
+      const patienceMs = waiter.deadlineMs - this.#gate.clock.now();
+      if (waiter.gone || !(isDue || waits.some((each) => each.retryAfterMs > patienceMs))) return;
+      // Who is behind others has to wait, even if not for the key.
+      waits[0].retryAfterMs ||= 1;
+      const denial = jointDecision(waits, false) as Decision;
+      this.#leave(waiter);
+      this.#gate.tell(denial);
+      waiter.resolve(denial);
+      this.#proceed([waiter]);
+    });
   }
 }
 
 /** What a waiter and those before it in a lane ask for, all in all. */
-function demandOf(waiter: Waiter, { policy, key, cost }: Limit, lane: readonly Waiter[]): number {
-  let demand = cost;
+function demandOf(waiter: Waiter, lane: Waiter[]): number {
+  let demand = 0;
   for (const other of lane) {
+    demand += other.limits[other.lanes.indexOf(lane)].cost;
     if (other === waiter) break;
-    demand += other.limits.find((each) => each.policy === policy && each.key === key)!.cost;
   }
   return demand;
 }

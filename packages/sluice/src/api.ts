@@ -73,7 +73,7 @@ export interface Limiter<P extends Policies> {
   peek(limits: readonly LimitRequest<P>[], options?: PeekOptions): Promise<Quote>;
   /**
    * Waits until the check passes, in order of arrival for each key. Answers a denial at once, and
-   * charges nothing, when the wait would be longer than `maxWaitMs`.
+   * charges nothing, when the wait would surely be longer than `maxWaitMs`.
    */
   acquire<N extends keyof P & string>(
     policy: N,

@@ -23,6 +23,16 @@ export interface CallFields extends CostFields {
 /** More limits than that in one check is a mistake, not a need. */
 const MOST_LIMITS = 64;
 
+/** Whether there are as many as a check may have. */
+const isList = (value: unknown): value is readonly unknown[] =>
+  Array.isArray(value) && value.length > 0 && value.length <= MOST_LIMITS;
+
+/** Refuses a cost that is no integer of at least `least`. */
+function checkCost(what: string, cost: unknown, least: 0 | 1): number {
+  if (isInteger(cost, least)) return cost;
+  throw expected('ERR_INVALID_COST', `${what} to be an integer >= ${least}`, cost);
+}
+
 const REQUEST_FIELDS = ['policy', 'key', 'cost', 'operation'];
 
 export class PolicyBook {
@@ -58,9 +68,7 @@ export class PolicyBook {
   cost(policy: Policy, terms: Terms, asked: CostFields | undefined, least: 0 | 1): number {
     if (asked === undefined) return least;
     const { cost = this.#costOfOperation(policy, asked) ?? least } = asked;
-    if (!isInteger(cost, least)) {
-      throw expected('ERR_INVALID_COST', `the cost to be an integer >= ${least}`, cost);
-    }
+    checkCost('the cost', cost, least);
     if (cost > terms.capacity) {
       const what = `the cost to be at most ${terms.capacity} for \`${policy.name}\``;
       throw expected('ERR_COST_ABOVE_LIMIT', what, cost);
@@ -90,12 +98,12 @@ export class PolicyBook {
 
   /** The limits of a check, each named once. */
   limits(requests: unknown, least: 0 | 1): readonly Limit[] {
-    const what = `an array of 1 to ${MOST_LIMITS} limits`;
-    if (!Array.isArray(requests) || requests.length === 0 || requests.length > MOST_LIMITS) {
-      throw expected('ERR_INVALID_CHECK', what, requests);
-    }
+    const what = `a policy, or 1 to ${MOST_LIMITS} limits`;
+    if (!isList(requests)) throw expected('ERR_INVALID_CHECK', what, requests);
     const seen = new Set<string>();
-    return requests.map((request) => {
+    const limits: Limit[] = [];
+    // Not by `map`, which would pass over a hole.
+    for (const request of requests) {
       if (!isRecord(request)) throw expected('ERR_INVALID_CHECK', what, request);
       checkFields(request, REQUEST_FIELDS);
       const limit = this.limit(
@@ -108,29 +116,26 @@ export class PolicyBook {
       if (seen.size === seen.add(id).size) {
         throw expected('ERR_INVALID_CHECK', 'each limit once', id);
       }
-      return limit;
-    });
+      limits.push(limit);
+    }
+    return limits;
   }
 
   /** What settling a receipt at the actual costs changes. */
   adjustments(receipt: Receipt, actual: unknown): readonly Adjustment[] {
-    const charges: readonly unknown[] = Array.isArray(receipt?.charges) ? receipt.charges : [];
-    if (charges.length === 0 || charges.length > MOST_LIMITS) {
-      throw expected('ERR_INVALID_RECEIPT', 'the receipt of a check', receipt);
-    }
+    const charges = receipt?.charges;
+    if (!isList(charges)) throw expected('ERR_INVALID_RECEIPT', 'the receipt of a check', receipt);
     const actuals: readonly unknown[] = Array.isArray(actual) ? actual : charges.map(() => actual);
     if (actuals.length !== charges.length) {
       throw expected('ERR_INVALID_COST', 'an actual cost, or one for each limit', actual);
     }
-    return receipt.charges.map((charge, place) => {
+    // A copy has no holes, which `map` would pass over.
+    return [...charges].map((charge, place) => {
       if (!isRecord(charge) || !isInteger(charge.cost, 1) || !isInteger(charge.atMs, 0)) {
         throw expected('ERR_INVALID_RECEIPT', 'the receipt of a check', charge);
       }
       const { policy, terms, key } = this.limit(charge.policy, charge.key, undefined, 0);
-      const cost = actuals[place];
-      if (!isInteger(cost, 0)) {
-        throw expected('ERR_INVALID_COST', 'the actual cost to be an integer >= 0', cost);
-      }
+      const cost = checkCost('the actual cost', actuals[place], 0);
       return { policy, terms, charge: { ...charge, key }, delta: cost - charge.cost };
     });
   }

@@ -35,7 +35,7 @@ export interface ErrorCodes {
   ERR_COST_ABOVE_LIMIT: never;
   /** A check is not made of 1 to 64 different limits. */
   ERR_INVALID_CHECK: never;
-  /** A receipt did not come from an admitted check of this limiter. */
+  /** A receipt has not the form that an admitted check gives it. */
   ERR_INVALID_RECEIPT: never;
   /** A wait is not a number of milliseconds of at least 0. */
   ERR_INVALID_WAIT: never;
@@ -76,14 +76,11 @@ export function expected(code: ErrorCode, what: string, came: unknown): SluiceEr
 
 /** Writes any value short enough for a message, and never throws while doing so. */
 function shown(value: unknown): string {
-  if (typeof value === 'string') {
-    const start = value.length > 60 ? `${value.slice(0, 60)}…` : value;
-    return `\`${JSON.stringify(start)}\``;
-  }
   if (typeof value === 'function') return 'a function';
   if (Array.isArray(value)) return `an array of ${value.length}`;
   if (isRecord(value)) return 'an object';
-  return `\`${String(value)}\``;
+  if (typeof value !== 'string') return `\`${String(value)}\``;
+  return `\`${JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value)}\``;
 }
 
 /** Whether a value is an exact integer of at least `least`. */
@@ -96,6 +93,13 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** Refuses a value without the methods that it is there for. */
+export function checkMethods(what: string, value: unknown, ...names: readonly string[]): void {
+  const given = value as Record<string, unknown> | null | undefined;
+  if (names.every((name) => typeof given?.[name] === 'function')) return;
+  throw expected('ERR_INVALID_OPTION', what, value);
+}
+
 /** Refuses a misspelt field, which would otherwise silently mean the default. */
 export function checkFields(
   value: unknown,
@@ -103,9 +107,8 @@ export function checkFields(
   code: ErrorCode = 'ERR_INVALID_OPTION',
   what = '',
 ): void {
-  const stray = isRecord(value)
-    ? Object.keys(value).find((name) => !allowed.includes(name))
-    : value;
-  if (stray === undefined && isRecord(value)) return;
+  const isObject = isRecord(value);
+  const stray = isObject ? Object.keys(value).find((name) => !allowed.includes(name)) : value;
+  if (isObject && stray === undefined) return;
   throw expected(code, `${what}an object with only ${allowed.join(', ')}`, stray);
 }

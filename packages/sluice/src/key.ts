@@ -15,10 +15,6 @@ export const LONGEST_KEY = 1024;
  * The separator inside a part is escaped, so different parts never meet in one key.
  */
 export function joinKey(...parts: readonly (string | number)[]): string {
-  return joined(parts);
-}
-
-function joined(parts: readonly unknown[]): string {
   return parts.map(escapePart).join(':');
 }
 
@@ -29,17 +25,18 @@ function escapePart(part: unknown): string {
 }
 
 /** The key as one string, or an error that says what is wrong with it. */
-export function keyText(key: Key): string {
-  return typeof key === 'string' && key !== '' && key.length <= LONGEST_KEY ? key : joinedText(key);
+export function keyText(key: Key, what = 'the key'): string {
+  const isText = typeof key === 'string' && key !== '' && key.length <= LONGEST_KEY;
+  return isText ? key : joinedText(key, what);
 }
 
-function joinedText(key: unknown): string {
+function joinedText(key: unknown, what: string): string {
   // More parts than characters cannot fit, so they need not be joined to know it.
-  const text = Array.isArray(key) && key.length <= LONGEST_KEY ? joined(key) : '';
+  const text = Array.isArray(key) && key.length <= LONGEST_KEY ? joinKey(...key) : '';
   if (text !== '' && text.length <= LONGEST_KEY) return text;
   throw expected(
     'ERR_INVALID_KEY',
-    `the key to be a string of 1 to ${LONGEST_KEY} characters`,
+    `${what} to be a string of 1 to ${LONGEST_KEY} characters`,
     key,
   );
 }

@@ -7,14 +7,12 @@ import type { DecisionListener, Limiter, LimiterOptions, Policies, SyncLimiter }
 import { type CallFields, PolicyBook } from './book.ts';
 import { type Clock, systemClock } from './clock.ts';
 import type { Decision, Quote, Receipt } from './decision.ts';
-import { checkFields, expected, isInteger } from './errors.ts';
+import { checkFields, checkMethods, expected, isInteger } from './errors.ts';
 import { type Key, keyText } from './key.ts';
 import { checkAction, type Policy } from './policy.ts';
 import type { Adjustment, Check, KeyState, Store, SyncSpace, SyncStore } from './store.ts';
 import { memoryStore } from './stores/memory/memory-store.ts';
 
-const LIMITER_OPTIONS = ['policies', 'store', 'clock'];
-const COST_FIELDS = ['cost', 'operation'];
 const ACQUIRE_FIELDS = ['onFailure', 'maxWaitMs', 'signal'];
 const CALL_FIELDS = ['id', 'onFailure'];
 
@@ -29,33 +27,34 @@ class LimiterCore {
   readonly #store: Store;
   readonly #sync: SyncStore | undefined;
   readonly #clock: Clock;
-  readonly #hasOwnClock: boolean;
+  /** Not there if a store with a clock of its own is to use that. */
+  readonly #ownClock: Clock | undefined;
   readonly #spent = new WeakSet<Receipt>();
   readonly #waiters: Waiters;
   /** The policy that was checked last, and its keys: most callers ask for one again and again. */
   #lastName: unknown = NOBODY;
-  #lastPolicy: Policy | undefined = undefined;
-  #lastSpace: SyncSpace | undefined = undefined;
+  #lastPolicy: Policy | undefined;
+  #lastSpace: SyncSpace | undefined;
   readonly #listeners = new Set<DecisionListener>();
 
   constructor(book: PolicyBook, store: Store, clock: Clock | undefined) {
     this.#book = book;
     this.#store = store;
     this.#sync = 'decideSync' in store ? (store as SyncStore) : undefined;
-    this.#clock = clock === undefined ? systemClock : checkedClock(clock);
-    this.#hasOwnClock = clock !== undefined;
+    this.#ownClock = clock && checkedClock(clock);
+    this.#clock = this.#ownClock ?? systemClock;
     this.#waiters = new Waiters({
       clock: this.#clock,
       ask: (check) => this.#decide(check),
       // Whoever called it off is gone, so there is nobody to tell if this fails.
-      giveBack: (receipt) => void this.settle(receipt, 0).catch(() => {}),
+      giveBack: (adjustments) => void this.#adjust(adjustments).catch(() => {}),
       tell: (decision) => this.#told(decision),
     });
   }
 
   checkSync(name: Asked, key?: Key | CallFields, options?: CallFields): Decision {
     if (options !== undefined || (name !== this.#lastName && !this.#recall(name))) {
-      return this.#decideNow(this.#check(name, key, options, CALL_FIELDS, 1)) as Decision;
+      return this.#decideNow(this.#check(name, key, options, 1)) as Decision;
     }
     // Read first: a limit by key is the caller's code, and may ask for other policies.
     const policy = this.#lastPolicy!;
@@ -79,15 +78,15 @@ class LimiterCore {
 
   async check(name: Asked, key?: Key | CallFields, options?: CallFields) {
     if (this.#sync !== undefined) return this.checkSync(name, key, options);
-    return this.#decide(this.#check(name, key, options, CALL_FIELDS, 1));
+    return this.#decide(this.#check(name, key, options, 1));
   }
 
   peekSync(name: Asked, key?: Key | CallFields, options?: CallFields): Quote {
-    return this.#decideNow(this.#check(name, key, options, CALL_FIELDS.slice(1), 0));
+    return this.#decideNow(this.#check(name, key, options, 0, CALL_FIELDS.slice(1)));
   }
 
   async peek(name: Asked, key?: Key | CallFields, options?: CallFields): Promise<Quote> {
-    return this.#decide(this.#check(name, key, options, CALL_FIELDS.slice(1), 0));
+    return this.#decide(this.#check(name, key, options, 0, CALL_FIELDS.slice(1)));
   }
 
   async acquire(
@@ -95,7 +94,7 @@ class LimiterCore {
     key?: Key | AcquireOptions,
     options?: CallFields & AcquireOptions,
   ): Promise<Decision> {
-    const check = this.#check(name, key, options, ACQUIRE_FIELDS, 1);
+    const check = this.#check(name, key, options, 1, ACQUIRE_FIELDS);
     return this.#waiters.acquire(
       check,
       ((typeof name === 'string' ? options : key) ?? {}) as AcquireOptions,
@@ -121,12 +120,10 @@ class LimiterCore {
   }
 
   async settle(receipt: Receipt, actual: number | readonly number[]): Promise<number> {
-    const nowMs = this.#ownNow();
+    const nowMs = this.#ownClock?.now();
     const adjustments = this.#spend(receipt, actual);
     try {
-      const changes = await this.#store.adjust(adjustments, nowMs);
-      this.#waiters.nudge(adjustments);
-      return changes.reduce((sum, change) => sum + change, 0);
+      return await this.#adjust(adjustments, nowMs);
     } catch (error) {
       // What the store surely did not do can be tried again; what it may have done cannot.
       if ((error as { notDone?: true }).notDone) this.#spent.delete(receipt);
@@ -156,7 +153,7 @@ class LimiterCore {
   async inspect(name: string, asked: Key): Promise<KeyState | undefined> {
     if (this.#sync !== undefined) return this.inspectSync(name, asked);
     const { policy, terms, key } = this.#book.limit(name, asked, undefined, 0);
-    return this.#store.inspect?.(policy, terms, key, this.#ownNow());
+    return this.#store.inspect?.(policy, terms, key, this.#ownClock?.now());
   }
 
   get size(): number | undefined {
@@ -164,6 +161,9 @@ class LimiterCore {
   }
 
   onDecision(listener: DecisionListener): () => void {
+    if (typeof listener !== 'function') {
+      throw expected('ERR_INVALID_OPTION', 'the listener to be a function', listener);
+    }
     // A function of its own, so that the same listener can be added twice and stopped once.
     const entry: DecisionListener = (decision) => listener(decision);
     this.#listeners.add(entry);
@@ -181,24 +181,33 @@ class LimiterCore {
     name: Asked,
     key: Key | CallFields | undefined,
     options: CallFields | undefined,
-    fields: readonly string[],
     least: 0 | 1,
+    fields: readonly string[] = CALL_FIELDS,
   ): Check {
     const isOne = typeof name === 'string';
+    const listed = isOne ? undefined : this.#book.limits(name, least);
     const given = (isOne ? options : key) as CallFields | undefined;
-    if (given !== undefined) checkFields(given, isOne ? [...COST_FIELDS, ...fields] : fields);
-    const limits = isOne
-      ? [this.#book.limit(name, key as Key, given, least)]
-      : this.#book.limits(name, least);
+    if (given !== undefined) checkFields(given, isOne ? ['cost', 'operation', ...fields] : fields);
+    const limits = listed ?? [this.#book.limit(name as string, key as Key, given, least)];
     const id = given?.id;
-    if (id !== undefined) keyText(id);
+    if (id !== undefined) keyText(id, '`id`');
     return { limits, peek: least === 0, id, onFailure: checkAction(given?.onFailure) };
+  }
+
+  /** Changes what was charged, and wakes those who wait for it. */
+  async #adjust(
+    adjustments: readonly Adjustment[],
+    nowMs = this.#ownClock?.now(),
+  ): Promise<number> {
+    const changes = await this.#store.adjust(adjustments, nowMs);
+    this.#waiters.nudge(adjustments);
+    return changes.reduce((sum, change) => sum + change, 0);
   }
 
   /** Decides at once if the store can. */
   #decide(check: Check): Quote | Promise<Quote> {
     if (this.#sync !== undefined) return this.#decideNow(check);
-    const answers = this.#store.decide([check], this.#ownNow());
+    const answers = this.#store.decide([check], this.#ownClock?.now());
     return answers.then(([quote]) => this.#told(quote, check.peek));
   }
 
@@ -233,16 +242,7 @@ class LimiterCore {
     }
     return quote;
   }
-
-  /** The time for a store that has a clock of its own, unless the limiter was given one. */
-  #ownNow(): number | undefined {
-    return this.#hasOwnClock ? this.#clock.now() : undefined;
-  }
 }
-
-/** Whether a value has that method. */
-const has = (value: unknown, name: string): boolean =>
-  typeof (value as Record<string, unknown> | null)?.[name] === 'function';
 
 /** A clock from outside, held to giving whole milliseconds. */
 function checkedClock(clock: Clock): Clock {
@@ -267,13 +267,9 @@ export function createLimiter<const P extends Policies>(
 ): SyncLimiter<P>;
 export function createLimiter<const P extends Policies>(options: LimiterOptions<P>): Limiter<P>;
 export function createLimiter(options: LimiterOptions<Policies>): unknown {
-  checkFields(options, LIMITER_OPTIONS);
+  checkFields(options, ['policies', 'store', 'clock']);
   const { policies, store = memoryStore(), clock } = options;
-  if (!has(store, 'decide')) {
-    throw expected('ERR_INVALID_OPTION', '`store` to be a store', store);
-  }
-  if (clock !== undefined && !(has(clock, 'now') && has(clock, 'schedule'))) {
-    throw expected('ERR_INVALID_OPTION', '`clock` to be a clock', clock);
-  }
+  checkMethods('`store` to be a store', store, 'decide');
+  if (clock !== undefined) checkMethods('`clock` to be a clock', clock, 'now', 'schedule');
   return new LimiterCore(new PolicyBook(policies), store, clock);
 }

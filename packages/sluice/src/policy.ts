@@ -57,7 +57,7 @@ export interface Policy {
 const ALGORITHMS = Object.keys(algorithms);
 
 const FIELDS = ['limit', 'window', 'algorithm', 'buckets', 'burst', 'costs', 'onFailure'];
-const ACTIONS = 'allow deny local throw';
+const ACTIONS = ['allow', 'deny', 'local', 'throw'];
 const UNIT_MS = { ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5, w: 6048e5 };
 export const LONGEST_WINDOW_MS = 36_500 * UNIT_MS.d;
 const DEFAULT_BUCKETS = 60;
@@ -85,23 +85,17 @@ function checkProduct(where: string, what: string, count: number, windowMs: numb
   throw expected('ERR_LIMIT_TOO_LARGE', most, `${count} x ${windowMs} ms`);
 }
 
-function termsOf(
-  where: string,
-  limit: unknown,
-  { windowMs, bucketMs, burst }: { windowMs: number; bucketMs: number; burst: number | undefined },
-): Terms {
-  if (!isInteger(limit, 1)) {
-    throw expected('ERR_INVALID_LIMIT', `the limit of ${where} to be an integer >= 1`, limit);
-  }
-  checkProduct(where, 'limit', limit, windowMs);
-  return { limit, windowMs, bucketMs, capacity: burst ?? limit };
-}
-
 function windowOf(where: string, window: unknown): number {
   const windowMs = milliseconds(window);
   if (isInteger(windowMs, 1) && windowMs <= LONGEST_WINDOW_MS) return windowMs;
   const what = `the window of ${where} to be a duration from 1ms to 36500d`;
   throw expected('ERR_INVALID_WINDOW', what, window);
+}
+
+/** Refuses what is no integer from 1 to `most`. */
+function counted(code: ErrorCode, what: string, value: unknown, most: number): number {
+  if (isInteger(value, 1) && value <= most) return value;
+  throw expected(code, `${what} to be an integer from 1 to ${most}`, value);
 }
 
 /** A number that only one algorithm has. */
@@ -115,12 +109,9 @@ function ownNumber(
 ): number | undefined {
   const value = options[field];
   if (value === undefined) return undefined;
-  if (options.algorithm !== algorithm) {
-    const what = `\`${field}\` of ${where} only with the algorithm '${algorithm}'`;
-    throw expected(code, what, value);
-  }
-  if (isInteger(value, 1) && value <= most) return value;
-  throw expected(code, `\`${field}\` of ${where} to be an integer from 1 to ${most}`, value);
+  const what = `\`${field}\` of ${where}`;
+  if (options.algorithm === algorithm) return counted(code, what, value, most);
+  throw expected(code, `${what} only with the algorithm '${algorithm}'`, value);
 }
 
 function costsOf(where: string, costs: unknown, most: number): Map<string, number> {
@@ -129,18 +120,15 @@ function costsOf(where: string, costs: unknown, most: number): Map<string, numbe
   }
   const entries = Object.entries(costs as Record<string, number>);
   for (const [operation, cost] of entries) {
-    if (isInteger(cost, 1) && cost <= most) continue;
-    const what = `the cost of \`${operation}\` in ${where} to be an integer from 1 to ${most}`;
-    throw expected('ERR_INVALID_COSTS', what, cost);
+    counted('ERR_INVALID_COSTS', `the cost of \`${operation}\` in ${where}`, cost, most);
   }
   return new Map(entries);
 }
 
 /** Refuses what is neither missing nor an action. */
 export function checkAction(action: unknown): FailureAction | undefined {
-  if (action === undefined || ACTIONS.split(' ').includes(action as string))
-    return action as FailureAction;
-  throw expected('ERR_INVALID_OPTION', `\`onFailure\` to be one of ${ACTIONS}`, action);
+  if (action === undefined || ACTIONS.includes(action as string)) return action as FailureAction;
+  throw expected('ERR_INVALID_OPTION', `\`onFailure\` to be one of ${ACTIONS.join(' ')}`, action);
 }
 
 /** Checks a policy and gives it its name. Throws a `SluiceError` that says what is wrong. */
@@ -171,8 +159,15 @@ export function definePolicy(name: string, input: PolicyInput): Policy {
     Number.MAX_SAFE_INTEGER,
   );
   checkProduct(where, 'burst', burst ?? 1, windowMs);
-  const sizes = { windowMs, bucketMs, burst };
-  const terms = typeof limit === 'function' ? undefined : termsOf(where, limit, sizes);
+  const termsOf = (whose: string, count: number): Terms => {
+    // Any integer, as the product says more about one that is too large.
+    if (!Number.isInteger(count) || count < 1) {
+      throw expected('ERR_INVALID_LIMIT', `the limit of ${whose} to be an integer >= 1`, count);
+    }
+    checkProduct(whose, 'limit', count, windowMs);
+    return { limit: count, windowMs, bucketMs, capacity: burst ?? count };
+  };
+  const terms = typeof limit === 'function' ? undefined : termsOf(where, limit);
   const limitOf = limit as LimitOfKey;
   return {
     name,
@@ -182,6 +177,6 @@ export function definePolicy(name: string, input: PolicyInput): Policy {
     costs: costsOf(where, costs, terms?.capacity ?? Number.MAX_SAFE_INTEGER),
     onFailure: checkAction(options.onFailure),
     terms,
-    termsFor: (key: string) => terms ?? termsOf(`${where} for this key`, limitOf(key), sizes),
+    termsFor: (key: string) => terms ?? termsOf(`${where} for this key`, limitOf(key)),
   };
 }

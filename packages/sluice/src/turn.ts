@@ -6,32 +6,36 @@
 import type { LimitDecision } from './decision.ts';
 import type { Limit } from './store.ts';
 
-/** How often a log has to be emptied before the demand is met: all but its last part. */
-function turnsOf({ policy, terms }: Limit, demand: number): number {
-  const isLog = policy.algorithm === 'sliding-log' || policy.algorithm === 'sliding-buckets';
-  return isLog ? Math.ceil(demand / terms.limit) - 1 : 0;
+export interface Turn {
+  /** What to ask the store about. */
+  readonly asked: Limit;
+  /** The earliest turn, in ms from now, given what the store says about that. */
+  earliestMs(says: LimitDecision): number;
 }
 
-/** What to ask the store about, to learn what `earliestTurnMs` needs. */
-export function askedFor(limit: Limit, demand: number): Limit {
-  const { algorithm } = limit.policy;
-  // These two forget those before as time passes, so only the own cost says something.
-  if (algorithm === 'fixed-window' || algorithm === 'sliding-counter') return limit;
-  const cost = demand - turnsOf(limit, demand) * limit.terms.limit;
-  return { ...limit, cost: Math.min(cost, limit.terms.capacity) };
-}
-
-/** The earliest turn, in ms from now, given what the store says about `askedFor`. */
-export function earliestTurnMs(limit: Limit, demand: number, says: LimitDecision): number {
+export function turnOf(limit: Limit, demand: number): Turn {
   const { limit: most, capacity, windowMs } = limit.terms;
   const { algorithm } = limit.policy;
   if (algorithm === 'fixed-window') {
     // This window serves what remains of it, each later one a limit.
-    const windows = Math.ceil((demand - says.remaining) / most);
-    return windows > 0 ? says.resetAfterMs + (windows - 1) * windowMs : 0;
+    const earliestMs = ({ remaining, resetAfterMs }: LimitDecision): number => {
+      const windows = Math.ceil((demand - remaining) / most);
+      return windows > 0 ? resetAfterMs + (windows - 1) * windowMs : 0;
+    };
+    return { asked: limit, earliestMs };
   }
-  // What is beyond a full bucket comes at the bucket's pace; what needs a log to be emptied needs
-  // those before to have left the window.
-  const beyond = algorithm === 'token-bucket' ? Math.max(demand - capacity, 0) / most : 0;
-  return says.retryAfterMs + Math.floor((turnsOf(limit, demand) + beyond) * windowMs);
+  // A counter forgets those before as time passes, so only the own cost says something.
+  let { cost } = limit;
+  let windows = 0;
+  if (algorithm === 'token-bucket') {
+    // What is beyond a full bucket comes at the bucket's pace.
+    cost = Math.min(demand, capacity);
+    windows = (demand - cost) / most;
+  } else if (algorithm !== 'sliding-counter') {
+    // A log is emptied for all but the last part, so those before have to leave the window.
+    windows = Math.ceil(demand / most) - 1;
+    cost = demand - windows * most;
+  }
+  const beyondMs = Math.floor(windows * windowMs);
+  return { asked: { ...limit, cost }, earliestMs: ({ retryAfterMs }) => retryAfterMs + beyondMs };
 }

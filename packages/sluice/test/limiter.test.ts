@@ -201,6 +201,27 @@ describe('receipts', () => {
     expect(limiter.peekSync('perSecond', 'a').remaining).toBe(1);
   });
 
+  it('work once in each limiter on a store', async () => {
+    const store = memoryStore();
+    const clock = new ManualClock(START_MS);
+    const [one, other] = [0, 1].map(() => createLimiter({ policies: { p: '9/1s' }, store, clock }));
+    const { receipt } = one.checkSync('p', 'a', { cost: 3 });
+    one.checkSync('p', 'a', { cost: 5 });
+    expect([one.refundSync(receipt!), one.refundSync(receipt!)]).toEqual([3, 0]);
+    expect([other.refundSync(receipt!), other.refundSync(receipt!)]).toEqual([3, 0]);
+  });
+
+  it('do not free the id that they were given under', async () => {
+    const { limiter } = setUp();
+    const call = () => limiter.check('perMinute', 'a', { cost: 3, id: 'order-7' });
+    const { receipt } = await call();
+    expect(await limiter.refund(receipt!)).toBe(3);
+    const again = await call();
+    expect(again.allowed).toBe(true);
+    expect(limiter.peekSync('perMinute', 'a').remaining).toBe(10);
+    expect(await limiter.refund(again.receipt!)).toBe(0);
+  });
+
   it('that are refused can still be used', () => {
     const { limiter } = setUp();
     const decision = limiter.checkSync('perMinute', 'a', { cost: 4 });

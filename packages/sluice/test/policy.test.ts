@@ -164,7 +164,8 @@ const NO_BURST = `\`burst\` of ${P} only with the algorithm 'token-bucket'`;
 const BURST = `\`burst\` of ${P} to be an integer from 1 to 9007199254740991`;
 
 const INFINITE = Number.POSITIVE_INFINITY;
-const NOT_COUNTS = [0, -1, 0.5, 1.5, Number.NaN, INFINITE, '5', null, true, 5n, 2 ** 53, [5], {}];
+const NOT_LIMITS = [0, -1, 0.5, 1.5, Number.NaN, INFINITE, '5', null, true, 5n, [5], {}];
+const NOT_COUNTS = [...NOT_LIMITS, 2 ** 53];
 const NOT_TIMES = [0, -1, 0.5, Number.NaN, INFINITE, 3_153_600_000_001, undefined, null, [1], {}];
 const NOT_DURATIONS = [
   ...['', '1', '1x', '1.5s', '-1s', '1e3s', ' 1s', '1 s', '1s\n', '1S', '1M', 's', 'ms'],
@@ -186,9 +187,11 @@ const refusals: Refusal[] = [
   refused('ERR_INVALID_POLICY', FORM, itself, NOT_FORMS),
   refused('ERR_INVALID_POLICY', FORM, itself, [...NOT_TEXTS, ...NOT_NUMBERS]),
   refused('ERR_INVALID_POLICY', FORM, withField, ['windw', 'Limit', '__proto__']),
-  refused('ERR_INVALID_LIMIT', LIMIT, (limit) => ({ limit, window: 1 }), NOT_COUNTS),
+  refused('ERR_INVALID_LIMIT', LIMIT, (limit) => ({ limit, window: 1 }), NOT_LIMITS),
   refused('ERR_INVALID_LIMIT', LIMIT, () => ({ window: 1 }), [undefined]),
-  refused('ERR_INVALID_LIMIT', LIMIT, (limit) => `${limit}/1ms`, [0, 2 ** 53]),
+  refused('ERR_INVALID_LIMIT', LIMIT, (limit) => `${limit}/1ms`, [0]),
+  tooLarge(`limit x window of ${P}`, `${2 ** 53} x 1`, { limit: 2 ** 53, window: 1 }),
+  tooLarge(`limit x window of ${P}`, `${2 ** 53} x 1`, `${2 ** 53}/1ms`),
   refused('ERR_INVALID_WINDOW', WINDOW, (window) => ({ limit: 5, window }), NOT_TIMES),
   refused('ERR_INVALID_WINDOW', WINDOW, (window) => ({ limit: 5, window }), NOT_DURATIONS),
   refused('ERR_INVALID_WINDOW', WINDOW, (window) => `5/${window}`, ['60000', '1x', '0s', '36501d']),
@@ -262,7 +265,8 @@ describe('a limit that depends on the key', () => {
   });
 
   it.each([
-    ...refused('ERR_INVALID_LIMIT', LIMIT.replace(P, `${P} for this key`), itself, NOT_COUNTS),
+    ...refused('ERR_INVALID_LIMIT', LIMIT.replace(P, `${P} for this key`), itself, NOT_LIMITS),
+    ...tooLarge(`limit x window of ${P} for this key`, `${2 ** 53} x 1000`, 2 ** 53),
     ...tooLarge(`limit x window of ${P} for this key`, `${MOST} x 1000`, MOST),
   ])('throws %s at the call and charges nothing: %s', async (code, message, wrong) => {
     let given: unknown = 5;

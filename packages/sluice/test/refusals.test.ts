@@ -110,10 +110,20 @@ const shown = (value: unknown): string =>
 
 const NOT_COSTS = [Number.NaN, -1, 0.5, Number.POSITIVE_INFINITY, '5', null, 5n, 2 ** 53, [1]];
 const NOT_KEYS = [42, null, undefined, {}, '', 'k'.repeat(1025), 'k'.repeat(1e6), true, () => 'k'];
-const NOT_PARTS = [[], [''], ['a', Number.NaN], ['a', {}], [['a']], [undefined], [null], [1n]];
+/** A list with a hole at its end, which most ways to go through a list pass over. */
+const holed = (...values: unknown[]): unknown[] => {
+  values.length++;
+  return values;
+};
+const NOT_PARTS = [
+  ...[[], [''], ['a', Number.NaN], ['a', {}], [['a']], [undefined], [null], [1n]],
+  ...[holed('a'), Array(2)],
+];
 const LONG_PARTS = [['k'.repeat(1025)], Array(600).fill('k'), Array(1e6).fill('k')];
 const NOT_TIMES = [Number.NaN, 0.5, -1, Number.POSITIVE_INFINITY, 2 ** 53, '5', null, undefined];
 const NOT_RECEIPTS = [null, undefined, 42, 'r', {}, [], { charges: 'p' }, { charges: {} }];
+const NOT_LIMITS = [undefined, null, 42, {}, [], [null], ['p'], [undefined], Array(2)];
+const NOT_SIGNALS = [5, 0, null, true, 'abort', {}, new AbortController()];
 const NOT_CHARGES = [null, undefined, 42, 'p'];
 
 const misuses: Misuse[] = [
@@ -149,12 +159,17 @@ const misuses: Misuse[] = [
     ['inspect', 'p', key],
     ...charged({ key }),
   ]),
-  ...each('the limits', 'ERR_INVALID_CHECK', [undefined, null, 42, {}, [], [null], ['p']], joint),
+  ...each('the limits', 'ERR_INVALID_CHECK', NOT_LIMITS, joint),
+  ['limits with a hole', 'ERR_INVALID_CHECK', joint(holed({ policy: 'p', key: 'old' }))],
+  ...each('the policy', 'ERR_INVALID_CHECK', [undefined, null, 42, {}], (name) =>
+    ['check', 'peek', 'acquire'].map((method) => [method, name, 'old']),
+  ),
   ['65 limits', 'ERR_INVALID_CHECK', joint(limitsUpTo(65))],
   ['one limit twice', 'ERR_INVALID_CHECK', joint(sameLimit('k', 'k'))],
   ['one key in two forms', 'ERR_INVALID_CHECK', joint(sameLimit('a:b', ['a', 'b']))],
   ['a misspelt field', 'ERR_INVALID_OPTION', joint([{ policy: 'p', key: 'old', kots: 5 }])],
   ...each('the receipt', 'ERR_INVALID_RECEIPT', NOT_RECEIPTS, settled),
+  ['a receipt with a hole', 'ERR_INVALID_RECEIPT', settled({ charges: holed(CHARGE) })],
   ['a receipt without charges', 'ERR_INVALID_RECEIPT', settled({ charges: [] })],
   ['a receipt of 65 charges', 'ERR_INVALID_RECEIPT', settled({ charges: Array(65).fill(CHARGE) })],
   ...each('the charge', 'ERR_INVALID_RECEIPT', NOT_CHARGES, (charge) =>
@@ -174,6 +189,14 @@ const misuses: Misuse[] = [
   ...each('a wait of', 'ERR_INVALID_WAIT', [-1, Number.NaN, '5', null, 5n], (maxWaitMs) => [
     ['acquire', 'p', 'old', { maxWaitMs }],
     ['acquire', [{ policy: 'p', key: 'old' }], { maxWaitMs }],
+  ]),
+  ...each('the signal', 'ERR_INVALID_OPTION', NOT_SIGNALS, (signal) => [
+    ['acquire', 'p', 'old', { signal }],
+    ['acquire', [{ policy: 'p', key: 'old' }], { signal }],
+  ]),
+  ...each('the id', 'ERR_INVALID_KEY', ['', 5, null, 'k'.repeat(1025)], (id) => [
+    ['check', 'p', 'old', { id }],
+    ['check', [{ policy: 'p', key: 'old' }], { id }],
   ]),
   ['a misspelt wait', 'ERR_INVALID_OPTION', [['acquire', 'p', 'old', { maxWait: 5 }]]],
   ['a cost for all', 'ERR_INVALID_OPTION', [['acquire', [{ policy: 'p', key: 'k' }], { cost: 2 }]]],
@@ -223,6 +246,30 @@ describe('a call that makes no sense is refused and writes nothing', () => {
     ])('when the very first call, $call.0, names no policy', async ({ call }) => {
       const limiter: unknown = createLimiter({ policies, store: openStore() });
       await expectRefused(limiter as AnyLimiter, 'ERR_UNKNOWN_POLICY', call);
+    });
+
+    it('when what is to listen is no function', async () => {
+      const { any, limiter } = await setUp(openStore());
+      for (const listener of [5, null, undefined, 'listener', {}]) {
+        const error = thrownBy(() => any.onDecision(listener));
+        expectRefusal('ERR_INVALID_OPTION', 'onDecision', error);
+      }
+      expect((await limiter.check('p', 'old')).allowed).toBe(true);
+    });
+
+    it.each<{ call: Call; what: string }>([
+      { call: ['check', undefined, 'k'], what: 'a policy, or 1 to 64 limits, got `undefined`' },
+      {
+        call: ['check', 'p', 'k', { id: '' }],
+        what: '`id` to be a string of 1 to 1024 characters',
+      },
+      {
+        call: ['acquire', 'p', 'k', { signal: 5 }],
+        what: '`signal` to be an AbortSignal, got `5`',
+      },
+    ])('and the message names what is wrong: $what', async ({ call: [method, ...args], what }) => {
+      const { any } = await setUp(openStore());
+      await expect(any[method](...args)).rejects.toThrow(`Expected ${what}`);
     });
 
     it('and does not use up the receipt of a settlement that is refused', async () => {

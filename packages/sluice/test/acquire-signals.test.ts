@@ -1,0 +1,150 @@
+/** How those who wait leave: called off by a signal they may share, or sent away by `close`. */
+import { getEventListeners } from 'node:events';
+import { describe, expect, it, vi } from 'vitest';
+import { createLimiter, ManualClock, memoryStore, type Store } from '../src/index.ts';
+import { promisesOnly } from './promises-only.ts';
+import { turn } from './rejections.ts';
+
+const START_MS = 1_745_000_100_000;
+
+function setUp(store: Store = memoryStore()) {
+  const clock = new ManualClock(START_MS);
+  const policies = { one: '1/1s', many: '8000/1s' } as const;
+  const limiter = createLimiter({ policies, clock, store });
+  const told: boolean[] = [];
+  limiter.onDecision(({ allowed }) => void told.push(allowed));
+  const stop = new AbortController();
+  return { clock, limiter, told, stop, signal: stop.signal };
+}
+
+/** How each of them ended. */
+const outcomes = async (waiting: readonly Promise<{ allowed: boolean }>[]) =>
+  (await Promise.allSettled(waiting)).map((each) =>
+    each.status === 'fulfilled' ? each.value.allowed : String(each.reason),
+  );
+
+describe('a signal that many waiters share', () => {
+  it('has one listener, and none when the last of them is gone', async () => {
+    const { clock, limiter, signal } = setUp();
+    const warned = vi.fn();
+    process.on('warning', warned);
+    await limiter.check('one', 'a');
+    const waiting = Array.from({ length: 20 }, (_, place) =>
+      limiter.acquire('one', place % 2 === 0 ? 'a' : 'b', { signal }),
+    );
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+    clock.advance(9_500);
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+    clock.advance(500);
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+    expect(await outcomes(waiting)).toEqual(Array(20).fill(true));
+    await turn();
+    process.off('warning', warned);
+    expect(warned).not.toHaveBeenCalled();
+  });
+
+  it('serves those who come after everybody else has left it', async () => {
+    const { limiter, stop, signal } = setUp();
+    await limiter.acquire('one', 'a', { signal });
+    const later = limiter.acquire('one', 'a', { signal });
+    stop.abort('over');
+    expect(await outcomes([later])).toEqual(['over']);
+  });
+
+  it.each([
+    ['a store in memory', memoryStore],
+    ['a store that answers later', promisesOnly],
+  ])('takes them all away before anybody else asks, on %s', async (_, open) => {
+    const store = open();
+    const { limiter, told, stop, signal } = setUp(store);
+    await limiter.check('one', 'a');
+    const waiting = Array.from({ length: 5 }, () => limiter.acquire('one', 'a', { signal }));
+    const other = limiter.acquire('one', 'a');
+    await turn();
+    expect(told).toEqual([true, false]);
+    stop.abort('over');
+    expect(await outcomes(waiting)).toEqual(Array(5).fill('over'));
+    await turn();
+    // Only who still waits has been asked for.
+    expect(told).toEqual([true, false, false]);
+    await limiter.reset('one', 'a');
+    expect(await outcomes([other])).toEqual([true]);
+  });
+});
+
+describe('closing', () => {
+  it('gives back what was being asked for', async () => {
+    const store = promisesOnly();
+    const { limiter } = setUp(store);
+    const waiting = [
+      limiter.acquire('many', 'a', { cost: 5 }),
+      limiter.acquire(['b', 'c'].map((key) => ({ policy: 'many', key, cost: 3 }) as const)),
+    ];
+    await limiter.close();
+    expect(await outcomes(waiting)).toEqual(Array(2).fill('SluiceError: The limiter was closed'));
+    await turn();
+    const onlooker = setUp(store).limiter;
+    for (const key of ['a', 'b', 'c']) {
+      expect((await onlooker.peek('many', key)).remaining).toBe(8000);
+    }
+  });
+
+  it('asks for nobody who waits in two lines', async () => {
+    const { limiter, told, stop, signal } = setUp();
+    for (const key of ['a', 'b']) await limiter.check('one', key);
+    const first = limiter.acquire('one', 'a', { signal });
+    const waiting = [
+      limiter.acquire('one', 'b'),
+      limiter.acquire(['a', 'b'].map((key) => ({ policy: 'one', key }) as const)),
+    ];
+    stop.abort('over');
+    expect(await outcomes([first])).toEqual(['over']);
+    const before = told.length;
+    await limiter.close();
+    expect(await outcomes(waiting)).toEqual(Array(2).fill('SluiceError: The limiter was closed'));
+    expect(told).toHaveLength(before);
+  });
+});
+
+describe('a line', () => {
+  it('asks once for who comes first in two lines at a time', async () => {
+    const { limiter, told, stop, signal } = setUp();
+    const both = ['a', 'b'].map((key) => ({ policy: 'one', key }) as const);
+    await limiter.check(both);
+    const first = limiter.acquire(both, { signal });
+    const second = limiter.acquire(both);
+    const before = told.length;
+    stop.abort('over');
+    expect(await outcomes([first])).toEqual(['over']);
+    expect(told.slice(before)).toEqual([false]);
+    await limiter.close();
+    expect(await outcomes([second])).toHaveLength(1);
+  });
+
+  it('of thousands is served in a moment', async () => {
+    const { limiter } = setUp();
+    await limiter.check('many', 'a', { cost: 8000 });
+    const waiting = Array.from({ length: 8000 }, () => limiter.acquire('many', 'a'));
+    const startMs = performance.now();
+    limiter.resetSync('many', 'a');
+    // A tenth of that is usual; looking through the whole line for each of them took a score.
+    expect(performance.now() - startMs).toBeLessThan(1000);
+    expect(await outcomes(waiting)).toEqual(Array(8000).fill(true));
+  });
+
+  it('turns away who came while the first was asking, once that one is answered', async () => {
+    const { limiter } = setUp(promisesOnly());
+    await limiter.check('one', 'a');
+    await limiter.check('one', 'b');
+    // Behind two who are asking, and asked about when both have been answered.
+    const patient = ['a', 'b'].map((key) => limiter.acquire('one', key));
+    const both = ['a', 'b'].map((key) => ({ policy: 'one', key }) as const);
+    const hurried = [
+      limiter.acquire(both, { maxWaitMs: 1500 }),
+      limiter.acquire('one', 'a', { maxWaitMs: 1500 }),
+    ];
+    expect(await outcomes(hurried)).toEqual([false, false]);
+    await limiter.close();
+    expect(await outcomes(patient)).toHaveLength(2);
+  });
+});
