@@ -60,8 +60,9 @@ export function logAlgorithm(grain: Grain): Algorithm {
       answer.free = terms.limit - counting;
       if (cost > answer.free) {
         answer.resetAfterMs = resetAfterMs(state, terms, timeMs);
-        // Counted from the oldest entry kept, this much has to expire before the cost fits.
-        const mustExpire = cells[at + TOTAL] + cost - terms.limit;
+        // Counted from the oldest entry kept, this much has to expire before the cost fits. In this
+        // order it stays an exact integer: as a sum it could be more than there is.
+        const mustExpire = cells[at + TOTAL] + (cost - terms.limit);
         const ageMs = state.entries.ageAtCost(state, stamp(state, terms), mustExpire);
         return cells[at] - ageMs - timeMs;
       }

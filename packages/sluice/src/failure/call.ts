@@ -103,7 +103,10 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
   failed(error: unknown): void {
     if (this.isDone) return;
     this.end();
-    this.inFlight.breaker.failed(this.kind!);
+    const { breaker } = this.inFlight;
+    // What is wrong with one key must not take the store away from all others.
+    if ((error as { isOfKey?: boolean } | undefined)?.isOfKey) breaker.passedOver(this.kind!);
+    else breaker.failed(this.kind!);
     this.giveUp('error', error);
   }
 

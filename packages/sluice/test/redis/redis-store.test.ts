@@ -147,6 +147,8 @@ describe('the Redis store', () => {
   it.each([
     ['prefix', { prefix: 'a{b' }, '`prefix` to be text without braces'],
     ['prefix', { prefix: 7 }, '`prefix` to be text without braces'],
+    ['onWarning', { onWarning: 'x' }, '`onWarning` to be a function'],
+    ['cluster', { cluster: 'yes' }, '`cluster` to be a boolean'],
     ['a misspelt option', { prefx: 'a' }, 'an object with only'],
     ['denyCache', { denyCache: { maxMs: 0 } }, '`denyCache.maxMs` to be an integer >= 1'],
     ['denyCache', { denyCache: { maxKeys: 1.5 } }, '`denyCache.maxKeys` to be an integer >= 1'],

@@ -365,6 +365,10 @@ function afterFirst(send: Send, then: () => void): Send {
   };
 }
 
+function checkOption(isRight: boolean, what: string, came: unknown): void {
+  if (!isRight) throw expected('ERR_INVALID_OPTION', what, came);
+}
+
 /** Warns if the server evicts. A user without the right to ask is not told. */
 async function lookAt(info: Connection['info'], onWarning: (warning: RedisWarning) => void) {
   const report = reportOf(await info?.().catch(() => ''));
@@ -379,18 +383,18 @@ async function lookAt(info: Connection['info'], onWarning: (warning: RedisWarnin
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): GuardedStore {
   checkFields(options, [...OPTIONS, ...FAILURE_OPTIONS]);
   const { prefix = 's:', denyCache, cluster, onWarning = emitWarning, ...failure } = options;
-  if (typeof prefix !== 'string' || /[{}]/.test(prefix)) {
-    throw expected('ERR_INVALID_OPTION', '`prefix` to be text without braces', prefix);
-  }
+  const isPlain = typeof prefix === 'string' && !/[{}]/.test(prefix);
+  checkOption(isPlain, '`prefix` to be text without braces', prefix);
+  checkOption(typeof onWarning === 'function', '`onWarning` to be a function', onWarning);
+  checkOption([true, false, undefined].includes(cluster), '`cluster` to be a boolean', cluster);
   const { send, info, warnings, ...connection } = connectionOf(client);
   const isCluster = cluster ?? connection.isCluster;
-  const denials = denyCacheOf(denyCache);
   for (const warning of warnings) onWarning(warning);
   const batcher = new Batcher(
     afterFirst(send, () => void lookAt(info, onWarning)),
     isCluster,
     failure.deadlineMs ?? DEFAULT_DEADLINE_MS,
   );
-  const store = new RedisStore(batcher, isCluster, new KeyNames(prefix), denials);
-  return withFailurePolicy(store, failure);
+  const [names, denials] = [new KeyNames(prefix), denyCacheOf(denyCache)];
+  return withFailurePolicy(new RedisStore(batcher, isCluster, names, denials), failure);
 }

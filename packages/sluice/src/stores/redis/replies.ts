@@ -5,11 +5,18 @@
 
 /** The reply to one operation is an error, or not what was agreed. */
 export class StoreReplyError extends Error {
+  /** Whether it says something about a key, and nothing about the store. */
+  readonly isOfKey: boolean;
+
   constructor(message: string) {
     super(message);
     this.name = 'StoreReplyError';
+    this.isOfKey = OF_KEY.test(message);
   }
 }
+
+/** Somebody else has written what is kept under a key. */
+const OF_KEY = /\bWRONGTYPE\b|\bof this limiter\b/;
 
 const MISSING_SCRIPT = /\bNOSCRIPT\b|NoScriptError/;
 

@@ -1,5 +1,5 @@
 /** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
-export const SCRIPT_SHA = 'a2106da6acbd748892288bb88365b7a621af61be';
+export const SCRIPT_SHA = 'e7a7128665e8f5990c375a98f8a810f3268ed32d';
 
 export const SCRIPT = String.raw`local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
@@ -31,7 +31,8 @@ state.expires = nil
 return nil
 end
 local a, b, c, more = unpackAll(value)
-if more or a + b + c ~= a + b + c then error('ERR not a counter of this limiter: ' .. key) end
+local numbers = tonumber(a) and tonumber(b) and tonumber(c)
+if more or not numbers or a + b + c ~= a + b + c then error('ERR not a counter of this limiter: ' .. key) end
 return a, b, c
 end
 local function writeCells(key, state, expiresMs, a, b, c)
@@ -110,7 +111,7 @@ local function readLog(key, log, terms)
 local bytes = call('GETRANGE', key, '0', SMALL_END)
 if bytes == '' then return nil end
 local format = formats[string.byte(bytes)]
-if not format then error('ERR not a log of this limiter: ' .. key) end
+if not format or #bytes < format.slots then error('ERR not a log of this limiter: ' .. key) end
 local _, base, room, head, count, expires, known, before, oldest, first, newest, total =
 fromBytes(format.header, bytes)
 log.key, log.format, log.base, log.room, log.head, log.count = key, format, base, room, head, count
@@ -307,7 +308,7 @@ local limit, length = terms.limit, terms.window
 local count, expired = passed(log, time - length)
 local free = limit - (log.total - expired)
 if cost > free then
-local place = firstAfter(log, count, 0, log.total + cost - limit)
+local place = firstAfter(log, count, -1, log.total + (cost - limit))
 return entryOf(log, place) + length - time, free, max(log.newest + length - time, 0)
 end
 if not take then

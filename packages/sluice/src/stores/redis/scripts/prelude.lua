@@ -55,8 +55,9 @@ local function readCells(key, state)
     return nil
   end
   local a, b, c, more = unpackAll(value)
-  -- Three numbers and nothing else: with anything else this fails, or the addition does.
-  if more or a + b + c ~= a + b + c then error('ERR not a counter of this limiter: ' .. key) end
+  -- Three numbers and nothing else.
+  local numbers = tonumber(a) and tonumber(b) and tonumber(c)
+  if more or not numbers or a + b + c ~= a + b + c then error('ERR not a counter of this limiter: ' .. key) end
   return a, b, c
 end
 

@@ -47,7 +47,7 @@ local function buildLog(stampOf, startOf)
     local bytes = call('GETRANGE', key, '0', SMALL_END)
     if bytes == '' then return nil end
     local format = formats[string.byte(bytes)]
-    if not format then error('ERR not a log of this limiter: ' .. key) end
+    if not format or #bytes < format.slots then error('ERR not a log of this limiter: ' .. key) end
     local _, base, room, head, count, expires, known, before, oldest, first, newest, total =
       fromBytes(format.header, bytes)
     log.key, log.format, log.base, log.room, log.head, log.count = key, format, base, room, head, count
@@ -277,7 +277,7 @@ local function buildLog(stampOf, startOf)
       local free = limit - (log.total - expired)
       if cost > free then
         -- Counted from the oldest entry kept, this much has to expire before the cost fits.
-        local place = firstAfter(log, count, 0, log.total + cost - limit)
+        local place = firstAfter(log, count, -1, log.total + (cost - limit))
         return entryOf(log, place) + length - time, free, max(log.newest + length - time, 0)
       end
       if not take then

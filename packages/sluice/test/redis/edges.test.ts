@@ -1,0 +1,55 @@
+/** Where integers and times end, on memory and on Redis alike. */
+import { describe, expect, it } from 'vitest';
+import { createLimiter, ManualClock, memoryStore, type PolicyOptions } from '../../src/index.ts';
+import { redisStore } from '../../src/stores/redis/index.ts';
+import { newPrefix, useRedis } from './campaign.ts';
+
+const world = useRedis();
+const MOST = Number.MAX_SAFE_INTEGER;
+
+describe.each([
+  ['memory', () => memoryStore()],
+  ['Redis', () => redisStore(world.send, { prefix: newPrefix(), onFailure: 'throw' } as const)],
+] as const)('on %s', (_, open) => {
+  const setUp = (policy: PolicyOptions, startMs: number) => {
+    const clock = new ManualClock(startMs);
+    return { clock, limiter: createLimiter({ policies: { p: policy }, store: open(), clock }) };
+  };
+
+  it('what was admitted at time 0 goes a window later', async () => {
+    const { clock, limiter } = setUp({ limit: 2, window: 1000 }, 0);
+    await limiter.check('p', 'a');
+    clock.advance(500);
+    await limiter.check('p', 'a');
+    expect(await limiter.check('p', 'a')).toMatchObject({ allowed: false, retryAfterMs: 500 });
+  });
+
+  it('the largest cost of the largest limit waits until everything has gone', async () => {
+    const { limiter } = setUp({ limit: MOST, window: 1 }, 1_745_000_100_000);
+    await limiter.check('p', 'a', { cost: 4 });
+    const denied = await limiter.check('p', 'a', { cost: MOST });
+    expect(denied).toMatchObject({ allowed: false, remaining: MOST - 4, retryAfterMs: 1 });
+  });
+
+  it('so it is after the largest debt', async () => {
+    const { limiter } = setUp({ limit: 5e9, window: 1000 }, 1_745_000_100_000);
+    const { receipt } = await limiter.check('p', 'a', { cost: 5e9 });
+    await limiter.settle(receipt!, MOST);
+    const denied = await limiter.check('p', 'a', { cost: 5e9 });
+    expect(denied).toMatchObject({ allowed: false, remaining: 0, retryAfterMs: 1000 });
+  });
+});
+
+it('what somebody else has written under one key takes the store away from nobody', async () => {
+  const prefix = newPrefix();
+  const store = redisStore(world.send, { prefix, onFailure: 'deny' });
+  const limiter = createLimiter({ policies: { p: '5/1m' }, store });
+  await limiter.check('p', 'good');
+  await world.server.command('LPUSH', `${prefix}{bad}pL1m`, 'not ours');
+  for (let call = 0; call < 20; call++) {
+    const { degraded } = await limiter.check('p', 'bad');
+    expect(degraded).toMatchObject({ reason: 'error', action: 'deny' });
+  }
+  expect(store.breaker).toBe('closed');
+  expect(await limiter.check('p', 'good')).toMatchObject({ allowed: true, remaining: 3 });
+});
