@@ -64,8 +64,11 @@ export class Output {
     this.paintError = painter(hasColours(stderr, environment));
     // Whoever reads the first lines only, as `head` does, has read enough.
     stdout.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error;
       this.isGone = true;
+      if (error.code === 'EPIPE') return;
+      // What was decided has not been told, so no code may say it.
+      this.complain(`error: Expected an output that can be written, got ${error.code}`);
+      process.exit(CANNOT);
     });
   }
 

@@ -205,6 +205,10 @@ export class LogReader {
   /** Throws a `LogError` if there is no such file. `-` is standard input. */
   static async open(paths: readonly string[], options: ReadOptions = {}): Promise<LogReader> {
     if (paths.length === 0) throw new LogError('Expected the path of a log, got none');
+    const again = paths.find((path, place) => paths.indexOf(path) < place);
+    if (again !== undefined) {
+      throw new LogError(`Expected each log once, got ${nameOf(again)} twice`);
+    }
     return new LogReader(paths, options, await Promise.all(paths.map(sizeOf)));
   }
 

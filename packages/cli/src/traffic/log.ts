@@ -112,6 +112,9 @@ class CostSources {
   }
 }
 
+/** A log of which more than this share is out of its order says nothing about windows. */
+const MOST_LATE = 0.5;
+
 /**
  * Reads logs to their end, or until `take` says that it has enough. `turn` is what is said before
  * how far it has come, where they are read several times.
@@ -142,6 +145,12 @@ export async function readLogs(
     progress.end();
   }
   const { lines, unreadable, samples, late, early } = report;
+  if (late > MOST_LATE * report.entries) {
+    const got = `${countText(late, 'line')} of ${numberText(report.entries)} that come too late`;
+    throw new LogError(
+      `Expected ${paths.map(visible).join(', ')} in the order of time, got ${got}: sort them first`,
+    );
+  }
   const costs = sources.facts(column?.cost !== undefined);
   return {
     ...{ paths, format: report.format, lines, requests: report.entries },

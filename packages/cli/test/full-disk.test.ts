@@ -1,0 +1,78 @@
+/** Outputs that cannot be written, and logs that cannot be right. */
+import { existsSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { describe, expect, test, vi } from 'vitest';
+import { binary, type Ended, Process, scratch, sluice } from './running.ts';
+
+const file = scratch();
+const policy = file('limits.yaml', 'policies:\n  p: 5/1m\n');
+
+/** A command whose standard output is a disk that is full. */
+const onFullDisk = (words: readonly string[]): Process => {
+  const command = [process.execPath, binary, ...words].map((word) => `'${word}'`).join(' ');
+  return new Process('sh', ['-c', `exec ${command} > /dev/full`], {});
+};
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+describe.skipIf(!existsSync('/dev/full'))('on a disk that is full', () => {
+  test('the service says so once, serves, and stops when it is told', async () => {
+    const port = await freePort();
+    const words = ['serve', '--config', policy, '--listen', `127.0.0.1:${port}`];
+    const running = onFullDisk(words);
+    const status = async (): Promise<number> =>
+      (await fetch(`http://127.0.0.1:${port}/healthz`)).status;
+    await vi.waitFor(async () => expect(await status()).toBe(200), { timeout: 60_000 });
+    expect(await status()).toBe(200);
+    running.child.kill('SIGTERM');
+    const { code, stderr } = await running.ended;
+    expect([code, stderr]).toEqual([
+      0,
+      'The log cannot be written (ENOSPC); the service goes on.\n',
+    ]);
+  });
+
+  test.each([[['generate', 'steady', '--requests', '10']], [['validate', policy]]])(
+    'a command says so, and no code of a result: %s',
+    async (words) => {
+      const { code, stderr } = await onFullDisk(words).ended;
+      expect([code, stderr]).toEqual([
+        2,
+        'error: Expected an output that can be written, got ENOSPC\n',
+      ]);
+    },
+  );
+});
+
+describe('logs are refused', () => {
+  const line = (second: number): string =>
+    JSON.stringify({ time: new Date(1.8e12 + 1000 * second).toISOString(), ip: '192.0.2.1' });
+  const seconds = Array.from({ length: 300 }, (_, second) => second);
+  const log = file('log.jsonl', seconds.map(line).join('\n'));
+  const planned = (...logs: string[]): Promise<Ended> =>
+    sluice(['plan', ...logs, '--policy', policy]);
+
+  test('that are out of the order of time', async () => {
+    const reversed = file('reversed.jsonl', seconds.reverse().map(line).join('\n'));
+    const { code, stderr } = await planned(reversed);
+    expect(code).toBe(2);
+    expect(stderr.replace(/\s+/g, ' ')).toMatch(
+      /^error: Expected \S+ in the order of time, got \d+ lines of 300 that come too late: sort/,
+    );
+    expect((await planned(log)).code).toBe(0);
+  });
+
+  test('that are given twice', async () => {
+    const { code, stderr } = await planned(log, log);
+    expect([code, stderr.replace(/\s+/g, ' ')]).toEqual([
+      2,
+      `error: Expected each log once, got ${log} twice `,
+    ]);
+  });
+});
