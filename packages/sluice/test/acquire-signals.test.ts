@@ -121,28 +121,6 @@ describe('a line', () => {
     expect(await outcomes([second])).toHaveLength(1);
   });
 
-  it('that is eight times as long does not take many times eight to serve', async () => {
-    const takenMs = async (length: number): Promise<number> => {
-      const clock = new ManualClock(START_MS);
-      const limiter = createLimiter({ policies: { many: '8000/1s' }, clock });
-      await limiter.check('many', 'a', { cost: 8000 });
-      const waiting = Array.from({ length }, () => limiter.acquire('many', 'a'));
-      const startMs = performance.now();
-      limiter.resetSync('many', 'a');
-      const endMs = performance.now();
-      expect(await outcomes(waiting)).toEqual(Array(length).fill(true));
-      return endMs - startMs;
-    };
-    const least = async (length: number): Promise<number> => {
-      const times: number[] = [];
-      for (let round = 0; round < 3; round++) times.push(await takenMs(length));
-      return Math.min(...times);
-    };
-    await takenMs(1000);
-    // Whoever looks through the whole line for each of them takes 64 times as long.
-    expect((await least(8000)) / (await least(1000))).toBeLessThan(32);
-  });
-
   it('turns away who came while the first was asking, once that one is answered', async () => {
     const { limiter } = setUp(promisesOnly());
     await limiter.check('one', 'a');
