@@ -137,6 +137,8 @@ async function answered<M extends unknown[]>(
   more: M,
   { fields, over }: Verdict<Request>,
 ): Promise<Response> {
+  // Deno tells only a signal that has been asked for before the client has gone.
+  if (over !== undefined) void request.signal;
   let response: Response;
   try {
     response = await handler(request, ...more);

@@ -81,6 +81,8 @@ async function passed<C extends Context>(
   { fields, over }: Verdict<C>,
   next: Next,
 ): Promise<void> {
+  // Deno tells only a signal that has been asked for before the client has gone.
+  if (over !== undefined) void context.req.raw.signal;
   try {
     await next();
   } catch (error) {
