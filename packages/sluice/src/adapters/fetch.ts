@@ -59,13 +59,16 @@ function isCopyable({ status, bodyUsed }: Response): boolean {
   return status >= 200 && status <= 599 && !bodyUsed;
 }
 
-/** The answer to a request that does not pass, with its fields from the start: that is faster. */
+/** The answer to a request that does not pass: somebody's own, or one with its fields. */
 export function refusal(
   method: string,
   { rejection }: Verdict<never>,
   fields: readonly Field[],
-): Response {
+  own: (() => Response | Promise<Response>) | undefined,
+): Response | Promise<Response> {
+  if (own !== undefined) return later(own()).then((answer) => withFields(answer, fields));
   const { status, contentType, body } = rejection!;
+  // With its fields from the start: that is faster.
   const headers: Record<string, string> = { 'Content-Type': contentType };
   for (const [name, value] of fields) headers[name] = value;
   return new Response(method === 'HEAD' ? null : body, { status, headers });
@@ -95,10 +98,13 @@ export function rateLimit<More extends unknown[] = unknown[]>(
     if (answer !== undefined) sendFields(answer, verdict);
     const fields = answer === undefined ? verdict.fields : NO_FIELDS;
     if (!verdict.passes) {
-      if (refused === undefined) return refusal(request.method, verdict, fields);
-      return later(refused(request, verdict)).then((own) => withFields(own, fields));
+      const own = refused && (() => refused(request, verdict));
+      return refusal(request.method, verdict, fields, own);
     }
-    if (answer === undefined) return answered(handler, request, more, verdict);
+    if (answer === undefined) {
+      const answering = ended(request, request, verdict.over, () => handler(request, ...more));
+      return answering.then((response) => withFields(response, fields));
+    }
     if (verdict.over !== undefined) whenOver(request, answer, verdict.over);
     return handler(request, ...more);
   };
@@ -130,28 +136,27 @@ function envOf([env]: readonly unknown[]): ServerEnv {
   return typeof env === 'object' && env !== null ? env : {};
 }
 
-/** Runs the handler; one that throws is over as well. */
-async function answered<M extends unknown[]>(
-  handler: FetchHandler<M>,
-  request: Request,
-  more: M,
-  { fields, over }: Verdict<Request>,
+/** Lets a request be answered, and tells how it ended; one that throws is over as well. */
+export async function ended<R>(
+  request: R,
+  plain: Request,
+  over: Verdict<R>['over'],
+  answer: () => Response | Promise<Response>,
 ): Promise<Response> {
   // Deno tells only a signal that has been asked for before the client has gone.
-  if (over !== undefined) void request.signal;
-  let response: Response;
+  if (over !== undefined) void plain.signal;
   try {
-    response = await handler(request, ...more);
+    const response = await answer();
+    over?.({ request, ...endOf(plain, response) });
+    return response;
   } catch (error) {
     over?.({ request, status: 500, finished: false, bytes: undefined });
     throw error;
   }
-  over?.({ request, ...endOf(request, response) });
-  return withFields(response, fields);
 }
 
 /** How a request ended, as its answer tells. */
-export function endOf(request: Request, response: Response): Omit<Outcome<never>, 'request'> {
+function endOf(request: Request, response: Response): Omit<Outcome<never>, 'request'> {
   const length = response.headers.get('content-length');
   const bytes = length === null ? undefined : Number(length);
   return { status: response.status, finished: !request.signal.aborted, bytes };

@@ -8,7 +8,7 @@ import { factsOf, nodeAnswer, type Reading, type ServerEnv } from '../http/fetch
 import { sendFields, whenOver } from '../http/node-server.ts';
 import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
 import { type Field, RequestLimiter, type Verdict } from '../http/request-limiter.ts';
-import { endOf, refusal, withFields } from './fetch.ts';
+import { ended, refusal, withFields } from './fetch.ts';
 
 export interface HonoOptions<E extends Env = Env>
   extends RequestOptions<Context<E>>,
@@ -43,12 +43,13 @@ export function rateLimit<E extends Env = Env>(options: HonoOptions<E>): Middlew
     context.set('rateLimit' as never, verdict.decision as never);
     const { over, passes } = verdict;
     const answer = nodeAnswer(env, context.req.raw);
-    if (answer === undefined) {
-      if (passes) return passed(context, verdict, next);
-      return refused(context, verdict, verdict.fields, handler) as Answer;
+    if (answer !== undefined) sendFields(answer, verdict);
+    if (!passes) {
+      const fields = answer === undefined ? verdict.fields : NO_FIELDS;
+      const own = handler && (() => handler(context, verdict));
+      return refusal(context.req.method, verdict, fields, own) as Answer;
     }
-    sendFields(answer, verdict);
-    if (!passes) return refused(context, verdict, NO_FIELDS, handler) as Answer;
+    if (answer === undefined) return passed(context, verdict, next);
     if (over !== undefined) whenOver(context, answer, over);
     return next();
   };
@@ -66,30 +67,15 @@ type Answer = ReturnType<MiddlewareHandler>;
 
 const NO_FIELDS: readonly Field[] = [];
 
-function refused<E extends Env>(
-  context: Context<E>,
-  verdict: Verdict<Context<E>>,
-  fields: readonly Field[],
-  handler: HonoOptions<E>['handler'],
-): Response | Promise<Response> {
-  if (handler === undefined) return refusal(context.req.method, verdict, fields);
-  return Promise.resolve(handler(context, verdict)).then((answer) => withFields(answer, fields));
-}
-
 async function passed<C extends Context>(
   context: C,
   { fields, over }: Verdict<C>,
   next: Next,
 ): Promise<void> {
-  // Deno tells only a signal that has been asked for before the client has gone.
-  if (over !== undefined) void context.req.raw.signal;
-  try {
+  const response = await ended(context, context.req.raw, over, async () => {
     await next();
-  } catch (error) {
-    over?.({ request: context, status: 500, finished: false, bytes: undefined });
-    throw error;
-  }
-  const answer = withFields(context.res, fields);
+    return context.res;
+  });
+  const answer = withFields(response, fields);
   if (answer !== context.res) context.res = answer;
-  over?.({ request: context, ...endOf(context.req.raw, context.res) });
 }

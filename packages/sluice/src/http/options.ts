@@ -4,7 +4,7 @@
  */
 
 import type { Decision } from '../decision.ts';
-import { checkFields, expected, isInteger, isRecord } from '../errors.ts';
+import { checkFields, checkMethods, expected, isInteger, isRecord } from '../errors.ts';
 import type { Key } from '../key.ts';
 import { checkAction, type Duration, type FailureAction, type PolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
@@ -180,11 +180,6 @@ function checkList(name: string, list: unknown): void {
   if (!Array.isArray(list)) refuse(`\`${name}\` to be a list of addresses and networks`, list);
 }
 
-function checkStore(store: unknown): void {
-  const decide = (store as { decide?: unknown } | null | undefined)?.decide;
-  if (store !== undefined && typeof decide !== 'function') refuse('`store` to be a store', store);
-}
-
 function checkLimits(given: object, limits: unknown): void {
   if (!Array.isArray(limits) || limits.length === 0) {
     refuse('`limits` to be an array of at least one limit', limits);
@@ -261,7 +256,7 @@ export function readyOptions<R>(
   const address = addressOptions(given);
   checkList('allow', allow);
   checkList('deny', deny);
-  checkStore(store);
+  if (store !== undefined) checkMethods('`store` to be a store', store, 'decide');
   // Whoever speaks of windowMs expects what express-rate-limit does: five, unless told.
   const isFamiliar = given.windowMs !== undefined && limits === undefined;
   const limit = either(given.limit, given.max, 'limit and max') ?? (isFamiliar ? 5 : undefined);
