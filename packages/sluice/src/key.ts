@@ -25,12 +25,12 @@ function escapePart(part: unknown): string {
 }
 
 /** The key as one string, or an error that says what is wrong with it. */
-export function keyText(key: Key, what = 'the key'): string {
+export function keyText(key: Key, what?: string): string {
   const isText = typeof key === 'string' && key !== '' && key.length <= LONGEST_KEY;
   return isText ? key : joinedText(key, what);
 }
 
-function joinedText(key: unknown, what: string): string {
+function joinedText(key: unknown, what = 'the key'): string {
   // More parts than characters cannot fit, so they need not be joined to know it.
   const text = Array.isArray(key) && key.length <= LONGEST_KEY ? joinKey(...key) : '';
   if (text !== '' && text.length <= LONGEST_KEY) return text;

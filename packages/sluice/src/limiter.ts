@@ -54,26 +54,28 @@ class LimiterCore {
 
   checkSync(name: Asked, key?: Key | CallFields, options?: CallFields): Decision {
     if (options !== undefined || (name !== this.#lastName && !this.#recall(name))) {
-      return this.#decideNow(this.#check(name, key, options, 1)) as Decision;
+      return this.#checkAtLength(name, key, options);
     }
     // Read first: a limit by key is the caller's code, and may ask for other policies.
-    const policy = this.#lastPolicy!;
     const space = this.#lastSpace!;
+    const policy = this.#lastPolicy!;
     const text = keyText(key as Key);
     const terms = policy.terms ?? policy.termsFor(text);
-    const decision = space.takeSync(terms, text, 1, this.#clock.now()) as Decision;
-    if (this.#listeners.size > 0) this.#told(decision);
-    return decision;
+    return space.takeSync(terms, text, 1, this.#ownClock?.now()) as Decision;
   }
 
-  /** Looks a policy up and remembers it; false if this is not the name of one in this process. */
+  /** Looks a policy up and remembers it; false if checks of it are to go the long way. */
   #recall(name: unknown): boolean {
-    if (typeof name !== 'string' || this.#sync === undefined) return false;
+    if (typeof name !== 'string' || !this.#sync || this.#listeners.size > 0) return false;
     const policy = this.#book.policy(name);
     this.#lastSpace = this.#sync.open(policy);
     this.#lastPolicy = policy;
     this.#lastName = name;
     return true;
+  }
+
+  #checkAtLength(name: Asked, key?: Key | CallFields, options?: CallFields): Decision {
+    return this.#decideNow(this.#check(name, key, options, 1)) as Decision;
   }
 
   async check(name: Asked, key?: Key | CallFields, options?: CallFields) {
@@ -166,6 +168,7 @@ class LimiterCore {
     }
     // A function of its own, so that the same listener can be added twice and stopped once.
     const entry: DecisionListener = (decision) => listener(decision);
+    this.#lastName = NOBODY;
     this.#listeners.add(entry);
     return () => this.#listeners.delete(entry);
   }

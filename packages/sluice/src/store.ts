@@ -108,8 +108,8 @@ export interface SyncStore extends Store {
 
 /** The keys of one policy in this process: the short way to a decision. */
 export interface SyncSpace {
-  /** Decides a check of one limit, and charges it if it fits. */
-  takeSync(terms: Terms, key: string, cost: number, nowMs: number): Quote;
+  /** Decides a check of one limit, and charges it if it fits. Without a time, as of now. */
+  takeSync(terms: Terms, key: string, cost: number, nowMs?: number): Quote;
   /** The same without charging. */
   peekSync(terms: Terms, key: string, cost: number, nowMs: number): Quote;
 }

@@ -248,6 +248,21 @@ describe('onDecision', () => {
     expect(seen).toEqual([true, false, true, true]);
   });
 
+  it('tells from the next check on, also of a policy that was checked before', () => {
+    const { limiter } = setUp();
+    limiter.checkSync('perMinute', 'a');
+    limiter.checkSync('perMinute', 'a');
+    const listener = vi.fn();
+    const stop = limiter.onDecision(listener);
+    limiter.checkSync('perMinute', 'a');
+    limiter.checkSync('perMinute', 'a');
+    expect(listener).toHaveBeenCalledTimes(2);
+    stop();
+    limiter.checkSync('perMinute', 'a');
+    limiter.checkSync('perMinute', 'a');
+    expect(listener).toHaveBeenCalledTimes(2);
+  });
+
   it('a listener that was added twice can be stopped once', () => {
     const { limiter } = setUp();
     const listener = vi.fn();

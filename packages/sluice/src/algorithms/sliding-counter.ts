@@ -8,29 +8,11 @@
  *
  * Cells: 0 the end of the window after the newest (ms), 1 cur, 2 prev, both as of the newest.
  */
-import { type Algorithm, adjustCell, type Terms } from './algorithm.ts';
-
-const CURRENT = 1;
-const PREVIOUS = 2;
+import { type Algorithm, adjustCell } from './algorithm.ts';
 
 /** The end of the window after the one `timeMs` is in: until then a charge at `timeMs` counts. */
 function horizon(windowMs: number, timeMs: number): number {
   return (Math.floor(timeMs / windowMs) + 2) * windowMs;
-}
-
-/** How long a cost that does not fit has to wait. */
-function wait(
-  { limit, windowMs }: Terms,
-  current: number,
-  previous: number,
-  leftMs: number,
-  cost: number,
-): number {
-  // In this window it fits once `previous * left <= room * W`; with room 0 that is the next window.
-  const room = limit - current - cost;
-  if (room >= 0) return leftMs - Math.floor((room * windowMs) / previous);
-  // In the next window `current` is the previous one and nothing else counts.
-  return leftMs + windowMs - Math.floor(((limit - cost) * windowMs) / current);
 }
 
 export const slidingCounter: Algorithm = {
@@ -41,27 +23,39 @@ export const slidingCounter: Algorithm = {
   decide(state, terms, timeMs, cost, take, answer) {
     const { cells, at } = state;
     const { limit, windowMs } = terms;
+    const newestMs = cells[at];
     // The time is never before the newest window, so mostly it is in it: no need to divide.
-    const horizonMs = timeMs < cells[at] - windowMs ? cells[at] : horizon(windowMs, timeMs);
+    const horizonMs = timeMs < newestMs - windowMs ? newestMs : horizon(windowMs, timeMs);
     const leftMs = horizonMs - windowMs - timeMs;
     // 1. What the newest window is to this time: the current one, the previous one, or neither.
     let current = 0;
     let previous = 0;
-    if (cells[at] === horizonMs) {
-      current = cells[at + CURRENT];
-      previous = cells[at + PREVIOUS];
-    } else if (cells[at] === horizonMs - windowMs) previous = cells[at + CURRENT];
+    if (newestMs === horizonMs) {
+      current = cells[at + 1];
+      previous = cells[at + 2];
+    } else if (newestMs === horizonMs - windowMs) previous = cells[at + 1];
     // 2. What counts, with the part of the previous window that is still in sight.
     let counting = current;
     if (previous > 0) counting += Math.ceil((previous * leftMs) / windowMs);
     let retryAfterMs = 0;
-    if (counting + cost > limit) retryAfterMs = wait(terms, current, previous, leftMs, cost);
-    else if (take) {
+    if (counting + cost > limit) {
+      // In this window it fits once `previous * left <= room * W`; with room 0 that is the next.
+      let room = limit - current - cost;
+      let fading = previous;
+      retryAfterMs = leftMs;
+      if (room < 0) {
+        // There `current` is the previous one, and nothing else counts.
+        room += current;
+        fading = current;
+        retryAfterMs += windowMs;
+      }
+      retryAfterMs -= Math.floor((room * windowMs) / fading);
+    } else if (take) {
       counting += cost;
       current += cost;
       cells[at] = horizonMs;
-      cells[at + CURRENT] = current;
-      cells[at + PREVIOUS] = previous;
+      cells[at + 1] = current;
+      cells[at + 2] = previous;
     }
     answer.free = limit - counting;
     if (current > 0) answer.resetAfterMs = leftMs + windowMs;
@@ -74,6 +68,6 @@ export const slidingCounter: Algorithm = {
     if (chargedHorizonMs <= timeMs) return 0;
     const windowsAgo = (cells[at] - chargedHorizonMs) / terms.windowMs;
     if (windowsAgo !== 0 && windowsAgo !== 1) return 0;
-    return adjustCell(cells, at + (windowsAgo === 0 ? CURRENT : PREVIOUS), delta, terms);
+    return adjustCell(cells, at + (windowsAgo === 0 ? 1 : 2), delta, terms);
   },
 };

@@ -2,12 +2,12 @@
  * A keyed hash of strings, for tables that nobody outside can aim a collision at.
  *
  * HalfSipHash with one round a word and three to finish, the 32-bit sibling of the function that
- * hash tables of several languages use for the same reason. A word is four characters of a byte
- * each. The state starts from 128 secret bits, and the result is 64 bits, folded
- * from both halves of the final state.
+ * hash tables of several languages use for the same reason. A word is two characters or the length.
+ * The state starts from 128 secret bits, and the result is 64 bits, folded from both halves of the
+ * final state.
  *
- * The keys themselves are not kept: with 64 secret-keyed bits, the chance that any two of a
- * million keys share an identity is about 1 in 37 million.
+ * Two keys are taken for one if their hashes are the same: with 64 secret-keyed bits, the chance
+ * that any two of a million share an identity is about 1 in 37 million.
  */
 
 /**
@@ -25,27 +25,21 @@ export class KeyedHash {
   readonly #secret = crypto.getRandomValues(new Int32Array(4));
 
   /** Hashes `text` into `low`, which is never 0, and `high`. */
-  hash(text: string, twist = 0): void {
+  hash(text: string): void {
     const length = text.length;
     const secret = this.#secret;
     let v0 = secret[0];
     let v1 = secret[1];
     let v2 = secret[2];
-    let v3 = secret[3] ^ twist;
-    let index = 0;
-    let word = 0;
-    for (const last = length - 3; index < last; index += 4) {
-      const a = codeAt.call(text, index);
-      const b = codeAt.call(text, index + 1);
-      const c = codeAt.call(text, index + 2);
-      const d = codeAt.call(text, index + 3);
-      if ((a | b | c | d) > 255) {
-        this.#hashWide(text);
-        return;
-      }
-      word = a | (b << 8) | (c << 16) | (d << 24);
+    let v3 = secret[3];
+    for (let index = 0; index < length + 8; index += 2) {
+      let word = 0;
+      if (index < length) {
+        word = codeAt.call(text, index);
+        if (index + 1 < length) word |= codeAt.call(text, index + 1) << 16;
+      } else if (index < length + 2) word = length;
+      else if (index < length + 4) v2 ^= 0xff;
       v3 ^= word;
-      // One round.
       v0 = (v0 + v1) | 0;
       v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
       v0 = (v0 << 16) | (v0 >>> 16);
@@ -57,43 +51,8 @@ export class KeyedHash {
       v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
       v2 = (v2 << 16) | (v2 >>> 16);
       v0 ^= word;
-    }
-    word = length << 24;
-    for (let shift = 0; index < length; index++, shift += 8) {
-      const a = codeAt.call(text, index);
-      if (a > 255) {
-        this.#hashWide(text);
-        return;
-      }
-      word |= a << shift;
-    }
-    v3 ^= word;
-    for (let round = 0; round < 4; round++) {
-      v0 = (v0 + v1) | 0;
-      v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
-      v0 = (v0 << 16) | (v0 >>> 16);
-      v2 = (v2 + v3) | 0;
-      v3 = ((v3 << 8) | (v3 >>> 24)) ^ v2;
-      v0 = (v0 + v3) | 0;
-      v3 = ((v3 << 7) | (v3 >>> 25)) ^ v0;
-      v2 = (v2 + v1) | 0;
-      v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
-      v2 = (v2 << 16) | (v2 >>> 16);
-      if (round !== 0) continue;
-      v0 ^= word;
-      v2 ^= 0xff;
     }
     this.high = v0 ^ v2;
     this.low = v1 ^ v3 || 1;
-  }
-
-  /** Hashes text with characters above 255 as its bytes, twisted so that the ways never meet. */
-  #hashWide(text: string): void {
-    let bytes = '';
-    for (let index = 0; index < text.length; index++) {
-      const code = codeAt.call(text, index);
-      bytes += String.fromCharCode(code & 255, code >>> 8);
-    }
-    this.hash(bytes, 1);
   }
 }

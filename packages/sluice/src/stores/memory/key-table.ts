@@ -26,6 +26,13 @@ const BLOCK = 64;
 const STRIDE = 0x9e3779b1;
 /** Tells a row in the new table from one in the old. */
 const NEW = 2 ** 30;
+/** How many keys are known by their text, and what is kept of each: its hash and its row. */
+const KNOWN = 1024;
+const KNOWN_WORDS = 3;
+/** The chance of a key that had to be looked for to be known from then on. */
+const SELDOM = 0.01;
+/** As in the hash, and for the same reason; one from elsewhere would be slower. */
+const codeAt = ''.charCodeAt;
 
 export class KeyTable extends KeyedHash {
   /** How many keys there are. */
@@ -42,40 +49,68 @@ export class KeyTable extends KeyedHash {
   #turn = 0;
   /** The row of the key that was added last, as it was then. */
   readonly #newest = new Int32Array(ROW_WORDS);
+  /** Keys that came again and again, to be told by their text; and their hashes and rows. */
+  readonly #texts = new Array<string>(KNOWN).fill('');
+  readonly #known = new Int32Array(KNOWN * KNOWN_WORDS);
 
   /**
-   * The row of a key, to which `state` then points, or -1. Remembers the key's hash for `insert`.
-   * All in one piece, because this is where the time of a decision goes.
+   * The row of a key, to which `state` then points, or -1. A key that is known by its text is not
+   * hashed: whether its row is still where it was, the row itself says. Else the key's hash is
+   * remembered for `insert`. All in one piece, because this is where the time of a decision goes.
    */
   find(key: string, state: State): number {
-    this.hash(key);
-    const { low, high } = this;
-    let rows = this.#old;
-    let place = rows.home(low);
-    let mark = 0;
-    if (place < this.#moved) {
-      rows = this.#new;
-      place = rows.home(low);
-      mark = NEW;
-    }
+    // It would be known by its last three characters: numbers in a row fit well there.
+    const last = key.length - 1;
+    let slot = codeAt.call(key, last);
+    if (last > 1) slot += codeAt.call(key, last - 1) * 10 + codeAt.call(key, last - 2) * 100;
+    slot &= KNOWN - 1;
+    const known = this.#known;
+    const at = slot * KNOWN_WORDS;
+    let row = known[at + 2];
+    let rows = this.#rowsOf(row);
+    let place = row & ~NEW;
     let words = rows.words[place >>> CHUNK_BITS];
-    let at = wordAt(place);
-    for (;;) {
-      const found = words[at];
-      if (found === low && words[at + 1] === high) break;
-      if (found === 0) return -1;
-      place++;
-      at += ROW_WORDS;
-      if (at < words.length) continue;
+    let word = wordAt(place);
+    if (
+      words?.[word] !== known[at] ||
+      words[word + 1] !== known[at + 1] ||
+      this.#texts[slot] !== key
+    ) {
+      this.hash(key);
+      const { low, high } = this;
+      row = 0;
+      rows = this.#old;
+      place = rows.home(low);
+      if (place < this.#moved) {
+        rows = this.#new;
+        place = rows.home(low);
+        row = NEW;
+      }
       words = rows.words[place >>> CHUNK_BITS];
-      at = wordAt(place);
+      word = wordAt(place);
+      for (;;) {
+        const found = words[word];
+        if (found === low && words[word + 1] === high) break;
+        if (found === 0) return -1;
+        place++;
+        word += ROW_WORDS;
+        if (word < words.length) continue;
+        words = rows.words[place >>> CHUNK_BITS];
+        word = wordAt(place);
+      }
+      row |= place;
+      if (Math.random() < SELDOM) {
+        // A copy: the key may be a piece of something large, which would be kept with it.
+        this.#texts[slot] = key.split('').join('');
+        known.set([low, high, row], at);
+      }
     }
-    state.at = at / 2 + 1;
+    state.at = word / 2 + 1;
     if (words !== state.words) {
       state.words = words;
       state.cells = rows.cells[place >>> CHUNK_BITS];
     }
-    return place | mark;
+    return row;
   }
 
   /** Adds the key that `find` has just not found; its cells are zero. */

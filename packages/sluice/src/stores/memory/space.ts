@@ -10,6 +10,7 @@ import {
   type Terms,
 } from '../../algorithms/algorithm.ts';
 import { algorithms } from '../../algorithms/index.ts';
+import { systemClock } from '../../clock.ts';
 import { DecisionRecord, PeekRecord, type Quote } from '../../decision.ts';
 import type { Policy } from '../../policy.ts';
 import type { Adjustment, KeyState, SyncSpace } from '../../store.ts';
@@ -45,7 +46,7 @@ export class Space implements SyncSpace {
   readonly #blank: State;
   private readonly answer: Answer = { free: 0, resetAfterMs: 0 };
   /** The largest terms seen, against which the use of a key is measured. */
-  #largest: Terms | undefined = undefined;
+  #largest: Terms | undefined;
   /** How many places are still to be looked at. */
   #looks = 0;
   /** The time of the last sweep, and how far the clock has to run on before the next. */
@@ -65,38 +66,25 @@ export class Space implements SyncSpace {
     this.state = { ...this.#blank };
   }
 
-  takeSync(terms: Terms, key: string, cost: number, nowMs: number): Quote {
+  takeSync(terms: Terms, key: string, cost: number, givenMs?: number): Quote {
     const { state, answer, algorithm } = this;
     const row = this.table.find(key, state);
-    if (row < 0 || algorithm.knownMs(state, terms) > nowMs) {
-      return this.#decideApart(row, terms, key, cost, nowMs, true);
+    // Not before: the row may come from far away, and does so while the clock is read.
+    let timeMs = givenMs ?? systemClock.now();
+    if (row < 0 || algorithm.knownMs(state, terms) > timeMs) {
+      timeMs = this.#prepare(row, terms, timeMs);
     }
-    const waitMs = algorithm.decide(state, terms, nowMs, cost, true, answer);
-    return new DecisionRecord(this.name, key, cost, terms.capacity, waitMs, nowMs, answer);
+    const waitMs = algorithm.decide(state, terms, timeMs, cost, true, answer);
+    return new DecisionRecord(this.name, key, cost, terms.capacity, waitMs, timeMs, answer);
   }
 
   peekSync(terms: Terms, key: string, cost: number, nowMs: number): Quote {
-    const row = this.table.find(key, this.state);
-    return this.#decideApart(row, terms, key, cost, nowMs, false);
-  }
-
-  /** Decides with care: the key may be new, its state may know a later time, or it is a peek. */
-  #decideApart(
-    row: number,
-    terms: Terms,
-    key: string,
-    cost: number,
-    nowMs: number,
-    take: boolean,
-  ): Quote {
-    const { answer } = this;
-    let { state } = this;
-    const knownMs = this.#timeOf(row, terms, nowMs);
-    if (knownMs < 0) state = take ? this.#occupy(row, terms, nowMs) : this.#blank;
+    const { state, answer, algorithm } = this;
+    const knownMs = this.#timeOf(this.table.find(key, state), terms, nowMs);
+    const read = knownMs < 0 ? this.#blank : state;
     const timeMs = Math.max(knownMs, nowMs);
-    const waitMs = this.algorithm.decide(state, terms, timeMs, cost, take, answer);
-    const kind = take ? DecisionRecord : PeekRecord;
-    return new kind(this.name, key, cost, terms.capacity, waitMs, timeMs, answer);
+    const waitMs = algorithm.decide(read, terms, timeMs, cost, false, answer);
+    return new PeekRecord(this.name, key, cost, terms.capacity, waitMs, timeMs, answer);
   }
 
   adjust({ terms, charge, delta }: Adjustment, nowMs: number): number {
@@ -201,14 +189,16 @@ export class Space implements SyncSpace {
     return Math.max(knownMs, nowMs);
   }
 
-  /** A row of its own, and new, for the key that was looked for last. */
-  #occupy(row: number, terms: Terms, nowMs: number): State {
+  /** Gives the key that was looked for last a row if it has none; answers the time to decide at. */
+  #prepare(row: number, terms: Terms, nowMs: number): number {
+    const timeMs = this.#timeOf(row, terms, nowMs);
+    if (timeMs >= 0) return timeMs;
     if (row < 0) {
       this.room.makeRoom(this, nowMs);
       this.table.point(this.state, this.table.insert());
     } else this.#clear();
     if (terms.capacity > (this.#largest?.capacity ?? 0)) this.#largest = terms;
-    return this.state;
+    return nowMs;
   }
 
   /** Makes the row new that `state` points at. */

@@ -1,0 +1,174 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { State } from '../../src/algorithms/algorithm.ts';
+import { KeyTable } from '../../src/stores/memory/key-table.ts';
+import { EntrySlab } from '../../src/stores/memory/slab.ts';
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
+
+/** A table beside a Map that says what must be in it. */
+function model() {
+  const table = new KeyTable();
+  const expected = new Map<string, number>();
+  const cells = new Float64Array(3);
+  const words = new Int32Array(cells.buffer);
+  const state: State = { cells, words, at: 0, entries: new EntrySlab(false) };
+  const read = (key: string): number | undefined =>
+    table.find(key, state) < 0 ? undefined : state.cells[state.at];
+  const write = (key: string, value: number): void => {
+    const row = table.find(key, state);
+    table.point(state, row < 0 ? table.insert() : row);
+    state.cells[state.at] = value;
+    expected.set(key, value);
+  };
+  const remove = (key: string): void => {
+    const row = table.find(key, state);
+    expect(row >= 0).toBe(expected.delete(key));
+    if (row >= 0) table.remove(row);
+  };
+  const verify = (keys: Iterable<string>): void => {
+    for (const key of keys) {
+      if (read(key) !== expected.get(key))
+        expect([key, read(key)]).toEqual([key, expected.get(key)]);
+    }
+  };
+  return { table, read, write, remove, verify, expected };
+}
+
+describe('a key that is known by its text', () => {
+  // Whoever had to be looked for is known from then on.
+  beforeEach(() => void vi.spyOn(Math, 'random').mockReturnValue(0));
+  afterEach(() => void vi.restoreAllMocks());
+
+  it.each(['user:100000123', 'ab', 'a', '€', 'ключ', '\ud800'])(
+    'is not hashed again: %j',
+    (key) => {
+      const { table, read, write } = model();
+      const hash = vi.spyOn(table, 'hash');
+      write(key, 7);
+      expect(read(key)).toBe(7);
+      hash.mockClear();
+      // A new string with the same characters, as a server makes one for each request.
+      expect(read(key.split('').join(''))).toBe(7);
+      expect(hash).not.toHaveBeenCalled();
+    },
+  );
+
+  it('is not taken for another one with the same last characters', () => {
+    const { read, write } = model();
+    write('user:1-123', 1);
+    write('user:2-123', 2);
+    for (let turn = 0; turn < 5; turn++) {
+      expect(read('user:1-123')).toBe(1);
+      expect(read('user:2-123')).toBe(2);
+      expect(read('user:3-123')).toBeUndefined();
+      expect(read('123')).toBeUndefined();
+    }
+  });
+
+  it('is gone when it is removed, and new when it comes again', () => {
+    const { read, write, remove } = model();
+    write('user:123', 5);
+    expect(read('user:123')).toBe(5);
+    remove('user:123');
+    expect(read('user:123')).toBeUndefined();
+    write('user:123', 0);
+    expect(read('user:123')).toBe(0);
+  });
+
+  it('is found wherever growth, shrinking and removals have put its row', () => {
+    const commands = fc.array(
+      fc.record({ remove: fc.boolean(), key: fc.nat(3000), count: fc.nat(900) }),
+      { maxLength: 30 },
+    );
+    const known = Array.from({ length: 60 }, (_, number) => `key-${number * 50}`);
+    fc.assert(
+      fc.property(commands, (list) => {
+        const { write, remove, verify, expected } = model();
+        for (const { remove: removing, key, count } of list) {
+          for (let next = key; next < key + count; next++) {
+            if (removing) remove(`key-${next}`);
+            else write(`key-${next}`, next * 7);
+            if (next % 40 === 0) verify(known);
+          }
+          verify(expected.keys());
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it('is found in a table of several chunks, and after it has shrunk to less', () => {
+    const { table, write, remove, verify } = model();
+    const known = Array.from({ length: 500 }, (_, number) => `key-${1000 + number}`);
+    const count = 80_000;
+    for (let number = 1000; number < count; number++) {
+      write(`key-${number}`, number);
+      if (number % 1000 === 999) verify(known);
+    }
+    const hash = vi.spyOn(table, 'hash');
+    verify(known);
+    expect(hash).not.toHaveBeenCalled();
+    hash.mockRestore();
+    for (let number = count - 1; number >= 1500; number--) {
+      remove(`key-${number}`);
+      if (number % 1000 === 0) verify(known);
+    }
+    verify(known);
+  });
+
+  it('does not keep what it was cut from', () => {
+    const { table, read } = model();
+    collect();
+    const before = process.memoryUsage().heapUsed;
+    for (let number = 100; number < 200; number++) {
+      const large = `${'x'.repeat(1_000_000)}-a-piece-of-it-${number}`.replace('it', 'something');
+      const key = large.slice(-24);
+      expect(read(key)).toBeUndefined();
+      table.insert();
+      expect(read(key)).toBe(0);
+      const hash = vi.spyOn(table, 'hash');
+      expect(read(key)).toBe(0);
+      expect(hash).not.toHaveBeenCalled();
+      hash.mockRestore();
+    }
+    collect();
+    expect(process.memoryUsage().heapUsed - before).toBeLessThan(20_000_000);
+  });
+});
+
+describe('a key that is not known by its text', () => {
+  afterEach(() => void vi.restoreAllMocks());
+
+  it('becomes so after a while, if it comes again and again', () => {
+    const { table, read, write } = model();
+    const hash = vi.spyOn(table, 'hash');
+    write('user:123', 9);
+    const most = 5000;
+    for (let time = 0; time < most; time++) read('user:123');
+    // One in a hundred: that it takes 5,000 has a chance of 1 in 10^21.
+    expect(hash.mock.calls.length).toBeLessThan(most);
+    hash.mockClear();
+    expect(read('user:123')).toBe(9);
+    expect(hash).not.toHaveBeenCalled();
+  });
+
+  it('stays so if it came once or twice: throw-away keys take nobody’s place', () => {
+    vi.spyOn(Math, 'random').mockReturnValue(0);
+    const { table, read, write } = model();
+    const hash = vi.spyOn(table, 'hash');
+    write('user:123', 9);
+    read('user:123');
+    vi.mocked(Math.random).mockReturnValue(0.5);
+    for (let number = 0; number < 100; number++) {
+      write(`flood:${number}123`, 1);
+      read(`flood:${number}123`);
+    }
+    hash.mockClear();
+    expect(read('user:123')).toBe(9);
+    expect(hash).not.toHaveBeenCalled();
+  });
+});
