@@ -15,7 +15,7 @@ const EXPRESS = 'express-rate-limit';
 const MAP = 'bare Map';
 const FLOOR = 'clock and characters alone';
 
-const ROUNDS = 7;
+const ROUNDS = 15;
 const OPERATIONS = 400_000;
 
 /**

@@ -34,11 +34,11 @@ export const slidingCounter: Algorithm = {
       current = cells[at + 1];
       previous = cells[at + 2];
     } else if (newestMs === horizonMs - windowMs) previous = cells[at + 1];
-    // 2. What counts, with the part of the previous window that is still in sight.
-    let counting = current;
-    if (previous > 0) counting += Math.ceil((previous * leftMs) / windowMs);
+    // 2. What is left of the limit, with the part of the previous window that is still in sight.
+    let free = limit - current;
+    if (previous > 0) free -= Math.ceil((previous * leftMs) / windowMs);
     let retryAfterMs = 0;
-    if (counting + cost > limit) {
+    if (cost > free) {
       // In this window it fits once `previous * left <= room * W`; with room 0 that is the next.
       let room = limit - current - cost;
       let fading = previous;
@@ -51,13 +51,13 @@ export const slidingCounter: Algorithm = {
       }
       retryAfterMs -= Math.floor((room * windowMs) / fading);
     } else if (take) {
-      counting += cost;
+      free -= cost;
       current += cost;
       cells[at] = horizonMs;
       cells[at + 1] = current;
       cells[at + 2] = previous;
     }
-    answer.free = limit - counting;
+    answer.free = free;
     if (current > 0) answer.resetAfterMs = leftMs + windowMs;
     else answer.resetAfterMs = previous > 0 ? leftMs : 0;
     return retryAfterMs;
