@@ -145,7 +145,9 @@ export function rateLimit<
   const middleware = (request: Request, response: Response, next: Next): void => {
     try {
       if (isAsked) (request as { res?: Response }).res ??= response;
-      const verdict = limiter.decide(new NodeFacts(request, request, find));
+      // The answer's socket is read by Node too; it has none while others are answered before it.
+      const socket = response.socket ?? request.socket;
+      const verdict = limiter.decide(new NodeFacts(request, request, find, socket));
       if (!(verdict instanceof Promise)) {
         act(verdict, request, response, next)?.catch(next);
         return;
