@@ -13,7 +13,6 @@ const ENTRIES = 'sluice sliding-log, entries';
 const FLEXIBLE = 'rate-limiter-flexible';
 const EXPRESS = 'express-rate-limit';
 const MAP = 'bare Map';
-const FLOOR = 'clock and characters alone';
 
 const ROUNDS = 15;
 const OPERATIONS = 400_000;
@@ -36,7 +35,6 @@ const SPEEDS = [
       [ADMITTING, OURS, 0.5],
       [GIVEN, EXPRESS],
       [GIVEN, MAP],
-      [FLOOR, EXPRESS],
     ],
   },
   {

@@ -206,14 +206,6 @@ export const contenders = {
     };
   },
 
-  /** What nobody can do without who tells keys apart by their characters, and reads the clock. */
-  'clock and characters alone': (options) =>
-    immediate((key) => {
-      let sum = Date.now();
-      for (let place = 0; place < key.length; place++) sum += key.charCodeAt(place);
-      return sum;
-    }, options),
-
   'bare Map': (options) => {
     const counts = new Map();
     const call = (key) => {

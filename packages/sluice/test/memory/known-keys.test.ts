@@ -9,13 +9,17 @@ import { EntrySlab } from '../../src/stores/memory/slab.ts';
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
 
+function stateOf(): State {
+  const cells = new Float64Array(3);
+  const words = new Int32Array(cells.buffer);
+  return { cells, words, at: 0, entries: new EntrySlab(false) };
+}
+
 /** A table beside a Map that says what must be in it. */
 function model() {
   const table = new KeyTable();
   const expected = new Map<string, number>();
-  const cells = new Float64Array(3);
-  const words = new Int32Array(cells.buffer);
-  const state: State = { cells, words, at: 0, entries: new EntrySlab(false) };
+  const state = stateOf();
   const read = (key: string): number | undefined =>
     table.find(key, state) < 0 ? undefined : state.cells[state.at];
   const write = (key: string, value: number): void => {
@@ -69,6 +73,13 @@ describe('a key that is known by its text', () => {
     }
   });
 
+  it('is none without characters, which no limiter asks for', () => {
+    const { read, write } = model();
+    expect(read('')).toBeUndefined();
+    write('', 3);
+    expect(read('')).toBe(3);
+  });
+
   it('is gone when it is removed, and new when it comes again', () => {
     const { read, write, remove } = model();
     write('user:123', 5);
@@ -118,6 +129,43 @@ describe('a key that is known by its text', () => {
       if (number % 1000 === 0) verify(known);
     }
     verify(known);
+  });
+
+  it('is not looked for in a chunk that the old table has left to the new one', () => {
+    /** Hashes as they are chosen: that of the known key, and others all over the range. */
+    class Chosen extends KeyTable {
+      known = 0;
+
+      override hash(text: string): void {
+        const number = Number(text);
+        this.low = text === 'known' ? this.known | 0 : Math.imul(number, 0x9e3779b1) || 1;
+        this.high = text === 'known' ? 7 : number;
+      }
+    }
+    const state = stateOf();
+    for (let late = -3; late <= 5; late++) {
+      const table = new Chosen();
+      // At the same place of a chunk in a table of 1,024 rows as in one of 81,540.
+      table.known = Math.floor(((65_536 + late + 833.6) / 81_540) * 2 ** 32);
+      let next = 1;
+      const fill = (size: number): void => {
+        for (; table.size < size; next++) {
+          if (table.find(String(next), state) < 0) table.insert();
+        }
+      };
+      fill(780);
+      expect(table.find('known', state)).toBe(-1);
+      table.insert();
+      const known = table.find('known', state);
+      expect(known).toBeGreaterThanOrEqual(0);
+      fill(60_800);
+      table.remove(table.find('known', state));
+      const lost: number[] = [];
+      for (let number = 1; number < next; number++) {
+        if (table.find(String(number), state) < 0) lost.push(number);
+      }
+      expect(lost, `the known key ${late} places late`).toEqual([]);
+    }
   });
 
   it('does not keep what it was cut from', () => {

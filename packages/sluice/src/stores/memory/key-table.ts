@@ -49,9 +49,9 @@ export class KeyTable extends KeyedHash {
   #turn = 0;
   /** The row of the key that was added last, as it was then. */
   readonly #newest = new Int32Array(ROW_WORDS);
-  /** Keys that came again and again, to be told by their text; and their hashes and rows. */
+  /** Keys that came again and again, to be told by their text; their hashes, at first of none. */
   readonly #texts = new Array<string>(KNOWN).fill('');
-  readonly #known = new Int32Array(KNOWN * KNOWN_WORDS);
+  readonly #known = new Int32Array(KNOWN * KNOWN_WORDS).fill(1);
 
   /**
    * The row of a key, to which `state` then points, or -1. A key that is known by its text is not
@@ -78,14 +78,9 @@ export class KeyTable extends KeyedHash {
     ) {
       this.hash(key);
       const { low, high } = this;
-      row = 0;
-      rows = this.#old;
+      row = this.#markOf(low);
+      rows = this.#rowsOf(row);
       place = rows.home(low);
-      if (place < this.#moved) {
-        rows = this.#new;
-        place = rows.home(low);
-        row = NEW;
-      }
       words = rows.words[place >>> CHUNK_BITS];
       word = wordAt(place);
       for (;;) {
@@ -207,7 +202,11 @@ export class KeyTable extends KeyedHash {
       const at = wordAt(this.#moved);
       if (words[at] !== 0) rows.add(words, at);
       words[at] = 0;
-      if (at + ROW_WORDS === words.length) this.#spare.push(old.cells[chunk]);
+      if (at + ROW_WORDS === words.length) {
+        this.#spare.push(old.cells[chunk]);
+        // The new table may take it, and what is known of this one must not be found there.
+        old.words[chunk] = new Int32Array();
+      }
     }
     const part = this.#moved / old.capacity;
     rows.reach(part * rows.capacity + BLOCK);
