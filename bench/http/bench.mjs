@@ -30,12 +30,12 @@ const WARM_UP_TURNS = 3;
  * How often all servers are started anew. Two processes of the same code may differ by a tenth for
  * as long as they live, by how they happened to be compiled and laid out.
  */
-const STARTS = 3;
+const STARTS = 5;
 
 const TRAFFICS = [
   {
     traffic: 'all pass',
-    rounds: 7,
+    rounds: 5,
     options: { limit: 1_000_000_000, windowMs: 60_000 },
     status: 200,
     needs: ({ bare, ours, peer, empty, front }) => [
@@ -49,7 +49,7 @@ const TRAFFICS = [
   {
     // The window is longer than the benchmark, so that nothing passes after the first.
     traffic: 'all refused',
-    rounds: 3,
+    rounds: 2,
     options: { limit: 1, windowMs: 3_600_000 },
     status: 429,
     needs: ({ ours, peer, front }) => [[ours, peer], ...(front ? [[front, peer]] : [])],
