@@ -74,6 +74,7 @@ class LimiterCore {
     return true;
   }
 
+  /** Apart, so that what comes before it is short enough for V8 to put it where it is called. */
   #checkAtLength(name: Asked, key?: Key | CallFields, options?: CallFields): Decision {
     return this.#decideNow(this.#check(name, key, options, 1)) as Decision;
   }
@@ -168,6 +169,7 @@ class LimiterCore {
     }
     // A function of its own, so that the same listener can be added twice and stopped once.
     const entry: DecisionListener = (decision) => listener(decision);
+    // Only the long way tells anybody.
     this.#lastName = NOBODY;
     this.#listeners.add(entry);
     return () => this.#listeners.delete(entry);

@@ -1,23 +1,11 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
-import type { State } from '../../src/algorithms/algorithm.ts';
 import { KeyedHash } from '../../src/stores/memory/hash.ts';
 import { KeyTable } from '../../src/stores/memory/key-table.ts';
 import { Rows } from '../../src/stores/memory/rows.ts';
-import { EntrySlab } from '../../src/stores/memory/slab.ts';
-
-function stateOf(): State {
-  const cells = new Float64Array(3);
-  const words = new Int32Array(cells.buffer);
-  return { cells, words, at: 0, entries: new EntrySlab(false) };
-}
+import { collect, stateOf, tableModel } from './table-model.ts';
 
 const CHUNK_BYTES = 2 ** 20;
-
-setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as () => void;
 
 /** The bytes of all typed arrays in use. Another thread frees the others, sooner or later. */
 async function bytesOfArrays(): Promise<number> {
@@ -32,34 +20,6 @@ async function bytesOfArrays(): Promise<number> {
   return last;
 }
 
-/** A table beside a Map that says what must be in it. */
-function model() {
-  const table = new KeyTable();
-  const expected = new Map<string, number>();
-  const state = stateOf();
-  const read = (key: string): number | undefined => {
-    if (table.find(key, state) < 0) return undefined;
-    return state.cells[state.at];
-  };
-  const write = (key: string, value: number): void => {
-    let row = table.find(key, state);
-    if (row < 0) row = table.insert();
-    table.point(state, row);
-    state.cells[state.at] = value;
-    expected.set(key, value);
-  };
-  const remove = (key: string): void => {
-    const row = table.find(key, state);
-    expect(row >= 0).toBe(expected.delete(key));
-    if (row >= 0) table.remove(row);
-  };
-  const verify = (): void => {
-    expect(table.size).toBe(expected.size);
-    for (const [key, value] of expected) if (read(key) !== value) expect(read(key)).toBe(value);
-  };
-  return { table, expected, read, write, remove, verify };
-}
-
 describe('the key table', () => {
   it('holds what was put in, through growth and shrinking, as a Map would', () => {
     const commands = fc.array(
@@ -72,7 +32,7 @@ describe('the key table', () => {
     );
     fc.assert(
       fc.property(commands, (list) => {
-        const { write, remove, verify } = model();
+        const { write, remove, verify } = tableModel();
         for (const { remove: removing, key, count } of list) {
           for (let next = key; next < key + count; next++) {
             if (removing) remove(`key-${next}`);
@@ -89,7 +49,7 @@ describe('the key table', () => {
     ['of less than a chunk', 20_000],
     ['of several chunks', 150_000],
   ])('is right at every moment of a growth and of a shrinking, %s', (_, count) => {
-    const { table, write, remove, read, expected, verify } = model();
+    const { table, write, remove, read, expected, verify } = tableModel();
     for (let key = 0; key < count; key++) {
       write(`key-${key}`, key);
       if (read(`key-${key >>> 1}`) !== key >>> 1) expect.fail(`lost key ${key >>> 1} at ${key}`);
@@ -107,7 +67,7 @@ describe('the key table', () => {
   });
 
   it('grows and shrinks a few rows at a time', () => {
-    const { write, remove } = model();
+    const { write, remove } = tableModel();
     const moved = vi.spyOn(Rows.prototype, 'add');
     const most = (change: (key: string) => void): number => {
       let largest = 0;
@@ -175,7 +135,7 @@ describe('the key table', () => {
   });
 
   it.each([10, 3000, 50_000])('draws any of %d keys, none much more often than others', (count) => {
-    const { table, write, expected } = model();
+    const { table, write, expected } = tableModel();
     const state = stateOf();
     for (let key = 0; key < count; key++) write(`key-${key}`, key);
     const drawn = new Uint32Array(count);
@@ -193,7 +153,7 @@ describe('the key table', () => {
   it.each([10, 3000, 50_000])(
     'has the turn of each of %d keys come, also while some go',
     (count) => {
-      const { table, write } = model();
+      const { table, write } = tableModel();
       const state = stateOf();
       for (let key = 0; key < count; key++) write(`key-${key}`, key);
       const seen = new Set<number>();
@@ -217,7 +177,7 @@ describe('the key table', () => {
   );
 
   it('knows the newest key, until it is removed', () => {
-    const { table, write, remove } = model();
+    const { table, write, remove } = tableModel();
     const state = stateOf();
     expect(table.newest()).toBe(-1);
     for (let key = 0; key < 5000; key++) {
@@ -230,7 +190,7 @@ describe('the key table', () => {
   });
 
   it('hands out zeroed cells, also where a key was before', () => {
-    const { table, write, remove, read } = model();
+    const { table, write, remove, read } = tableModel();
     write('a', 5);
     remove('a');
     table.find('b', stateOf());

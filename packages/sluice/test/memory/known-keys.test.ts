@@ -1,46 +1,7 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { State } from '../../src/algorithms/algorithm.ts';
 import { KeyTable } from '../../src/stores/memory/key-table.ts';
-import { EntrySlab } from '../../src/stores/memory/slab.ts';
-
-setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as () => void;
-
-function stateOf(): State {
-  const cells = new Float64Array(3);
-  const words = new Int32Array(cells.buffer);
-  return { cells, words, at: 0, entries: new EntrySlab(false) };
-}
-
-/** A table beside a Map that says what must be in it. */
-function model() {
-  const table = new KeyTable();
-  const expected = new Map<string, number>();
-  const state = stateOf();
-  const read = (key: string): number | undefined =>
-    table.find(key, state) < 0 ? undefined : state.cells[state.at];
-  const write = (key: string, value: number): void => {
-    const row = table.find(key, state);
-    table.point(state, row < 0 ? table.insert() : row);
-    state.cells[state.at] = value;
-    expected.set(key, value);
-  };
-  const remove = (key: string): void => {
-    const row = table.find(key, state);
-    expect(row >= 0).toBe(expected.delete(key));
-    if (row >= 0) table.remove(row);
-  };
-  const verify = (keys: Iterable<string>): void => {
-    for (const key of keys) {
-      if (read(key) !== expected.get(key))
-        expect([key, read(key)]).toEqual([key, expected.get(key)]);
-    }
-  };
-  return { table, read, write, remove, verify, expected };
-}
+import { collect, stateOf, tableModel } from './table-model.ts';
 
 describe('a key that is known by its text', () => {
   // Whoever had to be looked for is known from then on.
@@ -50,7 +11,7 @@ describe('a key that is known by its text', () => {
   it.each(['user:100000123', 'ab', 'a', '€', 'ключ', '\ud800'])(
     'is not hashed again: %j',
     (key) => {
-      const { table, read, write } = model();
+      const { table, read, write } = tableModel();
       const hash = vi.spyOn(table, 'hash');
       write(key, 7);
       expect(read(key)).toBe(7);
@@ -62,7 +23,7 @@ describe('a key that is known by its text', () => {
   );
 
   it('is not taken for another one with the same last characters', () => {
-    const { read, write } = model();
+    const { read, write } = tableModel();
     write('user:1-123', 1);
     write('user:2-123', 2);
     for (let turn = 0; turn < 5; turn++) {
@@ -74,14 +35,14 @@ describe('a key that is known by its text', () => {
   });
 
   it('is none without characters, which no limiter asks for', () => {
-    const { read, write } = model();
+    const { read, write } = tableModel();
     expect(read('')).toBeUndefined();
     write('', 3);
     expect(read('')).toBe(3);
   });
 
   it('is gone when it is removed, and new when it comes again', () => {
-    const { read, write, remove } = model();
+    const { read, write, remove } = tableModel();
     write('user:123', 5);
     expect(read('user:123')).toBe(5);
     remove('user:123');
@@ -98,7 +59,7 @@ describe('a key that is known by its text', () => {
     const known = Array.from({ length: 60 }, (_, number) => `key-${number * 50}`);
     fc.assert(
       fc.property(commands, (list) => {
-        const { write, remove, verify, expected } = model();
+        const { write, remove, verify, expected } = tableModel();
         for (const { remove: removing, key, count } of list) {
           for (let next = key; next < key + count; next++) {
             if (removing) remove(`key-${next}`);
@@ -113,7 +74,7 @@ describe('a key that is known by its text', () => {
   });
 
   it('is found in a table of several chunks, and after it has shrunk to less', () => {
-    const { table, write, remove, verify } = model();
+    const { table, write, remove, verify } = tableModel();
     const known = Array.from({ length: 500 }, (_, number) => `key-${1000 + number}`);
     const count = 80_000;
     for (let number = 1000; number < count; number++) {
@@ -169,7 +130,7 @@ describe('a key that is known by its text', () => {
   });
 
   it('does not keep what it was cut from', () => {
-    const { table, read } = model();
+    const { table, read } = tableModel();
     collect();
     const before = process.memoryUsage().heapUsed;
     for (let number = 100; number < 200; number++) {
@@ -192,7 +153,7 @@ describe('a key that is not known by its text', () => {
   afterEach(() => void vi.restoreAllMocks());
 
   it('becomes so after a while, if it comes again and again', () => {
-    const { table, read, write } = model();
+    const { table, read, write } = tableModel();
     const hash = vi.spyOn(table, 'hash');
     write('user:123', 9);
     const most = 5000;
@@ -206,7 +167,7 @@ describe('a key that is not known by its text', () => {
 
   it('stays so if it came once or twice: throw-away keys take nobody’s place', () => {
     vi.spyOn(Math, 'random').mockReturnValue(0);
-    const { table, read, write } = model();
+    const { table, read, write } = tableModel();
     const hash = vi.spyOn(table, 'hash');
     write('user:123', 9);
     read('user:123');

@@ -2,13 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { State } from '../../src/algorithms/algorithm.ts';
 import { EntrySlab } from '../../src/stores/memory/slab.ts';
+import { stateOf } from './table-model.ts';
 
 const START_MS = 1_745_000_100_000;
-
-function stateIn(entries: EntrySlab): State {
-  const cells = new Float64Array(3);
-  return { cells, words: new Int32Array(cells.buffer), at: 0, entries };
-}
 
 type Entry = { timeMs: number; cost: number };
 
@@ -29,7 +25,7 @@ describe.each([
     fc.assert(
       fc.property(fc.array(command, { maxLength: 120 }), (commands) => {
         const slab = new EntrySlab(wide);
-        const states = [stateIn(slab), stateIn(slab), stateIn(slab)];
+        const states = [stateOf(slab), stateOf(slab), stateOf(slab)];
         const lists: Entry[][] = [[], [], []];
         const known = [START_MS, START_MS, START_MS];
         for (const { key, op, afterMs, amount } of commands) {
@@ -68,7 +64,7 @@ describe.each([
 
   it('uses freed blocks again', () => {
     const slab = new EntrySlab(wide);
-    const state = stateIn(slab);
+    const state = stateOf(slab);
     for (let round = 0; round < 20; round++) {
       for (let n = 0; n < 10_000; n++) slab.append(state, START_MS + n - 1, START_MS + n, 1);
       // The pointer to the newest entry: 10,000 entries need 2,500 blocks of four places.
