@@ -103,10 +103,11 @@ describe.each(stores)('with the store in %s', (name, open) => {
       ]);
     }
     expect(await used('many', 'a')).toBe(2 * CALLS);
-    // A token bucket gains tokens meanwhile: one in 3.6 ms.
+    const spent = await used('other', 'a');
+    // A token bucket gains tokens meanwhile, one in 3.6 ms, until the answer has come.
     const gained = Math.ceil((Date.now() - before) / 3.6) + 1;
-    expect(await used('other', 'a')).toBeLessThanOrEqual(CALLS);
-    expect(await used('other', 'a')).toBeGreaterThanOrEqual(CALLS - gained);
+    expect(spent).toBeLessThanOrEqual(CALLS);
+    expect(spent).toBeGreaterThanOrEqual(CALLS - gained);
   });
 
   it('the repeated answer is the first one, whatever has happened since then', async () => {
