@@ -30,15 +30,15 @@ export function logAlgorithm(grain: Grain): Algorithm {
   }
 
   /** Writes an admission down; answers after how long the key is as good as new. */
-  function charge(state: State, terms: Terms, timeMs: number, cost: number): number {
+  function charge(state: State, terms: Terms, timeMs: number, cost: number, gone: number): number {
     const { cells, at, entries } = state;
     const knownMs = stamp(state, terms);
     const stampMs = grain.stampOf(terms, timeMs);
     // The clock may still step back to where this entry starts, so what counts there is kept.
     const ageMs = cells[at] - grain.startOf(terms, stampMs);
-    const dropped = entries.drop(state, knownMs, ageMs);
+    if (gone > 0) cells[at + TOTAL] -= entries.drop(state, knownMs, ageMs);
     entries.append(state, knownMs, stampMs, cost);
-    cells[at + TOTAL] += cost - dropped;
+    cells[at + TOTAL] += cost;
     cells[at] = stampMs + terms.windowMs;
     return cells[at] - timeMs;
   }
@@ -56,8 +56,8 @@ export function logAlgorithm(grain: Grain): Algorithm {
 
     decide(state, terms, timeMs, cost, take, answer) {
       const { cells, at } = state;
-      const counting = cells[at + TOTAL] - expired(state, terms, timeMs);
-      answer.free = terms.limit - counting;
+      const gone = expired(state, terms, timeMs);
+      answer.free = terms.limit - (cells[at + TOTAL] - gone);
       if (cost > answer.free) {
         answer.resetAfterMs = resetAfterMs(state, terms, timeMs);
         // Counted from the oldest entry kept, this much has to expire before the cost fits. In this
@@ -68,7 +68,7 @@ export function logAlgorithm(grain: Grain): Algorithm {
       }
       if (take) {
         answer.free -= cost;
-        answer.resetAfterMs = charge(state, terms, timeMs, cost);
+        answer.resetAfterMs = charge(state, terms, timeMs, cost, gone);
       } else answer.resetAfterMs = resetAfterMs(state, terms, timeMs);
       return 0;
     },
