@@ -15,7 +15,7 @@ import { rolldown } from 'rolldown';
 const LIBRARY = 'packages/sluice';
 const PAGE = 'packages/dashboard';
 const PROGRAMS = [PAGE, 'packages/server', 'packages/traffic', 'packages/cli'];
-const ENTRY = join(LIBRARY, 'dist/index.js');
+const ENTRY = join(LIBRARY, 'lib/index.js');
 /** Also runs in a browser, as the library does. */
 const LAB = 'packages/traffic/dist/lab.js';
 const MOST_BUNDLE_KB = 10;

@@ -3,14 +3,14 @@
  * contract, and the contract of adapters on the runtime's own server.
  */
 import { readFileSync } from 'node:fs';
-import { rateLimit } from '../packages/sluice/dist/adapters/fetch.js';
-import { memoryStore } from '../packages/sluice/dist/index.js';
+import { rateLimit } from '../packages/sluice/lib/fetch.js';
+import { memoryStore } from '../packages/sluice/lib/index.js';
 import {
   adapterContract,
   parseVectors,
   runVectors,
   storeContract,
-} from '../packages/sluice/dist/testing/index.js';
+} from '../packages/sluice/lib/testing.js';
 
 const VECTORS = new URL('../packages/sluice/test/vectors/decisions.json', import.meta.url);
 
