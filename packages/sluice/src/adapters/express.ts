@@ -6,9 +6,8 @@
  * The option names of express-rate-limit work too, so that moving is changing one import.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { dateOf } from '../clock.ts';
-import type { Decision } from '../decision.ts';
 import { addressKey } from '../http/client-address.ts';
+import { Info, propertyOf } from '../http/express-info.ts';
 import { expressAddress } from '../http/framework-address.ts';
 import { soundKey } from '../http/long-key.ts';
 import { NodeFacts, refuse, setFields, whenOver } from '../http/node-server.ts';
@@ -20,6 +19,8 @@ import {
 } from '../http/options.ts';
 import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
 
+export type { RateLimitInfo } from '../http/express-info.ts';
+
 type Next = (error?: unknown) => void;
 type Maybe<T> = T | Promise<T>;
 
@@ -30,19 +31,6 @@ export interface RefusalInfo {
   readonly limit: unknown;
   readonly windowMs: unknown;
   readonly verdict: Verdict<never>;
-}
-
-/** What a request carries for those who come after, as express-rate-limit has it. */
-export interface RateLimitInfo {
-  readonly limit: number;
-  readonly used: number;
-  /** The same as `used`, under its old name. */
-  readonly current: number;
-  readonly remaining: number;
-  readonly resetTime: Date;
-  readonly key: string;
-  /** Not shown when the rest is printed. */
-  readonly decision: Decision;
 }
 
 export interface ExpressOptions<
@@ -123,7 +111,7 @@ export function rateLimit<
   };
   const limiter = new RequestLimiter<Request>(ready);
   const find = options.trustProxy === undefined ? expressAddress(options.onWarning) : undefined;
-  const property = options.requestPropertyName ?? 'rateLimit';
+  const give = propertyOf(options.requestPropertyName ?? 'rateLimit');
   /** Whether functions are given the answer, which not everything like Express keeps. */
   const isAsked = Object.values(options).some((each) => typeof each === 'function');
 
@@ -134,9 +122,7 @@ export function rateLimit<
     next: Next,
   ): undefined | Promise<void> => {
     setFields(response, verdict);
-    if (verdict.decision !== undefined) {
-      (request as unknown as Record<string, unknown>)[property] = new Info(verdict.decision);
-    }
+    if (verdict.decision !== undefined) give(request, new Info(verdict.decision));
     if (!verdict.passes) return answer(options, request, response, next, verdict);
     if (verdict.over !== undefined) whenOver(request, response, verdict.over);
     next();
@@ -161,37 +147,6 @@ export function rateLimit<
     await Promise.all(ready.limits.map(({ name }) => limiter.limiter.reset(name, soundKey(key))));
   };
   return Object.assign(middleware, { resetKey });
-}
-
-class Info implements RateLimitInfo {
-  readonly limit: number;
-  readonly used: number;
-  readonly current: number;
-  readonly remaining: number;
-  readonly key: string;
-  readonly #decision: Decision;
-
-  constructor(decision: Decision) {
-    this.limit = decision.limit;
-    this.used = decision.limit - decision.remaining;
-    this.current = this.used;
-    this.remaining = decision.remaining;
-    this.key = decision.key;
-    this.#decision = decision;
-  }
-
-  get decision(): Decision {
-    return this.#decision;
-  }
-
-  /** Made when it is read, as it mostly is not. */
-  get resetTime(): Date {
-    return dateOf(this.#decision.atMs + this.#decision.resetAfterMs);
-  }
-
-  toJSON(): object {
-    return { ...this, resetTime: this.resetTime };
-  }
 }
 
 /** The key of an address, for key generators: a whole network of IPv6 is one client. */

@@ -6,7 +6,7 @@
  *     app.get('/health', { config: { rateLimit: false } }, handler);
  */
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
-import { fastifyAddress } from '../http/framework-address.ts';
+import { fastifyAddress, mayTrustProxies } from '../http/framework-address.ts';
 import { joinedField } from '../http/headers.ts';
 import { bytesOf, NodeFacts } from '../http/node-server.ts';
 import {
@@ -18,6 +18,7 @@ import {
   readyOptions,
 } from '../http/options.ts';
 import { type Field, RequestLimiter, type Verdict } from '../http/request-limiter.ts';
+import { announce } from '../http/send-fields.ts';
 
 export interface FastifyRateLimit
   extends RequestOptions<FastifyRequest>,
@@ -44,25 +45,11 @@ async function answered(answer: unknown, reply: FastifyReply): Promise<void> {
 
 /** Sets fields; limiters in a row tell their policies in one list. */
 function setFields(reply: FastifyReply, fields: readonly Field[]): void {
-  if (fields.length === 0) return;
-  const isFirst = !reply.hasHeader(lowerCase(fields[0][0]));
-  for (const { 0: name, 1: value } of fields) {
-    const lower = lowerCase(name);
-    reply.header(lower, isFirst ? value : joinedField(reply.getHeader(lower), value));
+  if (fields.length === 0 || announce(reply.raw, fields)) return;
+  const isFirst = !reply.hasHeader(fields[0][0]);
+  for (const [name, value] of fields) {
+    reply.header(name, isFirst ? value : joinedField(reply.getHeader(name), value));
   }
-}
-
-/** The few names of fields, in lower case. */
-const lowerNames = new Map<string, string>();
-
-/** Fastify wants names in lower case, and making them anew for each answer is slow. */
-function lowerCase(name: string): string {
-  let lower = lowerNames.get(name);
-  if (lower === undefined) {
-    lower = name.toLowerCase();
-    lowerNames.set(name, lower);
-  }
-  return lower;
 }
 
 type Done = (error?: Error) => void;
@@ -77,9 +64,10 @@ interface Hooks {
 }
 
 /** Decides about requests, in hooks of a route: a callback is cheaper than a promise. */
-function hooksOf(options: FastifyRateLimit): Hooks {
+function hooksOf(options: FastifyRateLimit, trusts: boolean): Hooks {
   const limiter = new RequestLimiter<FastifyRequest>(readyOptions(options as never, ['handler']));
-  const find = options.trustProxy === undefined ? fastifyAddress(options.onWarning) : undefined;
+  const isAsked = trusts && options.trustProxy === undefined;
+  const find = isAsked ? fastifyAddress(options.onWarning) : undefined;
   const verdicts: Verdicts = new WeakMap();
   const act = (
     verdict: Verdict<FastifyRequest>,
@@ -132,12 +120,13 @@ function endings(verdicts: Verdicts): Omit<Hooks, 'onRequest'> {
 
 const plugin: FastifyPluginAsync<FastifyRateLimitPlugin> = async (app, options) => {
   const { global, ...shared } = options;
-  const everywhere = hasLimit(shared) ? hooksOf(shared as FastifyRateLimit) : undefined;
+  const trusts = mayTrustProxies(app);
+  const everywhere = hasLimit(shared) ? hooksOf(shared as FastifyRateLimit, trusts) : undefined;
   if (everywhere === undefined) checkShared(shared, ['handler']);
   /** A route for GET has another one for HEAD, with the same limit. */
   const known = new WeakMap<object, Hooks>();
   const hooksFor = (own: FastifyRateLimit): Hooks => {
-    const hooks = known.get(own) ?? hooksOf({ ...inherited(shared, own), ...own });
+    const hooks = known.get(own) ?? hooksOf({ ...inherited(shared, own), ...own }, trusts);
     known.set(own, hooks);
     return hooks;
   };

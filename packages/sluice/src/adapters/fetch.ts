@@ -12,7 +12,7 @@
 import type { ServerResponse } from 'node:http';
 import { factsOf, nodeAnswer, type Reading, type ServerEnv } from '../http/fetch-server.ts';
 import { joinedAnew } from '../http/headers.ts';
-import { sendFields, whenOver } from '../http/node-server.ts';
+import { whenOver } from '../http/node-server.ts';
 import {
   type FamiliarOptions,
   type Outcome,
@@ -20,6 +20,7 @@ import {
   readyOptions,
 } from '../http/options.ts';
 import { type Field, RequestLimiter, type Verdict } from '../http/request-limiter.ts';
+import { sendFields } from '../http/send-fields.ts';
 
 export type FetchHandler<More extends unknown[]> = (
   request: Request,
@@ -106,12 +107,12 @@ export function rateLimit<More extends unknown[] = unknown[]>(
       return answering.then((response) => withFields(response, fields));
     }
     if (verdict.over !== undefined) whenOver(request, answer, verdict.over);
-    return handler(request, ...more);
+    return call(handler, request, more);
   };
   return (handler) =>
     (request, ...more) => {
       try {
-        const env = envOf(more);
+        const env = envOf(more[0]);
         const node = nodeAnswer(env, request);
         const own = address && { ...reading, address: () => address(request, ...more) };
         const verdict = limiter.decide(factsOf(request, env, own ?? reading));
@@ -132,8 +133,15 @@ const NO_FIELDS: readonly Field[] = [];
 const later = <T>(value: T | Promise<T>): Promise<T> => Promise.resolve(value);
 
 /** What the server tells beside the request, if it tells anything. */
-function envOf([env]: readonly unknown[]): ServerEnv {
+function envOf(env: unknown): ServerEnv {
   return typeof env === 'object' && env !== null ? env : {};
+}
+
+/** Most servers tell one thing beside the request, and to pass on a list takes longer. */
+function call<M extends unknown[]>(handler: FetchHandler<M>, request: Request, more: M) {
+  return more.length === 1
+    ? (handler as unknown as FetchHandler<[unknown]>)(request, more[0])
+    : handler(request, ...more);
 }
 
 /** Lets a request be answered, and tells how it ended; one that throws is over as well. */

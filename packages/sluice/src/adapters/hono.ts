@@ -5,9 +5,10 @@
  */
 import type { Context, Env, MiddlewareHandler, Next } from 'hono';
 import { factsOf, nodeAnswer, type Reading, type ServerEnv } from '../http/fetch-server.ts';
-import { sendFields, whenOver } from '../http/node-server.ts';
+import { whenOver } from '../http/node-server.ts';
 import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
 import { type Field, RequestLimiter, type Verdict } from '../http/request-limiter.ts';
+import { sendFields } from '../http/send-fields.ts';
 import { ended, refusal, withFields } from './fetch.ts';
 
 export interface HonoOptions<E extends Env = Env>

@@ -55,6 +55,12 @@ export function fastifyAddress(onWarning: AddressOptions['onWarning']) {
   };
 }
 
+/** Whether an app of Fastify believes any proxy; where that cannot be told, it may. */
+export function mayTrustProxies(app: object): boolean {
+  const settings = settingsOf(app);
+  return settings === undefined || Boolean(settings.trustProxy);
+}
+
 /** What Fastify was told when it was built; it keeps that under a symbol of its own. */
 function settingsOf(app: object | null): { readonly trustProxy?: unknown } | undefined {
   for (let each = app; each !== null; each = Object.getPrototypeOf(each)) {

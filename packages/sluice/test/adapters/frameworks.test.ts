@@ -1,5 +1,6 @@
 /** What one framework has and the others have not. */
 import 'reflect-metadata';
+import { createServer } from 'node:http';
 import { Controller, Get, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
@@ -11,6 +12,7 @@ import { rateLimit as expressLimit } from '../../src/adapters/express.ts';
 import { rateLimit as fastifyLimit } from '../../src/adapters/fastify.ts';
 import { rateLimit as honoLimit } from '../../src/adapters/hono.ts';
 import { RateLimit, RateLimitModule, SkipRateLimit } from '../../src/adapters/nest.ts';
+import { withServer } from './listening.ts';
 
 async function statuses(url: string, count: number): Promise<number[]> {
   const found = [];
@@ -61,9 +63,89 @@ describe('Express', () => {
       expect(await statuses(url, 1)).toEqual([200]);
     });
   });
+
+  /** What requests say under a name, to whoever comes after the limiters. */
+  async function saidUnder(name: string, ...handlers: unknown[]): Promise<unknown[]> {
+    const said: unknown[] = [];
+    const app = express();
+    app.use(...(handlers as never[]));
+    app.get('/', (request, response) => {
+      said.push((request as unknown as Record<string, unknown>)[name]);
+      response.send('hello');
+    });
+    await withApp(app, async (url) => void (await statuses(url, 2)));
+    return said;
+  }
+
+  it('each request carries its own, under each of its limiters\u2019 names', async () => {
+    const two = expressLimit({ limit: 9, window: '1h', requestPropertyName: 'second' });
+    const both = [expressLimit({ limit: 9, window: '1h' }), two];
+    expect(await saidUnder('rateLimit', ...both)).toMatchObject([{ used: 1 }, { used: 2 }]);
+    expect(await saidUnder('second', ...both)).toMatchObject([{ used: 3 }, { used: 4 }]);
+  });
+
+  it('whoever writes over it is heard, and so is a limiter after that', async () => {
+    const write = (request: object, _response: unknown, next: () => void): void => {
+      Object.assign(request, { rateLimit: 'mine' });
+      next();
+    };
+    const limit = expressLimit({ limit: 9, window: '1h' });
+    expect(await saidUnder('rateLimit', limit, write)).toEqual(['mine', 'mine']);
+    expect(await saidUnder('rateLimit', write, limit)).toMatchObject([{ used: 3 }, { used: 4 }]);
+  });
+
+  it('a name that requests have already is written to them, as it was', async () => {
+    const limit = expressLimit({ limit: 9, window: '1h', requestPropertyName: 'statusMessage' });
+    expect(await saidUnder('statusMessage', limit)).toMatchObject([{ used: 1 }, { used: 2 }]);
+  });
+
+  it('requests that Express has not made carry it too', async () => {
+    const limit = expressLimit({ limit: 9, window: '1h' });
+    const said: unknown[] = [];
+    const server = createServer((request, response) => {
+      limit(request, response, () => {
+        said.push((request as unknown as { rateLimit: unknown }).rateLimit);
+        response.end('hello');
+      });
+    });
+    await withServer(server, async (url) => void (await statuses(url, 2)));
+    expect(said).toMatchObject([{ used: 1 }, { used: 2 }]);
+  });
 });
 
 describe('Fastify', () => {
+  it('fields can be asked for, taken away and sent with a head of the app\u2019s own', async () => {
+    const app = fastify();
+    await app.register(fastifyLimit, { limit: 9, window: '1h' });
+    const seen: unknown[] = [];
+    app.addHook('onSend', async (_request, reply) => {
+      seen.push(reply.getHeader('RateLimit'), reply.getHeaders().ratelimit);
+    });
+    app.get('/plain', async () => 'hello');
+    app.get('/bare', async (_request, reply) => reply.removeHeader('ratelimit').send('hello'));
+    app.get('/raw', (_request, reply) => {
+      reply.hijack();
+      reply.raw.writeHead(200, { 'content-type': 'text/plain' });
+      reply.raw.end('hello');
+    });
+    await app.listen({ port: 0, host: '127.0.0.1' });
+    const url = `http://127.0.0.1:${(app.server.address() as { port: number }).port}`;
+    const told = async (path: string) => (await fetch(url + path)).headers.get('ratelimit');
+    const paths = ['/plain', '/plain', '/bare', '/raw'];
+    const fields = [];
+    for (const path of paths) fields.push(await told(path));
+    expect(fields).toEqual([
+      '"default";r=8;t=3600',
+      '"default";r=7;t=3600',
+      null,
+      '"default";r=5;t=3600',
+    ]);
+    const [first, second] = fields;
+    expect(seen).toEqual([first, first, second, second, undefined, undefined]);
+    expect((await app.inject('/plain')).headers.ratelimit).toBe('"default";r=4;t=3600');
+    await app.close();
+  });
+
   it('a route has a limit of its own, or none, and the others the plugin\u2019s', async () => {
     const app = fastify();
     await app.register(fastifyLimit, { limit: 2, window: '1h' });

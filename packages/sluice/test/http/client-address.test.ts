@@ -144,6 +144,20 @@ describe('with nobody trusted', () => {
     expect(warnings[0].message).toContain(`from 10.0.0.1 has the header ${name}`);
     expect(warnings[0].message).toContain('Set trustProxy');
   });
+
+  it('a proxy that comes up in a server long in use is warned of soon', () => {
+    const { key, codes } = open();
+    for (let request = 0; request < 10_000; request++) key('10.0.0.1');
+    const forwarded = { 'x-forwarded-for': '1.1.1.1' };
+    let requests = 0;
+    while (codes().length === 0 && requests < 100) {
+      key('10.0.0.1', forwarded);
+      requests++;
+    }
+    expect(codes()).toEqual(['WARN_FORWARDED_IGNORED']);
+    expect(requests).toBeLessThanOrEqual(16);
+    expect(key('10.0.0.1', forwarded)).toBe('10.0.0.1');
+  });
 });
 
 describe('a request without a readable socket', () => {
