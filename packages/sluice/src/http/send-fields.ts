@@ -28,16 +28,26 @@ let nodes: Methods | undefined;
 
 /** Has the fields of a verdict sent, unless the answer has begun. */
 export function sendFields(response: Announcing, { fields }: Verdict<never>): void {
-  if (fields.length === 0 || response.headersSent || announce(response, fields)) return;
+  if (fields.length === 0 || response.headersSent || sendAsText(response, fields)) return;
   response[FIELDS] = fields;
   response.writeHead = writeHeadOf(response);
 }
 
 /**
- * Has fields sent in the fast way; whoever asks the answer for them finds them. Answers false, with
- * nothing done, where there is no such way, and of the first answer of all.
+ * Has fields sent as text, and whoever asks the answer for them finds them, as hooks of a framework
+ * may do. Answers false where they cannot be.
  */
 export function announce(response: Announcing, fields: readonly Field[]): boolean {
+  if (!sendAsText(response, fields)) return false;
+  response.getHeader = getHeader;
+  response.getHeaders = getHeaders;
+  response.hasHeader = hasHeader;
+  response.removeHeader = removeHeader;
+  return true;
+}
+
+/** Answers false, with nothing done, where there is no such way, and of the first answer of all. */
+function sendAsText(response: Announcing, fields: readonly Field[]): boolean {
   const before = response[FIELDS];
   if (before !== undefined) {
     response[FIELDS] = joinedFields(before, fields);
@@ -50,10 +60,6 @@ export function announce(response: Announcing, fields: readonly Field[]): boolea
   if (response._storeHeader !== nodes._storeHeader) return false;
   response[FIELDS] = fields;
   response._storeHeader = storeHeader;
-  response.getHeader = getHeader;
-  response.getHeaders = getHeaders;
-  response.hasHeader = hasHeader;
-  response.removeHeader = removeHeader;
   return true;
 }
 
@@ -150,7 +156,7 @@ function announced(response: Announcing, name: string): Field | undefined {
 function saysAnyOf(fields: readonly Field[], head: Head): boolean {
   if (Array.isArray(head)) return true;
   for (const name in head) {
-    for (const { 0: own } of fields) if (isSameName(name, own)) return true;
+    for (let at = 0; at < fields.length; at++) if (isSameName(name, fields[at][0])) return true;
   }
   return false;
 }
