@@ -4,7 +4,7 @@
 export { type CostFields, PolicyBook } from './book.ts';
 export { DecisionRecord, jointDecision, PeekRecord } from './decision.ts';
 export { expected, isInteger, isRecord } from './errors.ts';
-export { draftOfOne, reportOf } from './http/headers.ts';
+export { DraftOfOne, reportOf } from './http/headers.ts';
 export { soundKey } from './http/long-key.ts';
 export { keyText, LONGEST_KEY } from './key.ts';
 export { checkAction, LONGEST_WINDOW_MS } from './policy.ts';

@@ -174,13 +174,13 @@ describe('sluice/engine exports', () => {
     expect(namesOf(engine)).toMatchInlineSnapshot(`
       [
         "DecisionRecord",
+        "DraftOfOne",
         "KeyedHash",
         "LONGEST_KEY",
         "LONGEST_WINDOW_MS",
         "PeekRecord",
         "PolicyBook",
         "checkAction",
-        "draftOfOne",
         "expected",
         "isInteger",
         "isRecord",

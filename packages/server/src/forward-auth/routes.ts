@@ -12,7 +12,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { type Limit, type Policy, type Quote, SluiceError } from 'sluice';
-import { draftOfOne } from 'sluice/engine';
+import { DraftOfOne } from 'sluice/engine';
 import { type HeaderForm, type Rejection, rejection } from 'sluice/http';
 import type { Configuration } from '../configuration.ts';
 import type { Desk, LimitRequest, Verdict } from '../desk.ts';
@@ -131,16 +131,16 @@ class Gate {
   }
 }
 
-const usual = new WeakMap<Policy, ReturnType<typeof draftOfOne>>();
+const usual = new WeakMap<Policy, DraftOfOne>();
 
 /** What passes under one limit: the parts of its fields that never change are made once. */
 function usualFields(quote: Quote, { policy }: Limit): readonly Field[] {
-  let fieldsFor = usual.get(policy);
-  if (fieldsFor === undefined) {
-    fieldsFor = draftOfOne(policy.name, policy.windowMs);
-    usual.set(policy, fieldsFor);
+  let draft = usual.get(policy);
+  if (draft === undefined) {
+    draft = new DraftOfOne(policy.name, policy.windowMs);
+    usual.set(policy, draft);
   }
-  return fieldsFor(quote);
+  return draft.fieldsOf(quote);
 }
 
 function disguiseIn(exchange: Exchange): Disguise {

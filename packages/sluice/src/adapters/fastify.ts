@@ -17,7 +17,7 @@ import {
   type RequestOptions,
   readyOptions,
 } from '../http/options.ts';
-import { type Field, RequestLimiter, type Verdict } from '../http/request-limiter.ts';
+import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
 import { announce } from '../http/send-fields.ts';
 
 export interface FastifyRateLimit
@@ -44,8 +44,9 @@ async function answered(answer: unknown, reply: FastifyReply): Promise<void> {
 }
 
 /** Sets fields; limiters in a row tell their policies in one list. */
-function setFields(reply: FastifyReply, fields: readonly Field[]): void {
-  if (fields.length === 0 || announce(reply.raw, fields)) return;
+function setFields(reply: FastifyReply, verdict: Verdict<FastifyRequest>): void {
+  const { fields } = verdict;
+  if (fields.length === 0 || announce(reply.raw, verdict)) return;
   const isFirst = !reply.hasHeader(fields[0][0]);
   for (const [name, value] of fields) {
     reply.header(name, isFirst ? value : joinedField(reply.getHeader(name), value));
@@ -76,7 +77,7 @@ function hooksOf(options: FastifyRateLimit, trusts: boolean): Hooks {
     done: Done,
   ): void => {
     if (verdict.over !== undefined) verdicts.set(request, verdict);
-    setFields(reply, verdict.fields);
+    setFields(reply, verdict);
     if (verdict.passes) {
       done();
       return;

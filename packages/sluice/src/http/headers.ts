@@ -127,59 +127,73 @@ function untilMoreMs(limit: LimitReport, report: Report): number | undefined {
 const LAST_DIGITS = Array.from({ length: 1000 }, (_, last) => String(last).padStart(3, '0'));
 
 /**
- * Writes numbers between two texts, each close to the one before. V8 keeps the text of every number
- * that it has written for a while, which costs more than to write it; so few new ones are written.
- */
-function countingFrom(start: string): (value: number, end: string) => string {
-  let thousands = 0;
-  let text = start;
-  return (value, end) => {
-    const found = Math.floor(value / 1000);
-    if (found !== thousands) {
-      thousands = found;
-      text = found === 0 ? start : start + found;
-    }
-    const last = value - found * 1000;
-    // Short texts first: V8 puts them into one piece.
-    return text + ((found === 0 ? last : LAST_DIGITS[last]) + end);
-  };
-}
-
-/**
  * The fields of an answer under one limit, in the newest form: what most answers are. The part that
  * never changes is made once, and an answer that says the same as the last one has its fields.
  */
-export function draftOfOne(policy: string, windowMs: number) {
-  const name = quoted(policy);
-  const countOf = countingFrom(`${name};r=`);
-  const length = Math.max(seconds(windowMs), 1);
-  let policyField: Header = ['RateLimit-Policy', ''];
-  let fields: readonly Header[] = [];
-  let wasAllowed = false;
-  let lastLimit = -1;
-  let lastRemaining = -1;
-  let lastWait = -1;
-  let end = '';
-  return (quote: Omit<LimitReport, 'windowMs'>): readonly Header[] => {
+export class DraftOfOne {
+  readonly #name: string;
+  readonly #length: number;
+  #policyField: Header = ['RateLimit-Policy', ''];
+  #fields: readonly Header[] = [];
+  #lines: string | undefined;
+  #wasAllowed = false;
+  #limit = -1;
+  #remaining = -1;
+  #wait = -1;
+  #thousands = -1;
+  /** All of the value, and of the lines, that stands before the last digits of what remains. */
+  #valueStart = '';
+  #linesStart = '';
+  #end = '';
+
+  constructor(policy: string, windowMs: number) {
+    this.#name = quoted(policy);
+    this.#length = Math.max(seconds(windowMs), 1);
+  }
+
+  /**
+   * The fields told last, as they go over the wire. Undefined if there must be no other ones with
+   * their names: those of an answer that passes are lists, which may go on in other lines.
+   */
+  get lines(): string | undefined {
+    return this.#lines;
+  }
+
+  fieldsOf(quote: Omit<LimitReport, 'windowMs'>): readonly Header[] {
     const { allowed, limit, remaining } = quote;
     const wait = seconds(allowed ? quote.resetAfterMs : quote.retryAfterMs);
-    const isSame = remaining === lastRemaining && wait === lastWait && limit === lastLimit;
-    if (isSame && allowed === wasAllowed) return fields;
-    if (limit !== lastLimit) {
-      policyField = ['RateLimit-Policy', `${name};q=${integer(limit)};w=${length}`];
-    }
-    if (wait !== lastWait) end = `;t=${wait}`;
-    const current: Header = ['RateLimit', countOf(integer(remaining), end)];
-    fields = allowed
-      ? [policyField, current]
+    const isSame = remaining === this.#remaining && wait === this.#wait && limit === this.#limit;
+    if (isSame && allowed === this.#wasAllowed) return this.#fields;
+    if (wait !== this.#wait) this.#end = `;t=${wait}`;
+    const count = integer(remaining);
+    const thousands = Math.floor(count / 1000);
+    if (limit !== this.#limit || thousands !== this.#thousands) this.#begin(limit, thousands);
+    // V8 keeps the text of every number that it has written for a while, which costs more than to
+    // write it; so few new ones are written. And it puts short texts into one piece.
+    const last = count - thousands * 1000;
+    const end = (thousands === 0 ? last : LAST_DIGITS[last]) + this.#end;
+    const current: Header = ['RateLimit', this.#valueStart + end];
+    this.#lines = allowed ? this.#linesStart + (end + '\r\n') : undefined;
+    this.#fields = allowed
+      ? [this.#policyField, current]
       : // Many refusals are told the same, and a handler must not add to them.
-        Object.freeze([policyField, current, retryField(wait)]);
-    wasAllowed = allowed;
-    lastLimit = limit;
-    lastRemaining = remaining;
-    lastWait = wait;
-    return fields;
-  };
+        Object.freeze([this.#policyField, current, retryField(wait)]);
+    this.#wasAllowed = allowed;
+    this.#limit = limit;
+    this.#remaining = remaining;
+    this.#wait = wait;
+    return this.#fields;
+  }
+
+  #begin(limit: number, thousands: number): void {
+    const policy = `${this.#name};q=${integer(limit)};w=${this.#length}`;
+    this.#policyField = ['RateLimit-Policy', policy];
+    this.#valueStart = `${this.#name};r=${thousands === 0 ? '' : thousands}`;
+    const lines = ['RateLimit-Policy: ', policy, '\r\nRateLimit: ', this.#valueStart];
+    // Joined, it is one piece; otherwise V8 would keep the parts and gather them for every answer.
+    this.#linesStart = lines.join('');
+    this.#thousands = thousands;
+  }
 }
 
 function draft(report: Report): readonly Header[] {

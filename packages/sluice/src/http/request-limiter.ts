@@ -13,7 +13,7 @@ import type { Store } from '../store.ts';
 import { emitWarning } from '../warning.ts';
 import { contains, type Network, readNetworks } from './address-networks.ts';
 import { clientKey, type Origin, wholeAddress } from './client-address.ts';
-import { draftOfOne, headerForms, type Report, reportOf, retryAfter } from './headers.ts';
+import { DraftOfOne, headerForms, type Report, reportOf, retryAfter } from './headers.ts';
 import { soundKey } from './long-key.ts';
 import type { Outcome, ReadyLimit, ReadyOptions } from './options.ts';
 import { type Rejection, rejection } from './rejection.ts';
@@ -33,6 +33,8 @@ export interface Verdict<R> {
   readonly passes: boolean;
   /** To be set on the answer, whatever it is. */
   readonly fields: readonly Field[];
+  /** All of the fields as lines of a head, if others of their names may stand beside them. */
+  readonly lines: string | undefined;
   /** What to answer a request that does not pass. */
   readonly rejection: Refusal | undefined;
   /** What was decided; undefined if the request was skipped, or is on a list. */
@@ -55,6 +57,7 @@ const NO_AMOUNTS: ReadonlyMap<string, number> = new Map();
 const PASSES: Verdict<unknown> = {
   passes: true,
   fields: [],
+  lines: undefined,
   rejection: undefined,
   decision: undefined,
   shadow: NOBODY,
@@ -92,7 +95,7 @@ export class RequestLimiter<R> {
   /** The limit that is enforced, if it is the only one. */
   readonly #only: ReadyLimit<R> | undefined;
   /** The fields of an answer, if there is one limit and the form is the newest. */
-  readonly #fieldsOfOne: ReturnType<typeof draftOfOne> | undefined;
+  readonly #draftOfOne: DraftOfOne | undefined;
   /** The limiter, if everything about a request can be decided at once. */
   readonly #sync: SyncLimiter<Policies> | undefined;
   /** Whether there is nothing but one limit by address, as most apps have it. */
@@ -127,7 +130,7 @@ export class RequestLimiter<R> {
     this.#only = this.#enforced.length === 1 ? this.#enforced[0] : undefined;
     if (this.#only !== undefined && options.forms.join() === 'draft') {
       const { name } = this.#only;
-      this.#fieldsOfOne = draftOfOne(name, this.#windows.get(name)!);
+      this.#draftOfOne = new DraftOfOne(name, this.#windows.get(name)!);
     }
     this.#isUsual =
       this.#sync !== undefined &&
@@ -208,22 +211,21 @@ export class RequestLimiter<R> {
     shadow: readonly Decision[],
     over: Verdict<R>['over'] = undefined,
   ): Verdict<R> {
-    const { allowed, degraded } = decision;
-    if (allowed) {
-      const isAway = degraded?.action === 'allow';
-      const quick = isAway ? undefined : this.#fieldsOfOne?.(decision);
-      const fields = quick ?? this.#fields(this.#report(decision), isAway);
-      return { passes: true, fields, rejection: undefined, decision, shadow, over };
-    }
-    if (degraded === undefined && this.#fieldsOfOne !== undefined) {
-      const fields = this.#fieldsOfOne(decision);
-      const refusal = this.#refusalOfOne(decision);
-      return { passes: false, fields, rejection: refusal, decision, shadow, over: undefined };
+    const { allowed: passes, degraded } = decision;
+    const last = passes ? over : undefined;
+    const draft = degraded === undefined ? this.#draftOfOne : undefined;
+    if (draft !== undefined) {
+      const fields = draft.fieldsOf(decision);
+      const refusal = passes ? undefined : this.#refusalOfOne(decision);
+      const { lines } = draft;
+      return { passes, fields, lines, rejection: refusal, decision, shadow, over: last };
     }
     const report = this.#report(decision);
-    const fields = this.#fields(report, degraded?.action === 'deny');
-    const refusal = rejection({ report, degraded });
-    return { passes: false, fields, rejection: refusal, decision, shadow, over: undefined };
+    const isAway = degraded !== undefined && degraded.action !== 'local';
+    const fields = this.#fields(report, isAway);
+    const refusal = passes ? undefined : rejection({ report, degraded });
+    const lines = undefined;
+    return { passes, fields, lines, rejection: refusal, decision, shadow, over: last };
   }
 
   /** Refusals come in floods, and of one limit those with the same wait are the same. */

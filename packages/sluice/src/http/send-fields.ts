@@ -10,12 +10,22 @@ import type { Field, Verdict } from './request-limiter.ts';
 /** The fields that are to go out with the head of an answer. */
 const FIELDS = Symbol('fields');
 
+/** All of them as text, if nothing else that the head says is in their way. */
+const LINES = Symbol('lines');
+
 type Head = OutgoingHttpHeaders | OutgoingHttpHeader[] | null | undefined;
 
 /** Makes the text of a head, whose first line is made already. */
 type StoreHeader = (this: Announcing, firstLine: string, head: Head) => void;
 
-type Announcing = ServerResponse & { [FIELDS]?: readonly Field[]; _storeHeader?: StoreHeader };
+type Announcing = ServerResponse & {
+  [FIELDS]?: readonly Field[];
+  [LINES]?: string | undefined;
+  _storeHeader?: StoreHeader;
+};
+
+/** What is to be sent. */
+type Told = Pick<Verdict<never>, 'fields' | 'lines'>;
 
 /** What answers of Node's are asked for their fields with. */
 type Methods = Pick<
@@ -27,9 +37,9 @@ type Methods = Pick<
 let nodes: Methods | undefined;
 
 /** Has the fields of a verdict sent, unless the answer has begun. */
-export function sendFields(response: Announcing, { fields }: Verdict<never>): void {
-  if (fields.length === 0 || response.headersSent || sendAsText(response, fields)) return;
-  response[FIELDS] = fields;
+export function sendFields(response: Announcing, told: Told): void {
+  if (told.fields.length === 0 || response.headersSent || sendAsText(response, told)) return;
+  response[FIELDS] = told.fields;
   response.writeHead = writeHeadOf(response);
 }
 
@@ -37,8 +47,8 @@ export function sendFields(response: Announcing, { fields }: Verdict<never>): vo
  * Has fields sent as text, and whoever asks the answer for them finds them, as hooks of a framework
  * may do. Answers false where they cannot be.
  */
-export function announce(response: Announcing, fields: readonly Field[]): boolean {
-  if (!sendAsText(response, fields)) return false;
+export function announce(response: Announcing, told: Told): boolean {
+  if (!sendAsText(response, told)) return false;
   response.getHeader = getHeader;
   response.getHeaders = getHeaders;
   response.hasHeader = hasHeader;
@@ -47,10 +57,11 @@ export function announce(response: Announcing, fields: readonly Field[]): boolea
 }
 
 /** Answers false, with nothing done, where there is no such way, and of the first answer of all. */
-function sendAsText(response: Announcing, fields: readonly Field[]): boolean {
+function sendAsText(response: Announcing, { fields, lines }: Told): boolean {
   const before = response[FIELDS];
   if (before !== undefined) {
     response[FIELDS] = joinedFields(before, fields);
+    response[LINES] = undefined;
     return true;
   }
   if (nodes === undefined) {
@@ -59,6 +70,7 @@ function sendAsText(response: Announcing, fields: readonly Field[]): boolean {
   }
   if (response._storeHeader !== nodes._storeHeader) return false;
   response[FIELDS] = fields;
+  response[LINES] = lines;
   response._storeHeader = storeHeader;
   return true;
 }
@@ -88,28 +100,15 @@ function learnFrom(response: Announcing): void {
  */
 function storeHeader(this: Announcing, firstLine: string, head: Head): void {
   const fields = this[FIELDS]!;
-  if (saysAnyOf(fields, head)) {
-    nodes!._storeHeader.call(this, firstLine, joinedHead(this, head));
-    return;
+  let lines = this[LINES];
+  if (lines === undefined) {
+    if (saysAnyOf(fields, head)) {
+      nodes!._storeHeader.call(this, firstLine, joinedHead(this, head));
+      return;
+    }
+    lines = fields.map(([name, value]) => `${name}: ${value}\r\n`).join('');
   }
-  nodes!._storeHeader.call(this, firstLine + textOf(fields), head);
-}
-
-/** The fields of the last answer, and all of their text that is the same in the next one. */
-let lastPolicy: Field | undefined;
-let lastName = '';
-let lastText = '';
-
-/** Fields as they go over the wire. Mostly it is only the value of the last that is new. */
-function textOf(fields: readonly Field[]): string {
-  const { 0: policy, 1: current } = fields;
-  if (fields.length !== 2) return fields.map(([name, value]) => `${name}: ${value}\r\n`).join('');
-  if (policy !== lastPolicy || current[0] !== lastName) {
-    lastPolicy = policy;
-    lastName = current[0];
-    lastText = `${policy[0]}: ${policy[1]}\r\n${current[0]}: `;
-  }
-  return `${lastText + current[1]}\r\n`;
+  nodes!._storeHeader.call(this, firstLine + lines, head);
 }
 
 /** A head that says something of limits itself, with the fields. */
@@ -144,7 +143,9 @@ function hasHeader(this: Announcing, name: string): boolean {
 
 function removeHeader(this: Announcing, name: string): void {
   nodes!.removeHeader.call(this, name);
+  if (announced(this, name) === undefined) return;
   this[FIELDS] = this[FIELDS]!.filter(([each]) => !isSameName(each, name));
+  this[LINES] = undefined;
 }
 
 function announced(response: Announcing, name: string): Field | undefined {
@@ -156,7 +157,7 @@ function announced(response: Announcing, name: string): Field | undefined {
 function saysAnyOf(fields: readonly Field[], head: Head): boolean {
   if (Array.isArray(head)) return true;
   for (const name in head) {
-    for (let at = 0; at < fields.length; at++) if (isSameName(name, fields[at][0])) return true;
+    for (const { 0: own } of fields) if (isSameName(name, own)) return true;
   }
   return false;
 }

@@ -9,7 +9,8 @@ const FIELDS: readonly Field[] = [
   ['RateLimit-Policy', '"a";q=9;w=60'],
   ['RateLimit', '"a";r=8;t=60'],
 ];
-const verdict = (fields: readonly Field[]) => ({ fields }) as never;
+const told = (fields: readonly Field[], lines?: string) => ({ fields, lines });
+const LINES = FIELDS.map(([name, value]) => `${name}: ${value}\r\n`).join('');
 
 const COOKIES = ['a=1', 'b=2'];
 
@@ -25,19 +26,22 @@ function madeElsewhere(response: ServerResponse): void {
 // The first answer of all shows how heads are made here; those after it go the fast way.
 beforeAll(async () => {
   const { headers } = await heard((response) => {
-    expect(announce(response, FIELDS)).toBe(false);
-    sendFields(response, verdict(FIELDS));
+    expect(announce(response, told(FIELDS))).toBe(false);
+    sendFields(response, told(FIELDS));
     response.end('hello');
   });
   expect(headers.get('ratelimit')).toBe('"a";r=8;t=60');
 });
 
-const kinds: Record<string, (response: ServerResponse) => void> = {
-  'as text': () => {},
-  'to a head': madeElsewhere,
-};
+type Kind = [name: string, prepare: (response: ServerResponse) => void, lines?: string];
+const kinds: Kind[] = [
+  ['as text with a head', () => {}],
+  ['as text made before with a head', () => {}, LINES],
+  ['in a head', madeElsewhere],
+  ['in a head, text or not,', madeElsewhere, LINES],
+];
 
-describe.each(Object.entries(kinds))('fields are sent %s that is written', (_kind, prepare) => {
+describe.each(kinds)('fields are sent %s that is written', (_kind, prepare, lines) => {
   const ways: Record<string, (response: ServerResponse) => void> = {
     'as an object': (response) =>
       response.writeHead(201, { 'x-own': 'yes', 'set-cookie': COOKIES }),
@@ -68,7 +72,7 @@ describe.each(Object.entries(kinds))('fields are sent %s that is written', (_kin
   it.each(Object.entries(ways))('%s', async (_, write) => {
     const { status, headers } = await heard((response) => {
       prepare(response);
-      sendFields(response, verdict(FIELDS));
+      sendFields(response, told(FIELDS, lines));
       write(response);
       response.end('hello');
     });
@@ -80,8 +84,8 @@ describe.each(Object.entries(kinds))('fields are sent %s that is written', (_kin
 
 it('limits in a row are told in one list, in their order', async () => {
   const { headers } = await heard((response) => {
-    sendFields(response, verdict(FIELDS));
-    sendFields(response, verdict([['RateLimit', '"b";r=7;t=60']]));
+    sendFields(response, told(FIELDS, LINES));
+    sendFields(response, told([['RateLimit', '"b";r=7;t=60']], 'RateLimit: "b";r=7;t=60\r\n'));
     response.writeHead(200, { 'content-type': 'text/plain' });
     response.end('hello');
   });
@@ -92,7 +96,7 @@ it('limits in a row are told in one list, in their order', async () => {
 it('what somebody has set before is told as well', async () => {
   const { headers } = await heard((response) => {
     response.setHeader('RateLimit', '"first";r=1;t=1');
-    sendFields(response, verdict(FIELDS));
+    sendFields(response, told(FIELDS));
     response.end('hello');
   });
   expect(headers.get('ratelimit')).toBe('"first";r=1;t=1, "a";r=8;t=60');
@@ -100,8 +104,8 @@ it('what somebody has set before is told as well', async () => {
 
 it('a field that cannot be a list is the one of the last limit', async () => {
   const { headers } = await heard((response) => {
-    sendFields(response, verdict([['Retry-After', '1']]));
-    sendFields(response, verdict([['Retry-After', '2']]));
+    sendFields(response, told([['Retry-After', '1']]));
+    sendFields(response, told([['Retry-After', '2']]));
     response.writeHead(200);
     response.end('hello');
   });
@@ -112,7 +116,7 @@ it('an answer that has begun stays as it is', async () => {
   const { status, headers } = await heard((response) => {
     response.writeHead(200);
     response.write('hel');
-    sendFields(response, verdict(FIELDS));
+    sendFields(response, told(FIELDS));
     response.end('lo');
   });
   expect([status, headers.get('ratelimit')]).toEqual([200, null]);
@@ -121,7 +125,7 @@ it('an answer that has begun stays as it is', async () => {
 it('the object that a head was given as is not changed', async () => {
   const own = { 'x-own': 'yes' };
   await heard((response) => {
-    sendFields(response, verdict(FIELDS));
+    sendFields(response, told(FIELDS));
     response.writeHead(200, own);
     response.end('hello');
   });
@@ -140,7 +144,7 @@ it.each([
       seen.push(head);
       return writeHead.call(this, status, { ...head, 'x-frame-options': 'DENY' });
     } as never;
-    sendFields(response, verdict(FIELDS));
+    sendFields(response, told(FIELDS));
     response.writeHead(200, { 'content-type': 'text/plain' });
     response.end('hello');
   });
@@ -150,10 +154,13 @@ it.each([
   expect(headers.get('ratelimit')).toBe('"a";r=8;t=60');
 });
 
-describe('an answer is asked for fields that are yet to be sent', () => {
+describe.each([
+  ['as text', undefined],
+  ['as text made before', LINES],
+])('an answer is asked for fields that are yet to be sent %s', (_, lines) => {
   it('and has them under any spelling of their names', async () => {
     await heard((response) => {
-      sendFields(response, verdict(FIELDS));
+      announce(response, told(FIELDS, lines));
       response.setHeader('x-own', 'yes');
       expect(response.getHeader('RATELIMIT')).toBe('"a";r=8;t=60');
       expect(response.getHeader('x-own')).toBe('yes');
@@ -172,7 +179,7 @@ describe('an answer is asked for fields that are yet to be sent', () => {
 
   it('and sends none that was taken away', async () => {
     const { headers } = await heard((response) => {
-      sendFields(response, verdict(FIELDS));
+      announce(response, told(FIELDS, lines));
       response.removeHeader('RateLimit-policy');
       expect(response.hasHeader('ratelimit-policy')).toBe(false);
       response.end('hello');
@@ -186,11 +193,11 @@ describe('an answer is asked for fields that are yet to be sent', () => {
   it('and sends under their own names what is left of them', async () => {
     const refused: readonly Field[] = [...FIELDS, ['Retry-After', '7']];
     await heard((response) => {
-      sendFields(response, verdict(FIELDS));
+      announce(response, told(FIELDS, lines));
       response.end('hello');
     });
     const { headers } = await heard((response) => {
-      sendFields(response, verdict(refused));
+      announce(response, told(refused));
       response.removeHeader('ratelimit');
       response.end('hello');
     });
@@ -210,19 +217,19 @@ describe('an answer is asked for fields that are yet to be sent', () => {
     ],
   ])('and what the app has %s itself is told beside them, once', async (_, write) => {
     const { headers } = await heard((response) => {
-      sendFields(response, verdict(FIELDS));
+      announce(response, told(FIELDS, lines));
       write(response);
       response.end('hello');
     });
-    const told = headers.get('ratelimit')?.split(', ').sort();
-    expect(told).toEqual(['"a";r=8;t=60', '"own";r=1;t=1']);
+    const values = headers.get('ratelimit')?.split(', ').sort();
+    expect(values).toEqual(['"a";r=8;t=60', '"own";r=1;t=1']);
     expect(headers.get('ratelimit-policy')).toBe('"a";q=9;w=60');
   });
 });
 
 it('an answer without a body is told as well', async () => {
   const { status, headers } = await heard((response) => {
-    sendFields(response, verdict(FIELDS));
+    sendFields(response, told(FIELDS));
     response.writeHead(204).end();
   });
   expect([status, headers.get('ratelimit')]).toEqual([204, '"a";r=8;t=60']);

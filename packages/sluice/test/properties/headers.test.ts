@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { parseList } from 'structured-headers';
 import { describe, expect, it } from 'vitest';
 import {
-  draftOfOne,
+  DraftOfOne,
   type HeaderForm,
   headerForms,
   type LimitReport,
@@ -135,16 +135,33 @@ const sequences = fc.record({
 
 describe('the fields of an app with one limit, made in advance', () => {
   holds('are those of any report', sequences, ({ policy, windowMs, quotes }) => {
-    const fieldsOf = draftOfOne(policy, windowMs);
+    const draft = new DraftOfOne(policy, windowMs);
     // What comes twice has to be said twice, and the same.
     for (const { shadow, ...quote } of quotes.flatMap((each) => [each, each])) {
       const { allowed, retryAfterMs } = quote;
       const all = [{ ...quote, policy, windowMs }];
       const report = { allowed, retryAfterMs, atMs: AT_MS.min, limits: all };
       const wait = retryAfter(report);
-      expect(fieldsOf(quote)).toEqual([...headerForms.draft(report), ...(wait ? [wait] : [])]);
+      const fields = draft.fieldsOf(quote);
+      expect(fields).toEqual([...headerForms.draft(report), ...(wait ? [wait] : [])]);
+      const lines = fields.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+      expect(draft.lines).toBe(allowed ? lines : undefined);
     }
   });
+});
+
+it('what remains of one limit is told digit by digit, however far it goes down', () => {
+  const draft = new DraftOfOne('a', 60_000);
+  const limit = 1_002_003;
+  const counts = [limit, limit - 1, 1_000_001, ...Array.from({ length: 11_003 }, (_, n) => n)];
+  for (const remaining of counts.toSorted((a, b) => b - a)) {
+    const quote = { policy: 'a', allowed: true, limit, remaining, retryAfterMs: 0 };
+    const [, [, told]] = draft.fieldsOf({ ...quote, resetAfterMs: 60_000 });
+    expect(told).toBe(`"a";r=${remaining};t=60`);
+    expect(draft.lines).toBe(
+      `RateLimit-Policy: "a";q=1002003;w=60\r\nRateLimit: "a";r=${remaining};t=60\r\n`,
+    );
+  }
 });
 
 describe('the current draft', () => {
