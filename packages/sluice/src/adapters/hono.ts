@@ -57,6 +57,8 @@ export function rateLimit<E extends Env = Env>(options: HonoOptions<E>): Middlew
   // No async function: where nothing is waited for, promises are most of the cost.
   return (context, next) => {
     const env = (context.env ?? {}) as ServerEnv;
+    const known = address === undefined ? limiter.decideBy(env.incoming?.socket) : undefined;
+    if (known !== undefined) return act(known, context, env, next);
     const verdict = limiter.decide(factsOf(context, env, reading));
     if (!(verdict instanceof Promise)) return act(verdict, context, env, next);
     return verdict.then((later) => act(later, context, env, next));

@@ -40,6 +40,15 @@ export interface Origin {
   header(name: string): string | undefined;
   /** Whether a header tells of proxies. If it is left out, the headers are looked through. */
   readonly isForwarded?: boolean;
+  /** What the request came by, where all that comes by it has this address. */
+  readonly connection?: object | undefined;
+}
+
+/** Tells clients apart. */
+export interface ClientKeys {
+  of(origin: Origin): string;
+  /** The key of a connection, if that is known and nothing else has to be looked at. */
+  known(connection: object): string | undefined;
 }
 
 /** From the socket's address and the headers, by lower-case name, to the client. */
@@ -174,44 +183,71 @@ export function wholeAddress(options: AddressOptions = {}): (origin: Origin) => 
   };
 }
 
+/** Builds a reader: from the socket's address and the headers to the client's key. */
+export function clientAddress(options: AddressOptions = {}): AddressReader {
+  const keys = clientKeys(options);
+  return (socketAddress, header) => keys.of({ socketAddress, header });
+}
+
+/** The same, for those who have all of it in one place. */
+export function clientKeys(options: AddressOptions = {}): ClientKeys {
+  const read = wholeAddress(options);
+  const { ipv6Prefix = DEFAULT_PREFIX } = options;
+  const keyFor = (origin: Origin): string => keyOf(read(origin), ipv6Prefix);
+  if (options.trustProxy === undefined) return new RememberedKeys(keyFor);
+  return { of: keyFor, known: () => undefined };
+}
+
 const MOST_REMEMBERED = 4096;
 
 /** So many requests are looked through for headers that tell of proxies; of later ones 1 in 16. */
 const LOOKED_THROUGH = 256;
 const SELDOM = 16;
 
-/** Builds a reader: from the socket's address and the headers to the client's key. */
-export function clientAddress(options: AddressOptions = {}): AddressReader {
-  const keyFor = clientKey(options);
-  return (socketAddress, header) => keyFor({ socketAddress, header });
-}
-
-/** The same, for those who have all of it in one place. */
-export function clientKey(options: AddressOptions = {}): (origin: Origin) => string {
-  const read = wholeAddress(options);
-  const { ipv6Prefix = DEFAULT_PREFIX } = options;
-  const keyFor = (origin: Origin): string => keyOf(read(origin), ipv6Prefix);
-  return options.trustProxy === undefined ? remembering(keyFor) : keyFor;
-}
+type Marked = Record<symbol, string | undefined>;
 
 /** Clients come again and again, and the key of a socket's address is always the same. */
-function remembering(keyFor: (origin: Origin) => string): (origin: Origin) => string {
-  const keys = new Map<string, string>();
-  let unseen = LOOKED_THROUGH;
-  let turn = 0;
-  return (origin) => {
-    const socketAddress = origin.socketAddress!;
-    const known = keys.get(socketAddress);
-    if (unseen > 0) unseen--;
-    else turn = (turn + 1) % SELDOM;
+class RememberedKeys implements ClientKeys {
+  readonly #keyFor: (origin: Origin) => string;
+  readonly #keys = new Map<string, string>();
+  /** Under which a connection has its key: one that was made here. */
+  readonly #mark = Symbol('client');
+  #looks = 0;
+  /** The headers of so many requests are not looked at, from here on. */
+  #left = 0;
+
+  constructor(keyFor: (origin: Origin) => string) {
+    this.#keyFor = keyFor;
+  }
+
+  known(connection: object): string | undefined {
+    return --this.#left > 0 ? (connection as Marked)[this.#mark] : undefined;
+  }
+
+  of(origin: Origin): string {
+    const known = this.#keys.get(origin.socketAddress!);
     // A header that is not believed is worth a warning, which the other way gives. A proxy sends it
     // with every request, so it is enough to look now and then: to read headers is slow.
-    if (known !== undefined && (turn > 0 || !isForwarded(origin))) return known;
-    const key = keyFor(origin);
-    if (keys.size >= MOST_REMEMBERED) keys.clear();
-    keys.set(socketAddress, key);
+    if (known !== undefined && (--this.#left > 0 || !this.#isForwarded(origin))) {
+      return this.#marked(origin, known);
+    }
+    const key = this.#keyFor(origin);
+    if (this.#keys.size >= MOST_REMEMBERED) this.#keys.clear();
+    this.#keys.set(origin.socketAddress!, key);
+    return this.#marked(origin, key);
+  }
+
+  #isForwarded(origin: Origin): boolean {
+    if (this.#looks < LOOKED_THROUGH) this.#looks++;
+    else this.#left = SELDOM;
+    return isForwarded(origin);
+  }
+
+  #marked(origin: Origin, key: string): string {
+    const connection = origin.connection as Marked | undefined;
+    if (connection !== undefined) connection[this.#mark] ??= key;
     return key;
-  };
+  }
 }
 
 function isForwarded(origin: Origin): boolean {

@@ -30,6 +30,7 @@ export class NodeFacts<R> implements Facts<R> {
   readonly request: R;
   /** Read at once: when something was waited for, the client may be gone and its address too. */
   readonly socketAddress: string | undefined;
+  readonly connection: object | undefined;
   readonly #raw: IncomingMessage;
   readonly #found: string | undefined;
   readonly #read: HeaderReader<R> | undefined;
@@ -47,6 +48,7 @@ export class NodeFacts<R> implements Facts<R> {
     // Where no proxy has said anything, a framework has nothing to find.
     this.#found = find !== undefined && this.isForwarded ? find(request) : undefined;
     this.socketAddress = this.#found ?? addressOf(socket);
+    this.connection = find === undefined ? (socket ?? undefined) : undefined;
   }
 
   get isForwarded(): boolean {

@@ -12,7 +12,7 @@ import { definePolicy, type PolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
 import { emitWarning } from '../warning.ts';
 import { contains, type Network, readNetworks } from './address-networks.ts';
-import { clientKey, type Origin, wholeAddress } from './client-address.ts';
+import { type ClientKeys, clientKeys, type Origin, wholeAddress } from './client-address.ts';
 import { DraftOfOne, headerForms, type Report, reportOf, retryAfter } from './headers.ts';
 import { soundKey } from './long-key.ts';
 import type { Outcome, ReadyLimit, ReadyOptions } from './options.ts';
@@ -84,7 +84,7 @@ export class RequestLimiter<R> {
   /** Whether verdicts may have to be told how their requests end. */
   readonly settles: boolean;
   readonly #options: ReadyOptions<R>;
-  readonly #addressOf: ReturnType<typeof clientKey>;
+  readonly #clients: ClientKeys;
   /** The whole address, for the lists: what counts as one client may be a network. */
   readonly #wholeAddressOf: ReturnType<typeof wholeAddress>;
   readonly #allow: readonly Network[];
@@ -110,7 +110,7 @@ export class RequestLimiter<R> {
   constructor(options: ReadyOptions<R>) {
     this.#options = options;
     this.settles = options.count !== 'all' || options.settle !== undefined;
-    this.#addressOf = clientKey(options.address);
+    this.#clients = clientKeys(options.address);
     this.#wholeAddressOf = wholeAddress({ ...options.address, onWarning: () => {} });
     this.#allow = readNetworks(options.allow, '`allow`');
     this.#deny = readNetworks(options.deny, '`deny`');
@@ -146,11 +146,20 @@ export class RequestLimiter<R> {
     };
   }
 
+  /** Decides by a connection alone, if that is known and all that counts. */
+  decideBy(connection: object | null | undefined): Verdict<R> | undefined {
+    if (!this.#isUsual || !connection) return undefined;
+    const key = this.#clients.known(connection);
+    return key === undefined
+      ? undefined
+      : this.#verdictNow(this.#sync!.checkSync(this.#only!.name, key));
+  }
+
   /** Decides at once if nothing has to be waited for, which spares a server many promises. */
   decide(facts: Facts<R>): Verdict<R> | Promise<Verdict<R>> {
     if (this.#isUsual) {
       // The same as below with nothing that is not needed: here it counts.
-      const decision = this.#sync!.checkSync(this.#only!.name, this.#addressOf(facts));
+      const decision = this.#sync!.checkSync(this.#only!.name, this.#clients.of(facts));
       return this.#verdictNow(decision);
     }
     if (this.#sync === undefined) return this.#decideLater(facts);
@@ -289,7 +298,7 @@ export class RequestLimiter<R> {
       // Told apart from an address, so that a header cannot spend what an address has.
       if (value !== undefined && value !== '') return ['header', value];
     }
-    return this.#addressOf(facts);
+    return this.#clients.of(facts);
   }
 
   #report(quote: Quote): Report {
