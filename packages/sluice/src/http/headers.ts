@@ -173,7 +173,8 @@ export class DraftOfOne {
     const last = count - thousands * 1000;
     const end = (thousands === 0 ? last : LAST_DIGITS[last]) + this.#end;
     const current: Header = ['RateLimit', this.#valueStart + end];
-    this.#lines = allowed ? this.#linesStart + `${end}\r\n` : undefined;
+    const lineEnd = `${end}\r\n`;
+    this.#lines = allowed ? this.#linesStart + lineEnd : undefined;
     this.#fields = allowed
       ? [this.#policyField, current]
       : // Many refusals are told the same, and a handler must not add to them.
