@@ -22,20 +22,20 @@ const FRONTS = { hono: 'sluice in front' };
 
 const CONNECTIONS = 64;
 
-/** Requests a turn, so that a turn takes about as long with each framework: half a second. */
-const REQUESTS = { express: 5_000, fastify: 20_000, hono: 20_000 };
-const WARM_UP_TURNS = 3;
+/** Requests a turn, so that a turn takes about as long with each framework: a quarter of a second. */
+const REQUESTS = { express: 2_500, fastify: 10_000, hono: 10_000 };
+const WARM_UP_TURNS = 5;
 
 /**
  * How often all servers are started anew. Two processes of the same code may differ by a tenth for
  * as long as they live, by how they happened to be compiled and laid out.
  */
-const STARTS = 5;
+const STARTS = 12;
 
 const TRAFFICS = [
   {
     traffic: 'all pass',
-    rounds: 5,
+    rounds: 4,
     options: { limit: 1_000_000_000, windowMs: 60_000 },
     status: 200,
     needs: ({ bare, ours, peer, empty, front }) => [
