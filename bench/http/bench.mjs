@@ -22,7 +22,7 @@ const FRONTS = { hono: 'sluice in front' };
 
 const CONNECTIONS = 64;
 
-/** Requests a turn, so that a turn takes about as long with each framework: a quarter of a second. */
+/** Requests a turn, so that it takes about as long with each framework: a quarter of a second. */
 const REQUESTS = { express: 2_500, fastify: 10_000, hono: 10_000 };
 const WARM_UP_TURNS = 5;
 
