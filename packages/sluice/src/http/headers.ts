@@ -127,6 +127,16 @@ function untilMoreMs(limit: LimitReport, report: Report): number | undefined {
 const LAST_DIGITS = Array.from({ length: 1000 }, (_, last) => String(last).padStart(3, '0'));
 
 /**
+ * The text of a number that is counted down. V8 keeps the text of every number that it has written
+ * for a while, which costs more than to write it; so few different ones are written.
+ */
+function digitsOf(count: number): string {
+  const thousands = Math.floor(count / 1000);
+  const last = count - thousands * 1000;
+  return thousands === 0 ? String(last) : thousands + LAST_DIGITS[last];
+}
+
+/**
  * The fields of an answer under one limit, in the newest form: what most answers are. The part that
  * never changes is made once, and an answer that says the same as the last one has its fields.
  */
@@ -135,19 +145,20 @@ export class DraftOfOne {
   readonly #length: number;
   #policyField: Header = ['RateLimit-Policy', ''];
   #fields: readonly Header[] = [];
-  #lines: string | undefined;
   #wasAllowed = false;
   #limit = -1;
   #remaining = -1;
   #wait = -1;
-  #thousands = -1;
-  /** All of the value, and of the lines, that stands before the last digits of what remains. */
-  #valueStart = '';
+  /** All of the value, and of the lines, that stands before what remains. */
+  readonly #valueStart: string;
   #linesStart = '';
+  /** What stands from there on, and what stands after it. */
+  #last = '';
   #end = '';
 
   constructor(policy: string, windowMs: number) {
     this.#name = quoted(policy);
+    this.#valueStart = `${this.#name};r=`;
     this.#length = Math.max(seconds(windowMs), 1);
   }
 
@@ -156,7 +167,10 @@ export class DraftOfOne {
    * their names: those of an answer that passes are lists, which may go on in other lines.
    */
   get lines(): string | undefined {
-    return this.#lines;
+    if (!this.#wasAllowed) return undefined;
+    // Short texts first: V8 puts them into one piece.
+    const end = `${this.#last}\r\n`;
+    return this.#linesStart + end;
   }
 
   fieldsOf(quote: Omit<LimitReport, 'windowMs'>): readonly Header[] {
@@ -165,16 +179,9 @@ export class DraftOfOne {
     const isSame = remaining === this.#remaining && wait === this.#wait && limit === this.#limit;
     if (isSame && allowed === this.#wasAllowed) return this.#fields;
     if (wait !== this.#wait) this.#end = `;t=${wait}`;
-    const count = integer(remaining);
-    const thousands = Math.floor(count / 1000);
-    if (limit !== this.#limit || thousands !== this.#thousands) this.#begin(limit, thousands);
-    // V8 keeps the text of every number that it has written for a while, which costs more than to
-    // write it; so few new ones are written. And it puts short texts into one piece.
-    const last = count - thousands * 1000;
-    const end = (thousands === 0 ? last : LAST_DIGITS[last]) + this.#end;
-    const current: Header = ['RateLimit', this.#valueStart + end];
-    const lineEnd = `${end}\r\n`;
-    this.#lines = allowed ? this.#linesStart + lineEnd : undefined;
+    if (limit !== this.#limit) this.#begin(limit);
+    this.#last = digitsOf(integer(remaining)) + this.#end;
+    const current: Header = ['RateLimit', this.#valueStart + this.#last];
     this.#fields = allowed
       ? [this.#policyField, current]
       : // Many refusals are told the same, and a handler must not add to them.
@@ -186,14 +193,12 @@ export class DraftOfOne {
     return this.#fields;
   }
 
-  #begin(limit: number, thousands: number): void {
+  #begin(limit: number): void {
     const policy = `${this.#name};q=${integer(limit)};w=${this.#length}`;
     this.#policyField = ['RateLimit-Policy', policy];
-    this.#valueStart = `${this.#name};r=${thousands === 0 ? '' : thousands}`;
     const lines = ['RateLimit-Policy: ', policy, '\r\nRateLimit: ', this.#valueStart];
     // Joined, it is one piece; otherwise V8 would keep the parts and gather them for every answer.
     this.#linesStart = lines.join('');
-    this.#thousands = thousands;
   }
 }
 
