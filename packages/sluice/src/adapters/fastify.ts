@@ -90,11 +90,7 @@ function hooksOf(options: FastifyRateLimit, trusts: boolean): Hooks {
   const onRequest: Hook = (request, reply, done) => {
     try {
       const known = find === undefined ? limiter.decideBy(request.raw.socket) : undefined;
-      if (known !== undefined) {
-        act(known, request, reply, done);
-        return;
-      }
-      const verdict = limiter.decide(new NodeFacts(request, request.raw, find));
+      const verdict = known ?? limiter.decide(new NodeFacts(request, request.raw, find));
       if (verdict instanceof Promise) {
         verdict.then((later) => act(later, request, reply, done)).catch(done);
       } else act(verdict, request, reply, done);

@@ -115,13 +115,14 @@ export function rateLimit<More extends unknown[] = unknown[]>(
         const env = envOf(more[0]);
         const node = nodeAnswer(env, request);
         const known = address === undefined ? limiter.decideBy(env.incoming?.socket) : undefined;
-        if (known !== undefined) return answered(act(known, handler, request, more, node), node);
         const own = address && { ...reading, address: () => address(request, ...more) };
-        const verdict = limiter.decide(factsOf(request, env, own ?? reading));
+        const verdict = known ?? limiter.decide(factsOf(request, env, own ?? reading));
         if (verdict instanceof Promise) {
           return verdict.then((decided) => act(decided, handler, request, more, node));
         }
-        return answered(act(verdict, handler, request, more, node), node);
+        const answer = act(verdict, handler, request, more, node);
+        // @hono/node-server has a fast way for what need not be waited for.
+        return node === undefined ? later(answer) : answer;
       } catch (error) {
         return Promise.reject(error);
       }
@@ -131,11 +132,6 @@ export function rateLimit<More extends unknown[] = unknown[]>(
 const NO_FIELDS: readonly Field[] = [];
 
 const later = <T>(value: T | Promise<T>): Promise<T> => Promise.resolve(value);
-
-/** @hono/node-server has a fast way for what need not be waited for. */
-function answered(answer: Response | Promise<Response>, node: ServerResponse | undefined) {
-  return node === undefined ? later(answer) : answer;
-}
 
 /** What the server tells beside the request, if it tells anything. */
 function envOf(env: unknown): ServerEnv {

@@ -58,8 +58,7 @@ export function rateLimit<E extends Env = Env>(options: HonoOptions<E>): Middlew
   return (context, next) => {
     const env = (context.env ?? {}) as ServerEnv;
     const known = address === undefined ? limiter.decideBy(env.incoming?.socket) : undefined;
-    if (known !== undefined) return act(known, context, env, next);
-    const verdict = limiter.decide(factsOf(context, env, reading));
+    const verdict = known ?? limiter.decide(factsOf(context, env, reading));
     if (!(verdict instanceof Promise)) return act(verdict, context, env, next);
     return verdict.then((later) => act(later, context, env, next));
   };
