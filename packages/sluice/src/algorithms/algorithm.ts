@@ -63,6 +63,12 @@ export interface Entries {
   visit(state: State, knownMs: number, see: (timeMs: number, cost: number) => void): void;
 }
 
+/** A cost that was charged, and when. */
+export interface Charged {
+  readonly cost: number;
+  readonly atMs: number;
+}
+
 /** What a decision says of the state that it leaves. One object is used over and over. */
 export interface Answer {
   /** The largest cost that fits now; negative after an overcharge. */
@@ -89,10 +95,10 @@ export interface Algorithm {
     answer: Answer,
   ): number;
   /**
-   * Changes by `delta` what was charged at `chargedAtMs`, where it was put and if it still counts
-   * there at `timeMs`, never below zero. Answers the change made.
+   * Changes a charge by `delta`, in the window, entry or bucket that holds it, as far as the charge
+   * still counts at `timeMs` and never below zero. Returns the change made.
    */
-  adjust(state: State, terms: Terms, timeMs: number, chargedAtMs: number, delta: number): number;
+  adjust(state: State, terms: Terms, timeMs: number, charge: Charged, delta: number): number;
 }
 
 /**

@@ -32,8 +32,8 @@ export const fixedWindow: Algorithm = {
     return retryAfterMs;
   },
 
-  adjust({ cells, at }, terms, timeMs, chargedAtMs, delta) {
-    if (cells[at] <= timeMs || windowEnd(terms, chargedAtMs) !== cells[at]) return 0;
+  adjust({ cells, at }, terms, timeMs, { atMs }, delta) {
+    if (cells[at] <= timeMs || windowEnd(terms, atMs) !== cells[at]) return 0;
     return adjustCell(cells, at + USED, delta, terms);
   },
 };

@@ -63,8 +63,8 @@ export const slidingCounter: Algorithm = {
     return retryAfterMs;
   },
 
-  adjust({ cells, at }, terms, timeMs, chargedAtMs, delta) {
-    const chargedHorizonMs = horizon(terms.windowMs, chargedAtMs);
+  adjust({ cells, at }, terms, timeMs, { atMs }, delta) {
+    const chargedHorizonMs = horizon(terms.windowMs, atMs);
     if (chargedHorizonMs <= timeMs) return 0;
     const windowsAgo = (cells[at] - chargedHorizonMs) / terms.windowMs;
     if (windowsAgo !== 0 && windowsAgo !== 1) return 0;

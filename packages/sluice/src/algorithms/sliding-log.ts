@@ -73,9 +73,9 @@ export function logAlgorithm(grain: Grain): Algorithm {
       return 0;
     },
 
-    adjust(state, terms, timeMs, chargedAtMs, delta) {
+    adjust(state, terms, timeMs, { atMs }, delta) {
       const { cells, at, entries } = state;
-      const stampMs = grain.stampOf(terms, chargedAtMs);
+      const stampMs = grain.stampOf(terms, atMs);
       if (stampMs + terms.windowMs <= timeMs) return 0;
       // A debt is kept as far as the sum stays an exact integer.
       const most = Number.MAX_SAFE_INTEGER - cells[at + TOTAL];

@@ -44,15 +44,18 @@ export const tokenBucket: Algorithm = {
     return retryAfterMs;
   },
 
-  adjust(state, terms, timeMs, _chargedAtMs, delta) {
+  adjust(state, terms, timeMs, { cost, atMs }, delta) {
     const { cells, at } = state;
-    const full = terms.capacity * terms.windowMs;
-    // The deepest debt is the one whose distance from a full bucket is still an exact integer.
-    const deepest = full - Number.MAX_SAFE_INTEGER;
+    const { limit, windowMs } = terms;
+    const full = terms.capacity * windowMs;
     const before = levelAt(state, terms, timeMs);
-    // As if the newest charge had been like that: a debt has been worked off since then.
-    const level = Math.max(cells[at + LEVEL] - delta * terms.windowMs, deepest);
+    // The bucket refills a charge at its rate: a refund returns only the part still missing.
+    const missing = Math.max(cost * windowMs - (timeMs - atMs) * limit, 0);
+    const change = Math.max(delta * windowMs, -missing);
+    // Applied at the newest charge, so that the state knows no later time than before. The deepest
+    // debt is the one whose distance from a full bucket is still an exact integer.
+    const level = Math.max(cells[at + LEVEL] - change, full - Number.MAX_SAFE_INTEGER);
     setLevel(state, terms, cells[at + CHARGED_AT], Math.min(level, full));
-    return Math.ceil((before - levelAt(state, terms, timeMs)) / terms.windowMs);
+    return Math.ceil((before - levelAt(state, terms, timeMs)) / windowMs);
   },
 };

@@ -46,6 +46,31 @@ describe('token-bucket', () => {
     expect(key.peek(5000)).toMatchObject({ remaining: 10, resetAfterMs: 0 });
   });
 
+  it('a refund returns only what has not been refilled yet', () => {
+    const key = oneKey(policy);
+    const first = key.check(0, 10);
+    expect(key.check(5000, 5).allowed).toBe(true);
+    // 5 of the 10 tokens have been refilled and spent since. Returning all 10 would let 15 through.
+    expect(key.refund(5000, first)).toBe(5);
+    expect(key.peek(5000).remaining).toBe(5);
+  });
+
+  it('a refund after the charge has been refilled returns nothing', () => {
+    const key = oneKey(policy);
+    const first = key.check(0, 4);
+    key.check(4000, 10);
+    expect(key.refund(4000, first)).toBe(0);
+    expect(key.peek(4000).remaining).toBe(0);
+  });
+
+  it('settling for less returns at most what has not been refilled yet', () => {
+    const key = oneKey(policy);
+    const first = key.check(0, 10);
+    key.check(8000, 8);
+    expect(key.settle(8000, first, 1)).toBe(-2);
+    expect(key.peek(8000).remaining).toBe(2);
+  });
+
   it('a debt that comes to light late has been worked off since', () => {
     const key = oneKey(policy);
     const decision = key.check(0, 10);

@@ -90,7 +90,7 @@ export class Space implements SyncSpace {
   adjust({ terms, charge, delta }: Adjustment, nowMs: number): number {
     const timeMs = this.#timeOf(this.table.find(charge.key, this.state), terms, nowMs);
     if (timeMs < 0) return 0;
-    return this.algorithm.adjust(this.state, terms, timeMs, charge.atMs, delta);
+    return this.algorithm.adjust(this.state, terms, timeMs, charge, delta);
   }
 
   inspect(terms: Terms, key: string, nowMs: number): KeyState | undefined {

@@ -32,8 +32,8 @@ export abstract class Operation<T = unknown> {
     readonly limits: readonly Limit[],
     readonly keys: readonly string[],
     /**
-     * For `adjust`, when it was charged, and by how much to change it; for `once`, how long to
-     * remember it.
+     * For `adjust`, when it was charged, by how much to change it, and the cost charged; for
+     * `once`, how long to remember it.
      */
     readonly numbers = '',
   ) {}

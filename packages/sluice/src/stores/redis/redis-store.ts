@@ -205,7 +205,7 @@ class RedisStore implements Store {
   ): Promise<number> {
     const key = this.#names.of(policy, charge.key);
     const limit = { policy, terms, key: charge.key, cost: 0 };
-    const operation = new NumberOperation('adjust', [limit], key, ` ${charge.atMs} ${delta}`);
+    const operation = new NumberOperation('adjust', [limit], key, ` ${charge.atMs} ${delta} ${charge.cost}`);
     return this.#clearing(key, this.#batcher.do(operation, nowMs));
   }
 

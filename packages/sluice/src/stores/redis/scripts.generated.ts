@@ -1,5 +1,5 @@
 /** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
-export const SCRIPT_SHA = 'e7a7128665e8f5990c375a98f8a810f3268ed32d';
+export const SCRIPT_SHA = 'e88ea872b71ae73edf7ef97443a5afddfea50849';
 
 export const SCRIPT = String.raw`local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
@@ -452,11 +452,13 @@ state.charged, state.level = time, level
 end
 return wait, floor(level / length), ceil((terms.capacity * length - level) / terms.limit)
 end,
-adjust = function(state, terms, time, charged, delta)
+adjust = function(state, terms, time, charged, delta, cost)
 local full = terms.capacity * terms.window
 local deepest = full - MOST
 local before = levelAt(state, terms, time)
-local level = max(state.level - delta * terms.window, deepest)
+local missing = max(cost * terms.window - (time - charged) * terms.limit, 0)
+local change = max(delta * terms.window, -missing)
+local level = max(state.level - change, deepest)
 state.level = min(level, full)
 return ceil((before - levelAt(state, terms, time)) / terms.window), true
 end,
@@ -572,11 +574,13 @@ for place = before + 1, size do numbers[#numbers + 1] = tonumber(reply[place]) e
 local expiresMs = now + rememberMs
 call('SET', memory, pack(wording, expiresMs, unpack(numbers)), 'PX', lifetime(expiresMs))
 end
-local function adjust(first, terms, charged, delta)
+local function adjust(first, terms, charged, delta, cost)
 local key = keys[first]
 local state, time = open(key, terms, {})
 local change, isChanged = 0, false
-if state then change, isChanged = terms.algorithm.adjust(state, terms, time, charged, delta) end
+if state then
+change, isChanged = terms.algorithm.adjust(state, terms, time, charged, delta, cost)
+end
 if change ~= 0 or isChanged then terms.algorithm.write(key, state, terms) end
 say(change)
 end
@@ -621,7 +625,7 @@ for word in string.gmatch(text, ' (%S+)') do numbers[#numbers + 1] = whole(word)
 if kind == 'reset' then return repeatedly(numbers[1], 1, reset) end
 if kind == 'inspect' then return repeatedly(1, 1, inspect, policyAt(numbers[1])) end
 if kind == 'adjust' then
-return repeatedly(1, 1, adjust, policyAt(numbers[1]), numbers[2], numbers[3])
+return repeatedly(1, 1, adjust, policyAt(numbers[1]), numbers[2], numbers[3], numbers[4])
 end
 local legs, rememberMs = {}, kind == 'once' and table.remove(numbers)
 for at = 2, #numbers, 2 do

@@ -8,7 +8,7 @@
 --          peek n p1 c1 [p2 c2 ...]    the same without charging
 --          once n p1 c1 [p2 c2 ...] m  n checks that are done once: a further key remembers each
 --                                      for m ms
---          adjust p charged delta      changes by `delta` what was charged at `charged` ms
+--          adjust p charged delta cost   changes by `delta` the `cost` that was charged at `charged` ms
 --          inspect p
 --          reset n                     makes n keys new
 -- KEYS   those of the operations, in order
@@ -146,11 +146,13 @@ local function decideOnce(first, legs, rememberMs)
   call('SET', memory, pack(wording, expiresMs, unpack(numbers)), 'PX', lifetime(expiresMs))
 end
 
-local function adjust(first, terms, charged, delta)
+local function adjust(first, terms, charged, delta, cost)
   local key = keys[first]
   local state, time = open(key, terms, {})
   local change, isChanged = 0, false
-  if state then change, isChanged = terms.algorithm.adjust(state, terms, time, charged, delta) end
+  if state then
+    change, isChanged = terms.algorithm.adjust(state, terms, time, charged, delta, cost)
+  end
   if change ~= 0 or isChanged then terms.algorithm.write(key, state, terms) end
   say(change)
 end
@@ -201,7 +203,7 @@ local function doRun(text)
   if kind == 'reset' then return repeatedly(numbers[1], 1, reset) end
   if kind == 'inspect' then return repeatedly(1, 1, inspect, policyAt(numbers[1])) end
   if kind == 'adjust' then
-    return repeatedly(1, 1, adjust, policyAt(numbers[1]), numbers[2], numbers[3])
+    return repeatedly(1, 1, adjust, policyAt(numbers[1]), numbers[2], numbers[3], numbers[4])
   end
   local legs, rememberMs = {}, kind == 'once' and table.remove(numbers)
   for at = 2, #numbers, 2 do

@@ -5,7 +5,8 @@
 --                                            of, ms, or nil for a key that is new
 --   decide(state, terms, time, cost, take)   wait (0 if the cost fits), free, reset. If it fits and
 --                                            `take` is set, charges it to `state`
---   adjust(state, terms, time, charged, delta)   changes what was charged at `charged`; the change
+--   adjust(state, terms, time, charged, delta, cost)   changes the `cost` charged at `charged` by
+--                                            `delta`; the change made
 --   blank(state, terms, time)                fills `state` for a new key
 --   write(key, state, terms)                 puts the state back, with a TTL
 --   cells(state, terms)                      its three numbers, as the TypeScript has them

@@ -42,13 +42,16 @@ build['token-bucket'] = function()
       return wait, floor(level / length), ceil((terms.capacity * length - level) / terms.limit)
     end,
 
-    adjust = function(state, terms, time, charged, delta)
+    adjust = function(state, terms, time, charged, delta, cost)
       local full = terms.capacity * terms.window
       -- The deepest debt is the one whose distance from a full bucket is still an exact integer.
       local deepest = full - MOST
       local before = levelAt(state, terms, time)
-      -- As if the newest charge had been like that: a debt has been worked off since then.
-      local level = max(state.level - delta * terms.window, deepest)
+      -- The bucket refills a charge at its rate: a refund returns only the part still missing.
+      local missing = max(cost * terms.window - (time - charged) * terms.limit, 0)
+      local change = max(delta * terms.window, -missing)
+      -- Applied at the newest charge, so that the state knows no later time than before.
+      local level = max(state.level - change, deepest)
       state.level = min(level, full)
       -- A bucket that is full by now has not changed now, but did for a clock that steps back.
       return ceil((before - levelAt(state, terms, time)) / terms.window), true
