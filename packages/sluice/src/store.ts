@@ -54,12 +54,25 @@ export interface KeyState {
   readonly resetAfterMs: number;
   /** The algorithm's own three numbers, as its page tells; the third of a log is the store's. */
   readonly cells: readonly number[];
-  /** The entries of a log that count, oldest first; the other algorithms have none. */
+  /**
+   * The newest entries of a log that count, oldest first, at most 1,000 of them. The other
+   * algorithms have none.
+   */
   readonly entries: readonly { readonly atMs: number; readonly cost: number }[];
+  /** How many entries of the log count, listed or not; 0 for the other algorithms. */
+  readonly entryCount: number;
 }
+
+/** The largest number of entries that `inspect` returns. */
+export const MOST_INSPECTED = 1000;
 
 /** Whoever waits for an answer; one of the two is called, once. */
 export interface Recipient<T> {
+  /**
+   * Called when the operation is sent, with the command that carries it. Several operations may
+   * share one command, whose failure is then one failure of the store.
+   */
+  sent?(command: object): void;
   answered(answer: T): void;
   failed(error: unknown): void;
 }
@@ -78,8 +91,22 @@ export interface Store {
   submit?(check: Check, nowMs: number | undefined, recipient: Recipient<readonly Quote[]>): void;
   /** Takes charges back, or adds to them. Answers, for each, the change that was made. */
   adjust(adjustments: readonly Adjustment[], nowMs?: number): Promise<readonly number[]>;
-  /** Makes a key new. */
-  reset(policy: Policy, key: string): Promise<void>;
+  /**
+   * Applies adjustments once for each receipt. Resolves to undefined, and changes nothing, if the
+   * receipt `id` has been used before and could still change something.
+   */
+  adjustOnce?(
+    id: string,
+    adjustments: readonly Adjustment[],
+    nowMs?: number,
+  ): Promise<readonly number[] | undefined>;
+  /** Deletes everything held about a key, including ids and receipts. */
+  reset(policy: Policy, key: string, nowMs?: number): Promise<void>;
+  /**
+   * The failure domain of a key: keys of one domain become unavailable together. A store without
+   * this method is one domain.
+   */
+  domainOf?(policy: Policy, key: string): number;
   /** What is held about a key; undefined if nothing that counts is. */
   inspect?(
     policy: Policy,
@@ -89,8 +116,10 @@ export interface Store {
   ): Promise<KeyState | undefined>;
   /** How many keys are held. */
   readonly size?: number | undefined;
-  /** How many keys had to go, to make room, while they still counted. */
+  /** How many keys were evicted while they still counted. */
   readonly evicted?: number | undefined;
+  /** How many keys of each policy are never evicted, whatever the other policies hold. */
+  readonly guaranteedKeys?: number | undefined;
   /** Lets go of connections and timers. */
   close(): Promise<void>;
 }
@@ -101,6 +130,12 @@ export interface SyncStore extends Store {
   open(policy: Policy): SyncSpace;
   decideSync(check: Check, nowMs: number): Quote;
   adjustSync(adjustment: Adjustment, nowMs: number): number;
+  /** As `adjustOnce`. */
+  adjustOnceSync?(
+    id: string,
+    adjustments: readonly Adjustment[],
+    nowMs: number,
+  ): readonly number[] | undefined;
   resetSync(policy: Policy, key: string): void;
   inspectSync(policy: Policy, terms: Terms, key: string, nowMs: number): KeyState | undefined;
   readonly size: number;

@@ -117,6 +117,7 @@ export class Space implements SyncSpace {
       resetAfterMs,
       cells,
       entries,
+      entryCount: entries.length,
     };
   }
 

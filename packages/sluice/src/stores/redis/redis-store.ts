@@ -205,7 +205,12 @@ class RedisStore implements Store {
   ): Promise<number> {
     const key = this.#names.of(policy, charge.key);
     const limit = { policy, terms, key: charge.key, cost: 0 };
-    const operation = new NumberOperation('adjust', [limit], key, ` ${charge.atMs} ${delta} ${charge.cost}`);
+    const operation = new NumberOperation(
+      'adjust',
+      [limit],
+      key,
+      ` ${charge.atMs} ${delta} ${charge.cost}`,
+    );
     return this.#clearing(key, this.#batcher.do(operation, nowMs));
   }
 
@@ -336,6 +341,7 @@ function readState(reply: Reply, { policy, terms }: Limit): KeyState | undefined
     resetAfterMs,
     cells,
     entries,
+    entryCount: entries.length,
   };
 }
 
