@@ -15,10 +15,14 @@ export const arrows = {
     'key.ts': 'errors.ts',
     'policy.ts': 'errors.ts algorithms/',
     'store.ts': 'type:*',
+    'idempotency/': './ type:decision.ts key.ts store.ts type:stores/memory/hash.ts',
     'failure/': './ algorithms/ clock.ts decision.ts errors.ts policy.ts store.ts stores/memory/',
     'stores/redis/':
       './ algorithms/ clock.ts decision.ts errors.ts failure/ policy.ts store.ts warning.ts',
-    'stores/': './ algorithms/ clock.ts decision.ts errors.ts key.ts policy.ts store.ts',
+    'stores/': [
+      './ algorithms/ clock.ts decision.ts errors.ts idempotency/ key.ts policy.ts store.ts',
+      'warning.ts',
+    ].join(' '),
     'turn.ts': 'type:*',
     'api.ts': 'type:*',
     'acquire.ts': '*',

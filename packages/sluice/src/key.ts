@@ -24,6 +24,9 @@ function escapePart(part: unknown): string {
   throw expected('ERR_INVALID_KEY', 'the parts of the key to be strings or numbers', part);
 }
 
+/** A copy that shares no memory: a piece of a long string would keep all of that in memory. */
+export const copyOf = (text: string): string => JSON.parse(JSON.stringify(text));
+
 /** The key as one string, or an error that says what is wrong with it. */
 export function keyText(key: Key, what?: string): string {
   const isText = typeof key === 'string' && key !== '' && key.length <= LONGEST_KEY;

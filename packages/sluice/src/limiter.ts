@@ -137,13 +137,13 @@ class LimiterCore {
   resetSync(policy: string, key: Key): void {
     const sync = this.#now();
     const text = keyText(key);
-    sync.resetSync(this.#book.policy(policy), text);
+    sync.resetSync(this.#book.policy(policy), text, this.#clock.now());
     this.#waiters.nudge([{ charge: { policy, key: text } }]);
   }
 
   async reset(policy: string, key: Key): Promise<void> {
     const text = keyText(key);
-    await this.#store.reset(this.#book.policy(policy), text);
+    await this.#store.reset(this.#book.policy(policy), text, this.#ownClock?.now());
     this.#waiters.nudge([{ charge: { policy, key: text } }]);
   }
 

@@ -39,6 +39,11 @@ export interface Adjustment {
   readonly delta: number;
 }
 
+/** For how long after a charge a refund of it may change something, in ms. */
+export function returnableMs({ limit, capacity, windowMs }: Terms): number {
+  return Math.max(2 * windowMs, Math.ceil((capacity * windowMs) / limit));
+}
+
 /** Takes back what a limit was charged at a time. */
 export function refundOf({ policy, terms, key, cost }: Limit, atMs: number): Adjustment {
   return { policy, terms, charge: { policy: policy.name, key, cost, atMs }, delta: -cost };
@@ -131,12 +136,12 @@ export interface SyncStore extends Store {
   decideSync(check: Check, nowMs: number): Quote;
   adjustSync(adjustment: Adjustment, nowMs: number): number;
   /** As `adjustOnce`. */
-  adjustOnceSync?(
+  adjustOnceSync(
     id: string,
     adjustments: readonly Adjustment[],
     nowMs: number,
   ): readonly number[] | undefined;
-  resetSync(policy: Policy, key: string): void;
+  resetSync(policy: Policy, key: string, nowMs: number): void;
   inspectSync(policy: Policy, terms: Terms, key: string, nowMs: number): KeyState | undefined;
   readonly size: number;
 }

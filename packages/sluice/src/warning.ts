@@ -6,6 +6,15 @@ export interface Warning {
   readonly message: string;
 }
 
+/** Calls a function of the user's, if there is one. What it throws is a warning, and no more. */
+export function callSafely<T>(listener: ((value: T) => void) | undefined, value: T): void {
+  try {
+    listener?.(value);
+  } catch (error) {
+    emitWarning({ code: 'WARN_LISTENER_FAILED', message: `A listener has thrown: ${error}` });
+  }
+}
+
 /** Where warnings go unless somebody takes them: to the process, if there is one. */
 export function emitWarning({ code, message }: Warning): void {
   const { process } = globalThis as {

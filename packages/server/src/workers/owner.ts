@@ -186,8 +186,8 @@ class Line {
     const policy = this.#policy();
     const key = this.values.text();
     const { store } = this;
-    return (answers) => {
-      store.resetSync(policy, keyText(key));
+    return (answers, nowMs) => {
+      store.resetSync(policy, keyText(key), nowMs);
       answers.push(0);
     };
   }

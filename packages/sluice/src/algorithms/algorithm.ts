@@ -99,6 +99,11 @@ export interface Algorithm {
    * still counts at `timeMs` and never below zero. Returns the change made.
    */
   adjust(state: State, terms: Terms, timeMs: number, charge: Charged, delta: number): number;
+  /**
+   * Makes a new state one that has used at least `used`, until `untilMs` or later: for a key that
+   * was evicted, of which no more is known.
+   */
+  restore(state: State, terms: Terms, timeMs: number, used: number, untilMs: number): void;
 }
 
 /**

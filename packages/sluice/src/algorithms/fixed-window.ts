@@ -36,4 +36,9 @@ export const fixedWindow: Algorithm = {
     if (cells[at] <= timeMs || windowEnd(terms, atMs) !== cells[at]) return 0;
     return adjustCell(cells, at + USED, delta, terms);
   },
+
+  restore({ cells, at }, _terms, _timeMs, used, untilMs) {
+    cells[at] = untilMs;
+    cells[at + USED] = used;
+  },
 };

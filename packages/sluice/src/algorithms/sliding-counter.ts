@@ -70,4 +70,10 @@ export const slidingCounter: Algorithm = {
     if (windowsAgo !== 0 && windowsAgo !== 1) return 0;
     return adjustCell(cells, at + (windowsAgo === 0 ? 1 : 2), delta, terms);
   },
+
+  restore({ cells, at }, { windowMs }, timeMs, used) {
+    // As if used in the current window: what has faded already must not fade twice.
+    cells[at] = horizon(windowMs, timeMs);
+    cells[at + 1] = used;
+  },
 };

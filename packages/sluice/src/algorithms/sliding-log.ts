@@ -83,6 +83,16 @@ export function logAlgorithm(grain: Grain): Algorithm {
       cells[at + TOTAL] += change;
       return change;
     },
+
+    restore(state, { limit, windowMs }, _timeMs, used, untilMs) {
+      const { cells, at, entries } = state;
+      const stampMs = untilMs - windowMs;
+      // All of it as old as its newest entry, and a debt as a limit used up: neither ends earlier.
+      const cost = Math.min(used, limit);
+      if (cost > 0) entries.append(state, stampMs, stampMs, cost);
+      cells[at] = untilMs;
+      cells[at + TOTAL] = cost;
+    },
   };
 }
 

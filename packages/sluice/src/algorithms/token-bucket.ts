@@ -58,4 +58,12 @@ export const tokenBucket: Algorithm = {
     setLevel(state, terms, cells[at + CHARGED_AT], Math.min(level, full));
     return Math.ceil((before - levelAt(state, terms, timeMs)) / windowMs);
   },
+
+  restore(state, terms, timeMs, used, untilMs) {
+    const { limit, windowMs, capacity } = terms;
+    const missing = Math.min((untilMs - timeMs) * limit, used * windowMs);
+    setLevel(state, terms, timeMs, capacity * windowMs - missing);
+    // With nothing used, for as long as evicted keys that share a place count.
+    if (used === 0) state.cells[state.at] = untilMs;
+  },
 };

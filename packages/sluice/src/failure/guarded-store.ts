@@ -137,9 +137,9 @@ class Guard implements GuardedStore {
     );
   }
 
-  reset(policy: Policy, key: string): Promise<void> {
-    this.#parts.substitute.reset(policy, key);
-    return this.#required(() => this.#parts.store.reset(policy, key));
+  reset(policy: Policy, key: string, nowMs?: number): Promise<void> {
+    this.#parts.substitute.reset(policy, key, nowMs);
+    return this.#required(() => this.#parts.store.reset(policy, key, nowMs));
   }
 
   async inspect(

@@ -67,8 +67,8 @@ export class Substitute {
     return this.#local.adjustSync(scaled, nowMs ?? systemClock.now());
   }
 
-  reset(policy: Policy, key: string): void {
-    this.#local?.resetSync(policy, key);
+  reset(policy: Policy, key: string, nowMs: number | undefined): void {
+    this.#local?.resetSync(policy, key, nowMs ?? systemClock.now());
   }
 
   #decideLocally(check: Check, timeMs: number, waitMs: number): Quote {

@@ -7,10 +7,11 @@
  * the old one is done with. In between, the hash says in which of the two a key is.
  */
 import type { State } from '../../algorithms/algorithm.ts';
+import { copyOf } from '../../key.ts';
 import { KeyedHash } from './hash.ts';
 import { CHUNK_BITS, CHUNK_ROWS, ROW_WORDS, Rows, wordAt } from './rows.ts';
 
-const SMALLEST = 256;
+const SMALLEST = 16;
 /** How full a table gets before it grows, and how empty before it shrinks. */
 const FULLEST = 0.85;
 const EMPTIEST = 0.2;
@@ -26,13 +27,27 @@ const BLOCK = 64;
 const STRIDE = 0x9e3779b1;
 /** Tells a row in the new table from one in the old. */
 const NEW = 2 ** 30;
-/** How many keys are known by their text, and what is kept of each: its hash and its row. */
+/**
+ * How many keys are known by their text at the most, and what is kept of each: its hash and its
+ * row. A small table knows as many as it has places, so that a policy that is hardly used costs
+ * little.
+ */
 const KNOWN = 1024;
 const KNOWN_WORDS = 3;
 /** The chance of a key that had to be looked for to be known from then on. */
 const SELDOM = 0.01;
+/** How many of the keys that were added last are remembered. */
+const RECENT = 8;
 /** As in the hash, and for the same reason; one from elsewhere would be slower. */
 const codeAt = ''.charCodeAt;
+
+/** A key is known by its last three characters: numbers in a row fit well there. */
+function slotOf(key: string): number {
+  const last = key.length - 1;
+  const slot = codeAt.call(key, last);
+  if (last < 2) return slot;
+  return slot + codeAt.call(key, last - 1) * 10 + codeAt.call(key, last - 2) * 100;
+}
 
 export class KeyTable extends KeyedHash {
   /** How many keys there are. */
@@ -47,11 +62,23 @@ export class KeyTable extends KeyedHash {
   /** The hash at whose place the block begins whose turn it is, and how far that has come. */
   #block = 0;
   #turn = 0;
-  /** The row of the key that was added last, as it was then. */
-  readonly #newest = new Int32Array(ROW_WORDS);
+  /** An empty row with the hash of a key that is added. */
+  readonly #row = new Int32Array(ROW_WORDS);
+  /** The low halves of the hashes of the keys that were added last, and where the next one goes. */
+  readonly #recent = new Int32Array(RECENT);
+  #nextRecent = 0;
+  /** Of a xorshift generator: draws must not depend on a `Math.random` that tests replace. */
+  #seed = 1;
   /** Keys that came again and again, to be told by their text; their hashes, at first of none. */
-  readonly #texts = new Array<string>(KNOWN).fill('');
-  readonly #known = new Int32Array(KNOWN * KNOWN_WORDS).fill(1);
+  #texts: string[] = [];
+  #known = new Int32Array();
+  /** The number of slots for them, less one. */
+  #lastSlot = 0;
+
+  constructor() {
+    super();
+    this.#resizeKnown();
+  }
 
   /**
    * The row of a key, to which `state` then points, or -1. A key that is known by its text is not
@@ -59,11 +86,7 @@ export class KeyTable extends KeyedHash {
    * remembered for `insert`. All in one piece, because this is where the time of a decision goes.
    */
   find(key: string, state: State): number {
-    // It would be known by its last three characters: numbers in a row fit well there.
-    const last = key.length - 1;
-    let slot = codeAt.call(key, last);
-    if (last > 1) slot += codeAt.call(key, last - 1) * 10 + codeAt.call(key, last - 2) * 100;
-    slot &= KNOWN - 1;
+    const slot = slotOf(key) & this.#lastSlot;
     const known = this.#known;
     const at = slot * KNOWN_WORDS;
     let row = known[at + 2];
@@ -95,8 +118,7 @@ export class KeyTable extends KeyedHash {
       }
       row |= place;
       if (Math.random() < SELDOM) {
-        // A copy: the key may be a piece of something large, which would be kept with it.
-        this.#texts[slot] = key.split('').join('');
+        this.#texts[slot] = copyOf(key);
         known.set([low, high, row], at);
       }
     }
@@ -112,10 +134,12 @@ export class KeyTable extends KeyedHash {
   insert(): number {
     this.#change(1);
     const { low } = this;
-    this.#newest[0] = low;
-    this.#newest[1] = this.high;
+    this.#row[0] = low;
+    this.#row[1] = this.high;
+    this.#recent[this.#nextRecent] = low;
+    this.#nextRecent = (this.#nextRecent + 1) % RECENT;
     const mark = this.#markOf(low);
-    return this.#rowsOf(mark).add(this.#newest, 0) | mark;
+    return this.#rowsOf(mark).add(this.#row, 0) | mark;
   }
 
   /** Removes a row. Others may have other numbers after it. */
@@ -131,9 +155,17 @@ export class KeyTable extends KeyedHash {
     this.#rowsOf(row).point(state, row & ~NEW);
   }
 
-  /** The row of the key that was added last, or -1 if it is gone. */
-  newest(): number {
-    const low = this.#newest[0];
+  /** Sets `low` and `high` to the hash of a row's key. */
+  readHash(row: number): void {
+    const words = this.#rowsOf(row).words[(row & ~NEW) >>> CHUNK_BITS];
+    const word = wordAt(row & ~NEW);
+    this.low = words[word];
+    this.high = words[word + 1];
+  }
+
+  /** Returns the row of the key that was added eighth last, or -1 if it has none any more. */
+  recent(): number {
+    const low = this.#recent[this.#nextRecent];
     for (let late = 0; ; late++) {
       const row = this.#rowAt(low, late);
       if (row < 0 || this.#rowsOf(row).lowAt(row & ~NEW) === low) return row;
@@ -143,7 +175,12 @@ export class KeyTable extends KeyedHash {
   /** Any row, each with nearly the same chance. There must be one. */
   draw(): number {
     for (;;) {
-      const row = this.#rowAt(Math.random() * 2 ** 32, 0);
+      let seed = this.#seed;
+      seed ^= seed << 13;
+      seed ^= seed >>> 17;
+      seed ^= seed << 5;
+      this.#seed = seed;
+      const row = this.#rowAt(seed, 0);
       if (row >= 0) return row;
     }
   }
@@ -164,7 +201,9 @@ export class KeyTable extends KeyedHash {
     const mark = this.#markOf(low);
     const rows = this.#rowsOf(mark);
     const place = rows.home(low) + late;
-    return rows.lowAt(place) === 0 ? -1 : place | mark;
+    // A small table ends before a block does.
+    const found = rows.words[place >>> CHUNK_BITS]?.[wordAt(place)];
+    return found ? place | mark : -1;
   }
 
   #markOf(low: number): number {
@@ -185,6 +224,7 @@ export class KeyTable extends KeyedHash {
     if (factor !== 1) {
       this.#move(Number.POSITIVE_INFINITY);
       this.#new = new Rows(Math.ceil(capacity * factor), this.#spare);
+      this.#resizeKnown();
     }
     this.#move(MOVES);
   }
@@ -212,8 +252,25 @@ export class KeyTable extends KeyedHash {
     rows.reach(part * rows.capacity + BLOCK);
     if (part < 1) return;
     this.#spare.push(...old.cells.slice(this.#moved >>> CHUNK_BITS));
-    this.#spare.splice(2);
+    // A table of less than a chunk has no use for whole ones.
+    this.#spare.splice(rows.capacity < CHUNK_ROWS ? 0 : 2);
     this.#old = rows;
     this.#moved = 0;
+  }
+
+  /** Fits the number of keys known by their text to the table. */
+  #resizeKnown(): void {
+    const slots = Math.min(2 ** Math.floor(Math.log2(this.#new.capacity)), KNOWN);
+    if (slots === this.#texts.length) return;
+    const [texts, known] = [this.#texts, this.#known];
+    this.#lastSlot = slots - 1;
+    this.#texts = new Array<string>(slots).fill('');
+    this.#known = new Int32Array(slots * KNOWN_WORDS).fill(1);
+    for (const [old, text] of texts.entries()) {
+      const slot = slotOf(text) & this.#lastSlot;
+      this.#texts[slot] = text;
+      const at = old * KNOWN_WORDS;
+      this.#known.set(known.subarray(at, at + KNOWN_WORDS), slot * KNOWN_WORDS);
+    }
   }
 }

@@ -1,47 +1,84 @@
 /**
  * The memory store: one space of keys for each policy, one cap on the keys of all.
  *
- * No timer runs. A key that has expired is overwritten when it comes back, and for each new key a
- * few rows are looked at and the expired ones forgotten. When the cap is reached the key of a
- * sample goes that has used the least of its limit: the expired first, as they have used nothing.
- * A key at its limit goes only if all of the sample are, and the newest key is too; so a flood of
- * throw-away keys pushes out throw-away keys. Where the limit is a function of the key, use is
- * measured against the largest limit seen.
+ * No timer runs. A key that has expired is overwritten when it comes back, and with every new key
+ * and every 64th decision a few rows are looked at and the expired ones deleted.
+ *
+ * When the cap is reached, a key of the policy with the most keys is evicted. So each of n policies
+ * that hold keys is guaranteed `maxKeys / n` of them, whatever is done to the others. Within a
+ * policy the least used key of a sample goes, see `Space.evict`. What evicted keys have used is
+ * kept in a sketch of fixed size (`EvictedKeys`) that may overcount and never undercounts: no flood
+ * frees a key from its limit.
  */
 import type { Terms } from '../../algorithms/algorithm.ts';
 import { systemClock } from '../../clock.ts';
 import { jointDecision, type Quote } from '../../decision.ts';
 import { checkFields, expected, isInteger } from '../../errors.ts';
+import { Idempotency } from '../../idempotency/idempotency.ts';
 import type { Policy } from '../../policy.ts';
 import type { Adjustment, Check, KeyState, Limit, SyncStore } from '../../store.ts';
+import { callSafely } from '../../warning.ts';
+import { KeyedHash } from './hash.ts';
 import { isWide, type Room, Space } from './space.ts';
 
+/** A key that was evicted while it still counted. */
+export interface Eviction {
+  /** The name of its policy. */
+  readonly policy: string;
+  /** How many keys of each policy are not evicted: this policy holds more. */
+  readonly guaranteedKeys: number;
+}
+
 export interface MemoryStoreOptions {
-  /** The most keys held, over all policies. Default 1,000,000, which is about 43 MB. */
+  /**
+   * The most keys held, over all policies. Default 1,000,000, which is about 43 MB, and
+   * 51 MB once keys are evicted that still count.
+   *
+   *     memoryStore({ maxKeys: 50_000 })
+   */
   readonly maxKeys?: number;
+  /**
+   * The most bytes for remembered ids, and as many again for used receipts. Default 33,554,432 (32 MiB): about 60,000 ids of calls with one limit, or 200,000 receipts.
+   *
+   *     memoryStore({ maxIdBytes: 2 ** 28 })
+   */
+  readonly maxIdBytes?: number;
+  /**
+   * Called when a key is evicted that still counts, which may be with every call of a flood.
+   * Default: none; `store.evicted` counts them.
+   *
+   *     memoryStore({ onEviction: ({ policy }) => evictions.inc({ policy }) })
+   */
+  readonly onEviction?: (eviction: Eviction) => void;
 }
 
 const DEFAULT_MAX_KEYS = 1_000_000;
 /** A table numbers its places in 30 bits, and up to a third of them are empty. */
 const MOST_KEYS = 2 ** 29;
-/** Keys compared when one must go. */
-const SAMPLED = 16;
+const DEFAULT_ID_BYTES = 2 ** 25;
+/** Cells in a row of a sketch, for each key that a policy is guaranteed: 8 bytes a key in all. */
+const CELLS_PER_KEY = 1 / 4;
+const LEAST_CELLS = 64;
 
 class MemoryStore implements SyncStore, Room {
   readonly #maxKeys: number;
+  readonly #onEviction: MemoryStoreOptions['onEviction'];
   /** Policies that mean the same counters, such as before and after a reload, share a space. */
   readonly #spaces = new Map<string, Space>();
   readonly #spaceOfPolicy = new WeakMap<Policy, Space>();
   #held = 0;
   evicted: number;
-  /** What was admitted under an id, in order of arrival. */
-  readonly #answers = new Map<string, readonly [Quote, untilMs: number]>();
+  /** Set while several limits are charged: nothing may be evicted between them. */
+  #isCharging = false;
+  readonly #idempotency: Idempotency;
   /** Goes round the spaces, to sweep one after the other. */
   #hand = this.#spaces.values();
 
-  constructor(maxKeys: number) {
+  constructor(maxKeys: number, idBytes: number, onEviction: MemoryStoreOptions['onEviction']) {
     this.#maxKeys = maxKeys;
+    this.#onEviction = onEviction;
     this.evicted = 0;
+    this.#idempotency = new Idempotency(new KeyedHash(), idBytes);
   }
 
   get size(): number {
@@ -61,41 +98,45 @@ class MemoryStore implements SyncStore, Room {
   }
 
   decideSync({ limits, peek, id }: Check, nowMs: number): Quote {
-    if (id !== undefined) return this.#decideOnce(limits, id, nowMs);
+    if (id !== undefined) {
+      const decide = (copies: readonly Limit[]): Quote =>
+        this.decideSync({ limits: copies, peek: false }, nowMs);
+      return this.#idempotency.decideOnce(id, limits, nowMs, decide);
+    }
     const ask = (way: 'takeSync' | 'peekSync'): Quote[] =>
       limits.map(({ policy, terms, key, cost }) => this.open(policy)[way](terms, key, cost, nowMs));
     if (limits.length === 1) return ask(peek ? 'peekSync' : 'takeSync')[0];
-    // Nothing is charged before all have said yes, and nothing can say no after that.
+    // Nothing is charged before all limits fit, and none may stop to fit after that. Eviction
+    // changes what is known of keys without a row, so it is over before the first limit is decided.
+    this.#isCharging = !peek;
+    for (const { policy, key } of peek ? [] : limits) {
+      const space = this.open(policy);
+      if (!space.holds(key)) this.#evictFor(space, limits.length, nowMs);
+    }
     const quotes = ask('peekSync');
     const taken = !peek && quotes.every((quote) => quote.allowed);
-    return jointDecision(taken ? ask('takeSync') : quotes, taken);
-  }
-
-  /** Answers again what was admitted under the same id, for as long as its longest window. */
-  #decideOnce(limits: readonly Limit[], id: string, nowMs: number): Quote {
-    const name = JSON.stringify([
-      id,
-      limits.map((each) => [each.policy.name, each.key, each.cost]),
-    ]);
-    const held = this.#answers.get(name);
-    if (held !== undefined && held[1] > nowMs) return held[0];
-    const quote = this.decideSync({ limits, peek: false }, nowMs);
-    if (!quote.allowed) return quote;
-    for (const [other, [, untilMs]] of this.#answers) {
-      if (untilMs > nowMs && this.#answers.size < this.#maxKeys) break;
-      this.#answers.delete(other);
-    }
-    const untilMs = nowMs + Math.max(...limits.map(({ policy }) => policy.windowMs));
-    this.#answers.set(name, [quote, untilMs]);
-    return quote;
+    const decision = jointDecision(taken ? ask('takeSync') : quotes, taken);
+    this.#isCharging = false;
+    return decision;
   }
 
   adjustSync(adjustment: Adjustment, nowMs: number): number {
     return this.open(adjustment.policy).adjust(adjustment, nowMs);
   }
 
-  resetSync(policy: Policy, key: string): void {
-    if (this.open(policy).reset(key)) this.#held--;
+  adjustOnceSync(
+    id: string,
+    adjustments: readonly Adjustment[],
+    nowMs: number,
+  ): readonly number[] | undefined {
+    if (!this.#idempotency.useReceipt(id, adjustments, nowMs)) return undefined;
+    return adjustments.map((adjustment) => this.adjustSync(adjustment, nowMs));
+  }
+
+  resetSync(policy: Policy, key: string, nowMs: number): void {
+    const space = this.open(policy);
+    this.#held += space.reset(key, nowMs);
+    this.#idempotency.reset(policy.name, key, nowMs);
   }
 
   inspectSync(policy: Policy, terms: Terms, key: string, nowMs: number): KeyState | undefined {
@@ -113,64 +154,89 @@ class MemoryStore implements SyncStore, Room {
     return adjustments.map((adjustment) => this.adjustSync(adjustment, nowMs));
   }
 
-  async reset(policy: Policy, key: string): Promise<void> {
-    this.resetSync(policy, key);
+  async adjustOnce(
+    id: string,
+    adjustments: readonly Adjustment[],
+    nowMs = systemClock.now(),
+  ): Promise<readonly number[] | undefined> {
+    return this.adjustOnceSync(id, adjustments, nowMs);
+  }
+
+  async reset(policy: Policy, key: string, nowMs = systemClock.now()): Promise<void> {
+    this.resetSync(policy, key, nowMs);
   }
 
   /** Nothing to let go of: the memory goes with the store. */
   async close(): Promise<void> {}
 
+  get guaranteedKeys(): number {
+    let policies = 0;
+    for (const { table } of this.#spaces.values()) if (table.size > 0) policies++;
+    return Math.floor(this.#maxKeys / Math.max(policies, 1));
+  }
+
+  get evictedCells(): number {
+    return Math.max(Math.ceil(this.guaranteedKeys * CELLS_PER_KEY), LEAST_CELLS);
+  }
+
   makeRoom(space: Space, nowMs: number): void {
-    this.#sweep(space, nowMs);
-    // Policies that get no new keys any more have theirs forgotten too, one policy at a time.
-    const next = this.#hand.next();
-    if (next.done) this.#hand = this.#spaces.values();
-    else if (next.value !== space) this.#sweep(next.value, nowMs);
-    if (this.#held >= this.#maxKeys) this.#evict(space, nowMs);
+    this.sweep(space, nowMs);
+    if (!this.#isCharging) this.#evictFor(space, 1, nowMs);
     this.#held++;
   }
 
-  #sweep(space: Space, nowMs: number): void {
+  /** Deletes some expired keys of a space, and of another one in turn: it may get no calls. */
+  sweep(space: Space, nowMs: number): void {
+    this.#sweepOne(space, nowMs);
+    const next = this.#hand.next();
+    if (next.done) this.#hand = this.#spaces.values();
+    else if (next.value !== space) this.#sweepOne(next.value, nowMs);
+  }
+
+  #sweepOne(space: Space, nowMs: number): void {
     const before = space.table.size;
     space.sweep(nowMs);
     this.#held += space.table.size - before;
   }
 
-  /** Forgets the key of a sample that has used the least of its limit; the expired have used 0. */
-  #evict(incoming: Space, nowMs: number): void {
-    let space = incoming;
-    let row = incoming.table.newest();
-    // Rather than a key at its limit the newest goes, unless it is at its limit itself.
-    let least = row >= 0 && incoming.useOf(row, nowMs) < 1 ? 1 : Number.POSITIVE_INFINITY;
-    for (let drawn = 0; drawn < SAMPLED; drawn++) {
-      const other = this.#draw();
-      const otherRow = other.table.draw();
-      const use = other.useOf(otherRow, nowMs);
-      if (use < least) [space, row, least] = [other, otherRow, use];
+  /**
+   * Evicts a key, if there is no room for `more`, and a second one if there are too many already.
+   * It is one of the policy with the most keys: a policy that holds no more than its share is never
+   * that, as `incoming` counts with the key that is about to be added.
+   */
+  #evictFor(incoming: Space, more: number, nowMs: number): void {
+    for (let excess = 0; excess < 2 && this.#held + more > this.#maxKeys; excess++) {
+      let largest = incoming;
+      let size = incoming.table.size + 1;
+      for (const space of this.#spaces.values()) {
+        if (space.table.size <= size && (largest.table.size > 0 || space.table.size === 0))
+          continue;
+        largest = space;
+        size = space.table.size;
+      }
+      if (largest.table.size === 0) return;
+      this.#held--;
+      if (!largest.evict(nowMs)) continue;
+      this.evicted++;
+      const { guaranteedKeys } = this;
+      callSafely(this.#onEviction, { policy: largest.name, guaranteedKeys });
     }
-    space.forget(row);
-    if (least > 0) this.evicted++;
-    this.#held--;
-  }
-
-  /** Any space, with a chance in proportion to its keys. */
-  #draw(): Space {
-    let key = Math.random() * this.#held;
-    for (const space of this.#spaces.values()) {
-      key -= space.table.size;
-      if (key < 0) return space;
-    }
-    return this.#draw();
   }
 }
 
 /** A store in this process's memory, for a limiter that is not shared with other processes. */
 export function memoryStore(options: MemoryStoreOptions = {}): SyncStore {
-  checkFields(options, ['maxKeys']);
-  const { maxKeys = DEFAULT_MAX_KEYS } = options;
+  checkFields(options, ['maxKeys', 'maxIdBytes', 'onEviction']);
+  const { maxKeys = DEFAULT_MAX_KEYS, maxIdBytes = DEFAULT_ID_BYTES, onEviction } = options;
   if (!isInteger(maxKeys, 1) || maxKeys > MOST_KEYS) {
     const what = `\`maxKeys\` to be an integer from 1 to ${MOST_KEYS}`;
     throw expected('ERR_INVALID_OPTION', what, maxKeys);
   }
-  return new MemoryStore(maxKeys);
+  if (!isInteger(maxIdBytes, 0)) {
+    throw expected('ERR_INVALID_OPTION', '`maxIdBytes` to be an integer >= 0', maxIdBytes);
+  }
+  if (onEviction !== undefined && typeof onEviction !== 'function') {
+    throw expected('ERR_INVALID_OPTION', '`onEviction` to be a function', onEviction);
+  }
+  return new MemoryStore(maxKeys, maxIdBytes, onEviction);
 }

@@ -14,6 +14,7 @@ import { systemClock } from '../../clock.ts';
 import { DecisionRecord, PeekRecord, type Quote } from '../../decision.ts';
 import type { Policy } from '../../policy.ts';
 import type { Adjustment, KeyState, SyncSpace } from '../../store.ts';
+import { EvictedKeys } from './evicted-keys.ts';
 import { KeyTable } from './key-table.ts';
 import { EntrySlab } from './slab.ts';
 
@@ -30,25 +31,39 @@ export function isWide({ windowMs, terms }: Policy): boolean {
   return windowMs >= NARROW || terms === undefined || terms.limit >= NARROW;
 }
 
-/** Where new keys get their place from. */
+/** The cap on the keys of all policies. */
 export interface Room {
+  /** How many cells a sketch of evicted keys has in a row. */
+  readonly evictedCells: number;
   /** Called before a key is added to `space`. */
   makeRoom(space: Space, nowMs: number): void;
+  /** Called once in a while, so that expired keys go also if no new ones come. */
+  sweep(space: Space, nowMs: number): void;
 }
 
+/** Keys compared when one is evicted. */
+const SAMPLED = 16;
+/** Decisions between two calls of `sweep`. */
+const SWEEP_EVERY = 64;
+
 export class Space implements SyncSpace {
-  private readonly name: string;
+  readonly name: string;
   private readonly algorithm: Algorithm;
   readonly table = new KeyTable();
   /** Points at the row that is being worked on. */
   private readonly state: State;
-  /** A key that has no row yet, to read from. */
+  /** A key that has no row, to read from. */
   readonly #blank: State;
+  /** The state that was read last: that of a row, or the blank one. */
+  #found: State;
   private readonly answer: Answer = { free: 0, resetAfterMs: 0 };
   /** The largest terms seen, against which the use of a key is measured. */
   #largest: Terms | undefined;
   /** How many places are still to be looked at. */
   #looks = 0;
+  /** Evicted keys that still count; made when there is the first. */
+  #evicted: EvictedKeys | undefined = undefined;
+  #untilSweep = SWEEP_EVERY;
   /** The time of the last sweep, and how far the clock has to run on before the next. */
   #lastMs = 0;
   #holdMs = 0;
@@ -64,6 +79,7 @@ export class Space implements SyncSpace {
     const entries = new EntrySlab(isWide(policy));
     this.#blank = { cells, words, at: 0, entries };
     this.state = { ...this.#blank };
+    this.#found = this.#blank;
   }
 
   takeSync(terms: Terms, key: string, cost: number, givenMs?: number): Quote {
@@ -71,19 +87,29 @@ export class Space implements SyncSpace {
     const row = this.table.find(key, state);
     // Not before: the row may come from far away, and does so while the clock is read.
     let timeMs = givenMs ?? systemClock.now();
+    if (--this.#untilSweep < 0) return this.#sweepAndTake(terms, key, cost, timeMs);
     if (row < 0 || algorithm.knownMs(state, terms) > timeMs) {
+      if (row < 0 && this.#evicted !== undefined) {
+        // A key that is denied for what evicted keys have used gets no row.
+        const quote = this.peekSync(terms, key, cost, timeMs);
+        if (!quote.allowed) return quote;
+      }
       timeMs = this.#prepare(row, terms, timeMs);
     }
     const waitMs = algorithm.decide(state, terms, timeMs, cost, true, answer);
     return new DecisionRecord(this.name, key, cost, terms.capacity, waitMs, timeMs, answer);
   }
 
+  #sweepAndTake(terms: Terms, key: string, cost: number, nowMs: number): Quote {
+    this.#untilSweep = SWEEP_EVERY;
+    this.room.sweep(this, nowMs);
+    return this.takeSync(terms, key, cost, nowMs);
+  }
+
   peekSync(terms: Terms, key: string, cost: number, nowMs: number): Quote {
-    const { state, answer, algorithm } = this;
-    const knownMs = this.#timeOf(this.table.find(key, state), terms, nowMs);
-    const read = knownMs < 0 ? this.#blank : state;
-    const timeMs = Math.max(knownMs, nowMs);
-    const waitMs = algorithm.decide(read, terms, timeMs, cost, false, answer);
+    const { answer, algorithm } = this;
+    const timeMs = this.#read(key, terms, nowMs);
+    const waitMs = algorithm.decide(this.#found, terms, timeMs, cost, false, answer);
     return new PeekRecord(this.name, key, cost, terms.capacity, waitMs, timeMs, answer);
   }
 
@@ -94,9 +120,9 @@ export class Space implements SyncSpace {
   }
 
   inspect(terms: Terms, key: string, nowMs: number): KeyState | undefined {
-    const { state, answer, algorithm } = this;
-    const timeMs = this.#timeOf(this.table.find(key, state), terms, nowMs);
-    if (timeMs < 0) return undefined;
+    const { answer, algorithm } = this;
+    const timeMs = this.#read(key, terms, nowMs);
+    const state = this.#found;
     algorithm.decide(state, terms, timeMs, 0, false, answer);
     const { free, resetAfterMs } = answer;
     if (resetAfterMs === 0) return undefined;
@@ -121,33 +147,87 @@ export class Space implements SyncSpace {
     };
   }
 
-  /** Forgets a key; answers whether there was one. */
-  reset(key: string): boolean {
-    const row = this.table.find(key, this.state);
+  holds(key: string): boolean {
+    return this.table.find(key, this.state) >= 0;
+  }
+
+  /** Deletes a key. Returns by how much the number of keys has changed. */
+  reset(key: string, nowMs: number): number {
+    const { table, state } = this;
+    const before = table.size;
+    const row = table.find(key, state);
     if (row >= 0) this.forget(row);
-    return row >= 0;
+    table.hash(key);
+    if (this.#evicted?.find(table.low, table.high, nowMs)) {
+      // A row that has used nothing stands between the key and what others have used.
+      table.point(state, table.insert());
+      this.algorithm.restore(state, this.#largest!, nowMs, 0, this.#evicted.untilMs);
+    }
+    return table.size - before;
   }
 
   forget(row: number): void {
     this.table.point(this.state, row);
-    this.#clear();
+    this.#clear(this.state);
     this.table.remove(row);
   }
 
-  /** How much of what a key may use it has used: 0 is as good as new, 1 is at its limit. */
-  useOf(row: number, nowMs: number): number {
+  /**
+   * Evicts one key, of which there must be one. Returns whether it still counted.
+   *
+   * Of a sample, the key goes that has used the least of its limit, expired keys first. If all of
+   * them are at their limit, a key that was added lately and is not goes instead, else the one that
+   * resets soonest. What an evicted key has used is kept in `#evicted`.
+   */
+  evict(nowMs: number): boolean {
+    const { table, state } = this;
+    let victim = -1;
+    let least = Number.POSITIVE_INFINITY;
+    let soonestMs = Number.POSITIVE_INFINITY;
+    const consider = (row: number): void => {
+      if (row < 0) return;
+      const use = Math.min(this.#usedOf(row, nowMs) / this.#largest!.capacity, 1);
+      const untilMs = state.cells[state.at];
+      if (use > least || (use === least && untilMs >= soonestMs)) return;
+      victim = row;
+      least = use;
+      soonestMs = untilMs;
+    };
+    for (let drawn = 0; drawn < SAMPLED; drawn++) consider(table.draw());
+    if (least >= 1) consider(table.recent());
+    const used = this.#usedOf(victim, nowMs);
+    if (used > 0) this.#remember(victim, used, nowMs);
+    this.forget(victim);
+    return used > 0;
+  }
+
+  #remember(row: number, used: number, nowMs: number): void {
+    const { table, state } = this;
+    this.#evicted ??= new EvictedKeys(this.room.evictedCells);
+    table.readHash(row);
+    this.#evicted.add(table.low, table.high, used, state.cells[state.at], nowMs);
+  }
+
+  /** Returns what a key has used, and lets `state` point at it. */
+  #usedOf(row: number, nowMs: number): number {
     const { state, answer, algorithm } = this;
     const terms = this.#largest!;
     this.table.point(state, row);
-    const timeMs = Math.max(nowMs, algorithm.knownMs(state, terms));
+    const knownMs = algorithm.knownMs(state, terms);
+    // With a limit by key the terms are not the key's own, and may forget sooner than those would.
+    const timeMs = this.policy.terms === undefined ? knownMs : Math.max(nowMs, knownMs);
+    if (state.cells[state.at] <= nowMs) return 0;
     algorithm.decide(state, terms, timeMs, 0, false, answer);
-    return 1 - answer.free / terms.capacity;
+    return terms.capacity - answer.free;
   }
 
   /** Looks at the next few rows in turn and forgets the expired ones. */
   sweep(nowMs: number): void {
     const { state, table } = this;
     const floorMs = this.#floorMs(nowMs);
+    const { latestMs = Number.POSITIVE_INFINITY, addedMs = 0 } = this.#evicted ?? {};
+    // All of it has expired, or the clock that wrote it was wrong by more than a window.
+    if (latestMs <= floorMs || addedMs - nowMs > this.policy.windowMs) this.#evicted = undefined;
     this.#looks = Math.min(this.#looks + SWEPT_AT_ONCE, table.size);
     if (floorMs === 0) return;
     // What was put off while forgetting was held is made up for, but not all at once.
@@ -194,17 +274,47 @@ export class Space implements SyncSpace {
   #prepare(row: number, terms: Terms, nowMs: number): number {
     const timeMs = this.#timeOf(row, terms, nowMs);
     if (timeMs >= 0) return timeMs;
-    if (row < 0) {
-      this.room.makeRoom(this, nowMs);
-      this.table.point(this.state, this.table.insert());
-    } else this.#clear();
     if (terms.capacity > (this.#largest?.capacity ?? 0)) this.#largest = terms;
-    return nowMs;
+    if (row >= 0) {
+      this.#clear(this.state);
+      return nowMs;
+    }
+    const { table, state } = this;
+    const { low, high } = table;
+    this.room.makeRoom(this, nowMs);
+    table.low = low;
+    table.high = high;
+    table.point(state, table.insert());
+    return this.#restore(state, terms, nowMs);
   }
 
-  /** Makes the row new that `state` points at. */
-  #clear(): void {
-    const { state } = this;
+  /**
+   * Lets `#found` be the state of a key, or what is known of it if it has no row. Returns the time
+   * of a decision about it.
+   */
+  #read(key: string, terms: Terms, nowMs: number): number {
+    const timeMs = this.#timeOf(this.table.find(key, this.state), terms, nowMs);
+    this.#found = timeMs < 0 ? this.#blank : this.state;
+    if (timeMs >= 0) return timeMs;
+    if (this.#evicted !== undefined) this.table.hash(key);
+    return this.#restore(this.#blank, terms, nowMs);
+  }
+
+  /**
+   * Makes `state` that of a new key, or of an evicted one if the key hashed last may be one.
+   * Returns the time of a decision about it.
+   */
+  #restore(state: State, terms: Terms, nowMs: number): number {
+    const { table } = this;
+    this.#clear(state);
+    if (!this.#evicted?.find(table.low, table.high, nowMs)) return nowMs;
+    const { used, untilMs } = this.#evicted;
+    this.algorithm.restore(state, terms, nowMs, used, untilMs);
+    return Math.max(nowMs, this.algorithm.knownMs(state, terms));
+  }
+
+  /** Makes a state new. */
+  #clear(state: State): void {
     if (this.algorithm.keepsEntries) state.entries.clear(state);
     state.cells.fill(0, state.at, state.at + CELLS);
   }

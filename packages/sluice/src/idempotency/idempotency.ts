@@ -1,0 +1,89 @@
+/**
+ * What a store in this process remembers of calls that must not count twice: decisions under an
+ * idempotency id, and used receipts. Both are named by a keyed hash, so neither their number nor
+ * their length is limited by anything but the bytes given.
+ */
+import type { Quote } from '../decision.ts';
+import { copyOf } from '../key.ts';
+import { type Adjustment, type Limit, returnableMs } from '../store.ts';
+import type { KeyedHash } from '../stores/memory/hash.ts';
+import { ExpiringRecords } from './expiring-records.ts';
+
+/** Bytes of a remembered decision: by itself, and for each limit besides its key. */
+const DECISION_BYTES = 200;
+const LIMIT_BYTES = 300;
+const MARK_BYTES = 160;
+
+export class Idempotency {
+  readonly #hash: KeyedHash;
+  /** Decisions by their calls and, by their keys, how often keys were reset. */
+  readonly #records: ExpiringRecords<Quote | number>;
+  readonly #receipts: ExpiringRecords<true>;
+  /** The longest lifetime of anything remembered. */
+  #longestMs = 1;
+
+  /** Decisions and resets take at most `maxBytes`, and receipts as many. */
+  constructor(hash: KeyedHash, maxBytes: number) {
+    this.#hash = hash;
+    this.#records = new ExpiringRecords(maxBytes);
+    this.#receipts = new ExpiringRecords(maxBytes);
+  }
+
+  /**
+   * Returns what was admitted under `id` for the same limits and costs within their longest window,
+   * else what `decide` returns, and remembers it if it admits.
+   */
+  decideOnce(
+    id: string,
+    limits: readonly Limit[],
+    nowMs: number,
+    decide: (limits: readonly Limit[]) => Quote,
+  ): Quote {
+    const call = limits.map(({ policy, key, cost }) => [
+      ...[policy.name, policy.algorithm, policy.windowMs, policy.bucketMs, key, cost],
+      this.#resetsOf(policy.name, key),
+    ]);
+    const name = this.#nameOf(['id', id, call]);
+    const lifetimeMs = Math.max(...limits.map(({ policy }) => policy.windowMs));
+    const known = this.#records.get(name) as Quote | undefined;
+    if (known !== undefined && nowMs - known.atMs < lifetimeMs) return known;
+    const quote = decide(limits.map((limit) => ({ ...limit, key: copyOf(limit.key) })));
+    if (quote.allowed) {
+      let bytes = DECISION_BYTES;
+      for (const { key } of limits) bytes += LIMIT_BYTES + 2 * key.length;
+      this.#longestMs = Math.max(this.#longestMs, lifetimeMs);
+      this.#records.set(name, quote, bytes, lifetimeMs, nowMs);
+    }
+    return quote;
+  }
+
+  /** Marks a receipt as used. Returns false if it was used, or may have been. */
+  useReceipt(id: string, adjustments: readonly Adjustment[], nowMs: number): boolean {
+    const { policy, key } = adjustments[0].charge;
+    const name = this.#nameOf(['receipt', id, this.#resetsOf(policy, key)]);
+    const chargedMs = Math.min(...adjustments.map(({ charge }) => charge.atMs));
+    // The mark of an older receipt may have been dropped, so it is refused: counting too much is safe.
+    if (chargedMs < this.#receipts.droppedMs || this.#receipts.get(name)) return false;
+    const lifetimeMs = Math.max(...adjustments.map(({ terms }) => returnableMs(terms)));
+    this.#longestMs = Math.max(this.#longestMs, lifetimeMs);
+    this.#receipts.set(name, true, MARK_BYTES, lifetimeMs, nowMs);
+    return true;
+  }
+
+  /** Deletes what is remembered about a key, by giving it other names. */
+  reset(policy: string, key: string, nowMs: number): void {
+    const count = this.#resetsOf(policy, key) + 1;
+    const name = this.#nameOf([policy, key]);
+    this.#records.set(name, count, MARK_BYTES, this.#longestMs, nowMs);
+  }
+
+  #resetsOf(policy: string, key: string): number {
+    return (this.#records.get(this.#nameOf([policy, key])) as number | undefined) ?? 0;
+  }
+
+  /** 53 bits of a keyed hash. */
+  #nameOf(parts: readonly unknown[]): number {
+    this.#hash.hash(JSON.stringify(parts));
+    return (this.#hash.high >>> 11) * 2 ** 32 + (this.#hash.low >>> 0);
+  }
+}

@@ -1,0 +1,63 @@
+/**
+ * Upper bounds for evicted keys that still count, in fixed memory: a count-min sketch of maxima.
+ *
+ * Each key has one cell in each of two rows, chosen by the two halves of its secret hash. A cell
+ * holds the largest use, and the latest end of it, of all keys that were evicted into it:
+ *
+ *     | used | untilMs |
+ *
+ * A key that returns starts with the smaller of its two cells. That is never less than the key has
+ * used, so eviction cannot free a key from its limit. It is more only if other evicted keys share
+ * both of its cells, which with n such keys has a chance of at most (n / cells)^2.
+ */
+
+const ROWS = 2;
+const CELL = 2;
+
+export class EvictedKeys {
+  /** What the last `find` found: the key has used at most this, and none of it from then on. */
+  used = 0;
+  untilMs = 0;
+  /** When the last of the cells ends, and when the last key was added. */
+  latestMs = 0;
+  addedMs = 0;
+  readonly #cells: Float64Array;
+  readonly #size: number;
+
+  /** `size` is the number of cells in a row. A cell takes 16 bytes. */
+  constructor(size: number) {
+    this.#size = size;
+    this.#cells = new Float64Array(ROWS * size * CELL);
+  }
+
+  /** Adds a key that has used `used` until `untilMs`. Cells that have ended are overwritten. */
+  add(low: number, high: number, used: number, untilMs: number, nowMs: number): void {
+    this.latestMs = Math.max(this.latestMs, untilMs);
+    this.addedMs = nowMs;
+    for (let row = 0; row < ROWS; row++) {
+      const at = this.#at(row, low, high);
+      const hasEnded = this.#cells[at + 1] <= nowMs;
+      this.#cells[at] = hasEnded ? used : Math.max(this.#cells[at], used);
+      this.#cells[at + 1] = Math.max(this.#cells[at + 1], untilMs);
+    }
+  }
+
+  /** Whether a key may have been evicted while it still counts: then sets `used`, `untilMs`. */
+  find(low: number, high: number, nowMs: number): boolean {
+    this.used = Number.POSITIVE_INFINITY;
+    this.untilMs = Number.POSITIVE_INFINITY;
+    for (let row = 0; row < ROWS; row++) {
+      const at = this.#at(row, low, high);
+      const untilMs = this.#cells[at + 1];
+      if (untilMs <= nowMs) return false;
+      this.used = Math.min(this.used, this.#cells[at]);
+      this.untilMs = Math.min(this.untilMs, untilMs);
+    }
+    return true;
+  }
+
+  #at(row: number, low: number, high: number): number {
+    const hash = row === 0 ? low : high;
+    return (row * this.#size + Math.floor((hash >>> 0) * (this.#size / 2 ** 32))) * CELL;
+  }
+}

@@ -1,0 +1,189 @@
+import { execFileSync } from 'node:child_process';
+import { describe, expect, it } from 'vitest';
+import { ExpiringRecords } from '../../src/idempotency/expiring-records.ts';
+import {
+  createLimiter,
+  definePolicy,
+  ManualClock,
+  memoryStore,
+  type PolicyInput,
+} from '../../src/index.ts';
+
+const START_MS = 1_745_000_100_000;
+
+function setUp<const P extends Record<string, PolicyInput>>(policies: P, options = {}) {
+  const clock = new ManualClock(START_MS);
+  const store = memoryStore(options);
+  return { clock, store, limiter: createLimiter({ policies, store, clock }) };
+}
+
+describe('ids', () => {
+  it('a call under an id is charged once for as long as its longest window, to the ms', () => {
+    const { clock, limiter } = setUp({ p: '10/1m', q: '10/1h' });
+    const both = [
+      { policy: 'p', key: 'a' },
+      { policy: 'q', key: 'a' },
+    ] as const;
+    const first = limiter.checkSync(both, { id: 'one' });
+    clock.advance(3_599_999);
+    expect(limiter.checkSync(both, { id: 'one' })).toBe(first);
+    clock.advance(1);
+    expect(limiter.checkSync(both, { id: 'one' })).not.toBe(first);
+    expect(limiter.peekSync('q', 'a').remaining).toBe(9);
+  });
+
+  it('another call under the same id does not disturb the first', () => {
+    const { limiter } = setUp({ p: '10/1m', q: '10/1m' });
+    limiter.checkSync('p', 'a', { id: 'one' });
+    limiter.checkSync('p', 'a', { id: 'one', cost: 2 });
+    limiter.checkSync('p', 'b', { id: 'one' });
+    limiter.checkSync('q', 'a', { id: 'one' });
+    expect(limiter.peekSync('p', 'a').remaining).toBe(7);
+    limiter.checkSync('p', 'a', { id: 'one' });
+    limiter.checkSync('p', 'a', { id: 'one', cost: 2 });
+    expect(limiter.peekSync('p', 'a').remaining).toBe(7);
+  });
+
+  it('an id counts for one algorithm and one window', () => {
+    const clock = new ManualClock(START_MS);
+    const store = memoryStore();
+    const limiterOf = (p: PolicyInput) => createLimiter({ policies: { p }, store, clock });
+    limiterOf('10/1m').checkSync('p', 'a', { id: 'one' });
+    for (const policy of [
+      '10/2m',
+      { limit: 10, window: '1m', algorithm: 'token-bucket' },
+      { limit: 10, window: '1m', algorithm: 'sliding-buckets', buckets: 7 },
+    ] as const) {
+      const limiter = limiterOf(policy);
+      limiter.checkSync('p', 'a', { id: 'one' });
+      expect(limiter.peekSync('p', 'a').remaining).toBe(9);
+    }
+  });
+
+  it('a reset of any of its keys makes the id new', () => {
+    const { limiter } = setUp({ p: '10/1m', q: '10/1m' });
+    const both = [
+      { policy: 'p', key: 'a' },
+      { policy: 'q', key: 'b' },
+    ] as const;
+    for (const { policy, key } of both) {
+      limiter.checkSync(both, { id: 'one' });
+      limiter.resetSync(policy, key);
+      limiter.checkSync(both, { id: 'one' });
+      expect(limiter.peekSync(policy, key).remaining).toBe(9);
+    }
+  });
+
+  it('an id on a long window does not keep those on short windows in memory', () => {
+    const records = new ExpiringRecords<object>(2 ** 30);
+    const sizes: number[] = [];
+    records.set(0, {}, 100, 30 * 86_400_000, START_MS);
+    for (let name = 1; name <= 50_000; name++) {
+      records.set(name, {}, 100, 1000, START_MS + name);
+      if (name > 5000 && name % 1000 === 0) {
+        const found = Array.from({ length: name }, (_, other) => records.get(other)).filter(
+          Boolean,
+        );
+        sizes.push(found.length);
+      }
+    }
+    // What lives for 1,024 ms at one a ms, in two generations, and the one of 30 days.
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(2 * 1024 + 1);
+  });
+
+  it('drops the oldest first when the bytes run out, and keeps at least a quarter', () => {
+    const records = new ExpiringRecords<number>(10_000);
+    for (let name = 0; name < 5000; name++) records.set(name, name, 10, 60_000, START_MS);
+    const kept = Array.from({ length: 5000 }, (_, name) => name).filter(
+      (name) => records.get(name) !== undefined,
+    );
+    expect(kept.length).toBeGreaterThanOrEqual(250);
+    expect(kept.length).toBeLessThanOrEqual(1000);
+    expect(kept).toEqual(Array.from({ length: kept.length }, (_, at) => 5000 - kept.length + at));
+  });
+
+  it('a flood of one lifetime drops its own records, not those of another', () => {
+    const records = new ExpiringRecords<number>(100_000);
+    for (let name = 0; name < 100; name++) records.set(name, name, 10, 3_600_000, START_MS);
+    for (let name = 1000; name < 100_000; name++) records.set(name, name, 10, 60_000, START_MS);
+    for (let name = 0; name < 100; name++) expect(records.get(name)).toBe(name);
+  });
+
+  it('many limits, long keys and unique ids stay within the bytes', { timeout: 60_000 }, () => {
+    const source = new URL('../../dist/index.js', import.meta.url).href;
+    const script = `
+      import { createLimiter } from ${JSON.stringify(source)};
+      const limiter = createLimiter({ policies: { p: '1000000/1h' } });
+      for (let call = 0; call < 2040; call++) {
+        const limits = Array.from({ length: 64 }, (_, place) => ({
+          policy: 'p', key: (call + '-' + place).padStart(1024, 'x') }));
+        limiter.checkSync(limits, { id: 'id-' + call });
+      }
+      console.log('done');`;
+    const node = [
+      process.execPath,
+      ['--max-old-space-size=300', '--input-type=module', '-e', script],
+    ];
+    expect(execFileSync(...(node as [string, string[]]), { encoding: 'utf8' })).toBe('done\n');
+  });
+});
+
+describe('receipts', () => {
+  const charged = (limiter: ReturnType<typeof setUp<{ p: '10/1m' }>>['limiter'], cost: number) => {
+    const decision = limiter.checkSync('p', 'a', { cost });
+    if (!decision.allowed) throw new Error('expected an admitted decision');
+    return decision.receipt.charges[0];
+  };
+  const refund = (policy: Parameters<ReturnType<typeof memoryStore>['open']>[0]) => {
+    return (charge: { policy: string; key: string; cost: number; atMs: number }) => [
+      { policy, terms: policy.termsFor(charge.key), charge, delta: -charge.cost },
+    ];
+  };
+
+  it('a receipt is used once, and a used one is no key', () => {
+    const { limiter, store } = setUp({ p: '10/1m' });
+    const adjustmentsOf = refund(definePolicy('p', '10/1m'));
+    const charge = charged(limiter, 3);
+    expect(store.adjustOnceSync('r1', adjustmentsOf(charge), START_MS)).toEqual([-3]);
+    expect(store.adjustOnceSync('r1', adjustmentsOf(charge), START_MS)).toBeUndefined();
+    expect(store.size).toBe(1);
+    expect(limiter.peekSync('p', 'a').remaining).toBe(10);
+  });
+
+  it('3,000 used receipts evict no key', () => {
+    const { limiter, store } = setUp({ p: '10/1m' }, { maxKeys: 100 });
+    const adjustmentsOf = refund(definePolicy('p', '10/1m'));
+    for (let key = 0; key < 50; key++) limiter.checkSync('p', `client-${key}`, { cost: 10 });
+    const charge = charged(limiter, 1);
+    for (let id = 0; id < 3000; id++) {
+      store.adjustOnceSync(`receipt-${id}`, adjustmentsOf(charge), START_MS);
+    }
+    expect(store.evicted).toBe(0);
+    for (let key = 0; key < 50; key++) {
+      expect(limiter.peekSync('p', `client-${key}`).remaining).toBe(0);
+    }
+  });
+
+  it('when their bytes run out, older receipts are refused rather than used twice', () => {
+    const { clock, limiter, store } = setUp({ p: '10/1m' }, { maxIdBytes: 16_000 });
+    const adjustmentsOf = refund(definePolicy('p', '10/1m'));
+    const first = charged(limiter, 1);
+    expect(store.adjustOnceSync('first', adjustmentsOf(first), START_MS)).toEqual([-1]);
+    for (let id = 0; id < 500; id++) {
+      clock.advance(1);
+      const charge = charged(limiter, 1);
+      expect(store.adjustOnceSync(`r-${id}`, adjustmentsOf(charge), clock.now())).toEqual([-1]);
+    }
+    charged(limiter, 5);
+    expect(store.adjustOnceSync('first', adjustmentsOf(first), clock.now())).toBeUndefined();
+    expect(limiter.peekSync('p', 'a').remaining).toBe(5);
+  });
+
+  it('a reset of the key makes its receipts new', () => {
+    const { limiter, store } = setUp({ p: '10/1m' });
+    const adjustmentsOf = refund(definePolicy('p', '10/1m'));
+    store.adjustOnceSync('r', adjustmentsOf(charged(limiter, 3)), START_MS);
+    limiter.resetSync('p', 'a');
+    expect(store.adjustOnceSync('r', adjustmentsOf(charged(limiter, 3)), START_MS)).toEqual([-3]);
+  });
+});
