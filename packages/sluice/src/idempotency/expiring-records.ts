@@ -1,16 +1,19 @@
 /**
  * Records that expire, in bounded memory and constant time.
  *
- * Records of like lifetime, rounded up to a power of two, form a class of two generations. When
- * the current generation is as old as that, it becomes the previous one, and what was the previous
- * one is dropped whole. So a record is kept for one to two lifetimes, nothing is ever searched, and
- * a long-lived record keeps no short-lived one in memory. If the bytes run out, generations are
- * dropped early: those of the class with the most bytes.
+ * Records belong to groups, one for each policy, and a group has two generations. When the current
+ * generation is as old as the lifetime of its records, it becomes the previous one, and what was
+ * the previous one is dropped whole. So a record is kept for one to two lifetimes, and nothing is
+ * ever searched. If the bytes run out, the group with the most bytes drops its previous generation
+ * early. So of n groups, one that needs no more than 1/n of the bytes, and a quarter at the most,
+ * loses nothing to the others.
  */
 
-interface Class<T> {
-  readonly lifetimeMs: number;
+interface Group<T> {
+  lifetimeMs: number;
   startMs: number;
+  /** Records from before may have been dropped although their lifetime was not over. */
+  droppedMs: number;
   current: Map<number, T>;
   currentBytes: number;
   previous: Map<number, T>;
@@ -18,65 +21,82 @@ interface Class<T> {
 }
 
 export class ExpiringRecords<T> {
-  /** Records from before may have been dropped although their lifetime was not over. */
-  droppedMs = 0;
-  readonly #classes: Class<T>[] = [];
+  readonly #groups = new Map<string, Group<T>>();
   readonly #maxBytes: number;
+  #bytes = 0;
+  /** Goes round the groups, so that those that get no new records expire too. */
+  #hand = this.#groups.values();
 
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
   }
 
   /** Returns a record; it may be as old as twice its lifetime. */
-  get(name: number): T | undefined {
-    for (const { current, previous } of this.#classes) {
-      const value = current.get(name) ?? previous.get(name);
-      if (value !== undefined) return value;
-    }
-    return undefined;
+  get(group: string, name: number): T | undefined {
+    const { current, previous } = this.#groups.get(group) ?? {};
+    return current?.get(name) ?? previous?.get(name);
   }
 
-  set(name: number, value: T, bytes: number, lifetimeMs: number, nowMs: number): void {
-    const own = this.#classOf(2 ** Math.ceil(Math.log2(lifetimeMs)), nowMs);
+  /** When records of a group may have been dropped before their time, in ms; 0 if none were. */
+  droppedMs(group: string): number {
+    return this.#groups.get(group)?.droppedMs ?? 0;
+  }
+
+  set(
+    group: string,
+    name: number,
+    value: T,
+    bytes: number,
+    lifetimeMs: number,
+    nowMs: number,
+  ): void {
+    const own = this.#groups.get(group) ?? newGroup(nowMs);
+    this.#groups.set(group, own);
+    own.lifetimeMs = Math.max(own.lifetimeMs, lifetimeMs);
     own.current.set(name, value);
     own.currentBytes += bytes;
-    let sum = 0;
-    let largest = own;
-    for (const each of this.#classes) {
-      const ageMs = nowMs - each.startMs;
-      if (ageMs >= each.lifetimeMs) turn(each, nowMs);
-      // A quarter each, so that the newest records stay when a generation is dropped.
-      else if (each.currentBytes * 4 > this.#maxBytes || -ageMs >= each.lifetimeMs) {
-        this.#drop(each, nowMs);
-      }
-      sum += bytesOf(each);
-      if (bytesOf(each) > bytesOf(largest)) largest = each;
+    this.#bytes += bytes;
+    this.#expire(own, nowMs);
+    const next = this.#hand.next();
+    if (next.done) this.#hand = this.#groups.values();
+    else this.#expire(next.value, nowMs);
+    // A quarter each, so that a quarter of the newest stays when the older generation is dropped.
+    if (own.currentBytes * 4 > this.#maxBytes) this.#dropEarly(own, nowMs);
+    if (this.#bytes > this.#maxBytes) this.#dropEarly(this.#largest(own), nowMs);
+  }
+
+  #expire(group: Group<T>, nowMs: number): void {
+    const ageMs = nowMs - group.startMs;
+    if (ageMs >= group.lifetimeMs) this.#turn(group, nowMs);
+    // A clock that was set back ends a generation too, rather than keep it until then.
+    if (-ageMs >= group.lifetimeMs) this.#dropEarly(group, nowMs);
+  }
+
+  #largest(largest: Group<T>): Group<T> {
+    const bytesOf = (group: Group<T>): number => group.currentBytes + group.previousBytes;
+    for (const group of this.#groups.values()) {
+      if (bytesOf(group) > bytesOf(largest)) largest = group;
     }
-    if (sum > this.#maxBytes) this.#drop(largest, nowMs);
+    return largest;
   }
 
-  #classOf(lifetimeMs: number, startMs: number): Class<T> {
-    const known = this.#classes.find((each) => each.lifetimeMs === lifetimeMs);
-    if (known !== undefined) return known;
-    const [current, previous] = [new Map(), new Map()];
-    const added = { lifetimeMs, startMs, current, previous, currentBytes: 0, previousBytes: 0 };
-    this.#classes.push(added);
-    return added;
+  #dropEarly(group: Group<T>, nowMs: number): void {
+    group.droppedMs = Math.max(group.droppedMs, group.startMs);
+    this.#turn(group, nowMs);
   }
 
-  #drop(each: Class<T>, nowMs: number): void {
-    this.droppedMs = Math.max(this.droppedMs, each.startMs);
-    turn(each, nowMs);
+  #turn(group: Group<T>, nowMs: number): void {
+    this.#bytes -= group.previousBytes;
+    group.previous = group.current;
+    group.previousBytes = group.currentBytes;
+    group.current = new Map();
+    group.currentBytes = 0;
+    group.startMs = nowMs;
   }
 }
 
-const bytesOf = <T>({ currentBytes, previousBytes }: Class<T>): number =>
-  currentBytes + previousBytes;
-
-function turn<T>(each: Class<T>, nowMs: number): void {
-  each.previous = each.current;
-  each.previousBytes = each.currentBytes;
-  each.current = new Map();
-  each.currentBytes = 0;
-  each.startMs = nowMs;
+function newGroup<T>(startMs: number): Group<T> {
+  const [current, previous] = [new Map<number, T>(), new Map<number, T>()];
+  const empty = { currentBytes: 0, previousBytes: 0, droppedMs: 0 };
+  return { ...empty, lifetimeMs: 1, startMs, current, previous };
 }

@@ -13,10 +13,12 @@ import { ExpiringRecords } from './expiring-records.ts';
 const DECISION_BYTES = 200;
 const LIMIT_BYTES = 300;
 const MARK_BYTES = 160;
+/** The group of the resets. */
+const RESETS = '';
 
 export class Idempotency {
   readonly #hash: KeyedHash;
-  /** Decisions by their calls and, by their keys, how often keys were reset. */
+  /** Decisions by their calls and, in a group without a name, how often keys were reset. */
   readonly #records: ExpiringRecords<Quote | number>;
   readonly #receipts: ExpiringRecords<true>;
   /** The longest lifetime of anything remembered. */
@@ -43,16 +45,18 @@ export class Idempotency {
       ...[policy.name, policy.algorithm, policy.windowMs, policy.bucketMs, key, cost],
       this.#resetsOf(policy.name, key),
     ]);
-    const name = this.#nameOf(['id', id, call]);
-    const lifetimeMs = Math.max(...limits.map(({ policy }) => policy.windowMs));
-    const known = this.#records.get(name) as Quote | undefined;
-    if (known !== undefined && nowMs - known.atMs < lifetimeMs) return known;
+    const name = this.#nameOf([id, call]);
+    const { name: group, windowMs } = limits
+      .map(({ policy }) => policy)
+      .reduce((a, b) => (b.windowMs > a.windowMs ? b : a));
+    const known = this.#records.get(group, name) as Quote | undefined;
+    if (known !== undefined && nowMs - known.atMs < windowMs) return known;
     const quote = decide(limits.map((limit) => ({ ...limit, key: copyOf(limit.key) })));
     if (quote.allowed) {
       let bytes = DECISION_BYTES;
       for (const { key } of limits) bytes += LIMIT_BYTES + 2 * key.length;
-      this.#longestMs = Math.max(this.#longestMs, lifetimeMs);
-      this.#records.set(name, quote, bytes, lifetimeMs, nowMs);
+      this.#longestMs = Math.max(this.#longestMs, windowMs);
+      this.#records.set(group, name, quote, bytes, windowMs, nowMs);
     }
     return quote;
   }
@@ -60,13 +64,14 @@ export class Idempotency {
   /** Marks a receipt as used. Returns false if it was used, or may have been. */
   useReceipt(id: string, adjustments: readonly Adjustment[], nowMs: number): boolean {
     const { policy, key } = adjustments[0].charge;
-    const name = this.#nameOf(['receipt', id, this.#resetsOf(policy, key)]);
+    const name = this.#nameOf([id, this.#resetsOf(policy, key)]);
     const chargedMs = Math.min(...adjustments.map(({ charge }) => charge.atMs));
-    // The mark of an older receipt may have been dropped, so it is refused: counting too much is safe.
-    if (chargedMs < this.#receipts.droppedMs || this.#receipts.get(name)) return false;
+    // The mark of an older receipt may have been dropped: refusing it can only count too much.
+    const isOlder = chargedMs < this.#receipts.droppedMs(policy);
+    if (isOlder || this.#receipts.get(policy, name)) return false;
     const lifetimeMs = Math.max(...adjustments.map(({ terms }) => returnableMs(terms)));
     this.#longestMs = Math.max(this.#longestMs, lifetimeMs);
-    this.#receipts.set(name, true, MARK_BYTES, lifetimeMs, nowMs);
+    this.#receipts.set(policy, name, true, MARK_BYTES, lifetimeMs, nowMs);
     return true;
   }
 
@@ -74,11 +79,12 @@ export class Idempotency {
   reset(policy: string, key: string, nowMs: number): void {
     const count = this.#resetsOf(policy, key) + 1;
     const name = this.#nameOf([policy, key]);
-    this.#records.set(name, count, MARK_BYTES, this.#longestMs, nowMs);
+    this.#records.set(RESETS, name, count, MARK_BYTES, this.#longestMs, nowMs);
   }
 
   #resetsOf(policy: string, key: string): number {
-    return (this.#records.get(this.#nameOf([policy, key])) as number | undefined) ?? 0;
+    const name = this.#nameOf([policy, key]);
+    return (this.#records.get(RESETS, name) as number | undefined) ?? 0;
   }
 
   /** 53 bits of a keyed hash. */
