@@ -251,9 +251,7 @@ export class KeyTable extends KeyedHash {
     const part = this.#moved / old.capacity;
     rows.reach(part * rows.capacity + BLOCK);
     if (part < 1) return;
-    this.#spare.push(...old.cells.slice(this.#moved >>> CHUNK_BITS));
-    // A table of less than a chunk has no use for whole ones.
-    this.#spare.splice(rows.capacity < CHUNK_ROWS ? 0 : 2);
+    this.#spare.length = 0;
     this.#old = rows;
     this.#moved = 0;
   }
