@@ -51,6 +51,17 @@ describe('a key that is known by its text', () => {
     expect(read('user:123')).toBe(0);
   });
 
+  it('is hashed again after its text was deleted', () => {
+    const { table, read, write } = tableModel();
+    write('user:123', 5);
+    read('user:123');
+    table.dropText('user:456');
+    table.dropText('user:123');
+    const hash = vi.spyOn(table, 'hash');
+    expect(read('user:123')).toBe(5);
+    expect(hash).toHaveBeenCalledOnce();
+  });
+
   it('is found wherever growth, shrinking and removals have put its row', () => {
     const commands = fc.array(
       fc.record({ remove: fc.boolean(), key: fc.nat(3000), count: fc.nat(900) }),

@@ -130,6 +130,12 @@ export class KeyTable extends KeyedHash {
     return row;
   }
 
+  /** Deletes the text of a key. */
+  dropText(key: string): void {
+    const slot = slotOf(key) & this.#lastSlot;
+    if (this.#texts[slot] === key) this.#texts[slot] = '';
+  }
+
   /** Adds the key that `find` has just not found; its cells are zero. */
   insert(): number {
     this.#change(1);

@@ -157,6 +157,7 @@ export class Space implements SyncSpace {
     const before = table.size;
     const row = table.find(key, state);
     if (row >= 0) this.forget(row);
+    table.dropText(key);
     table.hash(key);
     if (this.#evicted?.find(table.low, table.high, nowMs)) {
       // A row that has used nothing stands between the key and what others have used.
