@@ -59,6 +59,8 @@ const DEFAULT_ID_BYTES = 2 ** 25;
 /** Cells in a row of a sketch, for each key that a policy is guaranteed: 8 bytes a key in all. */
 const CELLS_PER_KEY = 1 / 4;
 const LEAST_CELLS = 64;
+/** Places to look at for each key that comes: some are empty, and some have live keys. */
+const SWEPT_PER_KEY = 8;
 
 class MemoryStore implements SyncStore, Room {
   readonly #maxKeys: number;
@@ -180,22 +182,25 @@ class MemoryStore implements SyncStore, Room {
   }
 
   makeRoom(space: Space, nowMs: number): void {
-    this.sweep(space, nowMs);
+    this.sweep(space, SWEPT_PER_KEY, nowMs);
     if (!this.#isCharging) this.#evictFor(space, 1, nowMs);
     this.#held++;
   }
 
   /** Deletes some expired keys of a space, and of another one in turn: it may get no calls. */
-  sweep(space: Space, nowMs: number): void {
-    this.#sweepOne(space, nowMs);
-    const next = this.#hand.next();
-    if (next.done) this.#hand = this.#spaces.values();
-    else if (next.value !== space) this.#sweepOne(next.value, nowMs);
+  sweep(space: Space, places: number, nowMs: number): void {
+    this.#sweepOne(space, places, nowMs);
+    let next = this.#hand.next();
+    if (next.done) {
+      this.#hand = this.#spaces.values();
+      next = this.#hand.next();
+    }
+    if (next.value !== space) this.#sweepOne(next.value!, places, nowMs);
   }
 
-  #sweepOne(space: Space, nowMs: number): void {
+  #sweepOne(space: Space, places: number, nowMs: number): void {
     const before = space.table.size;
-    space.sweep(nowMs);
+    space.sweep(places, nowMs);
     this.#held += space.table.size - before;
   }
 

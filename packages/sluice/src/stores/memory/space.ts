@@ -18,9 +18,7 @@ import { EvictedKeys } from './evicted-keys.ts';
 import { KeyTable } from './key-table.ts';
 import { EntrySlab } from './slab.ts';
 
-/** Places to look at for each key that comes: some are empty, and some have live keys. */
-const SWEPT_AT_ONCE = 8;
-/** Places looked at in one go at the most. */
+/** Places looked at in one sweep at the most. */
 const MOST_SWEPT = 64;
 
 /** The largest window, and the largest limit, whose entries fit 32-bit words. */
@@ -38,13 +36,11 @@ export interface Room {
   /** Called before a key is added to `space`. */
   makeRoom(space: Space, nowMs: number): void;
   /** Called once in a while, so that expired keys go also if no new ones come. */
-  sweep(space: Space, nowMs: number): void;
+  sweep(space: Space, places: number, nowMs: number): void;
 }
 
 /** Keys compared when one is evicted. */
 const SAMPLED = 16;
-/** Decisions between two calls of `sweep`. */
-const SWEEP_EVERY = 64;
 
 export class Space implements SyncSpace {
   readonly name: string;
@@ -63,7 +59,8 @@ export class Space implements SyncSpace {
   #looks = 0;
   /** Evicted keys that still count; made when there is the first. */
   #evicted: EvictedKeys | undefined = undefined;
-  #untilSweep = SWEEP_EVERY;
+  /** After how many decisions to sweep: there is a place to look at for each. */
+  #untilSweep = MOST_SWEPT;
   /** The time of the last sweep, and how far the clock has to run on before the next. */
   #lastMs = 0;
   #holdMs = 0;
@@ -101,8 +98,8 @@ export class Space implements SyncSpace {
   }
 
   #sweepAndTake(terms: Terms, key: string, cost: number, nowMs: number): Quote {
-    this.#untilSweep = SWEEP_EVERY;
-    this.room.sweep(this, nowMs);
+    this.#untilSweep = MOST_SWEPT;
+    this.room.sweep(this, MOST_SWEPT, nowMs);
     return this.takeSync(terms, key, cost, nowMs);
   }
 
@@ -222,14 +219,14 @@ export class Space implements SyncSpace {
     return terms.capacity - answer.free;
   }
 
-  /** Looks at the next few rows in turn and forgets the expired ones. */
-  sweep(nowMs: number): void {
+  /** Looks at the next few places in turn and deletes the rows that have expired. */
+  sweep(places: number, nowMs: number): void {
     const { state, table } = this;
     const floorMs = this.#floorMs(nowMs);
     const { latestMs = Number.POSITIVE_INFINITY, addedMs = 0 } = this.#evicted ?? {};
     // All of it has expired, or the clock that wrote it was wrong by more than a window.
     if (latestMs <= floorMs || addedMs - nowMs > this.policy.windowMs) this.#evicted = undefined;
-    this.#looks = Math.min(this.#looks + SWEPT_AT_ONCE, table.size);
+    this.#looks = Math.min(this.#looks + places, table.size);
     if (floorMs === 0) return;
     // What was put off while forgetting was held is made up for, but not all at once.
     for (let looked = 0; looked < MOST_SWEPT && this.#looks > 0; looked++) {
