@@ -7,7 +7,8 @@
  */
 export const arrows = {
   'packages/sluice/src/': {
-    'clock.ts': '',
+    'heap.ts': '',
+    'clock.ts': 'heap.ts',
     'decision.ts': '',
     'errors.ts': '',
     'warning.ts': '',
@@ -23,9 +24,8 @@ export const arrows = {
       './ algorithms/ clock.ts decision.ts errors.ts idempotency/ key.ts policy.ts store.ts',
       'warning.ts',
     ].join(' '),
-    'turn.ts': 'type:*',
     'api.ts': 'type:*',
-    'acquire.ts': '*',
+    'acquire/': './ clock.ts decision.ts errors.ts heap.ts type:policy.ts store.ts',
     'book.ts': '*',
     'limiter.ts': '*',
     'index.ts': '*',

@@ -1,5 +1,5 @@
 /** What a limiter offers, as types. Names of policies and operations are checked here. */
-import type { AcquireOptions } from './acquire.ts';
+import type { AcquireOptions } from './acquire/waiters.ts';
 import type { Clock } from './clock.ts';
 import type { Decision, Quote, Receipt } from './decision.ts';
 import type { Key } from './key.ts';

@@ -1,6 +1,7 @@
 /**
  * The only file that reads time. Everything else is told what time it is.
  */
+import { Heap, Timed } from './heap.ts';
 
 /** Whole milliseconds since the epoch, and a way to be woken. */
 export interface Clock {
@@ -37,9 +38,10 @@ export const systemClock: Clock = {
   },
 };
 
-interface Sleeper {
-  readonly dueMs: number;
-  readonly wake: () => void;
+class Sleeper extends Timed {
+  constructor(readonly wake: () => void) {
+    super();
+  }
 }
 
 /**
@@ -50,7 +52,7 @@ interface Sleeper {
  */
 export class ManualClock implements Clock {
   #nowMs: number;
-  #sleepers: Sleeper[] = [];
+  readonly #sleepers = new Heap<Sleeper>();
 
   constructor(startMs = 0) {
     this.#nowMs = startMs;
@@ -61,18 +63,18 @@ export class ManualClock implements Clock {
   }
 
   schedule(delayMs: number, wake: () => void): () => void {
-    const sleeper = { dueMs: this.#nowMs + delayMs, wake };
-    this.#sleepers = [...this.#sleepers, sleeper].sort((a, b) => a.dueMs - b.dueMs);
-    return () => {
-      this.#sleepers = this.#sleepers.filter((other) => other !== sleeper);
-    };
+    const sleeper = new Sleeper(wake);
+    this.#sleepers.add(sleeper, this.#nowMs + delayMs);
+    return () => this.#sleepers.delete(sleeper);
   }
 
   /** Moves on by `deltaMs`, waking sleepers at their times. */
   advance(deltaMs: number): void {
     const endMs = this.#nowMs + deltaMs;
-    for (let next = this.#sleepers[0]; next && next.dueMs <= endMs; next = this.#sleepers[0]) {
-      this.#sleepers.shift();
+    for (;;) {
+      const next = this.#sleepers.first;
+      if (next === undefined || next.dueMs > endMs) break;
+      this.#sleepers.delete(next);
       this.#nowMs = Math.max(this.#nowMs, next.dueMs);
       next.wake();
     }
@@ -89,6 +91,10 @@ export class ManualClock implements Clock {
 /** After everything that came in with this turn of the event loop; where there is none, soon. */
 export const atEndOfTurn: (work: () => void) => void =
   typeof setImmediate === 'function' ? setImmediate : queueMicrotask;
+
+/** Calls `work` in a later turn of the event loop, so that other events are handled before it. */
+export const inNextTurn: (work: () => void) => void =
+  typeof setImmediate === 'function' ? setImmediate : (work) => setTimeout(work);
 
 /** A moment as a `Date`, for interfaces that speak in those. */
 export const dateOf = (timeMs: number): Date => new Date(timeMs);

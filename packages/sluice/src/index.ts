@@ -1,5 +1,5 @@
 /** The public API of the core: an export list, nothing else. */
-export type { AcquireOptions } from './acquire.ts';
+export type { AcquireOptions } from './acquire/waiters.ts';
 export type { AlgorithmName, Terms } from './algorithms/algorithm.ts';
 export type {
   CallOptions,

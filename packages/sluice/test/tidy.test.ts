@@ -67,7 +67,7 @@ describe('import arrows', () => {
     ['book.ts', "await import('./testing/a.ts');", 'book.ts may not import testing/a.ts'],
     ['index.ts', "export { a } from './testing/a.ts';", 'index.ts may not import testing/a.ts'],
     ['testing/a.ts', "import { a } from '../index.ts';", 'testing/ may not import index.ts'],
-    ['acquire.ts', "import '../test/a.ts';", 'acquire.ts may not import ../test/a.ts'],
+    ['limiter.ts', "import '../test/a.ts';", 'limiter.ts may not import ../test/a.ts'],
     ['new.ts', '', 'has no row in the table of import arrows'],
   ])('catch %s with %s', (path, text, message) => {
     expect(foundIn('import arrows', path, text)).toEqual([`${SRC + path}:1: ${message}`]);

@@ -3,8 +3,8 @@
  * those before them stay, so that nobody gives up who would have been served in time. `demand` is
  * what they and everybody before them ask for.
  */
-import type { LimitDecision } from './decision.ts';
-import type { Limit } from './store.ts';
+import type { LimitDecision } from '../decision.ts';
+import type { Limit } from '../store.ts';
 
 export interface Turn {
   /** What to ask the store about. */
