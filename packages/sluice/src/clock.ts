@@ -1,7 +1,7 @@
 /**
  * The only file that reads time. Everything else is told what time it is.
  */
-import { Heap, Timed } from './heap.ts';
+import { Heap, type Timed } from './heap.ts';
 
 /** Whole milliseconds since the epoch, and a way to be woken. */
 export interface Clock {
@@ -38,10 +38,8 @@ export const systemClock: Clock = {
   },
 };
 
-class Sleeper extends Timed {
-  constructor(readonly wake: () => void) {
-    super();
-  }
+interface Sleeper extends Timed {
+  readonly wake: () => void;
 }
 
 /**
@@ -63,18 +61,17 @@ export class ManualClock implements Clock {
   }
 
   schedule(delayMs: number, wake: () => void): () => void {
-    const sleeper = new Sleeper(wake);
-    this.#sleepers.add(sleeper, this.#nowMs + delayMs);
+    const sleeper = { dueMs: this.#nowMs + delayMs, wake };
+    this.#sleepers.add(sleeper);
     return () => this.#sleepers.delete(sleeper);
   }
 
   /** Moves on by `deltaMs`, waking sleepers at their times. */
   advance(deltaMs: number): void {
     const endMs = this.#nowMs + deltaMs;
-    for (;;) {
-      const next = this.#sleepers.first;
-      if (next === undefined || next.dueMs > endMs) break;
-      this.#sleepers.delete(next);
+    const sleepers = this.#sleepers;
+    for (let next = sleepers.first; next && next.dueMs <= endMs; next = sleepers.first) {
+      sleepers.delete(next);
       this.#nowMs = Math.max(this.#nowMs, next.dueMs);
       next.wake();
     }

@@ -3,15 +3,15 @@
  * which they were added. Each entry stores its own index, so it can be removed in O(log n).
  */
 
-/** What the heap keeps in an entry; `at` is its index. */
-export class Timed {
-  dueMs = 0;
-  order = 0;
-  at = 0;
+/** What the heap keeps in an entry. `add` sets its order, and `at`, its index. */
+export interface Timed {
+  dueMs: number;
+  order?: number;
+  at?: number;
 }
 
 const isBefore = (one: Timed, other: Timed): boolean =>
-  one.dueMs < other.dueMs || (one.dueMs === other.dueMs && one.order < other.order);
+  one.dueMs < other.dueMs || (one.dueMs === other.dueMs && one.order! < other.order!);
 
 export class Heap<Entry extends Timed> {
   readonly #entries: Entry[] = [];
@@ -21,21 +21,16 @@ export class Heap<Entry extends Timed> {
     return this.#entries[0];
   }
 
-  get size(): number {
-    return this.#entries.length;
-  }
-
-  add(entry: Entry, dueMs: number): void {
-    entry.dueMs = dueMs;
+  add(entry: Entry): void {
     entry.order = this.#added++;
     this.#settle(entry, this.#entries.length);
   }
 
   /** Removes an entry. Does nothing if the entry is not in this heap. */
   delete(entry: Entry): void {
-    if (this.#entries[entry.at] !== entry) return;
+    if (this.#entries[entry.at!] !== entry) return;
     const last = this.#entries.pop()!;
-    if (last !== entry) this.#settle(last, entry.at);
+    if (last !== entry) this.#settle(last, entry.at!);
   }
 
   /** Puts an entry where there is a gap, or further up or down if it belongs there. */

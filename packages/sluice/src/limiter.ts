@@ -45,7 +45,7 @@ class LimiterCore {
     this.#clock = this.#ownClock ?? systemClock;
     this.#waiters = new Waiters({
       clock: this.#clock,
-      ask: (check, nowMs) => this.#decide(check, nowMs),
+      ask: (check) => this.#decide(check),
       // Whoever called it off is gone, so there is nobody to tell if this fails.
       giveBack: (adjustments) => void this.#adjust(adjustments).catch(() => {}),
       tell: (decision) => this.#told(decision),
@@ -210,14 +210,14 @@ class LimiterCore {
   }
 
   /** Decides at once if the store can. */
-  #decide(check: Check, nowMs = this.#clock.now()): Quote | Promise<Quote> {
-    if (this.#sync !== undefined) return this.#decideNow(check, nowMs);
-    const answers = this.#store.decide([check], this.#ownClock && nowMs);
+  #decide(check: Check): Quote | Promise<Quote> {
+    if (this.#sync !== undefined) return this.#decideNow(check);
+    const answers = this.#store.decide([check], this.#ownClock?.now());
     return answers.then(([quote]) => this.#told(quote, check.peek));
   }
 
-  #decideNow(check: Check, nowMs = this.#clock.now()): Quote {
-    return this.#told(this.#now().decideSync(check, nowMs), check.peek);
+  #decideNow(check: Check): Quote {
+    return this.#told(this.#now().decideSync(check, this.#clock.now()), check.peek);
   }
 
   /** The store, if it can answer now. */
