@@ -5,7 +5,7 @@ export function promisesOnly(store = memoryStore()): Store {
   return {
     decide: (checks, nowMs) => store.decide(checks, nowMs),
     adjust: (adjustments, nowMs) => store.adjust(adjustments, nowMs),
-    reset: (policy, key) => store.reset(policy, key),
+    reset: (policy, key, nowMs) => store.reset(policy, key, nowMs),
     inspect: async (policy, terms, key, nowMs) => store.inspectSync(policy, terms, key, nowMs ?? 0),
     get size() {
       return store.size;

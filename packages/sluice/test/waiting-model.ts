@@ -47,7 +47,7 @@ export class WaitingModel {
     if (!this.#waiters.includes(waiter) || waiter.asked) return;
     const late = this.#waits(waiter).some((waitMs) => nowMs + waitMs > waiter.deadlineMs);
     if (late) this.#deny(waiter);
-    this.#settle();
+    this.#expire();
   }
 
   abort(id: number): void {
@@ -71,6 +71,11 @@ export class WaitingModel {
   /** Moves on by one millisecond. */
   tick(): void {
     this.#clock.advance(1);
+    this.#expire();
+  }
+
+  /** Denies the waiters whose deadlines have come, after those that can be served. */
+  #expire(): void {
     this.#settle();
     for (;;) {
       const due = this.#waiters.find(({ deadlineMs }) => deadlineMs <= this.#clock.now());

@@ -48,7 +48,7 @@ interface Sum {
 /** The waiters of one key, in order of arrival. */
 export class Lane<T> extends List<T> {
   #newest: Sum | undefined;
-  /** The first waiter whose wait has not been estimated; the waits after it have not been either. */
+  /** The first waiter whose wait is to be estimated. The waits after it have not been either. */
   unjudged: Place<T> | undefined;
   /** The place among the lanes that have work to do. */
   ready: Place<Lane<T>> | undefined;
@@ -68,7 +68,6 @@ export class Lane<T> extends List<T> {
       sum.left = sum.left.left;
     }
     place.sum = this.#newest = sum;
-    this.unjudged ??= place;
     return place;
   }
 

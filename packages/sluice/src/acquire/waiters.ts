@@ -118,7 +118,10 @@ export class Waiters {
         this.#all.add(waiter),
         ...(signal ? [this.#listOf(signal).add(waiter)] : []),
       ];
-      if (deadlineMs < NEVER) this.#deadlines.add(waiter);
+      if (deadlineMs < NEVER) {
+        this.#deadlines.add(waiter);
+        for (const lane of lanes) lane.unjudged ??= lane.last;
+      }
       this.#proceed(lanes, lanes.length);
     });
   }
@@ -168,19 +171,21 @@ export class Waiters {
   }
 
   /**
-   * Makes lanes ready, and does what can be done in this turn of the event loop: at least `least`
-   * steps, so that a call does what it is for.
+   * Makes lanes ready, and does what can be done in this turn of the event loop. The first `free`
+   * steps are free, so that a call does what it is for.
    */
-  #proceed(lanes: readonly Lane<Waiter>[], least = 0): void {
+  #proceed(lanes: readonly Lane<Waiter>[], free = 0): void {
     for (const lane of lanes) lane.ready ??= this.#ready.add(lane);
     if (this.#isRunning) return;
-    this.#budget = Math.max(this.#budget, least);
+    const budget = this.#budget;
+    this.#budget += free;
     this.#isRunning = true;
     try {
       while (this.#budget > 0 && this.#step()) this.#budget--;
     } finally {
       this.#isRunning = false;
     }
+    this.#budget = Math.min(this.#budget, budget);
     if (this.#budget > 0) this.#setTimer();
     if (this.#budget >= SLICE || this.#isResting) return;
     this.#isResting = true;

@@ -1,0 +1,80 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Lane, List, PartedMap, type Place } from '../src/acquire/line.ts';
+
+describe('Lane', () => {
+  it('adds up the cost of a waiter and of those before it, whoever has left', () => {
+    const operation = fc.record({
+      cost: fc.integer({ min: 1, max: 5 }),
+      leave: fc.option(fc.nat(60)),
+    });
+    fc.assert(
+      fc.property(fc.array(operation, { maxLength: 150 }), (operations) => {
+        const lane = new Lane<number>();
+        const places: Place<number>[] = [];
+        for (const [at, { cost, leave }] of operations.entries()) {
+          places.push(lane.add(at, cost));
+          const left = leave === null ? undefined : places[leave];
+          if (left) {
+            lane.remove(left);
+            places.splice(places.indexOf(left), 1);
+          }
+          let demand = 0;
+          for (const place of places) {
+            demand += place.cost;
+            expect(lane.demandAt(place)).toBe(demand);
+          }
+          expect([lane.first, lane.last]).toEqual([places[0], places.at(-1)]);
+        }
+      }),
+    );
+  });
+
+  it('reaches O(log n) sums from a waiter, however many have left since', () => {
+    const lane = new Lane<number>();
+    const patient = lane.add(0, 1);
+    let last = lane.add(1, 1);
+    for (let at = 2; at < 100_000; at++) {
+      const next = lane.add(at, 1);
+      lane.remove(last);
+      last = next;
+    }
+    const reached = new Set<unknown>();
+    const visit = (sum: Place<number>['sum']): void => {
+      if (sum === undefined || reached.has(sum)) return;
+      reached.add(sum);
+      visit(sum.left);
+      visit(sum.up);
+    };
+    for (const place of [patient, last]) visit(place.sum);
+    expect(reached.size).toBeLessThan(17 * 17);
+    expect(lane.demandAt(last)).toBe(2);
+    expect([patient.after, last.before]).toEqual([last, patient]);
+  });
+});
+
+describe('List', () => {
+  it('calls back when its last item is removed, and only then', () => {
+    let times = 0;
+    const list = new List<string>(() => times++);
+    const places = ['a', 'b', 'c'].map((item) => list.add(item));
+    list.remove(places[1]);
+    list.remove(places[0]);
+    expect([list.first?.item, list.last?.item, times]).toEqual(['c', 'c', 0]);
+    list.remove(places[2]);
+    expect([list.first, list.last, times]).toEqual([undefined, undefined, 1]);
+  });
+});
+
+describe('PartedMap', () => {
+  it('finds, adds and deletes keys across its parts', () => {
+    const map = new PartedMap<string, number>();
+    for (let at = 1; at <= 20_000; at++) map.add(`k${at}`, at);
+    expect([map.get('k1'), map.get('k9000'), map.get('k20000')]).toEqual([1, 9000, 20_000]);
+    map.delete('k1');
+    map.delete('none');
+    expect([map.get('k1'), map.get('none')]).toEqual([undefined, undefined]);
+    map.add('k1', -1);
+    expect(map.get('k1')).toBe(-1);
+  });
+});

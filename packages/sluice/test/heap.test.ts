@@ -1,0 +1,43 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Heap, type Timed } from '../src/heap.ts';
+
+describe('Heap', () => {
+  it('returns entries by time, then in the order added, whatever is removed meanwhile', () => {
+    const operation = fc.record({ dueMs: fc.nat(9), remove: fc.option(fc.nat(20)) });
+    fc.assert(
+      fc.property(fc.array(operation, { maxLength: 60 }), (operations) => {
+        const heap = new Heap<Timed>();
+        let kept: Timed[] = [];
+        for (const { dueMs, remove } of operations) {
+          const entry = { dueMs };
+          heap.add(entry);
+          kept = [...kept, entry].sort((one, other) => one.dueMs - other.dueMs);
+          const removed = remove === null ? undefined : kept[remove];
+          if (removed) heap.delete(removed);
+          kept = kept.filter((each) => each !== removed);
+          expect(heap.first).toBe(kept[0]);
+        }
+        for (const entry of kept) {
+          expect(heap.first).toBe(entry);
+          heap.delete(entry);
+        }
+        expect(heap.first).toBeUndefined();
+      }),
+    );
+  });
+
+  it('ignores the removal of an entry that is not in it', () => {
+    const heap = new Heap<Timed>();
+    const [one, other] = [{ dueMs: 1 }, { dueMs: 2 }];
+    heap.delete(one);
+    heap.add(one);
+    heap.delete(other);
+    heap.delete(one);
+    heap.delete(one);
+    expect(heap.first).toBeUndefined();
+    heap.add(other);
+    heap.delete(one);
+    expect(heap.first).toBe(other);
+  });
+});
