@@ -33,27 +33,22 @@ export class Heap<Entry extends Timed> {
     if (last !== entry) this.#settle(last, entry.at!);
   }
 
-  /** Puts an entry where there is a gap, or further up or down if it belongs there. */
+  /** Puts an entry into a gap, after moving the gap up or down to where the entry belongs. */
   #settle(entry: Entry, gap: number): void {
     const entries = this.#entries;
-    const put = (moved: Entry, to: number): void => {
-      entries[to] = moved;
-      moved.at = to;
-    };
     let at = gap;
-    while (at > 0) {
-      const parent = (at - 1) >> 1;
-      if (!isBefore(entry, entries[parent])) break;
-      put(entries[parent], at);
-      at = parent;
-    }
     for (;;) {
-      let child = 2 * at + 1;
-      if (child + 1 < entries.length && isBefore(entries[child + 1], entries[child])) child++;
-      if (child >= entries.length || !isBefore(entries[child], entry)) break;
-      put(entries[child], at);
-      at = child;
+      let from = (at - 1) >> 1;
+      if (at === 0 || !isBefore(entry, entries[from])) {
+        from = 2 * at + 1;
+        if (from + 1 < entries.length && isBefore(entries[from + 1], entries[from])) from++;
+        if (from >= entries.length || !isBefore(entries[from], entry)) break;
+      }
+      entries[at] = entries[from];
+      entries[at].at = at;
+      at = from;
     }
-    put(entry, at);
+    entries[at] = entry;
+    entry.at = at;
   }
 }
