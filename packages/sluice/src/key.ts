@@ -27,19 +27,23 @@ function escapePart(part: unknown): string {
 /** A copy that shares no memory: a piece of a long string would keep all of that in memory. */
 export const copyOf = (text: string): string => JSON.parse(JSON.stringify(text));
 
-/** The key as one string, or an error that says what is wrong with it. */
+/**
+ * The key as one string, or an error that says what is wrong with it. With `what`, the name of
+ * something else than a key, only a string is accepted.
+ */
 export function keyText(key: Key, what?: string): string {
   const isText = typeof key === 'string' && key !== '' && key.length <= LONGEST_KEY;
   return isText ? key : joinedText(key, what);
 }
 
-function joinedText(key: unknown, what = 'the key'): string {
+function joinedText(key: unknown, what?: string): string {
   // More parts than characters cannot fit, so they need not be joined to know it.
-  const text = Array.isArray(key) && key.length <= LONGEST_KEY ? joinKey(...key) : '';
+  const isList = !what && Array.isArray(key) && key.length <= LONGEST_KEY;
+  const text = isList ? joinKey(...key) : '';
   if (text !== '' && text.length <= LONGEST_KEY) return text;
   throw expected(
     'ERR_INVALID_KEY',
-    `${what} to be a string of 1 to ${LONGEST_KEY} characters`,
+    `${what ?? 'the key'} to be a string of 1 to ${LONGEST_KEY} characters`,
     key,
   );
 }

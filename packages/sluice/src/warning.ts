@@ -6,19 +6,30 @@ export interface Warning {
   readonly message: string;
 }
 
-/** Calls a function of the user's, if there is one. What it throws is a warning, and no more. */
-export function callSafely<T>(listener: ((value: T) => void) | undefined, value: T): void {
-  try {
-    listener?.(value);
-  } catch (error) {
-    emitWarning({ code: 'WARN_LISTENER_FAILED', message: `A listener has thrown: ${error}` });
-  }
-}
-
 /** Where warnings go unless somebody takes them: to the process, if there is one. */
 export function emitWarning({ code, message }: Warning): void {
+  emit(message, code);
+}
+
+function emit(message: unknown, code: string): void {
   const { process } = globalThis as {
-    process?: { emitWarning?: (text: string, options: object) => void };
+    process?: { emitWarning?: (message: string, options: object) => void };
   };
-  process?.emitWarning?.(message, { type: 'SluiceWarning', code });
+  process?.emitWarning?.(`${message}`, { type: 'SluiceWarning', code });
+}
+
+/**
+ * Wraps a callback of the application. If it throws or rejects, the first error is emitted as a
+ * warning: an error in a callback must neither change a decision nor end the process.
+ */
+export function contained<T>(callback: (value: T) => unknown): (value: T) => Promise<void> {
+  let isReported = false;
+  return async (value) => {
+    try {
+      await callback(value);
+    } catch (error) {
+      if (!isReported) emit((error as Error)?.stack, 'WARN_CALLBACK');
+      isReported = true;
+    }
+  };
 }

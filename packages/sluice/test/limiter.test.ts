@@ -273,22 +273,29 @@ describe('onDecision', () => {
     expect(listener).toHaveBeenCalledOnce();
   });
 
-  it('a listener that throws is reported and changes no decision', async () => {
+  const fail = (error: unknown): never => {
+    throw error;
+  };
+  const throwing: [how: string, listener: () => void, message: string][] = [
+    ['throws an error', () => fail(new Error('broken metrics')), 'Error: broken metrics'],
+    ['rejects', () => Promise.reject(new Error('broken metrics')), 'Error: broken metrics'],
+    ['throws undefined', () => fail(undefined), 'undefined'],
+    ['throws an object without a text', () => fail(Object.create(null)), 'undefined'],
+  ];
+
+  it.each(throwing)('a listener that %s is reported once', async (_how, listener, message) => {
     const { limiter } = setUp();
-    const reported: (() => void)[] = [];
-    const queue = vi.spyOn(globalThis, 'queueMicrotask').mockImplementation((run) => {
-      reported.push(run);
-    });
+    const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
     const second = vi.fn();
-    limiter.onDecision(() => {
-      throw new Error('broken metrics');
-    });
+    limiter.onDecision(listener);
     limiter.onDecision(second);
     expect(limiter.checkSync('perSecond', 'a').allowed).toBe(true);
-    queue.mockRestore();
-    expect(second).toHaveBeenCalledOnce();
-    expect(reported).toHaveLength(1);
-    expect(reported[0]).toThrow('broken metrics');
+    expect((await limiter.check('perSecond', 'b')).allowed).toBe(true);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(second).toHaveBeenCalledTimes(2);
+    const options = { type: 'SluiceWarning', code: 'WARN_CALLBACK' };
+    expect(warned.mock.calls).toEqual([[expect.stringContaining(message), options]]);
+    warned.mockRestore();
   });
 });
 

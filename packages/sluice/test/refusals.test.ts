@@ -264,6 +264,10 @@ describe('a call that makes no sense is refused and writes nothing', () => {
         what: '`id` to be a string of 1 to 1024 characters',
       },
       {
+        call: ['check', 'p', 'k', { id: ['order', 7] }],
+        what: '`id` to be a string of 1 to 1024 characters, got an array of 2',
+      },
+      {
         call: ['acquire', 'p', 'k', { signal: 5 }],
         what: '`signal` to be an AbortSignal, got `5`',
       },

@@ -17,7 +17,7 @@ import { checkFields, expected, isInteger } from '../../errors.ts';
 import { Idempotency } from '../../idempotency/idempotency.ts';
 import type { Policy } from '../../policy.ts';
 import type { Adjustment, Check, KeyState, Limit, SyncStore } from '../../store.ts';
-import { callSafely } from '../../warning.ts';
+import { contained } from '../../warning.ts';
 import { KeyedHash } from './hash.ts';
 import { isWide, type Room, Space } from './space.ts';
 
@@ -78,7 +78,7 @@ class MemoryStore implements SyncStore, Room {
 
   constructor(maxKeys: number, idBytes: number, onEviction: MemoryStoreOptions['onEviction']) {
     this.#maxKeys = maxKeys;
-    this.#onEviction = onEviction;
+    this.#onEviction = onEviction && contained(onEviction);
     this.evicted = 0;
     this.#idempotency = new Idempotency(new KeyedHash(), idBytes);
   }
@@ -224,7 +224,7 @@ class MemoryStore implements SyncStore, Room {
       if (!largest.evict(nowMs)) continue;
       this.evicted++;
       const { guaranteedKeys } = this;
-      callSafely(this.#onEviction, { policy: largest.name, guaranteedKeys });
+      this.#onEviction?.({ policy: largest.name, guaranteedKeys });
     }
   }
 }
