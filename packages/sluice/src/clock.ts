@@ -38,6 +38,26 @@ export const systemClock: Clock = {
   },
 };
 
+/**
+ * Milliseconds since an arbitrary moment, with fractions. Setting the machine's clock does not
+ * change it, so it is for durations and never for dates.
+ */
+export const monotonicClock: Clock = {
+  now: () => performance.now(),
+
+  schedule(delayMs, wake) {
+    const timer = setTimeout(wake, Math.ceil(delayMs));
+    return () => clearTimeout(timer);
+  },
+};
+
+/** Calls `wake` after `delayMs` at the earliest. Does not keep the process alive for it. */
+export function scheduleInBackground(delayMs: number, wake: () => void): () => void {
+  const timer: unknown = setTimeout(wake, delayMs);
+  (timer as { unref?: () => void }).unref?.();
+  return () => clearTimeout(timer as number);
+}
+
 interface Sleeper extends Timed {
   readonly wake: () => void;
 }

@@ -72,6 +72,11 @@ export interface Charge {
   readonly degraded?: true;
   /** Set when this process's own limiter charged it in the store's place. */
   readonly local?: true;
+  /**
+   * Set when the store had not replied in time and may have charged the call too: the token by
+   * which a refund or `settle` also adjusts the charge in the store.
+   */
+  readonly late?: string;
 }
 
 /** Hand it to `refund` or `settle`. Plain data: it survives JSON. */

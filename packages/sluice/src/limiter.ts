@@ -12,6 +12,7 @@ import { type Key, keyText } from './key.ts';
 import { checkAction, type Policy } from './policy.ts';
 import type { Adjustment, Check, KeyState, Store, SyncSpace, SyncStore } from './store.ts';
 import { memoryStore } from './stores/memory/memory-store.ts';
+import { contained } from './warning.ts';
 
 const ACQUIRE_FIELDS = ['onFailure', 'maxWaitMs', 'signal'];
 const CALL_FIELDS = ['id', 'onFailure'];
@@ -46,8 +47,15 @@ class LimiterCore {
     this.#waiters = new Waiters({
       clock: this.#clock,
       ask: (check) => this.#decide(check),
-      // Whoever called it off is gone, so there is nobody to tell if this fails.
-      giveBack: (adjustments) => void this.#adjust(adjustments).catch(() => {}),
+      // No caller waits for it, so a store may do it later.
+      giveBack: (adjustments) => {
+        const nowMs = this.#ownClock?.now();
+        const done = store.adjustLater?.(adjustments, nowMs) ?? store.adjust(adjustments, nowMs);
+        done.then(
+          () => this.#waiters.nudge(adjustments),
+          () => {},
+        );
+      },
       tell: (decision) => this.#told(decision),
     });
   }
@@ -168,7 +176,7 @@ class LimiterCore {
       throw expected('ERR_INVALID_OPTION', 'the listener to be a function', listener);
     }
     // A function of its own, so that the same listener can be added twice and stopped once.
-    const entry: DecisionListener = (decision) => listener(decision);
+    const entry: DecisionListener = contained(listener);
     // Only the long way tells anybody.
     this.#lastName = NOBODY;
     this.#listeners.add(entry);
@@ -200,10 +208,7 @@ class LimiterCore {
   }
 
   /** Changes what was charged, and wakes those who wait for it. */
-  async #adjust(
-    adjustments: readonly Adjustment[],
-    nowMs = this.#ownClock?.now(),
-  ): Promise<number> {
+  async #adjust(adjustments: readonly Adjustment[], nowMs: number | undefined): Promise<number> {
     const changes = await this.#store.adjust(adjustments, nowMs);
     this.#waiters.nudge(adjustments);
     return changes.reduce((sum, change) => sum + change, 0);
@@ -234,17 +239,9 @@ class LimiterCore {
     return adjustments;
   }
 
-  /** Tells who listens. A listener's own failure is reported as such, and changes no decision. */
+  /** Calls the listeners, unless it was a peek. */
   #told(quote: Quote, peek = false): Quote {
-    for (const listener of peek ? [] : this.#listeners) {
-      try {
-        listener(quote as Decision);
-      } catch (error) {
-        queueMicrotask(() => {
-          throw error;
-        });
-      }
-    }
+    for (const listener of peek ? [] : this.#listeners) listener(quote as Decision);
     return quote;
   }
 }

@@ -71,13 +71,23 @@ export interface KeyState {
 /** The largest number of entries that `inspect` returns. */
 export const MOST_INSPECTED = 1000;
 
+/** A command that carries one or more operations to the store. */
+export interface SentCommand {
+  /** The failure domain that it is sent to, as `domainOf` returns it. Default 0. */
+  readonly domain?: number;
+  /** Set when the store has replied, or has failed to. An error of a key alone is a reply. */
+  readonly outcome?: 'replied' | 'failed' | undefined;
+}
+
+/**
+ * Called when an operation is sent, with the command that carries it. Several operations may share
+ * one command, whose failure is then one failure of the store.
+ */
+export type OnSent = (command: SentCommand) => void;
+
 /** Whoever waits for an answer; one of the two is called, once. */
 export interface Recipient<T> {
-  /**
-   * Called when the operation is sent, with the command that carries it. Several operations may
-   * share one command, whose failure is then one failure of the store.
-   */
-  sent?(command: object): void;
+  sent?(command: SentCommand): void;
   answered(answer: T): void;
   failed(error: unknown): void;
 }
@@ -95,7 +105,11 @@ export interface Store {
    */
   submit?(check: Check, nowMs: number | undefined, recipient: Recipient<readonly Quote[]>): void;
   /** Takes charges back, or adds to them. Answers, for each, the change that was made. */
-  adjust(adjustments: readonly Adjustment[], nowMs?: number): Promise<readonly number[]>;
+  adjust(
+    adjustments: readonly Adjustment[],
+    nowMs?: number,
+    onSent?: OnSent,
+  ): Promise<readonly number[]>;
   /**
    * Applies adjustments once for each receipt. Resolves to undefined, and changes nothing, if the
    * receipt `id` has been used before and could still change something.
@@ -104,9 +118,15 @@ export interface Store {
     id: string,
     adjustments: readonly Adjustment[],
     nowMs?: number,
+    onSent?: OnSent,
   ): Promise<readonly number[] | undefined>;
+  /**
+   * Applies adjustments that no caller waits for, when the store can be reached. Resolves when they
+   * are done or no longer matter, and never rejects. Without this method, `adjust` is called.
+   */
+  adjustLater?(adjustments: readonly Adjustment[], nowMs?: number): Promise<void>;
   /** Deletes everything held about a key, including ids and receipts. */
-  reset(policy: Policy, key: string, nowMs?: number): Promise<void>;
+  reset(policy: Policy, key: string, nowMs?: number, onSent?: OnSent): Promise<void>;
   /**
    * The failure domain of a key: keys of one domain become unavailable together. A store without
    * this method is one domain.
@@ -118,7 +138,13 @@ export interface Store {
     terms: Terms,
     key: string,
     nowMs?: number,
+    onSent?: OnSent,
   ): Promise<KeyState | undefined>;
+  /**
+   * Calls `listener` each time that a connection to the store has been established. Returns a
+   * function that removes the listener.
+   */
+  onReady?(listener: () => void): () => void;
   /** How many keys are held. */
   readonly size?: number | undefined;
   /** How many keys were evicted while they still counted. */

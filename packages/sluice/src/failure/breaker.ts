@@ -1,9 +1,11 @@
 /**
- * A circuit breaker: stops asking a store that fails, and finds out by probes when it is back.
+ * Circuit breaker of one failure domain. Opens after 5 failed commands in a row, or when half of
+ * the last 20 failed. While it is open, one call probes the store after 250 ms, then at doubling
+ * intervals up to 1 s, and at once when the client has connected. Intervals are shortened by up to
+ * a quarter at random, so that many processes do not probe together.
  *
- * It opens after 5 failures in a row, or when half of the last 20 calls failed. One call is let
- * through after 250 ms; if that fails too, the next one after twice the time, up to 5 s. The pauses
- * are shortened by up to a quarter at random, so that many processes do not probe together.
+ * So recovery is noticed at most 1 s late. An outage costs the server one command per second, and
+ * one caller per second waits for the deadline.
  */
 import type { Clock } from '../clock.ts';
 
@@ -11,7 +13,9 @@ const FAILURES_IN_A_ROW = 5;
 const SAMPLE = 20;
 const SAMPLE_BITS = 2 ** SAMPLE - 1;
 const FIRST_PAUSE_MS = 250;
-const LONGEST_PAUSE_MS = 5000;
+const LONGEST_PAUSE_MS = 1000;
+/** After so long without a call that could be the probe, an open breaker closes. */
+const IDLE_MS = 30_000;
 
 export type BreakerState = 'closed' | 'open' | 'probing';
 
@@ -25,19 +29,23 @@ export class Breaker {
   #seen = 0;
   #pauseMs = FIRST_PAUSE_MS;
   #probeAtMs = 0;
+  /** Whether the client connected while a probe was running, which may use the old connection. */
+  #isReady = false;
 
+  /** `clock` has to be monotonic. */
   constructor(clock: Clock, random: () => number = Math.random) {
     this.#clock = clock;
     this.#random = random;
   }
 
+  /** A domain of which no call wants anything is not reported as failing for ever. */
   get state(): BreakerState {
-    return this.#state;
+    return this.#state === 'open' && this.#leftMs() <= -IDLE_MS ? 'closed' : this.#state;
   }
 
   /** How long until the next probe, in ms, at least 1. */
   get waitMs(): number {
-    return Math.max(this.#leftMs(), 1);
+    return Math.max(Math.ceil(this.#leftMs()), 1);
   }
 
   /** Whether to ask the store. When open, one call in a while is the probe. */
@@ -45,6 +53,7 @@ export class Breaker {
     if (this.#state === 'closed') return 'call';
     if (this.#state === 'probing' || this.#leftMs() > 0) return undefined;
     this.#state = 'probing';
+    this.#isReady = false;
     return 'probe';
   }
 
@@ -63,6 +72,7 @@ export class Breaker {
     if (kind === 'probe') {
       this.#pauseMs = Math.min(this.#pauseMs * 2, LONGEST_PAUSE_MS);
       this.#open();
+      if (this.#isReady) this.#probeAtMs = this.#clock.now();
       return;
     }
     this.#inARow++;
@@ -77,10 +87,14 @@ export class Breaker {
     if (kind === 'probe') this.#state = 'open';
   }
 
-  /** More than the whole pause is left only if the clock was set back; then it is over. */
+  /** The client has connected: the next call is the probe. */
+  ready(): void {
+    this.#isReady = true;
+    if (this.#state === 'open') this.#probeAtMs = Math.min(this.#probeAtMs, this.#clock.now());
+  }
+
   #leftMs(): number {
-    const leftMs = this.#probeAtMs - this.#clock.now();
-    return leftMs > this.#pauseMs ? 0 : leftMs;
+    return this.#probeAtMs - this.#clock.now();
   }
 
   #count(failed: 0 | 1): void {

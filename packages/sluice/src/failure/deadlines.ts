@@ -20,6 +20,7 @@ export class Deadlines {
   /** Stops the timer, which runs only while somebody waits: it would keep the process alive. */
   #stopTimer: (() => void) | undefined = undefined;
 
+  /** `clock` has to be monotonic. */
   constructor(clock: Clock, lengthMs: number) {
     this.#clock = clock;
     this.#lengthMs = lengthMs;
@@ -64,21 +65,14 @@ export class Deadlines {
     this.#stopTimer = undefined;
     const nowMs = this.#clock.now();
     for (let next = this.#oldest; next !== undefined; next = this.#oldest) {
-      if (next.dueMs - nowMs > this.#lengthMs) this.#beginAnew(nowMs);
       const leftMs = next.dueMs - nowMs;
-      if (leftMs > 0) {
+      // A timer may fire a fraction of a millisecond early, which is not worth another one.
+      if (leftMs >= 1) {
         this.#tick(leftMs);
         return;
       }
       this.end(next);
       next.expire();
-    }
-  }
-
-  /** A clock that was set back must not keep anybody waiting until it is as late again. */
-  #beginAnew(nowMs: number): void {
-    for (let each = this.#oldest; each !== undefined; each = each.after) {
-      each.dueMs = Math.min(each.dueMs, nowMs + this.#lengthMs);
     }
   }
 }

@@ -6,15 +6,18 @@
  * store's options say: `allow`, `deny`, `local` or `throw`; and the decision tells so.
  */
 import type { Terms } from '../algorithms/algorithm.ts';
-import { systemClock } from '../clock.ts';
+import { monotonicClock } from '../clock.ts';
 import type { Quote } from '../decision.ts';
 import { checkFields, expected, isInteger } from '../errors.ts';
 import { checkAction, type FailureAction, type Policy } from '../policy.ts';
-import { type Adjustment, type Check, type KeyState, refundOf, type Store } from '../store.ts';
-import { Breaker, type BreakerState } from './breaker.ts';
-import { Call, type InFlight, type Reason } from './call.ts';
+import type { Adjustment, Check, KeyState, OnSent, Store } from '../store.ts';
+import type { BreakerState } from './breaker.ts';
 import { Deadlines } from './deadlines.ts';
-import { Substitute, unavailable } from './substitute.ts';
+import { type Domain, Domains } from './domains.ts';
+import { LateCharges } from './late-charges.ts';
+import { CheckCall, type Parts, RequiredCall } from './store-calls.ts';
+import { inspectOf, type Once, onceOf } from './store-methods.ts';
+import { Substitute } from './substitute.ts';
 
 export interface FailureOptions {
   /**
@@ -35,88 +38,43 @@ export const FAILURE_OPTIONS = ['onFailure', 'deadlineMs', 'maxInFlight', 'local
 
 /** A store whose failures are taken care of. */
 export interface GuardedStore extends Store {
-  /** Whether the store is asked: `closed` is yes, `open` is no, `probing` is being found out. */
+  /**
+   * Whether the store is asked: `closed` is yes, `open` is no, `probing` is being found out. If the
+   * store has several failure domains, the worst of them.
+   */
   readonly breaker: BreakerState;
-}
-
-/** What a call needs to know of the store and its stand-in. */
-interface Parts {
-  readonly store: Store;
-  readonly substitute: Substitute;
-  readonly inFlight: InFlight;
-}
-
-/** A check, for which there is always an answer. */
-class CheckCall extends Call<readonly Quote[]> {
-  constructor(
-    private readonly parts: Parts,
-    private readonly check: Check,
-    private readonly nowMs: number | undefined,
-  ) {
-    super(parts.inFlight);
-  }
-
-  protected override ask(): void {
-    const { store } = this.parts;
-    if (store.submit !== undefined) store.submit(this.check, this.nowMs, this);
-    else this.await(store.decide([this.check], this.nowMs));
-  }
-
-  protected override instead(reason: Reason, cause: unknown): readonly Quote[] {
-    const { substitute, inFlight } = this.parts;
-    return [substitute.decide(this.check, this.nowMs, reason, inFlight.breaker.waitMs, cause)];
-  }
-
-  /** A denial that is repeated from this process's memory says nothing about the store. */
-  protected override proof(answer: readonly Quote[] | undefined) {
-    const quote = answer?.[0];
-    if (typeof quote !== 'object') return 'broken';
-    return quote.cached === true ? 'nothing' : 'works';
-  }
-
-  /** Whoever was told no is not charged: what the store admitted after that is given back. */
-  protected override late(answer: readonly Quote[], told: readonly Quote[] | undefined): void {
-    const { limits, peek, id } = this.check;
-    const quote = answer?.[0];
-    if (peek || !quote?.allowed || id !== undefined || told?.[0].allowed) return;
-    const adjustments = limits.map((limit, place) => refundOf(limit, quote.limits[place].atMs));
-    // Past the breaker: it is open when a store wakes up and all its late answers come, but one
-    // that has just answered can be asked. The caller is gone, so nobody is told if this fails.
-    this.parts.store.adjust(adjustments, this.nowMs).catch(() => {});
-  }
-}
-
-/** What only the store can do: the same deadline and breaker, and then an error. */
-class RequiredCall<T> extends Call<T> {
-  constructor(
-    { inFlight }: Parts,
-    private readonly work: () => Promise<T>,
-  ) {
-    super(inFlight);
-  }
-
-  protected override ask(): void {
-    this.await(this.work());
-  }
-
-  protected override instead(reason: Reason, cause: unknown): never {
-    throw unavailable(reason, cause, reason === 'open' || reason === 'overload');
-  }
 }
 
 class Guard implements GuardedStore {
   readonly #parts: Parts;
+  readonly #domains: Domains;
+  readonly #removeListener: (() => void) | undefined;
+  /** Not there if the store does not have it. */
+  readonly adjustOnce?: Once;
 
   constructor(parts: Parts) {
     this.#parts = parts;
+    this.#domains = parts.inFlight.domains;
+    this.#removeListener = parts.store.onReady?.(() => this.#domains.ready());
+    const once = onceOf(parts.store);
+    if (once === undefined) return;
+    this.adjustOnce = (id, adjustments, nowMs) => this.#adjustOnce(once, id, adjustments, nowMs);
   }
 
   get breaker(): BreakerState {
-    return this.#parts.inFlight.breaker.state;
+    return this.#domains.state;
   }
 
   get size(): number | undefined {
     return this.#parts.store.size;
+  }
+
+  get evicted(): number | undefined {
+    return this.#parts.store.evicted;
+  }
+
+  get guaranteedKeys(): number | undefined {
+    return this.#parts.store.guaranteedKeys;
   }
 
   decide(checks: readonly Check[], nowMs?: number): Promise<readonly Quote[]> {
@@ -126,20 +84,56 @@ class Guard implements GuardedStore {
   }
 
   async adjust(adjustments: readonly Adjustment[], nowMs?: number): Promise<readonly number[]> {
-    const changes = adjustments.map((each) =>
-      each.charge.degraded ? this.#parts.substitute.adjust(each, nowMs) : 0,
-    );
-    const own = adjustments.filter(({ charge }) => !charge.degraded);
+    const { store, substitute, lateCharges } = this.#parts;
+    const [own, degraded] = apart(adjustments);
+    const changes = substitute.adjust(degraded, nowMs);
+    lateCharges.settle(degraded, nowMs);
     if (own.length === 0) return changes;
-    const answers = [...(await this.#required(() => this.#parts.store.adjust(own, nowMs)))];
-    return adjustments.map(({ charge }, place) =>
-      charge.degraded ? changes[place] : answers.shift()!,
+    const done = await this.#required(
+      (domains) => domains.ofAdjustments(own),
+      (onSent) => store.adjust(own, nowMs, onSent),
     );
+    return together(adjustments, done, changes);
+  }
+
+  async #adjustOnce(
+    once: Once,
+    id: string,
+    adjustments: readonly Adjustment[],
+    nowMs: number | undefined,
+  ): Promise<readonly number[] | undefined> {
+    const { substitute, lateCharges } = this.#parts;
+    const [own, degraded] = apart(adjustments);
+    let done: readonly number[] | undefined = [];
+    if (own.length > 0) {
+      done = await this.#required(
+        (domains) => domains.ofAdjustments(own),
+        (onSent) => once(id, own, nowMs, onSent),
+      );
+      if (done === undefined) return undefined;
+    }
+    const changes = degraded.length === 0 ? [] : substitute.adjustOnce(id, degraded, nowMs);
+    if (changes === undefined)
+      return own.length === 0 ? undefined : together(adjustments, done, []);
+    lateCharges.settle(degraded, nowMs);
+    return together(adjustments, done, changes);
+  }
+
+  async adjustLater(adjustments: readonly Adjustment[], nowMs?: number): Promise<void> {
+    const { substitute, lateCharges } = this.#parts;
+    const [own, degraded] = apart(adjustments);
+    substitute.adjust(degraded, nowMs);
+    lateCharges.settle(degraded, nowMs);
+    if (own.length > 0) await this.#domains.adjustLater(own, nowMs);
   }
 
   reset(policy: Policy, key: string, nowMs?: number): Promise<void> {
-    this.#parts.substitute.reset(policy, key, nowMs);
-    return this.#required(() => this.#parts.store.reset(policy, key, nowMs));
+    const { store, substitute } = this.#parts;
+    substitute.reset(policy, key, nowMs);
+    return this.#required(
+      (domains) => domains.ofKey(policy, key).alone,
+      (onSent) => store.reset(policy, key, nowMs, onSent),
+    );
   }
 
   async inspect(
@@ -148,16 +142,43 @@ class Guard implements GuardedStore {
     key: string,
     nowMs?: number,
   ): Promise<KeyState | undefined> {
-    return this.#required(async () => this.#parts.store.inspect?.(policy, terms, key, nowMs));
+    const inspect = inspectOf(this.#parts.store);
+    return this.#required(
+      (domains) => domains.ofKey(policy, key).alone,
+      async (onSent) => inspect?.(policy, terms, key, nowMs, onSent),
+    );
   }
 
   close(): Promise<void> {
+    this.#removeListener?.();
+    this.#domains.close();
     return this.#parts.store.close();
   }
 
-  #required<T>(work: () => Promise<T>): Promise<T> {
-    return new RequiredCall(this.#parts, work).run();
+  #required<T>(
+    domainsOf: (domains: Domains) => readonly Domain[],
+    work: (onSent: OnSent) => Promise<T>,
+  ): Promise<T> {
+    return new RequiredCall(this.#parts, domainsOf, work).run();
   }
+}
+
+/** The adjustments of the store's charges, and those of the fallback's. */
+function apart(adjustments: readonly Adjustment[]): [own: Adjustment[], degraded: Adjustment[]] {
+  return [
+    adjustments.filter(({ charge }) => !charge.degraded),
+    adjustments.filter(({ charge }) => charge.degraded),
+  ];
+}
+
+/** The changes in the order of their adjustments; 0 for what has none. */
+function together(
+  adjustments: readonly Adjustment[],
+  own: readonly number[],
+  degraded: readonly number[],
+): readonly number[] {
+  const [rest, others] = [own.values(), degraded.values()];
+  return adjustments.map(({ charge }) => (charge.degraded ? others : rest).next().value ?? 0);
 }
 
 function checkNumber(name: string, value: number, isFine: boolean, what: string): void {
@@ -187,11 +208,11 @@ export function withFailurePolicy(store: Store, options: FailureOptions = {}): G
   checkNumber('localShare', localShare, isShare, 'above 0 and at most 1');
   const action = checkAction(onFailure) ?? 'local';
   const substitute = new Substitute(action, localShare);
-  const inFlight = {
-    count: 0,
-    most: maxInFlight,
-    breaker: new Breaker(systemClock),
-    deadlines: new Deadlines(systemClock, deadlineMs),
-  };
-  return new Guard({ store, substitute, inFlight });
+  const domains = new Domains(store, monotonicClock, maxInFlight);
+  const inFlight = { domains, deadlines: new Deadlines(monotonicClock, deadlineMs) };
+  const lateCharges = new LateCharges(
+    monotonicClock,
+    (adjustments, nowMs) => void domains.adjustLater(adjustments, nowMs),
+  );
+  return new Guard({ store, substitute, inFlight, lateCharges });
 }

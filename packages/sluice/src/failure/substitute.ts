@@ -20,6 +20,18 @@ import type { Reason } from './call.ts';
 /** From the least to the most careful: of several limits, the most careful one's counts. */
 const CAREFULNESS: readonly FailureAction[] = ['allow', 'local', 'deny', 'throw'];
 
+/** Why the store did not decide. */
+export interface Failure {
+  readonly reason: Reason;
+  readonly cause: unknown;
+  /** Whether the store surely has not done it. */
+  readonly notDone: boolean;
+  /** How long until the store is asked again, in ms. */
+  readonly waitMs: number;
+  /** The token of the charge that the store may still make. */
+  readonly late: string | undefined;
+}
+
 export class Substitute {
   readonly #action: FailureAction;
   readonly #share: number;
@@ -40,31 +52,51 @@ export class Substitute {
     return CAREFULNESS[rank];
   }
 
-  /** `waitMs` is when the store is asked again. Throws if that is what to do. */
-  decide(
-    check: Check,
-    nowMs: number | undefined,
-    reason: Reason,
-    waitMs: number,
-    cause: unknown,
-  ): Quote {
+  /** Throws if that is the action of the check. */
+  decide(check: Check, nowMs: number | undefined, failure: Failure): Quote {
+    const { reason, waitMs, cause, notDone, late } = failure;
     const action = this.actionFor(check);
-    if (action === 'throw') throw unavailable(reason, cause);
+    if (action === 'throw') throw unavailable(reason, cause, notDone);
     const timeMs = nowMs ?? systemClock.now();
     if (action === 'local') {
       const local = this.#decideLocally(check, timeMs, waitMs);
-      return marked(local, { reason, action });
+      return marked(local, { reason, action }, late);
     }
     const limits = check.limits.map((limit) =>
       action === 'allow' ? asNew(limit, timeMs) : refused(limit, timeMs, waitMs),
     );
-    return marked(jointDecision(limits, !check.peek && action === 'allow'), { reason, action });
+    const quote = jointDecision(limits, !check.peek && action === 'allow');
+    return marked(quote, { reason, action }, late);
   }
 
-  adjust({ policy, terms, charge, delta }: Adjustment, nowMs: number | undefined): number {
-    if (this.#local === undefined || !charge.local) return 0;
-    const scaled = { policy, terms: this.#scaled(terms), charge, delta };
-    return this.#local.adjustSync(scaled, nowMs ?? systemClock.now());
+  /** Adjusts what this process has charged. Returns, for each adjustment, the change. */
+  adjust(adjustments: readonly Adjustment[], nowMs = systemClock.now()): readonly number[] {
+    return adjustments.map((adjustment) =>
+      this.#local !== undefined && adjustment.charge.local
+        ? this.#local.adjustSync(this.#shared(adjustment), nowMs)
+        : 0,
+    );
+  }
+
+  /** As `adjust`, once for each receipt: undefined if the receipt has been used. */
+  adjustOnce(
+    id: string,
+    adjustments: readonly Adjustment[],
+    nowMs = systemClock.now(),
+  ): readonly number[] | undefined {
+    const isLocal = adjustments.some(({ charge }) => charge.local);
+    if (!isLocal || this.#local?.adjustOnceSync === undefined) {
+      return this.adjust(adjustments, nowMs);
+    }
+    const own = adjustments.filter(({ charge }) => charge.local);
+    const changes = this.#local.adjustOnceSync(id, own.map(this.#shared, this), nowMs);
+    if (changes === undefined) return undefined;
+    const rest = [...changes];
+    return adjustments.map(({ charge }) => (charge.local ? rest.shift()! : 0));
+  }
+
+  #shared(adjustment: Adjustment): Adjustment {
+    return { ...adjustment, terms: this.#scaled(adjustment.terms) };
   }
 
   reset(policy: Policy, key: string, nowMs: number | undefined): void {
@@ -104,16 +136,22 @@ function refused({ policy, terms, key, cost }: Limit, atMs: number, waitMs: numb
   return { ...base, allowed: false, remaining: 0, retryAfterMs: waitMs, resetAfterMs: waitMs };
 }
 
-/** Says in a decision, and in its receipt, that it was not the store's. */
-function marked(quote: Quote, degraded: Degraded): Quote {
+/**
+ * Marks a decision and its receipt as not the store's. `late` is the token of a call that the
+ * store may still charge.
+ */
+function marked(quote: Quote, degraded: Degraded, late: string | undefined): Quote {
   // An id that was admitted here before has the same answer, with the same receipt.
   if (quote.degraded !== undefined) return quote;
   const { receipt } = quote as { receipt?: Receipt };
   Object.assign(quote, { degraded });
   if (receipt !== undefined) {
-    const marks =
-      degraded.action === 'local' ? { degraded: true, local: true } : { degraded: true };
-    const charges = receipt.charges.map((charge) => ({ ...charge, ...marks }));
+    const charges = receipt.charges.map((charge) => ({
+      ...charge,
+      degraded: true,
+      ...(degraded.action === 'local' && { local: true }),
+      ...(late !== undefined && { late }),
+    }));
     Object.defineProperty(quote, 'receipt', { value: { charges } });
   }
   return quote;

@@ -107,15 +107,15 @@ describe('an open breaker', () => {
     expect(breaker.waitMs).toBe(1);
   });
 
-  it('waits twice as long after each probe that fails, up to 5 s', () => {
+  it('waits twice as long after each probe that fails, up to 1 s', () => {
     const { breaker, fail, pauseMs } = setUp();
     fail(5);
-    const pauses = Array.from({ length: 8 }, () => {
+    const pauses = Array.from({ length: 5 }, () => {
       const waitedMs = pauseMs();
       breaker.failed('probe');
       return waitedMs;
     });
-    expect(pauses).toEqual([250, 500, 1000, 2000, 4000, 5000, 5000, 5000]);
+    expect(pauses).toEqual([250, 500, 1000, 1000, 1000]);
   });
 
   it('closes after one probe that goes well, and begins with short pauses again', () => {
@@ -205,29 +205,47 @@ describe('an open breaker', () => {
   });
 });
 
-describe('a clock that is set', () => {
-  it('back by an hour does not keep the breaker open for an hour', () => {
+describe('when the client has connected', () => {
+  it('the next call is the probe, without a pause', () => {
+    const { breaker, fail } = setUp();
+    fail(5);
+    expect(breaker.admits()).toBe(undefined);
+    breaker.ready();
+    expect(breaker.waitMs).toBe(1);
+    expect([breaker.admits(), breaker.admits()]).toEqual(['probe', undefined]);
+  });
+
+  it('a probe that was on its way over the old connection is followed by another at once', () => {
     const { clock, breaker, fail } = setUp();
     fail(5);
-    clock.set(START_MS - 3_600_000);
-    expect(breaker.waitMs).toBe(1);
+    clock.advance(250);
+    expect(breaker.admits()).toBe('probe');
+    breaker.ready();
+    breaker.failed('probe');
     expect(breaker.admits()).toBe('probe');
     breaker.failed('probe');
-    expect(breaker.waitMs).toBe(500);
+    expect(breaker.waitMs).toBe(1000);
   });
 
-  it('back by less than a pause makes it longer by no more than a pause', () => {
-    const { clock, fail, pauseMs } = setUp();
+  it('a closed breaker stays closed, and a later outage has its pause', () => {
+    const { breaker, fail } = setUp();
+    breaker.ready();
+    expect(breaker.admits()).toBe('call');
     fail(5);
-    clock.advance(200);
-    clock.set(START_MS);
-    expect(pauseMs()).toBe(250);
+    expect(breaker.waitMs).toBe(250);
   });
+});
 
-  it('forward ends the pause', () => {
+describe('an open breaker without calls', () => {
+  it('is reported as closed after 30 s, and the next call is still a probe', () => {
     const { clock, breaker, fail } = setUp();
     fail(5);
-    clock.set(START_MS + 3_600_000);
-    expect(breaker.admits()).toBe('probe');
+    clock.advance(250 + 29_999);
+    expect(breaker.state).toBe('open');
+    clock.advance(1);
+    expect(breaker.state).toBe('closed');
+    expect([breaker.admits(), breaker.admits()]).toEqual(['probe', undefined]);
+    breaker.failed('probe');
+    expect(breaker.state).toBe('open');
   });
 });

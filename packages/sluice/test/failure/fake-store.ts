@@ -83,7 +83,10 @@ export function fakeStore(mood: Mood = 'answer'): FakeStore {
 
 /** Timers and dates are fake from here on; the turns of the event loop stay real. */
 export function useFakeTime(): void {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'], now: 1_745_000_100_000 });
+  vi.useFakeTimers({
+    toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'],
+    now: 1_745_000_100_000,
+  });
 }
 
 /** Lets fake time pass, and then whatever it woke do its work. */

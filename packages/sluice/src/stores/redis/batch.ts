@@ -3,12 +3,12 @@
  * does all of them, in order, and each gets its own answer. In a Cluster there is one command for
  * each slot. A batch is bounded, so that Redis is never held up for long.
  */
-import { atEndOfTurn, systemClock } from '../../clock.ts';
+import { atEndOfTurn, monotonicClock, systemClock } from '../../clock.ts';
 import { isInteger } from '../../errors.ts';
-import type { Limit, Recipient } from '../../store.ts';
+import type { Limit, OnSent, Recipient, SentCommand } from '../../store.ts';
 import type { Send } from './client.ts';
-import { slotOf } from './keys.ts';
-import { isMissingScript, isNotDone, StoreReplyError } from './replies.ts';
+import { domainOfSlot, slotOf } from './keys.ts';
+import { isMissingScript, isNotDone, NotSentError, StoreReplyError } from './replies.ts';
 import { SCRIPT, SCRIPT_SHA } from './scripts.generated.ts';
 
 /** As many checks as Redis does in well under a millisecond. */
@@ -168,9 +168,10 @@ export class Batcher {
   }
 
   /** Does an operation with the others of this turn; the answer is what it reads. */
-  do<T>(operation: Operation<T>, nowMs: number | undefined): Promise<T> {
-    return new Promise<T>((resolve, reject) => {
-      this.submit(operation, nowMs, { answered: resolve, failed: reject });
+  do<T>(operation: Operation<T>, nowMs: number | undefined, onSent?: OnSent): Promise<T> {
+    return new Promise<T>((answered, failed) => {
+      const recipient = { answered, failed };
+      this.submit(operation, nowMs, onSent ? { ...recipient, sent: onSent } : recipient);
     });
   }
 
@@ -213,65 +214,132 @@ export class Batcher {
   #dispatch(waiting: Waiting): void {
     if (waiting === this.#single) this.#single = undefined;
     else this.#waiting.delete(waiting.id);
-    const command = new Command();
-    for (const operation of waiting.operations) command.add(operation);
-    const sentMs = systemClock.now();
-    this.#exchange(command, waiting.nowMs).then(
-      (value) => this.#answer(waiting, value, sentMs),
-      (error) => this.#failAll(waiting, error, sentMs),
+    const built = this.#build(waiting.operations, waiting.nowMs);
+    if (built === undefined) return;
+    const { operations, args, key } = built;
+    const domain = this.#isCluster ? domainOfSlot(slotOf(key)) : 0;
+    const sent: Sent = {
+      operations,
+      nowMs: waiting.nowMs,
+      sentMs: systemClock.now(),
+      startedMs: monotonicClock.now(),
+      domain,
+      outcome: undefined,
+    };
+    for (const { recipient } of operations) recipient.sent?.(sent);
+    this.#exchange(args, key).then(
+      (value) => this.#answer(sent, value),
+      (error) => this.#failAll(sent, error),
     );
   }
 
-  #answer({ operations, nowMs }: Waiting, value: unknown, sentMs: number): void {
+  /**
+   * The arguments of one command for these operations. An operation that cannot be written down
+   * fails alone, with an error of its caller; the others are sent without it.
+   */
+  #build(operations: readonly Operation[], nowMs: number | undefined): Built | undefined {
+    try {
+      return buildCommand(operations, nowMs);
+    } catch (error) {
+      if (operations.length === 1) {
+        operations[0].recipient.failed(new NotSentError(error));
+        return undefined;
+      }
+    }
+    const sound = operations.filter((each) => this.#build([each], nowMs) !== undefined);
+    return sound.length === 0 ? undefined : buildCommand(sound, nowMs);
+  }
+
+  /**
+   * Reads the whole reply before it passes any part on: if a part is malformed, the command has
+   * failed. An error of one key is not a failure.
+   */
+  #answer(sent: Sent, value: unknown): void {
     let reply: Reply;
     try {
-      reply = new Reply(value, sentMs);
+      reply = new Reply(value, sent.sentMs);
     } catch (error) {
-      for (const { recipient } of operations) recipient.failed(error);
+      sent.outcome = 'failed';
+      for (const { recipient } of sent.operations) recipient.failed(error);
       return;
     }
-    for (const operation of operations) {
-      let answer: unknown;
+    const answers: unknown[] = [];
+    let isBroken = false;
+    for (const operation of sent.operations) {
       try {
-        answer = operation.read(reply);
+        answers.push(operation.read(reply));
       } catch (error) {
-        this.#fail(operation, nowMs, error, sentMs);
-        continue;
+        answers.push(new Unread(error));
+        isBroken ||= !(error as Partial<StoreReplyError> | undefined)?.isOfKey;
       }
-      operation.recipient.answered(answer);
+    }
+    sent.outcome = isBroken ? 'failed' : 'replied';
+    for (const [place, answer] of answers.entries()) {
+      const operation = sent.operations[place];
+      if (answer instanceof Unread) this.#fail(operation, sent, answer.error);
+      else operation.recipient.answered(answer);
     }
   }
 
-  #failAll({ operations, nowMs }: Waiting, error: unknown, sentMs: number): void {
-    for (const operation of operations) this.#fail(operation, nowMs, error, sentMs);
+  #failAll(sent: Sent, error: unknown): void {
+    sent.outcome = 'failed';
+    for (const operation of sent.operations) this.#fail(operation, sent, error);
   }
 
   /**
    * What surely was not done is asked for once more, if the answer can still be in time; everything
    * else might be done twice, or for nobody.
    */
-  #fail(operation: Operation, nowMs: number | undefined, error: unknown, sentMs: number): void {
+  #fail(operation: Operation, { nowMs, startedMs }: Sent, error: unknown): void {
     const notDone = isNotDone(error);
-    const isLate = systemClock.now() - sentMs + PAUSE_MS >= this.#deadlineMs;
+    const isLate = monotonicClock.now() - startedMs + PAUSE_MS >= this.#deadlineMs;
     if (operation.repeated || isLate || !notDone) {
       operation.recipient.failed(notDone ? Object.assign(error as Error, { notDone }) : error);
       return;
     }
     operation.repeated = true;
-    systemClock.schedule(PAUSE_MS, () => this.#add(operation, nowMs));
+    monotonicClock.schedule(PAUSE_MS, () => this.#add(operation, nowMs));
   }
 
   /** By the script's hash; only when Redis does not know it, by its text. */
-  async #exchange(command: Command, nowMs: number | undefined): Promise<unknown> {
-    const { keys } = command;
-    const args = [String(keys.length), ...command.args(nowMs)];
+  async #exchange(args: readonly string[], key: string): Promise<unknown> {
     try {
-      return await this.#send(['EVALSHA', SCRIPT_SHA, ...args], keys[0]);
+      return await this.#send(['EVALSHA', SCRIPT_SHA, ...args], key);
     } catch (error) {
       if (!isMissingScript(error)) throw error;
-      return await this.#send(['EVAL', SCRIPT, ...args], keys[0]);
+      return await this.#send(['EVAL', SCRIPT, ...args], key);
     }
   }
+}
+
+function buildCommand(operations: readonly Operation[], nowMs: number | undefined): Built {
+  const command = new Command();
+  for (const operation of operations) command.add(operation);
+  const { keys } = command;
+  return { operations, args: [String(keys.length), ...command.args(nowMs)], key: keys[0] };
+}
+
+interface Built {
+  readonly operations: readonly Operation[];
+  readonly args: readonly string[];
+  /** By which a Cluster finds the node. */
+  readonly key: string;
+}
+
+/** A command that is on its way. */
+interface Sent extends SentCommand {
+  readonly operations: readonly Operation[];
+  readonly nowMs: number | undefined;
+  /** When it was sent, by the clock that denials are dated by. */
+  readonly sentMs: number;
+  /** When it was sent, by the monotonic clock. */
+  readonly startedMs: number;
+  outcome: SentCommand['outcome'];
+}
+
+/** Instead of an answer that could not be read. */
+class Unread {
+  constructor(readonly error: unknown) {}
 }
 
 interface Waiting {

@@ -5,6 +5,7 @@
  */
 import { expected } from '../../errors.ts';
 import type { Warning } from '../../warning.ts';
+import { type OnReady, onReadyOf } from './ready-signal.ts';
 
 /** Sends one command. `key` is the key by which a Cluster finds the node. */
 export type Send = (args: readonly string[], key: string) => Promise<unknown>;
@@ -38,6 +39,8 @@ export interface Connection {
   /** Whether the keys of one command must lie in one slot. */
   readonly isCluster: boolean;
   readonly warnings: readonly RedisWarning[];
+  /** Reports that the client has connected; undefined for clients that emit no events. */
+  readonly onReady: OnReady | undefined;
 }
 
 type Shape = Readonly<Record<string, unknown>>;
@@ -95,6 +98,7 @@ function fromIoredis(client: IoredisLike): Connection {
     info: () => client.call('INFO', ['memory']),
     isCluster: client.isCluster === true,
     warnings: ioredisWarnings(client),
+    onReady: onReadyOf(client, 'ready', '+node'),
   };
 }
 
@@ -115,6 +119,7 @@ function fromNodeRedis(client: NodeRedisLike): Connection {
     info: () => send(['INFO', 'memory']),
     isCluster,
     warnings: queues ? [offlineQueue('disableOfflineQueue: true')] : [],
+    onReady: onReadyOf(client, 'ready', 'node-ready'),
   };
 }
 
@@ -124,13 +129,14 @@ function fromGlide(client: GlideLike): Connection {
     info: () => client.customCommand(['INFO', 'memory']),
     isCluster: isFunction(client as unknown as Shape, 'pubsubShardChannels'),
     warnings: [],
+    onReady: undefined,
   };
 }
 
 /** The connection that a client of any known kind makes. */
 export function connectionOf(client: RedisClient): Connection {
   if (typeof client === 'function') {
-    return { send: client, info: undefined, isCluster: false, warnings: [] };
+    return { send: client, info: undefined, isCluster: false, warnings: [], onReady: undefined };
   }
   const shape = (client ?? {}) as unknown as Shape;
   if (isFunction(shape, 'customCommand')) return fromGlide(client as GlideLike);

@@ -23,11 +23,13 @@ import {
   type Check,
   type KeyState,
   type Limit,
+  type OnSent,
   type Recipient,
   refundOf,
+  type SentCommand,
   type Store,
 } from '../../store.ts';
-import { emitWarning } from '../../warning.ts';
+import { contained, emitWarning } from '../../warning.ts';
 import { Batcher, type Kind, Operation, type Reply } from './batch.ts';
 import {
   type Connection,
@@ -37,7 +39,8 @@ import {
   type Send,
 } from './client.ts';
 import { DenyCache } from './deny-cache.ts';
-import { KeyNames, slotOf } from './keys.ts';
+import { domainOfSlot, KeyNames, slotOf } from './keys.ts';
+import type { OnReady } from './ready-signal.ts';
 import { StoreReplyError } from './replies.ts';
 import { evictionWarning, reportOf } from './server.ts';
 
@@ -66,12 +69,23 @@ class RedisStore implements Store {
   readonly #isCluster: boolean;
   readonly #names: KeyNames;
   readonly #denials: DenyCache | undefined;
+  /** One server is one failure domain. */
+  readonly domainOf?: NonNullable<Store['domainOf']>;
+  readonly onReady?: OnReady;
 
-  constructor(batcher: Batcher, isCluster: boolean, names: KeyNames, denials?: DenyCache) {
+  constructor(
+    batcher: Batcher,
+    isCluster: boolean,
+    names: KeyNames,
+    denials: DenyCache | undefined,
+    onReady: OnReady | undefined,
+  ) {
     this.#batcher = batcher;
     this.#isCluster = isCluster;
     this.#names = names;
     this.#denials = denials;
+    if (isCluster) this.domainOf = (policy, key) => domainOfSlot(slotOf(names.of(policy, key)));
+    if (onReady !== undefined) this.onReady = onReady;
   }
 
   decide(checks: readonly Check[], nowMs?: number): Promise<readonly Quote[]> {
@@ -99,7 +113,8 @@ class RedisStore implements Store {
     }
     const groups = this.#isCluster && keys.length > 1 ? groupsOf(keys) : [];
     if (groups.length > 1) {
-      this.#decideApart(check, keys, groups, nowMs).then(
+      const onSent = (command: SentCommand): void => recipient.sent?.(command);
+      this.#decideApart(check, keys, groups, nowMs, onSent).then(
         (quotes) => recipient.answered(quotes),
         (error) => recipient.failed(error),
       );
@@ -136,6 +151,7 @@ class RedisStore implements Store {
     keys: readonly string[],
     groups: readonly (readonly number[])[],
     nowMs: number | undefined,
+    onSent: OnSent,
   ): Promise<readonly Quote[]> {
     const { limits, peek, id } = check;
     const answers: LimitDecision[] = [];
@@ -144,7 +160,7 @@ class RedisStore implements Store {
       const part = { limits: places.map((place) => limits[place]), peek, id };
       const names = places.map((place) => keys[place]);
       const operation = this.#operation(part, names, undefined, longestWindow(limits));
-      const [quote] = await this.#batcher.do(operation, nowMs);
+      const [quote] = await this.#batcher.do(operation, nowMs, onSent);
       for (const [at, place] of places.entries()) answers[place] = quote.limits[at];
       // What is remembered was charged by an earlier call, and stays its own.
       if (quote.allowed && !peek && operation.isNew) reserved.push(...places);
@@ -183,9 +199,13 @@ class RedisStore implements Store {
     );
   }
 
-  async adjust(adjustments: readonly Adjustment[], nowMs?: number): Promise<readonly number[]> {
+  async adjust(
+    adjustments: readonly Adjustment[],
+    nowMs?: number,
+    onSent?: OnSent,
+  ): Promise<readonly number[]> {
     const results = await Promise.allSettled(
-      adjustments.map((adjustment) => this.#adjustOne(adjustment, nowMs)),
+      adjustments.map((adjustment) => this.#adjustOne(adjustment, nowMs, onSent)),
     );
     const failures = results.filter((result) => result.status === 'rejected');
     if (failures.length === 0) {
@@ -202,6 +222,7 @@ class RedisStore implements Store {
   async #adjustOne(
     { policy, terms, charge, delta }: Adjustment,
     nowMs: number | undefined,
+    onSent?: OnSent,
   ): Promise<number> {
     const key = this.#names.of(policy, charge.key);
     const limit = { policy, terms, key: charge.key, cost: 0 };
@@ -211,12 +232,13 @@ class RedisStore implements Store {
       key,
       ` ${charge.atMs} ${delta} ${charge.cost}`,
     );
-    return this.#clearing(key, this.#batcher.do(operation, nowMs));
+    return this.#clearing(key, this.#batcher.do(operation, nowMs, onSent));
   }
 
-  async reset(policy: Policy, key: string): Promise<void> {
+  async reset(policy: Policy, key: string, _nowMs?: number, onSent?: OnSent): Promise<void> {
     const name = this.#names.of(policy, key);
-    await this.#clearing(name, this.#batcher.do(new NumberOperation('reset', [], name), undefined));
+    const operation = new NumberOperation('reset', [], name);
+    await this.#clearing(name, this.#batcher.do(operation, undefined, onSent));
   }
 
   /** What changes a key makes denials untrue: those of before, and those that come meanwhile. */
@@ -227,10 +249,10 @@ class RedisStore implements Store {
     return answer;
   }
 
-  inspect(policy: Policy, terms: Terms, key: string, nowMs?: number) {
+  inspect(policy: Policy, terms: Terms, key: string, nowMs?: number, onSent?: OnSent) {
     const limit = { policy, terms, key, cost: 0 };
     const name = this.#names.of(policy, key);
-    return this.#batcher.do(new InspectOperation('inspect', [limit], [name]), nowMs);
+    return this.#batcher.do(new InspectOperation('inspect', [limit], [name]), nowMs, onSent);
   }
 
   /** The client is the caller's to close. */
@@ -356,16 +378,17 @@ function denyCacheOf(options: DenyCacheOptions | false | undefined): DenyCache |
   return new DenyCache(maxMs, maxKeys);
 }
 
-/** Calls `then` once, when the first command has been answered: by then there is a connection. */
+/**
+ * Calls `then` once, when the first command has been answered: by then there is a connection.
+ * Async, so that whatever a client does instead of returning a promise becomes a rejection.
+ */
 function afterFirst(send: Send, then: () => void): Send {
   let isFirst = true;
-  return (args, key) => {
-    const answer = send(args, key);
+  return async (args, key) => {
+    const answer = await send(args, key);
     if (isFirst) {
       isFirst = false;
-      answer.then(then, () => {
-        isFirst = true;
-      });
+      then();
     }
     return answer;
   };
@@ -377,7 +400,8 @@ function checkOption(isRight: boolean, what: string, came: unknown): void {
 
 /** Warns if the server evicts. A user without the right to ask is not told. */
 async function lookAt(info: Connection['info'], onWarning: (warning: RedisWarning) => void) {
-  const report = reportOf(await info?.().catch(() => ''));
+  const reply = await (async () => info?.())().catch(() => '');
+  const report = reportOf(reply);
   if (report.evicts) onWarning(evictionWarning(report));
 }
 
@@ -393,14 +417,15 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   checkOption(isPlain, '`prefix` to be text without braces', prefix);
   checkOption(typeof onWarning === 'function', '`onWarning` to be a function', onWarning);
   checkOption([true, false, undefined].includes(cluster), '`cluster` to be a boolean', cluster);
-  const { send, info, warnings, ...connection } = connectionOf(client);
+  const { send, info, warnings, onReady, ...connection } = connectionOf(client);
   const isCluster = cluster ?? connection.isCluster;
-  for (const warning of warnings) onWarning(warning);
+  const warn = contained(onWarning);
+  for (const warning of warnings) warn(warning);
   const batcher = new Batcher(
-    afterFirst(send, () => void lookAt(info, onWarning)),
+    afterFirst(send, () => void lookAt(info, warn)),
     isCluster,
     failure.deadlineMs ?? DEFAULT_DEADLINE_MS,
   );
   const [names, denials] = [new KeyNames(prefix), denyCacheOf(denyCache)];
-  return withFailurePolicy(new RedisStore(batcher, isCluster, names, denials), failure);
+  return withFailurePolicy(new RedisStore(batcher, isCluster, names, denials, onReady), failure);
 }

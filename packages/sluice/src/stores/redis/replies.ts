@@ -15,8 +15,30 @@ export class StoreReplyError extends Error {
   }
 }
 
-/** Somebody else has written what is kept under a key. */
-const OF_KEY = /\bWRONGTYPE\b|\bof this limiter\b/;
+/**
+ * An operation that could not be written down as a command: an error of its caller, not of the
+ * store. What was thrown is the `cause`.
+ */
+export class NotSentError extends Error {
+  readonly notSent = true;
+
+  constructor(cause: unknown) {
+    super('The operation could not be sent', { cause });
+    this.name = 'NotSentError';
+  }
+}
+
+/**
+ * The value under a key cannot be decoded: another program has written it. Errors that Redis itself
+ * raises inside a script begin with a code, or with `@user_script` before version 7. Those of the
+ * script begin with its name, and those of the decoders with neither.
+ */
+const OF_KEY = new RegExp(
+  [
+    String.raw`\bWRONGTYPE\b|\bof this limiter\b|^(?:ERR )?user_script:`,
+    String.raw`\bin input\b|\btoo short\b|\battempt to \w+|\bbad argument\b|\btoo many results\b`,
+  ].join('|'),
+);
 
 const MISSING_SCRIPT = /\bNOSCRIPT\b|NoScriptError/;
 

@@ -1,0 +1,201 @@
+/**
+ * Adjustments that no caller waits for, such as the refund of a call that was aborted, or whose
+ * reply came after the caller had been denied. They are sent past the circuit breaker, because the
+ * store may be reachable again before the breaker is closed. If that fails, they are sent again:
+ * after the next command that succeeds, when the client connects, and once per second.
+ *
+ * With `adjustOnce`, an adjustment is applied once however often it is sent. A store without it is
+ * sent an adjustment again only if it reported an error, never if it did not reply.
+ *
+ * The queue is bounded by count over all domains, and an adjustment is dropped when its charge no
+ * longer counts. The timer does not keep the process alive.
+ */
+import { type Clock, scheduleInBackground } from '../clock.ts';
+import type { Adjustment, Store } from '../store.ts';
+import { onceOf } from './store-methods.ts';
+
+/** The most adjustments that wait, over all domains. */
+const MOST_WAITING = 10_000;
+/** How many are sent at the same time. */
+const MOST_SENT = 64;
+/** After a failure, and for a reply that does not come. */
+const PAUSE_MS = 1000;
+
+interface Entry {
+  /** Makes sure that a store with `adjustOnce` applies it once, however often it is sent. */
+  readonly id: string;
+  readonly adjustments: readonly Adjustment[];
+  readonly nowMs: number | undefined;
+  /** When its charges no longer count, by the monotonic clock. */
+  readonly untilMs: number;
+  readonly done: () => void;
+  sentMs: number;
+}
+
+/** What the queues of all domains share. */
+export class RefundBudget {
+  /** How many adjustments wait to be sent again. */
+  waiting = 0;
+  #ids = 0;
+  readonly #name = Math.random().toString(36).slice(2);
+  readonly #store: Store;
+  readonly #once: ReturnType<typeof onceOf>;
+
+  constructor(
+    store: Store,
+    readonly clock: Clock,
+  ) {
+    this.#store = store;
+    this.#once = onceOf(store);
+  }
+
+  /** Whether the store applies an adjustment once, however often it is sent. */
+  get isOnce(): boolean {
+    return this.#once !== undefined;
+  }
+
+  /** Async, so that whatever a store does instead of returning a promise is a rejection. */
+  async apply({ id, adjustments, nowMs }: Entry): Promise<void> {
+    if (this.#once !== undefined) await this.#once(id, adjustments, nowMs);
+    else await this.#store.adjust(adjustments, nowMs);
+  }
+
+  get isFull(): boolean {
+    return this.waiting > MOST_WAITING;
+  }
+
+  /** An id that no other process uses either. */
+  nextId(): string {
+    this.#ids++;
+    return `later:${this.#name}:${this.#ids}`;
+  }
+}
+
+export class RefundQueue {
+  readonly #budget: RefundBudget;
+  /** In order of arrival; one that fails goes to the end. */
+  #waiting: Entry[] = [];
+  readonly #sent = new Set<Entry>();
+  /** After a failure nothing is sent before this time. */
+  #notBeforeMs = Number.NEGATIVE_INFINITY;
+  #stopTimer: (() => void) | undefined = undefined;
+  #isClosed = false;
+
+  constructor(budget: RefundBudget) {
+    this.#budget = budget;
+  }
+
+  /** Sends adjustments now, and again if that fails. Resolves when they are done or dropped. */
+  add(adjustments: readonly Adjustment[], nowMs: number | undefined): Promise<void> {
+    return new Promise((done) => {
+      const untilMs = this.#now() + Math.max(...adjustments.map(countsForMs));
+      const id = this.#budget.nextId();
+      const entry = { id, adjustments, nowMs, untilMs, done, sentMs: 0 };
+      if (this.#now() < this.#notBeforeMs || this.#sent.size >= MOST_WAITING) this.#keep(entry);
+      else this.#send(entry);
+      this.#watch();
+    });
+  }
+
+  /** Sends what waits, if the last failure is long enough ago. */
+  retry(most = MOST_SENT): void {
+    if (this.#waiting.length === 0 || this.#now() < this.#notBeforeMs) return;
+    const room = Math.max(Math.min(most, MOST_SENT - this.#sent.size), 0);
+    const taken = this.#waiting.splice(0, room);
+    for (const entry of taken) {
+      this.#budget.waiting -= entry.adjustments.length;
+      if (entry.untilMs <= this.#now()) entry.done();
+      else this.#send(entry);
+    }
+  }
+
+  /** The client has connected. */
+  ready(): void {
+    this.#notBeforeMs = Number.NEGATIVE_INFINITY;
+    this.retry();
+  }
+
+  /** Sends what waits a last time, and stops the timer. */
+  close(): void {
+    this.#isClosed = true;
+    this.#stopTimer?.();
+    this.ready();
+  }
+
+  #now(): number {
+    return this.#budget.clock.now();
+  }
+
+  #send(entry: Entry): void {
+    entry.sentMs = this.#now();
+    this.#sent.add(entry);
+    this.#budget.apply(entry).then(
+      () => this.#succeeded(entry),
+      (error) => this.#failed(entry, error),
+    );
+  }
+
+  #succeeded(entry: Entry): void {
+    this.#sent.delete(entry);
+    entry.done();
+    this.#notBeforeMs = Number.NEGATIVE_INFINITY;
+    this.retry();
+  }
+
+  #failed(entry: Entry, error: unknown): void {
+    if (!this.#sent.delete(entry)) return;
+    // A key whose value cannot be read has no charge that could be refunded.
+    const isOfKey = (error as { isOfKey?: boolean } | undefined)?.isOfKey === true;
+    if (isOfKey) entry.done();
+    else this.#keep(entry);
+    if (!isOfKey) this.#notBeforeMs = this.#now() + PAUSE_MS;
+  }
+
+  /** Keeps an adjustment to send it again. If there are too many, the oldest is dropped. */
+  #keep(entry: Entry): void {
+    if (entry.untilMs <= this.#now()) {
+      entry.done();
+      return;
+    }
+    this.#waiting.push(entry);
+    this.#budget.waiting += entry.adjustments.length;
+    while (this.#budget.isFull && this.#waiting.length > 0) this.#dropOldest();
+  }
+
+  #dropOldest(): void {
+    const { adjustments, done } = this.#waiting.shift()!;
+    this.#budget.waiting -= adjustments.length;
+    done();
+  }
+
+  #watch(): void {
+    if (this.#stopTimer !== undefined || this.#isClosed) return;
+    this.#stopTimer = scheduleInBackground(PAUSE_MS, () => {
+      this.#stopTimer = undefined;
+      this.#takeBackLost();
+      // One alone finds out whether the store can be reached.
+      this.retry(1);
+      if (this.#waiting.length + this.#sent.size > 0) this.#watch();
+    });
+  }
+
+  /**
+   * Takes back what has been sent and not been replied to. Only a store that applies it once may be
+   * sent it again; with another one, it may have been applied.
+   */
+  #takeBackLost(): void {
+    const nowMs = this.#now();
+    for (const entry of this.#sent) {
+      if (nowMs - entry.sentMs < PAUSE_MS) continue;
+      if (entry.untilMs > nowMs && !this.#budget.isOnce) continue;
+      this.#sent.delete(entry);
+      this.#keep(entry);
+    }
+  }
+}
+
+/** For how long a charge counts at most, in ms. */
+function countsForMs({ policy, terms, charge }: Adjustment): number {
+  if (policy.algorithm !== 'token-bucket') return 2 * policy.windowMs;
+  return Math.ceil((charge.cost * terms.windowMs) / terms.limit);
+}

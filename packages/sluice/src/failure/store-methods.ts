@@ -1,0 +1,24 @@
+/**
+ * Methods of a store that may exist only in their synchronous form, as functions that return
+ * promises.
+ */
+import { systemClock } from '../clock.ts';
+import type { Store, SyncStore } from '../store.ts';
+
+export type Once = NonNullable<Store['adjustOnce']>;
+
+export function onceOf(store: Store): Once | undefined {
+  if (store.adjustOnce !== undefined) return store.adjustOnce.bind(store);
+  const sync = store as SyncStore;
+  if (sync.adjustOnceSync === undefined) return undefined;
+  return async (id, adjustments, nowMs = systemClock.now()) =>
+    sync.adjustOnceSync!(id, adjustments, nowMs);
+}
+
+export function inspectOf(store: Store): Store['inspect'] {
+  if (store.inspect !== undefined) return store.inspect.bind(store);
+  const sync = store as SyncStore;
+  if (sync.inspectSync === undefined) return undefined;
+  return async (policy, terms, key, nowMs = systemClock.now()) =>
+    sync.inspectSync(policy, terms, key, nowMs);
+}
