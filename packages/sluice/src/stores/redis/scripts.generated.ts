@@ -1,12 +1,15 @@
 /** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
-export const SCRIPT_SHA = 'e88ea872b71ae73edf7ef97443a5afddfea50849';
+export const SCRIPT_SHA = '478b9a84148524511d9ebba48337157de8abcc07';
 
 export const SCRIPT = String.raw`local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
 local MOST = 9007199254740991
+local function isWhole(number)
+return type(number) == 'number' and number % 1 == 0 and number >= -MOST and number <= MOST
+end
 local function whole(text)
 local number = tonumber(text)
-if number and number % 1 == 0 and number >= -MOST and number <= MOST then return number end
+if isWhole(number) then return number end
 error('ERR expected an integer, got ' .. tostring(text))
 end
 local now, outliveMs
@@ -31,8 +34,9 @@ state.expires = nil
 return nil
 end
 local a, b, c, more = unpackAll(value)
-local numbers = tonumber(a) and tonumber(b) and tonumber(c)
-if more or not numbers or a + b + c ~= a + b + c then error('ERR not a counter of this limiter: ' .. key) end
+if more or not (isWhole(a) and isWhole(b) and isWhole(c)) then
+error('ERR not a counter of this limiter: ' .. key)
+end
 return a, b, c
 end
 local function writeCells(key, state, expiresMs, a, b, c)
@@ -99,7 +103,7 @@ header = '>BI6I4I4I4I4I4I4I4I4I4I4' },
 [7] = { width = 7, size = 14, most = MOST, entry = '>I7I7', slots = 68,
 header = '>BI6I4I4I4I7I7I7I7I7I7I7' },
 }
-local SMALL_END = tostring(formats[4].slots + SMALL_SLOTS * formats[4].size - 1)
+local SMALL_END = formats[4].slots + SMALL_SLOTS * formats[4].size - 1
 local toBytes, fromBytes = struct.pack, struct.unpack
 local function headerOf(log)
 local format, base = log.format, log.base
@@ -114,6 +118,11 @@ local format = formats[string.byte(bytes)]
 if not format or #bytes < format.slots then error('ERR not a log of this limiter: ' .. key) end
 local _, base, room, head, count, expires, known, before, oldest, first, newest, total =
 fromBytes(format.header, bytes)
+local length = format.slots + room * format.size
+local isCut = #bytes > SMALL_END
+if room < 1 or head >= room or count > room or length < #bytes or not isCut and length ~= #bytes then
+error('ERR not a log of this limiter: ' .. key)
+end
 log.key, log.format, log.base, log.room, log.head, log.count = key, format, base, room, head, count
 log.expires, log.known, log.before = base + expires, base + known, before
 log.oldest, log.first, log.newest, log.total = base + oldest, first, base + newest, total
@@ -188,6 +197,7 @@ before = total
 end
 end
 local function layOut(log, bytes, room)
+if #bytes ~= log.count * log.format.size then error('ERR not a log of this limiter') end
 log.room, log.head = room, 0
 log.whole = string.rep('\0', log.format.slots) .. bytes
 .. string.rep('\0', room * log.format.size - #bytes)

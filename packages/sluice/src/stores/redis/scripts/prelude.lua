@@ -20,9 +20,13 @@ local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
 local MOST = 9007199254740991
 
 -- A number that is none must never decide anything: NaN compares false with every limit.
+local function isWhole(number)
+  return type(number) == 'number' and number % 1 == 0 and number >= -MOST and number <= MOST
+end
+
 local function whole(text)
   local number = tonumber(text)
-  if number and number % 1 == 0 and number >= -MOST and number <= MOST then return number end
+  if isWhole(number) then return number end
   error('ERR expected an integer, got ' .. tostring(text))
 end
 
@@ -56,9 +60,10 @@ local function readCells(key, state)
     return nil
   end
   local a, b, c, more = unpackAll(value)
-  -- Three numbers and nothing else.
-  local numbers = tonumber(a) and tonumber(b) and tonumber(c)
-  if more or not numbers or a + b + c ~= a + b + c then error('ERR not a counter of this limiter: ' .. key) end
+  -- Three integers and nothing else: infinity or NaN would make a reply that cannot be read.
+  if more or not (isWhole(a) and isWhole(b) and isWhole(c)) then
+    error('ERR not a counter of this limiter: ' .. key)
+  end
   return a, b, c
 end
 

@@ -33,7 +33,7 @@ local function buildLog(stampOf, startOf)
     [7] = { width = 7, size = 14, most = MOST, entry = '>I7I7', slots = 68,
       header = '>BI6I4I4I4I7I7I7I7I7I7I7' },
   }
-  local SMALL_END = tostring(formats[4].slots + SMALL_SLOTS * formats[4].size - 1)
+  local SMALL_END = formats[4].slots + SMALL_SLOTS * formats[4].size - 1
   local toBytes, fromBytes = struct.pack, struct.unpack
 
   local function headerOf(log)
@@ -50,6 +50,12 @@ local function buildLog(stampOf, startOf)
     if not format or #bytes < format.slots then error('ERR not a log of this limiter: ' .. key) end
     local _, base, room, head, count, expires, known, before, oldest, first, newest, total =
       fromBytes(format.header, bytes)
+    -- A header that does not fit its value would make endless work of it.
+    local length = format.slots + room * format.size
+    local isCut = #bytes > SMALL_END
+    if room < 1 or head >= room or count > room or length < #bytes or not isCut and length ~= #bytes then
+      error('ERR not a log of this limiter: ' .. key)
+    end
     log.key, log.format, log.base, log.room, log.head, log.count = key, format, base, room, head, count
     log.expires, log.known, log.before = base + expires, base + known, before
     log.oldest, log.first, log.newest, log.total = base + oldest, first, base + newest, total
@@ -138,6 +144,7 @@ local function buildLog(stampOf, startOf)
 
   -- Lays the ring out anew, from the oldest entry on, with so much room.
   local function layOut(log, bytes, room)
+    if #bytes ~= log.count * log.format.size then error('ERR not a log of this limiter') end
     log.room, log.head = room, 0
     log.whole = string.rep('\0', log.format.slots) .. bytes
       .. string.rep('\0', room * log.format.size - #bytes)

@@ -1,0 +1,189 @@
+/** Values that another program has written under the limiter's keys: an error of that key alone. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type AlgorithmName, createLimiter } from '../../src/index.ts';
+import { redisStore, type Send } from '../../src/stores/redis/index.ts';
+import { expectNoUnhandledRejections } from '../rejections.ts';
+import { newPrefix, silent, useRedis } from './campaign.ts';
+
+expectNoUnhandledRejections();
+const world = useRedis();
+let admin: Redis;
+beforeAll(() => {
+  admin = new Redis({ port: world.server.port });
+});
+afterAll(() => admin.disconnect());
+
+const LETTERS: Readonly<Record<AlgorithmName, string>> = {
+  'fixed-window': 'F',
+  'sliding-log': 'L',
+  'sliding-counter': 'C',
+  'sliding-buckets': 'B',
+  'token-bucket': 'T',
+};
+const algorithms = Object.keys(LETTERS) as AlgorithmName[];
+
+/** MessagePack of three doubles, the form of the small counters. */
+const doubles = (...numbers: number[]): Buffer =>
+  Buffer.concat(
+    numbers.map((number) => {
+      const bytes = Buffer.alloc(9);
+      bytes[0] = 0xcb;
+      bytes.writeDoubleBE(number, 1);
+      return bytes;
+    }),
+  );
+
+/** A sequence that looks random and is the same in each run. */
+function noise(seed: number, length: number): Buffer {
+  let state = seed * 2_654_435_761;
+  return Buffer.from(
+    Array.from({ length }, () => {
+      state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + seed) >>> 0;
+      return state >>> 24;
+    }),
+  );
+}
+
+const { NaN: nan, POSITIVE_INFINITY: inf } = Number;
+const VALUES: Buffer[] = [
+  ...['', 'x', 'hello world', '0', '-1', '1e999', 'nan', '{"used":1}', '\0', '\xff'].map((text) =>
+    Buffer.from(text, 'latin1'),
+  ),
+  ...[
+    [nan, nan, nan],
+    [inf, 0, 0],
+    [-inf, 0, 0],
+    [0, inf, 0],
+    [0, -inf, 0],
+    [0, 0, nan],
+  ].map((numbers) => doubles(...numbers)),
+  ...[
+    [1e300, 1e300, 1e300],
+    [-1e300, 1, 1],
+    [0.5, 0.5, 0.5],
+    [-1, -1, -1],
+    [1, 2],
+    [1, 2, 3, 4],
+  ].map((numbers) => doubles(...numbers)),
+  doubles(Date.now() / 60_000, 1e300, -1e300),
+  doubles(Math.floor(Date.now() / 60_000), -1e15, 2 ** 60),
+  doubles(Date.now(), 0.25, nan),
+  ...Array.from({ length: 200 }, (_, seed) => noise(seed + 1, 1 + (seed % 40))),
+];
+
+/** A limiter, and the name in Redis of its key `bad`. */
+function setUp(algorithm: AlgorithmName) {
+  const prefix = newPrefix();
+  const options = { ...silent, prefix, onFailure: 'deny', deadlineMs: 10_000 } as const;
+  const store = redisStore(world.send, { ...options, denyCache: false });
+  const policies = { p: { limit: 100, window: '1h', algorithm } } as const;
+  const suffix = algorithm === 'sliding-buckets' ? '/60000' : '';
+  const name = `${prefix}{bad}p${LETTERS[algorithm]}1h${suffix}`;
+  return { store, limiter: createLimiter({ policies, store }), name };
+}
+
+type World = ReturnType<typeof setUp>;
+let goodKeys = 0;
+
+/** Asks about the bad key between good ones, in one command; whether the bad key failed. */
+async function checkAmong({ store, limiter }: World, what: string): Promise<boolean> {
+  const key = `good ${goodKeys++}`;
+  const { receipt } = await limiter.check('p', key, { cost: 10 });
+  const [first, bad, second, looked, once, third] = await Promise.all([
+    limiter.check('p', key),
+    limiter.check('p', 'bad'),
+    limiter.check('p', key, { cost: 2 }),
+    limiter.inspect('p', 'bad').catch((error) => error),
+    limiter.check('p', 'bad', { id: 'once' }),
+    limiter.peek('p', key),
+    limiter.refund(receipt!),
+  ]);
+  const remaining = [first, second, third].map((each) => each.remaining);
+  expect([what, ...remaining]).toEqual([what, 89, 87, 87]);
+  expect([what, (await limiter.peek('p', key)).remaining]).toEqual([what, 97]);
+  for (const decision of [bad, once]) {
+    if (decision.degraded) expect(decision.degraded).toEqual({ reason: 'error', action: 'deny' });
+    else expect([what, decision.remaining >= 0, decision.retryAfterMs >= 0]).toContain(true);
+  }
+  if (looked instanceof Error) expect(looked).toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
+  expect([what, store.breaker]).toEqual([what, 'closed']);
+  return bad.degraded !== undefined;
+}
+
+it.each(algorithms)('a corrupt value of %s fails its own key alone', async (algorithm) => {
+  const redis = setUp(algorithm);
+  let failed = 0;
+  for (const value of VALUES) {
+    await admin.set(redis.name, value);
+    if (await checkAmong(redis, value.toString('hex'))) failed++;
+  }
+  expect(failed).toBeGreaterThan(10);
+});
+
+/** Each byte changed in three ways, and each possible beginning, of the first bytes of a value. */
+function* damaged(sound: Buffer): Generator<Buffer> {
+  for (let place = 0; place < Math.min(sound.length, 80); place++) {
+    for (const flipped of [0x01, 0x80, 0xff]) {
+      const value = Buffer.from(sound);
+      value[place] ^= flipped;
+      yield value;
+    }
+    yield sound.subarray(0, place);
+  }
+}
+
+it.each(algorithms.flatMap((algorithm) => [2, 60].map((charges) => ({ algorithm, charges }))))(
+  'a damaged value of $algorithm after $charges charges fails its own key alone',
+  async (given) => {
+    const redis = setUp(given.algorithm);
+    for (let call = 0; call < given.charges; call++) {
+      await redis.limiter.check('p', 'bad');
+      // Most of them are entries of their own.
+      await sleep(1);
+    }
+    const sound = (await admin.getBuffer(redis.name))!;
+    for (const value of damaged(sound)) {
+      await admin.set(redis.name, value);
+      await checkAmong(redis, value.toString('hex'));
+    }
+  },
+);
+
+it.each(algorithms)('a key of another type fails its own %s key alone', async (algorithm) => {
+  const redis = setUp(algorithm);
+  const writes = [
+    ['RPUSH', redis.name, 'x'],
+    ['HSET', redis.name, 'x', '1'],
+    ['SADD', redis.name, 'x'],
+    ['ZADD', redis.name, '1', 'x'],
+    ['XADD', redis.name, '*', 'x', '1'],
+  ];
+  for (const [command, ...args] of writes) {
+    await admin.del(redis.name);
+    await admin.call(command, ...args);
+    expect(await checkAmong(redis, command)).toBe(true);
+  }
+});
+
+it('errors of a corrupt key neither open the breaker nor keep it closed', async () => {
+  let isDead = false;
+  const send: Send = (args, key) =>
+    isDead ? Promise.reject(new Error('gone')) : world.send(args, key);
+  const prefix = newPrefix();
+  const store = redisStore(send, { ...silent, prefix, onFailure: 'deny', deadlineMs: 10_000 });
+  const limiter = createLimiter({ policies: { p: '5/1h' }, store });
+  await admin.set(`${prefix}{bad}pL1h`, 'corrupt');
+  for (let call = 0; call < 50; call++) {
+    expect((await limiter.check('p', 'bad')).degraded!.reason).toBe('error');
+  }
+  expect(store.breaker).toBe('closed');
+  for (let call = 0; call < 5; call++) {
+    isDead = true;
+    await limiter.check('p', 'a');
+    isDead = false;
+    await limiter.check('p', 'bad');
+  }
+  expect(store.breaker).toBe('open');
+});
