@@ -1,0 +1,200 @@
+/** The breaker counts commands that the store failed to do, and nothing that callers did wrong. */
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { withFailurePolicy } from '../../src/failure/index.ts';
+import { createLimiter, definePolicy } from '../../src/index.ts';
+import type { Check } from '../../src/store.ts';
+import { redisStore, type Send } from '../../src/stores/redis/index.ts';
+import { expectNoUnhandledRejections, turn } from '../rejections.ts';
+import { fakeStore, pass, useFakeTime } from './fake-store.ts';
+
+expectNoUnhandledRejections();
+beforeEach(useFakeTime);
+afterEach(() => void vi.useRealTimers());
+
+type Reply = (args: readonly string[]) => unknown;
+
+/** Replies to checks as a server that admits everything. */
+const admits: Reply = (args) => {
+  const count = Number(args[2]);
+  return [Date.now(), ...Array.from({ length: count }, () => [0, 4, 60_000]).flat()];
+};
+const lost: Reply = () => new Promise(() => {});
+const failing: Reply = () => Promise.reject(new Error('Connection is closed.'));
+
+function setUp(first: Reply) {
+  const world = { reply: first, commands: 0 };
+  const send: Send = async (args) => {
+    world.commands++;
+    return world.reply(args);
+  };
+  const store = redisStore(send, { onFailure: 'deny', deadlineMs: 20, denyCache: false });
+  const limiter = createLimiter({ policies: { p: '5/1m' }, store });
+  /** Eight checks in one command. */
+  const eight = async (): Promise<(string | undefined)[]> => {
+    const asking = Array.from({ length: 8 }, (_, key) => limiter.check('p', `${key}`));
+    await pass(20);
+    return (await Promise.all(asking)).map(({ degraded }) => degraded?.reason);
+  };
+  return { world, store, limiter, eight };
+}
+
+const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
+
+describe('one command with eight checks', () => {
+  it.each([
+    ['is lost', lost, 'timeout'],
+    ['fails', failing, 'error'],
+    ['has a reply that is no list', () => 'OK', 'error'],
+    ['has a reply without decisions', () => [Date.now()], 'error'],
+    ['has no promise for a reply', () => undefined, 'error'],
+  ])('that %s is one failure: the fifth opens the breaker', async (_how, reply, reason) => {
+    const { store, world, eight } = setUp(reply);
+    for (let command = 1; command <= 4; command++) {
+      expect(await eight()).toEqual(times(8, reason));
+      expect([world.commands, store.breaker]).toEqual([command, 'closed']);
+    }
+    expect(await eight()).toEqual(times(8, reason));
+    expect([world.commands, store.breaker]).toEqual([5, 'open']);
+  });
+
+  it('that is answered is one success: nineteen more are needed beside ten failures', async () => {
+    const { store, world, eight } = setUp(admits);
+    // With one success per check, ten failures could not be half of the last twenty.
+    for (let command = 0; command < 10; command++) {
+      world.reply = admits;
+      await eight();
+      expect(store.breaker).toBe('closed');
+      world.reply = failing;
+      await eight();
+    }
+    expect(store.breaker).toBe('open');
+  });
+
+  it('whose reply is cut off in the middle is one failure, whoever got an answer', async () => {
+    const { store, eight } = setUp((args) => (admits(args) as unknown[]).slice(0, -2));
+    for (let command = 1; command <= 5; command++) {
+      expect(store.breaker).toBe('closed');
+      expect((await eight()).at(-1)).toBe('error');
+    }
+    expect(store.breaker).toBe('open');
+  });
+});
+
+describe('one lost command', () => {
+  const { policy, terms } = (() => {
+    const defined = definePolicy('p', '5/1m');
+    return { policy: defined, terms: defined.terms! };
+  })();
+
+  it.each(['adjust', 'reset', 'inspect'] as const)(
+    'with eight calls of %s is one failure',
+    async (method) => {
+      const { store, world } = setUp(lost);
+      const charge = { policy: 'p', key: 'a', cost: 1, atMs: Date.now() };
+      const call = {
+        adjust: () => store.adjust([{ policy, terms, charge, delta: -1 }]),
+        reset: () => store.reset(policy, 'a'),
+        inspect: () => store.inspect!(policy, terms, 'a'),
+      }[method];
+      const asking = Promise.allSettled(Array.from({ length: 8 }, () => call()));
+      await pass(20);
+      for (const { status } of await asking) expect(status).toBe('rejected');
+      expect([world.commands, store.breaker]).toEqual([1, 'closed']);
+    },
+  );
+});
+
+it('a store that does not report commands counts each call', async () => {
+  const store = withFailurePolicy(fakeStore('silence'), { onFailure: 'deny', deadlineMs: 20 });
+  const limiter = createLimiter({ policies: { p: '5/1m' }, store });
+  const asking = Array.from({ length: 4 }, () => limiter.check('p', 'a'));
+  await pass(20);
+  await Promise.all(asking);
+  expect(store.breaker).toBe('closed');
+  const fifth = limiter.check('p', 'a');
+  await pass(20);
+  await fifth;
+  expect(store.breaker).toBe('open');
+});
+
+describe('an error of a caller', () => {
+  const policy = definePolicy('p', '5/1m');
+  const checkOf = (change: object = {}, limit: object = {}): Check => ({
+    limits: [{ policy, terms: policy.terms!, key: 'a', cost: 1, ...limit }],
+    peek: false,
+    ...change,
+  });
+  const wrong: [what: string, check: Check][] = [
+    ['an array as id', checkOf({ id: ['x'] })],
+    ['a number as id', checkOf({ id: 7 })],
+    ['an object as id', checkOf({ id: {} })],
+    ['a symbol as key', checkOf({}, { key: Symbol('key') })],
+    ['a symbol as cost', checkOf({}, { cost: Symbol('cost') })],
+    ['no terms', checkOf({}, { terms: undefined })],
+    ['no limits', checkOf({ limits: [] })],
+    ['a cost that throws', checkOf({}, { cost: { toString: () => expect.fail('thrown') } })],
+  ];
+
+  it.each(wrong)('%s rejects that call alone and feeds no breaker', async (_what, check) => {
+    const { store, limiter } = setUp(admits);
+    for (let time = 0; time < 30; time++) {
+      const bad = store.decide([check]).then(
+        () => 'decided',
+        (error) => (error.code === 'ERR_STORE_UNAVAILABLE' ? 'unavailable' : 'rejected'),
+      );
+      const good = Promise.all([limiter.check('p', 'b'), limiter.check('p', 'c')]);
+      await turn();
+      expect(await bad).toBe('rejected');
+      for (const decision of await good) expect(decision.degraded).toBe(undefined);
+      expect(store.breaker).toBe('closed');
+    }
+  });
+
+  it('an array as id is rejected by the limiter with a code', async () => {
+    const { store, limiter, world } = setUp(admits);
+    for (let time = 0; time < 10; time++) {
+      const id = ['a', 'b'] as unknown as string;
+      await expect(limiter.check('p', 'a', { id })).rejects.toMatchObject({
+        code: 'ERR_INVALID_KEY',
+      });
+    }
+    expect([world.commands, store.breaker]).toEqual([0, 'closed']);
+  });
+
+  it('a store that throws before it sends anything is no failing store', async () => {
+    const store = withFailurePolicy(fakeStore('throw'), { onFailure: 'deny', deadlineMs: 20 });
+    const limiter = createLimiter({ policies: { p: '5/1m' }, store });
+    for (let time = 0; time < 30; time++) {
+      expect((await limiter.check('p', 'a')).degraded!.reason).toBe('error');
+      await expect(limiter.reset('p', 'a')).rejects.toMatchObject({ notDone: true });
+    }
+    expect(store.breaker).toBe('closed');
+  });
+});
+
+describe('setting the wall clock', () => {
+  it.each([-7_200_000, 7_200_000])('by %i ms changes no deadline and no pause', async (jumpMs) => {
+    const { store, world, limiter, eight } = setUp(lost);
+    const asking = limiter.check('p', 'a');
+    await turn();
+    await turn();
+    vi.setSystemTime(Date.now() + jumpMs);
+    const told = vi.fn();
+    void asking.then(told);
+    await pass(19);
+    expect(told).not.toHaveBeenCalled();
+    await pass(1);
+    expect(told).toHaveBeenCalledOnce();
+    for (let command = 0; command < 4; command++) await eight();
+    expect(store.breaker).toBe('open');
+    vi.setSystemTime(Date.now() + jumpMs);
+    world.reply = admits;
+    await pass(100);
+    expect((await limiter.check('p', 'a')).degraded!.reason).toBe('open');
+    await pass(150);
+    const probe = limiter.check('p', 'a');
+    await turn();
+    expect((await probe).degraded).toBe(undefined);
+    expect(store.breaker).toBe('closed');
+  });
+});

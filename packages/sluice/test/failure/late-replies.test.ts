@@ -1,0 +1,268 @@
+/** The store charges a call that a fallback has answered: both charges are settled together. */
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { jointDecision } from '../../src/decision.ts';
+import { type FailureOptions, withFailurePolicy } from '../../src/failure/index.ts';
+import { LateCharges } from '../../src/failure/late-charges.ts';
+import {
+  type AlgorithmName,
+  createLimiter,
+  definePolicy,
+  type LimitDecision,
+  ManualClock,
+  type Receipt,
+} from '../../src/index.ts';
+import { expectNoUnhandledRejections, turn } from '../rejections.ts';
+import { fakeStore, pass, useFakeTime } from './fake-store.ts';
+
+expectNoUnhandledRejections();
+beforeEach(useFakeTime);
+afterEach(() => void vi.useRealTimers());
+
+const copyOf = <T>(value: T): T => JSON.parse(JSON.stringify(value));
+const algorithms: AlgorithmName[] = [
+  'fixed-window',
+  'sliding-log',
+  'sliding-counter',
+  'sliding-buckets',
+  'token-bucket',
+];
+
+function setUp(options: FailureOptions = {}, algorithm: AlgorithmName = 'sliding-log') {
+  const inner = fakeStore('hold');
+  const store = withFailurePolicy(inner, { deadlineMs: 20, onFailure: 'local', ...options });
+  const policies = {
+    p: { limit: 10_000, window: '1h', algorithm },
+    q: { limit: 10_000, window: '1h', algorithm },
+  } as const;
+  const limiter = createLimiter({ policies, store });
+  /** A call that times out; the store has charged it and not replied. */
+  const reserve = async (cost = 4000): Promise<Receipt> => {
+    const asking = limiter.check('p', 'a', { cost });
+    await pass(20);
+    const { receipt, degraded } = await asking;
+    expect([degraded!.reason, inner.used('a')]).toEqual(['timeout', cost]);
+    return receipt!;
+  };
+  /** The store replies to what it was asked, and from now on at once. */
+  const reply = async (): Promise<void> => {
+    inner.mood = 'answer';
+    inner.release();
+    await turn();
+    await turn();
+  };
+  /** What remains in this process's own limiter. */
+  const localRemaining = async (): Promise<number> => {
+    inner.mood = 'reject';
+    const { remaining, degraded } = await limiter.peek('p', 'a', { onFailure: 'local' });
+    expect(degraded!.action).toBe('local');
+    inner.mood = 'answer';
+    return remaining;
+  };
+  return { inner, store, limiter, reserve, reply, localRemaining };
+}
+
+const passOn: [how: string, pass: (receipt: Receipt) => Receipt][] = [
+  ['as it is', (receipt) => receipt],
+  ['as JSON', copyOf],
+];
+
+describe.each(passOn)('a receipt of a call that timed out, passed on %s,', (_how, passedOn) => {
+  it.each(algorithms)('is settled here and in the store, after the reply (%s)', async (name) => {
+    const { inner, limiter, reserve, reply, localRemaining } = setUp({}, name);
+    const receipt = passedOn(await reserve());
+    await reply();
+    expect(await limiter.settle(receipt, 100)).toBe(-3900);
+    await turn();
+    expect(inner.used('a')).toBe(100);
+    expect((await limiter.peek('p', 'a')).remaining).toBe(9900);
+    expect(await localRemaining()).toBe(9900);
+  });
+
+  it.each(algorithms)('is settled here and in the store, before the reply (%s)', async (name) => {
+    const { inner, limiter, reserve, reply, localRemaining } = setUp({}, name);
+    const receipt = passedOn(await reserve());
+    expect(await limiter.settle(receipt, 100)).toBe(-3900);
+    expect(inner.used('a')).toBe(4000);
+    await reply();
+    expect(inner.used('a')).toBe(100);
+    expect(await localRemaining()).toBe(9900);
+  });
+
+  it.each(['before', 'after'])('is refunded here and in the store, %s the reply', async (when) => {
+    const { inner, limiter, reserve, reply, localRemaining } = setUp();
+    const receipt = passedOn(await reserve());
+    if (when === 'after') await reply();
+    expect(await limiter.refund(receipt)).toBe(4000);
+    if (when === 'before') await reply();
+    await turn();
+    expect(inner.used('a')).toBe(0);
+    expect(await localRemaining()).toBe(10_000);
+  });
+
+  it.each(['before', 'after'])('is charged more in the store, %s the reply', async (when) => {
+    const { inner, limiter, reserve, reply } = setUp();
+    const receipt = passedOn(await reserve());
+    if (when === 'after') await reply();
+    expect(await limiter.settle(receipt, 7000)).toBe(3000);
+    if (when === 'before') await reply();
+    await turn();
+    expect(inner.used('a')).toBe(7000);
+  });
+
+  it('is settled in the store once, however often it comes', async () => {
+    const { inner, limiter, reserve, reply } = setUp();
+    const receipt = await reserve();
+    const copies = [passedOn(receipt), copyOf(receipt), copyOf(receipt)];
+    await limiter.settle(copies[0], 100);
+    await limiter.settle(copies[1], 100);
+    await reply();
+    await limiter.settle(copies[2], 0);
+    await turn();
+    expect(inner.used('a')).toBe(100);
+  });
+
+  it('is settled in the store if the call was just allowed', async () => {
+    const { inner, limiter, reserve, reply } = setUp({ onFailure: 'allow' });
+    const receipt = passedOn(await reserve());
+    await reply();
+    expect(await limiter.settle(receipt, 100)).toBe(0);
+    await turn();
+    expect(inner.used('a')).toBe(100);
+  });
+});
+
+it('each limit of a joint check is settled by its own', async () => {
+  const { inner, limiter, reply } = setUp();
+  const asking = limiter.check([
+    { policy: 'p', key: 'a', cost: 50 },
+    { policy: 'q', key: 'b', cost: 70 },
+  ]);
+  await pass(20);
+  const { receipt } = await asking;
+  expect(await limiter.settle(copyOf(receipt!), [5, 90])).toBe(-25);
+  await reply();
+  expect([inner.used('a'), inner.used('b')]).toEqual([5, 90]);
+});
+
+it('a settlement reaches the store while the breaker is open', async () => {
+  const { inner, store, limiter, reserve, reply } = setUp();
+  const receipt = await reserve();
+  const more = Array.from({ length: 5 }, () => limiter.check('p', 'b'));
+  await pass(20);
+  await Promise.all(more);
+  expect(store.breaker).toBe('open');
+  await limiter.settle(receipt, 100);
+  await reply();
+  expect(inner.used('a')).toBe(100);
+});
+
+it('a call that the store denies in the end is settled here alone', async () => {
+  const { inner, limiter, reply } = setUp();
+  inner.mood = 'answer';
+  await limiter.check('p', 'a', { cost: 9000 });
+  inner.mood = 'hold';
+  const asking = limiter.check('p', 'a', { cost: 4000 });
+  await pass(20);
+  const { receipt, allowed } = await asking;
+  expect(allowed).toBe(true);
+  await limiter.settle(receipt!, 100);
+  inner.asked.length = 0;
+  await reply();
+  expect([inner.asked, inner.used('a')]).toEqual([[], 9000]);
+});
+
+it('only the receipt of a call that timed out has a token', async () => {
+  const { inner, limiter } = setUp();
+  for (const [mood, late] of [
+    ['hold', expect.any(String)],
+    ['reject', undefined],
+    ['answer', undefined],
+  ] as const) {
+    inner.mood = mood;
+    const asking = limiter.check('p', mood);
+    await pass(20);
+    expect((await asking).receipt!.charges[0].late).toEqual(late);
+  }
+});
+
+it('a made-up token, or one for another key or cost, changes nothing in the store', async () => {
+  const { inner, limiter, reserve, reply } = setUp();
+  const receipt = await reserve();
+  await reply();
+  inner.asked.length = 0;
+  const [charge] = receipt.charges;
+  for (const change of [{ late: 'x' }, { late: 7 as never }, { key: 'b' }, { cost: 3999 }]) {
+    await limiter.refund({ charges: [{ ...charge, ...change }] });
+  }
+  await turn();
+  expect([inner.asked, inner.used('a')]).toEqual([[], 4000]);
+});
+
+it('a call that is repeated under its id is settled once', async () => {
+  const { limiter, reply } = setUp();
+  const ask = async (): Promise<Receipt> => {
+    const asking = limiter.check('p', 'a', { id: 'x', cost: 50 });
+    await pass(20);
+    return (await asking).receipt!;
+  };
+  const [first, second] = [await ask(), await ask()];
+  expect(second).toEqual(first);
+  await limiter.settle(copyOf(first), 5);
+  await limiter.settle(copyOf(second), 5);
+  await reply();
+  expect((await limiter.inspect('p', 'a'))!.used).toBe(5);
+});
+
+describe('the late charges of a process', () => {
+  const policy = definePolicy('p', '10/1h');
+  const limit = { policy, terms: policy.terms!, key: 'a', cost: 1 };
+
+  function setUpCharges() {
+    const clock = new ManualClock();
+    const adjusted: number[] = [];
+    const charges = new LateCharges(clock, (_adjustments, nowMs) => adjusted.push(nowMs!));
+    /** A call that timed out and that the store then charged. */
+    const open = (limits = 1): string => {
+      const token = charges.nextToken();
+      const quote = jointDecision([decisionOf(limit)], true);
+      charges.open(token, Array(limits).fill(limit)).charged(quote);
+      return token;
+    };
+    /** Whether the charge in the store is adjusted. */
+    const isKnown = (late: string): boolean => {
+      const before = adjusted.length;
+      const charge = { policy: 'p', key: 'a', cost: 1, atMs: 0, degraded: true, late } as const;
+      charges.settle([{ policy, terms: policy.terms!, charge, delta: -1 }], 1);
+      return adjusted.length > before;
+    };
+    return { clock, open, isKnown };
+  }
+
+  const decisionOf = ({ key, cost }: typeof limit) =>
+    ({ policy: 'p', key, cost, allowed: true, limit: 10, remaining: 9, atMs: 0 }) as LimitDecision;
+
+  it('are the last 10,000 at least, and 20,000 at most', () => {
+    const { open, isKnown } = setUpCharges();
+    const tokens = Array.from({ length: 50_000 }, () => open());
+    expect(tokens.slice(-10_000).every(isKnown)).toBe(true);
+    expect(tokens.slice(0, 30_000).some(isKnown)).toBe(false);
+  });
+
+  it('are fewer calls if each has many limits', () => {
+    const { open, isKnown } = setUpCharges();
+    const tokens = Array.from({ length: 1000 }, () => open(50));
+    expect(tokens.slice(-200).every(isKnown)).toBe(true);
+    expect(tokens.slice(0, 590).some(isKnown)).toBe(false);
+  });
+
+  it('are kept for an hour, and are gone after two when others come', () => {
+    const { clock, open, isKnown } = setUpCharges();
+    const [first, second] = [open(), open()];
+    clock.advance(3_600_000);
+    open();
+    expect(isKnown(first)).toBe(true);
+    clock.advance(3_600_000);
+    open();
+    expect(isKnown(second)).toBe(false);
+  });
+});
