@@ -1,0 +1,152 @@
+/** A connection that is slow, or silent for a while: what was charged meanwhile is put right. */
+
+import { once } from 'node:events';
+import { Redis } from 'ioredis';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { type FaultProxy, startFaultProxy } from '../../../../tools/servers/fault-proxy.mjs';
+import { createLimiter, type FailureAction, type Receipt } from '../../src/index.ts';
+import { redisStore } from '../../src/stores/redis/index.ts';
+import { expectNoUnhandledRejections, turn } from '../rejections.ts';
+import { CLIENT_OPTIONS, newPrefix, silent, useRedis } from './campaign.ts';
+
+expectNoUnhandledRejections();
+const world = useRedis();
+const soon = { timeout: 20_000, interval: 10 };
+const POLICIES = { tokens: { limit: 10_000, window: '1h' } } as const;
+
+let proxy: FaultProxy;
+let client: Redis;
+beforeAll(async () => {
+  proxy = await startFaultProxy({ port: world.server.port });
+});
+beforeEach(async () => {
+  const { host, port } = proxy;
+  client = new Redis({ ...CLIENT_OPTIONS, host, port, maxRetriesPerRequest: 0 });
+  client.on('error', () => {});
+  await once(client, 'ready');
+});
+afterEach(() => {
+  proxy.heal();
+  client.disconnect();
+});
+afterAll(() => proxy?.stop());
+
+/** A limiter behind the proxy, and what Redis itself holds. */
+async function setUp(onFailure: FailureAction = 'local') {
+  const prefix = newPrefix();
+  const store = redisStore(client, { ...silent, prefix, onFailure, deadlineMs: 100 });
+  const limiter = createLimiter({ policies: POLICIES, store });
+  const direct = createLimiter({
+    policies: POLICIES,
+    store: redisStore(world.send, { ...silent, prefix, onFailure: 'throw', deadlineMs: 10_000 }),
+  });
+  // So that Redis knows the script.
+  await limiter.peek('tokens', 'warm');
+  const remaining = async (): Promise<number> => (await direct.peek('tokens', 'user')).remaining;
+  return { store, limiter, remaining };
+}
+
+it('one lost command with eight checks is one failure', async () => {
+  const { store, limiter } = await setUp('deny');
+  for (let command = 1; command <= 4; command++) {
+    proxy.blackHole(true);
+    const asking = Array.from({ length: 8 }, (_, key) => limiter.check('tokens', `${key}`));
+    const reasons = (await Promise.all(asking)).map(({ degraded }) => degraded?.reason);
+    expect(reasons).toEqual(Array(8).fill('timeout'));
+    expect([command, store.breaker]).toEqual([command, 'closed']);
+  }
+  proxy.blackHole(false);
+  await vi.waitUntil(async () => !(await limiter.check('tokens', 'x')).degraded, soon);
+});
+
+describe('a reservation of 4,000 whose reply is late', () => {
+  /** The command and its reply take 150 ms each way. */
+  const reserve = async (onFailure: FailureAction) => {
+    const redis = await setUp(onFailure);
+    proxy.delay(150);
+    const { receipt, degraded } = await redis.limiter.check('tokens', 'user', { cost: 4000 });
+    expect(degraded).toEqual({ reason: 'timeout', action: onFailure });
+    return { ...redis, receipt: receipt as Receipt };
+  };
+  const copies: [how: string, copy: (receipt: Receipt) => Receipt][] = [
+    ['object', (receipt) => receipt],
+    ['JSON', (receipt) => JSON.parse(JSON.stringify(receipt))],
+  ];
+
+  for (const onFailure of ['local', 'allow'] as const) {
+    it.each(copies)(
+      `and is settled at 100 before the reply (${onFailure}, %s)`,
+      async (_how, copy) => {
+        const { limiter, remaining, receipt } = await reserve(onFailure);
+        await limiter.settle(copy(receipt), 100);
+        await vi.waitUntil(async () => (await remaining()) === 9900, soon);
+      },
+    );
+
+    it.each(copies)(
+      `and is settled at 100 after the reply (${onFailure}, %s)`,
+      async (_how, copy) => {
+        const { limiter, remaining, receipt } = await reserve(onFailure);
+        await vi.waitUntil(async () => (await remaining()) === 6000, soon);
+        proxy.delay(0);
+        // A command that is answered was answered after the reservation.
+        await vi.waitUntil(async () => !(await limiter.peek('tokens', 'warm')).degraded, soon);
+        await limiter.settle(copy(receipt), 100);
+        await vi.waitUntil(async () => (await remaining()) === 9900, soon);
+      },
+    );
+
+    it.each(copies)(`and is refunded (${onFailure}, %s)`, async (_how, copy) => {
+      const { limiter, remaining, receipt } = await reserve(onFailure);
+      await limiter.refund(copy(receipt));
+      await vi.waitUntil(async () => (await remaining()) === 10_000, soon);
+    });
+  }
+
+  it('and was denied leaves no charge', async () => {
+    const { remaining } = await reserve('deny');
+    await vi.waitUntil(async () => (await remaining()) === 6000, soon);
+    await vi.waitUntil(async () => (await remaining()) === 10_000, soon);
+  });
+});
+
+it.each(['local', 'deny'] as const)(
+  'an acquire that is aborted while Redis is silent leaves no charge (%s)',
+  async (onFailure) => {
+    const { store, limiter, remaining } = await setUp(onFailure);
+    proxy.delay(150);
+    const controller = new AbortController();
+    const options = { cost: 4000, signal: controller.signal };
+    const waiting = limiter.acquire('tokens', 'user', options).catch((error) => error);
+    await turn();
+    controller.abort();
+    expect(await waiting).toMatchObject({ name: 'AbortError' });
+    // Others time out meanwhile, and the breaker opens.
+    await vi.waitUntil(async () => {
+      await limiter.check('tokens', 'other');
+      return store.breaker === 'open';
+    }, soon);
+    await vi.waitUntil(async () => (await remaining()) === 10_000, soon);
+    proxy.delay(0);
+    await vi.waitUntil(async () => !(await limiter.peek('tokens', 'user')).degraded, soon);
+    expect(await remaining()).toBe(10_000);
+  },
+);
+
+it('a refund of a denied call is sent again after Redis could not be reached', async () => {
+  const { limiter, remaining } = await setUp('deny');
+  // The reply takes longer than the deadline, and after it the connection is gone.
+  proxy.onReply((bytes) => {
+    proxy.onReply(undefined);
+    setTimeout(() => {
+      proxy.refuse(true);
+      setTimeout(() => proxy.refuse(false), 500);
+    }, 5);
+    return bytes;
+  });
+  proxy.delay(150);
+  const decision = await limiter.check('tokens', 'user', { cost: 4000 });
+  expect([decision.allowed, decision.degraded?.reason]).toEqual([false, 'timeout']);
+  await vi.waitUntil(async () => (await remaining()) === 6000, soon);
+  await vi.waitUntil(async () => (await remaining()) === 10_000, soon);
+});

@@ -1,0 +1,94 @@
+/** How soon calls are decided by Redis again when it can be reached again. */
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { describe, expect, it, vi } from 'vitest';
+import { clients } from '../../../../tools/servers/clients.mjs';
+import { startRedis, startSentinel } from '../../../../tools/servers/redis.mjs';
+import { createLimiter } from '../../src/index.ts';
+import { type RedisClient, redisStore } from '../../src/stores/redis/index.ts';
+import { expectNoUnhandledRejections } from '../rejections.ts';
+import { CLIENT_OPTIONS, isFull, needRedis, silent } from './campaign.ts';
+
+expectNoUnhandledRejections();
+needRedis();
+
+const soon = { timeout: 60_000, interval: 5 };
+const options = { ...silent, onFailure: 'deny', denyCache: false, deadlineMs: 1000 } as const;
+
+function limiterOn(client: RedisClient) {
+  const store = redisStore(client, options);
+  return { store, limiter: createLimiter({ policies: { p: '1000000/1h' }, store }) };
+}
+
+describe.each(['ioredis', 'iovalkey', 'node-redis'] as const)('with %s', (name) => {
+  it('the first call after the client has connected is decided by Redis', async () => {
+    const server = await startRedis();
+    const { client, close } = await clients[name](server.url);
+    const { store, limiter } = limiterOn(client);
+    await limiter.check('p', 'a');
+    await server.kill();
+    // Long enough that without the event the next probe would be a while away.
+    await vi.waitUntil(
+      async () => (await limiter.check('p', 'a')).degraded!.reason === 'open',
+      soon,
+    );
+    await sleep(1500);
+    await limiter.check('p', 'a');
+    const ready = once(client as never, 'ready');
+    await server.restart();
+    await ready;
+    const { degraded } = await limiter.check('p', 'a');
+    expect([degraded, store.breaker]).toEqual([undefined, 'closed']);
+    await store.close();
+    await close();
+    await server.stop();
+  });
+});
+
+it('after a planned Sentinel failover the limiter is back when a plain client is', async () => {
+  const group = await startSentinel();
+  const open = async (): Promise<Redis> => {
+    const client = new Redis({
+      ...CLIENT_OPTIONS,
+      maxRetriesPerRequest: 0,
+      sentinels: group.sentinels.map(({ host, port }) => ({ host, port })),
+      name: group.masterName,
+      sentinelRetryStrategy: () => 50,
+    });
+    client.on('error', () => {});
+    if (client.status !== 'ready') await once(client, 'ready');
+    return client;
+  };
+  const [plain, own] = [await open(), await open()];
+  const { store, limiter } = limiterOn(own);
+  /** The last time that a call failed. */
+  const lastFailed = { plain: 0, limiter: 0 };
+  let isRunning = true;
+  const run = async (who: keyof typeof lastFailed, call: () => Promise<unknown>): Promise<void> => {
+    while (isRunning) {
+      if (!(await call())) lastFailed[who] = performance.now();
+      await sleep(10);
+    }
+  };
+  const running = [
+    run('plain', () => plain.set('plain', 1, 'PX', 60_000).catch(() => undefined)),
+    run('limiter', async () => !(await limiter.check('p', 'a')).degraded),
+  ];
+  await sleep(300);
+  const startMs = performance.now();
+  await group.failover();
+  await vi.waitUntil(
+    () => performance.now() - Math.max(lastFailed.plain, lastFailed.limiter, startMs) > 3000,
+    soon,
+  );
+  isRunning = false;
+  await Promise.all(running);
+  const [plainMs, limiterMs] = [lastFailed.plain, lastFailed.limiter].map((ms) => ms - startMs);
+  if (isFull) console.log(`planned failover: plain ${plainMs} ms, limiter ${limiterMs} ms`);
+  // Both follow the master by themselves, and not at the same moment.
+  expect(limiterMs).toBeLessThan(plainMs + 2500);
+  await store.close();
+  for (const client of [plain, own]) client.disconnect();
+  await group.stop();
+});
