@@ -86,7 +86,7 @@ describe('a dead domain', () => {
     await limiter.reset('p', '2 a');
   });
 
-  it('denies a check that spans it and another, and does not take up the other’s probe', async () => {
+  it('denies a check that spans it and another, and leaves the other’s probe', async () => {
     const [silent, failing] = [new Set([1]), new Set([2])];
     const { store, limiter } = setUp(parted(silent, failing));
     for (const key of ['1 a', '2 a']) {

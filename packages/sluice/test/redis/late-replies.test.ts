@@ -99,6 +99,7 @@ describe('a reservation of 4,000 whose reply is late', () => {
     it.each(copies)(`and is refunded (${onFailure}, %s)`, async (_how, copy) => {
       const { limiter, remaining, receipt } = await reserve(onFailure);
       await limiter.refund(copy(receipt));
+      await vi.waitUntil(async () => (await remaining()) === 6000, soon);
       await vi.waitUntil(async () => (await remaining()) === 10_000, soon);
     });
   }
@@ -122,10 +123,12 @@ it.each(['local', 'deny'] as const)(
     controller.abort();
     expect(await waiting).toMatchObject({ name: 'AbortError' });
     // Others time out meanwhile, and the breaker opens.
-    await vi.waitUntil(async () => {
-      await limiter.check('tokens', 'other');
+    const others = vi.waitUntil(async () => {
+      await Promise.all(['b', 'c'].map((key) => limiter.check('tokens', key)));
       return store.breaker === 'open';
     }, soon);
+    await vi.waitUntil(async () => (await remaining()) === 6000, soon);
+    await others;
     await vi.waitUntil(async () => (await remaining()) === 10_000, soon);
     proxy.delay(0);
     await vi.waitUntil(async () => !(await limiter.peek('tokens', 'user')).degraded, soon);

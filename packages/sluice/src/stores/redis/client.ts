@@ -94,8 +94,8 @@ function ioredisWarnings({ options, isCluster }: IoredisLike): RedisWarning[] {
 
 function fromIoredis(client: IoredisLike): Connection {
   return {
-    // In lower case: iovalkey and ioredis 5 find the keys of a command only so, and a Cluster client
-    // that does not find them sends the command to any node.
+    // In lower case: iovalkey and ioredis 5 find the keys of a command only so, and a Cluster
+    // client that does not find them sends the command to any node.
     send: ([command, ...args]) => client.call(command.toLowerCase(), args),
     info: () => client.call('INFO', ['memory']),
     isCluster: client.isCluster === true,

@@ -94,9 +94,9 @@ export function slotOf(key: string): number {
 }
 
 /**
- * The failure domain of a slot: 128 slots in a row, which a Cluster usually has on one node. Only at
- * the two ends of a node's range a domain has slots of a neighbour: of three masters, one that is
- * dead takes at most 1 % of the others' slots with it. With fewer slots a domain would be used too
- * seldom to notice soon that it fails.
+ * The failure domain of a slot: 128 slots in a row, which a Cluster usually has on one node. Only
+ * at the two ends of a node's range a domain has slots of a neighbour: of three masters, one that
+ * is dead takes at most 1 % of the others' slots with it. Smaller domains would get too few calls
+ * to detect a failure soon.
  */
 export const domainOfSlot = (slot: number): number => slot >> 7;
