@@ -2,13 +2,7 @@
  * The Redis store: everything is decided by one script, on the server, by the server's clock.
  */
 import type { Terms } from '../../algorithms/algorithm.ts';
-import {
-  DecisionRecord,
-  jointDecision,
-  type LimitDecision,
-  PeekRecord,
-  type Quote,
-} from '../../decision.ts';
+import type { LimitDecision, Quote } from '../../decision.ts';
 import { checkFields, expected, isInteger } from '../../errors.ts';
 import {
   DEFAULT_DEADLINE_MS,
@@ -21,14 +15,13 @@ import type { Policy } from '../../policy.ts';
 import {
   type Adjustment,
   type Check,
-  type KeyState,
   type Limit,
   type Recipient,
   refundOf,
   type Store,
 } from '../../store.ts';
 import { emitWarning } from '../../warning.ts';
-import { Batcher, type Kind, Operation, type Reply } from './batch.ts';
+import { Batcher } from './batch.ts';
 import {
   type Connection,
   connectionOf,
@@ -38,6 +31,7 @@ import {
 } from './client.ts';
 import { DenyCache } from './deny-cache.ts';
 import { KeyNames, slotOf } from './keys.ts';
+import { CheckOperation, InspectOperation, joint, NumberOperation } from './operations.ts';
 import { StoreReplyError } from './replies.ts';
 import { evictionWarning, reportOf } from './server.ts';
 
@@ -237,52 +231,6 @@ class RedisStore implements Store {
   async close(): Promise<void> {}
 }
 
-class CheckOperation extends Operation<readonly Quote[]> {
-  /** Whether it was decided now, and not remembered from an earlier call under its id. */
-  isNew = true;
-
-  constructor(
-    kind: 'check' | 'peek' | 'once',
-    limits: readonly Limit[],
-    keys: readonly string[],
-    private readonly denials: DenyCache | undefined,
-    rememberMs = 0,
-  ) {
-    super(kind, limits, keys, kind === 'once' ? ` ${rememberMs}` : '');
-  }
-
-  override read(reply: Reply): readonly Quote[] {
-    const { limits, kind } = this;
-    if (kind === 'once') this.isNew = reply.number() === 1;
-    const quote =
-      limits.length === 1
-        ? readLimit(reply, limits[0], kind)
-        : joint(
-            limits.map((limit) => readLimit(reply, limit, kind)),
-            kind === 'peek',
-          );
-    if (!quote.allowed) this.denials?.add(this.keys[0], limits[0].terms, quote, reply.sentMs);
-    return [quote];
-  }
-}
-
-/** What is answered with one number. */
-class NumberOperation extends Operation<number> {
-  constructor(kind: 'adjust' | 'reset', limits: readonly Limit[], key: string, numbers?: string) {
-    super(kind, limits, [key], numbers);
-  }
-
-  override read(reply: Reply): number {
-    return reply.number();
-  }
-}
-
-class InspectOperation extends Operation<KeyState | undefined> {
-  override read(reply: Reply): KeyState | undefined {
-    return readState(reply, this.limits[0]);
-  }
-}
-
 function longestWindow(limits: readonly Limit[]): number {
   return Math.max(...limits.map(({ policy }) => policy.windowMs));
 }
@@ -297,52 +245,6 @@ function groupsOf(keys: readonly string[]): number[][] {
     else group.push(place);
   }
   return [...groups.values()];
-}
-
-function readLimit(reply: Reply, limit: Limit, asked: Kind): Quote {
-  const { policy, terms, key, cost } = limit;
-  let atMs = asked === 'once' ? reply.number() : reply.nowMs;
-  let waitMs = reply.number();
-  if (waitMs < 0) {
-    atMs -= waitMs;
-    waitMs = reply.number();
-  }
-  const free = reply.number();
-  const resetAfterMs = reply.number();
-  const kind = asked === 'peek' ? PeekRecord : DecisionRecord;
-  return new kind(policy.name, key, cost, terms.capacity, waitMs, atMs, { free, resetAfterMs });
-}
-
-function joint(answers: readonly LimitDecision[], peek: boolean): Quote {
-  return jointDecision(answers, !peek && answers.every((answer) => answer.allowed));
-}
-
-function readState(reply: Reply, { policy, terms }: Limit): KeyState | undefined {
-  if (reply.number() === 0) return undefined;
-  reply.number();
-  const free = reply.number();
-  const resetAfterMs = reply.number();
-  const cells = [reply.number(), reply.number(), reply.number()];
-  const entries = reply
-    .text()
-    .split(' ')
-    .filter((text) => text !== '')
-    .map((text) => {
-      const [atMs, cost] = text.split(':').map(Number);
-      return { atMs, cost };
-    });
-  const { name, algorithm } = policy;
-  const used = terms.capacity - free;
-  return {
-    policy: name,
-    algorithm,
-    used,
-    remaining: Math.max(free, 0),
-    resetAfterMs,
-    cells,
-    entries,
-    entryCount: entries.length,
-  };
 }
 
 function denyCacheOf(options: DenyCacheOptions | false | undefined): DenyCache | undefined {

@@ -19,7 +19,8 @@
 --          once          1 if it was decided, 0 if it was remembered; then for each limit: at, wait,
 --                        free, reset
 --          adjust        the change made
---          inspect       expired or new: 0. Else 1, at, free, reset, three cells, entries
+--          inspect       expired or new: 0. Else 1, at, free, reset, three cells, how many entries
+--                        count, how many of them follow, and their times and costs
 --          reset         how many keys there were
 --        or, for one that failed, the error as text after a `!`.
 local reply, size = { now }, 1
@@ -27,6 +28,8 @@ local policies, nextKey, keys = {}, 1, KEYS
 
 -- Some clients misread integers close to 2^53, so large ones go as text.
 local LARGE = 2^52
+-- As many entries as `inspect` returns.
+local MOST_INSPECTED = 1000
 local function say(value)
   size = size + 1
   if type(value) == 'number' and (value > LARGE or value < -LARGE) then
@@ -84,6 +87,13 @@ local function sayTimed(time, wait, free, reset)
   say(reset)
 end
 
+-- Only numbers that were not written by this limiter make a wait that is none.
+local function checkWait(wait, key)
+  if wait ~= 0 and not (wait >= 1 and wait <= MOST) then
+    error('ERR not a value of this limiter: ' .. key, 0)
+  end
+end
+
 -- One limit alone, which most checks are. One table serves all of them, one after the other.
 local scratch = {}
 local function decideOne(first, legs, take, tell)
@@ -92,6 +102,7 @@ local function decideOne(first, legs, take, tell)
   local state, time = open(key, terms, scratch)
   if not state then state = algorithm.blank(scratch, terms, time) end
   local wait, free, reset = algorithm.decide(state, terms, time, legs[2], take)
+  checkWait(wait, key)
   if take and wait == 0 then algorithm.write(key, state, terms) end
   tell(time, wait, free, reset)
   return wait == 0
@@ -106,14 +117,17 @@ local function decideAll(first, legs, take, tell)
     if not isHeld then terms.algorithm.blank(state, terms, time) end
     states[leg], times[leg] = state, time
     answers[leg] = { terms.algorithm.decide(state, terms, time, legs[2 * leg], false) }
+    checkWait(answers[leg][1], keys[first + leg - 1])
     fits = fits and answers[leg][1] == 0
   end
+  -- All are charged before the first is written: a value that cannot be read charges none of them.
+  for leg = 1, take and fits and #legs / 2 or 0 do
+    local terms = legs[2 * leg - 1]
+    answers[leg] = { terms.algorithm.decide(states[leg], terms, times[leg], legs[2 * leg], true) }
+  end
   for leg = 1, #legs / 2 do
-    local terms, state = legs[2 * leg - 1], states[leg]
-    if take and fits then
-      answers[leg] = { terms.algorithm.decide(state, terms, times[leg], legs[2 * leg], true) }
-      terms.algorithm.write(keys[first + leg - 1], state, terms)
-    end
+    local terms = legs[2 * leg - 1]
+    if take and fits then terms.algorithm.write(keys[first + leg - 1], states[leg], terms) end
     tell(times[leg], unpack(answers[leg]))
   end
   return fits
@@ -157,8 +171,8 @@ local function adjust(first, terms, charged, delta, cost)
   say(change)
 end
 
-local function inspect(first, terms)
-  local state, time = open(keys[first], terms, {})
+local function inspect(key, terms)
+  local state, time = open(keys[key], terms, {})
   local free, reset, _ = 0, 0, 0
   if state then _, free, reset = terms.algorithm.decide(state, terms, time, 0, false) end
   if reset == 0 then return say(0) end
@@ -167,12 +181,35 @@ local function inspect(first, terms)
   say(a)
   say(b)
   say(c)
-  local entries = terms.algorithm.entries
-  say(entries and entries(state, terms, time) or '')
+  local count, entries = 0, {}
+  if terms.algorithm.entries then
+    count, entries = terms.algorithm.entries(state, terms, time, MOST_INSPECTED)
+  end
+  local first = max(#entries - 2 * MOST_INSPECTED, 0) + 1
+  say(count)
+  say((#entries + 1 - first) / 2)
+  for place = first, #entries do
+    local number = entries[place]
+    if number < LARGE then
+      size = size + 1
+      reply[size] = number
+    else
+      say(number)
+    end
+  end
 end
 
 local function reset(first)
-  say(call('DEL', keys[first]))
+  say(call('UNLINK', keys[first]))
+end
+
+-- What an error says. Numbers that make no sense together are those of a value that was damaged.
+local function wordsOf(problem, key)
+  local text = type(problem) == 'table' and problem.err or tostring(problem)
+  if string.find(text, 'bad argument') or string.find(text, 'attempt to') then
+    return 'ERR not a value of this limiter: ' .. key .. ' (' .. text .. ')'
+  end
+  return text
 end
 
 -- Does `work(first key, ...)` `count` times, `each` keys on each time. One that fails says its error
@@ -191,7 +228,7 @@ local function repeatedly(count, each, work, ...)
     if not isDone then
       for place = before + 1, size do reply[place] = nil end
       size = before
-      say('!' .. (type(problem) == 'table' and problem.err or tostring(problem)))
+      say('!' .. wordsOf(problem, keys[nextKey]))
       done, nextKey = done + 1, nextKey + each
     end
   end
