@@ -13,7 +13,7 @@ const TARGET = new URL('scripts.generated.ts', FOLDER);
 /** In the order in which they use one another. */
 const PARTS = [
   ...['prelude', 'fixed-window', 'log-entries', 'log-segments', 'sliding-log'],
-  ...['sliding-counter', 'sliding-buckets', 'token-bucket', 'decide'],
+  ...['sliding-counter', 'sliding-buckets', 'token-bucket', 'records', 'decide'],
 ];
 
 /** Comments and indentation are for readers. Nothing else is taken away, so errors stay legible. */

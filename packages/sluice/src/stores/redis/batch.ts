@@ -18,7 +18,12 @@ const SHORT_LOG = 127;
 /** How long to wait before the one repetition of what surely was not done. */
 const PAUSE_MS = 10;
 
-export type Kind = 'check' | 'peek' | 'once' | 'adjust' | 'inspect' | 'reset';
+/** The kinds of runs, as decide.lua describes them. */
+export type Kind = Counted | 'adjust' | 'spend' | 'unspend' | 'inspect';
+/** Of these one run does several that are alike. */
+type Counted = 'check' | 'peek' | 'once' | 'forget' | 'reset';
+
+const COUNTED: readonly Kind[] = ['check', 'peek', 'once', 'forget', 'reset'];
 
 /**
  * What is asked of the script: a run of decide.lua, and what to make of its answer. Methods rather
@@ -33,11 +38,12 @@ export abstract class Operation<T = unknown> {
     readonly kind: Kind,
     readonly limits: readonly Limit[],
     readonly keys: readonly string[],
-    /**
-     * For `adjust`, when it was charged, by how much to change it, and the cost charged; for
-     * `once`, how long to remember it.
-     */
+    /** The numbers that end the run: how long to remember what was done. */
     readonly numbers = '',
+    /** The id of the call or the receipt. */
+    readonly id?: string,
+    /** For each limit, how to adjust it: when it was charged, by how much, the cost charged. */
+    readonly changes: readonly string[] = [],
   ) {}
 
   /**
@@ -46,9 +52,9 @@ export abstract class Operation<T = unknown> {
    */
   get weight(): number {
     const { kind, limits, keys } = this;
-    const isSlow = (kind === 'adjust' || kind === 'inspect') && limits.some(canBeLong);
+    const isSlow = !COUNTED.includes(kind) && limits.some(canBeLong);
     if (!isSlow) return keys.length;
-    return kind === 'adjust' ? 16 : 64;
+    return kind === 'inspect' ? 64 : 16 * limits.length;
   }
 
   /** Takes from the reply what belongs to this operation. */
@@ -115,6 +121,8 @@ class Command {
   readonly keys: string[] = [];
   readonly #policies: string[] = [];
   readonly #runs: string[] = [];
+  /** The ids of the operations of the last run. */
+  #ids: string[] = [];
   readonly #places = new Map<string, number>();
   #last: Operation | undefined = undefined;
   #count = 0;
@@ -125,6 +133,7 @@ class Command {
       this.#endRun();
       this.#last = operation;
     }
+    if (operation.id !== undefined) this.#ids.push(operation.id);
     this.#count++;
   }
 
@@ -137,16 +146,19 @@ class Command {
 
   #endRun(): void {
     if (this.#last === undefined) return;
-    const { kind, limits, numbers } = this.#last;
+    const { kind, limits, numbers, changes } = this.#last;
     let run: string = kind;
-    if (kind !== 'adjust' && kind !== 'inspect') run += ` ${this.#count}`;
-    for (const { policy, terms, cost } of limits) {
+    const isCounted = COUNTED.includes(kind);
+    if (isCounted) run += ` ${this.#count}`;
+    for (const [place, { policy, terms, cost }] of limits.entries()) {
       const { limit, windowMs, bucketMs, capacity } = terms;
       const text = `${policy.algorithm} ${limit} ${windowMs} ${bucketMs} ${capacity}`;
       run += ` ${this.#placeOf(text)}`;
-      if (kind !== 'adjust' && kind !== 'inspect') run += ` ${cost}`;
+      if (isCounted) run += ` ${cost}`;
+      else if (changes.length > 0) run += changes[place];
     }
-    this.#runs.push(run + numbers);
+    this.#runs.push(run + numbers, ...this.#ids);
+    this.#ids = [];
     this.#count = 0;
   }
 
@@ -163,7 +175,7 @@ class Command {
 /** Whether two operations differ in nothing but their keys, so that one run can do both. */
 function isAlike(a: Operation, b: Operation): boolean {
   if (a.kind !== b.kind || a.limits.length !== b.limits.length) return false;
-  if (a.kind === 'adjust' || a.kind === 'inspect' || a.numbers !== b.numbers) return false;
+  if (!COUNTED.includes(a.kind) || a.numbers !== b.numbers) return false;
   for (let place = 0; place < a.limits.length; place++) {
     const [one, other] = [a.limits[place], b.limits[place]];
     if (one.terms !== other.terms || one.cost !== other.cost) return false;

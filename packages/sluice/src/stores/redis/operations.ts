@@ -6,7 +6,7 @@ import {
   PeekRecord,
   type Quote,
 } from '../../decision.ts';
-import type { KeyState, Limit } from '../../store.ts';
+import type { Adjustment, KeyState, Limit } from '../../store.ts';
 import { type Kind, Operation, type Reply } from './batch.ts';
 import type { DenyCache } from './deny-cache.ts';
 
@@ -20,8 +20,9 @@ export class CheckOperation extends Operation<readonly Quote[]> {
     keys: readonly string[],
     private readonly denials: DenyCache | undefined,
     rememberMs = 0,
+    id?: string,
   ) {
-    super(kind, limits, keys, kind === 'once' ? ` ${rememberMs}` : '');
+    super(kind, limits, keys, kind === 'once' ? ` ${rememberMs}` : '', id);
   }
 
   override read(reply: Reply): readonly Quote[] {
@@ -41,13 +42,56 @@ export class CheckOperation extends Operation<readonly Quote[]> {
 
 /** An operation whose reply is one number. */
 export class NumberOperation extends Operation<number> {
-  constructor(kind: 'adjust' | 'reset', limits: readonly Limit[], key: string, numbers?: string) {
-    super(kind, limits, [key], numbers);
-  }
-
   override read(reply: Reply): number {
     return reply.number();
   }
+}
+
+/** Adjustments that a receipt is used for; undefined if it has been used before. */
+export class SpendOperation extends Operation<readonly number[] | undefined> {
+  constructor(
+    id: string,
+    adjustments: readonly Adjustment[],
+    keys: readonly string[],
+    remember: string,
+  ) {
+    super('spend', adjustments.map(limitOf), keys, remember, id, adjustments.map(changeOf));
+  }
+
+  override read(reply: Reply): readonly number[] | undefined {
+    if (reply.number() === 0) return undefined;
+    return this.limits.map(() => reply.number());
+  }
+}
+
+/** The limit that a charge belongs to. */
+export const limitOf = ({ policy, terms, charge }: Adjustment): Limit => ({
+  policy,
+  terms,
+  key: charge.key,
+  cost: 0,
+});
+
+/** What to change, in the words of the script. */
+export const changeOf = ({ charge, delta }: Adjustment): string =>
+  ` ${charge.atMs} ${delta} ${charge.cost}`;
+
+/** How long a charge can still change a decision, after it was made. */
+function horizonMs({ policy, terms }: Adjustment): number {
+  const { limit, windowMs, bucketMs, capacity } = terms;
+  let lengthMs = 2 * windowMs;
+  if (policy.algorithm === 'sliding-buckets') lengthMs = Math.max(lengthMs, windowMs + bucketMs);
+  if (policy.algorithm === 'token-bucket') {
+    lengthMs = Math.max(lengthMs, Math.ceil((capacity * windowMs) / limit));
+  }
+  return lengthMs;
+}
+
+/** Until when a receipt is remembered as used: until none of its charges counts any more. */
+export function rememberText(adjustments: readonly Adjustment[]): string {
+  const longestMs = Math.max(...adjustments.map(horizonMs));
+  const newestMs = Math.max(...adjustments.map(({ charge }) => charge.atMs));
+  return ` ${Math.min(newestMs + longestMs, Number.MAX_SAFE_INTEGER)} ${longestMs}`;
 }
 
 export class InspectOperation extends Operation<KeyState | undefined> {

@@ -30,8 +30,17 @@ import {
   type Send,
 } from './client.ts';
 import { DenyCache } from './deny-cache.ts';
-import { KeyNames, slotOf } from './keys.ts';
-import { CheckOperation, InspectOperation, joint, NumberOperation } from './operations.ts';
+import { idText, KeyNames, slotOf } from './keys.ts';
+import {
+  CheckOperation,
+  changeOf,
+  InspectOperation,
+  joint,
+  limitOf,
+  NumberOperation,
+  rememberText,
+  SpendOperation,
+} from './operations.ts';
 import { StoreReplyError } from './replies.ts';
 import { evictionWarning, reportOf } from './server.ts';
 
@@ -55,7 +64,8 @@ export interface RedisStoreOptions extends FailureOptions {
 
 const OPTIONS = ['prefix', 'denyCache', 'cluster', 'onWarning'];
 
-class RedisStore implements Store {
+/** The store without its failure policy, which `redisStore` adds. */
+export class RedisStore implements Store {
   readonly #batcher: Batcher;
   readonly #isCluster: boolean;
   readonly #names: KeyNames;
@@ -110,14 +120,18 @@ class RedisStore implements Store {
     if (id === undefined) {
       return new CheckOperation(peek ? 'peek' : 'check', limits, keys, denials);
     }
-    const memory = this.#names.ofAnswer(keys[0], id);
     return new CheckOperation(
       'once',
       limits,
-      [...keys, memory],
+      this.#withRecords(keys),
       denials,
       rememberMs ?? longestWindow(limits),
+      idText(id),
     );
+  }
+
+  #withRecords(keys: readonly string[]): readonly string[] {
+    return [...keys, ...keys.map((key) => this.#names.ofRecords(key))];
   }
 
   /**
@@ -133,7 +147,7 @@ class RedisStore implements Store {
   ): Promise<readonly Quote[]> {
     const { limits, peek, id } = check;
     const answers: LimitDecision[] = [];
-    const reserved: number[] = [];
+    const reserved: (readonly number[])[] = [];
     const reserve = async (places: readonly number[]): Promise<boolean> => {
       const part = { limits: places.map((place) => limits[place]), peek, id };
       const names = places.map((place) => keys[place]);
@@ -141,12 +155,17 @@ class RedisStore implements Store {
       const [quote] = await this.#batcher.do(operation, nowMs);
       for (const [at, place] of places.entries()) answers[place] = quote.limits[at];
       // What is remembered was charged by an earlier call, and stays its own.
-      if (quote.allowed && !peek && operation.isNew) reserved.push(...places);
+      if (quote.allowed && !peek && operation.isNew) reserved.push(places);
       return quote.allowed;
     };
     const results = await Promise.allSettled(groups.map(reserve));
     const fits = results.every((each) => each.status === 'fulfilled' && each.value);
-    if (!fits) await this.#giveBack(reserved, limits, keys, answers, id, nowMs);
+    if (!fits) {
+      await Promise.all([
+        ...reserved.map((places) => this.#forget(places, limits, keys, id, nowMs)),
+        this.#giveBack(reserved.flat(), limits, keys, answers, nowMs),
+      ]);
+    }
     const failure = results.find((each) => each.status === 'rejected');
     if (failure !== undefined) throw failure.reason;
     return [Object.assign(joint(answers, peek), { atomic: false as const })];
@@ -158,23 +177,33 @@ class RedisStore implements Store {
     limits: readonly Limit[],
     keys: readonly string[],
     answers: LimitDecision[],
-    id: string | undefined,
     nowMs: number | undefined,
   ): Promise<void> {
     await Promise.all(
       places.map(async (place) => {
         const done = this.#adjustOne(refundOf(limits[place], answers[place].atMs), nowMs);
-        const memory = id === undefined ? undefined : this.#names.ofAnswer(keys[place], id);
-        const forgotten =
-          memory && this.#batcher.do(new NumberOperation('reset', [], memory), nowMs);
         const look = this.#batcher.do(
           new CheckOperation('peek', [limits[place]], [keys[place]], undefined),
           nowMs,
         );
-        const [, , [quote]] = await Promise.all([done, forgotten, look]);
+        const [, [quote]] = await Promise.all([done, look]);
         answers[place] = quote.limits[0];
       }),
     );
+  }
+
+  /** Makes the id of a reservation new. */
+  async #forget(
+    places: readonly number[],
+    limits: readonly Limit[],
+    keys: readonly string[],
+    id: string | undefined,
+    nowMs: number | undefined,
+  ): Promise<void> {
+    if (id === undefined) return;
+    const part = places.map((place) => limits[place]);
+    const names = this.#withRecords(places.map((place) => keys[place]));
+    await this.#batcher.do(new NumberOperation('forget', part, names, ' 0', idText(id)), nowMs);
   }
 
   async adjust(adjustments: readonly Adjustment[], nowMs?: number): Promise<readonly number[]> {
@@ -193,31 +222,55 @@ class RedisStore implements Store {
     throw reason;
   }
 
-  async #adjustOne(
-    { policy, terms, charge, delta }: Adjustment,
-    nowMs: number | undefined,
-  ): Promise<number> {
-    const key = this.#names.of(policy, charge.key);
-    const limit = { policy, terms, key: charge.key, cost: 0 };
-    const operation = new NumberOperation(
-      'adjust',
-      [limit],
-      key,
-      ` ${charge.atMs} ${delta} ${charge.cost}`,
-    );
-    return this.#clearing(key, this.#batcher.do(operation, nowMs));
+  async #adjustOne(adjustment: Adjustment, nowMs: number | undefined): Promise<number> {
+    const key = this.#names.of(adjustment.policy, adjustment.charge.key);
+    const operation = new NumberOperation('adjust', [limitOf(adjustment)], [key], '', undefined, [
+      changeOf(adjustment),
+    ]);
+    return this.#clearing([key], this.#batcher.do(operation, nowMs));
   }
 
-  async reset(policy: Policy, key: string): Promise<void> {
+  async adjustOnce(
+    id: string,
+    adjustments: readonly Adjustment[],
+    nowMs?: number,
+  ): Promise<readonly number[] | undefined> {
+    if (adjustments.length === 0) return [];
+    const keys = adjustments.map(({ policy, charge }) => this.#names.of(policy, charge.key));
+    const [text, remember] = [idText(id), rememberText(adjustments)];
+    const records = this.#names.ofRecords(keys[0]);
+    if (!this.#isCluster || groupsOf(keys).length === 1) {
+      const all = new SpendOperation(text, adjustments, [...keys, records], remember);
+      return this.#clearing(keys, this.#batcher.do(all, nowMs));
+    }
+    // On several nodes: marked as used first, so that no failure lets it be used twice.
+    const claim = new SpendOperation(text, [], [records], remember);
+    if ((await this.#batcher.do(claim, nowMs)) === undefined) return undefined;
+    try {
+      return await this.adjust(adjustments, nowMs);
+    } catch (error) {
+      if ((error as { notDone?: true }).notDone) await this.#unspend(text, records, nowMs);
+      throw error;
+    }
+  }
+
+  /** Makes a receipt unused. If that fails it stays used, which never admits too much. */
+  async #unspend(id: string, records: string, nowMs: number | undefined): Promise<void> {
+    const operation = new NumberOperation('unspend', [], [records], '', id);
+    await this.#batcher.do(operation, nowMs).catch(() => {});
+  }
+
+  async reset(policy: Policy, key: string, nowMs?: number): Promise<void> {
     const name = this.#names.of(policy, key);
-    await this.#clearing(name, this.#batcher.do(new NumberOperation('reset', [], name), undefined));
+    const operation = new NumberOperation('reset', [], this.#withRecords([name]));
+    await this.#clearing([name], this.#batcher.do(operation, nowMs));
   }
 
   /** What changes a key makes denials untrue: those of before, and those that come meanwhile. */
-  async #clearing<T>(key: string, change: Promise<T>): Promise<T> {
-    this.#denials?.forget(key);
+  async #clearing<T>(keys: readonly string[], change: Promise<T>): Promise<T> {
+    for (const key of keys) this.#denials?.forget(key);
     const answer = await change;
-    this.#denials?.forget(key);
+    for (const key of keys) this.#denials?.forget(key);
     return answer;
   }
 

@@ -1,5 +1,5 @@
 /** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
-export const SCRIPT_SHA = '11c0e882d16a5c6c70c620313f2fbc45088d8b3d';
+export const SCRIPT_SHA = 'd29d288a80a663696de838b0a4ef030310feeeb5';
 
 export const SCRIPT = String.raw`local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
@@ -805,6 +805,67 @@ return fullAt(state, terms), state.level, state.charged
 end,
 }
 end
+local function buildRecords()
+local MOST_RECORDS, FEW_RECORDS, LOOKED_AT, LOOKED_AT_IF_FULL = 10000, 64, 3, 32
+local ID, ID_SIZE, MARK, MARK_SIZE = '>BI7I7I7I7', 29, '>BI7', 8
+local toBytes, fromBytes = struct.pack, struct.unpack
+local records = {}
+local function notRecords(key)
+error('ERR not records of this limiter: ' .. key, 0)
+end
+function records.name(text)
+local hex = redis.sha1hex(text)
+local one, other = tonumber(string.sub(hex, 1, 12), 16), tonumber(string.sub(hex, 13, 24), 16)
+return toBytes('>I6I6', one, other)
+end
+function records.idBytes(expiresMs, at, free, reset)
+return toBytes(ID, 105, expiresMs, at, free, reset)
+end
+function records.markBytes(expiresMs)
+return toBytes(MARK, 114, expiresMs)
+end
+local function untilOf(key, value)
+if #value ~= ID_SIZE and #value ~= MARK_SIZE then notRecords(key) end
+local _, expiresMs = fromBytes(MARK, value)
+return expiresMs
+end
+function records.find(key, name)
+local value = redis.pcall('HGET', key, name)
+if not value then return nil end
+if type(value) ~= 'string' then notRecords(key) end
+return untilOf(key, value) > now and value or nil
+end
+function records.decided(key, value)
+if #value ~= ID_SIZE then notRecords(key) end
+local _, _, at, free, reset = fromBytes(ID, value)
+return at, free, reset
+end
+local function makeRoom(key, count)
+local isFull = count >= MOST_RECORDS
+local some = call('HRANDFIELD', key, isFull and LOOKED_AT_IF_FULL or LOOKED_AT, 'WITHVALUES')
+local expired, id = {}, nil
+for place = 1, #some, 2 do
+local value = some[place + 1]
+if untilOf(key, value) <= now then
+expired[#expired + 1] = some[place]
+elseif #value == ID_SIZE then
+id = some[place]
+end
+end
+if isFull and #expired == 0 then expired[1] = id end
+if #expired > 0 then call('HDEL', key, unpack(expired)) end
+return not isFull or #expired > 0
+end
+function records.store(key, name, value, expiresMs)
+local count = call('HLEN', key)
+if count > FEW_RECORDS and not makeRoom(key, count) then return false end
+call('HSET', key, name, value)
+local ttl = lifetime(expiresMs)
+if call('PTTL', key) < tonumber(ttl) then call('PEXPIRE', key, ttl) end
+return true
+end
+return records
+end
 local reply, size = { now }, 1
 local policies, nextKey, keys = {}, 1, KEYS
 local LARGE = 2^52
@@ -897,39 +958,78 @@ tell(times[leg], unpack(answers[leg]))
 end
 return fits
 end
-local function decideOnce(first, legs, rememberMs)
-local parts, memory = {}, keys[first + #legs / 2]
+local records
+local function nameOf(kind, id, first, legs)
+records = records or buildRecords()
+local parts = { kind, #id, ':', id }
 for leg = 1, #legs / 2 do
-parts[leg] = string.format('%s %.0f', keys[first + leg - 1], legs[2 * leg])
+local key = keys[first + leg - 1]
+parts[#parts + 1] = string.format(' %d:%s %.0f', #key, key, legs[2 * leg])
 end
-local wording = table.concat(parts, ' ')
-local value = call('GET', memory)
-if value then
-local held = { unpackAll(value) }
-if held[1] == wording and held[2] > now then
+return records.name(table.concat(parts))
+end
+local function decideOnce(first, legs, rememberMs, id)
+local count, isHeld = #legs / 2, true
+local name, held = nameOf('i', id, first, legs), {}
+for leg = 1, count do
+held[leg] = records.find(keys[first + count + leg - 1], name)
+isHeld = isHeld and held[leg]
+end
+if isHeld then
 say(0)
-for place = 3, #held do say(held[place]) end
-return
+for leg = 1, count do
+local at, free, reset = records.decided(keys[first + count + leg - 1], held[leg])
+sayTimed(at, 0, free, reset)
 end
+return
 end
 say(1)
 local before = size
-local kind = #legs == 2 and decideOne or decideAll
+local kind = count == 1 and decideOne or decideAll
 if not kind(first, legs, true, sayTimed) then return end
-local numbers = {}
-for place = before + 1, size do numbers[#numbers + 1] = tonumber(reply[place]) end
 local expiresMs = now + rememberMs
-call('SET', memory, pack(wording, expiresMs, unpack(numbers)), 'PX', lifetime(expiresMs))
+for leg = 1, count do
+local at = before + 4 * leg - 3
+local value = records.idBytes(expiresMs, tonumber(reply[at]), tonumber(reply[at + 2]), tonumber(reply[at + 3]))
+records.store(keys[first + count + leg - 1], name, value, expiresMs)
+end
+end
+local function forget(first, legs, _, id)
+local count, name, done = #legs / 2, nameOf('i', id, first, legs), 0
+for leg = 1, count do done = done + call('HDEL', keys[first + count + leg - 1], name) end
+say(done)
+end
+local function changed(key, terms, charged, delta, cost)
+local state, time = open(key, terms, {})
+if not state then return nil, 0 end
+local change, isChanged = terms.algorithm.adjust(state, terms, time, charged, delta, cost)
+return (change ~= 0 or isChanged) and state, change
 end
 local function adjust(first, terms, charged, delta, cost)
-local key = keys[first]
-local state, time = open(key, terms, {})
-local change, isChanged = 0, false
-if state then
-change, isChanged = terms.algorithm.adjust(state, terms, time, charged, delta, cost)
-end
-if change ~= 0 or isChanged then terms.algorithm.write(key, state, terms) end
+local state, change = changed(keys[first], terms, charged, delta, cost)
+if state then terms.algorithm.write(keys[first], state, terms) end
 say(change)
+end
+local function spend(first, legs, untilMs, mostMs, id)
+local count, name, states, changes = #legs / 4, nameOf('r', id, first, {}), {}, {}
+local memory = keys[first + count]
+if records.find(memory, name) then return say(0) end
+for leg = 1, count do
+states[leg], changes[leg] = changed(keys[first + leg - 1], unpack(legs, 4 * leg - 3, 4 * leg))
+end
+local expiresMs = min(untilMs, now + 2 * mostMs)
+if expiresMs > now and not records.store(memory, name, records.markBytes(expiresMs), expiresMs) then
+return say(0)
+end
+say(1)
+for leg = 1, count do
+local terms = legs[4 * leg - 3]
+if states[leg] then terms.algorithm.write(keys[first + leg - 1], states[leg], terms) end
+say(changes[leg])
+end
+end
+local function unspend(first, id)
+say(call('HDEL', keys[first], nameOf('r', id, first, {})))
 end
 local function inspect(key, terms)
 local state, time = open(keys[key], terms, {})
@@ -959,7 +1059,7 @@ end
 end
 end
 local function reset(first)
-say(call('UNLINK', keys[first]))
+say(call('UNLINK', keys[first], keys[first + 1]))
 end
 local function wordsOf(problem, key)
 local text = type(problem) == 'table' and problem.err or tostring(problem)
@@ -987,24 +1087,48 @@ done, nextKey = done + 1, nextKey + each
 end
 end
 end
-local function doRun(text)
-local kind, numbers = string.match(text, '^%l+'), {}
+local function legsOf(numbers, from, size)
+local legs = {}
+for at = from, #numbers, size do
+legs[#legs + 1] = policyAt(numbers[at])
+for place = at + 1, at + size - 1 do legs[#legs + 1] = numbers[place] end
+if size == 2 and numbers[at + 1] < 0 then error('ERR expected a cost, got ' .. numbers[at + 1]) end
+end
+return legs
+end
+local function doRun(place)
+local text, numbers = ARGV[place], {}
+local kind = string.match(text, '^%l+')
 for word in string.gmatch(text, ' (%S+)') do numbers[#numbers + 1] = whole(word) end
-if kind == 'reset' then return repeatedly(numbers[1], 1, reset) end
-if kind == 'inspect' then return repeatedly(1, 1, inspect, policyAt(numbers[1])) end
-if kind == 'adjust' then
-return repeatedly(1, 1, adjust, policyAt(numbers[1]), numbers[2], numbers[3], numbers[4])
+if kind == 'reset' then
+repeatedly(numbers[1], 2, reset)
+elseif kind == 'inspect' then
+repeatedly(1, 1, inspect, policyAt(numbers[1]))
+elseif kind == 'adjust' then
+repeatedly(1, 1, adjust, policyAt(numbers[1]), numbers[2], numbers[3], numbers[4])
+elseif kind == 'unspend' then
+repeatedly(1, 1, unspend, ARGV[place + 1])
+return place + 2
+elseif kind == 'spend' then
+local mostMs, untilMs = table.remove(numbers), table.remove(numbers)
+local legs = legsOf(numbers, 1, 4)
+repeatedly(1, #legs / 4 + 1, spend, legs, untilMs, mostMs, ARGV[place + 1])
+return place + 2
+elseif kind == 'once' or kind == 'forget' then
+local rememberMs, legs = table.remove(numbers), nil
+legs = legsOf(numbers, 2, 2)
+for number = 1, numbers[1] do
+repeatedly(1, #legs, kind == 'once' and decideOnce or forget, legs, rememberMs, ARGV[place + number])
 end
-local legs, rememberMs = {}, kind == 'once' and table.remove(numbers)
-for at = 2, #numbers, 2 do
-if numbers[at + 1] < 0 then error('ERR expected a cost, got ' .. text) end
-legs[at - 1], legs[at] = policyAt(numbers[at]), numbers[at + 1]
+return place + numbers[1] + 1
+else
+local legs = legsOf(numbers, 2, 2)
+repeatedly(numbers[1], #legs / 2, #legs == 2 and decideOne or decideAll, legs, kind == 'check', sayLimit)
 end
-local each, decide = #legs / 2, #legs == 2 and decideOne or decideAll
-if kind == 'once' then return repeatedly(numbers[1], each + 1, decideOnce, legs, rememberMs) end
-repeatedly(numbers[1], each, decide, legs, kind == 'check', sayLimit)
+return place + 1
 end
 local count = whole(ARGV[2])
 for place = 1, count do policies[place] = policyOf(ARGV[2 + place]) end
-for place = 3 + count, #ARGV do doRun(ARGV[place]) end
+local place = 3 + count
+while place <= #ARGV do place = doRun(place) end
 return reply`;
