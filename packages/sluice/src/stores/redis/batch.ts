@@ -84,7 +84,7 @@ export class Reply {
   ) {
     if (!Array.isArray(value)) throw new StoreReplyError('Expected a list from Redis');
     this.#values = value;
-    this.nowMs = Number(value[0] ?? Number.NaN);
+    this.nowMs = Number(textOf(value[0]) || Number.NaN);
     if (!isInteger(this.nowMs, 0)) throw new StoreReplyError('Expected a time from Redis');
   }
 
@@ -93,27 +93,28 @@ export class Reply {
     return typeof value === 'number' && this.#broken === undefined ? value : this.#odd(value);
   }
 
-  text(): string {
-    const value = this.#values[this.#at++];
-    if (typeof value === 'string' || value instanceof Uint8Array) return String(value);
-    throw this.#break(value);
-  }
-
   /** Some clients give numbers as text; and an operation that failed has an error instead. */
   #odd(value: unknown): number {
     if (this.#broken !== undefined) throw this.#broken;
-    const text = String(value);
+    const text = textOf(value);
     if (text.startsWith('!')) throw new StoreReplyError(text.slice(1));
-    if (typeof value === 'object' && !(value instanceof Uint8Array)) throw this.#break(value);
+    if (typeof value === 'object' && !ArrayBuffer.isView(value)) throw this.#break(value);
     if (/^-?\d+$/.test(text)) return Number(text);
     throw this.#break(value);
   }
 
   #break(value: unknown): StoreReplyError {
-    const what = String(value).slice(0, 100);
+    const what = textOf(value).slice(0, 100);
     this.#broken = new StoreReplyError(`Expected something else from Redis than ${what}`);
     return this.#broken;
   }
+}
+
+const decoder = new TextDecoder();
+
+/** The text of a value; clients may return text as bytes, which `String` would list as numbers. */
+function textOf(value: unknown): string {
+  return ArrayBuffer.isView(value) ? decoder.decode(value as Uint8Array) : String(value);
 }
 
 /** The arguments of one command, made of operations. */

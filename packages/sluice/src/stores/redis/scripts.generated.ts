@@ -1,5 +1,5 @@
 /** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
-export const SCRIPT_SHA = 'd29d288a80a663696de838b0a4ef030310feeeb5';
+export const SCRIPT_SHA = '413fe092d7fcbbc53ed1803d5a970676c53da50b';
 
 export const SCRIPT = String.raw`local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
@@ -766,10 +766,11 @@ return state.charged + ceil((terms.capacity * terms.window - state.level) / term
 end
 return {
 read = function(key, state, terms)
-local charged, level = readCells(key, state)
+local charged, level, lasts = readCells(key, state)
 if not charged then return nil end
-state.charged, state.level = charged, level
-state.expires = fullAt(state, terms)
+state.charged, state.level, state.expires = charged, level, charged + lasts
+local full = fullAt(state, terms)
+if state.expires < full and full > now then call('PEXPIRE', key, lifetime(full)) end
 return charged
 end,
 blank = function(state, terms, time)
@@ -777,7 +778,8 @@ state.charged, state.level, state.expires = time, terms.capacity * terms.window,
 return state
 end,
 write = function(key, state, terms)
-writeCells(key, state, fullAt(state, terms), state.charged, state.level, 0)
+local full = fullAt(state, terms)
+writeCells(key, state, full, state.charged, state.level, full - state.charged)
 end,
 decide = function(state, terms, time, cost, take)
 local length = terms.window
