@@ -98,15 +98,17 @@ describe('a log of many entries', () => {
   });
 
   it('takes no longer for the call with which its sum exceeds 32 bits', async () => {
-    const log = open({ limit: 2 ** 33, window: '10m' });
-    await fill(log, 4000, 2 ** 20);
-    const times = await serverTimes(() => fill(log, 192, 2 ** 20));
-    // Another process may interrupt the server during one command, hardly during one of each run.
-    const again = open({ limit: 2 ** 33, window: '10m' });
-    await fill(again, 4000, 2 ** 20);
-    const others = await serverTimes(() => fill(again, 192, 2 ** 20));
-    const most = Math.min(times.at(-1)!, others.at(-1)!);
-    expect(most).toBeLessThan(15 * medianOf(times));
+    const [usual, crossing]: number[][] = [[], []];
+    for (let round = 0; round < 5; round++) {
+      const log = open({ limit: 2 ** 33, window: '10m' });
+      await fill(log, 2040, 2 ** 21);
+      usual.push(...(await serverTimes(() => fill(log, 7, 2 ** 21))));
+      crossing.push(...(await serverTimes(() => fill(log, 1, 2 ** 21))));
+    }
+    // The median, because another process may interrupt the server during any one command.
+    expect(medianOf(crossing.sort((a, b) => a - b))).toBeLessThan(
+      8 * medianOf(usual.sort((a, b) => a - b)),
+    );
   });
 
   it('decides as memory does, whatever is refunded, settled and expired', async () => {

@@ -1,5 +1,5 @@
 /** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
-export const SCRIPT_SHA = '413fe092d7fcbbc53ed1803d5a970676c53da50b';
+export const SCRIPT_SHA = 'ce414966cb26a24159aa08a2e999c62b887d1790';
 
 export const SCRIPT = String.raw`local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
@@ -171,10 +171,14 @@ end
 local function buildSegments(chunks)
 local toBytes, fromBytes, at, seek = struct.pack, struct.unpack, chunks.at, chunks.seek
 local RECORD, RECORD_SIZE, ORIGIN_SIZE = '>I4I7BB', 13, 7
-local FULL, PURGED, SLICE = 254, 64, 500
+local FULL, PURGED, SLICE = 252, 64, 500
 local segments = {}
 local function load(log)
 if log.records then return end
+if log.segments == 0 then
+log.records, log.origins = '', ''
+return
+end
 local both = call('HMGET', log.key, 'd', 't')
 local records, origins = both[1], both[2]
 if not records or not origins or #records ~= log.segments * RECORD_SIZE
@@ -187,7 +191,9 @@ local function originAt(log, place)
 return (fromBytes('>I7', log.origins, place * ORIGIN_SIZE + 1))
 end
 local function follows(log, place)
-if place + 1 == log.segments then return log.count > 0 and log.base or MOST, log.origin end
+if place + 1 == log.segments then
+return log.count + log.filed > 0 and log.base or MOST, log.origin
+end
 local _, base = fromBytes(RECORD, log.records, (place + 1) * RECORD_SIZE + 1)
 return base, originAt(log, place + 1)
 end
@@ -196,12 +202,16 @@ local chunk = log.chunk
 if chunk and chunk.place == place then return chunk end
 chunk = { place = place, start = 0 }
 local width
-if place == log.dead then
-chunk.number, chunk.base, chunk.count, width = log.headNumber, log.headBase, log.headCount, log.headWidth
-chunk.origin = log.headOrigin
+if place == log.segments then
+chunk.number, chunk.base, chunk.count, width = log.number, log.base, log.filed, log.width
+chunk.origin = log.origin
+elseif place == log.dead then
+chunk.number, chunk.base, chunk.count = log.headNumber, log.headBase, log.headCount
+chunk.origin, width = log.headOrigin, log.headWidth
 else
 load(log)
-chunk.number, chunk.base, chunk.count, width = fromBytes(RECORD, log.records, place * RECORD_SIZE + 1)
+local record = place * RECORD_SIZE + 1
+chunk.number, chunk.base, chunk.count, width = fromBytes(RECORD, log.records, record)
 chunk.origin = originAt(log, place)
 end
 chunk.bytes = log.written[chunk.number] or call('HGET', log.key, chunk.number)
@@ -222,8 +232,13 @@ end
 local function store(log, place, count, chunk)
 load(log)
 local record = toBytes(RECORD, chunk.number, chunk.base, chunk.count, chunk.width)
+local at, origin = place * RECORD_SIZE, toBytes('>I7', chunk.origin)
+if count ~= 1 or string.sub(log.records, at + 1, at + RECORD_SIZE) ~= record then
 log.records = splice(log.records, RECORD_SIZE, place, count, record)
-log.origins = splice(log.origins, ORIGIN_SIZE, place, count, toBytes('>I7', chunk.origin))
+end
+if count ~= 1 or originAt(log, place) ~= chunk.origin then
+log.origins = splice(log.origins, ORIGIN_SIZE, place, count, origin)
+end
 log.written[chunk.number], log.isFiled = chunk.bytes, true
 log.segments = log.segments + 1 - count
 chunk.place, log.chunk = place, chunk
@@ -259,6 +274,8 @@ function segments.find(log, edge, needed)
 local chunk = chunkAt(log, log.dead)
 local index = seek(chunk, log.skipped, edge, needed)
 if index < chunk.count then return chunk, index end
+index = seek(log, 0, edge, needed)
+if index > 0 or log.dead == log.segments then return log, index end
 local low, high = log.dead, log.segments
 if high - low > 1 then load(log) end
 while low + 1 < high do
@@ -272,17 +289,22 @@ index = seek(chunk, 0, edge, needed)
 if index < chunk.count then return chunk, index end
 if high + 1 < log.segments then return chunkAt(log, high + 1), 0 end
 end
-return log, seek(log, 0, edge, needed)
+if log.filed > 0 then
+chunk = chunkAt(log, log.segments)
+index = seek(chunk, 0, edge, needed)
+if index < chunk.count then return chunk, index end
+end
+return log, 0
 end
 function segments.moveHead(log, chunk, index)
 log.dead, log.skipped = chunk.place, index
-setHead(log, chunk)
+if chunk.place < log.segments then setHead(log, chunk) end
 end
 function segments.oldest(log)
 return at(chunkAt(log, log.dead), log.skipped)
 end
 function segments.newest(log)
-local chunk = chunkAt(log, log.segments - 1)
+local chunk = chunkAt(log, log.filed > 0 and log.segments or log.segments - 1)
 return at(chunk, chunk.count - 1)
 end
 local function merge(log, place, most)
@@ -303,41 +325,83 @@ chunks.fill(one, numbers)
 store(log, place, 1, one)
 return true
 end
-function segments.file(log)
-if log.segments == 0 then
-log.records, log.origins, log.dead, log.number = '', '', 0, 0
-log.written, log.deleted = {}, {}
+function segments.close(log, width)
+local numbers, less = chunks.numbers(log, 0), log.upTo - log.origin
+local later = numbers[1] or 0
+if log.filed > 0 then
+load(log)
+local chunk = {
+number = log.number, base = log.base, origin = log.origin, count = log.filed, width = log.width,
+}
+if log.dead == log.segments then setHead(log, chunk) end
+log.records = log.records
+.. toBytes(RECORD, chunk.number, chunk.base, chunk.count, chunk.width)
+log.origins = log.origins .. toBytes('>I7', chunk.origin)
+log.number, log.segments, log.filed = log.number + 1, log.segments + 1, 0
+log.isFiled, log.chunk = true, nil
+merge(log, log.segments - 2, FULL / 2)
 end
-store(log, log.segments, 0, {
-number = log.number, base = log.base, origin = log.origin, count = log.count, width = log.width,
-bytes = string.sub(log.bytes, log.start + 1), start = 0, size = log.size, format = log.format,
-})
-log.number = log.number + 1
-merge(log, log.segments - 2, FULL)
-chunks.setWidth(log, chunks.widthFor(max(log.newest - log.base, log.total - log.origin)))
-log.bytes, log.start, log.count, log.origin = '', 0, 0, log.total
+for index = 1, #numbers, 2 do
+numbers[index], numbers[index + 1] = numbers[index] - later, numbers[index + 1] - less
+end
+log.base, log.origin = log.base + later, log.upTo
+local most = max(numbers[#numbers - 1] or 0, numbers[#numbers] or 0)
+chunks.setWidth(log, max(width, chunks.widthFor(most)))
+log.bytes, log.start = chunks.pack(numbers, log.width), 0
+end
+function segments.file(log)
+if not log.isLong then
+log.records, log.origins, log.segments, log.dead, log.number = '', '', 0, 0, 0
+log.written, log.deleted, log.filed, log.skipped, log.chunk = {}, {}, 0, 0, nil
+log.isLong, log.isFiled, log.isHash = true, false, false
+log.headNumber, log.headBase, log.headCount, log.headWidth, log.headOrigin = 0, 0, 0, 0, 0
+elseif log.filed + log.count > FULL then
+segments.close(log, chunks.widthFor(1.25 * max(log.newest - log.base, log.total - log.origin)))
+end
+local bytes = log.filed > 0 and chunkAt(log, log.segments).bytes or ''
+log.written[log.number] = bytes .. string.sub(log.bytes, log.start + 1)
+log.filed, log.upTo, log.chunk = log.filed + log.count, log.total, nil
+log.bytes, log.start, log.count = '', 0, 0
+end
+local function changeOpen(log, chunk, index, by, isGone)
+local skipped = skippedAt(log, chunk.place)
+local numbers, tail = chunks.numbers(chunk, skipped), chunks.numbers(log, 0)
+chunks.change(numbers, index - skipped, by, isGone)
+chunks.change(tail, 0, by, false)
+log.bytes, log.start = chunks.pack(tail, log.width), 0
+log.filed, log.upTo, log.chunk = #numbers / 2, log.upTo + by, nil
+if log.dead == log.segments then log.skipped = 0 end
+if log.filed > 0 then
+log.written[chunk.number] = chunks.pack(numbers, log.width)
+else
+log.written[chunk.number] = nil
+log.deleted[#log.deleted + 1], log.number = chunk.number, log.number + 1
+end
 end
 function segments.change(log, chunk, index, by, isGone)
+if chunk.place == log.segments then return changeOpen(log, chunk, index, by, isGone) end
 load(log)
 local place, skipped = chunk.place, skippedAt(log, chunk.place)
 local numbers = chunks.numbers(chunk, skipped)
 chunks.change(numbers, index - skipped, by, isGone)
 addToOrigins(log, place + 1, by)
-log.origin = log.origin + by
+log.origin, log.upTo = log.origin + by, log.upTo + by
 if #numbers > 0 then
 chunks.fill(chunk, numbers)
 store(log, place, 1, chunk)
 if isGone and not merge(log, place, FULL / 2) then merge(log, place - 1, FULL / 2) end
 else
 remove(log, place, chunk.number)
+if place == log.dead then log.skipped = 0 end
 if place == log.dead and place < log.segments then
-log.skipped = 0
 local number, base, count, width = fromBytes(RECORD, log.records, place * RECORD_SIZE + 1)
-setHead(log, { number = number, base = base, count = count, width = width, origin = originAt(log, place) })
+local origin = originAt(log, place)
+setHead(log, { number = number, base = base, count = count, width = width, origin = origin })
 end
 end
 end
 function segments.rebase(log)
+segments.close(log, log.width)
 load(log)
 local head, before = chunkAt(log, log.dead), log.before
 local numbers = chunks.numbers(head, log.skipped)
@@ -346,12 +410,14 @@ head.origin = before
 chunks.fill(head, numbers)
 store(log, log.dead, 1, head)
 addToOrigins(log, log.dead, -before)
-log.headOrigin, log.origin = 0, log.origin - before
+log.headOrigin, log.origin, log.upTo = 0, log.origin - before, log.upTo - before
 end
 function segments.countFrom(log, chunk, index)
 if chunk == log then return log.count - index end
-load(log)
 local count = chunk.count - index + log.count
+if chunk.place == log.segments then return count end
+load(log)
+count = count + log.filed
 for place = chunk.place + 1, log.segments - 1 do
 count = count + string.byte(log.records, place * RECORD_SIZE + 12)
 end
@@ -359,7 +425,7 @@ return count
 end
 function segments.newestChunks(log, most)
 local found, count = { log }, log.count
-for place = log.segments - 1, log.dead, -1 do
+for place = log.filed > 0 and log.segments or log.segments - 1, log.dead, -1 do
 if count >= most then break end
 local chunk = chunkAt(log, place)
 found[#found + 1], count = chunk, count + chunk.count
@@ -376,22 +442,26 @@ log.records = string.sub(log.records, count * RECORD_SIZE + 1)
 log.origins = string.sub(log.origins, count * ORIGIN_SIZE + 1)
 log.segments, log.dead, log.isFiled, log.chunk = log.segments - count, log.dead - count, true, nil
 end
-local HEADER, HEADER_SIZE = '>BBI7I7I7I7I7I7I7I7I4I4I4I4I7BBBI7', 91
+local HEADER, HEADER_SIZE = '>BBI7I7I7I7I7I7I7I7I7I4I4I4BI4I7BBI7B', 99
 function segments.read(log, bytes)
 if #bytes < HEADER_SIZE then notLog(log.key) end
 local _, width
-_, width, log.expires, log.known, log.base, log.before, log.origin, log.oldest, log.first,
-log.newest, log.segments, log.dead, log.number, log.headNumber, log.headBase, log.headCount,
-log.headWidth, log.skipped, log.headOrigin = fromBytes(HEADER, bytes)
-log.start = HEADER_SIZE
-if log.dead >= log.segments or log.skipped >= log.headCount then notLog(log.key) end
+_, width, log.expires, log.known, log.base, log.before, log.origin, log.upTo, log.oldest,
+log.first, log.newest, log.segments, log.dead, log.number, log.filed, log.headNumber,
+log.headBase, log.headCount, log.headWidth, log.headOrigin, log.skipped =
+fromBytes(HEADER, bytes)
+log.start, log.isLong, log.isHash, log.isFiled = HEADER_SIZE, true, true, false
+log.records, log.origins, log.chunk, log.written, log.deleted = nil, nil, nil, {}, {}
+local count = log.dead == log.segments and log.filed or log.headCount
+if log.dead > log.segments or log.skipped >= count then notLog(log.key) end
 return width
 end
 function segments.write(key, log, isExtended)
 if log.dead > 0 then purge(log) end
 local header = toBytes(HEADER, 104, log.width, log.expires, log.known, log.base, log.before,
-log.origin, log.oldest, log.first, log.newest, log.segments, log.dead, log.number,
-log.headNumber, log.headBase, log.headCount, log.headWidth, log.skipped, log.headOrigin)
+log.origin, log.upTo, log.oldest, log.first, log.newest, log.segments, log.dead, log.number,
+log.filed, log.headNumber, log.headBase, log.headCount, log.headWidth, log.headOrigin,
+log.skipped)
 local fields = { 'h', header .. string.sub(log.bytes, log.start + 1) }
 if log.isFiled then
 fields[3], fields[4], fields[5], fields[6] = 'd', log.records, 't', log.origins
@@ -410,43 +480,41 @@ end
 return segments
 end
 local function buildLog(stampOf, startOf)
-local FULL, SLACK_MS, ROOM = 127, 900, 4
+local FULL, SLACK_MS, ROOM = 36, 900, 4
 local HEADER, HEADER_SIZE = '>BBI7I7I7I7', 30
 local toBytes, fromBytes = struct.pack, struct.unpack
 local chunks, segments = buildChunks(), nil
 local at = chunks.at
 local function makeString(log)
-log.segments, log.dead, log.isHash = 0, 0, false
+log.isLong, log.isHash, log.filed = false, false, 0
 end
 local function isEmpty(log)
-return log.count == 0 and log.segments == 0
+return log.count == 0 and not log.isLong
 end
 local function readString(log, bytes)
 if #bytes < HEADER_SIZE then notLog(log.key) end
 local _, width
 _, width, log.expires, log.known, log.base, log.before = fromBytes(HEADER, bytes)
-log.start, log.origin = HEADER_SIZE, 0
-makeString(log)
+log.start, log.origin, log.isLong, log.isHash, log.filed = HEADER_SIZE, 0, false, false, 0
 return width
 end
 local function readEnds(log)
-if log.count > 0 then
+if log.isLong then
+log.total = log.upTo
+if log.count > 0 then log.newest, log.total = at(log, log.count - 1) end
+elseif log.count > 0 then
 log.newest, log.total = at(log, log.count - 1)
+log.oldest, log.first = at(log, 0)
 else
-log.total = log.origin
-if log.segments == 0 then log.newest, log.total = log.known, log.before end
+log.newest, log.total, log.oldest, log.first = log.known, log.before, log.known, log.before
 end
-if log.segments > 0 then return end
-log.oldest, log.first = log.newest, log.total
-if log.count > 0 then log.oldest, log.first = at(log, 0) end
 end
 local function isSound(log)
 return log.before <= log.first and log.first <= log.total and log.total <= MOST
 and log.oldest <= log.newest and log.newest <= log.known and log.known <= MOST
 end
 local function readLog(key, log, terms)
-log.key, log.stored, log.isHash, log.isFiled, log.edge = key, nil, false, false, nil
-log.records, log.origins, log.chunk, log.written, log.deleted = nil, nil, nil, nil, nil
+log.key, log.stored, log.edge = key, nil, nil
 local bytes, kind = call('MGET', key)[1], 's'
 if not bytes then
 bytes, kind = redis.pcall('HGET', key, 'h'), 'h'
@@ -461,7 +529,6 @@ width = readString(log, bytes)
 else
 segments = segments or buildSegments(chunks)
 width = segments.read(log, bytes)
-log.isHash, log.written, log.deleted = true, {}, {}
 end
 if not chunks.setWidth(log, width) then notLog(key) end
 log.bytes, log.count = bytes, (#bytes - log.start) / log.size
@@ -472,7 +539,7 @@ return startOf(terms, log.known)
 end
 local function find(log, edge, needed)
 local chunk, index
-if log.segments > 0 then
+if log.isLong then
 chunk, index = segments.find(log, edge, needed)
 else
 chunk, index = log, chunks.seek(log, 0, edge, needed)
@@ -484,6 +551,8 @@ before = log.before
 elseif index > 0 then
 local _, upTo = at(chunk, index - 1)
 before = upTo
+elseif chunk == log then
+before = log.upTo
 end
 return chunk, index, before, time, total
 end
@@ -497,7 +566,8 @@ end
 return log.edgeBefore
 end
 local function empty(log, time)
-log.bytes, log.start, log.count, log.origin, log.before, log.total = '', 0, 0, 0, 0, 0
+log.bytes, log.start, log.count = '', 0, 0
+log.origin, log.upTo, log.before, log.total = 0, 0, 0, 0
 log.oldest, log.first, log.newest = time, 0, time
 makeString(log)
 end
@@ -515,13 +585,14 @@ end
 log.before, log.oldest, log.first, log.edge = log.edgeBefore, log.edgeTime, log.edgeTotal, nil
 end
 local function rebase(log)
-if log.segments > 0 then segments.rebase(log) else log.origin = log.origin - log.before end
+if log.isLong then segments.rebase(log) else log.origin = log.origin - log.before end
 log.first, log.total, log.before = log.first - log.before, log.total - log.before, 0
 end
 local function widen(log, time, cost)
+if log.filed > 0 then segments.close(log, log.width + 1) end
 local numbers = chunks.numbers(log, 0)
 local later, more, room = numbers[1] or 0, 0, 1
-if log.segments == 0 then
+if not log.isLong then
 rebase(log)
 more, room = -log.origin, ROOM
 log.origin = 0
@@ -545,7 +616,9 @@ if not isSame and log.count >= FULL then
 segments = segments or buildSegments(chunks)
 segments.file(log)
 end
-if log.count == 0 then log.base = stamp end
+if log.count + log.filed == 0 then
+log.base, log.origin, log.upTo = stamp, log.total, log.total
+end
 if stamp - log.base > log.most or log.total - log.origin + cost > log.most then
 widen(log, stamp, cost)
 end
@@ -557,7 +630,7 @@ else
 log.bytes, log.count = log.bytes .. entry, log.count + 1
 end
 log.newest, log.known = stamp, stamp
-if log.count == 1 and log.segments == 0 then log.oldest, log.first = stamp, log.total end
+if log.count == 1 and not log.isLong then log.oldest, log.first = stamp, log.total end
 end
 local function changeTail(log, index, by, isGone)
 if log.total - log.origin + by > log.most then widen(log, log.newest, by) end
@@ -578,11 +651,16 @@ if log.total + by > MOST then
 rebase(log)
 chunk, index = find(log, stamp - 1, 0)
 end
+local isOpen = chunk ~= log and chunk.place == log.segments
+if isOpen and log.total - log.origin + by > log.most then
+segments.close(log, log.width)
+chunk, index = find(log, stamp - 1, 0)
+end
 if chunk == log then
 changeTail(log, index, by, isGone)
 else
 segments.change(log, chunk, index, by, isGone)
-if log.segments == log.dead then makeString(log) end
+if log.segments == log.dead and log.filed == 0 then makeString(log) end
 end
 log.total = log.total + by
 if isEmpty(log) then
@@ -590,9 +668,11 @@ empty(log, log.known)
 elseif not isGone then
 if stamp == log.oldest then log.first = log.first + by end
 elseif stamp == log.oldest then
-if log.segments > 0 then log.oldest, log.first = segments.oldest(log) else log.oldest, log.first = at(log, 0) end
+local read = log.isLong and segments.oldest or at
+log.oldest, log.first = read(log, 0)
 elseif stamp == log.newest then
-if log.count > 0 then log.newest = at(log, log.count - 1) else log.newest = segments.newest(log) end
+local read = log.count > 0 and at or segments.newest
+log.newest = read(log, log.count - 1)
 end
 return by
 end
@@ -600,7 +680,7 @@ local function writeLog(key, log, terms)
 local expires = log.known + terms.window
 local isExtended = log.expires < expires
 if isExtended then log.expires = expires + SLACK_MS end
-if log.segments > 0 then return segments.write(key, log, isExtended) end
+if log.isLong then return segments.write(key, log, isExtended) end
 local header = toBytes(HEADER, 115, log.width, log.expires, log.known, log.base,
 log.before - log.origin)
 local bytes = header .. string.sub(log.bytes, log.start + 1)
@@ -616,7 +696,7 @@ local edge, entries, count = time - terms.window, {}, 0
 if isEmpty(log) or log.newest <= edge then return 0, entries end
 local chunk, index = find(log, edge, 0)
 local listed = { log }
-if log.segments > 0 then
+if log.isLong then
 count, listed = segments.countFrom(log, chunk, index), segments.newestChunks(log, most)
 else
 count = log.count - index
@@ -624,6 +704,7 @@ end
 for place = #listed, 1, -1 do
 local numbers = chunks.numbers(listed[place], 0)
 local base, before, size = listed[place].base, 0, #entries
+if listed[place] == log and log.isLong then before = log.upTo - log.origin end
 for at = 1, #numbers, 2 do
 local stamp, total = base + numbers[at], numbers[at + 1]
 if stamp == log.oldest then before = log.before - listed[place].origin end

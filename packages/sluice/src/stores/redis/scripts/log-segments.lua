@@ -1,5 +1,6 @@
--- The part of a long log that lies in segments: chunks of up to 254 entries, each a field of the
--- key's hash, named by a number.
+-- The part of a long log that lies in segments: chunks of up to 252 entries, each a field of the
+-- key's hash, named by a number. The tail is added to the newest one, the open segment, as it is:
+-- both have one base, origin and width. A full one is closed, and entered in the directory:
 --
 --   d    for each segment, oldest first: number 4 | base 7 | count 1 | width 1
 --   t    for each segment: origin 7, the running total before it
@@ -15,11 +16,15 @@
 local function buildSegments(chunks)
   local toBytes, fromBytes, at, seek = struct.pack, struct.unpack, chunks.at, chunks.seek
   local RECORD, RECORD_SIZE, ORIGIN_SIZE = '>I4I7BB', 13, 7
-  local FULL, PURGED, SLICE = 254, 64, 500
+  local FULL, PURGED, SLICE = 252, 64, 500
   local segments = {}
 
   local function load(log)
     if log.records then return end
+    if log.segments == 0 then
+      log.records, log.origins = '', ''
+      return
+    end
     local both = call('HMGET', log.key, 'd', 't')
     local records, origins = both[1], both[2]
     if not records or not origins or #records ~= log.segments * RECORD_SIZE
@@ -33,9 +38,11 @@ local function buildSegments(chunks)
     return (fromBytes('>I7', log.origins, place * ORIGIN_SIZE + 1))
   end
 
-  -- Where the segment at `place` ends: the base and the origin of what follows it.
+  -- Where the closed segment at `place` ends: the base and the origin of what follows it.
   local function follows(log, place)
-    if place + 1 == log.segments then return log.count > 0 and log.base or MOST, log.origin end
+    if place + 1 == log.segments then
+      return log.count + log.filed > 0 and log.base or MOST, log.origin
+    end
     local _, base = fromBytes(RECORD, log.records, (place + 1) * RECORD_SIZE + 1)
     return base, originAt(log, place + 1)
   end
@@ -45,12 +52,16 @@ local function buildSegments(chunks)
     if chunk and chunk.place == place then return chunk end
     chunk = { place = place, start = 0 }
     local width
-    if place == log.dead then
-      chunk.number, chunk.base, chunk.count, width = log.headNumber, log.headBase, log.headCount, log.headWidth
-      chunk.origin = log.headOrigin
+    if place == log.segments then
+      chunk.number, chunk.base, chunk.count, width = log.number, log.base, log.filed, log.width
+      chunk.origin = log.origin
+    elseif place == log.dead then
+      chunk.number, chunk.base, chunk.count = log.headNumber, log.headBase, log.headCount
+      chunk.origin, width = log.headOrigin, log.headWidth
     else
       load(log)
-      chunk.number, chunk.base, chunk.count, width = fromBytes(RECORD, log.records, place * RECORD_SIZE + 1)
+      local record = place * RECORD_SIZE + 1
+      chunk.number, chunk.base, chunk.count, width = fromBytes(RECORD, log.records, record)
       chunk.origin = originAt(log, place)
     end
     chunk.bytes = log.written[chunk.number] or call('HGET', log.key, chunk.number)
@@ -75,8 +86,14 @@ local function buildSegments(chunks)
   local function store(log, place, count, chunk)
     load(log)
     local record = toBytes(RECORD, chunk.number, chunk.base, chunk.count, chunk.width)
-    log.records = splice(log.records, RECORD_SIZE, place, count, record)
-    log.origins = splice(log.origins, ORIGIN_SIZE, place, count, toBytes('>I7', chunk.origin))
+    local at, origin = place * RECORD_SIZE, toBytes('>I7', chunk.origin)
+    -- To copy a long directory takes longer than to see that it stays the same.
+    if count ~= 1 or string.sub(log.records, at + 1, at + RECORD_SIZE) ~= record then
+      log.records = splice(log.records, RECORD_SIZE, place, count, record)
+    end
+    if count ~= 1 or originAt(log, place) ~= chunk.origin then
+      log.origins = splice(log.origins, ORIGIN_SIZE, place, count, origin)
+    end
     log.written[chunk.number], log.isFiled = chunk.bytes, true
     log.segments = log.segments + 1 - count
     chunk.place, log.chunk = place, chunk
@@ -120,6 +137,8 @@ local function buildSegments(chunks)
     local chunk = chunkAt(log, log.dead)
     local index = seek(chunk, log.skipped, edge, needed)
     if index < chunk.count then return chunk, index end
+    index = seek(log, 0, edge, needed)
+    if index > 0 or log.dead == log.segments then return log, index end
     local low, high = log.dead, log.segments
     if high - low > 1 then load(log) end
     while low + 1 < high do
@@ -134,13 +153,18 @@ local function buildSegments(chunks)
       if index < chunk.count then return chunk, index end
       if high + 1 < log.segments then return chunkAt(log, high + 1), 0 end
     end
-    return log, seek(log, 0, edge, needed)
+    if log.filed > 0 then
+      chunk = chunkAt(log, log.segments)
+      index = seek(chunk, 0, edge, needed)
+      if index < chunk.count then return chunk, index end
+    end
+    return log, 0
   end
 
   -- Makes an entry of a segment the oldest of the log.
   function segments.moveHead(log, chunk, index)
     log.dead, log.skipped = chunk.place, index
-    setHead(log, chunk)
+    if chunk.place < log.segments then setHead(log, chunk) end
   end
 
   function segments.oldest(log)
@@ -148,7 +172,7 @@ local function buildSegments(chunks)
   end
 
   function segments.newest(log)
-    local chunk = chunkAt(log, log.segments - 1)
+    local chunk = chunkAt(log, log.filed > 0 and log.segments or log.segments - 1)
     return at(chunk, chunk.count - 1)
   end
 
@@ -172,47 +196,93 @@ local function buildSegments(chunks)
     return true
   end
 
-  -- Makes the tail, which is full, a segment, or a part of the newest one.
-  function segments.file(log)
-    if log.segments == 0 then
-      log.records, log.origins, log.dead, log.number = '', '', 0, 0
-      log.written, log.deleted = {}, {}
+  -- Closes the open segment, if there is one. The tail is packed anew, in at least that width.
+  function segments.close(log, width)
+    local numbers, less = chunks.numbers(log, 0), log.upTo - log.origin
+    local later = numbers[1] or 0
+    if log.filed > 0 then
+      load(log)
+      local chunk = {
+        number = log.number, base = log.base, origin = log.origin, count = log.filed, width = log.width,
+      }
+      if log.dead == log.segments then setHead(log, chunk) end
+      log.records = log.records
+        .. toBytes(RECORD, chunk.number, chunk.base, chunk.count, chunk.width)
+      log.origins = log.origins .. toBytes('>I7', chunk.origin)
+      log.number, log.segments, log.filed = log.number + 1, log.segments + 1, 0
+      log.isFiled, log.chunk = true, nil
+      merge(log, log.segments - 2, FULL / 2)
     end
-    store(log, log.segments, 0, {
-      number = log.number, base = log.base, origin = log.origin, count = log.count, width = log.width,
-      bytes = string.sub(log.bytes, log.start + 1), start = 0, size = log.size, format = log.format,
-    })
-    log.number = log.number + 1
-    merge(log, log.segments - 2, FULL)
-    -- The next one will be much like this one.
-    chunks.setWidth(log, chunks.widthFor(max(log.newest - log.base, log.total - log.origin)))
-    log.bytes, log.start, log.count, log.origin = '', 0, 0, log.total
+    for index = 1, #numbers, 2 do
+      numbers[index], numbers[index + 1] = numbers[index] - later, numbers[index + 1] - less
+    end
+    log.base, log.origin = log.base + later, log.upTo
+    local most = max(numbers[#numbers - 1] or 0, numbers[#numbers] or 0)
+    chunks.setWidth(log, max(width, chunks.widthFor(most)))
+    log.bytes, log.start = chunks.pack(numbers, log.width), 0
+  end
+
+  -- Moves the entries of the tail to the open segment.
+  function segments.file(log)
+    if not log.isLong then
+      log.records, log.origins, log.segments, log.dead, log.number = '', '', 0, 0, 0
+      log.written, log.deleted, log.filed, log.skipped, log.chunk = {}, {}, 0, 0, nil
+      log.isLong, log.isFiled, log.isHash = true, false, false
+      log.headNumber, log.headBase, log.headCount, log.headWidth, log.headOrigin = 0, 0, 0, 0, 0
+    elseif log.filed + log.count > FULL then
+      -- The next one will span about as much.
+      segments.close(log, chunks.widthFor(1.25 * max(log.newest - log.base, log.total - log.origin)))
+    end
+    local bytes = log.filed > 0 and chunkAt(log, log.segments).bytes or ''
+    log.written[log.number] = bytes .. string.sub(log.bytes, log.start + 1)
+    log.filed, log.upTo, log.chunk = log.filed + log.count, log.total, nil
+    log.bytes, log.start, log.count = '', 0, 0
+  end
+
+  -- The tail has the origin of the open segment, so it changes with it. The width stays the same.
+  local function changeOpen(log, chunk, index, by, isGone)
+    local skipped = skippedAt(log, chunk.place)
+    local numbers, tail = chunks.numbers(chunk, skipped), chunks.numbers(log, 0)
+    chunks.change(numbers, index - skipped, by, isGone)
+    chunks.change(tail, 0, by, false)
+    log.bytes, log.start = chunks.pack(tail, log.width), 0
+    log.filed, log.upTo, log.chunk = #numbers / 2, log.upTo + by, nil
+    if log.dead == log.segments then log.skipped = 0 end
+    if log.filed > 0 then
+      log.written[chunk.number] = chunks.pack(numbers, log.width)
+    else
+      log.written[chunk.number] = nil
+      log.deleted[#log.deleted + 1], log.number = chunk.number, log.number + 1
+    end
   end
 
   -- Changes the cost of an entry by `by`; removes it if `isGone`.
   function segments.change(log, chunk, index, by, isGone)
+    if chunk.place == log.segments then return changeOpen(log, chunk, index, by, isGone) end
     load(log)
     local place, skipped = chunk.place, skippedAt(log, chunk.place)
     local numbers = chunks.numbers(chunk, skipped)
     chunks.change(numbers, index - skipped, by, isGone)
     addToOrigins(log, place + 1, by)
-    log.origin = log.origin + by
+    log.origin, log.upTo = log.origin + by, log.upTo + by
     if #numbers > 0 then
       chunks.fill(chunk, numbers)
       store(log, place, 1, chunk)
       if isGone and not merge(log, place, FULL / 2) then merge(log, place - 1, FULL / 2) end
     else
       remove(log, place, chunk.number)
+      if place == log.dead then log.skipped = 0 end
       if place == log.dead and place < log.segments then
-        log.skipped = 0
         local number, base, count, width = fromBytes(RECORD, log.records, place * RECORD_SIZE + 1)
-        setHead(log, { number = number, base = base, count = count, width = width, origin = originAt(log, place) })
+        local origin = originAt(log, place)
+        setHead(log, { number = number, base = base, count = count, width = width, origin = origin })
       end
     end
   end
 
   -- Counts totals from the oldest entry again, which keeps them exact integers.
   function segments.rebase(log)
+    segments.close(log, log.width)
     load(log)
     local head, before = chunkAt(log, log.dead), log.before
     local numbers = chunks.numbers(head, log.skipped)
@@ -221,14 +291,16 @@ local function buildSegments(chunks)
     chunks.fill(head, numbers)
     store(log, log.dead, 1, head)
     addToOrigins(log, log.dead, -before)
-    log.headOrigin, log.origin = 0, log.origin - before
+    log.headOrigin, log.origin, log.upTo = 0, log.origin - before, log.upTo - before
   end
 
   -- How many entries there are from one on.
   function segments.countFrom(log, chunk, index)
     if chunk == log then return log.count - index end
-    load(log)
     local count = chunk.count - index + log.count
+    if chunk.place == log.segments then return count end
+    load(log)
+    count = count + log.filed
     for place = chunk.place + 1, log.segments - 1 do
       count = count + string.byte(log.records, place * RECORD_SIZE + 12)
     end
@@ -238,7 +310,7 @@ local function buildSegments(chunks)
   -- The chunks with the newest entries, newest chunk first, up to about `most` entries.
   function segments.newestChunks(log, most)
     local found, count = { log }, log.count
-    for place = log.segments - 1, log.dead, -1 do
+    for place = log.filed > 0 and log.segments or log.segments - 1, log.dead, -1 do
       if count >= most then break end
       local chunk = chunkAt(log, place)
       found[#found + 1], count = chunk, count + chunk.count
@@ -258,25 +330,29 @@ local function buildSegments(chunks)
     log.segments, log.dead, log.isFiled, log.chunk = log.segments - count, log.dead - count, true, nil
   end
 
-  local HEADER, HEADER_SIZE = '>BBI7I7I7I7I7I7I7I7I4I4I4I4I7BBBI7', 91
+  local HEADER, HEADER_SIZE = '>BBI7I7I7I7I7I7I7I7I7I4I4I4BI4I7BBI7B', 99
 
   -- Fills `log` from the header, which the tail follows.
   function segments.read(log, bytes)
     if #bytes < HEADER_SIZE then notLog(log.key) end
     local _, width
-    _, width, log.expires, log.known, log.base, log.before, log.origin, log.oldest, log.first,
-      log.newest, log.segments, log.dead, log.number, log.headNumber, log.headBase, log.headCount,
-      log.headWidth, log.skipped, log.headOrigin = fromBytes(HEADER, bytes)
-    log.start = HEADER_SIZE
-    if log.dead >= log.segments or log.skipped >= log.headCount then notLog(log.key) end
+    _, width, log.expires, log.known, log.base, log.before, log.origin, log.upTo, log.oldest,
+      log.first, log.newest, log.segments, log.dead, log.number, log.filed, log.headNumber,
+      log.headBase, log.headCount, log.headWidth, log.headOrigin, log.skipped =
+      fromBytes(HEADER, bytes)
+    log.start, log.isLong, log.isHash, log.isFiled = HEADER_SIZE, true, true, false
+    log.records, log.origins, log.chunk, log.written, log.deleted = nil, nil, nil, {}, {}
+    local count = log.dead == log.segments and log.filed or log.headCount
+    if log.dead > log.segments or log.skipped >= count then notLog(log.key) end
     return width
   end
 
   function segments.write(key, log, isExtended)
     if log.dead > 0 then purge(log) end
     local header = toBytes(HEADER, 104, log.width, log.expires, log.known, log.base, log.before,
-      log.origin, log.oldest, log.first, log.newest, log.segments, log.dead, log.number,
-      log.headNumber, log.headBase, log.headCount, log.headWidth, log.skipped, log.headOrigin)
+      log.origin, log.upTo, log.oldest, log.first, log.newest, log.segments, log.dead, log.number,
+      log.filed, log.headNumber, log.headBase, log.headCount, log.headWidth, log.headOrigin,
+      log.skipped)
     local fields = { 'h', header .. string.sub(log.bytes, log.start + 1) }
     if log.isFiled then
       fields[3], fields[4], fields[5], fields[6] = 'd', log.records, 't', log.origins

@@ -1,7 +1,7 @@
 -- sliding-log: an admission at t counts while `t > now - W`; a cost c fits when
 -- `cost(counting) + c <= L`. Admissions in the same millisecond are one entry, whatever their cost.
 --
--- Up to 127 entries are one string: a header and a chunk (log-entries.lua).
+-- Up to 36 entries are one string: a header and a chunk (log-entries.lua).
 --
 --   's' 1 | width 1 | until 7 | known 7 | base 7 | before 7 | entries
 --
@@ -9,15 +9,15 @@
 -- key expires: a little later than it must, so that a busy key does not get a new TTL with every
 -- call. `before` is the running total before the oldest entry, which is not 0 after others expired.
 --
--- A longer log is a hash. Its field `h` has a header and the newest entries, the tail; a tail of 127
--- entries becomes a segment (log-segments.lua). So an admission writes `h` alone, and reads the
+-- A longer log is a hash. Its field `h` has a header and the newest entries, the tail; a tail of 36
+-- entries is moved to a segment (log-segments.lua). So an admission writes `h` alone, and reads the
 -- oldest segment as well if something has expired. No call does more than a few hundred small steps,
 -- however long the log. When all its segments have expired, a log is a string again.
 --
 -- `stampOf(terms, time)` is the time under which an admission is written down, and `startOf(terms, stamp)`
 -- the earliest time that is written down under it: that is all that sets one log apart from another.
 local function buildLog(stampOf, startOf)
-  local FULL, SLACK_MS, ROOM = 127, 900, 4
+  local FULL, SLACK_MS, ROOM = 36, 900, 4
   local HEADER, HEADER_SIZE = '>BBI7I7I7I7', 30
   local toBytes, fromBytes = struct.pack, struct.unpack
   local chunks, segments = buildChunks(), nil
@@ -25,33 +25,32 @@ local function buildLog(stampOf, startOf)
 
   -- The log is, or becomes, one without segments.
   local function makeString(log)
-    log.segments, log.dead, log.isHash = 0, 0, false
+    log.isLong, log.isHash, log.filed = false, false, 0
   end
 
   local function isEmpty(log)
-    return log.count == 0 and log.segments == 0
+    return log.count == 0 and not log.isLong
   end
 
   local function readString(log, bytes)
     if #bytes < HEADER_SIZE then notLog(log.key) end
     local _, width
     _, width, log.expires, log.known, log.base, log.before = fromBytes(HEADER, bytes)
-    log.start, log.origin = HEADER_SIZE, 0
-    makeString(log)
+    log.start, log.origin, log.isLong, log.isHash, log.filed = HEADER_SIZE, 0, false, false, 0
     return width
   end
 
-  -- What the header of a string does not repeat.
+  -- What the header does not say: the newest entry, and for a string the oldest.
   local function readEnds(log)
-    if log.count > 0 then
+    if log.isLong then
+      log.total = log.upTo
+      if log.count > 0 then log.newest, log.total = at(log, log.count - 1) end
+    elseif log.count > 0 then
       log.newest, log.total = at(log, log.count - 1)
+      log.oldest, log.first = at(log, 0)
     else
-      log.total = log.origin
-      if log.segments == 0 then log.newest, log.total = log.known, log.before end
+      log.newest, log.total, log.oldest, log.first = log.known, log.before, log.known, log.before
     end
-    if log.segments > 0 then return end
-    log.oldest, log.first = log.newest, log.total
-    if log.count > 0 then log.oldest, log.first = at(log, 0) end
   end
 
   local function isSound(log)
@@ -60,8 +59,7 @@ local function buildLog(stampOf, startOf)
   end
 
   local function readLog(key, log, terms)
-    log.key, log.stored, log.isHash, log.isFiled, log.edge = key, nil, false, false, nil
-    log.records, log.origins, log.chunk, log.written, log.deleted = nil, nil, nil, nil, nil
+    log.key, log.stored, log.edge = key, nil, nil
     -- MGET, because it does not fail if the key holds a hash.
     local bytes, kind = call('MGET', key)[1], 's'
     if not bytes then
@@ -77,7 +75,6 @@ local function buildLog(stampOf, startOf)
     else
       segments = segments or buildSegments(chunks)
       width = segments.read(log, bytes)
-      log.isHash, log.written, log.deleted = true, {}, {}
     end
     if not chunks.setWidth(log, width) then notLog(key) end
     log.bytes, log.count = bytes, (#bytes - log.start) / log.size
@@ -91,7 +88,7 @@ local function buildLog(stampOf, startOf)
   -- newest is. Returns its chunk, its place there, the running total before it, its time and total.
   local function find(log, edge, needed)
     local chunk, index
-    if log.segments > 0 then
+    if log.isLong then
       chunk, index = segments.find(log, edge, needed)
     else
       chunk, index = log, chunks.seek(log, 0, edge, needed)
@@ -103,6 +100,8 @@ local function buildLog(stampOf, startOf)
     elseif index > 0 then
       local _, upTo = at(chunk, index - 1)
       before = upTo
+    elseif chunk == log then
+      before = log.upTo
     end
     return chunk, index, before, time, total
   end
@@ -119,7 +118,8 @@ local function buildLog(stampOf, startOf)
   end
 
   local function empty(log, time)
-    log.bytes, log.start, log.count, log.origin, log.before, log.total = '', 0, 0, 0, 0, 0
+    log.bytes, log.start, log.count = '', 0, 0
+    log.origin, log.upTo, log.before, log.total = 0, 0, 0, 0
     log.oldest, log.first, log.newest = time, 0, time
     makeString(log)
   end
@@ -141,16 +141,17 @@ local function buildLog(stampOf, startOf)
 
   -- Counts totals from the oldest entry again.
   local function rebase(log)
-    if log.segments > 0 then segments.rebase(log) else log.origin = log.origin - log.before end
+    if log.isLong then segments.rebase(log) else log.origin = log.origin - log.before end
     log.first, log.total, log.before = log.first - log.before, log.total - log.before, 0
   end
 
   -- Packs the tail anew so that `cost` more at `time` can be added. The tail of a string will lose
   -- its oldest entries, so it is counted from the oldest again, with room for some time.
   local function widen(log, time, cost)
+    if log.filed > 0 then segments.close(log, log.width + 1) end
     local numbers = chunks.numbers(log, 0)
     local later, more, room = numbers[1] or 0, 0, 1
-    if log.segments == 0 then
+    if not log.isLong then
       rebase(log)
       more, room = -log.origin, ROOM
       log.origin = 0
@@ -176,7 +177,9 @@ local function buildLog(stampOf, startOf)
       segments = segments or buildSegments(chunks)
       segments.file(log)
     end
-    if log.count == 0 then log.base = stamp end
+    if log.count + log.filed == 0 then
+      log.base, log.origin, log.upTo = stamp, log.total, log.total
+    end
     if stamp - log.base > log.most or log.total - log.origin + cost > log.most then
       widen(log, stamp, cost)
     end
@@ -188,7 +191,7 @@ local function buildLog(stampOf, startOf)
       log.bytes, log.count = log.bytes .. entry, log.count + 1
     end
     log.newest, log.known = stamp, stamp
-    if log.count == 1 and log.segments == 0 then log.oldest, log.first = stamp, log.total end
+    if log.count == 1 and not log.isLong then log.oldest, log.first = stamp, log.total end
   end
 
   local function changeTail(log, index, by, isGone)
@@ -212,11 +215,16 @@ local function buildLog(stampOf, startOf)
       rebase(log)
       chunk, index = find(log, stamp - 1, 0)
     end
+    local isOpen = chunk ~= log and chunk.place == log.segments
+    if isOpen and log.total - log.origin + by > log.most then
+      segments.close(log, log.width)
+      chunk, index = find(log, stamp - 1, 0)
+    end
     if chunk == log then
       changeTail(log, index, by, isGone)
     else
       segments.change(log, chunk, index, by, isGone)
-      if log.segments == log.dead then makeString(log) end
+      if log.segments == log.dead and log.filed == 0 then makeString(log) end
     end
     log.total = log.total + by
     if isEmpty(log) then
@@ -224,9 +232,11 @@ local function buildLog(stampOf, startOf)
     elseif not isGone then
       if stamp == log.oldest then log.first = log.first + by end
     elseif stamp == log.oldest then
-      if log.segments > 0 then log.oldest, log.first = segments.oldest(log) else log.oldest, log.first = at(log, 0) end
+      local read = log.isLong and segments.oldest or at
+      log.oldest, log.first = read(log, 0)
     elseif stamp == log.newest then
-      if log.count > 0 then log.newest = at(log, log.count - 1) else log.newest = segments.newest(log) end
+      local read = log.count > 0 and at or segments.newest
+      log.newest = read(log, log.count - 1)
     end
     return by
   end
@@ -235,7 +245,7 @@ local function buildLog(stampOf, startOf)
     local expires = log.known + terms.window
     local isExtended = log.expires < expires
     if isExtended then log.expires = expires + SLACK_MS end
-    if log.segments > 0 then return segments.write(key, log, isExtended) end
+    if log.isLong then return segments.write(key, log, isExtended) end
     local header = toBytes(HEADER, 115, log.width, log.expires, log.known, log.base,
       log.before - log.origin)
     local bytes = header .. string.sub(log.bytes, log.start + 1)
@@ -253,7 +263,7 @@ local function buildLog(stampOf, startOf)
     if isEmpty(log) or log.newest <= edge then return 0, entries end
     local chunk, index = find(log, edge, 0)
     local listed = { log }
-    if log.segments > 0 then
+    if log.isLong then
       count, listed = segments.countFrom(log, chunk, index), segments.newestChunks(log, most)
     else
       count = log.count - index
@@ -261,6 +271,7 @@ local function buildLog(stampOf, startOf)
     for place = #listed, 1, -1 do
       local numbers = chunks.numbers(listed[place], 0)
       local base, before, size = listed[place].base, 0, #entries
+      if listed[place] == log and log.isLong then before = log.upTo - log.origin end
       for at = 1, #numbers, 2 do
         local stamp, total = base + numbers[at], numbers[at + 1]
         if stamp == log.oldest then before = log.before - listed[place].origin end
