@@ -165,6 +165,9 @@ export function longTraceFrom(seed: number): Trace {
   const buckets = algorithm === 'sliding-buckets' ? { buckets: 1000 } : {};
   const [pauses, kinds] = [dice.pick([100, 400]), dice.pick([6, 14, 40])];
   const costOf = (): number => unit * (1 + (dice.roll(20) === 0 ? dice.roll(20) : 0));
+  // Rarely a debt, after which everything is denied for a window. Memory holds small limits to 2^32.
+  const debts = [70_000 * unit, limit > 2 ** 32 ? Number.MAX_SAFE_INTEGER : 2 ** 31];
+  const actualOf = (): number => (dice.roll(25) > 0 ? dice.roll(5) * unit : dice.pick(debts));
   const steps: Step[] = [];
   let atMs = START_MS;
   for (let number = 0; number < 2500; number++) {
@@ -173,7 +176,7 @@ export function longTraceFrom(seed: number): Trace {
     const kind = dice.roll(kinds);
     const of = Math.max(0, number - 1 - dice.pick([0, 1, 5, dice.roll(50), dice.roll(most)]));
     if (kind === 0) steps.push({ op: 'refund', atMs, of });
-    else if (kind === 1) steps.push({ op: 'settle', atMs, of, actual: dice.roll(5) * unit });
+    else if (kind === 1) steps.push({ op: 'settle', atMs, of, actual: actualOf() });
     else if (kind === 2 && dice.roll(4) === 0) steps.push({ op: 'inspect', atMs, place: 0 });
     else if (kind === 3) steps.push({ op: 'peek', atMs, costs: [dice.roll(limit)] });
     else if (kind === 4 && dice.roll(100) === 0) steps.push({ op: 'reset', atMs, place: 0 });
