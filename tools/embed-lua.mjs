@@ -12,8 +12,8 @@ const TARGET = new URL('scripts.generated.ts', FOLDER);
 
 /** In the order in which they use one another. */
 const PARTS = [
-  ...['prelude', 'fixed-window', 'sliding-log', 'sliding-counter', 'sliding-buckets'],
-  ...['token-bucket', 'decide'],
+  ...['prelude', 'fixed-window', 'log-entries', 'log-segments', 'sliding-log'],
+  ...['sliding-counter', 'sliding-buckets', 'token-bucket', 'records', 'decide'],
 ];
 
 /** Comments and indentation are for readers. Nothing else is taken away, so errors stay legible. */

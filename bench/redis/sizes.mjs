@@ -60,12 +60,12 @@ async function fillExpressStore(client) {
 }
 
 export const SIZES = [
-  { name: 'sluice sliding-log', unit: 'call', fill: (client) => fillLog(client, 1), most: 12 },
+  { name: 'sluice sliding-log', unit: 'call', fill: (client) => fillLog(client, 1), most: 9 },
   {
     name: 'sluice sliding-log, cost 100',
     unit: 'call',
     fill: (client) => fillLog(client, 100),
-    most: 12,
+    most: 9,
   },
   { name: 'sorted-set log', unit: 'call', fill: fillSortedSet },
   { name: 'sluice sliding-counter', unit: 'key', fill: fillCounters, most: 96 },

@@ -6,9 +6,10 @@
 
 import type { AlgorithmName } from '../algorithms/algorithm.ts';
 import { ManualClock } from '../clock.ts';
+import type { Decision } from '../decision.ts';
 import { createLimiter } from '../limiter.ts';
-import type { PolicyOptions } from '../policy.ts';
-import type { Store } from '../store.ts';
+import { definePolicy, type PolicyOptions } from '../policy.ts';
+import type { Adjustment, Store } from '../store.ts';
 
 export interface ContractCase {
   readonly name: string;
@@ -34,10 +35,23 @@ function setUp(store: Store, algorithm: AlgorithmName) {
   const clock = new ManualClock(START_MS);
   const main: PolicyOptions = { limit: 5, window: 1000, algorithm };
   const other: PolicyOptions = { limit: 2, window: 1000 };
-  return { clock, limiter: createLimiter({ policies: { main, other }, store, clock }) };
+  const limiter = createLimiter({ policies: { main, other }, store, clock });
+  return { clock, limiter, store };
 }
 
 type SetUp = ReturnType<typeof setUp>;
+
+/** What settling an admitted check of `main` at `actual` means for the store. */
+function adjustmentsOf(algorithm: AlgorithmName, decision: Decision, actual: number): Adjustment[] {
+  const policies = {
+    main: definePolicy('main', { limit: 5, window: 1000, algorithm }),
+    other: definePolicy('other', { limit: 2, window: 1000 }),
+  };
+  return decision.receipt!.charges.map((charge) => {
+    const policy = policies[charge.policy as 'main' | 'other'];
+    return { policy, terms: policy.termsFor(charge.key), charge, delta: actual - charge.cost };
+  });
+}
 
 function forEach(
   name: string,
@@ -199,4 +213,72 @@ export const storeContract: readonly ContractCase[] = [
     clock.advance(5000);
     equal('expired', await limiter.inspect('main', 'a'), undefined);
   }),
+
+  ...forEach('another call under an id does not disturb the first', async (world, algorithm) => {
+    const { limiter, clock, store } = world;
+    if (store.adjustOnce === undefined) return;
+    const first = JSON.stringify(await limiter.check('main', 'a', { id: 'x' }));
+    const limits = [
+      { policy: 'main', key: 'a' },
+      { policy: 'other', key: 'a' },
+    ] as const;
+    equal('other cost', (await limiter.check('main', 'a', { id: 'x', cost: 2 })).remaining, 2);
+    equal('other limits', (await limiter.check(limits, { id: 'x' })).limits[0].remaining, 1);
+    for (const changed of [
+      { limit: 5, window: 1000, algorithm: otherThan(algorithm) },
+      { limit: 5, window: 2000, algorithm },
+    ]) {
+      const policies = { main: changed, other: '2/1s' } as const;
+      const reloaded = createLimiter({ policies, store, clock });
+      equal('other policy', (await reloaded.check('main', 'a', { id: 'x' })).remaining, 4);
+    }
+    equal('the first', JSON.stringify(await limiter.check('main', 'a', { id: 'x' })), first);
+  }),
+
+  ...forEach('a reset makes the ids of a key new', async ({ limiter, store }) => {
+    if (store.adjustOnce === undefined) return;
+    const both = [
+      { policy: 'main', key: 'a' },
+      { policy: 'other', key: 'a' },
+    ] as const;
+    await limiter.check(both, { id: 'x' });
+    await limiter.check('main', 'b', { id: 'x', cost: 2 });
+    await limiter.reset('main', 'b');
+    equal('alone', (await limiter.check('main', 'b', { id: 'x', cost: 2 })).remaining, 3);
+    equal('charged again', (await limiter.peek('main', 'b')).remaining, 3);
+    await limiter.reset('other', 'a');
+    await limiter.check(both, { id: 'x' });
+    equal('through the second limit', (await limiter.peek('main', 'a')).remaining, 3);
+  }),
+
+  ...forEach('a receipt is used once', async ({ limiter, store, clock }, algorithm) => {
+    if (store.adjustOnce === undefined) return;
+    const both = [
+      { policy: 'main', key: 'a', cost: 2 },
+      { policy: 'other', key: 'a' },
+    ] as const;
+    const adjustments = adjustmentsOf(algorithm, await limiter.check(both), 0);
+    await limiter.check(both);
+    equal('first', await store.adjustOnce('r', adjustments, clock.now()), [-2, -1]);
+    equal('again', await store.adjustOnce('r', adjustments, clock.now()), undefined);
+    equal('main', (await limiter.peek('main', 'a')).remaining, 3);
+    equal('other', (await limiter.peek('other', 'a')).remaining, 1);
+    equal('another', await store.adjustOnce('r2', adjustments, clock.now()), [-2, -1]);
+  }),
+
+  ...forEach('a reset makes the receipts of a key new', async (world, algorithm) => {
+    const { limiter, store, clock } = world;
+    if (store.adjustOnce === undefined) return;
+    const once = async (): Promise<readonly number[] | undefined> => {
+      const decision = await limiter.check('main', 'a', { cost: 3 });
+      return store.adjustOnce!('r', adjustmentsOf(algorithm, decision, 1), clock.now());
+    };
+    equal('first', await once(), [-2]);
+    equal('used', await once(), undefined);
+    await limiter.reset('main', 'a');
+    equal('after a reset', await once(), [-2]);
+  }),
 ];
+
+const otherThan = (algorithm: AlgorithmName): AlgorithmName =>
+  algorithm === 'fixed-window' ? 'sliding-log' : 'fixed-window';

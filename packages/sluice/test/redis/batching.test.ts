@@ -52,7 +52,7 @@ describe('batching', () => {
       limiter.check('few', 'd', { id: 'x' }),
       limiter.reset('few', 'e'),
     ]);
-    expect(sent).toEqual([1 + 2 + 1 + 1 + 1 + 2 + 1]);
+    expect(sent).toEqual([1 + 2 + 1 + 1 + 1 + 2 + 2]);
   });
 
   it('a batch is bounded', async () => {

@@ -204,8 +204,12 @@ it('in Redis nothing is remembered for longer than the longest window of the cal
     ],
     { id: 'two' },
   );
-  const names = await world.client.keys(`${prefix}*=*`);
-  expect(names.map((name) => name.split('=')[1]).sort()).toEqual(['one', 'two']);
+  const names = await world.client.keys(`${prefix}*=`);
+  expect(names.sort()).toEqual([
+    `${prefix}{a}briefL300ms=`,
+    `${prefix}{a}manyL1h=`,
+    `${prefix}{b}fewL1h=`,
+  ]);
   for (const name of names) {
     const leftMs = await world.client.pttl(name);
     expect(leftMs).toBeGreaterThan(3_600_000 - 60_000);
@@ -240,4 +244,40 @@ it(`${CUTS} connections cut between question and answer charge nothing twice`, a
   expect((await limiter.inspect('many', 'a'))!.used).toBe(CUTS);
   client.disconnect();
   await proxy.stop();
+});
+
+describe('ids in Redis', () => {
+  const setUp = () => {
+    const options = { prefix: newPrefix(), onFailure: 'throw', deadlineMs: 10_000 } as const;
+    const limiterOf = (algorithm: 'sliding-log' | 'fixed-window', window: string) =>
+      createLimiter({
+        policies: { p: { limit: 100, window, algorithm }, q: '100/1h' },
+        store: redisStore(world.send, options),
+      });
+    return { limiterOf, limiter: limiterOf('sliding-log', '1h') };
+  };
+  const joint = (cost: number) =>
+    [
+      { policy: 'p', key: 'a', cost },
+      { policy: 'q', key: 'a' },
+    ] as const;
+
+  it('survive other calls under the same id', async () => {
+    const { limiter, limiterOf } = setUp();
+    const first = await limiter.check('p', 'a', { id: 'x' });
+    await limiter.check('p', 'a', { id: 'x', cost: 2 });
+    await limiter.check(joint(1), { id: 'x' });
+    await limiterOf('fixed-window', '1h').check('p', 'a', { id: 'x' });
+    await limiterOf('sliding-log', '2h').check('p', 'a', { id: 'x' });
+    expect(copyOf(await limiter.check('p', 'a', { id: 'x' }))).toEqual(copyOf(first));
+  });
+
+  it.each(['p', 'q'] as const)('are new after a reset of %s', async (policy) => {
+    const { limiter } = setUp();
+    await limiter.check(joint(3), { id: 'x' });
+    await limiter.reset(policy, 'a');
+    await limiter.check(joint(3), { id: 'x' });
+    const used = await Promise.all([limiter.inspect('p', 'a'), limiter.inspect('q', 'a')]);
+    expect(used.map((state) => state!.used)).toEqual(policy === 'p' ? [3, 2] : [6, 1]);
+  });
 });

@@ -113,7 +113,7 @@ describe('the Redis store', () => {
     expect(all.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
     expect((all[1] as PromiseRejectedResult).reason).toMatchObject({
       code: 'ERR_STORE_UNAVAILABLE',
-      message: expect.stringContaining('WRONGTYPE'),
+      message: expect.stringContaining('not a log of this limiter: mixed:{bad}pL1m'),
     });
   });
 

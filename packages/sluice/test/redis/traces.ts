@@ -152,26 +152,36 @@ async function perform(
 
 /**
  * A trace in which a log becomes long: many small costs close to one another, with refunds of any
- * age, and now and then a pause in which most of it expires.
+ * age, and now and then a pause in which most of it expires. So a log crosses the border between a
+ * string and a hash in both directions; in some traces half of the calls are refunded.
  */
 export function longTraceFrom(seed: number): Trace {
   const dice = new Dice(seed);
   const algorithm = dice.pick(['sliding-log', 'sliding-log', 'sliding-buckets'] as const);
-  const limit = dice.pick([60, 300, 900]);
-  const window = dice.pick([1000, 20_000]);
+  const most = dice.pick([60, 300, 900]);
+  const window = dice.pick([1000, 20_000, 20_000, 58 * 86_400_000]);
+  const unit = Math.min(dice.pick([1, 1, 300, 2 ** 33]), Math.floor(2 ** 52 / window / most));
+  const limit = most * unit;
   const buckets = algorithm === 'sliding-buckets' ? { buckets: 1000 } : {};
+  const [pauses, kinds] = [dice.pick([100, 400]), dice.pick([6, 14, 40])];
+  const costOf = (): number => unit * (1 + (dice.roll(20) === 0 ? dice.roll(20) : 0));
+  // Rarely a debt, after which everything is denied for a window. Memory holds small limits to 2^32.
+  const debts = [70_000 * unit, limit > 2 ** 32 ? Number.MAX_SAFE_INTEGER : 2 ** 31];
+  const actualOf = (): number => (dice.roll(25) > 0 ? dice.roll(5) * unit : dice.pick(debts));
   const steps: Step[] = [];
   let atMs = START_MS;
   for (let number = 0; number < 2500; number++) {
-    atMs += dice.roll(Math.ceil((2.2 * window) / limit));
-    if (dice.roll(400) === 0) atMs += dice.roll(Math.ceil(1.2 * window));
-    const kind = dice.roll(40);
-    const of = Math.max(0, number - 1 - dice.pick([0, 1, 5, dice.roll(50), dice.roll(limit)]));
+    atMs += dice.roll(Math.ceil((2.2 * window) / most));
+    if (dice.roll(pauses) === 0) atMs += dice.roll(Math.ceil(1.2 * window));
+    const kind = dice.roll(kinds);
+    const of = Math.max(0, number - 1 - dice.pick([0, 1, 5, dice.roll(50), dice.roll(most)]));
     if (kind === 0) steps.push({ op: 'refund', atMs, of });
-    else if (kind === 1) steps.push({ op: 'settle', atMs, of, actual: dice.roll(5) });
-    else if (kind === 2) steps.push({ op: 'inspect', atMs, place: 0 });
+    else if (kind === 1) steps.push({ op: 'settle', atMs, of, actual: actualOf() });
+    else if (kind === 2 && dice.roll(4) === 0) steps.push({ op: 'inspect', atMs, place: 0 });
     else if (kind === 3) steps.push({ op: 'peek', atMs, costs: [dice.roll(limit)] });
-    else steps.push({ op: 'check', atMs, costs: [1 + (dice.roll(20) === 0 ? dice.roll(20) : 0)] });
+    else if (kind === 4 && dice.roll(100) === 0) steps.push({ op: 'reset', atMs, place: 0 });
+    else if (kind === 5 && dice.roll(4) === 0) steps.push({ op: 'refund', atMs, of });
+    else steps.push({ op: 'check', atMs, costs: [costOf()] });
   }
   return { policies: [{ limit, window, algorithm, ...buckets }], steps };
 }

@@ -31,9 +31,12 @@ const UNITS: readonly (readonly [string, number])[] = [
 const SUSPECT = /[{}%\ud800-\udfff]/;
 /** With the `u` flag a surrogate is one that stands alone. */
 const UNSAFE = /[{}%\p{Surrogate}]/gu;
-/** An equals sign stands only before an id. */
+/** An equals sign stands only at the end of the key for records. */
 const UNSAFE_NAME = /[=%\p{Surrogate}]/gu;
 const UNSAFE_ID = /[%\p{Surrogate}]/gu;
+
+/** An id as UTF-8 can hold it, so that no two ids become one. */
+export const idText = (id: string): string => id.replace(UNSAFE_ID, escapeOne);
 
 const escapeOne = (character: string): string =>
   `%${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
@@ -57,9 +60,9 @@ export class KeyNames {
     return `${this.#prefix}{${text}}${this.#end(policy)}`;
   }
 
-  /** Where the answer to a check with an id is remembered: beside its first limit. */
-  ofAnswer(limitKey: string, id: string): string {
-    return `${limitKey}=${id.replace(UNSAFE_ID, escapeOne)}`;
+  /** The key of the ids and used receipts of a limit: beside its own. */
+  ofRecords(limitKey: string): string {
+    return `${limitKey}=`;
   }
 
   #end(policy: Policy): string {

@@ -2,13 +2,7 @@
  * The Redis store: everything is decided by one script, on the server, by the server's clock.
  */
 import type { Terms } from '../../algorithms/algorithm.ts';
-import {
-  DecisionRecord,
-  jointDecision,
-  type LimitDecision,
-  PeekRecord,
-  type Quote,
-} from '../../decision.ts';
+import type { LimitDecision, Quote } from '../../decision.ts';
 import { checkFields, expected, isInteger } from '../../errors.ts';
 import {
   DEFAULT_DEADLINE_MS,
@@ -21,7 +15,6 @@ import type { Policy } from '../../policy.ts';
 import {
   type Adjustment,
   type Check,
-  type KeyState,
   type Limit,
   type OnSent,
   type Recipient,
@@ -30,7 +23,7 @@ import {
   type Store,
 } from '../../store.ts';
 import { contained, emitWarning } from '../../warning.ts';
-import { Batcher, type Kind, Operation, type Reply } from './batch.ts';
+import { Batcher } from './batch.ts';
 import {
   type Connection,
   connectionOf,
@@ -39,7 +32,17 @@ import {
   type Send,
 } from './client.ts';
 import { DenyCache } from './deny-cache.ts';
-import { domainOfSlot, KeyNames, slotOf } from './keys.ts';
+import { domainOfSlot, idText, KeyNames, slotOf } from './keys.ts';
+import {
+  CheckOperation,
+  changeOf,
+  InspectOperation,
+  joint,
+  limitOf,
+  NumberOperation,
+  rememberText,
+  SpendOperation,
+} from './operations.ts';
 import type { OnReady } from './ready-signal.ts';
 import { StoreReplyError } from './replies.ts';
 import { evictionWarning, reportOf } from './server.ts';
@@ -64,7 +67,8 @@ export interface RedisStoreOptions extends FailureOptions {
 
 const OPTIONS = ['prefix', 'denyCache', 'cluster', 'onWarning'];
 
-class RedisStore implements Store {
+/** The store without its failure policy, which `redisStore` adds. */
+export class RedisStore implements Store {
   readonly #batcher: Batcher;
   readonly #isCluster: boolean;
   readonly #names: KeyNames;
@@ -131,14 +135,18 @@ class RedisStore implements Store {
     if (id === undefined) {
       return new CheckOperation(peek ? 'peek' : 'check', limits, keys, denials);
     }
-    const memory = this.#names.ofAnswer(keys[0], id);
     return new CheckOperation(
       'once',
       limits,
-      [...keys, memory],
+      this.#withRecords(keys),
       denials,
       rememberMs ?? longestWindow(limits),
+      idText(id),
     );
+  }
+
+  #withRecords(keys: readonly string[]): readonly string[] {
+    return [...keys, ...keys.map((key) => this.#names.ofRecords(key))];
   }
 
   /**
@@ -155,7 +163,7 @@ class RedisStore implements Store {
   ): Promise<readonly Quote[]> {
     const { limits, peek, id } = check;
     const answers: LimitDecision[] = [];
-    const reserved: number[] = [];
+    const reserved: (readonly number[])[] = [];
     const reserve = async (places: readonly number[]): Promise<boolean> => {
       const part = { limits: places.map((place) => limits[place]), peek, id };
       const names = places.map((place) => keys[place]);
@@ -163,12 +171,17 @@ class RedisStore implements Store {
       const [quote] = await this.#batcher.do(operation, nowMs, onSent);
       for (const [at, place] of places.entries()) answers[place] = quote.limits[at];
       // What is remembered was charged by an earlier call, and stays its own.
-      if (quote.allowed && !peek && operation.isNew) reserved.push(...places);
+      if (quote.allowed && !peek && operation.isNew) reserved.push(places);
       return quote.allowed;
     };
     const results = await Promise.allSettled(groups.map(reserve));
     const fits = results.every((each) => each.status === 'fulfilled' && each.value);
-    if (!fits) await this.#giveBack(reserved, limits, keys, answers, id, nowMs);
+    if (!fits) {
+      await Promise.all([
+        ...reserved.map((places) => this.#forget(places, limits, keys, id, nowMs)),
+        this.#giveBack(reserved.flat(), limits, keys, answers, nowMs),
+      ]);
+    }
     const failure = results.find((each) => each.status === 'rejected');
     if (failure !== undefined) throw failure.reason;
     return [Object.assign(joint(answers, peek), { atomic: false as const })];
@@ -180,23 +193,33 @@ class RedisStore implements Store {
     limits: readonly Limit[],
     keys: readonly string[],
     answers: LimitDecision[],
-    id: string | undefined,
     nowMs: number | undefined,
   ): Promise<void> {
     await Promise.all(
       places.map(async (place) => {
         const done = this.#adjustOne(refundOf(limits[place], answers[place].atMs), nowMs);
-        const memory = id === undefined ? undefined : this.#names.ofAnswer(keys[place], id);
-        const forgotten =
-          memory && this.#batcher.do(new NumberOperation('reset', [], memory), nowMs);
         const look = this.#batcher.do(
           new CheckOperation('peek', [limits[place]], [keys[place]], undefined),
           nowMs,
         );
-        const [, , [quote]] = await Promise.all([done, forgotten, look]);
+        const [, [quote]] = await Promise.all([done, look]);
         answers[place] = quote.limits[0];
       }),
     );
+  }
+
+  /** Makes the id of a reservation new. */
+  async #forget(
+    places: readonly number[],
+    limits: readonly Limit[],
+    keys: readonly string[],
+    id: string | undefined,
+    nowMs: number | undefined,
+  ): Promise<void> {
+    if (id === undefined) return;
+    const part = places.map((place) => limits[place]);
+    const names = this.#withRecords(places.map((place) => keys[place]));
+    await this.#batcher.do(new NumberOperation('forget', part, names, ' 0', idText(id)), nowMs);
   }
 
   async adjust(
@@ -220,32 +243,59 @@ class RedisStore implements Store {
   }
 
   async #adjustOne(
-    { policy, terms, charge, delta }: Adjustment,
+    adjustment: Adjustment,
     nowMs: number | undefined,
     onSent?: OnSent,
   ): Promise<number> {
-    const key = this.#names.of(policy, charge.key);
-    const limit = { policy, terms, key: charge.key, cost: 0 };
-    const operation = new NumberOperation(
-      'adjust',
-      [limit],
-      key,
-      ` ${charge.atMs} ${delta} ${charge.cost}`,
-    );
-    return this.#clearing(key, this.#batcher.do(operation, nowMs, onSent));
+    const key = this.#names.of(adjustment.policy, adjustment.charge.key);
+    const operation = new NumberOperation('adjust', [limitOf(adjustment)], [key], '', undefined, [
+      changeOf(adjustment),
+    ]);
+    return this.#clearing([key], this.#batcher.do(operation, nowMs, onSent));
   }
 
-  async reset(policy: Policy, key: string, _nowMs?: number, onSent?: OnSent): Promise<void> {
+  async adjustOnce(
+    id: string,
+    adjustments: readonly Adjustment[],
+    nowMs?: number,
+    onSent?: OnSent,
+  ): Promise<readonly number[] | undefined> {
+    if (adjustments.length === 0) return [];
+    const keys = adjustments.map(({ policy, charge }) => this.#names.of(policy, charge.key));
+    const [text, remember] = [idText(id), rememberText(adjustments)];
+    const records = this.#names.ofRecords(keys[0]);
+    if (!this.#isCluster || groupsOf(keys).length === 1) {
+      const all = new SpendOperation(text, adjustments, [...keys, records], remember);
+      return this.#clearing(keys, this.#batcher.do(all, nowMs, onSent));
+    }
+    // On several nodes: marked as used first, so that no failure lets it be used twice.
+    const claim = new SpendOperation(text, [], [records], remember);
+    if ((await this.#batcher.do(claim, nowMs, onSent)) === undefined) return undefined;
+    try {
+      return await this.adjust(adjustments, nowMs, onSent);
+    } catch (error) {
+      if ((error as { notDone?: true }).notDone) await this.#unspend(text, records, nowMs);
+      throw error;
+    }
+  }
+
+  /** Makes a receipt unused. If that fails it stays used, which never admits too much. */
+  async #unspend(id: string, records: string, nowMs: number | undefined): Promise<void> {
+    const operation = new NumberOperation('unspend', [], [records], '', id);
+    await this.#batcher.do(operation, nowMs).catch(() => {});
+  }
+
+  async reset(policy: Policy, key: string, nowMs?: number, onSent?: OnSent): Promise<void> {
     const name = this.#names.of(policy, key);
-    const operation = new NumberOperation('reset', [], name);
-    await this.#clearing(name, this.#batcher.do(operation, undefined, onSent));
+    const operation = new NumberOperation('reset', [], this.#withRecords([name]));
+    await this.#clearing([name], this.#batcher.do(operation, nowMs, onSent));
   }
 
   /** What changes a key makes denials untrue: those of before, and those that come meanwhile. */
-  async #clearing<T>(key: string, change: Promise<T>): Promise<T> {
-    this.#denials?.forget(key);
+  async #clearing<T>(keys: readonly string[], change: Promise<T>): Promise<T> {
+    for (const key of keys) this.#denials?.forget(key);
     const answer = await change;
-    this.#denials?.forget(key);
+    for (const key of keys) this.#denials?.forget(key);
     return answer;
   }
 
@@ -257,52 +307,6 @@ class RedisStore implements Store {
 
   /** The client is the caller's to close. */
   async close(): Promise<void> {}
-}
-
-class CheckOperation extends Operation<readonly Quote[]> {
-  /** Whether it was decided now, and not remembered from an earlier call under its id. */
-  isNew = true;
-
-  constructor(
-    kind: 'check' | 'peek' | 'once',
-    limits: readonly Limit[],
-    keys: readonly string[],
-    private readonly denials: DenyCache | undefined,
-    rememberMs = 0,
-  ) {
-    super(kind, limits, keys, kind === 'once' ? ` ${rememberMs}` : '');
-  }
-
-  override read(reply: Reply): readonly Quote[] {
-    const { limits, kind } = this;
-    if (kind === 'once') this.isNew = reply.number() === 1;
-    const quote =
-      limits.length === 1
-        ? readLimit(reply, limits[0], kind)
-        : joint(
-            limits.map((limit) => readLimit(reply, limit, kind)),
-            kind === 'peek',
-          );
-    if (!quote.allowed) this.denials?.add(this.keys[0], limits[0].terms, quote, reply.sentMs);
-    return [quote];
-  }
-}
-
-/** What is answered with one number. */
-class NumberOperation extends Operation<number> {
-  constructor(kind: 'adjust' | 'reset', limits: readonly Limit[], key: string, numbers?: string) {
-    super(kind, limits, [key], numbers);
-  }
-
-  override read(reply: Reply): number {
-    return reply.number();
-  }
-}
-
-class InspectOperation extends Operation<KeyState | undefined> {
-  override read(reply: Reply): KeyState | undefined {
-    return readState(reply, this.limits[0]);
-  }
 }
 
 function longestWindow(limits: readonly Limit[]): number {
@@ -319,52 +323,6 @@ function groupsOf(keys: readonly string[]): number[][] {
     else group.push(place);
   }
   return [...groups.values()];
-}
-
-function readLimit(reply: Reply, limit: Limit, asked: Kind): Quote {
-  const { policy, terms, key, cost } = limit;
-  let atMs = asked === 'once' ? reply.number() : reply.nowMs;
-  let waitMs = reply.number();
-  if (waitMs < 0) {
-    atMs -= waitMs;
-    waitMs = reply.number();
-  }
-  const free = reply.number();
-  const resetAfterMs = reply.number();
-  const kind = asked === 'peek' ? PeekRecord : DecisionRecord;
-  return new kind(policy.name, key, cost, terms.capacity, waitMs, atMs, { free, resetAfterMs });
-}
-
-function joint(answers: readonly LimitDecision[], peek: boolean): Quote {
-  return jointDecision(answers, !peek && answers.every((answer) => answer.allowed));
-}
-
-function readState(reply: Reply, { policy, terms }: Limit): KeyState | undefined {
-  if (reply.number() === 0) return undefined;
-  reply.number();
-  const free = reply.number();
-  const resetAfterMs = reply.number();
-  const cells = [reply.number(), reply.number(), reply.number()];
-  const entries = reply
-    .text()
-    .split(' ')
-    .filter((text) => text !== '')
-    .map((text) => {
-      const [atMs, cost] = text.split(':').map(Number);
-      return { atMs, cost };
-    });
-  const { name, algorithm } = policy;
-  const used = terms.capacity - free;
-  return {
-    policy: name,
-    algorithm,
-    used,
-    remaining: Math.max(free, 0),
-    resetAfterMs,
-    cells,
-    entries,
-    entryCount: entries.length,
-  };
 }
 
 function denyCacheOf(options: DenyCacheOptions | false | undefined): DenyCache | undefined {

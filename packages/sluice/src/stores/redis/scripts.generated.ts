@@ -1,15 +1,12 @@
 /** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
-export const SCRIPT_SHA = '478b9a84148524511d9ebba48337157de8abcc07';
+export const SCRIPT_SHA = 'ce414966cb26a24159aa08a2e999c62b887d1790';
 
 export const SCRIPT = String.raw`local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
 local MOST = 9007199254740991
-local function isWhole(number)
-return type(number) == 'number' and number % 1 == 0 and number >= -MOST and number <= MOST
-end
 local function whole(text)
 local number = tonumber(text)
-if isWhole(number) then return number end
+if number and number % 1 == 0 and number >= -MOST and number <= MOST then return number end
 error('ERR expected an integer, got ' .. tostring(text))
 end
 local now, outliveMs
@@ -27,17 +24,30 @@ lastLifetime = string.format('%.0f', max(expiresMs - now, 1) + outliveMs)
 end
 return lastLifetime
 end
+local function isInteger(value)
+return type(value) == 'number' and value % 1 == 0 and value >= -MOST and value <= MOST
+end
+local function notCounter(key)
+error('ERR not a counter of this limiter: ' .. key, 0)
+end
+local function notLog(key)
+error('ERR not a log of this limiter: ' .. key, 0)
+end
 local function readCells(key, state)
-local value = call('GET', key)
+local value = redis.pcall('GET', key)
 if not value then
 state.expires = nil
 return nil
 end
-local a, b, c, more = unpackAll(value)
-if more or not (isWhole(a) and isWhole(b) and isWhole(c)) then
-error('ERR not a counter of this limiter: ' .. key)
+if type(value) ~= 'string' then notCounter(key) end
+local isPacked, a, b, c, more = pcall(unpackAll, value)
+if not isPacked or more ~= nil or not (isInteger(a) and isInteger(b) and isInteger(c)) or a < 0 then
+notCounter(key)
 end
 return a, b, c
+end
+local function isCost(cost, terms)
+return cost >= 0 and cost <= MOST / terms.window
 end
 local function writeCells(key, state, expiresMs, a, b, c)
 if state.expires == expiresMs then
@@ -59,6 +69,7 @@ return {
 read = function(key, state, terms)
 local window, used = readCells(key, state)
 if not window then return nil end
+if not isCost(used, terms) then notCounter(key) end
 state.window, state.used, state.expires = window, used, expires(window, terms)
 return window * terms.window
 end,
@@ -95,239 +106,642 @@ return expires(state.window, terms), state.used, 0
 end,
 }
 end
-local function buildLog(stampOf, startOf)
-local PIECE, SMALL_SLOTS, SLACK_MS = 8, 32, 900
-local formats = {
-[4] = { width = 4, size = 8, most = 4294967295, entry = '>I4I4', slots = 47,
-header = '>BI6I4I4I4I4I4I4I4I4I4I4' },
-[7] = { width = 7, size = 14, most = MOST, entry = '>I7I7', slots = 68,
-header = '>BI6I4I4I4I7I7I7I7I7I7I7' },
-}
-local SMALL_END = formats[4].slots + SMALL_SLOTS * formats[4].size - 1
+local function buildChunks()
 local toBytes, fromBytes = struct.pack, struct.unpack
-local function headerOf(log)
-local format, base = log.format, log.base
-return toBytes(format.header, format.width, base, log.room, log.head, log.count,
-log.expires - base, log.known - base, log.before, log.oldest - base, log.first,
-log.newest - base, log.total)
+local FORMATS = { '>I1I1', '>I2I2', '>I3I3', '>I4I4', '>I5I5', '>I6I6', '>I7I7' }
+local LARGEST = { 255, 65535, 16777215, 4294967295, 1099511627775, 281474976710655, MOST }
+local chunks = {}
+function chunks.widthFor(number)
+for width = 1, 6 do
+if number <= LARGEST[width] then return width end
 end
-local function readLog(key, log, terms)
-local bytes = call('GETRANGE', key, '0', SMALL_END)
-if bytes == '' then return nil end
-local format = formats[string.byte(bytes)]
-if not format or #bytes < format.slots then error('ERR not a log of this limiter: ' .. key) end
-local _, base, room, head, count, expires, known, before, oldest, first, newest, total =
-fromBytes(format.header, bytes)
-local length = format.slots + room * format.size
-local isCut = #bytes > SMALL_END
-if room < 1 or head >= room or count > room or length < #bytes or not isCut and length ~= #bytes then
-error('ERR not a log of this limiter: ' .. key)
+return 7
 end
-log.key, log.format, log.base, log.room, log.head, log.count = key, format, base, room, head, count
-log.expires, log.known, log.before = base + expires, base + known, before
-log.oldest, log.first, log.newest, log.total = base + oldest, first, base + newest, total
-log.whole = format.slots + room * format.size <= #bytes and bytes
-log.from, log.upTo = 0, -1
-return startOf(terms, log.known)
+function chunks.setWidth(chunk, width)
+chunk.width, chunk.size = width, 2 * width
+chunk.format, chunk.most = FORMATS[width], LARGEST[width]
+return chunk.format
 end
-local function entryOf(log, place)
-if place == 0 then return log.oldest, log.first end
-local format = log.format
-local size, slot = format.size, (log.head + place) % log.room
-local time, total
-if log.whole then
-time, total = fromBytes(format.entry, log.whole, format.slots + slot * size + 1)
-else
-if slot < log.from or slot > log.upTo then
-log.from, log.upTo = slot, min(slot + PIECE, log.room) - 1
-local start = format.slots + slot * size
-log.piece = call('GETRANGE', log.key, start, start + PIECE * size - 1)
+function chunks.at(chunk, index)
+local time, total = fromBytes(chunk.format, chunk.bytes, chunk.start + index * chunk.size + 1)
+return chunk.base + time, chunk.origin + total
 end
-time, total = fromBytes(format.entry, log.piece, (slot - log.from) * size + 1)
-end
-return log.base + time, total
-end
-local function firstAfter(log, place, edge, needed)
-local low, high, stride, total = place - 1, log.count, 1, log.before
-if place > 0 then
-local _, upTo = entryOf(log, low)
-total = upTo
-end
+function chunks.seek(chunk, index, edge, needed)
+local bytes, first, size, format = chunk.bytes, chunk.start + 1, chunk.size, chunk.format
+local low, high, stride = index - 1, chunk.count, 1
+edge, needed = edge - chunk.base, needed - chunk.origin
 while low + 1 < high do
 local middle = min(low + stride, floor((low + high) / 2))
-local time, upTo = entryOf(log, middle)
-if time <= edge or upTo < needed then
-low, stride, total = middle, stride * 2, upTo
+local time, total = fromBytes(format, bytes, first + middle * size)
+if time <= edge or total < needed then
+low, stride = middle, stride * 2
 elseif middle == low + 1 then
 break
 else
 high, stride = middle, MOST
 end
 end
-return low + 1, total
+return low + 1
+end
+function chunks.numbers(chunk, index)
+local count = 2 * (chunk.count - index)
+if count == 0 then return {} end
+local format = '>' .. string.rep('I' .. chunk.width, count)
+local numbers = { fromBytes(format, chunk.bytes, chunk.start + index * chunk.size + 1) }
+numbers[count + 1] = nil
+return numbers
+end
+function chunks.pack(numbers, width)
+return toBytes('>' .. string.rep('I' .. width, #numbers), unpack(numbers))
+end
+function chunks.fill(chunk, numbers)
+local count = #numbers
+chunks.setWidth(chunk, chunks.widthFor(max(numbers[count - 1], numbers[count])))
+chunk.bytes, chunk.start, chunk.count = chunks.pack(numbers, chunk.width), 0, count / 2
+end
+function chunks.change(numbers, index, by, isGone)
+for place = 2 * index + 2, #numbers, 2 do numbers[place] = numbers[place] + by end
+if isGone then
+table.remove(numbers, 2 * index + 1)
+table.remove(numbers, 2 * index + 1)
+end
+end
+return chunks
+end
+local function buildSegments(chunks)
+local toBytes, fromBytes, at, seek = struct.pack, struct.unpack, chunks.at, chunks.seek
+local RECORD, RECORD_SIZE, ORIGIN_SIZE = '>I4I7BB', 13, 7
+local FULL, PURGED, SLICE = 252, 64, 500
+local segments = {}
+local function load(log)
+if log.records then return end
+if log.segments == 0 then
+log.records, log.origins = '', ''
+return
+end
+local both = call('HMGET', log.key, 'd', 't')
+local records, origins = both[1], both[2]
+if not records or not origins or #records ~= log.segments * RECORD_SIZE
+or #origins ~= log.segments * ORIGIN_SIZE then
+notLog(log.key)
+end
+log.records, log.origins = records, origins
+end
+local function originAt(log, place)
+return (fromBytes('>I7', log.origins, place * ORIGIN_SIZE + 1))
+end
+local function follows(log, place)
+if place + 1 == log.segments then
+return log.count + log.filed > 0 and log.base or MOST, log.origin
+end
+local _, base = fromBytes(RECORD, log.records, (place + 1) * RECORD_SIZE + 1)
+return base, originAt(log, place + 1)
+end
+local function chunkAt(log, place)
+local chunk = log.chunk
+if chunk and chunk.place == place then return chunk end
+chunk = { place = place, start = 0 }
+local width
+if place == log.segments then
+chunk.number, chunk.base, chunk.count, width = log.number, log.base, log.filed, log.width
+chunk.origin = log.origin
+elseif place == log.dead then
+chunk.number, chunk.base, chunk.count = log.headNumber, log.headBase, log.headCount
+chunk.origin, width = log.headOrigin, log.headWidth
+else
+load(log)
+local record = place * RECORD_SIZE + 1
+chunk.number, chunk.base, chunk.count, width = fromBytes(RECORD, log.records, record)
+chunk.origin = originAt(log, place)
+end
+chunk.bytes = log.written[chunk.number] or call('HGET', log.key, chunk.number)
+if not chunks.setWidth(chunk, width) or not chunk.bytes or chunk.count == 0
+or #chunk.bytes ~= chunk.count * chunk.size then
+notLog(log.key)
+end
+log.chunk = chunk
+return chunk
+end
+local function setHead(log, chunk)
+log.headNumber, log.headBase, log.headCount = chunk.number, chunk.base, chunk.count
+log.headWidth, log.headOrigin = chunk.width, chunk.origin
+end
+local function splice(text, size, place, count, bytes)
+return string.sub(text, 1, place * size) .. bytes .. string.sub(text, (place + count) * size + 1)
+end
+local function store(log, place, count, chunk)
+load(log)
+local record = toBytes(RECORD, chunk.number, chunk.base, chunk.count, chunk.width)
+local at, origin = place * RECORD_SIZE, toBytes('>I7', chunk.origin)
+if count ~= 1 or string.sub(log.records, at + 1, at + RECORD_SIZE) ~= record then
+log.records = splice(log.records, RECORD_SIZE, place, count, record)
+end
+if count ~= 1 or originAt(log, place) ~= chunk.origin then
+log.origins = splice(log.origins, ORIGIN_SIZE, place, count, origin)
+end
+log.written[chunk.number], log.isFiled = chunk.bytes, true
+log.segments = log.segments + 1 - count
+chunk.place, log.chunk = place, chunk
+if place == log.dead then
+setHead(log, chunk)
+log.skipped = 0
+end
+end
+local function remove(log, place, number)
+log.records = splice(log.records, RECORD_SIZE, place, 1, '')
+log.origins = splice(log.origins, ORIGIN_SIZE, place, 1, '')
+log.segments, log.isFiled, log.chunk = log.segments - 1, true, nil
+log.written[number] = nil
+log.deleted[#log.deleted + 1] = number
+end
+local function addToOrigins(log, place, by)
+local parts = { string.sub(log.origins, 1, place * ORIGIN_SIZE) }
+while place < log.segments do
+local count = min(log.segments - place, SLICE)
+local format = '>' .. string.rep('I7', count)
+local numbers = { fromBytes(format, log.origins, place * ORIGIN_SIZE + 1) }
+numbers[count + 1] = nil
+for index = 1, count do numbers[index] = numbers[index] + by end
+parts[#parts + 1] = toBytes(format, unpack(numbers))
+place = place + count
+end
+log.origins, log.isFiled, log.chunk = table.concat(parts), true, nil
+end
+local function skippedAt(log, place)
+return place == log.dead and log.skipped or 0
+end
+function segments.find(log, edge, needed)
+local chunk = chunkAt(log, log.dead)
+local index = seek(chunk, log.skipped, edge, needed)
+if index < chunk.count then return chunk, index end
+index = seek(log, 0, edge, needed)
+if index > 0 or log.dead == log.segments then return log, index end
+local low, high = log.dead, log.segments
+if high - low > 1 then load(log) end
+while low + 1 < high do
+local middle = floor((low + high) / 2)
+local base, origin = follows(log, middle)
+if base > edge and origin >= needed then high = middle else low = middle end
+end
+if high < log.segments then
+chunk = chunkAt(log, high)
+index = seek(chunk, 0, edge, needed)
+if index < chunk.count then return chunk, index end
+if high + 1 < log.segments then return chunkAt(log, high + 1), 0 end
+end
+if log.filed > 0 then
+chunk = chunkAt(log, log.segments)
+index = seek(chunk, 0, edge, needed)
+if index < chunk.count then return chunk, index end
+end
+return log, 0
+end
+function segments.moveHead(log, chunk, index)
+log.dead, log.skipped = chunk.place, index
+if chunk.place < log.segments then setHead(log, chunk) end
+end
+function segments.oldest(log)
+return at(chunkAt(log, log.dead), log.skipped)
+end
+function segments.newest(log)
+local chunk = chunkAt(log, log.filed > 0 and log.segments or log.segments - 1)
+return at(chunk, chunk.count - 1)
+end
+local function merge(log, place, most)
+if place < log.dead or place + 1 >= log.segments then return false end
+local one = chunkAt(log, place)
+local skipped = skippedAt(log, place)
+local _, _, count = fromBytes(RECORD, log.records, (place + 1) * RECORD_SIZE + 1)
+if one.count - skipped + count > most then return false end
+local other, numbers = chunkAt(log, place + 1), chunks.numbers(one, skipped)
+local later, more = other.base - one.base, other.origin - one.origin
+local added = chunks.numbers(other, 0)
+for index = 1, #added, 2 do
+numbers[#numbers + 1] = added[index] + later
+numbers[#numbers + 1] = added[index + 1] + more
+end
+remove(log, place + 1, other.number)
+chunks.fill(one, numbers)
+store(log, place, 1, one)
+return true
+end
+function segments.close(log, width)
+local numbers, less = chunks.numbers(log, 0), log.upTo - log.origin
+local later = numbers[1] or 0
+if log.filed > 0 then
+load(log)
+local chunk = {
+number = log.number, base = log.base, origin = log.origin, count = log.filed, width = log.width,
+}
+if log.dead == log.segments then setHead(log, chunk) end
+log.records = log.records
+.. toBytes(RECORD, chunk.number, chunk.base, chunk.count, chunk.width)
+log.origins = log.origins .. toBytes('>I7', chunk.origin)
+log.number, log.segments, log.filed = log.number + 1, log.segments + 1, 0
+log.isFiled, log.chunk = true, nil
+merge(log, log.segments - 2, FULL / 2)
+end
+for index = 1, #numbers, 2 do
+numbers[index], numbers[index + 1] = numbers[index] - later, numbers[index + 1] - less
+end
+log.base, log.origin = log.base + later, log.upTo
+local most = max(numbers[#numbers - 1] or 0, numbers[#numbers] or 0)
+chunks.setWidth(log, max(width, chunks.widthFor(most)))
+log.bytes, log.start = chunks.pack(numbers, log.width), 0
+end
+function segments.file(log)
+if not log.isLong then
+log.records, log.origins, log.segments, log.dead, log.number = '', '', 0, 0, 0
+log.written, log.deleted, log.filed, log.skipped, log.chunk = {}, {}, 0, 0, nil
+log.isLong, log.isFiled, log.isHash = true, false, false
+log.headNumber, log.headBase, log.headCount, log.headWidth, log.headOrigin = 0, 0, 0, 0, 0
+elseif log.filed + log.count > FULL then
+segments.close(log, chunks.widthFor(1.25 * max(log.newest - log.base, log.total - log.origin)))
+end
+local bytes = log.filed > 0 and chunkAt(log, log.segments).bytes or ''
+log.written[log.number] = bytes .. string.sub(log.bytes, log.start + 1)
+log.filed, log.upTo, log.chunk = log.filed + log.count, log.total, nil
+log.bytes, log.start, log.count = '', 0, 0
+end
+local function changeOpen(log, chunk, index, by, isGone)
+local skipped = skippedAt(log, chunk.place)
+local numbers, tail = chunks.numbers(chunk, skipped), chunks.numbers(log, 0)
+chunks.change(numbers, index - skipped, by, isGone)
+chunks.change(tail, 0, by, false)
+log.bytes, log.start = chunks.pack(tail, log.width), 0
+log.filed, log.upTo, log.chunk = #numbers / 2, log.upTo + by, nil
+if log.dead == log.segments then log.skipped = 0 end
+if log.filed > 0 then
+log.written[chunk.number] = chunks.pack(numbers, log.width)
+else
+log.written[chunk.number] = nil
+log.deleted[#log.deleted + 1], log.number = chunk.number, log.number + 1
+end
+end
+function segments.change(log, chunk, index, by, isGone)
+if chunk.place == log.segments then return changeOpen(log, chunk, index, by, isGone) end
+load(log)
+local place, skipped = chunk.place, skippedAt(log, chunk.place)
+local numbers = chunks.numbers(chunk, skipped)
+chunks.change(numbers, index - skipped, by, isGone)
+addToOrigins(log, place + 1, by)
+log.origin, log.upTo = log.origin + by, log.upTo + by
+if #numbers > 0 then
+chunks.fill(chunk, numbers)
+store(log, place, 1, chunk)
+if isGone and not merge(log, place, FULL / 2) then merge(log, place - 1, FULL / 2) end
+else
+remove(log, place, chunk.number)
+if place == log.dead then log.skipped = 0 end
+if place == log.dead and place < log.segments then
+local number, base, count, width = fromBytes(RECORD, log.records, place * RECORD_SIZE + 1)
+local origin = originAt(log, place)
+setHead(log, { number = number, base = base, count = count, width = width, origin = origin })
+end
+end
+end
+function segments.rebase(log)
+segments.close(log, log.width)
+load(log)
+local head, before = chunkAt(log, log.dead), log.before
+local numbers = chunks.numbers(head, log.skipped)
+for index = 2, #numbers, 2 do numbers[index] = numbers[index] + head.origin - before end
+head.origin = before
+chunks.fill(head, numbers)
+store(log, log.dead, 1, head)
+addToOrigins(log, log.dead, -before)
+log.headOrigin, log.origin, log.upTo = 0, log.origin - before, log.upTo - before
+end
+function segments.countFrom(log, chunk, index)
+if chunk == log then return log.count - index end
+local count = chunk.count - index + log.count
+if chunk.place == log.segments then return count end
+load(log)
+count = count + log.filed
+for place = chunk.place + 1, log.segments - 1 do
+count = count + string.byte(log.records, place * RECORD_SIZE + 12)
+end
+return count
+end
+function segments.newestChunks(log, most)
+local found, count = { log }, log.count
+for place = log.filed > 0 and log.segments or log.segments - 1, log.dead, -1 do
+if count >= most then break end
+local chunk = chunkAt(log, place)
+found[#found + 1], count = chunk, count + chunk.count
+end
+return found
+end
+local function purge(log)
+load(log)
+local count = min(log.dead, PURGED)
+for place = 0, count - 1 do
+log.deleted[#log.deleted + 1] = (fromBytes('>I4', log.records, place * RECORD_SIZE + 1))
+end
+log.records = string.sub(log.records, count * RECORD_SIZE + 1)
+log.origins = string.sub(log.origins, count * ORIGIN_SIZE + 1)
+log.segments, log.dead, log.isFiled, log.chunk = log.segments - count, log.dead - count, true, nil
+end
+local HEADER, HEADER_SIZE = '>BBI7I7I7I7I7I7I7I7I7I4I4I4BI4I7BBI7B', 99
+function segments.read(log, bytes)
+if #bytes < HEADER_SIZE then notLog(log.key) end
+local _, width
+_, width, log.expires, log.known, log.base, log.before, log.origin, log.upTo, log.oldest,
+log.first, log.newest, log.segments, log.dead, log.number, log.filed, log.headNumber,
+log.headBase, log.headCount, log.headWidth, log.headOrigin, log.skipped =
+fromBytes(HEADER, bytes)
+log.start, log.isLong, log.isHash, log.isFiled = HEADER_SIZE, true, true, false
+log.records, log.origins, log.chunk, log.written, log.deleted = nil, nil, nil, {}, {}
+local count = log.dead == log.segments and log.filed or log.headCount
+if log.dead > log.segments or log.skipped >= count then notLog(log.key) end
+return width
+end
+function segments.write(key, log, isExtended)
+if log.dead > 0 then purge(log) end
+local header = toBytes(HEADER, 104, log.width, log.expires, log.known, log.base, log.before,
+log.origin, log.upTo, log.oldest, log.first, log.newest, log.segments, log.dead, log.number,
+log.filed, log.headNumber, log.headBase, log.headCount, log.headWidth, log.headOrigin,
+log.skipped)
+local fields = { 'h', header .. string.sub(log.bytes, log.start + 1) }
+if log.isFiled then
+fields[3], fields[4], fields[5], fields[6] = 'd', log.records, 't', log.origins
+end
+for number, bytes in pairs(log.written) do
+fields[#fields + 1], fields[#fields + 2] = number, bytes
+end
+if log.isHash then
+if #log.deleted > 0 then call('HDEL', key, unpack(log.deleted)) end
+elseif log.stored then
+call('UNLINK', key)
+end
+call('HSET', key, unpack(fields))
+if isExtended or not log.isHash then call('PEXPIRE', key, lifetime(log.expires)) end
+end
+return segments
+end
+local function buildLog(stampOf, startOf)
+local FULL, SLACK_MS, ROOM = 36, 900, 4
+local HEADER, HEADER_SIZE = '>BBI7I7I7I7', 30
+local toBytes, fromBytes = struct.pack, struct.unpack
+local chunks, segments = buildChunks(), nil
+local at = chunks.at
+local function makeString(log)
+log.isLong, log.isHash, log.filed = false, false, 0
+end
+local function isEmpty(log)
+return log.count == 0 and not log.isLong
+end
+local function readString(log, bytes)
+if #bytes < HEADER_SIZE then notLog(log.key) end
+local _, width
+_, width, log.expires, log.known, log.base, log.before = fromBytes(HEADER, bytes)
+log.start, log.origin, log.isLong, log.isHash, log.filed = HEADER_SIZE, 0, false, false, 0
+return width
+end
+local function readEnds(log)
+if log.isLong then
+log.total = log.upTo
+if log.count > 0 then log.newest, log.total = at(log, log.count - 1) end
+elseif log.count > 0 then
+log.newest, log.total = at(log, log.count - 1)
+log.oldest, log.first = at(log, 0)
+else
+log.newest, log.total, log.oldest, log.first = log.known, log.before, log.known, log.before
+end
+end
+local function isSound(log)
+return log.before <= log.first and log.first <= log.total and log.total <= MOST
+and log.oldest <= log.newest and log.newest <= log.known and log.known <= MOST
+end
+local function readLog(key, log, terms)
+log.key, log.stored, log.edge = key, nil, nil
+local bytes, kind = call('MGET', key)[1], 's'
+if not bytes then
+bytes, kind = redis.pcall('HGET', key, 'h'), 'h'
+if not bytes and call('EXISTS', key) == 0 then return nil end
+if type(bytes) ~= 'string' then notLog(key) end
+end
+if string.sub(bytes, 1, 1) ~= kind then notLog(key) end
+log.stored = kind
+local width
+if kind == 's' then
+width = readString(log, bytes)
+else
+segments = segments or buildSegments(chunks)
+width = segments.read(log, bytes)
+end
+if not chunks.setWidth(log, width) then notLog(key) end
+log.bytes, log.count = bytes, (#bytes - log.start) / log.size
+if log.count % 1 ~= 0 or log.count > FULL then notLog(key) end
+readEnds(log)
+if not isSound(log) then notLog(key) end
+return startOf(terms, log.known)
+end
+local function find(log, edge, needed)
+local chunk, index
+if log.isLong then
+chunk, index = segments.find(log, edge, needed)
+else
+chunk, index = log, chunks.seek(log, 0, edge, needed)
+end
+if index >= chunk.count then notLog(log.key) end
+local before, time, total = chunk.origin, at(chunk, index)
+if time == log.oldest then
+before = log.before
+elseif index > 0 then
+local _, upTo = at(chunk, index - 1)
+before = upTo
+elseif chunk == log then
+before = log.upTo
+end
+return chunk, index, before, time, total
 end
 local function passed(log, edge)
-if log.count == 0 or log.oldest > edge then return 0, log.before end
-if log.newest <= edge then return log.count, log.total end
-return firstAfter(log, 0, edge, 0)
+if isEmpty(log) or log.oldest > edge then return log.before end
+if log.newest <= edge then return log.total end
+if log.edge ~= edge then
+log.edge = edge
+log.edgeChunk, log.edgeIndex, log.edgeBefore, log.edgeTime, log.edgeTotal = find(log, edge, 0)
 end
-local function bytesFrom(log, place)
-if place >= log.count then return '' end
-local size, slots = log.format.size, log.format.slots
-local function slice(first, last)
-local start, stop = slots + first * size, slots + last * size
-if log.whole then return string.sub(log.whole, start + 1, stop) end
-return call('GETRANGE', log.key, start, stop - 1)
+return log.edgeBefore
 end
-local from, upTo = log.head + place, log.head + log.count
-if from >= log.room then return slice(from - log.room, upTo - log.room) end
-if upTo <= log.room then return slice(from, upTo) end
-return slice(from, log.room) .. slice(0, upTo - log.room)
+local function empty(log, time)
+log.bytes, log.start, log.count = '', 0, 0
+log.origin, log.upTo, log.before, log.total = 0, 0, 0, 0
+log.oldest, log.first, log.newest = time, 0, time
+makeString(log)
 end
-local function visit(log, place, see)
-local bytes, format, before = bytesFrom(log, place), log.format, log.before
-if place > 0 then
-local _, upTo = entryOf(log, place - 1)
-before = upTo
-end
-for at = 1, #bytes, format.size do
-local time, total = fromBytes(format.entry, bytes, at)
-see(log.base + time, total - before)
-before = total
-end
-end
-local function layOut(log, bytes, room)
-if #bytes ~= log.count * log.format.size then error('ERR not a log of this limiter') end
-log.room, log.head = room, 0
-log.whole = string.rep('\0', log.format.slots) .. bytes
-.. string.rep('\0', room * log.format.size - #bytes)
-end
-local function empty(log, time, room)
-log.format, log.base, log.count, log.known, log.expires = formats[4], time, 0, time, time
-log.before, log.oldest, log.first, log.newest, log.total = 0, time, 0, time, 0
-layOut(log, '', room)
-end
-local function rebase(log, time, cost)
-local base, kept = log.oldest, log.total - log.before
-local isWide = time - base > formats[4].most / 2 or kept + cost > formats[4].most
-local format, parts, total = formats[isWide and 7 or 4], {}, 0
-visit(log, 0, function(at, of)
-total = total + of
-parts[#parts + 1] = toBytes(format.entry, at - base, total)
-end)
-log.first = log.first - log.before
-log.format, log.base, log.before, log.total = format, base, 0, kept
-layOut(log, table.concat(parts), log.room)
-end
-local function makeRoom(log, terms)
-local isFull = log.count >= log.room
-if not isFull and (log.room <= 2 * SMALL_SLOTS or log.count * 4 >= log.room) then return end
-local most = isFull and max(terms.limit, log.count + 1) or log.room
-layOut(log, bytesFrom(log, 0), min(floor(log.count * 1.2) + 4, most))
-end
-local function putSlots(log, slot, bytes)
-local at = log.format.slots + slot * log.format.size
-if log.whole then
-log.whole = string.sub(log.whole, 1, at) .. bytes .. string.sub(log.whole, at + #bytes + 1)
+local function drop(log, edge)
+if isEmpty(log) or log.oldest > edge then return end
+if log.newest <= edge then return empty(log, log.newest) end
+passed(log, edge)
+local chunk, index = log.edgeChunk, log.edgeIndex
+if chunk == log then
+log.start, log.count = log.start + index * log.size, log.count - index
+makeString(log)
 else
-call('SETRANGE', log.key, at, bytes)
+segments.moveHead(log, chunk, index)
 end
-log.from, log.upTo = 0, -1
+log.before, log.oldest, log.first, log.edge = log.edgeBefore, log.edgeTime, log.edgeTotal, nil
 end
-local function drop(log, count, before)
-if count == 0 then return end
-local oldest, first = log.oldest, log.first
-if count < log.count then oldest, first = entryOf(log, count) end
-log.head, log.count, log.before = (log.head + count) % log.room, log.count - count, before
-log.oldest, log.first = oldest, first
+local function rebase(log)
+if log.isLong then segments.rebase(log) else log.origin = log.origin - log.before end
+log.first, log.total, log.before = log.first - log.before, log.total - log.before, 0
+end
+local function widen(log, time, cost)
+if log.filed > 0 then segments.close(log, log.width + 1) end
+local numbers = chunks.numbers(log, 0)
+local later, more, room = numbers[1] or 0, 0, 1
+if not log.isLong then
+rebase(log)
+more, room = -log.origin, ROOM
+log.origin = 0
+end
+for index = 1, #numbers, 2 do
+numbers[index], numbers[index + 1] = numbers[index] - later, numbers[index + 1] - more
+end
+log.base = log.base + later
+local most = max(time - log.base, log.total - log.origin + cost)
+chunks.setWidth(log, chunks.widthFor(room * most))
+log.bytes, log.start = chunks.pack(numbers, log.width), 0
 end
 local function append(log, terms, stamp, cost)
-if log.count == 0 then
-empty(log, stamp, log.room > SMALL_SLOTS and 1 or log.room)
+if isEmpty(log) then
+empty(log, stamp)
+chunks.setWidth(log, chunks.widthFor(ROOM * max(terms.window, terms.limit)))
 end
-local expires = stamp + terms.window + SLACK_MS
-if expires - log.base > log.format.most or log.total + cost > log.format.most then
-rebase(log, expires, cost)
+if log.total + cost > MOST then rebase(log) end
+local isSame = log.count > 0 and log.newest == stamp
+if not isSame and log.count >= FULL then
+segments = segments or buildSegments(chunks)
+segments.file(log)
 end
-if log.count == 0 or log.newest ~= stamp then
-makeRoom(log, terms)
-log.count = log.count + 1
+if log.count + log.filed == 0 then
+log.base, log.origin, log.upTo = stamp, log.total, log.total
+end
+if stamp - log.base > log.most or log.total - log.origin + cost > log.most then
+widen(log, stamp, cost)
 end
 log.total = log.total + cost
+local entry = toBytes(log.format, stamp - log.base, log.total - log.origin)
+if isSame then
+log.bytes = string.sub(log.bytes, 1, -1 - log.size) .. entry
+else
+log.bytes, log.count = log.bytes .. entry, log.count + 1
+end
 log.newest, log.known = stamp, stamp
-if log.count == 1 then log.oldest, log.first = stamp, log.total end
-local bytes = toBytes(log.format.entry, stamp - log.base, log.total)
-putSlots(log, (log.head + log.count - 1) % log.room, bytes)
+if log.count == 1 and not log.isLong then log.oldest, log.first = stamp, log.total end
+end
+local function changeTail(log, index, by, isGone)
+if log.total - log.origin + by > log.most then widen(log, log.newest, by) end
+local numbers = chunks.numbers(log, index)
+chunks.change(numbers, 0, by, isGone)
+log.bytes = string.sub(log.bytes, log.start + 1, log.start + index * log.size)
+.. chunks.pack(numbers, log.width)
+log.start, log.count = 0, index + #numbers / 2
 end
 local function change(log, stamp, delta)
-local place, before = passed(log, stamp - 1)
-if place >= log.count then return 0 end
-local time, total = entryOf(log, place)
+if isEmpty(log) or stamp < log.oldest or stamp > log.newest then return 0 end
+local chunk, index, before, time, total = find(log, stamp - 1, 0)
 if time ~= stamp then return 0 end
 local by = max(delta, before - total)
 if by == 0 then return 0 end
-if log.total + by > log.format.most then
-rebase(log, log.expires, by)
-place, before = passed(log, stamp - 1)
+local isGone = total - before == -by
+if log.total + by > MOST then
+rebase(log)
+chunk, index = find(log, stamp - 1, 0)
 end
-local parts, running, newest = {}, before, log.base
-if place > 0 then newest = entryOf(log, place - 1) end
-local count = place
-visit(log, place, function(at, cost)
-if at == stamp then cost = cost + by end
-running = running + cost
-if cost > 0 then
-parts[#parts + 1] = toBytes(log.format.entry, at - log.base, running)
-if count == 0 then log.oldest, log.first = at, running end
-newest, count = at, count + 1
+local isOpen = chunk ~= log and chunk.place == log.segments
+if isOpen and log.total - log.origin + by > log.most then
+segments.close(log, log.width)
+chunk, index = find(log, stamp - 1, 0)
 end
-end)
-log.total, log.newest, log.count = running, newest, count
-local slot = (log.head + place) % log.room
-local straight = min(#parts, log.room - slot)
-if straight > 0 then putSlots(log, slot, table.concat(parts, '', 1, straight)) end
-if straight < #parts then putSlots(log, 0, table.concat(parts, '', straight + 1)) end
+if chunk == log then
+changeTail(log, index, by, isGone)
+else
+segments.change(log, chunk, index, by, isGone)
+if log.segments == log.dead and log.filed == 0 then makeString(log) end
+end
+log.total = log.total + by
+if isEmpty(log) then
+empty(log, log.known)
+elseif not isGone then
+if stamp == log.oldest then log.first = log.first + by end
+elseif stamp == log.oldest then
+local read = log.isLong and segments.oldest or at
+log.oldest, log.first = read(log, 0)
+elseif stamp == log.newest then
+local read = log.count > 0 and at or segments.newest
+log.newest = read(log, log.count - 1)
+end
 return by
 end
 local function writeLog(key, log, terms)
 local expires = log.known + terms.window
 local isExtended = log.expires < expires
 if isExtended then log.expires = expires + SLACK_MS end
-if log.whole then
-local bytes = headerOf(log) .. string.sub(log.whole, log.format.slots + 1)
-if isExtended or not log.key then
+if log.isLong then return segments.write(key, log, isExtended) end
+local header = toBytes(HEADER, 115, log.width, log.expires, log.known, log.base,
+log.before - log.origin)
+local bytes = header .. string.sub(log.bytes, log.start + 1)
+if log.stored == 'h' then call('UNLINK', key) end
+if isExtended or log.stored ~= 's' then
 call('SET', key, bytes, 'PX', lifetime(log.expires))
 else
 call('SET', key, bytes, 'KEEPTTL')
 end
-else
-call('SETRANGE', key, '0', headerOf(log))
-if isExtended then call('PEXPIRE', key, lifetime(log.expires)) end
 end
+local function entriesOf(log, terms, time, most)
+local edge, entries, count = time - terms.window, {}, 0
+if isEmpty(log) or log.newest <= edge then return 0, entries end
+local chunk, index = find(log, edge, 0)
+local listed = { log }
+if log.isLong then
+count, listed = segments.countFrom(log, chunk, index), segments.newestChunks(log, most)
+else
+count = log.count - index
+end
+for place = #listed, 1, -1 do
+local numbers = chunks.numbers(listed[place], 0)
+local base, before, size = listed[place].base, 0, #entries
+if listed[place] == log and log.isLong then before = log.upTo - log.origin end
+for at = 1, #numbers, 2 do
+local stamp, total = base + numbers[at], numbers[at + 1]
+if stamp == log.oldest then before = log.before - listed[place].origin end
+if stamp > edge then
+entries[size + 1], entries[size + 2] = stamp, total - before
+size = size + 2
+end
+before = total
+end
+end
+return count, entries
 end
 return {
 read = readLog,
 write = writeLog,
 blank = function(log, terms, time)
-log.key = nil
-empty(log, time, 1)
+empty(log, time)
+log.known, log.expires, log.base = time, time, time
 return log
 end,
 decide = function(log, terms, time, cost, take)
 local limit, length = terms.limit, terms.window
-local count, expired = passed(log, time - length)
-local free = limit - (log.total - expired)
+local edge = time - length
+local free = limit - (log.total - passed(log, edge))
 if cost > free then
-local place = firstAfter(log, count, -1, log.total + (cost - limit))
-return entryOf(log, place) + length - time, free, max(log.newest + length - time, 0)
+local needed, oldest = log.total + (cost - limit), log.oldest
+if oldest <= edge or log.first < needed then
+local _, _, _, found = find(log, edge, needed)
+oldest = found
+end
+return oldest + length - time, free, max(log.newest + length - time, 0)
 end
 if not take then
-return 0, free, log.count > 0 and max(log.newest + length - time, 0) or 0
+return 0, free, not isEmpty(log) and max(log.newest + length - time, 0) or 0
 end
 local stamp = stampOf(terms, time)
-local start = startOf(terms, stamp)
-if start < time then count, expired = passed(log, start - length) end
-drop(log, count, expired)
+drop(log, startOf(terms, stamp) - length)
 append(log, terms, stamp, cost)
 return 0, free - cost, stamp + length - time
 end,
@@ -339,13 +753,7 @@ end,
 cells = function(log, terms)
 return log.known + terms.window, log.total - log.before, 0
 end,
-entries = function(log, terms, time)
-local parts = {}
-visit(log, passed(log, time - terms.window), function(at, cost)
-parts[#parts + 1] = string.format('%.0f:%.0f', at, cost)
-end)
-return table.concat(parts, ' ')
-end,
+entries = entriesOf,
 }
 end
 build['sliding-log'] = function()
@@ -362,6 +770,7 @@ return {
 read = function(key, state, terms)
 local window, current, previous = readCells(key, state)
 if not window then return nil end
+if not isCost(current, terms) or not isCost(previous, terms) then notCounter(key) end
 state.window, state.current, state.previous = window, current, previous
 state.expires = (window + 2) * terms.window
 return window * terms.window
@@ -438,10 +847,11 @@ return state.charged + ceil((terms.capacity * terms.window - state.level) / term
 end
 return {
 read = function(key, state, terms)
-local charged, level = readCells(key, state)
+local charged, level, lasts = readCells(key, state)
 if not charged then return nil end
-state.charged, state.level = charged, level
-state.expires = fullAt(state, terms)
+state.charged, state.level, state.expires = charged, level, charged + lasts
+local full = fullAt(state, terms)
+if state.expires < full and full > now then call('PEXPIRE', key, lifetime(full)) end
 return charged
 end,
 blank = function(state, terms, time)
@@ -449,7 +859,8 @@ state.charged, state.level, state.expires = time, terms.capacity * terms.window,
 return state
 end,
 write = function(key, state, terms)
-writeCells(key, state, fullAt(state, terms), state.charged, state.level, 0)
+local full = fullAt(state, terms)
+writeCells(key, state, full, state.charged, state.level, full - state.charged)
 end,
 decide = function(state, terms, time, cost, take)
 local length = terms.window
@@ -477,9 +888,71 @@ return fullAt(state, terms), state.level, state.charged
 end,
 }
 end
+local function buildRecords()
+local MOST_RECORDS, FEW_RECORDS, LOOKED_AT, LOOKED_AT_IF_FULL = 10000, 64, 3, 32
+local ID, ID_SIZE, MARK, MARK_SIZE = '>BI7I7I7I7', 29, '>BI7', 8
+local toBytes, fromBytes = struct.pack, struct.unpack
+local records = {}
+local function notRecords(key)
+error('ERR not records of this limiter: ' .. key, 0)
+end
+function records.name(text)
+local hex = redis.sha1hex(text)
+local one, other = tonumber(string.sub(hex, 1, 12), 16), tonumber(string.sub(hex, 13, 24), 16)
+return toBytes('>I6I6', one, other)
+end
+function records.idBytes(expiresMs, at, free, reset)
+return toBytes(ID, 105, expiresMs, at, free, reset)
+end
+function records.markBytes(expiresMs)
+return toBytes(MARK, 114, expiresMs)
+end
+local function untilOf(key, value)
+if #value ~= ID_SIZE and #value ~= MARK_SIZE then notRecords(key) end
+local _, expiresMs = fromBytes(MARK, value)
+return expiresMs
+end
+function records.find(key, name)
+local value = redis.pcall('HGET', key, name)
+if not value then return nil end
+if type(value) ~= 'string' then notRecords(key) end
+return untilOf(key, value) > now and value or nil
+end
+function records.decided(key, value)
+if #value ~= ID_SIZE then notRecords(key) end
+local _, _, at, free, reset = fromBytes(ID, value)
+return at, free, reset
+end
+local function makeRoom(key, count)
+local isFull = count >= MOST_RECORDS
+local some = call('HRANDFIELD', key, isFull and LOOKED_AT_IF_FULL or LOOKED_AT, 'WITHVALUES')
+local expired, id = {}, nil
+for place = 1, #some, 2 do
+local value = some[place + 1]
+if untilOf(key, value) <= now then
+expired[#expired + 1] = some[place]
+elseif #value == ID_SIZE then
+id = some[place]
+end
+end
+if isFull and #expired == 0 then expired[1] = id end
+if #expired > 0 then call('HDEL', key, unpack(expired)) end
+return not isFull or #expired > 0
+end
+function records.store(key, name, value, expiresMs)
+local count = call('HLEN', key)
+if count > FEW_RECORDS and not makeRoom(key, count) then return false end
+call('HSET', key, name, value)
+local ttl = lifetime(expiresMs)
+if call('PTTL', key) < tonumber(ttl) then call('PEXPIRE', key, ttl) end
+return true
+end
+return records
+end
 local reply, size = { now }, 1
 local policies, nextKey, keys = {}, 1, KEYS
 local LARGE = 2^52
+local MOST_INSPECTED = 1000
 local function say(value)
 size = size + 1
 if type(value) == 'number' and (value > LARGE or value < -LARGE) then
@@ -529,6 +1002,11 @@ say(wait)
 say(free)
 say(reset)
 end
+local function checkWait(wait, key)
+if wait ~= 0 and not (wait >= 1 and wait <= MOST) then
+error('ERR not a value of this limiter: ' .. key, 0)
+end
+end
 local scratch = {}
 local function decideOne(first, legs, take, tell)
 local terms, key = legs[1], keys[first]
@@ -536,6 +1014,7 @@ local algorithm = terms.algorithm
 local state, time = open(key, terms, scratch)
 if not state then state = algorithm.blank(scratch, terms, time) end
 local wait, free, reset = algorithm.decide(state, terms, time, legs[2], take)
+checkWait(wait, key)
 if take and wait == 0 then algorithm.write(key, state, terms) end
 tell(time, wait, free, reset)
 return wait == 0
@@ -548,54 +1027,95 @@ local isHeld, time = open(keys[first + leg - 1], terms, state)
 if not isHeld then terms.algorithm.blank(state, terms, time) end
 states[leg], times[leg] = state, time
 answers[leg] = { terms.algorithm.decide(state, terms, time, legs[2 * leg], false) }
+checkWait(answers[leg][1], keys[first + leg - 1])
 fits = fits and answers[leg][1] == 0
 end
-for leg = 1, #legs / 2 do
-local terms, state = legs[2 * leg - 1], states[leg]
-if take and fits then
-answers[leg] = { terms.algorithm.decide(state, terms, times[leg], legs[2 * leg], true) }
-terms.algorithm.write(keys[first + leg - 1], state, terms)
+for leg = 1, take and fits and #legs / 2 or 0 do
+local terms = legs[2 * leg - 1]
+answers[leg] = { terms.algorithm.decide(states[leg], terms, times[leg], legs[2 * leg], true) }
 end
+for leg = 1, #legs / 2 do
+local terms = legs[2 * leg - 1]
+if take and fits then terms.algorithm.write(keys[first + leg - 1], states[leg], terms) end
 tell(times[leg], unpack(answers[leg]))
 end
 return fits
 end
-local function decideOnce(first, legs, rememberMs)
-local parts, memory = {}, keys[first + #legs / 2]
+local records
+local function nameOf(kind, id, first, legs)
+records = records or buildRecords()
+local parts = { kind, #id, ':', id }
 for leg = 1, #legs / 2 do
-parts[leg] = string.format('%s %.0f', keys[first + leg - 1], legs[2 * leg])
+local key = keys[first + leg - 1]
+parts[#parts + 1] = string.format(' %d:%s %.0f', #key, key, legs[2 * leg])
 end
-local wording = table.concat(parts, ' ')
-local value = call('GET', memory)
-if value then
-local held = { unpackAll(value) }
-if held[1] == wording and held[2] > now then
+return records.name(table.concat(parts))
+end
+local function decideOnce(first, legs, rememberMs, id)
+local count, isHeld = #legs / 2, true
+local name, held = nameOf('i', id, first, legs), {}
+for leg = 1, count do
+held[leg] = records.find(keys[first + count + leg - 1], name)
+isHeld = isHeld and held[leg]
+end
+if isHeld then
 say(0)
-for place = 3, #held do say(held[place]) end
-return
+for leg = 1, count do
+local at, free, reset = records.decided(keys[first + count + leg - 1], held[leg])
+sayTimed(at, 0, free, reset)
 end
+return
 end
 say(1)
 local before = size
-local kind = #legs == 2 and decideOne or decideAll
+local kind = count == 1 and decideOne or decideAll
 if not kind(first, legs, true, sayTimed) then return end
-local numbers = {}
-for place = before + 1, size do numbers[#numbers + 1] = tonumber(reply[place]) end
 local expiresMs = now + rememberMs
-call('SET', memory, pack(wording, expiresMs, unpack(numbers)), 'PX', lifetime(expiresMs))
+for leg = 1, count do
+local at = before + 4 * leg - 3
+local value = records.idBytes(expiresMs, tonumber(reply[at]), tonumber(reply[at + 2]), tonumber(reply[at + 3]))
+records.store(keys[first + count + leg - 1], name, value, expiresMs)
+end
+end
+local function forget(first, legs, _, id)
+local count, name, done = #legs / 2, nameOf('i', id, first, legs), 0
+for leg = 1, count do done = done + call('HDEL', keys[first + count + leg - 1], name) end
+say(done)
+end
+local function changed(key, terms, charged, delta, cost)
+local state, time = open(key, terms, {})
+if not state then return nil, 0 end
+local change, isChanged = terms.algorithm.adjust(state, terms, time, charged, delta, cost)
+return (change ~= 0 or isChanged) and state, change
 end
 local function adjust(first, terms, charged, delta, cost)
-local key = keys[first]
-local state, time = open(key, terms, {})
-local change, isChanged = 0, false
-if state then
-change, isChanged = terms.algorithm.adjust(state, terms, time, charged, delta, cost)
-end
-if change ~= 0 or isChanged then terms.algorithm.write(key, state, terms) end
+local state, change = changed(keys[first], terms, charged, delta, cost)
+if state then terms.algorithm.write(keys[first], state, terms) end
 say(change)
 end
-local function inspect(first, terms)
-local state, time = open(keys[first], terms, {})
+local function spend(first, legs, untilMs, mostMs, id)
+local count, name, states, changes = #legs / 4, nameOf('r', id, first, {}), {}, {}
+local memory = keys[first + count]
+if records.find(memory, name) then return say(0) end
+for leg = 1, count do
+states[leg], changes[leg] = changed(keys[first + leg - 1], unpack(legs, 4 * leg - 3, 4 * leg))
+end
+local expiresMs = min(untilMs, now + 2 * mostMs)
+if expiresMs > now and not records.store(memory, name, records.markBytes(expiresMs), expiresMs) then
+return say(0)
+end
+say(1)
+for leg = 1, count do
+local terms = legs[4 * leg - 3]
+if states[leg] then terms.algorithm.write(keys[first + leg - 1], states[leg], terms) end
+say(changes[leg])
+end
+end
+local function unspend(first, id)
+say(call('HDEL', keys[first], nameOf('r', id, first, {})))
+end
+local function inspect(key, terms)
+local state, time = open(keys[key], terms, {})
 local free, reset, _ = 0, 0, 0
 if state then _, free, reset = terms.algorithm.decide(state, terms, time, 0, false) end
 if reset == 0 then return say(0) end
@@ -604,11 +1124,32 @@ local a, b, c = terms.algorithm.cells(state, terms)
 say(a)
 say(b)
 say(c)
-local entries = terms.algorithm.entries
-say(entries and entries(state, terms, time) or '')
+local count, entries = 0, {}
+if terms.algorithm.entries then
+count, entries = terms.algorithm.entries(state, terms, time, MOST_INSPECTED)
+end
+local first = max(#entries - 2 * MOST_INSPECTED, 0) + 1
+say(count)
+say((#entries + 1 - first) / 2)
+for place = first, #entries do
+local number = entries[place]
+if number < LARGE then
+size = size + 1
+reply[size] = number
+else
+say(number)
+end
+end
 end
 local function reset(first)
-say(call('DEL', keys[first]))
+say(call('UNLINK', keys[first], keys[first + 1]))
+end
+local function wordsOf(problem, key)
+local text = type(problem) == 'table' and problem.err or tostring(problem)
+if string.find(text, 'bad argument') or string.find(text, 'attempt to') then
+return 'ERR not a value of this limiter: ' .. key .. ' (' .. text .. ')'
+end
+return text
 end
 local function repeatedly(count, each, work, ...)
 local done, before = 0, size
@@ -624,29 +1165,53 @@ local isDone, problem = pcall(go, ...)
 if not isDone then
 for place = before + 1, size do reply[place] = nil end
 size = before
-say('!' .. (type(problem) == 'table' and problem.err or tostring(problem)))
+say('!' .. wordsOf(problem, keys[nextKey]))
 done, nextKey = done + 1, nextKey + each
 end
 end
 end
-local function doRun(text)
-local kind, numbers = string.match(text, '^%l+'), {}
+local function legsOf(numbers, from, size)
+local legs = {}
+for at = from, #numbers, size do
+legs[#legs + 1] = policyAt(numbers[at])
+for place = at + 1, at + size - 1 do legs[#legs + 1] = numbers[place] end
+if size == 2 and numbers[at + 1] < 0 then error('ERR expected a cost, got ' .. numbers[at + 1]) end
+end
+return legs
+end
+local function doRun(place)
+local text, numbers = ARGV[place], {}
+local kind = string.match(text, '^%l+')
 for word in string.gmatch(text, ' (%S+)') do numbers[#numbers + 1] = whole(word) end
-if kind == 'reset' then return repeatedly(numbers[1], 1, reset) end
-if kind == 'inspect' then return repeatedly(1, 1, inspect, policyAt(numbers[1])) end
-if kind == 'adjust' then
-return repeatedly(1, 1, adjust, policyAt(numbers[1]), numbers[2], numbers[3], numbers[4])
+if kind == 'reset' then
+repeatedly(numbers[1], 2, reset)
+elseif kind == 'inspect' then
+repeatedly(1, 1, inspect, policyAt(numbers[1]))
+elseif kind == 'adjust' then
+repeatedly(1, 1, adjust, policyAt(numbers[1]), numbers[2], numbers[3], numbers[4])
+elseif kind == 'unspend' then
+repeatedly(1, 1, unspend, ARGV[place + 1])
+return place + 2
+elseif kind == 'spend' then
+local mostMs, untilMs = table.remove(numbers), table.remove(numbers)
+local legs = legsOf(numbers, 1, 4)
+repeatedly(1, #legs / 4 + 1, spend, legs, untilMs, mostMs, ARGV[place + 1])
+return place + 2
+elseif kind == 'once' or kind == 'forget' then
+local rememberMs, legs = table.remove(numbers), nil
+legs = legsOf(numbers, 2, 2)
+for number = 1, numbers[1] do
+repeatedly(1, #legs, kind == 'once' and decideOnce or forget, legs, rememberMs, ARGV[place + number])
 end
-local legs, rememberMs = {}, kind == 'once' and table.remove(numbers)
-for at = 2, #numbers, 2 do
-if numbers[at + 1] < 0 then error('ERR expected a cost, got ' .. text) end
-legs[at - 1], legs[at] = policyAt(numbers[at]), numbers[at + 1]
+return place + numbers[1] + 1
+else
+local legs = legsOf(numbers, 2, 2)
+repeatedly(numbers[1], #legs / 2, #legs == 2 and decideOne or decideAll, legs, kind == 'check', sayLimit)
 end
-local each, decide = #legs / 2, #legs == 2 and decideOne or decideAll
-if kind == 'once' then return repeatedly(numbers[1], each + 1, decideOnce, legs, rememberMs) end
-repeatedly(numbers[1], each, decide, legs, kind == 'check', sayLimit)
+return place + 1
 end
 local count = whole(ARGV[2])
 for place = 1, count do policies[place] = policyOf(ARGV[2 + place]) end
-for place = 3 + count, #ARGV do doRun(ARGV[place]) end
+local place = 3 + count
+while place <= #ARGV do place = doRun(place) end
 return reply`;

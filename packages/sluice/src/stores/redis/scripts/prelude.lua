@@ -10,7 +10,8 @@
 --   blank(state, terms, time)                fills `state` for a new key
 --   write(key, state, terms)                 puts the state back, with a TTL
 --   cells(state, terms)                      its three numbers, as the TypeScript has them
---   entries(state, terms, time)              for the logs: what counts, oldest first
+--   entries(state, terms, time, most)        for the logs: how many entries count, and the times and
+--                                            costs of at least the newest `most`, oldest first
 --
 -- The steps are those of the TypeScript files of the same names, in the same arithmetic: doubles
 -- that hold integers below 2^53. Numbers go to redis.call as they are, never through tostring,
@@ -20,13 +21,9 @@ local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
 local MOST = 9007199254740991
 
 -- A number that is none must never decide anything: NaN compares false with every limit.
-local function isWhole(number)
-  return type(number) == 'number' and number % 1 == 0 and number >= -MOST and number <= MOST
-end
-
 local function whole(text)
   local number = tonumber(text)
-  if isWhole(number) then return number end
+  if number and number % 1 == 0 and number >= -MOST and number <= MOST then return number end
   error('ERR expected an integer, got ' .. tostring(text))
 end
 
@@ -53,18 +50,37 @@ end
 
 -- The small states are three numbers, packed in as many bytes as they need. `state.expires` is when the
 -- key goes, if it has a TTL: while that stays the same, it is not set again, which is half the work.
+local function isInteger(value)
+  return type(value) == 'number' and value % 1 == 0 and value >= -MOST and value <= MOST
+end
+
+-- A value that is not this limiter's is an error of its key, whatever its type.
+local function notCounter(key)
+  error('ERR not a counter of this limiter: ' .. key, 0)
+end
+
+local function notLog(key)
+  error('ERR not a log of this limiter: ' .. key, 0)
+end
+
 local function readCells(key, state)
-  local value = call('GET', key)
+  local value = redis.pcall('GET', key)
   if not value then
     state.expires = nil
     return nil
   end
-  local a, b, c, more = unpackAll(value)
-  -- Three integers and nothing else: infinity or NaN would make a reply that cannot be read.
-  if more or not (isWhole(a) and isWhole(b) and isWhole(c)) then
-    error('ERR not a counter of this limiter: ' .. key)
+  if type(value) ~= 'string' then notCounter(key) end
+  -- Three numbers and nothing else.
+  local isPacked, a, b, c, more = pcall(unpackAll, value)
+  if not isPacked or more ~= nil or not (isInteger(a) and isInteger(b) and isInteger(c)) or a < 0 then
+    notCounter(key)
   end
   return a, b, c
+end
+
+-- Whether a cost in a cell keeps products with the window exact.
+local function isCost(cost, terms)
+  return cost >= 0 and cost <= MOST / terms.window
 end
 
 local function writeCells(key, state, expiresMs, a, b, c)

@@ -1,253 +1,243 @@
 -- sliding-log: an admission at t counts while `t > now - W`; a cost c fits when
 -- `cost(counting) + c <= L`. Admissions in the same millisecond are one entry, whatever their cost.
 --
--- Value: a header, and a ring of `room` slots, one for each entry.
+-- Up to 36 entries are one string: a header and a chunk (log-entries.lua).
 --
---   width 1 | base 6 | room 4 | head 4 | count 4 | until w | known w | before w
---           | oldest w | first w | newest w | total w | slots
---   slot:  time w | total w                                                  (w = width = 4 or 7)
+--   's' 1 | width 1 | until 7 | known 7 | base 7 | before 7 | entries
 --
--- Times are milliseconds since `base`. The `total` of an entry is the summed cost of everything
--- admitted since `base`, up to and including it. So the cost of any stretch is one subtraction, and
--- both searches (how much has expired, when enough will have) halve their way through however many
--- entries: work a call is bounded even when 10^5 of them expire at once. The header repeats what
--- most calls need: `oldest` and `first` are the time and the total of the oldest entry, `newest` and
--- `total` of the newest, `before` the total before the oldest. `known` is the newest time ever
--- written, which a refund does not take back. `until` is when the key goes: a little later than it
--- must, so that a busy key is not given a new TTL with every call.
+-- `known` is the newest time ever written, which a refund does not take back. `until` is when the
+-- key expires: a little later than it must, so that a busy key does not get a new TTL with every
+-- call. `before` is the running total before the oldest entry, which is not 0 after others expired.
 --
--- A string of up to 32 slots is read and written whole. A longer one is read in pieces of 8 slots
--- and written in place with SETRANGE, which does not copy it. Growing by a fifth and shrinking to
--- a quarter copy it in one go, which is rare enough to cost nothing on average. A ring wastes
--- nothing at its head, and SET allocates exactly, while APPEND would take up to twice as much.
---
--- A refund changes the totals of all entries after its own: as much work as there are such.
+-- A longer log is a hash. Its field `h` has a header and the newest entries, the tail; a tail of 36
+-- entries is moved to a segment (log-segments.lua). So an admission writes `h` alone, and reads the
+-- oldest segment as well if something has expired. No call does more than a few hundred small steps,
+-- however long the log. When all its segments have expired, a log is a string again.
 --
 -- `stampOf(terms, time)` is the time under which an admission is written down, and `startOf(terms, stamp)`
 -- the earliest time that is written down under it: that is all that sets one log apart from another.
 local function buildLog(stampOf, startOf)
-  local PIECE, SMALL_SLOTS, SLACK_MS = 8, 32, 900
-  local formats = {
-    [4] = { width = 4, size = 8, most = 4294967295, entry = '>I4I4', slots = 47,
-      header = '>BI6I4I4I4I4I4I4I4I4I4I4' },
-    [7] = { width = 7, size = 14, most = MOST, entry = '>I7I7', slots = 68,
-      header = '>BI6I4I4I4I7I7I7I7I7I7I7' },
-  }
-  local SMALL_END = formats[4].slots + SMALL_SLOTS * formats[4].size - 1
+  local FULL, SLACK_MS, ROOM = 36, 900, 4
+  local HEADER, HEADER_SIZE = '>BBI7I7I7I7', 30
   local toBytes, fromBytes = struct.pack, struct.unpack
+  local chunks, segments = buildChunks(), nil
+  local at = chunks.at
 
-  local function headerOf(log)
-    local format, base = log.format, log.base
-    return toBytes(format.header, format.width, base, log.room, log.head, log.count,
-      log.expires - base, log.known - base, log.before, log.oldest - base, log.first,
-      log.newest - base, log.total)
+  -- The log is, or becomes, one without segments.
+  local function makeString(log)
+    log.isLong, log.isHash, log.filed = false, false, 0
+  end
+
+  local function isEmpty(log)
+    return log.count == 0 and not log.isLong
+  end
+
+  local function readString(log, bytes)
+    if #bytes < HEADER_SIZE then notLog(log.key) end
+    local _, width
+    _, width, log.expires, log.known, log.base, log.before = fromBytes(HEADER, bytes)
+    log.start, log.origin, log.isLong, log.isHash, log.filed = HEADER_SIZE, 0, false, false, 0
+    return width
+  end
+
+  -- What the header does not say: the newest entry, and for a string the oldest.
+  local function readEnds(log)
+    if log.isLong then
+      log.total = log.upTo
+      if log.count > 0 then log.newest, log.total = at(log, log.count - 1) end
+    elseif log.count > 0 then
+      log.newest, log.total = at(log, log.count - 1)
+      log.oldest, log.first = at(log, 0)
+    else
+      log.newest, log.total, log.oldest, log.first = log.known, log.before, log.known, log.before
+    end
+  end
+
+  local function isSound(log)
+    return log.before <= log.first and log.first <= log.total and log.total <= MOST
+      and log.oldest <= log.newest and log.newest <= log.known and log.known <= MOST
   end
 
   local function readLog(key, log, terms)
-    local bytes = call('GETRANGE', key, '0', SMALL_END)
-    if bytes == '' then return nil end
-    local format = formats[string.byte(bytes)]
-    if not format or #bytes < format.slots then error('ERR not a log of this limiter: ' .. key) end
-    local _, base, room, head, count, expires, known, before, oldest, first, newest, total =
-      fromBytes(format.header, bytes)
-    -- A header that does not fit its value would make endless work of it.
-    local length = format.slots + room * format.size
-    local isCut = #bytes > SMALL_END
-    if room < 1 or head >= room or count > room or length < #bytes or not isCut and length ~= #bytes then
-      error('ERR not a log of this limiter: ' .. key)
+    log.key, log.stored, log.edge = key, nil, nil
+    -- MGET, because it does not fail if the key holds a hash.
+    local bytes, kind = call('MGET', key)[1], 's'
+    if not bytes then
+      bytes, kind = redis.pcall('HGET', key, 'h'), 'h'
+      if not bytes and call('EXISTS', key) == 0 then return nil end
+      if type(bytes) ~= 'string' then notLog(key) end
     end
-    log.key, log.format, log.base, log.room, log.head, log.count = key, format, base, room, head, count
-    log.expires, log.known, log.before = base + expires, base + known, before
-    log.oldest, log.first, log.newest, log.total = base + oldest, first, base + newest, total
-    log.whole = format.slots + room * format.size <= #bytes and bytes
-    log.from, log.upTo = 0, -1
+    if string.sub(bytes, 1, 1) ~= kind then notLog(key) end
+    log.stored = kind
+    local width
+    if kind == 's' then
+      width = readString(log, bytes)
+    else
+      segments = segments or buildSegments(chunks)
+      width = segments.read(log, bytes)
+    end
+    if not chunks.setWidth(log, width) then notLog(key) end
+    log.bytes, log.count = bytes, (#bytes - log.start) / log.size
+    if log.count % 1 ~= 0 or log.count > FULL then notLog(key) end
+    readEnds(log)
+    if not isSound(log) then notLog(key) end
     return startOf(terms, log.known)
   end
 
-  -- The time and the running total of entry `place`, counted from the oldest, which is 0.
-  local function entryOf(log, place)
-    if place == 0 then return log.oldest, log.first end
-    local format = log.format
-    local size, slot = format.size, (log.head + place) % log.room
-    local time, total
-    if log.whole then
-      time, total = fromBytes(format.entry, log.whole, format.slots + slot * size + 1)
+  -- The first entry that is after `edge` and whose total is at least `needed`. There is one: the
+  -- newest is. Returns its chunk, its place there, the running total before it, its time and total.
+  local function find(log, edge, needed)
+    local chunk, index
+    if log.isLong then
+      chunk, index = segments.find(log, edge, needed)
     else
-      if slot < log.from or slot > log.upTo then
-        log.from, log.upTo = slot, min(slot + PIECE, log.room) - 1
-        local start = format.slots + slot * size
-        log.piece = call('GETRANGE', log.key, start, start + PIECE * size - 1)
-      end
-      time, total = fromBytes(format.entry, log.piece, (slot - log.from) * size + 1)
+      chunk, index = log, chunks.seek(log, 0, edge, needed)
     end
-    return log.base + time, total
-  end
-
-  -- The first entry, from `place` on, that is stamped after `edge` and whose total is at least
-  -- `needed`: both are true of the newer ones and false of the older ones. And the running total
-  -- before it. Strides double, then halve.
-  local function firstAfter(log, place, edge, needed)
-    local low, high, stride, total = place - 1, log.count, 1, log.before
-    if place > 0 then
-      local _, upTo = entryOf(log, low)
-      total = upTo
-    end
-    while low + 1 < high do
-      local middle = min(low + stride, floor((low + high) / 2))
-      local time, upTo = entryOf(log, middle)
-      if time <= edge or upTo < needed then
-        low, stride, total = middle, stride * 2, upTo
-      elseif middle == low + 1 then
-        break
-      else
-        high, stride = middle, MOST
-      end
-    end
-    return low + 1, total
-  end
-
-  -- How many entries are stamped at `edge` or earlier, and the running total up to there.
-  local function passed(log, edge)
-    if log.count == 0 or log.oldest > edge then return 0, log.before end
-    if log.newest <= edge then return log.count, log.total end
-    return firstAfter(log, 0, edge, 0)
-  end
-
-  -- The bytes of the entries from `place` on, in order.
-  local function bytesFrom(log, place)
-    if place >= log.count then return '' end
-    local size, slots = log.format.size, log.format.slots
-    local function slice(first, last)
-      local start, stop = slots + first * size, slots + last * size
-      if log.whole then return string.sub(log.whole, start + 1, stop) end
-      return call('GETRANGE', log.key, start, stop - 1)
-    end
-    local from, upTo = log.head + place, log.head + log.count
-    if from >= log.room then return slice(from - log.room, upTo - log.room) end
-    if upTo <= log.room then return slice(from, upTo) end
-    return slice(from, log.room) .. slice(0, upTo - log.room)
-  end
-
-  -- Calls `see(time, cost)` for the entries from `place` on.
-  local function visit(log, place, see)
-    local bytes, format, before = bytesFrom(log, place), log.format, log.before
-    if place > 0 then
-      local _, upTo = entryOf(log, place - 1)
+    if index >= chunk.count then notLog(log.key) end
+    local before, time, total = chunk.origin, at(chunk, index)
+    if time == log.oldest then
+      before = log.before
+    elseif index > 0 then
+      local _, upTo = at(chunk, index - 1)
       before = upTo
+    elseif chunk == log then
+      before = log.upTo
     end
-    for at = 1, #bytes, format.size do
-      local time, total = fromBytes(format.entry, bytes, at)
-      see(log.base + time, total - before)
-      before = total
+    return chunk, index, before, time, total
+  end
+
+  -- The running total of all that is stamped at `edge` or earlier. What was found is kept for `drop`.
+  local function passed(log, edge)
+    if isEmpty(log) or log.oldest > edge then return log.before end
+    if log.newest <= edge then return log.total end
+    if log.edge ~= edge then
+      log.edge = edge
+      log.edgeChunk, log.edgeIndex, log.edgeBefore, log.edgeTime, log.edgeTotal = find(log, edge, 0)
     end
+    return log.edgeBefore
   end
 
-  -- Lays the ring out anew, from the oldest entry on, with so much room.
-  local function layOut(log, bytes, room)
-    if #bytes ~= log.count * log.format.size then error('ERR not a log of this limiter') end
-    log.room, log.head = room, 0
-    log.whole = string.rep('\0', log.format.slots) .. bytes
-      .. string.rep('\0', room * log.format.size - #bytes)
+  local function empty(log, time)
+    log.bytes, log.start, log.count = '', 0, 0
+    log.origin, log.upTo, log.before, log.total = 0, 0, 0, 0
+    log.oldest, log.first, log.newest = time, 0, time
+    makeString(log)
   end
 
-  -- An empty log that begins at `time`.
-  local function empty(log, time, room)
-    log.format, log.base, log.count, log.known, log.expires = formats[4], time, 0, time, time
-    log.before, log.oldest, log.first, log.newest, log.total = 0, time, 0, time, 0
-    layOut(log, '', room)
-  end
-
-  -- Counts times and totals from the oldest entry again, in the width that `cost` more at `time` need.
-  local function rebase(log, time, cost)
-    local base, kept = log.oldest, log.total - log.before
-    local isWide = time - base > formats[4].most / 2 or kept + cost > formats[4].most
-    local format, parts, total = formats[isWide and 7 or 4], {}, 0
-    visit(log, 0, function(at, of)
-      total = total + of
-      parts[#parts + 1] = toBytes(format.entry, at - base, total)
-    end)
-    log.first = log.first - log.before
-    log.format, log.base, log.before, log.total = format, base, 0, kept
-    layOut(log, table.concat(parts), log.room)
-  end
-
-  local function makeRoom(log, terms)
-    local isFull = log.count >= log.room
-    if not isFull and (log.room <= 2 * SMALL_SLOTS or log.count * 4 >= log.room) then return end
-    local most = isFull and max(terms.limit, log.count + 1) or log.room
-    layOut(log, bytesFrom(log, 0), min(floor(log.count * 1.2) + 4, most))
-  end
-
-  -- Puts bytes at a slot; in place unless the whole log is at hand.
-  local function putSlots(log, slot, bytes)
-    local at = log.format.slots + slot * log.format.size
-    if log.whole then
-      log.whole = string.sub(log.whole, 1, at) .. bytes .. string.sub(log.whole, at + #bytes + 1)
+  -- Forgets the entries that are stamped at `edge` or earlier.
+  local function drop(log, edge)
+    if isEmpty(log) or log.oldest > edge then return end
+    if log.newest <= edge then return empty(log, log.newest) end
+    passed(log, edge)
+    local chunk, index = log.edgeChunk, log.edgeIndex
+    if chunk == log then
+      log.start, log.count = log.start + index * log.size, log.count - index
+      makeString(log)
     else
-      call('SETRANGE', log.key, at, bytes)
+      segments.moveHead(log, chunk, index)
     end
-    log.from, log.upTo = 0, -1
+    log.before, log.oldest, log.first, log.edge = log.edgeBefore, log.edgeTime, log.edgeTotal, nil
   end
 
-  -- Forgets the oldest entries, `count` of them, up to the running total `before`.
-  local function drop(log, count, before)
-    if count == 0 then return end
-    local oldest, first = log.oldest, log.first
-    if count < log.count then oldest, first = entryOf(log, count) end
-    log.head, log.count, log.before = (log.head + count) % log.room, log.count - count, before
-    log.oldest, log.first = oldest, first
+  -- Counts totals from the oldest entry again.
+  local function rebase(log)
+    if log.isLong then segments.rebase(log) else log.origin = log.origin - log.before end
+    log.first, log.total, log.before = log.first - log.before, log.total - log.before, 0
   end
 
-  -- Writes an admission down at `stamp`. What no clock that steps back could ask for has been dropped.
+  -- Packs the tail anew so that `cost` more at `time` can be added. The tail of a string will lose
+  -- its oldest entries, so it is counted from the oldest again, with room for some time.
+  local function widen(log, time, cost)
+    if log.filed > 0 then segments.close(log, log.width + 1) end
+    local numbers = chunks.numbers(log, 0)
+    local later, more, room = numbers[1] or 0, 0, 1
+    if not log.isLong then
+      rebase(log)
+      more, room = -log.origin, ROOM
+      log.origin = 0
+    end
+    for index = 1, #numbers, 2 do
+      numbers[index], numbers[index + 1] = numbers[index] - later, numbers[index + 1] - more
+    end
+    log.base = log.base + later
+    local most = max(time - log.base, log.total - log.origin + cost)
+    chunks.setWidth(log, chunks.widthFor(room * most))
+    log.bytes, log.start = chunks.pack(numbers, log.width), 0
+  end
+
+  -- Writes an admission down at `stamp`.
   local function append(log, terms, stamp, cost)
-    if log.count == 0 then
-      empty(log, stamp, log.room > SMALL_SLOTS and 1 or log.room)
+    if isEmpty(log) then
+      empty(log, stamp)
+      chunks.setWidth(log, chunks.widthFor(ROOM * max(terms.window, terms.limit)))
     end
-    local expires = stamp + terms.window + SLACK_MS
-    if expires - log.base > log.format.most or log.total + cost > log.format.most then
-      rebase(log, expires, cost)
+    if log.total + cost > MOST then rebase(log) end
+    local isSame = log.count > 0 and log.newest == stamp
+    if not isSame and log.count >= FULL then
+      segments = segments or buildSegments(chunks)
+      segments.file(log)
     end
-    if log.count == 0 or log.newest ~= stamp then
-      makeRoom(log, terms)
-      log.count = log.count + 1
+    if log.count + log.filed == 0 then
+      log.base, log.origin, log.upTo = stamp, log.total, log.total
+    end
+    if stamp - log.base > log.most or log.total - log.origin + cost > log.most then
+      widen(log, stamp, cost)
     end
     log.total = log.total + cost
+    local entry = toBytes(log.format, stamp - log.base, log.total - log.origin)
+    if isSame then
+      log.bytes = string.sub(log.bytes, 1, -1 - log.size) .. entry
+    else
+      log.bytes, log.count = log.bytes .. entry, log.count + 1
+    end
     log.newest, log.known = stamp, stamp
-    if log.count == 1 then log.oldest, log.first = stamp, log.total end
-    local bytes = toBytes(log.format.entry, stamp - log.base, log.total)
-    putSlots(log, (log.head + log.count - 1) % log.room, bytes)
+    if log.count == 1 and not log.isLong then log.oldest, log.first = stamp, log.total end
+  end
+
+  local function changeTail(log, index, by, isGone)
+    if log.total - log.origin + by > log.most then widen(log, log.newest, by) end
+    local numbers = chunks.numbers(log, index)
+    chunks.change(numbers, 0, by, isGone)
+    log.bytes = string.sub(log.bytes, log.start + 1, log.start + index * log.size)
+      .. chunks.pack(numbers, log.width)
+    log.start, log.count = 0, index + #numbers / 2
   end
 
   -- Changes the cost at `stamp` by up to `delta`, not below zero; the change made.
   local function change(log, stamp, delta)
-    local place, before = passed(log, stamp - 1)
-    if place >= log.count then return 0 end
-    local time, total = entryOf(log, place)
+    if isEmpty(log) or stamp < log.oldest or stamp > log.newest then return 0 end
+    local chunk, index, before, time, total = find(log, stamp - 1, 0)
     if time ~= stamp then return 0 end
     local by = max(delta, before - total)
     if by == 0 then return 0 end
-    if log.total + by > log.format.most then
-      rebase(log, log.expires, by)
-      place, before = passed(log, stamp - 1)
+    local isGone = total - before == -by
+    if log.total + by > MOST then
+      rebase(log)
+      chunk, index = find(log, stamp - 1, 0)
     end
-    local parts, running, newest = {}, before, log.base
-    if place > 0 then newest = entryOf(log, place - 1) end
-    local count = place
-    visit(log, place, function(at, cost)
-      if at == stamp then cost = cost + by end
-      running = running + cost
-      if cost > 0 then
-        parts[#parts + 1] = toBytes(log.format.entry, at - log.base, running)
-        if count == 0 then log.oldest, log.first = at, running end
-        newest, count = at, count + 1
-      end
-    end)
-    log.total, log.newest, log.count = running, newest, count
-    -- The ring may wrap round between two of them.
-    local slot = (log.head + place) % log.room
-    local straight = min(#parts, log.room - slot)
-    if straight > 0 then putSlots(log, slot, table.concat(parts, '', 1, straight)) end
-    if straight < #parts then putSlots(log, 0, table.concat(parts, '', straight + 1)) end
+    local isOpen = chunk ~= log and chunk.place == log.segments
+    if isOpen and log.total - log.origin + by > log.most then
+      segments.close(log, log.width)
+      chunk, index = find(log, stamp - 1, 0)
+    end
+    if chunk == log then
+      changeTail(log, index, by, isGone)
+    else
+      segments.change(log, chunk, index, by, isGone)
+      if log.segments == log.dead and log.filed == 0 then makeString(log) end
+    end
+    log.total = log.total + by
+    if isEmpty(log) then
+      empty(log, log.known)
+    elseif not isGone then
+      if stamp == log.oldest then log.first = log.first + by end
+    elseif stamp == log.oldest then
+      local read = log.isLong and segments.oldest or at
+      log.oldest, log.first = read(log, 0)
+    elseif stamp == log.newest then
+      local read = log.count > 0 and at or segments.newest
+      log.newest = read(log, log.count - 1)
+    end
     return by
   end
 
@@ -255,17 +245,44 @@ local function buildLog(stampOf, startOf)
     local expires = log.known + terms.window
     local isExtended = log.expires < expires
     if isExtended then log.expires = expires + SLACK_MS end
-    if log.whole then
-      local bytes = headerOf(log) .. string.sub(log.whole, log.format.slots + 1)
-      if isExtended or not log.key then
-        call('SET', key, bytes, 'PX', lifetime(log.expires))
-      else
-        call('SET', key, bytes, 'KEEPTTL')
-      end
+    if log.isLong then return segments.write(key, log, isExtended) end
+    local header = toBytes(HEADER, 115, log.width, log.expires, log.known, log.base,
+      log.before - log.origin)
+    local bytes = header .. string.sub(log.bytes, log.start + 1)
+    if log.stored == 'h' then call('UNLINK', key) end
+    if isExtended or log.stored ~= 's' then
+      call('SET', key, bytes, 'PX', lifetime(log.expires))
     else
-      call('SETRANGE', key, '0', headerOf(log))
-      if isExtended then call('PEXPIRE', key, lifetime(log.expires)) end
+      call('SET', key, bytes, 'KEEPTTL')
     end
+  end
+
+  -- The number of the entries that count, and the times and costs of the newest of them.
+  local function entriesOf(log, terms, time, most)
+    local edge, entries, count = time - terms.window, {}, 0
+    if isEmpty(log) or log.newest <= edge then return 0, entries end
+    local chunk, index = find(log, edge, 0)
+    local listed = { log }
+    if log.isLong then
+      count, listed = segments.countFrom(log, chunk, index), segments.newestChunks(log, most)
+    else
+      count = log.count - index
+    end
+    for place = #listed, 1, -1 do
+      local numbers = chunks.numbers(listed[place], 0)
+      local base, before, size = listed[place].base, 0, #entries
+      if listed[place] == log and log.isLong then before = log.upTo - log.origin end
+      for at = 1, #numbers, 2 do
+        local stamp, total = base + numbers[at], numbers[at + 1]
+        if stamp == log.oldest then before = log.before - listed[place].origin end
+        if stamp > edge then
+          entries[size + 1], entries[size + 2] = stamp, total - before
+          size = size + 2
+        end
+        before = total
+      end
+    end
+    return count, entries
   end
 
   return {
@@ -273,28 +290,30 @@ local function buildLog(stampOf, startOf)
     write = writeLog,
 
     blank = function(log, terms, time)
-      log.key = nil
-      empty(log, time, 1)
+      empty(log, time)
+      log.known, log.expires, log.base = time, time, time
       return log
     end,
 
     decide = function(log, terms, time, cost, take)
       local limit, length = terms.limit, terms.window
-      local count, expired = passed(log, time - length)
-      local free = limit - (log.total - expired)
+      local edge = time - length
+      local free = limit - (log.total - passed(log, edge))
       if cost > free then
         -- Counted from the oldest entry kept, this much has to expire before the cost fits.
-        local place = firstAfter(log, count, -1, log.total + (cost - limit))
-        return entryOf(log, place) + length - time, free, max(log.newest + length - time, 0)
+        local needed, oldest = log.total + (cost - limit), log.oldest
+        if oldest <= edge or log.first < needed then
+          local _, _, _, found = find(log, edge, needed)
+          oldest = found
+        end
+        return oldest + length - time, free, max(log.newest + length - time, 0)
       end
       if not take then
-        return 0, free, log.count > 0 and max(log.newest + length - time, 0) or 0
+        return 0, free, not isEmpty(log) and max(log.newest + length - time, 0) or 0
       end
       local stamp = stampOf(terms, time)
-      local start = startOf(terms, stamp)
       -- The clock may still step back to where the entry starts, so what counts there is kept.
-      if start < time then count, expired = passed(log, start - length) end
-      drop(log, count, expired)
+      drop(log, startOf(terms, stamp) - length)
       append(log, terms, stamp, cost)
       return 0, free - cost, stamp + length - time
     end,
@@ -310,13 +329,7 @@ local function buildLog(stampOf, startOf)
       return log.known + terms.window, log.total - log.before, 0
     end,
 
-    entries = function(log, terms, time)
-      local parts = {}
-      visit(log, passed(log, time - terms.window), function(at, cost)
-        parts[#parts + 1] = string.format('%.0f:%.0f', at, cost)
-      end)
-      return table.concat(parts, ' ')
-    end,
+    entries = entriesOf,
   }
 end
 

@@ -2,7 +2,8 @@
 -- is tokens*W (the "level"), which grows by L each millisecond up to burst*W. A cost fits when
 -- `level >= c*W`.
 --
--- Value: the time of the newest charge (ms), and the level then (negative after an overcharge).
+-- Value: the time of the newest charge (ms), the level then (negative after an overcharge), and how
+-- long after that the key expires (ms), which another process with another limit may have written.
 build['token-bucket'] = function()
   local function levelAt(state, terms, time)
     return min(terms.capacity * terms.window, state.level + (time - state.charged) * terms.limit)
@@ -14,10 +15,12 @@ build['token-bucket'] = function()
 
   return {
     read = function(key, state, terms)
-      local charged, level = readCells(key, state)
+      local charged, level, lasts = readCells(key, state)
       if not charged then return nil end
-      state.charged, state.level = charged, level
-      state.expires = fullAt(state, terms)
+      state.charged, state.level, state.expires = charged, level, charged + lasts
+      -- The limit has been lowered since: the bucket is full later than the key would expire.
+      local full = fullAt(state, terms)
+      if state.expires < full and full > now then call('PEXPIRE', key, lifetime(full)) end
       return charged
     end,
 
@@ -27,7 +30,8 @@ build['token-bucket'] = function()
     end,
 
     write = function(key, state, terms)
-      writeCells(key, state, fullAt(state, terms), state.charged, state.level, 0)
+      local full = fullAt(state, terms)
+      writeCells(key, state, full, state.charged, state.level, full - state.charged)
     end,
 
     decide = function(state, terms, time, cost, take)

@@ -1,0 +1,144 @@
+/** The operations of the Redis store: what each sends to the script, and how its reply is read. */
+import {
+  DecisionRecord,
+  jointDecision,
+  type LimitDecision,
+  PeekRecord,
+  type Quote,
+} from '../../decision.ts';
+import type { Adjustment, KeyState, Limit } from '../../store.ts';
+import { type Kind, Operation, type Reply } from './batch.ts';
+import type { DenyCache } from './deny-cache.ts';
+
+export class CheckOperation extends Operation<readonly Quote[]> {
+  /** Whether it was decided now, and not remembered from an earlier call under its id. */
+  isNew = true;
+
+  constructor(
+    kind: 'check' | 'peek' | 'once',
+    limits: readonly Limit[],
+    keys: readonly string[],
+    private readonly denials: DenyCache | undefined,
+    rememberMs = 0,
+    id?: string,
+  ) {
+    super(kind, limits, keys, kind === 'once' ? ` ${rememberMs}` : '', id);
+  }
+
+  override read(reply: Reply): readonly Quote[] {
+    const { limits, kind } = this;
+    if (kind === 'once') this.isNew = reply.number() === 1;
+    const quote =
+      limits.length === 1
+        ? readLimit(reply, limits[0], kind)
+        : joint(
+            limits.map((limit) => readLimit(reply, limit, kind)),
+            kind === 'peek',
+          );
+    if (!quote.allowed) this.denials?.add(this.keys[0], limits[0].terms, quote, reply.sentMs);
+    return [quote];
+  }
+}
+
+/** An operation whose reply is one number. */
+export class NumberOperation extends Operation<number> {
+  override read(reply: Reply): number {
+    return reply.number();
+  }
+}
+
+/** Adjustments that a receipt is used for; undefined if it has been used before. */
+export class SpendOperation extends Operation<readonly number[] | undefined> {
+  constructor(
+    id: string,
+    adjustments: readonly Adjustment[],
+    keys: readonly string[],
+    remember: string,
+  ) {
+    super('spend', adjustments.map(limitOf), keys, remember, id, adjustments.map(changeOf));
+  }
+
+  override read(reply: Reply): readonly number[] | undefined {
+    if (reply.number() === 0) return undefined;
+    return this.limits.map(() => reply.number());
+  }
+}
+
+/** The limit that a charge belongs to. */
+export const limitOf = ({ policy, terms, charge }: Adjustment): Limit => ({
+  policy,
+  terms,
+  key: charge.key,
+  cost: 0,
+});
+
+/** What to change, in the words of the script. */
+export const changeOf = ({ charge, delta }: Adjustment): string =>
+  ` ${charge.atMs} ${delta} ${charge.cost}`;
+
+/** How long a charge can still change a decision, after it was made. */
+function horizonMs({ policy, terms }: Adjustment): number {
+  const { limit, windowMs, bucketMs, capacity } = terms;
+  let lengthMs = 2 * windowMs;
+  if (policy.algorithm === 'sliding-buckets') lengthMs = Math.max(lengthMs, windowMs + bucketMs);
+  if (policy.algorithm === 'token-bucket') {
+    lengthMs = Math.max(lengthMs, Math.ceil((capacity * windowMs) / limit));
+  }
+  return lengthMs;
+}
+
+/** Until when a receipt is remembered as used: until none of its charges counts any more. */
+export function rememberText(adjustments: readonly Adjustment[]): string {
+  const longestMs = Math.max(...adjustments.map(horizonMs));
+  const newestMs = Math.max(...adjustments.map(({ charge }) => charge.atMs));
+  return ` ${Math.min(newestMs + longestMs, Number.MAX_SAFE_INTEGER)} ${longestMs}`;
+}
+
+export class InspectOperation extends Operation<KeyState | undefined> {
+  override read(reply: Reply): KeyState | undefined {
+    return readState(reply, this.limits[0]);
+  }
+}
+
+function readLimit(reply: Reply, limit: Limit, asked: Kind): Quote {
+  const { policy, terms, key, cost } = limit;
+  let atMs = asked === 'once' ? reply.number() : reply.nowMs;
+  let waitMs = reply.number();
+  if (waitMs < 0) {
+    atMs -= waitMs;
+    waitMs = reply.number();
+  }
+  const free = reply.number();
+  const resetAfterMs = reply.number();
+  const kind = asked === 'peek' ? PeekRecord : DecisionRecord;
+  return new kind(policy.name, key, cost, terms.capacity, waitMs, atMs, { free, resetAfterMs });
+}
+
+export function joint(answers: readonly LimitDecision[], peek: boolean): Quote {
+  return jointDecision(answers, !peek && answers.every((answer) => answer.allowed));
+}
+
+function readState(reply: Reply, { policy, terms }: Limit): KeyState | undefined {
+  if (reply.number() === 0) return undefined;
+  reply.number();
+  const free = reply.number();
+  const resetAfterMs = reply.number();
+  const cells = [reply.number(), reply.number(), reply.number()];
+  const entryCount = reply.number();
+  const entries = Array.from({ length: reply.number() }, () => ({
+    atMs: reply.number(),
+    cost: reply.number(),
+  }));
+  const { name, algorithm } = policy;
+  const used = terms.capacity - free;
+  return {
+    policy: name,
+    algorithm,
+    used,
+    remaining: Math.max(free, 0),
+    resetAfterMs,
+    cells,
+    entries,
+    entryCount,
+  };
+}

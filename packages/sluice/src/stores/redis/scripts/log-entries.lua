@@ -1,0 +1,91 @@
+-- A chunk: a packed list of log entries, oldest first.
+--
+--   entry:  time w | total w        (w = width, 1 to 7 bytes)
+--
+-- Times are milliseconds since `base`. The total of an entry is the summed cost of all entries up to
+-- and including it, counted from `origin`. So the cost of any stretch is one subtraction, and a
+-- search by time or by cost halves its way through. The width is the smallest that holds the largest
+-- time and total of the chunk.
+--
+-- In Lua a chunk is a table: `bytes`, `start` (offset of entry 0), `count`, `base`, `origin`, and
+-- `width` with what follows from it: `size` (bytes an entry), `format` and `most` (largest number).
+local function buildChunks()
+  local toBytes, fromBytes = struct.pack, struct.unpack
+  local FORMATS = { '>I1I1', '>I2I2', '>I3I3', '>I4I4', '>I5I5', '>I6I6', '>I7I7' }
+  local LARGEST = { 255, 65535, 16777215, 4294967295, 1099511627775, 281474976710655, MOST }
+  local chunks = {}
+
+  function chunks.widthFor(number)
+    for width = 1, 6 do
+      if number <= LARGEST[width] then return width end
+    end
+    return 7
+  end
+
+  -- False if there is no such width.
+  function chunks.setWidth(chunk, width)
+    chunk.width, chunk.size = width, 2 * width
+    chunk.format, chunk.most = FORMATS[width], LARGEST[width]
+    return chunk.format
+  end
+
+  -- The time and the total of entry `index`, counted from 0.
+  function chunks.at(chunk, index)
+    local time, total = fromBytes(chunk.format, chunk.bytes, chunk.start + index * chunk.size + 1)
+    return chunk.base + time, chunk.origin + total
+  end
+
+  -- The first entry from `index` on that is after `edge` and whose total is at least `needed`: both
+  -- are true of the newer entries and false of the older ones. `count` if there is none. Strides
+  -- double, then halve.
+  function chunks.seek(chunk, index, edge, needed)
+    local bytes, first, size, format = chunk.bytes, chunk.start + 1, chunk.size, chunk.format
+    local low, high, stride = index - 1, chunk.count, 1
+    edge, needed = edge - chunk.base, needed - chunk.origin
+    while low + 1 < high do
+      local middle = min(low + stride, floor((low + high) / 2))
+      local time, total = fromBytes(format, bytes, first + middle * size)
+      if time <= edge or total < needed then
+        low, stride = middle, stride * 2
+      elseif middle == low + 1 then
+        break
+      else
+        high, stride = middle, MOST
+      end
+    end
+    return low + 1
+  end
+
+  -- The numbers of the entries from `index` on, as they are stored: time, total, time, total. One
+  -- call of `unpack` for all of them takes a tenth of one call for each.
+  function chunks.numbers(chunk, index)
+    local count = 2 * (chunk.count - index)
+    if count == 0 then return {} end
+    local format = '>' .. string.rep('I' .. chunk.width, count)
+    local numbers = { fromBytes(format, chunk.bytes, chunk.start + index * chunk.size + 1) }
+    numbers[count + 1] = nil
+    return numbers
+  end
+
+  function chunks.pack(numbers, width)
+    return toBytes('>' .. string.rep('I' .. width, #numbers), unpack(numbers))
+  end
+
+  -- Packs numbers as a chunk's entries, in the smallest width that holds them.
+  function chunks.fill(chunk, numbers)
+    local count = #numbers
+    chunks.setWidth(chunk, chunks.widthFor(max(numbers[count - 1], numbers[count])))
+    chunk.bytes, chunk.start, chunk.count = chunks.pack(numbers, chunk.width), 0, count / 2
+  end
+
+  -- Changes the totals from entry `index` on, which lies `from` entries into the list.
+  function chunks.change(numbers, index, by, isGone)
+    for place = 2 * index + 2, #numbers, 2 do numbers[place] = numbers[place] + by end
+    if isGone then
+      table.remove(numbers, 2 * index + 1)
+      table.remove(numbers, 2 * index + 1)
+    end
+  end
+
+  return chunks
+end

@@ -1,0 +1,143 @@
+/**
+ * Eight clients of one server, one of them hostile: huge logs, refunds of old entries, large denied
+ * costs, damaged values, long ids and inspections. The others must hardly notice.
+ *
+ * The long form (SLUICE_CAMPAIGN=full) also holds the figures to what they must be, which takes a
+ * machine that does little else.
+ */
+import type { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { GuardedStore } from '../../src/failure/guarded-store.ts';
+import { createLimiter, ManualClock, type Receipt } from '../../src/index.ts';
+import { redisStore } from '../../src/stores/redis/index.ts';
+import { connect, isFull, newPrefix, sendBy, silent, useRedis } from './campaign.ts';
+import { Dice } from './traces.ts';
+
+const world = useRedis();
+const OTHERS = 7;
+const ENTRIES = isFull ? 100_000 : 5000;
+const RUN_MS = isFull ? 20_000 : 1000;
+const PATIENT_MS = isFull ? 50 : 2000;
+
+const policies = {
+  log: '1000000/1h',
+  counter: { limit: 1_000_000, window: '1h', algorithm: 'sliding-counter' },
+  bucket: { limit: 1_000_000, window: '1h', algorithm: 'token-bucket' },
+} as const;
+const NAMES = ['log', 'counter', 'bucket'] as const;
+
+const clients: Redis[] = [];
+beforeAll(async () => {
+  for (let made = 0; made <= OTHERS; made++) clients.push(await connect(world.server.port));
+});
+afterAll(() => {
+  for (const client of clients) client.disconnect();
+});
+
+interface Figures {
+  readonly p50: number;
+  readonly p99: number;
+  readonly calls: number;
+  readonly degraded: number;
+  readonly breakers: readonly string[];
+}
+
+/** The others call now and then, as applications do, and measure how long each call takes. */
+async function runOthers(prefix: string): Promise<Figures> {
+  const endMs = performance.now() + RUN_MS;
+  const times: number[] = [];
+  let degraded = 0;
+  const stores: GuardedStore[] = [];
+  const run = async (client: Redis, number: number): Promise<void> => {
+    const store = redisStore(client, { ...silent, prefix, deadlineMs: PATIENT_MS });
+    stores.push(store);
+    const limiter = createLimiter({ policies, store });
+    for (let call = 0; performance.now() < endMs; call++) {
+      const startMs = performance.now();
+      const decision = await limiter.check(NAMES[call % 3], `user-${number}-${call % 50}`);
+      times.push(performance.now() - startMs);
+      if (decision.degraded !== undefined) degraded++;
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+  };
+  await Promise.all(clients.slice(1).map(run));
+  times.sort((a, b) => a - b);
+  const at = (part: number): number => times[Math.floor(times.length * part)];
+  const breakers = stores.map(({ breaker }) => breaker);
+  return { p50: at(0.5), p99: at(0.99), calls: times.length, degraded, breakers };
+}
+
+/** Fills a log, and then does all that is expensive until it is stopped. */
+async function openHostile(prefix: string) {
+  const send = sendBy(clients[0]);
+  const clock = new ManualClock(1_745_000_100_000);
+  const store = redisStore(send, { ...silent, prefix, onFailure: 'throw', deadlineMs: 60_000 });
+  const huge = { limit: ENTRIES, window: '1h' } as const;
+  const limiter = createLimiter({ policies: { huge, bad: '10/1m' }, store, clock });
+  const receipts: Receipt[] = [];
+  for (let made = 0; made < ENTRIES; made += 500) {
+    const some = Array.from({ length: 500 }, () => {
+      clock.advance(1);
+      return limiter.check('huge', 'a');
+    });
+    for (const { receipt } of await Promise.all(some)) receipts.push(receipt!);
+  }
+  await clients[0].set(`${prefix}{list}badL1m`, 'not a log');
+  await clients[0].hset(`${prefix}{hash}badL1m`, 'h', 'h'.repeat(200));
+  const dice = new Dice(3);
+  const attacks = [
+    () => limiter.refund(receipts[dice.roll(ENTRIES)]),
+    () => limiter.refund(receipts[dice.roll(200)]),
+    () => limiter.settle(receipts[dice.roll(ENTRIES)], 3),
+    () => limiter.check('huge', 'a', { cost: 1 + dice.roll(ENTRIES) }),
+    () => limiter.check('huge', 'b', { id: `${dice.roll(1e9)}`.padEnd(900, 'x') }),
+    () => limiter.inspect('huge', 'a'),
+    () => limiter.check('bad', 'list').catch(() => {}),
+    () => limiter.check('bad', 'hash').catch(() => {}),
+  ];
+  let isStopped = false;
+  let done = 0;
+  const ran = (async () => {
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    while (!isStopped) {
+      // Several in one turn, which travel together.
+      await Promise.all(Array.from({ length: 4 }, () => dice.pick(attacks)()));
+      clock.advance(dice.roll(3));
+      done += 4;
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+  })();
+  return {
+    async stop(): Promise<number> {
+      isStopped = true;
+      await ran;
+      return done;
+    },
+  };
+}
+
+describe('seven clients beside a hostile one', () => {
+  it('get decisions that are not degraded, about as quickly as without it', async () => {
+    await world.client.call('CONFIG', ['SET', 'slowlog-log-slower-than', '1000']);
+    const prefix = newPrefix();
+    await runOthers(prefix);
+    const alone = await runOthers(prefix);
+    const hostile = await openHostile(newPrefix());
+    await world.client.call('SLOWLOG', ['RESET']);
+    const beside = await runOthers(prefix);
+    const attacks = await hostile.stop();
+    const slow = (await world.client.call('SLOWLOG', ['GET', '10'])) as [number, number, number][];
+    const text = ({ calls, p50, p99 }: Figures): string =>
+      `${calls} calls, p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms`;
+    const slowest = slow.map(([, , us]) => us).join(' ') || 'none';
+    console.log(`alone: ${text(alone)}; beside ${attacks} attacks: ${text(beside)}`);
+    console.log(`commands of more than 1 ms: ${slowest}`);
+    expect(attacks).toBeGreaterThan(20);
+    expect(beside.degraded).toBe(0);
+    expect(new Set(beside.breakers)).toEqual(new Set(['closed']));
+    if (isFull) {
+      expect(slow).toEqual([]);
+      expect(beside.p99).toBeLessThanOrEqual(2 * alone.p99);
+    }
+  });
+});

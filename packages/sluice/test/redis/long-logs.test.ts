@@ -1,0 +1,190 @@
+/** Logs of many entries: no call on them is long, and nothing piles up. */
+import { describe, expect, it } from 'vitest';
+import {
+  createLimiter,
+  ManualClock,
+  memoryStore,
+  type PolicyOptions,
+  type Receipt,
+} from '../../src/index.ts';
+import { redisStore } from '../../src/stores/redis/index.ts';
+import { isFull, newPrefix, silent, useRedis } from './campaign.ts';
+import { Dice } from './traces.ts';
+
+const world = useRedis();
+const START_MS = 1_745_000_100_000;
+const LONG = isFull ? 100_000 : 20_000;
+const HOUR_MS = 3_600_000;
+
+type Log = ReturnType<typeof open>;
+
+function open(policy: PolicyOptions, prefix = newPrefix()) {
+  const clock = new ManualClock(START_MS);
+  const options = { ...silent, prefix, onFailure: 'throw', deadlineMs: 60_000 } as const;
+  const store = redisStore(world.send, { ...options, denyCache: false });
+  return { clock, prefix, limiter: createLimiter({ policies: { p: policy }, store, clock }) };
+}
+
+/** Admits calls, each in a millisecond of its own. */
+async function fill({ clock, limiter }: Log, count: number, cost = 1): Promise<Receipt[]> {
+  const receipts: Receipt[] = [];
+  for (let made = 0; made < count; made += 500) {
+    const some = Array.from({ length: Math.min(500, count - made) }, () => {
+      clock.advance(1);
+      return limiter.check('p', 'a', { cost });
+    });
+    for (const { receipt } of await Promise.all(some)) receipts.push(receipt!);
+  }
+  return receipts;
+}
+
+/** How long Redis took for each of the commands that `work` sent, in microseconds, sorted. */
+async function serverTimes(work: () => Promise<unknown>): Promise<number[]> {
+  await world.client.call('CONFIG', ['SET', 'slowlog-log-slower-than', '0']);
+  await world.client.call('CONFIG', ['SET', 'slowlog-max-len', '10000']);
+  await world.client.call('SLOWLOG', ['RESET']);
+  await work();
+  const entries = (await world.client.call('SLOWLOG', ['GET', '10000'])) as [
+    number,
+    number,
+    number,
+    string[],
+  ][];
+  const times = entries.filter(([, , , [name]]) => name.startsWith('EVAL')).map((each) => each[2]);
+  return times.sort((a, b) => a - b);
+}
+
+const medianOf = (times: readonly number[]): number => times[Math.floor(times.length / 2)];
+
+async function medianTime(count: number, work: (call: number) => Promise<unknown>) {
+  const times = await serverTimes(async () => {
+    for (let call = 0; call < count; call++) await work(call);
+  });
+  expect(times).toHaveLength(count);
+  return medianOf(times);
+}
+
+const usage = (prefix: string): Promise<number> =>
+  world.server.command<number>('MEMORY', 'USAGE', `${prefix}{a}pL1h`, 'SAMPLES', 0);
+
+describe('a log of many entries', () => {
+  it('refunds its oldest, middle and newest entries in about the time of a short log', async () => {
+    const short = open({ limit: LONG, window: '1h' });
+    const few = await fill(short, 500);
+    const baseline = await medianTime(40, (call) => short.limiter.refund(few[call * 2]));
+    const long = open({ limit: LONG, window: '1h' });
+    const many = await fill(long, LONG);
+    for (const first of [0, LONG / 2, LONG - 500]) {
+      const time = await medianTime(40, (call) => long.limiter.refund(many[first + call * 2]));
+      expect(time).toBeLessThan(12 * baseline);
+    }
+  });
+
+  it('returns the newest 1,000 entries and counts all', async () => {
+    const short = open({ limit: LONG, window: '1h' });
+    await fill(short, 1000);
+    const baseline = await medianTime(9, () => short.limiter.inspect('p', 'a'));
+    const long = open({ limit: LONG, window: '1h' });
+    await fill(long, LONG);
+    const time = await medianTime(9, () => long.limiter.inspect('p', 'a'));
+    expect(time).toBeLessThan(5 * baseline);
+    const state = await long.limiter.inspect('p', 'a');
+    expect([state!.entries.length, state!.entryCount, state!.used]).toEqual([1000, LONG, LONG]);
+    const newest = { atMs: START_MS + LONG, cost: 1 };
+    expect([state!.entries[0], state!.entries[999]]).toEqual([
+      { atMs: START_MS + LONG - 999, cost: 1 },
+      newest,
+    ]);
+  });
+
+  it('takes no longer for the call with which its sum exceeds 32 bits', async () => {
+    const [usual, crossing]: number[][] = [[], []];
+    for (let round = 0; round < 5; round++) {
+      const log = open({ limit: 2 ** 33, window: '10m' });
+      await fill(log, 2040, 2 ** 21);
+      usual.push(...(await serverTimes(() => fill(log, 7, 2 ** 21))));
+      crossing.push(...(await serverTimes(() => fill(log, 1, 2 ** 21))));
+    }
+    // The median, because another process may interrupt the server during any one command.
+    expect(medianOf(crossing.sort((a, b) => a - b))).toBeLessThan(
+      8 * medianOf(usual.sort((a, b) => a - b)),
+    );
+  });
+
+  it('decides as memory does, whatever is refunded, settled and expired', async () => {
+    const policy = { limit: LONG, window: '1h' };
+    const redis = open(policy);
+    const { clock } = redis;
+    const memory = {
+      ...redis,
+      limiter: createLimiter({ policies: { p: policy }, store: memoryStore(), clock }),
+    };
+    const receipts = await fill(redis, LONG);
+    clock.set(START_MS);
+    const copies = await fill(memory, LONG);
+    const dice = new Dice(5);
+    const same = async (ask: (log: Log, own: readonly Receipt[]) => Promise<unknown>) => {
+      const answers = [await ask(redis, receipts), await ask(memory, copies)];
+      expect(JSON.stringify(answers[0])).toBe(JSON.stringify(answers[1]));
+    };
+    for (let step = 0; step < 600; step++) {
+      clock.advance(dice.roll(50) === 0 ? HOUR_MS / 80 : 1);
+      const of = dice.roll(LONG);
+      const kind = dice.roll(8);
+      if (kind < 3) await same((log, own) => log.limiter.refund(own[of]));
+      else if (kind === 3) await same((log, own) => log.limiter.settle(own[of], 5));
+      else if (kind < 6) await same((log) => log.limiter.check('p', 'a'));
+      else await same((log) => log.limiter.peek('p', 'a', { cost: 1 + of }));
+    }
+    clock.advance(HOUR_MS);
+    await same((log) => log.limiter.check('p', 'a', { cost: 3 }));
+    expect(await world.client.type(`${redis.prefix}{a}pL1h`)).toBe('string');
+  });
+
+  it('holds no more than the entries that count if calls are charged and refunded', async () => {
+    const log = open({ limit: 1000, window: '1h' });
+    await fill(log, 200);
+    const before = await usage(log.prefix);
+    for (let call = 0; call < 2000; call++) {
+      log.clock.advance(1);
+      const { receipt } = await log.limiter.check('p', 'a');
+      await log.limiter.refund(receipt!);
+    }
+    expect(await usage(log.prefix)).toBeLessThan(1.5 * before);
+    expect(await log.limiter.inspect('p', 'a')).toMatchObject({ used: 200, entryCount: 200 });
+  });
+
+  it('shrinks when all but a few scattered entries are refunded', async () => {
+    const log = open({ limit: 5000, window: '1h' });
+    const receipts = await fill(log, 5000);
+    const full = await usage(log.prefix);
+    for (let place = 0; place < 5000; place++) {
+      if (place % 50 !== 0) await log.limiter.refund(receipts[place]);
+    }
+    expect(await log.limiter.inspect('p', 'a')).toMatchObject({ used: 100, entryCount: 100 });
+    expect(await usage(log.prefix)).toBeLessThan(full / 8);
+  });
+
+  it.each([
+    ['1 ms apart', 1, 1],
+    ['20 s apart, cost 400,000', 20_000, 400_000],
+  ])('takes at most 9 bytes an entry at 1,000 entries, %s', async (_, strideMs, cost) => {
+    const log = open({ limit: 1000 * cost, window: '6h' });
+    for (let call = 0; call < 1000; call++) {
+      log.clock.advance(strideMs);
+      await log.limiter.check('p', 'a', { cost });
+    }
+    const key = `${log.prefix}{a}pL6h`;
+    const bytes = await world.server.command<number>('MEMORY', 'USAGE', key, 'SAMPLES', 0);
+    expect(bytes).toBeLessThanOrEqual(9000);
+  });
+
+  it('counts at times beyond 2^48 ms', async () => {
+    const log = open({ limit: 3, window: 1000 });
+    log.clock.set(2 ** 48 + 7);
+    await log.limiter.check('p', 'a', { cost: 2 });
+    log.clock.advance(500);
+    await log.limiter.check('p', 'a');
+    expect(await log.limiter.check('p', 'a')).toMatchObject({ allowed: false, retryAfterMs: 500 });
+  });
+});

@@ -1,0 +1,200 @@
+/** Ids and used receipts in Redis: bounded, small, and gone when they no longer matter. */
+import { describe, expect, it } from 'vitest';
+import { createLimiter, ManualClock, type PolicyOptions } from '../../src/index.ts';
+import { definePolicy } from '../../src/policy.ts';
+import type { Adjustment, Store } from '../../src/store.ts';
+import { Batcher } from '../../src/stores/redis/batch.ts';
+import type { Send } from '../../src/stores/redis/index.ts';
+import { KeyNames } from '../../src/stores/redis/keys.ts';
+import { RedisStore } from '../../src/stores/redis/redis-store.ts';
+import { storeContract } from '../../src/testing/index.ts';
+import { newPrefix, useRedis } from './campaign.ts';
+
+const world = useRedis();
+const START_MS = 1_745_000_100_000;
+const HOUR_MS = 3_600_000;
+const HOURLY = definePolicy('p', '1000000/1h');
+
+/** The store without its failure policy. */
+function open(prefix = newPrefix(), send: Send = world.send, isCluster = false): RedisStore {
+  return new RedisStore(new Batcher(send, isCluster, 10_000), isCluster, new KeyNames(prefix));
+}
+
+function limiterOn(store: Store, policies: Record<string, PolicyOptions | string>) {
+  const clock = new ManualClock(START_MS);
+  return { clock, limiter: createLimiter({ policies: policies as { p: string }, store, clock }) };
+}
+
+/** The refund of a charge of cost 1. */
+const refundAt = (atMs: number, key = 'a', policy = HOURLY): Adjustment => ({
+  policy,
+  terms: policy.termsFor(key),
+  charge: { policy: policy.name, key, cost: 1, atMs },
+  delta: -1,
+});
+
+const usage = (key: string): Promise<number> =>
+  world.server.command<number>('MEMORY', 'USAGE', key, 'SAMPLES', 0);
+
+describe('the store contract without a failure policy', () => {
+  for (const { name, run } of storeContract) it(name, () => run(() => open()));
+});
+
+describe('ids', () => {
+  it('take at most 100 bytes each, however long they are', async () => {
+    const prefix = newPrefix();
+    const { limiter } = limiterOn(open(prefix), { p: '1000000/1h' });
+    for (let call = 0; call < 1000; call++) {
+      await limiter.check('p', 'a', { id: `${call}-`.padEnd(900, 'x') });
+    }
+    const bytes = await usage(`${prefix}{a}pL1h=`);
+    console.log(`an id takes ${bytes / 1000} bytes`);
+    expect(bytes).toBeLessThanOrEqual(100_000);
+  });
+
+  it('are at most 10,000 for a limit; beyond that others are evicted', async () => {
+    const prefix = newPrefix();
+    const { limiter } = limiterOn(open(prefix), { p: '1000000/1h' });
+    for (let call = 0; call < 10_400; call += 400) {
+      const ids = Array.from({ length: 400 }, (_, place) => `${call + place}`);
+      await Promise.all(ids.map((id) => limiter.check('p', 'a', { id })));
+    }
+    expect(await world.client.hlen(`${prefix}{a}pL1h=`)).toBe(10_000);
+    const { remaining } = await limiter.check('p', 'a', { id: 'new' });
+    expect((await limiter.check('p', 'a', { id: 'new' })).remaining).toBe(remaining);
+  });
+
+  it('that have expired are deleted while others come', async () => {
+    const prefix = newPrefix();
+    const { clock, limiter } = limiterOn(open(prefix), { p: '1000000/1h' });
+    for (let call = 0; call < 4000; call++) {
+      // About 500 of them are alive at a time.
+      clock.advance(HOUR_MS / 500);
+      await limiter.check('p', 'a', { id: `${call}` });
+    }
+    expect(await world.client.hlen(`${prefix}{a}pL1h=`)).toBeLessThan(1200);
+  });
+
+  it('under damaged records are an error of their key, and charge nothing', async () => {
+    const prefix = newPrefix();
+    const { limiter } = limiterOn(open(prefix), { p: '5/1h', q: '5/1h' });
+    await world.client.lpush(`${prefix}{a}qL1h=`, 'x');
+    const both = [
+      { policy: 'p', key: 'a' },
+      { policy: 'q', key: 'a' },
+    ] as never;
+    await expect(limiter.check(both, { id: 'x' })).rejects.toMatchObject({
+      message: `ERR not records of this limiter: ${prefix}{a}qL1h=`,
+      isOfKey: true,
+    });
+    expect((await limiter.peek('p', 'a')).remaining).toBe(5);
+  });
+});
+
+describe('used receipts', () => {
+  it('take at most 80 bytes each', async () => {
+    const prefix = newPrefix();
+    const store = open(prefix);
+    for (let made = 0; made < 1000; made++) {
+      await store.adjustOnce(`receipt-${made}`, [refundAt(START_MS)], START_MS);
+    }
+    const bytes = await usage(`${prefix}{a}pL1h=`);
+    console.log(`a used receipt takes ${bytes / 1000} bytes`);
+    expect(bytes).toBeLessThanOrEqual(80_000);
+  });
+
+  it('are known to other stores on the same keys', async () => {
+    const prefix = newPrefix();
+    const [one, other] = [open(prefix), open(prefix)];
+    const { limiter } = limiterOn(one, { p: '1000000/1h' });
+    await limiter.check('p', 'a');
+    expect(await one.adjustOnce('r', [refundAt(START_MS)], START_MS)).toEqual([-1]);
+    expect(await other.adjustOnce('r', [refundAt(START_MS)], START_MS)).toBeUndefined();
+  });
+
+  it('are remembered from the time of the charge, not from when they were used', async () => {
+    const prefix = newPrefix();
+    const store = open(prefix);
+    const nowMs = START_MS + HOUR_MS;
+    await store.adjustOnce('r', [refundAt(START_MS)], nowMs);
+    const leftMs = await world.client.pttl(`${prefix}{a}pL1h=`);
+    // Two windows from the charge, and an hour more under a given clock.
+    expect(leftMs).toBeLessThanOrEqual(2 * HOUR_MS);
+    expect(leftMs).toBeGreaterThan(2 * HOUR_MS - 60_000);
+    await store.adjustOnce('late', [refundAt(START_MS)], START_MS + 2 * HOUR_MS);
+    expect(await world.client.hlen(`${prefix}{a}pL1h=`)).toBe(1);
+  });
+
+  it('are never evicted: a receipt that finds no room counts as used', async () => {
+    const prefix = newPrefix();
+    const store = open(prefix);
+    const { limiter } = limiterOn(store, { p: '1000000/1h' });
+    for (let made = 0; made < 10_000; made += 500) {
+      const some = Array.from({ length: 500 }, (_, place) =>
+        store.adjustOnce(`${made + place}`, [refundAt(START_MS)], START_MS),
+      );
+      await Promise.all(some);
+    }
+    await limiter.check('p', 'a');
+    expect(await store.adjustOnce('one more', [refundAt(START_MS)], START_MS)).toBeUndefined();
+    expect(await store.adjustOnce('0', [refundAt(START_MS)], START_MS)).toBeUndefined();
+    expect((await limiter.check('p', 'a', { id: 'x' })).allowed).toBe(true);
+    expect(await world.client.hlen(`${prefix}{a}pL1h=`)).toBe(10_000);
+  });
+
+  it('evict ids if there is no room', async () => {
+    const prefix = newPrefix();
+    const store = open(prefix);
+    const { limiter } = limiterOn(store, { p: '1000000/1h' });
+    for (let call = 0; call < 10_000; call += 500) {
+      const ids = Array.from({ length: 500 }, (_, place) => `${call + place}`);
+      await Promise.all(ids.map((id) => limiter.check('p', 'a', { id })));
+    }
+    expect(await store.adjustOnce('r', [refundAt(START_MS)], START_MS)).toEqual([-1]);
+    expect(await store.adjustOnce('r', [refundAt(START_MS)], START_MS)).toBeUndefined();
+  });
+});
+
+describe('receipts whose keys lie on several nodes', () => {
+  // One server stands for all nodes; the store sends a command for each slot.
+  const both = [refundAt(START_MS, 'a'), refundAt(START_MS, 'b')];
+
+  it('are used once', async () => {
+    const prefix = newPrefix();
+    const store = open(prefix, world.send, true);
+    const { limiter } = limiterOn(store, { p: '1000000/1h' });
+    await limiter.check('p', 'a');
+    await limiter.check('p', 'b');
+    expect(await store.adjustOnce('r', both, START_MS)).toEqual([-1, -1]);
+    expect(await store.adjustOnce('r', both, START_MS)).toBeUndefined();
+  });
+
+  it('stay unused if surely nothing was done', async () => {
+    const prefix = newPrefix();
+    let isDown = false;
+    const send: Send = (args, key) => {
+      const isAdjust = args.some((word) => word.startsWith('adjust '));
+      if (isDown && isAdjust) return Promise.reject(new Error('CLUSTERDOWN Hash slot not served'));
+      return world.send(args, key);
+    };
+    const store = open(prefix, send, true);
+    const { limiter } = limiterOn(store, { p: '1000000/1h' });
+    await limiter.check('p', 'a');
+    isDown = true;
+    await expect(store.adjustOnce('r', both, START_MS)).rejects.toMatchObject({ notDone: true });
+    isDown = false;
+    expect(await store.adjustOnce('r', both, START_MS)).toEqual([-1, 0]);
+    expect(await store.adjustOnce('r', both, START_MS)).toBeUndefined();
+  });
+
+  it('count as used if something may have been done', async () => {
+    const prefix = newPrefix();
+    const send: Send = (args, key) => {
+      const isLost = key.includes('{b}') && args.some((word) => word.startsWith('adjust '));
+      return isLost ? Promise.reject(new Error('Connection is closed.')) : world.send(args, key);
+    };
+    const store = open(prefix, send, true);
+    await expect(store.adjustOnce('r', both, START_MS)).rejects.toThrow('Connection is closed.');
+    expect(await store.adjustOnce('r', both, START_MS)).toBeUndefined();
+  });
+});
