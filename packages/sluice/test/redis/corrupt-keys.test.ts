@@ -134,6 +134,25 @@ function* damaged(sound: Buffer): Generator<Buffer> {
   }
 }
 
+/** Damages one field after the other of a log that is kept as a hash, and deletes it. */
+async function damageFields(redis: World): Promise<void> {
+  const sound = Object.entries(await admin.hgetallBuffer(redis.name));
+  const restore = async (): Promise<void> => {
+    await admin.del(redis.name);
+    await admin.hset(redis.name, Object.fromEntries(sound));
+  };
+  for (const [field, bytes] of sound) {
+    for (const value of damaged(bytes)) {
+      await restore();
+      await admin.hset(redis.name, field, value);
+      await checkAmong(redis, `${field} ${value.toString('hex')}`);
+    }
+    await restore();
+    await admin.hdel(redis.name, field);
+    await checkAmong(redis, `without ${field}`);
+  }
+}
+
 it.each(algorithms.flatMap((algorithm) => [2, 60].map((charges) => ({ algorithm, charges }))))(
   'a damaged value of $algorithm after $charges charges fails its own key alone',
   async (given) => {
@@ -143,6 +162,7 @@ it.each(algorithms.flatMap((algorithm) => [2, 60].map((charges) => ({ algorithm,
       // Most of them are entries of their own.
       await sleep(1);
     }
+    if ((await admin.type(redis.name)) === 'hash') return damageFields(redis);
     const sound = (await admin.getBuffer(redis.name))!;
     for (const value of damaged(sound)) {
       await admin.set(redis.name, value);
