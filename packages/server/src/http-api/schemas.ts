@@ -78,6 +78,12 @@ const charge = z.strictObject({
   atMs: timeMs,
   degraded: z.literal(true).optional().describe('set if it was not the store that charged it'),
   local: z.literal(true).optional().describe('set if one process charged it in its place'),
+  late: z
+    .string()
+    .min(1)
+    .max(64)
+    .optional()
+    .describe('set if the store may have charged it too, after the deadline'),
 });
 export const Receipt = z
   .strictObject({

@@ -4,7 +4,7 @@
  * the right, where the nearest proxy writes, and only as far as the trust reaches.
  */
 import { checkFields, expected, isInteger } from '../errors.ts';
-import { emitWarning, type Warning } from '../warning.ts';
+import { contained, emitWarning, type Warning } from '../warning.ts';
 import { type Address, keyOf, readAddress, withoutNat64 } from './address-bits.ts';
 import { addressesFromRight, type ForwardedHeader } from './address-headers.ts';
 import { contains, trustedNetworks } from './address-networks.ts';
@@ -140,7 +140,8 @@ function checkOptions(options: AddressOptions): void {
 export function wholeAddress(options: AddressOptions = {}): (origin: Origin) => Address {
   checkOptions(options);
   const { trustProxy, forwardedHeader: name = 'x-forwarded-for' } = options;
-  const { ipv6Prefix = DEFAULT_PREFIX, onWarning = emitWarning } = options;
+  const { ipv6Prefix = DEFAULT_PREFIX } = options;
+  const onWarning = contained(options.onWarning ?? emitWarning);
   const isTrusted = trustOf(trustProxy);
   const told = new Set<string>();
 

@@ -1,6 +1,6 @@
 /** Requests and answers as Node's own server has them, which several frameworks pass on. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { emitWarning, type Warning } from '../warning.ts';
+import { contained, emitWarning, type Warning } from '../warning.ts';
 import { joinedField } from './headers.ts';
 import type { Outcome } from './options.ts';
 import type { Facts, Refusal, Verdict } from './request-limiter.ts';
@@ -78,7 +78,7 @@ export function trustWarning(
     const message =
       `${setting} is true, which believes anybody's X-Forwarded-For: clients choose their own ` +
       'address, and with it their limit. Set the number of proxies, such as 1.';
-    onWarning({ code: 'WARN_TRUSTS_EVERYBODY', message });
+    contained(onWarning)({ code: 'WARN_TRUSTS_EVERYBODY', message });
   };
 }
 
