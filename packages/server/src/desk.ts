@@ -10,15 +10,15 @@ import {
   type FailureAction,
   type KeyState,
   type Limit,
-  type Policy,
   type PolicyOptions,
   type Quote,
   type Receipt,
+  SluiceError,
   type Store,
   type SyncStore,
   systemClock,
 } from 'sluice';
-import { type CostFields, keyText, LONGEST_WINDOW_MS, soundKey } from 'sluice/engine';
+import { type CostFields, keyText, soundKey } from 'sluice/engine';
 import type { PolicyConfig } from './config/model.ts';
 import { Overrides } from './overrides.ts';
 import { OWN_NAMES, ServedPolicies } from './policies.ts';
@@ -72,13 +72,18 @@ export type Watcher = (verdict: Verdict, limits: readonly Limit[]) => void;
 /** Told of limits that nobody could decide, because the store is away and nothing stands in. */
 export type FailureWatcher = (limits: readonly Limit[]) => void;
 
+/** A store that applies the adjustments of a receipt once, whichever process settles it. */
+export type ReceiptStore = Store & Required<Pick<Store, 'adjustOnce'>>;
+
+const hasReceipts = (store: Store): store is ReceiptStore => typeof store.adjustOnce === 'function';
+
 const NO_SHADOW: readonly Quote[] = [];
 const NO_OPTIONS: DecideOptions = {};
 
 export class Desk {
   readonly overrides = new Overrides();
   readonly shadowWords = new ShadowWords();
-  readonly store: Store;
+  readonly store: ReceiptStore;
   readonly #sync: SyncStore | undefined;
   #policies: ServedPolicies;
   readonly #watchers: Watcher[] = [];
@@ -87,6 +92,10 @@ export class Desk {
   readonly #visiting = new Map<string, Limit['policy']>();
 
   constructor(store: Store, policies: readonly PolicyConfig[] = []) {
+    if (!hasReceipts(store)) {
+      const what = 'Expected a store with `adjustOnce`, got a store without it';
+      throw new SluiceError('ERR_INVALID_OPTION', what);
+    }
     this.store = store;
     this.#sync = 'decideSync' in store ? (store as SyncStore) : undefined;
     this.#policies = new ServedPolicies(policies, this.overrides, this.shadowWords);
@@ -205,32 +214,15 @@ export class Desk {
     return verdict;
   }
 
-  /** Makes reserved costs the real ones, once for each name of a receipt. */
+  /**
+   * Replaces reserved costs by the actual ones, once for each receipt id. If the store reports an
+   * error with `notDone`, the receipt is still unused and can be settled again.
+   */
   async settle(receipt: NamedReceipt, actual: number | readonly number[]): Promise<Refund> {
     const adjustments = this.#policies.adjustments(receipt, actual);
-    const window = Math.max(...adjustments.map(({ policy }) => returnableMs(policy)));
-    // A receipt is a limit of one: that makes it good for once on any store.
-    const once = this.visitingLimit(
-      `${OWN_NAMES}receipts`,
-      { limit: 1, window, onFailure: 'throw' },
-      receipt.id,
-      1,
-    );
-    const { allowed, atMs } = await this.#ask({ limits: [once], peek: false });
-    if (!allowed) return { change: 0, used: true };
-    // A charge that is older may have been given back before, and that been forgotten since. What
-    // the work cost beyond it is charged however late: nothing too much is let pass by that.
-    const due = adjustments.filter(
-      ({ policy, charge, delta }) => delta > 0 || atMs - charge.atMs < returnableMs(policy),
-    );
-    try {
-      const changes = await this.store.adjust(due);
-      return { change: changes.reduce((sum, change) => sum + change, 0), used: false };
-    } catch (error) {
-      // What the store surely did not do can be tried again; what it may have done cannot.
-      if ((error as { notDone?: true }).notDone) await this.store.reset(once.policy, once.key);
-      throw error;
-    }
+    const changes = await this.store.adjustOnce(keyText(receipt.id), adjustments);
+    if (changes === undefined) return { change: 0, used: true };
+    return { change: changes.reduce((sum, change) => sum + change, 0), used: false };
   }
 
   refund(receipt: NamedReceipt): Promise<Refund> {
@@ -292,25 +284,6 @@ const MOST_VISITING = 1000;
 
 /** So small a window that a probe is never denied for long, and leaves nothing behind. */
 const PROBE: PolicyOptions = { limit: 1000, window: '1s', algorithm: 'fixed-window' };
-
-/** How late a bucket takes a charge back at least: whoever calls slowly is done by then. */
-const LEAST_OF_BUCKET_MS = 60_000;
-
-/**
- * For how long after it a charge can be given back. Windows forget it by themselves: the slowest,
- * a counter, when the next window is over. A bucket does not know its charges, so it would take
- * one back at any time that it is not full; it counts as worked off when the bucket, left alone,
- * had been full again. Goes by the policy and not by what a key has been given instead, because
- * the use of a receipt is looked for under this window, and has to be found after a change.
- */
-function returnableMs({ algorithm, windowMs, terms }: Policy): number {
-  let ms = 2 * windowMs;
-  if (algorithm === 'token-bucket') {
-    const { capacity, limit } = terms!;
-    ms = Math.max(ms, Math.ceil((capacity * windowMs) / limit), LEAST_OF_BUCKET_MS);
-  }
-  return Math.min(ms, LONGEST_WINDOW_MS);
-}
 
 /** The charges of a verdict, under a name of their own; undefined if nothing was charged. */
 export function receiptOf(verdict: Verdict, checkId?: string): NamedReceipt | undefined {

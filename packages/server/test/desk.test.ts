@@ -15,6 +15,7 @@ function laterStore(): Store {
   return withFailurePolicy({
     decide: (checks) => store.decide(checks),
     adjust: (adjustments) => store.adjust(adjustments),
+    adjustOnce: (id, adjustments) => store.adjustOnce!(id, adjustments),
     reset: (policy, key) => store.reset(policy, key),
     inspect: async (...asked) => store.inspectSync(asked[0], asked[1], asked[2], Date.now()),
     close: () => store.close(),
@@ -193,6 +194,7 @@ describe('a desk whose store is away', () => {
   const broken = (): Store => ({
     decide: () => Promise.reject(new Error('away')),
     adjust: () => Promise.reject(new Error('away')),
+    adjustOnce: () => Promise.reject(new Error('away')),
     reset: () => Promise.reject(new Error('away')),
     close: async () => {},
   });
@@ -218,13 +220,24 @@ describe('a desk whose store is away', () => {
     expect(await deskOf('allow').probe()).toBe(false);
   });
 
-  test('gives nothing back, and lets the receipt be tried again', async () => {
+  test('a receipt that the store did not use can be refunded later', async () => {
     const store = memoryStore();
     const well = new Desk(store, POLICIES);
     const receipt = receiptOf(await ask(well, few))!;
-    const half = { ...broken(), decide: store.decide.bind(store), reset: store.reset.bind(store) };
-    const adjust = () => Promise.reject(Object.assign(new Error('no'), { notDone: true }));
-    await expect(new Desk({ ...half, adjust }, POLICIES).refund(receipt)).rejects.toThrow('no');
+    const adjustOnce = () => Promise.reject(Object.assign(new Error('no'), { notDone: true }));
+    const half = new Desk({ ...broken(), adjustOnce }, POLICIES);
+    await expect(half.refund(receipt)).rejects.toThrow('no');
     expect(await well.refund(receipt)).toEqual({ change: -1, used: false });
   });
+});
+
+test('a desk rejects a store without adjustOnce', () => {
+  const { decide, adjust, reset, close } = memoryStore();
+  const store: Store = { decide, adjust, reset, close };
+  expect(() => new Desk(store, POLICIES)).toThrow(
+    expect.objectContaining({
+      code: 'ERR_INVALID_OPTION',
+      message: 'Expected a store with `adjustOnce`, got a store without it',
+    }),
+  );
 });

@@ -15,6 +15,7 @@ export function fallibleStore(): { readonly store: Store; readonly state: { isAw
       return inner.decide(checks);
     },
     adjust: (adjustments) => inner.adjust(adjustments),
+    adjustOnce: (id, adjustments) => inner.adjustOnce!(id, adjustments),
     reset: (...key) => inner.reset(...key),
     close: () => inner.close(),
   });
@@ -31,6 +32,9 @@ export const opened = (store: Store): OpenStore => ({
 /** A store that has gone, as far as anybody can tell. */
 export function awayStore(onFailure: FailureAction): OpenStore {
   const gone = () => Promise.reject(new Error('gone'));
-  const store: Store = { decide: gone, adjust: gone, reset: gone, close: async () => {} };
+  const store: Store = {
+    ...{ decide: gone, adjust: gone, adjustOnce: gone, reset: gone },
+    close: async () => {},
+  };
   return opened(withFailurePolicy(store, { onFailure }));
 }

@@ -139,6 +139,7 @@ describe('a probe', () => {
         return inner.decide(checks);
       },
       adjust: (adjustments) => inner.adjust(adjustments),
+      adjustOnce: (id, adjustments) => inner.adjustOnce!(id, adjustments),
       reset: (...key) => inner.reset(...key),
       close: () => inner.close(),
     });

@@ -42,6 +42,7 @@ function slowStore() {
       return store.decide(checks);
     },
     adjust: (adjustments) => store.adjust(adjustments),
+    adjustOnce: (id, adjustments) => store.adjustOnce!(id, adjustments),
     reset: (policy, key) => store.reset(policy, key),
     close: () => store.close(),
   };

@@ -264,6 +264,7 @@ describe('GET /v1/events', () => {
     const store: Store = {
       decide: (checks) => (state.isHanging ? never : inner.decide(checks)),
       adjust: (adjustments) => inner.adjust(adjustments),
+      adjustOnce: (id, adjustments) => inner.adjustOnce!(id, adjustments),
       reset: (...key) => inner.reset(...key),
       close: () => inner.close(),
     };
