@@ -89,6 +89,12 @@ export class Values {
     throw new ProtocolError(`Expected an integer from ${least} to ${most}, got ${shown(value)}`);
   }
 
+  integerOrNull(least: number): number | null {
+    if (this.next !== null) return this.integer(least);
+    this.#at++;
+    return null;
+  }
+
   text(): string {
     const value = this.values[this.#at++];
     if (typeof value === 'string') return value;

@@ -7,18 +7,23 @@
  *     check   count LIMIT*count                           ANSWER*count
  *     peek    count LIMIT*count                           ANSWER*count
  *     once    name count LIMIT*count                      (capacity ANSWER)*count
- *     adjust  LIMIT chargedAtMs delta                     change
+ *     adjust  ADJUSTMENT                                  change
+ *     settle  receipt count ADJUSTMENT*count              1 change*count, or 0 if it was used
  *     reset   id key                                      0
  *     inspect id limit capacity key                       state, or 0
  *
  *     LIMIT   id limit capacity key cost
+ *     ADJUSTMENT  LIMIT chargedAtMs delta
  *     ANSWER  retryAfterMs remaining resetAfterMs laterMs
  *
  * A policy is defined once and has a number from then on; to define a number anew forgets those
  * after it. `laterMs` is by how much it was decided after `nowMs`, because the key knew that time.
  * The line of answers begins with the time, and with what the store says of itself:
  *
- *     nowMs size evicted (what each operation is answered, in order, or an object with its error)*
+ *     nowMs size evicted guaranteedKeys ANSWERS*
+ *
+ * `guaranteedKeys` is null if the store has no such number. ANSWERS has the result of each
+ * operation, in order; an operation that failed has an object with its error instead.
  */
 export const KIND = {
   define: 0,
@@ -29,7 +34,11 @@ export const KIND = {
   adjust: 5,
   reset: 6,
   inspect: 7,
+  settle: 8,
 } as const;
+
+/** The largest number of limits in a check, and of adjustments of a receipt. */
+export const MOST_LIMITS = 64;
 
 /** A worker forgets its numbers then, and begins anew, so that neither table grows for ever. */
 export const MOST_DEFINED = 1024;

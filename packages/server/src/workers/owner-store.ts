@@ -15,9 +15,17 @@ import {
   type Store,
   type Terms,
 } from 'sluice';
-import { DecisionRecord, jointDecision, PeekRecord, type Recipient } from 'sluice/engine';
+import {
+  DecisionRecord,
+  expected,
+  isInteger,
+  isRecord,
+  jointDecision,
+  PeekRecord,
+  type Recipient,
+} from 'sluice/engine';
 import { lineOf, ProtocolError, readLines, Values } from './lines.ts';
-import { isError, KIND, MOST_DEFINED } from './operations.ts';
+import { isError, KIND, MOST_DEFINED, MOST_LIMITS } from './operations.ts';
 
 /** A line that is so long is sent before its turn is over, so that it holds nobody up. */
 const LONG_LINE_VALUES = 8192;
@@ -46,6 +54,7 @@ export class OwnerStore implements Store {
   #waiting = 0;
   #size = 0;
   #evicted = 0;
+  #guaranteedKeys: number | undefined = undefined;
   /** Why there is nobody to ask any more. */
   #end: SluiceError | undefined = undefined;
 
@@ -67,6 +76,11 @@ export class OwnerStore implements Store {
 
   get evicted(): number {
     return this.#evicted;
+  }
+
+  /** As of the last response; undefined before the first one. */
+  get guaranteedKeys(): number | undefined {
+    return this.#guaranteedKeys;
   }
 
   decide(checks: readonly Check[], nowMs?: number): Promise<readonly Quote[]> {
@@ -92,23 +106,41 @@ export class OwnerStore implements Store {
     return Promise.all(adjustments.map((each) => this.#adjustOne(each, nowMs)));
   }
 
-  #adjustOne({ policy, terms, charge, delta }: Adjustment, nowMs?: number): Promise<number> {
-    const { key, cost, atMs } = charge;
-    return this.#ask(policy, nowMs, readNumber, () => {
+  #adjustOne(adjustment: Adjustment, nowMs?: number): Promise<number> {
+    return this.#ask([adjustment.policy], nowMs, readNumber, () => {
       this.#values.push(KIND.adjust);
-      this.#pushLimit({ policy, terms, key, cost });
-      this.#values.push(atMs, delta);
+      this.#pushAdjustment(adjustment);
     });
   }
 
-  async reset(policy: Policy, key: string): Promise<void> {
-    await this.#ask(policy, undefined, readNumber, () => {
+  /** One operation for all adjustments, so that the owner applies all of them or none. */
+  async adjustOnce(
+    id: string,
+    adjustments: readonly Adjustment[],
+    nowMs?: number,
+  ): Promise<readonly number[] | undefined> {
+    const { length } = adjustments;
+    if (length > MOST_LIMITS) {
+      const what = `a receipt of at most ${MOST_LIMITS} charges`;
+      throw expected('ERR_INVALID_RECEIPT', what, adjustments);
+    }
+    const policies = adjustments.map(({ policy }) => policy);
+    const read = (answers: Values): readonly number[] | undefined =>
+      answers.integer(0, 1) === 0 ? undefined : Array.from({ length }, () => readNumber(answers));
+    return this.#ask(policies, nowMs, read, () => {
+      this.#values.push(KIND.settle, id, length);
+      for (const each of adjustments) this.#pushAdjustment(each);
+    });
+  }
+
+  async reset(policy: Policy, key: string, nowMs?: number): Promise<void> {
+    await this.#ask([policy], nowMs, readNumber, () => {
       this.#values.push(KIND.reset, this.#numbers.of(policy), key);
     });
   }
 
   inspect(policy: Policy, { limit, capacity }: Terms, key: string, nowMs?: number) {
-    return this.#ask(policy, nowMs, readState, () => {
+    return this.#ask([policy], nowMs, readState, () => {
       this.#values.push(KIND.inspect, this.#numbers.of(policy), limit, capacity, key);
     });
   }
@@ -123,16 +155,22 @@ export class OwnerStore implements Store {
     this.#values.push(this.#numbers.of(policy), terms.limit, terms.capacity, key, cost);
   }
 
+  #pushAdjustment({ policy, terms, charge, delta }: Adjustment): void {
+    const { key, cost, atMs } = charge;
+    this.#pushLimit({ policy, terms, key, cost });
+    this.#values.push(atMs, delta);
+  }
+
   #ask<T>(
-    policy: Policy,
+    policies: readonly Policy[],
     nowMs: number | undefined,
     read: (answers: Values) => T,
     write: () => void,
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const take = (answers: Values): void => resolve(read(answers));
-      if (!this.#add({ read: take, failed: reject }, nowMs, 1)) return;
-      this.#numbers.define(policy, this.#values);
+      if (!this.#add({ read: take, failed: reject }, nowMs, policies.length)) return;
+      for (const policy of policies) this.#numbers.define(policy, this.#values);
       write();
     });
   }
@@ -178,6 +216,7 @@ export class OwnerStore implements Store {
     const nowMs = answers.integer(0);
     this.#size = answers.integer(0);
     this.#evicted = answers.integer(0);
+    this.#guaranteedKeys = answers.integerOrNull(0) ?? undefined;
     while (this.#answered < operations.length) {
       const operation = operations[this.#answered];
       const { next } = answers;
@@ -271,11 +310,21 @@ class CheckOperation implements Operation {
 
 const readNumber = (answers: Values): number => answers.integer(Number.MIN_SAFE_INTEGER);
 
+/** Reads a key's state. Its numbers are shown to operators, so they are validated here. */
 function readState(answers: Values): KeyState | undefined {
   const state = answers.any() as KeyState | 0;
   if (state === 0) return undefined;
-  // A log keeps its pointers in the bits of its last cell; those may be no number, as JSON has it.
+  if (!isState(state)) throw new ProtocolError('Expected the state of a key, or 0');
+  // A log keeps pointers in the bits of its last cell. JSON has no NaN, so it arrives as null.
   return { ...state, cells: state.cells.map((cell) => cell ?? Number.NaN) };
+}
+
+function isState(state: unknown): state is KeyState {
+  if (!isRecord(state)) return false;
+  const { used, remaining, resetAfterMs, cells, entries, entryCount } = state;
+  const isNumbers = [used, remaining, resetAfterMs].every((each) => typeof each === 'number');
+  const isLists = Array.isArray(cells) && Array.isArray(entries);
+  return isNumbers && isLists && isInteger(entryCount, entries.length);
 }
 
 function unavailable(why: string): SluiceError {

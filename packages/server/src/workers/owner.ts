@@ -5,18 +5,20 @@
  */
 import type { Duplex } from 'node:stream';
 import {
+  type Adjustment,
   type AlgorithmName,
   type Check,
   type Limit,
   type Policy,
   type Quote,
+  SluiceError,
   type SyncStore,
   systemClock,
   type Terms,
 } from 'sluice';
 import { expected, keyText } from 'sluice/engine';
 import { lineOf, ProtocolError, readLines, Values } from './lines.ts';
-import { KIND, MOST_DEFINED } from './operations.ts';
+import { KIND, MOST_DEFINED, MOST_LIMITS } from './operations.ts';
 
 const ALGORITHMS: readonly string[] = [
   'fixed-window',
@@ -26,16 +28,21 @@ const ALGORITHMS: readonly string[] = [
   'token-bucket',
 ] satisfies readonly AlgorithmName[];
 
-const MOST_LIMITS = 64;
-
 /** What an operation does, and adds to the answers, once the whole line has been read. */
 type Work = (answers: unknown[], nowMs: number) => void;
 
+/** A store that applies the adjustments of a receipt once. */
+type OwnedStore = SyncStore & Required<Pick<SyncStore, 'adjustOnceSync'>>;
+
 export class Owner {
-  readonly #store: SyncStore;
+  readonly #store: OwnedStore;
 
   constructor(store: SyncStore) {
-    this.#store = store;
+    if (typeof store.adjustOnceSync !== 'function') {
+      const what = 'Expected a store with `adjustOnceSync`, got a store without it';
+      throw new SluiceError('ERR_INVALID_OPTION', what);
+    }
+    this.#store = store as OwnedStore;
   }
 
   /** Answers what comes on a channel. `onError` is told once, and then the channel is closed. */
@@ -58,7 +65,7 @@ export class Owner {
       if (work !== undefined) works.push(work);
     }
     const nowMs = systemClock.now();
-    const answers: unknown[] = [nowMs, 0, 0];
+    const answers: unknown[] = [nowMs, 0, 0, null];
     for (const work of works) {
       try {
         work(answers, nowMs);
@@ -68,6 +75,7 @@ export class Owner {
     }
     answers[1] = this.#store.size;
     answers[2] = this.#store.evicted ?? 0;
+    answers[3] = this.#store.guaranteedKeys ?? null;
     return lineOf(answers);
   }
 }
@@ -78,7 +86,7 @@ class Line {
   #givenMs: number | undefined = undefined;
 
   constructor(
-    private readonly store: SyncStore,
+    private readonly store: OwnedStore,
     private readonly values: Values,
     private readonly policies: Policy[],
   ) {}
@@ -98,6 +106,8 @@ class Line {
         return this.#check(kind);
       case KIND.adjust:
         return this.#adjust();
+      case KIND.settle:
+        return this.#settle();
       case KIND.reset:
         return this.#reset();
       case KIND.inspect:
@@ -168,17 +178,34 @@ class Line {
     };
   }
 
-  #adjust(): Work {
+  #adjustment(): Adjustment {
     const { policy, terms, key, cost } = this.#limit();
     const atMs = this.values.integer(0);
     const delta = this.values.integer(Number.MIN_SAFE_INTEGER);
+    return { policy, terms, charge: { policy: policy.name, key, cost, atMs }, delta };
+  }
+
+  #adjust(): Work {
+    const adjustment = this.#adjustment();
     const { store } = this;
     const givenMs = this.#givenMs;
     return (answers, nowMs) => {
-      // What was charged may be more than today's limit, if that has changed.
-      checkSound(terms, key, 0);
-      const charge = { policy: policy.name, key, cost, atMs };
-      answers.push(store.adjustSync({ policy, terms, charge, delta }, givenMs ?? nowMs));
+      checkAdjustment(adjustment);
+      answers.push(store.adjustSync(adjustment, givenMs ?? nowMs));
+    };
+  }
+
+  #settle(): Work {
+    const receipt = this.values.text();
+    const count = this.values.integer(0, MOST_LIMITS);
+    const adjustments = Array.from({ length: count }, () => this.#adjustment());
+    const { store } = this;
+    const givenMs = this.#givenMs;
+    return (answers, nowMs) => {
+      for (const each of adjustments) checkAdjustment(each);
+      const changes = store.adjustOnceSync(keyText(receipt), adjustments, givenMs ?? nowMs);
+      if (changes === undefined) answers.push(0);
+      else answers.push(1, ...changes);
     };
   }
 
@@ -211,6 +238,11 @@ function checkSound({ limit, capacity, windowMs }: Terms, key: string, cost: num
   if (cost > capacity) throw expected('ERR_COST_ABOVE_LIMIT', `at most ${capacity}`, cost);
   if (Math.max(limit, capacity) * windowMs <= Number.MAX_SAFE_INTEGER) return;
   throw expected('ERR_LIMIT_TOO_LARGE', 'limit x window to be at most 2^53 - 1', limit);
+}
+
+/** A charge may be larger than the limit is now, if the limit was lowered since. */
+function checkAdjustment({ terms, charge }: Adjustment): void {
+  checkSound(terms, charge.key, 0);
 }
 
 function addQuote(answers: unknown[], quote: Quote, { limits, id }: Check, nowMs: number): void {

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { createLimiter, type Decision, definePolicy, ManualClock, memoryStore } from 'sluice';
@@ -188,6 +187,73 @@ describe('a store whose owner is another process', () => {
     await store.close();
   });
 
+  test('applies the adjustments of a receipt once, whichever client sends them', async () => {
+    const stores = [await owner.store('shared'), await owner.store('shared')];
+    const policies = [definePolicy('receipt a', '10/1h'), definePolicy('receipt b', '10/1h')];
+    const limits = policies.map((policy) => ({ policy, terms: policy.terms!, key: 'k', cost: 4 }));
+    const [{ atMs }] = await stores[0].decide([{ limits, peek: false }]);
+    const refund = limits.map(({ policy, terms, key, cost }, at) => ({
+      ...{ policy, terms, delta: at === 0 ? -3 : 2 },
+      charge: { policy: policy.name, key, cost, atMs },
+    }));
+    const results = await Promise.all(
+      Array.from({ length: 10 }, (_, call) => stores[call % 2].adjustOnce('receipt 1', refund)),
+    );
+    expect(results.filter((each) => each !== undefined)).toEqual([[-3, 2]]);
+    const states = policies.map((policy) => stores[1].inspect(policy, policy.terms!, 'k'));
+    expect((await Promise.all(states)).map((state) => state?.used)).toEqual([1, 6]);
+    expect(await stores[1].adjustOnce('receipt 2', [])).toEqual([]);
+    for (const store of stores) await store.close();
+  });
+
+  test('uses the time that a receipt is settled at, and the time of a reset', async () => {
+    const store = await owner.store();
+    const policy = definePolicy('p', { limit: 10, window: 1000, algorithm: 'token-bucket' });
+    const terms = policy.terms!;
+    const limits = [{ policy, terms, key: 'k', cost: 10 }];
+    await store.decide([{ limits, peek: false }], 1_000_000);
+    const charge = { policy: 'p', key: 'k', cost: 10, atMs: 1_000_000 };
+    const refund = [{ policy, terms, charge, delta: -10 }];
+    const changes = store.adjustOnce('r', refund, 1_000_300);
+    const reset = store.reset(policy, 'k', 1_000_300);
+    const state = store.inspect(policy, terms, 'k', 1_000_300);
+    expect([await changes, await reset, await state]).toEqual([[-7], undefined, undefined]);
+    await store.close();
+  });
+
+  test('an invalid receipt is rejected, and the channel stays open', async () => {
+    const store = await owner.store();
+    const policy = definePolicy('p', '5/1h');
+    const adjustment = (key: string) => ({
+      ...{ policy, terms: policy.terms!, delta: -1 },
+      charge: { policy: 'p', key, cost: 1, atMs: 1000 },
+    });
+    const many = Array.from({ length: 65 }, () => adjustment('k'));
+    const results = await Promise.allSettled([
+      store.adjustOnce('', [adjustment('k')]),
+      store.adjustOnce('x'.repeat(1025), [adjustment('k')]),
+      store.adjustOnce('r', [adjustment('k'), adjustment('')]),
+      store.adjustOnce('r', many),
+      store.adjustOnce('r', [adjustment('k')]),
+    ]);
+    expect(results.map(({ status }) => status)).toEqual([
+      ...Array(4).fill('rejected'),
+      'fulfilled',
+    ]);
+    await store.close();
+  });
+
+  test('a log has the number of its entries and the newest of them', async () => {
+    const store = await owner.store();
+    const policy = definePolicy('p', '5000/1h');
+    const limits = [{ policy, terms: policy.terms!, key: 'k', cost: 1 }];
+    for (let at = 0; at < 1500; at++) await store.decide([{ limits, peek: false }], 1000 + at);
+    const state = await store.inspect(policy, policy.terms!, 'k', 3000);
+    expect([state?.used, state?.entryCount]).toEqual([1500, 1500]);
+    expect(state?.entries.at(-1)).toEqual({ atMs: 2499, cost: 1 });
+    await store.close();
+  });
+
   test('whoever waits is told when the store is closed, and whoever comes after', async () => {
     const store = await owner.store();
     const limiter = createLimiter({ policies: { p: '5/1h' }, store });
@@ -195,77 +261,5 @@ describe('a store whose owner is another process', () => {
     await store.close();
     await expect(waiting).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
     await expect(limiter.check('p', 'a')).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
-  });
-});
-
-describe('the owner', () => {
-  const GARBAGE: readonly (string | Buffer)[] = [
-    'garbage\n',
-    '{}\n',
-    'null\n',
-    '[',
-    '[99]\n',
-    '[-1]\n',
-    '["2"]\n',
-    '[2]\n',
-    '[2,1]\n',
-    '[2,1,0,5,5,"a",1]\n',
-    '[0,0,"p","no algorithm",1000,16,5]\n',
-    '[0,1,"p","sliding-log",1000,16,5]\n',
-    '[0,0,"p","sliding-log",0,16,5]\n',
-    '[0,0,"p","sliding-log",1000,16,5,2,65]\n',
-    '[0,0,"p","sliding-log",1000,16,5,2,1,0,5,5,"a",1.5]\n',
-    '[0,0,"p","sliding-log",1000,16,5,2,1,0,5,5,"a",null]\n',
-    '[0,0,"p","sliding-log",1000,16,5,2,1,0,5,5,{"toString":1},1]\n',
-    '[0,0,"p","sliding-log",1000,16,5,2,1,0,1e99,5,"a",1]\n',
-    '[0,0,"p","sliding-log",1000,16,5,2,1,"__proto__",5,5,"a",1]\n',
-    '[1,-5]\n',
-    `${'['.repeat(100_000)}\n`,
-    Buffer.from([0xff, 0xfe, 0, 10, 13, 10]),
-  ];
-
-  test.each(GARBAGE)('does not mind %j, and goes on with the others', async (garbage) => {
-    const store = await owner.store('shared');
-    const limiter = createLimiter({ policies: { others: '1000/1h' }, store });
-    const before = (await limiter.peek('others', 'a')).remaining;
-    const seen = owner.violations.length;
-    const channel = await owner.channel('shared');
-    channel.on('error', () => {});
-    channel.resume();
-    const closed = once(channel, 'close');
-    // What follows what was not as agreed is not done either.
-    const charge = '[0,0,"others","sliding-log",3600000,60000,1000,2,1,0,1000,1000,"a",1]\n';
-    channel.write(Buffer.concat([Buffer.from(garbage), Buffer.from(charge)]));
-    await closed;
-    await vi.waitUntil(() => owner.violations.length === seen + 1);
-    expect((await limiter.check('others', 'a')).remaining).toBe(before - 1);
-    await store.close();
-  });
-
-  test('does nothing of a line of which a part is not as agreed', async () => {
-    const store = await owner.store('shared');
-    const limiter = createLimiter({ policies: { halves: '10/1h' }, store });
-    const channel = await owner.channel('shared');
-    channel.on('error', () => {});
-    const closed = once(channel.resume(), 'close');
-    const sound = '0,0,"halves","sliding-log",3600000,60000,10,2,1,0,10,10,"a",1';
-    channel.write(`[${sound},2,1,0,10,10,"a"]\n`);
-    await closed;
-    expect((await limiter.peek('halves', 'a')).remaining).toBe(10);
-    await store.close();
-  });
-
-  test('reads lines that come in pieces, one byte at a time', async () => {
-    const channel = await owner.channel('shared');
-    channel.setNoDelay(true);
-    const line =
-      '[0,0,"pieces","sliding-log",3600000,60000,10,2,1,0,10,10,"\u00e9\u20ac\ud83d\ude00",1]\n';
-    for (const byte of Buffer.from(line)) {
-      channel.write(Buffer.from([byte]));
-      await new Promise(setImmediate);
-    }
-    const [answer] = await once(channel, 'data');
-    expect(JSON.parse(String(answer)).slice(3)).toEqual([0, 9, 3_600_000, 0]);
-    channel.destroy();
   });
 });
