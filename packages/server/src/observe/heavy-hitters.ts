@@ -1,19 +1,24 @@
 /**
- * The most frequent of many keys, in little memory: a Misra-Gries summary that forgets in batches.
+ * The most frequent of many keys, in bounded memory: a Misra-Gries summary that purges in batches.
  *
- * At most 800 keys are counted. When another has come, the 201st largest count is taken off every
- * count, and those that come to nothing are forgotten. That takes the same amount off at least 201
- * counts, and no more can be taken off than was counted. So after N hits each count lacks at most
- * N / 201: any key with more hits than that is here, whatever the others were, and the amount that
- * counts may lack is known exactly. Between two such purges 600 new keys have to come, so a hit
- * costs the same on average, however many keys there are.
+ * A summary counts at most 800 keys. When another key arrives, the 201st largest count is
+ * subtracted from every count, and counts of 0 are deleted. That subtracts the same amount from at
+ * least 201 counts, and no more can be subtracted than was counted. So after N hits each count
+ * lacks at most N / 201: every key with more hits is listed, whatever the others were, and the
+ * amount that counts may lack is known exactly. Between two purges 600 new keys have to arrive, so
+ * a hit has the same cost on average, however many keys there are.
  *
- * A flood is of keys that come once. Nothing is made for those: once keys have been forgotten, a
- * new one is only counted, under its hash, and gets its name with its second hit.
+ * A table starts with 16 places and doubles when half of them are taken, or when the names of its
+ * keys take more than 64 bytes a place. If it may not grow, because it has its largest size or the
+ * budget is spent, it purges at the size that it has. Its counts then lack more, and still report
+ * how much.
+ *
+ * A flood consists of keys that arrive once. Those cost no allocation: once keys have been purged,
+ * a new key is only counted, under its hash, and its name is stored with its second hit.
  */
 import { KeyedHash, LONGEST_KEY } from 'sluice/engine';
 
-/** So many keys, the most frequent ones, outlast a purge. */
+/** How many keys of a full-size table, the most frequent ones, outlast a purge. */
 export const KEPT_KEYS = 200;
 export const MOST_KEYS = 4 * KEPT_KEYS;
 
@@ -26,84 +31,184 @@ export interface HitsData {
   readonly keys: readonly (readonly [key: string, hits: number])[];
 }
 
-/** A table with so many places to spare finds a key within a few steps. */
-const PLACES = 2048;
-const MASK = PLACES - 1;
+/** Memory that several summaries share: a table grows only if what it grows by is left. */
+export class SummaryBudget {
+  #leftBytes: number;
 
-/** Lent to whichever table is being purged: what outlasts it, and all counts to find out which. */
-const kept = {
-  low: new Int32Array(KEPT_KEYS),
-  high: new Int32Array(KEPT_KEYS),
-  counts: new Float64Array(KEPT_KEYS),
-  names: new Array<string | undefined>(KEPT_KEYS).fill(undefined),
-  sorted: new Float64Array(PLACES),
+  constructor(bytes: number) {
+    this.#leftBytes = bytes;
+  }
+
+  take(bytes: number): boolean {
+    if (bytes > this.#leftBytes) return false;
+    this.#leftBytes -= bytes;
+    return true;
+  }
+}
+
+const FIRST_PLACES = 16;
+/** With so many places to spare a key is found within a few steps. */
+const MOST_PLACES = 2048;
+
+/** Two 32-bit halves of a hash, a count, and a reference to a name. */
+const PLACE_BYTES = 4 + 4 + 8 + 8;
+const NAME_BYTES_PER_PLACE = 64;
+/** An upper bound: V8 stores text in one or two bytes a character, after a header of 16. */
+const nameBytes = (length: number): number => 16 + 2 * length;
+/** The smallest table holds the name of the longest key. */
+const LEAST_NAME_BYTES = nameBytes(LONGEST_KEY);
+
+/** The most bytes that the table and the names of a summary take when it has so many places. */
+export const summaryBytes = (places: number): number => places * PLACE_BYTES + nameRoom(places);
+
+const nameRoom = (places: number): number =>
+  Math.max(places * NAME_BYTES_PER_PLACE, LEAST_NAME_BYTES);
+
+/** The most bytes of a summary that has not grown, and of one that has its largest size. */
+export const LEAST_SUMMARY_BYTES = summaryBytes(FIRST_PLACES);
+export const MOST_SUMMARY_BYTES = summaryBytes(MOST_PLACES);
+
+/** Used by the table that is being purged or grown: its keys, and its counts in order. */
+const moved = {
+  low: new Int32Array(MOST_PLACES),
+  high: new Int32Array(MOST_PLACES),
+  counts: new Float64Array(MOST_PLACES),
+  names: new Array<string | undefined>(MOST_PLACES).fill(undefined),
+  sorted: new Float64Array(MOST_PLACES),
 };
 
 /** All tables share one secret, so that nobody can aim at a place. */
 const hasher = new KeyedHash();
 
 export class HeavyHitters {
+  readonly #budget: SummaryBudget | undefined;
   /** By place: the 64 bits of a key's hash, its count, 0 if the place is free, and its name. */
-  readonly #low = new Int32Array(PLACES);
-  readonly #high = new Int32Array(PLACES);
-  readonly #counts = new Float64Array(PLACES);
-  readonly #names: (string | undefined)[] = new Array(PLACES).fill(undefined);
+  #low = new Int32Array(FIRST_PLACES);
+  #high = new Int32Array(FIRST_PLACES);
+  #counts = new Float64Array(FIRST_PLACES);
+  #names: (string | undefined)[] = new Array(FIRST_PLACES).fill(undefined);
+  #mask = FIRST_PLACES - 1;
   #size = 0;
+  #nameBytes = 0;
   #hits = 0;
   #lacking = 0;
+
+  /** Without a budget a table can always grow to its largest size. */
+  constructor(budget?: SummaryBudget) {
+    this.#budget = budget;
+  }
+
+  get #places(): number {
+    return this.#mask + 1;
+  }
 
   add(key: string): void {
     this.#hits++;
     hasher.hash(key);
     const place = this.#find(hasher.low, hasher.high);
-    if (this.#counts[place]++ > 0) this.#names[place] ??= copyOf(key);
-    else this.#added(place, this.#lacking === 0 ? copyOf(key) : undefined);
+    if (this.#counts[place]++ === 0) this.#added(place, this.#lacking === 0 ? key : undefined);
+    else if (this.#names[place] === undefined) this.#name(place, key);
   }
 
   /** Where a key is, or would be. */
   #find(low: number, high: number): number {
-    let place = low & MASK;
+    const mask = this.#mask;
+    let place = low & mask;
     while (this.#counts[place] > 0 && (this.#low[place] !== low || this.#high[place] !== high)) {
-      place = (place + 1) & MASK;
+      place = (place + 1) & mask;
     }
     this.#low[place] = low;
     this.#high[place] = high;
     return place;
   }
 
-  #added(place: number, name: string | undefined): void {
-    this.#names[place] = name;
-    if (++this.#size > MOST_KEYS) this.#purge();
+  #added(place: number, key: string | undefined): void {
+    this.#size++;
+    if (key !== undefined) this.#name(place, key);
+    else if (this.#isFull()) this.#makeRoom();
   }
 
-  #purge(): void {
-    let size = 0;
-    for (let place = 0; place < PLACES; place++) {
-      if (this.#counts[place] > 0) kept.sorted[size++] = this.#counts[place];
+  #name(place: number, key: string): void {
+    this.#names[place] = copyOf(key);
+    this.#nameBytes += nameBytes(key.length);
+    if (this.#isFull()) this.#makeRoom();
+  }
+
+  #isFull(): boolean {
+    const places = this.#places;
+    return this.#size > Math.min(places / 2, MOST_KEYS) || this.#nameBytes > nameRoom(places);
+  }
+
+  #makeRoom(): void {
+    while (this.#isFull()) {
+      const places = this.#places;
+      const moreBytes = summaryBytes(2 * places) - summaryBytes(places);
+      if (places === MOST_PLACES || this.#budget?.take(moreBytes) === false) {
+        this.#purge();
+        return;
+      }
+      this.#resize(2 * places);
     }
-    const cut = kept.sorted.subarray(0, size).sort()[size - KEPT_KEYS - 1];
+  }
+
+  #resize(places: number): void {
+    const size = this.#takeOut(0);
+    this.#low = new Int32Array(places);
+    this.#high = new Int32Array(places);
+    this.#counts = new Float64Array(places);
+    this.#names = new Array(places).fill(undefined);
+    this.#mask = places - 1;
+    this.#putBack(size);
+  }
+
+  /** Keeps the keys with the largest counts: a quarter of them, fewer if their names are long. */
+  #purge(): void {
+    const most = Math.min(this.#places / 2, MOST_KEYS) / 4;
+    for (let keep = Math.min(most, this.#size >> 1); ; keep >>= 1) {
+      this.#subtract(keep);
+      if (this.#size <= 1 || this.#nameBytes <= nameRoom(this.#places) / 2) return;
+    }
+  }
+
+  /** Subtracts the largest count that is not kept from all counts. */
+  #subtract(keep: number): void {
+    let size = 0;
+    for (const count of this.#counts) if (count > 0) moved.sorted[size++] = count;
+    if (size <= keep) return;
+    const cut = moved.sorted.subarray(0, size).sort()[size - keep - 1];
     this.#lacking += cut;
-    this.#size = 0;
-    for (let place = 0; place < PLACES; place++) {
-      if (this.#counts[place] > cut) this.#keep(place, this.#size++, cut);
+    this.#putBack(this.#takeOut(cut));
+  }
+
+  /** Moves the keys with more than `cut` hits out of the table, less `cut`, and empties it. */
+  #takeOut(cut: number): number {
+    let size = 0;
+    for (let place = 0; place < this.#places; place++) {
+      if (this.#counts[place] <= cut) continue;
+      moved.low[size] = this.#low[place];
+      moved.high[size] = this.#high[place];
+      moved.counts[size] = this.#counts[place] - cut;
+      moved.names[size++] = this.#names[place];
     }
     this.#counts.fill(0);
     this.#names.fill(undefined);
-    for (let at = 0; at < this.#size; at++) {
-      const place = this.#find(kept.low[at], kept.high[at]);
-      this.#counts[place] = kept.counts[at];
-      this.#names[place] = kept.names[at];
+    return size;
+  }
+
+  #putBack(size: number): void {
+    this.#size = size;
+    this.#nameBytes = 0;
+    for (let at = 0; at < size; at++) {
+      const name = moved.names[at];
+      const place = this.#find(moved.low[at], moved.high[at]);
+      this.#counts[place] = moved.counts[at];
+      this.#names[place] = name;
+      if (name !== undefined) this.#nameBytes += nameBytes(name.length);
     }
+    moved.names.fill(undefined, 0, size);
   }
 
-  #keep(place: number, at: number, cut: number): void {
-    kept.low[at] = this.#low[place];
-    kept.high[at] = this.#high[place];
-    kept.counts[at] = this.#counts[place] - cut;
-    kept.names[at] = this.#names[place];
-  }
-
-  /** Takes in another summary. What is said about the bound holds for all hits of both. */
+  /** Adds another summary. The bounds hold for the hits of both. */
   merge({ hits, lacking, keys }: HitsData): this {
     this.#hits += hits;
     this.#lacking += lacking;
@@ -113,18 +218,18 @@ export class HeavyHitters {
       const isNew = this.#counts[place] === 0;
       this.#counts[place] += more;
       if (isNew) this.#added(place, key);
+      else if (this.#names[place] === undefined) this.#name(place, key);
     }
     return this;
   }
 
   data(): HitsData {
     const keys: [string, number][] = [];
-    for (let place = 0; place < PLACES; place++) {
-      const name = this.#names[place];
+    for (const [place, name] of this.#names.entries()) {
       if (name !== undefined) keys.push([name, this.#counts[place]]);
     }
     keys.sort(([a, hitsA], [b, hitsB]) => hitsB - hitsA || (a < b ? -1 : 1));
-    // What is counted without a name has come once since the last purge.
+    // A key without a name has arrived once since the last purge.
     const unnamed = keys.length < this.#size ? 1 : 0;
     return { hits: this.#hits, lacking: this.#lacking + unnamed, keys };
   }

@@ -6,7 +6,7 @@ import { systemClock } from 'sluice';
 import type { Desk, Watcher } from '../desk.ts';
 import { badRequest, type Exchange } from '../http/exchange.ts';
 import type { Router } from '../http/router.ts';
-import { HeavyHitters, type HitsData, KEPT_KEYS } from './heavy-hitters.ts';
+import { HeavyHitters, type HitsData, KEPT_KEYS, SummaryBudget } from './heavy-hitters.ts';
 import { ByPolicy, checkLabel } from './policy-labels.ts';
 
 /** How long hits are counted together; those of two such spans are told. */
@@ -48,9 +48,28 @@ export interface TopOptions {
   readonly count?: number;
 }
 
-interface Summaries {
-  readonly denied: HeavyHitters;
-  readonly allowed: HeavyHitters;
+/**
+ * What the summaries of one generation may take together, beyond their first 2.5 KB each: enough
+ * for 45 of the largest size. Those that find it spent list fewer keys.
+ */
+export const GENERATION_BYTES = 8 * 1024 * 1024;
+
+/** Each is created at its first hit: most policies of a large file are never denied. */
+class Summaries implements Record<TopBy, HeavyHitters | undefined> {
+  denied: HeavyHitters | undefined = undefined;
+  allowed: HeavyHitters | undefined = undefined;
+
+  constructor(private readonly budget: SummaryBudget) {}
+
+  hit(key: string, isAllowed: boolean): void {
+    if (isAllowed) {
+      this.allowed ??= new HeavyHitters(this.budget);
+      this.allowed.add(key);
+    } else {
+      this.denied ??= new HeavyHitters(this.budget);
+      this.denied.add(key);
+    }
+  }
 }
 
 interface Generation {
@@ -71,19 +90,19 @@ export class TopKeys {
   }
 
   #begin(startMs: number): Generation {
-    const make = (): Summaries => ({ denied: new HeavyHitters(), allowed: new HeavyHitters() });
-    return { startMs, policies: new ByPolicy(this.#desk, make) };
+    const budget = new SummaryBudget(GENERATION_BYTES);
+    return { startMs, policies: new ByPolicy(this.#desk, () => new Summaries(budget)) };
   }
 
   /** For `desk.watch`. A key that was let go because of another limit is in neither list. */
   readonly watch: Watcher = ({ allowed, quote, shadow }, limits) => {
     const { policies } = this.#at((quote ?? shadow[0])?.atMs);
-    for (const { policy, key, allowed } of shadow) hit(policies.of(policy), key, allowed);
+    for (const { policy, key, allowed } of shadow) policies.of(policy).hit(key, allowed);
     // A store that is away has counted nobody, so nobody is near a limit or over it.
     if (quote === undefined || (quote.degraded && quote.degraded.action !== 'local')) return;
-    if (limits.length === 1) return hit(policies.of(quote.policy), quote.key, allowed);
+    if (limits.length === 1) return policies.of(quote.policy).hit(quote.key, allowed);
     for (const limit of quote.limits) {
-      if (allowed || !limit.allowed) hit(policies.of(limit.policy), limit.key, allowed);
+      if (allowed || !limit.allowed) policies.of(limit.policy).hit(limit.key, allowed);
     }
   };
 
@@ -111,7 +130,7 @@ export class TopKeys {
   data(policy: string, by: TopBy): TopData {
     this.#now();
     const generations = [this.#previous, this.#current].filter((each) => each !== undefined);
-    const all = generations.map(({ policies }) => policies.get(policy)?.[by].data());
+    const all = generations.map(({ policies }) => policies.get(policy)?.[by]?.data());
     const merged = new HeavyHitters();
     for (const data of all) if (data !== undefined) merged.merge(data);
     return { ...merged.data(), sinceMs: generations[0].startMs };
@@ -120,10 +139,6 @@ export class TopKeys {
   top(policy: string, { by = 'denied', count = 20 }: TopOptions = {}): TopReport {
     return topReport(policy, by, count, [this.data(policy, by)]);
   }
-}
-
-function hit({ allowed, denied }: Summaries, key: string, isAllowed: boolean): void {
-  (isAllowed ? allowed : denied).add(key);
 }
 
 /** What several processes know, together. */
