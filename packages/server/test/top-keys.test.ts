@@ -2,7 +2,15 @@ import fc from 'fast-check';
 import { memoryStore } from 'sluice';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Desk } from '../src/desk.ts';
-import { HeavyHitters, type HitsData, KEPT_KEYS, MOST_KEYS } from '../src/observe/heavy-hitters.ts';
+import {
+  HeavyHitters,
+  type HitsData,
+  KEPT_KEYS,
+  LEAST_SUMMARY_BYTES,
+  MOST_KEYS,
+  MOST_SUMMARY_BYTES,
+  SummaryBudget,
+} from '../src/observe/heavy-hitters.ts';
 import { OF_REQUESTS } from '../src/observe/policy-labels.ts';
 import { GENERATION_MS, TopKeys, topReport } from '../src/observe/top-keys.ts';
 import { policy, type Running, startRunning } from './running.ts';
@@ -38,18 +46,23 @@ function exactly(keys: Iterable<string>): Map<string, number> {
   return counts;
 }
 
-function summaryOf(keys: Iterable<string>): HeavyHitters {
-  const summary = new HeavyHitters();
+function summaryOf(keys: Iterable<string>, budget?: SummaryBudget): HeavyHitters {
+  const summary = new HeavyHitters(budget);
   for (const key of keys) summary.add(key);
   return summary;
 }
 
 /** Everything that a summary promises, against the counts of all keys. */
-function expectSound(data: HitsData, exact: Map<string, number>, parts = 1): void {
+function expectSound(
+  data: HitsData,
+  exact: Map<string, number>,
+  parts = 1,
+  keptKeys = KEPT_KEYS,
+): void {
   const { hits, lacking, keys } = data;
   const total = [...exact.values()].reduce((sum, count) => sum + count, 0);
   expect(hits).toBe(total);
-  expect(lacking).toBeLessThanOrEqual(total / (KEPT_KEYS + 1) + parts);
+  expect(lacking).toBeLessThanOrEqual(total / (keptKeys + 1) + parts);
   expect(keys.length).toBeLessThanOrEqual(MOST_KEYS);
   const found = new Map(keys);
   for (const [key, least] of keys) {
@@ -119,6 +132,56 @@ describe('a summary of hits', () => {
       }),
       { numRuns: 30 },
     );
+  });
+
+  test('keeps its bounds on any traffic, whatever the budget and the length of keys', () => {
+    const hits = fc.array(fc.tuple(fc.nat(60), fc.integer({ min: 1, max: 9 })), {
+      minLength: 100,
+      maxLength: 600,
+    });
+    const lengths = fc.array(fc.constantFrom(1, 8, 60, 300, 1024), { minLength: 1, maxLength: 5 });
+    const budget = fc.constantFrom(0, 1000, 5000, 20_000, MOST_SUMMARY_BYTES);
+    fc.assert(
+      fc.property(hits, lengths, budget, fc.integer({ min: 1, max: 3 }), (runs, long, bytes, n) => {
+        const keys = runs.flatMap(([key, times]) =>
+          Array<string>(times).fill(`${key}`.padEnd(long[key % long.length], '\u20ac')),
+        );
+        const exact = exactly(keys);
+        const shared = new SummaryBudget(bytes);
+        const parts = Array.from({ length: n }, (_, part) =>
+          summaryOf(
+            keys.filter((_key, at) => at % n === part),
+            shared,
+          ).data(),
+        );
+        for (const [part, data] of parts.entries()) {
+          expectSound(data, exactly(keys.filter((_key, at) => at % n === part)), 1, 0);
+        }
+        const merged = new HeavyHitters();
+        for (const data of parts) merged.merge(data);
+        expectSound(merged.data(), exact, n, 0);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test('a summary that may not grow lists every key with over a third of the hits', () => {
+    const keys: string[] = [];
+    for (let hit = 0; hit < 10_000; hit++) keys.push(hit % 5 < 2 ? 'heavy' : `throw-away-${hit}`);
+    const data = summaryOf(keys, new SummaryBudget(0)).data();
+    expectSound(data, exactly(keys), 1, 2);
+    expect(data.keys[0][0]).toBe('heavy');
+  });
+
+  test('summaries that share a budget take no more than it', () => {
+    const bytes = 100_000;
+    const budget = new SummaryBudget(bytes);
+    const keys = Array.from({ length: 1000 }, (_, at) => `${at}`.padEnd(1024, '\u20ac'));
+    const summaries = Array.from({ length: 20 }, () => summaryOf([...keys, ...keys], budget));
+    const held = summaries.flatMap((each) => each.data().keys.map(([key]) => key));
+    const nameBytes = held.reduce((sum, key) => sum + 2 * key.length, 0);
+    expect(nameBytes).toBeLessThanOrEqual(bytes + 20 * LEAST_SUMMARY_BYTES);
+    expect(budget.take(MOST_SUMMARY_BYTES)).toBe(false);
   });
 
   test('a key that is a piece of a long text does not keep the text', () => {

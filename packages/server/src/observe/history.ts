@@ -3,34 +3,21 @@
  * grown, so a decision costs nothing for it. What is decided in the moment between the end of a
  * second and that look is counted to the second.
  *
- * Each policy that something has happened to has a ring of numbers, in which second `s` has the
- * place `s mod 600`. Which second a place holds at the moment is kept once for all rings: what was
- * not looked at in its time is nobody's, and reads as nothing.
+ * Each policy that something has happened to has a ring of its own. Which seconds were looked at is
+ * kept once for all rings, where second `s` has the place `s mod 600`: a second that was not looked
+ * at in its time reads as nothing.
  */
 import { type Clock, systemClock } from 'sluice';
 import { BUCKETS, type Observations } from './histogram.ts';
+import { type Counts, emptyCounts, HISTORY_SECONDS, Ring } from './history-ring.ts';
 import { NOTHING_DECIDED, type Tallies, type Tally } from './tally.ts';
 
+export { type Counts, emptyCounts, HISTORY_SECONDS };
+
 export const STEP_MS = 1000;
-export const HISTORY_SECONDS = 600;
 
 /** A clock that is set back by no more than this is waited for; by more, it begins anew there. */
 export const PATIENCE_SECONDS = 5;
-
-/** The fullness of keys is kept in ten-thousandths; this is more than there are. */
-const FULL = 10_000;
-const NO_KEY = 65_535;
-
-/** What was decided in some seconds, the oldest first. Plain data: it survives JSON. */
-export interface Counts {
-  readonly allowed: number[];
-  readonly denied: number[];
-  readonly shadowAllowed: number[];
-  readonly shadowDenied: number[];
-  readonly degraded: number[];
-  /** How full the fullest key was that was decided, from 0 to 1; null if none was. */
-  readonly fullest: (number | null)[];
-}
 
 export interface PolicyCounts extends Counts {
   /** The policy's label. */
@@ -42,69 +29,6 @@ export interface Span {
   /** The start of the first. */
   readonly startMs: number;
   readonly seconds: number;
-}
-
-export const emptyCounts = (seconds: number): Counts => ({
-  allowed: new Array(seconds).fill(0),
-  denied: new Array(seconds).fill(0),
-  shadowAllowed: new Array(seconds).fill(0),
-  shadowDenied: new Array(seconds).fill(0),
-  degraded: new Array(seconds).fill(0),
-  fullest: new Array(seconds).fill(null),
-});
-
-class Ring {
-  readonly allowed = new Uint32Array(HISTORY_SECONDS);
-  readonly denied = new Uint32Array(HISTORY_SECONDS);
-  readonly shadowAllowed = new Uint32Array(HISTORY_SECONDS);
-  readonly shadowDenied = new Uint32Array(HISTORY_SECONDS);
-  readonly degraded = new Uint32Array(HISTORY_SECONDS);
-  readonly fullest = new Uint16Array(HISTORY_SECONDS).fill(NO_KEY);
-  readonly #tally: Tally;
-  /** What the tally said when it was last looked at. */
-  readonly #seen = { allowed: 0, denied: 0, shadowAllowed: 0, shadowDenied: 0, degraded: 0 };
-
-  constructor(tally: Tally) {
-    this.#tally = tally;
-  }
-
-  write(place: number): void {
-    const tally = this.#tally;
-    const seen = this.#seen;
-    this.allowed[place] = tally.allowed - seen.allowed;
-    this.denied[place] = tally.denied - seen.denied;
-    this.shadowAllowed[place] = tally.shadow_allowed - seen.shadowAllowed;
-    this.shadowDenied[place] = tally.shadow_denied - seen.shadowDenied;
-    this.degraded[place] = tally.degradedChecks - seen.degraded;
-    seen.allowed = tally.allowed;
-    seen.denied = tally.denied;
-    seen.shadowAllowed = tally.shadow_allowed;
-    seen.shadowDenied = tally.shadow_denied;
-    seen.degraded = tally.degradedChecks;
-    const { fullest } = tally;
-    const full = Math.min(Math.max(Math.round(fullest * FULL), 0), FULL);
-    this.fullest[place] = fullest === NOTHING_DECIDED ? NO_KEY : full;
-    tally.fullest = NOTHING_DECIDED;
-  }
-
-  addTo(counts: Counts, at: number, place: number): void {
-    counts.allowed[at] += this.allowed[place];
-    counts.denied[at] += this.denied[place];
-    counts.shadowAllowed[at] += this.shadowAllowed[place];
-    counts.shadowDenied[at] += this.shadowDenied[place];
-    counts.degraded[at] += this.degraded[place];
-    const full = this.fullest[place];
-    if (full !== NO_KEY) counts.fullest[at] = Math.max(counts.fullest[at] ?? 0, full / FULL);
-  }
-
-  /** How much there was; more than 0 if anything was. */
-  activity(place: number): number {
-    const { allowed, denied, shadowAllowed, shadowDenied, degraded, fullest } = this;
-    const inShadow = shadowAllowed[place] + shadowDenied[place];
-    const count = allowed[place] + denied[place] + inShadow + degraded[place];
-    // One that was let go because of another limit is in none of them.
-    return count === 0 && fullest[place] !== NO_KEY ? 0.001 : count;
-  }
 }
 
 export interface HistorySource {
@@ -186,7 +110,7 @@ export class History {
         ring = new Ring(tally);
         this.#rings.set(label, ring);
       }
-      ring.write(place);
+      ring.write(second);
     }
     for (let bucket = 0; bucket < BUCKETS; bucket++) {
       let count = 0;
@@ -196,12 +120,12 @@ export class History {
     }
   }
 
-  /** Calls `use` with the place of each second of a span that was looked at. */
-  #each({ startMs, seconds }: Span, use: (at: number, place: number) => void): void {
+  /** Calls `use` with each second of a span that was looked at. */
+  #each({ startMs, seconds }: Span, use: (at: number, second: number) => void): void {
     const first = Math.floor(startMs / STEP_MS);
     for (let at = 0; at < seconds; at++) {
-      const place = (first + at) % HISTORY_SECONDS;
-      if (this.#seconds[place] === first + at) use(at, place);
+      const second = first + at;
+      if (this.#seconds[second % HISTORY_SECONDS] === second) use(at, second);
     }
   }
 
@@ -209,8 +133,8 @@ export class History {
   activity(span: Span): readonly (readonly [name: string, count: number])[] {
     const all = [...this.#rings].map(([name, ring]) => {
       let count = 0;
-      this.#each(span, (_, place) => {
-        count += ring.activity(place);
+      this.#each(span, (_, second) => {
+        count += ring.activity(second);
       });
       return [name, count] as const;
     });
@@ -221,7 +145,7 @@ export class History {
   total(span: Span): Counts {
     const counts = emptyCounts(span.seconds);
     for (const ring of this.#rings.values()) {
-      this.#each(span, (at, place) => ring.addTo(counts, at, place));
+      this.#each(span, (at, second) => ring.addTo(counts, at, second));
     }
     return counts;
   }
@@ -232,7 +156,7 @@ export class History {
       const ring = this.#rings.get(name);
       if (ring === undefined) return [];
       const counts = emptyCounts(span.seconds);
-      this.#each(span, (at, place) => ring.addTo(counts, at, place));
+      this.#each(span, (at, second) => ring.addTo(counts, at, second));
       return [{ name, ...counts }];
     });
   }
@@ -240,7 +164,8 @@ export class History {
   /** For each second, how many waited for a decision for how long, by bucket. */
   durations({ startMs, seconds }: Span): readonly (readonly number[])[] {
     const all = Array.from({ length: seconds }, () => new Array<number>(BUCKETS).fill(0));
-    this.#each({ startMs, seconds }, (at, place) => {
+    this.#each({ startMs, seconds }, (at, second) => {
+      const place = second % HISTORY_SECONDS;
       all[at] = [...this.#durations.subarray(place * BUCKETS, (place + 1) * BUCKETS)];
     });
     return all;

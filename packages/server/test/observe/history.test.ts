@@ -109,11 +109,31 @@ describe('the history', () => {
     expect(last(1)).toMatchObject({ fullest: [1] });
   });
 
+  test('has each of the last 600 seconds of a policy that is used now and then', () => {
+    const { clock, history, call, last } = setUp();
+    const calls = (second: number): number => (second % 7 === 0 && second % 400 < 150 ? 2 : 0);
+    for (let second = 0; second < 1500; second++) {
+      call('many', calls(second));
+      clock.set(START_MS + (second + 1) * 1000);
+      history.look();
+      if (second % 50 !== 0) continue;
+      const expected = Array.from({ length: HISTORY_SECONDS }, (_, at) => {
+        const past = second - HISTORY_SECONDS + 1 + at;
+        return past < 0 ? 0 : calls(past);
+      });
+      expect(last(HISTORY_SECONDS).allowed).toEqual(expected);
+      expect(last(HISTORY_SECONDS).fullest.map((full) => full !== null)).toEqual(
+        expected.map((count) => count > 0),
+      );
+    }
+  });
+
   test('has checks that the store could not decide, which measured no key', async () => {
-    const store = withFailurePolicy({
-      ...memoryStore(),
-      decide: async () => Promise.reject(new Error('gone')),
-    });
+    const store = withFailurePolicy(
+      Object.assign(memoryStore(), {
+        decide: async () => Promise.reject(new Error('gone')),
+      }),
+    );
     const desk = new Desk(store, [policy('few', 4, '1h')]);
     const tallies = new Tallies(desk);
     desk.watch(tallies.watch, tallies.onFailure);

@@ -1,0 +1,75 @@
+/**
+ * Prints, as JSON, the bytes that top keys and history take for 1,000 policies: when each was used
+ * once in both generations, when each was then flooded with the longest keys, and when twelve
+ * minutes have passed without a request. Started with --expose-gc.
+ */
+import { ManualClock, memoryStore } from 'sluice';
+import { Desk } from '../../dist/desk.js';
+import { History } from '../../dist/observe/history.js';
+import { Tallies } from '../../dist/observe/tally.js';
+import { GENERATION_MS, TopKeys } from '../../dist/observe/top-keys.js';
+
+const POLICIES = 1000;
+const START_MS = 1_763_200_000_000;
+const FLOOD_KEYS = 100;
+
+const clock = new ManualClock(START_MS);
+Date.now = () => clock.now();
+
+function heldBytes() {
+  for (let round = 0; round < 3; round++) globalThis.gc();
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return heapUsed + arrayBuffers;
+}
+
+const names = Array.from({ length: POLICIES }, (_, at) => `policy-${at}`);
+const configs = names.map((name) => ({ name, options: { limit: 9, window: '1m' }, shadow: false }));
+const desk = new Desk(memoryStore(), configs);
+const tallies = new Tallies(desk);
+const topKeys = new TopKeys(desk);
+const history = new History({ tallies, durations: new Map() }, clock);
+
+function hit(policy, key, allowed) {
+  const atMs = clock.now();
+  const quote = { policy, key, allowed, cost: 1, limit: 9, remaining: 3, atMs };
+  const verdict = { allowed, quote: { ...quote, limits: [quote] }, shadow: [], peek: false };
+  tallies.watch(verdict, [undefined]);
+  topKeys.watch(verdict, [undefined]);
+}
+
+function inBothGenerations(use) {
+  for (let generation = 0; generation < 2; generation++) {
+    clock.advance(GENERATION_MS);
+    for (const name of names) use(name);
+    clock.advance(1000);
+    history.look();
+  }
+}
+
+hit(names[0], 'warm', true);
+hit(names[0], 'warm', false);
+const emptyBytes = heldBytes();
+
+inBothGenerations((name) => {
+  hit(name, 'client', true);
+  hit(name, 'client', false);
+});
+const usedOnce = heldBytes() - emptyBytes;
+
+let sent = 0;
+inBothGenerations((name) => {
+  for (let at = 0; at < FLOOD_KEYS; at++) {
+    const key = `\u20ac${sent++}`.padEnd(1024, 'x');
+    for (const allowed of [true, false, true, false]) hit(name, key, allowed);
+  }
+});
+const flooded = heldBytes() - emptyBytes;
+
+for (let second = 0; second < 720; second++) {
+  clock.advance(1000);
+  history.look();
+}
+hit(names[0], 'client', true);
+const quiet = heldBytes() - emptyBytes;
+
+console.log(JSON.stringify({ usedOnce, flooded, quiet }));
