@@ -13,6 +13,7 @@ import { adminRoutes } from './http-api/admin.ts';
 import { checkHandler } from './http-api/check.ts';
 import { learnEnded, sessionRoutes } from './http-api/session.ts';
 import { SignIns } from './http-api/sign-ins.ts';
+import { EvictionLog } from './observe/eviction-log.ts';
 import { Health, healthRoutes } from './observe/health.ts';
 import { Live } from './observe/live.ts';
 import { DenialLog, type Logger, StoreLog } from './observe/log.ts';
@@ -110,6 +111,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const parts: Parts = { ...base, ...watchers, live, access, signIns };
   const denialLog = new DenialLog(log, settings);
   const storeLog = new StoreLog(log);
+  // Beside other processes, the one that holds the store logs what it evicts.
+  const evictionLog = options.crew === undefined ? new EvictionLog(log, store.store) : undefined;
   desk.watch(metrics.watch, metrics.onFailure);
   desk.watch(topKeys.watch);
   desk.watch(denialLog.watch);
@@ -125,6 +128,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     throw error;
   });
   live.start();
+  evictionLog?.start();
   void meetStore(parts);
   const scheme = settings.tlsCert === undefined ? 'http' : 'https';
   return {
@@ -142,6 +146,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       ]);
       if (cut > 0) log.warn({ requests: cut }, 'not answered before the time to stop was up');
       denialLog.flush();
+      evictionLog?.stop();
       signIns.close();
       await overridesFile?.saved();
       await store.store.close();

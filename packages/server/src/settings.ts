@@ -114,7 +114,7 @@ export const SETTINGS: { readonly [Name in keyof Settings]: Setting<Settings[Nam
     read: text,
   },
   maxKeys: {
-    help: 'The most keys the embedded store holds. Default 1000000.',
+    help: 'Keys that the embedded store holds, over all policies. Default 1000000.',
     value: 'number',
     fallback: 1_000_000,
     expected: `an integer from 1 to ${2 ** 29}`,

@@ -1,11 +1,13 @@
-import { ManualClock, memoryStore } from 'sluice';
+import { ManualClock, memoryStore, type Store } from 'sluice';
 import { describe, expect, test } from 'vitest';
 import { startRedis } from '../../../tools/servers/redis.mjs';
 import { Desk } from '../src/desk.ts';
+import { EvictionLog, PAUSE_MS } from '../src/observe/eviction-log.ts';
 import { DenialLog, makeLog, StoreLog, storeListeners } from '../src/observe/log.ts';
 import { openStore } from '../src/store-url.ts';
 import { fallibleStore } from './fallible-store.ts';
-import { policy, settingsOf } from './running.ts';
+import { PendingClock } from './observe/pending-clock.ts';
+import { policy, settingsOf, startRunning } from './running.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever was logged.
 type Line = any;
@@ -215,5 +217,56 @@ describe('the connection to Redis', () => {
       .toEqual(['not connected to the store']);
     await right.close();
     await redis.stop();
+  });
+});
+
+describe('keys evicted', () => {
+  function setUp(store: Partial<Store>) {
+    const { log, lines } = readableLog();
+    const clock = new PendingClock(1_763_200_000_000);
+    const evictions = new EvictionLog(log, store as Store, clock);
+    evictions.start();
+    return { clock, evictions, lines };
+  }
+  const fields = ({ level, msg, evicted, total, keys, guaranteedKeys }: Line) => ({
+    ...{ level, msg, evicted, total, keys, guaranteedKeys },
+  });
+
+  test('are logged at the first eviction, then at most once a minute, with counts', () => {
+    const store = { evicted: 0, size: 10, guaranteedKeys: 5 };
+    const { clock, evictions, lines } = setUp(store);
+    clock.advance(5000);
+    expect(lines()).toEqual([]);
+    for (let second = 0; second < 2 * (PAUSE_MS / 1000); second++) {
+      store.evicted += 3;
+      clock.advance(1000);
+    }
+    expect(lines().map(fields)).toEqual([
+      { level: 'warn', msg: 'keys evicted', evicted: 3, total: 3, keys: 10, guaranteedKeys: 5 },
+      { level: 'warn', msg: 'keys evicted', evicted: 180, total: 183, keys: 10, guaranteedKeys: 5 },
+    ]);
+    evictions.stop();
+    expect(lines().map(({ evicted }) => evicted)).toEqual([3, 180, 177]);
+    evictions.stop();
+    expect([lines().length, clock.pending]).toEqual([3, 0]);
+  });
+
+  test('are not looked for in a store that has no number of them', () => {
+    const { clock, evictions } = setUp({});
+    expect(clock.pending).toBe(0);
+    evictions.stop();
+  });
+
+  test('are logged by a service whose store is full', async () => {
+    const { log, lines } = readableLog();
+    const config = { policies: [policy('few', 2, '1h')] };
+    const running = await startRunning({ config, settings: { maxKeys: 3 }, log });
+    for (let at = 0; at < 20; at++) {
+      await running.post('/v1/check', { policy: 'few', key: `k${at}` });
+    }
+    await running.close();
+    expect(lines().filter(({ msg }) => msg === 'keys evicted')).toEqual([
+      expect.objectContaining({ level: 'warn', evicted: expect.any(Number) }),
+    ]);
   });
 });

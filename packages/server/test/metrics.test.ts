@@ -148,6 +148,19 @@ describe('the metrics of a service', () => {
     expect(await read('sluice_store_breaker')).toBeUndefined();
   });
 
+  test('have the keys of each policy that are never evicted, where the store has that number', async () => {
+    const guaranteed = memoryStore();
+    Object.defineProperty(guaranteed, 'guaranteedKeys', { value: 250_000 });
+    const without = memoryStore();
+    Object.defineProperty(without, 'guaranteedKeys', { value: undefined });
+    const found: (number | undefined)[] = [];
+    for (const store of [guaranteed, without]) {
+      await start({ store: { store, kind: 'memory', close: async () => {} } });
+      found.push(await read('sluice_guaranteed_keys'));
+    }
+    expect(found).toEqual([250_000, undefined]);
+  });
+
   test('name their version, and measure the process', async () => {
     await start();
     const { version } = JSON.parse(

@@ -203,10 +203,23 @@ export class Metrics implements TrafficWatcher {
         },
       });
     }
+    if (store.store.size !== undefined) {
+      new Gauge({
+        name: 'sluice_guaranteed_keys',
+        help: 'Keys of each policy that the embedded store never evicts.',
+        registers,
+        aggregator: 'max',
+        collect() {
+          const { guaranteedKeys } = store.store;
+          if (guaranteedKeys === undefined) this.remove();
+          else this.set(guaranteedKeys);
+        },
+      });
+    }
     const evicted = (): Promise<number | undefined> => this.#readEvicted();
     new Counter({
       name: 'sluice_evicted_keys_total',
-      help: 'Keys that the store forgot, to make room, while they still counted.',
+      help: 'Keys that the store evicted while they still counted.',
       registers,
       aggregator: 'max',
       async collect() {

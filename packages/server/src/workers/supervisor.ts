@@ -4,6 +4,7 @@
  */
 import { memoryStore, systemClock } from 'sluice';
 import type { ReloadReport } from '../configuration.ts';
+import { EvictionLog } from '../observe/eviction-log.ts';
 import type { Logger } from '../observe/log.ts';
 import { type Listen, listenText, type Settings } from '../settings.ts';
 import { Doorman } from './doorman.ts';
@@ -50,6 +51,7 @@ export class Supervisor {
   readonly #logTo: LogLines | undefined;
   readonly #truth: Truth;
   readonly #owner: Owner | undefined;
+  readonly #evictionLog: EvictionLog | undefined;
   readonly #slots: readonly Slot[];
   readonly #doorman = new Doorman(() => this.#members.filter(({ isServing }) => isServing));
   #doors: Doors = {};
@@ -62,7 +64,9 @@ export class Supervisor {
     this.#logTo = logTo;
     this.#truth = truth;
     // Redis is asked by each worker itself.
-    this.#owner = store === 'memory' ? new Owner(memoryStore({ maxKeys })) : undefined;
+    const owned = store === 'memory' ? memoryStore({ maxKeys }) : undefined;
+    this.#owner = owned && new Owner(owned);
+    this.#evictionLog = owned && new EvictionLog(log, owned);
     this.#slots = Array.from({ length: workers }, (_, at) => ({
       number: at + 1,
       member: undefined,
@@ -77,6 +81,7 @@ export class Supervisor {
     const supervisor = new Supervisor(options, truth);
     await supervisor.#openDoors();
     await supervisor.#startAll();
+    supervisor.#evictionLog?.start();
     return supervisor;
   }
 
@@ -222,12 +227,14 @@ export class Supervisor {
     const { drainMs } = this.#settings;
     await this.#doorman.close(Math.min(LISTEN_MS, drainMs / 2));
     await Promise.all(this.#members.map((member) => member.leave(drainMs)));
+    this.#evictionLog?.stop();
     await this.#truth.saved();
   }
 
   /** Ends all workers at once. */
   kill(): void {
     this.#stopReplacing();
+    this.#evictionLog?.stop();
     for (const member of this.#members) member.kill();
   }
 

@@ -1,0 +1,56 @@
+/**
+ * Logs that the embedded store evicted keys that still counted: the first eviction within a second,
+ * further ones at most once a minute, with their number.
+ */
+import { type Clock, type Store, systemClock } from 'sluice';
+import type { Logger } from './log.ts';
+
+const LOOK_MS = 1000;
+export const PAUSE_MS = 60_000;
+
+export class EvictionLog {
+  readonly #log: Logger;
+  readonly #store: Store;
+  readonly #clock: Clock;
+  #logged = 0;
+  /** How many more times to look before another line may be logged. */
+  #pause = 0;
+  #cancel: (() => void) | undefined = undefined;
+
+  constructor(log: Logger, store: Store, clock: Clock = systemClock) {
+    this.#log = log;
+    this.#store = store;
+    this.#clock = clock;
+  }
+
+  /** Starts to look once a second. Does nothing for a store that has no number of evictions. */
+  start(): void {
+    if (this.#store.evicted === undefined) return;
+    this.#cancel = this.#clock.schedule(LOOK_MS, () => {
+      this.#look();
+      this.start();
+    });
+  }
+
+  #look(): void {
+    if (this.#pause > 0) this.#pause--;
+    else if (this.#write()) this.#pause = PAUSE_MS / LOOK_MS - 1;
+  }
+
+  #write(): boolean {
+    const { evicted: total = 0, size: keys, guaranteedKeys } = this.#store;
+    const evicted = total - this.#logged;
+    if (evicted <= 0) return false;
+    this.#logged = total;
+    this.#log.warn({ evicted, total, keys, guaranteedKeys }, 'keys evicted');
+    return true;
+  }
+
+  /** Stops, and logs what was evicted since the last line. */
+  stop(): void {
+    if (this.#cancel === undefined) return;
+    this.#cancel();
+    this.#cancel = undefined;
+    this.#write();
+  }
+}
