@@ -2,6 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { systemClock } from 'sluice';
+import { BodyShare } from './body-budget.ts';
 import { badRequest, HttpError, problemBody } from './problems.ts';
 import type { Session } from './sessions.ts';
 
@@ -179,18 +180,21 @@ export class Exchange {
     let first: Buffer | undefined;
     let more: Buffer[] | undefined;
     let size = 0;
+    let isRefused = false;
+    const share = new BodyShare(this.response);
     request.on('data', (chunk: Buffer) => {
       size += chunk.length;
-      if (size > LARGEST_BODY_BYTES) {
+      if (size > LARGEST_BODY_BYTES || !share.grow(size)) {
+        isRefused = true;
         request.removeAllListeners('data');
         more = undefined;
-        refuse(tooLarge());
+        refuse(size > LARGEST_BODY_BYTES ? tooLarge() : tooBusy());
       } else if (first === undefined) first = chunk;
       else if (more === undefined) more = [first, chunk];
       else more.push(chunk);
     });
     request.on('end', () => {
-      if (size > LARGEST_BODY_BYTES) return;
+      if (isRefused) return;
       const bytes = more === undefined ? first : Buffer.concat(more);
       if (bytes === undefined) receive('');
       else if (isUtf8(bytes)) receive(bytes.toString());
@@ -219,6 +223,15 @@ const tooLarge = (): HttpError =>
     413,
     'ERR_BODY_TOO_LARGE',
     `Expected a body of at most ${LARGEST_BODY_BYTES} bytes`,
+  );
+
+const tooBusy = (): HttpError =>
+  new HttpError(
+    503,
+    'ERR_TOO_BUSY',
+    'The bodies of other requests take all memory that is reserved for them; retry later',
+    undefined,
+    { 'retry-after': '1' },
   );
 
 const gone = (): HttpError => badRequest('ERR_INVALID_BODY', 'The body was not sent to its end');

@@ -6,6 +6,7 @@ import { type ErrorCode, SluiceError } from 'sluice';
 export const SERVICE_ERRORS = {
   ERR_INVALID_BODY: 'The body, the path or the query is not what is expected there.',
   ERR_BODY_TOO_LARGE: 'The body is larger than 1 MiB.',
+  ERR_TOO_BUSY: 'Bodies over 16 KB take all memory that is reserved for them; retry later.',
   ERR_BODY_TOO_DEEP: 'The body is nested more than 16 deep.',
   ERR_TOO_MANY_FIELDS: 'The request has 1,000 header fields or more.',
   ERR_NOT_FOUND: 'There is nothing at this path, or nothing of that name.',

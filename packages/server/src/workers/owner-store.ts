@@ -29,8 +29,15 @@ import { isError, KIND, MOST_DEFINED, MOST_LIMITS } from './operations.ts';
 
 /** A line that is so long is sent before its turn is over, so that it holds nobody up. */
 const LONG_LINE_VALUES = 8192;
-/** How many operations may wait for the owner at once. */
+/** How many operations may wait for the owner at once, and how long their lines may be. */
 const MOST_WAITING = 100_000;
+export const MOST_WAITING_CHARACTERS = 32 * 1024 * 1024;
+
+/** A line that was sent: its operations, and its length in characters. */
+interface SentLine {
+  readonly operations: readonly Operation[];
+  readonly length: number;
+}
 
 /** Methods, not functions: there is one for every decision, and each function is an object. */
 interface Operation {
@@ -47,11 +54,12 @@ export class OwnerStore implements Store {
   #operations: Operation[] = [];
   #givenMs: number | undefined = undefined;
   #isScheduled = false;
-  /** The operations of the lines that have been sent: those are answered in order. */
-  readonly #sent: (readonly Operation[])[] = [];
+  /** The lines that have been sent: those are answered in order. */
+  readonly #sent: SentLine[] = [];
   /** How many of the oldest line have been answered. */
   #answered = 0;
   #waiting = 0;
+  #waitingCharacters = 0;
   #size = 0;
   #evicted = 0;
   #guaranteedKeys: number | undefined = undefined;
@@ -177,7 +185,9 @@ export class OwnerStore implements Store {
 
   /** Makes ready for an operation to be written; false if it was refused. */
   #add(operation: Operation, nowMs: number | undefined, policies: number): boolean {
-    if (this.#end !== undefined || this.#waiting >= MOST_WAITING) {
+    const isFull =
+      this.#waiting >= MOST_WAITING || this.#waitingCharacters >= MOST_WAITING_CHARACTERS;
+    if (this.#end !== undefined || isFull) {
       operation.failed(this.#end ?? unavailable('too many operations wait for it'));
       return false;
     }
@@ -204,15 +214,17 @@ export class OwnerStore implements Store {
   #send(): void {
     this.#givenMs = undefined;
     if (this.#operations.length === 0) return;
-    this.#sent.push(this.#operations);
-    this.#channel.write(lineOf(this.#values));
+    const line = lineOf(this.#values);
+    this.#sent.push({ operations: this.#operations, length: line.length });
+    this.#waitingCharacters += line.length;
+    this.#channel.write(line);
     this.#operations = [];
     this.#values = [];
   }
 
   #read(answers: Values): undefined {
-    const operations = this.#sent[0];
-    if (operations === undefined) throw new ProtocolError('Expected no answer to nothing');
+    if (this.#sent.length === 0) throw new ProtocolError('Expected no answer to nothing');
+    const { operations, length } = this.#sent[0];
     const nowMs = answers.integer(0);
     this.#size = answers.integer(0);
     this.#evicted = answers.integer(0);
@@ -227,6 +239,7 @@ export class OwnerStore implements Store {
       this.#answered++;
     }
     this.#waiting -= operations.length;
+    this.#waitingCharacters -= length;
     this.#answered = 0;
     this.#sent.shift();
   }
@@ -234,7 +247,8 @@ export class OwnerStore implements Store {
   #fail(cause: Error): void {
     if (this.#end !== undefined) return;
     this.#end = unavailable(cause.message);
-    const waiting = [...this.#sent.flat().slice(this.#answered), ...this.#operations];
+    const sent = this.#sent.flatMap(({ operations }) => operations);
+    const waiting = [...sent.slice(this.#answered), ...this.#operations];
     this.#sent.length = 0;
     this.#operations = [];
     for (const operation of waiting) operation.failed(this.#end);

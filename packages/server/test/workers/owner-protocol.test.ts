@@ -4,7 +4,7 @@ import { duplexPair } from 'node:stream';
 import { createLimiter, definePolicy, memoryStore } from 'sluice';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Owner } from '../../src/workers/owner.ts';
-import { OwnerStore } from '../../src/workers/owner-store.ts';
+import { MOST_WAITING_CHARACTERS, OwnerStore } from '../../src/workers/owner-store.ts';
 import { OwnerProcess } from './owned.ts';
 
 let owner: OwnerProcess;
@@ -64,6 +64,31 @@ describe('a store whose owner sends an invalid response', () => {
     const result = await asked(values, call as (store: OwnerStore) => Promise<unknown>);
     expect(result).toEqual({ code: 'ERR_STORE_UNAVAILABLE' });
   });
+});
+
+test('operations that wait for an owner are bounded by their length', async () => {
+  const [mine, theirs] = duplexPair();
+  theirs.pause();
+  const store = new OwnerStore(mine);
+  const policy = definePolicy('p', '5/1h');
+  const limits = Array.from({ length: 64 }, (_, at) => ({
+    ...{ policy, terms: policy.terms!, cost: 1 },
+    key: `${at}`.padEnd(1024, 'x'),
+  }));
+  let rejected = 0;
+  let sent = 0;
+  // Each turn sends 6 MB of keys to an owner that reads nothing.
+  while (rejected === 0) {
+    for (let call = 0; call < 100; call++) {
+      store.decide([{ limits, peek: false }]).catch(({ message }) => {
+        if (message.includes('too many operations wait')) rejected++;
+      });
+    }
+    await new Promise(setImmediate);
+    expect(++sent).toBeLessThan(10);
+  }
+  expect(mine.writableLength).toBeLessThan(2 * MOST_WAITING_CHARACTERS);
+  await store.close();
 });
 
 test('an owner rejects a store without adjustOnceSync', () => {
