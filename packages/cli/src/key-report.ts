@@ -1,5 +1,13 @@
 /** What is held about a key, drawn: how much is used, and for logs when it was. */
-import { columns, durationText, type Paint, visible, windowText } from './output.ts';
+import {
+  columns,
+  durationText,
+  numberText,
+  type Paint,
+  shownText,
+  visible,
+  windowText,
+} from './output.ts';
 
 interface Entry {
   readonly atMs: number;
@@ -18,6 +26,7 @@ export interface KeyReport {
   readonly resetAfterMs: number;
   /** Oldest first; the newest of them if there are too many. */
   readonly entries: readonly Entry[];
+  /** How many count, listed or not. */
   readonly entryCount?: number;
   readonly override?: { readonly limit: number; readonly reason?: string };
 }
@@ -63,11 +72,12 @@ function entryLines(report: KeyReport, paint: Paint): readonly string[] {
   const lines = [
     paint('green', timeline(entries, nowMs, windowMs)),
     paint('dim', `${start.padEnd(LINE_COLUMNS - 'now'.length)}now`),
+    ...(entryCount > entries.length ? [paint('dim', shownText(entries.length, entryCount))] : []),
     '',
     ...columns([['when', 'cost', 'free again'], ...rows]),
   ];
   const more = entryCount - rows.length;
-  return more > 0 ? [...lines, paint('dim', `and ${more} before`)] : lines;
+  return more > 0 ? [...lines, paint('dim', `and ${numberText(more)} before`)] : lines;
 }
 
 /** A column for each part of the window, as high as what was taken in it. */

@@ -153,6 +153,10 @@ const WHOLE = new Intl.NumberFormat('en');
 /** `1,234,567` */
 export const numberText = (value: number): string => WHOLE.format(value);
 
+/** `1,000 of 100,000 entries shown` */
+export const shownText = (shown: number, all: number): string =>
+  `${numberText(shown)} of ${numberText(all)} entries shown`;
+
 /** `1 file`, `2 files`; `1 policy`, `2 policies`. */
 export function counted(count: number, word: string): string {
   if (count === 1) return `1 ${word}`;

@@ -1,7 +1,9 @@
 import { PassThrough, Writable } from 'node:stream';
+import type { Explanation } from 'sluice-traffic';
 import { describe, expect, test } from 'vitest';
 import { keyLines } from '../src/key-report.ts';
 import { columns, counted, durationText, Output, visible, windowText } from '../src/output.ts';
+import { windowLines } from '../src/traffic/window-text.ts';
 
 describe('durations', () => {
   test.each([
@@ -89,6 +91,33 @@ test('one is one, and none are many', () => {
     '2 policies',
   ]);
   expect(counted(2, 'rule')).toBe('2 rules');
+});
+
+test('says how many of the entries of a long log are shown', () => {
+  const entries = Array.from({ length: 1000 }, (_, at) => ({ atMs: 99_000 + at, cost: 1 }));
+  const report = {
+    ...{ policy: 'long', key: 'k', algorithm: 'sliding-log', limit: 200_000 },
+    ...{ windowMs: 100_000, used: 100_000, remaining: 100_000, resetAfterMs: 99_999, entries },
+  };
+  const plain = (_: string, text: string) => text;
+  const cut = keyLines({ ...report, entryCount: 100_000 }, plain);
+  expect(cut).toContain('1,000 of 100,000 entries shown');
+  expect(cut.at(-1)).toBe('and 99,990 before');
+  const whole = keyLines({ ...report, entryCount: 1000 }, plain);
+  expect(whole.join('\n')).not.toContain('entries shown');
+});
+
+test('an explanation says how many of the entries of a long log are shown', () => {
+  const explained = {
+    ...{ kind: 'explain', policy: 'long', key: 'k', algorithm: 'sliding-log', capacity: 200_000 },
+    ...{ limit: 200_000, windowMs: 100_000, bucketMs: 1, atMs: 100_000, cost: 1, allowed: true },
+    ...{ remaining: 100_000, retryAfterMs: 0, resetAfterMs: 99_999, wasAsked: false, cells: [] },
+    ...{ used: 100_000, entries: [{ atMs: 99_000, cost: 1 }], requests: [] },
+  } as unknown as Explanation;
+  const lines = (entryCount: number) =>
+    windowLines({ ...explained, entryCount }, (_, text) => text).join('\n');
+  expect(lines(100_000)).toContain('1 of 100,000 entries shown');
+  expect(lines(1)).not.toContain('entries shown');
 });
 
 test('an entry of a bucket that has not ended is of this bucket, not of the past', () => {

@@ -148,7 +148,7 @@ describe('the metrics of a service', () => {
     expect(await read('sluice_store_breaker')).toBeUndefined();
   });
 
-  test('have the keys of each policy that are never evicted, where the store has that number', async () => {
+  test('have the number of guaranteed keys where the store has it', async () => {
     const guaranteed = memoryStore();
     Object.defineProperty(guaranteed, 'guaranteedKeys', { value: 250_000 });
     const without = memoryStore();

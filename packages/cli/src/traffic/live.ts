@@ -13,6 +13,7 @@ interface KeyAnswer {
   readonly used: number;
   readonly cells: readonly number[];
   readonly entries: Explanation['entries'];
+  readonly entryCount?: number;
   readonly override?: { readonly limit: number };
 }
 
@@ -50,6 +51,7 @@ export async function explainLive(
     resetAfterMs: resetAfterMs!,
     wasAsked: false,
     ...{ cells: held.cells, used: held.used, entries: held.entries, requests: [] },
+    ...(held.entryCount !== undefined && { entryCount: held.entryCount }),
   };
 }
 

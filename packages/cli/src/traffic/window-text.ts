@@ -1,6 +1,6 @@
 /** The time that an algorithm looks at, drawn: when requests came, and which of them passed. */
 import type { Explanation } from 'sluice-traffic';
-import { type Paint, windowText } from '../output.ts';
+import { type Paint, shownText, windowText } from '../output.ts';
 import { barsText, LABEL_COLUMNS, LINE_COLUMNS, labelled } from './text.ts';
 
 const COLUMNS = LINE_COLUMNS - LABEL_COLUMNS;
@@ -42,7 +42,7 @@ function columnsOf({ fromMs, toMs }: View, all: readonly Timed[]): readonly numb
 
 export function windowLines(explained: Explanation, paint: Paint): readonly string[] {
   const view = viewOf(explained);
-  const { requests, entries, atMs, algorithm, windowMs, hasCosts } = explained;
+  const { requests, entries, entryCount = 0, atMs, algorithm, windowMs, hasCosts } = explained;
   const timed = (allowed: boolean): readonly Timed[] =>
     requests
       .filter((each) => each.allowed === allowed)
@@ -59,6 +59,9 @@ export function windowLines(explained: Explanation, paint: Paint): readonly stri
       : labelled('denied', paint('red', barsText(denied, COLUMNS, most)))),
     ...(hasCosts ? labelled('', paint('dim', 'a column is as high as the cost in it')) : []),
     ...labelled('', paint('dim', axisOf(view, atMs, algorithm === 'sliding-counter', windowMs))),
+    ...(entryCount > entries.length
+      ? labelled('', paint('dim', shownText(entries.length, entryCount)))
+      : []),
   ];
 }
 

@@ -56,7 +56,8 @@ export function admissions(
   </section>`;
 }
 
-function noteOf(facts: KeyFacts, report: KeyReport, shown: number, known: number): string {
+/** What is shown of what there is: `known` rows, of which `shown` are in the table. */
+export function noteOf(facts: KeyFacts, report: KeyReport, shown: number, known: number): string {
   if (!keepsEntries(facts)) {
     const what = `A ${facts.algorithm} keeps counts, not calls`;
     return shown === 0
@@ -65,8 +66,8 @@ function noteOf(facts: KeyFacts, report: KeyReport, shown: number, known: number
   }
   const { entries, entryCount } = report;
   if (entryCount > entries.length) {
-    const all = `The log has ${countText(entryCount)} entries that count`;
-    return `${all}; the service tells the newest ${countText(entries.length)}, here are ${shown}.`;
+    const listed = `The service lists the newest ${countText(entries.length)}`;
+    return `${shown} of ${countText(entryCount)} entries shown. ${listed}.`;
   }
   if (known === 0) return `Nothing was admitted in the last ${windowText(facts.windowMs)}.`;
   const rest = known > shown ? `, the newest ${shown} of ${countText(known)}` : '';

@@ -258,17 +258,16 @@ class KeyPage implements Page {
   #picture(facts: KeyFacts, report: KeyReport): TemplateResult {
     const scene = sceneOf(facts, report, this.#memory, this.#nowMs);
     const { sum, frees } = storyOf(facts, report, this.#wordsMs);
-    const untold = report.entryCount - report.entries.length;
+    const { entries, entryCount } = report;
+    const shown = `${countText(entries.length)} of ${countText(entryCount)} entries shown`;
     return html`<section class="card" aria-labelledby="window-title">
       <h2 id="window-title">${TITLES[facts.algorithm]} ${windowText(facts.windowMs)}</h2>
       ${this.#window.view(scene, sum)}
       <p class="window-story"><b>${sum}</b>${frees === '' ? nothing : html`<br />${frees}`}</p>
       ${
-        untold === 0
+        entryCount === entries.length
           ? nothing
-          : html`<p class="hint">
-              Hatched: the service counts ${countText(untold)} more entries, and does not list them.
-            </p>`
+          : html`<p class="hint">${shown}. The service does not list those of the hatched part.</p>`
       }
     </section>`;
   }

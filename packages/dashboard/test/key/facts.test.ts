@@ -2,6 +2,7 @@ import { definePolicy, memoryStore } from 'sluice';
 import { Random } from 'sluice-traffic/lab';
 import { describe, expect, test } from 'vitest';
 import type { AlgorithmName, KeyReport, PolicyDefinition } from '../../src/api/types.ts';
+import { noteOf } from '../../src/key/admissions.ts';
 import { counterParts, factsOf, tokensAt, usedAt } from '../../src/key/key-facts.ts';
 import { storyOf } from '../../src/key/story.ts';
 import { report } from './reports.ts';
@@ -140,4 +141,11 @@ describe('the story', () => {
     expect(tokensAt(facts, cells, START_MS + 10 * windowMs)).toBe(100);
     expect(tokensAt(facts, [], START_MS)).toBe(100);
   });
+});
+
+test('a log that is longer than its list says how many entries are shown', () => {
+  const entries = Array.from({ length: 1000 }, (_, at) => ({ atMs: START_MS + at, cost: 1 }));
+  const told = report({ entries, entryCount: 100_000, used: 100_000, atMs: START_MS + 1000 });
+  const note = noteOf(factsOf(told, undefined), told, 50, 100);
+  expect(note).toBe('50 of 100,000 entries shown. The service lists the newest 1,000.');
 });

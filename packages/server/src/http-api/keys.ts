@@ -10,7 +10,7 @@ import { readBody } from './bodies.ts';
 import { namesOf } from './names.ts';
 import { ResetRequest } from './schemas.ts';
 
-/** A log may have many more, and nobody reads them. */
+/** The newest entries of a log that are listed. The store lists at most as many. */
 const MOST_ENTRIES = 1000;
 
 /** What is asked for is the policy's, so without it there is nothing here. */
@@ -37,7 +37,7 @@ function reportOf({ desk }: Parts, name: string, key: string, { state, atMs, nex
     resetAfterMs: state?.resetAfterMs ?? 0,
     cells: state?.cells ?? [],
     entries: entries.slice(-MOST_ENTRIES),
-    entryCount: entries.length,
+    entryCount: state?.entryCount ?? 0,
     atMs,
     nextMs,
     ...(override !== undefined && { override }),

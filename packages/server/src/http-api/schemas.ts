@@ -205,8 +205,8 @@ export const KeyReport = z.object({
   cells: z.array(z.number()).describe("the algorithm's own numbers"),
   entries: z
     .array(z.object({ atMs: timeMs, cost: integer }))
-    .describe('what a log counts, oldest first; the newest thousand'),
-  entryCount: integer,
+    .describe('the entries of a log that count, oldest first; at most the newest 1,000'),
+  entryCount: integer.describe('how many entries of the log count, listed or not'),
   atMs: timeMs.describe('the time that all this is of'),
   nextMs: durationMs.describe('0 if a call of cost 1 passes now, else in how many ms it does'),
   override: Override.optional().describe('the override that the limit is from'),

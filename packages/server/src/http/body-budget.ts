@@ -11,7 +11,7 @@ export const LARGE_BODIES_BYTES = 64 * 1024 * 1024;
 /** Bytes of large bodies whose requests are not answered yet. */
 let heldBytes = 0;
 
-/** The part of the budget that one request holds, until its response is sent or its client is gone. */
+/** What one request holds of the budget until its response is sent or its client disconnects. */
 export class BodyShare {
   #bytes = 0;
 

@@ -1,3 +1,4 @@
+import { memoryStore } from 'sluice';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startRedis } from '../../../../tools/servers/redis.mjs';
 import { makeLog } from '../../src/observe/log.ts';
@@ -179,4 +180,22 @@ test('a log with many entries is told by its newest thousand', async () => {
   expect(json.entryCount).toBe(1100);
   expect(json.entries).toHaveLength(1000);
   expect(json.entries.at(-1).atMs).toBe(atMs);
+});
+
+test('a log that the store lists in part has the number of all its entries', async () => {
+  const entries = Array.from({ length: 1000 }, (_, at) => ({
+    atMs: 1_763_200_000_000 + at,
+    cost: 1,
+  }));
+  const store = Object.assign(memoryStore(), {
+    inspectSync: () => ({
+      ...{ policy: 'log', algorithm: 'sliding-log', used: 100_000, remaining: 0 },
+      ...{ resetAfterMs: 1000, cells: [0, 0, 0], entries, entryCount: 100_000 },
+    }),
+  });
+  const opened = { store, kind: 'memory', close: async () => {} } as const;
+  const api = await Described.of(await startRunning({ config: { policies }, store: opened }));
+  const { json } = await api.get('/v1/keys/log/a');
+  await api.close();
+  expect([json.used, json.entryCount, json.entries.length]).toEqual([100_000, 100_000, 1000]);
 });

@@ -50,8 +50,10 @@ export interface Explanation {
   /** What is known before the decision: as the algorithm's page tells. */
   readonly cells: readonly number[];
   readonly used: number;
-  /** What counts in a log, the oldest first. */
+  /** The entries of a log that count, oldest first. A service lists at most the newest 1,000. */
   readonly entries: readonly { readonly atMs: number; readonly cost: number }[];
+  /** How many entries count, listed or not. Without it, all are listed. */
+  readonly entryCount?: number;
   /** The requests of the last two windows, up to this one, the newest of them if there are many. */
   readonly requests: readonly ExplainedRequest[];
 }
