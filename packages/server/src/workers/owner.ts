@@ -11,7 +11,6 @@ import {
   type Limit,
   type Policy,
   type Quote,
-  SluiceError,
   type SyncStore,
   systemClock,
   type Terms,
@@ -31,18 +30,11 @@ const ALGORITHMS: readonly string[] = [
 /** What an operation does, and adds to the answers, once the whole line has been read. */
 type Work = (answers: unknown[], nowMs: number) => void;
 
-/** A store that applies the adjustments of a receipt once. */
-type OwnedStore = SyncStore & Required<Pick<SyncStore, 'adjustOnceSync'>>;
-
 export class Owner {
-  readonly #store: OwnedStore;
+  readonly #store: SyncStore;
 
   constructor(store: SyncStore) {
-    if (typeof store.adjustOnceSync !== 'function') {
-      const what = 'Expected a store with `adjustOnceSync`, got a store without it';
-      throw new SluiceError('ERR_INVALID_OPTION', what);
-    }
-    this.#store = store as OwnedStore;
+    this.#store = store;
   }
 
   /** Answers what comes on a channel. `onError` is told once, and then the channel is closed. */
@@ -86,7 +78,7 @@ class Line {
   #givenMs: number | undefined = undefined;
 
   constructor(
-    private readonly store: OwnedStore,
+    private readonly store: SyncStore,
     private readonly values: Values,
     private readonly policies: Policy[],
   ) {}
@@ -213,8 +205,9 @@ class Line {
     const policy = this.#policy();
     const key = this.values.text();
     const { store } = this;
+    const givenMs = this.#givenMs;
     return (answers, nowMs) => {
-      store.resetSync(policy, keyText(key), nowMs);
+      store.resetSync(policy, keyText(key), givenMs ?? nowMs);
       answers.push(0);
     };
   }

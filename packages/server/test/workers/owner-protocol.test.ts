@@ -1,9 +1,8 @@
 /** What the owner of the store and its clients do with messages that are not as agreed. */
 import { once } from 'node:events';
 import { duplexPair } from 'node:stream';
-import { createLimiter, definePolicy, memoryStore } from 'sluice';
+import { createLimiter, definePolicy } from 'sluice';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { Owner } from '../../src/workers/owner.ts';
 import { MOST_WAITING_CHARACTERS, OwnerStore } from '../../src/workers/owner-store.ts';
 import { OwnerProcess } from './owned.ts';
 
@@ -89,11 +88,6 @@ test('operations that wait for an owner are bounded by their length', async () =
   }
   expect(mine.writableLength).toBeLessThan(2 * MOST_WAITING_CHARACTERS);
   await store.close();
-});
-
-test('an owner rejects a store without adjustOnceSync', () => {
-  const store = Object.create(memoryStore(), { adjustOnceSync: { value: undefined } });
-  expect(() => new Owner(store)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_OPTION' }));
 });
 
 describe('the owner', () => {
