@@ -188,3 +188,34 @@ describe('a worker that is killed under load', () => {
     for (const each of open) each.close();
   });
 });
+
+test('a receipt is settled once, whichever workers get it', async () => {
+  const open = await connections(crew.port, 16);
+  const [{ json }] = await Promise.all(
+    open[0].post('/v1/check', [{ policy: 'other', key: 'settled', cost: 10 }]),
+  );
+  const body = { receipt: json.receipt, cost: 3 };
+  const replies = await Promise.all(open.flatMap((each) => each.post('/v1/settle', [body, body])));
+  expect(replies.filter((each) => !each.json.used).map((each) => each.json.change)).toEqual([-7]);
+  for (const each of open) each.close();
+});
+
+test('a full store is reported once for all workers', async () => {
+  const full = await Crewed.start({
+    config: { policies: [policy('few', 5, '1h')] },
+    settings: { workers: 2, maxKeys: 10 },
+  });
+  const open = await connections(full.port, 4);
+  const bodies = Array.from({ length: 100 }, (_, at) => ({ policy: 'few', key: `k${at}` }));
+  await Promise.all(open.flatMap((each) => each.post('/v1/check', bodies)));
+  const text = await (await fetch(`${full.url}/metrics`)).text();
+  expect(text).toMatch(/^sluice_guaranteed_keys 10$/m);
+  const total = Number(/^sluice_evicted_keys_total (\d+)$/m.exec(text)?.[1]);
+  expect(total).toBeGreaterThanOrEqual(90);
+  for (const each of open) each.close();
+  await full.stop();
+  const lines = () => full.log.filter(({ msg }) => msg === 'keys evicted');
+  const logged = () => lines().reduce((sum, { evicted }) => sum + Number(evicted), 0);
+  await expect.poll(logged, soon).toBe(total);
+  expect(lines().at(-1)).toMatchObject({ level: 'warn', total, guaranteedKeys: 10 });
+});
