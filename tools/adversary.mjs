@@ -1,5 +1,7 @@
 /**
- * Random attackers against the memory store: `npm run adversary -- [--ops N] [--seed S] [--keys K]`
+ * Random attackers against the memory store:
+ *
+ *     npm run adversary -- [--ops N] [--seed S] [--keys K]
  *
  * Each round builds a store with 1,000 to 100,000 keys and 2 to 20 policies. Attackers flood some of
  * the policies: with throw-away keys, with keys at their limit, with checks of several limits, ids,
@@ -209,7 +211,9 @@ function memoryOf(algorithm, maxKeys) {
     const store = memoryStore({ maxKeys: ${maxKeys} });
     const limiter = createLimiter({ policies, store });
     const before = read();
-    for (let key = 0; key < ${3 * maxKeys}; key++) limiter.checkSync('p', 'key-' + key, { cost: 5 });
+    for (let key = 0; key < ${3 * maxKeys}; key++) {
+      limiter.checkSync('p', 'key-' + key, { cost: 5 });
+    }
     await new Promise((resolve) => setTimeout(resolve, 200));
     const after = read();
     console.log(JSON.stringify({ rss: after.rss - before.rss, held: after.held - before.held,
@@ -224,6 +228,8 @@ function memoryOf(algorithm, maxKeys) {
   const budget = maxKeys * (43 + 8 + (keepsEntries ? 36 : 0));
   return { algorithm, maxKeys, budget, ...JSON.parse(text) };
 }
+
+const inMb = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
 
 const { values } = parseArgs({
   options: {
@@ -244,8 +250,9 @@ for (let seed = Number(values.seed); ops < wanted; seed++) {
   const isWrong = differences.length > 0 || isOver;
   failed ||= isWrong;
   console.log(
-    `seed ${seed}: ${figures.maxKeys} keys, ${figures.flooded} of ${figures.policies} policies flooded,`,
-    `${figures.ops} operations, ${figures.evicted} evicted, ${differences.length} differences`,
+    `seed ${seed}: ${figures.maxKeys} keys, ${figures.flooded} of ${figures.policies} policies`,
+    `flooded, ${figures.ops} operations, ${figures.evicted} evicted,`,
+    `${differences.length} differences`,
   );
   for (const each of differences.slice(0, 3)) console.log(each);
 }
@@ -255,8 +262,8 @@ for (const algorithm of Number(values.keys) > 0 ? ['sliding-counter', 'sliding-l
   const ratio = Math.max(held, rss) / budget;
   if (ratio > 1.1) failed = true;
   console.log(
-    `${algorithm}: ${size} keys, ${(held / 1e6).toFixed(1)} MB held, ${(rss / 1e6).toFixed(1)} MB RSS,`,
-    `budget ${(budget / 1e6).toFixed(1)} MB, ratio ${ratio.toFixed(3)}`,
+    `${algorithm}: ${size} keys, ${inMb(held)} held, ${inMb(rss)} RSS,`,
+    `budget ${inMb(budget)}, ratio ${ratio.toFixed(3)}`,
   );
 }
 process.exitCode = failed ? 1 : 0;

@@ -50,7 +50,7 @@ interface Waiter extends Timed {
   readonly lanes: readonly Lane<Waiter>[];
   /** Its places in its lanes, then in the lists of those that may be dismissed together. */
   places: readonly Place<Waiter>[];
-  /** New until it is first in all its lanes; then asking the store, asleep until a time, or woken. */
+  /** New until it is first in all its lanes. Then asking the store, asleep or woken. */
   state: 'new' | 'asking' | 'asleep' | 'woken' | 'gone';
   /** Whether something came free while it was asking, so that a denial may be out of date. */
   nudged?: boolean;

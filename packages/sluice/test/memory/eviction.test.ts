@@ -129,7 +129,7 @@ describe('eviction within a policy', () => {
     expect([...admitted.values()].reduce((sum, count) => sum + count)).toBeGreaterThan(300);
   });
 
-  it('a key that was evicted has its use when it comes back, and is new when that has expired', () => {
+  it('an evicted key has its use when it comes back, and is new when that has expired', () => {
     const { clock, limiter, store } = setUp({ p: { limit: 10, window: '1m' } }, 100);
     for (let key = 0; key < 300; key++) limiter.checkSync('p', `key-${key}`, { cost: 3 });
     expect(store.evicted).toBe(200);

@@ -81,8 +81,8 @@ export class RedisStore implements Store {
     batcher: Batcher,
     isCluster: boolean,
     names: KeyNames,
-    denials: DenyCache | undefined,
-    onReady: OnReady | undefined,
+    denials?: DenyCache,
+    onReady?: OnReady,
   ) {
     this.#batcher = batcher;
     this.#isCluster = isCluster;
