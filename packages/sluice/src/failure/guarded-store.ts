@@ -152,6 +152,7 @@ class Guard implements GuardedStore {
   close(): Promise<void> {
     this.#removeListener?.();
     this.#domains.close();
+    this.#parts.substitute.close();
     return this.#parts.store.close();
   }
 

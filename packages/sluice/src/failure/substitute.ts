@@ -3,7 +3,7 @@
  * and so does its receipt, because it must not be given back to a store that never charged it.
  */
 import type { Terms } from '../algorithms/algorithm.ts';
-import { systemClock } from '../clock.ts';
+import { monotonicClock, scheduleInBackground, systemClock } from '../clock.ts';
 import {
   type Degraded,
   jointDecision,
@@ -13,7 +13,7 @@ import {
 } from '../decision.ts';
 import { SluiceError } from '../errors.ts';
 import type { FailureAction, Policy } from '../policy.ts';
-import type { Adjustment, Check, Limit, SyncStore } from '../store.ts';
+import { type Adjustment, type Check, type Limit, returnableMs, type SyncStore } from '../store.ts';
 import { memoryStore } from '../stores/memory/memory-store.ts';
 import type { Reason } from './call.ts';
 
@@ -32,11 +32,17 @@ export interface Failure {
   readonly late: string | undefined;
 }
 
+const LONGEST_DELAY_MS = 3_600_000;
+
 export class Substitute {
   readonly #action: FailureAction;
   readonly #share: number;
-  /** The limiter in this process; made when it is first needed. */
+  /** The store of this process; made when it is first needed, released when nothing counts. */
   #local: SyncStore | undefined = undefined;
+  /** When it was last used, how long its charges may count, and what stops its timer. */
+  #usedMs = 0;
+  #countsMs = 0;
+  #stopTimer: (() => void) | undefined = undefined;
 
   constructor(action: FailureAction, share: number) {
     this.#action = action;
@@ -59,6 +65,8 @@ export class Substitute {
     if (action === 'throw') throw unavailable(reason, cause, notDone);
     const timeMs = nowMs ?? systemClock.now();
     if (action === 'local') {
+      // How long a charge counts by a caller's clock cannot be told by this process's.
+      if (nowMs !== undefined) this.#countsMs = Number.POSITIVE_INFINITY;
       const local = this.#decideLocally(check, timeMs, waitMs);
       return marked(local, { reason, action }, late);
     }
@@ -114,7 +122,27 @@ export class Substitute {
       );
     }
     this.#local ??= memoryStore();
+    for (const { terms } of limits) this.#countsMs = Math.max(this.#countsMs, returnableMs(terms));
+    this.#usedMs = monotonicClock.now();
+    if (this.#stopTimer === undefined) this.#release();
     return this.#local.decideSync({ limits, peek: check.peek, id: check.id }, timeMs);
+  }
+
+  /** Releases the memory of the local store once all that it has charged has expired. */
+  #release(): void {
+    const leftMs = this.#usedMs + this.#countsMs - monotonicClock.now();
+    if (leftMs <= 0) {
+      this.#local = undefined;
+      this.#countsMs = 0;
+      this.#stopTimer = undefined;
+    } else {
+      const delayMs = Math.min(leftMs, LONGEST_DELAY_MS);
+      this.#stopTimer = scheduleInBackground(delayMs, () => this.#release());
+    }
+  }
+
+  close(): void {
+    this.#stopTimer?.();
   }
 
   #scaled(terms: Terms): Terms {

@@ -1,9 +1,10 @@
 /** How this process limits by itself while the store is away. */
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { withFailurePolicy } from '../../src/failure/index.ts';
 import { createLimiter, ManualClock, type PolicyOptions } from '../../src/index.ts';
+import { collect } from '../memory/table-model.ts';
 import { expectNoUnhandledRejections } from '../rejections.ts';
-import { fakeStore } from './fake-store.ts';
+import { fakeStore, pass, useFakeTime } from './fake-store.ts';
 
 expectNoUnhandledRejections();
 
@@ -119,4 +120,36 @@ it('time is the limiter’s, where it has a clock of its own', async () => {
   expect((await limiter.check('p', 'a')).atMs).toBe(clock.now());
   expect((await limiter.check('p', 'a', { onFailure: 'allow' })).atMs).toBe(clock.now());
   expect((await limiter.check('p', 'a', { onFailure: 'deny' })).atMs).toBe(clock.now());
+});
+
+describe('the memory of the local store', () => {
+  afterEach(() => void vi.useRealTimers());
+
+  /** The bytes of typed arrays in use. Another thread frees the others, sooner or later. */
+  async function bytesOfArrays(): Promise<number> {
+    let least = Number.POSITIVE_INFINITY;
+    for (let look = 0; look < 10; look++) {
+      collect();
+      await new Promise((resolve) => setImmediate(resolve));
+      least = Math.min(least, process.memoryUsage().arrayBuffers);
+    }
+    return least;
+  }
+
+  it('comes back when all that it has charged has expired', async () => {
+    useFakeTime();
+    const store = withFailurePolicy(fakeStore('reject'));
+    const limiter = createLimiter({ policies: { p: '5/1m' }, store });
+    const before = await bytesOfArrays();
+    for (let key = 0; key < 50_000; key++) await limiter.check('p', `key-${key}`);
+    const held = (await bytesOfArrays()) - before;
+    expect(held).toBeGreaterThan(2_000_000);
+    await pass(119_000);
+    expect((await limiter.check('p', 'key-0')).remaining).toBe(4);
+    await pass(119_000);
+    expect((await bytesOfArrays()) - before).toBeGreaterThan(held / 2);
+    await pass(2000);
+    expect((await bytesOfArrays()) - before).toBeLessThan(held / 10);
+    await store.close();
+  });
 });
