@@ -23,7 +23,7 @@ const OUTPUT = join(LIBRARY, 'lib');
 const GROUPS = [
   {
     name: 'core',
-    test: /\/dist\/(?:(?!engine)[^/]+\.js$|algorithms\/|stores\/memory\/)/,
+    test: /\/dist\/(?:(?!engine)[^/]+\.js$|acquire\/|algorithms\/|stores\/memory\/)/,
     priority: 3,
   },
   { name: 'failure', test: /\/dist\/failure\//, priority: 2 },

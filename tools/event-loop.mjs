@@ -8,7 +8,8 @@
  *
  * Each library given is measured in a process of its own, after the one in this folder. A block is
  * the time between two turns of a loop of `setImmediate`. Nothing is subtracted: pauses for garbage
- * collection are part of it, and are also shown by themselves.
+ * collection are part of it, and are also shown by themselves. On a machine with other work to do,
+ * the row of processor time shows what this process used, in all its threads.
  */
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
@@ -197,6 +198,7 @@ async function measure(library, sizes) {
   let arrived = 0;
   let operations = 0;
   let lastMs = performance.now();
+  let lastUsage = process.cpuUsage();
   const startMs = lastMs;
   /** One turn of the event loop, with some operations and some arrivals. */
   const next = async (work) => {
@@ -212,6 +214,9 @@ async function measure(library, sizes) {
     const nowMs = performance.now();
     durations.add('event loop', nowMs - lastMs);
     lastMs = nowMs;
+    const { user, system } = process.cpuUsage(lastUsage);
+    durations.add('processor time', (user + system) / 1000);
+    lastUsage = process.cpuUsage();
   };
   while (operations < sizes.operations / 2 || arrived < sizes.waiters) await next(true);
   durations.time('reset of a line', reset);

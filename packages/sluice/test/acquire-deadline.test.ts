@@ -69,7 +69,7 @@ describe('a waiter due exactly at maxWaitMs, on the system clock', () => {
     vi.useRealTimers();
   });
 
-  it('is served if its deadline was set before the timer of the one it waits for', async () => {
+  it('is served also if its deadline was set before the timer of the waiter ahead', async () => {
     vi.useFakeTimers({ now: START_MS, toFake: ['setTimeout', 'clearTimeout', 'Date'] });
     const limiter = createLimiter({ policies: { p: '2/1s' } });
     const first = await limiter.check('p', 'a', { cost: 2 });

@@ -74,7 +74,7 @@ describe('import arrows', () => {
   });
 
   test.each([
-    ['turn.ts', "import { type A } from './decision.ts';", 'decision.ts'],
+    ['api.ts', "import { type A } from './decision.ts';", 'decision.ts'],
     ['store.ts', "import { a } from './decision.ts';", 'decision.ts'],
   ])('let only types into %s', (path, text, target) => {
     expect(foundIn('import arrows', path, text)).toEqual([

@@ -54,6 +54,51 @@ describe('conformance', () => {
   });
 });
 
+describe('event-loop', () => {
+  const short = ['--operations', '4000', '--waiters', '1000', '--entries', '500'];
+
+  it('measures each library, and every waiter ends as it should', () => {
+    const library = ['--library', 'packages/sluice/dist/index.js'];
+    const { status, stdout } = run(
+      'event-loop.mjs',
+      ...short,
+      '--window',
+      '700',
+      '--json',
+      ...library,
+    );
+    expect(status).toBe(0);
+    const results = JSON.parse(stdout);
+    expect(results).toHaveLength(2);
+    for (const { ended, durations } of results) {
+      expect(ended).toEqual({
+        served: 400,
+        denied: 200,
+        aborted: 200,
+        'The limiter was closed': 200,
+      });
+      const rows = new Map(durations.map((row: { name: string }) => [row.name, row]));
+      expect(rows.get('acquire')).toMatchObject({ count: 1000 });
+      const { p99Ms, p9999Ms, maxMs } = rows.get('event loop') as Record<string, number>;
+      expect(p99Ms).toBeGreaterThan(0);
+      expect(p9999Ms).toBeGreaterThanOrEqual(p99Ms);
+      expect(maxMs).toBeGreaterThanOrEqual(p9999Ms);
+    }
+  });
+
+  it('prints a table', () => {
+    const { status, stdout } = run('event-loop.mjs', ...short, '--window', '700');
+    expect(status).toBe(0);
+    expect(stdout).toMatch(/^ {2}event loop +\d+ +\d+\.\d{3} +\d+\.\d{3} +\d+\.\d{3}$/m);
+  });
+
+  it('rejects an unknown option', () => {
+    const { status, stderr } = run('event-loop.mjs', '--waitres', '1');
+    expect(status).not.toBe(0);
+    expect(stderr).toContain("Unknown option '--waitres'");
+  });
+});
+
 it('the commands in README.md are commands that package.json has', () => {
   const readme = readFileSync(`${root}README.md`, 'utf8');
   const { scripts } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));

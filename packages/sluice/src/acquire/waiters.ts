@@ -37,7 +37,7 @@ export interface Gate {
 }
 
 /** How many limits are handled in one turn of the event loop before other events get theirs. */
-const SLICE = 256;
+const SLICE = 128;
 
 const NEVER = Number.POSITIVE_INFINITY;
 
@@ -50,7 +50,7 @@ interface Waiter extends Timed {
   readonly lanes: readonly Lane<Waiter>[];
   /** Its places in its lanes, then in the lists of those that may be dismissed together. */
   places: readonly Place<Waiter>[];
-  /** New until it is first in all its lanes. Then asking the store, asleep or woken. */
+  /** New until it is first in all its lanes. Then it asks, sleeps until a time, or has woken. */
   state: 'new' | 'asking' | 'asleep' | 'woken' | 'gone';
   /** Whether something came free while it was asking, so that a denial may be out of date. */
   nudged?: boolean;
