@@ -11,7 +11,7 @@ export interface Timed {
 }
 
 const isBefore = (one: Timed, other: Timed): boolean =>
-  one.dueMs < other.dueMs || (one.dueMs === other.dueMs && one.order! < other.order!);
+  (one.dueMs - other.dueMs || one.order! - other.order!) < 0;
 
 export class Heap<Entry extends Timed> {
   readonly #entries: Entry[] = [];
