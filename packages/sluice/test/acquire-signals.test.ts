@@ -72,6 +72,15 @@ describe('a signal that many waiters share', () => {
   });
 });
 
+describe('a signal that is not an AbortSignal', () => {
+  it('is rejected, and leaves nobody in line', async () => {
+    const { limiter } = setUp();
+    const signal = { throwIfAborted() {} } as AbortSignal;
+    await expect(limiter.acquire('one', 'a', { signal })).rejects.toThrow(TypeError);
+    expect((await limiter.acquire('one', 'a', { maxWaitMs: 0 })).allowed).toBe(true);
+  });
+});
+
 describe('closing', () => {
   it('gives back what was being asked for', async () => {
     const store = promisesOnly();

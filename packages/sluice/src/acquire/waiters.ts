@@ -101,6 +101,8 @@ export class Waiters {
     }
     return new Promise((resolve, reject) => {
       const deadlineMs = this.#now() + maxWaitMs;
+      // First, as a signal that is none may throw.
+      const list = signal && this.#listOf(signal);
       const lanes = check.limits.map((limit) => this.#laneOf(limit));
       const waiter: Waiter = {
         check,
@@ -116,7 +118,7 @@ export class Waiters {
       waiter.places = [
         ...lanes.map((lane, at) => lane.add(waiter, check.limits[at].cost)),
         this.#all.add(waiter),
-        ...(signal ? [this.#listOf(signal).add(waiter)] : []),
+        ...(list ? [list.add(waiter)] : []),
       ];
       if (deadlineMs < NEVER) {
         this.#deadlines.add(waiter);
