@@ -151,7 +151,7 @@ describe('an event that concerns many waiters is handled in slices', () => {
   });
 });
 
-describe('the work for a waiter', () => {
+describe('the work for a waiter', { retry: 2 }, () => {
   /** The time of this process for arrivals and what follows, the least of some runs. */
   async function cost(count: number, follow: (queue: Queue) => unknown): Promise<number> {
     let least = Number.POSITIVE_INFINITY;
@@ -186,7 +186,7 @@ describe('the work for a waiter', () => {
     await cost(1000, follow);
     const [few, many] = [await cost(4000, follow), await cost(16_000, follow)];
     // Four times as many: 4 times the work, 16 times if it were quadratic.
-    expect(many / few).toBeLessThan(9);
+    expect(many / few).toBeLessThan(11);
   });
 
   it('grows in proportion to their number on ManualClock', () => {
@@ -198,11 +198,13 @@ describe('the work for a waiter', () => {
       );
       for (const [at, stop] of stops.entries()) if (at % 2 === 0) stop();
       clock.advance(count);
-      return process.cpuUsage(before).user;
+      const { user, system } = process.cpuUsage(before);
+      return user + system;
     };
     const least = (count: number): number => Math.min(...[0, 1, 2].map(() => run(count)));
     least(1000);
-    expect(least(40_000) / least(10_000)).toBeLessThan(10);
+    // The times are a few milliseconds at least, so that the clock of the processor can tell them.
+    expect(least(200_000) / least(50_000)).toBeLessThan(11);
   });
 });
 

@@ -71,12 +71,11 @@ describe('event-loop', () => {
     const results = JSON.parse(stdout);
     expect(results).toHaveLength(2);
     for (const { ended, durations } of results) {
-      expect(ended).toEqual({
-        served: 400,
-        denied: 200,
-        aborted: 200,
-        'The limiter was closed': 200,
-      });
+      const { served, denied, ...rejected } = ended;
+      // On a slow machine some of those that wait for a deadline are served before it.
+      expect(served).toBeGreaterThanOrEqual(400);
+      expect(served + denied).toBe(600);
+      expect(rejected).toEqual({ aborted: 200, 'The limiter was closed': 200 });
       const rows = new Map(durations.map((row: { name: string }) => [row.name, row]));
       expect(rows.get('acquire')).toMatchObject({ count: 1000 });
       const { p99Ms, p9999Ms, maxMs } = rows.get('event loop') as Record<string, number>;
