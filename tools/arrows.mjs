@@ -17,7 +17,8 @@ export const arrows = {
     'policy.ts': 'errors.ts algorithms/',
     'store.ts': 'type:*',
     'idempotency/': './ type:decision.ts key.ts store.ts type:stores/memory/hash.ts',
-    'failure/': './ algorithms/ clock.ts decision.ts errors.ts policy.ts store.ts stores/memory/',
+    'failure/':
+      './ algorithms/ clock.ts decision.ts errors.ts key.ts policy.ts store.ts stores/memory/',
     'stores/redis/':
       './ algorithms/ clock.ts decision.ts errors.ts failure/ policy.ts store.ts warning.ts',
     'stores/': [

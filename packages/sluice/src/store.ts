@@ -75,8 +75,8 @@ export const MOST_INSPECTED = 1000;
 export interface SentCommand {
   /** The failure domain that it is sent to, as `domainOf` returns it. Default 0. */
   readonly domain?: number;
-  /** Set when the store has replied, or has failed to. An error of a key alone is a reply. */
-  readonly outcome?: 'replied' | 'failed' | undefined;
+  /** Set by the store when it has replied or failed. An error of a key alone is a reply. */
+  outcome?: 'replied' | 'failed' | undefined;
 }
 
 /**

@@ -128,9 +128,14 @@ export class Domains {
     for (const domain of domains) domain.inFlight--;
   }
 
-  /** Sends adjustments that no caller waits for; see `RefundQueue`. */
+  /** Sends adjustments that no caller waits for; see `RefundQueue`. Never rejects. */
   async adjustLater(adjustments: readonly Adjustment[], nowMs: number | undefined): Promise<void> {
-    const parts = [...this.#byDomain(adjustments)];
+    let parts: [Domain, Adjustment[]][] = [];
+    try {
+      parts = [...this.#byDomain(adjustments)];
+    } catch {
+      // A key without a domain cannot have been charged.
+    }
     await Promise.all(parts.map(([domain, part]) => domain.refunds.add(part, nowMs)));
   }
 

@@ -1,5 +1,6 @@
 /** The calls that a store is asked, and what is answered when it fails. */
 import type { Quote, Receipt } from '../decision.ts';
+import { keyText } from '../key.ts';
 import { type Check, type OnSent, refundOf, type Store } from '../store.ts';
 import { Call, type InFlight, type Reason } from './call.ts';
 import type { Domain, Domains } from './domains.ts';
@@ -28,7 +29,9 @@ export class CheckCall extends Call<readonly Quote[]> {
   }
 
   protected override findDomains(): readonly Domain[] {
-    return this.parts.inFlight.domains.ofLimits(this.check.limits);
+    const { id, limits } = this.check;
+    if (id !== undefined) keyText(id, '`id`');
+    return this.parts.inFlight.domains.ofLimits(limits);
   }
 
   protected override ask(): void {

@@ -148,9 +148,7 @@ describe('a check that spans domains', () => {
       domainOf,
       submit(check, nowMs, recipient) {
         const commands = check.limits.map(({ key }) => {
-          const command: { -readonly [K in keyof SentCommand]: SentCommand[K] } = {
-            domain: domainOf(undefined, key),
-          };
+          const command: SentCommand = { domain: domainOf(undefined, key) };
           recipient.sent!(command);
           return command;
         });

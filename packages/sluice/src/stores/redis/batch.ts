@@ -256,10 +256,9 @@ export class Batcher {
       nowMs: waiting.nowMs,
       sentMs: systemClock.now(),
       startedMs: monotonicClock.now(),
-      domain,
-      outcome: undefined,
+      command: { domain, outcome: undefined },
     };
-    for (const { recipient } of operations) recipient.sent?.(sent);
+    for (const { recipient } of operations) recipient.sent?.(sent.command);
     this.#exchange(args, key).then(
       (value) => this.#answer(sent, value),
       (error) => this.#failAll(sent, error),
@@ -292,7 +291,7 @@ export class Batcher {
     try {
       reply = new Reply(value, sent.sentMs);
     } catch (error) {
-      sent.outcome = 'failed';
+      sent.command.outcome = 'failed';
       for (const { recipient } of sent.operations) recipient.failed(error);
       return;
     }
@@ -306,7 +305,7 @@ export class Batcher {
         isBroken ||= !(error as Partial<StoreReplyError> | undefined)?.isOfKey;
       }
     }
-    sent.outcome = isBroken ? 'failed' : 'replied';
+    sent.command.outcome = isBroken ? 'failed' : 'replied';
     for (const [place, answer] of answers.entries()) {
       const operation = sent.operations[place];
       if (answer instanceof Unread) this.#fail(operation, sent, answer.error);
@@ -315,7 +314,7 @@ export class Batcher {
   }
 
   #failAll(sent: Sent, error: unknown): void {
-    sent.outcome = 'failed';
+    sent.command.outcome = 'failed';
     for (const operation of sent.operations) this.#fail(operation, sent, error);
   }
 
@@ -360,14 +359,15 @@ interface Built {
 }
 
 /** A command that is on its way. */
-interface Sent extends SentCommand {
+interface Sent {
   readonly operations: readonly Operation[];
   readonly nowMs: number | undefined;
   /** When it was sent, by the clock that denials are dated by. */
   readonly sentMs: number;
   /** When it was sent, by the monotonic clock. */
   readonly startedMs: number;
-  outcome: SentCommand['outcome'];
+  /** What recipients get: without the operations, because a breaker keeps the last one. */
+  readonly command: SentCommand;
 }
 
 /** Instead of an answer that could not be read. */
