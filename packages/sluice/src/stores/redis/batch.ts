@@ -306,8 +306,8 @@ export class Batcher {
       }
     }
     sent.command.outcome = isBroken ? 'failed' : 'replied';
-    for (const [place, answer] of answers.entries()) {
-      const operation = sent.operations[place];
+    for (let place = 0; place < answers.length; place++) {
+      const [operation, answer] = [sent.operations[place], answers[place]];
       if (answer instanceof Unread) this.#fail(operation, sent, answer.error);
       else operation.recipient.answered(answer);
     }
