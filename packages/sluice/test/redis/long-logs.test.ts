@@ -111,6 +111,56 @@ describe('a log of many entries', () => {
     );
   });
 
+  it.each([
+    ['1 h', HOUR_MS, 1],
+    ['60 days', 60 * 86_400_000, 1],
+    ['1 h, of sums above 2^32', HOUR_MS, 20_000],
+  ])('never holds Redis for long, in a window of %s', async (_, window, unit) => {
+    const log = open({ limit: LONG * unit, window });
+    const { clock, limiter } = log;
+    const dice = new Dice(9);
+    const receipts: Receipt[] = [];
+    const run = async (count: number, work: (call: number) => Promise<unknown>) => {
+      for (let call = 0; call < count; call++) await work(call);
+    };
+    // The first call loads the script, which takes Redis about 2 ms.
+    await limiter.check('p', 'first');
+    await world.client.call('CONFIG', ['SET', 'slowlog-log-slower-than', '1000']);
+    await world.client.call('SLOWLOG', ['RESET']);
+    const strideMs = Math.floor(window / 2 / LONG);
+    for (let made = 0; made < LONG; made += 500) {
+      const some = Array.from({ length: 500 }, () => {
+        clock.advance(strideMs);
+        return limiter.check('p', 'a', { cost: unit });
+      });
+      for (const { receipt } of await Promise.all(some)) receipts.push(receipt!);
+    }
+    await run(200, () => limiter.peek('p', 'a', { cost: 1 + dice.roll(LONG * unit) }));
+    await run(200, () => limiter.check('p', 'a', { cost: 1 + dice.roll(LONG * unit) }));
+    for (const first of [0, LONG / 2, LONG - 1000]) {
+      await run(200, (call) => limiter.refund(receipts[first + call * 3]));
+      await run(200, (call) => limiter.settle(receipts[first + 1 + call * 3], 2 * unit));
+    }
+    await Promise.all(receipts.slice(3000, 3100).map((receipt) => limiter.refund(receipt)));
+    await run(20, () => limiter.inspect('p', 'a'));
+    await Promise.all(Array.from({ length: 20 }, () => limiter.inspect('p', 'a')));
+    clock.advance(window / 2);
+    await run(1000, () => {
+      clock.advance(strideMs);
+      return limiter.check('p', 'a', { cost: unit });
+    });
+    clock.advance(window / 4);
+    await run(50, () => limiter.check('p', 'a', { cost: unit }));
+    clock.advance(2 * window);
+    await run(5, () => limiter.check('p', 'a', { cost: unit }));
+    await fill(log, 1000, unit);
+    await limiter.reset('p', 'a');
+    const slow = (await world.client.call('SLOWLOG', ['GET', '20'])) as [number, number, number][];
+    expect(await limiter.inspect('p', 'a')).toBeUndefined();
+    // Wall-clock time, in which other processes may interrupt the server.
+    if (isFull) expect(slow).toEqual([]);
+  });
+
   it('decides as memory does, whatever is refunded, settled and expired', async () => {
     const policy = { limit: LONG, window: '1h' };
     const redis = open(policy);

@@ -214,7 +214,11 @@ export class Batcher {
   }
 
   #add(operation: Operation, nowMs: number | undefined): void {
-    const waiting = this.#waitingFor(operation, nowMs);
+    let waiting = this.#waitingFor(operation, nowMs);
+    if (waiting.keys > 0 && waiting.keys + operation.weight > MOST_KEYS) {
+      this.#dispatch(waiting);
+      waiting = this.#waitingFor(operation, nowMs);
+    }
     waiting.operations.push(operation);
     waiting.keys += operation.weight;
     if (waiting.keys >= MOST_KEYS) this.#dispatch(waiting);
