@@ -5,8 +5,8 @@
  *
  * Each round builds a store with 1,000 to 100,000 keys and 2 to 20 policies. Attackers flood some
  * of the policies: with throw-away keys, with keys at their limit, with checks of several limits,
- * ids, refunds and receipts. Honest clients use the other policies, with no more keys than a policy is
- * guaranteed, and every decision about them is compared with that of a store without a bound.
+ * ids, refunds and receipts. Honest clients use the other policies, with no more keys than a policy
+ * is guaranteed, and every decision about them is compared with that of a store without a bound.
  * Then the memory of a flooded store of K keys is compared with the documented budget; 0 is not.
  *
  * Prints a line for each round and a summary. The exit code is 1 if a decision differs or the
