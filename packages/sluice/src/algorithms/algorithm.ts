@@ -41,26 +41,42 @@ export interface State {
 }
 
 /**
- * The list of entries of one key, oldest first, each a time and a cost above zero, for the logs.
- * Ages are counted back from `knownMs`, the latest time that an entry was written at.
+ * The entries of a log, oldest first, each a time and a cost above zero. They keep their summed
+ * cost in cell 1 of the state and where they are in cell 2. Ages are counted back from `knownMs`,
+ * the latest time that an entry was written at.
  */
 export interface Entries {
-  /** The summed cost of the entries that are at least `ageMs` old. */
+  /** Returns the summed cost of the entries that are at least `ageMs` old. */
   costOfAge(state: State, knownMs: number, ageMs: number): number;
-  /** The age of the entry with which the summed cost, counted from the oldest, reaches `cost`. */
+  /**
+   * Returns the age of the entry with which the summed cost, counted from the oldest, reaches
+   * `cost`, which is at most the cost of all.
+   */
   ageAtCost(state: State, knownMs: number, cost: number): number;
-  /** The age of the newest entry, or -1 if there is none. */
+  /** Returns the age of the newest entry, or -1 if there is none. */
   ageOfNewest(state: State, knownMs: number): number;
   /** Adds cost at a time that is not before `knownMs`. */
   append(state: State, knownMs: number, timeMs: number, cost: number): void;
-  /** Forgets the entries that are at least `ageMs` old; answers their summed cost. */
-  drop(state: State, knownMs: number, ageMs: number): number;
-  /** Changes the cost at a time by up to `delta`, not below zero; answers the change made. */
+  /** Deletes the entries that are at least `ageMs` old. */
+  drop(state: State, knownMs: number, ageMs: number): void;
+  /**
+   * Changes the cost at a time by up to `delta`: not below zero, and not beyond what keeps the
+   * summed cost an exact integer. Returns the change made.
+   */
   adjust(state: State, knownMs: number, timeMs: number, delta: number): number;
-  /** Forgets all entries. */
+  /** Deletes all entries. */
   clear(state: State): void;
-  /** Visits the entries, oldest first. */
-  visit(state: State, knownMs: number, see: (timeMs: number, cost: number) => void): void;
+  /**
+   * Visits the newest `most` of the entries that are younger than `ageMs`, oldest first. Returns
+   * how many are younger, visited or not.
+   */
+  visit(
+    state: State,
+    knownMs: number,
+    ageMs: number,
+    most: number,
+    see: (timeMs: number, cost: number) => void,
+  ): number;
 }
 
 /** A cost that was charged, and when. */

@@ -36,9 +36,8 @@ export function logAlgorithm(grain: Grain): Algorithm {
     const stampMs = grain.stampOf(terms, timeMs);
     // The clock may still step back to where this entry starts, so what counts there is kept.
     const ageMs = cells[at] - grain.startOf(terms, stampMs);
-    if (gone > 0) cells[at + TOTAL] -= entries.drop(state, knownMs, ageMs);
+    if (gone > 0) entries.drop(state, knownMs, ageMs);
     entries.append(state, knownMs, stampMs, cost);
-    cells[at + TOTAL] += cost;
     cells[at] = stampMs + terms.windowMs;
     return cells[at] - timeMs;
   }
@@ -74,14 +73,9 @@ export function logAlgorithm(grain: Grain): Algorithm {
     },
 
     adjust(state, terms, timeMs, { atMs }, delta) {
-      const { cells, at, entries } = state;
       const stampMs = grain.stampOf(terms, atMs);
       if (stampMs + terms.windowMs <= timeMs) return 0;
-      // A debt is kept as far as the sum stays an exact integer.
-      const most = Number.MAX_SAFE_INTEGER - cells[at + TOTAL];
-      const change = entries.adjust(state, stamp(state, terms), stampMs, Math.min(delta, most));
-      cells[at + TOTAL] += change;
-      return change;
+      return state.entries.adjust(state, stamp(state, terms), stampMs, delta);
     },
 
     restore(state, { limit, windowMs }, _timeMs, used, untilMs) {
@@ -91,7 +85,6 @@ export function logAlgorithm(grain: Grain): Algorithm {
       const cost = Math.min(used, limit);
       if (cost > 0) entries.append(state, stampMs, stampMs, cost);
       cells[at] = untilMs;
-      cells[at + TOTAL] = cost;
     },
   };
 }

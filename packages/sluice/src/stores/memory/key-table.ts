@@ -186,7 +186,8 @@ export class KeyTable extends KeyedHash {
       seed ^= seed >>> 17;
       seed ^= seed << 5;
       this.#seed = seed;
-      const row = this.#rowAt(seed, 0);
+      // A few places later, as rows may also lie behind the last place that a hash belongs to.
+      const row = this.#rowAt(seed, seed & 7);
       if (row >= 0) return row;
     }
   }

@@ -1,214 +1,268 @@
 /**
- * The entries of all logs of one policy, packed into blocks that are linked to lists.
+ * The entries of all logs of one policy.
  *
- * A block holds four entries and the number of the next block, nine words in all:
+ * A log is a ring in a block, which has room for 3, 7, 11, ... entries: a multiple of 32 bytes in
+ * the narrow form. A full ring is moved to a larger block, a nearly empty one to a smaller block.
  *
- *     | time | cost | time | cost | time | cost | time | cost | next |
+ *     | first slot | count | time | total | time | total | ...
  *
- * A word is 4 bytes, so an entry takes 9; a key wastes at most a block at each end. All blocks are
- * alike, so nothing is ever copied or fragmented, and a freed block serves the next key. An entry
- * is pointed at by `block * 4 + place`; block 0 is never used, so pointer 0 means none. A key's
- * state keeps two pointers, to its oldest and its newest entry, in the words of its third cell.
+ * The total of an entry is the summed cost of all entries before it, counted from some time in the
+ * past. So the cost of any stretch is one subtraction, and a search halves its way by time or by
+ * cost. The cost of the newest entry is what is missing to the summed cost in the state's cell 1. A
+ * refund changes the totals of the newer entries or of the older ones, whichever are fewer.
  *
- * Times are kept modulo 2^32. That is enough: an entry lives for a window, and its age is counted
- * back from the latest time that the key's state knows in full. Windows or limits that do not fit
- * 32 bits get the wide form, whose words are doubles.
+ * The third cell of a state holds the number of the block and its kind; kind 0 means no entries.
+ *
+ * Words have 32 bits in the narrow form. Times and totals are kept modulo 2^32. That is enough: an
+ * entry lives for a window, and its age is counted back from the latest time that the key's state
+ * knows in full. Windows or limits that do not fit 32 bits, and logs whose debt does not, get the
+ * wide form, whose words are doubles and whose totals are kept modulo 2^53.
  */
 import { CELLS, type Entries, type State } from '../../algorithms/algorithm.ts';
+import { Blocks, type Words } from './blocks.ts';
 
-const PLACES = 4;
-const NEXT = 2 * PLACES;
-const BLOCK_WORDS = NEXT + 1;
-const CHUNK_BITS = 12;
-const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
+/** The cell of a state that has the summed cost of its entries. */
+const TOTAL = 1;
+/** Words before the first slot. */
+const HEADER = 2;
+/** Added to the kind of a block in the wide form. */
+const WIDE = 128;
 
-type Words = Uint32Array | Float64Array;
+/** Returns how many entries a block has room for: 3, 7, 11, ... 31, 39, 47, 55, 63, 79, ... */
+const roomOf = (kind: number): number =>
+  (kind < 4 ? 4 * kind : (4 + (kind & 3)) << (1 + (kind >> 2))) - 1;
 
 const headAt = (at: number): number => 2 * (at + CELLS - 1);
 
 export class EntrySlab implements Entries {
-  readonly #wide: boolean;
-  readonly #mostCost: number;
-  readonly #chunks: Words[] = [];
-  /** The first of the freed blocks, linked by their `next`. */
-  #freed = 0;
-  /** The first block that has never been used. */
-  #unused = 1;
+  readonly blocks: Blocks[] = [];
+  readonly #form: number;
+  /** The log that is worked on: where it lies, its first slot, and how many entries it has. */
+  #block = 0;
+  #kind = 0;
+  #words!: Words;
+  #start = 0;
+  #room = 0;
+  #first = 0;
+  #count = 0;
+  #isWide = false;
 
   constructor(wide: boolean) {
-    this.#wide = wide;
-    this.#mostCost = wide ? Number.MAX_SAFE_INTEGER : 2 ** 32 - 1;
+    this.#form = wide ? WIDE : 0;
   }
 
-  costOfAge(state: State, knownMs: number, ageMs: number, drop = false): number {
-    const head = headAt(state.at);
-    const tail = state.words[head + 1];
-    let pointer = state.words[head];
-    let cost = 0;
-    while (pointer !== 0) {
-      const words = this.#wordsOf(pointer);
-      const index = this.#indexOf(pointer);
-      if (this.#age(knownMs, words[index]) < ageMs) break;
-      cost += words[index + 1];
-      const next = pointer === tail ? 0 : this.#after(pointer);
-      if (drop && next >>> 2 !== pointer >>> 2) this.#free(pointer >>> 2);
-      pointer = next;
-    }
-    if (!drop) return cost;
-    state.words[head] = pointer;
-    if (pointer === 0) state.words[head + 1] = 0;
-    return cost;
+  costOfAge(state: State, knownMs: number, ageMs: number): number {
+    this.#open(state);
+    return this.#costBefore(state, this.#find(knownMs, ageMs));
   }
 
   ageAtCost(state: State, knownMs: number, cost: number): number {
-    let pointer = state.words[headAt(state.at)];
-    for (;;) {
-      const words = this.#wordsOf(pointer);
-      const index = this.#indexOf(pointer);
-      cost -= words[index + 1];
-      if (cost <= 0) return this.#age(knownMs, words[index]);
-      pointer = this.#after(pointer);
-    }
+    this.#open(state);
+    return this.#age(knownMs, this.#find(0, 0, cost) - 1);
   }
 
   ageOfNewest(state: State, knownMs: number): number {
-    const tail = state.words[headAt(state.at) + 1];
-    return tail === 0 ? -1 : this.#age(knownMs, this.#wordsOf(tail)[this.#indexOf(tail)]);
+    this.#open(state);
+    return this.#count > 0 ? this.#age(knownMs, this.#count - 1) : -1;
   }
 
   append(state: State, knownMs: number, timeMs: number, cost: number): void {
-    const head = headAt(state.at);
-    const tail = state.words[head + 1];
-    if (timeMs === knownMs && this.ageOfNewest(state, knownMs) === 0) {
-      this.#add(tail, cost);
-      return;
+    const { cells, at } = state;
+    if (timeMs > knownMs || this.ageOfNewest(state, knownMs) !== 0) {
+      this.#open(state);
+      if (this.#count === this.#room) this.#move(state, knownMs, this.#count + 1);
+      const index = this.#indexOf(this.#count);
+      // A typed array of 32-bit words takes the time modulo 2^32 by itself.
+      this.#words[index] = timeMs;
+      const total = this.#words[this.#indexOf(0) + 1];
+      const rest = this.#modulus - cells[at + TOTAL];
+      this.#words[index + 1] = total < rest ? total + cells[at + TOTAL] : total - rest;
+      this.#resize(state, knownMs, this.#count + 1);
     }
-    const pointer = this.#afterTail(tail);
-    const words = this.#wordsOf(pointer);
-    const index = this.#indexOf(pointer);
-    // A typed array of 32-bit words takes the time modulo 2^32 by itself.
-    words[index] = timeMs;
-    words[index + 1] = cost;
-    state.words[head + 1] = pointer;
-    if (tail === 0) state.words[head] = pointer;
+    cells[at + TOTAL] += cost;
   }
 
-  drop(state: State, knownMs: number, ageMs: number): number {
-    return this.costOfAge(state, knownMs, ageMs, true);
+  drop(state: State, knownMs: number, ageMs: number): void {
+    this.#open(state);
+    const dropped = this.#find(knownMs, ageMs);
+    if (dropped === 0) return;
+    state.cells[state.at + TOTAL] -= this.#costBefore(state, dropped);
+    this.#skip(dropped);
+    this.#resize(state, knownMs, this.#count - dropped);
+  }
+
+  clear(state: State): void {
+    this.drop(state, 0, Number.NEGATIVE_INFINITY);
+  }
+
+  visit(
+    state: State,
+    knownMs: number,
+    ageMs: number,
+    most: number,
+    see: (timeMs: number, cost: number) => void,
+  ): number {
+    this.#open(state);
+    const count = this.#count - this.#find(knownMs, ageMs);
+    for (let at = this.#count - Math.min(count, most); at < this.#count; at++) {
+      const cost = this.#costBefore(state, at + 1) - this.#costBefore(state, at);
+      see(knownMs - this.#age(knownMs, at), cost);
+    }
+    return count;
   }
 
   adjust(state: State, knownMs: number, timeMs: number, delta: number): number {
+    const { cells, at: cell } = state;
+    this.#open(state);
     const ageMs = knownMs - timeMs;
-    const head = headAt(state.at);
-    const tail = state.words[head + 1];
-    // What is settled is mostly recent, so the newest is tried first.
-    let pointer = ageMs === this.ageOfNewest(state, knownMs) ? tail : state.words[head];
-    while (pointer !== 0) {
-      const words = this.#wordsOf(pointer);
-      const entryAgeMs = this.#age(knownMs, words[this.#indexOf(pointer)]);
-      if (entryAgeMs === ageMs) {
-        const change = this.#add(pointer, delta);
-        if (words[this.#indexOf(pointer) + 1] === 0) this.#compact(state, knownMs);
-        return change;
-      }
-      if (entryAgeMs < ageMs || pointer === tail) return 0;
-      pointer = this.#after(pointer);
+    const at = this.#find(knownMs, ageMs + 1);
+    if (at === this.#count || this.#age(knownMs, at) !== ageMs) return 0;
+    const cost = this.#costBefore(state, at + 1) - this.#costBefore(state, at);
+    const total = cells[cell + TOTAL];
+    // A debt is kept as far as the sum stays an exact integer.
+    const change = Math.min(Math.max(delta, -cost), Number.MAX_SAFE_INTEGER - total);
+    if (total + change >= this.#modulus) this.#move(state, knownMs, this.#count, WIDE);
+    const isRemoved = change === -cost;
+    this.#spread(at, change, isRemoved);
+    cells[cell + TOTAL] += change;
+    if (isRemoved) this.#resize(state, knownMs, this.#count - 1);
+    return change;
+  }
+
+  /** Changes the cost of an entry through the totals of others; closes its gap if it is removed. */
+  #spread(at: number, change: number, isRemoved: boolean): void {
+    const words = this.#words;
+    const isOlder = at < this.#count >> 1;
+    const step = isOlder ? -1 : 1;
+    // Modulo the modulus, adding this is the same as subtracting `rest`.
+    const by = isOlder !== change < 0 ? this.#modulus - Math.abs(change) : Math.abs(change);
+    const rest = this.#modulus - by;
+    let gap = this.#indexOf(at);
+    let other = isOlder && !isRemoved ? at : at + step;
+    for (; other >= 0 && other < this.#count; other += step) {
+      const index = this.#indexOf(other);
+      const total = words[index + 1];
+      if (!isRemoved) gap = index;
+      words[gap] = words[index];
+      words[gap + 1] = total < rest ? total + by : total - rest;
+      gap = index;
     }
-    return 0;
+    if (isOlder && isRemoved) this.#skip(1);
   }
 
-  /** Writes the list anew without the entries that have no cost: refunds leave nothing behind. */
-  #compact(state: State, knownMs: number): void {
-    const kept: [number, number][] = [];
-    this.visit(state, knownMs, (timeMs, cost) => {
-      if (cost > 0) kept.push([timeMs, cost]);
-    });
-    this.clear(state);
-    for (const [timeMs, cost] of kept) this.append(state, knownMs, timeMs, cost);
-  }
-
-  clear({ words, at }: State): void {
+  /** Makes a log the one that is worked on. */
+  #open({ words, at }: State): void {
     const head = headAt(at);
-    if (words[head] === 0) return;
-    // Its blocks are a chain already, which goes in front of the free ones.
-    this.#setNext(words[head + 1] >>> 2, this.#freed);
-    this.#freed = words[head] >>> 2;
-    words.fill(0, head, head + 2);
-  }
-
-  visit(state: State, knownMs: number, see: (timeMs: number, cost: number) => void): void {
-    const tail = state.words[headAt(state.at) + 1];
-    for (let pointer = state.words[headAt(state.at)]; pointer !== 0; ) {
-      const words = this.#wordsOf(pointer);
-      const index = this.#indexOf(pointer);
-      see(knownMs - this.#age(knownMs, words[index]), words[index + 1]);
-      pointer = pointer === tail ? 0 : this.#after(pointer);
-    }
-  }
-
-  #wordsOf(pointer: number): Words {
-    return this.#chunks[pointer >>> (CHUNK_BITS + 2)];
-  }
-
-  #indexOf(pointer: number): number {
-    return ((pointer >>> 2) & CHUNK_MASK) * BLOCK_WORDS + 2 * (pointer & (PLACES - 1));
-  }
-
-  #age(knownMs: number, timeWord: number): number {
-    return this.#wide ? knownMs - timeWord : (knownMs - timeWord) >>> 0;
-  }
-
-  #after(pointer: number): number {
-    return (pointer & (PLACES - 1)) === PLACES - 1
-      ? this.#next(pointer >>> 2) * PLACES
-      : pointer + 1;
-  }
-
-  /** A place for a new newest entry. */
-  #afterTail(tail: number): number {
-    if (tail !== 0 && (tail & (PLACES - 1)) !== PLACES - 1) return tail + 1;
-    const block = this.#allocate();
-    if (tail !== 0) this.#setNext(tail >>> 2, block);
-    return block * PLACES;
+    const block = words[head];
+    const kind = words[head + 1];
+    // The calls of one check are about the same log: 3 loads instead of 9 for all but the first.
+    if (block === this.#block && kind === this.#kind) return;
+    this.#block = block;
+    this.#kind = kind;
+    this.#count = 0;
+    this.#room = 0;
+    if (kind === 0) return;
+    const blocks = this.blocks[kind];
+    this.#words = blocks.wordsOf(block);
+    this.#start = blocks.startOf(block);
+    this.#room = roomOf(kind & (WIDE - 1));
+    this.#isWide = kind >= WIDE;
+    // As small integers, which V8 keeps in fields without allocating.
+    this.#first = this.#words[this.#start] | 0;
+    this.#count = this.#words[this.#start + 1] | 0;
   }
 
   /**
-   * Changes a cost, between zero and what a word holds. Only an overcharge can reach that bound,
-   * and the key is then far over any limit that this form serves: the answers are the same.
+   * Finds the oldest entry that is younger than `ageMs`, or before which the summed cost reaches
+   * `cost`. That is mostly one of the oldest, so the search begins there, in steps that double.
    */
-  #add(pointer: number, delta: number): number {
-    const words = this.#wordsOf(pointer);
-    const index = this.#indexOf(pointer) + 1;
-    const before = words[index];
-    const after = Math.min(Math.max(before + delta, 0), this.#mostCost);
-    words[index] = after;
-    return after - before;
-  }
-
-  #setNext(block: number, next: number): void {
-    const words = this.#chunks[block >>> CHUNK_BITS];
-    words[(block & CHUNK_MASK) * BLOCK_WORDS + NEXT] = next;
-  }
-
-  #next(block: number): number {
-    return this.#chunks[block >>> CHUNK_BITS][(block & CHUNK_MASK) * BLOCK_WORDS + NEXT];
-  }
-
-  #allocate(): number {
-    const block = this.#freed;
-    if (block !== 0) {
-      this.#freed = this.#next(block);
-      return block;
+  #find(knownMs: number, ageMs: number, cost?: number): number {
+    let low = 0;
+    let high = this.#count;
+    let at = 0;
+    while (low < high) {
+      const isFound =
+        cost === undefined ? this.#age(knownMs, at) < ageMs : this.#totalSince(at) >= cost;
+      if (isFound) high = at;
+      else low = at + 1;
+      at = (low + high) >> 1;
+      if (at > 2 * low) at = 2 * low;
     }
-    if (this.#unused >>> CHUNK_BITS === this.#chunks.length) {
-      const length = (CHUNK_MASK + 1) * BLOCK_WORDS;
-      this.#chunks.push(this.#wide ? new Float64Array(length) : new Uint32Array(length));
-    }
-    return this.#unused++;
+    return low;
   }
 
-  #free(block: number): void {
-    this.#setNext(block, this.#freed);
-    this.#freed = block;
+  /** Moves the first slot on. */
+  #skip(slots: number): void {
+    this.#first += slots;
+    if (this.#first >= this.#room) this.#first -= this.#room;
+  }
+
+  /** What totals are counted modulo. */
+  get #modulus(): number {
+    return this.#isWide ? 2 ** 53 : 2 ** 32;
+  }
+
+  #indexOf(at: number): number {
+    const slot = this.#first + at;
+    return this.#start + HEADER + 2 * (slot < this.#room ? slot : slot - this.#room);
+  }
+
+  #age(knownMs: number, at: number): number {
+    const ageMs = knownMs - this.#words[this.#indexOf(at)];
+    return this.#isWide ? ageMs : ageMs >>> 0;
+  }
+
+  /** Returns the summed cost of the entries before one, counted from the oldest. */
+  #totalSince(at: number): number {
+    const total = this.#words[this.#indexOf(at) + 1] - this.#words[this.#indexOf(0) + 1];
+    return total < 0 ? total + this.#modulus : total;
+  }
+
+  #costBefore({ cells, at: cell }: State, at: number): number {
+    if (at === 0) return 0;
+    return at < this.#count ? this.#totalSince(at) : cells[cell + TOTAL];
+  }
+
+  /** Keeps a number of entries, from the first slot on. */
+  #resize(state: State, knownMs: number, count: number): void {
+    this.#count = count;
+    if (count === 0) this.#free(state);
+    else if (4 * count < this.#room) this.#move(state, knownMs, count);
+    else {
+      this.#words[this.#start] = this.#first;
+      this.#words[this.#start + 1] = count;
+    }
+  }
+
+  /** Moves a log to the smallest block that has room for so many entries. */
+  #move(state: State, knownMs: number, room: number, form = this.#form): void {
+    const head = headAt(state.at);
+    let kind = 1;
+    while (roomOf(kind) < room) kind++;
+    const bits = Math.max(9 - (kind >> 2), 0);
+    const blockWords = HEADER + 2 * roomOf(kind);
+    kind |= form | (state.words[head + 1] & WIDE);
+    this.blocks[kind] ??= new Blocks(kind >= WIDE, blockWords, bits);
+    const block = this.blocks[kind].allocate();
+    const words = this.blocks[kind].wordsOf(block);
+    let index = this.blocks[kind].startOf(block);
+    words[index++] = 0;
+    words[index++] = this.#count;
+    for (let at = 0; at < this.#count; at++) {
+      words[index++] = knownMs - this.#age(knownMs, at);
+      words[index++] = this.#totalSince(at);
+    }
+    this.#free(state);
+    state.words[head] = block;
+    state.words[head + 1] = kind;
+    this.#open(state);
+  }
+
+  #free({ words, at }: State): void {
+    const head = headAt(at);
+    this.blocks[words[head + 1]]?.free(words[head]);
+    words[head] = 0;
+    words[head + 1] = 0;
+    this.#open({ words, at } as State);
   }
 }

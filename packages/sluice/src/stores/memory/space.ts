@@ -13,7 +13,7 @@ import { algorithms } from '../../algorithms/index.ts';
 import { systemClock } from '../../clock.ts';
 import { DecisionRecord, PeekRecord, type Quote } from '../../decision.ts';
 import type { Policy } from '../../policy.ts';
-import type { Adjustment, KeyState, SyncSpace } from '../../store.ts';
+import { type Adjustment, type KeyState, MOST_INSPECTED, type SyncSpace } from '../../store.ts';
 import { EvictedKeys } from './evicted-keys.ts';
 import { KeyTable } from './key-table.ts';
 import { EntrySlab } from './slab.ts';
@@ -124,13 +124,14 @@ export class Space implements SyncSpace {
     const { free, resetAfterMs } = answer;
     if (resetAfterMs === 0) return undefined;
     const entries: { atMs: number; cost: number }[] = [];
+    let entryCount = 0;
     const cells = [...state.cells.slice(state.at, state.at + CELLS)];
     if (algorithm.keepsEntries) {
       // Its pointers mean nothing to anybody else.
       cells[CELLS - 1] = 0;
-      state.entries.visit(state, cells[0] - terms.windowMs, (atMs, cost) => {
-        if (atMs > timeMs - terms.windowMs) entries.push({ atMs, cost });
-      });
+      const knownMs = cells[0] - terms.windowMs;
+      const see = (atMs: number, cost: number) => entries.push({ atMs, cost });
+      entryCount = state.entries.visit(state, knownMs, cells[0] - timeMs, MOST_INSPECTED, see);
     }
     return {
       policy: this.name,
@@ -140,7 +141,7 @@ export class Space implements SyncSpace {
       resetAfterMs,
       cells,
       entries,
-      entryCount: entries.length,
+      entryCount,
     };
   }
 
