@@ -101,7 +101,8 @@ export interface Store {
   decide(checks: readonly Check[], nowMs?: number): Promise<readonly Quote[]>;
   /**
    * Decides one check as `decide` does, and tells `recipient`, now or later: for those who ask so
-   * often that a promise would be a cost.
+   * often that a promise would be a cost. Throws only for an error of the caller, such as a check
+   * that cannot be sent.
    */
   submit?(check: Check, nowMs: number | undefined, recipient: Recipient<readonly Quote[]>): void;
   /** Takes charges back, or adds to them. Answers, for each, the change that was made. */

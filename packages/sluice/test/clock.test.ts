@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { monotonicClock, scheduleInBackground } from '../src/clock.ts';
 import { ManualClock, systemClock } from '../src/index.ts';
 
 const DAY_MS = 86_400_000;
@@ -240,4 +241,40 @@ describe('systemClock', () => {
     vi.advanceTimersByTime(10_000);
     expect(wake).toHaveBeenCalledTimes(1);
   });
+});
+
+describe('the monotonic clock', () => {
+  it('goes on evenly when the wall clock is set', () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const before = monotonicClock.now();
+    vi.setSystemTime(Date.now() - 86_400_000);
+    const between = monotonicClock.now();
+    vi.setSystemTime(Date.now() + 2 * 86_400_000);
+    const after = monotonicClock.now();
+    vi.useRealTimers();
+    expect(between).toBeGreaterThanOrEqual(before);
+    expect(after).toBeGreaterThanOrEqual(between);
+    expect(after - before).toBeLessThan(3_600_000);
+  });
+
+  it('wakes once the time has passed, and not after it was cancelled', async () => {
+    const startMs = monotonicClock.now();
+    const cancelled = vi.fn();
+    monotonicClock.schedule(1.5, cancelled)();
+    await new Promise<void>((resolve) => void monotonicClock.schedule(10.5, resolve));
+    expect(monotonicClock.now() - startMs).toBeGreaterThan(9);
+    expect(cancelled).not.toHaveBeenCalled();
+  });
+});
+
+it('a timer in the background does not keep the process alive', () => {
+  const timers = (): number =>
+    process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+  const before = timers();
+  const stop = scheduleInBackground(60_000, () => {});
+  expect(timers()).toBe(before);
+  const stopOther = monotonicClock.schedule(60_000, () => {});
+  expect(timers()).toBe(before + 1);
+  stop();
+  stopOther();
 });
