@@ -45,7 +45,7 @@ describe.each(['ioredis', 'iovalkey', 'node-redis'] as const)('with %s', (name) 
       denyCache: false,
     } as const;
     // More than the default, so that a busy machine is not taken for a silent server.
-    const store = redisStore(client, { ...options, deadlineMs: 200 });
+    const store = redisStore(client, { ...options, deadlineMs: 500 });
     const limiter = createLimiter({ policies: { p: '1000000/1h' }, store });
     // Three ranges of slots; who has them changes with each failover.
     const ranges = [100, 8000, 16_000].map((slot) => cluster.ownerOf(slot));
