@@ -224,8 +224,8 @@ function memoryOf(algorithm, maxKeys) {
     { encoding: 'utf8' },
   );
   const keepsEntries = algorithm === 'sliding-log' || algorithm === 'sliding-buckets';
-  // As in docs/limiter.md: 43 bytes a key, 8 for evicted ones, a block of four entries of 9 bytes.
-  const budget = maxKeys * (43 + 8 + (keepsEntries ? 36 : 0));
+  // As in docs/limiter.md: 43 bytes a key, 8 for evicted ones, a block of 32 for up to 3 entries.
+  const budget = maxKeys * (43 + 8 + (keepsEntries ? 32 : 0));
   return { algorithm, maxKeys, budget, ...JSON.parse(text) };
 }
 

@@ -1,15 +1,15 @@
 /**
- * The longest single call on one log of 100,000 entries, over 100,000 mixed operations, with the
+ * The longest single call on one log of 100,000 entries, over mixed operations, with the
  * time in milliseconds below which 99.99 % of the calls stay.
  *
- *     node bench/memory/log-calls.mjs [module of the library]
+ *     node bench/memory/log-calls.mjs [module of the library] [operations]
  */
 import { performance } from 'node:perf_hooks';
 
 const { createLimiter } = await import(process.argv[2] ?? 'sluice');
 
 const ENTRIES = 100_000;
-const OPERATIONS = 100_000;
+const OPERATIONS = Number(process.argv[3] ?? 100_000);
 const WINDOW_MS = 1_000_000;
 
 const clock = { nowMs: 1_745_000_100_000, now: () => clock.nowMs, schedule: () => () => {} };

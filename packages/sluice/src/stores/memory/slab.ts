@@ -137,15 +137,22 @@ export class EntrySlab implements Entries {
     // Modulo the modulus, adding this is the same as subtracting `rest`.
     const by = isOlder !== change < 0 ? this.#modulus - Math.abs(change) : Math.abs(change);
     const rest = this.#modulus - by;
+    // Local names, as this loop may be long: a field or a call in it doubles its time.
+    const start = this.#start + HEADER;
+    const last = start + 2 * this.#room - 2;
     let gap = this.#indexOf(at);
-    let other = isOlder && !isRemoved ? at : at + step;
-    for (; other >= 0 && other < this.#count; other += step) {
-      const index = this.#indexOf(other);
+    let index = gap;
+    let left = isOlder ? at : this.#count - at - 1;
+    if (isOlder && !isRemoved) left++;
+    else index = this.#indexOf(at + step);
+    for (; left > 0; left--) {
       const total = words[index + 1];
       if (!isRemoved) gap = index;
       words[gap] = words[index];
       words[gap + 1] = total < rest ? total + by : total - rest;
       gap = index;
+      if (isOlder) index = index === start ? last : index - 2;
+      else index = index === last ? start : index + 2;
     }
     if (isOlder && isRemoved) this.#skip(1);
   }
@@ -248,9 +255,12 @@ export class EntrySlab implements Entries {
     let index = this.blocks[kind].startOf(block);
     words[index++] = 0;
     words[index++] = this.#count;
+    const old = this.#words;
+    const isSameForm = kind >= WIDE === this.#isWide;
     for (let at = 0; at < this.#count; at++) {
-      words[index++] = knownMs - this.#age(knownMs, at);
-      words[index++] = this.#totalSince(at);
+      const from = this.#indexOf(at);
+      words[index++] = isSameForm ? old[from] : knownMs - this.#age(knownMs, at);
+      words[index++] = isSameForm ? old[from + 1] : this.#totalSince(at);
     }
     this.#free(state);
     state.words[head] = block;
