@@ -53,3 +53,17 @@ it('what somebody else has written under one key takes the store away from nobod
   expect(store.breaker).toBe('closed');
   expect(await limiter.check('p', 'good')).toMatchObject({ allowed: true, remaining: 3 });
 });
+
+it('the deepest debt of a token bucket on Redis is still a value of the limiter', async () => {
+  const clock = new ManualClock(1_745_000_100_001);
+  const policy = { limit: 1, window: '1d', algorithm: 'token-bucket' } as const;
+  const store = redisStore(world.send, { prefix: newPrefix(), onFailure: 'throw' });
+  const limiter = createLimiter({ policies: { p: policy }, store, clock });
+  for (let offset = 0; offset < 3; offset++) {
+    const key = `key-${offset}`;
+    const { receipt } = await limiter.check('p', key);
+    await limiter.settle(receipt!, MOST - offset);
+    clock.advance(1);
+    expect((await limiter.check('p', key)).allowed).toBe(false);
+  }
+});

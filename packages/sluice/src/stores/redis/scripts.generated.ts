@@ -1,5 +1,5 @@
 /** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
-export const SCRIPT_SHA = 'ce414966cb26a24159aa08a2e999c62b887d1790';
+export const SCRIPT_SHA = 'f9237158b7603ac0cc50fcf89e8038ea243f077d';
 
 export const SCRIPT = String.raw`local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
@@ -24,14 +24,16 @@ lastLifetime = string.format('%.0f', max(expiresMs - now, 1) + outliveMs)
 end
 return lastLifetime
 end
-local function isInteger(value)
-return type(value) == 'number' and value % 1 == 0 and value >= -MOST and value <= MOST
-end
 local function notCounter(key)
 error('ERR not a counter of this limiter: ' .. key, 0)
 end
 local function notLog(key)
 error('ERR not a log of this limiter: ' .. key, 0)
+end
+local function cellsOf(value)
+local a, b, c, more = unpackAll(value)
+local isSound = a >= 0 and a <= MOST and b >= -MOST and b <= MOST and c >= 0 and c <= MOST
+if isSound and more == nil and a % 1 + b % 1 + c % 1 == 0 then return a, b, c end
 end
 local function readCells(key, state)
 local value = redis.pcall('GET', key)
@@ -39,15 +41,9 @@ if not value then
 state.expires = nil
 return nil
 end
-if type(value) ~= 'string' then notCounter(key) end
-local isPacked, a, b, c, more = pcall(unpackAll, value)
-if not isPacked or more ~= nil or not (isInteger(a) and isInteger(b) and isInteger(c)) or a < 0 then
-notCounter(key)
-end
+local isRead, a, b, c = pcall(cellsOf, value)
+if not isRead or not a then notCounter(key) end
 return a, b, c
-end
-local function isCost(cost, terms)
-return cost >= 0 and cost <= MOST / terms.window
 end
 local function writeCells(key, state, expiresMs, a, b, c)
 if state.expires == expiresMs then
@@ -57,7 +53,7 @@ call('SET', key, pack(a, b, c), 'PX', lifetime(expiresMs))
 end
 end
 local function adjusted(before, delta, terms)
-local after = min(max(before + delta, 0), floor(MOST / terms.window))
+local after = min(max(before + delta, 0), terms.most)
 return after, after - before
 end
 local build = {}
@@ -69,7 +65,7 @@ return {
 read = function(key, state, terms)
 local window, used = readCells(key, state)
 if not window then return nil end
-if not isCost(used, terms) then notCounter(key) end
+if used < 0 or used > terms.most then notCounter(key) end
 state.window, state.used, state.expires = window, used, expires(window, terms)
 return window * terms.window
 end,
@@ -442,26 +438,22 @@ log.records = string.sub(log.records, count * RECORD_SIZE + 1)
 log.origins = string.sub(log.origins, count * ORIGIN_SIZE + 1)
 log.segments, log.dead, log.isFiled, log.chunk = log.segments - count, log.dead - count, true, nil
 end
-local HEADER, HEADER_SIZE = '>BBI7I7I7I7I7I7I7I7I7I4I4I4BI4I7BBI7B', 99
-function segments.read(log, bytes)
-if #bytes < HEADER_SIZE then notLog(log.key) end
-local _, width
-_, width, log.expires, log.known, log.base, log.before, log.origin, log.upTo, log.oldest,
-log.first, log.newest, log.segments, log.dead, log.number, log.filed, log.headNumber,
+local REST, REST_SIZE = '>I7I7I7I4I4I4BI4I7BBI7B', 55
+function segments.unfold(log)
+if #log.bytes < log.start + REST_SIZE then notLog(log.key) end
+log.base, log.origin, log.upTo, log.segments, log.dead, log.number, log.filed, log.headNumber,
 log.headBase, log.headCount, log.headWidth, log.headOrigin, log.skipped =
-fromBytes(HEADER, bytes)
-log.start, log.isLong, log.isHash, log.isFiled = HEADER_SIZE, true, true, false
+fromBytes(REST, log.bytes, log.start + 1)
+log.start, log.isFiled = log.start + REST_SIZE, false
 log.records, log.origins, log.chunk, log.written, log.deleted = nil, nil, nil, {}, {}
 local count = log.dead == log.segments and log.filed or log.headCount
 if log.dead > log.segments or log.skipped >= count then notLog(log.key) end
-return width
 end
-function segments.write(key, log, isExtended)
+function segments.write(key, log, header, isExtended)
 if log.dead > 0 then purge(log) end
-local header = toBytes(HEADER, 104, log.width, log.expires, log.known, log.base, log.before,
-log.origin, log.upTo, log.oldest, log.first, log.newest, log.segments, log.dead, log.number,
-log.filed, log.headNumber, log.headBase, log.headCount, log.headWidth, log.headOrigin,
-log.skipped)
+header = header .. toBytes(REST, log.base, log.origin, log.upTo, log.segments, log.dead,
+log.number, log.filed, log.headNumber, log.headBase, log.headCount, log.headWidth,
+log.headOrigin, log.skipped)
 local fields = { 'h', header .. string.sub(log.bytes, log.start + 1) }
 if log.isFiled then
 fields[3], fields[4], fields[5], fields[6] = 'd', log.records, 't', log.origins
@@ -482,6 +474,7 @@ end
 local function buildLog(stampOf, startOf)
 local FULL, SLACK_MS, ROOM = 36, 900, 4
 local HEADER, HEADER_SIZE = '>BBI7I7I7I7', 30
+local LONG_HEADER, LONG_HEADER_SIZE = '>BBI7I7I7I7I7I7I7', 51
 local toBytes, fromBytes = struct.pack, struct.unpack
 local chunks, segments = buildChunks(), nil
 local at = chunks.at
@@ -489,57 +482,67 @@ local function makeString(log)
 log.isLong, log.isHash, log.filed = false, false, 0
 end
 local function isEmpty(log)
-return log.count == 0 and not log.isLong
+return not log.isLong and log.count == 0
+end
+local function setChunk(log, width)
+if not chunks.setWidth(log, width) then notLog(log.key) end
+log.count = (#log.bytes - log.start) / log.size
+if log.count % 1 ~= 0 or log.count > FULL then notLog(log.key) end
+end
+local function unfold(log)
+if not log.isFolded then return end
+log.isFolded = false
+segments = segments or buildSegments(chunks)
+segments.unfold(log)
+setChunk(log, log.width)
 end
 local function readString(log, bytes)
 if #bytes < HEADER_SIZE then notLog(log.key) end
-local _, width
-_, width, log.expires, log.known, log.base, log.before = fromBytes(HEADER, bytes)
-log.start, log.origin, log.isLong, log.isHash, log.filed = HEADER_SIZE, 0, false, false, 0
-return width
-end
-local function readEnds(log)
-if log.isLong then
-log.total = log.upTo
-if log.count > 0 then log.newest, log.total = at(log, log.count - 1) end
-elseif log.count > 0 then
+local mark, width
+mark, width, log.expires, log.known, log.base, log.before = fromBytes(HEADER, bytes)
+if mark ~= 115 then notLog(log.key) end
+log.bytes, log.start, log.origin, log.filed = bytes, HEADER_SIZE, 0, 0
+log.isLong, log.isHash, log.isFolded = false, false, false
+setChunk(log, width)
+if log.count > 0 then
 log.newest, log.total = at(log, log.count - 1)
 log.oldest, log.first = at(log, 0)
 else
 log.newest, log.total, log.oldest, log.first = log.known, log.before, log.known, log.before
 end
 end
-local function isSound(log)
-return log.before <= log.first and log.first <= log.total and log.total <= MOST
-and log.oldest <= log.newest and log.newest <= log.known and log.known <= MOST
+local function readHash(log, bytes)
+if #bytes < LONG_HEADER_SIZE then notLog(log.key) end
+local mark
+mark, log.width, log.expires, log.known, log.before, log.oldest, log.first, log.newest,
+log.total = fromBytes(LONG_HEADER, bytes)
+if mark ~= 104 then notLog(log.key) end
+log.bytes, log.start = bytes, LONG_HEADER_SIZE
+log.isLong, log.isHash, log.isFolded = true, true, true
 end
 local function readLog(key, log, terms)
 log.key, log.stored, log.edge = key, nil, nil
-local bytes, kind = call('MGET', key)[1], 's'
-if not bytes then
-bytes, kind = redis.pcall('HGET', key, 'h'), 'h'
+local bytes = call('MGET', key)[1]
+if bytes then
+readString(log, bytes)
+log.stored = 's'
+else
+bytes = redis.pcall('HGET', key, 'h')
 if not bytes and call('EXISTS', key) == 0 then return nil end
 if type(bytes) ~= 'string' then notLog(key) end
+readHash(log, bytes)
+log.stored = 'h'
 end
-if string.sub(bytes, 1, 1) ~= kind then notLog(key) end
-log.stored = kind
-local width
-if kind == 's' then
-width = readString(log, bytes)
-else
-segments = segments or buildSegments(chunks)
-width = segments.read(log, bytes)
+if log.before > log.first or log.first > log.total or log.total > MOST
+or log.oldest > log.newest or log.newest > log.known or log.known > MOST then
+notLog(key)
 end
-if not chunks.setWidth(log, width) then notLog(key) end
-log.bytes, log.count = bytes, (#bytes - log.start) / log.size
-if log.count % 1 ~= 0 or log.count > FULL then notLog(key) end
-readEnds(log)
-if not isSound(log) then notLog(key) end
 return startOf(terms, log.known)
 end
 local function find(log, edge, needed)
 local chunk, index
 if log.isLong then
+unfold(log)
 chunk, index = segments.find(log, edge, needed)
 else
 chunk, index = log, chunks.seek(log, 0, edge, needed)
@@ -566,7 +569,7 @@ end
 return log.edgeBefore
 end
 local function empty(log, time)
-log.bytes, log.start, log.count = '', 0, 0
+log.bytes, log.start, log.count, log.isFolded = '', 0, 0, false
 log.origin, log.upTo, log.before, log.total = 0, 0, 0, 0
 log.oldest, log.first, log.newest = time, 0, time
 makeString(log)
@@ -642,6 +645,7 @@ log.start, log.count = 0, index + #numbers / 2
 end
 local function change(log, stamp, delta)
 if isEmpty(log) or stamp < log.oldest or stamp > log.newest then return 0 end
+unfold(log)
 local chunk, index, before, time, total = find(log, stamp - 1, 0)
 if time ~= stamp then return 0 end
 local by = max(delta, before - total)
@@ -680,7 +684,11 @@ local function writeLog(key, log, terms)
 local expires = log.known + terms.window
 local isExtended = log.expires < expires
 if isExtended then log.expires = expires + SLACK_MS end
-if log.isLong then return segments.write(key, log, isExtended) end
+if log.isLong then
+local header = toBytes(LONG_HEADER, 104, log.width, log.expires, log.known, log.before,
+log.oldest, log.first, log.newest, log.total)
+return segments.write(key, log, header, isExtended)
+end
 local header = toBytes(HEADER, 115, log.width, log.expires, log.known, log.base,
 log.before - log.origin)
 local bytes = header .. string.sub(log.bytes, log.start + 1)
@@ -740,6 +748,7 @@ end
 if not take then
 return 0, free, not isEmpty(log) and max(log.newest + length - time, 0) or 0
 end
+unfold(log)
 local stamp = stampOf(terms, time)
 drop(log, startOf(terms, stamp) - length)
 append(log, terms, stamp, cost)
@@ -770,7 +779,7 @@ return {
 read = function(key, state, terms)
 local window, current, previous = readCells(key, state)
 if not window then return nil end
-if not isCost(current, terms) or not isCost(previous, terms) then notCounter(key) end
+if current < 0 or max(current, previous) > terms.most then notCounter(key) end
 state.window, state.current, state.previous = window, current, previous
 state.expires = (window + 2) * terms.window
 return window * terms.window
@@ -860,7 +869,8 @@ return state
 end,
 write = function(key, state, terms)
 local full = fullAt(state, terms)
-writeCells(key, state, full, state.charged, state.level, full - state.charged)
+local lasts = min(full - state.charged, MOST)
+writeCells(key, state, full, state.charged, state.level, lasts)
 end,
 decide = function(state, terms, time, cost, take)
 local length = terms.window
@@ -969,6 +979,7 @@ built[name] = built[name] or build[name]()
 local terms = {
 limit = whole(limit), window = whole(window), bucket = whole(bucket),
 capacity = whole(capacity), algorithm = built[name],
+most = floor(MOST / window),
 }
 if min(terms.limit, terms.window, terms.bucket, terms.capacity) < 1 then
 error('ERR expected a policy, got ' .. text)
@@ -1003,7 +1014,7 @@ say(free)
 say(reset)
 end
 local function checkWait(wait, key)
-if wait ~= 0 and not (wait >= 1 and wait <= MOST) then
+if not (wait == 0 or wait >= 1 and wait <= MOST) then
 error('ERR not a value of this limiter: ' .. key, 0)
 end
 end
@@ -1014,7 +1025,7 @@ local algorithm = terms.algorithm
 local state, time = open(key, terms, scratch)
 if not state then state = algorithm.blank(scratch, terms, time) end
 local wait, free, reset = algorithm.decide(state, terms, time, legs[2], take)
-checkWait(wait, key)
+if wait ~= 0 then checkWait(wait, key) end
 if take and wait == 0 then algorithm.write(key, state, terms) end
 tell(time, wait, free, reset)
 return wait == 0

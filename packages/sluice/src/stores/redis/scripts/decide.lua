@@ -54,6 +54,8 @@ local function policyOf(text)
   local terms = {
     limit = whole(limit), window = whole(window), bucket = whole(bucket),
     capacity = whole(capacity), algorithm = built[name],
+    -- The largest cost whose product with the window is exact.
+    most = floor(MOST / window),
   }
   if min(terms.limit, terms.window, terms.bucket, terms.capacity) < 1 then
     error('ERR expected a policy, got ' .. text)
@@ -96,7 +98,7 @@ end
 
 -- Only numbers that were not written by this limiter make a wait that is none.
 local function checkWait(wait, key)
-  if wait ~= 0 and not (wait >= 1 and wait <= MOST) then
+  if not (wait == 0 or wait >= 1 and wait <= MOST) then
     error('ERR not a value of this limiter: ' .. key, 0)
   end
 end
@@ -109,7 +111,7 @@ local function decideOne(first, legs, take, tell)
   local state, time = open(key, terms, scratch)
   if not state then state = algorithm.blank(scratch, terms, time) end
   local wait, free, reset = algorithm.decide(state, terms, time, legs[2], take)
-  checkWait(wait, key)
+  if wait ~= 0 then checkWait(wait, key) end
   if take and wait == 0 then algorithm.write(key, state, terms) end
   tell(time, wait, free, reset)
   return wait == 0

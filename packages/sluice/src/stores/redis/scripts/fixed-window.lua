@@ -10,7 +10,7 @@ build['fixed-window'] = function()
     read = function(key, state, terms)
       local window, used = readCells(key, state)
       if not window then return nil end
-      if not isCost(used, terms) then notCounter(key) end
+      if used < 0 or used > terms.most then notCounter(key) end
       state.window, state.used, state.expires = window, used, expires(window, terms)
       return window * terms.window
     end,

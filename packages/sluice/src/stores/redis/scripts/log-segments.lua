@@ -330,29 +330,26 @@ local function buildSegments(chunks)
     log.segments, log.dead, log.isFiled, log.chunk = log.segments - count, log.dead - count, true, nil
   end
 
-  local HEADER, HEADER_SIZE = '>BBI7I7I7I7I7I7I7I7I7I4I4I4BI4I7BBI7B', 99
+  local REST, REST_SIZE = '>I7I7I7I4I4I4BI4I7BBI7B', 55
 
-  -- Fills `log` from the header, which the tail follows.
-  function segments.read(log, bytes)
-    if #bytes < HEADER_SIZE then notLog(log.key) end
-    local _, width
-    _, width, log.expires, log.known, log.base, log.before, log.origin, log.upTo, log.oldest,
-      log.first, log.newest, log.segments, log.dead, log.number, log.filed, log.headNumber,
+  -- Fills `log` from the second part of the header, which the tail follows.
+  function segments.unfold(log)
+    if #log.bytes < log.start + REST_SIZE then notLog(log.key) end
+    log.base, log.origin, log.upTo, log.segments, log.dead, log.number, log.filed, log.headNumber,
       log.headBase, log.headCount, log.headWidth, log.headOrigin, log.skipped =
-      fromBytes(HEADER, bytes)
-    log.start, log.isLong, log.isHash, log.isFiled = HEADER_SIZE, true, true, false
+      fromBytes(REST, log.bytes, log.start + 1)
+    log.start, log.isFiled = log.start + REST_SIZE, false
     log.records, log.origins, log.chunk, log.written, log.deleted = nil, nil, nil, {}, {}
     local count = log.dead == log.segments and log.filed or log.headCount
     if log.dead > log.segments or log.skipped >= count then notLog(log.key) end
-    return width
   end
 
-  function segments.write(key, log, isExtended)
+  -- `header` is the first part.
+  function segments.write(key, log, header, isExtended)
     if log.dead > 0 then purge(log) end
-    local header = toBytes(HEADER, 104, log.width, log.expires, log.known, log.base, log.before,
-      log.origin, log.upTo, log.oldest, log.first, log.newest, log.segments, log.dead, log.number,
-      log.filed, log.headNumber, log.headBase, log.headCount, log.headWidth, log.headOrigin,
-      log.skipped)
+    header = header .. toBytes(REST, log.base, log.origin, log.upTo, log.segments, log.dead,
+      log.number, log.filed, log.headNumber, log.headBase, log.headCount, log.headWidth,
+      log.headOrigin, log.skipped)
     local fields = { 'h', header .. string.sub(log.bytes, log.start + 1) }
     if log.isFiled then
       fields[3], fields[4], fields[5], fields[6] = 'd', log.records, 't', log.origins

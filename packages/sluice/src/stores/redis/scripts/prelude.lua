@@ -50,10 +50,6 @@ end
 
 -- The small states are three numbers, packed in as many bytes as they need. `state.expires` is when the
 -- key goes, if it has a TTL: while that stays the same, it is not set again, which is half the work.
-local function isInteger(value)
-  return type(value) == 'number' and value % 1 == 0 and value >= -MOST and value <= MOST
-end
-
 -- A value that is not this limiter's is an error of its key, whatever its type.
 local function notCounter(key)
   error('ERR not a counter of this limiter: ' .. key, 0)
@@ -63,24 +59,22 @@ local function notLog(key)
   error('ERR not a log of this limiter: ' .. key, 0)
 end
 
+-- Three numbers and nothing else; raises an error if they cannot be compared as such.
+local function cellsOf(value)
+  local a, b, c, more = unpackAll(value)
+  local isSound = a >= 0 and a <= MOST and b >= -MOST and b <= MOST and c >= 0 and c <= MOST
+  if isSound and more == nil and a % 1 + b % 1 + c % 1 == 0 then return a, b, c end
+end
+
 local function readCells(key, state)
   local value = redis.pcall('GET', key)
   if not value then
     state.expires = nil
     return nil
   end
-  if type(value) ~= 'string' then notCounter(key) end
-  -- Three numbers and nothing else.
-  local isPacked, a, b, c, more = pcall(unpackAll, value)
-  if not isPacked or more ~= nil or not (isInteger(a) and isInteger(b) and isInteger(c)) or a < 0 then
-    notCounter(key)
-  end
+  local isRead, a, b, c = pcall(cellsOf, value)
+  if not isRead or not a then notCounter(key) end
   return a, b, c
-end
-
--- Whether a cost in a cell keeps products with the window exact.
-local function isCost(cost, terms)
-  return cost >= 0 and cost <= MOST / terms.window
 end
 
 local function writeCells(key, state, expiresMs, a, b, c)
@@ -94,7 +88,7 @@ end
 -- A cost in a cell changes by `delta`, never below zero and never beyond exact products with the
 -- window; the new cost, and the change made.
 local function adjusted(before, delta, terms)
-  local after = min(max(before + delta, 0), floor(MOST / terms.window))
+  local after = min(max(before + delta, 0), terms.most)
   return after, after - before
 end
 

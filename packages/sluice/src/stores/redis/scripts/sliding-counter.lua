@@ -11,7 +11,7 @@ build['sliding-counter'] = function()
     read = function(key, state, terms)
       local window, current, previous = readCells(key, state)
       if not window then return nil end
-      if not isCost(current, terms) or not isCost(previous, terms) then notCounter(key) end
+      if current < 0 or max(current, previous) > terms.most then notCounter(key) end
       state.window, state.current, state.previous = window, current, previous
       state.expires = (window + 2) * terms.window
       return window * terms.window

@@ -9,7 +9,11 @@
 -- key expires: a little later than it must, so that a busy key does not get a new TTL with every
 -- call. `before` is the running total before the oldest entry, which is not 0 after others expired.
 --
--- A longer log is a hash. Its field `h` has a header and the newest entries, the tail; a tail of 36
+-- A longer log is a hash. Its field `h` has a header, of which a denial needs the first part alone,
+--
+--   'h' 1 | width 1 | until 7 | known 7 | before 7 | oldest 7 | first 7 | newest 7 | total 7
+--
+-- (`first` is the running total up to the oldest entry, `total` up to the newest) and the newest entries, the tail; a tail of 36
 -- entries is moved to a segment (log-segments.lua). So an admission writes `h` alone, and reads the
 -- oldest segment as well if something has expired. No call does more than a few hundred small steps,
 -- however long the log. When all its segments have expired, a log is a string again.
@@ -19,6 +23,7 @@
 local function buildLog(stampOf, startOf)
   local FULL, SLACK_MS, ROOM = 36, 900, 4
   local HEADER, HEADER_SIZE = '>BBI7I7I7I7', 30
+  local LONG_HEADER, LONG_HEADER_SIZE = '>BBI7I7I7I7I7I7I7', 51
   local toBytes, fromBytes = struct.pack, struct.unpack
   local chunks, segments = buildChunks(), nil
   local at = chunks.at
@@ -29,23 +34,33 @@ local function buildLog(stampOf, startOf)
   end
 
   local function isEmpty(log)
-    return log.count == 0 and not log.isLong
+    return not log.isLong and log.count == 0
+  end
+
+  local function setChunk(log, width)
+    if not chunks.setWidth(log, width) then notLog(log.key) end
+    log.count = (#log.bytes - log.start) / log.size
+    if log.count % 1 ~= 0 or log.count > FULL then notLog(log.key) end
+  end
+
+  -- Reads the rest of a long log: what a denial does not need.
+  local function unfold(log)
+    if not log.isFolded then return end
+    log.isFolded = false
+    segments = segments or buildSegments(chunks)
+    segments.unfold(log)
+    setChunk(log, log.width)
   end
 
   local function readString(log, bytes)
     if #bytes < HEADER_SIZE then notLog(log.key) end
-    local _, width
-    _, width, log.expires, log.known, log.base, log.before = fromBytes(HEADER, bytes)
-    log.start, log.origin, log.isLong, log.isHash, log.filed = HEADER_SIZE, 0, false, false, 0
-    return width
-  end
-
-  -- What the header does not say: the newest entry, and for a string the oldest.
-  local function readEnds(log)
-    if log.isLong then
-      log.total = log.upTo
-      if log.count > 0 then log.newest, log.total = at(log, log.count - 1) end
-    elseif log.count > 0 then
+    local mark, width
+    mark, width, log.expires, log.known, log.base, log.before = fromBytes(HEADER, bytes)
+    if mark ~= 115 then notLog(log.key) end
+    log.bytes, log.start, log.origin, log.filed = bytes, HEADER_SIZE, 0, 0
+    log.isLong, log.isHash, log.isFolded = false, false, false
+    setChunk(log, width)
+    if log.count > 0 then
       log.newest, log.total = at(log, log.count - 1)
       log.oldest, log.first = at(log, 0)
     else
@@ -53,34 +68,34 @@ local function buildLog(stampOf, startOf)
     end
   end
 
-  local function isSound(log)
-    return log.before <= log.first and log.first <= log.total and log.total <= MOST
-      and log.oldest <= log.newest and log.newest <= log.known and log.known <= MOST
+  local function readHash(log, bytes)
+    if #bytes < LONG_HEADER_SIZE then notLog(log.key) end
+    local mark
+    mark, log.width, log.expires, log.known, log.before, log.oldest, log.first, log.newest,
+      log.total = fromBytes(LONG_HEADER, bytes)
+    if mark ~= 104 then notLog(log.key) end
+    log.bytes, log.start = bytes, LONG_HEADER_SIZE
+    log.isLong, log.isHash, log.isFolded = true, true, true
   end
 
   local function readLog(key, log, terms)
     log.key, log.stored, log.edge = key, nil, nil
     -- MGET, because it does not fail if the key holds a hash.
-    local bytes, kind = call('MGET', key)[1], 's'
-    if not bytes then
-      bytes, kind = redis.pcall('HGET', key, 'h'), 'h'
+    local bytes = call('MGET', key)[1]
+    if bytes then
+      readString(log, bytes)
+      log.stored = 's'
+    else
+      bytes = redis.pcall('HGET', key, 'h')
       if not bytes and call('EXISTS', key) == 0 then return nil end
       if type(bytes) ~= 'string' then notLog(key) end
+      readHash(log, bytes)
+      log.stored = 'h'
     end
-    if string.sub(bytes, 1, 1) ~= kind then notLog(key) end
-    log.stored = kind
-    local width
-    if kind == 's' then
-      width = readString(log, bytes)
-    else
-      segments = segments or buildSegments(chunks)
-      width = segments.read(log, bytes)
+    if log.before > log.first or log.first > log.total or log.total > MOST
+      or log.oldest > log.newest or log.newest > log.known or log.known > MOST then
+      notLog(key)
     end
-    if not chunks.setWidth(log, width) then notLog(key) end
-    log.bytes, log.count = bytes, (#bytes - log.start) / log.size
-    if log.count % 1 ~= 0 or log.count > FULL then notLog(key) end
-    readEnds(log)
-    if not isSound(log) then notLog(key) end
     return startOf(terms, log.known)
   end
 
@@ -89,6 +104,7 @@ local function buildLog(stampOf, startOf)
   local function find(log, edge, needed)
     local chunk, index
     if log.isLong then
+      unfold(log)
       chunk, index = segments.find(log, edge, needed)
     else
       chunk, index = log, chunks.seek(log, 0, edge, needed)
@@ -118,7 +134,7 @@ local function buildLog(stampOf, startOf)
   end
 
   local function empty(log, time)
-    log.bytes, log.start, log.count = '', 0, 0
+    log.bytes, log.start, log.count, log.isFolded = '', 0, 0, false
     log.origin, log.upTo, log.before, log.total = 0, 0, 0, 0
     log.oldest, log.first, log.newest = time, 0, time
     makeString(log)
@@ -206,6 +222,7 @@ local function buildLog(stampOf, startOf)
   -- Changes the cost at `stamp` by up to `delta`, not below zero; the change made.
   local function change(log, stamp, delta)
     if isEmpty(log) or stamp < log.oldest or stamp > log.newest then return 0 end
+    unfold(log)
     local chunk, index, before, time, total = find(log, stamp - 1, 0)
     if time ~= stamp then return 0 end
     local by = max(delta, before - total)
@@ -245,7 +262,11 @@ local function buildLog(stampOf, startOf)
     local expires = log.known + terms.window
     local isExtended = log.expires < expires
     if isExtended then log.expires = expires + SLACK_MS end
-    if log.isLong then return segments.write(key, log, isExtended) end
+    if log.isLong then
+      local header = toBytes(LONG_HEADER, 104, log.width, log.expires, log.known, log.before,
+        log.oldest, log.first, log.newest, log.total)
+      return segments.write(key, log, header, isExtended)
+    end
     local header = toBytes(HEADER, 115, log.width, log.expires, log.known, log.base,
       log.before - log.origin)
     local bytes = header .. string.sub(log.bytes, log.start + 1)
@@ -311,6 +332,7 @@ local function buildLog(stampOf, startOf)
       if not take then
         return 0, free, not isEmpty(log) and max(log.newest + length - time, 0) or 0
       end
+      unfold(log)
       local stamp = stampOf(terms, time)
       -- The clock may still step back to where the entry starts, so what counts there is kept.
       drop(log, startOf(terms, stamp) - length)

@@ -31,7 +31,9 @@ build['token-bucket'] = function()
 
     write = function(key, state, terms)
       local full = fullAt(state, terms)
-      writeCells(key, state, full, state.charged, state.level, full - state.charged)
+      -- A sum beyond 2^53 is rounded, so the difference may be one too many.
+      local lasts = min(full - state.charged, MOST)
+      writeCells(key, state, full, state.charged, state.level, lasts)
     end,
 
     decide = function(state, terms, time, cost, take)
