@@ -1,6 +1,6 @@
 /**
- * A hostile client in a process of its own. Fills a log, sends `{ type: 'ready' }`, and attacks from
- * the message `'go'` to the message `'stop'`, to which it replies with the number of its calls.
+ * A hostile client in a process of its own. Fills a log, sends `{ type: 'ready' }`, and attacks
+ * from the message `'go'` to the message `'stop'`, then sends the number of its calls.
  */
 import { once } from 'node:events';
 import { createLimiter, ManualClock } from 'sluice';

@@ -165,8 +165,8 @@ export function longTraceFrom(seed: number): Trace {
   const buckets = algorithm === 'sliding-buckets' ? { buckets: 1000 } : {};
   const [pauses, kinds] = [dice.pick([100, 400]), dice.pick([6, 14, 40])];
   const costOf = (): number => unit * (1 + (dice.roll(20) === 0 ? dice.roll(20) : 0));
-  // Rarely a debt, after which everything is denied for a window. Memory holds small limits to
-  // 2^32.
+  // Rarely a debt, after which everything is denied for a window. Under small limits memory keeps
+  // at most 2^32 for an entry.
   const debts = [70_000 * unit, limit > 2 ** 32 ? Number.MAX_SAFE_INTEGER : 2 ** 31];
   const actualOf = (): number => (dice.roll(25) > 0 ? dice.roll(5) * unit : dice.pick(debts));
   const steps: Step[] = [];
