@@ -10,11 +10,15 @@ import { createLimiter } from 'sluice';
 import { redisStore } from 'sluice/redis';
 
 /**
- * The client's own settings, except that it neither hoards nor repeats commands: a benchmark must
- * not go on as if nothing had happened.
+ * The client's own settings, except that it neither queues nor repeats commands, nor waits for a
+ * silent server: a benchmark must not go on as if nothing had happened.
  */
 export async function connect(port, settings = {}) {
-  const safe = { enableOfflineQueue: false, autoResendUnfulfilledCommands: false };
+  const safe = {
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    socketTimeout: 30_000,
+  };
   const client = new Redis({ host: '127.0.0.1', port, ...safe, ...settings });
   await once(client, 'ready');
   return client;

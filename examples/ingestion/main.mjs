@@ -38,6 +38,7 @@ async function connect(url) {
   const client = new Redis(url, {
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
+    socketTimeout: 5000,
   });
   await new Promise((resolve, reject) => client.once('ready', resolve).once('error', reject));
   return client;

@@ -12,12 +12,18 @@ interface Address {
   readonly port: number;
 }
 
+interface OpenOptions {
+  readonly tls?: { readonly ca: string };
+  /** Of ioredis and iovalkey only. */
+  readonly socketTimeout?: number;
+}
+
 export const clients: Readonly<
-  Record<ClientName, (url: string, options?: { tls?: { ca: string } }) => Promise<OpenClient>>
+  Record<ClientName, (url: string, options?: OpenOptions) => Promise<OpenClient>>
 >;
 
 export const clusterClients: Readonly<
-  Record<ClientName, (nodes: readonly Address[]) => Promise<OpenClient>>
+  Record<ClientName, (nodes: readonly Address[], options?: OpenOptions) => Promise<OpenClient>>
 >;
 
 export const sentinelClients: Readonly<
@@ -26,3 +32,12 @@ export const sentinelClients: Readonly<
     (sentinels: readonly Address[], name: string) => Promise<OpenClient>
   >
 >;
+
+/** The options of docs/redis.md, for one server unless the name says otherwise. */
+export const IOREDIS: object;
+export const IOREDIS_SENTINEL: object;
+export const IOREDIS_CLUSTER: { readonly redisOptions: object };
+export const NODE_REDIS: object;
+export const NODE_REDIS_SENTINEL: object;
+export const NODE_REDIS_CLUSTER: object;
+export const GLIDE_CLUSTER: object;

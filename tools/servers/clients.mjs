@@ -1,7 +1,9 @@
 /**
- * The four Redis clients that the library knows, set up as its guide says: nothing is queued while
- * disconnected, nothing is sent again behind the limiter's back.
+ * The four Redis clients that the library supports, with the options of docs/redis.md: commands are
+ * neither queued while disconnected nor sent twice, and a silent connection is replaced.
  */
+
+import { once } from 'node:events';
 
 function listen(client) {
   // Without a listener a lost connection would end the process; the limiter sees it anyway.
@@ -9,31 +11,70 @@ function listen(client) {
   return client;
 }
 
-const SAFE = {
-  enableOfflineQueue: false,
+const retryStrategy = (attempt) => Math.min(50 * attempt, 500);
+
+/** Options of one connection of ioredis or iovalkey, also of each node of a Cluster. */
+const IOREDIS_NODE = {
   autoResendUnfulfilledCommands: false,
   maxRetriesPerRequest: 0,
-  socketTimeout: 5000,
+  connectTimeout: 1000,
+  socketTimeout: 1000,
 };
 
-async function openIoredis(packageName, url, { tls } = {}) {
+export const IOREDIS = { ...IOREDIS_NODE, enableOfflineQueue: false, retryStrategy };
+
+export const IOREDIS_SENTINEL = {
+  ...IOREDIS,
+  failoverDetector: true,
+  disconnectTimeout: 200,
+  sentinelCommandTimeout: 500,
+  sentinelReconnectStrategy: () => 10_000,
+};
+
+export const IOREDIS_CLUSTER = {
+  enableOfflineQueue: false,
+  retryDelayOnFailover: 0,
+  retryDelayOnClusterDown: 0,
+  slotsRefreshInterval: 1000,
+  slotsRefreshTimeout: 500,
+  redisOptions: IOREDIS_NODE,
+};
+
+/** Options of one connection of node-redis, also of each node of a Cluster. */
+export const NODE_REDIS = {
+  disableOfflineQueue: true,
+  pingInterval: 200,
+  socket: { connectTimeout: 1000, socketTimeout: 500, reconnectStrategy: 100 },
+};
+
+export const NODE_REDIS_SENTINEL = {
+  maxCommandRediscovers: 0,
+  scanInterval: 1000,
+  nodeClientOptions: NODE_REDIS,
+  sentinelClientOptions: { pingInterval: 100, socket: { connectTimeout: 300, socketTimeout: 300 } },
+};
+
+export const NODE_REDIS_CLUSTER = {
+  defaults: NODE_REDIS,
+  topologyRefreshOnReconnectionAttemptStrategy: 100,
+};
+
+export const GLIDE_CLUSTER = {
+  periodicChecks: { duration_in_sec: 1 },
+  recoveryRequestsQueueSize: 0,
+};
+
+async function openIoredis(packageName, url, options = {}) {
   const { Redis } = await import(packageName);
-  const settings = {
-    ...SAFE,
-    lazyConnect: true,
-    ...(tls && { tls }),
-  };
-  const client = listen(new Redis(url, settings));
+  const client = listen(new Redis(url, { ...IOREDIS, lazyConnect: true, ...options }));
   await client.connect();
   return { client, close: async () => client.disconnect() };
 }
 
 async function openNodeRedis(url, { tls } = {}) {
   const { createClient } = await import('redis');
-  const socket = tls && { tls: true, ...tls };
-  const client = listen(
-    createClient({ url, disableOfflineQueue: true, ...(socket && { socket }) }),
-  );
+  const socket = { ...NODE_REDIS.socket, ...(tls && { tls: true, ...tls }) };
+  const client = listen(createClient({ url, ...NODE_REDIS, socket }));
   await client.connect();
   return { client, close: async () => client.destroy() };
 }
@@ -54,46 +95,40 @@ export const clients = {
 
 /** The same clients on a Cluster, given the addresses of some of its nodes. */
 export const clusterClients = {
-  async ioredis(nodes) {
+  async ioredis(nodes, options) {
     const { Cluster } = await import('ioredis');
-    return openIoredisCluster(Cluster, nodes);
+    return openIoredisCluster(Cluster, nodes, options);
   },
-  async iovalkey(nodes) {
+  async iovalkey(nodes, options) {
     const { Cluster } = await import('iovalkey');
-    return openIoredisCluster(Cluster, nodes);
+    return openIoredisCluster(Cluster, nodes, options);
   },
   async 'node-redis'(nodes) {
     const { createCluster } = await import('redis');
     const rootNodes = nodes.map(({ host, port }) => ({ url: `redis://${host}:${port}` }));
-    const client = listen(createCluster({ rootNodes, defaults: { disableOfflineQueue: true } }));
+    const client = listen(createCluster({ rootNodes, ...NODE_REDIS_CLUSTER }));
     await client.connect();
     return { client, close: async () => client.destroy() };
   },
   async 'valkey-glide'(nodes) {
     const { GlideClusterClient } = await import('@valkey/valkey-glide');
     const addresses = nodes.map(({ host, port }) => ({ host, port }));
-    const client = await GlideClusterClient.createClient({ addresses });
+    const client = await GlideClusterClient.createClient({ addresses, ...GLIDE_CLUSTER });
     return { client, close: async () => client.close() };
   },
 };
 
-async function openIoredisCluster(Cluster, nodes) {
-  const client = listen(
-    new Cluster(nodes, {
-      enableOfflineQueue: false,
-      retryDelayOnFailover: 0,
-      lazyConnect: true,
-      slotsRefreshTimeout: 10_000,
-      redisOptions: { autoResendUnfulfilledCommands: false },
-    }),
-  );
-  await client.connect();
-  // It connects to a node when that is first used, and what comes meanwhile is turned away.
+async function openIoredisCluster(Cluster, nodes, options) {
+  const redisOptions = { ...IOREDIS_NODE, ...options };
+  const client = listen(new Cluster(nodes, { ...IOREDIS_CLUSTER, redisOptions }));
+  // Not `connect()`: its promise stays pending if the first attempt fails halfway.
+  await once(client, 'ready');
+  // The client connects to a node at its first command, and rejects the commands meanwhile.
   await Promise.all(client.nodes('master').map((node) => node.ping()));
   return { client, close: async () => client.disconnect() };
 }
 
-/** The same clients through Sentinel, except for valkey-glide, which does not know it. */
+/** The same clients through Sentinel, except for valkey-glide, which does not support it. */
 export const sentinelClients = {
   async ioredis(sentinels, name) {
     const { Redis } = await import('ioredis');
@@ -106,26 +141,23 @@ export const sentinelClients = {
   async 'node-redis'(sentinels, name) {
     const { createSentinel } = await import('redis');
     const client = listen(
-      createSentinel({
-        name,
-        sentinelRootNodes: sentinels,
-        nodeClientOptions: { disableOfflineQueue: true },
-      }),
+      createSentinel({ name, sentinelRootNodes: sentinels, ...NODE_REDIS_SENTINEL }),
     );
-    await client.connect();
+    // With `maxCommandRediscovers: 0` the first attempt is the only one.
+    await client.connect().catch(() => client.connect());
     return { client, close: async () => client.destroy() };
   },
 };
 
 async function openIoredisSentinel(Redis, sentinels, name) {
-  const client = listen(
-    new Redis({
-      sentinels,
-      name,
-      ...SAFE,
-      lazyConnect: true,
-    }),
-  );
+  const client = listen(new Redis({ sentinels, name, ...IOREDIS_SENTINEL, lazyConnect: true }));
   await client.connect();
-  return { client, close: async () => client.disconnect() };
+  // If a failover is announced while the client looks for the master, it gives up for good.
+  const reconnect = () => setTimeout(() => client.connect().catch(() => {}), 100);
+  client.on('end', reconnect);
+  const close = async () => {
+    client.off('end', reconnect);
+    client.disconnect();
+  };
+  return { client, close };
 }

@@ -205,6 +205,8 @@ function startNode() {
     ...['--cluster-enabled', 'yes', '--cluster-config-file', 'nodes.conf'],
     ...['--cluster-node-timeout', 1000, '--cluster-replica-validity-factor', 0],
     ...['--cluster-allow-replica-migration', 'no', '--repl-ping-replica-period', 1],
+    // As docs/redis.md says: otherwise all nodes reject commands until a dead one is replaced.
+    ...['--cluster-require-full-coverage', 'no'],
   ];
   return launch((folder, port) =>
     redisPlan(folder, port, { args: [...settings, '--cluster-port', randomPort()] }),

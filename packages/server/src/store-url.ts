@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
 import type { Cluster, Redis } from 'ioredis';
-import { memoryStore, type Store } from 'sluice';
+import { memoryStore, type Store, systemClock } from 'sluice';
 import { type RedisStoreOptions, redisStore } from 'sluice/redis';
 import type { Settings } from './settings.ts';
 
@@ -29,16 +29,43 @@ type StoreSettings = Pick<
   'store' | 'prefix' | 'maxKeys' | 'deadlineMs' | 'onFailure' | 'localShare'
 >;
 
-/** Commands must fail at once while disconnected and never be sent twice: see `sluice/redis`. */
-const CAREFUL = {
-  enableOfflineQueue: false,
+/** Retries forever, at most 500 ms apart. */
+const retryStrategy = (attempt: number): number => Math.min(50 * attempt, 500);
+
+/**
+ * Commands fail at once while disconnected and are never sent twice. A connection whose server
+ * stops responding is replaced. docs/redis.md lists these options with their reasons.
+ */
+const NODE_OPTIONS = {
   autoResendUnfulfilledCommands: false,
   maxRetriesPerRequest: 0,
-  connectTimeout: 2000,
-  // It tries for ever, at most a second apart, so that a server that comes back is noticed.
-  retryStrategy: (attempt: number) => Math.min(50 * attempt, 1000),
+  connectTimeout: 1000,
+  socketTimeout: 1000,
 };
 
+const SERVER_OPTIONS = { ...NODE_OPTIONS, enableOfflineQueue: false, retryStrategy };
+
+/** Follows the new master as soon as a sentinel announces it, also if a sentinel is silent. */
+const SENTINEL_OPTIONS = {
+  ...SERVER_OPTIONS,
+  failoverDetector: true,
+  disconnectTimeout: 200,
+  sentinelCommandTimeout: 500,
+  sentinelReconnectStrategy: () => 10_000,
+  sentinelRetryStrategy: retryStrategy,
+};
+
+/** Reads the slots once a second: a client that waits for MOVED never leaves a silent master. */
+const CLUSTER_OPTIONS = {
+  enableOfflineQueue: false,
+  retryDelayOnFailover: 0,
+  retryDelayOnClusterDown: 0,
+  slotsRefreshInterval: 1000,
+  slotsRefreshTimeout: 500,
+  clusterRetryStrategy: retryStrategy,
+};
+
+const RECONNECT_MS = 100;
 const DEFAULT_PORT = 6379;
 const SENTINEL_PORT = 26_379;
 
@@ -95,37 +122,52 @@ async function connect(address: StoreAddress): Promise<Redis | Cluster> {
   const { Cluster, Redis } = await import('ioredis');
   const { kind, hosts, path, tls, username, password } = address;
   const login = { ...(username && { username }), ...(password && { password }) };
-  const inner = { ...CAREFUL, ...login, ...(tls && { tls }) };
+  const access = { ...login, ...(tls && { tls }) };
   if (kind === 'redis+cluster') {
-    const cluster = new Cluster([...hosts], {
-      redisOptions: inner,
-      enableOfflineQueue: false,
-      retryDelayOnFailover: 0,
-      clusterRetryStrategy: CAREFUL.retryStrategy,
-    });
-    // Otherwise a node is connected to when it is first asked, and that question is lost.
-    cluster.on('+node', (node: Redis) => void node.connect().catch(() => {}));
+    const redisOptions = { ...NODE_OPTIONS, ...access };
+    const cluster = new Cluster([...hosts], { ...CLUSTER_OPTIONS, redisOptions });
+    // Otherwise the client connects to a node at its first command, and rejects others meanwhile.
+    // Not before it is ready: it would find its nodes connecting, and start all over.
+    const ping = (node: Redis): void => void node.ping().catch(() => {});
+    cluster.on('ready', () => cluster.nodes('master').forEach(ping));
+    cluster.on('+node', (node: Redis) => cluster.status === 'ready' && ping(node));
     return cluster;
   }
   if (kind === 'redis+sentinel') {
     const [name = 'mymaster', db = '0'] = path;
     const secure = tls && { sentinelTLS: tls, enableTLSForSentinelMode: true };
     return new Redis({
-      ...inner,
+      ...SENTINEL_OPTIONS,
+      ...access,
       sentinels: [...hosts],
       name,
       db: Number(db),
-      sentinelRetryStrategy: CAREFUL.retryStrategy,
       ...secure,
     });
   }
-  return new Redis({ ...inner, ...hosts[0], db: Number(path[0] ?? 0) });
+  return new Redis({ ...SERVER_OPTIONS, ...access, ...hosts[0], db: Number(path[0] ?? 0) });
 }
 
 /** Of a Cluster, what each of its masters says, one after the other. */
 async function infoOf(client: Redis | Cluster, section: string): Promise<string> {
   const nodes = client.isCluster ? (client as Cluster).nodes('master') : [client as Redis];
   return (await Promise.all(nodes.map((node) => node.call('INFO', [section])))).join('\n');
+}
+
+/**
+ * Connects again when the client has given up. ioredis does so if a sentinel announces a failover
+ * while the client is looking for the master. Returns a function that ends this.
+ */
+function reconnectAtEnd(client: Redis | Cluster): () => void {
+  let cancel = (): void => {};
+  const reconnect = (): void => {
+    cancel = systemClock.schedule(RECONNECT_MS, () => void client.connect().catch(() => {}));
+  };
+  client.on('end', reconnect);
+  return () => {
+    client.off('end', reconnect);
+    cancel();
+  };
 }
 
 export async function openStore(
@@ -152,6 +194,7 @@ export async function openStore(
   client.on('close', () => turn('down'));
   // Without a listener ioredis prints them; what follows from them the failure policy decides.
   client.on('error', (error: Error) => turn('down', error));
+  const stopReconnecting = reconnectAtEnd(client);
   const { prefix, deadlineMs, onFailure, localShare } = settings;
   const options: RedisStoreOptions = {
     ...{ prefix, deadlineMs, onFailure, localShare },
@@ -162,6 +205,9 @@ export async function openStore(
     kind: 'redis',
     connected,
     info: (section) => infoOf(client, section),
-    close: async () => client.disconnect(),
+    close: async () => {
+      stopReconnecting();
+      client.disconnect();
+    },
   };
 }

@@ -5,6 +5,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { startCluster, startRedis, startSentinel } from '../../../tools/servers/redis.mjs';
 import { Desk, type Verdict } from '../src/desk.ts';
 import { type OpenStore, openStore, parseStoreAddress } from '../src/store-url.ts';
+import { FakeSentinel } from './fake-sentinel.ts';
 import { policy, settingsOf } from './running.ts';
 
 const closing: (() => unknown)[] = [];
@@ -107,15 +108,38 @@ describe('a store by its address', () => {
     const group = await startSentinel();
     closing.push(() => group.stop());
     const hosts = group.sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',');
-    const { store } = await open(`redis+sentinel://${hosts}/${group.masterName}/0`);
+    const { store, warnings } = await open(`redis+sentinel://${hosts}/${group.masterName}/0`);
     expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
+    expect(warnings).toEqual([]);
+  });
+
+  test('follows a failover that is announced while the client looks for the master', async () => {
+    const [before, after] = await Promise.all([startRedis(), startRedis()]);
+    const sentinel = new FakeSentinel(before.port);
+    closing.push(
+      () => Promise.all([before.stop(), after.stop()]),
+      () => sentinel.stop(),
+    );
+    const { store } = await open(`redis+sentinel://127.0.0.1:${await sentinel.start()}/main`);
+    const desk = await readyDesk(store);
+    sentinel.beforeReply = async () => {
+      sentinel.masterPort = after.port;
+      sentinel.announce();
+      sentinel.beforeReply = async () => {};
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    };
+    await before.kill();
+    expect(await desk.probe()).toBe(false);
+    await expect.poll(() => desk.probe(), { timeout: 10_000 }).toBe(true);
+    expect(await exhausts(desk)).toEqual([true, true, false]);
   });
 
   test('is a Cluster', async () => {
     const cluster = await startCluster();
     closing.push(() => cluster.stop());
     const hosts = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join(',');
-    const { store } = await open(`redis+cluster://${hosts}`);
+    const { store, warnings } = await open(`redis+cluster://${hosts}`);
+    expect(warnings).toEqual([]);
     const desk = await readyDesk(store);
     // Every node, soon after the first.
     const isWhole = async (): Promise<boolean> => {

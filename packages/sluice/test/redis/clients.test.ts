@@ -1,75 +1,170 @@
+import { readFileSync } from 'node:fs';
 import { Redis as Ioredis, Cluster as IoredisCluster } from 'ioredis';
-import { Redis as Iovalkey } from 'iovalkey';
+import { Redis as Iovalkey, Cluster as IovalkeyCluster } from 'iovalkey';
 import { createClient, createCluster } from 'redis';
 import { describe, expect, it } from 'vitest';
+import {
+  GLIDE_CLUSTER,
+  IOREDIS,
+  IOREDIS_CLUSTER,
+  IOREDIS_SENTINEL,
+  NODE_REDIS,
+  NODE_REDIS_CLUSTER,
+  NODE_REDIS_SENTINEL,
+} from '../../../../tools/servers/clients.mjs';
 import { connectionOf, type RedisClient } from '../../src/stores/redis/client.ts';
 
 const lazy = { lazyConnect: true } as const;
 const nodes = [{ host: '127.0.0.1', port: 1 }];
-const codesOf = (client: unknown): string[] =>
-  connectionOf(client as RedisClient).warnings.map(({ code }) => code);
+const sentinel = { ...lazy, sentinels: nodes, name: 'main' };
 
-describe('the settings of a client', () => {
+const warningsOf = (client: unknown) => connectionOf(client as RedisClient).warnings;
+const codesOf = (client: unknown): string[] => warningsOf(client).map(({ code }) => code);
+
+/** What the warnings say to set. */
+const fixesOf = (client: unknown): string[] =>
+  warningsOf(client).map(({ message }) => /Set (.*)\.$/.exec(message)![1]);
+
+const QUEUE = 'WARN_REDIS_OFFLINE_QUEUE';
+const RESEND = 'WARN_REDIS_RESEND';
+const SILENT = 'WARN_REDIS_SOCKET_TIMEOUT';
+const FAILOVER = 'WARN_REDIS_FAILOVER';
+
+describe.each([
+  {
+    name: 'ioredis',
+    redis: (options: object) => new Ioredis(options),
+    cluster: (options: object) => new IoredisCluster(nodes, options),
+  },
+  {
+    name: 'iovalkey',
+    redis: (options: object) => new Iovalkey(options),
+    cluster: (options: object) => new IovalkeyCluster(nodes, options),
+  },
+])('warnings about $name', ({ redis, cluster }) => {
+  it('by default it queues, sends again and keeps silent connections', () => {
+    expect(codesOf(redis(lazy))).toEqual([SILENT, QUEUE, RESEND]);
+    expect(fixesOf(redis(lazy))).toEqual([
+      'socketTimeout: 1000',
+      'enableOfflineQueue: false',
+      'autoResendUnfulfilledCommands: false',
+    ]);
+  });
+
+  it('with Sentinel it also misses failovers by default', () => {
+    expect(codesOf(redis(sentinel))).toEqual([SILENT, FAILOVER, QUEUE, RESEND]);
+    expect(fixesOf(redis(sentinel))[1]).toBe('failoverDetector: true');
+  });
+
+  it('in a Cluster it also misses failovers and sends again in two ways by default', () => {
+    expect(codesOf(cluster(lazy))).toEqual([SILENT, FAILOVER, QUEUE, RESEND, RESEND]);
+    expect(fixesOf(cluster(lazy))).toEqual([
+      'redisOptions.socketTimeout: 1000',
+      'slotsRefreshInterval: 1000',
+      'enableOfflineQueue: false',
+      'autoResendUnfulfilledCommands: false',
+      'retryDelayOnFailover: 0',
+    ]);
+  });
+
   it.each([
-    ['ioredis', new Ioredis(lazy)],
-    ['iovalkey', new Iovalkey(lazy)],
-  ])('of %s by default queue while offline and send again: both are named', (_, client) => {
-    expect(codesOf(client)).toEqual(['WARN_REDIS_OFFLINE_QUEUE', 'WARN_REDIS_RESEND']);
+    [
+      'failoverDetector',
+      () => redis({ ...sentinel, ...IOREDIS_SENTINEL, failoverDetector: false }),
+    ],
+    [
+      'slotsRefreshInterval',
+      () => cluster({ ...IOREDIS_CLUSTER, ...lazy, slotsRefreshInterval: 0 }),
+    ],
+  ])('warns if only %s is missing', (_, open) => {
+    expect(codesOf(open())).toEqual([FAILOVER]);
   });
 
-  it('of a Cluster of ioredis by default send again in two ways', () => {
-    const { warnings } = connectionOf(new IoredisCluster(nodes, lazy) as never);
-    expect(warnings.map(({ code }) => code)).toEqual([
-      'WARN_REDIS_OFFLINE_QUEUE',
-      'WARN_REDIS_RESEND',
-      'WARN_REDIS_RESEND',
+  it.each([
+    ['one server', () => redis({ ...IOREDIS, ...lazy, socketTimeout: 0 })],
+    ['Sentinel', () => redis({ ...sentinel, ...IOREDIS_SENTINEL, socketTimeout: undefined })],
+    // For the nodes of a Cluster the option counts only in `redisOptions`.
+    [
+      'a Cluster',
+      () =>
+        cluster({
+          ...IOREDIS_CLUSTER,
+          ...lazy,
+          socketTimeout: 1000,
+          redisOptions: { ...IOREDIS_CLUSTER.redisOptions, socketTimeout: undefined },
+        }),
+    ],
+  ])('warns if only socketTimeout is missing, with %s', (_, open) => {
+    expect(codesOf(open())).toEqual([SILENT]);
+  });
+
+  it('does not warn about the options of the guide', () => {
+    expect(codesOf(redis({ ...IOREDIS, ...lazy }))).toEqual([]);
+    expect(codesOf(redis({ ...sentinel, ...IOREDIS_SENTINEL }))).toEqual([]);
+    expect(codesOf(cluster({ ...IOREDIS_CLUSTER, ...lazy }))).toEqual([]);
+  });
+
+  it('warns about a key prefix with a brace, which would decide every slot', () => {
+    const prefixed = (keyPrefix: string) => redis({ ...IOREDIS, ...lazy, keyPrefix });
+    expect(codesOf(prefixed('{app}'))).toEqual(['WARN_REDIS_KEY_PREFIX']);
+    expect(codesOf(prefixed('app:'))).toEqual([]);
+  });
+});
+
+describe('warnings about node-redis', () => {
+  it('by default it queues and keeps silent connections', () => {
+    expect(codesOf(createClient())).toEqual([QUEUE, SILENT]);
+    expect(fixesOf(createClient())).toEqual([
+      'disableOfflineQueue: true',
+      'pingInterval: 200 and socket.socketTimeout: 500',
     ]);
-    expect(warnings[2].message).toContain('Set retryDelayOnFailover: 0');
-  });
-
-  it('of node-redis by default queue while offline', () => {
-    expect(codesOf(createClient())).toEqual(['WARN_REDIS_OFFLINE_QUEUE']);
-    expect(codesOf(createCluster({ rootNodes: [] }))).toEqual(['WARN_REDIS_OFFLINE_QUEUE']);
-  });
-
-  it('a warning tells the setting that mends it', () => {
-    const [queue, resend] = connectionOf(new Ioredis(lazy) as never).warnings;
-    expect(queue.message).toContain('Set enableOfflineQueue: false');
-    expect(resend.message).toContain('Set autoResendUnfulfilledCommands: false');
-    const [nodeRedis] = connectionOf(createClient() as never).warnings;
-    expect(nodeRedis.message).toContain('Set disableOfflineQueue: true');
-  });
-
-  it('as the guide has them are not warned of', () => {
-    const safe = { ...lazy, enableOfflineQueue: false, autoResendUnfulfilledCommands: false };
-    expect(codesOf(new Ioredis(safe))).toEqual([]);
-    expect(codesOf(new Iovalkey(safe))).toEqual([]);
-    const redisOptions = { autoResendUnfulfilledCommands: false };
-    const cluster = new IoredisCluster(nodes, {
-      ...lazy,
-      enableOfflineQueue: false,
-      retryDelayOnFailover: 0,
-      redisOptions,
-    });
-    expect(codesOf(cluster)).toEqual([]);
-    expect(codesOf(createClient({ disableOfflineQueue: true }))).toEqual([]);
-    const defaults = { disableOfflineQueue: true };
-    expect(codesOf(createCluster({ rootNodes: [], defaults }))).toEqual([]);
-  });
-
-  it('a key prefix with a brace would decide every slot', () => {
-    const safe = { ...lazy, enableOfflineQueue: false, autoResendUnfulfilledCommands: false };
-    expect(codesOf(new Ioredis({ ...safe, keyPrefix: '{app}' }))).toEqual([
-      'WARN_REDIS_KEY_PREFIX',
+    expect(codesOf(createCluster({ rootNodes: [] }))).toEqual([QUEUE, SILENT]);
+    expect(fixesOf(createCluster({ rootNodes: [] }))).toEqual([
+      'defaults.disableOfflineQueue: true',
+      'defaults.pingInterval: 200 and defaults.socket.socketTimeout: 500',
     ]);
-    expect(codesOf(new Ioredis({ ...safe, keyPrefix: 'app:' }))).toEqual([]);
   });
 
-  it('a Cluster is told from a single server', () => {
-    const isCluster = (client: unknown): boolean => connectionOf(client as RedisClient).isCluster;
-    expect(isCluster(new Ioredis(lazy))).toBe(false);
-    expect(isCluster(new IoredisCluster(nodes, lazy))).toBe(true);
-    expect(isCluster(createClient())).toBe(false);
-    expect(isCluster(createCluster({ rootNodes: [] }))).toBe(true);
+  it('warns about a timeout that closes idle connections before they are pinged', () => {
+    expect(codesOf(createClient({ ...NODE_REDIS, pingInterval: 0 }))).toEqual([SILENT]);
+    expect(codesOf(createClient({ ...NODE_REDIS, pingInterval: 500 }))).toEqual([SILENT]);
+    expect(codesOf(createClient({ ...NODE_REDIS, socket: {} }))).toEqual([SILENT]);
   });
+
+  it('does not warn about the options of the guide', () => {
+    expect(codesOf(createClient(NODE_REDIS))).toEqual([]);
+    expect(codesOf(createCluster({ rootNodes: [], ...NODE_REDIS_CLUSTER }))).toEqual([]);
+  });
+});
+
+it('tells a Cluster from a single server', () => {
+  const isCluster = (client: unknown): boolean => connectionOf(client as RedisClient).isCluster;
+  expect(isCluster(new Ioredis(lazy))).toBe(false);
+  expect(isCluster(new IoredisCluster(nodes, lazy))).toBe(true);
+  expect(isCluster(createClient())).toBe(false);
+  expect(isCluster(createCluster({ rootNodes: [] }))).toBe(true);
+});
+
+/** Each option as the guide writes it, also those of options inside of options. */
+const written = (options: object): string[] =>
+  Object.entries(options).flatMap(([name, value]) => {
+    if (typeof value === 'object' && name !== 'periodicChecks') return written(value);
+    if (typeof value === 'function') return [name];
+    const text = JSON.stringify(value).replaceAll(/[{}]/g, ' $& ').replaceAll('"', '');
+    return [`${name}: ${text.replaceAll(':', ': ').trim()}`];
+  });
+
+it.each(
+  Object.entries({
+    IOREDIS,
+    IOREDIS_SENTINEL,
+    IOREDIS_CLUSTER,
+    NODE_REDIS,
+    NODE_REDIS_SENTINEL,
+    NODE_REDIS_CLUSTER,
+    GLIDE_CLUSTER,
+  }),
+)('docs/redis.md has the options with which %s is tested', (_, options) => {
+  const guide = readFileSync(new URL('../../../../docs/redis.md', import.meta.url), 'utf8');
+  expect(written(options).filter((option) => !guide.includes(option))).toEqual([]);
 });

@@ -11,7 +11,11 @@ const { url, nodes, prefix, policy, keys, decisions, inFlight, seed, file } = JS
   process.argv[2],
 );
 
-const { client, close } = nodes ? await clusterClients.ioredis(nodes) : await clients.ioredis(url);
+// No call may fail here, however busy the machine is.
+const patient = { socketTimeout: 30_000 };
+const { client, close } = nodes
+  ? await clusterClients.ioredis(nodes, patient)
+  : await clients.ioredis(url, patient);
 const store = redisStore(client, {
   prefix,
   onFailure: 'throw',

@@ -85,7 +85,8 @@ describe('a callback for warnings', () => {
     const onWarning = vi.fn();
     const call = (name: string): Promise<unknown> =>
       name === 'INFO' ? thrown() : Promise.resolve([Date.now(), 0, 4, 60_000]);
-    const store = redisStore({ call, options: { enableOfflineQueue: false } }, { onWarning });
+    const options = { enableOfflineQueue: false, socketTimeout: 1000 };
+    const store = redisStore({ call, options }, { onWarning });
     const limiter = createLimiter({ policies: { p: '5/1m' }, store });
     expect((await limiter.check('p', 'a')).degraded).toBe(undefined);
     await turn();

@@ -60,6 +60,16 @@ describe('on a Cluster', () => {
       expect(report).toEqual({ passed: 160, failed: 0, differences: [] });
     });
 
+    it('sends each command to the node of its slot, not to another that redirects it', async () => {
+      await Promise.all(cluster.nodes.map((node) => node.command('CONFIG', 'RESETSTAT')));
+      const limiter = createLimiter({ policies: { p: '2/1m' }, store: fresh(open) });
+      for (let key = 0; key < 50; key++) await limiter.check('p', `key-${key}`);
+      const stats = await Promise.all(
+        cluster.nodes.map((node) => node.command<string>('INFO', 'errorstats')),
+      );
+      expect(stats.filter((text) => text.includes('MOVED'))).toEqual([]);
+    });
+
     it('decides checks of many keys that are asked for at once', async () => {
       const limiter = createLimiter({ policies: { p: '2/1m' }, store: fresh(open) });
       const keys = Array.from({ length: 200 }, (_, number) => `key-${number % 100}`);

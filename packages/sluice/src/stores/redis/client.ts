@@ -1,11 +1,13 @@
 /**
  * Any Redis client, as one function: `send(args, key)`. Clients are recognised by their shape, so
- * that none of them is a dependency. A setting under which a client repeats or hoards commands
- * behind the limiter's back is named in a warning, with what to set instead.
+ * that none of them is a dependency. A warning names each option under which a client repeats or
+ * queues commands, or does not notice a silent connection or a failover, and the value to set.
  */
 import { expected } from '../../errors.ts';
 import type { Warning } from '../../warning.ts';
+import { slotOf } from './keys.ts';
 import { type OnReady, onReadyOf } from './ready-signal.ts';
+import { sparingSilentNodes } from './silent-nodes.ts';
 
 /** Sends one command. `key` is the key by which a Cluster finds the node. */
 export type Send = (args: readonly string[], key: string) => Promise<unknown>;
@@ -77,12 +79,51 @@ const KEY_PREFIX: RedisWarning = {
     'Use the prefix option of redisStore instead.',
 };
 
-/** Checks the settings of ioredis and iovalkey; those of a Cluster lie one level deeper. */
+/** Warns that a connection whose server became silent is never replaced. */
+function silentConnection(fix: string): RedisWarning {
+  return {
+    code: 'WARN_REDIS_SOCKET_TIMEOUT',
+    message:
+      'The Redis client never replaces a connection whose server stopped responding without ' +
+      `closing it, so calls stay degraded after the server or its replica is back. Set ${fix}.`,
+  };
+}
+
+/** Warns that the client stays with the old master after a failover. */
+function missedFailover(fix: string): RedisWarning {
+  return {
+    code: 'WARN_REDIS_FAILOVER',
+    message:
+      'The Redis client does not notice a failover while its connection to the old master is ' +
+      `open: calls are charged there and lost, or stay degraded. Set ${fix}.`,
+  };
+}
+
+const isPositive = (value: unknown): boolean => typeof value === 'number' && value > 0;
+
+/** Checks how ioredis and iovalkey notice silent connections and failovers. */
+function ioredisFailoverWarnings(options: Shape, isCluster: boolean): RedisWarning[] {
+  const warnings: RedisWarning[] = [];
+  const nodes = (isCluster ? (options.redisOptions ?? {}) : options) as Shape;
+  if (!isPositive(nodes.socketTimeout)) {
+    const where = isCluster ? 'redisOptions.socketTimeout' : 'socketTimeout';
+    warnings.push(silentConnection(`${where}: 1000`));
+  }
+  if (isCluster && !isPositive(options.slotsRefreshInterval)) {
+    warnings.push(missedFailover('slotsRefreshInterval: 1000'));
+  }
+  if (Array.isArray(options.sentinels) && options.failoverDetector !== true) {
+    warnings.push(missedFailover('failoverDetector: true'));
+  }
+  return warnings;
+}
+
+/** Checks the options of ioredis and iovalkey; a Cluster has those of its nodes in a field. */
 function ioredisWarnings({ options, isCluster }: IoredisLike): RedisWarning[] {
   const own = options as Shape;
   const inner = (own.redisOptions ?? {}) as Shape;
   const setting = (name: string): unknown => own[name] ?? inner[name];
-  const warnings: RedisWarning[] = [];
+  const warnings = ioredisFailoverWarnings(own, isCluster === true);
   if (setting('enableOfflineQueue') !== false) {
     warnings.push(offlineQueue('enableOfflineQueue: false'));
   }
@@ -104,23 +145,51 @@ function fromIoredis(client: IoredisLike): Connection {
   };
 }
 
+/** Checks the options of node-redis; `createSentinel` does not expose them. */
+function nodeRedisWarnings(client: Shape): RedisWarning[] {
+  const options = (client.options ?? client._options) as Shape | undefined;
+  if (options === undefined) return [];
+  // A Cluster has the options of its nodes in `defaults`.
+  const nodes = (options.defaults ?? options) as Shape;
+  const where = isFunction(client, 'getSlotRandomNode') ? 'defaults.' : '';
+  const warnings: RedisWarning[] = [];
+  if (nodes.disableOfflineQueue !== true) {
+    warnings.push(offlineQueue(`${where}disableOfflineQueue: true`));
+  }
+  // The timeout also closes idle connections, so pings must be more frequent.
+  const { socketTimeout } = (nodes.socket ?? {}) as Shape;
+  const isPinged = isPositive(nodes.pingInterval) && isPositive(socketTimeout);
+  if (!isPinged || (nodes.pingInterval as number) >= (socketTimeout as number)) {
+    const fix = `${where}pingInterval: 200 and ${where}socket.socketTimeout: 500`;
+    warnings.push(silentConnection(fix));
+  }
+  return warnings;
+}
+
+/** Sends to the node of a key; with a timeout, not to a node that is silent. */
+function clusterSend(client: NodeRedisLike): Send {
+  const send: Send = (args, key) => client.sendCommand(key, false, args);
+  const shape = client as unknown as Shape;
+  const { defaults } = (shape._options ?? {}) as { defaults?: { socket?: Shape } };
+  const socketTimeout = defaults?.socket?.socketTimeout;
+  if (!isPositive(socketTimeout)) return send;
+  const nodeOf = (key: string): object | undefined =>
+    (shape.slots as readonly { master?: object }[] | undefined)?.[slotOf(key)]?.master;
+  return sparingSilentNodes(send, nodeOf, (socketTimeout as number) / 2);
+}
+
 function fromNodeRedis(client: NodeRedisLike): Connection {
   const shape = client as unknown as Shape;
   const isCluster = isFunction(shape, 'getSlotRandomNode');
   const isSentinel = isFunction(shape, 'getSentinelNode');
-  // Where a kind of client does not show its settings, nothing can be said about them.
-  const options = (shape.options ?? shape._options) as Shape | undefined;
-  const nested = (options?.defaults ?? {}) as Shape;
-  const queues =
-    options !== undefined && (options.disableOfflineQueue ?? nested.disableOfflineQueue) !== true;
-  let send = (args: readonly string[], _key?: string) => client.sendCommand(args);
-  if (isCluster) send = (args, key) => client.sendCommand(key, false, args);
+  let send: Send = (args) => client.sendCommand(args);
+  if (isCluster) send = clusterSend(client);
   if (isSentinel) send = (args) => client.sendCommand(false, args);
   return {
     send,
-    info: () => send(['INFO', 'memory']),
+    info: () => send(['INFO', 'memory'], ''),
     isCluster,
-    warnings: queues ? [offlineQueue('disableOfflineQueue: true')] : [],
+    warnings: nodeRedisWarnings(shape),
     onReady: onReadyOf(client, 'ready', 'node-ready'),
   };
 }

@@ -1,0 +1,64 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it, vi } from 'vitest';
+import { sparingSilentNodes } from '../../src/stores/redis/silent-nodes.ts';
+
+const SILENT_MS = 30;
+
+function nodes() {
+  const [silent, well] = [{}, {}];
+  const replies: (() => void)[] = [];
+  const sent = vi.fn((_args: readonly string[], key: string): Promise<unknown> => {
+    if (key === 'well') return Promise.resolve('OK');
+    return new Promise((resolve) => replies.push(() => resolve('OK')));
+  });
+  const nodeOf = (key: string) => ({ silent, well })[key];
+  return { replies, sent, send: sparingSilentNodes(sent, nodeOf, SILENT_MS) };
+}
+
+describe('a node that sends no reply', () => {
+  it('gets no more commands once it has been silent for long', async () => {
+    const { sent, send } = nodes();
+    void send(['GET'], 'silent');
+    void send(['GET'], 'silent');
+    await sleep(SILENT_MS * 2);
+    await expect(send(['GET'], 'silent')).rejects.toThrow('The node has not replied for 30 ms');
+    expect(sent).toHaveBeenCalledTimes(2);
+  });
+
+  it('does not keep commands from other nodes', async () => {
+    const { send } = nodes();
+    void send(['GET'], 'silent');
+    await sleep(SILENT_MS * 2);
+    expect(await send(['GET'], 'well')).toBe('OK');
+    expect(await send(['GET'], 'well')).toBe('OK');
+  });
+
+  it('gets commands again after a reply', async () => {
+    const { replies, sent, send } = nodes();
+    const first = send(['GET'], 'silent');
+    void send(['GET'], 'silent');
+    await sleep(SILENT_MS * 2);
+    replies[0]();
+    await first;
+    void send(['GET'], 'silent');
+    expect(sent).toHaveBeenCalledTimes(3);
+  });
+
+  it('gets a command after a pause in which none was due', async () => {
+    const { replies, sent, send } = nodes();
+    const first = send(['GET'], 'silent');
+    replies[0]();
+    await first;
+    await sleep(SILENT_MS * 2);
+    void send(['GET'], 'silent');
+    expect(sent).toHaveBeenCalledTimes(2);
+  });
+
+  it('gets every command of a slot whose node is not known', async () => {
+    const { sent, send } = nodes();
+    void send(['GET'], 'other');
+    await sleep(SILENT_MS * 2);
+    void send(['GET'], 'other');
+    expect(sent).toHaveBeenCalledTimes(2);
+  });
+});
