@@ -69,8 +69,8 @@ class MemoryStore implements SyncStore, Room {
   /** Policies that mean the same counters, such as before and after a reload, share a space. */
   readonly #spaces = new Map<string, Space>();
   readonly #spaceOfPolicy = new WeakMap<Policy, Space>();
-  #held = 0;
-  evicted: number;
+  size = 0;
+  evicted = 0;
   /** Set while several limits are charged: nothing may be evicted between them. */
   #isCharging = false;
   readonly #idempotency: Idempotency;
@@ -80,12 +80,7 @@ class MemoryStore implements SyncStore, Room {
   constructor(maxKeys: number, idBytes: number, onEviction: MemoryStoreOptions['onEviction']) {
     this.#maxKeys = maxKeys;
     this.#onEviction = onEviction && contained(onEviction);
-    this.evicted = 0;
     this.#idempotency = new Idempotency(new KeyedHash(), idBytes);
-  }
-
-  get size(): number {
-    return this.#held;
   }
 
   open(policy: Policy): Space {
@@ -137,8 +132,7 @@ class MemoryStore implements SyncStore, Room {
   }
 
   resetSync(policy: Policy, key: string, nowMs: number): void {
-    const space = this.open(policy);
-    this.#held += space.reset(key, nowMs);
+    this.open(policy).reset(key, nowMs);
     this.#idempotency.reset(policy.name, key, nowMs);
   }
 
@@ -185,24 +179,17 @@ class MemoryStore implements SyncStore, Room {
   makeRoom(space: Space, nowMs: number): void {
     this.sweep(space, SWEPT_PER_KEY, nowMs);
     if (!this.#isCharging) this.#evictFor(space, 1, nowMs);
-    this.#held++;
   }
 
   /** Deletes some expired keys of a space, and of another one in turn: it may get no calls. */
   sweep(space: Space, places: number, nowMs: number): void {
-    this.#sweepOne(space, places, nowMs);
+    space.sweep(places, nowMs);
     let next = this.#hand.next();
     if (next.done) {
       this.#hand = this.#spaces.values();
       next = this.#hand.next();
     }
-    if (next.value !== space) this.#sweepOne(next.value!, places, nowMs);
-  }
-
-  #sweepOne(space: Space, places: number, nowMs: number): void {
-    const before = space.table.size;
-    space.sweep(places, nowMs);
-    this.#held += space.table.size - before;
+    if (next.value !== space) next.value!.sweep(places, nowMs);
   }
 
   /**
@@ -211,17 +198,12 @@ class MemoryStore implements SyncStore, Room {
    * that, as `incoming` counts with the key that is about to be added.
    */
   #evictFor(incoming: Space, more: number, nowMs: number): void {
-    for (let excess = 0; excess < 2 && this.#held + more > this.#maxKeys; excess++) {
+    const sizeOf = ({ table }: Space): number =>
+      table === incoming.table && table.size > 0 ? table.size + 1 : table.size;
+    for (let excess = 0; excess < 2 && this.size + more > this.#maxKeys; excess++) {
       let largest = incoming;
-      let size = incoming.table.size + 1;
-      for (const space of this.#spaces.values()) {
-        if (space.table.size <= size && (largest.table.size > 0 || space.table.size === 0))
-          continue;
-        largest = space;
-        size = space.table.size;
-      }
+      for (const space of this.#spaces.values()) if (sizeOf(space) > sizeOf(largest)) largest = space;
       if (largest.table.size === 0) return;
-      this.#held--;
       if (!largest.evict(nowMs)) continue;
       this.evicted++;
       const { guaranteedKeys } = this;

@@ -31,6 +31,8 @@ export function isWide({ windowMs, terms }: Policy): boolean {
 
 /** The cap on the keys of all policies. */
 export interface Room {
+  /** How many keys all spaces hold; each space counts its own in and out. */
+  size: number;
   /** How many cells a sketch of evicted keys has in a row. */
   readonly evictedCells: number;
   /** Called before a key is added to `space`. */
@@ -149,26 +151,31 @@ export class Space implements SyncSpace {
     return this.table.find(key, this.state) >= 0;
   }
 
-  /** Deletes a key. Returns by how much the number of keys has changed. */
-  reset(key: string, nowMs: number): number {
+  /** Deletes a key. */
+  reset(key: string, nowMs: number): void {
     const { table, state } = this;
-    const before = table.size;
     const row = table.find(key, state);
     if (row >= 0) this.forget(row);
     table.dropText(key);
     table.hash(key);
     if (this.#evicted?.find(table.low, table.high, nowMs)) {
       // A row that has used nothing stands between the key and what others have used.
-      table.point(state, table.insert());
+      this.#insert();
       this.algorithm.restore(state, this.#largest!, nowMs, 0, this.#evicted.untilMs);
     }
-    return table.size - before;
+  }
+
+  /** Adds a row for the key that was hashed last, and lets `state` point at it. */
+  #insert(): void {
+    this.table.point(this.state, this.table.insert());
+    this.room.size++;
   }
 
   forget(row: number): void {
     this.table.point(this.state, row);
     this.#clear(this.state);
     this.table.remove(row);
+    this.room.size--;
   }
 
   /**
@@ -283,7 +290,7 @@ export class Space implements SyncSpace {
     this.room.makeRoom(this, nowMs);
     table.low = low;
     table.high = high;
-    table.point(state, table.insert());
+    this.#insert();
     return this.#restore(state, terms, nowMs);
   }
 
