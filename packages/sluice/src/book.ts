@@ -4,7 +4,7 @@
  */
 import type { Terms } from './algorithms/algorithm.ts';
 import type { Receipt } from './decision.ts';
-import { checkFields, closed, expected, isInteger, isRecord } from './errors.ts';
+import { checkFields, checkInteger, closed, expected, isRecord } from './errors.ts';
 import { type Key, keyText } from './key.ts';
 import { definePolicy, type FailureAction, type Policy, type PolicyInput } from './policy.ts';
 import { type Adjustment, idOf, type Limit } from './store.ts';
@@ -26,12 +26,6 @@ const MOST_LIMITS = 64;
 /** Whether there are as many as a check may have. */
 const isList = (value: unknown): value is readonly unknown[] =>
   Array.isArray(value) && value.length > 0 && value.length <= MOST_LIMITS;
-
-/** Refuses a cost that is no integer of at least `least`. */
-function checkCost(what: string, cost: unknown, least: 0 | 1): number {
-  if (isInteger(cost, least)) return cost;
-  throw expected('ERR_INVALID_COST', `${what} to be an integer >= ${least}`, cost);
-}
 
 const REQUEST_FIELDS = ['policy', 'key', 'cost', 'operation'];
 
@@ -68,7 +62,7 @@ export class PolicyBook {
   cost(policy: Policy, terms: Terms, asked: CostFields | undefined, least: 0 | 1): number {
     if (asked === undefined) return least;
     const { cost = this.#costOfOperation(policy, asked) ?? least } = asked;
-    checkCost('the cost', cost, least);
+    checkInteger('ERR_INVALID_COST', 'the cost', cost, least);
     if (cost > terms.capacity) {
       const what = `the cost to be at most ${terms.capacity} for \`${policy.name}\``;
       throw expected('ERR_COST_ABOVE_LIMIT', what, cost);
@@ -131,11 +125,10 @@ export class PolicyBook {
     }
     // A copy has no holes, which `map` would pass over.
     return [...charges].map((charge, place) => {
-      if (!isRecord(charge) || !isInteger(charge.cost, 1) || !isInteger(charge.atMs, 0)) {
-        throw expected('ERR_INVALID_RECEIPT', 'the receipt of a check', charge);
-      }
+      checkInteger('ERR_INVALID_RECEIPT', 'the cost of a charge', charge?.cost, 1);
+      checkInteger('ERR_INVALID_RECEIPT', 'the time of a charge', charge?.atMs, 0);
       const { policy, terms, key } = this.limit(charge.policy, charge.key, undefined, 0);
-      const cost = checkCost('the actual cost', actuals[place], 0);
+      const cost = checkInteger('ERR_INVALID_COST', 'the actual cost', actuals[place], 0);
       return { policy, terms, charge: { ...charge, key }, delta: cost - charge.cost };
     });
   }

@@ -88,6 +88,18 @@ export function isInteger(value: unknown, least: number): value is number {
   return Number.isSafeInteger(value) && (value as number) >= least;
 }
 
+/** Returns `value` if it is an exact integer from `least` to `most`, and throws otherwise. */
+export function checkInteger(
+  code: ErrorCode,
+  what: string,
+  value: unknown,
+  least: number,
+  most = Number.MAX_SAFE_INTEGER,
+): number {
+  if (isInteger(value, least) && value <= most) return value;
+  throw expected(code, `${what} to be an integer from ${least} to ${most}`, value);
+}
+
 /** Whether a value has named fields: an object that is not a list. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -7,7 +7,7 @@ import type { DecisionListener, Limiter, LimiterOptions, Policies, SyncLimiter }
 import { type CallFields, PolicyBook } from './book.ts';
 import { type Clock, systemClock } from './clock.ts';
 import type { Decision, Quote, Receipt } from './decision.ts';
-import { checkFields, checkMethods, expected, isInteger } from './errors.ts';
+import { checkFields, checkInteger, checkMethods, expected } from './errors.ts';
 import { type Key, keyText } from './key.ts';
 import { checkAction, type Policy } from './policy.ts';
 import type { Adjustment, Check, KeyState, Store, SyncSpace, SyncStore } from './store.ts';
@@ -250,9 +250,7 @@ class LimiterCore {
 function checkedClock(clock: Clock): Clock {
   return {
     now() {
-      const nowMs = clock.now();
-      if (isInteger(nowMs, 0)) return nowMs;
-      throw expected('ERR_INVALID_CLOCK', 'the clock to give whole ms', nowMs);
+      return checkInteger('ERR_INVALID_CLOCK', 'the time of the clock', clock.now(), 0);
     },
     schedule: (delayMs, wake) => clock.schedule(delayMs, wake),
   };

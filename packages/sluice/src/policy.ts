@@ -4,7 +4,14 @@
  */
 import type { AlgorithmName, Terms } from './algorithms/algorithm.ts';
 import { algorithms } from './algorithms/index.ts';
-import { checkFields, type ErrorCode, expected, isInteger, isRecord } from './errors.ts';
+import {
+  checkFields,
+  checkInteger,
+  type ErrorCode,
+  expected,
+  isInteger,
+  isRecord,
+} from './errors.ts';
 
 /** Milliseconds, or a whole number and a unit: `'250ms'` `'10s'` `'1m'` `'1h'` `'1d'` `'2w'`. */
 export type Duration = number | string;
@@ -92,12 +99,6 @@ function windowOf(where: string, window: unknown): number {
   throw expected('ERR_INVALID_WINDOW', what, window);
 }
 
-/** Refuses what is no integer from 1 to `most`. */
-function counted(code: ErrorCode, what: string, value: unknown, most: number): number {
-  if (isInteger(value, 1) && value <= most) return value;
-  throw expected(code, `${what} to be an integer from 1 to ${most}`, value);
-}
-
 /** A number that only one algorithm has. */
 function ownNumber(
   where: string,
@@ -105,22 +106,22 @@ function ownNumber(
   field: 'buckets' | 'burst',
   code: ErrorCode,
   algorithm: AlgorithmName,
-  most: number,
+  most?: number,
 ): number | undefined {
   const value = options[field];
   if (value === undefined) return undefined;
   const what = `\`${field}\` of ${where}`;
-  if (options.algorithm === algorithm) return counted(code, what, value, most);
+  if (options.algorithm === algorithm) return checkInteger(code, what, value, 1, most);
   throw expected(code, `${what} only with the algorithm '${algorithm}'`, value);
 }
 
-function costsOf(where: string, costs: unknown, most: number): Map<string, number> {
+function costsOf(where: string, costs: unknown, most?: number): Map<string, number> {
   if (!isRecord(costs)) {
     throw expected('ERR_INVALID_COSTS', `\`costs\` of ${where} to be an object`, costs);
   }
   const entries = Object.entries(costs as Record<string, number>);
   for (const [operation, cost] of entries) {
-    counted('ERR_INVALID_COSTS', `the cost of \`${operation}\` in ${where}`, cost, most);
+    checkInteger('ERR_INVALID_COSTS', `the cost of \`${operation}\` in ${where}`, cost, 1, most);
   }
   return new Map(entries);
 }
@@ -150,14 +151,7 @@ export function definePolicy(name: string, input: PolicyInput): Policy {
     MOST_BUCKETS,
   );
   const bucketMs = Math.ceil(windowMs / Math.min(buckets ?? DEFAULT_BUCKETS, windowMs));
-  const burst = ownNumber(
-    where,
-    options,
-    'burst',
-    'ERR_INVALID_BURST',
-    'token-bucket',
-    Number.MAX_SAFE_INTEGER,
-  );
+  const burst = ownNumber(where, options, 'burst', 'ERR_INVALID_BURST', 'token-bucket');
   checkProduct(where, 'burst', burst ?? 1, windowMs);
   const termsOf = (whose: string, count: number): Terms => {
     // Any integer, as the product says more about one that is too large.
@@ -174,7 +168,7 @@ export function definePolicy(name: string, input: PolicyInput): Policy {
     algorithm,
     windowMs,
     bucketMs,
-    costs: costsOf(where, costs, terms?.capacity ?? Number.MAX_SAFE_INTEGER),
+    costs: costsOf(where, costs, terms?.capacity),
     onFailure: checkAction(options.onFailure),
     terms,
     termsFor: (key: string) => terms ?? termsOf(`${where} for this key`, limitOf(key)),

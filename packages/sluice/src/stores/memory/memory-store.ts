@@ -13,7 +13,7 @@
 import type { Terms } from '../../algorithms/algorithm.ts';
 import { systemClock } from '../../clock.ts';
 import { jointDecision, type Quote } from '../../decision.ts';
-import { checkFields, expected, isInteger } from '../../errors.ts';
+import { checkFields, checkInteger, expected } from '../../errors.ts';
 import { Idempotency } from '../../idempotency/idempotency.ts';
 import type { Policy } from '../../policy.ts';
 import type { Adjustment, Check, KeyState, Limit, SyncStore } from '../../store.ts';
@@ -216,13 +216,8 @@ class MemoryStore implements SyncStore, Room {
 export function memoryStore(options: MemoryStoreOptions = {}): SyncStore {
   checkFields(options, ['maxKeys', 'maxIdBytes', 'onEviction']);
   const { maxKeys = DEFAULT_MAX_KEYS, maxIdBytes = DEFAULT_ID_BYTES, onEviction } = options;
-  if (!isInteger(maxKeys, 1) || maxKeys > MOST_KEYS) {
-    const what = `\`maxKeys\` to be an integer from 1 to ${MOST_KEYS}`;
-    throw expected('ERR_INVALID_OPTION', what, maxKeys);
-  }
-  if (!isInteger(maxIdBytes, 0)) {
-    throw expected('ERR_INVALID_OPTION', '`maxIdBytes` to be an integer >= 0', maxIdBytes);
-  }
+  checkInteger('ERR_INVALID_OPTION', '`maxKeys`', maxKeys, 1, MOST_KEYS);
+  checkInteger('ERR_INVALID_OPTION', '`maxIdBytes`', maxIdBytes, 0);
   if (onEviction !== undefined && typeof onEviction !== 'function') {
     throw expected('ERR_INVALID_OPTION', '`onEviction` to be a function', onEviction);
   }
