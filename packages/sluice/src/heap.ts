@@ -1,6 +1,7 @@
 /**
  * Binary heap of timed entries, earliest first. Entries that are due together keep the order in
- * which they were added. Each entry stores its own index, so it can be removed in O(log n).
+ * which they were added, unless they are added with an order of their own. Each entry stores its
+ * own index, so it can be removed in O(log n).
  */
 
 /** What the heap keeps in an entry. `add` sets its order, and `at`, its index. */
@@ -21,8 +22,8 @@ export class Heap<Entry extends Timed> {
     return this.#entries[0];
   }
 
-  add(entry: Entry): void {
-    entry.order = this.#added++;
+  add(entry: Entry, order = this.#added++): void {
+    entry.order = order;
     this.#settle(entry, this.#entries.length);
   }
 

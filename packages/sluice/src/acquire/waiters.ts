@@ -69,10 +69,8 @@ export class Waiters {
     const signal = target as AbortSignal;
     this.#dismiss(this.#signals.get(signal)!, signal.reason);
   };
-  /** Waiters that are asleep, by the time at which they wake. */
-  readonly #sleepers = new Heap<Waiter>();
-  /** Waiters that have not been first yet, by their deadlines. */
-  readonly #deadlines = new Heap<Waiter>();
+  /** New waiters by their deadlines, and sleeping ones by the time at which they wake. */
+  readonly #timed = new Heap<Waiter>();
   readonly #ready = new List<Lane<Waiter>>();
   /** What is to be rejected, and why. */
   readonly #dismissals: (readonly [List<Waiter>, unknown])[] = [];
@@ -121,7 +119,7 @@ export class Waiters {
         ...(list ? [list.add(waiter)] : []),
       ];
       if (deadlineMs < NEVER) {
-        this.#deadlines.add(waiter);
+        this.#timed.add(waiter);
         for (const lane of lanes) lane.unjudged ??= lane.last;
       }
       this.#proceed(lanes, lanes.length);
@@ -204,14 +202,10 @@ export class Waiters {
 
   /** Sets the timer for the next waiter that wakes or gives up. */
   #setTimer(): void {
-    const dueMs = Math.min(
-      this.#sleepers.first?.dueMs ?? NEVER,
-      this.#deadlines.first?.dueMs ?? NEVER,
-    );
+    const dueMs = this.#timed.first?.dueMs ?? NEVER;
     // A timer that is too early does no harm. One that no waiter needs keeps the process alive.
     if (dueMs < NEVER && dueMs >= this.#timerMs) return;
     this.#stopTimer?.();
-    this.#stopTimer = undefined;
     this.#timerMs = dueMs;
     if (dueMs === NEVER) return;
     const delayMs = Math.max(1, Math.ceil(dueMs - this.#now()));
@@ -232,11 +226,11 @@ export class Waiters {
       else this.#dismissals.pop();
       return true;
     }
-    const sleeper = this.#sleepers.first;
-    if (sleeper && sleeper.dueMs <= this.#now()) {
-      this.#sleepers.delete(sleeper);
-      sleeper.state = 'woken';
-      this.#proceed(sleeper.lanes);
+    const next = this.#timed.first;
+    if (next?.state === 'asleep' && next.dueMs <= this.#now()) {
+      this.#timed.delete(next);
+      next.state = 'woken';
+      this.#proceed(next.lanes);
     }
     const ready = this.#ready.first;
     if (ready) {
@@ -245,11 +239,9 @@ export class Waiters {
       this.#work(ready.item);
       return true;
     }
-    const waiter = this.#deadlines.first;
     // In its last millisecond a waiter may still be served, after those that are asking.
-    if (!waiter || this.#now() < waiter.dueMs + Math.min(this.#asking, 1)) return false;
-    this.#deadlines.delete(waiter);
-    this.#deny(waiter);
+    if (next?.state !== 'new' || this.#now() < next.dueMs + Math.min(this.#asking, 1)) return false;
+    this.#deny(next);
     return true;
   }
 
@@ -268,8 +260,7 @@ export class Waiters {
   }
 
   #ask(waiter: Waiter): void {
-    this.#sleepers.delete(waiter);
-    this.#deadlines.delete(waiter);
+    this.#timed.delete(waiter);
     waiter.state = 'asking';
     waiter.nudged = false;
     this.#asking++;
@@ -312,7 +303,8 @@ export class Waiters {
       this.#asking--;
       waiter.state = waiter.nudged ? 'woken' : 'asleep';
       waiter.dueMs = wakeMs;
-      if (!waiter.nudged) this.#sleepers.add(waiter);
+      // Before the deadlines of that millisecond, so that waiters behind it may still be served.
+      if (!waiter.nudged) this.#timed.add(waiter, -1);
     }
     this.#proceed(lanes);
   }
@@ -333,8 +325,7 @@ export class Waiters {
   #leave(waiter: Waiter): void {
     if (waiter.state === 'asking') this.#asking--;
     waiter.state = 'gone';
-    this.#sleepers.delete(waiter);
-    this.#deadlines.delete(waiter);
+    this.#timed.delete(waiter);
     for (const place of waiter.places) place.list.remove(place);
   }
 
