@@ -9,18 +9,16 @@
  * loses nothing to the others.
  */
 
-interface Generation<T> {
-  readonly records: Map<number, T>;
-  bytes: number;
-}
-
 interface Group<T> {
   lifetimeMs: number;
   startMs: number;
   /** Records from before may have been dropped although their lifetime was not over. */
   droppedMs: number;
-  current: Generation<T>;
-  previous: Generation<T>;
+  current: Map<number, T>;
+  currentBytes: number;
+  previous: Map<number, T>;
+  /** The bytes of both generations. */
+  bytes: number;
 }
 
 export class ExpiringRecords<T> {
@@ -33,8 +31,8 @@ export class ExpiringRecords<T> {
 
   /** Returns a record; it may be as old as twice its lifetime. */
   get(group: string, name: number): T | undefined {
-    const { current, previous } = this.#groups.get(group) ?? {};
-    return current?.records.get(name) ?? previous?.records.get(name);
+    const own = this.#groups.get(group);
+    return own?.current.get(name) ?? own?.previous.get(name);
   }
 
   /** Returns a time: records of the group from before may have been dropped early. */
@@ -51,37 +49,35 @@ export class ExpiringRecords<T> {
     lifetimeMs: number,
     nowMs: number,
   ): void {
-    const own = this.#groups.get(group) ?? newGroup(nowMs);
-    this.#groups.set(group, own);
+    let own = this.#groups.get(group);
+    if (!own) {
+      const empty = { current: new Map(), currentBytes: 0, previous: new Map(), bytes: 0 };
+      own = { ...empty, lifetimeMs, startMs: nowMs, droppedMs: 0 };
+      this.#groups.set(group, own);
+    }
     own.lifetimeMs = Math.max(own.lifetimeMs, lifetimeMs);
-    own.current.records.set(name, value);
-    own.current.bytes += bytes;
+    own.current.set(name, value);
+    own.currentBytes += bytes;
+    own.bytes += bytes;
     let sum = 0;
     let largest = own;
     for (const each of this.#groups.values()) {
       const ageMs = nowMs - each.startMs;
       // A clock that was set back ends a generation too, rather than keep it until then.
       if (Math.abs(ageMs) >= each.lifetimeMs) turn(each, nowMs, ageMs < 0);
-      sum += bytesOf(each);
-      if (bytesOf(each) > bytesOf(largest)) largest = each;
+      sum += each.bytes;
+      if (each.bytes > largest.bytes) largest = each;
     }
     // A quarter each, so that a quarter of the newest stays when the older generation is dropped.
-    if (sum > this.#maxBytes || own.current.bytes * 4 > this.#maxBytes) turn(largest, nowMs, true);
+    if (sum > this.#maxBytes || own.currentBytes * 4 > this.#maxBytes) turn(largest, nowMs, true);
   }
-}
-
-const newGeneration = <T>(): Generation<T> => ({ records: new Map(), bytes: 0 });
-
-function newGroup<T>(startMs: number): Group<T> {
-  const [current, previous] = [newGeneration<T>(), newGeneration<T>()];
-  return { lifetimeMs: 1, startMs, droppedMs: 0, current, previous };
 }
 
 function turn<T>(group: Group<T>, nowMs: number, isEarly: boolean): void {
   if (isEarly) group.droppedMs = Math.max(group.droppedMs, group.startMs);
   group.previous = group.current;
-  group.current = newGeneration();
+  group.bytes = group.currentBytes;
+  group.current = new Map();
+  group.currentBytes = 0;
   group.startMs = nowMs;
 }
-
-const bytesOf = <T>({ current, previous }: Group<T>): number => current.bytes + previous.bytes;

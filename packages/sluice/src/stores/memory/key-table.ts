@@ -263,19 +263,12 @@ export class KeyTable extends KeyedHash {
     this.#moved = 0;
   }
 
-  /** Fits the number of keys known by their text to the table. */
+  /** Fits the number of keys known by their text to the table, and begins with none. */
   #resizeKnown(): void {
     const slots = Math.min(2 ** Math.floor(Math.log2(this.#new.capacity)), KNOWN);
     if (slots === this.#texts.length) return;
-    const [texts, known] = [this.#texts, this.#known];
     this.#lastSlot = slots - 1;
     this.#texts = new Array<string>(slots).fill('');
     this.#known = new Int32Array(slots * KNOWN_WORDS).fill(1);
-    for (const [old, text] of texts.entries()) {
-      const slot = slotOf(text) & this.#lastSlot;
-      this.#texts[slot] = text;
-      const at = old * KNOWN_WORDS;
-      this.#known.set(known.subarray(at, at + KNOWN_WORDS), slot * KNOWN_WORDS);
-    }
   }
 }
