@@ -105,17 +105,15 @@ class MemoryStore implements SyncStore, Room {
       limits.map(({ policy, terms, key, cost }) => this.open(policy)[way](terms, key, cost, nowMs));
     if (limits.length === 1) return ask(peek ? 'peekSync' : 'takeSync')[0];
     // Nothing is charged before all limits fit, and none may stop to fit after that. Eviction
-    // changes what is known of keys without a row, so it is over before the first limit is decided.
-    this.#isCharging = !peek;
-    for (const { policy, key } of peek ? [] : limits) {
-      const space = this.open(policy);
-      if (!space.holds(key)) this.#evictFor(space, limits.length, nowMs);
-    }
+    // changes what is known of keys without a row, so it waits until all limits are charged.
     const quotes = ask('peekSync');
     const taken = !peek && quotes.every((quote) => quote.allowed);
-    const decision = jointDecision(taken ? ask('takeSync') : quotes, taken);
+    if (!taken) return jointDecision(quotes, false);
+    this.#isCharging = true;
+    const charged = ask('takeSync');
     this.#isCharging = false;
-    return decision;
+    for (const { policy } of limits) this.#evictFor(this.open(policy), 0, nowMs);
+    return jointDecision(charged, true);
   }
 
   adjustSync(adjustment: Adjustment, nowMs: number): number {
@@ -193,22 +191,20 @@ class MemoryStore implements SyncStore, Room {
   }
 
   /**
-   * Evicts a key, if there is no room for `more`, and a second one if there are too many already.
-   * It is one of the policy with the most keys: a policy that holds no more than its share is never
-   * that, as `incoming` counts with the key that is about to be added.
+   * Evicts a key if there is no room for `more` keys of a space. It is one of the policy with the
+   * most keys: a policy that holds no more than its share is never that, as `incoming` counts with
+   * the keys that are about to be added.
    */
-  #evictFor(incoming: Space, more: number, nowMs: number): void {
-    const sizeOf = ({ table }: Space): number =>
-      table === incoming.table && table.size > 0 ? table.size + 1 : table.size;
-    for (let excess = 0; excess < 2 && this.size + more > this.#maxKeys; excess++) {
-      let largest = incoming;
-      for (const space of this.#spaces.values()) if (sizeOf(space) > sizeOf(largest)) largest = space;
-      if (largest.table.size === 0) return;
-      if (!largest.evict(nowMs)) continue;
-      this.evicted++;
-      const { guaranteedKeys } = this;
-      this.#onEviction?.({ policy: largest.name, guaranteedKeys });
-    }
+  #evictFor(incoming: Space, more: 0 | 1, nowMs: number): void {
+    if (this.size + more <= this.#maxKeys) return;
+    const sizeOf = (space: Space): number =>
+      space.table.size && space.table.size + (space === incoming ? more : 0);
+    let largest = incoming;
+    for (const space of this.#spaces.values()) if (sizeOf(space) > sizeOf(largest)) largest = space;
+    if (!largest.evict(nowMs)) return;
+    this.evicted++;
+    const { guaranteedKeys } = this;
+    this.#onEviction?.({ policy: largest.name, guaranteedKeys });
   }
 }
 

@@ -147,10 +147,6 @@ export class Space implements SyncSpace {
     };
   }
 
-  holds(key: string): boolean {
-    return this.table.find(key, this.state) >= 0;
-  }
-
   /** Deletes a key. */
   reset(key: string, nowMs: number): void {
     const { table, state } = this;
@@ -159,15 +155,21 @@ export class Space implements SyncSpace {
     table.dropText(key);
     table.hash(key);
     if (this.#evicted?.find(table.low, table.high, nowMs)) {
+      const { untilMs } = this.#evicted;
       // A row that has used nothing stands between the key and what others have used.
-      this.#insert();
-      this.algorithm.restore(state, this.#largest!, nowMs, 0, this.#evicted.untilMs);
+      this.#insert(nowMs);
+      this.algorithm.restore(state, this.#largest!, nowMs, 0, untilMs);
     }
   }
 
   /** Adds a row for the key that was hashed last, and lets `state` point at it. */
-  #insert(): void {
-    this.table.point(this.state, this.table.insert());
+  #insert(nowMs: number): void {
+    const { table } = this;
+    const { low, high } = table;
+    this.room.makeRoom(this, nowMs);
+    table.low = low;
+    table.high = high;
+    table.point(this.state, table.insert());
     this.room.size++;
   }
 
@@ -285,13 +287,8 @@ export class Space implements SyncSpace {
       this.#clear(this.state);
       return nowMs;
     }
-    const { table, state } = this;
-    const { low, high } = table;
-    this.room.makeRoom(this, nowMs);
-    table.low = low;
-    table.high = high;
-    this.#insert();
-    return this.#restore(state, terms, nowMs);
+    this.#insert(nowMs);
+    return this.#restore(this.state, terms, nowMs);
   }
 
   /**
