@@ -143,18 +143,12 @@ export class PeekRecord extends DecisionRecord {
 
 /** The decision of a check with several limits, from what each of them says. */
 export function jointDecision(limits: readonly LimitDecision[], taken: boolean): Quote {
-  const allowed = limits.every((limit) => limit.allowed);
-  let decisive = limits[0];
-  let free = decisive.remaining;
-  let retryAfterMs = 0;
-  let resetAfterMs = 0;
-  for (const limit of limits) {
-    if (allowed ? limit.remaining < free : limit.retryAfterMs > retryAfterMs) decisive = limit;
-    free = Math.min(free, limit.remaining);
-    retryAfterMs = Math.max(retryAfterMs, limit.retryAfterMs);
-    resetAfterMs = Math.max(resetAfterMs, limit.resetAfterMs);
-  }
-  const { policy, key, cost, limit, atMs } = decisive;
+  const free = Math.min(...limits.map((limit) => limit.remaining));
+  const retryAfterMs = Math.max(...limits.map((limit) => limit.retryAfterMs));
+  const resetAfterMs = Math.max(...limits.map((limit) => limit.resetAfterMs));
+  const { policy, key, cost, limit, atMs } = limits.find((each) =>
+    retryAfterMs > 0 ? each.retryAfterMs === retryAfterMs : each.remaining === free,
+  )!;
   const kind = taken ? DecisionRecord : PeekRecord;
   const answer = { free, resetAfterMs };
   const decision = new kind(policy, key, cost, limit, retryAfterMs, atMs, answer);
