@@ -29,6 +29,13 @@ const isList = (value: unknown): value is readonly unknown[] =>
 
 const REQUEST_FIELDS = ['policy', 'key', 'cost', 'operation'];
 
+function costOf({ name, costs }: Policy, operation: string): number {
+  const cost = costs.get(operation);
+  if (cost !== undefined) return cost;
+  const what = `an operation of \`${name}\`, one of: ${[...costs.keys()].join(' ') || 'none'}`;
+  throw expected('ERR_UNKNOWN_OPERATION', what, operation);
+}
+
 export class PolicyBook {
   readonly #policies = new Map<string, Policy>();
   #closed = false;
@@ -60,26 +67,17 @@ export class PolicyBook {
 
   /** The cost that is asked for: at least `least`, and not more than could ever fit. */
   cost(policy: Policy, terms: Terms, asked: CostFields | undefined, least: 0 | 1): number {
-    if (asked === undefined) return least;
-    const { cost = this.#costOfOperation(policy, asked) ?? least } = asked;
+    const { operation, cost = operation === undefined ? least : costOf(policy, operation) } =
+      asked ?? {};
     checkInteger('ERR_INVALID_COST', 'the cost', cost, least);
     if (cost > terms.capacity) {
       const what = `the cost to be at most ${terms.capacity} for \`${policy.name}\``;
       throw expected('ERR_COST_ABOVE_LIMIT', what, cost);
     }
-    if (asked.operation !== undefined && asked.cost !== undefined) {
+    if (operation !== undefined && asked?.cost !== undefined) {
       throw expected('ERR_INVALID_COST', 'a cost or an operation, not both', cost);
     }
     return cost;
-  }
-
-  #costOfOperation(policy: Policy, { operation }: CostFields): number | undefined {
-    if (operation === undefined) return undefined;
-    const cost = policy.costs.get(operation);
-    if (cost !== undefined) return cost;
-    const names = [...policy.costs.keys()].join(' ') || 'none';
-    const what = `an operation of \`${policy.name}\`, one of: ${names}`;
-    throw expected('ERR_UNKNOWN_OPERATION', what, operation);
   }
 
   /** One limit, checked. */

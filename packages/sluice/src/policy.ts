@@ -70,13 +70,6 @@ export const LONGEST_WINDOW_MS = 36_500 * UNIT_MS.d;
 const DEFAULT_BUCKETS = 60;
 const MOST_BUCKETS = 10_000;
 
-/** The milliseconds of a duration, or undefined. */
-function milliseconds(duration: unknown): number | undefined {
-  if (typeof duration === 'number') return duration;
-  const parts = typeof duration === 'string' && /^(\d{1,15})(ms|s|m|h|d|w)$/.exec(duration);
-  return parts ? Number(parts[1]) * UNIT_MS[parts[2] as keyof typeof UNIT_MS] : undefined;
-}
-
 /** Turns `'100/1m'` into the object form. */
 function optionsOf(where: string, input: unknown): PolicyOptions {
   const parts = typeof input === 'string' && /^(\d{1,16})(?:\/| per )(\w+)$/.exec(input);
@@ -92,8 +85,10 @@ function checkProduct(where: string, what: string, count: number, windowMs: numb
   throw expected('ERR_LIMIT_TOO_LARGE', most, `${count} x ${windowMs} ms`);
 }
 
+/** The milliseconds of a window. */
 function windowOf(where: string, window: unknown): number {
-  const windowMs = milliseconds(window);
+  const parts = typeof window === 'string' && /^(\d{1,15})(ms|s|m|h|d|w)$/.exec(window);
+  const windowMs = parts ? Number(parts[1]) * UNIT_MS[parts[2] as keyof typeof UNIT_MS] : window;
   if (isInteger(windowMs, 1) && windowMs <= LONGEST_WINDOW_MS) return windowMs;
   const what = `the window of ${where} to be a duration from 1ms to 36500d`;
   throw expected('ERR_INVALID_WINDOW', what, window);
