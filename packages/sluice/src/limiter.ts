@@ -134,7 +134,9 @@ class LimiterCore {
     const nowMs = this.#ownClock?.now();
     const adjustments = this.#spend(receipt, actual);
     try {
-      return await this.#adjust(adjustments, nowMs);
+      const changes = await this.#store.adjust(adjustments, nowMs);
+      this.#waiters.nudge(adjustments);
+      return changes.reduce((sum, change) => sum + change, 0);
     } catch (error) {
       // What the store surely did not do can be tried again; what it may have done cannot.
       if ((error as { notDone?: true }).notDone) this.#spent.delete(receipt);
@@ -205,13 +207,6 @@ class LimiterCore {
     const id = given?.id;
     if (id !== undefined) keyText(id, '`id`');
     return { limits, peek: least === 0, id, onFailure: checkAction(given?.onFailure) };
-  }
-
-  /** Changes what was charged, and wakes those who wait for it. */
-  async #adjust(adjustments: readonly Adjustment[], nowMs: number | undefined): Promise<number> {
-    const changes = await this.#store.adjust(adjustments, nowMs);
-    this.#waiters.nudge(adjustments);
-    return changes.reduce((sum, change) => sum + change, 0);
   }
 
   /** Decides at once if the store can. */
