@@ -34,8 +34,7 @@ export class EvictedKeys {
   add(low: number, high: number, used: number, untilMs: number, nowMs: number): void {
     this.latestMs = Math.max(this.latestMs, untilMs);
     this.addedMs = nowMs;
-    for (let row = 0; row < ROWS; row++) {
-      const at = this.#at(row, low, high);
+    for (const at of this.#cellsOf(low, high)) {
       const hasEnded = this.#cells[at + 1] <= nowMs;
       this.#cells[at] = hasEnded ? used : Math.max(this.#cells[at], used);
       this.#cells[at + 1] = Math.max(this.#cells[at + 1], untilMs);
@@ -44,20 +43,18 @@ export class EvictedKeys {
 
   /** Whether a key may have been evicted while it still counts: then sets `used`, `untilMs`. */
   find(low: number, high: number, nowMs: number): boolean {
-    this.used = Number.POSITIVE_INFINITY;
-    this.untilMs = Number.POSITIVE_INFINITY;
-    for (let row = 0; row < ROWS; row++) {
-      const at = this.#at(row, low, high);
-      const untilMs = this.#cells[at + 1];
-      if (untilMs <= nowMs) return false;
-      this.used = Math.min(this.used, this.#cells[at]);
-      this.untilMs = Math.min(this.untilMs, untilMs);
-    }
-    return true;
+    const cells = this.#cells;
+    const [one, other] = this.#cellsOf(low, high);
+    this.used = Math.min(cells[one], cells[other]);
+    this.untilMs = Math.min(cells[one + 1], cells[other + 1]);
+    return this.untilMs > nowMs;
   }
 
-  #at(row: number, low: number, high: number): number {
-    const hash = row === 0 ? low : high;
-    return (row * this.#size + Math.floor((hash >>> 0) * (this.#size / 2 ** 32))) * CELL;
+  /** Where the cells of a key begin, one in each row. */
+  #cellsOf(low: number, high: number): readonly number[] {
+    const scale = this.#size / 2 ** 32;
+    return [low, high].map(
+      (hash, row) => (row * this.#size + Math.floor((hash >>> 0) * scale)) * CELL,
+    );
   }
 }
