@@ -161,12 +161,10 @@ export class KeyTable extends KeyedHash {
     this.#rowsOf(row).point(state, row & ~NEW);
   }
 
-  /** Sets `low` and `high` to the hash of a row's key. */
-  readHash(row: number): void {
-    const words = this.#rowsOf(row).words[(row & ~NEW) >>> CHUNK_BITS];
-    const word = wordAt(row & ~NEW);
-    this.low = words[word];
-    this.high = words[word + 1];
+  /** Sets `low` and `high` to the hash of the key at whose cells `state` points. */
+  readHash({ words, at }: State): void {
+    this.low = words[2 * at - 2];
+    this.high = words[2 * at - 1];
   }
 
   /** Returns the row of the key that was added eighth last, or -1 if it has none any more. */

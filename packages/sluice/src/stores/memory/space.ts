@@ -204,16 +204,13 @@ export class Space implements SyncSpace {
     for (let drawn = 0; drawn < SAMPLED; drawn++) consider(table.draw());
     if (least >= 1) consider(table.recent());
     const used = this.#usedOf(victim, nowMs);
-    if (used > 0) this.#remember(victim, used, nowMs);
+    if (used > 0) {
+      this.#evicted ??= new EvictedKeys(this.room.evictedCells);
+      table.readHash(state);
+      this.#evicted.add(table.low, table.high, used, state.cells[state.at], nowMs);
+    }
     this.forget(victim);
     return used > 0;
-  }
-
-  #remember(row: number, used: number, nowMs: number): void {
-    const { table, state } = this;
-    this.#evicted ??= new EvictedKeys(this.room.evictedCells);
-    table.readHash(row);
-    this.#evicted.add(table.low, table.high, used, state.cells[state.at], nowMs);
   }
 
   /** Returns what a key has used, and lets `state` point at it. */
