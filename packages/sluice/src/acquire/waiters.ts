@@ -65,10 +65,6 @@ export class Waiters {
   readonly #all = new List<Waiter>();
   /** The waiters of each signal. One listener serves all of them. */
   readonly #signals = new PartedMap<AbortSignal, List<Waiter>>();
-  readonly #onAbort = ({ target }: Event): void => {
-    const signal = target as AbortSignal;
-    this.#dismiss(this.#signals.get(signal)!, signal.reason);
-  };
   /** New waiters by their deadlines, and sleeping ones by the time at which they wake. */
   readonly #timed = new Heap<Waiter>();
   readonly #ready = new List<Lane<Waiter>>();
@@ -156,12 +152,13 @@ export class Waiters {
   #listOf(signal: AbortSignal): List<Waiter> {
     const known = this.#signals.get(signal);
     if (known) return known;
-    signal.addEventListener('abort', this.#onAbort);
-    const emptied = (): void => {
-      signal.removeEventListener('abort', this.#onAbort);
+    const list = new List<Waiter>(() => {
+      signal.removeEventListener('abort', dismiss);
       this.#signals.delete(signal);
-    };
-    return this.#signals.add(signal, new List(emptied));
+    });
+    const dismiss = (): void => this.#dismiss(list, signal.reason);
+    signal.addEventListener('abort', dismiss);
+    return this.#signals.add(signal, list);
   }
 
   /** The clock's time, or the latest so far if the clock was set back. */
