@@ -50,8 +50,8 @@ interface Waiter extends Timed {
   readonly lanes: readonly Lane<Waiter>[];
   /** Its places in its lanes, then in the lists of those that may be dismissed together. */
   places: readonly Place<Waiter>[];
-  /** New until it is first in all its lanes. Then it asks, sleeps until a time, or has woken. */
-  state: 'new' | 'asking' | 'asleep' | 'woken' | 'gone';
+  /** New until it is first in all its lanes. Then it asks, or sleeps until it asks again. */
+  state: 'new' | 'asking' | 'asleep' | 'gone';
   /** Whether something came free while it was asking, so that a denial may be out of date. */
   nudged?: boolean;
 }
@@ -131,12 +131,12 @@ export class Waiters {
     for (const lane of lanes) {
       const { item } = lane.first!;
       item.nudged = true;
-      if (item.state === 'asleep') item.state = 'woken';
+      if (item.state === 'asleep') this.#sleep(item, 0);
       // Moves all positions, so that estimates that are being made do not count.
       lane.served++;
       lane.late = undefined;
     }
-    this.#proceed(lanes, lanes.length);
+    this.#proceed([], lanes.length);
   }
 
   /** Rejects all waiters. */
@@ -225,9 +225,8 @@ export class Waiters {
     }
     const next = this.#timed.first;
     if (next?.state === 'asleep' && next.dueMs <= this.#now()) {
-      this.#timed.delete(next);
-      next.state = 'woken';
-      this.#proceed(next.lanes);
+      this.#ask(next);
+      return true;
     }
     const ready = this.#ready.first;
     if (ready) {
@@ -253,7 +252,7 @@ export class Waiters {
     }
     const first = lane.first?.item;
     if (lane.unjudged) this.#proceed([lane]);
-    else if (first && first.state !== 'asleep' && isFirst(first)) this.#ask(first);
+    else if (first?.state === 'new' && isFirst(first)) this.#ask(first);
   }
 
   #ask(waiter: Waiter): void {
@@ -298,12 +297,17 @@ export class Waiters {
       waiter.resolve(decision);
     } else {
       this.#asking--;
-      waiter.state = waiter.nudged ? 'woken' : 'asleep';
-      waiter.dueMs = wakeMs;
-      // Before the deadlines of that millisecond, so that waiters behind it may still be served.
-      if (!waiter.nudged) this.#timed.add(waiter, -1);
+      this.#sleep(waiter, waiter.nudged ? 0 : wakeMs);
     }
     this.#proceed(lanes);
+  }
+
+  #sleep(waiter: Waiter, dueMs: number): void {
+    this.#timed.delete(waiter);
+    waiter.state = 'asleep';
+    waiter.dueMs = dueMs;
+    // Before the deadlines of that millisecond, so that waiters behind it may still be served.
+    this.#timed.add(waiter, -1);
   }
 
   /** Rejects the waiters of a list, in slices. */
