@@ -46,15 +46,17 @@ const SAMPLED = 16;
 
 export class Space implements SyncSpace {
   readonly name: string;
-  private readonly algorithm: Algorithm;
+  readonly #policy: Policy;
+  readonly #room: Room;
+  readonly #algorithm: Algorithm;
   readonly table = new KeyTable();
   /** Points at the row that is being worked on. */
-  private readonly state: State;
+  readonly #state: State;
   /** A key that has no row, to read from. */
   readonly #blank: State;
   /** The state that was read last: that of a row, or the blank one. */
   #found: State;
-  private readonly answer: Answer = { free: 0, resetAfterMs: 0 };
+  readonly #answer: Answer = { free: 0, resetAfterMs: 0 };
   /** The largest terms seen, against which the use of a key is measured. */
   #largest: Terms | undefined;
   /** How many places are still to be looked at. */
@@ -67,22 +69,23 @@ export class Space implements SyncSpace {
   #lastMs = 0;
   #holdMs = 0;
 
-  constructor(
-    private readonly policy: Policy,
-    private readonly room: Room,
-  ) {
+  constructor(policy: Policy, room: Room) {
+    this.#policy = policy;
+    this.#room = room;
     this.name = policy.name;
-    this.algorithm = algorithms[policy.algorithm];
+    this.#algorithm = algorithms[policy.algorithm];
     const cells = new Float64Array(CELLS);
     const words = new Int32Array(cells.buffer);
     const entries = new EntrySlab(isWide(policy));
     this.#blank = { cells, words, at: 0, entries };
-    this.state = { ...this.#blank };
+    this.#state = { ...this.#blank };
     this.#found = this.#blank;
   }
 
   takeSync(terms: Terms, key: string, cost: number, givenMs?: number): Quote {
-    const { state, answer, algorithm } = this;
+    const state = this.#state;
+    const answer = this.#answer;
+    const algorithm = this.#algorithm;
     const row = this.table.find(key, state);
     // Not before: the row may come from far away, and does so while the clock is read.
     let timeMs = givenMs ?? systemClock.now();
@@ -101,25 +104,27 @@ export class Space implements SyncSpace {
 
   #sweepAndTake(terms: Terms, key: string, cost: number, nowMs: number): Quote {
     this.#untilSweep = MOST_SWEPT;
-    this.room.sweep(this, MOST_SWEPT, nowMs);
+    this.#room.sweep(this, MOST_SWEPT, nowMs);
     return this.takeSync(terms, key, cost, nowMs);
   }
 
   peekSync(terms: Terms, key: string, cost: number, nowMs: number): Quote {
-    const { answer, algorithm } = this;
+    const answer = this.#answer;
+    const algorithm = this.#algorithm;
     const timeMs = this.#read(key, terms, nowMs);
     const waitMs = algorithm.decide(this.#found, terms, timeMs, cost, false, answer);
     return new PeekRecord(this.name, key, cost, terms.capacity, waitMs, timeMs, answer);
   }
 
   adjust({ terms, charge, delta }: Adjustment, nowMs: number): number {
-    const timeMs = this.#timeOf(this.table.find(charge.key, this.state), terms, nowMs);
+    const timeMs = this.#timeOf(this.table.find(charge.key, this.#state), terms, nowMs);
     if (timeMs < 0) return 0;
-    return this.algorithm.adjust(this.state, terms, timeMs, charge, delta);
+    return this.#algorithm.adjust(this.#state, terms, timeMs, charge, delta);
   }
 
   inspect(terms: Terms, key: string, nowMs: number): KeyState | undefined {
-    const { answer, algorithm } = this;
+    const answer = this.#answer;
+    const algorithm = this.#algorithm;
     const timeMs = this.#read(key, terms, nowMs);
     const state = this.#found;
     algorithm.decide(state, terms, timeMs, 0, false, answer);
@@ -137,7 +142,7 @@ export class Space implements SyncSpace {
     }
     return {
       policy: this.name,
-      algorithm: this.policy.algorithm,
+      algorithm: this.#policy.algorithm,
       used: terms.capacity - free,
       remaining: Math.max(free, 0),
       resetAfterMs,
@@ -149,7 +154,8 @@ export class Space implements SyncSpace {
 
   /** Deletes a key. */
   reset(key: string, nowMs: number): void {
-    const { table, state } = this;
+    const { table } = this;
+    const state = this.#state;
     const row = table.find(key, state);
     if (row >= 0) this.forget(row);
     table.dropText(key);
@@ -158,7 +164,7 @@ export class Space implements SyncSpace {
       const { untilMs } = this.#evicted;
       // A row that has used nothing stands between the key and what others have used.
       this.#insert(nowMs);
-      this.algorithm.restore(state, this.#largest!, nowMs, 0, untilMs);
+      this.#algorithm.restore(state, this.#largest!, nowMs, 0, untilMs);
     }
   }
 
@@ -166,18 +172,18 @@ export class Space implements SyncSpace {
   #insert(nowMs: number): void {
     const { table } = this;
     const { low, high } = table;
-    this.room.makeRoom(this, nowMs);
+    this.#room.makeRoom(this, nowMs);
     table.low = low;
     table.high = high;
-    table.point(this.state, table.insert());
-    this.room.size++;
+    table.point(this.#state, table.insert());
+    this.#room.size++;
   }
 
   forget(row: number): void {
-    this.table.point(this.state, row);
-    this.#clear(this.state);
+    this.table.point(this.#state, row);
+    this.#clear(this.#state);
     this.table.remove(row);
-    this.room.size--;
+    this.#room.size--;
   }
 
   /**
@@ -188,7 +194,8 @@ export class Space implements SyncSpace {
    * resets soonest. What an evicted key has used is kept in `#evicted`.
    */
   evict(nowMs: number): boolean {
-    const { table, state } = this;
+    const { table } = this;
+    const state = this.#state;
     let victim = -1;
     let least = Number.POSITIVE_INFINITY;
     let soonestMs = Number.POSITIVE_INFINITY;
@@ -205,7 +212,7 @@ export class Space implements SyncSpace {
     if (least >= 1) consider(table.recent());
     const used = this.#usedOf(victim, nowMs);
     if (used > 0) {
-      this.#evicted ??= new EvictedKeys(this.room.evictedCells);
+      this.#evicted ??= new EvictedKeys(this.#room.evictedCells);
       table.readHash(state);
       this.#evicted.add(table.low, table.high, used, state.cells[state.at], nowMs);
     }
@@ -215,12 +222,14 @@ export class Space implements SyncSpace {
 
   /** Returns what a key has used, and lets `state` point at it. */
   #usedOf(row: number, nowMs: number): number {
-    const { state, answer, algorithm } = this;
+    const state = this.#state;
+    const answer = this.#answer;
+    const algorithm = this.#algorithm;
     const terms = this.#largest!;
     this.table.point(state, row);
     const knownMs = algorithm.knownMs(state, terms);
     // With a limit by key the terms are not the key's own, and may forget sooner than those would.
-    const timeMs = this.policy.terms === undefined ? knownMs : Math.max(nowMs, knownMs);
+    const timeMs = this.#policy.terms === undefined ? knownMs : Math.max(nowMs, knownMs);
     if (state.cells[state.at] <= nowMs) return 0;
     algorithm.decide(state, terms, timeMs, 0, false, answer);
     return terms.capacity - answer.free;
@@ -228,11 +237,12 @@ export class Space implements SyncSpace {
 
   /** Looks at the next few places in turn and deletes the rows that have expired. */
   sweep(places: number, nowMs: number): void {
-    const { state, table } = this;
+    const { table } = this;
+    const state = this.#state;
     const floorMs = this.#floorMs(nowMs);
     const { latestMs = Number.POSITIVE_INFINITY, addedMs = 0 } = this.#evicted ?? {};
     // All of it has expired, or the clock that wrote it was wrong by more than a window.
-    if (latestMs <= floorMs || addedMs - nowMs > this.policy.windowMs) this.#evicted = undefined;
+    if (latestMs <= floorMs || addedMs - nowMs > this.#policy.windowMs) this.#evicted = undefined;
     this.#looks = Math.min(this.#looks + places, table.size);
     if (floorMs === 0) return;
     // What was put off while forgetting was held is made up for, but not all at once.
@@ -254,7 +264,7 @@ export class Space implements SyncSpace {
    * window after it has expired, so that a clock may step back by less than that.
    */
   #floorMs(nowMs: number): number {
-    const { windowMs } = this.policy;
+    const { windowMs } = this.#policy;
     const stepMs = nowMs - this.#lastMs;
     this.#lastMs = nowMs;
     const isJump = stepMs < 0 || stepMs > windowMs / 4;
@@ -270,7 +280,7 @@ export class Space implements SyncSpace {
    */
   #timeOf(row: number, terms: Terms, nowMs: number): number {
     if (row < 0) return -1;
-    const knownMs = this.algorithm.knownMs(this.state, terms);
+    const knownMs = this.#algorithm.knownMs(this.#state, terms);
     if (knownMs - nowMs > terms.windowMs) return -1;
     return Math.max(knownMs, nowMs);
   }
@@ -281,11 +291,11 @@ export class Space implements SyncSpace {
     if (timeMs >= 0) return timeMs;
     if (terms.capacity > (this.#largest?.capacity ?? 0)) this.#largest = terms;
     if (row >= 0) {
-      this.#clear(this.state);
+      this.#clear(this.#state);
       return nowMs;
     }
     this.#insert(nowMs);
-    return this.#restore(this.state, terms, nowMs);
+    return this.#restore(this.#state, terms, nowMs);
   }
 
   /**
@@ -293,8 +303,8 @@ export class Space implements SyncSpace {
    * of a decision about it.
    */
   #read(key: string, terms: Terms, nowMs: number): number {
-    const timeMs = this.#timeOf(this.table.find(key, this.state), terms, nowMs);
-    this.#found = timeMs < 0 ? this.#blank : this.state;
+    const timeMs = this.#timeOf(this.table.find(key, this.#state), terms, nowMs);
+    this.#found = timeMs < 0 ? this.#blank : this.#state;
     if (timeMs >= 0) return timeMs;
     if (this.#evicted !== undefined) this.table.hash(key);
     return this.#restore(this.#blank, terms, nowMs);
@@ -309,13 +319,13 @@ export class Space implements SyncSpace {
     this.#clear(state);
     if (!this.#evicted?.find(table.low, table.high, nowMs)) return nowMs;
     const { used, untilMs } = this.#evicted;
-    this.algorithm.restore(state, terms, nowMs, used, untilMs);
-    return Math.max(nowMs, this.algorithm.knownMs(state, terms));
+    this.#algorithm.restore(state, terms, nowMs, used, untilMs);
+    return Math.max(nowMs, this.#algorithm.knownMs(state, terms));
   }
 
   /** Makes a state new. */
   #clear(state: State): void {
-    if (this.algorithm.keepsEntries) state.entries.clear(state);
+    if (this.#algorithm.keepsEntries) state.entries.clear(state);
     state.cells.fill(0, state.at, state.at + CELLS);
   }
 }
