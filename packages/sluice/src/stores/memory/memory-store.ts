@@ -166,7 +166,7 @@ class MemoryStore implements SyncStore, Room {
 
   get guaranteedKeys(): number {
     let policies = 0;
-    for (const { table } of this.#spaces.values()) if (table.size > 0) policies++;
+    for (const { size } of this.#spaces.values()) if (size > 0) policies++;
     return Math.floor(this.#maxKeys / Math.max(policies, 1));
   }
 
@@ -198,7 +198,7 @@ class MemoryStore implements SyncStore, Room {
   #evictFor(incoming: Space, more: 0 | 1, nowMs: number): void {
     if (this.size + more <= this.#maxKeys) return;
     const sizeOf = (space: Space): number =>
-      space.table.size && space.table.size + (space === incoming ? more : 0);
+      space.size && space.size + (space === incoming ? more : 0);
     let largest = incoming;
     for (const space of this.#spaces.values()) if (sizeOf(space) > sizeOf(largest)) largest = space;
     if (!largest.evict(nowMs)) return;

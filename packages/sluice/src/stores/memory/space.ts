@@ -49,7 +49,7 @@ export class Space implements SyncSpace {
   readonly #policy: Policy;
   readonly #room: Room;
   readonly #algorithm: Algorithm;
-  readonly table = new KeyTable();
+  readonly #table = new KeyTable();
   /** Points at the row that is being worked on. */
   readonly #state: State;
   /** A key that has no row, to read from. */
@@ -82,11 +82,16 @@ export class Space implements SyncSpace {
     this.#found = this.#blank;
   }
 
+  /** How many keys it holds. */
+  get size(): number {
+    return this.#table.size;
+  }
+
   takeSync(terms: Terms, key: string, cost: number, givenMs?: number): Quote {
     const state = this.#state;
     const answer = this.#answer;
     const algorithm = this.#algorithm;
-    const row = this.table.find(key, state);
+    const row = this.#table.find(key, state);
     // Not before: the row may come from far away, and does so while the clock is read.
     let timeMs = givenMs ?? systemClock.now();
     if (--this.#untilSweep < 0) return this.#sweepAndTake(terms, key, cost, timeMs);
@@ -117,7 +122,7 @@ export class Space implements SyncSpace {
   }
 
   adjust({ terms, charge, delta }: Adjustment, nowMs: number): number {
-    const timeMs = this.#timeOf(this.table.find(charge.key, this.#state), terms, nowMs);
+    const timeMs = this.#timeOf(this.#table.find(charge.key, this.#state), terms, nowMs);
     if (timeMs < 0) return 0;
     return this.#algorithm.adjust(this.#state, terms, timeMs, charge, delta);
   }
@@ -154,7 +159,7 @@ export class Space implements SyncSpace {
 
   /** Deletes a key. */
   reset(key: string, nowMs: number): void {
-    const { table } = this;
+    const table = this.#table;
     const state = this.#state;
     const row = table.find(key, state);
     if (row >= 0) this.forget(row);
@@ -170,7 +175,7 @@ export class Space implements SyncSpace {
 
   /** Adds a row for the key that was hashed last, and lets `state` point at it. */
   #insert(nowMs: number): void {
-    const { table } = this;
+    const table = this.#table;
     const { low, high } = table;
     this.#room.makeRoom(this, nowMs);
     table.low = low;
@@ -180,9 +185,9 @@ export class Space implements SyncSpace {
   }
 
   forget(row: number): void {
-    this.table.point(this.#state, row);
+    this.#table.point(this.#state, row);
     this.#clear(this.#state);
-    this.table.remove(row);
+    this.#table.remove(row);
     this.#room.size--;
   }
 
@@ -194,7 +199,7 @@ export class Space implements SyncSpace {
    * resets soonest. What an evicted key has used is kept in `#evicted`.
    */
   evict(nowMs: number): boolean {
-    const { table } = this;
+    const table = this.#table;
     const state = this.#state;
     let victim = -1;
     let least = Number.POSITIVE_INFINITY;
@@ -226,7 +231,7 @@ export class Space implements SyncSpace {
     const answer = this.#answer;
     const algorithm = this.#algorithm;
     const terms = this.#largest!;
-    this.table.point(state, row);
+    this.#table.point(state, row);
     const knownMs = algorithm.knownMs(state, terms);
     // With a limit by key the terms are not the key's own, and may forget sooner than those would.
     const timeMs = this.#policy.terms === undefined ? knownMs : Math.max(nowMs, knownMs);
@@ -237,7 +242,7 @@ export class Space implements SyncSpace {
 
   /** Looks at the next few places in turn and deletes the rows that have expired. */
   sweep(places: number, nowMs: number): void {
-    const { table } = this;
+    const table = this.#table;
     const state = this.#state;
     const floorMs = this.#floorMs(nowMs);
     const { latestMs = Number.POSITIVE_INFINITY, addedMs = 0 } = this.#evicted ?? {};
@@ -303,10 +308,10 @@ export class Space implements SyncSpace {
    * of a decision about it.
    */
   #read(key: string, terms: Terms, nowMs: number): number {
-    const timeMs = this.#timeOf(this.table.find(key, this.#state), terms, nowMs);
+    const timeMs = this.#timeOf(this.#table.find(key, this.#state), terms, nowMs);
     this.#found = timeMs < 0 ? this.#blank : this.#state;
     if (timeMs >= 0) return timeMs;
-    if (this.#evicted !== undefined) this.table.hash(key);
+    if (this.#evicted !== undefined) this.#table.hash(key);
     return this.#restore(this.#blank, terms, nowMs);
   }
 
@@ -315,7 +320,7 @@ export class Space implements SyncSpace {
    * Returns the time of a decision about it.
    */
   #restore(state: State, terms: Terms, nowMs: number): number {
-    const { table } = this;
+    const table = this.#table;
     this.#clear(state);
     if (!this.#evicted?.find(table.low, table.high, nowMs)) return nowMs;
     const { used, untilMs } = this.#evicted;
