@@ -198,6 +198,7 @@ describe('a check of several limits in a full table', () => {
             const decision = limiter.checkSync(limits);
             // An admitted check has charged each of its limits.
             expect(decision.limits.every(({ allowed }) => allowed)).toBe(decision.allowed);
+            expect(limiter.size).toBeLessThanOrEqual(maxKeys);
             if (!decision.allowed) continue;
             for (const { policy: name, key } of limits) {
               const id = `${name} ${key}`;
@@ -205,11 +206,21 @@ describe('a check of several limits in a full table', () => {
             }
           }
           for (const count of charged.values()) expect(count).toBeLessThanOrEqual(3);
-          expect(limiter.size).toBeLessThanOrEqual(maxKeys + 4);
         },
       ),
       { numRuns: 200 },
     );
+  });
+
+  it('evicts no key if it is denied', () => {
+    const { limiter, store } = setUp({ p: '1/1h', q: '1/1h' }, 4);
+    for (const key of ['a', 'b', 'c', 'd']) limiter.checkSync('p', key);
+    const denied = limiter.checkSync([
+      { policy: 'p', key: 'a' },
+      { policy: 'q', key: 'new' },
+    ]);
+    expect(denied.allowed).toBe(false);
+    expect([store.size, store.evicted]).toEqual([4, 0]);
   });
 });
 
