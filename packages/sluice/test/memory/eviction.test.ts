@@ -169,6 +169,13 @@ describe('eviction within a policy', () => {
     for (const key of evicted.slice(5)) expect(limiter.peekSync('p', key).remaining).toBe(0);
   });
 
+  it('resets of any number of keys keep to maxKeys', () => {
+    const { limiter } = setUp({ p: '5/1h' }, 10);
+    for (let key = 0; key < 500; key++) limiter.checkSync('p', `key-${key}`, { cost: 5 });
+    for (let key = 0; key < 500; key++) limiter.resetSync('p', `never-seen-${key}`);
+    expect(limiter.size).toBeLessThanOrEqual(10);
+  });
+
   it('does not hang when Math.random is a constant', () => {
     for (const value of [0, 0.5, 0.999_999]) {
       vi.spyOn(Math, 'random').mockReturnValue(value);

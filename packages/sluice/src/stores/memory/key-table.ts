@@ -25,6 +25,8 @@ const MOVES = 16;
  */
 const BLOCK = 64;
 const STRIDE = 0x9e3779b1;
+/** A table that is smaller keeps no chunks to spare: they would be a large part of its memory. */
+const SPARED_ROWS = 16 * CHUNK_ROWS;
 /** Tells a row in the new table from one in the old. */
 const NEW = 2 ** 30;
 /**
@@ -256,7 +258,9 @@ export class KeyTable extends KeyedHash {
     const part = this.#moved / old.capacity;
     rows.reach(part * rows.capacity + BLOCK);
     if (part < 1) return;
-    this.#spare.length = 0;
+    // A large table keeps two for its next growth: what is freed may stay resident for long.
+    this.#spare.push(...old.cells.slice(this.#moved >>> CHUNK_BITS));
+    this.#spare.splice(rows.capacity < SPARED_ROWS ? 0 : 2);
     this.#old = rows;
     this.#moved = 0;
   }

@@ -130,7 +130,10 @@ class MemoryStore implements SyncStore, Room {
   }
 
   resetSync(policy: Policy, key: string, nowMs: number): void {
-    this.open(policy).reset(key, nowMs);
+    const space = this.open(policy);
+    space.reset(key, nowMs);
+    // It may have added a row, for a key that has used nothing of what evicted keys have.
+    this.#evictFor(space, 0, nowMs);
     this.#idempotency.reset(policy.name, key, nowMs);
   }
 
