@@ -18,7 +18,7 @@ const PROGRAMS = [PAGE, 'packages/server', 'packages/traffic', 'packages/cli'];
 const ENTRY = join(LIBRARY, 'lib/index.js');
 /** Also runs in a browser, as the library does. */
 const LAB = 'packages/traffic/dist/lab.js';
-const MOST_BUNDLE_KB = 13.25;
+const MOST_BUNDLE_KB = 13.5;
 const MOST_PAGE_KB = 120;
 
 const inKb = (bytes) => (bytes / 1024).toFixed(1);

@@ -197,7 +197,8 @@ describe.each([
     expect(bytes() - before).toBeGreaterThan(700_000 * width);
     slab.drop(state, START_MS + LONG - 1, 2);
     slab.append(state, START_MS + LONG - 1, START_MS + LONG, 1);
-    expect(bytes() - before).toBeLessThan(4000 * width);
+    // A chunk of 32 KB may wait to be used again.
+    expect(bytes() - before).toBeLessThan(37_000 * width);
   });
 
   it('is less than 1 KB for a policy that was used once', () => {

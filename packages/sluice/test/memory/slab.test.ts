@@ -158,10 +158,10 @@ it('keeps debts beyond 2^32 exactly in a narrow slab', () => {
 it('keeps logs in blocks with numbers from 2^29 to 2^32', () => {
   const slab = new EntrySlab(false);
   const models: Model[] = [];
-  // Blocks of the smallest kind lie in chunks of 2^9; the chunks before these have no memory.
+  // Blocks of the smallest kind lie in chunks of 2^10; the chunks before these have no memory.
   new Model(slab, START_MS).append(1, 1);
-  for (const block of [2 ** 29, 2 ** 30, 2 ** 31, 2 ** 32 - 2 ** 9]) {
-    slab.blocks[1].cursor = block / 2 ** 9;
+  for (const block of [2 ** 29, 2 ** 30, 2 ** 31, 2 ** 32 - 2 ** 10]) {
+    slab.blocks[1].cursor = block / 2 ** 10;
     for (let n = 0; n < 4; n++) {
       const model = new Model(slab, START_MS);
       model.append(1, 1 + n);

@@ -26,7 +26,7 @@ const MOVES = 16;
 const BLOCK = 64;
 const STRIDE = 0x9e3779b1;
 /** A table that is smaller keeps no chunks to spare: they would be a large part of its memory. */
-const SPARED_ROWS = 16 * CHUNK_ROWS;
+const SPARED_ROWS = CHUNK_ROWS;
 /** Tells a row in the new table from one in the old. */
 const NEW = 2 ** 30;
 /**

@@ -37,6 +37,8 @@ const headAt = (at: number): number => 2 * (at + CELLS - 1);
 export class EntrySlab implements Entries {
   readonly blocks: Blocks[] = [];
   readonly #form: number;
+  /** Chunks to use again, narrow and wide ones. */
+  readonly #pools: [Words[], Words[]] = [[], []];
   /** The log that is worked on: where it lies, its first slot, and how many entries it has. */
   #block = 0;
   #kind = 0;
@@ -246,10 +248,9 @@ export class EntrySlab implements Entries {
     const head = headAt(state.at);
     let kind = 1;
     while (roomOf(kind) < room) kind++;
-    const bits = Math.max(9 - (kind >> 2), 0);
     const blockWords = HEADER + 2 * roomOf(kind);
     kind |= form | (state.words[head + 1] & WIDE);
-    this.blocks[kind] ??= new Blocks(kind >= WIDE, blockWords, bits);
+    this.blocks[kind] ??= new Blocks(kind >= WIDE, blockWords, this.#pools[kind >= WIDE ? 1 : 0]);
     const block = this.blocks[kind].allocate();
     const words = this.blocks[kind].wordsOf(block);
     let index = this.blocks[kind].startOf(block);
