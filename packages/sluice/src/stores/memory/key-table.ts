@@ -31,10 +31,11 @@ const SPARED_ROWS = CHUNK_ROWS;
 const NEW = 2 ** 30;
 /**
  * How many keys are known by their text at the most, and what is kept of each: its hash and its
- * row. A small table knows as many as it has places, so that a policy that is hardly used costs
- * little.
+ * row. A small table knows only a few, so that a policy that is hardly used costs little. In more
+ * steps than these two the arrays would be slower: 220 ns a check at 1,000 keys instead of 155.
  */
 const KNOWN = 1024;
+const SMALL = 64;
 const KNOWN_WORDS = 3;
 /** The chance of a key that had to be looked for to be known from then on. */
 const SELDOM = 0.01;
@@ -267,7 +268,7 @@ export class KeyTable extends KeyedHash {
 
   /** Fits the number of keys known by their text to the table, and begins with none. */
   #resizeKnown(): void {
-    const slots = Math.min(2 ** Math.floor(Math.log2(this.#new.capacity)), KNOWN);
+    const slots = this.#new.capacity > SMALL ? KNOWN : SMALLEST;
     if (slots === this.#texts.length) return;
     this.#lastSlot = slots - 1;
     this.#texts = new Array<string>(slots).fill('');
