@@ -6,7 +6,7 @@ import {
   PeekRecord,
   type Quote,
 } from '../../decision.ts';
-import type { Adjustment, KeyState, Limit } from '../../store.ts';
+import { type Adjustment, type KeyState, type Limit, returnableMs } from '../../store.ts';
 import { type Kind, Operation, type Reply } from './batch.ts';
 import type { DenyCache } from './deny-cache.ts';
 
@@ -76,20 +76,9 @@ export const limitOf = ({ policy, terms, charge }: Adjustment): Limit => ({
 export const changeOf = ({ charge, delta }: Adjustment): string =>
   ` ${charge.atMs} ${delta} ${charge.cost}`;
 
-/** How long a charge can still change a decision, after it was made. */
-function horizonMs({ policy, terms }: Adjustment): number {
-  const { limit, windowMs, bucketMs, capacity } = terms;
-  let lengthMs = 2 * windowMs;
-  if (policy.algorithm === 'sliding-buckets') lengthMs = Math.max(lengthMs, windowMs + bucketMs);
-  if (policy.algorithm === 'token-bucket') {
-    lengthMs = Math.max(lengthMs, Math.ceil((capacity * windowMs) / limit));
-  }
-  return lengthMs;
-}
-
 /** Until when a receipt is remembered as used: until none of its charges counts any more. */
 export function rememberText(adjustments: readonly Adjustment[]): string {
-  const longestMs = Math.max(...adjustments.map(horizonMs));
+  const longestMs = Math.max(...adjustments.map(({ terms }) => returnableMs(terms)));
   const newestMs = Math.max(...adjustments.map(({ charge }) => charge.atMs));
   return ` ${Math.min(newestMs + longestMs, Number.MAX_SAFE_INTEGER)} ${longestMs}`;
 }
