@@ -214,13 +214,14 @@ export class Batcher {
   }
 
   #add(operation: Operation, nowMs: number | undefined): void {
+    const { weight } = operation;
     let waiting = this.#waitingFor(operation, nowMs);
-    if (waiting.keys > 0 && waiting.keys + operation.weight > MOST_KEYS) {
+    if (waiting.keys > 0 && waiting.keys + weight > MOST_KEYS) {
       this.#dispatch(waiting);
       waiting = this.#waitingFor(operation, nowMs);
     }
     waiting.operations.push(operation);
-    waiting.keys += operation.weight;
+    waiting.keys += weight;
     if (waiting.keys >= MOST_KEYS) this.#dispatch(waiting);
     else if (!this.#scheduled) {
       this.#scheduled = true;
