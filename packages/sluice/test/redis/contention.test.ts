@@ -162,10 +162,10 @@ describe(`${PROCESSES} processes on ${KEYS} hot keys`, () => {
         }
         return count;
       })();
-      const byKey = await hammer('moved', { nodes }).finally(() => {
+      const hammered = hammer('moved', { nodes }).finally(() => {
         isOver = true;
       });
-      const count = await moves;
+      const [byKey, count] = await Promise.all([hammered, moves]);
       if (isFull) console.log(`the slot was moved ${count} times`);
       expect(count).toBeGreaterThan(0);
       expectExact('cluster', byKey);

@@ -79,6 +79,70 @@ describe('on a Cluster', () => {
     });
   });
 
+  describe('while the slot of a key is being migrated', () => {
+    let open: OpenClient;
+    let node: Cluster['nodes'][number];
+    const key = 'ada';
+    const slot = slotOf(`{${key}}`);
+
+    beforeAll(async () => {
+      open = await clusterClients.ioredis(nodes());
+    });
+    afterAll(() => open.close());
+
+    /** The node keeps the keys that it has and rejects access to others, as before they are moved. */
+    async function startMigration(): Promise<void> {
+      const owner = await cluster.ownerOf(slot);
+      node = cluster.nodes[owner];
+      const target = await cluster.nodes[(owner + 1) % 3].command('CLUSTER', 'MYID');
+      await node.command('CLUSTER', 'SETSLOT', slot, 'MIGRATING', target);
+    }
+    const endMigration = () => node.command('CLUSTER', 'SETSLOT', slot, 'STABLE');
+
+    const setUp = () => {
+      const clock = new ManualClock(1_745_000_100_000);
+      const policies = { p: { algorithm: 'sliding-log', limit: 300, window: '1m' } } as const;
+      const limiter = createLimiter({ policies, store: fresh(open), clock });
+      const checkOften = async (count: number) => {
+        for (let call = 0; call < count; call++) {
+          clock.advance(1);
+          const { allowed } = await limiter.check('p', key);
+          expect(allowed).toBe(true);
+        }
+      };
+      return { clock, limiter, checkOften };
+    };
+
+    it('a log that grows beyond one string loses no call', async () => {
+      const { limiter, checkOften } = setUp();
+      await checkOften(30);
+      await startMigration();
+      await checkOften(100).finally(endMigration);
+      expect(await limiter.peek('p', key)).toMatchObject({ remaining: 170 });
+      await checkOften(170);
+      expect(await limiter.check('p', key)).toMatchObject({ allowed: false });
+    });
+
+    it('a log that grows beyond what a string holds fails and loses no call', async () => {
+      const { clock, limiter, checkOften } = setUp();
+      await checkOften(30);
+      await startMigration();
+      await checkOften(222);
+      clock.advance(1);
+      await expect(limiter.check('p', key).finally(endMigration)).rejects.toThrow('TRYAGAIN');
+      expect(await limiter.peek('p', key)).toMatchObject({ remaining: 48 });
+    });
+
+    it('a long log whose calls have expired starts again', async () => {
+      const { clock, limiter, checkOften } = setUp();
+      await checkOften(100);
+      clock.advance(60_000);
+      await startMigration();
+      await checkOften(2).finally(endMigration);
+      expect(await limiter.peek('p', key)).toMatchObject({ remaining: 298 });
+    });
+  });
+
   describe('a check whose keys lie in several slots', () => {
     let open: OpenClient;
     const address = { policy: 'address', key: '10.0.0.1' } as const;

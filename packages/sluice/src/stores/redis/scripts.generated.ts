@@ -1,5 +1,5 @@
 /** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
-export const SCRIPT_SHA = 'f9237158b7603ac0cc50fcf89e8038ea243f077d';
+export const SCRIPT_SHA = '1246e72715c23754cda4be12598ee705fdda41bf';
 
 export const SCRIPT = String.raw`local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
@@ -472,7 +472,7 @@ end
 return segments
 end
 local function buildLog(stampOf, startOf)
-local FULL, SLACK_MS, ROOM = 36, 900, 4
+local FULL, MOST_IN_STRING, SLACK_MS, ROOM = 36, 252, 900, 4
 local HEADER, HEADER_SIZE = '>BBI7I7I7I7', 30
 local LONG_HEADER, LONG_HEADER_SIZE = '>BBI7I7I7I7I7I7I7', 51
 local toBytes, fromBytes = struct.pack, struct.unpack
@@ -487,7 +487,7 @@ end
 local function setChunk(log, width)
 if not chunks.setWidth(log, width) then notLog(log.key) end
 log.count = (#log.bytes - log.start) / log.size
-if log.count % 1 ~= 0 or log.count > FULL then notLog(log.key) end
+if log.count % 1 ~= 0 or log.count > MOST_IN_STRING then notLog(log.key) end
 end
 local function unfold(log)
 if not log.isFolded then return end
@@ -608,6 +608,11 @@ local most = max(time - log.base, log.total - log.origin + cost)
 chunks.setWidth(log, chunks.widthFor(room * most))
 log.bytes, log.start = chunks.pack(numbers, log.width), 0
 end
+local function canBecomeHash(log)
+if type(redis.pcall('EXISTS', log.key .. '+')) == 'number' then return true end
+if log.count < MOST_IN_STRING then return false end
+error('TRYAGAIN the slot of ' .. log.key .. ' is being migrated', 0)
+end
 local function append(log, terms, stamp, cost)
 if isEmpty(log) then
 empty(log, stamp)
@@ -615,7 +620,7 @@ chunks.setWidth(log, chunks.widthFor(ROOM * max(terms.window, terms.limit)))
 end
 if log.total + cost > MOST then rebase(log) end
 local isSame = log.count > 0 and log.newest == stamp
-if not isSame and log.count >= FULL then
+if not isSame and log.count >= FULL and (log.isLong or canBecomeHash(log)) then
 segments = segments or buildSegments(chunks)
 segments.file(log)
 end
@@ -692,7 +697,6 @@ end
 local header = toBytes(HEADER, 115, log.width, log.expires, log.known, log.base,
 log.before - log.origin)
 local bytes = header .. string.sub(log.bytes, log.start + 1)
-if log.stored == 'h' then call('UNLINK', key) end
 if isExtended or log.stored ~= 's' then
 call('SET', key, bytes, 'PX', lifetime(log.expires))
 else

@@ -1,7 +1,8 @@
 -- sliding-log: an admission at t counts while `t > now - W`; a cost c fits when
 -- `cost(counting) + c <= L`. Admissions in the same millisecond are one entry, whatever their cost.
 --
--- Up to 36 entries are one string: a header and a chunk (log-entries.lua).
+-- Up to 36 entries are one string: a header and a chunk (log-entries.lua). While the Cluster slot of
+-- the key is being migrated, up to 252 are: see `canBecomeHash`.
 --
 --   's' 1 | width 1 | until 7 | known 7 | base 7 | before 7 | entries
 --
@@ -21,7 +22,7 @@
 -- `stampOf(terms, time)` is the time under which an admission is written down, and `startOf(terms, stamp)`
 -- the earliest time that is written down under it: that is all that sets one log apart from another.
 local function buildLog(stampOf, startOf)
-  local FULL, SLACK_MS, ROOM = 36, 900, 4
+  local FULL, MOST_IN_STRING, SLACK_MS, ROOM = 36, 252, 900, 4
   local HEADER, HEADER_SIZE = '>BBI7I7I7I7', 30
   local LONG_HEADER, LONG_HEADER_SIZE = '>BBI7I7I7I7I7I7I7', 51
   local toBytes, fromBytes = struct.pack, struct.unpack
@@ -40,7 +41,7 @@ local function buildLog(stampOf, startOf)
   local function setChunk(log, width)
     if not chunks.setWidth(log, width) then notLog(log.key) end
     log.count = (#log.bytes - log.start) / log.size
-    if log.count % 1 ~= 0 or log.count > FULL then notLog(log.key) end
+    if log.count % 1 ~= 0 or log.count > MOST_IN_STRING then notLog(log.key) end
   end
 
   -- Reads the rest of a long log: what a denial does not need.
@@ -181,6 +182,15 @@ local function buildLog(stampOf, startOf)
     log.bytes, log.start = chunks.pack(numbers, log.width), 0
   end
 
+  -- A string becomes a hash by being deleted and written anew. The node that gives a slot away
+  -- rejects every access to a key of it that does not exist, so there the log would be lost between
+  -- the two. An access to a key that never exists shows whether this is such a node.
+  local function canBecomeHash(log)
+    if type(redis.pcall('EXISTS', log.key .. '+')) == 'number' then return true end
+    if log.count < MOST_IN_STRING then return false end
+    error('TRYAGAIN the slot of ' .. log.key .. ' is being migrated', 0)
+  end
+
   -- Writes an admission down at `stamp`.
   local function append(log, terms, stamp, cost)
     if isEmpty(log) then
@@ -189,7 +199,7 @@ local function buildLog(stampOf, startOf)
     end
     if log.total + cost > MOST then rebase(log) end
     local isSame = log.count > 0 and log.newest == stamp
-    if not isSame and log.count >= FULL then
+    if not isSame and log.count >= FULL and (log.isLong or canBecomeHash(log)) then
       segments = segments or buildSegments(chunks)
       segments.file(log)
     end
@@ -270,7 +280,6 @@ local function buildLog(stampOf, startOf)
     local header = toBytes(HEADER, 115, log.width, log.expires, log.known, log.base,
       log.before - log.origin)
     local bytes = header .. string.sub(log.bytes, log.start + 1)
-    if log.stored == 'h' then call('UNLINK', key) end
     if isExtended or log.stored ~= 's' then
       call('SET', key, bytes, 'PX', lifetime(log.expires))
     else
