@@ -93,24 +93,30 @@ export class Space implements SyncSpace {
     const algorithm = this.#algorithm;
     const row = this.#table.find(key, state);
     // Not before: the row may come from far away, and does so while the clock is read.
-    let timeMs = givenMs ?? systemClock.now();
-    if (--this.#untilSweep < 0) return this.#sweepAndTake(terms, key, cost, timeMs);
-    if (row < 0 || algorithm.knownMs(state, terms) > timeMs) {
-      if (row < 0 && this.#evicted !== undefined) {
-        // A key that is denied for what evicted keys have used gets no row.
-        const quote = this.peekSync(terms, key, cost, timeMs);
-        if (!quote.allowed) return quote;
-      }
-      timeMs = this.#prepare(row, terms, timeMs);
+    const timeMs = givenMs ?? systemClock.now();
+    if (row < 0 || --this.#untilSweep < 0 || algorithm.knownMs(state, terms) > timeMs) {
+      return this.#takePrepared(row, terms, key, cost, timeMs);
     }
     const waitMs = algorithm.decide(state, terms, timeMs, cost, true, answer);
     return new DecisionRecord(this.name, key, cost, terms.capacity, waitMs, timeMs, answer);
   }
 
-  #sweepAndTake(terms: Terms, key: string, cost: number, nowMs: number): Quote {
-    this.#untilSweep = MOST_SWEPT;
-    this.#room.sweep(this, MOST_SWEPT, nowMs);
-    return this.takeSync(terms, key, cost, nowMs);
+  /** The rarer case of `takeSync`, apart so that the other one is compiled in one piece. */
+  #takePrepared(row: number, terms: Terms, key: string, cost: number, nowMs: number): Quote {
+    if (this.#untilSweep < 0) {
+      this.#untilSweep = MOST_SWEPT;
+      this.#room.sweep(this, MOST_SWEPT, nowMs);
+      return this.takeSync(terms, key, cost, nowMs);
+    }
+    if (row < 0 && this.#evicted !== undefined) {
+      // A key that is denied for what evicted keys have used gets no row.
+      const quote = this.peekSync(terms, key, cost, nowMs);
+      if (!quote.allowed) return quote;
+    }
+    const timeMs = this.#prepare(row, terms, nowMs);
+    const answer = this.#answer;
+    const waitMs = this.#algorithm.decide(this.#state, terms, timeMs, cost, true, answer);
+    return new DecisionRecord(this.name, key, cost, terms.capacity, waitMs, timeMs, answer);
   }
 
   peekSync(terms: Terms, key: string, cost: number, nowMs: number): Quote {
