@@ -93,6 +93,13 @@ export class Reply {
     return typeof value === 'number' && this.#broken === undefined ? value : this.#odd(value);
   }
 
+  /** A list of numbers. */
+  numbers(): readonly number[] {
+    const list = this.#values[this.#at++];
+    if (this.#broken !== undefined || !Array.isArray(list)) throw this.#break(list);
+    return list.map((value) => (typeof value === 'number' ? value : this.#odd(value)));
+  }
+
   /** Some clients give numbers as text; and an operation that failed has an error instead. */
   #odd(value: unknown): number {
     if (this.#broken !== undefined) throw this.#broken;

@@ -6,7 +6,13 @@ import {
   PeekRecord,
   type Quote,
 } from '../../decision.ts';
-import { type Adjustment, type KeyState, type Limit, returnableMs } from '../../store.ts';
+import {
+  type Adjustment,
+  type KeyState,
+  type Limit,
+  MOST_INSPECTED,
+  returnableMs,
+} from '../../store.ts';
 import { type Kind, Operation, type Reply } from './batch.ts';
 import type { DenyCache } from './deny-cache.ts';
 
@@ -114,10 +120,8 @@ function readState(reply: Reply, { policy, terms }: Limit): KeyState | undefined
   const resetAfterMs = reply.number();
   const cells = [reply.number(), reply.number(), reply.number()];
   const entryCount = reply.number();
-  const entries = Array.from({ length: reply.number() }, () => ({
-    atMs: reply.number(),
-    cost: reply.number(),
-  }));
+  const entries: { atMs: number; cost: number }[] = [];
+  for (let chunks = reply.number(); chunks > 0; chunks--) readEntries(reply, entries);
   const { name, algorithm } = policy;
   const used = terms.capacity - free;
   return {
@@ -127,7 +131,19 @@ function readState(reply: Reply, { policy, terms }: Limit): KeyState | undefined
     remaining: Math.max(free, 0),
     resetAfterMs,
     cells,
-    entries,
+    entries: entries.slice(-MOST_INSPECTED),
     entryCount,
   };
+}
+
+/** Adds the entries of a chunk: times are counted from its base, and totals run on. */
+function readEntries(reply: Reply, entries: { atMs: number; cost: number }[]): void {
+  const baseMs = reply.number();
+  let before = reply.number();
+  const numbers = reply.numbers();
+  for (let place = 0; place < numbers.length; place += 2) {
+    const total = numbers[place + 1];
+    entries.push({ atMs: baseMs + numbers[place], cost: total - before });
+    before = total;
+  }
 }

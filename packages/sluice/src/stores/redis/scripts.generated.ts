@@ -1,5 +1,5 @@
 /** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
-export const SCRIPT_SHA = '1246e72715c23754cda4be12598ee705fdda41bf';
+export const SCRIPT_SHA = 'b6cc5ed4714f6cf0f2c8f206b88281957b306292';
 
 export const SCRIPT = String.raw`local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
@@ -419,11 +419,12 @@ count = count + string.byte(log.records, place * RECORD_SIZE + 12)
 end
 return count
 end
-function segments.newestChunks(log, most)
+function segments.newestChunks(log, oldest, most)
 local found, count = { log }, log.count
-for place = log.filed > 0 and log.segments or log.segments - 1, log.dead, -1 do
+local last = oldest == log and log.segments + 1 or oldest.place
+for place = log.filed > 0 and log.segments or log.segments - 1, last, -1 do
 if count >= most then break end
-local chunk = chunkAt(log, place)
+local chunk = place == oldest.place and oldest or chunkAt(log, place)
 found[#found + 1], count = chunk, count + chunk.count
 end
 return found
@@ -704,30 +705,26 @@ call('SET', key, bytes, 'KEEPTTL')
 end
 end
 local function entriesOf(log, terms, time, most)
-local edge, entries, count = time - terms.window, {}, 0
-if isEmpty(log) or log.newest <= edge then return 0, entries end
-local chunk, index = find(log, edge, 0)
-local listed = { log }
+local edge, parts = time - terms.window, {}
+if isEmpty(log) or log.newest <= edge then return 0, parts end
+local oldest, index, before = find(log, edge, 0)
+local count, listed = log.count - index, { log }
 if log.isLong then
-count, listed = segments.countFrom(log, chunk, index), segments.newestChunks(log, most)
-else
-count = log.count - index
+count, listed = segments.countFrom(log, oldest, index), segments.newestChunks(log, oldest, most)
 end
 for place = #listed, 1, -1 do
-local numbers = chunks.numbers(listed[place], 0)
-local base, before, size = listed[place].base, 0, #entries
-if listed[place] == log and log.isLong then before = log.upTo - log.origin end
-for at = 1, #numbers, 2 do
-local stamp, total = base + numbers[at], numbers[at + 1]
-if stamp == log.oldest then before = log.before - listed[place].origin end
-if stamp > edge then
-entries[size + 1], entries[size + 2] = stamp, total - before
-size = size + 2
+local chunk, from, upTo = listed[place], 0, 0
+if chunk == oldest then
+from, upTo = index, before - chunk.origin
+elseif chunk == log then
+upTo = log.upTo - log.origin
 end
-before = total
+local numbers = chunks.numbers(chunk, from)
+if #numbers > 0 then
+parts[#parts + 1] = { base = chunk.base, before = upTo, numbers = numbers }
 end
 end
-return count, entries
+return count, parts
 end
 return {
 read = readLog,
@@ -974,6 +971,13 @@ value = string.format('%.0f', value)
 end
 reply[size] = value
 end
+local function sayList(numbers)
+local last = #numbers
+if max(numbers[last - 1], numbers[last]) > LARGE then
+for place = 1, last do numbers[place] = string.format('%.0f', numbers[place]) end
+end
+say(numbers)
+end
 local built = {}
 local function policyOf(text)
 local name, limit, window, bucket, capacity =
@@ -1139,21 +1143,16 @@ local a, b, c = terms.algorithm.cells(state, terms)
 say(a)
 say(b)
 say(c)
-local count, entries = 0, {}
+local count, parts = 0, {}
 if terms.algorithm.entries then
-count, entries = terms.algorithm.entries(state, terms, time, MOST_INSPECTED)
+count, parts = terms.algorithm.entries(state, terms, time, MOST_INSPECTED)
 end
-local first = max(#entries - 2 * MOST_INSPECTED, 0) + 1
 say(count)
-say((#entries + 1 - first) / 2)
-for place = first, #entries do
-local number = entries[place]
-if number < LARGE then
-size = size + 1
-reply[size] = number
-else
-say(number)
-end
+say(#parts)
+for _, part in ipairs(parts) do
+say(part.base)
+say(part.before)
+sayList(part.numbers)
 end
 end
 local function reset(first)

@@ -27,7 +27,8 @@
 --          spend         0 if the receipt has been used; else 1, and the change made by each
 --          forget, unspend   how many records there were
 --          inspect       expired or new: 0. Else 1, at, free, reset, three cells, how many entries
---                        count, how many of them follow, and their times and costs
+--                        count, and how many chunks with the newest of them follow. For each: its
+--                        base, the total before it, and a list of times and totals (log-entries.lua)
 --          reset         how many keys there were
 --        or, for one that failed, the error as text after a `!`.
 local reply, size = { now }, 1
@@ -35,7 +36,7 @@ local policies, nextKey, keys = {}, 1, KEYS
 
 -- Some clients misread integers close to 2^53, so large ones go as text.
 local LARGE = 2^52
--- As many entries as `inspect` returns.
+-- At least so many entries are returned by `inspect`, if there are.
 local MOST_INSPECTED = 1000
 local function say(value)
   size = size + 1
@@ -43,6 +44,15 @@ local function say(value)
     value = string.format('%.0f', value)
   end
   reply[size] = value
+end
+
+-- A list of numbers as it is: to look at each of 2,000 would take longer than all the rest.
+local function sayList(numbers)
+  local last = #numbers
+  if max(numbers[last - 1], numbers[last]) > LARGE then
+    for place = 1, last do numbers[place] = string.format('%.0f', numbers[place]) end
+  end
+  say(numbers)
 end
 
 local built = {}
@@ -238,21 +248,16 @@ local function inspect(key, terms)
   say(a)
   say(b)
   say(c)
-  local count, entries = 0, {}
+  local count, parts = 0, {}
   if terms.algorithm.entries then
-    count, entries = terms.algorithm.entries(state, terms, time, MOST_INSPECTED)
+    count, parts = terms.algorithm.entries(state, terms, time, MOST_INSPECTED)
   end
-  local first = max(#entries - 2 * MOST_INSPECTED, 0) + 1
   say(count)
-  say((#entries + 1 - first) / 2)
-  for place = first, #entries do
-    local number = entries[place]
-    if number < LARGE then
-      size = size + 1
-      reply[size] = number
-    else
-      say(number)
-    end
+  say(#parts)
+  for _, part in ipairs(parts) do
+    say(part.base)
+    say(part.before)
+    sayList(part.numbers)
   end
 end
 

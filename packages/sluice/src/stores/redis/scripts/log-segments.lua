@@ -307,12 +307,14 @@ local function buildSegments(chunks)
     return count
   end
 
-  -- The chunks with the newest entries, newest chunk first, up to about `most` entries.
-  function segments.newestChunks(log, most)
+  -- The chunks with the newest entries, newest chunk first, up to about `most` entries, and none
+  -- before the chunk `oldest`.
+  function segments.newestChunks(log, oldest, most)
     local found, count = { log }, log.count
-    for place = log.filed > 0 and log.segments or log.segments - 1, log.dead, -1 do
+    local last = oldest == log and log.segments + 1 or oldest.place
+    for place = log.filed > 0 and log.segments or log.segments - 1, last, -1 do
       if count >= most then break end
-      local chunk = chunkAt(log, place)
+      local chunk = place == oldest.place and oldest or chunkAt(log, place)
       found[#found + 1], count = chunk, count + chunk.count
     end
     return found

@@ -287,32 +287,29 @@ local function buildLog(stampOf, startOf)
     end
   end
 
-  -- The number of the entries that count, and the times and costs of the newest of them.
+  -- The number of the entries that count, and chunks with the newest of them, oldest first: for
+  -- each its base, the total before its first number, and its numbers, both counted as in the chunk.
   local function entriesOf(log, terms, time, most)
-    local edge, entries, count = time - terms.window, {}, 0
-    if isEmpty(log) or log.newest <= edge then return 0, entries end
-    local chunk, index = find(log, edge, 0)
-    local listed = { log }
+    local edge, parts = time - terms.window, {}
+    if isEmpty(log) or log.newest <= edge then return 0, parts end
+    local oldest, index, before = find(log, edge, 0)
+    local count, listed = log.count - index, { log }
     if log.isLong then
-      count, listed = segments.countFrom(log, chunk, index), segments.newestChunks(log, most)
-    else
-      count = log.count - index
+      count, listed = segments.countFrom(log, oldest, index), segments.newestChunks(log, oldest, most)
     end
     for place = #listed, 1, -1 do
-      local numbers = chunks.numbers(listed[place], 0)
-      local base, before, size = listed[place].base, 0, #entries
-      if listed[place] == log and log.isLong then before = log.upTo - log.origin end
-      for at = 1, #numbers, 2 do
-        local stamp, total = base + numbers[at], numbers[at + 1]
-        if stamp == log.oldest then before = log.before - listed[place].origin end
-        if stamp > edge then
-          entries[size + 1], entries[size + 2] = stamp, total - before
-          size = size + 2
-        end
-        before = total
+      local chunk, from, upTo = listed[place], 0, 0
+      if chunk == oldest then
+        from, upTo = index, before - chunk.origin
+      elseif chunk == log then
+        upTo = log.upTo - log.origin
+      end
+      local numbers = chunks.numbers(chunk, from)
+      if #numbers > 0 then
+        parts[#parts + 1] = { base = chunk.base, before = upTo, numbers = numbers }
       end
     end
-    return count, entries
+    return count, parts
   end
 
   return {
