@@ -86,6 +86,100 @@ describe('batching', () => {
   });
 });
 
+describe('slow operations, such as refunds in long logs', () => {
+  /** The commands as [operations, whether another slow one was in flight]; replies on demand. */
+  function slowLimiter(reply?: () => Promise<void>) {
+    const { send } = connectionOf(open.client);
+    const commands: { kinds: string[]; besides: number }[] = [];
+    let inFlight = 0;
+    const watched = async (args: readonly string[], key: string): Promise<unknown> => {
+      const kinds = args.flatMap((arg) => /^(check|adjust|inspect) /.exec(arg)?.[1] ?? []);
+      if (kinds.length === 0) return send(args, key);
+      const isSlow = kinds.some((kind) => kind !== 'check');
+      commands.push({ kinds, besides: isSlow ? inFlight : 0 });
+      if (!isSlow) return send(args, key);
+      inFlight++;
+      await reply?.();
+      return send(args, key).finally(() => inFlight--);
+    };
+    const policies = { long: '1000/1m', few: '3/1m' };
+    const store = redisStore(watched, {
+      prefix: `b${opened++}:`,
+      onFailure: 'throw',
+      deadlineMs: 10_000,
+    });
+    return { limiter: createLimiter({ policies, store }), commands };
+  }
+
+  async function receiptsOf({ limiter }: ReturnType<typeof slowLimiter>, count: number) {
+    const decisions = await Promise.all(
+      Array.from({ length: count }, () => limiter.check('long', 'a')),
+    );
+    return decisions.map((decision) => {
+      if (!decision.allowed) throw new Error('expected to be admitted');
+      return decision.receipt;
+    });
+  }
+
+  it('are sent one command at a time, and hold up no check of another key', async () => {
+    const order: string[] = [];
+    const slow = slowLimiter(() => new Promise((resolve) => setTimeout(resolve, 20)));
+    const receipts = await receiptsOf(slow, 6);
+    slow.commands.length = 0;
+    const refunds = receipts.map((receipt) =>
+      slow.limiter.refund(receipt).then(() => order.push('refund')),
+    );
+    await slow.limiter.check('few', 'b').then(() => order.push('check'));
+    await Promise.all(refunds);
+    expect(order[0]).toBe('check');
+    const adjusting = slow.commands.filter(({ kinds }) => kinds.includes('adjust'));
+    expect(adjusting.map(({ kinds }) => kinds.length)).toEqual([2, 2, 2]);
+    expect(adjusting.map(({ besides }) => besides)).toEqual([0, 0, 0]);
+  });
+
+  it('are sent several commands at a time if many of them wait', async () => {
+    const slow = slowLimiter(() => new Promise((resolve) => setTimeout(resolve, 20)));
+    const receipts = await receiptsOf(slow, 200);
+    await Promise.all(receipts.map((receipt) => slow.limiter.refund(receipt)));
+    const besides = Math.max(...slow.commands.map((command) => command.besides));
+    expect(besides).toBeGreaterThan(1);
+    expect(besides).toBeLessThanOrEqual(6);
+    expect(await slow.limiter.peek('long', 'a')).toMatchObject({ remaining: 1000 });
+  });
+
+  it('are not overtaken by a later operation of the same key, nor overtake an earlier', async () => {
+    const slow = slowLimiter();
+    const [receipt, ...others] = await receiptsOf(slow, 10);
+    const [before, , , after] = await Promise.all([
+      slow.limiter.check('long', 'a'),
+      ...others.slice(0, 1).map((other) => slow.limiter.refund(other)),
+      slow.limiter.refund(receipt),
+      slow.limiter.check('long', 'a'),
+    ]);
+    expect(before).toMatchObject({ remaining: 989 });
+    expect(after).toMatchObject({ remaining: 990 });
+  });
+
+  it('do not wait for a reply that never comes', async () => {
+    let calls = 0;
+    const silent = (): Promise<void> => (calls++ === 0 ? new Promise(() => {}) : Promise.resolve());
+    const { send } = connectionOf(open.client);
+    const held = async (args: readonly string[], key: string): Promise<unknown> => {
+      if (args.some((arg) => arg.startsWith('inspect '))) await silent();
+      return send(args, key);
+    };
+    const store = redisStore(held, {
+      prefix: `b${opened++}:`,
+      onFailure: 'throw',
+      deadlineMs: 300,
+    });
+    const limiter = createLimiter({ policies: { long: '1000/1m' }, store });
+    await expect(limiter.inspect('long', 'a')).rejects.toThrow();
+    expect(await limiter.inspect('long', 'b')).toBeUndefined();
+    expect(calls).toBe(2);
+  });
+});
+
 describe('the deny cache', () => {
   it('answers a denied key without a round trip, for the cost that was denied', async () => {
     const limiter = limiterWith();

@@ -10,6 +10,7 @@ import type { Send } from './client.ts';
 import { domainOfSlot, slotOf } from './keys.ts';
 import { isMissingScript, isNotDone, NotSentError, StoreReplyError } from './replies.ts';
 import { SCRIPT, SCRIPT_SHA } from './scripts.generated.ts';
+import { SlowLane } from './slow-lane.ts';
 
 /** As many checks as Redis does in well under a millisecond. */
 const MOST_KEYS = 64;
@@ -52,8 +53,7 @@ export abstract class Operation<T = unknown> {
    */
   get weight(): number {
     const { kind, limits, keys } = this;
-    const isSlow = !COUNTED.includes(kind) && limits.some(canBeLong);
-    if (!isSlow) return keys.length;
+    if (COUNTED.includes(kind) || !limits.some(canBeLong)) return keys.length;
     return kind === 'inspect' ? 64 : 22 * limits.length;
   }
 
@@ -198,6 +198,8 @@ export class Batcher {
   /** What waits for the end of this turn: by slot in a Cluster, and by the time that was given. */
   readonly #waiting = new Map<string, Waiting>();
   #single: Waiting | undefined = undefined;
+  /** Slow operations by failure domain: a silent node must not hold up the others. */
+  readonly #lanes = new Map<number, SlowLane<SlowOperation>>();
   #scheduled = false;
 
   /** After `deadlineMs` nobody waits for an answer any more. */
@@ -221,7 +223,19 @@ export class Batcher {
   }
 
   #add(operation: Operation, nowMs: number | undefined): void {
-    const { weight } = operation;
+    const { weight, keys } = operation;
+    const lane = this.#lanes.size > 0 ? this.#lanes.get(this.#domainOf(keys[0])) : undefined;
+    if (weight > keys.length || lane?.holds(keys)) {
+      this.#laneOf(keys[0]).add({
+        operation,
+        keys,
+        weight,
+        nowMs,
+        group: this.#groupOf(keys, nowMs),
+      });
+      this.#schedule();
+      return;
+    }
     let waiting = this.#waitingFor(operation, nowMs);
     if (waiting.keys > 0 && waiting.keys + weight > MOST_KEYS) {
       this.#dispatch(waiting);
@@ -230,10 +244,32 @@ export class Batcher {
     waiting.operations.push(operation);
     waiting.keys += weight;
     if (waiting.keys >= MOST_KEYS) this.#dispatch(waiting);
-    else if (!this.#scheduled) {
-      this.#scheduled = true;
-      atEndOfTurn(() => this.#flush());
+    else this.#schedule();
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    atEndOfTurn(() => this.#flush());
+  }
+
+  #domainOf(key: string): number {
+    return this.#isCluster ? domainOfSlot(slotOf(key)) : 0;
+  }
+
+  #laneOf(key: string): SlowLane<SlowOperation> {
+    const domain = this.#domainOf(key);
+    let lane = this.#lanes.get(domain);
+    if (lane === undefined) {
+      lane = new SlowLane(MOST_KEYS, this.#deadlineMs);
+      this.#lanes.set(domain, lane);
     }
+    return lane;
+  }
+
+  /** Only operations of the same group can travel in one command. */
+  #groupOf(keys: readonly string[], nowMs: number | undefined): string {
+    return `${this.#isCluster ? slotOf(keys[0]) : ''} ${nowMs}`;
   }
 
   #waitingFor({ keys }: Operation, nowMs: number | undefined): Waiting {
@@ -241,7 +277,7 @@ export class Batcher {
       this.#single ??= { operations: [], keys: 0, nowMs, id: '' };
       return this.#single;
     }
-    const id = `${this.#isCluster ? slotOf(keys[0]) : ''} ${nowMs}`;
+    const id = this.#groupOf(keys, nowMs);
     let waiting = this.#waiting.get(id);
     if (waiting === undefined) {
       waiting = { operations: [], keys: 0, nowMs, id };
@@ -254,24 +290,35 @@ export class Batcher {
     this.#scheduled = false;
     if (this.#single !== undefined) this.#dispatch(this.#single);
     for (const waiting of [...this.#waiting.values()]) this.#dispatch(waiting);
+    // Last: what was asked for before a slow operation, and concerns its keys, has been sent now.
+    const send = (slow: readonly SlowOperation[]): Promise<void> =>
+      this.#sendAll(
+        slow.map(({ operation }) => operation),
+        slow[0].nowMs,
+      );
+    for (const lane of this.#lanes.values()) lane.send(send, () => this.#schedule());
   }
 
   #dispatch(waiting: Waiting): void {
     if (waiting === this.#single) this.#single = undefined;
     else this.#waiting.delete(waiting.id);
-    const built = this.#build(waiting.operations, waiting.nowMs);
+    void this.#sendAll(waiting.operations, waiting.nowMs);
+  }
+
+  /** Sends operations in one command. Resolves when it has succeeded or failed. */
+  async #sendAll(given: readonly Operation[], nowMs: number | undefined): Promise<void> {
+    const built = this.#build(given, nowMs);
     if (built === undefined) return;
     const { operations, args, key } = built;
-    const domain = this.#isCluster ? domainOfSlot(slotOf(key)) : 0;
     const sent: Sent = {
       operations,
-      nowMs: waiting.nowMs,
+      nowMs,
       sentMs: systemClock.now(),
       startedMs: monotonicClock.now(),
-      command: { domain, outcome: undefined },
+      command: { domain: this.#domainOf(key), outcome: undefined },
     };
     for (const { recipient } of operations) recipient.sent?.(sent.command);
-    this.#exchange(args, key).then(
+    await this.#exchange(args, key).then(
       (value) => this.#answer(sent, value),
       (error) => this.#failAll(sent, error),
     );
@@ -385,6 +432,15 @@ interface Sent {
 /** Instead of an answer that could not be read. */
 class Unread {
   constructor(readonly error: unknown) {}
+}
+
+/** An operation that waits for the commands before it. */
+interface SlowOperation {
+  readonly operation: Operation;
+  readonly keys: readonly string[];
+  readonly weight: number;
+  readonly nowMs: number | undefined;
+  readonly group: string;
 }
 
 interface Waiting {
