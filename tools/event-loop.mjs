@@ -6,7 +6,8 @@
  *     npm run event-loop -- --operations 100000 --waiters 10000 --entries 10000 --json
  *     npm run event-loop -- --library ../before/packages/sluice/dist/index.js
  *
- * Each library given is measured in a process of its own, after the one in this folder. A block is
+ * Each library given is measured in a process of its own, after the one in this folder and a limiter
+ * that limits nothing: the floor, which no limiter can be below on this machine. A block is
  * the time between two turns of a loop of `setImmediate`. Nothing is subtracted: pauses for garbage
  * collection are part of it, and are also shown by themselves. On a machine with other work to do,
  * the row of processor time shows what this process used, in all its threads.
@@ -266,7 +267,8 @@ if (values.measure !== undefined) {
   console.log(JSON.stringify(await measure(values.measure, sizes)));
   process.exit();
 }
-const results = ['packages/sluice/lib/index.js', ...values.library].map((library) => {
+const FLOOR = 'tools/event-loop-floor.mjs';
+const results = ['packages/sluice/lib/index.js', FLOOR, ...values.library].map((library) => {
   const result = measureApart(library, values);
   if (!values.json) print(result);
   return result;

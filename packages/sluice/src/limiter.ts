@@ -12,6 +12,7 @@ import { type Key, keyText } from './key.ts';
 import { checkAction, type Policy } from './policy.ts';
 import type { Adjustment, Check, KeyState, Store, SyncSpace, SyncStore } from './store.ts';
 import { memoryStore } from './stores/memory/memory-store.ts';
+import { UsedReceipts } from './used-receipts.ts';
 import { contained } from './warning.ts';
 
 const ACQUIRE_FIELDS = ['onFailure', 'maxWaitMs', 'signal'];
@@ -30,7 +31,7 @@ class LimiterCore {
   readonly #clock: Clock;
   /** Not there if a store with a clock of its own is to use that. */
   readonly #ownClock: Clock | undefined;
-  readonly #spent = new WeakSet<Receipt>();
+  readonly #used = new UsedReceipts();
   readonly #waiters: Waiters;
   /** The policy that was checked last, and its keys: most callers ask for one again and again. */
   #lastName: unknown = NOBODY;
@@ -139,7 +140,7 @@ class LimiterCore {
       return changes.reduce((sum, change) => sum + change, 0);
     } catch (error) {
       // What the store surely did not do can be tried again; what it may have done cannot.
-      if ((error as { notDone?: true }).notDone) this.#spent.delete(receipt);
+      if ((error as { notDone?: true }).notDone) this.#used.delete(receipt);
       throw error;
     }
   }
@@ -229,9 +230,7 @@ class LimiterCore {
   /** What settling changes, the first time; nothing for a receipt that has been used. */
   #spend(receipt: Receipt, actual: unknown): readonly Adjustment[] {
     const adjustments = this.#book.adjustments(receipt, actual);
-    if (this.#spent.has(receipt)) return [];
-    this.#spent.add(receipt);
-    return adjustments;
+    return this.#used.add(receipt) ? adjustments : [];
   }
 
   /** Calls the listeners, unless it was a peek. */

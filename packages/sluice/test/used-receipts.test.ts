@@ -1,0 +1,41 @@
+import { describe, expect, it } from 'vitest';
+import { createLimiter } from '../src/index.ts';
+
+const admitted = (limiter: ReturnType<typeof createLimiter<{ p: string }>>) => {
+  const decision = limiter.checkSync('p', 'a', { cost: 4 });
+  if (!decision.allowed) throw new Error('expected to be admitted');
+  return decision.receipt;
+};
+
+describe('a receipt', () => {
+  it.each([
+    ['', (receipt: object) => receipt],
+    ['that is frozen ', Object.freeze],
+    ['that is sealed ', Object.seal],
+  ])('%sis refunded once', (_, prepare) => {
+    const limiter = createLimiter({ policies: { p: '10/1m' } });
+    const receipt = admitted(limiter);
+    prepare(receipt);
+    expect([limiter.refundSync(receipt), limiter.refundSync(receipt)]).toEqual([4, 0]);
+    expect(limiter.peekSync('p', 'a').remaining).toBe(10);
+  });
+
+  it('looks the same after it was used', () => {
+    const limiter = createLimiter({ policies: { p: '10/1m' } });
+    const receipt = admitted(limiter);
+    const before = structuredClone(receipt);
+    limiter.refundSync(receipt);
+    expect(receipt).toStrictEqual(before);
+    expect(Object.keys(receipt)).toEqual(Object.keys(before));
+    expect(structuredClone(receipt)).toStrictEqual(before);
+  });
+
+  it('used by one limiter is unused for another', () => {
+    const [one, other] = [1, 2].map(() => createLimiter({ policies: { p: '10/1m' } }));
+    const receipt = admitted(one);
+    other.checkSync('p', 'a', { cost: 4 });
+    expect(one.refundSync(receipt)).toBe(4);
+    other.refundSync(receipt);
+    expect(one.refundSync(receipt)).toBe(0);
+  });
+});

@@ -1,0 +1,38 @@
+/**
+ * A limiter that limits nothing, with the interface that event-loop.mjs needs: one small object for
+ * each decision and each waiter. What it measures is the floor: Node and the measurement itself.
+ */
+export const systemClock = {
+  now: () => Date.now(),
+  schedule(delayMs, wake) {
+    const timer = setTimeout(wake, delayMs);
+    return () => clearTimeout(timer);
+  },
+};
+
+export const memoryStore = () => ({});
+
+export function createLimiter() {
+  const waiters = [];
+  const decide = (policy, key) => ({
+    allowed: true,
+    receipt: { charges: [{ policy, key, cost: 1, atMs: Date.now() }] },
+  });
+  const nothing = () => {};
+  return {
+    checkSync: decide,
+    peekSync: decide,
+    refundSync: nothing,
+    settleSync: nothing,
+    resetSync: nothing,
+    inspectSync: nothing,
+    acquire: (policy, key) =>
+      new Promise((resolve, reject) => waiters.push({ policy, key, resolve, reject })),
+    async close() {
+      for (let place = 0; place < waiters.length; place++) {
+        waiters[place].resolve({ allowed: true });
+        if (place % 128 === 127) await new Promise((next) => setImmediate(next));
+      }
+    },
+  };
+}
