@@ -21,7 +21,9 @@ describe.each(forms)('replies of %s', (_, form) => {
     const prefix = newPrefix();
     const send: Send = async (args, key) => {
       const reply = await world.send(args, key);
-      return Array.isArray(reply) ? reply.map(form) : reply;
+      const convert = (value: unknown): unknown =>
+        Array.isArray(value) ? value.map(convert) : form(value);
+      return Array.isArray(reply) ? convert(reply) : reply;
     };
     const clock = new ManualClock(1_745_000_100_000);
     const store = redisStore(send, { ...silent, prefix, onFailure: 'throw', deadlineMs: 10_000 });
