@@ -64,7 +64,10 @@ it('split brain with processes on both sides: one limit for each side', async ()
 it('a master without replicas admits nothing on the server if it needs one to write', async () => {
   const server = await startRedis({ args: ['--min-replicas-to-write', 1] });
   const load = loadOn({ url: server.url }, LONG_MS, 1);
+  const isCalled = async (): Promise<boolean> =>
+    (await server.command<string>('INFO', 'commandstats')).includes('cmdstat_eval');
   try {
+    await waitFor('the first check is sent', isCalled);
     await useUp();
     const calls = await load.stop();
     expect(calls.length).toBeGreaterThan(0);
