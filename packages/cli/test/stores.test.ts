@@ -53,6 +53,28 @@ describe('sluice serve --store redis://', () => {
     }
   });
 
+  test.each([1, 2])(
+    'a clean stop with %i workers logs no error and no warning',
+    async (workers) => {
+      const words = [...storeOf(redis.port), '--workers', String(workers), '--grpc', '127.0.0.1:0'];
+      const service = keep(await serving(words));
+      await service.printed(/connected to the store/);
+      await sluice(['check', 'few', `stop-${workers}`, '--url', service.url]);
+      const { code, stdout, stderr } = await service.stop();
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      const lines = stdout.trimEnd().split('\n');
+      expect(lines.filter((line) => !line.startsWith('{"level":"info"'))).toEqual([]);
+      expect(lines.at(-1)).toContain('"stopped"');
+    },
+  );
+
+  test('a URL that cannot be parsed ends it, and its password is not printed', async () => {
+    const { code, stdout, stderr } = await sluice(['serve', '--store', 'redis://:hunter/2@host']);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^Expected --store to be .+, got a URL with `@`, `\/` or `\?` before/);
+    expect(stdout + stderr).not.toMatch(/hunter|2@/);
+  });
+
   test('without its Redis it starts all the same, says so, and ends with 0', async () => {
     const service = keep(await serving([...storeOf(1), '--deadline', '1s']));
     const { stdout, code } = await sluice(['check', 'few', 'a', '--url', service.url]);

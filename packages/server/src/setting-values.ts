@@ -3,6 +3,7 @@
  * Each reader answers undefined if a value is not right.
  */
 import { clientAddress } from 'sluice/http';
+import { parseStoreAddress } from './store-address.ts';
 
 /** Where a server listens. */
 export interface Listen {
@@ -87,22 +88,22 @@ export function files(given: unknown): readonly string[] | undefined {
   return isTexts(list) ? list : undefined;
 }
 
-const STORE = /^(?:memory|(?:redis|rediss|redis\+sentinel|redis\+cluster):\/\/.+)$/;
-
 export const store = (given: unknown): string | undefined =>
-  typeof given === 'string' && STORE.test(given) ? given : undefined;
+  typeof given === 'string' && storeProblem(given) === undefined ? given : undefined;
 
-const SCHEME = /^[a-z][a-z\d+.-]{0,30}:\/\//i;
-
-/** What may be told of an address that has a password in it: how it begins, which is no secret. */
-export function storeHint(given: unknown): string {
-  if (typeof given !== 'string') return 'something else';
-  const [scheme] = SCHEME.exec(given) ?? [];
-  if (scheme === undefined) return 'text without ://';
-  return given === scheme
-    ? `\`${scheme}\` without a host`
-    : `an address that begins with \`${scheme}\``;
+function storeProblem(given: string): string | undefined {
+  if (given === 'memory') return undefined;
+  try {
+    parseStoreAddress(given);
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
 }
+
+/** What is wrong with a store address, without any part of it that could be a password. */
+export const storeHint = (given: unknown): string =>
+  typeof given === 'string' ? (storeProblem(given) ?? 'a store') : 'something else';
 
 const SHORTEST_TOKEN = 16;
 

@@ -22,6 +22,7 @@ import {
   token,
   tokenHint,
 } from './setting-values.ts';
+import { shownStoreAddress } from './store-address.ts';
 
 export { isLoopback, type Listen, listenText, readListen };
 
@@ -366,8 +367,9 @@ export function shownSettings({ settings, sources }: ReadSettings): Record<strin
   );
 }
 
-/** An address keeps its host; what stands before the @ is hidden. */
+/** A store address keeps its hosts; its passwords are hidden. */
 function hidden(name: SettingName, value: unknown): unknown {
   if (!SETTINGS[name].secret || value === undefined) return value;
-  return name === 'store' ? String(value).replace(/\/\/.*@/, '//***@') : '***';
+  if (name !== 'store') return '***';
+  return value === 'memory' ? value : shownStoreAddress(String(value));
 }

@@ -2,9 +2,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
+import { IOREDIS, IOREDIS_CLUSTER, IOREDIS_SENTINEL } from '../../../tools/servers/clients.mjs';
 import { startCluster, startRedis, startSentinel } from '../../../tools/servers/redis.mjs';
 import { Desk, type Verdict } from '../src/desk.ts';
-import { type OpenStore, openStore, parseStoreAddress } from '../src/store-url.ts';
+import { CLUSTER_OPTIONS, SENTINEL_OPTIONS, SERVER_OPTIONS } from '../src/redis-client.ts';
+import { type OpenStore, openStore } from '../src/store-url.ts';
 import { FakeSentinel } from './fake-sentinel.ts';
 import { policy, settingsOf } from './running.ts';
 
@@ -16,21 +18,35 @@ afterAll(async () => {
 interface Opened {
   readonly store: OpenStore;
   readonly states: string[];
+  readonly errors: string[];
   readonly warnings: string[];
 }
 
 async function open(store: string): Promise<Opened> {
   const states: string[] = [];
+  const errors: string[] = [];
   const warnings: string[] = [];
   const listeners = {
     onWarning: ({ code }: { code: string }) => warnings.push(code),
-    onConnection: (state: string) => states.push(state),
+    onConnection: (state: string, error?: Error) => {
+      states.push(state);
+      if (error !== undefined) errors.push(error.message);
+    },
   };
   const settings = settingsOf({ store, deadlineMs: 1000, onFailure: 'throw' });
   const opened = await openStore(settings, listeners);
   closing.push(() => opened.close());
-  return { store: opened, states, warnings };
+  return { store: opened, states, errors, warnings };
 }
+
+/** Client options with the delays that their functions return, so that two can be compared. */
+const comparable = (options: object): object =>
+  Object.fromEntries(
+    Object.entries(options).map(([name, value]) => [
+      name,
+      typeof value === 'function' ? [1, 2, 10, 1000].map((attempt) => value(attempt)) : value,
+    ]),
+  );
 
 /** Until the connection is made, as a service would find it after a moment. */
 async function readyDesk(store: OpenStore): Promise<Desk> {
@@ -80,6 +96,21 @@ describe('a store by its address', () => {
     await redis.restart();
     expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
     expect(states).toEqual(['up', 'down', 'up']);
+    await store.close();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(states).toEqual(['up', 'down', 'up']);
+  });
+
+  test('names the file of an authority that cannot be read', async () => {
+    await expect(open('rediss://127.0.0.1?ca=/nowhere/ca.pem')).rejects.toThrow(
+      'Expected the file `/nowhere/ca.pem` of `ca` to be readable, got ENOENT',
+    );
+  });
+
+  test('uses the client options that are measured in failovers', () => {
+    expect(comparable(SERVER_OPTIONS)).toEqual(comparable(IOREDIS));
+    expect(comparable(SENTINEL_OPTIONS)).toMatchObject(comparable(IOREDIS_SENTINEL));
+    expect(comparable(CLUSTER_OPTIONS)).toMatchObject(comparable(IOREDIS_CLUSTER));
   });
 
   test('is Redis over TLS, with an authority of its own', async () => {
@@ -102,6 +133,38 @@ describe('a store by its address', () => {
     const desk = new Desk(store.store);
     await new Promise((resolve) => setTimeout(resolve, 300));
     expect(await desk.probe()).toBe(false);
+  });
+
+  test('is not another database if the server does not have the one in the address', async () => {
+    const redis = await startRedis();
+    closing.push(() => redis.stop());
+    const { store, errors } = await open(`${redis.url}/99`);
+    const desk = new Desk(store.store, [policy('few', 2, '1m')]);
+    await expect.poll(() => errors.at(0), { timeout: 10_000 }).toMatch(/DB index is out of range/);
+    for (let attempt = 0; attempt < 20; attempt++) {
+      expect(await desk.probe()).toBe(false);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    expect(await redis.command('INFO', 'keyspace')).not.toContain('db0');
+  });
+
+  test('takes logins of the server and of the sentinels', async () => {
+    const group = await startSentinel();
+    closing.push(() => group.stop());
+    for (const each of [group.master, ...group.replicas]) {
+      await each.command('ACL', 'SETUSER', 'app', 'on', '>data/1', '~*', '&*', '+@all');
+    }
+    for (const each of group.sentinels) {
+      await each.command('ACL', 'SETUSER', 'watch', 'on', '>watch@2', '~*', '&*', '+@all');
+      await each.command('ACL', 'SETUSER', 'default', 'off');
+    }
+    const hosts = group.sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',');
+    const url = `redis+sentinel://app:data%2F1@${hosts}/${group.masterName}`;
+    const { store } = await open(`${url}?sentinelUsername=watch&sentinelPassword=watch%402`);
+    expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
+    const { store: without } = await open(url);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(await new Desk(without.store).probe()).toBe(false);
   });
 
   test('is the master that sentinels name', async () => {
@@ -150,25 +213,5 @@ describe('a store by its address', () => {
     };
     await expect.poll(isWhole, { timeout: 20_000 }).toBe(true);
     expect(await exhausts(desk)).toEqual([true, true, false]);
-  });
-});
-
-describe('an address', () => {
-  test('has a scheme, a login, hosts, a path and a query', () => {
-    expect(parseStoreAddress('redis+sentinel://me:s%40t@a,[::1]:5/main/2?tls=true')).toEqual({
-      kind: 'redis+sentinel',
-      hosts: [
-        { host: 'a', port: 26_379 },
-        { host: '::1', port: 5 },
-      ],
-      username: 'me',
-      password: 's@t',
-      path: ['main', '2'],
-      tls: {},
-    });
-  });
-
-  test.each(['http://a', 'redis://', 'redis://a:b:c', 'redis://a:999999'])('is not %s', (text) => {
-    expect(() => parseStoreAddress(text)).toThrow(/Expected/);
   });
 });

@@ -1,0 +1,154 @@
+/**
+ * The Redis client of the service: one server, Sentinel or Cluster, with the options of
+ * docs/redis.md. It reconnects by itself, also when ioredis has given up.
+ */
+import { readFileSync } from 'node:fs';
+import type { ConnectionOptions } from 'node:tls';
+import type { Cluster, Redis } from 'ioredis';
+import { systemClock } from 'sluice';
+import type { StoreAddress } from './store-address.ts';
+
+export interface RedisClient {
+  readonly client: Redis | Cluster;
+  /** Disconnects for good. */
+  close(): void;
+}
+
+/** Retries forever, at most 500 ms apart. */
+const retryStrategy = (attempt: number): number => Math.min(50 * attempt, 500);
+
+/**
+ * Commands fail at once while disconnected and are never sent twice. A connection whose server
+ * stops responding is replaced.
+ */
+const NODE_OPTIONS = {
+  autoResendUnfulfilledCommands: false,
+  maxRetriesPerRequest: 0,
+  connectTimeout: 1000,
+  socketTimeout: 1000,
+};
+
+export const SERVER_OPTIONS = { ...NODE_OPTIONS, enableOfflineQueue: false, retryStrategy };
+
+/** Follows the new master as soon as a sentinel announces it, also if a sentinel is silent. */
+export const SENTINEL_OPTIONS = {
+  ...SERVER_OPTIONS,
+  failoverDetector: true,
+  disconnectTimeout: 200,
+  sentinelCommandTimeout: 500,
+  sentinelReconnectStrategy: () => 10_000,
+  sentinelRetryStrategy: retryStrategy,
+};
+
+/** Reads the slots once a second: a client that waits for MOVED never leaves a silent master. */
+export const CLUSTER_OPTIONS = {
+  enableOfflineQueue: false,
+  retryDelayOnFailover: 0,
+  retryDelayOnClusterDown: 0,
+  slotsRefreshInterval: 1000,
+  slotsRefreshTimeout: 500,
+  clusterRetryStrategy: retryStrategy,
+  redisOptions: NODE_OPTIONS,
+};
+
+const RECONNECT_MS = 100;
+
+/**
+ * ioredis is loaded only if it is needed: it has a class derived from `String`, and in a process
+ * with one of those V8 handles all strings more slowly.
+ */
+export async function openRedisClient(address: StoreAddress): Promise<RedisClient> {
+  const ioredis = await import('ioredis');
+  const client =
+    address.kind === 'redis+cluster'
+      ? openCluster(ioredis.Cluster, address)
+      : new ioredis.Redis(
+          address.kind === 'redis' ? serverOptions(address) : sentinelOptions(address),
+        );
+  if (address.kind !== 'redis+cluster') leaveWrongDatabase(client as Redis);
+  const stopReconnecting = reconnectAtEnd(client);
+  return {
+    client,
+    close: () => {
+      stopReconnecting();
+      client.disconnect();
+    },
+  };
+}
+
+function tlsOf({ isTls, ca }: StoreAddress): { readonly tls?: ConnectionOptions } {
+  if (!isTls) return {};
+  return { tls: ca === undefined ? {} : { ca: readAuthority(ca) } };
+}
+
+function readAuthority(path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new Error(`Expected the file \`${path}\` of \`ca\` to be readable, got ${code}`);
+  }
+}
+
+const serverOptions = (address: StoreAddress) => ({
+  ...SERVER_OPTIONS,
+  ...address.login,
+  ...tlsOf(address),
+  ...address.hosts[0],
+  db: address.database,
+});
+
+function sentinelOptions(address: StoreAddress) {
+  const { hosts, login, sentinelLogin, master = '', database } = address;
+  const { tls } = tlsOf(address);
+  return {
+    ...SENTINEL_OPTIONS,
+    ...login,
+    sentinels: [...hosts],
+    name: master,
+    db: database,
+    ...(sentinelLogin?.username !== undefined && { sentinelUsername: sentinelLogin.username }),
+    ...(sentinelLogin !== undefined && { sentinelPassword: sentinelLogin.password }),
+    ...(tls && { tls, sentinelTLS: tls, enableTLSForSentinelMode: true }),
+  };
+}
+
+function openCluster(
+  create: new (...args: ConstructorParameters<typeof Cluster>) => Cluster,
+  address: StoreAddress,
+): Cluster {
+  const redisOptions = { ...NODE_OPTIONS, ...address.login, ...tlsOf(address) };
+  const cluster = new create([...address.hosts], { ...CLUSTER_OPTIONS, redisOptions });
+  // Otherwise the client connects to a node at its first command, and rejects others meanwhile.
+  // Not before it is ready: it would find its nodes connecting, and start all over.
+  const ping = (node: Redis): void => void node.ping().catch(() => {});
+  cluster.on('ready', () => cluster.nodes('master').forEach(ping));
+  cluster.on('+node', (node: Redis) => cluster.status === 'ready' && ping(node));
+  return cluster;
+}
+
+/**
+ * Disconnects if the server rejects the number of the database. ioredis only reports the error and
+ * goes on with database 0, whose keys may be those of another service.
+ */
+function leaveWrongDatabase(client: Redis): void {
+  client.on('error', (error: Error & { readonly command?: { readonly name?: string } }) => {
+    if (error.command?.name === 'select') client.disconnect(true);
+  });
+}
+
+/**
+ * Connects again when the client has given up. ioredis does so if a sentinel announces a failover
+ * while the client is looking for the master. Returns a function that ends this.
+ */
+function reconnectAtEnd(client: Redis | Cluster): () => void {
+  let cancel = (): void => {};
+  const reconnect = (): void => {
+    cancel = systemClock.schedule(RECONNECT_MS, () => void client.connect().catch(() => {}));
+  };
+  client.on('end', reconnect);
+  return () => {
+    client.off('end', reconnect);
+    cancel();
+  };
+}
