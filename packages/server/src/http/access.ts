@@ -20,40 +20,74 @@ const hostName = (host: string): string =>
     .replace(/:\d*$/, '')
     .replace(/^\[|\]$/g, '');
 
+/** Limits guesses at the token. */
+export interface AttemptLimiter {
+  /** Counts a bearer token. Rejects with a 429 if the address has sent too many wrong ones. */
+  bearer(exchange: Exchange, isRight: boolean): Promise<void>;
+}
+
 const BY_TOKEN: Caller = { as: 'token' };
 const ON_LOOPBACK: Caller = { as: 'loopback' };
 
 export class AccessControl {
   readonly #token: Buffer | undefined;
   readonly #isLoopback: boolean;
+  readonly #attempts: AttemptLimiter;
   /** Undefined where there is no token to sign in with. */
   readonly sessions: Sessions | undefined;
 
-  constructor({ adminToken, listen }: Pick<Settings, 'adminToken' | 'listen'>) {
+  constructor(
+    { adminToken, listen }: Pick<Settings, 'adminToken' | 'listen'>,
+    attempts: AttemptLimiter,
+  ) {
+    this.#attempts = attempts;
     this.#token = adminToken === undefined ? undefined : digest(Buffer.from(adminToken));
     this.sessions = adminToken === undefined ? undefined : new Sessions(adminToken);
     this.#isLoopback = isLoopback(listen.host);
   }
 
-  /** Throws a 401 or 403 if this is not for them. */
-  admit(exchange: Exchange, access: Access): void {
+  /**
+   * Throws a 401 or 403 if this is not for them. With a bearer token it returns a promise, which
+   * rejects instead, also with a 429.
+   */
+  admit(exchange: Exchange, access: Access): undefined | Promise<void> {
     // What a proxy reports of a browser is about the page that it guards, not about this service.
-    if (access === 'proxied') return;
+    if (access === 'proxied') return undefined;
     const { headers } = exchange.request;
     if (headers.origin !== undefined || headers['sec-fetch-site'] !== undefined) {
       if (access !== 'page' || !isVisit(exchange)) refuseOtherSites(exchange);
     }
-    if (access === 'open' || access === 'page') return;
-    exchange.caller = this.callerOf(exchange);
-    if (exchange.caller !== undefined) return;
+    if (access === 'open' || access === 'page') return undefined;
+    const caller = this.callerOf(exchange);
+    if (caller instanceof Promise) return caller.then((later) => this.#admit(exchange, later));
+    this.#admit(exchange, caller);
+    return undefined;
+  }
+
+  #admit(exchange: Exchange, caller: Caller | undefined): void {
+    exchange.caller = caller;
+    if (caller !== undefined) return;
     if (!this.#isForMachine) throw unauthorized('Expected `Authorization: Bearer` with the token');
     throw new HttpError(403, 'ERR_CROSS_SITE', 'Expected the Host to be a name of this machine');
   }
 
   /** As whom somebody may do what admins may; undefined if they may not. */
-  callerOf(exchange: Exchange): Caller | undefined {
-    const { authorization, cookie, host } = exchange.request.headers;
-    if (this.#hasToken(authorization)) return BY_TOKEN;
+  callerOf(exchange: Exchange): Caller | undefined | Promise<Caller | undefined> {
+    const { authorization } = exchange.request.headers;
+    const [, token] = /^Bearer +(.+)$/i.exec(authorization ?? '') ?? [];
+    if (token === undefined || this.#token === undefined) return this.#callerWithoutToken(exchange);
+    return this.#callerByToken(exchange, token);
+  }
+
+  async #callerByToken(exchange: Exchange, token: string): Promise<Caller | undefined> {
+    // Headers are read as Latin-1, so these are the bytes that came.
+    const isRight = this.#isTokenIn(Buffer.from(token, 'latin1'));
+    await this.#attempts.bearer(exchange, isRight);
+    return isRight ? BY_TOKEN : this.#callerWithoutToken(exchange);
+  }
+
+  #callerWithoutToken(exchange: Exchange): Caller | undefined {
+    const { cookie, host } = exchange.request.headers;
     if (this.#isForMachine) {
       // A name that leads here, but is not this machine's own, is another site's (DNS rebinding).
       return isLoopback(hostName(host ?? '')) ? ON_LOOPBACK : undefined;
@@ -72,8 +106,13 @@ export class AccessControl {
   }
 
   /** Whether an admin asks, or somebody on this machine if that is all it takes. */
-  isAdmin(exchange: Exchange): boolean {
-    return this.callerOf(exchange) !== undefined;
+  async isAdmin(exchange: Exchange): Promise<boolean> {
+    try {
+      return (await this.callerOf(exchange)) !== undefined;
+    } catch {
+      // After too many wrong tokens the right one does not count either.
+      return false;
+    }
   }
 
   isToken(text: string): boolean {
@@ -83,13 +122,6 @@ export class AccessControl {
   /** Whether being on this machine is all it takes. */
   get #isForMachine(): boolean {
     return this.#isLoopback && this.#token === undefined;
-  }
-
-  #hasToken(authorization: string | undefined): boolean {
-    if (authorization === undefined) return false;
-    const [, given] = /^Bearer +(.+)$/i.exec(authorization) ?? [];
-    // Headers are read as Latin-1, so these are the bytes that came.
-    return given !== undefined && this.#isTokenIn(Buffer.from(given, 'latin1'));
   }
 
   /** Digests are compared: that takes equally long whatever is wrong, and hides the length. */

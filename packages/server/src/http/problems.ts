@@ -12,7 +12,7 @@ export const SERVICE_ERRORS = {
   ERR_NOT_FOUND: 'There is nothing at this path, or nothing of that name.',
   ERR_METHOD_NOT_ALLOWED: 'The path is right, the method is not; `Allow` says which are.',
   ERR_UNAUTHORIZED: 'The admin token is missing or wrong, or the session is over.',
-  ERR_TOO_MANY_ATTEMPTS: 'Too many attempts to sign in came from this address; wait.',
+  ERR_TOO_MANY_ATTEMPTS: 'Too many wrong tokens or sign-ins came from this address; wait.',
   ERR_TOO_MANY_STREAMS: 'The process that was asked has as many event streams as it may.',
   ERR_CROSS_SITE: 'A page of another site made a browser ask.',
   ERR_CONFLICTING_HEADERS: 'Headers tell of two different requests, so a client made one up.',

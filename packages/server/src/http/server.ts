@@ -132,8 +132,10 @@ export class HttpServer {
       // Names and values take turns in this list.
       if (request.rawHeaders.length >= 2 * MOST_FIELDS) throw tooManyFields();
       route = this.#router.find(exchange);
-      this.#access.admit(exchange, route.access);
-      const pending = route.handler(exchange);
+      const { handler } = route;
+      const admitted = this.#access.admit(exchange, route.access);
+      const pending =
+        admitted === undefined ? handler(exchange) : admitted.then(() => handler(exchange));
       if (pending === undefined) this.#answered(route, exchange, startMs);
       else this.#await(pending, route, exchange, startMs);
     } catch (error) {

@@ -71,6 +71,8 @@ async function answerReady(parts: HealthParts, exchange: Exchange): Promise<void
   const isUp = await health.isStoreUp();
   const isReady = !health.isDraining && (isUp || isOptional);
   const { problems } = configuration;
+  // They name files of this machine.
+  const areProblemsShown = problems.length > 0 && (await access.isAdmin(exchange));
   const { breaker } = health;
   const body = {
     ready: isReady,
@@ -78,9 +80,7 @@ async function answerReady(parts: HealthParts, exchange: Exchange): Promise<void
     store: { up: isUp, ...(breaker !== undefined && { breaker }) },
     config: {
       ok: problems.length === 0,
-      // They name files of this machine.
-      ...(problems.length > 0 &&
-        access.isAdmin(exchange) && { problems: problems.map(problemText) }),
+      ...(areProblemsShown && { problems: problems.map(problemText) }),
     },
   };
   exchange.send(isReady ? 200 : 503, body, { 'cache-control': 'no-store' });

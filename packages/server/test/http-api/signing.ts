@@ -1,5 +1,6 @@
 /** Services that take a token, what browsers ask of them, and what they log. */
 import { makeLog } from '../../src/observe/log.ts';
+import type { LogLevel } from '../../src/settings.ts';
 import { policy, type Running, startRunning } from '../running.ts';
 import { askPlainly, type Told } from './plain-request.ts';
 
@@ -23,8 +24,8 @@ export const leaks = () => secrets.filter((each) => everLogged.join('').includes
 
 export const audits = () => lines.map((line) => JSON.parse(line).audit).filter(Boolean);
 
-export async function start(settings: object = {}): Promise<Running> {
-  const log = makeLog({ logLevel: 'trace' }, { write });
+export async function start(settings: object = {}, logLevel = 'trace'): Promise<Running> {
+  const log = makeLog({ logLevel: logLevel as LogLevel }, { write });
   const config = { policies: [policy('few', 2, '1m')] };
   return startRunning({ config, settings: { adminToken: TOKEN, ...settings }, log });
 }

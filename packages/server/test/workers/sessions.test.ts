@@ -22,6 +22,14 @@ const ask = (method: string, path: string, headers = {}, body?: unknown) =>
 const signIn = async (): Promise<string> =>
   cookieIn(await ask('POST', '/v1/session', {}, { token: TOKEN }));
 
+const bearing = (token: string, localAddress: string) => {
+  const headers = { authorization: `Bearer ${token}` };
+  return askPlainly(`${crew.url}/v1/policies`, 'GET', headers, undefined, { localAddress });
+};
+
+const signing = (token: string, localAddress: string) =>
+  askPlainly(`${crew.url}/v1/session`, 'POST', {}, { token }, { localAddress });
+
 /** The statuses that a cookie gets, over as many connections as reach everybody. */
 async function statuses(cookie: string): Promise<readonly number[]> {
   const asked = Array.from({ length: CONNECTIONS }, () => ask('GET', '/v1/policies', { cookie }));
@@ -39,6 +47,22 @@ describe('with several processes', () => {
     expect(told.json).toEqual({ required: true, signedIn: false });
     expect([await statuses(cookie), await statuses(other)]).toEqual([[401], [200]]);
     await vi.waitUntil(() => workersIn('sign-out').length === 1, soon);
+  });
+
+  test.each([
+    ['bearer tokens', '127.0.0.21', (token: string) => bearing(token, '127.0.0.21')],
+    ['sign-ins', '127.0.0.22', (token: string) => signing(token, '127.0.0.22')],
+  ])('wrong %s of an address are counted together, and logged', async (_, by, attempt) => {
+    const statuses: number[] = [];
+    for (let count = 0; count < 12; count++) statuses.push((await attempt('wrong')).status);
+    expect(statuses).toEqual([...Array(10).fill(401), 429, 429]);
+    for (let count = 0; count < 4; count++) expect((await attempt(TOKEN)).status).toBe(429);
+    const failed = () =>
+      crew.log.filter((line) => {
+        const audit = line.audit as { by?: string; ok?: boolean } | undefined;
+        return audit?.by === by && audit.ok === false;
+      });
+    await vi.waitUntil(() => failed().length >= 10, soon);
   });
 
   test('whoever replaces a worker knows who has signed out', { timeout: 60_000 }, async () => {

@@ -1,0 +1,167 @@
+/**
+ * Limits guesses at the admin token, at sign-in and as bearer tokens, with Sluice's own engine.
+ * Each address has a limit of its own, so that guesses from one address do not keep others out.
+ * While many guesses fail, each address gets fewer.
+ *
+ * This process counts in memory, and all processes count together in the store of the service. If
+ * that store is unavailable, the counts of this process remain.
+ */
+import type { OutgoingHttpHeaders } from 'node:http';
+import {
+  type Clock,
+  createLimiter,
+  type Limit,
+  memoryStore,
+  type Quote,
+  type SyncLimiter,
+  systemClock,
+} from 'sluice';
+import { reportOf } from 'sluice/engine';
+import { type AddressReader, clientAddress, headerForms, retryAfter } from 'sluice/http';
+import type { Desk } from '../desk.ts';
+import type { AttemptLimiter } from '../http/access.ts';
+import { type Exchange, HttpError } from '../http/exchange.ts';
+import { FewLines, type Logger } from '../observe/log.ts';
+import { within } from '../observe/within.ts';
+import { OWN_NAMES } from '../policies.ts';
+import type { Settings } from '../settings.ts';
+import { auditLine, auditLog } from './audit.ts';
+
+export const ATTEMPTS_PER_MINUTE = 10;
+/** Wrong attempts of all addresses together; beyond it, each address gets two attempts. */
+export const FAILURES_PER_MINUTE = 100;
+
+const WINDOW_MS = 60_000;
+const POLICIES = { attempts: `${ATTEMPTS_PER_MINUTE}/1m`, failures: `${FAILURES_PER_MINUTE}/1m` };
+const LIMITS = { attempts: ATTEMPTS_PER_MINUTE, failures: FAILURES_PER_MINUTE };
+type PolicyName = keyof typeof POLICIES;
+
+const EVERYBODY = 'everybody';
+const COST_IN_FLOOD = ATTEMPTS_PER_MINUTE / 2;
+/** Addresses that this process counts; more evict the least used. */
+const MOST_ADDRESSES = 10_000;
+/** Failures of a minute that are logged one by one. */
+const MOST_LINES = 10;
+/** How long the store of the service may take. */
+const STORE_MS = 500;
+
+const TEXTS = {
+  'sign-in': { message: 'sign-in failed', others: 'more attempts to sign in failed' },
+  token: { message: 'token rejected', others: 'more tokens were rejected' },
+} as const;
+type Action = keyof typeof TEXTS;
+
+type AttemptSettings = Pick<Settings, 'trustProxy' | 'forwardedHeader' | 'ipv6Prefix'>;
+
+export class TokenAttempts implements AttemptLimiter {
+  readonly #limiter: SyncLimiter<typeof POLICIES>;
+  readonly #desk: Desk;
+  /** Whether other processes may count in the store too. */
+  readonly #isShared: boolean;
+  readonly #addressOf: AddressReader;
+  readonly #failures: Readonly<Record<Action, FewLines>>;
+
+  constructor(settings: AttemptSettings, desk: Desk, log: Logger, clock: Clock = systemClock) {
+    const { trustProxy, forwardedHeader, ipv6Prefix } = settings;
+    const store = memoryStore({ maxKeys: MOST_ADDRESSES });
+    this.#limiter = createLimiter({ policies: POLICIES, store, clock });
+    this.#desk = desk;
+    // A synchronous store is in this process, and no other process counts there.
+    this.#isShared = !('decideSync' in desk.store);
+    this.#addressOf = clientAddress({
+      ...{ forwardedHeader, ipv6Prefix },
+      ...(trustProxy !== undefined && { trustProxy }),
+      onWarning: ({ code, message }) => log.warn({ code }, message),
+    });
+    const lines = (action: Action): FewLines => {
+      const options = { most: MOST_LINES, periodMs: WINDOW_MS, ...TEXTS[action] };
+      return new FewLines(auditLog(log), options, clock);
+    };
+    this.#failures = { 'sign-in': lines('sign-in'), token: lines('token') };
+  }
+
+  /** Charges every attempt, right or wrong. Rejects with a 429 if the address has made too many. */
+  signIn(exchange: Exchange, isRight: boolean): Promise<void> {
+    return this.#attempt(exchange, 'sign-in', isRight, true);
+  }
+
+  /**
+   * Charges wrong tokens only: clients send the right one with each request. The right one is
+   * rejected too while the address has made too many attempts, or guesses would not be limited.
+   */
+  bearer(exchange: Exchange, isRight: boolean): Promise<void> {
+    return this.#attempt(exchange, 'token', isRight, !isRight);
+  }
+
+  async #attempt(
+    exchange: Exchange,
+    action: Action,
+    isRight: boolean,
+    isCharged: boolean,
+  ): Promise<void> {
+    const { socket } = exchange.request;
+    const address = this.#addressOf(socket.remoteAddress, (name) => exchange.header(name));
+    // Without a pause between both, so that requests that came together cannot all pass.
+    const local = this.#countHere(address, isRight, isCharged);
+    const joint = local.allowed ? await this.#countJointly(address, isRight, isCharged) : local;
+    if (!isRight || !joint.allowed) this.#log(exchange, action);
+    if (joint.allowed) return;
+    const message = `Expected at most ${ATTEMPTS_PER_MINUTE} attempts a minute, got more`;
+    throw new HttpError(429, 'ERR_TOO_MANY_ATTEMPTS', message, undefined, fieldsOf(joint));
+  }
+
+  #countHere(address: string, isRight: boolean, isCharged: boolean): Outcome {
+    const limiter = this.#limiter;
+    const isFlood = !limiter.peekSync('failures', EVERYBODY, { cost: 1 }).allowed;
+    const cost = isFlood && isCharged ? COST_IN_FLOOD : 1;
+    const decision = isCharged
+      ? limiter.checkSync('attempts', address, { cost })
+      : limiter.peekSync('attempts', address, { cost });
+    if (decision.allowed && !isRight) limiter.checkSync('failures', EVERYBODY);
+    return decision;
+  }
+
+  /** What the limits of all processes say; allowed if the store does not reply. */
+  async #countJointly(address: string, isRight: boolean, isCharged: boolean): Promise<Outcome> {
+    if (!this.#isShared) return ALLOWED;
+    const flood = isCharged ? await this.#ask('failures', EVERYBODY, 1, true) : undefined;
+    const cost = flood?.allowed === false ? COST_IN_FLOOD : 1;
+    const outcome = (await this.#ask('attempts', address, cost, !isCharged)) ?? ALLOWED;
+    if (outcome.allowed && !isRight) await this.#ask('failures', EVERYBODY, 1, false);
+    return outcome;
+  }
+
+  #ask(name: PolicyName, key: string, cost: number, peek: boolean): Promise<Quote | undefined> {
+    const limit = this.#limit(name, key, cost);
+    const decided = this.#desk.store.decide([{ limits: [limit], peek, onFailure: 'local' }]);
+    return within(
+      STORE_MS,
+      decided.then(([quote]) => quote),
+    );
+  }
+
+  #limit(name: PolicyName, key: string, cost: number): Limit {
+    const options = { limit: LIMITS[name], window: WINDOW_MS };
+    return this.#desk.visitingLimit(`${OWN_NAMES}${name}`, options, key, cost);
+  }
+
+  #log(exchange: Exchange, action: Action): void {
+    const lines = this.#failures[action];
+    if (lines.isNext()) lines.write(auditLine(exchange, { action, ok: false }));
+  }
+
+  /** Logs how many failures were not logged. */
+  close(): void {
+    for (const lines of Object.values(this.#failures)) lines.flush();
+  }
+}
+
+type Outcome = Pick<Quote, 'allowed' | 'retryAfterMs' | 'atMs' | 'limits'>;
+const ALLOWED: Outcome = { allowed: true, retryAfterMs: 0, atMs: 0, limits: [] };
+
+/** In the form of the draft, whatever the setting: the sign-in page shows how long to wait. */
+function fieldsOf(outcome: Outcome): OutgoingHttpHeaders {
+  const named = outcome.limits.map((each) => ({ ...each, policy: 'attempts' }));
+  const report = reportOf(outcome, named, () => WINDOW_MS);
+  return Object.fromEntries([...headerForms.draft(report), retryAfter(report)!]);
+}

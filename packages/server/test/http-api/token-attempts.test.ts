@@ -1,0 +1,265 @@
+/** How often the token may be guessed, at sign-in and as a bearer token, and what is logged. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type RedisServer, startRedis } from '../../../../tools/servers/redis.mjs';
+import type { Running } from '../running.ts';
+import { cookieIn } from './plain-request.ts';
+import {
+  ask,
+  audits,
+  foreign,
+  type Headers,
+  leaks,
+  lines,
+  own,
+  signIn,
+  start,
+  TOKEN,
+} from './signing.ts';
+
+let running: Running;
+beforeAll(async () => {
+  running = await start();
+});
+afterAll(() => running.close());
+beforeEach(() => void lines.splice(0));
+
+const bearing = (service: Running, from: string, token: string, path = '/v1/policies') =>
+  ask(service, 'GET', path, { authorization: `Bearer ${token}` }, undefined, {
+    localAddress: from,
+  });
+
+describe('attempts', () => {
+  const attempt = (service: Running, from: string, token = TOKEN, headers: Headers = {}) =>
+    ask(service, 'POST', '/v1/session', headers, { token }, { localAddress: from });
+
+  test('are ten a minute for an address, and others do not suffer from it', async () => {
+    const service = await start();
+    for (let count = 0; count < 10; count++) {
+      expect((await attempt(service, '127.0.0.9', 'wrong')).status).toBe(401);
+    }
+    const told = await attempt(service, '127.0.0.9');
+    expect([told.status, told.json.code]).toEqual([429, 'ERR_TOO_MANY_ATTEMPTS']);
+    expect(told.headers['set-cookie']).toBeUndefined();
+    const wait = Number(told.headers['retry-after']);
+    expect(wait).toBeGreaterThan(0);
+    expect(wait).toBeLessThanOrEqual(60);
+    expect(told.headers['ratelimit-policy']).toBe('"attempts";q=10;w=60');
+    expect((await attempt(service, '127.0.0.10')).status).toBe(200);
+    // Made-up addresses are no way around.
+    const madeUp = await attempt(service, '127.0.0.9', TOKEN, { 'x-forwarded-for': '192.0.2.9' });
+    expect(madeUp.status).toBe(429);
+    // Nor is the token as a bearer token, which would make guessing it free.
+    expect((await bearing(service, '127.0.0.9', TOKEN)).status).toBe(429);
+    expect((await bearing(service, '127.0.0.10', TOKEN)).status).toBe(200);
+    await service.close();
+  });
+
+  test('are those of the clients of a proxy that is trusted', async () => {
+    const service = await start({ trustProxy: '1', headers: 'none' });
+    const behind = (client: string) =>
+      attempt(service, '127.0.0.1', 'wrong', { 'x-forwarded-for': client });
+    for (let count = 0; count < 10; count++) await behind('192.0.2.1');
+    const denied = await behind('192.0.2.1');
+    expect([denied.status, denied.headers['retry-after']]).toEqual([429, expect.any(String)]);
+    expect((await behind('192.0.2.2')).status).toBe(401);
+    await service.close();
+  });
+
+  test('are two a minute while there is a flood, and the right token still gets in', async () => {
+    const service = await start();
+    const flood = Array.from({ length: 100 }, (_, at) =>
+      attempt(service, `127.0.1.${1 + (at % 20)}`, 'wrong'),
+    );
+    await Promise.all(flood);
+    const statuses: number[] = [];
+    for (let count = 0; count < 3; count++) {
+      statuses.push((await attempt(service, '127.0.0.11', 'wrong')).status);
+    }
+    expect(statuses).toEqual([401, 401, 429]);
+    expect((await attempt(service, '127.0.0.12')).status).toBe(200);
+    await service.close();
+  });
+
+  test('that fail are in the log, as few of them as are of use', async () => {
+    const service = await start();
+    const wrong = Array.from({ length: 50 }, (_, at) =>
+      attempt(service, `127.0.2.${1 + (at % 25)}`, 'wrong'),
+    );
+    await Promise.all(wrong);
+    const failed = audits();
+    expect(failed).toHaveLength(10);
+    for (const each of failed) {
+      const by = expect.stringMatching(/^127\.0\.2\.\d+$/);
+      expect(each).toEqual({ action: 'sign-in', ok: false, by });
+    }
+    await service.close();
+    const sums = lines.map((line) => JSON.parse(line)).filter((each) => 'suppressed' in each);
+    expect(sums).toMatchObject([{ suppressed: 40, msg: 'more attempts to sign in failed' }]);
+  });
+});
+
+describe('bearer tokens', () => {
+  test('that are wrong are ten a minute for an address, wherever they are sent', async () => {
+    const service = await start();
+    const targets = ['/v1/policies', '/v1/session', '/metrics', '/v1/events', '/v1/top'];
+    for (const target of [...targets, ...targets]) {
+      const told = await bearing(service, '127.0.0.9', 'wrong horse battery staple', target);
+      expect([target, told.status]).toEqual([target, target === '/v1/session' ? 200 : 401]);
+    }
+    for (const token of ['wrong', TOKEN]) {
+      for (const target of targets) {
+        const told = await bearing(service, '127.0.0.9', token, target);
+        expect([target, told.status, told.json.code]).toEqual([
+          ...[target, 429, 'ERR_TOO_MANY_ATTEMPTS'],
+        ]);
+        expect(Number(told.headers['retry-after'])).toBeGreaterThan(0);
+      }
+    }
+    expect((await bearing(service, '127.0.0.10', TOKEN)).status).toBe(200);
+    await service.close();
+  });
+
+  test('that are right are not counted', async () => {
+    const service = await start();
+    for (let count = 0; count < 30; count++) {
+      expect((await bearing(service, '127.0.0.9', TOKEN)).status).toBe(200);
+    }
+    expect((await bearing(service, '127.0.0.9', 'wrong')).status).toBe(401);
+    expect(audits()).toHaveLength(1);
+    await service.close();
+  });
+
+  test('that come together are compared ten times, and not more', async () => {
+    const service = await start();
+    const guesses = Array.from({ length: 200 }, (_, at) => (at === 150 ? TOKEN : `guess-${at}`));
+    const told = await Promise.all(guesses.map((each) => bearing(service, '127.0.0.9', each)));
+    const statuses = told.map(({ status }) => status);
+    expect(statuses.filter((status) => status === 401).length).toBeLessThanOrEqual(10);
+    expect(statuses.filter((status) => status === 429).length).toBeGreaterThanOrEqual(189);
+    await service.close();
+  });
+
+  test('that are wrong do not end a session', async () => {
+    const service = await start();
+    const from = { localAddress: '127.0.0.9' };
+    const signed = await ask(service, 'POST', '/v1/session', {}, { token: TOKEN }, from);
+    for (let count = 0; count < 12; count++) await bearing(service, '127.0.0.9', 'wrong');
+    const headers = own(service, cookieIn(signed));
+    const asked = await ask(service, 'GET', '/v1/policies', headers, undefined, from);
+    expect(asked.status).toBe(200);
+    await service.close();
+  });
+
+  test('that are wrong are in the log, as few of them as are of use', async () => {
+    const service = await start();
+    const wrong = Array.from({ length: 50 }, (_, at) =>
+      bearing(service, `127.0.3.${1 + (at % 25)}`, 'wrong'),
+    );
+    await Promise.all(wrong);
+    const failed = audits();
+    expect(failed).toHaveLength(10);
+    for (const each of failed) {
+      const by = expect.stringMatching(/^127\.0\.3\.\d+$/);
+      expect(each).toEqual({ action: 'token', ok: false, by });
+    }
+    await service.close();
+    const sums = lines.map((line) => JSON.parse(line)).filter((each) => 'suppressed' in each);
+    expect(sums).toMatchObject([{ suppressed: 40, msg: 'more tokens were rejected' }]);
+  });
+
+  test('that are wrong do not stop readiness probes', async () => {
+    const service = await start();
+    for (let count = 0; count < 20; count++) {
+      expect((await bearing(service, '127.0.0.9', 'wrong', '/readyz')).status).toBe(200);
+    }
+    await service.close();
+  });
+});
+
+describe('over several services on one Redis', () => {
+  let redis: RedisServer;
+  beforeAll(async () => {
+    redis = await startRedis();
+  });
+  afterAll(() => redis?.stop());
+
+  test('attempts of an address are counted together, also while Redis is unavailable', async () => {
+    const settings = { store: redis.url, deadlineMs: '2s', prefix: 'attempts:' };
+    const services = [await start(settings), await start(settings)];
+    for (const each of services) {
+      await expect.poll(async () => (await bearing(each, '127.0.0.8', TOKEN)).status).toBe(200);
+      await expect.poll(async () => (await each.get('/readyz')).json.store.up).toBe(true);
+    }
+    for (let count = 0; count < 5; count++) {
+      for (const each of services) {
+        expect((await bearing(each, '127.0.0.9', 'wrong')).status).toBe(401);
+      }
+    }
+    for (const each of services) {
+      expect((await bearing(each, '127.0.0.9', TOKEN)).status).toBe(429);
+    }
+    await redis.kill();
+    const statuses: number[] = [];
+    for (let count = 0; count < 11; count++) {
+      statuses.push((await bearing(services[0], '127.0.0.10', 'wrong')).status);
+    }
+    expect(statuses).toEqual([...Array(10).fill(401), 429]);
+    for (const each of services) await each.close();
+  });
+});
+
+describe('audit lines', () => {
+  test.each(['silent', 'fatal', 'error', 'warn', 'info'])('are logged at %s', async (level) => {
+    const service = await start({}, level);
+    await bearing(service, '127.0.0.9', 'wrong');
+    await ask(
+      service,
+      'POST',
+      '/v1/session',
+      {},
+      { token: 'wrong' },
+      { localAddress: '127.0.0.9' },
+    );
+    await ask(service, 'POST', '/v1/session', {}, { token: TOKEN }, { localAddress: '127.0.0.9' });
+    await ask(service, 'DELETE', '/v1/keys/few/a', { authorization: `Bearer ${TOKEN}` });
+    await service.close();
+    expect(audits().map(({ action }) => action)).toEqual(['token', 'sign-in', 'sign-in', 'reset']);
+  });
+});
+
+describe('the log', () => {
+  test('says as whom something was done', async () => {
+    const from = { localAddress: '127.0.0.77' };
+    const signed = await ask(running, 'POST', '/v1/session', {}, { token: TOKEN }, from);
+    const headers = own(running, cookieIn(signed));
+    await ask(running, 'DELETE', '/v1/keys/few/a', headers, undefined, from);
+    const bearer = { authorization: `Bearer ${TOKEN}` };
+    await ask(running, 'DELETE', '/v1/keys/few/a', bearer, undefined, from);
+    await ask(running, 'DELETE', '/v1/session', headers, undefined, from);
+    const by = '127.0.0.77';
+    const [{ session }] = audits();
+    expect(session).toMatch(/^[0-9a-f]{8}$/);
+    const reset = { action: 'reset', policy: 'few', key: 'a', before: null, after: null, by };
+    expect(audits()).toEqual([
+      { action: 'sign-in', ok: true, by, as: 'token', session },
+      { ...reset, as: 'session', session },
+      { ...reset, as: 'token' },
+      { action: 'sign-out', by, as: 'session', session },
+    ]);
+    const messages = lines.map((line) => JSON.parse(line).msg);
+    expect(messages).toEqual(['signed in', 'changed by hand', 'changed by hand', 'signed out']);
+  });
+});
+
+test('no line of any level has the token or a session, whatever was asked with them', async () => {
+  for (const { method, path } of running.service.routes) {
+    const cookie = cookieIn(await signIn(running));
+    const target = path.replace(':policy', 'few').replace(':key', 'a').replace(/\*$/, 'x');
+    const verb = method === '*' ? 'GET' : method;
+    for (const headers of [own(running, cookie), { cookie }, foreign[0]]) {
+      await ask(running, verb, target, headers, verb === 'GET' ? undefined : { token: TOKEN });
+    }
+  }
+  expect(audits().length).toBeGreaterThan(running.service.routes.length);
+  expect(leaks()).toEqual([]);
+});
