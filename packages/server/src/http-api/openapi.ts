@@ -12,7 +12,13 @@ const DESCRIPTION = [
   'unless the service listens on loopback alone.',
 ].join(' ');
 
+const LICENSE = { name: 'MIT', identifier: 'MIT' };
+
 const EVERY_METHOD = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options'];
+
+/** Errors that no operation lists. */
+const PROBLEM = { $ref: '#/components/responses/Problem' };
+const OTHER_ANSWERS = { '4XX': PROBLEM, '5XX': PROBLEM };
 
 const PLACES: Readonly<Record<string, string>> = {
   policy: 'the name of a policy',
@@ -44,9 +50,13 @@ const contentOf = (schema: z.ZodType | undefined, type = 'application/json'): Js
   [type]: schema === undefined ? {} : { schema: { $ref: placeOf(namesOfSchemas.get(schema)!) } },
 });
 
-function answerOf({ description, schema, type }: OperationAnswer): Json {
-  if (schema === undefined && type === undefined) return { description };
-  return { description, content: contentOf(schema, type) };
+function answerOf(answers: readonly OperationAnswer[]): Json {
+  const description = answers.map((each) => each.description).join('; or ');
+  const contents = answers
+    .filter(({ schema, type }) => schema !== undefined || type !== undefined)
+    .map(({ schema, type }) => contentOf(schema, type));
+  if (contents.length === 0) return { description };
+  return { description, content: Object.assign({}, ...contents) };
 }
 
 function parametersOf({ path, query = {} }: Operation): readonly Json[] {
@@ -60,9 +70,15 @@ function parametersOf({ path, query = {} }: Operation): readonly Json[] {
   return [...inPath, ...inQuery];
 }
 
-/** `/v1/keys/:policy/:key` is `/v1/keys/{policy}/{key}` there. */
+/**
+ * `/v1/keys/:policy/:key` is `/v1/keys/{policy}/{key}` there. A slash at the end is left out,
+ * because tools take a path with it for a mistake.
+ */
 export const pathOf = (path: string): string =>
-  path.replace(/:(\w+)/g, '{$1}').replace(/\*$/, '{path}');
+  path
+    .replace(/:(\w+)/g, '{$1}')
+    .replace(/\*$/, '{path}')
+    .replace(/(.)\/$/, '$1');
 
 export const methodsOf = (method: string): readonly string[] =>
   method === ANY_METHOD ? EVERY_METHOD : [method.toLowerCase()];
@@ -70,7 +86,7 @@ export const methodsOf = (method: string): readonly string[] =>
 function operationOf(operation: Operation, method: string): Json {
   const { summary, request, isOpen, answers, path } = operation;
   const parameters = parametersOf(operation);
-  const words = path.replace(/\/$/, '/index').match(/\w+/g) ?? [];
+  const words = path === '/' ? ['index'] : path.match(/\w+/g)!;
   return {
     operationId: [method, ...words].join('-'),
     summary,
@@ -81,9 +97,9 @@ function operationOf(operation: Operation, method: string): Json {
     }),
     responses: {
       ...Object.fromEntries(
-        Object.entries(answers).map(([status, each]) => [status, answerOf(each)]),
+        Object.entries(answers).map(([status, each]) => [status, answerOf([each].flat())]),
       ),
-      default: { $ref: '#/components/responses/Problem' },
+      ...OTHER_ANSWERS,
     },
   };
 }
@@ -99,7 +115,8 @@ export function openapiDocument(): Json {
   }
   return {
     openapi: '3.1.0',
-    info: { title: 'Sluice', version: 'v1', description: DESCRIPTION, license: { name: 'MIT' } },
+    info: { title: 'Sluice', version: 'v1', description: DESCRIPTION, license: LICENSE },
+    servers: [{ url: '/', description: 'the service that responded with this description' }],
     paths,
     components: {
       schemas: components(),

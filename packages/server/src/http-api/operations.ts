@@ -13,7 +13,8 @@ export interface Operation {
   /** What may stand in the query, each with its meaning. */
   readonly query?: Readonly<Record<string, string>>;
   readonly request?: z.ZodType;
-  readonly answers: Readonly<Record<number, OperationAnswer>>;
+  /** Several for a status whose body has several types. */
+  readonly answers: Readonly<Record<number, OperationAnswer | readonly OperationAnswer[]>>;
 }
 
 export interface OperationAnswer {
@@ -30,11 +31,20 @@ const problem = (description: string): OperationAnswer => ({
   type: 'application/problem+json',
 });
 
+const refusal = (description: string): OperationAnswer => ({
+  ...problem(description),
+  schema: schemas.ProxyRefusal,
+});
+
 const { CheckBody, CheckAnswer, Decision } = schemas;
 const enforce = { enforce: '`true`: a denial of one check is a 429, with RateLimit fields' };
 const checked = {
   200: json('what was decided, allowed or not', CheckAnswer),
   429: json('denied, and `enforce` was asked for', Decision),
+  503: [
+    json('denied because the store is unavailable, and `enforce` was asked for', Decision),
+    problem('the store is unavailable, and the action is `throw`'),
+  ],
 };
 const noPolicy = problem('there is no such policy');
 const names = { policy: 'the name of the policy', key: 'the key; both are needed' };
@@ -49,9 +59,9 @@ const undone = {
 };
 const proxied = {
   200: { description: 'the request may pass; RateLimit fields tell about its limits' },
-  403: problem('the request may not pass, and `deny=403` was asked for'),
-  429: problem('the request may not pass'),
-  503: problem('the store is away, and the policy says to deny'),
+  403: refusal('the request may not pass, and `deny=403` was asked for'),
+  429: refusal('the request may not pass'),
+  503: refusal('the store is unavailable, and the action is `deny` or `throw`'),
 };
 const toDashboard = { description: 'to /dashboard/' };
 const file = {
@@ -254,13 +264,8 @@ export const OPERATIONS: readonly Operation[] = [
   },
   {
     ...{ method: 'GET', path: '/dashboard', isOpen: true },
-    summary: 'Leads to the dashboard.',
-    answers: { 302: toDashboard },
-  },
-  {
-    ...{ method: 'GET', path: '/dashboard/', isOpen: true },
-    summary: 'The dashboard: a page that asks this API.',
-    answers: { 200: { description: 'the page', type: 'text/html' }, ...file },
+    summary: 'The dashboard: a page that asks this API, at this path with a slash at its end.',
+    answers: { 200: { description: 'the page', type: 'text/html' }, 302: toDashboard, ...file },
   },
   {
     ...{ method: 'GET', path: '/dashboard/assets/*', isOpen: true },

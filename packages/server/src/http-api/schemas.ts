@@ -268,6 +268,17 @@ export const Problem = z
   })
   .describe('problem details, RFC 9457');
 
+export const Refusal = z
+  .object({
+    type: z.string().describe('quota-exceeded or temporary-reduced-capacity, of the IANA registry'),
+    title: z.string(),
+    status: z.int(),
+    'violated-policies': z.array(policyName),
+    'retry-after-ms': durationMs.optional().describe('not there if no wait is known to help'),
+  })
+  .describe('a denial as problem details, RFC 9457');
+export const ProxyRefusal = z.union([Refusal, Problem]);
+
 export const Alive = z.object({ alive: z.literal(true) });
 export const Ready = z.object({
   ready: z.boolean(),

@@ -2,11 +2,18 @@
  * A service that is held to its own description: each answer has to be what /v1/openapi.json says,
  * with no field that is not told there, and so has each request that was not refused.
  */
-import { Ajv2020 } from 'ajv/dist/2020.js';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import type { Answer, Running } from '../running.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: it is JSON.
 type Json = any;
+
+interface Response {
+  readonly status: number;
+  readonly type: string | null | undefined;
+  readonly text: string;
+  readonly json: unknown;
+}
 
 /** Nothing may be answered that is not described, so objects are closed where they are not open. */
 function closed(value: Json): Json {
@@ -20,6 +27,7 @@ function closed(value: Json): Json {
 export class Described {
   readonly running: Running;
   readonly document: Json;
+  readonly #validators = new Map<string, ValidateFunction>();
   readonly #ajv = new Ajv2020({ strict: false, formats: { 'date-time': true } });
 
   private constructor(running: Running, document: Json) {
@@ -36,15 +44,21 @@ export class Described {
   problems(pointer: readonly string[], value: unknown): string | undefined {
     const escaped = pointer.map((each) => each.replaceAll('~', '~0').replaceAll('/', '~1'));
     const place = escaped.map((each) => `/${encodeURIComponent(each)}`).join('');
-    const validate = this.#ajv.compile({ $ref: `api#${place}` });
+    const validate = this.#validators.get(place) ?? this.#ajv.compile({ $ref: `api#${place}` });
+    this.#validators.set(place, validate);
     return validate(value) ? undefined : this.#ajv.errorsText(validate.errors);
   }
 
   /** The place of an operation in the description. */
   operation(method: string, target: string): readonly string[] {
-    const [path] = target.split('?');
+    const [path] = target.replace(/(.)\/($|\?)/, '$1$2').split('?');
     const fits = (template: string): boolean =>
-      new RegExp(`^${template.replaceAll('.', '\\.').replace(/\{\w+\}/g, '[^/]+')}$`).test(path);
+      new RegExp(
+        `^${template
+          .replaceAll('.', '\\.')
+          .replace('{path}', '.*')
+          .replace(/\{\w+\}/g, '[^/]*')}$`,
+      ).test(path);
     const template = Object.keys(this.document.paths).find(fits);
     return ['paths', template ?? path, method.toLowerCase()];
   }
@@ -57,28 +71,35 @@ export class Described {
       const wrong = this.problems(requestBody, body);
       if (wrong !== undefined) throw new Error(`${method} ${target} took a wrong body: ${wrong}`);
     }
-    this.#checkAnswer(method, target, place, answer);
+    this.check(method, target, { ...answer, type: answer.headers.get('content-type') });
     return answer;
   }
 
-  #checkAnswer(method: string, target: string, place: readonly string[], answer: Answer): void {
+  /** Throws if a response is not as described. */
+  check(method: string, target: string, response: Response): void {
+    const place = this.operation(method, target);
     const [, path, verb] = place;
     const { responses } = this.document.paths[path]?.[verb] ?? {};
     if (responses === undefined) throw new Error(`${method} ${target} is not described`);
-    const { status, json, headers } = answer;
-    const isTold = responses[status] !== undefined;
-    if (!isTold && status < 400) throw new Error(`${method} ${target} answered ${status}`);
-    const response = isTold
+    const { status, text, json } = response;
+    const range = `${Math.floor(status / 100)}XX`;
+    const told = responses[status] ?? responses[range];
+    if (told === undefined) throw new Error(`${method} ${target} answered ${status}`);
+    const isListed = responses[status] !== undefined;
+    const pointer = isListed
       ? [...place, 'responses', String(status)]
       : ['components', 'responses', 'Problem'];
-    const { content } = isTold ? responses[status] : this.document.components.responses.Problem;
-    const [type] = (headers.get('content-type') ?? '').split(';');
-    if (content === undefined || content[type] === undefined) {
-      throw new Error(`${method} ${target} answered ${status} as ${type}`);
+    const { content } = isListed ? told : this.document.components.responses.Problem;
+    if (text === '' && (content === undefined || method === 'HEAD')) return;
+    const [type] = (response.type ?? '').split(';');
+    const described = content?.[type] === undefined ? '*/*' : type;
+    if (content?.[described] === undefined) {
+      throw new Error(`${method} ${target} answered ${status} as ${type}: ${text.slice(0, 200)}`);
     }
-    if (content[type].schema === undefined) return;
-    const wrong = this.problems([...response, 'content', type, 'schema'], json);
-    if (wrong !== undefined) throw new Error(`${method} ${target} answered ${status}: ${wrong}`);
+    if (content[described].schema === undefined) return;
+    const wrong = this.problems([...pointer, 'content', described, 'schema'], json);
+    if (wrong === undefined) return;
+    throw new Error(`${method} ${target} answered ${status}: ${wrong} in ${text.slice(0, 500)}`);
   }
 
   get(target: string, headers = {}): Promise<Answer> {

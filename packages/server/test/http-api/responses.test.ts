@@ -1,0 +1,195 @@
+/** Every response of every operation, also to requests that are wrong, is as described. */
+import { afterAll, describe, expect, test } from 'vitest';
+import { ConfigError } from '../../src/config/model.ts';
+import { ANY_METHOD } from '../../src/http/router.ts';
+import { pathOf } from '../../src/http-api/openapi.ts';
+import { read } from '../config/fixtures.ts';
+import { awayStore } from '../fallible-store.ts';
+import { type RunningOptions, startRunning } from '../running.ts';
+import { Described } from './described.ts';
+import { askPlainly } from './plain-request.ts';
+import { fresh } from './signing.ts';
+
+const TOKEN = 'correct horse battery staple';
+const closing: (() => Promise<void>)[] = [];
+afterAll(async () => {
+  for (const close of closing) await close();
+});
+
+const entry = [{ key: 'user', value: 'a' }];
+const config = read(`
+policies:
+  few: { limit: 2, window: 1m, costs: { search: 2 } }
+  watched: { limit: 1, window: 1m, shadow: true }
+rules:
+  - match: { path: '/*' }
+    limits: [{ policy: few, key: address }]
+overrides:
+  - { policy: few, key: lowered, limit: 1 }
+domains:
+  - domain: edge
+    descriptors:
+      - { key: user, rate_limit: { unit: minute, requests_per_unit: 1 } }
+      - { key: user, value: never, rate_limit: { unit: minute, requests_per_unit: 0 } }
+`);
+
+/** Values of each place in a path, right and wrong. */
+const PLACES: Readonly<Record<string, readonly string[]>> = {
+  policy: ['few', 'none', '%', '%FF'],
+  key: ['a', '%00', 'x'.repeat(1100)],
+  path: ['a/b', 'index.js', '..%2f'],
+};
+
+const QUERIES = [
+  '',
+  'stray=1',
+  'policy=few&key=a',
+  'policy=none&key=a',
+  'policy=few',
+  'policy=few&by=allowed&count=3',
+  'policy=few&by=x',
+  'policy=few&count=0',
+  'seconds=5',
+  'seconds=x',
+  'enforce',
+  'enforce=x',
+  'deny=403',
+  'store=optional',
+  'store=x',
+];
+
+const receipt = { id: 'r', charges: [{ policy: 'few', key: 'a', cost: 1, atMs: 1 }] };
+const BODIES: readonly unknown[] = [
+  undefined,
+  {},
+  [],
+  'text',
+  { policy: 'few', key: 'a' },
+  { policy: 'few', key: 'a', cost: 3 },
+  { policy: 'few', key: 'b', operation: 'search', id: 'i' },
+  { policy: 'none', key: 'a' },
+  { policy: 'watched', key: 'a' },
+  {
+    limits: [
+      { policy: 'few', key: 'c' },
+      { policy: 'watched', key: 'c' },
+    ],
+  },
+  {
+    checks: [
+      { policy: 'few', key: 'd' },
+      { policy: 'few', key: 'd', onFailure: 'throw' },
+    ],
+  },
+  { policy: 'few', key: 'e', limit: 5, reason: 'x' },
+  { limit: 5, expiresInMs: 1000 },
+  { shadow: true },
+  { shadow: null },
+  { receipt },
+  { receipt, cost: 1 },
+  { receipt: { ...receipt, charges: [{ ...receipt.charges[0], policy: 'none' }] }, cost: 1 },
+  { token: TOKEN },
+  { token: 'wrong' },
+  { domain: 'edge', descriptors: [{ entries: entry }] },
+  { domain: 'edge', descriptors: [{ entries: entry, limit: { requestsPerUnit: 1, unit: 'DAY' } }] },
+  { domain: 'edge', descriptors: [{ entries: entry, hitsAddend: '9' }] },
+  { domain: '', descriptors: [] },
+  { domain: 'edge', descriptors: [{ entries: [{ key: 'user', value: 'never' }] }] },
+];
+
+/** Targets of a route, with every value of its places and every query. */
+function targetsOf(path: string): readonly string[] {
+  const paths = pathOf(path)
+    .split(/(\{\w+\})/)
+    .reduce<readonly string[]>(
+      (starts, part) => {
+        const values = PLACES[part.slice(1, -1)] ?? [part];
+        return starts.flatMap((start) => values.map((value) => start + value));
+      },
+      [''],
+    );
+  const whole = path === '/dashboard/' ? [path] : paths;
+  return [
+    ...whole,
+    ...QUERIES.filter((each) => each !== '').map((query) => `${whole[0]}?${query}`),
+  ];
+}
+
+type Headers = { readonly [name: string]: string };
+
+interface Request {
+  readonly method: string;
+  readonly target: string;
+  readonly body: unknown;
+}
+
+/** Requests to a route: every target, and to the first of them every body. */
+function requestsTo(method: string, path: string): readonly Request[] {
+  const [first, ...others] = targetsOf(path);
+  const [body] = BODIES.slice(4);
+  if (method === 'GET' || method === 'DELETE') {
+    return [first, ...others].map((target) => ({ method, target, body: undefined }));
+  }
+  return [
+    ...BODIES.map((each) => ({ method, target: first, body: each })),
+    ...others.map((target) => ({ method, target, body })),
+  ];
+}
+
+/** Sends all requests to a service, checks the responses, and returns their statuses. */
+async function askAll(options: RunningOptions, headers: readonly Headers[]): Promise<Set<number>> {
+  const api = await Described.of(await startRunning({ config, ...options }));
+  closing.push(() => api.close());
+  const statuses = new Set<number>();
+  const requests = api.running.service.routes.flatMap(({ method, path }) => {
+    const methods = method === ANY_METHOD ? ['GET', 'POST'] : [method];
+    return methods.flatMap((each) => requestsTo(each, path));
+  });
+  for (const { method, target, body } of requests) {
+    const answers = headers.map((each) =>
+      // Wrong tokens of one address would soon be all that it could send.
+      askPlainly(api.running.url + target, method, each, body, each.authorization ? fresh() : {}),
+    );
+    for (const told of await Promise.all(answers)) {
+      const type = told.headers['content-type'];
+      if (!type?.startsWith('text/event-stream')) api.check(method, target, { ...told, type });
+      statuses.add(told.status);
+    }
+  }
+  return statuses;
+}
+
+const ANYBODY = [{}, { accept: 'text/html' }, { 'sec-fetch-site': 'cross-site' }];
+
+describe('every response is as described', { timeout: 120_000 }, () => {
+  test('on loopback, with the store in memory', async () => {
+    const statuses = await askAll({}, ANYBODY);
+    for (const status of [200, 302, 400, 403, 404, 429]) expect(statuses).toContain(status);
+  });
+
+  test('with a token that is missing, wrong or right, and for other sites', async () => {
+    const headers = [
+      { authorization: 'Bearer wrong' },
+      { authorization: `Bearer ${TOKEN}` },
+      { origin: 'https://evil.example' },
+    ];
+    const statuses = await askAll({ settings: { adminToken: TOKEN } }, [{}, ...headers]);
+    for (const status of [200, 401, 403, 429]) expect(statuses).toContain(status);
+  });
+
+  test.each(['deny', 'throw', 'allow', 'local'] as const)(
+    'while the store is unavailable and the action is %s',
+    async (action) => {
+      const statuses = await askAll({ store: awayStore(action) }, [{}]);
+      expect(statuses).toContain(503);
+    },
+  );
+
+  test('while the configuration files have mistakes', async () => {
+    const load = async () => {
+      throw new ConfigError([{ file: 'a.yaml', line: 1, column: 2, message: 'wrong' }]);
+    };
+    const statuses = await askAll({ load }, [{}]);
+    expect(statuses).toContain(422);
+  });
+});
