@@ -65,7 +65,7 @@ export class Output {
     // Whoever reads the first lines only, as `head` does, has read enough.
     stdout.on('error', (error: NodeJS.ErrnoException) => {
       this.isGone = true;
-      if (error.code === 'EPIPE') return;
+      if (error.code === 'EPIPE' || error.code === 'ECONNRESET') return;
       // What was decided has not been told, so no code may say it.
       this.complain(`error: Expected an output that can be written, got ${error.code}`);
       process.exit(CANNOT);

@@ -15,17 +15,14 @@ function fieldText([name, value]: [string, unknown]): string {
   return `${name}=${typeof shown === 'string' ? shown : JSON.stringify(shown)}`;
 }
 
-/** A stream that takes the log's lines of JSON. */
-export function terminalLog(output: Output): { write(line: string): void } {
-  const { paint } = output;
-  return {
-    write(line) {
-      const { level, time, name: _name, msg, ...fields } = JSON.parse(line);
-      const clock = String(time).slice(11, 19);
-      const rest = visible(Object.entries(fields).map(fieldText).join(' '));
-      const label = paint(COLOURS[level] ?? 'dim', String(level).padEnd(5));
-      const text = `${paint('dim', clock)} ${label} ${visible(String(msg ?? ''))}`;
-      output.print(rest === '' ? text : `${text} ${paint('dim', rest)}`);
-    },
+/** Returns the function that turns a log line of JSON into a line for people. */
+export function terminalLine({ paint }: Pick<Output, 'paint'>): (line: string) => string {
+  return (line) => {
+    const { level, time, name: _name, msg, ...fields } = JSON.parse(line);
+    const clock = String(time).slice(11, 19);
+    const rest = visible(Object.entries(fields).map(fieldText).join(' '));
+    const label = paint(COLOURS[level] ?? 'dim', String(level).padEnd(5));
+    const text = `${paint('dim', clock)} ${label} ${visible(String(msg ?? ''))}`;
+    return rest === '' ? `${text}\n` : `${text} ${paint('dim', rest)}\n`;
   };
 }

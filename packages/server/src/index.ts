@@ -6,6 +6,7 @@ export { readConfig } from './config/read.ts';
 export type { ConfigText } from './config/source.ts';
 export type { ReloadReport } from './configuration.ts';
 export { makeLog, storeListeners } from './observe/log.ts';
+export { standardOutput } from './observe/log-output.ts';
 export { runUntilSignal } from './process.ts';
 export { type ConfigWatch, type Reloadable, watchConfig } from './reload/watch-config.ts';
 export { type Service, type ServiceOptions, startService } from './service.ts';

@@ -10,6 +10,7 @@ import {
   type ReloadReport,
   runUntilSignal,
   serveWithWorkers,
+  standardOutput,
   startService,
   storeListeners,
   type WorkersOptions,
@@ -21,7 +22,7 @@ import { flagsOf, settingOptions } from '../flags.ts';
 import { type ExitCode, FINE, NO, type Output, visible } from '../output.ts';
 import { problemLines } from '../problems.ts';
 import { startFailure } from '../start-failure.ts';
-import { terminalLog } from '../terminal-log.ts';
+import { terminalLine } from '../terminal-log.ts';
 import { tryLine, type Up, welcomeLines } from '../welcome.ts';
 import { printConfig } from './print-config.ts';
 
@@ -60,8 +61,9 @@ function printProblems(output: Output, { ofFiles, ofSettings }: Problems): void 
 
 async function serveUntilTold(output: Output, found: Effective): Promise<void> {
   const { settings, config, paths, warnings } = found;
-  const logTo = output.isTerminal ? terminalLog(output) : undefined;
-  const log = makeLog(settings, logTo);
+  const logTo = output.isTerminal ? standardOutput() : undefined;
+  if (logTo !== undefined) logTo.format = terminalLine(output);
+  const log = makeLog(settings);
   for (const warning of warnings) log.warn(warning);
   const load = (): Promise<Config> => loadConfig(paths);
   const base = { settings, log, config, load, ...(logTo !== undefined && { logTo }) };

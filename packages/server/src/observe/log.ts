@@ -1,9 +1,9 @@
 /** The log: lines of JSON on standard output. What a flood would repeat is summed up. */
-import { writeSync } from 'node:fs';
 import { type DestinationStream, type Logger, pino } from 'pino';
 import { type Clock, type Quote, systemClock } from 'sluice';
 import type { FailureWatcher, Watcher } from '../desk.ts';
 import type { Settings } from '../settings.ts';
+import { LogOutput, standardOutput } from './log-output.ts';
 
 export type { Logger };
 
@@ -34,30 +34,7 @@ function errorFields(error: unknown): object {
   };
 }
 
-/** Characters that are kept while they cannot be written; what comes on top is lost. */
-const MOST_KEPT = 1 << 20;
-
-/**
- * Standard output. A log that cannot be written, as on a full disk, is said once on the other
- * stream and tried again with the next line: whoever waited for it would not serve any more.
- */
-function standardOutput(): DestinationStream {
-  const output = pino.destination({ fd: 1, sync: true, maxLength: MOST_KEPT });
-  let isTold = false;
-  output.on('error', ({ code }: NodeJS.ErrnoException) => {
-    if (isTold || code === 'EPIPE') return;
-    isTold = true;
-    try {
-      writeSync(2, `The log cannot be written (${code}); the service goes on.\n`);
-    } catch {
-      // Then there is nowhere to say it.
-    }
-  });
-  output.flushSync = () => {};
-  return output;
-}
-
-/** `destination` is standard output unless told. */
+/** Default for `destination`: standard output, asynchronous and bounded. */
 export function makeLog(
   { logLevel }: Pick<Settings, 'logLevel'>,
   destination: DestinationStream = standardOutput(),
@@ -70,7 +47,11 @@ export function makeLog(
     serializers: { err: errorFields, error: errorFields },
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  return pino(options, destination);
+  const log = pino(options, destination);
+  if (destination instanceof LogOutput) {
+    destination.onDropped = (dropped) => log.warn({ dropped }, 'log lines dropped');
+  }
+  return log;
 }
 
 /** What the client of the store tells about its connection and its server. */

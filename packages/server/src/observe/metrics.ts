@@ -12,6 +12,7 @@ import type { TrafficWatcher } from '../http/server.ts';
 import type { OpenStore } from '../store-url.ts';
 import type { Health } from './health.ts';
 import { Observations, registerHistogram } from './histogram.ts';
+import { droppedLogLines } from './log-output.ts';
 import { OUTCOMES, Tallies } from './tally.ts';
 import { version } from './version.ts';
 import { within } from './within.ts';
@@ -309,6 +310,15 @@ export class Metrics implements TrafficWatcher {
       registers,
       collect() {
         this.set(traffic().inFlight);
+      },
+    });
+    new Counter({
+      name: 'sluice_log_lines_dropped_total',
+      help: 'Log lines that were not written because standard output was full or failed.',
+      registers,
+      collect() {
+        this.reset();
+        this.inc(droppedLogLines());
       },
     });
     new Gauge({

@@ -7,6 +7,7 @@ import type { Configuration } from '../configuration.ts';
 import type { Desk } from '../desk.ts';
 import type { Door, DoorName } from '../http/door.ts';
 import { makeLog, storeListeners } from '../observe/log.ts';
+import { flushLog } from '../observe/log-output.ts';
 import { type Service, startService } from '../service.ts';
 import type { Listen } from '../settings.ts';
 import { shadowWordOf } from '../shadow-words.ts';
@@ -224,6 +225,7 @@ class WorkerProcess {
     this.#isLeaving = true;
     const service = await this.#service;
     await service?.close();
+    await flushLog();
     process.exit(0);
   }
 }
