@@ -4,8 +4,6 @@ import { CANNOT, Failure, NO, visible } from './output.ts';
 
 /** Errors of workers come as their text alone, so that is where the code is looked for. */
 const ADDRESS_CODE = /\b(EADDRINUSE|EACCES|EADDRNOTAVAIL|ENOTFOUND)\b/;
-/** How the library of gRPC begins when it cannot listen. */
-const OF_GRPC = /^No address added/;
 
 export function startFailure(error: Error, settings: Settings): Failure {
   const message = visible(error.message);
@@ -13,7 +11,8 @@ export function startFailure(error: Error, settings: Settings): Failure {
   const isFile = (error as NodeJS.ErrnoException).syscall === 'open';
   if (code === undefined || isFile) return new Failure(message, NO);
   const { grpc } = settings;
-  const name = grpc !== undefined && OF_GRPC.test(error.message) ? 'grpc' : 'listen';
+  const isGrpc = grpc !== undefined && error.message.endsWith(listenText(grpc));
+  const name = isGrpc ? 'grpc' : 'listen';
   const listen = settings[name]!;
   const where = listenText(listen);
   const flag = `${flagOf(name)} (${variableOf(name)})`;

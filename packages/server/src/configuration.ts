@@ -11,6 +11,8 @@ export interface ReloadReport {
   readonly ok: boolean;
   /** What is wrong with the files; then the old configuration goes on. */
   readonly problems: readonly ConfigProblem[];
+  /** Of the bytes that were parsed, where they come from files. */
+  readonly fingerprint?: string | undefined;
 }
 
 export type ReloadListener = (report: ReloadReport) => void;
@@ -77,13 +79,17 @@ export class Configuration {
 
   async #reload(): Promise<ReloadReport> {
     let problems: readonly ConfigProblem[] = [];
+    let fingerprint: string | undefined;
     try {
-      this.use(await this.#load());
+      const config = await this.#load();
+      ({ fingerprint } = config);
+      this.use(config);
     } catch (error) {
       problems = problemsOf(error, this.#config.files[0] ?? '');
+      if (error instanceof ConfigError) ({ fingerprint = fingerprint } = error);
     }
     this.#problems = problems;
-    const report = { ok: problems.length === 0, problems };
+    const report = { ok: problems.length === 0, problems, fingerprint };
     for (const listener of this.#listeners) listener(report);
     return report;
   }

@@ -1,4 +1,5 @@
 /** `sluice-server`: the service as a library, for the command line and for tests. */
+export { fingerprint } from './config/files.ts';
 export { loadConfig } from './config/load.ts';
 export { type Config, ConfigError, type ConfigProblem, problemText } from './config/model.ts';
 export { nearest } from './config/nearest.ts';

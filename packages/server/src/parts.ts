@@ -2,6 +2,7 @@
 import type { Configuration } from './configuration.ts';
 import type { Desk } from './desk.ts';
 import type { AccessControl } from './http/access.ts';
+import type { Certificates } from './http/certificates.ts';
 import type { TokenAttempts } from './http-api/token-attempts.ts';
 import type { Health } from './observe/health.ts';
 import type { Live } from './observe/live.ts';
@@ -15,6 +16,8 @@ import type { Crew } from './workers/crew.ts';
 
 export interface Parts {
   readonly settings: Settings;
+  /** Undefined without TLS. */
+  readonly certificates?: Certificates | undefined;
   readonly desk: Desk;
   readonly configuration: Configuration;
   readonly store: OpenStore;

@@ -7,6 +7,7 @@ import type { GrpcServer } from './envoy-rls/grpc-server.ts';
 import { jsonHandler } from './envoy-rls/json-handler.ts';
 import { forwardAuthRoutes } from './forward-auth/routes.ts';
 import { AccessControl } from './http/access.ts';
+import { Certificates, loadWith } from './http/certificates.ts';
 import { type RouteName, Router } from './http/router.ts';
 import { HttpServer } from './http/server.ts';
 import { adminRoutes } from './http-api/admin.ts';
@@ -97,14 +98,18 @@ async function meetStore({ desk, store }: Pick<Parts, 'desk' | 'store'>): Promis
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { settings, store, log, config, load, crew = new LoneCrew() } = options;
   const desk = new Desk(store.store);
-  const configuration = new Configuration(desk, config, load);
+  const certificates = await Certificates.open(settings);
+  const configuration = new Configuration(desk, config, loadWith(load, certificates));
+  configuration.onReload(({ ok }) => {
+    if (ok) certificates?.use();
+  });
   const { overridesFile: path } = settings;
   const overridesFile = path === undefined ? undefined : await OverridesFile.open(path, desk, log);
   const health = new Health(desk);
   const metrics = new Metrics({ desk, configuration, store, health });
   const topKeys = new TopKeys(desk);
   const watchers = { health, metrics, topKeys };
-  const base = { settings, desk, configuration, store, log, crew, overridesFile };
+  const base = { settings, certificates, desk, configuration, store, log, crew, overridesFile };
   const live = new Live({ ...base, ...watchers });
   const attempts = new TokenAttempts(settings, desk, log);
   const access = new AccessControl(settings, attempts);
@@ -119,7 +124,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   desk.watch(storeLog.watch, storeLog.onFailure);
   crew.join(desk, configuration);
   const router = routes(parts);
-  const server = new HttpServer(router, access, settings, log, metrics);
+  const server = new HttpServer(router, access, certificates, log, metrics);
   metrics.readTraffic(server);
   await learnEnded(parts);
   const grpc = await startGrpc(parts);

@@ -13,10 +13,10 @@ import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { fingerprint } from '../src/config/files.ts';
 import { loadConfig } from '../src/config/load.ts';
 import { problemText } from '../src/config/model.ts';
 import { makeLog } from '../src/observe/log.ts';
-import { fingerprint } from '../src/reload/fingerprint.ts';
 import { type ConfigWatch, watchConfig } from '../src/reload/watch-config.ts';
 import { type Running, startRunning } from './running.ts';
 

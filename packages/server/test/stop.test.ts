@@ -195,13 +195,13 @@ describe('the end of a process', () => {
   test('is not brought about by SIGHUP, which has the files read again', async () => {
     const service = await startProcess();
     const path = join(folder, 'sluice.yaml');
+    const reloads = (): number => service.output().split('read the configuration again').length - 1;
+    // Files that are as they were are read all the same.
     service.child.kill('SIGHUP');
-    await expect.poll(service.output, { timeout: 20_000 }).toContain('are as they were');
+    await expect.poll(reloads, { timeout: 20_000 }).toBe(1);
     writeFileSync(path, 'policies:\n  many: 5/1h\n  more: 7/1h\n');
     service.child.kill('SIGHUP');
-    await expect
-      .poll(service.output, { timeout: 20_000 })
-      .toContain('read the configuration again');
+    await expect.poll(reloads, { timeout: 20_000 }).toBeGreaterThan(1);
     writeFileSync(path, 'policies:\n  many: none\n');
     service.child.kill('SIGHUP');
     await expect.poll(service.output, { timeout: 20_000 }).toContain(`${path}:2:9: Expected`);

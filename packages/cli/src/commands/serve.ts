@@ -3,6 +3,7 @@ import { Option } from 'commander';
 import {
   type Config,
   ConfigError,
+  fingerprint,
   listenText,
   loadConfig,
   makeLog,
@@ -67,10 +68,15 @@ async function serveUntilTold(output: Output, found: Effective): Promise<void> {
   for (const warning of warnings) log.warn(warning);
   const load = (): Promise<Config> => loadConfig(paths);
   const base = { settings, log, config, load, ...(logTo !== undefined && { logTo }) };
+  const { tlsCert, tlsKey } = settings;
+  const others = tlsCert === undefined || tlsKey === undefined ? [] : [tlsCert, tlsKey];
+  // Before they are read: a change meanwhile is then noticed as one.
+  const othersFingerprint = await fingerprint(others);
   const running = await start(base).catch((error) => {
     throw error instanceof ConfigError ? error : startFailure(error, settings);
   });
-  const watch = await watchConfig({ configuration: running, log }, paths);
+  const known = { fingerprint: config.fingerprint, others, othersFingerprint };
+  const watch = await watchConfig({ configuration: running, log }, paths, known);
   const close = (): Promise<void> => {
     watch.stop();
     return running.close();

@@ -2,13 +2,8 @@
  * The health checking protocol of gRPC: serving unless the store is away, or the server is about to
  * stop.
  */
-import {
-  type handleServerStreamingCall,
-  type handleUnaryCall,
-  type ServerWritableStream,
-  status,
-} from '@grpc/grpc-js';
 import { systemClock } from 'sluice';
+import { type Call, STATUS } from './grpc-calls.ts';
 
 const SERVING = { UNKNOWN: 0, SERVING: 1, NOT_SERVING: 2, SERVICE_UNKNOWN: 3 } as const;
 type Serving = (typeof SERVING)[keyof typeof SERVING];
@@ -16,19 +11,16 @@ type Serving = (typeof SERVING)[keyof typeof SERVING];
 interface HealthRequest {
   readonly service?: string;
 }
-interface HealthResponse {
-  readonly status: Serving;
-}
-type Watcher = ServerWritableStream<HealthRequest, HealthResponse>;
-
 const LOOK_EVERY_MS = 2000;
+/** Each keeps its connection open for as long as it likes. */
+export const MOST_WATCHERS = 1000;
 
 export class HealthService {
   readonly #isHealthy: () => Promise<boolean>;
   readonly #services: ReadonlySet<string>;
   #isDraining = false;
   /** Those who want to be told of changes, and what they were told last. */
-  readonly #watchers = new Map<Watcher, Serving>();
+  readonly #watchers = new Map<Call, Serving>();
   #stopLooking: (() => void) | undefined = undefined;
 
   /** `isHealthy` is asked often, so it should remember its answer for a while. */
@@ -41,15 +33,20 @@ export class HealthService {
     return { Check: this.#check, Watch: this.#watch };
   }
 
-  readonly #check: handleUnaryCall<HealthRequest, HealthResponse> = (call, answer) => {
-    const { service = '' } = call.request;
+  readonly #check = (call: Call): void => {
+    const { service = '' } = call.request as HealthRequest;
     if (!this.#services.has(service)) {
-      answer({ code: status.NOT_FOUND, details: 'There is no such service here' });
-    } else void this.#serving().then((serving) => answer(null, { status: serving }));
+      call.fail(STATUS.NOT_FOUND, 'There is no such service here');
+    } else void this.#serving().then((serving) => call.answer({ status: serving }));
   };
 
-  readonly #watch: handleServerStreamingCall<HealthRequest, HealthResponse> = (call) => {
-    const { service = '' } = call.request;
+  readonly #watch = (call: Call): void => {
+    const { service = '' } = call.request as HealthRequest;
+    if (this.#watchers.size >= MOST_WATCHERS) {
+      call.fail(STATUS.RESOURCE_EXHAUSTED, `Expected at most ${MOST_WATCHERS} calls that watch`);
+      return;
+    }
+    call.onEnd(() => this.#watchers.delete(call));
     if (!this.#services.has(service)) {
       // It may come to be, for all that the caller knows; so the call stays open.
       this.#watchers.set(call, SERVING.SERVICE_UNKNOWN);
@@ -58,7 +55,6 @@ export class HealthService {
       this.#watchers.set(call, SERVING.UNKNOWN);
       void this.#look();
     }
-    call.on('cancelled', () => this.#watchers.delete(call));
     if (this.#isDraining) this.drain();
   };
 

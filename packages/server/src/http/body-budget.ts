@@ -1,35 +1,52 @@
 /**
- * Bounds the memory of request bodies, over all connections of this process. A client can open many
- * connections and send almost all of a 1 MiB body on each. Bodies up to 16 KB are not counted: one
- * ordinary check always fits, also while large bodies take the whole budget.
+ * Bounds the memory of request bodies, over all connections of this process and for each client. A
+ * client can open many connections and send almost all of a 1 MiB body on each. Bodies up to 16 KB
+ * are not counted: one ordinary check always fits, also while large bodies take the whole budget.
  */
-import type { ServerResponse } from 'node:http';
 
 export const SMALL_BODY_BYTES = 16 * 1024;
 export const LARGE_BODIES_BYTES = 64 * 1024 * 1024;
+/** Of one address: a quarter, so that one client leaves room for others. */
+export const CLIENT_BODIES_BYTES = LARGE_BODIES_BYTES / 4;
 
 /** Bytes of large bodies whose requests are not answered yet. */
 let heldBytes = 0;
+const heldByClient = new Map<string, number>();
+
+/** What a body is released with: a response, or a stream. */
+interface Closing {
+  once(event: 'close', listener: () => void): unknown;
+}
 
 /** What one request holds of the budget until its response is sent or its client disconnects. */
 export class BodyShare {
   #bytes = 0;
 
-  constructor(private readonly response: ServerResponse) {}
+  /** `client` is the address that the connection comes from. */
+  constructor(
+    private readonly response: Closing,
+    private readonly client: string,
+  ) {}
 
   /** Returns false, and takes nothing, if a body of this size does not fit the budget. */
   grow(size: number): boolean {
     if (size <= SMALL_BODY_BYTES) return true;
     const more = size - this.#bytes;
+    const ofClient = heldByClient.get(this.client) ?? 0;
     if (heldBytes + more > LARGE_BODIES_BYTES) return false;
+    if (ofClient + more > CLIENT_BODIES_BYTES) return false;
     if (this.#bytes === 0) this.response.once('close', () => this.#release());
     heldBytes += more;
+    heldByClient.set(this.client, ofClient + more);
     this.#bytes = size;
     return true;
   }
 
   #release(): void {
     heldBytes -= this.#bytes;
+    const ofClient = (heldByClient.get(this.client) ?? 0) - this.#bytes;
+    if (ofClient > 0) heldByClient.set(this.client, ofClient);
+    else heldByClient.delete(this.client);
     this.#bytes = 0;
   }
 }

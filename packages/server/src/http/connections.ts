@@ -10,14 +10,31 @@ import type { Socket } from 'node:net';
 const LATEST = Symbol('latest');
 /** How much had been written when it was last looked whether the other end reads. */
 const WRITTEN = Symbol('written');
+/** The connection was in its TLS handshake when it was last looked at. */
+const HANDSHAKING = Symbol('handshaking');
 
-type Connection = Socket & { [LATEST]?: ServerResponse | undefined; [WRITTEN]?: number };
+type Connection = Socket & {
+  [LATEST]?: ServerResponse | undefined;
+  [WRITTEN]?: number;
+  [HANDSHAKING]?: boolean;
+};
 
 export class Connections {
-  readonly #open = new Set<Connection>();
+  readonly #isTls: boolean;
+  /**
+   * By the TCP socket, the socket that requests come from. Over TLS that is another one, and
+   * undefined until the handshake is done: what is read and written shows there only.
+   */
+  readonly #open = new Map<Connection, Connection | undefined>();
+  /** TCP sockets in their handshake, by their addresses. */
+  readonly #handshaking = new Map<string, Connection>();
   #isDraining = false;
   #accepted = 0;
   #emptied: () => void = () => {};
+
+  constructor(isTls = false) {
+    this.#isTls = isTls;
+  }
 
   /** How many there have been. */
   get accepted(): number {
@@ -32,13 +49,28 @@ export class Connections {
     return this.#isDraining;
   }
 
+  /** A TCP connection has come. */
   add(socket: Connection): void {
     this.#accepted++;
-    this.#open.add(socket);
+    this.#open.set(socket, this.#isTls ? undefined : socket);
+    const addresses = this.#isTls ? addressesOf(socket) : undefined;
+    if (addresses !== undefined) this.#handshaking.set(addresses, socket);
     socket.once('close', () => {
       this.#open.delete(socket);
+      if (addresses !== undefined && this.#handshaking.get(addresses) === socket) {
+        this.#handshaking.delete(addresses);
+      }
       if (this.#open.size === 0) this.#emptied();
     });
+  }
+
+  /** Its TLS handshake is done. */
+  secured(secure: Connection): void {
+    const addresses = addressesOf(secure);
+    const socket = this.#handshaking.get(addresses);
+    if (socket === undefined) return;
+    this.#handshaking.delete(addresses);
+    this.#open.set(socket, secure);
   }
 
   /** Calls back once, when none is open. */
@@ -70,25 +102,38 @@ export class Connections {
   /** From now on each connection ends with its next answer. */
   drain(): void {
     this.#isDraining = true;
-    for (const { [LATEST]: response } of this.#open) {
+    for (const served of this.#open.values()) {
+      const response = served?.[LATEST];
       if (response !== undefined && !response.headersSent) response.shouldKeepAlive = false;
     }
   }
 
   /**
-   * Closes those whose other end has read nothing of what waits for it since it was last looked. A
-   * timer for each would do the same, at a price for each request.
+   * Closes those whose other end has read nothing of what waits for it since it was last looked, and
+   * those that have been in their handshake since then. A timer for each would do the same, at a
+   * price for each request.
    */
   closeStalled(): void {
-    for (const socket of this.#open) {
-      const written = socket.bytesWritten - socket.writableLength;
-      if (socket.writableLength > 0 && socket[WRITTEN] === written) socket.destroy();
-      socket[WRITTEN] = written;
+    for (const [socket, served] of this.#open) {
+      if (served === undefined) {
+        if (socket[HANDSHAKING]) socket.destroy();
+        socket[HANDSHAKING] = true;
+        continue;
+      }
+      const written = served.bytesWritten - served.writableLength;
+      if (served.writableLength > 0 && served[WRITTEN] === written) served.destroy();
+      served[WRITTEN] = written;
     }
   }
 
-  /** Closes those on which nothing has ever come; to Node they are not idle. */
+  /** Closes those on which no request has ever begun; to Node they are not idle. */
   closeSilent(): void {
-    for (const socket of this.#open) if (socket.bytesRead === 0) socket.destroy();
+    for (const [socket, served] of this.#open) {
+      if (served === undefined || served.bytesRead === 0) socket.destroy();
+    }
   }
 }
+
+/** What tells a connection from all others of this process. */
+const addressesOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket): string =>
+  `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;

@@ -181,7 +181,7 @@ export class Exchange {
     let more: Buffer[] | undefined;
     let size = 0;
     let isRefused = false;
-    const share = new BodyShare(this.response);
+    const share = new BodyShare(this.response, request.socket.remoteAddress ?? '');
     request.on('data', (chunk: Buffer) => {
       size += chunk.length;
       if (size > LARGEST_BODY_BYTES || !share.grow(size)) {

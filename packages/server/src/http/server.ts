@@ -1,13 +1,13 @@
 /** The HTTP server: bounds on what a connection may take, and from a request to its handler. */
-import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { systemClock } from 'sluice';
 import { monotonicMs } from '../clock.ts';
 import type { Logger } from '../observe/log.ts';
-import type { Listen, Settings } from '../settings.ts';
+import type { Listen } from '../settings.ts';
 import type { AccessControl } from './access.ts';
+import type { Certificates } from './certificates.ts';
 import { Connections } from './connections.ts';
 import type { Door } from './door.ts';
 import { asHttpError, Exchange, HttpError, LARGEST_BODY_BYTES } from './exchange.ts';
@@ -38,8 +38,6 @@ const MOST_FIELDS = 1000;
 const UNCOUNTED = 0;
 const HANDSHAKE_MS = 10_000;
 
-type ServerSettings = Pick<Settings, 'tlsCert' | 'tlsKey'>;
-
 /** Told of every answer, with the path of its route; at a 499 nobody was left to be answered. */
 export interface TrafficWatcher {
   answered(route: string, status: number, tookMs: number): void;
@@ -63,7 +61,7 @@ export class HttpServer {
   readonly #access: AccessControl;
   readonly #log: Logger;
   readonly #watcher: TrafficWatcher | undefined;
-  readonly #connections = new Connections();
+  readonly #connections: Connections;
   #inFlight = 0;
   #closing: Promise<number> | undefined = undefined;
   readonly #stalledMs: number;
@@ -74,18 +72,19 @@ export class HttpServer {
   constructor(
     router: Router,
     access: AccessControl,
-    settings: ServerSettings,
+    certificates: Certificates | undefined,
     log: Logger,
     watcher?: TrafficWatcher,
     bounds = BOUNDS,
   ) {
+    this.#connections = new Connections(certificates !== undefined);
     this.#watcher = watcher;
     this.#router = router;
     this.#access = access;
     this.#log = log;
     this.#stalledMs = bounds.stalledMs;
     const listener: Listener = (request, response) => this.#serve(request, response);
-    this.#server = serverOf(settings, bounds, listener);
+    this.#server = serverOf(certificates, bounds, listener);
     this.#server.maxHeadersCount = UNCOUNTED;
     this.#server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
       // Whoever asks before sending too much is spared it.
@@ -94,6 +93,7 @@ export class HttpServer {
       this.#serve(request, response);
     });
     this.#server.on('connection', (socket: Socket) => this.#connections.add(socket));
+    this.#server.on('secureConnection', (socket: Socket) => this.#connections.secured(socket));
   }
 
   get connections(): number {
@@ -263,13 +263,15 @@ export class HttpServer {
 }
 
 function serverOf(
-  { tlsCert, tlsKey }: ServerSettings,
+  certificates: Certificates | undefined,
   bounds: typeof BOUNDS,
   listener: Listener,
 ): Server {
-  if (tlsCert === undefined || tlsKey === undefined) return createServer(bounds, listener);
-  const files = { cert: readFileSync(tlsCert), key: readFileSync(tlsKey) };
-  return createSecureServer({ ...bounds, ...files, handshakeTimeout: HANDSHAKE_MS }, listener);
+  if (certificates === undefined) return createServer(bounds, listener);
+  const options = { ...bounds, ...certificates.pair, handshakeTimeout: HANDSHAKE_MS };
+  const server = createSecureServer(options, listener);
+  certificates.onChange((pair) => server.setSecureContext(pair));
+  return server;
 }
 
 const tooManyFields = (): HttpError =>

@@ -7,12 +7,15 @@ import { type FSWatcher, watch } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { systemClock } from 'sluice';
+import { within } from '../observe/within.ts';
 
 /** A file is mostly written in several steps; so long after the last one it is looked at. */
 const SETTLE_MS = 100;
 /** But not put off for longer than this. */
 const LONGEST_SETTLE_MS = 1000;
 const LOOK_MS = 5000;
+/** How long a file system may take to tell where folders are; then files are looked at without. */
+const FOLDERS_MS = 10_000;
 
 export class FileWatch {
   readonly #paths: readonly string[];
@@ -22,6 +25,8 @@ export class FileWatch {
   #cancelSettle: (() => void) | undefined = undefined;
   #cancelLook: () => void = () => {};
   #firstEventMs = 0;
+  /** Set until the file system has responded, so that only one request waits for it. */
+  #watching: Promise<void> | undefined = undefined;
   #isStopped = false;
 
   /** `look` is called after events, and now and then. */
@@ -32,7 +37,7 @@ export class FileWatch {
 
   /** Resolves when changes are noticed. */
   async start(): Promise<void> {
-    await this.#watchFolders();
+    await this.#watch();
     this.#lookLater();
   }
 
@@ -53,7 +58,7 @@ export class FileWatch {
     this.#cancelSettle = undefined;
     this.#cancelLook();
     // Folders come and go as well, such as those that a link leads to.
-    await this.#watchFolders();
+    await this.#watch();
     await this.#look();
     this.#cancelLook();
     this.#lookLater();
@@ -71,6 +76,13 @@ export class FileWatch {
 
   #isOurs(name: string | null): boolean {
     return name === null || name.startsWith('..') || this.#names.has(name) || /ya?ml$/.test(name);
+  }
+
+  async #watch(): Promise<void> {
+    this.#watching ??= this.#watchFolders().finally(() => {
+      this.#watching = undefined;
+    });
+    await within(FOLDERS_MS, this.#watching);
   }
 
   async #watchFolders(): Promise<void> {

@@ -36,7 +36,11 @@ export type Doors = Readonly<Partial<Record<DoorName, Listen>>>;
 /** What became of reading the files; the higher number was read later. */
 export type ReloadOutcome =
   | { readonly number: number; readonly config: Config }
-  | { readonly number: number; readonly problems: readonly ConfigProblem[] };
+  | {
+      readonly number: number;
+      readonly problems: readonly ConfigProblem[];
+      readonly fingerprint?: string | undefined;
+    };
 
 /** What the API says of a key: a limit of its own, or nothing any more. */
 export interface OverrideWord {

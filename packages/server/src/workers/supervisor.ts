@@ -181,8 +181,8 @@ export class Supervisor {
   /** Reads the files once, for all; if anything is wrong with them, everybody goes on as before. */
   async reload(): Promise<ReloadReport> {
     const outcome = await this.#reload(undefined);
-    if ('config' in outcome) return { ok: true, problems: [] };
-    return { ok: false, problems: outcome.problems };
+    if ('problems' in outcome) return { ok: false, ...outcome };
+    return { ok: true, problems: [], fingerprint: outcome.config.fingerprint };
   }
 
   /** Whoever asked gets the outcome as the answer. */

@@ -7,6 +7,7 @@ import { expected, isRecord } from 'sluice/engine';
 import type { Config, OverrideConfig } from '../config/model.ts';
 import { Configuration } from '../configuration.ts';
 import { Desk } from '../desk.ts';
+import { Certificates, loadWith } from '../http/certificates.ts';
 import type { Logger } from '../observe/log.ts';
 import { OverridesFile } from '../overrides-file.ts';
 import type { Settings } from '../settings.ts';
@@ -40,7 +41,9 @@ export class Truth {
   static async open({ settings, log, config, load }: TruthOptions): Promise<Truth> {
     // A desk at which nobody asks: it finds out whether a configuration can be served.
     const desk = new Desk(memoryStore({ maxKeys: 1 }));
-    const configuration = new Configuration(desk, config, load);
+    // The workers read the certificates themselves. Here they are checked, once for all.
+    const certificates = await Certificates.open(settings);
+    const configuration = new Configuration(desk, config, loadWith(load, certificates));
     const { overridesFile: path } = settings;
     const file = path === undefined ? undefined : await OverridesFile.open(path, desk, log);
     return new Truth(desk, configuration, file);
@@ -56,9 +59,10 @@ export class Truth {
   }
 
   async reload(): Promise<ReloadOutcome> {
-    const { ok, problems } = await this.configuration.reload();
+    const { ok, problems, fingerprint } = await this.configuration.reload();
     const number = ++this.#reloads;
-    return ok ? { number, config: this.configuration.config } : { number, problems };
+    if (ok) return { number, config: this.configuration.config };
+    return { number, problems, fingerprint };
   }
 
   /** Makes a change that a worker tells of. What counts then is the word for all. */

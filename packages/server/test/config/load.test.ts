@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 /** Files and folders, as they lie on a disk. */
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -116,12 +117,24 @@ describe('what cannot be read', () => {
     expect(await refused(write('a.yaml', Buffer.from('\ufeffdomain: a', 'utf16le')))).toBe(said);
   });
 
-  it('is a file of more than 4 MiB, and a device that never ends', async () => {
+  it('is a file of more than 4 MiB', async () => {
     const said = 'Expected at most 4194304 bytes, got more';
     const most = `domain: a\n#${' '.repeat(4 * 2 ** 20 - 11)}`;
     expect((await loadConfig([write('a.yaml', most)])).domains).toHaveLength(1);
     expect(await refused(write('a.yaml', `${most} `))).toBe(`./a.yaml:1:1: ${said}`);
+  });
+
+  it('is a device that never ends', async () => {
+    const said = 'Expected a file, got a device, which is not a regular file';
     expect(await refused('/dev/zero')).toBe(`/dev/zero:1:1: ${said}`);
+  });
+
+  it('is a FIFO to which no program writes', async () => {
+    const path = join(folder, 'fifo.yaml');
+    execFileSync('mkfifo', [path]);
+    const said = 'Expected a file, got a FIFO, which is not a regular file';
+    expect(await refused(path)).toBe(`./fifo.yaml:1:1: ${said}`);
+    expect(await refused(folder)).toBe(`./fifo.yaml:1:1: ${said}`);
   });
 
   it('is nothing at all', async () => {

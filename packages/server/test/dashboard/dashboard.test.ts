@@ -28,7 +28,7 @@ async function serve(files: Parameters<typeof dashboardRoutes>[2]) {
   dashboardRoutes(router, log, files);
   const settings = settingsOf();
   const access = new AccessControl(settings, { bearer: async () => {} });
-  const http = new HttpServer(router, access, settings, log);
+  const http = new HttpServer(router, access, undefined, log);
   return { http, port: (await http.listen(settings.listen)).port };
 }
 

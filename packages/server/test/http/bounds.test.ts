@@ -31,7 +31,7 @@ beforeAll(async () => {
   });
   const settings = settingsOf();
   const access = new AccessControl(settings, { bearer: async () => {} });
-  server = new HttpServer(router, access, settings, pino({ level: 'silent' }), undefined, short);
+  server = new HttpServer(router, access, undefined, pino({ level: 'silent' }), undefined, short);
   ({ port } = await server.listen(settings.listen));
 });
 afterAll(() => server.close(100));
@@ -139,6 +139,6 @@ test('what went wrong inside is told to the log alone', async () => {
 test('a server that listens on a port that is taken says so', async () => {
   const settings = settingsOf();
   const access = new AccessControl(settings, { bearer: async () => {} });
-  const second = new HttpServer(new Router(), access, settings, pino({ level: 'silent' }));
+  const second = new HttpServer(new Router(), access, undefined, pino({ level: 'silent' }));
   await expect(second.listen({ host: '127.0.0.1', port })).rejects.toThrow(/EADDRINUSE/);
 });

@@ -1,0 +1,117 @@
+/**
+ * Configuration files as bytes, with a fingerprint of exactly these bytes: a change that comes while
+ * they are parsed shows in the next fingerprint. Reading has a deadline, and a file system that does
+ * not respond holds one of Node's four threads at most, however often the files are read.
+ */
+import { createHash, type Hash } from 'node:crypto';
+import { readdir, stat } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { within } from '../observe/within.ts';
+import { readRegularFile } from '../regular-file.ts';
+import { LARGEST_FILE_BYTES } from './source.ts';
+
+/** How long all files together may take. */
+export const READ_DEADLINE_MS = 10_000;
+
+/** A file and what is in it, or why that is not known. */
+export interface ConfigFile {
+  readonly path: string;
+  readonly bytes?: Uint8Array;
+  /** Reads "Expected ..., got ...". */
+  readonly problem?: string;
+}
+
+export interface ConfigFiles {
+  readonly files: readonly ConfigFile[];
+  /** The same for the same contents. That a file cannot be read is a content too. */
+  readonly fingerprint: string;
+}
+
+export interface ReadOptions {
+  readonly deadlineMs?: number;
+  /** Reads one file. Tests replace it. */
+  readonly readFile?: (path: string, mostBytes: number) => Promise<Uint8Array>;
+}
+
+/** Reads that have not returned in time, by what they read. */
+const unresponsive = new Map<string, Promise<unknown>>();
+
+/** Reads files, and of folders the `*.yaml` and `*.yml` in them by name. Never rejects. */
+export async function readConfigFiles(
+  paths: readonly string[],
+  { deadlineMs = READ_DEADLINE_MS, readFile = readRegularFile }: ReadOptions = {},
+): Promise<ConfigFiles> {
+  const id = JSON.stringify(paths);
+  const before = unresponsive.get(id);
+  if (before !== undefined) {
+    await within(deadlineMs, before);
+    if (unresponsive.get(id) === before) return late(paths, deadlineMs);
+  }
+  const reading = readAll(paths, readFile);
+  const read = await within(deadlineMs, reading);
+  if (read !== undefined) return read;
+  unresponsive.set(id, reading);
+  void reading.then(() => unresponsive.delete(id));
+  return late(paths, deadlineMs);
+}
+
+/** The fingerprint of files as they are now. */
+export const fingerprint = async (paths: readonly string[]): Promise<string> =>
+  (await readConfigFiles(paths)).fingerprint;
+
+function late([path = '']: readonly string[], deadlineMs: number): ConfigFiles {
+  const problem = `Expected the file system to respond within ${deadlineMs} ms, got no response`;
+  return { files: [{ path, problem }], fingerprint: 'late' };
+}
+
+async function readAll(
+  paths: readonly string[],
+  readFile: NonNullable<ReadOptions['readFile']>,
+): Promise<ConfigFiles> {
+  const files: ConfigFile[] = [];
+  const seen = new Set<string>();
+  for (const path of paths) {
+    for (const found of await filesAt(path)) {
+      // A file may be named by itself and by its folder.
+      if (seen.has(resolve(found.path))) continue;
+      seen.add(resolve(found.path));
+      files.push(found.problem === undefined ? await fileAt(found.path, readFile) : found);
+    }
+  }
+  const hash = createHash('sha256');
+  for (const file of files) addTo(hash, file);
+  return { files, fingerprint: hash.digest('base64') };
+}
+
+async function filesAt(path: string): Promise<readonly ConfigFile[]> {
+  try {
+    if (!(await stat(path)).isDirectory()) return [{ path }];
+    const names = (await readdir(path)).filter((name) => /^[^.].*\.ya?ml$/.test(name)).sort();
+    if (names.length > 0) return names.map((name) => ({ path: join(path, name) }));
+    return [{ path, problem: 'Expected a folder with files named *.yaml or *.yml, got none' }];
+  } catch (error) {
+    return [{ path, problem: `Expected a file or folder, got ${causeOf(error)}` }];
+  }
+}
+
+async function fileAt(
+  path: string,
+  readFile: NonNullable<ReadOptions['readFile']>,
+): Promise<ConfigFile> {
+  try {
+    return { path, bytes: await readFile(path, LARGEST_FILE_BYTES + 1) };
+  } catch (error) {
+    return { path, problem: `Expected a file, got ${causeOf(error)}` };
+  }
+}
+
+/** With its length first, so that no two lists of contents look alike. */
+function addTo(hash: Hash, { path, bytes, problem = '' }: ConfigFile): void {
+  for (const content of [path, bytes ?? '', problem]) {
+    hash.update(`${content.length}:`).update(content);
+  }
+}
+
+/** `ENOENT: no such file or directory`, without the path, which stands before it anyway. */
+const causeOf = (error: unknown): string =>
+  (error as Error).message.replace(/, \w+(?: '.*')?$/, '');

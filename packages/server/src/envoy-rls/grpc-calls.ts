@@ -1,0 +1,184 @@
+/**
+ * Calls of gRPC on streams of HTTP/2: one message comes, and one or several go back. Requests are
+ * bounded in bytes and in time, and everything that a client does wrong is one of its own statuses.
+ */
+import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
+import { systemClock } from 'sluice';
+import { BodyShare } from '../http/body-budget.ts';
+
+export const STATUS = {
+  OK: 0,
+  INVALID_ARGUMENT: 3,
+  DEADLINE_EXCEEDED: 4,
+  NOT_FOUND: 5,
+  RESOURCE_EXHAUSTED: 8,
+  UNIMPLEMENTED: 12,
+  INTERNAL: 13,
+  UNAVAILABLE: 14,
+} as const;
+export type Status = (typeof STATUS)[keyof typeof STATUS];
+
+/** What a client sends before it is decided. */
+export const LARGEST_MESSAGE_BYTES = 256 * 1024;
+/** One byte says whether a message is compressed, four how long it is. */
+const PREFIX_BYTES = 5;
+/** How long a message may take to come, as for a request of HTTP. */
+export const REQUEST_TIMEOUT_MS = 15_000;
+
+const RESPONSE = {
+  ':status': 200,
+  'content-type': 'application/grpc',
+  'grpc-accept-encoding': 'identity',
+};
+
+/** A failure with the status that the client gets. */
+export class CallError extends Error {
+  constructor(
+    readonly status: Status,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+export interface Method {
+  readonly requestDeserialize: (bytes: Buffer) => object;
+  readonly responseSerialize: (message: object) => Buffer;
+  /** Called with each message that has come whole. */
+  handle(call: Call): void;
+}
+
+export class Call {
+  readonly #method: Method;
+  readonly #stream: ServerHttp2Stream;
+  #onEnd: (() => void) | undefined = undefined;
+  /** Set when `handle` is called. */
+  request: object = {};
+
+  constructor(method: Method, stream: ServerHttp2Stream) {
+    this.#method = method;
+    this.#stream = stream;
+    stream.once('close', () => this.#onEnd?.());
+  }
+
+  /** Calls back when the call is over, whichever side ends it. */
+  onEnd(listener: () => void): void {
+    this.#onEnd = listener;
+  }
+
+  /** Sends the only message. */
+  answer(message: object): void {
+    this.write(message);
+    this.end();
+  }
+
+  /** Sends one of several messages. */
+  write(message: object): void {
+    const stream = this.#stream;
+    if (stream.destroyed || stream.writableEnded) return;
+    this.#begin();
+    stream.write(framed(this.#method.responseSerialize(message)));
+  }
+
+  /** Ends the call well. */
+  end(): void {
+    const stream = this.#stream;
+    if (stream.destroyed || stream.writableEnded) return;
+    this.#begin();
+    stream.end();
+  }
+
+  #begin(): void {
+    const stream = this.#stream;
+    if (stream.headersSent) return;
+    stream.once('wantTrailers', () => stream.sendTrailers({ 'grpc-status': STATUS.OK }));
+    stream.respond(RESPONSE, { waitForTrailers: true });
+  }
+
+  fail(status: Status, details: string): void {
+    refuse(this.#stream, status, details);
+  }
+}
+
+/** Ends a call with a status. What the client still sends is not read. */
+export function refuse(stream: ServerHttp2Stream, status: Status, details: string): void {
+  if (stream.destroyed || stream.headersSent) return;
+  const fields = { 'grpc-status': status, 'grpc-message': escaped(details) };
+  stream.respond({ ...RESPONSE, ...fields }, { endStream: true });
+  stream.close(constants.NGHTTP2_NO_ERROR);
+}
+
+/** Receives the message of a stream and has it handled. Never throws. */
+export function receive(
+  method: Method,
+  stream: ServerHttp2Stream,
+  headers: IncomingHttpHeaders,
+  client: string,
+): void {
+  const call = new Call(method, stream);
+  const encoding = headers['grpc-encoding'] ?? 'identity';
+  if (encoding !== 'identity') {
+    refuse(stream, STATUS.UNIMPLEMENTED, 'Expected messages without compression');
+    return;
+  }
+  const chunks: Buffer[] = [];
+  let size = 0;
+  const share = new BodyShare(stream, client);
+  const cancel = systemClock.schedule(REQUEST_TIMEOUT_MS, () =>
+    refuse(stream, STATUS.DEADLINE_EXCEEDED, 'Expected the whole message earlier'),
+  );
+  stream.once('close', cancel);
+  stream.on('data', (chunk: Buffer) => {
+    size += chunk.length;
+    if (size > PREFIX_BYTES + LARGEST_MESSAGE_BYTES) {
+      chunks.length = 0;
+      refuse(stream, STATUS.RESOURCE_EXHAUSTED, tooLarge());
+    } else if (!share.grow(size)) {
+      chunks.length = 0;
+      refuse(stream, STATUS.RESOURCE_EXHAUSTED, 'Other messages take all memory reserved for them');
+    } else chunks.push(chunk);
+  });
+  stream.once('end', () => {
+    cancel();
+    if (stream.headersSent || stream.aborted || stream.destroyed) return;
+    try {
+      call.request = method.requestDeserialize(messageIn(Buffer.concat(chunks)));
+    } catch (error) {
+      const known = error instanceof CallError;
+      const details = known ? error.message : 'Expected a message of this method';
+      call.fail(known ? error.status : STATUS.INVALID_ARGUMENT, details);
+      return;
+    }
+    method.handle(call);
+  });
+}
+
+function messageIn(bytes: Buffer): Buffer {
+  if (bytes.length >= PREFIX_BYTES && bytes[0] === 1) {
+    throw new CallError(STATUS.UNIMPLEMENTED, 'Expected messages without compression');
+  }
+  const length = bytes.length < PREFIX_BYTES ? -1 : bytes.readUInt32BE(1);
+  if (length > LARGEST_MESSAGE_BYTES) {
+    throw new CallError(STATUS.RESOURCE_EXHAUSTED, tooLarge());
+  }
+  if (bytes[0] !== 0 || length !== bytes.length - PREFIX_BYTES) {
+    throw new CallError(STATUS.INVALID_ARGUMENT, 'Expected exactly one message');
+  }
+  return bytes.subarray(PREFIX_BYTES);
+}
+
+const tooLarge = (): string => `Expected a message of at most ${LARGEST_MESSAGE_BYTES} bytes`;
+
+function framed(message: Buffer): Buffer {
+  const frame = Buffer.allocUnsafe(PREFIX_BYTES + message.length);
+  frame[0] = 0;
+  frame.writeUInt32BE(message.length, 1);
+  frame.set(message, PREFIX_BYTES);
+  return frame;
+}
+
+/** Percent-encoded UTF-8, as `grpc-message` has to be: printable ASCII stays as it is. */
+const escaped = (text: string): string =>
+  Buffer.from(text)
+    .toString('latin1')
+    .replace(/[^ -$&-~]/g, (each) => `%${each.charCodeAt(0).toString(16).padStart(2, '0')}`);

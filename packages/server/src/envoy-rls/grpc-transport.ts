@@ -1,0 +1,293 @@
+/**
+ * HTTP/2 for gRPC: connections with the same bounds in time as those of HTTP, and a shutdown in two
+ * steps. A first GOAWAY announces it and rejects nothing. When the client has acknowledged a ping,
+ * every call that it sent before the announcement has come; then a second GOAWAY names the last of
+ * them, and all are answered before the connection ends.
+ */
+import {
+  constants,
+  createSecureServer,
+  createServer,
+  type Http2Server,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
+import type { AddressInfo, Socket } from 'node:net';
+import { systemClock } from 'sluice';
+import { monotonicMs } from '../clock.ts';
+import type { Certificates } from '../http/certificates.ts';
+import type { Door } from '../http/door.ts';
+import type { Logger } from '../observe/log.ts';
+import type { Listen } from '../settings.ts';
+import { type Method, receive, refuse, STATUS } from './grpc-calls.ts';
+
+/** What a connection may take. Envoy opens another where one has all the calls it may have. */
+export const GRPC_BOUNDS = {
+  maxConcurrentStreams: 1000,
+  /** The head of a call: Envoy sends a few hundred bytes. */
+  maxHeaderListSize: 16 * 1024,
+  maxHeaderFields: 100,
+  /** How long a client may take until HTTP/2 is agreed on, TLS included. */
+  beginMs: 10_000,
+  /** A connection without calls is told to end after this time. */
+  idleMs: 60_000,
+  /** A client that reads nothing of its responses for this time, or up to twice as long, is cut. */
+  stalledMs: 45_000,
+  sweepMs: 2000,
+};
+
+/** When stopping, how long a client may take to acknowledge the announcement, or half the drain. */
+const ACKNOWLEDGE_MS = 1000;
+/** How long a client may take to close a connection that has ended here. */
+const ENDING_MS = 1000;
+/** No stream has a higher number: it rejects none. */
+const LAST_OF_ALL = 2 ** 31 - 1;
+/** When stopping, clients in the queue of the system are accepted for this long, or half the drain. */
+const LISTEN_MS = 1000;
+
+interface Connection {
+  readonly socket: Socket;
+  readonly bornMs: number;
+  session: ServerHttp2Session | undefined;
+  /** Whether the client speaks HTTP/2: its settings have come. */
+  hasBegun: boolean;
+  calls: number;
+  /** Since when there has been no call. */
+  idleSinceMs: number;
+  written: number;
+  writtenAtMs: number;
+}
+
+export class GrpcTransport {
+  readonly #methods: ReadonlyMap<string, Method>;
+  readonly #server: Http2Server;
+  readonly #log: Logger;
+  readonly #bounds: typeof GRPC_BOUNDS;
+  readonly #connections = new Map<string, Connection>();
+  #accepted = 0;
+  #drainMs: number | undefined = undefined;
+  #cancelSweep: () => void = () => {};
+  #emptied: () => void = () => {};
+
+  constructor(
+    methods: ReadonlyMap<string, Method>,
+    certificates: Certificates | undefined,
+    log: Logger,
+    bounds = GRPC_BOUNDS,
+  ) {
+    this.#methods = methods;
+    this.#log = log;
+    this.#bounds = bounds;
+    const server = serverOf(certificates, bounds);
+    this.#server = server;
+    // Before the listener of HTTP/2 itself, which makes the session.
+    server.prependListener('connection', (socket: Socket) => this.#add(socket));
+    server.on('session', (session: ServerHttp2Session) => this.#begin(session));
+    server.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) =>
+      this.#call(stream, headers),
+    );
+    // A client that does not speak HTTP/2 over TLS.
+    server.on('unknownProtocol', (socket: Socket) => socket.destroy());
+    // Whatever ends a session, its connection ends with it.
+    server.on('sessionError', () => {});
+    server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
+  }
+
+  get connections(): number {
+    return this.#connections.size;
+  }
+
+  /** Connections come from the port, or from another process that has it. */
+  async listen({ host, port }: Listen, door?: Door): Promise<Listen> {
+    const server = this.#server;
+    this.#sweepLater();
+    if (door !== undefined) return door.open('grpc', (socket) => server.emit('connection', socket));
+    return new Promise((resolve, reject) => {
+      const fail = (error: Error): void => {
+        this.#cancelSweep();
+        reject(error);
+      };
+      server.once('error', fail);
+      server.listen({ host, port, backlog: 4096 }, () => {
+        server.off('error', fail);
+        server.on('error', (err) => this.#log.error({ err }, 'a connection failed'));
+        resolve({ host, port: (server.address() as AddressInfo).port });
+      });
+    });
+  }
+
+  #add(socket: Socket): void {
+    this.#accepted++;
+    const id = idOf(socket);
+    const nowMs = monotonicMs();
+    const connection: Connection = {
+      ...{ socket, bornMs: nowMs, session: undefined, hasBegun: false },
+      ...{ calls: 0, idleSinceMs: nowMs, written: 0, writtenAtMs: nowMs },
+    };
+    this.#connections.set(id, connection);
+    socket.on('error', () => {});
+    // A peer that is gone without a word is noticed by the system.
+    socket.setKeepAlive(true, 60_000);
+    socket.once('close', () => {
+      if (this.#connections.get(id) === connection) this.#connections.delete(id);
+      if (this.#connections.size === 0) this.#emptied();
+    });
+  }
+
+  #begin(session: ServerHttp2Session): void {
+    const connection = this.#connectionOf(session);
+    session.on('error', () => {});
+    if (connection === undefined) {
+      session.destroy();
+      return;
+    }
+    connection.session = session;
+    session.once('remoteSettings', () => {
+      connection.hasBegun = true;
+      if (this.#drainMs !== undefined) this.#announceEnd(connection, this.#drainMs);
+    });
+  }
+
+  /** Over TLS the session has another socket, with the same addresses. */
+  #connectionOf(session: ServerHttp2Session): Connection | undefined {
+    return session.socket === undefined ? undefined : this.#connections.get(idOf(session.socket));
+  }
+
+  #call(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+    stream.on('error', () => {});
+    const connection = stream.session && this.#connectionOf(stream.session as ServerHttp2Session);
+    if (!connection) {
+      stream.close(constants.NGHTTP2_REFUSED_STREAM);
+      return;
+    }
+    connection.calls++;
+    stream.once('close', () => {
+      connection.calls--;
+      connection.idleSinceMs = monotonicMs();
+    });
+    const isGrpc = /^application\/grpc(?:$|[+;])/.test(headers['content-type'] ?? '');
+    const method = this.#methods.get(headers[':path'] ?? '');
+    if (headers[':method'] !== 'POST') answerWith(stream, 405);
+    else if (!isGrpc) answerWith(stream, 415);
+    else if (method === undefined) refuse(stream, STATUS.UNIMPLEMENTED, 'There is no such method');
+    else receive(method, stream, headers, connection.socket.remoteAddress ?? '');
+  }
+
+  #sweepLater(): void {
+    this.#cancelSweep = systemClock.schedule(this.#bounds.sweepMs, () => {
+      const nowMs = monotonicMs();
+      for (const each of this.#connections.values()) this.#sweep(each, nowMs);
+      this.#sweepLater();
+    });
+  }
+
+  #sweep(connection: Connection, nowMs: number): void {
+    const { socket, session, hasBegun, calls, bornMs, idleSinceMs } = connection;
+    const { beginMs, idleMs, stalledMs } = this.#bounds;
+    if (session === undefined || !hasBegun) {
+      if (nowMs - bornMs >= beginMs) socket.destroy();
+      return;
+    }
+    // It ends here: `#announceEnd` sees to the rest.
+    if (session.destroyed) return;
+    const { bytesWritten, writableLength } = session.socket;
+    const written = bytesWritten - writableLength;
+    const isWaiting = writableLength > 0;
+    if (!isWaiting || written !== connection.written) connection.writtenAtMs = nowMs;
+    connection.written = written;
+    if (nowMs - connection.writtenAtMs >= stalledMs) socket.destroy();
+    else if (calls === 0 && nowMs - idleSinceMs >= idleMs) {
+      // Once it has been told to end, it has as long again.
+      if (session.closed || nowMs - idleSinceMs >= 2 * idleMs) socket.destroy();
+      else this.#announceEnd(connection, idleMs);
+    }
+  }
+
+  /** Ends a connection in two steps; see above. */
+  #announceEnd(connection: Connection, withinMs: number): void {
+    const { session, socket } = connection;
+    if (session === undefined || session.closed || session.destroyed) return;
+    const cancel = systemClock.schedule(Math.min(ACKNOWLEDGE_MS, withinMs / 2), () => end());
+    const end = (): void => {
+      cancel();
+      if (session.closed || session.destroyed) return;
+      // Sends the second GOAWAY, and ends the session after its last call.
+      session.close();
+    };
+    session.once('close', cancel);
+    session.once('close', () => systemClock.schedule(ENDING_MS, () => socket.destroy()));
+    try {
+      session.goaway(constants.NGHTTP2_NO_ERROR, LAST_OF_ALL);
+      if (!session.ping(() => end())) end();
+    } catch {
+      // It has ended meanwhile.
+      socket.destroy();
+    }
+  }
+
+  /**
+   * Accepts no new connections, answers every call that has come, and cuts what is left after
+   * `drainMs`. Resolves when no connection is open.
+   */
+  async close(drainMs: number): Promise<void> {
+    await this.#stopListening(Math.min(LISTEN_MS, drainMs / 2));
+    this.#drainMs = drainMs;
+    for (const each of this.#connections.values()) {
+      if (each.hasBegun) this.#announceEnd(each, drainMs);
+    }
+    const cancelSilent = systemClock.schedule(Math.min(ACKNOWLEDGE_MS, drainMs / 2), () => {
+      for (const { hasBegun, socket } of this.#connections.values())
+        if (!hasBegun) socket.destroy();
+    });
+    const cancelAll = systemClock.schedule(drainMs, () => {
+      for (const { socket } of this.#connections.values()) socket.destroy();
+    });
+    await new Promise<void>((resolve) => {
+      this.#emptied = resolve;
+      if (this.#connections.size === 0) resolve();
+    });
+    cancelSilent();
+    cancelAll();
+    this.#cancelSweep();
+  }
+
+  /** Clients in the queue of the system would be reset: it accepts until a turn of the event loop finds none. */
+  async #stopListening(mostMs: number): Promise<void> {
+    const untilMs = monotonicMs() + mostMs;
+    for (let accepted = -1; accepted !== this.#accepted && monotonicMs() < untilMs; ) {
+      accepted = this.#accepted;
+      await new Promise(setImmediate);
+    }
+    if (this.#server.listening) this.#server.close();
+  }
+}
+
+function serverOf(
+  certificates: Certificates | undefined,
+  { maxConcurrentStreams, maxHeaderListSize, maxHeaderFields, beginMs }: typeof GRPC_BOUNDS,
+): Http2Server {
+  const options = {
+    settings: { maxConcurrentStreams, maxHeaderListSize, enablePush: false },
+    maxHeaderListPairs: maxHeaderFields,
+  };
+  if (certificates === undefined) return createServer(options);
+  const tls = { ...options, ...certificates.pair, handshakeTimeout: beginMs };
+  const server = createSecureServer(tls);
+  certificates.onChange((pair) => server.setSecureContext(pair));
+  return server as unknown as Http2Server;
+}
+
+function answerWith(stream: ServerHttp2Stream, status: number): void {
+  stream.respond({ ':status': status }, { endStream: true });
+  stream.close(constants.NGHTTP2_NO_ERROR);
+}
+
+/** What tells a connection from all others of this process. */
+const idOf = ({
+  remoteAddress,
+  remotePort,
+  localAddress,
+  localPort,
+}: Pick<Socket, 'remoteAddress' | 'remotePort' | 'localAddress' | 'localPort'>): string =>
+  `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;

@@ -1,0 +1,163 @@
+/** Connections of gRPC: bounds in time, and a shutdown that answers every accepted call. */
+import { once } from 'node:events';
+import { type ClientHttp2Session, connect, constants } from 'node:http2';
+import { connect as connectTcp, type Socket } from 'node:net';
+import { pino } from 'pino';
+import { afterEach, describe, expect, test } from 'vitest';
+import { type Call, type Method, STATUS } from '../../src/envoy-rls/grpc-calls.ts';
+import { GRPC_BOUNDS, GrpcTransport } from '../../src/envoy-rls/grpc-transport.ts';
+import { open } from '../http/raw.ts';
+
+const PATH = '/test.Service/Wait';
+const HEADERS = { ':method': 'POST', ':path': PATH, 'content-type': 'application/grpc' };
+const short = { ...GRPC_BOUNDS, beginMs: 200, idleMs: 300, stalledMs: 300, sweepMs: 20 };
+/** Longer than all that is expected here, so that the end of a drain shows as a failure. */
+const DRAIN_MS = 60_000;
+const soon = { timeout: 20_000 };
+
+let transport: GrpcTransport | undefined;
+const sessions: ClientHttp2Session[] = [];
+const sockets: Socket[] = [];
+let calls: Call[] = [];
+afterEach(async () => {
+  for (const each of sessions.splice(0)) each.destroy();
+  for (const each of sockets.splice(0)) each.destroy();
+  await transport?.close(0);
+  calls = [];
+});
+
+async function start(bounds = GRPC_BOUNDS): Promise<number> {
+  const method: Method = {
+    requestDeserialize: () => ({}),
+    responseSerialize: () => Buffer.alloc(0),
+    handle: (call) => void calls.push(call),
+  };
+  const log = pino({ level: 'silent' });
+  transport = new GrpcTransport(new Map([[PATH, method]]), undefined, log, bounds);
+  return (await transport.listen({ host: '127.0.0.1', port: 0 })).port;
+}
+
+async function session(port: number): Promise<ClientHttp2Session> {
+  const made = connect(`http://127.0.0.1:${port}`);
+  sessions.push(made);
+  made.on('error', () => {});
+  await once(made, 'remoteSettings');
+  return made;
+}
+
+/** Sends a call with an empty message; resolves to its `grpc-status`. */
+function ask(made: ClientHttp2Session, body = Buffer.alloc(5)): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const stream = made.request(HEADERS);
+    const read = (fields: { 'grpc-status'?: string | string[] }): void => {
+      if (fields['grpc-status'] !== undefined) resolve(Number(fields['grpc-status']));
+    };
+    stream.on('response', read);
+    stream.on('trailers', read);
+    stream.on('error', reject);
+    stream.on('close', () => reject(new Error(`closed with ${stream.rstCode}`)));
+    stream.resume();
+    stream.end(body);
+  });
+}
+
+describe('shutdown of gRPC', () => {
+  test('sends GOAWAY twice, and answers calls sent before the client knew of it', async () => {
+    const port = await start();
+    const made = await session(port);
+    const lastIds: number[] = [];
+    made.on('goaway', (_code, lastStreamId) => lastIds.push(lastStreamId));
+    const first = ask(made);
+    await expect.poll(() => calls.length, soon).toBe(1);
+    const closed = transport!.close(DRAIN_MS);
+    // The announcement is on its way, or not even sent.
+    const second = ask(made);
+    await expect.poll(() => calls.length, soon).toBe(2);
+    for (const call of calls) call.answer({});
+    expect(await Promise.all([first, second])).toEqual([STATUS.OK, STATUS.OK]);
+    await closed;
+    expect(lastIds[0]).toBe(2 ** 31 - 1);
+    expect(new Set(lastIds.slice(1))).toEqual(new Set([3]));
+  });
+
+  test('answers calls of a connection that was accepted last', async () => {
+    const port = await start();
+    const made = connect(`http://127.0.0.1:${port}`);
+    sessions.push(made);
+    const answer = ask(made);
+    await expect.poll(() => transport!.connections, soon).toBe(1);
+    const closed = transport!.close(DRAIN_MS);
+    await expect.poll(() => calls.length, soon).toBe(1);
+    calls[0].answer({});
+    expect(await answer).toBe(STATUS.OK);
+    await closed;
+  });
+
+  test('is not delayed by clients that are silent', async () => {
+    const port = await start();
+    for (let each = 0; each < 5; each++) sockets.push(await open(port));
+    await session(port);
+    await expect.poll(() => transport!.connections, soon).toBe(6);
+    await transport!.close(DRAIN_MS);
+    expect(transport!.connections).toBe(0);
+  });
+});
+
+describe('a gRPC connection', () => {
+  test('that stays silent is closed', async () => {
+    const port = await start(short);
+    for (let each = 0; each < 50; each++) sockets.push(await open(port));
+    await expect.poll(() => transport!.connections, soon).toBe(0);
+  });
+
+  test('that sends its preface byte by byte is closed', async () => {
+    const port = await start(short);
+    const socket = connectTcp(port, '127.0.0.1');
+    sockets.push(socket);
+    socket.on('error', () => {});
+    const preface = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
+    let at = 0;
+    const drip = setInterval(() => socket.write(preface[at++ % preface.length]), 30);
+    await new Promise((resolve) => socket.once('close', resolve));
+    clearInterval(drip);
+    expect(transport!.connections).toBe(0);
+  });
+
+  test('without calls is told to end, and not if it has one', async () => {
+    const port = await start(short);
+    const idle = await session(port);
+    const busy = await session(port);
+    const answer = ask(busy);
+    await new Promise((resolve) => idle.once('close', resolve));
+    expect(busy.closed).toBe(false);
+    await expect.poll(() => transport!.connections, soon).toBe(1);
+    calls[0].answer({});
+    expect(await answer).toBe(STATUS.OK);
+  });
+});
+
+describe('a gRPC call', () => {
+  test.each([
+    ['no message', Buffer.alloc(0), STATUS.INVALID_ARGUMENT],
+    ['half a message', Buffer.from([0, 0, 0, 0, 9, 1]), STATUS.INVALID_ARGUMENT],
+    ['two messages', Buffer.alloc(10), STATUS.INVALID_ARGUMENT],
+    ['a compressed message', Buffer.from([1, 0, 0, 0, 0]), STATUS.UNIMPLEMENTED],
+    ['an announced gigabyte', Buffer.from([0, 64, 0, 0, 0]), STATUS.RESOURCE_EXHAUSTED],
+  ])('with %s fails with a status of its own', async (_what, body, status) => {
+    const made = await session(await start());
+    expect(await ask(made, body)).toBe(status);
+  });
+
+  test('of an unknown method is unimplemented, and no call of gRPC is a 4xx', async () => {
+    const made = await session(await start());
+    const statusOf = async (headers: object): Promise<unknown> => {
+      const stream = made.request({ ...HEADERS, ...headers }, { endStream: true });
+      const [fields] = await once(stream, 'response');
+      stream.close(constants.NGHTTP2_NO_ERROR);
+      return fields['grpc-status'] ?? fields[':status'];
+    };
+    expect(await statusOf({ ':path': '/x.Y/Z' })).toBe('12');
+    expect(await statusOf({ ':method': 'GET' })).toBe(405);
+    expect(await statusOf({ 'content-type': 'text/plain' })).toBe(415);
+  });
+});
