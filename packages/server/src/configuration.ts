@@ -2,6 +2,7 @@
  * The configuration that counts now, and how it came to be. Reading it again either replaces all of
  * it between two decisions, or, if anything is wrong with the files, nothing.
  */
+import { fingerprintOf } from './config/load.ts';
 import { type Config, ConfigError, type ConfigProblem } from './config/model.ts';
 import type { Desk } from './desk.ts';
 import { DescriptorRules } from './rules/descriptor-rules.ts';
@@ -82,11 +83,11 @@ export class Configuration {
     let fingerprint: string | undefined;
     try {
       const config = await this.#load();
-      ({ fingerprint } = config);
+      fingerprint = fingerprintOf(config);
       this.use(config);
     } catch (error) {
       problems = problemsOf(error, this.#config.files[0] ?? '');
-      if (error instanceof ConfigError) ({ fingerprint = fingerprint } = error);
+      if (error instanceof ConfigError) fingerprint ??= fingerprintOf(error);
     }
     this.#problems = problems;
     const report = { ok: problems.length === 0, problems, fingerprint };

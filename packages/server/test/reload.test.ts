@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import {
   appendFileSync,
   mkdirSync,
@@ -13,8 +14,8 @@ import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { fingerprint } from '../src/config/files.ts';
-import { loadConfig } from '../src/config/load.ts';
+import { fingerprint, readConfigFiles } from '../src/config/files.ts';
+import { fingerprintOf, loadConfig } from '../src/config/load.ts';
 import { problemText } from '../src/config/model.ts';
 import { makeLog } from '../src/observe/log.ts';
 import { type ConfigWatch, watchConfig } from '../src/reload/watch-config.ts';
@@ -281,5 +282,83 @@ describe('reloads under load', () => {
     expect(await reloads('ok')).toBe(RELOADS - wrong);
     expect(logged.filter((line) => line.includes('kept the old configuration')).length).toBe(wrong);
     agent.destroy();
+  });
+});
+
+describe('a file that changes during the start', () => {
+  test('is noticed, though nothing changes any more', async () => {
+    const path = at('sluice.yaml');
+    writeFileSync(path, textOf(1));
+    const config = await loadConfig([path]);
+    const known = fingerprintOf(config);
+    // Between the first load and the start of the watch.
+    writeFileSync(path, textOf(2));
+    running = await startRunning({ config, load: () => loadConfig([path]) });
+    const { configuration } = running.service.parts;
+    const log = makeLog({ logLevel: 'info' }, { write: (line: string) => void logged.push(line) });
+    watch = await watchConfig({ configuration, log }, [path], { fingerprint: known });
+    await expect.poll(limitNow, soon).toBe(2);
+  });
+
+  test('of which other bytes were parsed than looked at is reloaded by the next look', async () => {
+    const path = at('sluice.yaml');
+    writeFileSync(path, textOf(1));
+    const config = await loadConfig([path]);
+    let isFirst = true;
+    const load = async () => {
+      const loaded = await loadConfig([path]);
+      // The file changes after its bytes were read.
+      if (isFirst) writeFileSync(path, textOf(3));
+      isFirst = false;
+      return loaded;
+    };
+    running = await startRunning({ config, load });
+    const { configuration } = running.service.parts;
+    const log = makeLog({ logLevel: 'info' }, { write: (line: string) => void logged.push(line) });
+    watch = await watchConfig({ configuration, log }, [path], {});
+    writeFileSync(path, textOf(2));
+    await expect.poll(limitNow, soon).toBe(3);
+  });
+});
+
+describe('a path that is no regular file', () => {
+  test('is reported once, keeps the configuration, and is read when it is one again', async () => {
+    const path = at('sluice.yaml');
+    writeFileSync(path, textOf(1));
+    await start(path);
+    unlinkSync(path);
+    execFileSync('mkfifo', [path]);
+    await expect.poll(() => logged.join(''), soon).toContain('a FIFO, which is not a regular file');
+    expect(await limitNow()).toBe(1);
+    // Neither a look nor a reload waits for a program that writes to it.
+    expect(await watch!.look()).toBeUndefined();
+    expect((await running!.service.parts.configuration.reload()).ok).toBe(false);
+    unlinkSync(path);
+    writeFileSync(path, textOf(2));
+    await expect.poll(limitNow, soon).toBe(2);
+  });
+
+  test('is reported after a deadline if its file system does not respond', async () => {
+    const path = at('sluice.yaml');
+    writeFileSync(path, textOf(1));
+    let reads = 0;
+    let respond: (bytes: Buffer) => void = () => {};
+    const readFile = (): Promise<Buffer> => {
+      reads++;
+      return new Promise((resolve) => {
+        respond = resolve;
+      });
+    };
+    const options = { deadlineMs: 20, readFile };
+    for (let round = 0; round < 5; round++) {
+      const { files } = await readConfigFiles([path], options);
+      expect(files[0].problem).toContain('Expected the file system to respond within 20 ms');
+    }
+    // However often it is read, one read waits.
+    expect(reads).toBe(1);
+    respond(Buffer.from('late'));
+    await new Promise((resolve) => setImmediate(resolve));
+    const { files } = await readConfigFiles([path]);
+    expect(String(files[0].bytes)).toBe(textOf(1));
   });
 });

@@ -4,6 +4,7 @@ import {
   type Config,
   ConfigError,
   fingerprint,
+  fingerprintOf,
   listenText,
   loadConfig,
   makeLog,
@@ -75,7 +76,7 @@ async function serveUntilTold(output: Output, found: Effective): Promise<void> {
   const running = await start(base).catch((error) => {
     throw error instanceof ConfigError ? error : startFailure(error, settings);
   });
-  const known = { fingerprint: config.fingerprint, others, othersFingerprint };
+  const known = { fingerprint: fingerprintOf(config), others, othersFingerprint };
   const watch = await watchConfig({ configuration: running, log }, paths, known);
   const close = (): Promise<void> => {
     watch.stop();

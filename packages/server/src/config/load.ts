@@ -14,11 +14,20 @@ export async function loadConfig(paths: readonly string[]): Promise<Config> {
   const { files, fingerprint } = await readConfigFiles(paths);
   const texts = files.flatMap((file) => textOf(file, problems) ?? []);
   try {
-    return { ...readFiles(texts, problems), fingerprint };
+    const config = readFiles(texts, problems);
+    fingerprints.set(config, fingerprint);
+    return config;
   } catch (error) {
-    throw error instanceof ConfigError ? new ConfigError(error.problems, fingerprint) : error;
+    if (error instanceof ConfigError) fingerprints.set(error, fingerprint);
+    throw error;
   }
 }
+
+const fingerprints = new WeakMap<Config | ConfigError, string>();
+
+/** Returns the fingerprint of the bytes that were parsed; undefined if they came from no file. */
+export const fingerprintOf = (loaded: Config | ConfigError): string | undefined =>
+  fingerprints.get(loaded);
 
 function textOf({ path, bytes, problem }: ConfigFile, problems: Problems): ConfigText | undefined {
   problems.announce(path);

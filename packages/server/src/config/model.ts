@@ -141,8 +141,6 @@ export interface Config {
   readonly overrides: readonly OverrideConfig[];
   /** Settings that the file gives, by their names in `settings.ts`, still as written. */
   readonly settings: Readonly<Record<string, unknown>>;
-  /** Of the bytes that it was parsed from, where it comes from files. */
-  readonly fingerprint?: string;
 }
 
 /** One mistake, where it is. Line and column count from 1. */
@@ -160,11 +158,7 @@ export const problemText = ({ file, line, column, message }: ConfigProblem): str
 
 /** Everything that is wrong, at once. Nothing has been taken over. */
 export class ConfigError extends Error {
-  constructor(
-    readonly problems: readonly ConfigProblem[],
-    /** Of the bytes that were parsed, where they come from files. */
-    readonly fingerprint?: string,
-  ) {
+  constructor(readonly problems: readonly ConfigProblem[]) {
     super(problems.map(problemText).join('\n'));
     this.name = 'ConfigError';
   }

@@ -35,7 +35,7 @@ export type Doors = Readonly<Partial<Record<DoorName, Listen>>>;
 
 /** What became of reading the files; the higher number was read later. */
 export type ReloadOutcome =
-  | { readonly number: number; readonly config: Config }
+  | { readonly number: number; readonly config: Config; readonly fingerprint?: string | undefined }
   | {
       readonly number: number;
       readonly problems: readonly ConfigProblem[];

@@ -181,8 +181,9 @@ export class Supervisor {
   /** Reads the files once, for all; if anything is wrong with them, everybody goes on as before. */
   async reload(): Promise<ReloadReport> {
     const outcome = await this.#reload(undefined);
-    if ('problems' in outcome) return { ok: false, ...outcome };
-    return { ok: true, problems: [], fingerprint: outcome.config.fingerprint };
+    const { fingerprint } = outcome;
+    if ('config' in outcome) return { ok: true, problems: [], fingerprint };
+    return { ok: false, problems: outcome.problems, fingerprint };
   }
 
   /** Whoever asked gets the outcome as the answer. */

@@ -61,7 +61,7 @@ export class Truth {
   async reload(): Promise<ReloadOutcome> {
     const { ok, problems, fingerprint } = await this.configuration.reload();
     const number = ++this.#reloads;
-    if (ok) return { number, config: this.configuration.config };
+    if (ok) return { number, config: this.configuration.config, fingerprint };
     return { number, problems, fingerprint };
   }
 
