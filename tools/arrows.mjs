@@ -40,10 +40,12 @@ export const arrows = {
     'testing/': '* testing/ node:net',
   },
   'packages/server/src/': {
+    'ambiguous-request.ts': '',
     'clock.ts': 'node:*',
+    'proxy-profiles.ts': '',
     'store-address.ts': 'node:net',
     'setting-values.ts': 'store-address.ts sluice/http',
-    'settings.ts': 'setting-values.ts store-address.ts type:sluice type:sluice/http node:*',
+    'settings.ts': 'proxy-profiles.ts setting-values.ts store-address.ts type:sluice type:sluice/http node:*',
     'redis-client.ts': 'store-address.ts sluice ioredis node:*',
     'store-url.ts': 'redis-client.ts settings.ts store-address.ts sluice sluice/redis type:ioredis',
     'config/': './ settings.ts sluice sluice/engine yaml zod node:*',
@@ -56,7 +58,10 @@ export const arrows = {
     ].join(' '),
     'policies.ts': 'config/model.ts overrides.ts shadow-words.ts sluice sluice/engine',
     'desk.ts': 'config/model.ts overrides.ts policies.ts shadow-words.ts sluice sluice/engine',
-    'rules/': './ config/model.ts type:desk.ts wildcard.ts sluice sluice/engine node:*',
+    'rules/': [
+      './ ambiguous-request.ts config/model.ts type:desk.ts wildcard.ts sluice sluice/engine',
+      'node:*',
+    ].join(' '),
     'configuration.ts': 'config/model.ts desk.ts rules/',
     'parts.ts': 'type:*',
     'http/':
@@ -73,7 +78,8 @@ export const arrows = {
       'sluice sluice/engine type:sluice/http @grpc/ node:*',
     ].join(' '),
     'forward-auth/': [
-      './ http/ settings.ts type:configuration.ts type:desk.ts type:observe/ type:parts.ts',
+      './ ambiguous-request.ts http/ proxy-profiles.ts settings.ts',
+      'type:configuration.ts type:desk.ts type:observe/ type:parts.ts',
       'type:rules/ sluice sluice/engine sluice/http type:node:http type:node:net',
     ].join(' '),
     'http-api/': [

@@ -33,9 +33,9 @@ rules:
       - { policy: steady }
       - { policy: everybody, key: text:all }
 overrides:
-  - { policy: api, key: 203.0.113.1*, limit: 90 }
-  - { policy: hourly, key: 203.0.113.2, limit: 20, expires: 2026-10-10T12:10:00Z }
-  - { policy: steady, key: 203.0.113.3, limit: 50 }
+  - { policy: api, key: 'address:203.0.113.1*', limit: 90 }
+  - { policy: hourly, key: 'address:203.0.113.2', limit: 20, expires: 2026-10-10T12:10:00Z }
+  - { policy: steady, key: 'address:203.0.113.3', limit: 50 }
 `;
 
 const PATHS = [

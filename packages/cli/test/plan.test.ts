@@ -216,7 +216,7 @@ overrides:
 rules:
   - limits: [{ policy: api, cost: 10 }]
 overrides:
-  - { policy: api, key: 203.0.113.9, limit: 5 }
+  - { policy: api, key: 'address:203.0.113.9', limit: 5 }
 `);
     const requests = file('dear.log', combinedLog(burst(3, 300, { client: '203.0.113.9' })));
     const { denied } = await planned([requests, '--policy', path]);

@@ -2,6 +2,8 @@
  * `sluice-server/configured`: a configuration and what it says about requests, for those who serve
  * nothing. The service itself is large, and what it is made of makes a process slower.
  */
+
+export { AmbiguousRequest } from './ambiguous-request.ts';
 export { loadConfig } from './config/load.ts';
 export {
   type Config,

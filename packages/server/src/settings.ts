@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs';
 import type { FailureAction } from 'sluice';
 import type { ForwardedHeader, HeaderForm } from 'sluice/http';
+import { PROXY_NAMES, type ProxyName } from './proxy-profiles.ts';
 import {
   duration,
   files,
@@ -24,7 +25,7 @@ import {
 } from './setting-values.ts';
 import { shownStoreAddress } from './store-address.ts';
 
-export { isLoopback, type Listen, listenText, readListen };
+export { isLoopback, type Listen, listenText, PROXY_NAMES, readListen };
 
 export interface Settings {
   readonly config: readonly string[];
@@ -40,6 +41,7 @@ export interface Settings {
   readonly adminTokenFile: string | undefined;
   readonly tlsCert: string | undefined;
   readonly tlsKey: string | undefined;
+  readonly proxy: ProxyName;
   readonly trustProxy: number | readonly string[] | undefined;
   readonly forwardedHeader: ForwardedHeader;
   readonly ipv6Prefix: number;
@@ -170,6 +172,13 @@ export const SETTINGS: { readonly [Name in keyof Settings]: Setting<Settings[Nam
     fallback: undefined,
     expected: 'the path of a file',
     read: text,
+  },
+  proxy: {
+    help: `Which proxy asks at /v1/forward-auth: ${PROXY_NAMES.join(', ')}. Default generic.`,
+    value: 'name',
+    fallback: 'generic',
+    expected: `one of ${PROXY_NAMES.join(', ')}`,
+    read: oneOf(...PROXY_NAMES),
   },
   trustProxy: {
     help: "Whose forwarding headers count: how many proxies, or their networks. Default: nobody's.",

@@ -4,6 +4,7 @@
  */
 import { definePolicy, type Limit, SluiceError } from 'sluice';
 import {
+  AmbiguousRequest,
   type Config,
   type LimitRequest,
   loadConfig,
@@ -83,7 +84,7 @@ class RulesOfConfig implements ConfigRules {
     const requests =
       this.#rules === undefined
         ? this.#everyPolicy.map((policy) => ({ policy, key: [client] }))
-        : (this.#rules.limitsFor(facts) ?? []);
+        : requestsOf(this.#rules, facts);
     const limits: Limit[] = [];
     const violated: string[] = [];
     for (const request of requests) {
@@ -114,6 +115,16 @@ class RulesOfConfig implements ConfigRules {
 
   missingHeaders(): readonly string[] {
     return [...this.#headers].filter(([, isThere]) => !isThere).map(([name]) => name);
+  }
+}
+
+/** The service rejects an ambiguous request with 400 and charges nothing for it. */
+function requestsOf(rules: RequestRules, facts: RequestFacts): readonly LimitRequest[] {
+  try {
+    return rules.limitsFor(facts) ?? [];
+  } catch (error) {
+    if (error instanceof AmbiguousRequest) return [];
+    throw error;
   }
 }
 

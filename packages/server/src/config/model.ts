@@ -36,6 +36,8 @@ export interface RuleLimit {
   readonly cost?: number;
   /** The name of one of the policy's costs. */
   readonly operation?: string;
+  /** What the operation costs, if there is one. */
+  readonly weight?: number;
 }
 
 /**

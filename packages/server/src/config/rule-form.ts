@@ -179,11 +179,13 @@ function readLimit(
   const key = match && readKey(fields.get('key'), match);
   if (found === undefined || key === undefined) return undefined;
   if (cost === false || operation === false) return undefined;
+  const weight = operation === undefined ? undefined : found.policy.costs.get(operation);
   return {
     policy: found.config.name,
     key,
     ...(cost === undefined ? {} : { cost }),
     ...(operation === undefined ? {} : { operation }),
+    ...(weight === undefined ? {} : { weight }),
   };
 }
 

@@ -3,7 +3,7 @@
  * The readers know more, such as which names exist; whatever they accept, this accepts too.
  */
 import { z } from 'zod';
-import { fileKeyOf, SETTINGS, type SettingName } from '../settings.ts';
+import { fileKeyOf, PROXY_NAMES, SETTINGS, type SettingName } from '../settings.ts';
 import { LARGEST_OVERRIDE } from './model.ts';
 import {
   ALGORITHMS,
@@ -66,6 +66,7 @@ const settings: Readonly<Record<Exclude<SettingName, 'config'>, z.ZodType>> = {
   adminTokenFile: text,
   tlsCert: text,
   tlsKey: text,
+  proxy: z.enum(PROXY_NAMES),
   trustProxy: z.union([z.int().min(1).max(32), text, z.array(text).min(1)]),
   forwardedHeader: z.enum(['x-forwarded-for', 'forwarded']),
   ipv6Prefix: integer(32, 128),

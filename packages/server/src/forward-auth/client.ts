@@ -9,7 +9,8 @@ import type { Socket } from 'node:net';
 import { type AddressReader, clientAddress } from 'sluice/http';
 import type { Logger } from '../observe/log.ts';
 import { isLoopback, type Settings } from '../settings.ts';
-import { type AddressOf, headerOf } from './forwarded-request.ts';
+import type { AddressOf } from './forwarded-request.ts';
+import { singleHeader } from './single-header.ts';
 
 type AddressSettings = Pick<Settings, 'trustProxy' | 'forwardedHeader' | 'ipv6Prefix'>;
 
@@ -29,7 +30,7 @@ export function forwardedClient(settings: AddressSettings, log: Logger): Address
 }
 
 const addressBy = (read: AddressReader, incoming: IncomingMessage): string =>
-  read(incoming.socket.remoteAddress, (name) => headerOf(incoming, name));
+  read(incoming.socket.remoteAddress, (name) => singleHeader(incoming, name));
 
 const NEAR = Symbol('near');
 
@@ -49,7 +50,7 @@ const LONGEST_REMEMBERED = 256;
 function remembering(read: AddressReader, name: string): AddressOf {
   const keys = new Map<string, string>();
   return (incoming) => {
-    const list = headerOf(incoming, name);
+    const list = singleHeader(incoming, name);
     if (!list || list.length > LONGEST_REMEMBERED) return addressBy(read, incoming);
     const known = keys.get(list);
     if (known !== undefined) return known;

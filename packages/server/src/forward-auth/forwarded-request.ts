@@ -1,19 +1,18 @@
 /**
- * What a proxy reports of the request that it asks about. nginx, as most have it set up, tells the
- * method and the URI in `X-Original-*`; Caddy, Traefik and HAProxy in `X-Forwarded-*`; Envoy asks
- * with the method and the path of the request itself.
- *
- * A proxy passes on what else a client sends, so a client can write the headers that its proxy does
- * not. Where the two families say different things, one of them is made up, and nothing is decided.
+ * The request that a proxy asks about, read from the headers of the proxy's profile and from
+ * nothing else. A request that two programs could read differently is rejected with 400.
  */
 import type { IncomingMessage } from 'node:http';
-import { badRequest } from '../http/exchange.ts';
+import { AmbiguousRequest } from '../ambiguous-request.ts';
+import { badRequest } from '../http/problems.ts';
+import type { ProxyProfile } from '../proxy-profiles.ts';
 import type { RequestFacts } from '../rules/request-facts.ts';
+import { ruleHeader, singleHeader } from './single-header.ts';
 
-/** The client of a request that came through a proxy, as a key. */
+/** Returns the client of a request that came through a proxy, as a key. */
 export type AddressOf = (incoming: IncomingMessage) => string;
 
-/** Made for every request, so what few rules look at is made out when they do. */
+/** Created for every request, so all but method and path are read when a rule needs them. */
 export class ForwardedRequest implements RequestFacts {
   readonly path: string;
   readonly #query: number;
@@ -21,11 +20,13 @@ export class ForwardedRequest implements RequestFacts {
   constructor(
     readonly incoming: IncomingMessage,
     readonly addressOf: AddressOf,
+    readonly profile: ProxyProfile,
     readonly method: string,
     /** The path and the query. */
     readonly target: string,
-    readonly hostOf: (incoming: IncomingMessage) => string | undefined,
   ) {
+    if (!TARGET.test(target)) throw invalid('the path', 'begin with / and have visible characters');
+    if (!METHOD.test(method)) throw invalid('the method', 'be a token');
     this.#query = target.indexOf('?');
     this.path = this.#query < 0 ? target : target.slice(0, this.#query);
   }
@@ -35,11 +36,14 @@ export class ForwardedRequest implements RequestFacts {
   }
 
   get host(): string {
-    return this.hostOf(this.incoming) ?? '';
+    const host = required(this.incoming, this.profile.host);
+    if (host.length > LONGEST_HOST || !HOST.test(host))
+      throw invalid('the host', 'be a name or an address');
+    return host;
   }
 
   header(name: string): string | undefined {
-    return headerOf(this.incoming, name);
+    return ruleHeader(this.incoming, name, this.profile.joinsLines);
   }
 
   address(): string {
@@ -47,61 +51,44 @@ export class ForwardedRequest implements RequestFacts {
   }
 }
 
-export function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
-  const value: unknown = headers[name];
-  if (typeof value === 'string') return value;
-  // Names such as `constructor` lead to what is no header.
-  return Array.isArray(value) ? value.join(', ') : undefined;
-}
+/** A name of 255 characters, and a port. */
+const LONGEST_HOST = 261;
 
-const ownHost = ({ headers }: IncomingMessage): string | undefined => headers.host;
+/** A `#` is never sent by a correct client, and applications disagree about what follows it. */
+const TARGET = /^(?:\/[!"$-~\x80-\xff]*|\*)$/;
+const METHOD = /^[\w!#$%&'*+.^`|~-]+$/;
+const HOST = /^(?:[\w.!$&'()*+;=~-]+|\[[\da-fA-F:.]+\])(?::\d*)?$/;
 
-/** Of a list, what the nearest proxy wrote. */
-function forwardedHost(incoming: IncomingMessage): string | undefined {
-  const list = headerOf(incoming, 'x-forwarded-host');
-  return list === undefined ? ownHost(incoming) : list.slice(list.lastIndexOf(',') + 1).trim();
-}
-
-/** From the headers in which a proxy tells of a request. */
-export function fromHeaders(incoming: IncomingMessage, addressOf: AddressOf): ForwardedRequest {
-  const { headers } = incoming;
-  const forwarded = headers['x-forwarded-uri'];
-  const original = headers['x-original-uri'] ?? headers['x-original-url'];
-  const target = agreed(forwarded, original, 'URI') ?? '/';
-  const method =
-    agreed(headers['x-forwarded-method'], headers['x-original-method'], 'method') ??
-    incoming.method!;
-  if (!target.startsWith('/')) {
-    const [, host, rest] = ABSOLUTE.exec(target) ?? [];
-    if (rest !== undefined) {
-      return new ForwardedRequest(incoming, addressOf, method, rest, () => host);
-    }
-  }
-  // Who tells the URI in the other family of headers may leave this one to the client.
-  const hostOf = forwarded ? forwardedHost : ownHost;
-  return new ForwardedRequest(incoming, addressOf, method, target, hostOf);
-}
-
-/** Behind the prefix that Envoy was told to put before the path. */
-export function fromPath(
+/** Returns the request that the profile's headers describe. */
+export function describedRequest(
   incoming: IncomingMessage,
   addressOf: AddressOf,
+  profile: ProxyProfile,
+): ForwardedRequest {
+  const { described } = profile;
+  if (described === undefined) throw new TypeError('The profile describes no request');
+  const method = required(incoming, described.method);
+  const target = required(incoming, described.url);
+  return new ForwardedRequest(incoming, addressOf, profile, method, target);
+}
+
+/** Returns the request itself, without the prefix that Envoy puts before the path. */
+export function prefixedRequest(
+  incoming: IncomingMessage,
+  addressOf: AddressOf,
+  profile: ProxyProfile,
   prefix: string,
 ): ForwardedRequest {
   const { url = '/', method = 'GET' } = incoming;
-  return new ForwardedRequest(incoming, addressOf, method, url.slice(prefix.length), ownHost);
+  return new ForwardedRequest(incoming, addressOf, profile, method, url.slice(prefix.length));
 }
 
-const ABSOLUTE = /^[a-z][a-z\d+.-]*:\/\/([^/?#]*)(.*)$/i;
-
-type Value = string | readonly string[] | undefined;
-
-/** The one thing that is said. Nothing that is right has a space: that is two headers in one. */
-function agreed(forwarded: Value, original: Value, what: string): string | undefined {
-  const said = (forwarded || original) as string | undefined;
-  if (!said) return undefined;
-  const isOne = !original || original === said;
-  if (isOne && !said.includes(' ')) return said;
-  const where = 'in X-Forwarded-* or X-Original-*';
-  throw badRequest('ERR_CONFLICTING_HEADERS', `Expected one ${what} ${where}, got two`);
+function required(incoming: IncomingMessage, name: string): string {
+  const value = singleHeader(incoming, name);
+  if (value) return value;
+  const message = `Expected the proxy to send \`${name}\`, got nothing; check --proxy`;
+  throw badRequest('ERR_MISSING_HEADER', message);
 }
+
+const invalid = (what: string, expected: string): AmbiguousRequest =>
+  new AmbiguousRequest(`Expected ${what} of the forwarded request to ${expected}`);

@@ -14,19 +14,21 @@ import type { IncomingMessage } from 'node:http';
 import { type Limit, type Policy, type Quote, SluiceError } from 'sluice';
 import { DraftOfOne } from 'sluice/engine';
 import { type HeaderForm, type Rejection, rejection } from 'sluice/http';
+import { AmbiguousRequest } from '../ambiguous-request.ts';
 import type { Configuration } from '../configuration.ts';
 import type { Desk, LimitRequest, Verdict } from '../desk.ts';
-import { asHttpError, type Exchange } from '../http/exchange.ts';
+import { asHttpError, badRequest, type Exchange } from '../http/exchange.ts';
 import { type Field, fieldsOf, verdictReport } from '../http/fields.ts';
 import { problemBody } from '../http/problems.ts';
 import { ANY_METHOD, type Router } from '../http/router.ts';
 import type { Parts } from '../parts.ts';
+import { PROXY_PROFILES } from '../proxy-profiles.ts';
 import { forwardedClient } from './client.ts';
 import {
   type AddressOf,
+  describedRequest,
   type ForwardedRequest,
-  fromHeaders,
-  fromPath,
+  prefixedRequest,
 } from './forwarded-request.ts';
 
 const PATH = '/v1/forward-auth';
@@ -34,9 +36,15 @@ const ENVOY_PREFIX = `${PATH}/ext-authz`;
 
 export function forwardAuthRoutes(router: Router, parts: Parts): void {
   const gate = new Gate(parts);
-  router.add(ANY_METHOD, PATH, 'proxied', (exchange) =>
-    gate.answer(exchange, fromHeaders, disguiseIn(exchange)),
-  );
+  const profile = PROXY_PROFILES[parts.settings.proxy];
+  // Envoy sends no headers that describe the request, so all that come are its client's.
+  if (profile.described !== undefined) {
+    const described: FactsOf = (incoming, addressOf) =>
+      describedRequest(incoming, addressOf, profile);
+    router.add(ANY_METHOD, PATH, 'proxied', (exchange) =>
+      gate.answer(exchange, described, disguiseIn(exchange)),
+    );
+  }
   // What follows is the client's own path and query, and no word of it is for this service.
   router.add(ANY_METHOD, `${ENVOY_PREFIX}/*`, 'proxied', (exchange) =>
     gate.answer(exchange, fromEnvoy, undefined),
@@ -45,7 +53,8 @@ export function forwardAuthRoutes(router: Router, parts: Parts): void {
 
 type FactsOf = (incoming: IncomingMessage, addressOf: AddressOf) => ForwardedRequest;
 
-const fromEnvoy: FactsOf = (incoming, addressOf) => fromPath(incoming, addressOf, ENVOY_PREFIX);
+const fromEnvoy: FactsOf = (incoming, addressOf) =>
+  prefixedRequest(incoming, addressOf, PROXY_PROFILES.envoy, ENVOY_PREFIX);
 
 /** The status of a refusal that was asked for instead of the real one. */
 type Disguise = 403 | undefined;
@@ -162,7 +171,10 @@ const neverFits = (policies: readonly string[]): Rejection => {
 };
 
 function failed(exchange: Exchange, error: unknown, disguise: Disguise): void {
-  const known = asHttpError(error);
+  const known =
+    error instanceof AmbiguousRequest
+      ? badRequest('ERR_AMBIGUOUS_REQUEST', error.message)
+      : asHttpError(error);
   // What is wrong here goes to the log, and nobody can tell whether the request may pass.
   if (known.status === 500) throw error;
   const { status } = known;

@@ -1,73 +1,90 @@
-/** Whom a limit counts: the parts of a key, read from a request. */
+/**
+ * Keys of requests. Each part of a key begins with its source, so that no value of one source is
+ * the key of another: `address:192.0.2.1`, `header:x-user:ada`, `query:api_key:k1`.
+ */
 import { createHash } from 'node:crypto';
 import { joinKey } from 'sluice';
 import { LONGEST_KEY } from 'sluice/engine';
 import type { KeyPart, KeySource } from '../config/model.ts';
 import type { RequestFacts } from './request-facts.ts';
+import { cookieValue, headerValue, queryValue } from './request-values.ts';
 
-/** Of a request whose method, path and host have the form in which they are counted. */
+/** Reads a request whose method, path and host have the form in which they are counted. */
 type Reader = (facts: RequestFacts) => string | undefined;
 
-/** A key of one part that needs no escaping is that part itself. */
+/** A string if nothing in the key needs escaping. */
 export type KeyReader = (facts: RequestFacts) => string | readonly string[];
 
 /**
- * Reads all parts of a key. A part that nothing is found for is empty. One empty part alone would
- * be no key at all, so then there are two, which no other key of one part can be.
+ * Returns a reader of all parts of a key. Of each part, the first source with a value counts. If
+ * none has one, the part is the last source with an empty value, which all such requests share.
  */
 export function keyReader(parts: readonly KeyPart[]): KeyReader {
-  const readers = parts.map(({ sources }) => partReader(sources));
-  if (readers.length === 1) {
-    const [read] = readers;
-    return (facts) => {
-      const part = read(facts);
-      if (part === '') return NOBODY;
-      if (part.length > SURELY_SHORT) return shortened([part]);
-      return part.includes(':') || part.includes('\\') ? [part] : part;
-    };
-  }
+  const readers = parts.map(({ sources }) => sources.map(sourceReader));
+  if (readers.length === 1) return singleReader(readers[0]);
   if (readers.length === 0) return () => NOBODY;
   return (facts) => {
     const key: string[] = [];
-    let length = 0;
-    for (const read of readers) {
-      const part = read(facts);
-      length += part.length + 1;
-      key.push(part);
+    for (const sources of readers) {
+      const { names, value } = firstFound(sources, facts);
+      for (const name of names) key.push(name);
+      key.push(value);
     }
+    let length = 0;
+    for (const part of key) length += part.length + 1;
     return length <= SURELY_SHORT ? key : shortened(key);
   };
 }
+
+interface SourceReader {
+  /** What the part begins with: `['header', 'x-user']`. */
+  readonly names: readonly string[];
+  /** The same as the beginning of a key: `header:x-user:`. */
+  readonly start: string;
+  readonly read: Reader;
+}
+
+interface FoundPart extends SourceReader {
+  readonly value: string;
+}
+
+function firstFound(sources: readonly SourceReader[], facts: RequestFacts): FoundPart {
+  for (const source of sources) {
+    const value = source.read(facts);
+    if (value) return { ...source, value };
+  }
+  return { ...sources[sources.length - 1], value: '' };
+}
+
+/** Most keys have one part. The form depends on the part alone, whatever the other sources are. */
+function singleReader(sources: readonly SourceReader[]): KeyReader {
+  const last = sources.length - 1;
+  return (facts) => {
+    for (let at = 0; at <= last; at++) {
+      const { names, start, read } = sources[at];
+      const value = read(facts) ?? '';
+      if (value === '' && at < last) continue;
+      if (start.length + value.length > SURELY_SHORT) return shortened([...names, value]);
+      return NEEDS_ESCAPING.test(value) ? [...names, value] : start + value;
+    }
+    return NOBODY;
+  };
+}
+
+const NEEDS_ESCAPING = /[:\\]/;
 
 export const NOBODY: readonly string[] = ['', ''];
 
 /** Escaping at most doubles a part. */
 const SURELY_SHORT = LONGEST_KEY / 2;
 
-function partReader(sources: readonly KeySource[]): (facts: RequestFacts) => string {
-  const readers = sources.map(readerOf);
-  if (readers.length === 1) {
-    const [read] = readers;
-    return (facts) => read(facts) ?? '';
-  }
-  const hasAddress = sources.some(({ from }) => from === 'address');
-  return (facts) => {
-    for (const [place, read] of readers.entries()) {
-      const found = read(facts);
-      if (found === undefined || found === '') continue;
-      const { from } = sources[place];
-      const isPretence = hasAddress && from !== 'address' && ADDRESS_LIKE.test(found);
-      return isPretence ? `${from}=${found}` : found;
-    }
-    return '';
-  };
+function sourceReader(source: KeySource): SourceReader {
+  const names = 'name' in source ? [source.from, nameOf(source)] : [source.from];
+  return { names, start: joinKey(...names, ''), read: readerOf(source) };
 }
 
-/**
- * What a client writes in a place where others have their address must not be one of those, or it
- * could spend what they have.
- */
-const ADDRESS_LIKE = /^[\da-f]*[:.][\da-f:.]*(?:\/\d+)?$/i;
+const nameOf = ({ from, name }: { from: string; name: string }): string =>
+  from === 'header' ? name.toLowerCase() : name;
 
 function readerOf(source: KeySource): Reader {
   switch (source.from) {
@@ -83,33 +100,20 @@ function readerOf(source: KeySource): Reader {
       return () => source.text;
     case 'header': {
       const name = source.name.toLowerCase();
-      return (facts) => facts.header(name);
+      return (facts) => headerValue(facts.header(name), name);
     }
-    case 'cookie':
-      return (facts) => cookieIn(facts.header('cookie'), source.name);
-    case 'query':
-      return (facts) => queryIn(facts.search, source.name);
+    case 'cookie': {
+      const read = cookieValue(source.name);
+      return (facts) => read(facts.header('cookie'));
+    }
+    case 'query': {
+      const read = queryValue(source.name);
+      return (facts) => read(facts.search);
+    }
     case 'descriptor':
       // Requests have no descriptors.
       return () => undefined;
   }
-}
-
-/** The first cookie of a name, as it came: decoding could fail, and tells nobody apart. */
-function cookieIn(header: string | undefined, name: string): string | undefined {
-  if (header === undefined) return undefined;
-  for (const pair of header.split(';')) {
-    const at = pair.indexOf('=');
-    if (at < 0 || pair.slice(0, at).trim() !== name) continue;
-    const value = pair.slice(at + 1).trim();
-    return /^".*"$/.test(value) ? value.slice(1, -1) : value;
-  }
-  return undefined;
-}
-
-function queryIn(search: string, name: string): string | undefined {
-  if (search === '') return undefined;
-  return new URLSearchParams(search).get(name) ?? undefined;
 }
 
 /**

@@ -1,7 +1,6 @@
 /**
- * Paths in the one form in which they are compared and counted, and the patterns they are compared
- * with. An application may take many spellings for one path; a rule that knew only one of them
- * could be walked around.
+ * The normal form in which paths are compared and counted, and the patterns that they are compared
+ * with. Spellings that are different paths to some applications are in `path-readings.ts`.
  */
 
 /** What makes a path worth a closer look; most have none of it. */
@@ -19,25 +18,40 @@ const decoded = (encoded: string): string => {
   return isDecoded(byte) ? chr(byte) : encoded;
 };
 
+/** Decodes percent-encodings that mean the same to every application. `%2f` and `%25` stay. */
+export const decodePlain = (text: string): string =>
+  text.includes('%') ? text.replace(/%[\da-fA-F]{2}/g, decoded) : text;
+
+/** Removes dot segments, and the segment before each `..`. Expects segments of a decoded path. */
+export function withoutDots(segments: readonly string[]): string[] {
+  const kept: string[] = [];
+  for (const segment of segments) {
+    if (segment === '..') kept.pop();
+    else if (segment !== '.') kept.push(segment);
+  }
+  return kept;
+}
+
 /**
- * Percent-encodings are undone where that is unmistakable, all else is encoded; `//` is one `/`,
- * `.` and `..` are resolved, a `/` at the end is dropped, and case does not count. What comes after
- * `?` or `#` is no part of it. An encoded slash stays what it is: no separator. An encoding that is
- * broken stays as it came. Expects a character for each byte, as headers have it.
+ * Returns a decoded path in the form in which paths are compared: lower case, `//` merged, no `/`
+ * at the end, all but visible ASCII encoded. Dot segments stay.
+ */
+export function finishedPath(text: string): string {
+  const shown = text.replace(/[^!-~]/g, (character) => hex(character.charCodeAt(0))).toLowerCase();
+  return `/${shown.split('/').filter(Boolean).join('/')}`;
+}
+
+/**
+ * Returns the normal form of a path: percent-encodings decoded where that is unmistakable, all else
+ * encoded, dot segments removed, and the rest as `finishedPath`. A query or fragment is dropped. An
+ * encoded slash is no separator, and a broken encoding stays. Expects a character for each byte, as
+ * headers have it.
  */
 export function normalPath(path: string): string {
   if (path.charCodeAt(0) === SLASH && !ROUGH.test(path)) return path;
   const end = path.search(/[?#]/);
-  const text = (end < 0 ? path : path.slice(0, end))
-    .replace(/%[\da-fA-F]{2}/g, decoded)
-    .replace(/[^!-~]/g, (character) => hex(character.charCodeAt(0)))
-    .toLowerCase();
-  const kept: string[] = [];
-  for (const segment of text.split('/')) {
-    if (segment === '..') kept.pop();
-    else if (segment !== '' && segment !== '.') kept.push(segment);
-  }
-  return `/${kept.join('/')}`;
+  const text = decodePlain(end < 0 ? path : path.slice(0, end));
+  return finishedPath(withoutDots(text.split('/').filter(Boolean)).join('/'));
 }
 
 const SLASH = 47;

@@ -1,7 +1,10 @@
 /** Which limits a request has: the rules of the configuration, applied to what a proxy reports. */
+
+import { AmbiguousRequest } from '../ambiguous-request.ts';
 import type { RequestMatch, RuleConfig, RuleLimit } from '../config/model.ts';
 import type { LimitRequest } from '../desk.ts';
 import { fits } from '../wildcard.ts';
+import { hasOneReading, readingsOf } from './path-readings.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { type KeyReader, keyReader } from './request-keys.ts';
 import { normalPath, PathPattern } from './request-path.ts';
@@ -38,12 +41,25 @@ export class RequestRules {
   }
 
   /**
-   * The limits of the first rule that matches, and of those after it as long as they say to go on;
-   * undefined if none matches. The same limit for the same key counts once, as the first rule has
-   * it.
+   * Returns the limits of the first rule that matches, and of those after it as long as they say
+   * to go on; undefined if none matches. The same limit for the same key counts once, as the first
+   * rule has it. If an application may read the path in several ways, returns the limits of all
+   * readings, each with its highest cost, so no reading leaves the request uncounted.
    */
   limitsFor(facts: RequestFacts): readonly LimitRequest[] | undefined {
-    const normal = new Normalised(facts);
+    const { path } = facts;
+    if (hasOneReading(path)) return this.#limitsOf(new Normalised(facts, normalPath(path)));
+    let all: LimitRequest[] | undefined;
+    const weights = new Map<LimitRequest, number>();
+    for (const reading of readingsOf(path)) {
+      const found = this.#limitsOf(new Normalised(facts, reading), weights);
+      if (found !== undefined) all = all === undefined ? found : merged(all, found, weights);
+    }
+    return all;
+  }
+
+  /** Returns the limits of one reading, and adds what each takes to `weights`. */
+  #limitsOf(normal: Normalised, weights?: Map<LimitRequest, number>): LimitRequest[] | undefined {
     const isKnown = this.#exact.size > 0 && this.#exact.has(normal.path);
     const rules = isKnown ? this.#ofExact(normal.path) : this.#below(normal.path);
     let found: LimitRequest[] | undefined;
@@ -51,7 +67,11 @@ export class RequestRules {
       if (!isKnown && !rule.fitsPath(normal.path)) continue;
       if (!rule.fitsRest(normal)) continue;
       found ??= [];
-      for (const limit of rule.limits) addLimit(found, limit.requestFor(normal));
+      for (const limit of rule.limits) {
+        const request = limit.requestFor(normal);
+        weights?.set(request, limit.weight);
+        addLimit(found, request);
+      }
       if (!rule.goesOn) break;
     }
     return found;
@@ -80,6 +100,24 @@ function addLimit(limits: LimitRequest[], limit: LimitRequest): void {
   if (limits.length < MOST_LIMITS) limits.push(limit);
 }
 
+/** Joins the limits of two readings. Throws a 400 rather than leave one out. */
+function merged(
+  first: readonly LimitRequest[],
+  second: readonly LimitRequest[],
+  weights: ReadonlyMap<LimitRequest, number>,
+): LimitRequest[] {
+  const all = [...first];
+  for (const limit of second) {
+    const at = all.findIndex((each) => isSame(each, limit));
+    if (at < 0) all.push(limit);
+    else if (weights.get(all[at])! < weights.get(limit)!) all[at] = limit;
+  }
+  if (all.length <= MOST_LIMITS) return all;
+  throw new AmbiguousRequest(
+    `Expected readings of the path with at most ${MOST_LIMITS} limits, got more`,
+  );
+}
+
 /** The same key is always in the same form, since that depends on nothing but its parts. */
 function isSame(a: LimitRequest, b: LimitRequest): boolean {
   if (a.policy !== b.policy || a.key.length !== b.key.length) return false;
@@ -89,12 +127,15 @@ function isSame(a: LimitRequest, b: LimitRequest): boolean {
 
 /** One limit of a rule, with its key ready to be read. */
 class ReadyLimit {
+  /** The units that a request takes. */
+  readonly weight: number;
   readonly #limit: RuleLimit;
   readonly #keyOf: KeyReader;
 
   constructor(limit: RuleLimit) {
     this.#limit = limit;
     this.#keyOf = keyReader(limit.key);
+    this.weight = limit.weight ?? limit.cost ?? 1;
   }
 
   requestFor(facts: RequestFacts): LimitRequest {
@@ -158,14 +199,14 @@ function methodsOf(method: string): readonly string[] {
   return name === 'GET' ? ['GET', 'HEAD'] : [name];
 }
 
-/** In small letters, without the port and without the dot that a full name may end with. */
+/** In small letters, without the port and without dots at the end. */
 function normalHost(host: string): string {
   return PLAIN_HOST.test(host)
     ? host
     : host
         .toLowerCase()
         .replace(/(?::\d*)?$/, '')
-        .replace(/\.$/, '');
+        .replace(/\.+$/, '');
 }
 
 const PLAIN_HOST = /^[a-z\d-]+(?:\.[a-z\d-]+)*$/;
@@ -175,9 +216,9 @@ class Normalised implements RequestFacts {
   readonly path: string;
   readonly #facts: RequestFacts;
 
-  constructor(facts: RequestFacts) {
+  constructor(facts: RequestFacts, path: string) {
     this.#facts = facts;
-    this.path = normalPath(facts.path);
+    this.path = path;
   }
 
   get method(): string {

@@ -100,6 +100,7 @@ describe("Sluice's own file", () => {
             one({ from: 'text', text: 'upload' }),
           ],
           operation: 'search.list',
+          weight: 100,
         },
         { policy: 'counter', key: [one({ from: 'query', name: 'user id' })], cost: 20 },
       ],

@@ -6,6 +6,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import {
   createServer,
   type IncomingHttpHeaders,
+  type IncomingMessage,
   type OutgoingHttpHeaders,
   request,
   type Server,
@@ -64,9 +65,10 @@ export interface Echo {
 const MARK = randomUUID();
 
 /** Answers with what it was asked; `/status/403` with that status, `/dies` not at all. */
-function application(seen: string[]): Server {
+function application(seen: string[], watch: (asked: IncomingMessage) => void): Server {
   return createServer(async (asked, answer) => {
     seen.push(asked.url!);
+    watch(asked);
     if (asked.url === '/dies') return asked.socket.destroy();
     let body = '';
     for await (const part of asked.setEncoding('utf8')) body += part;
@@ -106,9 +108,14 @@ export class BehindProxy {
     readonly seen: readonly string[],
   ) {}
 
-  static async start(kind: ProxyKind, file = FILES[kind]): Promise<BehindProxy> {
+  /** `watch` is called with each request that reaches the application. */
+  static async start(
+    kind: ProxyKind,
+    file = FILES[kind],
+    watch: (asked: IncomingMessage) => void = () => {},
+  ): Promise<BehindProxy> {
     const seen: string[] = [];
-    const server = application(seen);
+    const server = application(seen, watch);
     await once(server.listen(0, '127.0.0.1'), 'listening');
     const { port: upstreamPort } = server.address() as AddressInfo;
     const servicePort = await quietPort();
@@ -116,10 +123,11 @@ export class BehindProxy {
     return new BehindProxy(proxy, servicePort, server, seen);
   }
 
-  /** Has the service run where the proxy asks for it. */
+  /** Has the service run where the proxy asks for it, with the profile of the proxy. */
   async serve(options: RunningOptions): Promise<Running> {
     await this.stopService();
-    const settings = { ...options.settings, listen: `127.0.0.1:${this.servicePort}` };
+    const listen = `127.0.0.1:${this.servicePort}`;
+    const settings = { proxy: this.proxy.kind, ...options.settings, listen };
     const running = await startRunning({ ...options, settings });
     this.#service = running;
     return running;

@@ -22,8 +22,9 @@ describe('whose request it is', () => {
 
   const addressOf = (settings: Record<string, unknown>, from: string, list?: string): string => {
     const headers = list === undefined ? {} : { 'x-forwarded-for': list };
-    const incoming = { socket: { remoteAddress: from }, headers } as unknown as IncomingMessage;
-    return forwardedClient(settingsOf(settings), log)(incoming);
+    const rawHeaders = Object.entries(headers).flat();
+    const incoming = { socket: { remoteAddress: from }, headers, rawHeaders };
+    return forwardedClient(settingsOf(settings), log)(incoming as unknown as IncomingMessage);
   };
 
   it.each(['127.0.0.1', '127.9.9.9', '::1', '::ffff:127.0.0.1'])(

@@ -71,8 +71,6 @@ describe('what is asked', () => {
       expect([answer.status, answer.text]).toEqual([200, '']);
       expect([...answer.headers.keys()].join()).not.toMatch(/ratelimit/);
     }
-    // Without a word about a request it is one for the root.
-    expect((await running.get(PATH)).status).toBe(200);
   });
 
   it.each(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'PURGE'])(
@@ -94,48 +92,14 @@ describe('what is asked', () => {
     expect(statusesOf(await repeat(2, () => running.get(PATH, post)))).toEqual([200, 429]);
   });
 
-  it('is told in X-Original-URI and -Method as well, as for nginx', async () => {
-    const original = {
-      'x-original-uri': '/one?x=1',
-      'x-original-method': 'POST',
-      'x-forwarded-for': freshClient(),
-    };
-    expect(statusesOf(await repeat(2, () => running.get(PATH, original)))).toEqual([200, 429]);
-    const { 'x-original-uri': _, ...rest } = original;
-    const whole = { ...rest, 'x-original-url': 'https://limited.example/one' };
-    expect((await running.get(PATH, whole)).status).toBe(429);
-  });
-
   it('has the host that the proxy tells', async () => {
-    const ask = (headers: Record<string, string>) => running.get(PATH, headers);
     const from = { 'x-forwarded-for': freshClient() };
-    const caddy = forwarded('/host', { ...from, 'x-forwarded-host': 'Limited.example:443' });
-    expect(statusesOf(await repeat(2, () => ask(caddy)))).toEqual([200, 429]);
-    // With X-Original-URI it is Host: whoever sets that need not set X-Forwarded-Host.
-    const nginx = { ...from, 'x-original-uri': '/host', 'x-forwarded-host': 'limited.example' };
-    expect(statusesOf(await repeat(2, () => ask(nginx)))).toEqual([200, 200]);
-    const whole = { ...from, 'x-original-url': 'https://limited.example/host' };
-    expect((await ask(whole)).status).toBe(429);
-    expect((await ask({ ...whole, 'x-original-url': 'https://x.example/host' })).status).toBe(200);
-  });
-
-  it.each([
-    { 'x-original-uri': '/other' },
-    { 'x-original-url': 'http://a/other' },
-    { 'x-original-method': 'POST' },
-    { 'x-forwarded-uri': '/other, /few/x' },
-    { 'x-forwarded-method': 'GET, POST' },
-  ])('is refused if a client has added %j to what the proxy tells', async (forged) => {
-    const answer = await running.get(PATH, forwarded('/few/x', forged));
-    expect([answer.status, answer.json.code]).toEqual([400, 'ERR_CONFLICTING_HEADERS']);
-    const disguised = await running.get(`${PATH}?deny=403`, forwarded('/few/x', forged));
-    expect(disguised.status).toBe(403);
-    expect(disguised.headers.get('x-sluice-status')).toBe('400');
-  });
-
-  it('is the same request if both families of headers say so', async () => {
-    const same = { 'x-original-uri': '/few/x', 'x-original-method': 'GET' };
-    expect((await running.get(PATH, forwarded('/few/x', same))).status).toBe(200);
+    const ask = (host: string) =>
+      running.get(PATH, forwarded('/host', { ...from, 'x-forwarded-host': host }));
+    const hosts = ['Limited.example:443', 'limited.example', 'limited.example..', 'other.example'];
+    const answers = [];
+    for (const host of hosts) answers.push(await ask(host));
+    expect(statusesOf(answers)).toEqual([200, 429, 429, 200]);
   });
 
   it('may come from a page of any site: that is for the application to judge', async () => {
@@ -149,12 +113,12 @@ describe('what is asked', () => {
 
   it('cannot be spelt so that its rule does not find it', async () => {
     const from = { 'x-forwarded-for': freshClient() };
-    const uris = ['/few/a', '//few/a', '/x/../few/a?', '/%66ew/a', '/FEW/a', '/few', '/few/#x'];
+    const uris = ['/few/a', '//few/a', '/x/../few/a?', '/%66ew/a', '/FEW/a', '/few', '/few/?x'];
     const answers = await Promise.all(uris.map((uri) => running.get(PATH, forwarded(uri, from))));
     expect(statusesOf(answers).filter((status) => status === 200)).toHaveLength(2);
   });
 
-  it.each(['/few/%', '/few/%00', '/few/%zz', '/few/\u00e9', '*', 'few', 'http://[', ':/x', '?'])(
+  it.each(['/few/%', '/few/%00', '/few/%zz', '/few/\u00e9', '*', '/', '/?'])(
     'may have the URI %j',
     async (uri) => {
       const answer = await running.get(PATH, forwarded(uri, { 'x-forwarded-for': freshClient() }));

@@ -14,8 +14,8 @@ describe('a key with a limit of its own that is lower than the cost', () => {
         rule('/only', [limit('s', 'address', { cost: 5 })]),
       ],
       overrides: [
-        { policy: 'p', key: '192.0.2.9', limit: 2 },
-        { policy: 's', key: '192.0.2.9', limit: 2 },
+        { policy: 'p', key: 'address:192.0.2.9', limit: 2 },
+        { policy: 's', key: 'address:192.0.2.9', limit: 2 },
       ],
     };
     running = await startRunning({ config });

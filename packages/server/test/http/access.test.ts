@@ -231,7 +231,8 @@ describe('on loopback without a token', () => {
       'Origin: https://app.example',
       'Sec-Fetch-Site: same-site',
     ];
-    expect(await status('/v1/forward-auth', ...fields)).toBe(200);
+    const told = ['X-Forwarded-Method: GET', 'X-Forwarded-Uri: /a'];
+    expect(await status('/v1/forward-auth', ...fields, ...told)).toBe(200);
     expect(await status('/v1/forward-auth/ext-authz/a', ...fields)).toBe(200);
   });
 });

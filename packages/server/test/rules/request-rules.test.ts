@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { keyText } from 'sluice/engine';
 import { describe, expect, it } from 'vitest';
+import { AmbiguousRequest } from '../../src/ambiguous-request.ts';
 import type { KeyPart, KeySource, RequestMatch, RuleConfig } from '../../src/config/model.ts';
 import type { RequestFacts } from '../../src/rules/request-facts.ts';
 import { RequestRules } from '../../src/rules/request-rules.ts';
@@ -42,11 +43,11 @@ const factsOf = ({ headers = {}, ...asked }: Asked): RequestFacts => ({
 const policiesFor = (rules: readonly RuleConfig[], asked: Asked): readonly string[] | undefined =>
   new RequestRules(rules).limitsFor(factsOf(asked))?.map(({ policy }) => policy);
 
-/** The parts of the key that a request has. */
-function keyFor(parts: readonly KeyPart[], asked: Asked): readonly string[] {
+/** The key that a request has: a string, or its parts. */
+function keyFor(parts: readonly KeyPart[], asked: Asked): string | readonly string[] {
   const rules = [rule('all', {}, { limits: [{ policy: 'all', key: parts }] })];
   const { key } = new RequestRules(rules).limitsFor(factsOf(asked))![0];
-  return typeof key === 'string' ? [key] : (key as readonly string[]);
+  return key as string | readonly string[];
 }
 
 describe('which rule', () => {
@@ -87,8 +88,8 @@ describe('which rule', () => {
       rule('b', {}, { limits: [limit, { policy: 'shared', key: [part({ from: 'path' })] }] }),
     ];
     expect(new RequestRules(rules).limitsFor(factsOf({}))).toEqual([
-      { policy: 'shared', key: '192.0.2.1', cost: 3 },
-      { policy: 'shared', key: '/' },
+      { policy: 'shared', key: 'address:192.0.2.1', cost: 3 },
+      { policy: 'shared', key: 'path:/' },
     ]);
   });
 
@@ -102,7 +103,9 @@ describe('which rule', () => {
     ];
     const limits = keys.map((key) => ({ policy: 'shared', key }));
     const found = new RequestRules([rule('r', {}, { limits })]).limitsFor(factsOf({}))!;
-    expect(found.map(({ key }) => keyText(key))).toEqual(['a\\:b', 'a:b', 'a\\\\b', 'ab']);
+    expect(found.map(({ key }) => keyText(key))).toEqual([
+      ...['text:a\\:b', 'text:a:text:b', 'text:a\\\\b', 'text:ab'],
+    ]);
   });
 
   it('has at most as many limits as a check can have', () => {
@@ -185,7 +188,11 @@ describe('what a rule asks for', () => {
 });
 
 describe('the key', () => {
-  it('has a part for each that is asked for', () => {
+  /** The key as the store has it. */
+  const textFor = (parts: readonly KeyPart[], asked: Asked): string =>
+    keyText(keyFor(parts, asked));
+
+  it('has a part for each that is asked for, and each begins with its source', () => {
     const parts = [
       part({ from: 'text', text: 'v1' }),
       part({ from: 'method' }),
@@ -199,13 +206,15 @@ describe('the key', () => {
     const asked = {
       method: 'post',
       host: 'Example.com:80',
-      path: '/A//b',
-      search: 'p=1&q=x%20y&q=2',
-      headers: { 'x-api-key': 'k', cookie: 'a=1; session="s=2"; session=3' },
+      path: '/A/b',
+      search: 'p=1&q=x%20y',
+      headers: { 'x-api-key': 'k', cookie: 'a=1; session="s=2"' },
     };
-    expect(keyFor(parts, asked)).toEqual([
-      ...['v1', 'POST', 'example.com', '/a/b', '192.0.2.1', 'k', 's=2', 'x y'],
-    ]);
+    const values = [
+      ...['text:v1', 'method:POST', 'host:example.com', 'path:/a/b', 'address:192.0.2.1'],
+      ...['header:x-api-key:k', 'cookie:session:s=2', 'query:q:x+y'],
+    ];
+    expect(textFor(parts, asked)).toBe(values.join(':'));
   });
 
   it('has the first source that has something', () => {
@@ -215,65 +224,140 @@ describe('the key', () => {
       { from: 'descriptor', name: 'user' },
       { from: 'address' },
     ];
-    const key = (headers: Record<string, string>) => keyFor([part(...sources)], { headers });
-    expect(key({ 'x-user': 'ada', cookie: 'user=bob' })).toEqual(['ada']);
-    expect(key({ 'x-user': '', cookie: 'user=bob' })).toEqual(['bob']);
-    expect(key({ cookie: 'user=; users=x' })).toEqual(['192.0.2.1']);
+    const key = (headers: Record<string, string>) => textFor([part(...sources)], { headers });
+    expect(key({ 'x-user': 'ada', cookie: 'user=bob' })).toBe('header:x-user:ada');
+    expect(key({ 'x-user': '', cookie: 'user=bob' })).toBe('cookie:user:bob');
+    expect(key({ cookie: 'user=; users=x' })).toBe('address:192.0.2.1');
   });
 
-  it('is never the address of another client that a header names', () => {
-    const either = part({ from: 'header', name: 'x-api-key' }, { from: 'address' });
-    const key = (value: string) => keyFor([either], { headers: { 'x-api-key': value } });
-    for (const pretence of ['192.0.2.1', '2001:db8::/64', '::1', '2001:DB8:1:2:3:4:5:6']) {
-      expect(key(pretence)).toEqual([`header=${pretence}`]);
+  it('is never that of another source, whatever the value is', () => {
+    const keys = (value: string): readonly string[] => [
+      textFor([part({ from: 'header', name: 'x-user' })], { headers: { 'x-user': value } }),
+      textFor([part({ from: 'header', name: 'x' })], { headers: { x: `user:${value}` } }),
+      textFor([part({ from: 'query', name: 'x-user' })], { search: `x-user=${value}` }),
+      textFor([part({ from: 'cookie', name: 'x-user' })], {
+        headers: { cookie: `x-user=${value}` },
+      }),
+      textFor([part({ from: 'text', text: value })], {}),
+      textFor([ADDRESS], { address: () => value }),
+      textFor([part({ from: 'path' })], { path: value }),
+    ];
+    for (const value of ['192.0.2.1', '2001:db8::/64', 'address:192.0.2.1', '/', 'a\\']) {
+      expect([value, new Set(keys(value)).size]).toEqual([value, 7]);
     }
-    expect(key('192.0.2.1x')).toEqual(['192.0.2.1x']);
-    expect(key('cafe')).toEqual(['cafe']);
-    expect(key('')).toEqual(['192.0.2.1']);
   });
 
-  it('has an empty part for what is missing, and is never empty itself', () => {
+  it('has an empty value for what is missing', () => {
     const user = part({ from: 'header', name: 'x-user' });
-    expect(keyFor([user, part({ from: 'query', name: 'q' })], { search: 'x=1' })).toEqual(['', '']);
-    expect(keyFor([ADDRESS, user], {})).toEqual(['192.0.2.1', '']);
-    // One that is missing and nothing else: all who lack it share a key that nobody can have.
-    expect(keyText(keyFor([user], {}))).toBe(':');
-    expect(keyText(keyFor([user], { headers: { 'x-user': ':' } }))).toBe('\\:');
-    expect(keyText(keyFor([], {}))).toBe(':');
+    const query = part({ from: 'header', name: 'x' }, { from: 'query', name: 'q' });
+    expect(textFor([user, query], { search: 'x=1' })).toBe('header:x-user::query:q:');
+    expect(textFor([ADDRESS, user], {})).toBe('address:192.0.2.1:header:x-user:');
+    expect(textFor([user], {})).toBe('header:x-user:');
+    expect(textFor([user], { headers: { 'x-user': ':' } })).toBe('header:x-user:\\:');
+    expect(textFor([], {})).toBe(':');
+  });
+
+  it('is in one limit only, whether the address is the only source or the last', () => {
+    const either = part({ from: 'header', name: 'x' }, { from: 'address' });
+    for (const address of ['192.0.2.1', '2001:db8::/64']) {
+      const limits = [ADDRESS, either].map((each) => ({ policy: 'p', key: [each] }));
+      const rules = new RequestRules([rule('r', {}, { limits })]);
+      expect(rules.limitsFor(factsOf({ address: () => address }))).toHaveLength(1);
+    }
   });
 
   it('does not ask for an address that no rule needs', () => {
     const address = () => {
       throw new Error('asked');
     };
-    expect(keyFor([part({ from: 'text', text: 'all' })], { address })).toEqual(['all']);
+    expect(textFor([part({ from: 'text', text: 'all' })], { address })).toBe('text:all');
     expect(() => keyFor([ADDRESS], { address })).toThrow('asked');
   });
 
-  it.each(['', ';', '=', 'session', '=;=', 'session=%zz', '"', 'x="session=1'])(
-    'takes the cookies %j',
+  const session = part({ from: 'cookie', name: 'session' });
+
+  it.each([...['', ';', '=', 'session', '=;=', '"', 'x="session=1', 'sessions=1', 'x=session']])(
+    'has no cookie from %j',
     (cookie) => {
-      const [key] = keyFor([part({ from: 'cookie', name: 'session' })], { headers: { cookie } });
-      expect(key).toBe(cookie === 'session=%zz' ? '%zz' : '');
+      expect(textFor([session], { headers: { cookie } })).toBe('cookie:session:');
     },
   );
 
-  it.each(['%', '%zz', 'q=%C3', '&&=&', 'q=%00'])('takes the query %j', (search) => {
-    const [key] = keyFor([part({ from: 'query', name: 'q' })], { search });
-    expect(typeof key).toBe('string');
+  it.each([
+    ['session=a', 'a'],
+    ['x=1;session=a ; y', 'a'],
+    ['session="a"', 'a'],
+    ['session=%61', 'a'],
+    ['session=%zz', '%zz'],
+    ['session=a=b', 'a=b'],
+    ['x=1, 2; session=a', 'a'],
+  ])('has the cookie from %j', (cookie, value) => {
+    expect(textFor([session], { headers: { cookie } })).toBe(`cookie:session:${value}`);
   });
 
-  it('has hashes for parts that are too long together, always the same ones', () => {
+  it.each([
+    ...['session=1; session=2', 'session; session=2', 'session=1; Session=2', 'Session=1'],
+    ...['session=1, session=2', 'session=1,2', 'sessio%6e=1', 'x=1, session=2', 'session[]=1'],
+  ])('rejects the cookies %j, of which applications read different ones', (cookie) => {
+    expect(() => textFor([session], { headers: { cookie } })).toThrow(AmbiguousRequest);
+  });
+
+  const apiKey = part({ from: 'query', name: 'api_key' });
+
+  it.each(['%', '%zz', 'api_key', 'x=%C3', '&&=&', 'api_keys=1', 'x=api_key', 'x;y=1'])(
+    'has no parameter from %j',
+    (search) => {
+      expect(textFor([apiKey], { search })).toBe('query:api_key:');
+    },
+  );
+
+  it.each([
+    ['api_key=a', 'a'],
+    ['x=1;2&api_key=a&', 'a'],
+    ['api%5Fkey=%61', 'a'],
+    ['api_key=a+b', 'a+b'],
+    ['api_key=a%20b', 'a+b'],
+    ['api_key=a%2Bb', 'a+b'],
+    ['api_key=%20a+', 'a'],
+  ])('has the parameter from %j', (search, value) => {
+    expect(textFor([apiKey], { search })).toBe(`query:api_key:${value}`);
+  });
+
+  it.each([
+    ...['api_key=1&api_key=2', 'api_key=1&api_key=1', 'api_key&api_key=2', 'api_key=1&api%5fkey=2'],
+    ...['api_key=1;api_key=2', 'api_key=1;x', 'x;api_key=2', 'API_KEY=1', 'api_key=1&API_KEY=2'],
+    ...['api_key[]=1', 'api_key=1&api_key[]=2', 'api.key=1', 'api%20key=1', '%20api_key=1'],
+    ...['api_key%00x=1', 'api_key[a]=1&api_key=2'],
+  ])('rejects the query %j, of which applications read different parameters', (search) => {
+    expect(() => textFor([apiKey], { search })).toThrow(AmbiguousRequest);
+  });
+
+  it('reads a parameter with brackets in its name as it is', () => {
+    const filter = part({ from: 'query', name: 'filter[user]' });
+    const search = 'filter[name]=1&filter[user]=ada';
+    expect(textFor([filter], { search })).toBe('query:filter[user]:ada');
+  });
+
+  it('has credentials without regard to the case of the scheme and to spaces', () => {
+    const credentials = part({ from: 'header', name: 'authorization' });
+    const key = (authorization: string) => textFor([credentials], { headers: { authorization } });
+    expect(key('Bearer Abc')).toBe('header:authorization:bearer Abc');
+    expect(key('bEARER  \tAbc')).toBe(key('Bearer Abc'));
+    expect(key('Bearer abc')).not.toBe(key('Bearer Abc'));
+    expect(key('Abc')).toBe('header:authorization:Abc');
+  });
+
+  it('has hashes for values that are too long together, always the same ones', () => {
     const user = part({ from: 'header', name: 'x-user' });
     const key = (value: string) => keyFor([ADDRESS, user], { headers: { 'x-user': value } });
-    expect(key('a'.repeat(1000))).toEqual(['192.0.2.1', 'a'.repeat(1000)]);
-    const [address, hash] = key('a'.repeat(5000));
-    expect(address).toBe('192.0.2.1');
+    const start = ['address', '192.0.2.1', 'header', 'x-user'];
+    expect(key('a'.repeat(900))).toEqual([...start, 'a'.repeat(900)]);
+    const hash = key('a'.repeat(5000)).at(-1);
     expect(hash).toMatch(/^[\w-]{43}$/);
-    expect(key('a'.repeat(5000))).toEqual([address, hash]);
-    expect(key('a'.repeat(5001))).not.toEqual([address, hash]);
+    expect(key('a'.repeat(5000))).toEqual([...start, hash]);
+    expect(key('a'.repeat(5001))).not.toEqual([...start, hash]);
     // Escaping makes it longer than it looks.
-    expect(key(':'.repeat(600))[1]).toMatch(/^[\w-]{43}$/);
+    expect(key(':'.repeat(600)).at(-1)).toMatch(/^[\w-]{43}$/);
   });
 
   it('is always one that the engine takes', () => {

@@ -1,0 +1,103 @@
+/**
+ * Every path that an application may take a request's path for. Proxies and applications disagree
+ * about encoded slashes, backslashes, empty segments, dot segments and parameters, so a path is
+ * read in all of these ways, and rules apply to each distinct reading.
+ *
+ *     /x/..%2flogin   ->   /x/..%2flogin, /x/../login, /login
+ *
+ * Steps add variants to a set of texts until none adds another, so readings that combine habits in
+ * any order are covered. A path without the characters that make a difference has one reading and
+ * skips all steps.
+ */
+import { AmbiguousRequest } from '../ambiguous-request.ts';
+import { decodePlain, finishedPath, normalPath, withoutDots } from './request-path.ts';
+
+/** Paths with more readings are rejected: each reading costs a search of the rules. */
+export const MOST_READINGS = 32;
+/** The characters of all readings together, which bounds the time that a long path takes. */
+export const MOST_CHARACTERS = 65_536;
+
+const UNUSUAL = /[%\\;]|\/\/|\.(?:\/|$)/;
+
+/** Whether a path has one reading, which is its normal form. */
+export const hasOneReading = (path: string): boolean => !UNUSUAL.test(path);
+
+/** Returns the distinct readings in their normal form; throws a 400 if there are too many. */
+export function readingsOf(path: string): readonly string[] {
+  if (hasOneReading(path)) return [normalPath(path)];
+  const texts = new Set([decodePlain(path), decodePlain(legacyDecoded(path))]);
+  // A set also iterates over what is added meanwhile, so the steps apply in any order.
+  for (const text of texts) {
+    for (const step of STEPS) for (const variant of step(text)) texts.add(variant);
+    checkSize(texts.size, path.length);
+  }
+  return [...new Set([...texts].map(finishedPath))];
+}
+
+function checkSize(size: number, length: number): void {
+  const isLong = size > 1 && size * length > MOST_CHARACTERS;
+  if (size <= MOST_READINGS && !isLong) return;
+  throw new AmbiguousRequest(`Expected a path with at most ${MOST_READINGS} readings, got more`);
+}
+
+type Step = (text: string) => readonly string[];
+
+const NONE: readonly string[] = [];
+
+/** The changed text, if the change makes a difference. */
+const changed = (text: string, to: string): readonly string[] => (to === text ? NONE : [to]);
+
+const byte = (code: number): string => `%${code.toString(16).padStart(2, '0')}`;
+
+/** `%u002f` of IIS, and UTF-8 in more bytes than needed: `%c0%af` and `%e0%80%af` are `/`. */
+function legacyDecoded(text: string): string {
+  return text
+    .replace(/%u00([\da-f]{2})/gi, '%$1')
+    .replace(/(?:%c([01])|%e0%8([01]))%([89ab][\da-f])/gi, (_, two, three, last: string) =>
+      byte(Number(two ?? three) * 0x40 + (Number.parseInt(last, 16) & 0x3f)),
+    );
+}
+
+/** Once; a proxy and the application behind it may each decode. */
+const encodedSlashes: Step = (text) =>
+  changed(text, decodePlain(text.replace(/%(?:2f|25)/gi, decodeURIComponent)));
+
+/** A path that is decoded and parsed again ends at `?` or `#`; in C, a string ends at NUL. */
+const encodedEnds: Step = (text) => changed(text, text.replace(/%(?:3f|23|00).*$/i, ''));
+
+const backslashes: Step = (text) => changed(text, text.replaceAll('\\', '/'));
+
+/** To a URL parser, `//host/login` is the path `/login` on another host. */
+const authority: Step = (text) => changed(text, text.replace(/^\/{2,}[^/]*/, ''));
+
+/** Java servers drop `;name=value` from each segment. */
+const parameters: Step = (text) => changed(text, text.replace(/;[^/]*/g, ''));
+
+/** Windows ignores dots and spaces at the end of a name, and some frameworks trim. */
+const trailingDots: Step = (text) => changed(text, text.split('/').map(withoutTail).join('/'));
+
+const BLANK = /^%(?:20|09|0a|0d)$/i;
+
+/** A loop, because a regular expression would take quadratic time for `%20%20...x`. */
+function withoutTail(segment: string): string {
+  let end = segment.length;
+  for (;;) {
+    if (segment[end - 1] === '.') end--;
+    else if (BLANK.test(segment.slice(Math.max(0, end - 3), end))) end -= 3;
+    else break;
+  }
+  // `..%20` is `..`, and not nothing.
+  return end > 0 ? segment.slice(0, end) : /^\.{0,2}/.exec(segment)![0];
+}
+
+/** nginx merges empty segments before it removes dot segments, URL parsers do not. */
+function dotSegments(text: string): readonly string[] {
+  if (!/\/\.\.?(?:\/|$)/.test(text)) return NONE;
+  const segments = text.split('/').slice(1);
+  return [segments, segments.filter(Boolean)].map((each) => `/${withoutDots(each).join('/')}`);
+}
+
+const STEPS: readonly Step[] = [
+  ...[encodedSlashes, encodedEnds, backslashes, authority, parameters],
+  ...[trailingDots, dotSegments],
+];

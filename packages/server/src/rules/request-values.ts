@@ -1,0 +1,96 @@
+/**
+ * Values of headers, cookies and query parameters that identify a client, in the form in which they
+ * are counted. Applications disagree about repeated names, so a name that occurs twice, or in a
+ * spelling that only some applications take for it, is rejected with 400.
+ */
+import { AmbiguousRequest } from '../ambiguous-request.ts';
+
+/** Returns a reader of one name. */
+type ValueReader = (text: string | undefined) => string | undefined;
+
+/** Applications trim values, and compare the scheme of credentials without case. */
+export function headerValue(value: string | undefined, name: string): string | undefined {
+  if (value === undefined || !CREDENTIALS.has(name)) return value?.trim();
+  return value.trim().replace(/^(\S+)\s+/, (_, scheme: string) => `${scheme.toLowerCase()} `);
+}
+
+const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'proxy-authorization']);
+
+/** Some applications decode cookies and drop quotes, others do not. */
+export function cookieValue(name: string): ValueReader {
+  const isAlike = likeness(name);
+  return (header) => {
+    if (!header) return undefined;
+    // Parsers of RFC 2109 also end a cookie at a comma.
+    const found = pairsIn(header, /;/).filter(([each]) => isAlike(each));
+    const other = header.includes(',')
+      ? pairsIn(header, /[;,]/).filter(([each]) => isAlike(each))
+      : found;
+    const value = onlyValue(found, other, `cookie \`${name}\``, name);
+    return value?.replace(/^"(.*)"$/, '$1').trim();
+  };
+}
+
+/**
+ * Some applications also end a parameter at `;`, some decode `+` to a space, and some trim. So `+`
+ * and spaces count as the same, and not at the ends.
+ */
+export function queryValue(name: string): ValueReader {
+  const isAlike = likeness(name);
+  const pairs = (search: string): Pairs =>
+    [...new URLSearchParams(search)].filter(([each]) => isAlike(each));
+  return (search) => {
+    if (!search) return undefined;
+    const found = pairs(search);
+    const other = search.includes(';') ? pairs(search.replaceAll(';', '&')) : found;
+    const value = onlyValue(found, other, `query parameter \`${name}\``, name);
+    return value?.replaceAll('+', ' ').trim().replaceAll(' ', '+');
+  };
+}
+
+type Pairs = readonly (readonly [name: string, value: string])[];
+
+function pairsIn(text: string, separator: RegExp): Pairs {
+  return text.split(separator).map((pair) => {
+    const at = pair.indexOf('=');
+    const [name, value] = at < 0 ? [pair, ''] : [pair.slice(0, at), pair.slice(at + 1)];
+    return [name.trim(), decoded(value.trim())];
+  });
+}
+
+/** A broken encoding stays as it is. */
+function decoded(text: string): string {
+  if (!text.includes('%')) return text;
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/**
+ * Whether an application may take a name for another: ASP.NET ignores case, PHP reads `api.key` and
+ * `api key` as `api_key` and decodes names of cookies, and PHP, Rails and Express read `api_key[]`
+ * as `api_key`.
+ */
+function likeness(name: string): (other: string) => boolean {
+  const hasBracket = name.includes('[');
+  const form = (text: string): string => {
+    const name = decoded(text);
+    const base = hasBracket ? name : name.replace(/[[\0].*$/s, '');
+    return base.trim().toLowerCase().replace(/[. ]/g, '_');
+  };
+  const wanted = form(name);
+  return (other) => form(other) === wanted;
+}
+
+/** Returns the one value that all parsers find; undefined if none finds any. */
+function onlyValue(found: Pairs, other: Pairs, what: string, name: string): string | undefined {
+  const isSame = other.length === found.length && other[0]?.[1] === found[0]?.[1];
+  if (!isSame || found.length > 1) throw new AmbiguousRequest(`Expected one ${what}, got several`);
+  if (found.length === 0) return undefined;
+  const [[given, value]] = found;
+  if (given !== name)
+    throw new AmbiguousRequest(`Expected the ${what}, got \`${given.slice(0, 60)}\``);
+  return value;
+}

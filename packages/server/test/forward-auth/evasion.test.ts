@@ -1,0 +1,241 @@
+/**
+ * No spelling of a request reaches the handler of `/login` without being counted under the address
+ * and the key by which the application knows the client. Each spelling is sent as raw bytes through
+ * every proxy, and judged by three kinds of application.
+ */
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { KeySource, RuleConfig } from '../../src/config/model.ts';
+import { PROXY_NAMES, type ProxyName } from '../../src/proxy-profiles.ts';
+import { policy, type Running, startRunning } from '../running.ts';
+import { APPLICATIONS, type Received } from './applications.ts';
+import { PATH } from './asking.ts';
+import { BehindProxy, ensureProxies, FILES, KINDS } from './behind-proxy.ts';
+import { randomSpelling, SPELLINGS, type Spelling, seededRandom } from './spellings.ts';
+
+const RANDOM_SPELLINGS = Number(
+  process.env.EVASION_SPELLINGS ?? (process.env.SLUICE_CAMPAIGN === 'full' ? 100_000 : 600),
+);
+const SEED = Number(process.env.EVASION_SEED ?? 20_261_116);
+const AT_ONCE = 16;
+
+const KEY: readonly KeySource[] = [
+  { from: 'header', name: 'x-api-key' },
+  { from: 'query', name: 'api_key' },
+  { from: 'cookie', name: 'session' },
+  { from: 'address' },
+];
+
+const limited = (name: string, path: readonly string[] | undefined): RuleConfig => ({
+  name,
+  match: { kind: 'request', ...(path && { path }) },
+  limits: [
+    { policy: `${name}ByAddress`, key: [{ sources: [{ from: 'address' }] }] },
+    { policy: `${name}ByKey`, key: [{ sources: KEY }] },
+  ],
+  goOn: false,
+});
+
+const config = {
+  policies: ['loginByAddress', 'loginByKey', 'restByAddress', 'restByKey'].map((name) =>
+    policy(name, 1_000_000, '1h', { algorithm: 'fixed-window' }),
+  ),
+  rules: [
+    {
+      name: 'free',
+      match: { kind: 'request' as const, path: ['/free/**'] },
+      limits: [],
+      goOn: false,
+    },
+    limited('login', ['/login']),
+    limited('rest', undefined),
+  ],
+};
+
+/** What an application gets of a spelling that the proxy and the service let pass. */
+interface Passage {
+  pass(spelling: Spelling, from: string): Promise<Received | undefined>;
+  readonly running: Running;
+  stop(): Promise<void>;
+}
+
+const headOf = (method: string, target: string, lines: readonly string[]): string => {
+  const fields = lines.map((text, at) => (at % 2 === 0 ? `${text}: ` : `${text}\r\n`));
+  return `${method} ${target} HTTP/1.1\r\n${fields.join('')}Connection: close\r\n\r\n`;
+};
+
+/** Sends bytes, and returns the status of the response; 0 if there is none. */
+async function send(port: number, text: string, localAddress: string): Promise<number> {
+  const socket = connect({ port, host: '127.0.0.1', localAddress });
+  let response = '';
+  socket.setEncoding('latin1').on('data', (data) => {
+    response += data;
+  });
+  socket.on('error', () => {});
+  socket.write(text, 'latin1');
+  await once(socket, 'close');
+  return Number(/^HTTP\/1\.[01] (\d+)/.exec(response)?.[1] ?? 0);
+}
+
+/** A real proxy with its shipped configuration. */
+async function realProxy(kind: (typeof KINDS)[number]): Promise<Passage> {
+  const received = new Map<string, Received>();
+  const behind = await BehindProxy.start(kind, FILES[kind], (request) => {
+    const id = request.headers['x-spelling'] as string;
+    received.set(id, { target: request.url!, lines: request.rawHeaders });
+  });
+  const running = await behind.serve({ config });
+  let count = 0;
+  return {
+    running,
+    async pass({ target, lines }, from) {
+      const id = String(count++);
+      const head = headOf('GET', target, ['Host', 'localhost', 'X-Spelling', id, ...lines]);
+      await send(behind.proxy.port, head, from);
+      const passed = received.get(id);
+      received.delete(id);
+      return passed;
+    },
+    stop: () => behind.stop(),
+  };
+}
+
+const isOneOf = (names: readonly string[]) => (name: string) => names.includes(name.toLowerCase());
+
+const without = (lines: readonly string[], isLeftOut: (name: string) => boolean): string[] =>
+  lines.flatMap((name, at) => (at % 2 === 0 && !isLeftOut(name) ? [name, lines[at + 1]] : []));
+
+/** Repeated lines joined by a comma, as Envoy passes them to its authorization service. */
+function joined(lines: readonly string[]): string[] {
+  const byName = new Map<string, string>();
+  for (let at = 0; at < lines.length; at += 2) {
+    const name = lines[at].toLowerCase();
+    const before = byName.get(name);
+    byName.set(name, before === undefined ? lines[at + 1] : `${before},${lines[at + 1]}`);
+  }
+  return [...byName].flat();
+}
+
+const OVERWRITTEN = [
+  ...['x-forwarded-for', 'x-forwarded-method', 'x-forwarded-uri', 'x-forwarded-host'],
+  ...['x-forwarded-proto', 'connection'],
+];
+
+/** The request that a proxy makes of a spelling for the service, as its source or manual has it. */
+const RECORDED: Readonly<Record<string, (spelling: Spelling, from: string) => string>> = {
+  traefik: ({ target, lines }, from) =>
+    headOf('GET', PATH, [
+      ...['Host', 'sluice', ...without(lines, isOneOf(OVERWRITTEN))],
+      ...['X-Forwarded-Method', 'GET', 'X-Forwarded-Uri', target, 'X-Forwarded-For', from],
+      ...['X-Forwarded-Host', 'localhost', 'X-Forwarded-Proto', 'http'],
+    ]),
+  envoy: ({ target, lines }, from) => {
+    const isLeftOut = (name: string) => !isOneOf(['x-api-key', 'cookie', 'x_api_key'])(name);
+    return headOf('GET', `${PATH}/ext-authz${target}`, [
+      ...['Host', 'localhost', ...joined(without(lines, isLeftOut)), 'X-Forwarded-For', from],
+    ]);
+  },
+  generic: ({ target, lines }, from) =>
+    headOf('GET', PATH, [
+      ...['Host', 'sluice', ...joined(without(lines, isOneOf(OVERWRITTEN)))],
+      ...['X-Forwarded-Method', 'GET', 'X-Forwarded-Uri', target, 'X-Forwarded-For', from],
+      ...['X-Forwarded-Host', 'localhost'],
+    ]),
+};
+
+/** A proxy that is not run here: it asks the service as recorded, and passes on what came. */
+async function recordedProxy(kind: ProxyName): Promise<Passage> {
+  const running = await startRunning({ config, settings: { proxy: kind } });
+  return {
+    running,
+    async pass(spelling, from) {
+      // No proxy passes on a request line of another form.
+      if (!spelling.target.startsWith('/')) return undefined;
+      const { port } = running.service.http;
+      const status = await send(port, RECORDED[kind](spelling, from), '127.0.0.1');
+      return status === 200 ? spelling : undefined;
+    },
+    stop: () => running.close(),
+  };
+}
+
+let clients = 0;
+/** An address of this machine that no request has come from. */
+const freshClient = (): string => {
+  const number = ++clients + 512;
+  return `127.${1 + (number >> 16)}.${(number >> 8) & 255}.${number & 255}`;
+};
+
+/** Values that only one request uses, so that counters tell of this request alone. */
+const marked = (text: string, mark: string): string =>
+  text.replace(/re(a|%61)l|made.up/g, (value) => `${value}${mark}`);
+
+interface Outcome {
+  readonly reached: number;
+  readonly evasions: readonly string[];
+}
+
+/** Returns how many applications took a spelling for a login, and which did so uncounted. */
+async function judge(passage: Passage, original: Spelling): Promise<Outcome> {
+  const from = freshClient();
+  const spelling = {
+    target: marked(original.target, `${clients}`),
+    lines: original.lines.map((line) => marked(line, `${clients}`)),
+  };
+  const received = await passage.pass(spelling, from);
+  const logins = received ? APPLICATIONS.filter((each) => each.isLogin(received)) : [];
+  const { desk } = passage.running.service.parts;
+  const evasions: string[] = [];
+  for (const application of logins) {
+    const key = application.keyOf(received!) ?? ['address', from];
+    const byAddress = await desk.inspect('loginByAddress', `address:${from}`);
+    const byKey = await desk.inspect('loginByKey', key);
+    if (byAddress?.used === 1 && byKey?.used === 1) continue;
+    evasions.push(`${application.name}: ${JSON.stringify({ ...spelling, key })}`);
+  }
+  return { reached: logins.length, evasions };
+}
+
+beforeAll(ensureProxies, 300_000);
+
+const isReal = (kind: ProxyName): kind is (typeof KINDS)[number] =>
+  (KINDS as readonly string[]).includes(kind);
+
+it('has at least 60 spellings', () => {
+  expect(new Set(SPELLINGS.map((each) => JSON.stringify(each))).size).toBeGreaterThanOrEqual(60);
+});
+
+describe.each(PROXY_NAMES)('%s', (kind) => {
+  let passage: Passage;
+  beforeAll(async () => {
+    passage = await (isReal(kind) ? realProxy(kind) : recordedProxy(kind));
+  });
+  afterAll(() => passage.stop());
+
+  it('lets no listed spelling reach the login uncounted', async () => {
+    const outcomes: Outcome[] = [];
+    for (const spelling of SPELLINGS) outcomes.push(await judge(passage, spelling));
+    expect(outcomes.flatMap(({ evasions }) => evasions)).toEqual([]);
+    // Enough of them are logins to some application.
+    expect(outcomes.filter(({ reached }) => reached > 0).length).toBeGreaterThanOrEqual(30);
+  });
+
+  it('lets no random spelling reach the login uncounted', async () => {
+    const random = seededRandom(SEED + PROXY_NAMES.indexOf(kind));
+    const count = Math.ceil(RANDOM_SPELLINGS / PROXY_NAMES.length);
+    const evasions: string[] = [];
+    let reached = 0;
+    let sent = 0;
+    const sender = async (): Promise<void> => {
+      while (sent++ < count) {
+        const outcome = await judge(passage, randomSpelling(random));
+        evasions.push(...outcome.evasions);
+        if (outcome.reached > 0) reached++;
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, sender));
+    expect(evasions).toEqual([]);
+    expect(reached).toBeGreaterThan(count / 20);
+  });
+});
