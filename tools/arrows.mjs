@@ -45,7 +45,8 @@ export const arrows = {
     'proxy-profiles.ts': '',
     'store-address.ts': 'node:net',
     'setting-values.ts': 'store-address.ts sluice/http',
-    'settings.ts': 'proxy-profiles.ts setting-values.ts store-address.ts type:sluice type:sluice/http node:*',
+    'settings.ts':
+      'proxy-profiles.ts setting-values.ts store-address.ts type:sluice type:sluice/http node:*',
     'redis-client.ts': 'store-address.ts sluice ioredis node:*',
     'store-url.ts': 'redis-client.ts settings.ts store-address.ts sluice sluice/redis type:ioredis',
     'config/': './ settings.ts sluice sluice/engine yaml zod node:*',
