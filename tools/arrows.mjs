@@ -16,6 +16,7 @@ export const arrows = {
     'key.ts': 'errors.ts',
     'policy.ts': 'errors.ts algorithms/',
     'store.ts': 'type:*',
+    'used-receipts.ts': 'type:decision.ts',
     'idempotency/': './ type:decision.ts key.ts store.ts type:stores/memory/hash.ts',
     'failure/':
       './ algorithms/ clock.ts decision.ts errors.ts key.ts policy.ts store.ts stores/memory/',

@@ -6,8 +6,8 @@
  *     npm run event-loop -- --operations 100000 --waiters 10000 --entries 10000 --json
  *     npm run event-loop -- --library ../before/packages/sluice/dist/index.js
  *
- * Each library given is measured in a process of its own, after the one in this folder and a limiter
- * that limits nothing: the floor, which no limiter can be below on this machine. A block is
+ * Each library given is measured in a process of its own, after the one in this folder and a
+ * limiter that limits nothing: the floor, which no limiter can be below on this machine. A block is
  * the time between two turns of a loop of `setImmediate`. Nothing is subtracted: pauses for garbage
  * collection are part of it, and are also shown by themselves. On a machine with other work to do,
  * the row of processor time shows what this process used, in all its threads.

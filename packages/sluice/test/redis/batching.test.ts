@@ -147,7 +147,7 @@ describe('slow operations, such as refunds in long logs', () => {
     expect(await slow.limiter.peek('long', 'a')).toMatchObject({ remaining: 1000 });
   });
 
-  it('are not overtaken by a later operation of the same key, nor overtake an earlier', async () => {
+  it('keep their place among the operations of a key', async () => {
     const slow = slowLimiter();
     const [receipt, ...others] = await receiptsOf(slow, 10);
     const [before, , , after] = await Promise.all([

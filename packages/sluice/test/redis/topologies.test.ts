@@ -90,7 +90,7 @@ describe('on a Cluster', () => {
     });
     afterAll(() => open.close());
 
-    /** The node keeps the keys that it has and rejects access to others, as before they are moved. */
+    /** The node keeps the keys that it has, and rejects access to others. */
     async function startMigration(): Promise<void> {
       const owner = await cluster.ownerOf(slot);
       node = cluster.nodes[owner];

@@ -4,192 +4,20 @@
  * each slot. A batch is bounded, so that Redis is never held up for long.
  */
 import { atEndOfTurn, monotonicClock, systemClock } from '../../clock.ts';
-import { isInteger } from '../../errors.ts';
-import type { Limit, OnSent, Recipient, SentCommand } from '../../store.ts';
+import type { OnSent, Recipient, SentCommand } from '../../store.ts';
 import type { Send } from './client.ts';
+import { type Built, buildCommand } from './command.ts';
 import { domainOfSlot, slotOf } from './keys.ts';
-import { isMissingScript, isNotDone, NotSentError, StoreReplyError } from './replies.ts';
+import type { Operation } from './operation.ts';
+import { Reply } from './reply.ts';
+import { isMissingScript, isNotDone, NotSentError, type StoreReplyError } from './reply-errors.ts';
 import { SCRIPT, SCRIPT_SHA } from './scripts.generated.ts';
 import { SlowLane } from './slow-lane.ts';
 
 /** As many checks as Redis does in well under a millisecond. */
 const MOST_KEYS = 64;
-/** As many entries as a log has before it becomes a hash. */
-const SHORT_LOG = 36;
 /** How long to wait before the one repetition of what surely was not done. */
 const PAUSE_MS = 10;
-
-/** The kinds of runs, as decide.lua describes them. */
-export type Kind = Counted | 'adjust' | 'spend' | 'unspend' | 'inspect';
-/** Of these one run does several that are alike. */
-type Counted = 'check' | 'peek' | 'once' | 'forget' | 'reset';
-
-const COUNTED: readonly Kind[] = ['check', 'peek', 'once', 'forget', 'reset'];
-
-/**
- * What is asked of the script: a run of decide.lua, and what to make of its answer. Methods rather
- * than functions: there is one for every decision, and each function is an object.
- */
-export abstract class Operation<T = unknown> {
-  /** Whether it has been sent twice. */
-  repeated = false;
-  recipient!: Recipient<T>;
-
-  constructor(
-    readonly kind: Kind,
-    readonly limits: readonly Limit[],
-    readonly keys: readonly string[],
-    /** The numbers that end the run: how long to remember what was done. */
-    readonly numbers = '',
-    /** The id of the call or the receipt. */
-    readonly id?: string,
-    /** For each limit, how to adjust it: when it was charged, by how much, the cost charged. */
-    readonly changes: readonly string[] = [],
-  ) {}
-
-  /**
-   * How much of a batch it takes up: 1 for each key, or more if Redis needs longer than for a
-   * check. A refund in a log of 100,000 entries takes about 150 us, an inspection 450 us.
-   */
-  get weight(): number {
-    const { kind, limits, keys } = this;
-    if (COUNTED.includes(kind) || !limits.some(canBeLong)) return keys.length;
-    return kind === 'inspect' ? 64 : 22 * limits.length;
-  }
-
-  /** Takes from the reply what belongs to this operation. */
-  abstract read(reply: Reply): T;
-}
-
-/** Whether a limit keeps a log that can be longer than one string of the script. */
-function canBeLong({ policy, terms }: Limit): boolean {
-  const { limit, windowMs, bucketMs } = terms;
-  if (policy.algorithm === 'sliding-log') return limit > SHORT_LOG;
-  return policy.algorithm === 'sliding-buckets' && Math.min(limit, windowMs / bucketMs) > SHORT_LOG;
-}
-
-/** A reply, read from the front. */
-export class Reply {
-  readonly #values: readonly unknown[];
-  #at = 1;
-  /** What was wrong with it: from there on nobody knows whose is what. */
-  #broken: StoreReplyError | undefined = undefined;
-  /** The time of the decisions, by whatever clock was asked for. */
-  readonly nowMs: number;
-
-  constructor(
-    value: unknown,
-    /** When the command was sent, by this process's clock. */
-    readonly sentMs: number,
-  ) {
-    if (!Array.isArray(value)) throw new StoreReplyError('Expected a list from Redis');
-    this.#values = value;
-    this.nowMs = Number(textOf(value[0]) || Number.NaN);
-    if (!isInteger(this.nowMs, 0)) throw new StoreReplyError('Expected a time from Redis');
-  }
-
-  number(): number {
-    const value = this.#values[this.#at++];
-    return typeof value === 'number' && this.#broken === undefined ? value : this.#odd(value);
-  }
-
-  /** A list of numbers. */
-  numbers(): readonly number[] {
-    const list = this.#values[this.#at++];
-    if (this.#broken !== undefined || !Array.isArray(list)) throw this.#break(list);
-    return list.map((value) => (typeof value === 'number' ? value : this.#odd(value)));
-  }
-
-  /** Some clients give numbers as text; and an operation that failed has an error instead. */
-  #odd(value: unknown): number {
-    if (this.#broken !== undefined) throw this.#broken;
-    const text = textOf(value);
-    if (text.startsWith('!')) throw new StoreReplyError(text.slice(1));
-    if (typeof value === 'object' && !ArrayBuffer.isView(value)) throw this.#break(value);
-    if (/^-?\d+$/.test(text)) return Number(text);
-    throw this.#break(value);
-  }
-
-  #break(value: unknown): StoreReplyError {
-    const what = textOf(value).slice(0, 100);
-    this.#broken = new StoreReplyError(`Expected something else from Redis than ${what}`);
-    return this.#broken;
-  }
-}
-
-const decoder = new TextDecoder();
-
-/** The text of a value; clients may return text as bytes, which `String` would list as numbers. */
-function textOf(value: unknown): string {
-  return ArrayBuffer.isView(value) ? decoder.decode(value as Uint8Array) : String(value);
-}
-
-/** The arguments of one command, made of operations. */
-class Command {
-  readonly keys: string[] = [];
-  readonly #policies: string[] = [];
-  readonly #runs: string[] = [];
-  /** The ids of the operations of the last run. */
-  #ids: string[] = [];
-  readonly #places = new Map<string, number>();
-  #last: Operation | undefined = undefined;
-  #count = 0;
-
-  add(operation: Operation): void {
-    for (const key of operation.keys) this.keys.push(key);
-    if (this.#last === undefined || !isAlike(this.#last, operation)) {
-      this.#endRun();
-      this.#last = operation;
-    }
-    if (operation.id !== undefined) this.#ids.push(operation.id);
-    this.#count++;
-  }
-
-  args(nowMs: number | undefined): string[] {
-    this.#endRun();
-    const now = nowMs === undefined ? '' : String(nowMs);
-    const { length } = this.#policies;
-    return [...this.keys, now, String(length), ...this.#policies, ...this.#runs];
-  }
-
-  #endRun(): void {
-    if (this.#last === undefined) return;
-    const { kind, limits, numbers, changes } = this.#last;
-    let run: string = kind;
-    const isCounted = COUNTED.includes(kind);
-    if (isCounted) run += ` ${this.#count}`;
-    for (const [place, { policy, terms, cost }] of limits.entries()) {
-      const { limit, windowMs, bucketMs, capacity } = terms;
-      const text = `${policy.algorithm} ${limit} ${windowMs} ${bucketMs} ${capacity}`;
-      run += ` ${this.#placeOf(text)}`;
-      if (isCounted) run += ` ${cost}`;
-      else if (changes.length > 0) run += changes[place];
-    }
-    this.#runs.push(run + numbers, ...this.#ids);
-    this.#ids = [];
-    this.#count = 0;
-  }
-
-  #placeOf(policy: string): number {
-    let place = this.#places.get(policy);
-    if (place === undefined) {
-      place = this.#policies.push(policy);
-      this.#places.set(policy, place);
-    }
-    return place;
-  }
-}
-
-/** Whether two operations differ in nothing but their keys, so that one run can do both. */
-function isAlike(a: Operation, b: Operation): boolean {
-  if (a.kind !== b.kind || a.limits.length !== b.limits.length) return false;
-  if (!COUNTED.includes(a.kind) || a.numbers !== b.numbers) return false;
-  for (let place = 0; place < a.limits.length; place++) {
-    const [one, other] = [a.limits[place], b.limits[place]];
-    if (one.terms !== other.terms || one.cost !== other.cost) return false;
-  }
-  return true;
-}
 
 export class Batcher {
   readonly #send: Send;
@@ -401,20 +229,6 @@ export class Batcher {
       return await this.#send(['EVAL', SCRIPT, ...args], key);
     }
   }
-}
-
-function buildCommand(operations: readonly Operation[], nowMs: number | undefined): Built {
-  const command = new Command();
-  for (const operation of operations) command.add(operation);
-  const { keys } = command;
-  return { operations, args: [String(keys.length), ...command.args(nowMs)], key: keys[0] };
-}
-
-interface Built {
-  readonly operations: readonly Operation[];
-  readonly args: readonly string[];
-  /** By which a Cluster finds the node. */
-  readonly key: string;
 }
 
 /** A command that is on its way. */

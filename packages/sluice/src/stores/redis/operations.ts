@@ -13,8 +13,9 @@ import {
   MOST_INSPECTED,
   returnableMs,
 } from '../../store.ts';
-import { type Kind, Operation, type Reply } from './batch.ts';
 import type { DenyCache } from './deny-cache.ts';
+import { type Kind, Operation } from './operation.ts';
+import type { Reply } from './reply.ts';
 
 export class CheckOperation extends Operation<readonly Quote[]> {
   /** Whether it was decided now, and not remembered from an earlier call under its id. */

@@ -44,7 +44,7 @@ import {
   SpendOperation,
 } from './operations.ts';
 import type { OnReady } from './ready-signal.ts';
-import { StoreReplyError } from './replies.ts';
+import { StoreReplyError } from './reply-errors.ts';
 import { evictionWarning, reportOf } from './server.ts';
 
 export interface DenyCacheOptions {

@@ -1,0 +1,83 @@
+/** One command for several operations: the arguments of decide.lua. */
+import { COUNTED, type Operation } from './operation.ts';
+
+export function buildCommand(operations: readonly Operation[], nowMs: number | undefined): Built {
+  const command = new Command();
+  for (const operation of operations) command.add(operation);
+  const { keys } = command;
+  return { operations, args: [String(keys.length), ...command.args(nowMs)], key: keys[0] };
+}
+
+export interface Built {
+  readonly operations: readonly Operation[];
+  readonly args: readonly string[];
+  /** By which a Cluster finds the node. */
+  readonly key: string;
+}
+
+/** The arguments of one command, made of operations. */
+class Command {
+  readonly keys: string[] = [];
+  readonly #policies: string[] = [];
+  readonly #runs: string[] = [];
+  /** The ids of the operations of the last run. */
+  #ids: string[] = [];
+  readonly #places = new Map<string, number>();
+  #last: Operation | undefined = undefined;
+  #count = 0;
+
+  add(operation: Operation): void {
+    for (const key of operation.keys) this.keys.push(key);
+    if (this.#last === undefined || !isAlike(this.#last, operation)) {
+      this.#endRun();
+      this.#last = operation;
+    }
+    if (operation.id !== undefined) this.#ids.push(operation.id);
+    this.#count++;
+  }
+
+  args(nowMs: number | undefined): string[] {
+    this.#endRun();
+    const now = nowMs === undefined ? '' : String(nowMs);
+    const { length } = this.#policies;
+    return [...this.keys, now, String(length), ...this.#policies, ...this.#runs];
+  }
+
+  #endRun(): void {
+    if (this.#last === undefined) return;
+    const { kind, limits, numbers, changes } = this.#last;
+    let run: string = kind;
+    const isCounted = COUNTED.includes(kind);
+    if (isCounted) run += ` ${this.#count}`;
+    for (const [place, { policy, terms, cost }] of limits.entries()) {
+      const { limit, windowMs, bucketMs, capacity } = terms;
+      const text = `${policy.algorithm} ${limit} ${windowMs} ${bucketMs} ${capacity}`;
+      run += ` ${this.#placeOf(text)}`;
+      if (isCounted) run += ` ${cost}`;
+      else if (changes.length > 0) run += changes[place];
+    }
+    this.#runs.push(run + numbers, ...this.#ids);
+    this.#ids = [];
+    this.#count = 0;
+  }
+
+  #placeOf(policy: string): number {
+    let place = this.#places.get(policy);
+    if (place === undefined) {
+      place = this.#policies.push(policy);
+      this.#places.set(policy, place);
+    }
+    return place;
+  }
+}
+
+/** Whether two operations differ in nothing but their keys, so that one run can do both. */
+function isAlike(a: Operation, b: Operation): boolean {
+  if (a.kind !== b.kind || a.limits.length !== b.limits.length) return false;
+  if (!COUNTED.includes(a.kind) || a.numbers !== b.numbers) return false;
+  for (let place = 0; place < a.limits.length; place++) {
+    const [one, other] = [a.limits[place], b.limits[place]];
+    if (one.terms !== other.terms || one.cost !== other.cost) return false;
+  }
+  return true;
+}
