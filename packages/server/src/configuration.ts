@@ -1,12 +1,14 @@
 /**
  * The configuration that counts now, and how it came to be. Reading it again either replaces all of
- * it between two decisions, or, if anything is wrong with the files, nothing.
+ * it between two decisions, or, if anything is wrong with the files, nothing. The new one is
+ * prepared in slices while the old one counts.
  */
 import { fingerprintOf } from './config/load.ts';
 import { type Config, ConfigError, type ConfigProblem } from './config/model.ts';
 import type { Desk } from './desk.ts';
 import { DescriptorRules } from './rules/descriptor-rules.ts';
 import { RequestRules } from './rules/request-rules.ts';
+import { atOnce, inSlices } from './slices.ts';
 
 export interface ReloadReport {
   readonly ok: boolean;
@@ -25,8 +27,14 @@ export class Configuration {
   #requests!: RequestRules;
   #descriptors!: DescriptorRules;
   #problems: readonly ConfigProblem[] = [];
+  /** How many reloads there were, by result. */
+  readonly reloads = { ok: 0, failed: 0 };
   readonly #listeners: ReloadListener[] = [];
-  #reloading: Promise<ReloadReport> | undefined = undefined;
+  /** The last that was asked for; and the reload that has not begun, which further ones share. */
+  #last: Promise<unknown> = Promise.resolve();
+  #nextReload: Promise<ReloadReport> | undefined = undefined;
+  /** Reloads by another process, where several serve. */
+  #elsewhere: (() => Promise<readonly ConfigProblem[]>) | undefined = undefined;
 
   constructor(desk: Desk, config: Config, load: () => Promise<Config>) {
     this.#desk = desk;
@@ -58,41 +66,70 @@ export class Configuration {
     this.#listeners.push(listener);
   }
 
-  /** Takes a configuration over. All that can fail comes first. */
+  /** Takes a configuration over. */
   use(config: Config): void {
-    const requests = new RequestRules(config.rules);
-    const descriptors = new DescriptorRules(config.rules, config.domains);
-    this.#desk.use(config.policies);
-    this.#desk.overrides.useFile(config.overrides);
-    this.#config = config;
-    this.#requests = requests;
-    this.#descriptors = descriptors;
+    atOnce(this.#preparing(config))();
+  }
+
+  /** Prepares a configuration in slices: all that can fail, and all that takes long. */
+  *#preparing(config: Config): Generator<void, () => void> {
+    const requests = yield* RequestRules.building(config.rules);
+    const descriptors = yield* DescriptorRules.building(config.rules, config.domains);
+    const usePolicies = yield* this.#desk.preparing(config.policies);
+    const useOverrides = yield* this.#desk.overrides.preparingFile(config.overrides);
+    return () => {
+      usePolicies();
+      useOverrides();
+      this.#config = config;
+      this.#requests = requests;
+      this.#descriptors = descriptors;
+    };
+  }
+
+  /** Has another process read the files, which then has this one `replace` its configuration. */
+  delegate(reload: () => Promise<readonly ConfigProblem[]>): void {
+    this.#elsewhere = reload;
   }
 
   /** Reads the files again. Never throws; asked for twice at once, it reads once more after. */
   async reload(): Promise<ReloadReport> {
-    await this.#reloading;
-    this.#reloading ??= this.#reload().finally(() => {
-      this.#reloading = undefined;
-    });
-    return this.#reloading;
+    if (this.#elsewhere !== undefined) {
+      const problems = await this.#elsewhere().catch((error) => this.#problemsOf(error));
+      return { ok: problems.length === 0, problems };
+    }
+    this.#nextReload ??= this.replace();
+    return this.#nextReload;
   }
 
-  async #reload(): Promise<ReloadReport> {
+  /** Loads a configuration and takes it over, one after the other. Never throws. */
+  replace(): Promise<ReloadReport> {
+    const next = this.#last.then(() => this.#replace());
+    this.#last = next.catch(() => {});
+    return next;
+  }
+
+  async #replace(): Promise<ReloadReport> {
+    this.#nextReload = undefined;
     let problems: readonly ConfigProblem[] = [];
     let fingerprint: string | undefined;
     try {
       const config = await this.#load();
       fingerprint = fingerprintOf(config);
-      this.use(config);
+      const swap = await inSlices(this.#preparing(config));
+      swap();
     } catch (error) {
-      problems = problemsOf(error, this.#config.files[0] ?? '');
+      problems = this.#problemsOf(error);
       if (error instanceof ConfigError) fingerprint ??= fingerprintOf(error);
     }
     this.#problems = problems;
+    this.reloads[problems.length === 0 ? 'ok' : 'failed']++;
     const report = { ok: problems.length === 0, problems, fingerprint };
     for (const listener of this.#listeners) listener(report);
     return report;
+  }
+
+  #problemsOf(error: unknown): readonly ConfigProblem[] {
+    return problemsOf(error, this.#config.files[0] ?? '');
   }
 }
 

@@ -23,6 +23,7 @@ import type { PolicyConfig } from './config/model.ts';
 import { Overrides } from './overrides.ts';
 import { OWN_NAMES, ServedPolicies } from './policies.ts';
 import { ShadowWords } from './shadow-words.ts';
+import { atOnce } from './slices.ts';
 
 /** What all limits of a check come to. */
 export interface Verdict {
@@ -86,6 +87,8 @@ export class Desk {
   readonly store: ReceiptStore;
   readonly #sync: SyncStore | undefined;
   #policies: ServedPolicies;
+  /** Policies that are being prepared. */
+  #nextPolicies: ServedPolicies | undefined = undefined;
   readonly #watchers: Watcher[] = [];
   readonly #failureWatchers: FailureWatcher[] = [];
   /** Policies that came with a request, by what they say. */
@@ -100,7 +103,10 @@ export class Desk {
     this.#sync = 'decideSync' in store ? (store as SyncStore) : undefined;
     this.#policies = new ServedPolicies(policies, this.overrides, this.shadowWords);
     // Nobody can listen before this: whoever hears of a word finds that it counts.
-    this.shadowWords.onChange(({ policy }) => this.#policies.hearWord(policy));
+    this.shadowWords.onChange(({ policy }) => {
+      this.#policies.hearWord(policy);
+      this.#nextPolicies?.hearWord(policy);
+    });
   }
 
   get policies(): ServedPolicies {
@@ -109,7 +115,18 @@ export class Desk {
 
   /** Serves other policies from now on. Counters go by name, algorithm and window. */
   use(policies: readonly PolicyConfig[]): void {
-    this.#policies = new ServedPolicies(policies, this.overrides, this.shadowWords);
+    atOnce(this.preparing(policies))();
+  }
+
+  /** Prepares other policies in slices. Returns the function that serves them from then on. */
+  *preparing(policies: readonly PolicyConfig[]): Generator<void, () => void> {
+    const next = new ServedPolicies([], this.overrides, this.shadowWords);
+    this.#nextPolicies = next;
+    yield* next.adding(policies, this.overrides);
+    return () => {
+      this.#policies = next;
+      this.#nextPolicies = undefined;
+    };
   }
 
   /** Has every decision told that is not a peek. */

@@ -1,6 +1,7 @@
 /** `sluice-server`: the service as a library, for the command line and for tests. */
 export { fingerprint } from './config/files.ts';
 export { fingerprintOf, loadConfig } from './config/load.ts';
+export { loadConfigInThread } from './config/load-in-thread.ts';
 export { type Config, ConfigError, type ConfigProblem, problemText } from './config/model.ts';
 export { nearest } from './config/nearest.ts';
 export { readConfig } from './config/read.ts';

@@ -6,6 +6,7 @@
 import { systemClock } from 'sluice';
 import { expected, isInteger, keyText } from 'sluice/engine';
 import { LARGEST_OVERRIDE, type OverrideConfig } from './config/model.ts';
+import { atOnce } from './slices.ts';
 import { fitsParts } from './wildcard.ts';
 
 export interface Override extends OverrideConfig {
@@ -165,12 +166,20 @@ export class Overrides {
 
   /** Takes the files' anew; if any of them is wrong, none. */
   useFile(overrides: readonly OverrideConfig[]): void {
+    atOnce(this.preparingFile(overrides))();
+  }
+
+  /** Prepares the files' in slices. Returns the function that takes them over. */
+  *preparingFile(overrides: readonly OverrideConfig[]): Generator<void, () => void> {
     const layer = new Layer();
     for (const each of overrides) {
       checkOverride(each);
       layer.set({ ...each, source: 'file' });
+      yield;
     }
-    this.#file = layer;
+    return () => {
+      this.#file = layer;
+    };
   }
 
   #tell(change: OverrideChange): void {

@@ -4,6 +4,7 @@ import { type CostFields, expected, PolicyBook } from 'sluice/engine';
 import type { PolicyConfig } from './config/model.ts';
 import type { Overrides } from './overrides.ts';
 import { ShadowWords } from './shadow-words.ts';
+import { atOnce } from './slices.ts';
 
 /** Names that begin like this are the service's own. */
 export const OWN_NAMES = 'sluice.';
@@ -24,9 +25,15 @@ export class ServedPolicies extends PolicyBook {
   constructor(configs: readonly PolicyConfig[], overrides: Overrides, words = new ShadowWords()) {
     super({ [`${OWN_NAMES}none`]: '1/1s' });
     this.#words = words;
+    atOnce(this.adding(configs, overrides));
+  }
+
+  /** Adds policies in slices. */
+  *adding(configs: readonly PolicyConfig[], overrides: Overrides): Generator<void, void> {
     for (const config of configs) {
       this.#served.set(config.name, { config, policy: withOverrides(config, overrides) });
       this.hearWord(config.name);
+      yield;
     }
   }
 

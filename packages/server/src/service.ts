@@ -70,7 +70,7 @@ function watchRoutes(router: Router, { crew, desk, metrics, topKeys, live }: Par
   crew.answer('metrics', () => metrics.data());
   metricsRoutes(router, async () => {
     const all = (await crew.gather('metrics')) as MetricsData[];
-    return all.length === 1 ? metrics.text() : jointMetricsText(all);
+    return crew.door === undefined ? metrics.text() : jointMetricsText(all);
   });
   crew.answer('top', (detail) => topKeys.data(...(detail as [string, TopBy])));
   topRoutes(router, desk, async (...detail) => (await crew.gather('top', detail)) as TopData[]);

@@ -8,5 +8,5 @@ export { DraftOfOne, reportOf } from './http/headers.ts';
 export { soundKey } from './http/long-key.ts';
 export { keyText, LONGEST_KEY } from './key.ts';
 export { checkAction, LONGEST_WINDOW_MS } from './policy.ts';
-export { type Recipient, refundOf } from './store.ts';
+export { type OnSent, type Recipient, refundOf, type SentCommand } from './store.ts';
 export { KeyedHash } from './stores/memory/hash.ts';

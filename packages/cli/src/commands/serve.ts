@@ -6,7 +6,7 @@ import {
   fingerprint,
   fingerprintOf,
   listenText,
-  loadConfig,
+  loadConfigInThread,
   makeLog,
   openStore,
   type ReloadReport,
@@ -67,7 +67,7 @@ async function serveUntilTold(output: Output, found: Effective): Promise<void> {
   if (logTo !== undefined) logTo.format = terminalLine(output);
   const log = makeLog(settings);
   for (const warning of warnings) log.warn(warning);
-  const load = (): Promise<Config> => loadConfig(paths);
+  const load = (): Promise<Config> => loadConfigInThread(paths);
   const base = { settings, log, config, load, ...(logTo !== undefined && { logTo }) };
   const { tlsCert, tlsKey } = settings;
   const others = tlsCert === undefined || tlsKey === undefined ? [] : [tlsCert, tlsKey];

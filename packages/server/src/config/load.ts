@@ -29,6 +29,12 @@ const fingerprints = new WeakMap<Config | ConfigError, string>();
 export const fingerprintOf = (loaded: Config | ConfigError): string | undefined =>
   fingerprints.get(loaded);
 
+/** Notes the fingerprint of what another thread has loaded. */
+export function withFingerprint<T extends Config | ConfigError>(loaded: T, fingerprint: string): T {
+  fingerprints.set(loaded, fingerprint);
+  return loaded;
+}
+
 function textOf({ path, bytes, problem }: ConfigFile, problems: Problems): ConfigText | undefined {
   problems.announce(path);
   try {

@@ -8,16 +8,18 @@ import type { Logger } from './log.ts';
 const LOOK_MS = 1000;
 export const PAUSE_MS = 60_000;
 
+type EvictingStore = Pick<Store, 'size' | 'evicted' | 'guaranteedKeys'>;
+
 export class EvictionLog {
   readonly #log: Logger;
-  readonly #store: Store;
+  readonly #store: EvictingStore;
   readonly #clock: Clock;
   #logged = 0;
   /** How many more times to look before another line may be logged. */
   #pause = 0;
   #cancel: (() => void) | undefined = undefined;
 
-  constructor(log: Logger, store: Store, clock: Clock = systemClock) {
+  constructor(log: Logger, store: EvictingStore, clock: Clock = systemClock) {
     this.#log = log;
     this.#store = store;
     this.#clock = clock;

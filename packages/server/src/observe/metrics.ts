@@ -61,7 +61,6 @@ export class Metrics implements TrafficWatcher {
   /** How long those waited who asked for a decision. */
   readonly durations = new Map<Protocol, Observations>();
   readonly #requests = new Map<string, RouteTraffic>();
-  readonly #reloads = { ok: 0, failed: 0 };
   #reloadedMs = systemClock.now();
   #evicted: number | undefined = undefined;
   #traffic: Traffic = { connections: 0, inFlight: 0 };
@@ -75,7 +74,6 @@ export class Metrics implements TrafficWatcher {
     this.#registerTraffic();
     ofProcess();
     parts.configuration.onReload(({ ok }) => {
-      this.#reloads[ok ? 'ok' : 'failed']++;
       if (ok) this.#reloadedMs = systemClock.now();
     });
   }
@@ -242,8 +240,8 @@ export class Metrics implements TrafficWatcher {
   }
 
   #registerConfig(): void {
-    const reloads = this.#reloads;
     const { configuration } = this.#parts;
+    const { reloads } = configuration;
     const registers = [this.#registry];
     const reloadedMs = (): number => this.#reloadedMs;
     new Counter({

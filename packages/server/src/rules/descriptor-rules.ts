@@ -9,6 +9,7 @@ import type {
   RuleConfig,
 } from '../config/model.ts';
 import type { LimitRequest } from '../desk.ts';
+import { atOnce } from '../slices.ts';
 import { fits } from '../wildcard.ts';
 import { NOBODY, shortened } from './request-keys.ts';
 
@@ -56,12 +57,37 @@ const NOTHING_SAID = {
 export class DescriptorRules {
   readonly #domains = new Map<string, Domain>();
 
-  constructor(rules: readonly RuleConfig[], domains: readonly DomainConfig[]) {
+  /** `run` runs the work that makes the rules ready. Default: at once. */
+  constructor(
+    rules: readonly RuleConfig[],
+    domains: readonly DomainConfig[],
+    run: (work: Generator<void, void>) => void = atOnce,
+  ) {
+    run(this.#prepare(rules, domains));
+  }
+
+  /** Makes rules in slices. */
+  static *building(
+    rules: readonly RuleConfig[],
+    domains: readonly DomainConfig[],
+  ): Generator<void, DescriptorRules> {
+    let work: Generator<void, void> | undefined;
+    const made = new DescriptorRules(rules, domains, (given) => {
+      work = given;
+    });
+    yield* work!;
+    return made;
+  }
+
+  *#prepare(rules: readonly RuleConfig[], domains: readonly DomainConfig[]): Generator<void, void> {
     for (const rule of rules) {
       const { match } = rule;
       if (match.kind === 'descriptor') this.#domain(match.domain).rules.add(rule, match);
+      yield;
     }
-    for (const { domain, descriptors } of domains) addChildren(this.#domain(domain), descriptors);
+    for (const { domain, descriptors } of domains) {
+      yield* addChildren(this.#domain(domain), descriptors);
+    }
   }
 
   #domain(name: string): Domain {
@@ -190,7 +216,7 @@ interface Children {
 const newNode = (config?: DescriptorConfig): Node => ({ children: new Map(), config });
 
 /** Where two descriptors are the same, the first is it. */
-function addChildren(node: Node, configs: readonly DescriptorConfig[]): void {
+function* addChildren(node: Node, configs: readonly DescriptorConfig[]): Generator<void, void> {
   for (const config of configs) {
     const { key, value = '', descriptors } = config;
     const children: Children = node.children.get(key) ?? {
@@ -200,7 +226,8 @@ function addChildren(node: Node, configs: readonly DescriptorConfig[]): void {
     };
     node.children.set(key, children);
     const child = newNode(config);
-    addChildren(child, descriptors);
+    yield* addChildren(child, descriptors);
+    yield;
     if (value === '') children.any ??= child;
     else if (value.includes('*')) children.patterns.push({ pattern: value, node: child });
     else if (!children.exact.has(value)) children.exact.set(value, child);

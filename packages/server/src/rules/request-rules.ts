@@ -3,6 +3,7 @@
 import { AmbiguousRequest } from '../ambiguous-request.ts';
 import type { RequestMatch, RuleConfig, RuleLimit } from '../config/model.ts';
 import type { LimitRequest } from '../desk.ts';
+import { atOnce } from '../slices.ts';
 import { fits } from '../wildcard.ts';
 import { hasOneReading, readingsOf } from './path-readings.ts';
 import type { RequestFacts } from './request-facts.ts';
@@ -18,25 +19,47 @@ export class RequestRules {
   /** Rules with patterns, by the first segment that these begin with. */
   readonly #bySegment = new Map<string, readonly ReadyRule[]>();
   /** Rules that may be about any path. */
-  readonly #elsewhere: readonly ReadyRule[];
-  readonly #ready: readonly ReadyRule[];
+  #elsewhere: readonly ReadyRule[] = [];
+  readonly #ready: ReadyRule[] = [];
 
-  constructor(readonly rules: readonly RuleConfig[]) {
-    this.#ready = rules.flatMap((rule) =>
-      rule.match.kind === 'request' ? [new ReadyRule(rule, rule.match)] : [],
-    );
+  /** `run` runs the work that makes the rules ready. Default: at once. */
+  constructor(
+    readonly rules: readonly RuleConfig[],
+    run: (work: Generator<void, void>) => void = atOnce,
+  ) {
+    run(this.#prepare());
+  }
+
+  /** Makes rules in slices. */
+  static *building(rules: readonly RuleConfig[]): Generator<void, RequestRules> {
+    let work: Generator<void, void> | undefined;
+    const made = new RequestRules(rules, (given) => {
+      work = given;
+    });
+    yield* work!;
+    return made;
+  }
+
+  *#prepare(): Generator<void, void> {
+    for (const rule of this.rules) {
+      if (rule.match.kind === 'request') this.#ready.push(new ReadyRule(rule, rule.match));
+      yield;
+    }
     for (const { paths } of this.#ready) {
       for (const { isExact, prefix } of paths ?? []) {
         if (isExact) this.#exact.set(prefix, undefined);
       }
+      yield;
     }
     this.#elsewhere = this.#ready.filter((rule) => rule.mayBeBelow(undefined));
+    yield;
     const segments = this.#ready.flatMap(({ paths }) =>
       (paths ?? []).flatMap(({ firstSegment }) => firstSegment ?? []),
     );
     for (const segment of new Set(segments)) {
       const rules = this.#ready.filter((rule) => rule.mayBeBelow(segment));
       this.#bySegment.set(segment, rules);
+      yield;
     }
   }
 

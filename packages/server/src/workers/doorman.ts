@@ -1,30 +1,39 @@
 /**
- * Takes connections and shows them to the workers in turn, so that each has as many as the others:
- * workers that took them from one socket themselves would leave most to the fastest. It also makes
- * stopping sound: once it takes no more, whoever was let in is at a worker already.
+ * Accepts connections and deals them out to the workers in turn, so that each has as many as the
+ * others: workers that accepted from one socket would leave most connections to the fastest. That
+ * also makes stopping sound: once it accepts no more, every connection is at a worker already.
+ *
+ * A worker gets a connection only if it is responsive and has confirmed most of those that were
+ * handed to it. The others wait here, up to a bound.
  */
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { monotonicMs } from '../clock.ts';
 import type { DoorName } from '../http/door.ts';
 import type { Listen } from '../settings.ts';
 
-/** How many may wait while no worker serves, such as when all of them have died. */
+/** How many connections may wait for a worker. Further ones are closed. */
 const MOST_WAITING = 1024;
 const QUIET_TURN_MS = 0.5;
 
-/** Whoever can be shown a connection. */
+export interface Accepted {
+  readonly door: DoorName;
+  readonly socket: Socket;
+}
+
 export interface Host {
+  /** Whether it can be given a connection now. */
+  readonly isReady: boolean;
   take(door: DoorName, socket: Socket): void;
 }
 
 export class Doorman {
   readonly #hosts: () => readonly Host[];
   readonly #servers: Server[] = [];
-  #waiting: (readonly [DoorName, Socket])[] = [];
+  #waiting: Accepted[] = [];
   #taken = 0;
   #shown = 0;
 
-  /** `hosts` are those who serve at the moment. */
+  /** `hosts` are the workers that there are at the moment. */
   constructor(hosts: () => readonly Host[]) {
     this.#hosts = hosts;
   }
@@ -32,7 +41,9 @@ export class Doorman {
   open(door: DoorName, { host, port }: Listen, onError: (error: Error) => void): Promise<Listen> {
     const server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => {
       this.#taken++;
-      this.#show(door, socket);
+      // A client may reset its connection before a worker has it.
+      socket.on('error', () => {});
+      this.show([{ door, socket }]);
     });
     return new Promise((resolve, reject) => {
       server.once('error', reject);
@@ -46,26 +57,34 @@ export class Doorman {
     });
   }
 
-  #show(door: DoorName, socket: Socket): void {
-    // Who is gone before a worker has it is nobody's loss.
-    socket.on('error', () => {});
-    const hosts = this.#hosts();
-    if (hosts.length > 0) hosts[this.#shown++ % hosts.length].take(door, socket);
-    else if (this.#waiting.length < MOST_WAITING) this.#waiting.push([door, socket]);
-    else socket.destroy();
+  /** Deals connections out, those that have waited longest first. */
+  show(accepted: readonly Accepted[] = []): void {
+    this.#waiting.push(...accepted);
+    let dealt = 0;
+    for (const { door, socket } of this.#waiting) {
+      const host = this.#next();
+      if (host === undefined) break;
+      host.take(door, socket);
+      dealt++;
+    }
+    if (dealt > 0) this.#waiting = this.#waiting.slice(dealt);
+    for (const { socket } of this.#waiting.splice(MOST_WAITING)) socket.destroy();
   }
 
-  /** Shows those who wait to whoever serves now. */
-  showWaiting(): void {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const [door, socket] of waiting) this.#show(door, socket);
+  /** The next worker in turn that is ready. */
+  #next(): Host | undefined {
+    const hosts = this.#hosts();
+    for (let tries = 0; tries < hosts.length; tries++) {
+      const host = hosts[this.#shown++ % hosts.length];
+      if (host.isReady) return host;
+    }
+    return undefined;
   }
 
   /**
-   * Takes no more. Whoever waits to be let in when a socket stops to listen is thrown out by the
-   * system, though they believe to be connected. So it goes on until a turn of the event loop was
-   * short and let nobody in, but not for ever.
+   * Accepts no more. The system resets connections that wait to be accepted when a socket stops to
+   * listen, though their clients believe to be connected. So it goes on until a turn of the event
+   * loop was short and accepted none, and none waits for a worker, but not for ever.
    */
   async close(mostMs: number): Promise<void> {
     const untilMs = monotonicMs() + mostMs;
@@ -75,9 +94,9 @@ export class Doorman {
       await new Promise(setImmediate);
       const nowMs = monotonicMs();
       const isQuiet = this.#taken === taken && nowMs - startMs < QUIET_TURN_MS;
-      if (isQuiet || nowMs >= untilMs) break;
+      if ((isQuiet && this.#waiting.length === 0) || nowMs >= untilMs) break;
     }
     for (const server of this.#servers) server.close();
-    for (const [, socket] of this.#waiting.splice(0)) socket.destroy();
+    for (const { socket } of this.#waiting.splice(0)) socket.destroy();
   }
 }

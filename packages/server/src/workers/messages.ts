@@ -1,9 +1,10 @@
 /**
  * What the supervisor and the workers ask each other, by name. All of it is plain data.
  *
- *     supervisor to worker   start      serve with these settings, this configuration, and what the
- *                                       API has set
- *                            configure  a reload's outcome, to be taken over
+ *     supervisor to worker   slice      a slice of the next configuration
+ *                            start      serve with these settings, the configuration that came in
+ *                                       slices, and what the API has set
+ *                            configure  a reload's outcome; the configuration came in slices
  *                            override   what counts for a key of a policy from now on
  *                            shadow     what the API says of a policy from now on
  *                            question   a question of one of the crew
@@ -12,15 +13,22 @@
  *                            override   a change that was made here, for everybody
  *                            shadow     the same
  *                            gather     a question for the whole crew
+ *     supervisor to store    open       the settings of the embedded store
+ *
+ * Messages without an answer: `alive`, a heartbeat; `connection` with a socket, for a worker, which
+ * confirms it with `taken`; `store` with the worker's end of a channel to the store process;
+ * `channel` with the other end, for the store process; `violation`, from the store process, if what
+ * a worker sent is not of the protocol.
  */
-import type { Config, ConfigProblem, OverrideConfig } from '../config/model.ts';
+import type { ConfigProblem, OverrideConfig } from '../config/model.ts';
 import type { DoorName } from '../http/door.ts';
 import type { Listen, Settings } from '../settings.ts';
 import type { ShadowWord } from '../shadow-words.ts';
 
 export interface StartOrder {
   readonly settings: Settings;
-  readonly config: Config;
+  /** How many reloads there were before it, by result. */
+  readonly reloads: ReloadCounts;
   readonly overrides: readonly OverrideConfig[];
   readonly shadowWords: readonly ShadowWord[];
   /** Whether they are in a file. */
@@ -31,16 +39,26 @@ export interface StartOrder {
   readonly worker: number;
 }
 
+export interface ReloadCounts {
+  readonly ok: number;
+  readonly failed: number;
+}
+
+export interface StoreOrder {
+  readonly maxKeys: number;
+  /** How many keys the store processes before it evicted. */
+  readonly evicted: number;
+  /** The workers whose channels it starts with, by number. */
+  readonly workers: readonly number[];
+}
+
 export type Doors = Readonly<Partial<Record<DoorName, Listen>>>;
 
-/** What became of reading the files; the higher number was read later. */
-export type ReloadOutcome =
-  | { readonly number: number; readonly config: Config; readonly fingerprint?: string | undefined }
-  | {
-      readonly number: number;
-      readonly problems: readonly ConfigProblem[];
-      readonly fingerprint?: string | undefined;
-    };
+/** What became of reading the files. Without problems the configuration was sent in slices. */
+export interface ReloadOutcome {
+  readonly problems: readonly ConfigProblem[];
+  readonly fingerprint?: string | undefined;
+}
 
 /** What the API says of a key: a limit of its own, or nothing any more. */
 export interface OverrideWord {
@@ -71,5 +89,5 @@ export const DEADLINE_MS = {
   question: 5000,
 };
 
-/** Where a worker finds the channel to the owner of the store; 3 is Node's own. */
+/** Where a worker and the store process find channels to each other; 3 is Node's own. */
 export const STORE_FD = 4;

@@ -21,8 +21,10 @@ import {
   isInteger,
   isRecord,
   jointDecision,
+  type OnSent,
   PeekRecord,
   type Recipient,
+  type SentCommand,
 } from 'sluice/engine';
 import { lineOf, ProtocolError, readLines, Values } from './lines.ts';
 import { isError, KIND, MOST_DEFINED, MOST_LIMITS } from './operations.ts';
@@ -37,10 +39,13 @@ export const MOST_WAITING_CHARACTERS = 32 * 1024 * 1024;
 interface SentLine {
   readonly operations: readonly Operation[];
   readonly length: number;
+  readonly command: SentCommand;
 }
 
 /** Methods, not functions: there is one for every decision, and each function is an object. */
 interface Operation {
+  /** Called when it is sent, with the line that carries it. */
+  sent(command: SentCommand): void;
   /** Takes from the answers what belongs to it, and tells who asked. */
   read(answers: Values, nowMs: number): void;
   failed(error: unknown): void;
@@ -110,15 +115,20 @@ export class OwnerStore implements Store {
     for (const limit of limits) this.#pushLimit(limit);
   }
 
-  adjust(adjustments: readonly Adjustment[], nowMs?: number): Promise<readonly number[]> {
-    return Promise.all(adjustments.map((each) => this.#adjustOne(each, nowMs)));
+  adjust(
+    adjustments: readonly Adjustment[],
+    nowMs?: number,
+    onSent?: OnSent,
+  ): Promise<readonly number[]> {
+    return Promise.all(adjustments.map((each) => this.#adjustOne(each, nowMs, onSent)));
   }
 
-  #adjustOne(adjustment: Adjustment, nowMs?: number): Promise<number> {
-    return this.#ask([adjustment.policy], nowMs, readNumber, () => {
+  #adjustOne(adjustment: Adjustment, nowMs?: number, onSent?: OnSent): Promise<number> {
+    const write = (): void => {
       this.#values.push(KIND.adjust);
       this.#pushAdjustment(adjustment);
-    });
+    };
+    return this.#ask([adjustment.policy], nowMs, readNumber, write, onSent);
   }
 
   /** One operation for all adjustments, so that the owner applies all of them or none. */
@@ -126,6 +136,7 @@ export class OwnerStore implements Store {
     id: string,
     adjustments: readonly Adjustment[],
     nowMs?: number,
+    onSent?: OnSent,
   ): Promise<readonly number[] | undefined> {
     const { length } = adjustments;
     if (length > MOST_LIMITS) {
@@ -135,22 +146,31 @@ export class OwnerStore implements Store {
     const policies = adjustments.map(({ policy }) => policy);
     const read = (answers: Values): readonly number[] | undefined =>
       answers.integer(0, 1) === 0 ? undefined : Array.from({ length }, () => readNumber(answers));
-    return this.#ask(policies, nowMs, read, () => {
+    const write = (): void => {
       this.#values.push(KIND.settle, id, length);
       for (const each of adjustments) this.#pushAdjustment(each);
-    });
+    };
+    return this.#ask(policies, nowMs, read, write, onSent);
   }
 
-  async reset(policy: Policy, key: string, nowMs?: number): Promise<void> {
-    await this.#ask([policy], nowMs, readNumber, () => {
+  async reset(policy: Policy, key: string, nowMs?: number, onSent?: OnSent): Promise<void> {
+    const write = (): void => {
       this.#values.push(KIND.reset, this.#numbers.of(policy), key);
-    });
+    };
+    await this.#ask([policy], nowMs, readNumber, write, onSent);
   }
 
-  inspect(policy: Policy, { limit, capacity }: Terms, key: string, nowMs?: number) {
-    return this.#ask([policy], nowMs, readState, () => {
+  inspect(
+    policy: Policy,
+    { limit, capacity }: Terms,
+    key: string,
+    nowMs?: number,
+    onSent?: OnSent,
+  ): Promise<KeyState | undefined> {
+    const write = (): void => {
       this.#values.push(KIND.inspect, this.#numbers.of(policy), limit, capacity, key);
-    });
+    };
+    return this.#ask([policy], nowMs, readState, write, onSent);
   }
 
   /** Whoever still waits is told. */
@@ -174,10 +194,12 @@ export class OwnerStore implements Store {
     nowMs: number | undefined,
     read: (answers: Values) => T,
     write: () => void,
+    onSent: OnSent = () => {},
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const take = (answers: Values): void => resolve(read(answers));
-      if (!this.#add({ read: take, failed: reject }, nowMs, policies.length)) return;
+      const operation = { sent: onSent, read: take, failed: reject };
+      if (!this.#add(operation, nowMs, policies.length)) return;
       for (const policy of policies) this.#numbers.define(policy, this.#values);
       write();
     });
@@ -215,16 +237,20 @@ export class OwnerStore implements Store {
     this.#givenMs = undefined;
     if (this.#operations.length === 0) return;
     const line = lineOf(this.#values);
-    this.#sent.push({ operations: this.#operations, length: line.length });
+    const operations = this.#operations;
+    const command: SentCommand = {};
+    this.#sent.push({ operations, length: line.length, command });
     this.#waitingCharacters += line.length;
-    this.#channel.write(line);
     this.#operations = [];
     this.#values = [];
+    for (const operation of operations) operation.sent(command);
+    this.#channel.write(line);
   }
 
   #read(answers: Values): undefined {
     if (this.#sent.length === 0) throw new ProtocolError('Expected no answer to nothing');
-    const { operations, length } = this.#sent[0];
+    const { operations, length, command } = this.#sent[0];
+    command.outcome = 'replied';
     const nowMs = answers.integer(0);
     this.#size = answers.integer(0);
     this.#evicted = answers.integer(0);
@@ -234,7 +260,8 @@ export class OwnerStore implements Store {
       const { next } = answers;
       if (isError(next)) {
         answers.any();
-        operation.failed(unavailable(next.error));
+        // The others of the line were answered, so it says nothing about the store.
+        operation.failed(Object.assign(unavailable(next.error), { isOfKey: true }));
       } else operation.read(answers, nowMs);
       this.#answered++;
     }
@@ -247,6 +274,7 @@ export class OwnerStore implements Store {
   #fail(cause: Error): void {
     if (this.#end !== undefined) return;
     this.#end = unavailable(cause.message);
+    for (const { command } of this.#sent) command.outcome = 'failed';
     const sent = this.#sent.flatMap(({ operations }) => operations);
     const waiting = [...sent.slice(this.#answered), ...this.#operations];
     this.#sent.length = 0;
@@ -292,6 +320,10 @@ class CheckOperation implements Operation {
     private readonly check: Check,
     private readonly recipient: Recipient<readonly Quote[]>,
   ) {}
+
+  sent(command: SentCommand): void {
+    this.recipient.sent?.(command);
+  }
 
   read(answers: Values, nowMs: number): void {
     const { limits, peek } = this.check;
@@ -342,5 +374,5 @@ function isState(state: unknown): state is KeyState {
 }
 
 function unavailable(why: string): SluiceError {
-  return new SluiceError('ERR_STORE_UNAVAILABLE', `The owner of the store cannot be asked: ${why}`);
+  return new SluiceError('ERR_STORE_UNAVAILABLE', `The store process cannot be asked: ${why}`);
 }

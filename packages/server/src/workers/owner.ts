@@ -32,9 +32,12 @@ type Work = (answers: unknown[], nowMs: number) => void;
 
 export class Owner {
   readonly #store: SyncStore;
+  readonly #evictedBefore: number;
 
-  constructor(store: SyncStore) {
+  /** `evictedBefore` are the evictions of the stores that this one replaces. */
+  constructor(store: SyncStore, evictedBefore = 0) {
     this.#store = store;
+    this.#evictedBefore = evictedBefore;
   }
 
   /** Answers what comes on a channel. `onError` is told once, and then the channel is closed. */
@@ -66,7 +69,7 @@ export class Owner {
       }
     }
     answers[1] = this.#store.size;
-    answers[2] = this.#store.evicted ?? 0;
+    answers[2] = this.#evictedBefore + (this.#store.evicted ?? 0);
     answers[3] = this.#store.guaranteedKeys ?? null;
     return lineOf(answers);
   }

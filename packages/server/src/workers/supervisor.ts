@@ -1,13 +1,14 @@
 /**
- * The first process, where several serve: it starts the others and replaces those that die, and it
- * owns the embedded store. Serving nobody itself, it is always there to decide.
+ * The first process, where several serve: it starts the others, kills those that hang, replaces
+ * those that exit, and deals out connections. It decides nothing: with the embedded store another
+ * process does.
  */
-import { memoryStore, systemClock } from 'sluice';
 import type { ReloadReport } from '../configuration.ts';
 import { EvictionLog } from '../observe/eviction-log.ts';
 import type { Logger } from '../observe/log.ts';
 import { type Listen, listenText, type Settings } from '../settings.ts';
 import { Doorman } from './doorman.ts';
+import { Watchdog } from './heartbeat.ts';
 import { type LogLines, Member } from './member.ts';
 import {
   type CrewQuestion,
@@ -17,15 +18,12 @@ import {
   type WordKept,
   type WordName,
 } from './messages.ts';
-import { Owner } from './owner.ts';
+import { MetricsTotals } from './metrics-totals.ts';
+import { Place } from './place.ts';
+import { StoreHost } from './store-host.ts';
 import { type Heard, Truth, type TruthOptions } from './truth.ts';
 
-/** Whoever served so long before it died is replaced at once. */
-const STEADY_MS = 10_000;
-/** The others after a pause, which doubles each time. */
-const FIRST_PAUSE_MS = 100;
-const LONGEST_PAUSE_MS = 10_000;
-/** When stopping, those who wait to be let in are let in for so long at the most. */
+/** When stopping, connections that wait to be accepted are accepted for this long at the most. */
 const LISTEN_MS = 1000;
 
 export interface WorkersOptions extends TruthOptions {
@@ -35,27 +33,22 @@ export interface WorkersOptions extends TruthOptions {
   readonly logTo?: LogLines;
 }
 
-/** The place of one worker after the other. */
-interface Slot {
-  readonly number: number;
-  member: Member | undefined;
-  /** How many have died here young, one after the other. */
-  failures: number;
-  /** Calls off what would replace a worker. */
-  cancel(): void;
-}
-
 export class Supervisor {
   readonly #settings: Settings;
   readonly #log: Logger;
   readonly #logTo: LogLines | undefined;
   readonly #truth: Truth;
-  readonly #owner: Owner | undefined;
+  /** Undefined with Redis, which each worker asks itself. */
+  readonly #store: StoreHost | undefined;
   readonly #evictionLog: EvictionLog | undefined;
-  readonly #slots: readonly Slot[];
-  readonly #doorman = new Doorman(() => this.#members.filter(({ isServing }) => isServing));
+  readonly #places: readonly Place<Member>[];
+  readonly #doorman = new Doorman(() => this.#members);
+  readonly #watchdog = new Watchdog(() => [...this.#members, ...(this.#store?.children ?? [])]);
+  readonly #metrics: MetricsTotals<Member>;
   #doors: Doors = {};
-  #isClosing = false;
+  /** The reload that is under way, and the one after it that all further requests share. */
+  #reloading: Promise<unknown> = Promise.resolve();
+  #nextReload: Promise<ReloadOutcome> | undefined = undefined;
 
   private constructor({ settings, log, logTo }: WorkersOptions, truth: Truth) {
     const { workers, store, maxKeys } = settings;
@@ -63,16 +56,13 @@ export class Supervisor {
     this.#log = log;
     this.#logTo = logTo;
     this.#truth = truth;
-    // Redis is asked by each worker itself.
-    const owned = store === 'memory' ? memoryStore({ maxKeys }) : undefined;
-    this.#owner = owned && new Owner(owned);
-    this.#evictionLog = owned && new EvictionLog(log, owned);
-    this.#slots = Array.from({ length: workers }, (_, at) => ({
-      number: at + 1,
-      member: undefined,
-      failures: 0,
-      cancel: () => {},
-    }));
+    this.#metrics = new MetricsTotals<Member>((member) =>
+      member.dialogue.ask('question', { question: 'metrics' }, DEADLINE_MS.question),
+    );
+    this.#places = Array.from({ length: workers }, (_, at) => this.#placeOf(at + 1));
+    if (store !== 'memory') return;
+    this.#store = new StoreHost({ maxKeys, log, members: () => this.#members });
+    this.#evictionLog = new EvictionLog(log, this.#store);
   }
 
   /** Resolves when all workers serve; if one cannot, none does. */
@@ -82,6 +72,7 @@ export class Supervisor {
     await supervisor.#openDoors();
     await supervisor.#startAll();
     supervisor.#evictionLog?.start();
+    supervisor.#metrics.start(() => supervisor.#responsive);
     return supervisor;
   }
 
@@ -104,11 +95,20 @@ export class Supervisor {
     return this.#members.map(({ pid }) => pid);
   }
 
-  get #members(): readonly Member[] {
-    return this.#slots.flatMap(({ member }) => member ?? []);
+  /** The process that holds the counters of the embedded store; undefined with Redis. */
+  get storePid(): number | undefined {
+    return this.#store?.pid;
   }
 
-  /** Whoever comes before the workers serve has to wait. */
+  get #members(): readonly Member[] {
+    return this.#places.flatMap(({ child }) => child ?? []);
+  }
+
+  get #responsive(): readonly Member[] {
+    return this.#members.filter(({ isResponsive }) => isResponsive);
+  }
+
+  /** Connections that come before the workers serve wait. */
   async #openDoors(): Promise<void> {
     const { listen, grpc } = this.#settings;
     const onError = (err: Error): void => this.#log.error({ err }, 'a connection failed');
@@ -123,9 +123,10 @@ export class Supervisor {
   }
 
   async #startAll(): Promise<void> {
-    const starting = this.#slots.map((slot) => this.#employ(slot));
+    this.#watchdog.start();
     try {
-      await Promise.all(starting);
+      await this.#store?.start();
+      await Promise.all(this.#places.map((place) => place.fill()));
     } catch (error) {
       this.kill();
       await Promise.all([this.#doorman.close(0), ...this.#members.map(({ gone }) => gone)]);
@@ -133,93 +134,88 @@ export class Supervisor {
     }
   }
 
-  async #employ(slot: Slot): Promise<void> {
-    const member = new Member(slot.number, this.#logTo);
-    slot.member = member;
-    void member.gone.then(({ code, signal }) => this.#departed(slot, member, code, signal));
-    this.#owner?.serve(member.storeChannel, (err) => {
-      this.#log.error({ err, worker: slot.number }, 'a worker asked for what makes no sense');
-      member.kill();
+  #placeOf(slot: number): Place<Member> {
+    return new Place<Member>({
+      what: 'worker',
+      fields: { worker: slot },
+      log: this.#log,
+      make: () => this.#employ(slot),
+      begin: async (member) => {
+        const common = { settings: this.#settings, doors: this.#doors, worker: slot };
+        await member.start(
+          () => this.#truth.config,
+          () => ({ ...common, ...this.#truth.order() }),
+        );
+        this.#doorman.show();
+      },
+      gone: (member) => {
+        this.#metrics.departed(member);
+        this.#doorman.show(member.takeBack());
+      },
     });
+  }
+
+  #employ(slot: number): Member {
+    const isHosted = this.#store !== undefined;
+    const onReady = (): void => this.#doorman.show();
+    const member = new Member({ slot, logTo: this.#logTo, isHosted, onReady });
+    this.#store?.serve(member);
     const { dialogue } = member;
-    dialogue.answer('reload', () => this.#reload(member));
+    dialogue.answer('reload', () => this.#reload());
     dialogue.answer('override', (body) => this.#keep('override', this.#truth.override(body)));
     dialogue.answer('shadow', (body) => this.#keep('shadow', this.#truth.shadow(body)));
     dialogue.answer('gather', (body) => this.#gather(body as CrewQuestion));
-    try {
-      const common = { settings: this.#settings, doors: this.#doors, worker: slot.number };
-      await member.start({ ...common, ...this.#truth.order() });
-      this.#doorman.showWaiting();
-    } catch (error) {
-      member.kill();
-      throw error;
-    }
-  }
-
-  #departed(slot: Slot, member: Member, code: number | null, signal: string | null): void {
-    slot.member = undefined;
-    if (this.#isClosing) return;
-    slot.failures = member.ageMs >= STEADY_MS ? 0 : slot.failures + 1;
-    const pauseMs =
-      slot.failures === 0
-        ? 0
-        : Math.min(FIRST_PAUSE_MS * 2 ** (slot.failures - 1), LONGEST_PAUSE_MS);
-    const { pid } = member;
-    this.#log.error({ worker: slot.number, pid, code, signal, pauseMs }, 'a worker died');
-    slot.cancel = systemClock.schedule(pauseMs, () => void this.#replace(slot));
-  }
-
-  async #replace(slot: Slot): Promise<void> {
-    try {
-      await this.#employ(slot);
-      this.#log.info({ worker: slot.number, pid: slot.member?.pid }, 'a worker was replaced');
-    } catch (err) {
-      if (!this.#isClosing) this.#log.error({ err, worker: slot.number }, 'a worker cannot serve');
-    }
+    return member;
   }
 
   /** Reads the files once, for all; if anything is wrong with them, everybody goes on as before. */
   async reload(): Promise<ReloadReport> {
-    const outcome = await this.#reload(undefined);
-    const { fingerprint } = outcome;
-    if ('config' in outcome) return { ok: true, problems: [], fingerprint };
-    return { ok: false, problems: outcome.problems, fingerprint };
+    const { problems, fingerprint } = await this.#reload();
+    return { ok: problems.length === 0, problems, fingerprint };
   }
 
-  /** Whoever asked gets the outcome as the answer. */
-  async #reload(asker: Member | undefined): Promise<ReloadOutcome> {
-    const outcome = await this.#truth.reload();
-    await this.#tell('configure', outcome, asker);
-    return outcome;
+  /** Reloads take turns. Those that are asked for while one is under way share the next. */
+  #reload(): Promise<ReloadOutcome> {
+    if (this.#nextReload !== undefined) return this.#nextReload;
+    const next = this.#reloading.then(async () => {
+      this.#nextReload = undefined;
+      const outcome = await this.#truth.reload();
+      await this.#confirmed('configure', (member) => member.configure(outcome, this.#truth.config));
+      return outcome;
+    });
+    this.#nextReload = next;
+    this.#reloading = next.catch(() => {});
+    return next;
   }
 
   async #keep(name: WordName, { word, refusal }: Heard): Promise<WordKept> {
     // Whoever made the change is told too, because another's may have come first.
-    await this.#tell(name, word);
+    await this.#confirmed(name, ({ dialogue }) => dialogue.ask(name, word, DEADLINE_MS.word));
     if (refusal !== undefined) throw refusal;
     return { isSaved: await this.#truth.saved() };
   }
 
   async #gather({ question, detail }: CrewQuestion): Promise<readonly unknown[]> {
-    const serving = this.#members.filter(({ isServing }) => isServing);
-    const asked = serving.map(({ dialogue }) =>
+    if (question === 'metrics') return this.#metrics.gather(this.#responsive);
+    const asked = this.#responsive.map(({ dialogue }) =>
       dialogue.ask('question', { question, detail }, DEADLINE_MS.question),
     );
     const results = await Promise.allSettled(asked);
     return results.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
   }
 
-  /** Waits for those who serve; whoever is just starting hears it before it does. */
-  async #tell(what: 'configure' | WordName, word: unknown, except?: Member): Promise<void> {
-    const told = this.#members
-      .filter((member) => member !== except)
-      .map(async ({ dialogue, isServing, slot }) => {
-        const answer = dialogue.ask(what, word, DEADLINE_MS.word).catch((err) => {
-          if (isServing) this.#log.warn({ err, worker: slot }, `${what}: a worker did not confirm`);
-        });
-        if (isServing) await answer;
+  /** Waits for the workers that serve. One that is starting confirms before it serves. */
+  async #confirmed(what: string, send: (member: Member) => Promise<unknown>): Promise<void> {
+    const sent = this.#members.map(async (member) => {
+      const { isServing, slot } = member;
+      const confirmed = send(member).catch((err) => {
+        // The exit of a worker is logged by itself, and another one starts with what counts then.
+        if (!isServing || this.#places[slot - 1].child !== member) return;
+        this.#log.warn({ err, worker: slot }, `${what} not confirmed by a worker`);
       });
-    await Promise.all(told);
+      if (isServing) await confirmed;
+    });
+    await Promise.all(sent);
   }
 
   /** Has all answer what is in flight, then lets everything go. */
@@ -228,26 +224,31 @@ export class Supervisor {
     const { drainMs } = this.#settings;
     await this.#doorman.close(Math.min(LISTEN_MS, drainMs / 2));
     await Promise.all(this.#members.map((member) => member.leave(drainMs)));
+    this.#watchdog.stop();
     this.#evictionLog?.stop();
+    await this.#store?.stop();
     await this.#truth.saved();
   }
 
-  /** Ends all workers at once. */
+  /** Ends all processes at once. */
   kill(): void {
     this.#stopReplacing();
+    this.#watchdog.stop();
     this.#evictionLog?.stop();
     for (const member of this.#members) member.kill();
+    void this.#store?.stop();
   }
 
   #stopReplacing(): void {
-    this.#isClosing = true;
-    for (const slot of this.#slots) slot.cancel();
+    for (const place of this.#places) place.close();
+    this.#store?.close();
+    this.#metrics.stop();
   }
 }
 
 /**
- * What a setting says of the service is shared out: when Redis is away each worker admits its part,
- * and logs its part. The file of the overrides is the supervisor's.
+ * What a setting says of the service is shared out: if the store is unavailable each worker admits
+ * its part, and logs its part. The file of the overrides is the supervisor's.
  */
 function workerSettings(settings: Settings): Settings {
   const { workers, localShare, logDenials } = settings;

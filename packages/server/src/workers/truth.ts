@@ -30,8 +30,6 @@ export interface Heard {
 }
 
 export class Truth {
-  #reloads = 0;
-
   private constructor(
     private readonly desk: Desk,
     private readonly configuration: Configuration,
@@ -49,20 +47,22 @@ export class Truth {
     return new Truth(desk, configuration, file);
   }
 
-  /** What a worker begins with. */
-  order(): Pick<StartOrder, 'config' | 'overrides' | 'shadowWords' | 'isSaved'> {
-    const { config } = this.configuration;
+  get config(): Config {
+    return this.configuration.config;
+  }
+
+  /** What a worker begins with, besides the configuration. */
+  order(): Pick<StartOrder, 'reloads' | 'overrides' | 'shadowWords' | 'isSaved'> {
+    const { reloads } = this.configuration;
     const shadowWords = this.desk.shadowWords.list();
     const all = this.desk.overrides.list().filter(({ source }) => source === 'api');
     const isSaved = this.file?.isSaved === true;
-    return { config, overrides: all.map(plain), shadowWords, isSaved };
+    return { reloads, overrides: all.map(plain), shadowWords, isSaved };
   }
 
   async reload(): Promise<ReloadOutcome> {
-    const { ok, problems, fingerprint } = await this.configuration.reload();
-    const number = ++this.#reloads;
-    if (ok) return { number, config: this.configuration.config, fingerprint };
-    return { number, problems, fingerprint };
+    const { problems, fingerprint } = await this.configuration.reload();
+    return { problems, fingerprint };
   }
 
   /** Makes a change that a worker tells of. What counts then is the word for all. */

@@ -2,18 +2,22 @@
 import { Socket } from 'node:net';
 import { SluiceError } from 'sluice';
 import { isRecord } from 'sluice/engine';
-import { type Config, ConfigError } from '../config/model.ts';
+import { withFailurePolicy } from 'sluice/failure';
+import { type Config, ConfigError, type ConfigProblem } from '../config/model.ts';
+import { ConfigParts, type ConfigSlice } from '../config/slices.ts';
 import type { Configuration } from '../configuration.ts';
 import type { Desk } from '../desk.ts';
 import type { Door, DoorName } from '../http/door.ts';
 import { makeLog, storeListeners } from '../observe/log.ts';
 import { flushLog } from '../observe/log-output.ts';
 import { type Service, startService } from '../service.ts';
-import type { Listen } from '../settings.ts';
+import type { Listen, Settings } from '../settings.ts';
 import { shadowWordOf } from '../shadow-words.ts';
 import { type OpenStore, openStore } from '../store-url.ts';
 import type { Crew } from './crew.ts';
 import { Dialogue, type Port } from './dialogue.ts';
+import { sendHeartbeats } from './heartbeat.ts';
+import { HostedStore } from './hosted-store.ts';
 import {
   type CrewQuestion,
   DEADLINE_MS,
@@ -25,10 +29,9 @@ import {
   type WordKept,
   type WordName,
 } from './messages.ts';
-import { OwnerStore } from './owner-store.ts';
 import { plain, wordOf } from './truth.ts';
 
-/** Connections that the supervisor has taken. */
+/** Connections that the supervisor has accepted. */
 class WorkerDoor implements Door {
   readonly #doors: Doors;
   readonly #takers = new Map<unknown, (socket: Socket) => void>();
@@ -36,7 +39,10 @@ class WorkerDoor implements Door {
   constructor(doors: Doors) {
     this.#doors = doors;
     process.on('message', (message: unknown, socket: unknown) => {
-      if (!(socket instanceof Socket) || !isRecord(message)) return;
+      if (!isRecord(message) || message.kind !== 'connection') return;
+      // Confirmed before anything is read: the supervisor gives those that were not to another one.
+      process.send?.({ kind: 'taken', id: message.id }, () => {});
+      if (!(socket instanceof Socket)) return;
       const take = this.#takers.get(message.door);
       if (take === undefined) socket.destroy();
       else take(socket);
@@ -58,9 +64,8 @@ class WorkerCrew implements Crew {
   readonly #answerers = new Map<string, (detail: unknown) => unknown>();
   #configuration: Configuration | undefined = undefined;
   #desk: Desk | undefined = undefined;
-  /** What the supervisor has read, for the reload that takes it over. */
-  #outcome: ReloadOutcome | undefined = undefined;
-  #isAsking = false;
+  /** What the supervisor has read and is still to be taken over. */
+  readonly #outcomes: (readonly [outcome: ReloadOutcome, config: Config])[] = [];
   #telling: Promise<unknown> = Promise.resolve();
   isSaved: boolean;
 
@@ -77,7 +82,9 @@ class WorkerCrew implements Crew {
   join(desk: Desk, configuration: Configuration): void {
     this.#desk = desk;
     this.#configuration = configuration;
-    const { overrides, shadowWords } = this.#order;
+    const { overrides, shadowWords, reloads } = this.#order;
+    Object.assign(configuration.reloads, reloads);
+    configuration.delegate(() => this.#reload());
     for (const each of overrides) desk.overrides.set(each, { isRemote: true });
     for (const each of shadowWords) desk.shadowWords.set(each, { isRemote: true });
     desk.overrides.onChange(({ op, override, isRemote }) => {
@@ -139,36 +146,22 @@ class WorkerCrew implements Crew {
   }
 
   /** Takes over what the supervisor has read. */
-  async configure(outcome: ReloadOutcome): Promise<void> {
-    this.#outcome = outcome;
-    // A reload that was asked for here takes the later of the two.
-    if (!this.#isAsking) await this.#configuration!.reload();
+  async configure(outcome: ReloadOutcome, config: Config): Promise<void> {
+    this.#outcomes.push([outcome, config]);
+    await this.#configuration!.replace();
   }
 
   /** In the place of reading files. */
   readonly load = async (): Promise<Config> => {
-    const outcome = this.#toldOutcome() ?? (await this.#askForReload());
-    if ('problems' in outcome) throw new ConfigError(outcome.problems);
-    return outcome.config;
+    const [{ problems }, config] = this.#outcomes.shift()!;
+    if (problems.length > 0) throw new ConfigError(problems);
+    return config;
   };
 
-  #toldOutcome(): ReloadOutcome | undefined {
-    const outcome = this.#outcome;
-    this.#outcome = undefined;
-    return outcome;
-  }
-
-  async #askForReload(): Promise<ReloadOutcome> {
-    this.#isAsking = true;
-    const asked = this.#dialogue.ask('reload', undefined, DEADLINE_MS.reload);
-    const outcome = (await asked.catch((error: Error) => error)) as ReloadOutcome | Error;
-    this.#isAsking = false;
-    const told = this.#toldOutcome();
-    if (!(outcome instanceof Error)) {
-      return told !== undefined && told.number > outcome.number ? told : outcome;
-    }
-    if (told === undefined) throw outcome;
-    return told;
+  /** The supervisor reads the files and has all workers take them over, this one included. */
+  async #reload(): Promise<readonly ConfigProblem[]> {
+    const outcome = await this.#dialogue.ask('reload', undefined, DEADLINE_MS.reload);
+    return (outcome as ReloadOutcome).problems;
   }
 }
 
@@ -176,12 +169,22 @@ class WorkerProcess {
   readonly #dialogue: Dialogue;
   #crew: WorkerCrew | undefined = undefined;
   #service: Promise<Service> | undefined = undefined;
-  #isLeaving = false;
+  /** The next configuration, as far as it has come. */
+  #parts = new ConfigParts();
+  readonly #store = new HostedStore();
 
-  constructor(dialogue: Dialogue) {
+  constructor(dialogue: Dialogue, isHosted: boolean) {
     this.#dialogue = dialogue;
+    process.on('message', (message: unknown, channel: unknown) => {
+      if (!isRecord(message) || message.kind !== 'store') return;
+      if (channel instanceof Socket) this.#store.connect(channel);
+    });
+    if (isHosted) {
+      this.#store.connect(new Socket({ fd: STORE_FD, readable: true, writable: true }));
+    }
+    dialogue.answer('slice', (slice) => this.#parts.add(slice as ConfigSlice));
     dialogue.answer('start', (order) => this.#start(order as StartOrder));
-    dialogue.answer('configure', (outcome) => this.#whenServing(() => this.#configure(outcome)));
+    dialogue.answer('configure', (outcome) => this.#configure(outcome as ReloadOutcome));
     dialogue.answer('override', (word) => this.#whenServing(() => this.#crew!.override(word)));
     dialogue.answer('shadow', (word) => this.#whenServing(() => this.#crew!.shadow(word)));
     dialogue.answer('question', (body) => this.#crew!.answerTo(body as CrewQuestion));
@@ -189,11 +192,12 @@ class WorkerProcess {
   }
 
   async #start(order: StartOrder): Promise<void> {
-    const { settings, config, worker } = order;
+    const { settings, worker } = order;
+    const config = this.#takeConfig();
     const log = makeLog(settings).child({ worker });
     const crew = new WorkerCrew(this.#dialogue, order, new WorkerDoor(order.doors));
-    const isOwned = settings.store === 'memory';
-    const open = isOwned ? this.#ownedStore() : openStore(settings, storeListeners(log));
+    const isHosted = settings.store === 'memory';
+    const open = isHosted ? this.#openHosted(settings) : openStore(settings, storeListeners(log));
     this.#crew = crew;
     // Known at once, because what comes while it starts waits for it.
     this.#service = Promise.resolve(open).then((store) =>
@@ -202,27 +206,31 @@ class WorkerProcess {
     await this.#service;
   }
 
-  /** What comes while it starts has to wait, in order. */
+  #takeConfig(): Config {
+    const { config } = this.#parts;
+    this.#parts = new ConfigParts();
+    return config;
+  }
+
+  /** What comes while it starts has to wait, in order; what came before is in its start order. */
   async #whenServing(work: () => unknown): Promise<unknown> {
+    if (this.#service === undefined) return undefined;
     await this.#service;
     return work();
   }
 
-  #configure(outcome: unknown): Promise<void> {
-    return this.#crew!.configure(outcome as ReloadOutcome);
+  #configure(outcome: ReloadOutcome): Promise<unknown> {
+    const config = this.#takeConfig();
+    return this.#whenServing(() => this.#crew!.configure(outcome, config));
   }
 
-  /** Without its owner nothing can be decided, so another worker has to do. */
-  #ownedStore(): OpenStore {
-    const channel = new Socket({ fd: STORE_FD, readable: true, writable: true });
-    channel.on('close', () => {
-      if (!this.#isLeaving) process.exit(1);
-    });
-    return { store: new OwnerStore(channel), kind: 'memory', close: async () => {} };
+  /** The store process decides, under the same failure policy as Redis. */
+  #openHosted({ deadlineMs, onFailure, localShare }: Settings): OpenStore {
+    const store = withFailurePolicy(this.#store, { deadlineMs, onFailure, localShare });
+    return { store, kind: 'memory', close: async () => {} };
   }
 
   async #leave(): Promise<void> {
-    this.#isLeaving = true;
     const service = await this.#service;
     await service?.close();
     await flushLog();
@@ -235,5 +243,6 @@ export function runWorker(): void {
   // A terminal sends them to all processes; what they mean is for the supervisor to say.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
   process.on('disconnect', () => process.exit(1));
-  new WorkerProcess(new Dialogue(process as Port));
+  new WorkerProcess(new Dialogue(process as Port), process.argv.includes('store'));
+  sendHeartbeats();
 }

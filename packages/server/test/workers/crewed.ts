@@ -17,6 +17,9 @@ export interface CrewOptions {
   readonly settings?: Partial<Record<SettingName, unknown>>;
 }
 
+/** The store process may be late on a busy machine, and then a fallback would decide. */
+const DEFAULTS = { listen: '127.0.0.1:0', workers: 2, drainMs: '2s', deadlineMs: '10s' };
+
 interface Ready {
   readonly url: string;
   readonly http: Listen;
@@ -52,7 +55,7 @@ export class Crewed {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-crew-'));
     const file = join(folder, 'config.json');
     writeFileSync(file, JSON.stringify(configOf(config)));
-    const flags = JSON.stringify({ listen: '127.0.0.1:0', workers: 2, drainMs: '2s', ...settings });
+    const flags = JSON.stringify({ ...DEFAULTS, ...settings });
     const supervisor = fork(PROGRAM, [flags, file], {
       execArgv: [],
       stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
@@ -82,6 +85,10 @@ export class Crewed {
 
   pids(): Promise<readonly number[]> {
     return this.#ask('pids') as Promise<readonly number[]>;
+  }
+
+  storePid(): Promise<number> {
+    return this.#ask('storePid') as Promise<number>;
   }
 
   /** Writes the configuration, in one step, and has it read again. */

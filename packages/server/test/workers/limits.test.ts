@@ -157,8 +157,8 @@ describe('a worker that is killed under load', () => {
     expect(passed).toBeGreaterThan(500 - 16 * 5);
     expect(lost).toBeGreaterThan(0);
     expect(isAlive(victim)).toBe(false);
-    await vi.waitUntil(() => crew.log.some(({ msg }) => msg === 'a worker was replaced'), soon);
-    const died = crew.log.find(({ msg }) => msg === 'a worker died');
+    await vi.waitUntil(() => crew.log.some(({ msg }) => msg === 'worker replaced'), soon);
+    const died = crew.log.find(({ msg }) => msg === 'worker exited');
     expect(died).toMatchObject({ pid: victim, signal: 'SIGKILL' });
   });
 
@@ -176,7 +176,7 @@ describe('a worker that is killed under load', () => {
       return now.length === WORKERS && before.slice(0, 2).every((pid) => !now.includes(pid));
     }, soon);
     await vi.waitUntil(
-      () => crew.log.filter(({ msg }) => msg === 'a worker was replaced').length >= 3,
+      () => crew.log.filter(({ msg }) => msg === 'worker replaced').length >= 3,
       soon,
     );
     const open = await connections(crew.port, 32);

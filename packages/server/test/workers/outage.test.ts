@@ -157,7 +157,7 @@ describe.each([1, 3])('on Redis, with %i process(es)', (workers) => {
       const longestMs = Math.max(...[...away, ...back].map(({ tookMs }) => tookMs));
       expect(longestMs).toBeLessThan(LATEST_MS);
       // Nobody had to be restarted for that.
-      expect(crew.log.filter(({ msg }) => msg === 'a worker died')).toEqual([]);
+      expect(crew.log.filter(({ msg }) => msg === 'worker exited')).toEqual([]);
     },
   );
 });

@@ -70,13 +70,13 @@ describe('with several processes', () => {
     await ask('DELETE', '/v1/session', { cookie });
     const [first, second] = await crew.pids();
     process.kill(first, 'SIGKILL');
-    await vi.waitUntil(() => crew.log.some(({ msg }) => msg === 'a worker was replaced'), soon);
+    await vi.waitUntil(() => crew.log.some(({ msg }) => msg === 'worker replaced'), soon);
     expect(await crew.pids()).not.toContain(first);
     expect(await crew.pids()).toContain(second);
     expect([await statuses(cookie), await statuses(other)]).toEqual([[401], [200]]);
     // Now from the one that was itself told by another.
     process.kill(second, 'SIGKILL');
-    const replaced = () => crew.log.filter(({ msg }) => msg === 'a worker was replaced').length;
+    const replaced = () => crew.log.filter(({ msg }) => msg === 'worker replaced').length;
     await vi.waitUntil(() => replaced() === 2, soon);
     expect([await statuses(cookie), await statuses(other)]).toEqual([[401], [200]]);
   });

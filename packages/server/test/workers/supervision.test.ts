@@ -108,7 +108,7 @@ describe('stopping', () => {
     crew.kill('SIGINT');
     for (const { status } of await Promise.all(replies)) expect(status).toBe(200);
     expect(await crew.ended).toEqual({ code: 0, signal: null });
-    expect(crew.log.filter(({ msg }) => msg === 'a worker died')).toEqual([]);
+    expect(crew.log.filter(({ msg }) => msg === 'worker exited')).toEqual([]);
   });
 
   test('a second signal ends all at once, whoever still waits', { timeout: 60_000 }, async () => {
@@ -157,7 +157,7 @@ describe('replacing', () => {
 
   test('pauses longer each time that a worker dies young', { timeout: 60_000 }, async () => {
     const crew = await start();
-    const deaths = () => crew.log.filter(({ msg }) => msg === 'a worker died');
+    const deaths = () => crew.log.filter(({ msg }) => msg === 'worker exited');
     for (let death = 1; death <= 3; death++) {
       const [first] = await crew.pids();
       process.kill(first, 'SIGKILL');

@@ -40,7 +40,11 @@ const start =
     : () => serveWithWorkers({ settings, log, config, load });
 
 process.on('message', async ({ id, ask }) => {
-  const answers = { pids: () => service.pids, reload: () => service.reload() };
+  const answers = {
+    pids: () => service.pids,
+    storePid: () => service.storePid,
+    reload: () => service.reload(),
+  };
   process.send({ id, answer: await answers[ask]() });
 });
 

@@ -1,0 +1,85 @@
+/**
+ * A configuration in pieces of bounded size, to be passed to another thread or process: received as
+ * a whole, 10,000 rules would hold the event loop that receives them.
+ */
+import type { Config, DescriptorConfig, DomainConfig } from './model.ts';
+
+/** How many entries a slice has: policies, rules, descriptors and overrides are entries. */
+const SLICE_ENTRIES = 100;
+
+const LISTS = ['policies', 'rules', 'overrides'] as const;
+type List = (typeof LISTS)[number];
+
+/** What has no entries. */
+type Base = Omit<Config, List | 'domains'>;
+
+/** A descriptor without those below it. The level says below which it is. */
+type FlatDescriptor = Omit<DescriptorConfig, 'descriptors'> & { readonly level: number };
+
+/** Plain data: it survives JSON. */
+export type ConfigSlice =
+  | { readonly kind: 'base'; readonly base: Base }
+  | { readonly kind: 'list'; readonly list: List; readonly entries: readonly unknown[] }
+  | { readonly kind: 'domain'; readonly domain: string }
+  /** Descriptors of the last domain. */
+  | { readonly kind: 'descriptors'; readonly entries: readonly FlatDescriptor[] };
+
+export function* slicesOf(config: Config): Generator<ConfigSlice, void> {
+  const { policies, rules, overrides, domains, ...base } = config;
+  yield { kind: 'base', base };
+  const lists = { policies, rules, overrides };
+  for (const list of LISTS) {
+    for (const entries of groups<unknown>(lists[list])) yield { kind: 'list', list, entries };
+  }
+  for (const { domain, descriptors } of domains) {
+    yield { kind: 'domain', domain };
+    for (const entries of groups(flat(descriptors, 0))) yield { kind: 'descriptors', entries };
+  }
+}
+
+function* groups<T>(entries: Iterable<T>): Generator<readonly T[], void> {
+  let group: T[] = [];
+  for (const entry of entries) {
+    group.push(entry);
+    if (group.length < SLICE_ENTRIES) continue;
+    yield group;
+    group = [];
+  }
+  if (group.length > 0) yield group;
+}
+
+function* flat(all: readonly DescriptorConfig[], level: number): Generator<FlatDescriptor, void> {
+  for (const { descriptors, ...entry } of all) {
+    yield { ...entry, level };
+    yield* flat(descriptors, level + 1);
+  }
+}
+
+/** Puts slices together again, in the order in which they were made. */
+export class ConfigParts {
+  #base: Base = { files: [], settings: {} };
+  readonly #lists: Record<List, unknown[]> = { policies: [], rules: [], overrides: [] };
+  readonly #domains: DomainConfig[] = [];
+  /** The lists that the next descriptor may be added to, by level. */
+  #open: DescriptorConfig[][] = [];
+
+  add(slice: ConfigSlice): void {
+    if (slice.kind === 'base') this.#base = slice.base;
+    else if (slice.kind === 'list') this.#lists[slice.list].push(...slice.entries);
+    else if (slice.kind === 'domain') {
+      this.#open = [[]];
+      this.#domains.push({ domain: slice.domain, descriptors: this.#open[0] });
+    } else for (const each of slice.entries) this.#addDescriptor(each);
+  }
+
+  #addDescriptor({ level, ...entry }: FlatDescriptor): void {
+    const below: DescriptorConfig[] = [];
+    this.#open.length = level + 1;
+    this.#open[level].push({ ...entry, descriptors: below });
+    this.#open.push(below);
+  }
+
+  get config(): Config {
+    return { ...this.#base, ...this.#lists, domains: this.#domains } as unknown as Config;
+  }
+}
