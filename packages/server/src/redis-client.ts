@@ -2,9 +2,10 @@
  * The Redis client of the service: one server, Sentinel or Cluster, with the options of
  * docs/redis.md. It reconnects by itself, also when ioredis has given up.
  */
+import { lookup } from 'node:dns';
 import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
-import type { Cluster, Redis } from 'ioredis';
+import type { Cluster, ClusterOptions, Redis } from 'ioredis';
 import { systemClock } from 'sluice';
 import type { StoreAddress } from './store-address.ts';
 
@@ -118,7 +119,14 @@ function openCluster(
   address: StoreAddress,
 ): Cluster {
   const redisOptions = { ...NODE_OPTIONS, ...address.login, ...tlsOf(address) };
-  const cluster = new create([...address.hosts], { ...CLUSTER_OPTIONS, redisOptions });
+  const seeds = [...address.hosts];
+  const cluster = new create(seeds, { ...CLUSTER_OPTIONS, redisOptions, dnsLookup });
+  // The client reads the list whenever it connects. With the nodes that it has found meanwhile in
+  // the list, it connects also if all nodes of the URL are gone.
+  cluster.on('refresh', () => {
+    const found = cluster.nodes().map(({ options: { host, port } }) => ({ host, port }));
+    seeds.splice(0, seeds.length, ...distinct([...address.hosts, ...(found as Host[])]));
+  });
   // Otherwise the client connects to a node at its first command, and rejects others meanwhile.
   // Not before it is ready: it would find its nodes connecting, and start all over.
   const ping = (node: Redis): void => void node.ping().catch(() => {});
@@ -126,6 +134,16 @@ function openCluster(
   cluster.on('+node', (node: Redis) => cluster.status === 'ready' && ping(node));
   return cluster;
 }
+
+type Host = StoreAddress['hosts'][number];
+
+const distinct = (hosts: readonly Host[]): readonly Host[] => [
+  ...new Map(hosts.map((each) => [`${each.host}:${each.port}`, each])).values(),
+];
+
+/** Leaves a name as it is if it cannot be resolved: otherwise no other seed would be tried. */
+const dnsLookup: NonNullable<ClusterOptions['dnsLookup']> = (name, callback) =>
+  lookup(name, (error, address) => callback(null, error === null ? address : name));
 
 /**
  * Disconnects if the server rejects the number of the database. ioredis only reports the error and

@@ -213,5 +213,8 @@ describe('a store by its address', () => {
     };
     await expect.poll(isWhole, { timeout: 20_000 }).toBe(true);
     expect(await exhausts(desk)).toEqual([true, true, false]);
+    // A name that cannot be resolved is no reason not to try the others.
+    const { store: other } = await open(`redis+cluster://nowhere.invalid,${hosts}`);
+    expect(await exhausts(await readyDesk(other))).toEqual([true, true, false]);
   });
 });
