@@ -1,8 +1,8 @@
 /**
- * `sluice serve` on Sentinel and Cluster: after each fault Redis decides again, and clients get only
- * 200 and 429. The short form has one fault of each kind of servers and those that need no failover.
- * The long form (`npm run campaign:service`) has all, keeps a stopped master stopped for 25 s, prints
- * a table, and asserts 3 s from the promotion of the new master.
+ * `sluice serve` on Sentinel and Cluster: after each fault Redis decides again, and clients get
+ * only 200 and 429. The short form has some of the faults. The long form has all
+ * (`npm run campaign:service`), keeps a stopped master stopped for 25 s, prints a table, and
+ * asserts 3 s from the promotion of the new master.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
