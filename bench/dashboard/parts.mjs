@@ -8,7 +8,7 @@ const POLICIES = 20;
 export const policyName = (number) => `policy${number % POLICIES}`;
 
 const config = {
-  ...{ files: [], overrides: [], settings: {}, rules: [], domains: [] },
+  ...{ files: [], overrides: [], settings: {}, rules: [], domains: [], warnings: [] },
   policies: Array.from({ length: POLICIES }, (_, number) => ({
     name: policyName(number),
     // Some of them are soon full, so that there are denials to tell of.

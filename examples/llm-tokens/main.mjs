@@ -38,13 +38,16 @@ app.use(express.json());
 function checkRequest(request, response, next) {
   const { body } = request;
   const refuse = (status, error) => response.status(status).json({ error });
-  // Only keys that exist are counted, or whoever makes them up would have a budget each.
+  // Authenticate first: a client that makes up keys would have a budget for each of them.
   if (!keys.has(request.get('x-api-key'))) refuse(401, 'No such key.');
   else if (typeof body?.prompt !== 'string') refuse(400, 'Expected a prompt.');
   // What is more than a whole budget will not pass later either.
   else if (estimate(body) > TOKENS_A_MINUTE) refuse(413, 'The prompt is too long.');
   else next();
 }
+
+/** Bounds how many keys an address can try, whatever keys it sends. */
+const limitAddress = rateLimit({ name: 'address', limit: 120, window: '1m', headers: 'none' });
 
 const limitTokens = rateLimit({
   name: 'tokens',
@@ -56,7 +59,7 @@ const limitTokens = rateLimit({
   settle: ({ request, status }) => (status >= 400 ? 0 : request.tokens),
 });
 
-app.post('/ask', checkRequest, limitTokens, async (request, response) => {
+app.post('/ask', limitAddress, checkRequest, limitTokens, async (request, response) => {
   const { text, tokens } = await model(request.body);
   request.tokens = tokens;
   response.json({ text, reserved: request.rateLimit.decision.cost, used: tokens });

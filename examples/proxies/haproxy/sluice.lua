@@ -9,8 +9,8 @@
 local SOCKET = os.getenv('SLUICE_SOCKET')
 local URL = 'http://sluice/v1/forward-auth'
 
--- What belongs to the connection or the body, and what tells of the request: that is written here,
--- so that no client can.
+-- What belongs to the connection or the body, and the headers that `sluice serve --proxy haproxy`
+-- reads: those are written here, so that no client can.
 local KEPT_BACK = {
   ['connection'] = true,
   ['content-length'] = true,

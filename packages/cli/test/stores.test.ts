@@ -126,7 +126,15 @@ describe('the line to try', () => {
 
   test('is for a shell, whatever the policy is called', async () => {
     const policy = { name: "a'b", options: { limit: 1, window: '1s' }, shadow: false };
-    const empty = { files: [], policies: [], rules: [], domains: [], overrides: [], settings: {} };
+    const empty = {
+      files: [],
+      policies: [],
+      rules: [],
+      domains: [],
+      overrides: [],
+      warnings: [],
+      settings: {},
+    };
     const listen = { host: '::', port: 8080 };
     const url = 'http://[::]:8080';
     const line = tryLine(url, listen, { ...empty, policies: [policy] });

@@ -38,13 +38,27 @@ describe('sluice validate', () => {
       domains: 1,
       overrides: 0,
       problems: [],
+      warnings: [],
     });
   });
 
   test('the example of the service is valid', async () => {
-    const { code, stdout } = await sluice(['validate', 'packages/server/config/example.yaml']);
-    expect(stdout).toMatch(/^1 file, .* no problems\n$/);
+    for (const path of ['packages/server/config/example.yaml', 'examples/proxies/sluice.yaml']) {
+      const { code, stdout, stderr } = await sluice(['validate', path]);
+      expect(stdout).toMatch(/^1 file, .* no problems\n$/);
+      expect([code, stderr]).toEqual([0, '']);
+    }
+  });
+
+  test('warns of keys that clients make up, and ends with 0', async () => {
+    const rules = 'rules:\n  - limits: [{ policy: perMinute, key: header:x-api-key | address }]\n';
+    const path = file('keys.txt', `policies:\n  perMinute: 100/1m\n${rules}`);
+    const { code, stdout, stderr } = await sluice(['validate', path]);
     expect(code).toBe(0);
+    expect(stdout).toMatch(/no problems\n.*keys\.txt:4:40: Expected a limit with key `address`/);
+    expect(stderr).toBe('1 warning\n');
+    const { warnings, ok } = JSON.parse((await sluice(['validate', '--json', path])).stdout);
+    expect([ok, warnings]).toEqual([true, [expect.objectContaining({ line: 4, column: 40 })]]);
   });
 
   test('reads folders', async () => {

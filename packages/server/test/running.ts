@@ -11,6 +11,7 @@ export const configOf = (parts: Partial<Config>): Config => ({
   rules: [],
   domains: [],
   overrides: [],
+  warnings: [],
   settings: {},
   ...parts,
 });

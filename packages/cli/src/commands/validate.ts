@@ -43,6 +43,13 @@ function printProblems(output: Output, problems: readonly ConfigProblem[]): void
   output.complain(output.paintError('red', counted(problems.length, 'problem')));
 }
 
+/** Warnings do not change the exit code: the service runs with such a file. */
+function printWarnings(output: Output, warnings: readonly ConfigProblem[]): void {
+  if (warnings.length === 0) return;
+  for (const line of problemLines(warnings, output.isTerminal, output.paint)) output.print(line);
+  output.complain(output.paintError('yellow', counted(warnings.length, 'warning')));
+}
+
 async function run(context: Context, args: readonly unknown[], given: object): Promise<ExitCode> {
   const { json, schema } = given as ValidateOptions;
   const files = args[0] as readonly string[];
@@ -51,10 +58,13 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   const { output } = context;
   try {
     const config = await loadConfig(files);
-    if (json) output.printJson({ ok: true, ...contentCounts(config), problems: [] });
+    const { warnings } = config;
+    if (json) output.printJson({ ok: true, ...contentCounts(config), problems: [], warnings });
     else {
       const count = counted(config.files.length, 'file');
-      output.print(`${count}, ${contentText(config)}, ${output.paint('green', 'no problems')}`);
+      const fine = output.paint('green', 'no problems');
+      output.print(`${count}, ${contentText(config)}, ${fine}`);
+      printWarnings(output, warnings);
     }
     return FINE;
   } catch (error) {

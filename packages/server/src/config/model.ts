@@ -141,6 +141,8 @@ export interface Config {
   readonly rules: readonly RuleConfig[];
   readonly domains: readonly DomainConfig[];
   readonly overrides: readonly OverrideConfig[];
+  /** What is allowed, but rarely meant, such as keys that clients can make up. */
+  readonly warnings: readonly ConfigProblem[];
   /** Settings that the file gives, by their names in `settings.ts`, still as written. */
   readonly settings: Readonly<Record<string, unknown>>;
 }

@@ -6,6 +6,7 @@ const MOST_SHOWN = 100;
 
 export class Problems {
   readonly #byFile = new Map<string, ConfigProblem[]>();
+  readonly #warnings: ConfigProblem[] = [];
 
   /** Files are told in the order in which they are announced. */
   announce(file: string): void {
@@ -15,6 +16,15 @@ export class Problems {
   add(file: string, line: number, column: number, message: string): void {
     this.announce(file);
     this.#byFile.get(file)!.push({ file, line, column, message });
+  }
+
+  /** Adds what is allowed, but rarely meant. */
+  warn(file: string, line: number, column: number, message: string): void {
+    this.#warnings.push({ file, line, column, message });
+  }
+
+  get warnings(): readonly ConfigProblem[] {
+    return shown(this.#warnings);
   }
 
   get isEmpty(): boolean {

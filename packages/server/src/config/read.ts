@@ -85,7 +85,7 @@ class Reading {
       const { top } = this.#own ?? {};
       if (top === undefined) return;
       const rules = readRules(top.get('rules'), this.#register);
-      referring = { rules, overrides: readOverrides(top, this.#register) };
+      referring = { rules, overrides: readOverrides(top, this.#register, rules) };
     });
     if (this.#register.isEmpty && this.#domains.length === 0 && this.#problems.isEmpty) {
       const message = 'Expected at least one policy or domain, got none';
@@ -96,6 +96,7 @@ class Reading {
       policies: this.#register.configs,
       ...referring,
       domains: this.#domains,
+      warnings: this.#problems.warnings,
       settings: this.#settings,
     };
   }

@@ -1,5 +1,6 @@
 /** `rules` of Sluice's own file: which requests and descriptors have which limits. */
 import { readKey } from './key-form.ts';
+import { unguardedLimits } from './key-warnings.ts';
 import type { DescriptorMatch, RequestMatch, RuleConfig, RuleLimit } from './model.ts';
 import { type CheckedPolicy, optional } from './policy-form.ts';
 import type { Register } from './register.ts';
@@ -19,18 +20,31 @@ const MOST_LIMITS = 64;
 
 export function readRules(value: Value, register: Register): readonly RuleConfig[] {
   const items = value.items((place) => `rule ${place}`, 'a list of rules');
-  const names = new Map<string, string>();
-  return items.flatMap((item) => readRule(item, names, register) ?? []);
+  const reading = { register, names: new Map(), keys: new Map() };
+  const rules = items.flatMap((item) => readRule(item, reading) ?? []);
+  for (const limit of unguardedLimits(rules)) {
+    const key = reading.keys.get(limit);
+    key?.warn(
+      `Expected a limit with key \`address\` beside ${key.label}, got none: ` +
+        'a client that makes up keys is not limited',
+    );
+  }
+  return rules;
 }
 
-function readRule(
-  item: Value,
-  names: Map<string, string>,
-  register: Register,
-): RuleConfig | undefined {
+interface Reading {
+  readonly register: Register;
+  /** Names of rules, and which rule has each. */
+  readonly names: Map<string, string>;
+  /** Where the key of each limit stands. */
+  readonly keys: Map<RuleLimit, Value>;
+}
+
+function readRule(item: Value, reading: Reading): RuleConfig | undefined {
   if (!item.isMap) return item.expected('a map with limits');
   const given = item.fields(item.label, RULE_FIELDS).get('name');
   const name = optional(given, readName) || item.label;
+  const { names } = reading;
   const taken = names.get(name);
   if (taken !== undefined) given.expected('a name of its own', `, which ${taken} has`);
   names.set(name, item.label);
@@ -39,7 +53,7 @@ function readRule(
   const match = readMatch(fields.get('match'), owner);
   const goOn = fields.get('continue').flag();
   const about = match ?? likely(fields.get('match'));
-  const limits = readLimits(fields.get('limits'), owner, about, register);
+  const limits = readLimits(fields.get('limits'), owner, about, reading);
   return match && limits && { name, match, limits, goOn };
 }
 
@@ -142,13 +156,13 @@ function readLimits(
   value: Value,
   owner: string,
   match: Match | undefined,
-  register: Register,
+  reading: Reading,
 ): readonly RuleLimit[] | undefined {
   const what = `a list of at most ${MOST_LIMITS} limits, or [] for unlimited`;
   if (!value.isList) return value.expected(what);
   const items = value.items((place) => `limit ${place} of ${owner}`);
   if (items.length > MOST_LIMITS) return value.expected(what);
-  const limits = items.map((item) => readLimit(item, match, register));
+  const limits = items.map((item) => readLimit(item, match, reading));
   const seen = new Set<string>();
   for (const [index, limit] of limits.entries()) {
     const same = limit && JSON.stringify([limit.policy, limit.key]);
@@ -165,7 +179,7 @@ function readLimits(
 function readLimit(
   item: Value,
   match: Match | undefined,
-  register: Register,
+  { register, keys }: Reading,
 ): RuleLimit | undefined {
   if (!item.isMap) return item.expected('a map with a policy');
   const fields = item.fields(item.label, RULE_LIMIT_FIELDS);
@@ -180,13 +194,15 @@ function readLimit(
   if (found === undefined || key === undefined) return undefined;
   if (cost === false || operation === false) return undefined;
   const weight = operation === undefined ? undefined : found.policy.costs.get(operation);
-  return {
+  const limit = {
     policy: found.config.name,
     key,
     ...(cost === undefined ? {} : { cost }),
     ...(operation === undefined ? {} : { operation }),
     ...(weight === undefined ? {} : { weight }),
   };
+  keys.set(limit, fields.get('key'));
+  return limit;
 }
 
 function readOperation(value: Value, found: CheckedPolicy | undefined): string | undefined {

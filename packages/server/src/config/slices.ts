@@ -57,7 +57,7 @@ function* flat(all: readonly DescriptorConfig[], level: number): Generator<FlatD
 
 /** Puts slices together again, in the order in which they were made. */
 export class ConfigParts {
-  #base: Base = { files: [], settings: {} };
+  #base: Base = { files: [], warnings: [], settings: {} };
   readonly #lists: Record<List, unknown[]> = { policies: [], rules: [], overrides: [] };
   readonly #domains: DomainConfig[] = [];
   /** The lists that the next descriptor may be added to, by level. */

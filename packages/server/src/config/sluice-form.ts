@@ -2,7 +2,13 @@
 import { keyText } from 'sluice/engine';
 import { fileKeyOf, SETTINGS, settingProblem } from '../settings.ts';
 import type { DomainReader } from './envoy-form.ts';
-import { type DomainConfig, LARGEST_OVERRIDE, type OverrideConfig } from './model.ts';
+import { isBareAddress, policiesByAddress } from './key-warnings.ts';
+import {
+  type DomainConfig,
+  LARGEST_OVERRIDE,
+  type OverrideConfig,
+  type RuleConfig,
+} from './model.ts';
 import { type CheckedPolicy, optional, readPolicy } from './policy-form.ts';
 import type { Register } from './register.ts';
 import { readTime } from './time.ts';
@@ -50,20 +56,26 @@ export function readDomains(
   });
 }
 
-export function readOverrides(top: Fields, register: Register): readonly OverrideConfig[] {
+export function readOverrides(
+  top: Fields,
+  register: Register,
+  rules: readonly RuleConfig[],
+): readonly OverrideConfig[] {
   const value = top.get('overrides');
   const items = value.items((place) => `override ${place}`, 'a list of overrides');
   if (items.length > MOST_OVERRIDES) {
     return value.report(`Expected at most ${MOST_OVERRIDES} overrides, got ${items.length}`) ?? [];
   }
   const seen = new Set<string>();
-  return items.flatMap((item) => readOverride(item, seen, register) ?? []);
+  const byAddress = policiesByAddress(rules);
+  return items.flatMap((item) => readOverride(item, seen, register, byAddress) ?? []);
 }
 
 function readOverride(
   item: Value,
   seen: Set<string>,
   register: Register,
+  byAddress: ReadonlySet<string>,
 ): OverrideConfig | undefined {
   if (!item.isMap) return item.expected('a map with policy, key and limit');
   const fields = item.fields(item.label, OVERRIDE_FIELDS);
@@ -79,6 +91,10 @@ function readOverride(
     return item.report(`Expected one override of policy \`${name}\` for a key, got another`);
   }
   seen.add(same);
+  if (byAddress.has(name) && isBareAddress(key)) {
+    const what = `\`address:${key}\` for requests, got \`${key}\``;
+    fields.get('key').warn(`Expected ${what}: keys of rules begin with their source`);
+  }
   if (expiresAtMs === false || reason === false) return undefined;
   return {
     policy: name,

@@ -57,6 +57,17 @@ export class Source {
 
   /** Says what is wrong at an offset. */
   report(offset: number, message: string): void {
+    const { line, column } = this.#placeOf(offset);
+    this.#problems.add(this.path, line, column, message);
+  }
+
+  /** Says what is rarely meant at an offset. */
+  warn(offset: number, message: string): void {
+    const { line, column } = this.#placeOf(offset);
+    this.#problems.warn(this.path, line, column, message);
+  }
+
+  #placeOf(offset: number): { line: number; column: number } {
     this.#lines ??= linesOf(this.#text);
     const at = Math.min(offset, this.#text.length);
     let line = 0;
@@ -65,7 +76,7 @@ export class Source {
       if (this.#lines[middle] <= at) line = middle;
       else after = middle;
     }
-    this.#problems.add(this.path, line + 1, at - this.#lines[line] + 1, message);
+    return { line: line + 1, column: at - this.#lines[line] + 1 };
   }
 
   /** What a node stands for, each time it is read; too much of it is an error. */

@@ -77,6 +77,11 @@ export class Value {
     return undefined;
   }
 
+  /** Says what is rarely meant, in its place. */
+  warn(message: string): void {
+    this.#source.warn(this.isMissing ? this.#at : startOf(this.#node), message);
+  }
+
   /** Says what is wrong where its key stands. */
   reportKey(message: string): undefined {
     this.#source.report(this.#at, message);

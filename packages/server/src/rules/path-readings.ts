@@ -58,9 +58,17 @@ function legacyDecoded(text: string): string {
     );
 }
 
-/** Once; a proxy and the application behind it may each decode. */
-const encodedSlashes: Step = (text) =>
-  changed(text, decodePlain(text.replace(/%(?:2f|25)/gi, decodeURIComponent)));
+/** URL parsers take `%2e` for a dot and decode nothing else. */
+const encodedDots: Step = (text) => changed(text, text.replace(/%2e/gi, '.'));
+
+/** Apache decodes all but slashes, if told so. */
+const encodedNames: Step = (text) => changed(text, decodedOnce(text, /%(?:5c|2e|3b|25)/gi));
+
+/** Most decode everything. A proxy and the application behind it may each do so. */
+const encodedSlashes: Step = (text) => changed(text, decodedOnce(text, /%(?:2f|5c|2e|3b|25)/gi));
+
+const decodedOnce = (text: string, encoded: RegExp): string =>
+  decodePlain(text.replace(encoded, decodeURIComponent));
 
 /** A path that is decoded and parsed again ends at `?` or `#`; in C, a string ends at NUL. */
 const encodedEnds: Step = (text) => changed(text, text.replace(/%(?:3f|23|00).*$/i, ''));
@@ -98,6 +106,6 @@ function dotSegments(text: string): readonly string[] {
 }
 
 const STEPS: readonly Step[] = [
-  ...[encodedSlashes, encodedEnds, backslashes, authority, parameters],
-  ...[trailingDots, dotSegments],
+  ...[encodedDots, encodedNames, encodedSlashes, encodedEnds, backslashes, authority],
+  ...[parameters, trailingDots, dotSegments],
 ];

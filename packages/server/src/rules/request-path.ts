@@ -6,9 +6,9 @@
 /** What makes a path worth a closer look; most have none of it. */
 const ROUGH = /[^!-~]|[%?#A-Z]|\/\/|\/\.|.\/$/;
 
-/** Bytes that mean the same with and without their percent-encoding, to some application. */
+/** Bytes that mean the same with and without their percent-encoding, to every application. */
 const isDecoded = (byte: number): boolean =>
-  byte > 0x20 && byte < 0x7f && !'/%?#'.includes(chr(byte));
+  byte > 0x20 && byte < 0x7f && !'/\\.;%?#'.includes(chr(byte));
 
 const chr = String.fromCharCode;
 const hex = (code: number): string => `%${code.toString(16).padStart(2, '0')}`;
@@ -18,7 +18,7 @@ const decoded = (encoded: string): string => {
   return isDecoded(byte) ? chr(byte) : encoded;
 };
 
-/** Decodes percent-encodings that mean the same to every application. `%2f` and `%25` stay. */
+/** Decodes percent-encodings, except of characters that structure a path, such as `/` and `.`. */
 export const decodePlain = (text: string): string =>
   text.includes('%') ? text.replace(/%[\da-fA-F]{2}/g, decoded) : text;
 
@@ -50,7 +50,8 @@ export function finishedPath(text: string): string {
 export function normalPath(path: string): string {
   if (path.charCodeAt(0) === SLASH && !ROUGH.test(path)) return path;
   const end = path.search(/[?#]/);
-  const text = decodePlain(end < 0 ? path : path.slice(0, end));
+  const plain = decodePlain(end < 0 ? path : path.slice(0, end));
+  const text = plain.replace(/%(?:2e|3b|5c)/gi, decodeURIComponent);
   return finishedPath(withoutDots(text.split('/').filter(Boolean)).join('/'));
 }
 

@@ -2,6 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
+import { problemText } from '../../src/config/model.ts';
+import { readConfig } from '../../src/config/read.ts';
 import { POLICY_FIELDS, UNIT_MS } from '../../src/config/vocabulary.ts';
 import {
   fileKeyOf,
@@ -22,7 +24,10 @@ const blocks = (language: string): readonly string[] =>
 describe('the example that is served by default', () => {
   it('is read, and needs no settings', async () => {
     const config = await loadConfig([pathOf('../../config/example.yaml')]);
-    expect(config.policies.map(({ name }) => name)).toEqual(['perMinute', 'daily', 'steady']);
+    expect(config.policies.map(({ name }) => name)).toEqual([
+      ...['perMinute', 'daily', 'steady', 'perAddress'],
+    ]);
+    expect(config.warnings).toEqual([]);
     expect(config.policies[0].options).toEqual({ limit: 10, window: '1m' });
     expect(config.rules.map(({ name }) => name)).toEqual(['health', 'api', 'everything else']);
     expect(readSettings({}, {}, config.settings).sources.listen).toBe('default');
@@ -35,7 +40,7 @@ describe('docs/configuration.md', () => {
     expect(others).toEqual([]);
     const config = read(example);
     expect(config.policies.map(({ name }) => name)).toEqual([
-      ...['perMinute', 'uploads', 'daily', 'edge.remote_address'],
+      ...['perMinute', 'perAddress', 'uploads', 'daily', 'edge.remote_address'],
     ]);
     expect(config.rules).toHaveLength(5);
     expect(config.overrides).toHaveLength(1);
@@ -45,6 +50,16 @@ describe('docs/configuration.md', () => {
   it('shows what is really said about mistakes', () => {
     const text = 'policies:\n  # Too few.\n  perMinute:\n    limit: ten\n    windw: 1m\n';
     expect(blocks('text')[0].trimEnd()).toBe(mistakes(text));
+  });
+
+  it('shows the warning about keys that clients make up, which its example has not', () => {
+    const unguarded = [
+      ...['policies:', '  perMinute: 100/1m', 'rules:', '  - limits:', '    - policy: perMinute'],
+      '      key: header:x-api-key | address',
+    ].join('\n');
+    const { warnings } = readConfig([{ path: 'limits.yaml', text: unguarded }]);
+    expect(warnings.map(problemText)).toEqual([blocks('text')[1].trimEnd()]);
+    expect(read(blocks('yaml')[0]).warnings).toEqual([]);
   });
 
   it('names every setting as it is', () => {

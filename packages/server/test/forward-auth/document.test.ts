@@ -2,7 +2,10 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
+import { PROXY_NAMES, PROXY_PROFILES } from '../../src/proxy-profiles.ts';
+import { MOST_CHARACTERS, MOST_READINGS, readingsOf } from '../../src/rules/path-readings.ts';
 import { normalPath, PathPattern } from '../../src/rules/request-path.ts';
+import { SETTINGS } from '../../src/settings.ts';
 import { type Running, startRunning } from '../running.ts';
 import { forwarded, PATH, repeat, statusesOf } from './asking.ts';
 
@@ -37,6 +40,54 @@ describe('docs/proxies.md', () => {
   });
 });
 
+describe('docs/proxies.md: which headers count', () => {
+  const rowsAfter = (heading: string): string[][] =>
+    page
+      .slice(page.indexOf(heading))
+      .split('\n\n')[0]
+      .split('\n')
+      .slice(2)
+      .map((row) =>
+        row
+          .split('|')
+          .slice(1, -1)
+          .map((cell) => cell.trim()),
+      );
+
+  it('names the headers of every profile', () => {
+    const shown = rowsAfter('| `--proxy` | method').map((cells) =>
+      cells.map((cell) => codesIn(cell)[0]?.toLowerCase()),
+    );
+    expect(shown).toEqual(
+      PROXY_NAMES.map((name) => {
+        const { described, host } = PROXY_PROFILES[name];
+        return [name, described?.method, described?.url, host, SETTINGS.forwardedHeader.fallback];
+      }),
+    );
+  });
+
+  it('names spellings of paths that have the readings it says', () => {
+    for (const [spelling] of rowsAfter('| attack | example |')
+      .filter(([attack]) => attack.startsWith('a path'))
+      .map(([, example]) => codesIn(example))) {
+      expect(readingsOf(spelling)).toContain('/login');
+    }
+    const paths = rowsAfter('| in the path | read as |').flatMap(([cell]) => codesIn(cell));
+    for (const path of paths.filter((each) => each.startsWith('/login'))) {
+      expect([path, readingsOf(path).includes('/login')]).toEqual([path, true]);
+    }
+    for (const slash of ['\\', '%5c', '%2f', '%252f', '%c0%af', '%u002f']) {
+      expect(paths).toContain(slash);
+      expect(readingsOf(`/a${slash}b`)).toContain('/a/b');
+    }
+  });
+
+  it('names the bounds that hold', () => {
+    expect(page).toContain(`more than ${MOST_READINGS} readings`);
+    expect(page).toContain(`more than ${MOST_CHARACTERS.toLocaleString('en')} characters`);
+  });
+});
+
 describe('examples/proxies/sluice.yaml', () => {
   let running: Running;
   beforeAll(async () => {
@@ -48,13 +99,21 @@ describe('examples/proxies/sluice.yaml', () => {
     const login = forwarded('/login', { 'x-forwarded-method': 'POST' });
     const logins = await repeat(6, () => running.get(PATH, login));
     expect(statusesOf(logins)).toEqual([200, 200, 200, 200, 200, 429]);
-    const other = await running.get(PATH, forwarded('/'));
-    expect(other.headers.get('ratelimit')).toBe('"perClient";r=99;t=60');
-    const keyed = await running.get(PATH, forwarded('/', { 'x-api-key': 'ada' }));
-    expect(keyed.headers.get('ratelimit')).toBe('"perClient";r=99;t=60');
-    const pretence = await running.get(PATH, forwarded('/', { 'x-api-key': '192.0.2.1' }));
-    expect(pretence.headers.get('ratelimit')).toBe('"perClient";r=99;t=60');
+    const policies = async (more = {}) =>
+      (await running.get(PATH, forwarded('/', more))).headers.get('ratelimit');
+    expect(await policies()).toBe('"perAddress";r=299;t=60, "perKey";r=99;t=60');
+    expect(await policies({ 'x-api-key': 'ada' })).toContain('"perKey";r=99;');
+    expect(await policies({ 'x-api-key': '192.0.2.1' })).toContain('"perKey";r=99;');
     const health = await running.get(PATH, forwarded('/health'));
     expect([health.status, health.headers.has('ratelimit')]).toEqual([200, false]);
+  });
+
+  it('passes as many of 500 requests with made-up keys as an address may send', async () => {
+    let passed = 0;
+    for (let turn = 0; turn < 500; turn++) {
+      const headers = { 'x-forwarded-for': '192.0.2.77', 'x-api-key': `made-up-${turn}` };
+      if ((await running.get(PATH, forwarded('/', headers))).status === 200) passed++;
+    }
+    expect(passed).toBe(300);
   });
 });

@@ -49,7 +49,8 @@ beforeAll(async () => {
   const limits = [{ policy: 'two', key }];
   const match = { kind: 'request' as const, path: ['/limited/**'], method: ['POST'] };
   const rules = [{ name: 'limited', match, limits, goOn: false }];
-  running = await startRunning({ config: { policies: [policy('two', 2, '1m')], rules } });
+  const settings = { proxy: 'traefik' };
+  running = await startRunning({ config: { policies: [policy('two', 2, '1m')], rules }, settings });
 });
 afterAll(() => running.close());
 

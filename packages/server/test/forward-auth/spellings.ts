@@ -42,6 +42,8 @@ const PATHS = [
     '/logi%u006e',
     '/x/%c0%ae%c0%ae/login',
   ],
+  // Found by random spellings: a URL parser decodes no backslash.
+  ...['/free%5cx\\../login', '/free%5cx/%2e%2e\\%6cogin\\', '/free%5cx/..\\login/.'],
   ...['http://x/login', 'http://free/login', 'HTTP://x//login', 'http:/login', 'x/login', '*', ''],
 ];
 

@@ -24,6 +24,7 @@ const config = {
   ],
   rules: [],
   domains: [],
+  warnings: [],
   overrides: [],
   settings: {},
 };

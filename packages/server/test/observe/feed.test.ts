@@ -257,7 +257,8 @@ test('a process whose services are closed ends by itself, streams or not', async
   const program = `
     import { makeLog, openStore, readSettings, startService } from './dist/index.js';
     const { settings } = readSettings({ listen: '127.0.0.1:0', logLevel: 'silent' }, {}, {});
-    const config = { files: [], policies: [], rules: [], domains: [], overrides: [], settings: {} };
+    const none = { policies: [], rules: [], domains: [], overrides: [], warnings: [] };
+    const config = { files: [], ...none, settings: {} };
     const store = await openStore(settings, { onWarning() {}, onConnection() {} });
     const load = async () => config;
     const log = makeLog(settings);

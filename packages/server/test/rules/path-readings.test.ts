@@ -44,6 +44,16 @@ describe('the readings of a path', () => {
     expect([...readingsOf(path)].sort()).toEqual([...expected].sort());
   });
 
+  it('tell a backslash from an encoded one, as URL parsers do', () => {
+    expect(readingsOf('/free%5cx\\../login')).toContain('/login');
+    expect(readingsOf('/free%5cx\\..\\login')).toContain('/login');
+  });
+
+  it('tell a dot segment from an encoded one', () => {
+    const readings = readingsOf('/a/b/%2e%2e/../login');
+    expect(readings).toEqual(expect.arrayContaining(['/login', '/a/b/login']));
+  });
+
   it('are those of an application that decodes before and after it removes dot segments', () => {
     const readings = readingsOf('/p/q%2fr/../..%2flogin');
     expect(readings).toEqual(expect.arrayContaining(['/login', '/p/login', '/p/..%2flogin']));
