@@ -6,8 +6,8 @@
 import { systemClock } from 'sluice';
 import { expected, isInteger, keyText } from 'sluice/engine';
 import { LARGEST_OVERRIDE, type OverrideConfig } from './config/model.ts';
+import { type IndexedPattern, mostSpecific, PatternIndex } from './pattern-index.ts';
 import { atOnce } from './slices.ts';
-import { fitsParts } from './wildcard.ts';
 
 export interface Override extends OverrideConfig {
   /** The file's are replaced when it is read again, the API's stay. */
@@ -37,15 +37,16 @@ export const MOST_OVERRIDES = 10_000;
 /** The limits of their own that the keys of one policy have, from one source. */
 interface OfPolicy {
   readonly exact: Map<string, Override>;
-  /** The most specific first. */
-  readonly patterns: Pattern[];
+  /** By their text. */
+  readonly patterns: Map<string, IndexedPattern<Override>>;
+  readonly index: PatternIndex<Override>;
 }
 
-interface Pattern {
-  readonly override: Override;
-  /** What stands between the stars. */
-  readonly parts: readonly string[];
-}
+const newPolicy = (): OfPolicy => ({
+  exact: new Map(),
+  patterns: new Map(),
+  index: new PatternIndex(mostSpecific),
+});
 
 class Layer {
   readonly policies = new Map<string, OfPolicy>();
@@ -53,42 +54,38 @@ class Layer {
 
   find(policy: string, key: string): Override | undefined {
     const own = this.policies.get(policy);
-    if (own === undefined || !key.includes('*')) return own?.exact.get(key);
-    return own.patterns.find(({ override }) => override.key === key)?.override;
+    return key.includes('*') ? own?.patterns.get(key)?.value : own?.exact.get(key);
   }
 
   set(override: Override): void {
     const { policy, key } = override;
     this.delete(policy, key);
-    const own: OfPolicy = this.policies.get(policy) ?? { exact: new Map(), patterns: [] };
+    const own = this.policies.get(policy) ?? newPolicy();
     this.policies.set(policy, own);
     this.size++;
-    if (!key.includes('*')) own.exact.set(key, override);
-    else {
-      own.patterns.push({ override, parts: key.split('*') });
-      own.patterns.sort((a, b) => literalLength(b.parts) - literalLength(a.parts));
-    }
+    if (key.includes('*')) own.patterns.set(key, own.index.add(key, override));
+    else own.exact.set(key, override);
   }
 
   delete(policy: string, key: string): Override | undefined {
+    const own = this.policies.get(policy);
     const found = this.find(policy, key);
-    if (found === undefined) return undefined;
-    const { exact, patterns } = this.policies.get(policy)!;
-    if (!exact.delete(key)) {
-      patterns.splice(
-        patterns.findIndex(({ override }) => override === found),
-        1,
-      );
+    if (own === undefined || found === undefined) return undefined;
+    const pattern = own.patterns.get(key);
+    if (pattern === undefined) own.exact.delete(key);
+    else {
+      own.index.delete(pattern);
+      own.patterns.delete(key);
     }
     this.size--;
-    if (exact.size + patterns.length === 0) this.policies.delete(policy);
+    if (own.exact.size + own.patterns.size === 0) this.policies.delete(policy);
     return found;
   }
 
   all(): readonly Override[] {
     return [...this.policies.values()].flatMap(({ exact, patterns }) => [
       ...exact.values(),
-      ...patterns.map(({ override }) => override),
+      ...[...patterns.values()].map(({ value }) => value),
     ]);
   }
 }
@@ -113,9 +110,9 @@ export class Overrides {
     if (own !== undefined) return own;
     const ofApi = fitting(api, key);
     const ofFile = fitting(file, key);
-    if (ofApi === undefined || ofFile === undefined) return (ofApi ?? ofFile)?.override;
-    const isFileCloser = literalLength(ofFile.parts) > literalLength(ofApi.parts);
-    return (isFileCloser ? ofFile : ofApi).override;
+    if (ofApi === undefined || ofFile === undefined) return (ofApi ?? ofFile)?.value;
+    const isFileCloser = ofFile.literalLength > ofApi.literalLength;
+    return (isFileCloser ? ofFile : ofApi).value;
   }
 
   /** The one that stands for a key or pattern, by its very text. */
@@ -210,12 +207,7 @@ function currentOf(override: Override | undefined): Override | undefined {
   return override.expiresAtMs > systemClock.now() ? override : undefined;
 }
 
-const fitting = (own: OfPolicy | undefined, key: string): Pattern | undefined =>
-  own?.patterns.find(
-    ({ override, parts }) => fitsParts(parts, key) && currentOf(override) !== undefined,
-  );
+const fitting = (own: OfPolicy | undefined, key: string): IndexedPattern<Override> | undefined =>
+  own?.index.find(key, (override) => currentOf(override) !== undefined);
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
-
-const literalLength = (parts: readonly string[]): number =>
-  parts.reduce((sum, { length }) => sum + length, 0);

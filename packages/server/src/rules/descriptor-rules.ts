@@ -9,8 +9,9 @@ import type {
   RuleConfig,
 } from '../config/model.ts';
 import type { LimitRequest } from '../desk.ts';
+import { firstAdded, PatternIndex } from '../pattern-index.ts';
 import { atOnce } from '../slices.ts';
-import { fits } from '../wildcard.ts';
+import { fitsParts } from '../wildcard.ts';
 import { NOBODY, shortened } from './request-keys.ts';
 
 /** The entries of a descriptor, in order. */
@@ -143,22 +144,54 @@ const NO_RULE: RulesFound = { limits: undefined, isFinal: false };
 
 interface CompiledRule {
   readonly rule: RuleConfig;
-  readonly entries: readonly (readonly [key: string, pattern: string])[];
+  /** What stands between the stars of each value. */
+  readonly patterns: readonly (readonly [key: string, parts: readonly string[]])[];
 }
+
+/** Rules whose descriptors have the same keys, and where those without stars are. */
+interface RulesOfKeys {
+  readonly rules: CompiledRule[];
+  /** Places by the values of the entries. */
+  readonly exact: Map<string, number[]>;
+  /** Places of rules with a pattern. */
+  readonly others: number[];
+}
+
+/** Rules that may fit, in the order of the file. */
+function candidatesOf(
+  { rules, exact, others }: RulesOfKeys,
+  entries: Entries,
+): readonly CompiledRule[] {
+  const same = exact.size === 0 ? undefined : exact.get(valuesOf(entries));
+  if (same === undefined) return others.map((place) => rules[place]);
+  return [...same, ...others].sort((a, b) => a - b).map((place) => rules[place]);
+}
+
+/** The values of entries in the order of their keys. */
+const valuesOf = (entries: Entries): string =>
+  joinKey(...[...entries].sort((a, b) => (a.key < b.key ? -1 : 1)).map(({ value }) => value));
 
 /**
  * The rules of one domain. A rule fits only descriptors that have its keys and no others, so rules
  * are found by their keys; among those with the same keys the order of the file holds.
  */
 class DomainRules {
-  readonly #byKeys = new Map<string, CompiledRule[]>();
+  readonly #byKeys = new Map<string, RulesOfKeys>();
 
   add(rule: RuleConfig, match: DescriptorMatch): void {
     const entries = Object.entries(match.entries);
     const id = keysOf(entries.map(([key]) => key));
-    const known = this.#byKeys.get(id) ?? [];
-    known.push({ rule, entries });
+    const known: RulesOfKeys = this.#byKeys.get(id) ?? { rules: [], exact: new Map(), others: [] };
     this.#byKeys.set(id, known);
+    const place = known.rules.length;
+    known.rules.push({ rule, patterns: entries.map(([key, text]) => [key, text.split('*')]) });
+    if (entries.some(([, text]) => text.includes('*'))) known.others.push(place);
+    else {
+      const values = valuesOf(entries.map(([key, value]) => ({ key, value })));
+      const same = known.exact.get(values);
+      if (same === undefined) known.exact.set(values, [place]);
+      else same.push(place);
+    }
   }
 
   find(entries: Entries): RulesFound {
@@ -166,8 +199,8 @@ class DomainRules {
     const rules = this.#byKeys.get(keysOf(entries.map(({ key }) => key)));
     if (rules === undefined) return NO_RULE;
     let limits: DescriptorRequest[] | undefined;
-    for (const { rule, entries: patterns } of rules) {
-      if (!patterns.every(([key, pattern]) => fits(pattern, entryValue(entries, key)))) continue;
+    for (const { rule, patterns } of candidatesOf(rules, entries)) {
+      if (!patterns.every(([key, parts]) => fitsParts(parts, entryValue(entries, key)))) continue;
       limits ??= [];
       for (const { key, ...limit } of rule.limits) {
         const parts = key.map((part) => partOf(part, entries));
@@ -208,8 +241,8 @@ interface Node {
 /** The descriptors of one place that have the same key. */
 interface Children {
   readonly exact: Map<string, Node>;
-  /** In the order of the file. */
-  readonly patterns: { readonly pattern: string; readonly node: Node }[];
+  /** The first of the file that fits counts. */
+  readonly patterns: PatternIndex<Node>;
   any: Node | undefined;
 }
 
@@ -221,7 +254,7 @@ function* addChildren(node: Node, configs: readonly DescriptorConfig[]): Generat
     const { key, value = '', descriptors } = config;
     const children: Children = node.children.get(key) ?? {
       exact: new Map(),
-      patterns: [],
+      patterns: new PatternIndex(firstAdded),
       any: undefined,
     };
     node.children.set(key, children);
@@ -229,7 +262,7 @@ function* addChildren(node: Node, configs: readonly DescriptorConfig[]): Generat
     yield* addChildren(child, descriptors);
     yield;
     if (value === '') children.any ??= child;
-    else if (value.includes('*')) children.patterns.push({ pattern: value, node: child });
+    else if (value.includes('*')) children.patterns.add(value, child);
     else if (!children.exact.has(value)) children.exact.set(value, child);
   }
 }
@@ -240,10 +273,7 @@ function childOf(node: Node, key: string, value: string): Node | undefined {
   if (children === undefined) return undefined;
   const exact = children.exact.get(value);
   if (exact !== undefined) return exact;
-  for (const { pattern, node: child } of children.patterns) {
-    if (fits(pattern, value)) return child;
-  }
-  return children.any;
+  return children.patterns.find(value)?.value ?? children.any;
 }
 
 /**

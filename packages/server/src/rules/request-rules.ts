@@ -14,13 +14,16 @@ import { normalPath, PathPattern } from './request-path.ts';
 const MOST_LIMITS = 64;
 
 export class RequestRules {
-  /** Rules by the paths that they name whole; looked up once, and then known. */
-  readonly #exact = new Map<string, readonly ReadyRule[] | undefined>();
-  /** Rules with patterns, by the first segment that these begin with. */
-  readonly #bySegment = new Map<string, readonly ReadyRule[]>();
-  /** Rules that may be about any path. */
-  #elsewhere: readonly ReadyRule[] = [];
+  /** Places of rules by the paths that they name whole. */
+  readonly #exact = new Map<string, number[]>();
+  /** Places of rules with patterns, by the first segment that these begin with. */
+  readonly #bySegment = new Map<string, number[]>();
+  /** Places of rules that may be about any path. */
+  readonly #elsewhere: number[] = [];
   readonly #ready: ReadyRule[] = [];
+  /** Lists of rules that were put together for a path or a segment, up to a bound. */
+  readonly #joined = new Map<string, readonly ReadyRule[]>();
+  #joinedRules = 0;
 
   /** `run` runs the work that makes the rules ready. Default: at once. */
   constructor(
@@ -45,20 +48,12 @@ export class RequestRules {
       if (rule.match.kind === 'request') this.#ready.push(new ReadyRule(rule, rule.match));
       yield;
     }
-    for (const { paths } of this.#ready) {
-      for (const { isExact, prefix } of paths ?? []) {
-        if (isExact) this.#exact.set(prefix, undefined);
+    for (const [place, rule] of this.#ready.entries()) {
+      if (rule.mayBeAnywhere) this.#elsewhere.push(place);
+      for (const { isExact, prefix, firstSegment } of rule.paths ?? []) {
+        if (isExact) addPlace(this.#exact, prefix, place);
+        else if (firstSegment !== undefined) addPlace(this.#bySegment, firstSegment, place);
       }
-      yield;
-    }
-    this.#elsewhere = this.#ready.filter((rule) => rule.mayBeBelow(undefined));
-    yield;
-    const segments = this.#ready.flatMap(({ paths }) =>
-      (paths ?? []).flatMap(({ firstSegment }) => firstSegment ?? []),
-    );
-    for (const segment of new Set(segments)) {
-      const rules = this.#ready.filter((rule) => rule.mayBeBelow(segment));
-      this.#bySegment.set(segment, rules);
       yield;
     }
   }
@@ -102,20 +97,51 @@ export class RequestRules {
 
   /** The rules about a path that some of them name whole. */
   #ofExact(path: string): readonly ReadyRule[] {
-    const known = this.#exact.get(path);
+    const id = `=${path}`;
+    const known = this.#joined.get(id);
     if (known !== undefined) return known;
-    const rules = this.#ready.filter((rule) => rule.fitsPath(path));
-    this.#exact.set(path, rules);
-    return rules;
+    const lists = [this.#exact.get(path), this.#bySegment.get(segmentOf(path))];
+    return this.#join(id, lists, (rule) => rule.fitsPath(path));
   }
 
   /** The rules that may be about any other path. */
   #below(path: string): readonly ReadyRule[] {
-    if (this.#bySegment.size === 0) return this.#elsewhere;
-    const end = path.indexOf('/', 1);
-    const segment = end < 0 ? path : path.slice(0, end);
-    return this.#bySegment.get(segment) ?? this.#elsewhere;
+    const segment = this.#bySegment.size === 0 ? '' : segmentOf(path);
+    const places = this.#bySegment.get(segment);
+    const id = places === undefined ? '' : segment;
+    return this.#joined.get(id) ?? this.#join(id, [places]);
   }
+
+  /** Rules at these places and those that may be about any path, in the order of the file. */
+  #join(
+    id: string,
+    lists: readonly (readonly number[] | undefined)[],
+    isKept: (rule: ReadyRule) => boolean = () => true,
+  ): readonly ReadyRule[] {
+    const places = new Set([...lists.flatMap((list) => list ?? []), ...this.#elsewhere]);
+    const sorted = [...places].sort((a, b) => a - b);
+    const rules = sorted.map((place) => this.#ready[place]).filter(isKept);
+    // Each path with its own list of many rules would be more than the rules themselves.
+    if (this.#joinedRules + rules.length <= MOST_JOINED_RULES) {
+      this.#joinedRules += rules.length;
+      this.#joined.set(id, rules);
+    }
+    return rules;
+  }
+}
+
+/** Rules in lists that are kept, 8 bytes each. */
+const MOST_JOINED_RULES = 1_000_000;
+
+function addPlace(byText: Map<string, number[]>, text: string, place: number): void {
+  const places = byText.get(text);
+  if (places === undefined) byText.set(text, [place]);
+  else if (places.at(-1) !== place) places.push(place);
+}
+
+function segmentOf(path: string): string {
+  const end = path.indexOf('/', 1);
+  return end < 0 ? path : path.slice(0, end);
 }
 
 function addLimit(limits: LimitRequest[], limit: LimitRequest): void {
@@ -188,12 +214,10 @@ class ReadyRule {
     ]);
   }
 
-  /** Whether it may match something below a segment, or, without one, below any other. */
-  mayBeBelow(segment: string | undefined): boolean {
+  /** Whether it may match paths of any first segment. */
+  get mayBeAnywhere(): boolean {
     if (this.paths === undefined) return true;
-    return this.paths.some(({ isExact, firstSegment }) => {
-      return !isExact && (firstSegment === undefined || firstSegment === segment);
-    });
+    return this.paths.some(({ isExact, firstSegment }) => !isExact && firstSegment === undefined);
   }
 
   fitsPath(path: string): boolean {

@@ -1,0 +1,112 @@
+/**
+ * Patterns with `*`, found by their literal beginning and end: a lookup costs one step for each pair
+ * of lengths that patterns have, not for each pattern. Only patterns that differ in their middle
+ * alone, such as `*a*` and `*b*`, are compared one by one.
+ */
+import { fitsParts } from './wildcard.ts';
+
+export interface IndexedPattern<T> {
+  readonly pattern: string;
+  readonly value: T;
+  /** What stands between the stars. */
+  readonly parts: readonly string[];
+  /** How many characters are not stars. */
+  readonly literalLength: number;
+  /** Rises with each pattern that is added. */
+  readonly order: number;
+}
+
+/** Negative if `a` goes before `b`. */
+export type Precedence = (a: IndexedPattern<unknown>, b: IndexedPattern<unknown>) => number;
+
+/** The pattern that was added first counts. */
+export const firstAdded: Precedence = (a, b) => a.order - b.order;
+/** The pattern with the most literal characters counts; among equal ones that added first. */
+export const mostSpecific: Precedence = (a, b) =>
+  b.literalLength - a.literalLength || a.order - b.order;
+
+/** All patterns whose beginning and whose end are so long. */
+interface Shape<T> {
+  readonly startLength: number;
+  readonly endLength: number;
+  /** By both texts, joined; in the order of precedence. */
+  readonly byTexts: Map<string, IndexedPattern<T>[]>;
+}
+
+export class PatternIndex<T> {
+  readonly #precedence: Precedence;
+  readonly #shapes = new Map<string, Shape<T>>();
+  #added = 0;
+  #size = 0;
+
+  constructor(precedence: Precedence) {
+    this.#precedence = precedence;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** `pattern` has at least one star. */
+  add(pattern: string, value: T): IndexedPattern<T> {
+    const parts = pattern.split('*');
+    const literalLength = parts.reduce((sum, { length }) => sum + length, 0);
+    const added = { pattern, value, parts, literalLength, order: this.#added++ };
+    const [start, end] = endsOf(parts);
+    const id = `${start.length} ${end.length}`;
+    let shape = this.#shapes.get(id);
+    if (shape === undefined) {
+      shape = { startLength: start.length, endLength: end.length, byTexts: new Map() };
+      this.#shapes.set(id, shape);
+    }
+    const same = shape.byTexts.get(start + end);
+    if (same === undefined) shape.byTexts.set(start + end, [added]);
+    else same.splice(this.#placeOf(same, added), 0, added);
+    this.#size++;
+    return added;
+  }
+
+  delete(pattern: IndexedPattern<T>): void {
+    const [start, end] = endsOf(pattern.parts);
+    const id = `${start.length} ${end.length}`;
+    const shape = this.#shapes.get(id);
+    const same = shape?.byTexts.get(start + end);
+    if (shape === undefined || same === undefined) return;
+    const place = this.#placeOf(same, pattern);
+    if (same[place] !== pattern) return;
+    same.splice(place, 1);
+    this.#size--;
+    if (same.length === 0) shape.byTexts.delete(start + end);
+    if (shape.byTexts.size === 0) this.#shapes.delete(id);
+  }
+
+  /** Returns the pattern that goes before all others that fit the text and are accepted. */
+  find(text: string, accepts: (value: T) => boolean = () => true): IndexedPattern<T> | undefined {
+    let best: IndexedPattern<T> | undefined;
+    for (const { startLength, endLength, byTexts } of this.#shapes.values()) {
+      if (text.length < startLength + endLength) continue;
+      const end = endLength === 0 ? '' : text.slice(-endLength);
+      const same = byTexts.get(text.slice(0, startLength) + end);
+      const found = same?.find(({ parts, value }) => fitsParts(parts, text) && accepts(value));
+      if (found === undefined) continue;
+      if (best === undefined || this.#precedence(found, best) < 0) best = found;
+    }
+    return best;
+  }
+
+  /** Where a pattern is, or belongs, in a list that is in order. */
+  #placeOf(list: readonly IndexedPattern<T>[], pattern: IndexedPattern<T>): number {
+    let low = 0;
+    for (let high = list.length; low < high; ) {
+      const middle = (low + high) >> 1;
+      if (this.#precedence(list[middle], pattern) < 0) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+const endsOf = (parts: readonly string[]): readonly [start: string, end: string] => [
+  parts[0],
+  parts[parts.length - 1],
+];
