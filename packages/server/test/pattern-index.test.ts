@@ -89,7 +89,7 @@ describe('a large configuration', () => {
   });
 
   test('finds the rule of a path among those that name it, its segment or any path', () => {
-    const paths = ['/a/1', '/b/*', '/a/*', '*', '/a/1', '/c/d', '*/1'];
+    const paths = ['/a/1', '/b/*', '/a/*', '/**', '/a/1', '/c/d', '/**/1'];
     const rules = paths.map((path, at) => ({
       name: `rule ${at}`,
       match: { kind: 'request' as const, path: [path] },
