@@ -1,18 +1,30 @@
 /**
  * The file that keeps what the API has set, so that it is there after a restart. It is always
  * whole: each change writes a new file beside it, waits until the disk has it, and puts it in its
- * place.
+ * place. A write that fails, as on a full disk, is retried; meanwhile the service goes on.
  */
 import { constants } from 'node:fs';
-import { access, open, readFile, rename } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { access, open, readdir, rename, unlink } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { systemClock } from 'sluice';
 import { isRecord } from 'sluice/engine';
 import { isNode, LineCounter, parseDocument } from 'yaml';
 import { z } from 'zod';
 import { ConfigError, type OverrideConfig } from './config/model.ts';
+import { FileLock, LockedError } from './file-lock.ts';
 import type { Logger } from './observe/log.ts';
+import { within } from './observe/within.ts';
 import type { Overrides } from './overrides.ts';
+import { readRegularFile } from './regular-file.ts';
 import type { ShadowWords } from './shadow-words.ts';
+
+/** What 10,000 overrides take, four times. */
+const LARGEST_FILE_BYTES = 128 * 2 ** 20;
+/** How long a caller waits for a disk; then its change counts, and is not saved yet. */
+const SAVE_MS = 5000;
+/** After a write that failed, doubling. */
+const FIRST_RETRY_MS = 1000;
+const LONGEST_RETRY_MS = 60_000;
 
 const entry = z.strictObject({
   policy: z.string().min(1),
@@ -44,35 +56,35 @@ export class OverridesFile {
   #writing: Promise<boolean> = Promise.resolve(true);
   #isQueued = false;
   #isSaved = true;
+  readonly #lock: FileLock;
+  #failures = 0;
+  #cancelRetry: () => void = () => {};
 
-  private constructor(path: string, kept: Kept, log: Logger) {
+  private constructor(path: string, kept: Kept, log: Logger, lock: FileLock) {
     this.path = path;
     this.#kept = kept;
     this.#log = log;
+    this.#lock = lock;
     // Those of other processes too: they may have written before they knew of one from here.
     kept.overrides.onChange(() => this.#changed());
     kept.shadowWords.onChange(() => this.#changed());
   }
 
-  /** Sets what the file holds. Throws a `ConfigError` if it cannot be read, or never be written. */
+  /**
+   * Locks the file and sets what it holds. Throws a `ConfigError` if it cannot be read, or never be
+   * written, or if another instance has it.
+   */
   static async open(path: string, kept: Kept, log: Logger): Promise<OverridesFile> {
-    const text = await textOf(path);
     await checkFolder(path);
-    const { overrides, shadow = {} } = contentOf(path, text);
-    const at = (where: readonly PropertyKey[], set: () => void): void => {
-      try {
-        set();
-      } catch (error) {
-        throw problemAt(path, text, where, (error as Error).message);
-      }
-    };
-    for (const [place, override] of overrides.entries()) {
-      at(['overrides', place], () => kept.overrides.set(override));
+    const lock = await lockOf(path);
+    try {
+      await removeLeftOvers(path);
+      await readInto(path, kept);
+    } catch (error) {
+      await lock.release();
+      throw error;
     }
-    for (const [policy, word] of Object.entries(shadow)) {
-      at(['shadow', policy], () => kept.shadowWords.set({ policy, shadow: word }));
-    }
-    return new OverridesFile(path, kept, log);
+    return new OverridesFile(path, kept, log, lock);
   }
 
   /** Whether the file holds what counts, as far as that has been written. */
@@ -80,9 +92,21 @@ export class OverridesFile {
     return this.#isSaved;
   }
 
-  /** Waits until all that has changed by now is in the file, or has failed to get there. */
-  saved(): Promise<boolean> {
-    return this.#writing;
+  /**
+   * Waits until all that has changed by now is in the file, or has failed to get there; false if
+   * the disk takes longer than 5 seconds.
+   */
+  async saved(): Promise<boolean> {
+    return (await within(SAVE_MS, this.#writing)) === true;
+  }
+
+  /** Tries once more to save what is not, and lets another instance have the file. */
+  async close(): Promise<void> {
+    this.#cancelRetry();
+    if (!this.#isSaved) this.#changed();
+    await this.saved();
+    this.#cancelRetry();
+    await this.#lock.release();
   }
 
   #changed(): void {
@@ -94,14 +118,65 @@ export class OverridesFile {
 
   async #write(): Promise<boolean> {
     this.#isQueued = false;
+    this.#cancelRetry();
     try {
       await replace(this.path, textFor(this.#kept));
+      if (this.#failures > 0) this.#log.info({ file: this.path }, 'overrides written again');
+      this.#failures = 0;
       this.#isSaved = true;
     } catch (err) {
       this.#isSaved = false;
-      this.#log.error({ err, file: this.path }, 'overrides could not be written');
+      const retryMs = Math.min(FIRST_RETRY_MS * 2 ** this.#failures, LONGEST_RETRY_MS);
+      // Retries fail as the first write did; the log has it once.
+      if (this.#failures++ === 0) {
+        this.#log.error({ err, file: this.path, retryMs }, 'overrides could not be written');
+      }
+      this.#cancelRetry = systemClock.schedule(retryMs, () => this.#changed());
     }
     return this.#isSaved;
+  }
+}
+
+/** Rejects a file that another instance has: each would delete what the other was told. */
+async function lockOf(path: string): Promise<FileLock> {
+  try {
+    return await FileLock.take(path);
+  } catch (error) {
+    if (!(error instanceof LockedError)) {
+      throw problem(path, `Expected a lock beside it to be written: ${(error as Error).message}`);
+    }
+    const advice = 'Give each instance its own --overrides-file';
+    throw problem(
+      path,
+      `Expected a file of this instance alone, got one that ${error.message} uses. ${advice}`,
+    );
+  }
+}
+
+/** Files that a process which was killed had not finished. */
+async function removeLeftOvers(path: string): Promise<void> {
+  const start = `${basename(path)}.`;
+  for (const name of await readdir(dirname(path))) {
+    const isLeftOver = name.startsWith(start) && /^\d+\.new$/.test(name.slice(start.length));
+    if (isLeftOver) await unlink(join(dirname(path), name)).catch(() => {});
+  }
+}
+
+async function readInto(path: string, kept: Kept): Promise<void> {
+  const text = await textOf(path);
+  const { overrides, shadow = {} } = contentOf(path, text);
+  const at = (where: readonly PropertyKey[], set: () => void): void => {
+    try {
+      set();
+    } catch (error) {
+      throw problemAt(path, text, where, (error as Error).message);
+    }
+  };
+  for (const [place, override] of overrides.entries()) {
+    at(['overrides', place], () => kept.overrides.set(override));
+  }
+  for (const [policy, word] of Object.entries(shadow)) {
+    at(['shadow', policy], () => kept.shadowWords.set({ policy, shadow: word }));
   }
 }
 
@@ -121,14 +196,22 @@ function textFor({ overrides, shadowWords }: Kept): string {
 
 async function replace(path: string, text: string): Promise<void> {
   const beside = `${path}.${process.pid}.new`;
-  const file = await open(beside, 'w', 0o600);
+  // Whatever is left over there, such as a file of another user or a FIFO, is not written to.
+  await unlink(beside).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error;
+  });
+  const file = await open(beside, 'wx', 0o600);
   try {
     await file.writeFile(text);
     await file.sync();
+    await rename(beside, path);
+  } catch (error) {
+    // A part of a file takes space that a full disk does not have.
+    await unlink(beside).catch(() => {});
+    throw error;
   } finally {
     await file.close();
   }
-  await rename(beside, path);
   // The new name is on the disk only when the folder is.
   const folder = await open(dirname(path), 'r');
   await folder.sync().finally(() => folder.close());
@@ -136,7 +219,7 @@ async function replace(path: string, text: string): Promise<void> {
 
 async function textOf(path: string): Promise<string> {
   try {
-    return await readFile(path, 'utf8');
+    return (await readRegularFile(path, LARGEST_FILE_BYTES)).toString('utf8');
   } catch (error) {
     if ((error as { code?: string }).code === 'ENOENT') return '{"overrides": []}';
     throw problem(path, `Expected a file that can be read: ${(error as Error).message}`);

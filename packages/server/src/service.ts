@@ -127,9 +127,13 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const server = new HttpServer(router, access, certificates, log, metrics);
   metrics.readTraffic(server);
   await learnEnded(parts);
-  const grpc = await startGrpc(parts);
+  const grpc = await startGrpc(parts).catch(async (error) => {
+    await overridesFile?.close();
+    throw error;
+  });
   const http = await server.listen(settings.listen, crew.door).catch(async (error) => {
     await grpc?.close(0);
+    await overridesFile?.close();
     throw error;
   });
   live.start();
@@ -153,7 +157,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       denialLog.flush();
       evictionLog?.stop();
       attempts.close();
-      await overridesFile?.saved();
+      await overridesFile?.close();
       await store.store.close();
       await store.close();
     },

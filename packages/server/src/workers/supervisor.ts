@@ -69,8 +69,13 @@ export class Supervisor {
   static async start(options: WorkersOptions): Promise<Supervisor> {
     const truth = await Truth.open(options);
     const supervisor = new Supervisor(options, truth);
-    await supervisor.#openDoors();
-    await supervisor.#startAll();
+    try {
+      await supervisor.#openDoors();
+      await supervisor.#startAll();
+    } catch (error) {
+      await truth.close();
+      throw error;
+    }
     supervisor.#evictionLog?.start();
     supervisor.#metrics.start(() => supervisor.#responsive);
     return supervisor;
@@ -227,7 +232,7 @@ export class Supervisor {
     this.#watchdog.stop();
     this.#evictionLog?.stop();
     await this.#store?.stop();
-    await this.#truth.saved();
+    await this.#truth.close();
   }
 
   /** Ends all processes at once. */

@@ -87,6 +87,11 @@ export class Truth {
     return { word: { policy, shadow: shadowWords.get(policy) ?? null }, refusal };
   }
 
+  /** Lets another instance have the file. */
+  async close(): Promise<void> {
+    await this.file?.close();
+  }
+
   /** Waits until what has changed is in the file; false if it is not, or there is none. */
   async saved(): Promise<boolean> {
     return (await this.file?.saved()) === true;

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,6 +20,20 @@ const start = async () => {
   const settings = { overridesFile: file };
   return Described.of(await startRunning({ config: { policies }, settings }));
 };
+
+/** Needs the rights of root. */
+function canMount(): boolean {
+  const place = mkdtempSync(join(tmpdir(), 'sluice-mount-'));
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', place], { stdio: 'pipe' });
+    execFileSync('umount', [place]);
+    return true;
+  } catch {
+    return false;
+  } finally {
+    rmSync(place, { recursive: true });
+  }
+}
 
 const fileNow = () => JSON.parse(readFileSync(file, 'utf8')).overrides;
 const shadowNow = () => JSON.parse(readFileSync(file, 'utf8')).shadow;
@@ -143,6 +158,58 @@ describe('the file of overrides', () => {
     expect((await api.put('/v1/overrides/few/c', { limit: 3 })).json.persisted).toBe(true);
     expect(fileNow()).toHaveLength(3);
     await api.close();
+  });
+
+  test('is written as soon as it can be, without another change', async () => {
+    const api = await start();
+    const beside = `${file}.${process.pid}.new`;
+    mkdirSync(beside);
+    expect((await api.put('/v1/overrides/few/a', { limit: 3 })).json.persisted).toBe(false);
+    rmSync(beside, { recursive: true });
+    const persisted = async () => (await api.get('/v1/overrides')).json.overrides[0].persisted;
+    await expect.poll(persisted, { timeout: 20_000 }).toBe(true);
+    expect(fileNow()).toHaveLength(1);
+    await api.close();
+  });
+
+  test.skipIf(!canMount())('on a full disk stays as it was, and is written later', async () => {
+    const disk = join(folder, 'disk');
+    mkdirSync(disk);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16k', 'tmpfs', disk]);
+    const outside = file;
+    file = join(disk, 'overrides.json');
+    const api = await start();
+    try {
+      expect((await api.put('/v1/overrides/few/a', { limit: 3 })).json.persisted).toBe(true);
+      // The disk takes no more than this.
+      expect(() => writeFileSync(join(disk, 'filler'), Buffer.alloc(64 * 1024))).toThrow('ENOSPC');
+      const { status, json } = await api.put('/v1/overrides/few/b', { limit: 3 });
+      expect([status, json.persisted]).toEqual([200, false]);
+      expect((await api.post('/v1/check', { policy: 'few', key: 'b' })).json.limit).toBe(3);
+      expect(fileNow()).toHaveLength(1);
+      rmSync(join(disk, 'filler'));
+      await expect.poll(() => fileNow().length, { timeout: 20_000 }).toBe(2);
+    } finally {
+      await api.close();
+      execFileSync('umount', [disk]);
+      file = outside;
+    }
+  });
+
+  test('does not mind what a killed process has left beside it', async () => {
+    writeFileSync(`${file}.4711.new`, '{"overrides": [');
+    const api = await start();
+    expect(readdirSync(folder)).toEqual(['overrides.json.lock']);
+    // Opening a FIFO would wait for a program that reads it.
+    execFileSync('mkfifo', [`${file}.${process.pid}.new`]);
+    expect((await api.put('/v1/overrides/few/a', { limit: 3 })).json.persisted).toBe(true);
+    await api.close();
+    expect(readdirSync(folder)).toEqual(['overrides.json']);
+  });
+
+  test('is rejected at the start if it is a FIFO', async () => {
+    execFileSync('mkfifo', [file]);
+    await expect(start()).rejects.toThrow('a FIFO, which is not a regular file');
   });
 
   const limitProblem = 'Expected the limit of an override to be an integer';

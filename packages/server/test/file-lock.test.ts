@@ -1,0 +1,140 @@
+/** Two instances never write one file, and a lock that was left behind keeps nobody out. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { FileLock, LockedError } from '../src/file-lock.ts';
+import { policy, startRunning } from './running.ts';
+import { Crewed } from './workers/crewed.ts';
+
+let folder: string;
+let file: string;
+let lockPath: string;
+const children: ChildProcess[] = [];
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'sluice-lock-'));
+  file = join(folder, 'overrides.json');
+  lockPath = `${file}.lock`;
+});
+afterEach(() => {
+  for (const child of children.splice(0)) child.kill('SIGKILL');
+  rmSync(folder, { recursive: true });
+});
+
+const policies = [policy('few', 2, '1m')];
+const start = () => startRunning({ config: { policies }, settings: { overridesFile: file } });
+
+/** A service as another process, with the same file. */
+async function startProcess(): Promise<ChildProcess> {
+  const config = join(folder, 'sluice.yaml');
+  writeFileSync(config, 'policies:\n  few: 2/1m\n');
+  const flags = JSON.stringify({ listen: '127.0.0.1:0', overridesFile: file, drainMs: '100ms' });
+  const child = fork(new URL('stop-service.mjs', import.meta.url), [flags, config], {
+    silent: true,
+  });
+  children.push(child);
+  let errors = '';
+  child.stderr!.on('data', (chunk) => {
+    errors += chunk;
+  });
+  const ended = once(child, 'exit').then(() => Promise.reject(new Error(errors)));
+  await Promise.race([once(child, 'message'), ended]);
+  ended.catch(() => {});
+  return child;
+}
+
+const TAKEN = /Expected a file of this instance alone, got one that process \d+ on \S+ uses/;
+
+describe('a second instance on one overrides file', () => {
+  test('is rejected at its start, in another process', async () => {
+    const first = await startProcess();
+    await expect(start()).rejects.toThrow(TAKEN);
+    first.kill('SIGTERM');
+    await once(first, 'exit');
+    expect(existsSync(lockPath)).toBe(false);
+    const second = await start();
+    await second.close();
+  });
+
+  test('is rejected at its start, in the same process', async () => {
+    const first = await start();
+    await expect(start()).rejects.toThrow('another service of this process');
+    await first.close();
+    await (await start()).close();
+  });
+
+  test('is rejected where workers have it', { timeout: 60_000 }, async () => {
+    const crew = await Crewed.start({ config: { policies }, settings: { overridesFile: file } });
+    await expect(start()).rejects.toThrow(TAKEN);
+    await crew.stop();
+    await (await start()).close();
+  });
+
+  test('is not rejected after the first was killed', async () => {
+    const first = await startProcess();
+    first.kill('SIGKILL');
+    await once(first, 'exit');
+    expect(existsSync(lockPath)).toBe(true);
+    await (await start()).close();
+    expect(existsSync(lockPath)).toBe(false);
+  });
+
+  test('does not keep the file if it cannot start for another reason', async () => {
+    const other = await startRunning();
+    const { host, port } = other.service.http;
+    const settings = { overridesFile: file, listen: `${host}:${port}` };
+    await expect(startRunning({ config: { policies }, settings })).rejects.toThrow('EADDRINUSE');
+    await (await start()).close();
+    await other.close();
+  });
+});
+
+describe('a lock', () => {
+  const ownerNow = async (): Promise<Record<string, unknown>> => {
+    const lock = await FileLock.take(file);
+    const owner = JSON.parse(readFileSync(lockPath, 'utf8'));
+    await lock.release();
+    return owner;
+  };
+
+  test('of a pid that another process has now is taken over at once', async () => {
+    const owner = await ownerNow();
+    // Process 1 runs, but did not start then.
+    writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, startTime: '1' }));
+    await (await FileLock.take(file)).release();
+  });
+
+  test('of another container is respected for as long as it is touched', async () => {
+    const owner = await ownerNow();
+    writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, place: 'another container' }));
+    const text = readFileSync(lockPath, 'utf8');
+    const touching = setInterval(() => writeFileSync(lockPath, text), 100);
+    await expect(FileLock.take(file, 5000)).rejects.toBeInstanceOf(LockedError);
+    clearInterval(touching);
+    await (await FileLock.take(file, 600)).release();
+  });
+
+  test('of another container that was not touched for long is taken over at once', async () => {
+    const owner = await ownerNow();
+    writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, place: 'another container' }));
+    utimesSync(lockPath, 1, 1);
+    await (await FileLock.take(file, 3_600_000)).release();
+  });
+
+  test.each(['', 'nonsense', '{}'])('that says %j is taken over when it is stale', async (text) => {
+    writeFileSync(lockPath, text);
+    await (await FileLock.take(file, 600)).release();
+  });
+
+  test('is taken by one of many that start at once', async () => {
+    const owner = await ownerNow();
+    writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, startTime: '1' }));
+    const tries = Array.from({ length: 10 }, () => FileLock.take(file));
+    const results = await Promise.allSettled(tries);
+    const taken = results.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+    expect(taken).toHaveLength(1);
+    await taken[0].release();
+  });
+});
