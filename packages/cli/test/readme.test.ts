@@ -76,7 +76,7 @@ describe('README.md', () => {
   test('the policies and rules it shows are valid', async () => {
     const [, yaml] = /```yaml\n([\s\S]*?)```/.exec(readme)!;
     const { code, stdout } = await sluice(['validate', file('limits.yaml', yaml)]);
-    expect(stdout).toBe('1 file, 2 policies, 1 rule, no problems\n');
+    expect(stdout).toBe('1 file, 3 policies, 1 rule, no problems\n');
     expect(code).toBe(0);
   });
 

@@ -59,7 +59,7 @@ describe('sluice serve', () => {
     const text = service.stdout.replaceAll('\r', '');
     expect(text).toMatch(/^Sluice listens on http:\/\/127\.0\.0\.1:\d+\n/);
     expect(text).toContain(
-      'Counters are in memory. 3 policies of the example; yours with --config',
+      'Counters are in memory. 4 policies of the example; yours with --config',
     );
     expect(text).not.toMatch(CONTROL);
     const [, line] = /^ {2}(curl .*)$/m.exec(text)!;
