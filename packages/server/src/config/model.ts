@@ -47,6 +47,8 @@ export interface RuleLimit {
 export interface RequestMatch {
   readonly kind: 'request';
   readonly path?: readonly string[];
+  /** Whether case tells paths apart. Default: it does not. */
+  readonly caseSensitive?: true;
   readonly method?: readonly string[];
   readonly host?: readonly string[];
   /** By lower-case name; `*` alone means that it is there. */

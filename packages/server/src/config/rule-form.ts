@@ -83,6 +83,7 @@ function likely(value: Value): RequestMatch | undefined {
 
 function readRequestMatch(fields: Fields): RequestMatch | undefined {
   const path = optional(fields.get('path'), (value) => readTexts(value, isPath, PATH_TEXT));
+  const caseSensitive = fields.get('caseSensitive').flag();
   const method = optional(fields.get('method'), (value) => readTexts(value, isMethod, METHOD_TEXT));
   const host = optional(fields.get('host'), (value) => readTexts(value, isAny, 'text'));
   const headers = optional(fields.get('headers'), readHeaders);
@@ -90,6 +91,7 @@ function readRequestMatch(fields: Fields): RequestMatch | undefined {
   return {
     kind: 'request',
     ...(path === undefined ? {} : { path }),
+    ...(caseSensitive ? { caseSensitive } : {}),
     ...(method === undefined ? {} : { method: method.map((each) => each.toUpperCase()) }),
     ...(host === undefined ? {} : { host: host.map((each) => each.toLowerCase()) }),
     ...(headers === undefined ? {} : { headers }),

@@ -106,6 +106,7 @@ const requestMatch = z.strictObject({
     z.record(z.string().regex(FIELD_NAME), written),
     'By name; * means that it is there.',
   ),
+  caseSensitive: maybe(z.boolean(), 'Whether case tells paths apart. Default false.'),
 } satisfies Shape<typeof REQUEST_MATCH_FIELDS>);
 
 const descriptorMatch = z.strictObject({

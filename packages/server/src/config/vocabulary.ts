@@ -14,7 +14,9 @@ export const POLICY_FIELDS = [
   ...(['onFailure', 'shadow'] as const),
 ];
 export const RULE_FIELDS = ['name', 'match', 'limits', 'continue'] as const;
-export const REQUEST_MATCH_FIELDS = ['path', 'method', 'host', 'headers'] as const;
+export const REQUEST_MATCH_FIELDS = [
+  ...(['path', 'method', 'host', 'headers', 'caseSensitive'] as const),
+];
 export const DESCRIPTOR_MATCH_FIELDS = ['domain', 'descriptor'] as const;
 export const RULE_LIMIT_FIELDS = ['policy', 'key', 'cost', 'operation'] as const;
 export const OVERRIDE_FIELDS = ['policy', 'key', 'limit', 'expires', 'reason'] as const;

@@ -10,7 +10,7 @@
  * skips all steps.
  */
 import { AmbiguousRequest } from '../ambiguous-request.ts';
-import { decodePlain, finishedPath, normalPath, withoutDots } from './request-path.ts';
+import { casedPath, decodePlain, finishedPath, withoutDots } from './request-path.ts';
 
 /** Paths with more readings are rejected: each reading costs a search of the rules. */
 export const MOST_READINGS = 32;
@@ -23,8 +23,13 @@ const UNUSUAL = /[%\\;]|\/\/|\.(?:\/|$)/;
 export const hasOneReading = (path: string): boolean => !UNUSUAL.test(path);
 
 /** Returns the distinct readings in their normal form; throws a 400 if there are too many. */
-export function readingsOf(path: string): readonly string[] {
-  if (hasOneReading(path)) return [normalPath(path)];
+export const readingsOf = (path: string): readonly string[] => [
+  ...new Set(casedReadingsOf(path).map((reading) => reading.toLowerCase())),
+];
+
+/** The same with upper and lower case as they are. */
+export function casedReadingsOf(path: string): readonly string[] {
+  if (hasOneReading(path)) return [casedPath(path)];
   const texts = new Set([decodePlain(path), decodePlain(legacyDecoded(path))]);
   // A set also iterates over what is added meanwhile, so the steps apply in any order.
   for (const text of texts) {

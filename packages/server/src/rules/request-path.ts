@@ -33,22 +33,27 @@ export function withoutDots(segments: readonly string[]): string[] {
 }
 
 /**
- * Returns a decoded path in the form in which paths are compared: lower case, `//` merged, no `/`
- * at the end, all but visible ASCII encoded. Dot segments stay.
+ * Returns a decoded path with `//` merged, no `/` at the end, and all but visible ASCII encoded.
+ * Case and dot segments stay.
  */
 export function finishedPath(text: string): string {
-  const shown = text.replace(/[^!-~]/g, (character) => hex(character.charCodeAt(0))).toLowerCase();
+  const shown = text.replace(/[^!-~]/g, (character) => hex(character.charCodeAt(0)));
   return `/${shown.split('/').filter(Boolean).join('/')}`;
 }
 
 /**
- * Returns the normal form of a path: percent-encodings decoded where that is unmistakable, all else
- * encoded, dot segments removed, and the rest as `finishedPath`. A query or fragment is dropped. An
- * encoded slash is no separator, and a broken encoding stays. Expects a character for each byte, as
- * headers have it.
+ * Returns the normal form of a path: lower case, percent-encodings decoded where that is
+ * unmistakable, all else encoded, dot segments removed, and the rest as `finishedPath`. A query or
+ * fragment is dropped. An encoded slash is no separator, and a broken encoding stays. Expects a
+ * character for each byte, as headers have it.
  */
 export function normalPath(path: string): string {
   if (path.charCodeAt(0) === SLASH && !ROUGH.test(path)) return path;
+  return casedPath(path).toLowerCase();
+}
+
+/** The normal form, but with upper and lower case as they are. */
+export function casedPath(path: string): string {
   const end = path.search(/[?#]/);
   const plain = decodePlain(end < 0 ? path : path.slice(0, end));
   const text = plain.replace(/%(?:2e|3b|5c)/gi, decodeURIComponent);
@@ -82,8 +87,10 @@ export class PathPattern {
   #now: Uint8Array;
   #next: Uint8Array;
 
-  constructor(pattern: string) {
-    const pieces = normalPattern(pattern).match(PIECES) ?? [];
+  /** Fits paths in their normal form; with `isCased`, those with case as it is. */
+  constructor(pattern: string, isCased = false) {
+    const bytes = Buffer.from(pattern).toString('latin1');
+    const pieces = (isCased ? casedPath : normalPath)(bytes).match(PIECES) ?? [];
     this.prefix = pieces[0]?.includes('*') === false ? pieces[0] : '';
     this.isExact = this.prefix !== '' && pieces.length === 1;
     const rest = this.prefix === '' ? pieces : pieces.slice(1);
@@ -150,10 +157,6 @@ function nextPlace(step: number, code: number, place: number): number {
 
 /** `/**` before a slash or at the end, other stars, and the text between them. */
 const PIECES = /\/\*{2,}(?=\/|$)|\*+|(?:(?!\/\*{2,}(?:\/|$))[^*])+/g;
-
-/** A pattern in the form of paths, which are the bytes of its UTF-8, each a character. */
-const normalPattern = (pattern: string): string =>
-  normalPath(Buffer.from(pattern).toString('latin1'));
 
 function stepsOf(piece: string): readonly number[] {
   if (piece.startsWith('/**')) return [MAYBE_SLASH, ANYTHING];

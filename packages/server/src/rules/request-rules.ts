@@ -5,10 +5,10 @@ import type { RequestMatch, RuleConfig, RuleLimit } from '../config/model.ts';
 import type { LimitRequest } from '../desk.ts';
 import { atOnce } from '../slices.ts';
 import { fits } from '../wildcard.ts';
-import { hasOneReading, readingsOf } from './path-readings.ts';
+import { casedReadingsOf, hasOneReading, readingsOf } from './path-readings.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { type KeyReader, keyReader } from './request-keys.ts';
-import { normalPath, PathPattern } from './request-path.ts';
+import { casedPath, normalPath, PathPattern } from './request-path.ts';
 
 /** No check can have more limits. */
 const MOST_LIMITS = 64;
@@ -20,6 +20,8 @@ export class RequestRules {
   readonly #bySegment = new Map<string, number[]>();
   /** Places of rules that may be about any path. */
   readonly #elsewhere: number[] = [];
+  /** Whether a rule tells paths apart by case. */
+  #isCased = false;
   readonly #ready: ReadyRule[] = [];
   /** Lists of rules that were put together for a path or a segment, up to a bound. */
   readonly #joined = new Map<string, readonly ReadyRule[]>();
@@ -45,7 +47,10 @@ export class RequestRules {
 
   *#prepare(): Generator<void, void> {
     for (const rule of this.rules) {
-      if (rule.match.kind === 'request') this.#ready.push(new ReadyRule(rule, rule.match));
+      if (rule.match.kind === 'request') {
+        this.#ready.push(new ReadyRule(rule, rule.match));
+        this.#isCased ||= rule.match.caseSensitive === true;
+      }
       yield;
     }
     for (const [place, rule] of this.#ready.entries()) {
@@ -66,11 +71,12 @@ export class RequestRules {
    */
   limitsFor(facts: RequestFacts): readonly LimitRequest[] | undefined {
     const { path } = facts;
-    if (hasOneReading(path)) return this.#limitsOf(new Normalised(facts, normalPath(path)));
+    if (hasOneReading(path)) return this.#limitsOf(new Normalised(facts, normalPath(path), path));
     let all: LimitRequest[] | undefined;
     const weights = new Map<LimitRequest, number>();
-    for (const reading of readingsOf(path)) {
-      const found = this.#limitsOf(new Normalised(facts, reading), weights);
+    for (const reading of this.#isCased ? casedReadingsOf(path) : readingsOf(path)) {
+      const normal = new Normalised(facts, reading.toLowerCase(), reading);
+      const found = this.#limitsOf(normal, weights);
       if (found !== undefined) all = all === undefined ? found : merged(all, found, weights);
     }
     return all;
@@ -198,6 +204,8 @@ class ReadyRule {
   readonly limits: readonly ReadyLimit[];
   readonly goesOn: boolean;
   readonly paths: readonly PathPattern[] | undefined;
+  /** The same with case, if that counts. */
+  readonly #casedPaths: readonly PathPattern[] | undefined;
   readonly #methods: readonly string[] | undefined;
   readonly #hosts: readonly string[] | undefined;
   readonly #headers: readonly (readonly [name: string, pattern: string])[];
@@ -206,6 +214,9 @@ class ReadyRule {
     this.limits = limits.map((limit) => new ReadyLimit(limit));
     this.goesOn = goOn;
     this.paths = match.path?.map((pattern) => new PathPattern(pattern));
+    this.#casedPaths = match.caseSensitive
+      ? match.path?.map((pattern) => new PathPattern(pattern, true))
+      : undefined;
     this.#methods = match.method?.flatMap(methodsOf);
     this.#hosts = match.host?.map(normalHost);
     this.#headers = Object.entries(match.headers ?? {}).map(([name, pattern]) => [
@@ -224,9 +235,10 @@ class ReadyRule {
     return this.paths === undefined || this.paths.some((pattern) => pattern.fits(path));
   }
 
-  /** Whether all that is said besides the path holds. */
-  fitsRest(facts: RequestFacts): boolean {
+  /** Whether all that is said besides the path without case holds. */
+  fitsRest(facts: Normalised): boolean {
     return (
+      (this.#casedPaths === undefined || facts.fitsCased(this.#casedPaths)) &&
       (this.#methods === undefined || fitsOne(this.#methods, facts.method)) &&
       (this.#hosts === undefined || fitsOne(this.#hosts, facts.host)) &&
       this.#headers.every(([name, pattern]) => {
@@ -262,10 +274,18 @@ const PLAIN_HOST = /^[a-z\d-]+(?:\.[a-z\d-]+)*$/;
 class Normalised implements RequestFacts {
   readonly path: string;
   readonly #facts: RequestFacts;
+  readonly #spelt: string;
 
-  constructor(facts: RequestFacts, path: string) {
+  /** `spelt` is the reading with its case, or the path as it came if that is its only reading. */
+  constructor(facts: RequestFacts, path: string, spelt: string) {
     this.#facts = facts;
     this.path = path;
+    this.#spelt = spelt;
+  }
+
+  fitsCased(patterns: readonly PathPattern[]): boolean {
+    const path = hasOneReading(this.#spelt) ? casedPath(this.#spelt) : this.#spelt;
+    return patterns.some((pattern) => pattern.fits(path));
   }
 
   get method(): string {

@@ -150,6 +150,30 @@ describe('which rule', () => {
   });
 });
 
+describe('a rule with caseSensitive', () => {
+  const rules = [
+    rule('free', { path: ['/health', '/Public/**'], caseSensitive: true }, { limits: [] }),
+    rule('rest', {}),
+  ];
+
+  it.each(['/health', '/health/', '/he%61lth', '/Public/x', '/Public'])('matches %s', (path) => {
+    expect(policiesFor(rules, { path })).toEqual([]);
+  });
+
+  it.each(['/HEALTH', '/he%41lth', '/public/x', '/x/../HEALTH', '//Health', '/x%2f..%2fhealth'])(
+    'leaves %s to the next rule',
+    (path) => {
+      expect(policiesFor(rules, { path })).toEqual(['rest']);
+    },
+  );
+
+  it('does not change what rules without it match', () => {
+    const both = [rule('login', { path: ['/login'] }), ...rules];
+    const found = ['/LOGIN', '/x/..%2fLogin', '/login'].map((path) => policiesFor(both, { path }));
+    for (const each of found) expect(each).toContain('login');
+  });
+});
+
 describe('what a rule asks for', () => {
   const matches = (match: Match, asked: Asked): boolean =>
     policiesFor([rule('r', match)], asked) !== undefined;
