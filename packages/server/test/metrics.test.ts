@@ -240,7 +240,7 @@ describe('the metrics of a store that is away', () => {
 describe('the metrics of several processes', () => {
   const partsOf = () => {
     const desk = new Desk(memoryStore(), POLICIES);
-    const configuration = { problems: [], onReload: () => {} };
+    const configuration = { problems: [], reloads: { ok: 0, failed: 0 }, onReload: () => {} };
     const health = { breaker: undefined, isStoreUp: async () => true };
     const store = { store: desk.store, kind: 'memory', close: async () => {} };
     const metrics = new Metrics({ desk, configuration, health, store } as never);

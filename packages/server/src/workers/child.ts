@@ -4,7 +4,8 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { monotonicMs } from '../clock.ts';
 import { Dialogue, type Port } from './dialogue.ts';
-import { HUNG_MS, HUNG_STARTING_MS, isHeartbeat, type Watched } from './heartbeat.ts';
+import { HUNG_MS, HUNG_STARVED_MS, isHeartbeat, type Watched } from './heartbeat.ts';
+import { Silence } from './process-state.ts';
 
 export interface Departure {
   readonly code: number | null;
@@ -21,6 +22,7 @@ export class Child implements Watched {
   readonly #bornMs = monotonicMs();
   #heardMs = this.#bornMs;
   #silentMs: number | undefined = undefined;
+  #silence: Silence | undefined = undefined;
   protected state: 'starting' | 'serving' | 'leaving' = 'starting';
 
   /** `program` is built code: a process of its own, however this one was started. */
@@ -72,19 +74,18 @@ export class Child implements Watched {
     return this.#heardMs;
   }
 
-  /** A process that is draining has a deadline of its own. */
-  get mostSilentMs(): number {
-    if (this.state === 'leaving') return Number.POSITIVE_INFINITY;
-    return this.state === 'serving' ? HUNG_MS : HUNG_STARTING_MS;
-  }
-
   excuse(): void {
     this.#heardMs = monotonicMs();
+    this.#silence = undefined;
   }
 
-  /** SIGKILL ends a process that is stopped, too. */
-  hung(silentMs: number): void {
-    if (this.#silentMs !== undefined) return;
+  /** Kills it if it hangs. SIGKILL ends a process that is stopped, too. */
+  silent(silentMs: number): void {
+    // One that is draining has a deadline of its own.
+    if (this.state === 'leaving' || this.#silentMs !== undefined) return;
+    this.#silence ??= new Silence(this.pid);
+    const isStarved = this.state === 'starting' || this.#silence.isStarved();
+    if (silentMs < (isStarved ? HUNG_STARVED_MS : HUNG_MS)) return;
     this.#silentMs = Math.round(silentMs);
     this.kill();
   }

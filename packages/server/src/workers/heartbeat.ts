@@ -10,10 +10,10 @@ import { monotonicMs } from '../clock.ts';
 export const BEAT_MS = 250;
 /** A worker that is silent for this long gets no new connections. */
 export const SUSPECT_MS = 3 * BEAT_MS;
-/** A process that is silent for this long is killed. */
+/** A process that is silent for this long is killed, unless it only waits for a processor. */
 export const HUNG_MS = 2000;
-/** A process that is starting loads its modules first. */
-export const HUNG_STARTING_MS = 10_000;
+/** Silent for this long it is killed in any case. One that is starting loads its modules first. */
+export const HUNG_STARVED_MS = 10_000;
 
 /** Sends heartbeats for as long as the process runs. `stateOf` is sent along. */
 export function sendHeartbeats(stateOf: () => object = () => ({})): void {
@@ -30,11 +30,10 @@ export const isHeartbeat = (message: unknown): message is Readonly<Record<string
 
 export interface Watched {
   readonly heardMs: number;
-  /** For how long it may be silent. */
-  readonly mostSilentMs: number;
   /** Counts as heard from now. */
   excuse(): void;
-  hung(silentMs: number): void;
+  /** Called again and again while no heartbeat comes. */
+  silent(silentMs: number): void;
 }
 
 /** Finds the processes that are silent for too long. */
@@ -63,7 +62,7 @@ export class Watchdog {
       const silentMs = monotonicMs() - each.heardMs;
       // If this process was held up itself, their heartbeats lie unread in its sockets.
       if (lateMs > BEAT_MS) each.excuse();
-      else if (silentMs > each.mostSilentMs) each.hung(silentMs);
+      else if (silentMs > SUSPECT_MS) each.silent(silentMs);
     }
   }
 }

@@ -162,9 +162,9 @@ describe.each([
       return !(await Promise.all(asked)).some(isDegraded);
     };
     await vi.waitUntil(isDecided, soon);
-    const bodies = Array(LIMIT).fill({ policy: 'throw', key: 'exact' });
+    const bodies = Array(50).fill({ policy: 'throw', key: 'exact', cost: LIMIT / 100 });
     const replies = await Promise.all(all.flatMap((each) => each.post('/v1/check', bodies)));
-    expect(replies.filter(({ json }) => json.allowed)).toHaveLength(LIMIT);
+    expect(replies.filter(({ json }) => json.allowed)).toHaveLength(100);
   });
 });
 
