@@ -1,7 +1,7 @@
 /**
- * Chaos campaign: a service with several workers under load, while workers and the store process are
- * stopped and killed, a large configuration is reloaded every second, its log is not read for a
- * while, and a TLS client sends requests and reads nothing.
+ * Chaos campaign: a service with several workers under load, while workers and the store process
+ * are stopped and killed, a large configuration is reloaded every second, its log is not read for
+ * a while, and a TLS client sends requests and reads nothing.
  *
  *     npm run chaos
  *     npm run chaos -- --seconds 15 --rate 200 --rules 500 --json

@@ -1,0 +1,35 @@
+import { describe, expect, test } from 'vitest';
+import { atOnce, inSlices } from '../src/slices.ts';
+
+function* busy(rounds: number): Generator<void, number> {
+  let sum = 0;
+  for (let round = 0; round < rounds; round++) {
+    for (let at = 0; at < 20_000; at++) sum += at % 7;
+    yield;
+  }
+  return sum;
+}
+
+describe('work in slices', () => {
+  test('lets other work run between two slices', async () => {
+    let turns = 0;
+    let isOver = false;
+    const turn = (): void => {
+      turns++;
+      if (!isOver) setImmediate(turn);
+    };
+    setImmediate(turn);
+    const result = await inSlices(busy(2000));
+    isOver = true;
+    expect(result).toBe(atOnce(busy(2000)));
+    expect(turns).toBeGreaterThan(5);
+  });
+
+  test('rejects with what the work throws', async () => {
+    const work = (function* (): Generator<void, never> {
+      yield;
+      throw new TypeError('wrong');
+    })();
+    await expect(inSlices(work)).rejects.toThrow(TypeError);
+  });
+});

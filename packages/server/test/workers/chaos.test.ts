@@ -1,0 +1,27 @@
+/** The short form of the chaos campaign: `npm run chaos` is the full one, with the figures. */
+import { execFile, execFileSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { beforeAll, expect, test } from 'vitest';
+
+const pathOf = (name: string): string =>
+  fileURLToPath(new URL(`../../../../tools/${name}`, import.meta.url));
+
+const isFull = process.env.SLUICE_CAMPAIGN === 'full';
+const SHORT = ['--seconds', '15', '--rate', '100', '--rules', '300', '--lenient'];
+
+beforeAll(() => {
+  execFileSync(pathOf('ensure-services'), ['openssl']);
+}, 300_000);
+
+test('no limit is exceeded, and each event is logged once, while processes are stopped and killed', {
+  timeout: 300_000,
+}, async () => {
+  const words = [pathOf('chaos/main.mjs'), '--json', ...(isFull ? [] : SHORT)];
+  const { stdout } = await promisify(execFile)(process.execPath, words);
+  const figures = JSON.parse(stdout);
+  expect(figures).toMatchObject({ wrongAdmits: 0, notLoggedOnce: 0, exitCode: 0 });
+  expect(figures.events.length).toBeGreaterThanOrEqual(3);
+  // Most requests were at workers that nothing happened to.
+  expect(figures.lost).toBeLessThan(figures.requests / 4);
+});
