@@ -14,7 +14,7 @@ beforeAll(() => {
   execFileSync(pathOf('ensure-services'), ['openssl']);
 }, 300_000);
 
-test('no limit is exceeded, and each event is logged once, while processes are stopped and killed', {
+test('limits hold, and each event is logged once, while processes are stopped and killed', {
   timeout: 300_000,
 }, async () => {
   const words = [pathOf('chaos/main.mjs'), '--json', ...(isFull ? [] : SHORT)];
