@@ -1,6 +1,7 @@
 /** `rules` of Sluice's own file: which requests and descriptors have which limits. */
 import { readKey } from './key-form.ts';
 import { unguardedLimits } from './key-warnings.ts';
+import { MOST_LIMITS, ruleWithTooManyLimits } from './limit-count.ts';
 import type { DescriptorMatch, RequestMatch, RuleConfig, RuleLimit } from './model.ts';
 import { type CheckedPolicy, optional } from './policy-form.ts';
 import type { Register } from './register.ts';
@@ -15,13 +16,17 @@ import {
   RULE_NAME_TEXT,
 } from './vocabulary.ts';
 
-/** A check is made of at most as many. */
-const MOST_LIMITS = 64;
-
 export function readRules(value: Value, register: Register): readonly RuleConfig[] {
   const items = value.items((place) => `rule ${place}`, 'a list of rules');
   const reading = { register, names: new Map(), keys: new Map() };
-  const rules = items.flatMap((item) => readRule(item, reading) ?? []);
+  const read = items.map((item) => readRule(item, reading));
+  const rules = read.filter((rule) => rule !== undefined);
+  const wrong = ruleWithTooManyLimits(rules);
+  if (wrong !== undefined) {
+    const what = `Expected at most ${MOST_LIMITS} limits for one request`;
+    const item = items[read.indexOf(wrong)];
+    item.report(`${what}, got more with this rule and those before it that have \`continue\``);
+  }
   for (const limit of unguardedLimits(rules)) {
     const key = reading.keys.get(limit);
     key?.warn(

@@ -152,8 +152,13 @@ function segmentOf(path: string): string {
 
 function addLimit(limits: LimitRequest[], limit: LimitRequest): void {
   for (const each of limits) if (isSame(each, limit)) return;
-  if (limits.length < MOST_LIMITS) limits.push(limit);
+  // Most such rules are rejected when they are read. None is left out silently.
+  if (limits.length >= MOST_LIMITS) throw tooManyLimits('rules');
+  limits.push(limit);
 }
+
+const tooManyLimits = (what: string): AmbiguousRequest =>
+  new AmbiguousRequest(`Expected ${what} with at most ${MOST_LIMITS} limits, got more`);
 
 /** Joins the limits of two readings. Throws a 400 rather than leave one out. */
 function merged(
@@ -168,9 +173,7 @@ function merged(
     else if (weights.get(all[at])! < weights.get(limit)!) all[at] = limit;
   }
   if (all.length <= MOST_LIMITS) return all;
-  throw new AmbiguousRequest(
-    `Expected readings of the path with at most ${MOST_LIMITS} limits, got more`,
-  );
+  throw tooManyLimits('readings of the path');
 }
 
 /** The same key is always in the same form, since that depends on nothing but its parts. */

@@ -108,11 +108,12 @@ describe('which rule', () => {
     ]);
   });
 
-  it('has at most as many limits as a check can have', () => {
+  it('rejects a request with more limits than a check can have, and drops none', () => {
     const limits = Array.from({ length: 40 }, (_, at) => ({ policy: `p${at}`, key: [ADDRESS] }));
     const others = limits.map(({ policy, key }) => ({ policy: `q${policy}`, key }));
     const rules = [rule('a', {}, { limits, goOn: true }), rule('b', {}, { limits: others })];
-    expect(policiesFor(rules, {})).toHaveLength(64);
+    expect(() => policiesFor(rules, {})).toThrow('Expected rules with at most 64 limits, got more');
+    expect(policiesFor([rules[0]], {})).toHaveLength(40);
   });
 
   it('is never one about descriptors', () => {
