@@ -19,6 +19,8 @@ function problemsOf(...matches: readonly string[]): string {
   }
 }
 
+const METHODS = ['GET', 'POST', 'PUT', 'DELETE'];
+
 const times = (count: number, match: (at: number) => string): readonly string[] =>
   Array.from({ length: count }, (_, at) => match(at));
 
@@ -46,14 +48,7 @@ describe('rules with `continue` that give one request more than 64 limits', () =
 
   test.each([
     ['different paths', (at: number) => `{ path: "/a${at}/**" }`],
-    [
-      'different methods',
-      (at: number) =>
-        `{ method: [GET, POST, PUT, DELETE][${at % 4}] }`.replace(
-          /\[GET.*\]/,
-          ['GET', 'POST', 'PUT', 'DELETE'][at % 4],
-        ),
-    ],
+    ['different methods', (at: number) => `{ method: ${METHODS[at % METHODS.length]} }`],
     ['different hosts', (at: number) => `{ host: h${at} }`],
     ['different values of a header', (at: number) => `{ headers: { x: "${at}" } }`],
     ['different descriptors', (at: number) => `{ domain: d, descriptor: { user: u${at} } }`],
