@@ -10,6 +10,7 @@ import {
   type FailureAction,
   type KeyState,
   type Limit,
+  type LimitDecision,
   type PolicyOptions,
   type Quote,
   type Receipt,
@@ -18,7 +19,7 @@ import {
   type SyncStore,
   systemClock,
 } from 'sluice';
-import { type CostFields, keyText, soundKey } from 'sluice/engine';
+import { type CostFields, jointDecision, keyText, soundKey } from 'sluice/engine';
 import type { PolicyConfig } from './config/model.ts';
 import { Overrides } from './overrides.ts';
 import { OWN_NAMES, ServedPolicies } from './policies.ts';
@@ -40,6 +41,8 @@ export interface DecideOptions {
   readonly peek?: boolean | undefined;
   readonly id?: string | undefined;
   readonly onFailure?: FailureAction | undefined;
+  /** Whether no watcher is told: the caller makes one decision of several and tells of that. */
+  readonly isQuiet?: boolean;
 }
 
 /** One limit as callers name it. */
@@ -157,46 +160,49 @@ export class Desk {
 
   /** Decides sound limits: at once if the store is in this process. */
   decide(limits: readonly Limit[], options = NO_OPTIONS): Verdict | Promise<Verdict> {
-    const { peek = false, id, onFailure } = options;
+    const { peek = false, id, onFailure, isQuiet = peek } = options;
     const sync = this.#sync;
     if (sync !== undefined && id === undefined && limits.length === 1) {
-      if (!this.#policies.hasShadow) return this.#decideOne(sync, limits, peek);
+      if (!this.#policies.hasShadow) return this.#decideOne(sync, limits, peek, isQuiet);
     }
     const check: Check = { limits, peek, id: peek ? undefined : id, onFailure };
-    if (this.#policies.hasShadow) return this.#decideApart(check);
-    if (sync === undefined || limits.length === 0) return this.#decideLater(check, []);
+    if (this.#policies.hasShadow) return this.#decideApart(check, isQuiet);
+    if (sync === undefined || limits.length === 0) return this.#decideLater(check, [], isQuiet);
     const quote = sync.decideSync(check, systemClock.now());
-    return this.#told({ allowed: quote.allowed, quote, shadow: NO_SHADOW, peek }, limits);
+    const verdict = { allowed: quote.allowed, quote, shadow: NO_SHADOW, peek };
+    return isQuiet ? verdict : this.tell(verdict, limits);
   }
 
   /** The short way, for what is asked most. */
-  #decideOne(sync: SyncStore, limits: readonly Limit[], peek: boolean): Verdict {
+  #decideOne(sync: SyncStore, limits: readonly Limit[], peek: boolean, isQuiet: boolean): Verdict {
     const { policy, terms, key, cost } = limits[0];
     const space = sync.open(policy);
     const nowMs = systemClock.now();
     const quote = peek
       ? space.peekSync(terms, key, cost, nowMs)
       : space.takeSync(terms, key, cost, nowMs);
-    return this.#told({ allowed: quote.allowed, quote, shadow: NO_SHADOW, peek }, limits);
+    const verdict = { allowed: quote.allowed, quote, shadow: NO_SHADOW, peek };
+    return isQuiet ? verdict : this.tell(verdict, limits);
   }
 
   /** The limits in shadow are taken out, and asked when the others have let the call pass. */
-  #decideApart(asked: Check): Verdict | Promise<Verdict> {
+  #decideApart(asked: Check, isQuiet: boolean): Verdict | Promise<Verdict> {
     const isShadow = ({ policy }: Limit): boolean => this.#policies.isShadow(policy.name);
     const shadow = asked.limits.filter(isShadow);
     const check = { ...asked, limits: asked.limits.filter((limit) => !isShadow(limit)) };
     const sync = this.#sync;
-    if (sync === undefined) return this.#decideLater(check, shadow);
+    if (sync === undefined) return this.#decideLater(check, shadow, isQuiet);
     const nowMs = systemClock.now();
     const quote = check.limits.length === 0 ? undefined : sync.decideSync(check, nowMs);
     const allowed = quote?.allowed !== false;
     const watched = allowed
       ? shadow.map((limit) => sync.decideSync({ ...check, limits: [limit] }, nowMs))
       : NO_SHADOW;
-    return this.#told({ allowed, quote, shadow: watched, peek: check.peek }, check.limits);
+    const verdict = { allowed, quote, shadow: watched, peek: check.peek };
+    return isQuiet ? verdict : this.tell(verdict, check.limits);
   }
 
-  async #decideLater(check: Check, shadow: readonly Limit[]): Promise<Verdict> {
+  async #decideLater(check: Check, shadow: readonly Limit[], isQuiet: boolean): Promise<Verdict> {
     const { peek } = check;
     let quote: Quote | undefined;
     try {
@@ -209,7 +215,8 @@ export class Desk {
     const watched = allowed
       ? await Promise.all(shadow.map((limit) => this.#askInShadow({ ...check, limits: [limit] })))
       : [];
-    return this.#told({ allowed, quote, shadow: watched.flat(), peek }, check.limits);
+    const verdict = { allowed, quote, shadow: watched.flat(), peek };
+    return isQuiet ? verdict : this.tell(verdict, check.limits);
   }
 
   async #ask(check: Check): Promise<Quote> {
@@ -226,9 +233,28 @@ export class Desk {
     }
   }
 
-  #told(verdict: Verdict, limits: readonly Limit[]): Verdict {
-    if (!verdict.peek) for (const watcher of this.#watchers) watcher(verdict, limits);
+  /** Tells all watchers of a decision about enforced limits. */
+  tell(verdict: Verdict, limits: readonly Limit[]): Verdict {
+    for (const watcher of this.#watchers) watcher(verdict, limits);
     return verdict;
+  }
+
+  /**
+   * Denies limits that can never admit their cost, because it is above their capacity. Nothing is
+   * charged. The wait is infinite.
+   */
+  async denyForever(limits: readonly Limit[]): Promise<Verdict> {
+    const asked = limits.map((limit) => ({ ...limit, cost: 1 }));
+    const check: Check = { limits: asked, peek: true, onFailure: 'allow' };
+    const { limits: known } = await this.#ask(check);
+    const denied = known.map((each, at) => neverFits(each, limits[at].cost));
+    const verdict = {
+      allowed: false,
+      quote: jointDecision(denied, false),
+      shadow: [],
+      peek: false,
+    };
+    return this.tell(verdict, limits);
   }
 
   /**
@@ -296,6 +322,14 @@ export class Desk {
     }
   }
 }
+
+/** What a limit says about a cost that it can never admit. */
+export const neverFits = (known: LimitDecision, cost: number): LimitDecision => ({
+  ...known,
+  cost,
+  allowed: false,
+  retryAfterMs: Number.POSITIVE_INFINITY,
+});
 
 const MOST_VISITING = 1000;
 

@@ -66,15 +66,16 @@ function routes(parts: Parts): Router {
 }
 
 /** Metrics, top keys and history are those of all processes that serve together. */
-function watchRoutes(router: Router, { crew, desk, metrics, topKeys, live }: Parts): void {
+function watchRoutes(router: Router, parts: Parts): void {
+  const { crew, metrics, topKeys, live } = parts;
   crew.answer('metrics', () => metrics.data());
   metricsRoutes(router, async () => {
     const all = (await crew.gather('metrics')) as MetricsData[];
     return crew.door === undefined ? metrics.text() : jointMetricsText(all);
   });
   crew.answer('top', (detail) => topKeys.data(...(detail as [string, TopBy])));
-  topRoutes(router, desk, async (...detail) => (await crew.gather('top', detail)) as TopData[]);
-  seriesRoutes(router, desk, live);
+  topRoutes(router, parts, async (...detail) => (await crew.gather('top', detail)) as TopData[]);
+  seriesRoutes(router, parts, live);
 }
 
 /** Its libraries are loaded only if it is on. */
@@ -107,7 +108,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const overridesFile = path === undefined ? undefined : await OverridesFile.open(path, desk, log);
   const health = new Health(desk);
   const metrics = new Metrics({ desk, configuration, store, health });
-  const topKeys = new TopKeys(desk);
+  const topKeys = new TopKeys();
   const watchers = { health, metrics, topKeys };
   const base = { settings, certificates, desk, configuration, store, log, crew, overridesFile };
   const live = new Live({ ...base, ...watchers });

@@ -190,10 +190,9 @@ describe('labels', () => {
     const policies = Array.from({ length: MOST_LABELS + 5 }, (_, at) =>
       policy(`policy-${at}`, 1, '1m'),
     );
-    const desk = new Desk(memoryStore(), policies);
-    const counts = new ByPolicy(desk, () => ({ count: 0 }));
+    const counts = new ByPolicy(() => ({ count: 0 }));
     for (const { name } of policies) counts.of(name).count++;
-    for (const name of ['visitor', 'sluice.override.minute']) counts.of(name).count++;
+    for (const name of ['sluice.override.day', 'sluice.override.minute']) counts.of(name).count++;
     expect(counts.get('policy-0')).toEqual({ count: 1 });
     expect(counts.get(OF_OTHERS)).toEqual({ count: 5 });
     expect(counts.get(OF_REQUESTS)).toEqual({ count: 2 });
@@ -201,8 +200,8 @@ describe('labels', () => {
   });
 
   test('of an unbounded stream of visiting names stay one', () => {
-    const counts = new ByPolicy(new Desk(memoryStore()), () => ({ count: 0 }));
-    for (let name = 0; name < 5000; name++) counts.of(`visitor-${name}`).count++;
+    const counts = new ByPolicy(() => ({ count: 0 }));
+    for (let name = 0; name < 5000; name++) counts.of(`sluice.visitor-${name}`).count++;
     expect([...counts.entries()]).toEqual([[OF_REQUESTS, { count: 5000 }]]);
   });
 });

@@ -215,7 +215,7 @@ describe('the top keys of a desk', () => {
       advance: (timeMs: number) => vi.setSystemTime(Date.now() + timeMs),
     };
     const desk = new Desk(memoryStore(), POLICIES);
-    const topKeys = new TopKeys(desk);
+    const topKeys = new TopKeys();
     desk.watch(topKeys.watch);
     const ask = (...policies: readonly string[]) => {
       const [key = ''] = policies.slice(-1);
@@ -262,8 +262,8 @@ describe('the top keys of a desk', () => {
   test('limits that requests bring along are under one name', () => {
     const { desk, topKeys } = setUp();
     for (const [name, key] of [
-      ['one', 'a'],
-      ['two', 'b'],
+      ['sluice.one', 'a'],
+      ['sluice.two', 'b'],
     ] as const) {
       desk.decide([desk.visitingLimit(name, { limit: 1, window: '1m' }, key, 1)]);
     }

@@ -136,7 +136,8 @@ export interface Denial {
   readonly cost: number;
   readonly limit: number;
   readonly remaining: number;
-  readonly retryAfterMs: number;
+  /** Not there if no wait helps. */
+  readonly retryAfterMs?: number;
   /** Not known of a limit in shadow that came with a request. */
   readonly windowMs?: number;
   readonly algorithm?: AlgorithmName;

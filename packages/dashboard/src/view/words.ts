@@ -42,7 +42,7 @@ export function whyText(denial: Denial): string {
 
 function roomText(denial: Denial): string {
   const { algorithm, limit, remaining, cost, retryAfterMs } = denial;
-  if (cost > limit) {
+  if (retryAfterMs === undefined || cost > limit) {
     return `this call costs ${countText(cost)}; no more than ${countText(limit)} ever fit`;
   }
   const call = `this call costs ${countText(cost)}`;

@@ -2,22 +2,21 @@
  * Has the claims of a request decided: all that are charged in one step, all or nothing. What costs
  * nothing, can never fit or is soft is asked beforehand, because the answer says what is charged.
  */
-import type { Limit, Quote } from 'sluice';
-import type { Desk, Verdict } from '../desk.ts';
-import type { Claim, Plan } from './plan.ts';
+import { type Limit, type LimitDecision, type Quote, systemClock } from 'sluice';
+import { jointDecision } from 'sluice/engine';
+import { type Desk, neverFits, type Verdict } from '../desk.ts';
+import type { Blocked, Claim, Plan } from './plan.ts';
 
 export interface Outcome {
   readonly isDenied: boolean;
-  /** Whether waiting does not help, because a limit is smaller than what is asked of it. */
-  readonly isForEver: boolean;
-  /** Whether the store was away, and so nothing has been measured. */
-  readonly isAway: boolean;
-  /** What the enforced limits say together, if they were asked in one step. */
+  /** What the enforced limits say together; its wait is infinite if no wait helps. */
   readonly quote?: Quote | undefined;
+  /** The limits that it is about. */
+  readonly limits: readonly Limit[];
 }
 
 /** What does not fit however long it waits. Nothing of it must reach the store. */
-const isTooLarge = ({ cost, limit }: Claim): boolean => cost > limit.terms.capacity;
+export const isTooLarge = ({ cost, limit }: Claim): boolean => cost > limit.terms.capacity;
 
 /** Whether a claim says no. Those in shadow are not listened to. */
 export const isExceeded = (claim: Claim): boolean =>
@@ -27,7 +26,7 @@ export function decide(desk: Desk, plan: Plan): Outcome | Promise<Outcome> {
   const { claims, items } = plan;
   const isOneStep = claims.every((claim) => claim.cost > 0 && !claim.isSoft && !isTooLarge(claim));
   if (!isOneStep || items.some(({ kind }) => kind === 'blocked')) return decideInSteps(desk, plan);
-  if (claims.length === 0) return { isDenied: false, isForEver: false, isAway: false };
+  if (claims.length === 0) return { isDenied: false, limits: [] };
   const verdict = desk.decide(claims.map(chargedLimit));
   return verdict instanceof Promise
     ? verdict.then((later) => outcomeOf(claims, later))
@@ -37,10 +36,9 @@ export function decide(desk: Desk, plan: Plan): Outcome | Promise<Outcome> {
 function outcomeOf(claims: readonly Claim[], verdict: Verdict): Outcome {
   tell(claims, verdict);
   const { allowed, quote } = verdict;
-  return { isDenied: !allowed, isForEver: false, isAway: isAway(verdict), quote };
+  const limits = claims.filter(({ isShadow }) => !isShadow).map(({ limit }) => limit);
+  return { isDenied: !allowed, quote, limits };
 }
-
-const isAway = ({ quote }: Verdict): boolean => quote?.degraded?.action === 'deny';
 
 /** The limit with what the request takes of it. */
 const chargedLimit = ({ limit, cost }: Claim): Limit =>
@@ -64,11 +62,21 @@ function tell(claims: readonly Claim[], { quote, shadow }: Verdict): void {
   }
 }
 
-async function decideInSteps(desk: Desk, { claims, items }: Plan): Promise<Outcome> {
-  let isDegraded = false;
+/** What the steps of a decision leave to be reported. */
+interface Trace {
+  degraded: Quote['degraded'];
+  shadow: readonly Quote[];
+  /** What was charged. */
+  paid: readonly Claim[];
+}
+
+async function decideInSteps(desk: Desk, plan: Plan): Promise<Outcome> {
+  const { claims, items } = plan;
+  const trace: Trace = { degraded: undefined, shadow: [], paid: [] };
   const ask = async (asked: readonly Claim[], limits: readonly Limit[], peek: boolean) => {
-    const verdict = await desk.decide(limits, { peek });
-    isDegraded ||= isAway(verdict);
+    const verdict = await desk.decide(limits, { peek, isQuiet: true });
+    trace.degraded ??= verdict.quote?.degraded;
+    if (!peek && verdict.allowed) trace.shadow = verdict.shadow;
     tell(asked, verdict);
     return verdict.allowed;
   };
@@ -76,12 +84,12 @@ async function decideInSteps(desk: Desk, { claims, items }: Plan): Promise<Outco
   if (first.length > 0) await ask(first, first.map(askedLimit), true);
 
   const blocked = items.flatMap((item) => item.blocked ?? []).filter(({ isShadow }) => !isShadow);
-  const isForEver = blocked.some(({ isSoft }) => !isSoft) || first.some(isHopeless);
+  const isForever = blocked.some(({ isSoft }) => !isSoft) || first.some(isHopeless);
   const soft = claims.filter(({ isSoft, isShadow }) => isSoft && !isShadow);
   const hasSoft = soft.length > 0 || blocked.some(({ isSoft }) => isSoft);
   const areAllSoftExceeded = (): boolean => hasSoft && soft.every(isExceeded);
 
-  let isDenied = isForEver || first.some(isHardNo) || areAllSoftExceeded();
+  let isDenied = isForever || first.some(isHardNo) || areAllSoftExceeded();
   let paid = claims.filter((claim) => claim.cost > 0 && !isTooLarge(claim));
   for (;;) {
     paid = paid.filter((claim) => !claim.isSoft || !isExceeded(claim));
@@ -92,7 +100,65 @@ async function decideInSteps(desk: Desk, { claims, items }: Plan): Promise<Outco
     isDenied = !paid.some(isExceeded) || paid.some(isHardNo) || areAllSoftExceeded();
     if (isDenied) break;
   }
-  return { isDenied, isForEver, isAway: isDegraded };
+  trace.paid = paid;
+  return reported(desk, plan, isDenied, trace);
+}
+
+/** Tells the desk's watchers of the whole decision, which no single step has shown them. */
+function reported(desk: Desk, { claims, items }: Plan, isDenied: boolean, trace: Trace): Outcome {
+  const blocked = items.flatMap((item) => item.blocked ?? []);
+  const enforced = claims.filter(({ isShadow }) => !isShadow);
+  const stops = isDenied ? blocked.filter(({ isShadow }) => !isShadow).map(blockedPart) : [];
+  // Without a cost a limit that has room was only asked, and nothing became of it.
+  const concerned = isDenied
+    ? enforced.filter((claim) => claim.cost > 0 || isExceeded(claim))
+    : trace.paid.filter(({ isShadow }) => !isShadow);
+  const parts = [...stops, ...concerned.flatMap(claimPart)];
+  const quote = quoteOf(parts, trace.degraded);
+  const shadow = isDenied ? [] : [...trace.shadow, ...shadowDenials(claims, blocked)];
+  if (quote !== undefined || shadow.length > 0) {
+    desk.tell({ allowed: !isDenied, quote, shadow, peek: false }, limitsOf(parts));
+  }
+  // Soft limits that do not stand in the way of an admitted request have nothing to tell.
+  const shown = enforced.filter((claim) => isDenied || !isExceeded(claim)).flatMap(claimPart);
+  const all = [...stops, ...shown];
+  return { isDenied, quote: quoteOf(all, trace.degraded), limits: limitsOf(all) };
+}
+
+/** What limits in shadow would have denied for ever, without being asked. */
+const shadowDenials = (claims: readonly Claim[], blocked: readonly Blocked[]): readonly Quote[] => {
+  const tooLarge = claims.filter((claim) => claim.isShadow && isTooLarge(claim));
+  const stops = blocked.filter(({ isShadow }) => isShadow);
+  const parts = [...tooLarge.flatMap(claimPart), ...stops.map(blockedPart)];
+  return parts.map((part) => quoteOf([part])!);
+};
+
+interface Part {
+  readonly limit: Limit;
+  readonly decision: LimitDecision;
+}
+
+const limitsOf = (parts: readonly Part[]): readonly Limit[] => parts.map(({ limit }) => limit);
+
+function claimPart(claim: Claim): readonly Part[] {
+  const { limit, cost, answer } = claim;
+  if (answer === undefined) return [];
+  return [{ limit, decision: isTooLarge(claim) ? neverFits(answer, cost) : answer }];
+}
+
+function blockedPart({ limit }: Blocked): Part {
+  const { policy, key, cost } = limit;
+  const nothing = { limit: 0, remaining: 0, resetAfterMs: policy.windowMs, retryAfterMs: 0 };
+  const atMs = systemClock.now();
+  const known = { policy: policy.name, key, cost, allowed: false, ...nothing, atMs };
+  return { limit, decision: neverFits(known, cost) };
+}
+
+function quoteOf(parts: readonly Part[], degraded?: Quote['degraded']): Quote | undefined {
+  if (parts.length === 0) return undefined;
+  const decisions = parts.map(({ decision }) => decision);
+  const quote = jointDecision(decisions, false);
+  return degraded === undefined ? quote : Object.assign(quote, { degraded });
 }
 
 const isHardNo = (claim: Claim): boolean => !claim.isSoft && isExceeded(claim);

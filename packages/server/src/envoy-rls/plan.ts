@@ -38,7 +38,8 @@ export interface Claim {
 
 /** `requests_per_unit: 0`: nothing passes. */
 export interface Blocked {
-  readonly windowMs: number;
+  /** As it is reported: a policy with a limit of 1, since the engine has none of 0. */
+  readonly limit: Limit;
   readonly name: string | undefined;
   readonly isShadow: boolean;
   readonly isSoft: boolean;
@@ -121,11 +122,12 @@ class Planner {
   found(descriptor: Descriptor, found: DescriptorLimits): Item {
     const { kind, name, metadata, soft: isSoft } = found;
     if (kind === 'unlimited') return { kind, claims: [], metadata };
-    if (kind === 'blocked') {
-      const { windowMs, shadow: isShadow } = found;
-      return { kind, claims: [], blocked: { windowMs, name, isShadow, isSoft }, metadata };
-    }
     const hits = this.#hitsOf(descriptor);
+    if (kind === 'blocked') {
+      const { policy, key, windowMs, shadow: isShadow } = found;
+      const limit = this.#visitingLimit(policy, 1, windowMs, key, hits);
+      return { kind, claims: [], blocked: { limit, name, isShadow, isSoft }, metadata };
+    }
     const { policies } = this.#desk;
     const claims = found.limits.map(({ policy, key, cost, operation, name }) => {
       const limit = policies.limit(policy, key, undefined, 1);
@@ -141,20 +143,27 @@ class Planner {
     const { requestsPerUnit: limit = 0, unit = UNIT.UNKNOWN } = descriptor.limit ?? {};
     const windowMs = unit === UNIT.WEEK ? undefined : windowOfUnit(unit);
     if (windowMs === undefined) throw invalid('the unit of a limit to be SECOND to YEAR', unit);
-    if (limit === 0) {
-      return { kind: 'blocked', claims: [], blocked: { windowMs, ...PLAIN } };
-    }
     const key = keyOf([this.#domain, ...entries.flatMap(({ key, value }) => [key, value])]);
     const policy = `${OWN_NAMES}override.${UNIT_NAMES[unit]}`;
-    const visiting = this.#visitingLimit(policy, limit, windowMs, key);
     const cost = this.#hitsOf(descriptor);
+    if (limit === 0) {
+      const blocked = { limit: this.#visitingLimit(policy, 1, windowMs, key, cost), ...PLAIN };
+      return { kind: 'blocked', claims: [], blocked };
+    }
+    const visiting = this.#visitingLimit(policy, limit, windowMs, key, 1);
     const claim = this.#claim({ limit: visiting, cost, ...PLAIN, answer: undefined });
     return { kind: 'limited', claims: [claim] };
   }
 
-  #visitingLimit(policy: string, limit: number, windowMs: number, key: string): Limit {
+  #visitingLimit(
+    policy: string,
+    limit: number,
+    windowMs: number,
+    key: string,
+    cost: number,
+  ): Limit {
     try {
-      return this.#desk.visitingLimit(policy, { limit, window: windowMs }, key, 1);
+      return this.#desk.visitingLimit(policy, { limit, window: windowMs }, key, cost);
     } catch (error) {
       throw error instanceof SluiceError ? new InvalidRequest(error.message) : error;
     }

@@ -1,9 +1,7 @@
 /** What Envoy is answered, once the claims of its request have been decided. */
-import type { Quote } from 'sluice';
-import { jointDecision } from 'sluice/engine';
 import type { HeaderForm } from 'sluice/http';
 import { fieldsOf } from '../http/fields.ts';
-import { isExceeded, type Outcome } from './decide.ts';
+import { isExceeded, isTooLarge, type Outcome } from './decide.ts';
 import {
   CODE,
   type DescriptorStatus,
@@ -22,7 +20,7 @@ export function responseOf(plan: Plan, outcome: Outcome, form: HeaderForm): Rate
   return {
     overallCode: outcome.isDenied ? CODE.OVER_LIMIT : CODE.OK,
     statuses,
-    responseHeadersToAdd: headersOf(plan, outcome, form),
+    responseHeadersToAdd: headersOf(outcome, form),
     ...(metadata !== undefined && { dynamicMetadata: { domain: plan.domain, metadata } }),
   };
 }
@@ -40,21 +38,24 @@ function statusOf({ kind, blocked, claims }: Item): DescriptorStatus {
   const { answer } = claim;
   if (answer === undefined) return { code };
   const { retryAfterMs, resetAfterMs, remaining } = answer;
+  const waitMs = isTooLarge(claim) ? claim.limit.policy.windowMs : retryAfterMs || resetAfterMs;
   return {
     code,
     currentLimit: currentLimit(claim),
     limitRemaining: Math.min(remaining, LARGEST_UINT32),
-    durationUntilReset: durationOf(retryAfterMs || resetAfterMs),
+    durationUntilReset: durationOf(waitMs),
   };
 }
 
-/** There is no telling when it passes, so no time is told. */
-function blockedStatus({ windowMs, name, isShadow }: Blocked): DescriptorStatus {
+/** No wait helps. The time is a window, because clients would retry at once without one. */
+function blockedStatus({ limit, name, isShadow }: Blocked): DescriptorStatus {
+  const { windowMs } = limit.policy;
   const unit = unitOfWindow(windowMs);
   return {
     code: isShadow ? CODE.OK : CODE.OVER_LIMIT,
     currentLimit: { requestsPerUnit: 0, unit, ...(name !== undefined && { name }) },
     limitRemaining: 0,
+    durationUntilReset: durationOf(windowMs),
   };
 }
 
@@ -67,7 +68,8 @@ function currentLimit({ limit, name }: Claim): RateLimit {
 const longestWait = (claims: readonly Claim[]): Claim =>
   claims.reduce((most, each) => (waitOf(each) > waitOf(most) ? each : most));
 
-const waitOf = ({ answer }: Claim): number => answer?.retryAfterMs ?? 0;
+const waitOf = (claim: Claim): number =>
+  isTooLarge(claim) ? Number.POSITIVE_INFINITY : (claim.answer?.retryAfterMs ?? 0);
 
 /** One that is enforced, if there is one; in a tie the first. */
 function leastRemaining(claims: readonly Claim[]): Claim {
@@ -78,25 +80,10 @@ function leastRemaining(claims: readonly Claim[]): Claim {
 
 const remainingOf = ({ answer }: Claim): number => answer?.remaining ?? Number.POSITIVE_INFINITY;
 
-/** Soft limits that do not stand in the way of an admitted request have nothing to tell. */
-function headersOf({ claims }: Plan, outcome: Outcome, form: HeaderForm): readonly HeaderValue[] {
-  const { isDenied, isForEver } = outcome;
-  const shown = claims.filter((each) => !each.isShadow && (isDenied || !isExceeded(each)));
-  const quote = outcome.quote ?? jointQuote(shown, outcome);
-  if (quote === undefined) return [];
-  const limits = shown.map(({ limit }) => limit);
+function headersOf(outcome: Outcome, form: HeaderForm): readonly HeaderValue[] {
+  const { isDenied, quote, limits } = outcome;
   const fields = fieldsOf({ allowed: !isDenied, quote, shadow: [], peek: false }, limits, form);
-  return fields
-    .filter(([key]) => !isForEver || key !== 'Retry-After')
-    .map(([key, value]) => ({ key, value }));
-}
-
-/** What claims that were asked one after the other say together. */
-function jointQuote(claims: readonly Claim[], { isAway }: Outcome): Quote | undefined {
-  const answers = claims.flatMap(({ answer }) => (answer === undefined ? [] : [answer]));
-  if (answers.length === 0) return undefined;
-  const quote = jointDecision(answers, false);
-  return isAway ? Object.assign(quote, { degraded: { reason: 'error', action: 'deny' } }) : quote;
+  return fields.map(([key, value]) => ({ key, value }));
 }
 
 type Data = Readonly<Record<string, unknown>>;

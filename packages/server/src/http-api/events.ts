@@ -68,10 +68,10 @@ export class EventStream implements Listener {
   }
 }
 
-function filterOf({ desk }: Parts, { query }: Exchange): DenialFilter {
+function filterOf(parts: Parts, { query }: Exchange): DenialFilter {
   const policy = query.get('policy') ?? undefined;
   const key = query.get('key') ?? undefined;
-  if (policy !== undefined) checkLabel(desk, policy);
+  if (policy !== undefined) checkLabel(parts, policy);
   if (key === '' || (key?.length ?? 0) > LONGEST_KEY) {
     const what = `Expected \`key\` to be text of 1 to ${LONGEST_KEY} characters, with * for any`;
     throw badRequest('ERR_INVALID_KEY', what);

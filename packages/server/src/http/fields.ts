@@ -10,7 +10,11 @@ export type Field = readonly [name: string, value: string];
 export function verdictReport(quote: Quote, limits: readonly Limit[]): Report {
   const windowOf = (name: string): number =>
     limits.find(({ policy }) => policy.name === name)?.policy.windowMs ?? 0;
-  return reportOf(quote, quote.limits, windowOf);
+  // A wait that never ends is told as a window, so that clients that go by it do not hurry.
+  const finite = quote.limits.map((each) =>
+    Number.isFinite(each.retryAfterMs) ? each : { ...each, retryAfterMs: windowOf(each.policy) },
+  );
+  return reportOf(quote, finite, windowOf);
 }
 
 /** A store that is away has measured nothing, so then only the wait is told. */
@@ -23,7 +27,7 @@ export function fieldsOf(
   const report = verdictReport(quote, limits);
   const isAway = quote.degraded?.action === 'deny';
   const fields = isAway ? [] : headerForms[form](report);
-  const wait = retryAfter(report, form);
+  const wait = Number.isFinite(quote.retryAfterMs) ? retryAfter(report, form) : undefined;
   return wait === undefined ? fields : [...fields, wait];
 }
 

@@ -23,7 +23,8 @@ export interface Denial {
   readonly cost: number;
   readonly limit: number;
   readonly remaining: number;
-  readonly retryAfterMs: number;
+  /** Undefined if no wait helps. */
+  readonly retryAfterMs?: number;
   readonly windowMs?: number;
   readonly algorithm?: string;
   readonly shadow?: true;
@@ -176,7 +177,8 @@ export class DenialCollectors {
       limits.find((each) => each.policy.name === policy)?.policy ??
       this.#desk.policies.get(policy)?.policy;
     return {
-      ...{ atMs, policy, key, cost, limit, remaining, retryAfterMs },
+      ...{ atMs, policy, key, cost, limit, remaining },
+      ...(Number.isFinite(retryAfterMs) && { retryAfterMs }),
       ...(definition && { windowMs: definition.windowMs, algorithm: definition.algorithm }),
       ...(isShadow && { shadow: true }),
       ...(degraded && { degraded }),

@@ -131,7 +131,9 @@ export class DenialLog {
 
   #denied({ policy, key, cost, remaining, retryAfterMs }: Quote): void {
     if (!this.#lines.isNext()) return;
-    this.#lines.write({ policy, key, cost, remaining, retryAfterMs });
+    // An infinite wait is none that could be logged.
+    const wait = Number.isFinite(retryAfterMs) ? { retryAfterMs } : {};
+    this.#lines.write({ policy, key, cost, remaining, ...wait });
   }
 
   /** Ends the second: says how many were not logged. */

@@ -67,7 +67,7 @@ export class Metrics implements TrafficWatcher {
 
   constructor(parts: MetricsParts) {
     this.#parts = parts;
-    this.tallies = new Tallies(parts.desk);
+    this.tallies = new Tallies();
     this.#registerDecisions();
     this.#registerStore();
     this.#registerConfig();

@@ -3,8 +3,11 @@
  * policies of the configuration go by their names, limits that requests bring along share a label,
  * and so do all names after the first thousand.
  */
+import type { Config, DescriptorConfig } from '../config/model.ts';
+import type { Configuration } from '../configuration.ts';
 import type { Desk } from '../desk.ts';
 import { HttpError } from '../http/exchange.ts';
+import { OWN_NAMES } from '../policies.ts';
 
 export const MOST_LABELS = 1000;
 /** The label of limits that came with a request. No policy of a file is written like this. */
@@ -14,12 +17,10 @@ export const OF_OTHERS = '(other)';
 
 /** What is kept about each label, made when it is first asked for. */
 export class ByPolicy<T> {
-  readonly #desk: Desk;
   readonly #make: (label: string) => T;
   readonly #kept = new Map<string, T>();
 
-  constructor(desk: Desk, make: (label: string) => T) {
-    this.#desk = desk;
+  constructor(make: (label: string) => T) {
     this.#make = make;
   }
 
@@ -28,9 +29,8 @@ export class ByPolicy<T> {
   }
 
   #first(policy: string): T {
-    const isServed = this.#desk.policies.get(policy) !== undefined;
-    if (isServed && this.#kept.size < MOST_LABELS) return this.#at(policy);
-    return this.#at(isServed ? OF_OTHERS : OF_REQUESTS);
+    if (policy.startsWith(OWN_NAMES)) return this.#at(OF_REQUESTS);
+    return this.#at(this.#kept.size < MOST_LABELS ? policy : OF_OTHERS);
   }
 
   #at(label: string): T {
@@ -52,9 +52,31 @@ export class ByPolicy<T> {
   }
 }
 
-/** Refuses what is neither the name of a policy nor a label that several share. */
-export function checkLabel({ policies }: Desk, name: string): void {
+const blocked = new WeakMap<Config, ReadonlySet<string>>();
+
+/** The names of limits that let nothing pass. They are reported, but the engine has none. */
+function blockedNames(config: Config): ReadonlySet<string> {
+  const namesIn = ({ limit, descriptors }: DescriptorConfig): readonly string[] => [
+    ...(limit !== undefined && !limit.unlimited && limit.blocked ? [limit.policy] : []),
+    ...descriptors.flatMap(namesIn),
+  ];
+  let names = blocked.get(config);
+  if (names === undefined) {
+    names = new Set(config.domains.flatMap(({ descriptors }) => descriptors.flatMap(namesIn)));
+    blocked.set(config, names);
+  }
+  return names;
+}
+
+export interface LabelParts {
+  readonly desk: Desk;
+  readonly configuration: Configuration;
+}
+
+/** Refuses what is neither the name of a limit nor a label that several share. */
+export function checkLabel({ desk: { policies }, configuration }: LabelParts, name: string): void {
   if (name === OF_REQUESTS || name === OF_OTHERS || policies.get(name) !== undefined) return;
+  if (blockedNames(configuration.config).has(name)) return;
   const names = policies.list().map(({ config }) => config.name);
   const what = `Expected \`policy\` to be one of: ${names.join(' ').slice(0, 500) || 'none'}`;
   throw new HttpError(404, 'ERR_UNKNOWN_POLICY', what);

@@ -3,7 +3,6 @@
  * serve together. Of thousands of policies the busiest are told: it is first found out which those
  * are, so that not everything about all the others goes from process to process.
  */
-import type { Desk } from '../desk.ts';
 import { badRequest } from '../http/exchange.ts';
 import type { Router } from '../http/router.ts';
 import {
@@ -15,7 +14,7 @@ import {
   type Span,
   STEP_MS,
 } from './history.ts';
-import { checkLabel } from './policy-labels.ts';
+import { checkLabel, type LabelParts } from './policy-labels.ts';
 
 /** More policies than these are only counted. */
 export const MOST_TOLD = 100;
@@ -123,13 +122,17 @@ export interface SeriesParts {
   readonly series: SeriesSource;
 }
 
-export function seriesRoutes(router: Router, desk: Desk, { history, series }: SeriesParts): void {
+export function seriesRoutes(
+  router: Router,
+  parts: LabelParts,
+  { history, series }: SeriesParts,
+): void {
   router.add('GET', '/v1/series', 'admin', async (exchange) => {
     exchange.checkQuery('seconds', 'policy');
     const { query } = exchange;
     const seconds = secondsOf(query.get('seconds'));
     const policy = query.get('policy') ?? undefined;
-    if (policy !== undefined) checkLabel(desk, policy);
+    if (policy !== undefined) checkLabel(parts, policy);
     const span = { startMs: history.lastMs - (seconds - 1) * STEP_MS, seconds };
     const report = await seriesReport(series, span, policy);
     exchange.send(200, report, { 'cache-control': 'no-store' });

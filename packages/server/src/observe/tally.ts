@@ -3,7 +3,7 @@
  * when somebody asks for metrics, or once a second for the history.
  */
 import type { Degraded, Limit, LimitDecision, Quote } from 'sluice';
-import type { Desk, FailureWatcher, Watcher } from '../desk.ts';
+import type { FailureWatcher, Watcher } from '../desk.ts';
 import { ByPolicy } from './policy-labels.ts';
 
 export const OUTCOMES = [
@@ -53,13 +53,9 @@ export type DenialHook = (
 const NO_LIMITS: readonly Limit[] = [];
 
 export class Tallies {
-  readonly #byPolicy: ByPolicy<Tally>;
+  readonly #byPolicy = new ByPolicy((label) => new Tally(label));
   /** Mostly nobody listens, and what is allowed never asks. */
   onDenial: DenialHook | undefined = undefined;
-
-  constructor(desk: Desk) {
-    this.#byPolicy = new ByPolicy(desk, (label) => new Tally(label));
-  }
 
   of(policy: string): Tally {
     return this.#byPolicy.of(policy);

@@ -3,11 +3,11 @@
  * minutes. Keys are told to whoever has the admin token; they are never labels of metrics.
  */
 import { systemClock } from 'sluice';
-import type { Desk, Watcher } from '../desk.ts';
+import type { Watcher } from '../desk.ts';
 import { badRequest, type Exchange } from '../http/exchange.ts';
 import type { Router } from '../http/router.ts';
 import { HeavyHitters, type HitsData, KEPT_KEYS, SummaryBudget } from './heavy-hitters.ts';
-import { ByPolicy, checkLabel } from './policy-labels.ts';
+import { ByPolicy, checkLabel, type LabelParts } from './policy-labels.ts';
 
 /** How long hits are counted together; those of two such spans are told. */
 export const GENERATION_MS = 5 * 60_000;
@@ -78,20 +78,18 @@ interface Generation {
 }
 
 export class TopKeys {
-  readonly #desk: Desk;
   #current: Generation;
   #previous: Generation | undefined = undefined;
   /** When the decision was made at which the clock was last read, by the clock of the store. */
   #decidedMs = Number.NaN;
 
-  constructor(desk: Desk) {
-    this.#desk = desk;
+  constructor() {
     this.#current = this.#begin(systemClock.now());
   }
 
   #begin(startMs: number): Generation {
     const budget = new SummaryBudget(GENERATION_BYTES);
-    return { startMs, policies: new ByPolicy(this.#desk, () => new Summaries(budget)) };
+    return { startMs, policies: new ByPolicy(() => new Summaries(budget)) };
   }
 
   /** For `desk.watch`. A key that was let go because of another limit is in neither list. */
@@ -182,14 +180,14 @@ function byOf(text: string | null): TopBy {
 /** Who asks for the whole, where several processes serve. */
 export type TopSource = (policy: string, by: TopBy) => Promise<readonly TopData[]>;
 
-export function topRoutes(router: Router, desk: Desk, source: TopSource): void {
+export function topRoutes(router: Router, parts: LabelParts, source: TopSource): void {
   router.add('GET', '/v1/top', 'admin', async (exchange: Exchange) => {
     exchange.checkQuery('policy', 'by', 'count');
     const { query } = exchange;
     const policy = query.get('policy') ?? '';
     const by = byOf(query.get('by'));
     const count = countOf(query.get('count'));
-    checkLabel(desk, policy);
+    checkLabel(parts, policy);
     exchange.send(200, topReport(policy, by, count, await source(policy, by)));
   });
 }

@@ -44,6 +44,7 @@ export type DescriptorLimits =
       /** Nothing passes. */
       readonly kind: 'blocked';
       readonly policy: string;
+      readonly key: string;
       readonly windowMs: number;
       readonly shadow: boolean;
     });
@@ -306,7 +307,8 @@ function limitsOf(
     return { kind: 'limited', limits, name, replaces, soft, metadata };
   }
   const { windowMs, shadow } = limit;
-  return { kind: 'blocked', policy, windowMs, shadow, name, replaces, soft, metadata };
+  const key = keyOf(parts);
+  return { kind: 'blocked', policy, key, windowMs, shadow, name, replaces, soft, metadata };
 }
 
 /** Parts as a key, whatever they are: the same as for the same parts of a request. */

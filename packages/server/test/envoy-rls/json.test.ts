@@ -114,8 +114,9 @@ describe('POST /json', () => {
     ]);
     expect(json.statuses[2]).toEqual({ code: 'OK', limitRemaining: 4_294_967_295 });
     const never = await post(shop(entries('never', 'x')));
-    expect(never.json.statuses).toEqual([{ code: 'OVER_LIMIT', currentLimit: { unit: 'MINUTE' } }]);
-    expect(never.json).not.toHaveProperty('responseHeadersToAdd');
+    const limit = { currentLimit: { unit: 'MINUTE' }, durationUntilReset: '60s' };
+    expect(never.json.statuses).toEqual([{ code: 'OVER_LIMIT', ...limit }]);
+    expect(never.json.responseHeadersToAdd).toHaveLength(2);
   });
 
   test('tells the metadata of descriptors that are within their limits', async () => {

@@ -169,12 +169,17 @@ describe('a descriptor of a tree', () => {
     expect((await desk.inspect('shop.watched', ['watched', user]))?.used).toBe(1);
   });
 
-  test('with a limit of 0 lets nothing pass, and promises nothing', async () => {
+  test('with a limit of 0 lets nothing pass, and says a window, but no time to retry', async () => {
     const { overall_code, statuses, response_headers_to_add } = await ask(entries('never', 'x'));
     expect(overall_code).toBe(OVER);
     const limit = { requests_per_unit: 0, unit: 'PERIOD_MINUTE', name: '' };
-    expect(statuses).toEqual([{ ...FREE, code: OVER, current_limit: limit }]);
-    expect(response_headers_to_add).toEqual([]);
+    const duration_until_reset = { seconds: 60, nanos: 0 };
+    const status = { ...FREE, code: OVER, current_limit: limit, duration_until_reset };
+    expect(statuses).toEqual([status]);
+    expect(response_headers_to_add).toMatchObject([
+      { key: 'RateLimit-Policy', value: '"shop.never";q=0;w=60' },
+      { key: 'RateLimit', value: '"shop.never";r=0;t=60' },
+    ]);
   });
 
   test('with a limit of 0 in shadow lets everything pass', async () => {

@@ -287,7 +287,7 @@ describe('collected denials', () => {
     const clock = new PendingClock(START_MS);
     const policies = [policy('few', 1, '1h'), policy('none', 1, '1m', { shadow: true })];
     const desk = new Desk(memoryStore(), policies);
-    const tallies = new Tallies(desk);
+    const tallies = new Tallies();
     desk.watch(tallies.watch);
     const collectors = new DenialCollectors(desk, tallies, clock);
     /** The first call of a key is allowed, all others are denied. */
@@ -373,13 +373,13 @@ describe('collected denials', () => {
 
   test('of limits that requests bring along are found by their label, with their window', () => {
     const { desk, collectors } = collecting();
-    const filters = [{ policy: '(request)' }, { policy: 'visitor' }, { policy: 'few' }];
+    const filters = [{ policy: '(request)' }, { policy: 'sluice.visitor' }, { policy: 'few' }];
     collectors.take('a', filters);
-    const limit = desk.visitingLimit('visitor', { limit: 1, window: '10s' }, 'k', 1);
+    const limit = desk.visitingLimit('sluice.visitor', { limit: 1, window: '10s' }, 'k', 1);
     desk.decide([limit]);
     desk.decide([limit]);
     const [byLabel, byName, other] = collectors.take('a', filters);
-    expect(byLabel.denials).toMatchObject([{ policy: 'visitor', windowMs: 10_000 }]);
+    expect(byLabel.denials).toMatchObject([{ policy: 'sluice.visitor', windowMs: 10_000 }]);
     expect(byName).toEqual(byLabel);
     expect(other.denials).toEqual([]);
   });

@@ -15,7 +15,7 @@ const START_MS = 1_763_200_000_000;
 function setUp(policies = [policy('few', 4, '1h'), policy('many', 100, '1h')]) {
   const clock = new PendingClock(START_MS + 400);
   const desk = new Desk(memoryStore(), policies);
-  const tallies = new Tallies(desk);
+  const tallies = new Tallies();
   desk.watch(tallies.watch, tallies.onFailure);
   const durations = new Map<string, Observations>();
   const history = new History({ tallies, durations }, clock);
@@ -135,7 +135,7 @@ describe('the history', () => {
       }),
     );
     const desk = new Desk(store, [policy('few', 4, '1h')]);
-    const tallies = new Tallies(desk);
+    const tallies = new Tallies();
     desk.watch(tallies.watch, tallies.onFailure);
     const clock = new PendingClock(START_MS);
     const history = new History({ tallies, durations: new Map() }, clock);

@@ -3,8 +3,7 @@
  * once in both generations, when each was then flooded with the longest keys, and when twelve
  * minutes have passed without a request. Started with --expose-gc.
  */
-import { ManualClock, memoryStore } from 'sluice';
-import { Desk } from '../../dist/desk.js';
+import { ManualClock } from 'sluice';
 import { History } from '../../dist/observe/history.js';
 import { Tallies } from '../../dist/observe/tally.js';
 import { GENERATION_MS, TopKeys } from '../../dist/observe/top-keys.js';
@@ -23,10 +22,8 @@ function heldBytes() {
 }
 
 const names = Array.from({ length: POLICIES }, (_, at) => `policy-${at}`);
-const configs = names.map((name) => ({ name, options: { limit: 9, window: '1m' }, shadow: false }));
-const desk = new Desk(memoryStore(), configs);
-const tallies = new Tallies(desk);
-const topKeys = new TopKeys(desk);
+const tallies = new Tallies();
+const topKeys = new TopKeys();
 const history = new History({ tallies, durations: new Map() }, clock);
 
 function hit(policy, key, allowed) {
