@@ -72,14 +72,14 @@ export const arrows = {
     'http/':
       './ clock.ts desk.ts type:observe/ settings.ts sluice sluice/engine sluice/http node:*',
     'observe/': [
-      './ clock.ts config/model.ts http/ settings.ts type:configuration.ts type:desk.ts',
-      'type:store-url.ts wildcard.ts type:workers/crew.ts sluice sluice/engine pino prom-client',
+      './ clock.ts config/model.ts http/ policies.ts settings.ts type:configuration.ts',
+      'type:desk.ts type:store-url.ts wildcard.ts type:workers/crew.ts sluice sluice/engine pino prom-client',
       'node:*',
     ].join(' '),
     'reload/': './ config/model.ts type:configuration.ts type:observe/ sluice node:*',
     'process.ts': 'type:observe/',
     'envoy-rls/': [
-      './ clock.ts http/ policies.ts rules/ settings.ts type:desk.ts type:parts.ts',
+      './ clock.ts http/ policies.ts rules/ settings.ts desk.ts type:parts.ts',
       'sluice sluice/engine type:sluice/http @grpc/ node:*',
     ].join(' '),
     'forward-auth/': [

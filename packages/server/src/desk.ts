@@ -241,20 +241,18 @@ export class Desk {
 
   /**
    * Denies limits that can never admit their cost, because it is above their capacity. Nothing is
-   * charged. The wait is infinite.
+   * charged. The wait is infinite. In shadow they are only reported.
    */
-  async denyForever(limits: readonly Limit[]): Promise<Verdict> {
+  async denyForever(limits: readonly Limit[], isShadow = false): Promise<Verdict> {
     const asked = limits.map((limit) => ({ ...limit, cost: 1 }));
-    const check: Check = { limits: asked, peek: true, onFailure: 'allow' };
-    const { limits: known } = await this.#ask(check);
+    const { limits: known } = await this.#ask({ limits: asked, peek: true, onFailure: 'allow' });
     const denied = known.map((each, at) => neverFits(each, limits[at].cost));
-    const verdict = {
-      allowed: false,
-      quote: jointDecision(denied, false),
-      shadow: [],
-      peek: false,
-    };
-    return this.tell(verdict, limits);
+    if (isShadow) {
+      const shadow = denied.map((each) => jointDecision([each], false));
+      return this.tell({ allowed: true, quote: undefined, shadow, peek: false }, []);
+    }
+    const quote = jointDecision(denied, false);
+    return this.tell({ allowed: false, quote, shadow: [], peek: false }, limits);
   }
 
   /**

@@ -85,7 +85,7 @@ class Gate {
     const requests = this.#configuration.requests.limitsFor(facts);
     if (requests === undefined || requests.length === 0) return allow(exchange, []);
     const limits = this.#limitsOf(requests);
-    if ('violated' in limits) return refuse(exchange, neverFits(limits.violated), [], disguise);
+    if ('violated' in limits) return this.#refuseForever(exchange, limits.violated, disguise);
     if (limits.length === 0) return allow(exchange, []);
     const verdict = this.#desk.decide(limits);
     if (!(verdict instanceof Promise)) return this.#tell(exchange, verdict, limits, disguise);
@@ -99,7 +99,7 @@ class Gate {
    * A key may have a limit of its own that is lower than what a request costs: then no wait helps,
    * which is a refusal and no mistake of anybody's. In shadow it is not even that.
    */
-  #limitsOf(requests: readonly LimitRequest[]): readonly Limit[] | { violated: string[] } {
+  #limitsOf(requests: readonly LimitRequest[]): readonly Limit[] | { violated: readonly Limit[] } {
     try {
       return this.#desk.limits(requests);
     } catch (error) {
@@ -108,9 +108,31 @@ class Gate {
     const dear = new Set(requests.filter((request) => this.#isTooDear(request)));
     const isShadow = ({ policy }: LimitRequest): boolean => this.#desk.policies.isShadow(policy);
     const violated = [...dear].filter((request) => !isShadow(request));
-    if (violated.length > 0) return { violated: violated.map(({ policy }) => policy) };
+    if (violated.length > 0) return { violated: violated.map((each) => this.#dearLimit(each)) };
+    const watched = [...dear].map((each) => this.#dearLimit(each));
+    // Nobody waits for what is only reported.
+    this.#desk.denyForever(watched, true).catch(() => {});
     const rest = requests.filter((request) => !dear.has(request));
     return rest.length === 0 ? [] : this.#desk.limits(rest);
+  }
+
+  /** A limit with a cost above its capacity, which `desk.limits` rejects. */
+  #dearLimit({ policy, key, cost, operation }: LimitRequest): Limit {
+    const limit = this.#desk.policies.limit(policy, key, undefined, 1);
+    return { ...limit, cost: cost ?? limit.policy.costs.get(operation ?? '') ?? 1 };
+  }
+
+  /** A refusal for good: there is no time to come back at. */
+  async #refuseForever(
+    exchange: Exchange,
+    limits: readonly Limit[],
+    disguise: Disguise,
+  ): Promise<void> {
+    try {
+      this.#tell(exchange, await this.#desk.denyForever(limits), limits, disguise);
+    } catch (error) {
+      failed(exchange, error, disguise);
+    }
   }
 
   #isTooDear(request: LimitRequest): boolean {
@@ -162,13 +184,6 @@ function disguiseIn(exchange: Exchange): Disguise {
 
 const isTooDear = (error: unknown): boolean =>
   error instanceof SluiceError && error.code === 'ERR_COST_ABOVE_LIMIT';
-
-/** A refusal for good: there is no time to come back at. */
-const neverFits = (policies: readonly string[]): Rejection => {
-  const never = { allowed: false, retryAfterMs: 0, resetAfterMs: 0, limit: 0, remaining: 0 };
-  const limits = policies.map((policy) => ({ ...never, policy, windowMs: 0 }));
-  return rejection({ report: { allowed: false, retryAfterMs: 0, atMs: 0, limits } });
-};
 
 function failed(exchange: Exchange, error: unknown, disguise: Disguise): void {
   const known =

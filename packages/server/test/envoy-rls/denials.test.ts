@@ -140,9 +140,9 @@ describe.each(DENIALS)('a denial by $title', ({ deny, policy, key, isForever, fi
     const { statuses, response_headers_to_add: headers } = await deny(name());
     const { seconds, nanos } = statuses.at(-1)!.duration_until_reset!;
     expect(seconds + nanos / 1e9).toBeGreaterThan(0);
-    const valueOf = (field: string) => headers.find((each) => each.key === field)?.value;
-    expect(`${valueOf('RateLimit-Policy')} ${valueOf('RateLimit')}`).toMatch(fields);
-    expect(valueOf('Retry-After') === undefined).toBe(isForever);
+    const fieldOf = (field: string) => headers.find((each) => each.key === field)?.value;
+    expect(`${fieldOf('RateLimit-Policy')} ${fieldOf('RateLimit')}`).toMatch(fields);
+    expect(fieldOf('Retry-After') === undefined).toBe(isForever);
   });
 });
 

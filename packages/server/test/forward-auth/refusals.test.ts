@@ -34,6 +34,24 @@ describe('a key with a limit of its own that is lower than the cost', () => {
     expect((await running.get(PATH, forwarded('/p'))).status).toBe(200);
   });
 
+  it('has RateLimit fields, and is counted and listed', async () => {
+    const count = async (policy: string, outcome: string): Promise<number> => {
+      const { text } = await running.get('/metrics');
+      const label = `sluice_decisions_total{policy="${policy}",outcome="${outcome}"} `;
+      const line = text.split('\n').find((each) => each.startsWith(label));
+      return Number(line?.slice(label.length) ?? 0);
+    };
+    const before = [await count('p', 'denied'), await count('s', 'shadow_denied')];
+    const { headers } = await running.get(PATH, forwarded('/p', dear));
+    expect(headers.get('ratelimit-policy')).toBe('"p";q=2;w=60');
+    expect(headers.get('ratelimit')).toMatch(/^"p";r=\d;t=60$/);
+    await running.get(PATH, forwarded('/only', dear));
+    expect(await count('p', 'denied')).toBe(before[0] + 1);
+    await expect.poll(() => count('s', 'shadow_denied')).toBe(before[1] + 1);
+    const { json } = await running.get('/v1/top?policy=p');
+    expect(json.keys.map(({ key }: { key: string }) => key)).toContain('address:192.0.2.9');
+  });
+
   it('passes in shadow, and is held to the limits that count', async () => {
     const answers = await repeat(3, () => running.get(PATH, forwarded('/s', dear)));
     expect(statusesOf(answers)).toEqual([200, 200, 429]);

@@ -7,6 +7,7 @@ import { MOST_LABELS } from '../../src/observe/policy-labels.ts';
 import { GENERATION_BYTES } from '../../src/observe/top-keys.ts';
 
 const PROGRAM = fileURLToPath(new URL('observer-memory.mjs', import.meta.url));
+const SERVICE = fileURLToPath(new URL('service-memory.mjs', import.meta.url));
 const MB = 1024 * 1024;
 
 test('top keys and history of 1,000 policies keep to their memory bounds', async () => {
@@ -18,4 +19,11 @@ test('top keys and history of 1,000 policies keep to their memory bounds', async
   const mostOfGeneration = GENERATION_BYTES + 2 * MOST_LABELS * LEAST_SUMMARY_BYTES;
   expect(flooded).toBeLessThan(2 * mostOfGeneration + usedOnce);
   expect(quiet).toBeLessThan(usedOnce);
+});
+
+test('the first request of each of 1,000 policies adds at most 20 MB to a service', async () => {
+  const run = promisify(execFile);
+  const { stdout } = await run(process.execPath, ['--expose-gc', SERVICE]);
+  expect(Number(stdout)).toBeGreaterThan(0);
+  expect(Number(stdout)).toBeLessThan(20 * MB);
 });
