@@ -43,6 +43,9 @@ export const arrows = {
   'packages/server/src/': {
     'ambiguous-request.ts': '',
     'clock.ts': 'node:*',
+    'within.ts': 'sluice',
+    'regular-file.ts': 'node:*',
+    'file-lock.ts': 'within.ts sluice sluice/engine node:*',
     'proxy-profiles.ts': '',
     'store-address.ts': 'node:net',
     'setting-values.ts': 'store-address.ts sluice/http',
@@ -51,35 +54,42 @@ export const arrows = {
     'redis-client.ts': 'store-address.ts sluice ioredis node:*',
     'store-url.ts': 'redis-client.ts settings.ts store-address.ts sluice sluice/redis type:ioredis',
     'slices.ts': 'clock.ts',
-    'config/': './ settings.ts sluice sluice/engine yaml zod node:*',
     'wildcard.ts': '',
-    'overrides.ts': 'config/model.ts slices.ts wildcard.ts sluice sluice/engine',
+    'pattern-index.ts': 'slices.ts wildcard.ts',
+    'config/':
+      './ regular-file.ts settings.ts wildcard.ts within.ts sluice sluice/engine yaml zod node:*',
+    'overrides.ts': 'config/model.ts pattern-index.ts slices.ts wildcard.ts sluice sluice/engine',
     'shadow-words.ts': 'sluice/engine',
     'overrides-file.ts': [
-      'config/model.ts overrides.ts shadow-words.ts type:observe/ sluice sluice/engine yaml zod',
-      'node:*',
+      'config/model.ts file-lock.ts overrides.ts regular-file.ts shadow-words.ts type:observe/',
+      'within.ts sluice sluice/engine yaml zod node:*',
     ].join(' '),
     'policies.ts': 'config/model.ts overrides.ts shadow-words.ts slices.ts sluice sluice/engine',
     'desk.ts': [
       'config/model.ts overrides.ts policies.ts shadow-words.ts slices.ts sluice sluice/engine',
     ].join(' '),
     'rules/': [
-      './ ambiguous-request.ts config/model.ts type:desk.ts slices.ts wildcard.ts sluice',
-      'sluice/engine node:*',
+      './ ambiguous-request.ts config/model.ts type:desk.ts pattern-index.ts slices.ts wildcard.ts',
+      'sluice sluice/engine node:*',
     ].join(' '),
     'configuration.ts': 'config/load.ts config/model.ts desk.ts rules/ slices.ts',
     'parts.ts': 'type:*',
-    'http/':
-      './ clock.ts desk.ts type:observe/ settings.ts sluice sluice/engine sluice/http node:*',
+    'http/': [
+      './ clock.ts config/model.ts desk.ts type:observe/ regular-file.ts settings.ts within.ts',
+      'sluice sluice/engine sluice/http node:*',
+    ].join(' '),
     'observe/': [
       './ clock.ts config/model.ts http/ policies.ts settings.ts type:configuration.ts',
-      'type:desk.ts type:store-url.ts wildcard.ts type:workers/crew.ts sluice sluice/engine pino prom-client',
+      'type:desk.ts type:store-url.ts wildcard.ts within.ts type:workers/crew.ts sluice',
+      'sluice/engine pino prom-client node:*',
+    ].join(' '),
+    'reload/': [
+      './ config/files.ts config/model.ts type:configuration.ts type:observe/ within.ts sluice',
       'node:*',
     ].join(' '),
-    'reload/': './ config/model.ts type:configuration.ts type:observe/ sluice node:*',
-    'process.ts': 'type:observe/',
+    'process.ts': 'observe/log-output.ts type:observe/',
     'envoy-rls/': [
-      './ clock.ts http/ policies.ts rules/ settings.ts desk.ts type:parts.ts',
+      './ clock.ts http/ type:observe/ policies.ts rules/ settings.ts desk.ts type:parts.ts',
       'sluice sluice/engine type:sluice/http @grpc/ node:*',
     ].join(' '),
     'forward-auth/': [
@@ -89,7 +99,7 @@ export const arrows = {
     ].join(' '),
     'http-api/': [
       './ clock.ts config/model.ts desk.ts http/ overrides.ts policies.ts settings.ts',
-      'observe/',
+      'observe/ within.ts',
       'type:parts.ts sluice sluice/engine sluice/http zod type:node:http node:fs',
     ].join(' '),
     'dashboard/': './ http/ type:observe/ node:*',

@@ -1,7 +1,7 @@
 /**
- * A lock beside a file, so that two instances never write it. It survives crashes: the lock names the
- * process by pid and start time, and where that process cannot be looked up, as in another container,
- * the owner shows that it runs by touching the lock every 5 seconds.
+ * A lock beside a file, so that two instances never write it. It survives crashes: the lock names
+ * the process by pid and start time, and where that process cannot be looked up, as in another
+ * container, the owner shows that it runs by touching the lock every 5 seconds.
  */
 import { readFileSync, readlinkSync, unlinkSync } from 'node:fs';
 import { readFile, rename, stat, unlink, writeFile } from 'node:fs/promises';
@@ -9,7 +9,7 @@ import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { systemClock } from 'sluice';
 import { isRecord } from 'sluice/engine';
-import { within } from './observe/within.ts';
+import { within } from './within.ts';
 
 /** How often the owner touches its lock. */
 export const TOUCH_MS = 5000;

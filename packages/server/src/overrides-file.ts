@@ -13,10 +13,10 @@ import { z } from 'zod';
 import { ConfigError, type OverrideConfig } from './config/model.ts';
 import { FileLock, LockedError } from './file-lock.ts';
 import type { Logger } from './observe/log.ts';
-import { within } from './observe/within.ts';
 import type { Overrides } from './overrides.ts';
 import { readRegularFile } from './regular-file.ts';
 import type { ShadowWords } from './shadow-words.ts';
+import { within } from './within.ts';
 
 /** What 10,000 overrides take, four times. */
 const LARGEST_FILE_BYTES = 128 * 2 ** 20;

@@ -1,7 +1,7 @@
 /**
- * Patterns with `*`, found by their literal beginning and end: a lookup costs one step for each pair
- * of lengths that patterns have, not for each pattern. Only patterns that differ in their middle
- * alone, such as `*a*` and `*b*`, are compared one by one.
+ * Patterns with `*`, found by their literal beginning and end: a lookup costs one step for each
+ * pair of lengths that patterns have, not for each pattern. Only patterns that differ in their
+ * middle alone, such as `*a*` and `*b*`, are compared one by one.
  */
 import { fitsParts } from './wildcard.ts';
 

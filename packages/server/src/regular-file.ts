@@ -1,6 +1,6 @@
 /**
- * Reads files that an operator names. Only regular files are read, and links to them: opening a FIFO
- * blocks until a program writes to it, and a device may never end.
+ * Reads files that an operator names. Only regular files are read, and links to them: opening a
+ * FIFO blocks until a program writes to it, and a device may never end.
  */
 import { constants, type Stats } from 'node:fs';
 import { open } from 'node:fs/promises';

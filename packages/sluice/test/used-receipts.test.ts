@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { createLimiter } from '../src/index.ts';
 
-const admitted = (limiter: ReturnType<typeof createLimiter<{ p: string }>>) => {
+const open = () => createLimiter({ policies: { p: '10/1m' } });
+
+const admitted = (limiter: ReturnType<typeof open>) => {
   const decision = limiter.checkSync('p', 'a', { cost: 4 });
   if (!decision.allowed) throw new Error('expected to be admitted');
   return decision.receipt;
@@ -13,7 +15,7 @@ describe('a receipt', () => {
     ['that is frozen ', Object.freeze],
     ['that is sealed ', Object.seal],
   ])('%sis refunded once', (_, prepare) => {
-    const limiter = createLimiter({ policies: { p: '10/1m' } });
+    const limiter = open();
     const receipt = admitted(limiter);
     prepare(receipt);
     expect([limiter.refundSync(receipt), limiter.refundSync(receipt)]).toEqual([4, 0]);
@@ -21,7 +23,7 @@ describe('a receipt', () => {
   });
 
   it('looks the same after it was used', () => {
-    const limiter = createLimiter({ policies: { p: '10/1m' } });
+    const limiter = open();
     const receipt = admitted(limiter);
     const before = structuredClone(receipt);
     limiter.refundSync(receipt);
@@ -31,7 +33,7 @@ describe('a receipt', () => {
   });
 
   it('used by one limiter is unused for another', () => {
-    const [one, other] = [1, 2].map(() => createLimiter({ policies: { p: '10/1m' } }));
+    const [one, other] = [open(), open()];
     const receipt = admitted(one);
     other.checkSync('p', 'a', { cost: 4 });
     expect(one.refundSync(receipt)).toBe(4);

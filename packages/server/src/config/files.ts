@@ -1,13 +1,13 @@
 /**
- * Configuration files as bytes, with a fingerprint of exactly these bytes: a change that comes while
- * they are parsed shows in the next fingerprint. Reading has a deadline, and a file system that does
- * not respond holds one of Node's four threads at most, however often the files are read.
+ * Configuration files as bytes, with a fingerprint of exactly these bytes: a change that comes
+ * while they are parsed shows in the next fingerprint. Reading has a deadline, and a file system
+ * that does not respond holds one of Node's four threads at most, however often the files are read.
  */
 import { createHash, type Hash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { within } from '../observe/within.ts';
 import { readRegularFile } from '../regular-file.ts';
+import { within } from '../within.ts';
 import { LARGEST_FILE_BYTES } from './source.ts';
 
 /** How long all files together may take. */

@@ -8,7 +8,9 @@ import type { DescriptorMatch, RequestMatch, RuleConfig } from './model.ts';
 
 /** A check is made of at most as many. */
 export const MOST_LIMITS = 64;
-/** Rules that are compared at most, about 50 ms. What is left is found when such a request comes. */
+/**
+ * Rules that are compared at most, about 50 ms. What is left is found when such a request comes.
+ */
 const MOST_STEPS = 100_000;
 
 /** Fields of a request, or entries of a descriptor. Those that are missing are not chosen yet. */

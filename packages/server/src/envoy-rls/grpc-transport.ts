@@ -43,7 +43,9 @@ const ACKNOWLEDGE_MS = 1000;
 const ENDING_MS = 1000;
 /** No stream has a higher number: it rejects none. */
 const LAST_OF_ALL = 2 ** 31 - 1;
-/** When stopping, clients in the queue of the system are accepted for this long, or half the drain. */
+/**
+ * When stopping, clients in the queue of the system are accepted for this long, or half the drain.
+ */
 const LISTEN_MS = 1000;
 
 interface Connection {
@@ -252,7 +254,10 @@ export class GrpcTransport {
     this.#cancelSweep();
   }
 
-  /** Clients in the queue of the system would be reset: it accepts until a turn of the event loop finds none. */
+  /**
+   * Clients in the queue of the system would be reset: it accepts until a turn of the event loop
+   * finds none.
+   */
   async #stopListening(mostMs: number): Promise<void> {
     const untilMs = monotonicMs() + mostMs;
     for (let accepted = -1; accepted !== this.#accepted && monotonicMs() < untilMs; ) {

@@ -22,9 +22,9 @@ import type { Desk } from '../desk.ts';
 import type { AttemptLimiter } from '../http/access.ts';
 import { type Exchange, HttpError } from '../http/exchange.ts';
 import { FewLines, type Logger } from '../observe/log.ts';
-import { within } from '../observe/within.ts';
 import { OWN_NAMES } from '../policies.ts';
 import type { Settings } from '../settings.ts';
+import { within } from '../within.ts';
 import { auditLine, auditLog } from './audit.ts';
 
 export const ATTEMPTS_PER_MINUTE = 10;

@@ -4,9 +4,9 @@
  */
 import { createSecureContext } from 'node:tls';
 import { type Config, ConfigError } from '../config/model.ts';
-import { within } from '../observe/within.ts';
 import { readRegularFile } from '../regular-file.ts';
 import type { Settings } from '../settings.ts';
+import { within } from '../within.ts';
 
 const LARGEST_PEM_BYTES = 1024 * 1024;
 const READ_DEADLINE_MS = 10_000;
@@ -62,7 +62,9 @@ export class Certificates {
   }
 }
 
-/** Loads a configuration and, if there are any, the certificates: both are right, or neither counts. */
+/**
+ * Loads a configuration and, if there are any, the certificates: both are right, or neither counts.
+ */
 export function loadWith(
   load: () => Promise<Config>,
   certificates: Certificates | undefined,

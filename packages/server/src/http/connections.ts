@@ -109,9 +109,9 @@ export class Connections {
   }
 
   /**
-   * Closes those whose other end has read nothing of what waits for it since it was last looked, and
-   * those that have been in their handshake since then. A timer for each would do the same, at a
-   * price for each request.
+   * Closes those whose other end has read nothing of what waits for it since it was last looked,
+   * and those that have been in their handshake since then. A timer for each would do the same, at
+   * a price for each request.
    */
   closeStalled(): void {
     for (const [socket, served] of this.#open) {

@@ -65,7 +65,10 @@ export class LogOutput {
     });
   }
 
-  /** Returns the lines that wait, and forgets them. For an output that is written synchronously at exit. */
+  /**
+   * Returns the lines that wait, and forgets them. For an output that is written synchronously at
+   * exit.
+   */
   takeWaiting(): string {
     const text = this.#waiting.join('');
     this.#waiting = [];

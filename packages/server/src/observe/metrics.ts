@@ -10,12 +10,12 @@ import type { Desk, FailureWatcher, Watcher } from '../desk.ts';
 import type { Router } from '../http/router.ts';
 import type { TrafficWatcher } from '../http/server.ts';
 import type { OpenStore } from '../store-url.ts';
+import { within } from '../within.ts';
 import type { Health } from './health.ts';
 import { Observations, registerHistogram } from './histogram.ts';
 import { droppedLogLines } from './log-output.ts';
 import { OUTCOMES, Tallies } from './tally.ts';
 import { version } from './version.ts';
-import { within } from './within.ts';
 
 export interface MetricsParts {
   readonly desk: Desk;

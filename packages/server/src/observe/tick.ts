@@ -3,12 +3,12 @@
  * part, and the parts are put together.
  */
 import type { OpenStore } from '../store-url.ts';
+import { within } from '../within.ts';
 import { type DenialBatch, type DenialFilter, MOST_DENIALS } from './denials.ts';
 import type { BreakerState, Health } from './health.ts';
 import { quantileOf } from './histogram.ts';
 import { type Counts, type History, type PolicyCounts, type Span, STEP_MS } from './history.ts';
 import { busiest, summed, summedByPolicy } from './series.ts';
-import { within } from './within.ts';
 
 /** A store that takes longer to decide is as good as away to whoever looks at it every second. */
 const PROBE_MS = 500;

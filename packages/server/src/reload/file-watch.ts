@@ -7,7 +7,7 @@ import { type FSWatcher, watch } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { systemClock } from 'sluice';
-import { within } from '../observe/within.ts';
+import { within } from '../within.ts';
 
 /** A file is mostly written in several steps; so long after the last one it is looked at. */
 const SETTLE_MS = 100;

@@ -105,7 +105,9 @@ class Reloader {
     return [await fingerprint(this.#paths), await fingerprint(this.#others)];
   }
 
-  /** A change while the files are parsed differs from what is known then, so the next look finds it. */
+  /**
+   * A change while the files are parsed differs from what is known then, so the next look finds it.
+   */
   async #reload([found, others]: readonly string[]): Promise<ReloadReport> {
     const { configuration, log } = this.#parts;
     const report = await configuration.reload();

@@ -73,7 +73,9 @@ async function clientHello(): Promise<Buffer> {
   return hello;
 }
 
-/** Of 20 attackers at once: 8 over HTTP, 4 over TLS, 4 and 2 over gRPC, 2 with broken handshakes. */
+/**
+ * Of 20 attackers at once: 8 over HTTP, 4 over TLS, 4 and 2 over gRPC, 2 with broken handshakes.
+ */
 async function attack(count: number, seed: number): Promise<Results> {
   const results: Results = new Map();
   const hello = await clientHello();

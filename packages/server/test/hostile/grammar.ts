@@ -1,6 +1,7 @@
 /**
- * Messages made by a grammar and then mutated: a request that would be right, with a few of its parts
- * replaced, repeated, left out or moved. Most get past the first check and fail at a later one.
+ * Messages made by a grammar and then mutated: a request that would be right, with a few of its
+ * parts replaced, repeated, left out or moved. Most get past the first check and fail at a later
+ * one.
  */
 import { randomOf } from '../http/hostile-requests.ts';
 

@@ -23,7 +23,8 @@ policies:
   healthy: 1000000000/1m
 rules:
   - { match: { path: "/**" }, limits: [{ policy: many, key: header:x-api-key | address }] }
-  - { match: { domain: shop, descriptor: { user: "*" } }, limits: [{ policy: many, key: descriptor:user }] }
+  - match: { domain: shop, descriptor: { user: "*" } }
+    limits: [{ policy: many, key: descriptor:user }]
 `;
 
 async function start(tls) {

@@ -1,4 +1,6 @@
-/** Connections over TLS end as those without do: stalled, silent, idle and when the service stops. */
+/**
+ * Connections over TLS end as those without do: stalled, silent, idle and when the service stops.
+ */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -24,7 +24,9 @@ afterEach(() => crew?.stop());
 class Caller {
   readonly session: ClientHttp2Session;
   answered = 0;
-  /** Calls that were not answered, and not rejected as never begun either: a client may retry those. */
+  /**
+   * Calls that were not answered, and not rejected as never begun either: a client may retry those.
+   */
   lost = 0;
   #isOver = false;
 

@@ -94,7 +94,7 @@ describe('on a Cluster', () => {
     async function startMigration(): Promise<void> {
       const owner = await cluster.ownerOf(slot);
       node = cluster.nodes[owner];
-      const target = await cluster.nodes[(owner + 1) % 3].command('CLUSTER', 'MYID');
+      const target = await cluster.nodes[(owner + 1) % 3].command<string>('CLUSTER', 'MYID');
       await node.command('CLUSTER', 'SETSLOT', slot, 'MIGRATING', target);
     }
     const endMigration = () => node.command('CLUSTER', 'SETSLOT', slot, 'STABLE');
