@@ -47,6 +47,24 @@ describe('sluice serve', () => {
     expect(stdout).not.toMatch(CONTROL);
   });
 
+  test.each([1, 2])('with %i workers, a reload of unchanged files is none', async (workers) => {
+    const path = file(`unchanged-${workers}.yaml`, CONFIG);
+    const service = keep(await serving(['--config', path, '--workers', String(workers)]));
+    const reload = async () => (await fetch(`${service.url}/v1/reload`, { method: 'POST' })).json();
+    const reloads = async () => {
+      const text = await (await fetch(`${service.url}/metrics`)).text();
+      return /^sluice_config_reloads_total{result="ok"} (\d+)$/m.exec(text)?.[1];
+    };
+    expect([await reload(), await reload()]).toEqual(Array(2).fill({ ok: true, changed: false }));
+    expect(await reloads()).toBe('0');
+    file(`unchanged-${workers}.yaml`, 'policies: { perMinute: 50/1m }\n');
+    await service.printed(/read the configuration again/);
+    expect([await reload(), await reload()]).toEqual(Array(2).fill({ ok: true, changed: false }));
+    expect(await reloads()).toBe('1');
+    const { code, stderr } = await service.stop();
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  });
+
   test('the default address is 127.0.0.1:8080', async () => {
     const { stdout } = await sluice(['serve', '--print-config']);
     expect(stdout).toMatch(/^listen +127\.0\.0\.1:8080 +default$/m);

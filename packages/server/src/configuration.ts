@@ -16,7 +16,19 @@ export interface ReloadReport {
   readonly problems: readonly ConfigProblem[];
   /** Of the bytes that were parsed, where they come from files. */
   readonly fingerprint?: string | undefined;
+  /** Set if the files were those of the last reload, and so this was none. */
+  readonly isUnchanged?: boolean;
 }
+
+export interface ReloadOptions {
+  /** Whether files with the bytes of the last reload change nothing. Default false. */
+  readonly ifChanged?: boolean;
+}
+
+/** What became of a reload in another process. */
+export type ReloadElsewhere = (
+  options: ReloadOptions,
+) => Promise<Pick<ReloadReport, 'problems' | 'isUnchanged'>>;
 
 export type ReloadListener = (report: ReloadReport) => void;
 
@@ -33,13 +45,17 @@ export class Configuration {
   /** The last that was asked for; and the reload that has not begun, which further ones share. */
   #last: Promise<unknown> = Promise.resolve();
   #nextReload: Promise<ReloadReport> | undefined = undefined;
+  #isNextIfChanged = true;
   /** Reloads by another process, where several serve. */
-  #elsewhere: (() => Promise<readonly ConfigProblem[]>) | undefined = undefined;
+  #elsewhere: ReloadElsewhere | undefined = undefined;
+  /** Of the bytes of the last reload, good or bad. */
+  #fingerprint: string | undefined;
 
   constructor(desk: Desk, config: Config, load: () => Promise<Config>) {
     this.#desk = desk;
     this.#load = load;
     this.#config = config;
+    this.#fingerprint = fingerprintOf(config);
     this.use(config);
   }
 
@@ -87,43 +103,62 @@ export class Configuration {
   }
 
   /** Has another process read the files, which then has this one `replace` its configuration. */
-  delegate(reload: () => Promise<readonly ConfigProblem[]>): void {
+  delegate(reload: ReloadElsewhere): void {
     this.#elsewhere = reload;
   }
 
   /** Reads the files again. Never throws; asked for twice at once, it reads once more after. */
-  async reload(): Promise<ReloadReport> {
+  async reload(options: ReloadOptions = {}): Promise<ReloadReport> {
     if (this.#elsewhere !== undefined) {
-      const problems = await this.#elsewhere().catch((error) => this.#problemsOf(error));
-      return { ok: problems.length === 0, problems };
+      const failed = (error: unknown) => ({ problems: this.#problemsOf(error) });
+      const outcome = await this.#elsewhere(options).catch(failed);
+      return { ok: outcome.problems.length === 0, ...outcome };
     }
-    this.#nextReload ??= this.replace();
+    this.#isNextIfChanged &&= options.ifChanged === true;
+    this.#nextReload ??= this.#inTurn(() => {
+      const ifChanged = this.#isNextIfChanged;
+      this.#nextReload = undefined;
+      this.#isNextIfChanged = true;
+      return this.#replace((fingerprint) => ifChanged && this.#isLast(fingerprint));
+    });
     return this.#nextReload;
   }
 
-  /** Loads a configuration and takes it over, one after the other. Never throws. */
-  replace(): Promise<ReloadReport> {
-    const next = this.#last.then(() => this.#replace());
+  /** Loads a configuration and takes it over, unless it is unchanged. Never throws. */
+  replace(isUnchanged = false): Promise<ReloadReport> {
+    return this.#inTurn(() => this.#replace(() => isUnchanged));
+  }
+
+  #inTurn(work: () => Promise<ReloadReport>): Promise<ReloadReport> {
+    const next = this.#last.then(work);
     this.#last = next.catch(() => {});
     return next;
   }
 
-  async #replace(): Promise<ReloadReport> {
-    this.#nextReload = undefined;
+  #isLast(fingerprint: string | undefined): boolean {
+    return fingerprint !== undefined && fingerprint === this.#fingerprint;
+  }
+
+  async #replace(isSame: (fingerprint: string | undefined) => boolean): Promise<ReloadReport> {
     let problems: readonly ConfigProblem[] = [];
     let fingerprint: string | undefined;
+    let isUnchanged: boolean;
+    const wasOk = this.#problems.length === 0;
     try {
       const config = await this.#load();
       fingerprint = fingerprintOf(config);
-      const swap = await inSlices(this.#preparing(config));
-      swap();
+      isUnchanged = wasOk && isSame(fingerprint);
+      if (!isUnchanged) (await inSlices(this.#preparing(config)))();
     } catch (error) {
       problems = this.#problemsOf(error);
       if (error instanceof ConfigError) fingerprint ??= fingerprintOf(error);
+      isUnchanged = !wasOk && isSame(fingerprint);
     }
+    this.#fingerprint = fingerprint;
     this.#problems = problems;
-    this.reloads[problems.length === 0 ? 'ok' : 'failed']++;
-    const report = { ok: problems.length === 0, problems, fingerprint };
+    const ok = problems.length === 0;
+    if (!isUnchanged) this.reloads[ok ? 'ok' : 'failed']++;
+    const report = { ok, problems, fingerprint, isUnchanged };
     for (const listener of this.#listeners) listener(report);
     return report;
   }

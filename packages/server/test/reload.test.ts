@@ -362,3 +362,40 @@ describe('a path that is no regular file', () => {
     expect(String(files[0].bytes)).toBe(textOf(1));
   });
 });
+
+describe('POST /v1/reload', () => {
+  const reloadedAt = () => metric('sluice_config_last_reload_success_timestamp_seconds');
+  const post = async () => {
+    const { status, json } = await running!.post('/v1/reload', undefined);
+    return [status, json.changed];
+  };
+
+  test('is no reload if the files are those of the last one', async () => {
+    writeFileSync(at('a.yaml'), textOf(5));
+    await start(at('a.yaml'));
+    // Otherwise it would read the changes below as well.
+    watch!.stop();
+    const startedAt = await reloadedAt();
+    expect([await post(), await post()]).toEqual([
+      [200, false],
+      [200, false],
+    ]);
+    expect([await reloads('ok'), await reloads('failed')]).toEqual([0, 0]);
+    expect(await reloadedAt()).toBe(startedAt);
+
+    writeFileSync(at('a.yaml'), textOf(6));
+    expect([await post(), await limitNow()]).toEqual([[200, true], 6]);
+    expect(await post()).toEqual([200, false]);
+    expect([await reloads('ok'), await reloads('failed')]).toEqual([1, 0]);
+    expect(await reloadedAt()).toBeGreaterThan(startedAt);
+
+    writeFileSync(at('a.yaml'), 'policies: [');
+    expect([(await post())[0], (await post())[0], await limitNow()]).toEqual([422, 422, 6]);
+    expect([await reloads('ok'), await reloads('failed')]).toEqual([1, 1]);
+
+    // What counts is what these files say, but the last reload found mistakes.
+    writeFileSync(at('a.yaml'), textOf(6));
+    expect(await post()).toEqual([200, true]);
+    expect([await reloads('ok'), await metric('sluice_config_bad')]).toEqual([2, 0]);
+  });
+});

@@ -80,7 +80,9 @@ export function settingsOf(given: Partial<Record<SettingName, unknown>> = {}): S
 
 export async function startRunning(options: RunningOptions = {}): Promise<Running> {
   const settings = settingsOf(options.settings);
-  const config = configOf(options.config ?? {});
+  const { config: given = {} } = options;
+  // One that was loaded stays the same object, because its fingerprint goes by that.
+  const config = 'files' in given ? (given as Config) : configOf(given);
   const listeners = { onWarning: () => {}, onConnection: () => {} };
   const store = options.store ?? (await openStore(settings, listeners));
   const load = options.load ?? (async () => config);

@@ -18,9 +18,11 @@ import { refundHandler, settleHandler } from './receipts.ts';
 function reloadHandler({ configuration, log }: Parts): Handler {
   return async (exchange) => {
     exchange.checkQuery();
-    const { ok, problems } = await configuration.reload();
-    audit(log, exchange, { action: 'reload', after: { ok, problems: problems.length } });
-    if (ok) return exchange.send(200, { ok });
+    const report = await configuration.reload({ ifChanged: true });
+    const { ok, problems } = report;
+    const changed = report.isUnchanged !== true;
+    audit(log, exchange, { action: 'reload', after: { ok, changed, problems: problems.length } });
+    if (ok) return exchange.send(200, { ok, changed });
     const what = 'Expected files without mistakes; what counted before still does';
     throw new HttpError(422, 'ERR_CONFIG', what, undefined, {}, { problems });
   };

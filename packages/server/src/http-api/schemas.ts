@@ -248,7 +248,10 @@ export const SessionAnswer = z.object({
   expiresAtMs: timeMs.optional().describe('when the session ends, if it is by one'),
 });
 
-export const ReloadAnswer = z.object({ ok: z.literal(true) });
+export const ReloadAnswer = z.object({
+  ok: z.literal(true),
+  changed: z.boolean().describe('false if the files are those of the last reload'),
+});
 
 const configProblem = z.object({
   file: z.string(),

@@ -38,9 +38,9 @@ export class Live {
     this.#denials = new DenialCollectors(desk, tallies);
     this.feed = new Feed(this.#feedSource(), log);
     this.#answer({ history: this.history, denials: this.#denials, health, store });
-    configuration.onReload(({ ok }) => {
+    configuration.onReload(({ ok, isUnchanged }) => {
       // The files have overrides, too.
-      if (ok) this.feed.changed('policies', 'overrides');
+      if (ok && !isUnchanged) this.feed.changed('policies', 'overrides');
     });
     desk.overrides.onChange(() => this.feed.changed('overrides'));
     desk.shadowWords.onChange(() => this.feed.changed('policies'));

@@ -73,8 +73,8 @@ export class Metrics implements TrafficWatcher {
     this.#registerConfig();
     this.#registerTraffic();
     ofProcess();
-    parts.configuration.onReload(({ ok }) => {
-      if (ok) this.#reloadedMs = systemClock.now();
+    parts.configuration.onReload(({ ok, isUnchanged }) => {
+      if (ok && !isUnchanged) this.#reloadedMs = systemClock.now();
     });
   }
 

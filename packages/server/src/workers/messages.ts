@@ -58,6 +58,8 @@ export type Doors = Readonly<Partial<Record<DoorName, Listen>>>;
 export interface ReloadOutcome {
   readonly problems: readonly ConfigProblem[];
   readonly fingerprint?: string | undefined;
+  /** Set if the files were those of the last reload. */
+  readonly isUnchanged?: boolean;
 }
 
 /** What the API says of a key: a limit of its own, or nothing any more. */

@@ -3,7 +3,7 @@
  * those that exit, and deals out connections. It decides nothing: with the embedded store another
  * process does.
  */
-import type { ReloadReport } from '../configuration.ts';
+import type { ReloadOptions, ReloadReport } from '../configuration.ts';
 import { EvictionLog } from '../observe/eviction-log.ts';
 import type { Logger } from '../observe/log.ts';
 import { type Listen, listenText, type Settings } from '../settings.ts';
@@ -49,6 +49,7 @@ export class Supervisor {
   /** The reload that is under way, and the one after it that all further requests share. */
   #reloading: Promise<unknown> = Promise.resolve();
   #nextReload: Promise<ReloadOutcome> | undefined = undefined;
+  #isNextIfChanged = true;
 
   private constructor({ settings, log, logTo }: WorkersOptions, truth: Truth) {
     const { workers, store, maxKeys } = settings;
@@ -166,7 +167,7 @@ export class Supervisor {
     const member = new Member({ slot, logTo: this.#logTo, isHosted, onReady });
     this.#store?.serve(member);
     const { dialogue } = member;
-    dialogue.answer('reload', () => this.#reload());
+    dialogue.answer('reload', (options) => this.#reload(options as ReloadOptions));
     dialogue.answer('override', (body) => this.#keep('override', this.#truth.override(body)));
     dialogue.answer('shadow', (body) => this.#keep('shadow', this.#truth.shadow(body)));
     dialogue.answer('gather', (body) => this.#gather(body as CrewQuestion));
@@ -175,16 +176,19 @@ export class Supervisor {
 
   /** Reads the files once, for all; if anything is wrong with them, everybody goes on as before. */
   async reload(): Promise<ReloadReport> {
-    const { problems, fingerprint } = await this.#reload();
+    const { problems, fingerprint } = await this.#reload({});
     return { ok: problems.length === 0, problems, fingerprint };
   }
 
   /** Reloads take turns. Those that are asked for while one is under way share the next. */
-  #reload(): Promise<ReloadOutcome> {
+  #reload({ ifChanged = false }: ReloadOptions): Promise<ReloadOutcome> {
+    this.#isNextIfChanged &&= ifChanged;
     if (this.#nextReload !== undefined) return this.#nextReload;
     const next = this.#reloading.then(async () => {
+      const options = { ifChanged: this.#isNextIfChanged };
       this.#nextReload = undefined;
-      const outcome = await this.#truth.reload();
+      this.#isNextIfChanged = true;
+      const outcome = await this.#truth.reload(options);
       await this.#confirmed('configure', (member) => member.configure(outcome, this.#truth.config));
       return outcome;
     });

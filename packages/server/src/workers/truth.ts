@@ -5,7 +5,7 @@
 import { memoryStore } from 'sluice';
 import { expected, isRecord } from 'sluice/engine';
 import type { Config, OverrideConfig } from '../config/model.ts';
-import { Configuration } from '../configuration.ts';
+import { Configuration, type ReloadOptions } from '../configuration.ts';
 import { Desk } from '../desk.ts';
 import { Certificates, loadWith } from '../http/certificates.ts';
 import type { Logger } from '../observe/log.ts';
@@ -60,9 +60,9 @@ export class Truth {
     return { reloads, overrides: all.map(plain), shadowWords, isSaved };
   }
 
-  async reload(): Promise<ReloadOutcome> {
-    const { problems, fingerprint } = await this.configuration.reload();
-    return { problems, fingerprint };
+  async reload(options: ReloadOptions): Promise<ReloadOutcome> {
+    const { problems, fingerprint, isUnchanged } = await this.configuration.reload(options);
+    return { problems, fingerprint, ...(isUnchanged && { isUnchanged }) };
   }
 
   /** Makes a change that a worker tells of. What counts then is the word for all. */

@@ -3,9 +3,9 @@ import { Socket } from 'node:net';
 import { SluiceError } from 'sluice';
 import { isRecord } from 'sluice/engine';
 import { withFailurePolicy } from 'sluice/failure';
-import { type Config, ConfigError, type ConfigProblem } from '../config/model.ts';
+import { type Config, ConfigError } from '../config/model.ts';
 import { ConfigParts, type ConfigSlice } from '../config/slices.ts';
-import type { Configuration } from '../configuration.ts';
+import type { Configuration, ReloadOptions } from '../configuration.ts';
 import type { Desk } from '../desk.ts';
 import type { Door, DoorName } from '../http/door.ts';
 import { makeLog, storeListeners } from '../observe/log.ts';
@@ -84,7 +84,7 @@ class WorkerCrew implements Crew {
     this.#configuration = configuration;
     const { overrides, shadowWords, reloads } = this.#order;
     Object.assign(configuration.reloads, reloads);
-    configuration.delegate(() => this.#reload());
+    configuration.delegate((options) => this.#reload(options));
     for (const each of overrides) desk.overrides.set(each, { isRemote: true });
     for (const each of shadowWords) desk.shadowWords.set(each, { isRemote: true });
     desk.overrides.onChange(({ op, override, isRemote }) => {
@@ -148,7 +148,7 @@ class WorkerCrew implements Crew {
   /** Takes over what the supervisor has read. */
   async configure(outcome: ReloadOutcome, config: Config): Promise<void> {
     this.#outcomes.push([outcome, config]);
-    await this.#configuration!.replace();
+    await this.#configuration!.replace(outcome.isUnchanged);
   }
 
   /** In the place of reading files. */
@@ -159,9 +159,8 @@ class WorkerCrew implements Crew {
   };
 
   /** The supervisor reads the files and has all workers take them over, this one included. */
-  async #reload(): Promise<readonly ConfigProblem[]> {
-    const outcome = await this.#dialogue.ask('reload', undefined, DEADLINE_MS.reload);
-    return (outcome as ReloadOutcome).problems;
+  async #reload(options: ReloadOptions): Promise<ReloadOutcome> {
+    return (await this.#dialogue.ask('reload', options, DEADLINE_MS.reload)) as ReloadOutcome;
   }
 }
 

@@ -1,9 +1,11 @@
 /** docs/http-api.md: its commands are run, and what they print is what the page says. */
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readConfig } from '../../src/config/read.ts';
+import { loadConfig } from '../../src/config/load.ts';
 import { SERVICE_ERRORS } from '../../src/http/problems.ts';
 import { MOST_LIMITS_OF_BATCH } from '../../src/http-api/check.ts';
 import { LARGEST_BACKLOG_BYTES } from '../../src/http-api/events.ts';
@@ -22,12 +24,19 @@ const blocks = [...page.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, langua
   ...{ language, text },
 }));
 
+const folder = mkdtempSync(join(tmpdir(), 'sluice-page-'));
 let running: Running;
 beforeAll(async () => {
   const [yaml] = blocks.filter(({ language }) => language === 'yaml');
-  running = await startRunning({ config: readConfig([{ path: 'page.yaml', text: yaml.text }]) });
+  const path = join(folder, 'page.yaml');
+  writeFileSync(path, yaml.text);
+  const load = () => loadConfig([path]);
+  running = await startRunning({ config: await load(), load });
 });
-afterAll(() => running.close());
+afterAll(async () => {
+  await running.close();
+  rmSync(folder, { recursive: true });
+});
 
 /** Times, and the names of receipts, are others each time. */
 const timeless = (text: string): string =>

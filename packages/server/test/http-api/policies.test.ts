@@ -78,14 +78,14 @@ describe('POST /v1/reload', () => {
 
     problem = '';
     const taken = await api.post('/v1/reload');
-    expect([taken.status, taken.json]).toEqual([200, { ok: true }]);
+    expect([taken.status, taken.json]).toEqual([200, { ok: true, changed: true }]);
     expect(await names()).toEqual(['second']);
     await api.close();
     const audits = lines.map((line) => JSON.parse(line).audit).filter(Boolean);
     const who = { by: '127.0.0.1', as: 'loopback' };
     expect(audits).toEqual([
-      { action: 'reload', after: { ok: false, problems: 1 }, ...who },
-      { action: 'reload', after: { ok: true, problems: 0 }, ...who },
+      { action: 'reload', after: { ok: false, changed: true, problems: 1 }, ...who },
+      { action: 'reload', after: { ok: true, changed: true, problems: 0 }, ...who },
     ]);
   });
 });
