@@ -376,10 +376,7 @@ describe('POST /v1/reload', () => {
     // Otherwise it would read the changes below as well.
     watch!.stop();
     const startedAt = await reloadedAt();
-    expect([await post(), await post()]).toEqual([
-      [200, false],
-      [200, false],
-    ]);
+    expect(await post()).toEqual([200, false]);
     expect([await reloads('ok'), await reloads('failed')]).toEqual([0, 0]);
     expect(await reloadedAt()).toBe(startedAt);
 
