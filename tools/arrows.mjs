@@ -56,8 +56,10 @@ export const arrows = {
     'slices.ts': 'clock.ts',
     'wildcard.ts': '',
     'pattern-index.ts': 'slices.ts wildcard.ts',
-    'config/':
-      './ regular-file.ts settings.ts wildcard.ts within.ts sluice sluice/engine yaml zod node:*',
+    'config/': [
+      './ clock.ts regular-file.ts settings.ts wildcard.ts within.ts sluice sluice/engine yaml',
+      'zod node:*',
+    ].join(' '),
     'overrides.ts': 'config/model.ts pattern-index.ts slices.ts wildcard.ts sluice sluice/engine',
     'shadow-words.ts': 'sluice/engine',
     'overrides-file.ts': [
