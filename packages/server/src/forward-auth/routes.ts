@@ -17,10 +17,11 @@ import { type HeaderForm, type Rejection, rejection } from 'sluice/http';
 import { AmbiguousRequest } from '../ambiguous-request.ts';
 import type { Configuration } from '../configuration.ts';
 import type { Desk, LimitRequest, Verdict } from '../desk.ts';
-import { asHttpError, badRequest, type Exchange } from '../http/exchange.ts';
+import { asHttpError, badRequest, type Exchange, HttpError } from '../http/exchange.ts';
 import { type Field, fieldsOf, verdictReport } from '../http/fields.ts';
 import { problemBody } from '../http/problems.ts';
 import { ANY_METHOD, type Router } from '../http/router.ts';
+import type { Logger } from '../observe/log.ts';
 import type { Parts } from '../parts.ts';
 import { PROXY_PROFILES } from '../proxy-profiles.ts';
 import { forwardedClient } from './client.ts';
@@ -64,12 +65,15 @@ class Gate {
   readonly #configuration: Configuration;
   readonly #form: HeaderForm;
   readonly #addressOf: AddressOf;
+  readonly #log: Logger;
+  #hasWarned = false;
 
   constructor({ desk, configuration, settings, log }: Parts) {
     this.#desk = desk;
     this.#configuration = configuration;
     this.#form = settings.headers;
     this.#addressOf = forwardedClient(settings, log);
+    this.#log = log;
   }
 
   /** At once, if the store is in this process. */
@@ -77,8 +81,18 @@ class Gate {
     try {
       return this.#decide(exchange, factsOf(exchange.request, this.#addressOf), disguise);
     } catch (error) {
+      this.#warnOfProfile(error);
       failed(exchange, error, disguise);
     }
+  }
+
+  /** Logs once that the proxy is not the one of `--proxy`: then every request is rejected. */
+  #warnOfProfile(error: unknown): void {
+    if (this.#hasWarned || !(error instanceof HttpError)) return;
+    const { code, message } = error;
+    if (code !== 'ERR_MISSING_HEADER') return;
+    this.#hasWarned = true;
+    this.#log.warn({ code }, message);
   }
 
   #decide(exchange: Exchange, facts: ForwardedRequest, disguise: Disguise): void | Promise<void> {

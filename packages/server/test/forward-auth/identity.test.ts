@@ -1,6 +1,7 @@
 /** A forwarded request has one identity: only the headers of the profile describe it. */
 import { once } from 'node:events';
 import { request } from 'node:http';
+import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { KeySource, RuleConfig } from '../../src/config/model.ts';
 import { PROXY_NAMES } from '../../src/proxy-profiles.ts';
@@ -184,6 +185,20 @@ describe('without the header of the profile', () => {
     expect(answer.json.detail).toContain(`\`${name}\``);
     const disguised = await running.get(`${PATH}?deny=403`, other);
     expect([disguised.status, disguised.headers.get('x-sluice-status')]).toEqual([403, '400']);
+    await running.close();
+  });
+
+  it('the log says so once', async () => {
+    const lines: string[] = [];
+    const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) });
+    const running = await startRunning({ config, log });
+    for (let turn = 0; turn < 3; turn++) {
+      await running.get(PATH, original('/login', '192.0.2.1'));
+      await running.get(PATH, forwarded('/login#x'));
+    }
+    const logged = lines.map((line) => JSON.parse(line).code);
+    expect(logged.filter((code) => code === 'ERR_MISSING_HEADER')).toHaveLength(1);
+    expect(logged).not.toContain('ERR_AMBIGUOUS_REQUEST');
     await running.close();
   });
 
