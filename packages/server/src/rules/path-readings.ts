@@ -13,9 +13,9 @@ import { AmbiguousRequest } from '../ambiguous-request.ts';
 import { casedPath, decodePlain, finishedPath, withoutDots } from './request-path.ts';
 
 /** Paths with more readings are rejected: each reading costs a search of the rules. */
-export const MOST_READINGS = 32;
-/** The characters of all readings together, which bounds the time that a long path takes. */
-export const MOST_CHARACTERS = 65_536;
+export const MOST_READINGS = 16;
+/** Longer paths that need readings are rejected, which bounds the time that they take. */
+export const LONGEST_UNUSUAL = 8192;
 
 const UNUSUAL = /[%\\;]|\/\/|\.(?:\/|$)/;
 
@@ -30,20 +30,22 @@ export const readingsOf = (path: string): readonly string[] => [
 /** The same with upper and lower case as they are. */
 export function casedReadingsOf(path: string): readonly string[] {
   if (hasOneReading(path)) return [casedPath(path)];
+  if (path.length > LONGEST_UNUSUAL) throw tooMany();
   const texts = new Set([decodePlain(path), decodePlain(legacyDecoded(path))]);
   // A set also iterates over what is added meanwhile, so the steps apply in any order.
   for (const text of texts) {
-    for (const step of STEPS) for (const variant of step(text)) texts.add(variant);
-    checkSize(texts.size, path.length);
+    for (const step of STEPS) {
+      for (const variant of step(text)) texts.add(variant);
+      if (texts.size > MOST_READINGS) throw tooMany();
+    }
   }
   return [...new Set([...texts].map(finishedPath))];
 }
 
-function checkSize(size: number, length: number): void {
-  const isLong = size > 1 && size * length > MOST_CHARACTERS;
-  if (size <= MOST_READINGS && !isLong) return;
-  throw new AmbiguousRequest(`Expected a path with at most ${MOST_READINGS} readings, got more`);
-}
+const tooMany = (): AmbiguousRequest =>
+  new AmbiguousRequest(
+    `Expected a path with at most ${MOST_READINGS} readings and ${LONGEST_UNUSUAL} characters`,
+  );
 
 type Step = (text: string) => readonly string[];
 
