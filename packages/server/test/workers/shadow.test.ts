@@ -114,7 +114,6 @@ test('they are kept by the supervisor, over a restart', { timeout: 60_000 }, asy
   await patch(open[1], 'watched', false);
   expect(JSON.parse(readFileSync(overridesFile, 'utf8'))).toEqual({
     overrides: [],
-    warnings: [],
     shadow: { p: true, watched: false },
   });
   expect(await crew.stop()).toEqual({ code: 0, signal: null });
