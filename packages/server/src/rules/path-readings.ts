@@ -19,6 +19,14 @@ export const LONGEST_UNUSUAL = 8192;
 
 const UNUSUAL = /[%\\;]|\/\/|\.(?:\/|$)/;
 
+const NOT_PLAIN = /[^!-~]|[%\\;?#A-Z]|\/\/|\/\.|\.(?:\/|$)|.\/$/;
+
+/** Whether a path is in its normal form and has no other reading. Most are. */
+export const isPlain = (path: string): boolean =>
+  path.charCodeAt(0) === SLASH && !NOT_PLAIN.test(path);
+
+const SLASH = 47;
+
 /** Whether a path has one reading, which is its normal form. */
 export const hasOneReading = (path: string): boolean => !UNUSUAL.test(path);
 

@@ -5,7 +5,7 @@ import type { RequestMatch, RuleConfig, RuleLimit } from '../config/model.ts';
 import type { LimitRequest } from '../desk.ts';
 import { atOnce } from '../slices.ts';
 import { fits } from '../wildcard.ts';
-import { casedReadingsOf, hasOneReading, readingsOf } from './path-readings.ts';
+import { casedReadingsOf, hasOneReading, isPlain, readingsOf } from './path-readings.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { type KeyReader, keyReader } from './request-keys.ts';
 import { casedPath, normalPath, PathPattern } from './request-path.ts';
@@ -71,6 +71,7 @@ export class RequestRules {
    */
   limitsFor(facts: RequestFacts): readonly LimitRequest[] | undefined {
     const { path } = facts;
+    if (isPlain(path)) return this.#limitsOf(new Normalised(facts, path, path));
     if (hasOneReading(path)) return this.#limitsOf(new Normalised(facts, normalPath(path), path));
     let all: LimitRequest[] | undefined;
     const weights = new Map<LimitRequest, number>();

@@ -2,7 +2,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { AmbiguousRequest } from '../../src/ambiguous-request.ts';
-import { hasOneReading, MOST_READINGS, readingsOf } from '../../src/rules/path-readings.ts';
+import {
+  hasOneReading,
+  isPlain,
+  MOST_READINGS,
+  readingsOf,
+} from '../../src/rules/path-readings.ts';
 import { normalPath } from '../../src/rules/request-path.ts';
 
 describe('the readings of a path', () => {
@@ -89,6 +94,16 @@ describe('the readings of a path', () => {
   const path = fc
     .array(fc.constantFrom(...PIECES), { maxLength: 12 })
     .map((pieces) => `/${pieces.join('')}`);
+
+  it('of a plain path are the path itself', () => {
+    const plain = ['/', '/login', '/api/v1/users/42', '/a.b/c-d_e~f', '/a:b@c,d'];
+    for (const each of plain) expect([isPlain(each), readingsOf(each)]).toEqual([true, [each]]);
+    fc.assert(
+      fc.property(path, (text) => {
+        if (isPlain(text)) expect(readingsOf(text)).toEqual([text]);
+      }),
+    );
+  });
 
   it('are bounded, distinct, absolute and without case', () => {
     fc.assert(
