@@ -15,7 +15,7 @@ import { casedPath, decodePlain, finishedPath, withoutDots } from './request-pat
 /** Paths with more readings are rejected: each reading costs a search of the rules. */
 export const MOST_READINGS = 16;
 /** Longer paths that need readings are rejected, which bounds the time that they take. */
-export const LONGEST_UNUSUAL = 8192;
+export const LONGEST_UNUSUAL = 4096;
 
 const UNUSUAL = /[%\\;]|\/\/|\.(?:\/|$)/;
 
@@ -97,7 +97,10 @@ const authority: Step = (text) => changed(text, text.replace(/^\/{2,}[^/]*/, '')
 const parameters: Step = (text) => changed(text, text.replace(/;[^/]*/g, ''));
 
 /** Windows ignores dots and spaces at the end of a name, and some frameworks trim. */
-const trailingDots: Step = (text) => changed(text, text.split('/').map(withoutTail).join('/'));
+const trailingDots: Step = (text) =>
+  TAIL.test(text) ? changed(text, text.split('/').map(withoutTail).join('/')) : NONE;
+
+const TAIL = /(?:\.|%(?:20|09|0a|0d))(?:\/|$)/i;
 
 const BLANK = /^%(?:20|09|0a|0d)$/i;
 
