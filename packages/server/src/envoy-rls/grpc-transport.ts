@@ -59,6 +59,8 @@ interface Connection {
   idleSinceMs: number;
   written: number;
   writtenAtMs: number;
+  /** Since when the session is over and only the socket is left. */
+  endedMs?: number;
 }
 
 export class GrpcTransport {
@@ -191,8 +193,12 @@ export class GrpcTransport {
       if (nowMs - bornMs >= beginMs) socket.destroy();
       return;
     }
-    // It ends here: `#announceEnd` sees to the rest.
-    if (session.destroyed) return;
+    if (session.destroyed) {
+      // Node ends the socket and waits for its client, which may be gone or never close it.
+      connection.endedMs ??= nowMs;
+      if (nowMs - connection.endedMs >= ENDING_MS) socket.destroy();
+      return;
+    }
     const { bytesWritten, writableLength } = session.socket;
     const written = bytesWritten - writableLength;
     const isWaiting = writableLength > 0;

@@ -6,6 +6,7 @@ import { pino } from 'pino';
 import { afterEach, describe, expect, test } from 'vitest';
 import { type Call, type Method, STATUS } from '../../src/envoy-rls/grpc-calls.ts';
 import { GRPC_BOUNDS, GrpcTransport } from '../../src/envoy-rls/grpc-transport.ts';
+import { Grammar, http2Bytes } from '../hostile/grammar.ts';
 import { open } from '../http/raw.ts';
 
 const PATH = '/test.Service/Wait';
@@ -121,6 +122,20 @@ describe('a gRPC connection', () => {
     await new Promise((resolve) => socket.once('close', resolve));
     clearInterval(drip);
     expect(transport!.connections).toBe(0);
+  });
+
+  test('whose client breaks the protocol and is gone is closed', async () => {
+    const port = await start(short);
+    const grammar = new Grammar(3);
+    for (let each = 0; each < 100; each++) {
+      const socket = await open(port);
+      socket.resume();
+      socket.write(http2Bytes(grammar));
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      socket.destroy();
+    }
+    // Node does not always notice that such a client is gone: the bound on idle connections does.
+    await expect.poll(() => transport!.connections, soon).toBe(0);
   });
 
   test('without calls is told to end, and not if it has one', async () => {
