@@ -32,6 +32,8 @@ export const GRPC_BOUNDS = {
   beginMs: 10_000,
   /** A connection without calls is told to end after this time. */
   idleMs: 60_000,
+  /** A connection without calls is pinged after this time; no reply for as long again ends it. */
+  pingMs: 5000,
   /** A client that reads nothing of its responses for this time, or up to twice as long, is cut. */
   stalledMs: 45_000,
   sweepMs: 2000,
@@ -57,8 +59,14 @@ interface Connection {
   calls: number;
   /** Since when there has been no call. */
   idleSinceMs: number;
+  /** When a ping was sent that has not been acknowledged. */
+  pingedMs?: number | undefined;
+  /** When the last ping was acknowledged. */
+  heardMs?: number;
   written: number;
   writtenAtMs: number;
+  /** Whether its end has been announced. */
+  isEnding?: boolean;
   /** Since when the session is over and only the socket is left. */
   endedMs?: number;
 }
@@ -209,6 +217,25 @@ export class GrpcTransport {
       // Once it has been told to end, it has as long again.
       if (session.closed || nowMs - idleSinceMs >= 2 * idleMs) socket.destroy();
       else this.#announceEnd(connection, idleMs);
+    } else if (calls === 0 && !session.closed) this.#ping(connection, nowMs);
+  }
+
+  /**
+   * Finds clients that are gone: after broken frames, Node reads no more from a connection and so
+   * does not notice its end.
+   */
+  #ping(connection: Connection, nowMs: number): void {
+    const { session, socket, idleSinceMs, pingedMs, heardMs = 0 } = connection;
+    const { pingMs } = this.#bounds;
+    if (pingedMs !== undefined) {
+      if (nowMs - pingedMs >= pingMs) socket.destroy();
+    } else if (nowMs - Math.max(idleSinceMs, heardMs) >= pingMs) {
+      connection.pingedMs = nowMs;
+      const isSent = session!.ping(() => {
+        connection.pingedMs = undefined;
+        connection.heardMs = monotonicMs();
+      });
+      if (!isSent) socket.destroy();
     }
   }
 
@@ -216,6 +243,8 @@ export class GrpcTransport {
   #announceEnd(connection: Connection, withinMs: number): void {
     const { session, socket } = connection;
     if (session === undefined || session.closed || session.destroyed) return;
+    if (connection.isEnding) return;
+    connection.isEnding = true;
     const cancel = systemClock.schedule(Math.min(ACKNOWLEDGE_MS, withinMs / 2), () => end());
     const end = (): void => {
       cancel();

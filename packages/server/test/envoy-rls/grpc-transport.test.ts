@@ -11,7 +11,14 @@ import { open } from '../http/raw.ts';
 
 const PATH = '/test.Service/Wait';
 const HEADERS = { ':method': 'POST', ':path': PATH, 'content-type': 'application/grpc' };
-const short = { ...GRPC_BOUNDS, beginMs: 200, idleMs: 300, stalledMs: 300, sweepMs: 20 };
+const short = {
+  ...GRPC_BOUNDS,
+  beginMs: 200,
+  idleMs: 300,
+  stalledMs: 300,
+  pingMs: 100,
+  sweepMs: 20,
+};
 /** Longer than all that is expected here, so that the end of a drain shows as a failure. */
 const DRAIN_MS = 60_000;
 const soon = { timeout: 20_000 };
@@ -125,7 +132,7 @@ describe('a gRPC connection', () => {
   });
 
   test('whose client breaks the protocol and is gone is closed', async () => {
-    const port = await start(short);
+    const port = await start({ ...short, idleMs: 600_000 });
     const grammar = new Grammar(3);
     for (let each = 0; each < 100; each++) {
       const socket = await open(port);
@@ -134,8 +141,17 @@ describe('a gRPC connection', () => {
       await new Promise((resolve) => setTimeout(resolve, 5));
       socket.destroy();
     }
-    // Node does not always notice that such a client is gone: the bound on idle connections does.
+    // Node does not always notice that such a client is gone: a ping does.
     await expect.poll(() => transport!.connections, soon).toBe(0);
+  });
+
+  test('without calls stays open while its client acknowledges pings', async () => {
+    const port = await start({ ...short, idleMs: 600_000 });
+    const made = await session(port);
+    let pings = 0;
+    made.on('ping', () => pings++);
+    await expect.poll(() => pings, soon).toBeGreaterThan(2);
+    expect([made.closed, transport!.connections]).toEqual([false, 1]);
   });
 
   test('without calls is told to end, and not if it has one', async () => {
