@@ -86,6 +86,19 @@ describe('sluice serve', () => {
     await service.printed(/\d\d:\d\d:\d\d info {2}denied policy=perMinute key=user:42 /);
   });
 
+  test('ends when its terminal is closed', async () => {
+    const service = keep(onTerminal(['serve', '--listen', '127.0.0.1:0'], { NO_COLOR: '1' }));
+    const [, url] = await service.printed(/listens on (\S+)/);
+    expect((await fetch(`${url}/healthz`)).status).toBe(200);
+    service.child.kill('SIGKILL');
+    const isGone = () =>
+      fetch(`${url}/healthz`).then(
+        () => false,
+        () => true,
+      );
+    await expect.poll(isGone, { timeout: 30_000 }).toBe(true);
+  });
+
   test('serves the files it is given, and reads them again when they change', async () => {
     const path = file('limits.yaml', CONFIG);
     const service = keep(await serving(['--config', path]));

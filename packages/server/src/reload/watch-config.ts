@@ -1,6 +1,6 @@
 /**
- * Reads the configuration again when its files have changed, and on every SIGHUP. Files that are
- * wrong are named and change nothing.
+ * Reads the configuration again when its files have changed, and on every SIGHUP unless standard
+ * output is a terminal. Files that are wrong are named and change nothing.
  */
 import { fingerprint } from '../config/files.ts';
 import { problemText } from '../config/model.ts';
@@ -44,7 +44,8 @@ export async function watchConfig(
   const files = new FileWatch([...paths, ...others], () => reloader.look());
   await files.start();
   const onHangup = (): void => void reloader.reload();
-  process.on('SIGHUP', onHangup);
+  // A terminal that is closed sends the signal too: there it ends the process, as by default.
+  if (!process.stdout.isTTY) process.on('SIGHUP', onHangup);
   // A change between the first load and the start of the watch has no event.
   await reloader.look();
   return {
