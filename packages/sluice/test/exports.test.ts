@@ -198,7 +198,9 @@ describe('sluice/engine exports', () => {
     expect(listed('../src/engine.ts').types).toMatchInlineSnapshot(`
       [
         "CostFields",
+        "OnSent",
         "Recipient",
+        "SentCommand",
       ]
     `);
   });

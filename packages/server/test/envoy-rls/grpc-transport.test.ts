@@ -128,7 +128,7 @@ describe('a gRPC connection', () => {
     const drip = setInterval(() => socket.write(preface[at++ % preface.length]), 30);
     await new Promise((resolve) => socket.once('close', resolve));
     clearInterval(drip);
-    expect(transport!.connections).toBe(0);
+    await expect.poll(() => transport!.connections, soon).toBe(0);
   });
 
   test('whose client breaks the protocol and is gone is closed', async () => {
