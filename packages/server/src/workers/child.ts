@@ -84,8 +84,11 @@ export class Child implements Watched {
     // One that is draining has a deadline of its own.
     if (this.state === 'leaving' || this.#silentMs !== undefined) return;
     this.#silence ??= new Silence(this.pid);
-    const isStarved = this.state === 'starting' || this.#silence.isStarved();
-    if (silentMs < (isStarved ? HUNG_STARVED_MS : HUNG_MS)) return;
+    // Nothing is won by waiting for one that is stopped.
+    if (!this.#silence.isStopped()) {
+      const isStarved = this.state === 'starting' || this.#silence.isStarved();
+      if (silentMs < (isStarved ? HUNG_STARVED_MS : HUNG_MS)) return;
+    }
     this.#silentMs = Math.round(silentMs);
     this.kill();
   }

@@ -8,7 +8,7 @@ import { isRecord } from 'sluice/engine';
 import { monotonicMs } from '../clock.ts';
 
 export const BEAT_MS = 250;
-/** A worker that is silent for this long gets no new connections. */
+/** A worker that is silent for this long gets no new connections. If it is stopped it is killed. */
 export const SUSPECT_MS = 3 * BEAT_MS;
 /** A process that is silent for this long is killed, unless it only waits for a processor. */
 export const HUNG_MS = 2000;

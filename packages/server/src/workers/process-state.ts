@@ -38,6 +38,11 @@ export class Silence {
     this.#pid = pid;
   }
 
+  /** Whether it was stopped, by SIGSTOP or a debugger. */
+  isStopped(): boolean {
+    return /^[Tt]$/.test(sampleOf(this.#pid)?.state ?? '');
+  }
+
   /** Whether it could run and got little of a processor since the first call. */
   isStarved(): boolean {
     const now = sampleOf(this.#pid);

@@ -70,12 +70,14 @@ describe('a silent process', () => {
       await vi.waitUntil(() => !silence.isStarved(), { timeout: 20_000 });
       await new Promise((resolve) => setTimeout(resolve, 200));
       expect(silence.isStarved()).toBe(false);
+      expect(silence.isStopped()).toBe(signal === 'SIGSTOP');
     } finally {
       child.kill('SIGKILL');
     }
   });
 
-  test('of which the system says nothing is not starved', () => {
-    expect(new Silence(2 ** 30).isStarved()).toBe(false);
+  test('of which the system says nothing is neither starved nor stopped', () => {
+    const silence = new Silence(2 ** 30);
+    expect([silence.isStarved(), silence.isStopped()]).toEqual([false, false]);
   });
 });
