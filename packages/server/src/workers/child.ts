@@ -3,9 +3,13 @@ import { type ChildProcess, fork, type StdioOptions } from 'node:child_process';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { monotonicMs } from '../clock.ts';
+import { within } from '../within.ts';
 import { Dialogue, type Port } from './dialogue.ts';
 import { HUNG_MS, HUNG_STARVED_MS, isHeartbeat, type Watched } from './heartbeat.ts';
 import { Silence } from './process-state.ts';
+
+/** How long the last messages of a process that has exited may take to be read. */
+const DISCONNECT_MS = 1000;
 
 export interface Departure {
   readonly code: number | null;
@@ -47,7 +51,8 @@ export class Child implements Watched {
     });
     const [code, signal] = await exited;
     if (process.connected) {
-      await new Promise<void>((resolve) => process.once('disconnect', () => resolve()));
+      const disconnected = new Promise<void>((resolve) => process.once('disconnect', resolve));
+      await within(DISCONNECT_MS, disconnected);
     }
     this.dialogue.close(`The process exited (${signal ?? `code ${code}`})`);
     return { code, signal, silentMs: this.#silentMs };
