@@ -125,7 +125,16 @@ async function openIoredisCluster(Cluster, nodes, options) {
   await once(client, 'ready');
   // The client connects to a node at its first command, and rejects the commands meanwhile.
   await Promise.all(client.nodes('master').map((node) => node.ping()));
-  return { client, close: async () => client.disconnect() };
+  return { client, close: () => closeIoredisCluster(client) };
+}
+
+/**
+ * Disconnects twice: if the client is reading the slots at the first time, it starts the timer of
+ * the next reading afterwards, which would keep the process alive.
+ */
+async function closeIoredisCluster(client) {
+  client.disconnect();
+  setTimeout(() => client.disconnect(), 2 * IOREDIS_CLUSTER.slotsRefreshTimeout).unref();
 }
 
 /** The same clients through Sentinel, except for valkey-glide, which does not support it. */

@@ -96,5 +96,10 @@ export interface Cluster {
   stop(): Promise<void>;
 }
 
+export interface ClusterOptions {
+  /** A master that is silent for so long is replaced (default: 1,000). */
+  readonly nodeTimeoutMs?: number;
+}
+
 /** Resolves when all six nodes find the cluster whole and the replicas are connected. */
-export function startCluster(): Promise<Cluster>;
+export function startCluster(options?: ClusterOptions): Promise<Cluster>;

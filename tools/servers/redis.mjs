@@ -200,10 +200,10 @@ export function startSentinel() {
 }
 
 /** Nodes list a replica only once it has heard from its master, and by default that takes 10 s. */
-function startNode() {
+function startNode(nodeTimeoutMs) {
   const settings = [
     ...['--cluster-enabled', 'yes', '--cluster-config-file', 'nodes.conf'],
-    ...['--cluster-node-timeout', 1000, '--cluster-replica-validity-factor', 0],
+    ...['--cluster-node-timeout', nodeTimeoutMs, '--cluster-replica-validity-factor', 0],
     ...['--cluster-allow-replica-migration', 'no', '--repl-ping-replica-period', 1],
     // As docs/redis.md says: otherwise all nodes reject commands until a dead one is replaced.
     ...['--cluster-require-full-coverage', 'no'],
@@ -303,9 +303,12 @@ async function moveSlot(nodes, slot, to, { steps = 20, pauseMs = 10 } = {}) {
   await Promise.allSettled(others.map((node) => setSlot(node, 'NODE', targetId)));
 }
 
-export function startCluster() {
+export function startCluster({ nodeTimeoutMs = 1000 } = {}) {
   return withCrew(async (crew) => {
-    const nodes = await recruit(crew, times(6, startNode));
+    const nodes = await recruit(
+      crew,
+      times(6, () => startNode(nodeTimeoutMs)),
+    );
     await introduce(nodes);
     await assignRoles(nodes);
     await until('every node sees the cluster', () => everyOne(nodes, seesAll), nodes);

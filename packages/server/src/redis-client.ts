@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
 import type { Cluster, ClusterOptions, Redis } from 'ioredis';
 import { systemClock } from 'sluice';
+import { scheduleInBackground } from './clock.ts';
 import type { StoreAddress } from './store-address.ts';
 
 export interface RedisClient {
@@ -73,6 +74,9 @@ export async function openRedisClient(address: StoreAddress): Promise<RedisClien
     close: () => {
       stopReconnecting();
       client.disconnect();
+      // If ioredis is reading the slots of a Cluster at this moment, it starts the timer of the next
+      // reading afterwards, which would keep the process alive for ever.
+      scheduleInBackground(2 * CLUSTER_OPTIONS.slotsRefreshTimeout, () => client.disconnect());
     },
   };
 }

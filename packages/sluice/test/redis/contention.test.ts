@@ -148,7 +148,7 @@ describe(`${PROCESSES} processes on ${KEYS} hot keys`, () => {
   });
 
   it('are neither in a Cluster while a hot slot is moved to and fro', async () => {
-    const cluster = await startCluster();
+    const cluster = await startCluster({ nodeTimeoutMs: 30_000 });
     try {
       const nodes = cluster.nodes.map(({ host, port }) => ({ host, port }));
       const slot = slotOf('moved:{key-0}');
