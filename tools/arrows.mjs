@@ -51,7 +51,7 @@ export const arrows = {
     'setting-values.ts': 'store-address.ts sluice/http',
     'settings.ts':
       'proxy-profiles.ts setting-values.ts store-address.ts type:sluice type:sluice/http node:*',
-    'redis-client.ts': 'store-address.ts sluice ioredis node:*',
+    'redis-client.ts': 'clock.ts store-address.ts sluice ioredis node:*',
     'store-url.ts': 'redis-client.ts settings.ts store-address.ts sluice sluice/redis type:ioredis',
     'slices.ts': 'clock.ts',
     'wildcard.ts': '',

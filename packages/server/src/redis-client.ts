@@ -74,8 +74,8 @@ export async function openRedisClient(address: StoreAddress): Promise<RedisClien
     close: () => {
       stopReconnecting();
       client.disconnect();
-      // If ioredis is reading the slots of a Cluster at this moment, it starts the timer of the next
-      // reading afterwards, which would keep the process alive for ever.
+      // If ioredis is reading the slots of a Cluster when it is closed, it starts the timer of the
+      // next reading afterwards. That timer would keep the process alive.
       scheduleInBackground(2 * CLUSTER_OPTIONS.slotsRefreshTimeout, () => client.disconnect());
     },
   };
