@@ -27,7 +27,7 @@ const ALGORITHMS = [
   'token-bucket',
 ];
 const LONG_ID = 'x'.repeat(1000);
-const MOST_ROUND_OPS = 400_000;
+const MAX_ROUND_OPS = 400_000;
 
 /** A generator of numbers that a seed repeats. */
 function randomOf(seed) {
@@ -100,7 +100,7 @@ function attacker(random, policies, names, { limiter, store, clock }) {
       if (receipt === undefined) return;
       const adjustments = receipt.charges.map((each) => {
         const policy = defined[each.policy];
-        return { policy, terms: policy.termsFor(each.key), charge: each, delta: -each.cost };
+        return { policy, params: policy.paramsFor(each.key), charge: each, delta: -each.cost };
       });
       store.adjustOnceSync(`receipt-${keys++}`, adjustments, clock.now());
     },
@@ -170,7 +170,7 @@ function round(seed, most) {
   const differences = [];
   let decisions = 0;
   let ops = 0;
-  const target = Math.min(most, MOST_ROUND_OPS);
+  const target = Math.min(most, MAX_ROUND_OPS);
   while (ops < target) {
     const flood = random.integer(1, random.pick([1, 10, 3 * maxKeys]));
     for (let each = 0; each < flood && ops < target; each++, ops++) attack();

@@ -22,7 +22,7 @@ const TRAFFIC_MS = 26_000;
 const LOOKING_MS = 12_000;
 const TURN_MS = 50;
 /** Larger ones make the repository slow to get. */
-const MOST_BYTES = 200_000;
+const MAX_BYTES = 200_000;
 
 const CONFIG = `policies:
   checkout: 30 per 10s
@@ -157,7 +157,7 @@ async function take(page, { name, ready, last }, colorScheme) {
   await page.screenshot({ path, clip, fullPage: true });
   const { size } = statSync(path);
   console.log(`${path}  ${Math.ceil(size / 1024)} KB`);
-  if (size > MOST_BYTES) throw new Error(`Expected at most ${MOST_BYTES} bytes, got ${size}`);
+  if (size > MAX_BYTES) throw new Error(`Expected at most ${MAX_BYTES} bytes, got ${size}`);
 }
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-screenshots-'));

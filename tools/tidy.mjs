@@ -16,9 +16,9 @@ const sourceFolders = Object.keys(arrows);
 /** The src folder of a package that a file lies in; undefined if it lies in none. */
 const sourceOf = ({ path }) => sourceFolders.find((folder) => path.startsWith(folder));
 
-const MOST_FILE_LINES = 400;
-const MOST_FUNCTION_LINES = 70;
-const MOST_COLUMNS = 100;
+const MAX_FILE_LINES = 400;
+const MAX_FUNCTION_LINES = 80;
+const MAX_COLUMNS = 100;
 
 /** All that may lie at the root: whatever else turns up there belongs in a folder. */
 const rootEntries = new Set([
@@ -28,12 +28,11 @@ const rootEntries = new Set([
   ...['bench', 'deploy', 'docs', 'examples', 'packages', 'tools'],
 ]);
 
-/** The part of the repository that the tree in ARCHITECTURE.md has to show. */
+/** The folders that the tree in ARCHITECTURE.md has to show. */
 const treeShows = [
   /^[^/]+\/$/,
-  /^(?:bench|docs|tools)\/[^/]+$/,
-  /^packages\/[^/]+\/(?:src\/.*)?$/,
-  /^packages\/[^/]+\/test\/(?:[^/]+\/)?$/,
+  /^(?:docs|tools)\/[^/]+\/$/,
+  /^packages\/[^/]+\/(?:src\/(?:.*\/)?)?$/,
 ];
 
 /** Written with brackets so that this file does not hold the words it looks for. */
@@ -184,21 +183,21 @@ function circlesIn(folder, files) {
 
 function* longFile({ text }) {
   const lines = linesOf(text).length;
-  if (lines > MOST_FILE_LINES) yield [lines, `${lines} lines, at most ${MOST_FILE_LINES}`];
+  if (lines > MAX_FILE_LINES) yield [lines, `${lines} lines, at most ${MAX_FILE_LINES}`];
 }
 
 function* longFunctions(file) {
   for (const { start, end } of parsed(file).functions) {
     const lines = linesOf(file.text.slice(start, end)).length;
-    if (lines <= MOST_FUNCTION_LINES) continue;
-    yield [lineAt(file.text, start), `function of ${lines} lines, at most ${MOST_FUNCTION_LINES}`];
+    if (lines <= MAX_FUNCTION_LINES) continue;
+    yield [lineAt(file.text, start), `function of ${lines} lines, at most ${MAX_FUNCTION_LINES}`];
   }
 }
 
 function* wideLines({ text }) {
   for (const [index, line] of linesOf(text).entries()) {
     const columns = [...line].length;
-    if (columns > MOST_COLUMNS) yield [index + 1, `${columns} columns, at most ${MOST_COLUMNS}`];
+    if (columns > MAX_COLUMNS) yield [index + 1, `${columns} columns, at most ${MAX_COLUMNS}`];
   }
 }
 

@@ -18,7 +18,7 @@ const ROUNDS = 3;
 
 /** As much of awk's speed, and as little memory, as is needed. */
 const OF_AWK = 0.25;
-const MOST_MB = 400;
+const MAX_MB = 400;
 
 /** Both count every request; the second holds all clients for the whole day. */
 const POLICIES = 'policies:\n  perMinute: 60/1m\n  perDay: 5000/1d\n';
@@ -89,8 +89,8 @@ export async function trafficBench(progress) {
       },
       bars: [
         bar('lines/s of plan / of awk', '>=', OF_AWK, speed),
-        bar(`MB of plan with ${CLIENTS} clients`, '<=', MOST_MB, megabytes(PLANNED)),
-        bar('MB of the same, --against two others', '<=', MOST_MB, megabytes(AGAINST)),
+        bar(`MB of plan with ${CLIENTS} clients`, '<=', MAX_MB, megabytes(PLANNED)),
+        bar('MB of the same, --against two others', '<=', MAX_MB, megabytes(AGAINST)),
       ],
     };
   } finally {

@@ -10,7 +10,7 @@ const DAY = '10/Oct/2026';
 const PROGRAMS = 20;
 /** The part of the requests that programs make. */
 const PROGRAMS_SHARE = 0.1;
-const LONGEST_PAUSE_S = 60;
+const MAX_PAUSE_S = 60;
 const CHUNK_CHARACTERS = 1 << 20;
 
 const PATHS = [
@@ -64,7 +64,7 @@ function lineOf(client, stamp, random) {
 
 /** Visits under way, by the second (of the minute to come) in which they go on. */
 class Visits {
-  #bySecond = Array.from({ length: LONGEST_PAUSE_S + 1 }, () => []);
+  #bySecond = Array.from({ length: MAX_PAUSE_S + 1 }, () => []);
 
   due(second) {
     const slot = second % this.#bySecond.length;
@@ -93,8 +93,7 @@ export async function writeLog(path, { lines, clients, seed }) {
     const asking = visits.due(second);
     for (; come < Math.floor(share * clients); come++) asking.push(come);
     for (const client of asking) {
-      if (random() < goesOn)
-        visits.add(second + 1 + Math.floor(random() * LONGEST_PAUSE_S), client);
+      if (random() < goesOn) visits.add(second + 1 + Math.floor(random() * MAX_PAUSE_S), client);
     }
     const programs = Math.max(0, Math.round(share * lines) - written - asking.length);
     for (let each = 0; each < programs; each++) asking.push(clients + (each % PROGRAMS));

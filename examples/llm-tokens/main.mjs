@@ -15,14 +15,14 @@ import express from 'express';
 import { rateLimit } from 'sluice/express';
 
 const TOKENS_A_MINUTE = 10_000;
-const MOST_ANSWER_TOKENS = 4000;
+const MAX_ANSWER_TOKENS = 4000;
 const keys = new Set(['ada', 'grace']);
 
 /** About four characters are a token. */
 const tokensIn = (text) => Math.ceil(text.length / 4);
 
 /** The most that a call can cost: the prompt, and an answer as long as answers get. */
-const estimate = ({ prompt }) => tokensIn(prompt) + MOST_ANSWER_TOKENS;
+const estimate = ({ prompt }) => tokensIn(prompt) + MAX_ANSWER_TOKENS;
 
 /** A model that is slow, says little, and fails when it is told to. */
 async function model({ prompt, fail }) {

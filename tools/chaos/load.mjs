@@ -6,7 +6,7 @@
 import { connect } from 'node:tls';
 
 const TICK_MS = 5;
-const MOST_CONNECTIONS = 400;
+const MAX_CONNECTIONS = 400;
 /** One in so many requests is sent on a connection of its own. */
 const FRESH = 100;
 
@@ -97,7 +97,7 @@ export class Load {
   }
 
   #open() {
-    if (this.#all.size >= MOST_CONNECTIONS) return undefined;
+    if (this.#all.size >= MAX_CONNECTIONS) return undefined;
     const connection = new Connection(this.#port, this);
     this.#all.add(connection);
     return connection;

@@ -63,24 +63,24 @@ export function startRedis(options = {}) {
 }
 
 /** Starts what is given and adds it to `crew`, also when one fails: then the crew is stopped. */
-async function recruit(crew, starting) {
+async function recruit(group, starting) {
   const settled = await Promise.allSettled(starting);
   const started = settled.filter(({ value }) => value).map(({ value }) => value);
-  crew.push(...started);
+  group.push(...started);
   const failed = settled.find(({ reason }) => reason);
   if (failed) throw failed.reason;
   return started;
 }
 
-const stopAll = (crew) => Promise.all(crew.map((server) => server.stop()));
+const stopAll = (group) => Promise.all(group.map((server) => server.stop()));
 
 /** Runs `assemble` with an empty crew; if it fails, nobody of the crew is left running. */
 async function withCrew(assemble) {
-  const crew = [];
+  const group = [];
   try {
-    return await assemble(crew);
+    return await assemble(group);
   } catch (error) {
-    await stopAll(crew);
+    await stopAll(group);
     throw error;
   }
 }
@@ -166,17 +166,17 @@ async function calmMaster(sentinels) {
 }
 
 export function startSentinel() {
-  return withCrew(async (crew) => {
-    const [master] = await recruit(crew, [startRedis()]);
+  return withCrew(async (group) => {
+    const [master] = await recruit(group, [startRedis()]);
     const args = ['--replicaof', HOST, String(master.port)];
     const replicas = await recruit(
-      crew,
+      group,
       times(2, () => startRedis({ args })),
     );
-    await until('the replicas follow', () => everyOne(replicas, isLinked), crew);
+    await until('the replicas follow', () => everyOne(replicas, isLinked), group);
     const plan = (folder, port) => sentinelPlan(folder, port, master.port);
     const sentinels = await recruit(
-      crew,
+      group,
       times(3, () => launch(plan)),
     );
     await Promise.all(sentinels.map((sentinel) => hasten(sentinel, 50)));
@@ -192,9 +192,9 @@ export function startSentinel() {
         if (port === before) await sentinels[0].command('SENTINEL', 'FAILOVER', MASTER_NAME);
         return port > 0 && port !== before && (await command(port, ['ROLE']))[0] === 'master';
       };
-      await until('another one is master', isDone, crew);
+      await until('another one is master', isDone, group);
     };
-    const stop = () => stopAll(crew);
+    const stop = () => stopAll(group);
     return { sentinels, masterName: MASTER_NAME, master, replicas, currentMaster, failover, stop };
   });
 }
@@ -304,9 +304,9 @@ async function moveSlot(nodes, slot, to, { steps = 20, pauseMs = 10 } = {}) {
 }
 
 export function startCluster({ nodeTimeoutMs = 1000 } = {}) {
-  return withCrew(async (crew) => {
+  return withCrew(async (group) => {
     const nodes = await recruit(
-      crew,
+      group,
       times(6, () => startNode(nodeTimeoutMs)),
     );
     await introduce(nodes);
@@ -318,7 +318,7 @@ export function startCluster({ nodeTimeoutMs = 1000 } = {}) {
       urls: nodes.map(({ url }) => url),
       ownerOf: (slot) => findOwner(nodes, slot),
       moveSlot: (slot, to, options) => moveSlot(nodes, slot, to, options),
-      stop: () => stopAll(crew),
+      stop: () => stopAll(group),
     };
   });
 }

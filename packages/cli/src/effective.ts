@@ -4,8 +4,8 @@ import {
   type Config,
   ConfigError,
   type ConfigProblem,
+  closestName,
   loadConfig,
-  nearest,
   type ReadSettings,
   readSettings,
   SETTING_NAMES,
@@ -99,7 +99,7 @@ function misspelt(environment: Environment): readonly string[] {
   return Object.keys(environment)
     .filter((name) => name.startsWith(PREFIX) && !known.includes(withoutPrefix(name)))
     .flatMap((name) => {
-      const meant = nearest(withoutPrefix(name), known);
+      const meant = closestName(withoutPrefix(name), known);
       return meant === undefined ? [] : [`Expected ${PREFIX}${meant}, got the variable ${name}`];
     });
 }

@@ -33,7 +33,7 @@ export interface KeyReport {
 
 const BARS = [...'▁▂▃▄▅▆▇█'];
 const LINE_COLUMNS = 60;
-const MOST_ROWS = 10;
+const MAX_ROWS = 10;
 
 export function keyLines(report: KeyReport, paint: Paint): readonly string[] {
   const { policy, key, algorithm, limit, windowMs, used, remaining } = report;
@@ -61,7 +61,7 @@ function entryLines(report: KeyReport, paint: Paint): readonly string[] {
   const nowMs = nowOf(report);
   const start = `${windowText(windowMs)} ago`;
   const rows = entries
-    .slice(-MOST_ROWS)
+    .slice(-MAX_ROWS)
     .reverse()
     .map(({ atMs, cost }) => [
       // An entry of buckets has the time that its bucket ends, which may lie ahead.

@@ -3,7 +3,7 @@ import { memoryStore, SluiceError } from 'sluice';
 import { type Entry, Planner } from 'sluice-traffic';
 import { afterEach, expect, test, vi } from 'vitest';
 import { loadConfig } from '../../server/src/config/load.ts';
-import { Desk, type LimitRequest } from '../../server/src/desk.ts';
+import { DecisionService, type LimitRequest } from '../../server/src/decision-service.ts';
 import { RequestRules } from '../../server/src/rules/request-rules.ts';
 import { loadRules } from '../src/traffic/config-rules.ts';
 import { scratch } from './running.ts';
@@ -83,9 +83,9 @@ const withCosts = (entries: readonly Entry[]): readonly Entry[] =>
     cost: at % 5 === 0 ? undefined : 1 + Math.floor((at % 7) ** 3 / 3),
   }));
 
-const isTooDear = (desk: Desk, request: LimitRequest): boolean => {
+const isTooDear = (decisionService: DecisionService, request: LimitRequest): boolean => {
   try {
-    desk.limits([request]);
+    decisionService.limits([request]);
     return false;
   } catch (error) {
     if (error instanceof SluiceError && error.code === 'ERR_COST_ABOVE_LIMIT') return true;
@@ -106,8 +106,8 @@ test.each([
   const result = planner.result();
 
   vi.useFakeTimers({ toFake: ['Date'], now: NOON_MS });
-  const desk = new Desk(memoryStore(), config.policies);
-  desk.overrides.useFile(config.overrides);
+  const decisionService = new DecisionService(memoryStore(), config.policies);
+  decisionService.overrides.useFile(config.overrides);
   const rules = new RequestRules(config.rules);
   const denied = new Map<string, number>();
   const byPolicy = new Map<string, number>();
@@ -127,8 +127,9 @@ test.each([
     const all = asked.map((each) =>
       each.operation === undefined ? { ...each, cost: each.cost ?? entry.cost } : each,
     );
-    const dear = all.filter((each) => isTooDear(desk, each));
-    const isShadow = ({ policy }: LimitRequest): boolean => desk.policies.isShadow(policy);
+    const dear = all.filter((each) => isTooDear(decisionService, each));
+    const isShadow = ({ policy }: LimitRequest): boolean =>
+      decisionService.policies.isShadow(policy);
     const violated = dear.filter((each) => !isShadow(each));
     if (violated.length > 0) {
       tooDear++;
@@ -137,9 +138,9 @@ test.each([
       continue;
     }
     const requests = all.filter((each) => !dear.includes(each));
-    const verdict = await desk.decide(desk.limits(requests));
+    const verdict = await decisionService.decide(decisionService.limits(requests));
     if (!verdict.allowed) count(denied, entry.client);
-    const limits = [...(verdict.quote?.limits ?? []), ...verdict.shadow];
+    const limits = [...(verdict.result?.limits ?? []), ...verdict.shadow];
     const isAll = verdict.allowed ? verdict.shadow : limits;
     for (const { allowed, policy } of isAll) if (!allowed) count(byPolicy, policy);
     if (verdict.allowed) for (const { policy } of dear) count(byPolicy, policy);

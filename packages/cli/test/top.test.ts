@@ -1,8 +1,8 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readMetrics } from '../src/board/metrics.ts';
-import { cutTo, fitRight, fitTo, sparkline, widthOf } from '../src/board/text.ts';
+import { readMetrics } from '../src/top/metrics.ts';
+import { cutTo, fitRight, fitTo, sparkline, widthOf } from '../src/top/text.ts';
 import { CONTROL, type Serving, scratch, serving, sluice } from './running.ts';
 import { onTerminalOf } from './terminal.ts';
 

@@ -1,10 +1,13 @@
 import { expect, test, vi } from 'vitest';
-import { Asked } from '../src/api/asked.ts';
+import { PolledQuery } from '../src/api/polled-query.ts';
 
 test('an answer that comes after a newer question is not looked at', async () => {
   const answers: ((value: string) => void)[] = [];
   const redraw = vi.fn();
-  const asked = new Asked<string>(() => new Promise((resolve) => answers.push(resolve)), redraw);
+  const asked = new PolledQuery<string>(
+    () => new Promise((resolve) => answers.push(resolve)),
+    redraw,
+  );
   const both = [asked.refresh(), asked.refresh()];
   answers[1]('new');
   answers[0]('old');
@@ -15,7 +18,7 @@ test('an answer that comes after a newer question is not looked at', async () =>
 
 test('what cannot be asked leaves the last answer, and says why', async () => {
   const ask = vi.fn<() => Promise<number>>().mockResolvedValueOnce(7);
-  const asked = new Asked(ask, () => {});
+  const asked = new PolledQuery(ask, () => {});
   await asked.refresh();
   ask.mockRejectedValueOnce(new Error('away'));
   await asked.refresh();
@@ -27,7 +30,7 @@ test('what cannot be asked leaves the last answer, and says why', async () => {
 
 test('who has left is not drawn again', async () => {
   const redraw = vi.fn();
-  const asked = new Asked(async () => 1, redraw);
+  const asked = new PolledQuery(async () => 1, redraw);
   const answer = asked.refresh();
   asked.leave();
   await answer;
@@ -37,7 +40,7 @@ test('who has left is not drawn again', async () => {
 
 test('numbers that are drawn every second are drawn at once only when they are new', async () => {
   const redraw = vi.fn();
-  const asked = new Asked(async () => 1, redraw);
+  const asked = new PolledQuery(async () => 1, redraw);
   await asked.refreshQuietly();
   await asked.refreshQuietly();
   expect(redraw).toHaveBeenCalledTimes(1);

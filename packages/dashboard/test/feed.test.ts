@@ -1,6 +1,6 @@
 /** The stream as the pages get it, with a service and a browser's EventSource that are made up. */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type Api, ApiError, AwayError } from '../src/api/client.ts';
+import { type Api, ApiError, UnreachableError } from '../src/api/client.ts';
 import { Feed } from '../src/api/feed.ts';
 import type { Denial, SeriesReport, Tick } from '../src/api/types.ts';
 
@@ -155,7 +155,7 @@ describe('a stream that ends', () => {
   });
 
   test('is tried again as long as the service is away', async () => {
-    api.session.mockRejectedValue(new AwayError());
+    api.session.mockRejectedValue(new UnreachableError());
     source().dispatchEvent(new Event('error'));
     const { lostAtMs } = feed;
     await vi.advanceTimersByTimeAsync(10_000);

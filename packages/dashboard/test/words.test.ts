@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Denial, PolicyDefinition } from '../src/api/types.ts';
-import { definitionText, whyText } from '../src/view/words.ts';
+import { definitionText, whyText } from '../src/view/policy-text.ts';
 
 const denial = (fields: Partial<Denial> = {}): Denial => ({
   ...{ atMs: 0, policy: 'perMinute', key: 'ada', cost: 5, limit: 100, remaining: 2 },

@@ -5,7 +5,7 @@
  */
 import { fingerprintOf } from './config/load.ts';
 import { type Config, ConfigError, type ConfigProblem } from './config/model.ts';
-import type { Desk } from './desk.ts';
+import type { DecisionService } from './decision-service.ts';
 import { DescriptorRules } from './rules/descriptor-rules.ts';
 import { RequestRules } from './rules/request-rules.ts';
 import { atOnce, inSlices } from './slices.ts';
@@ -33,7 +33,7 @@ export type ReloadElsewhere = (
 export type ReloadListener = (report: ReloadReport) => void;
 
 export class Configuration {
-  readonly #desk: Desk;
+  readonly #decisionService: DecisionService;
   readonly #load: () => Promise<Config>;
   #config: Config;
   #requests!: RequestRules;
@@ -51,8 +51,8 @@ export class Configuration {
   /** Of the bytes of the last reload, good or bad. */
   #fingerprint: string | undefined;
 
-  constructor(desk: Desk, config: Config, load: () => Promise<Config>) {
-    this.#desk = desk;
+  constructor(decisionService: DecisionService, config: Config, load: () => Promise<Config>) {
+    this.#decisionService = decisionService;
     this.#load = load;
     this.#config = config;
     this.#fingerprint = fingerprintOf(config);
@@ -91,8 +91,8 @@ export class Configuration {
   *#preparing(config: Config): Generator<void, () => void> {
     const requests = yield* RequestRules.building(config.rules);
     const descriptors = yield* DescriptorRules.building(config.rules, config.domains);
-    const usePolicies = yield* this.#desk.preparing(config.policies);
-    const useOverrides = yield* this.#desk.overrides.preparingFile(config.overrides);
+    const usePolicies = yield* this.#decisionService.preparing(config.policies);
+    const useOverrides = yield* this.#decisionService.overrides.preparingFile(config.overrides);
     return () => {
       usePolicies();
       useOverrides();

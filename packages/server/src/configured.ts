@@ -12,7 +12,7 @@ export {
   type OverrideConfig,
   problemText,
 } from './config/model.ts';
-export type { LimitRequest } from './desk.ts';
+export type { LimitRequest } from './decision-service.ts';
 export { Overrides } from './overrides.ts';
 export { ServedPolicies } from './policies.ts';
 export type { RequestFacts } from './rules/request-facts.ts';

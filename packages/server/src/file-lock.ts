@@ -9,7 +9,7 @@ import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { systemClock } from 'sluice';
 import { isRecord } from 'sluice/engine';
-import { within } from './within.ts';
+import { withTimeout } from './with-timeout.ts';
 
 /** How often the owner touches its lock. */
 export const TOUCH_MS = 5000;
@@ -90,7 +90,7 @@ export class FileLock {
     this.#isReleased = true;
     this.#cancelTouch();
     process.off('exit', this.#onExit);
-    await within(
+    await withTimeout(
       RELEASE_MS,
       unlink(this.#path).catch(() => {}),
     );

@@ -1,9 +1,16 @@
 /** `sluice-server`: the service as a library, for the command line and for tests. */
+
+export {
+  runWorker,
+  type Supervisor,
+  serveWithWorkers,
+  type WorkersOptions,
+} from './cluster/index.ts';
+export { closestName } from './config/did-you-mean.ts';
 export { fingerprint } from './config/files.ts';
 export { fingerprintOf, loadConfig } from './config/load.ts';
 export { loadConfigInThread } from './config/load-in-thread.ts';
 export { type Config, ConfigError, type ConfigProblem, problemText } from './config/model.ts';
-export { nearest } from './config/nearest.ts';
 export { readConfig } from './config/read.ts';
 export type { ConfigText } from './config/source.ts';
 export type { ReloadReport } from './configuration.ts';
@@ -31,9 +38,3 @@ export {
   variableOf,
 } from './settings.ts';
 export { type OpenStore, openStore } from './store-url.ts';
-export {
-  runWorker,
-  type Supervisor,
-  serveWithWorkers,
-  type WorkersOptions,
-} from './workers/index.ts';

@@ -15,16 +15,16 @@ import { FileLock, LockedError } from './file-lock.ts';
 import type { Logger } from './observe/log.ts';
 import type { Overrides } from './overrides.ts';
 import { readRegularFile } from './regular-file.ts';
-import type { ShadowWords } from './shadow-words.ts';
-import { within } from './within.ts';
+import type { ShadowOverrides } from './shadow-overrides.ts';
+import { withTimeout } from './with-timeout.ts';
 
 /** What 10,000 overrides take, four times. */
-const LARGEST_FILE_BYTES = 128 * 2 ** 20;
+const MAX_FILE_BYTES = 128 * 2 ** 20;
 /** How long a caller waits for a disk; then its change counts, and is not saved yet. */
 const SAVE_MS = 5000;
 /** After a write that failed, doubling. */
 const FIRST_RETRY_MS = 1000;
-const LONGEST_RETRY_MS = 60_000;
+const MAX_RETRY_MS = 60_000;
 
 const entry = z.strictObject({
   policy: z.string().min(1),
@@ -46,7 +46,7 @@ const content = z.strictObject({ overrides: z.array(entry), shadow: words.option
 /** What is kept; a desk has it. */
 export interface Kept {
   readonly overrides: Overrides;
-  readonly shadowWords: ShadowWords;
+  readonly shadowOverrides: ShadowOverrides;
 }
 
 export class OverridesFile {
@@ -67,7 +67,7 @@ export class OverridesFile {
     this.#lock = lock;
     // Those of other processes too: they may have written before they knew of one from here.
     kept.overrides.onChange(() => this.#changed());
-    kept.shadowWords.onChange(() => this.#changed());
+    kept.shadowOverrides.onChange(() => this.#changed());
   }
 
   /**
@@ -97,7 +97,7 @@ export class OverridesFile {
    * the disk takes longer than 5 seconds.
    */
   async saved(): Promise<boolean> {
-    return (await within(SAVE_MS, this.#writing)) === true;
+    return (await withTimeout(SAVE_MS, this.#writing)) === true;
   }
 
   /** Tries once more to save what is not, and lets another instance have the file. */
@@ -126,7 +126,7 @@ export class OverridesFile {
       this.#isSaved = true;
     } catch (err) {
       this.#isSaved = false;
-      const retryMs = Math.min(FIRST_RETRY_MS * 2 ** this.#failures, LONGEST_RETRY_MS);
+      const retryMs = Math.min(FIRST_RETRY_MS * 2 ** this.#failures, MAX_RETRY_MS);
       // Retries fail as the first write did; the log has it once.
       if (this.#failures++ === 0) {
         this.#log.error({ err, file: this.path, retryMs }, 'overrides could not be written');
@@ -176,17 +176,17 @@ async function readInto(path: string, kept: Kept): Promise<void> {
     at(['overrides', place], () => kept.overrides.set(override));
   }
   for (const [policy, word] of Object.entries(shadow)) {
-    at(['shadow', policy], () => kept.shadowWords.set({ policy, shadow: word }));
+    at(['shadow', policy], () => kept.shadowOverrides.set({ policy, shadow: word }));
   }
 }
 
 /** One on each line, so that differences can be read. */
-function textFor({ overrides, shadowWords }: Kept): string {
+function textFor({ overrides, shadowOverrides }: Kept): string {
   const lines = overrides
     .list()
     .filter(({ source }) => source === 'api')
     .map(({ source, ...override }) => JSON.stringify(override));
-  const words = shadowWords
+  const words = shadowOverrides
     .list()
     .map(({ policy, shadow }) => `${JSON.stringify(policy)}: ${shadow}`);
   // Left out while there are none, as in files that were written before there could be any.
@@ -219,7 +219,7 @@ async function replace(path: string, text: string): Promise<void> {
 
 async function textOf(path: string): Promise<string> {
   try {
-    return (await readRegularFile(path, LARGEST_FILE_BYTES)).toString('utf8');
+    return (await readRegularFile(path, MAX_FILE_BYTES)).toString('utf8');
   } catch (error) {
     if ((error as { code?: string }).code === 'ENOENT') return '{"overrides": []}';
     throw problem(path, `Expected a file that can be read: ${(error as Error).message}`);

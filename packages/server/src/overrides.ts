@@ -5,7 +5,7 @@
  */
 import { systemClock } from 'sluice';
 import { expected, isInteger, keyText } from 'sluice/engine';
-import { LARGEST_OVERRIDE, type OverrideConfig } from './config/model.ts';
+import { MAX_OVERRIDE, type OverrideConfig } from './config/model.ts';
 import { type IndexedPattern, mostSpecific, PatternIndex } from './pattern-index.ts';
 import { atOnce } from './slices.ts';
 
@@ -30,9 +30,9 @@ export interface ChangeOptions {
   readonly isRemote?: boolean;
 }
 
-export { LARGEST_OVERRIDE };
+export { MAX_OVERRIDE };
 /** Of the API; those of the files are bounded by the files. */
-export const MOST_OVERRIDES = 10_000;
+export const MAX_OVERRIDES = 10_000;
 
 /** The limits of their own that the keys of one policy have, from one source. */
 interface OfPolicy {
@@ -139,10 +139,10 @@ export class Overrides {
     const { policy, key } = override;
     const isNew = this.#api.find(policy, key) === undefined;
     // What another process has set counts there, so it has to count here.
-    if (isNew && !isRemote && this.#api.size >= MOST_OVERRIDES) {
+    if (isNew && !isRemote && this.#api.size >= MAX_OVERRIDES) {
       this.#dropExpired();
-      if (this.#api.size >= MOST_OVERRIDES) {
-        throw expected('ERR_INVALID_OPTION', `at most ${MOST_OVERRIDES} overrides`, MOST_OVERRIDES);
+      if (this.#api.size >= MAX_OVERRIDES) {
+        throw expected('ERR_INVALID_OPTION', `at most ${MAX_OVERRIDES} overrides`, MAX_OVERRIDES);
       }
     }
     const set: Override = { ...override, source: 'api' };
@@ -192,8 +192,8 @@ export class Overrides {
 
 function checkOverride({ key, limit, expiresAtMs }: OverrideConfig): void {
   keyText(key);
-  if (!isInteger(limit, 1) || limit > LARGEST_OVERRIDE) {
-    const what = `the limit of an override to be an integer from 1 to ${LARGEST_OVERRIDE}`;
+  if (!isInteger(limit, 1) || limit > MAX_OVERRIDE) {
+    const what = `the limit of an override to be an integer from 1 to ${MAX_OVERRIDE}`;
     throw expected('ERR_INVALID_LIMIT', what, limit);
   }
   if (expiresAtMs !== undefined && !isInteger(expiresAtMs, 0)) {

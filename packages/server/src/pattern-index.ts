@@ -3,7 +3,7 @@
  * pair of lengths that patterns have, not for each pattern. Only patterns that differ in their
  * middle alone, such as `*a*` and `*b*`, are compared one by one.
  */
-import { fitsParts } from './wildcard.ts';
+import { matchesWildcardParts } from './wildcard.ts';
 
 export interface IndexedPattern<T> {
   readonly pattern: string;
@@ -87,7 +87,9 @@ export class PatternIndex<T> {
       if (text.length < startLength + endLength) continue;
       const end = endLength === 0 ? '' : text.slice(-endLength);
       const same = byTexts.get(text.slice(0, startLength) + end);
-      const found = same?.find(({ parts, value }) => fitsParts(parts, text) && accepts(value));
+      const found = same?.find(
+        ({ parts, value }) => matchesWildcardParts(parts, text) && accepts(value),
+      );
       if (found === undefined) continue;
       if (best === undefined || this.#precedence(found, best) < 0) best = found;
     }

@@ -1,9 +1,9 @@
 /** The policies that are served, by name, with the limits of their own that keys have. */
-import { definePolicy, type Key, type Limit, type Policy, type Terms } from 'sluice';
-import { type CostFields, expected, PolicyBook } from 'sluice/engine';
+import { definePolicy, type Key, type Limit, type LimitParams, type Policy } from 'sluice';
+import { type CostFields, expected, PolicyRegistry } from 'sluice/engine';
 import type { PolicyConfig } from './config/model.ts';
 import type { Overrides } from './overrides.ts';
-import { ShadowWords } from './shadow-words.ts';
+import { ShadowOverrides } from './shadow-overrides.ts';
 import { atOnce } from './slices.ts';
 
 /** Names that begin like this are the service's own. */
@@ -15,16 +15,20 @@ export interface ServedPolicy {
 }
 
 /** Asks the engine's own book about everything but what a policy's name stands for. */
-export class ServedPolicies extends PolicyBook {
+export class ServedPolicies extends PolicyRegistry {
   readonly #served = new Map<string, ServedPolicy>();
-  readonly #words: ShadowWords;
+  readonly #shadowOverrides: ShadowOverrides;
   readonly #inShadow = new Set<string>();
   /** Whether any of them is in shadow: mostly none is. Asked at every decision. */
   hasShadow = false;
 
-  constructor(configs: readonly PolicyConfig[], overrides: Overrides, words = new ShadowWords()) {
+  constructor(
+    configs: readonly PolicyConfig[],
+    overrides: Overrides,
+    shadowOverrides = new ShadowOverrides(),
+  ) {
     super({ [`${OWN_NAMES}none`]: '1/1s' });
-    this.#words = words;
+    this.#shadowOverrides = shadowOverrides;
     atOnce(this.adding(configs, overrides));
   }
 
@@ -32,16 +36,16 @@ export class ServedPolicies extends PolicyBook {
   *adding(configs: readonly PolicyConfig[], overrides: Overrides): Generator<void, void> {
     for (const config of configs) {
       this.#served.set(config.name, { config, policy: withOverrides(config, overrides) });
-      this.hearWord(config.name);
+      this.applyShadowOverride(config.name);
       yield;
     }
   }
 
   /** Goes by what the API says of a policy now, or else by what the files say. */
-  hearWord(name: string): void {
+  applyShadowOverride(name: string): void {
     const served = this.#served.get(name);
     if (served === undefined) return;
-    if (this.#words.get(name) ?? served.config.shadow) this.#inShadow.add(name);
+    if (this.#shadowOverrides.get(name) ?? served.config.shadow) this.#inShadow.add(name);
     else this.#inShadow.delete(name);
     this.hasShadow = this.#inShadow.size > 0;
   }
@@ -86,23 +90,23 @@ export function checkCharacters(key: string): void {
 }
 
 /** A file of Envoy's may have thousands, which nobody wants to be told for each misspelt name. */
-const MOST_SHOWN = 20;
+const MAX_SHOWN = 20;
 
 function shownNames(names: readonly string[]): string {
-  const more = names.length > MOST_SHOWN ? ` and ${names.length - MOST_SHOWN} more` : '';
-  return `${names.slice(0, MOST_SHOWN).join(' ') || 'none'}${more}`;
+  const more = names.length > MAX_SHOWN ? ` and ${names.length - MAX_SHOWN} more` : '';
+  return `${names.slice(0, MAX_SHOWN).join(' ') || 'none'}${more}`;
 }
 
 function withOverrides({ name, options }: PolicyConfig, overrides: Overrides): Policy {
   const policy = definePolicy(name, options);
-  const base = policy.terms!;
+  const base = policy.params!;
   const hasBurst = options.burst !== undefined;
-  const termsFor = (key: string): Terms => {
+  const paramsFor = (key: string): LimitParams => {
     const own = overrides.limitFor(name, key);
     if (own === undefined) return base;
     // The window may have grown since it was set.
     const limit = Math.min(own, Math.floor(Number.MAX_SAFE_INTEGER / base.windowMs));
     return { ...base, limit, capacity: hasBurst ? base.capacity : limit };
   };
-  return { ...policy, termsFor };
+  return { ...policy, paramsFor };
 }

@@ -1,8 +1,11 @@
 /** The service: a desk over a store, a configuration, and the protocols that ask them. */
+
+import type { AppContext } from './app-context.ts';
+import { type ProcessGroup, SingleProcess } from './cluster/process-group.ts';
 import type { Config } from './config/model.ts';
 import { Configuration } from './configuration.ts';
 import { dashboardRoutes } from './dashboard/routes.ts';
-import { Desk } from './desk.ts';
+import { DecisionService } from './decision-service.ts';
 import type { GrpcServer } from './envoy-rls/grpc-server.ts';
 import { jsonHandler } from './envoy-rls/json-handler.ts';
 import { forwardAuthRoutes } from './forward-auth/routes.ts';
@@ -22,10 +25,8 @@ import { jointMetricsText, Metrics, type MetricsData, metricsRoutes } from './ob
 import { seriesRoutes } from './observe/series.ts';
 import { type TopBy, type TopData, TopKeys, topRoutes } from './observe/top-keys.ts';
 import { OverridesFile } from './overrides-file.ts';
-import type { Parts } from './parts.ts';
 import { type Listen, listenText, type Settings } from './settings.ts';
 import type { OpenStore } from './store-url.ts';
-import { type Crew, LoneCrew } from './workers/crew.ts';
 
 export interface ServiceOptions {
   readonly settings: Settings;
@@ -35,7 +36,7 @@ export interface ServiceOptions {
   /** Reads the files again, for a reload. */
   readonly load: () => Promise<Config>;
   /** Those who serve beside this process. Default: nobody. */
-  readonly crew?: Crew;
+  readonly group?: ProcessGroup;
 }
 
 export interface Service {
@@ -43,109 +44,122 @@ export interface Service {
   readonly url: string;
   readonly http: Listen;
   readonly grpc: Listen | undefined;
-  readonly parts: Parts;
+  readonly app: AppContext;
   /** All that is served over HTTP. */
   readonly routes: readonly RouteName[];
   /** Answers what is in flight, then lets everything go. */
   close(): Promise<void>;
 }
 
-function routes(parts: Parts): Router {
-  const { desk, settings } = parts;
+function routes(app: AppContext): Router {
+  const { decisionService, settings } = app;
   const router = new Router();
-  router.add('POST', '/v1/check', 'open', checkHandler(desk, false, settings.headers));
-  router.add('POST', '/v1/peek', 'open', checkHandler(desk, true, settings.headers));
-  router.add('POST', '/json', 'open', jsonHandler(parts));
-  forwardAuthRoutes(router, parts);
-  adminRoutes(router, parts);
-  sessionRoutes(router, parts);
-  healthRoutes(router, parts);
-  watchRoutes(router, parts);
-  dashboardRoutes(router, parts.log);
+  router.add('POST', '/v1/check', 'open', checkHandler(decisionService, false, settings.headers));
+  router.add('POST', '/v1/peek', 'open', checkHandler(decisionService, true, settings.headers));
+  router.add('POST', '/json', 'open', jsonHandler(app));
+  forwardAuthRoutes(router, app);
+  adminRoutes(router, app);
+  sessionRoutes(router, app);
+  healthRoutes(router, app);
+  watchRoutes(router, app);
+  dashboardRoutes(router, app.log);
   return router;
 }
 
 /** Metrics, top keys and history are those of all processes that serve together. */
-function watchRoutes(router: Router, parts: Parts): void {
-  const { crew, metrics, topKeys, live } = parts;
-  crew.answer('metrics', () => metrics.data());
+function watchRoutes(router: Router, app: AppContext): void {
+  const { group, metrics, topKeys, live } = app;
+  group.answer('metrics', () => metrics.data());
   metricsRoutes(router, async () => {
-    const all = (await crew.gather('metrics')) as MetricsData[];
-    return crew.door === undefined ? metrics.text() : jointMetricsText(all);
+    const all = (await group.gather('metrics')) as MetricsData[];
+    return group.source === undefined ? metrics.text() : jointMetricsText(all);
   });
-  crew.answer('top', (detail) => topKeys.data(...(detail as [string, TopBy])));
-  topRoutes(router, parts, async (...detail) => (await crew.gather('top', detail)) as TopData[]);
-  seriesRoutes(router, parts, live);
+  group.answer('top', (detail) => topKeys.data(...(detail as [string, TopBy])));
+  topRoutes(router, app, async (...detail) => (await group.gather('top', detail)) as TopData[]);
+  seriesRoutes(router, app, live);
 }
 
 /** Its libraries are loaded only if it is on. */
-async function startGrpc(parts: Parts): Promise<GrpcServer | undefined> {
-  const { grpc } = parts.settings;
+async function startGrpc(app: AppContext): Promise<GrpcServer | undefined> {
+  const { grpc } = app.settings;
   if (grpc === undefined) return undefined;
   const { startGrpcServer } = await import('./envoy-rls/grpc-server.ts');
-  return startGrpcServer(parts, grpc);
+  return startGrpcServer(app, grpc);
 }
 
 /**
  * Has the store answer once, as soon as it can: it tells what is wrong with its server after its
  * first answer, and that must not be left to whoever comes first. One that is away is waited for.
  */
-async function meetStore({ desk, store }: Pick<Parts, 'desk' | 'store'>): Promise<void> {
+async function meetStore({
+  decisionService,
+  store,
+}: Pick<AppContext, 'decisionService' | 'store'>): Promise<void> {
   if (store.connected === undefined) return;
   await store.connected;
-  await desk.probe();
+  await decisionService.probe();
 }
 
 export async function startService(options: ServiceOptions): Promise<Service> {
-  const { settings, store, log, config, load, crew = new LoneCrew() } = options;
-  const desk = new Desk(store.store);
+  const { settings, store, log, config, load, group = new SingleProcess() } = options;
+  const decisionService = new DecisionService(store.store);
   const certificates = await Certificates.open(settings);
-  const configuration = new Configuration(desk, config, loadWith(load, certificates));
+  const configuration = new Configuration(decisionService, config, loadWith(load, certificates));
   configuration.onReload(({ ok }) => {
     if (ok) certificates?.use();
   });
   const { overridesFile: path } = settings;
-  const overridesFile = path === undefined ? undefined : await OverridesFile.open(path, desk, log);
-  const health = new Health(desk);
-  const metrics = new Metrics({ desk, configuration, store, health });
+  const overridesFile =
+    path === undefined ? undefined : await OverridesFile.open(path, decisionService, log);
+  const health = new Health(decisionService);
+  const metrics = new Metrics({ decisionService, configuration, store, health });
   const topKeys = new TopKeys();
   const watchers = { health, metrics, topKeys };
-  const base = { settings, certificates, desk, configuration, store, log, crew, overridesFile };
+  const base = {
+    settings,
+    certificates,
+    decisionService,
+    configuration,
+    store,
+    log,
+    group,
+    overridesFile,
+  };
   const live = new Live({ ...base, ...watchers });
-  const attempts = new TokenAttempts(settings, desk, log);
+  const attempts = new TokenAttempts(settings, decisionService, log);
   const access = new AccessControl(settings, attempts);
-  const parts: Parts = { ...base, ...watchers, live, access, attempts };
+  const app: AppContext = { ...base, ...watchers, live, access, attempts };
   const denialLog = new DenialLog(log, settings);
   const storeLog = new StoreLog(log);
   // Beside other processes, the one that holds the store logs what it evicts.
-  const evictionLog = options.crew === undefined ? new EvictionLog(log, store.store) : undefined;
-  desk.watch(metrics.watch, metrics.onFailure);
-  desk.watch(topKeys.watch);
-  desk.watch(denialLog.watch);
-  desk.watch(storeLog.watch, storeLog.onFailure);
-  crew.join(desk, configuration);
-  const router = routes(parts);
+  const evictionLog = options.group === undefined ? new EvictionLog(log, store.store) : undefined;
+  decisionService.watch(metrics.watch, metrics.onFailure);
+  decisionService.watch(topKeys.watch);
+  decisionService.watch(denialLog.watch);
+  decisionService.watch(storeLog.watch, storeLog.onFailure);
+  group.join(decisionService, configuration);
+  const router = routes(app);
   const server = new HttpServer(router, access, certificates, log, metrics);
   metrics.readTraffic(server);
-  await learnEnded(parts);
-  const grpc = await startGrpc(parts).catch(async (error) => {
+  await learnEnded(app);
+  const grpc = await startGrpc(app).catch(async (error) => {
     await overridesFile?.close();
     throw error;
   });
-  const http = await server.listen(settings.listen, crew.door).catch(async (error) => {
+  const http = await server.listen(settings.listen, group.source).catch(async (error) => {
     await grpc?.close(0);
     await overridesFile?.close();
     throw error;
   });
   live.start();
   evictionLog?.start();
-  void meetStore(parts);
+  void meetStore(app);
   const scheme = settings.tlsCert === undefined ? 'http' : 'https';
   return {
     url: `${scheme}://${listenText(http)}`,
     http,
     grpc: grpc?.listen,
-    parts,
+    app,
     routes: router.list(),
     close: async () => {
       health.isDraining = true;

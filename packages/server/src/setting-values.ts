@@ -30,13 +30,13 @@ export const oneOf =
     words.includes(given as T) ? (given as T) : undefined;
 
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000 };
-const LONGEST_MS = 3_600_000;
+const MAX_MS = 3_600_000;
 
 /** `15`, `15ms`, `10s` or `1m`: at least a millisecond and at most an hour. */
 export function duration(given: unknown): number | undefined {
   const [, amount, unit] =
     typeof given === 'string' ? (/^(\d{1,9})(ms|s|m)$/.exec(given) ?? []) : [];
-  const read = integer(1, LONGEST_MS);
+  const read = integer(1, MAX_MS);
   return amount === undefined ? read(given) : read(Number(amount) * UNIT_MS[unit]);
 }
 

@@ -76,7 +76,7 @@ const TOKEN = 'at least 16 visible characters';
 const STORES =
   "'memory' or an address that begins with redis://, rediss://, redis+sentinel:// or " +
   'redis+cluster://';
-const MOST_WORKERS = 64;
+const MAX_WORKERS = 64;
 
 export const SETTINGS: { readonly [Name in keyof Settings]: Setting<Settings[Name]> } = {
   config: {
@@ -213,8 +213,8 @@ export const SETTINGS: { readonly [Name in keyof Settings]: Setting<Settings[Nam
     help: 'How many processes serve, with the same limits. Default 1.',
     value: 'number',
     fallback: 1,
-    expected: `an integer from 1 to ${MOST_WORKERS}`,
-    read: integer(1, MOST_WORKERS),
+    expected: `an integer from 1 to ${MAX_WORKERS}`,
+    read: integer(1, MAX_WORKERS),
   },
   overridesFile: {
     help: 'Where overrides and shadow set through the API are kept. Default: in memory only.',

@@ -37,7 +37,7 @@ const DEFAULT_PORT = 6379;
 const SENTINEL_PORT = 26_379;
 const DEFAULT_MASTER = 'mymaster';
 /** More than any server is configured with; the server itself rejects those that it lacks. */
-const MOST_DATABASES = 2 ** 31;
+const MAX_DATABASES = 2 ** 31;
 
 /** Query parameters by scheme. */
 const PARAMETERS: Readonly<Record<Scheme, readonly string[]>> = {
@@ -143,9 +143,9 @@ function readPath(scheme: Scheme, path: string): Pick<StoreAddress, 'master' | '
 
 function readDatabase(text: string | undefined): { readonly database: number } {
   if (text === undefined) return { database: 0 };
-  const database = /^(?:0|[1-9]\d{0,9})$/.test(text) ? Number(text) : MOST_DATABASES;
-  if (database < MOST_DATABASES) return { database };
-  return reject(`a database that is not an integer from 0 to ${MOST_DATABASES - 1}`);
+  const database = /^(?:0|[1-9]\d{0,9})$/.test(text) ? Number(text) : MAX_DATABASES;
+  if (database < MAX_DATABASES) return { database };
+  return reject(`a database that is not an integer from 0 to ${MAX_DATABASES - 1}`);
 }
 
 function readQuery(scheme: Scheme, search: string): ReadonlyMap<string, string> {

@@ -1,10 +1,11 @@
 /** Texts with `*` in them: the keys of overrides, and what rules and descriptors match. */
 
 /** Whether a text is what a pattern describes, where `*` stands for any characters. */
-export const fits = (pattern: string, text: string): boolean => fitsParts(pattern.split('*'), text);
+export const matchesWildcard = (pattern: string, text: string): boolean =>
+  matchesWildcardParts(pattern.split('*'), text);
 
 /** Each part between stars is taken where it comes first, so that no pattern makes it slow. */
-export function fitsParts(parts: readonly string[], text: string): boolean {
+export function matchesWildcardParts(parts: readonly string[], text: string): boolean {
   const first = parts[0];
   const last = parts[parts.length - 1];
   if (parts.length === 1) return first === text;

@@ -48,9 +48,9 @@ describe('a certificate that is replaced', () => {
     const settings = { ...files, grpc: '127.0.0.1:0' };
     const running = await startRunning({ config: await load(), load, settings });
     close = () => running.close();
-    const { http, grpc, parts } = running.service;
+    const { http, grpc, app } = running.service;
     const others = [files.tlsCert, files.tlsKey];
-    watch = await watchConfig({ configuration: parts.configuration, log }, [config], { others });
+    watch = await watchConfig({ configuration: app.configuration, log }, [config], { others });
     expect(await nameAt(http.port)).toBe('first');
     expect(await nameAt(grpc!.port, 'grpc')).toBe('first');
     writeTlsFiles(folder, 'second');
@@ -63,14 +63,14 @@ describe('a certificate that is replaced', () => {
     const load = (): Promise<Config> => loadConfig([config]);
     const running = await startRunning({ config: await load(), load, settings: files });
     close = () => running.close();
-    const { http, parts } = running.service;
+    const { http, app } = running.service;
     writeFileSync(files.tlsCert, 'no certificate');
-    const report = await parts.configuration.reload();
+    const report = await app.configuration.reload();
     expect(report.ok).toBe(false);
     expect(report.problems[0].message).toContain('Expected a certificate and its private key');
     expect(await nameAt(http.port)).toBe('first');
     writeTlsFiles(folder, 'second');
-    expect((await parts.configuration.reload()).ok).toBe(true);
+    expect((await app.configuration.reload()).ok).toBe(true);
     expect(await nameAt(http.port)).toBe('second');
   });
 
@@ -78,11 +78,11 @@ describe('a certificate that is replaced', () => {
     const files = writeTlsFiles(folder, 'first');
     const load = (): Promise<Config> => loadConfig([config]);
     const settings = settingsOf({ ...files, workers: 3, grpc: '127.0.0.1:0' });
-    const crew = await serveWithWorkers({ settings, log, config: await load(), load });
-    close = () => crew.close();
+    const group = await serveWithWorkers({ settings, log, config: await load(), load });
+    close = () => group.close();
     const names = async (): Promise<readonly string[]> => {
-      const ports = Array.from({ length: 12 }, () => crew.http.port);
-      const grpcPorts = Array.from({ length: 12 }, () => crew.grpc!.port);
+      const ports = Array.from({ length: 12 }, () => group.http.port);
+      const grpcPorts = Array.from({ length: 12 }, () => group.grpc!.port);
       return Promise.all([
         ...ports.map((port) => nameAt(port)),
         ...grpcPorts.map((port) => nameAt(port, 'grpc')),
@@ -90,7 +90,7 @@ describe('a certificate that is replaced', () => {
     };
     expect(new Set(await names())).toEqual(new Set(['first']));
     writeTlsFiles(folder, 'second');
-    expect((await crew.reload()).ok).toBe(true);
+    expect((await group.reload()).ok).toBe(true);
     expect(new Set(await names())).toEqual(new Set(['second']));
   });
 });

@@ -1,8 +1,13 @@
-import { memoryStore, type Quote, type Store } from 'sluice';
+import { type CheckResult, memoryStore, type Store } from 'sluice';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { startRedis } from '../../../tools/servers/redis.mjs';
 import type { PolicyConfig } from '../src/config/model.ts';
-import { Desk, type LimitRequest, type NamedReceipt, receiptOf } from '../src/desk.ts';
+import {
+  DecisionService,
+  type LimitRequest,
+  type NamedReceipt,
+  receiptOf,
+} from '../src/decision-service.ts';
 import { openStore } from '../src/store-url.ts';
 import { fallibleStore } from './fallible-store.ts';
 import { policy, settingsOf } from './running.ts';
@@ -12,15 +17,18 @@ afterEach(() => vi.useRealTimers());
 
 const pass = (ms: number): unknown => vi.setSystemTime(Date.now() + ms);
 
-const LONGEST_ID = 1000;
+const MAX_ID_LENGTH = 1000;
 
 /** Charges limits, under an id if there is one, and answers the receipt. */
 async function charge(
-  desk: Desk,
+  decisionService: DecisionService,
   limits: readonly LimitRequest[],
   id?: string,
 ): Promise<NamedReceipt> {
-  const receipt = receiptOf(await desk.decide(desk.limits(limits), { id }), id);
+  const receipt = receiptOf(
+    await decisionService.decide(decisionService.limits(limits), { id }),
+    id,
+  );
   expect(receipt).toBeDefined();
   return receipt!;
 }
@@ -37,10 +45,11 @@ describe.each(stores)('the receipt of a check with an id, over a store %s', (_, 
     policy('b', 10, '1h'),
     policy('watched', 10, '1m', { shadow: true }),
   ];
-  const deskOf = (store = open()): Desk => new Desk(store, policies);
+  const decisionServiceOf = (store = open()): DecisionService =>
+    new DecisionService(store, policies);
 
   test('gives back its own charge, whatever else was charged under that id', async () => {
-    const desk = deskOf();
+    const decisionService = decisionServiceOf();
     const checks: readonly (readonly LimitRequest[])[] = [
       [{ policy: 'a', key: 'k' }],
       [{ policy: 'b', key: 'k' }],
@@ -52,33 +61,33 @@ describe.each(stores)('the receipt of a check with an id, over a store %s', (_, 
       ],
     ];
     const receipts: NamedReceipt[] = [];
-    for (const limits of checks) receipts.push(await charge(desk, limits, 'X'));
+    for (const limits of checks) receipts.push(await charge(decisionService, limits, 'X'));
     const changes: number[] = [];
-    for (const receipt of receipts) changes.push((await desk.refund(receipt)).change);
+    for (const receipt of receipts) changes.push((await decisionService.refund(receipt)).change);
     expect(changes).toEqual([-1, -1, -1, -2, -2]);
-    for (const receipt of receipts) expect((await desk.refund(receipt)).used).toBe(true);
+    for (const receipt of receipts) expect((await decisionService.refund(receipt)).used).toBe(true);
   });
 
   test('is another one when the id is charged again after its window', async () => {
-    const desk = deskOf();
+    const decisionService = decisionServiceOf();
     const limits = [{ policy: 'a', key: 'k' }];
-    const first = await charge(desk, limits, 'X');
-    expect((await desk.refund(first)).change).toBe(-1);
+    const first = await charge(decisionService, limits, 'X');
+    expect((await decisionService.refund(first)).change).toBe(-1);
     pass(60_000);
-    const second = await charge(desk, limits, 'X');
-    expect(await desk.refund(second)).toEqual({ change: -1, used: false });
-    expect((await desk.refund(second)).used).toBe(true);
+    const second = await charge(decisionService, limits, 'X');
+    expect(await decisionService.refund(second)).toEqual({ change: -1, used: false });
+    expect((await decisionService.refund(second)).used).toBe(true);
   });
 
   test('is used once, through whichever process the answer and the refund go', async () => {
     const store = open();
     const limits = [{ policy: 'a', key: 'k' }];
-    const receipts = [await charge(deskOf(store), limits, 'X')];
+    const receipts = [await charge(decisionServiceOf(store), limits, 'X')];
     pass(59_000);
-    receipts.push(await charge(deskOf(store), limits, 'X'));
+    receipts.push(await charge(decisionServiceOf(store), limits, 'X'));
     expect(receipts[1]).toEqual(receipts[0]);
-    expect((await deskOf(store).refund(receipts[1])).change).toBe(-1);
-    expect((await deskOf(store).refund(receipts[0])).used).toBe(true);
+    expect((await decisionServiceOf(store).refund(receipts[1])).change).toBe(-1);
+    expect((await decisionServiceOf(store).refund(receipts[0])).used).toBe(true);
   });
 
   test('has a name of its own for each of many charges under one id', () => {
@@ -86,33 +95,37 @@ describe.each(stores)('the receipt of a check with an id, over a store %s', (_, 
     for (let at = 0; at < 100_000; at++) {
       const [key, atMs] = [`key-${at % 100}`, 1_763_200_000_000 + Math.floor(at / 100)];
       const limit = { policy: 'a', key, cost: 1, atMs };
-      const quote = { ...limit, allowed: true, receipt: { charges: [limit] } } as unknown as Quote;
-      names.add(receiptOf({ allowed: true, quote, shadow: [], peek: false }, 'X')!.id);
+      const result = {
+        ...limit,
+        allowed: true,
+        receipt: { charges: [limit] },
+      } as unknown as CheckResult;
+      names.add(receiptOf({ allowed: true, result, shadow: [], peek: false }, 'X')!.id);
     }
     expect(names.size).toBe(100_000);
   });
 
   test('is not another one because a limit in shadow was charged again', async () => {
-    const desk = deskOf();
+    const decisionService = decisionServiceOf();
     const limits = [
       { policy: 'b', key: 'k' },
       { policy: 'watched', key: 'k' },
     ];
-    const first = await charge(desk, limits, 'X');
-    expect((await desk.refund(first)).change).toBe(-2);
+    const first = await charge(decisionService, limits, 'X');
+    expect((await decisionService.refund(first)).change).toBe(-2);
     pass(60_000);
-    const again = await charge(desk, limits, 'X');
+    const again = await charge(decisionService, limits, 'X');
     expect(again.charges[0]).toEqual(first.charges[0]);
-    expect(await desk.refund(again)).toEqual({ change: 0, used: true });
+    expect(await decisionService.refund(again)).toEqual({ change: 0, used: true });
   });
 
   test('tells ids apart that are as long as can be, and stays text', async () => {
-    const desk = deskOf();
-    const start = 'x'.repeat(LONGEST_ID - 2);
+    const decisionService = decisionServiceOf();
+    const start = 'x'.repeat(MAX_ID_LENGTH - 2);
     for (const id of [`${start}\u{1f600}`, `${start}\u{1f601}`]) {
-      const receipt = await charge(desk, [{ policy: 'a', key: 'k' }], id);
+      const receipt = await charge(decisionService, [{ policy: 'a', key: 'k' }], id);
       expect(Buffer.from(receipt.id).toString()).toBe(receipt.id);
-      expect((await desk.refund(receipt)).change).toBe(-1);
+      expect((await decisionService.refund(receipt)).change).toBe(-1);
     }
   });
 });
@@ -128,8 +141,9 @@ test('on Redis the receipts of an id are told apart in the same way', async () =
     policy('b', 10, '1h'),
     policy('bucket', 1, '1s', { algorithm: 'token-bucket', burst: 100 }),
   ];
-  const [one, other] = stores.map(({ store }) => new Desk(store, policies));
-  for (const desk of [one, other]) await vi.waitUntil(() => desk.probe(), { timeout: 20_000 });
+  const [one, other] = stores.map(({ store }) => new DecisionService(store, policies));
+  for (const decisionService of [one, other])
+    await vi.waitUntil(() => decisionService.probe(), { timeout: 20_000 });
   const ofA = [{ policy: 'a', key: 'k' }];
   const ofB = [{ policy: 'b', key: 'k' }];
   const ofBucket = [{ policy: 'bucket', key: 'k', cost: 50 }];
@@ -157,16 +171,16 @@ describe('a receipt that was used', () => {
 
   test('is remembered while a token bucket has not refilled its charge', async () => {
     const bucket = policy('p', 1, '1s', { algorithm: 'token-bucket', burst: 100 });
-    const desk = new Desk(memoryStore(), [bucket]);
-    await charge(desk, [{ ...other, cost: 50 }]);
-    const receipt = await charge(desk, [{ ...other, cost: 50 }]);
-    expect((await desk.refund(receipt)).change).toBe(-50);
+    const decisionService = new DecisionService(memoryStore(), [bucket]);
+    await charge(decisionService, [{ ...other, cost: 50 }]);
+    const receipt = await charge(decisionService, [{ ...other, cost: 50 }]);
+    expect((await decisionService.refund(receipt)).change).toBe(-50);
     for (let passedMs = 2300; passedMs < 50_000; passedMs += 2300) {
       pass(2300);
-      expect(await desk.refund(receipt)).toEqual({ change: 0, used: true });
+      expect(await decisionService.refund(receipt)).toEqual({ change: 0, used: true });
     }
     pass(50_000);
-    expect((await desk.refund(receipt)).change).toBe(0);
+    expect((await decisionService.refund(receipt)).change).toBe(0);
   });
 
   test.each([
@@ -177,33 +191,35 @@ describe('a receipt that was used', () => {
     ['token-bucket', {}],
     ['token-bucket', { burst: 300 }],
   ])('gives nothing back again, however long a %s of %o is busy', async (algorithm, more) => {
-    const desk = new Desk(memoryStore(), [policy('p', 30, '10s', { algorithm, ...more })]);
-    await charge(desk, [{ ...other, cost: 10 }]);
-    const receipt = await charge(desk, [{ ...other, cost: 5 }]);
-    expect((await desk.refund(receipt)).change).toBe(-5);
+    const decisionService = new DecisionService(memoryStore(), [
+      policy('p', 30, '10s', { algorithm, ...more }),
+    ]);
+    await charge(decisionService, [{ ...other, cost: 10 }]);
+    const receipt = await charge(decisionService, [{ ...other, cost: 5 }]);
+    expect((await decisionService.refund(receipt)).change).toBe(-5);
     for (let call = 0; call < 500; call++) {
       pass(977);
-      await desk.decide(desk.limits([{ ...other, cost: 3 }]));
-      expect((await desk.refund(structuredClone(receipt))).change).toBe(0);
+      await decisionService.decide(decisionService.limits([{ ...other, cost: 3 }]));
+      expect((await decisionService.refund(structuredClone(receipt))).change).toBe(0);
     }
   });
 
   test('is the same one when its key was given another limit meanwhile', async () => {
     const bucket = policy('p', 10, '1s', { algorithm: 'token-bucket', burst: 1000 });
-    const desk = new Desk(memoryStore(), [bucket]);
-    await charge(desk, [{ ...other, cost: 500 }]);
-    const receipt = await charge(desk, [{ ...other, cost: 500 }]);
-    expect((await desk.refund(receipt)).change).toBe(-500);
-    desk.overrides.set({ ...other, limit: 2 });
-    expect((await desk.refund(receipt)).used).toBe(true);
+    const decisionService = new DecisionService(memoryStore(), [bucket]);
+    await charge(decisionService, [{ ...other, cost: 500 }]);
+    const receipt = await charge(decisionService, [{ ...other, cost: 500 }]);
+    expect((await decisionService.refund(receipt)).change).toBe(-500);
+    decisionService.overrides.set({ ...other, limit: 2 });
+    expect((await decisionService.refund(receipt)).used).toBe(true);
   });
 
   test('is remembered for the longest window there is, and not refused beyond it', async () => {
     for (const window of ['18250d', '18251d', '36500d']) {
-      const desk = new Desk(memoryStore(), [policy('p', 10, window)]);
-      const receipt = await charge(desk, [other]);
-      expect(await desk.refund(receipt)).toEqual({ change: -1, used: false });
-      expect(await desk.refund(receipt)).toEqual({ change: 0, used: true });
+      const decisionService = new DecisionService(memoryStore(), [policy('p', 10, window)]);
+      const receipt = await charge(decisionService, [other]);
+      expect(await decisionService.refund(receipt)).toEqual({ change: -1, used: false });
+      expect(await decisionService.refund(receipt)).toEqual({ change: 0, used: true });
     }
   });
 });
@@ -211,47 +227,50 @@ describe('a receipt that was used', () => {
 describe('a receipt that comes late', () => {
   const bucket = (limit: number, more: object = {}): PolicyConfig =>
     policy('p', limit, '1s', { algorithm: 'token-bucket', ...more });
-  const busy = async (desk: Desk, seconds: number): Promise<void> => {
+  const busy = async (decisionService: DecisionService, seconds: number): Promise<void> => {
     for (let second = 0; second < seconds; second++) {
       pass(1000);
-      await charge(desk, [{ policy: 'p', key: 'k', cost: 10 }]);
+      await charge(decisionService, [{ policy: 'p', key: 'k', cost: 10 }]);
     }
   };
 
   test('gives back what a token bucket has not refilled', async () => {
-    const desk = new Desk(memoryStore(), [bucket(10)]);
-    const receipt = await charge(desk, [{ policy: 'p', key: 'k', cost: 10 }]);
+    const decisionService = new DecisionService(memoryStore(), [bucket(10)]);
+    const receipt = await charge(decisionService, [{ policy: 'p', key: 'k', cost: 10 }]);
     pass(300);
-    await charge(desk, [{ policy: 'p', key: 'k', cost: 3 }]);
-    expect(await desk.refund(receipt)).toEqual({ change: -7, used: false });
+    await charge(decisionService, [{ policy: 'p', key: 'k', cost: 3 }]);
+    expect(await decisionService.refund(receipt)).toEqual({ change: -7, used: false });
   });
 
   test('gives nothing back to a busy bucket that has refilled the charge', async () => {
-    const desk = new Desk(memoryStore(), [bucket(10)]);
-    const receipt = await charge(desk, [{ policy: 'p', key: 'k', cost: 10 }]);
-    await busy(desk, 1);
-    expect(await desk.refund(receipt)).toEqual({ change: 0, used: false });
+    const decisionService = new DecisionService(memoryStore(), [bucket(10)]);
+    const receipt = await charge(decisionService, [{ policy: 'p', key: 'k', cost: 10 }]);
+    await busy(decisionService, 1);
+    expect(await decisionService.refund(receipt)).toEqual({ change: 0, used: false });
   });
 
   test('still charges what the work really cost', async () => {
-    const desk = new Desk(memoryStore(), [bucket(10)]);
-    const receipt = await charge(desk, [{ policy: 'p', key: 'k', cost: 10 }]);
-    await busy(desk, 60);
-    expect((await desk.settle(receipt, 15)).change).toBe(5);
+    const decisionService = new DecisionService(memoryStore(), [bucket(10)]);
+    const receipt = await charge(decisionService, [{ policy: 'p', key: 'k', cost: 10 }]);
+    await busy(decisionService, 60);
+    expect((await decisionService.settle(receipt, 15)).change).toBe(5);
   });
 });
 
 test('used receipts take no key and evict no counter', async () => {
   const store = memoryStore({ maxKeys: 1000 });
-  const desk = new Desk(store, [policy('clients', 10, '1h'), policy('work', 1_000_000, '1h')]);
+  const decisionService = new DecisionService(store, [
+    policy('clients', 10, '1h'),
+    policy('work', 1_000_000, '1h'),
+  ]);
   const clients = Array.from({ length: 50 }, (_, at) => ({ policy: 'clients', key: `c${at}` }));
-  for (const client of clients) await charge(desk, [{ ...client, cost: 4 }]);
+  for (const client of clients) await charge(decisionService, [{ ...client, cost: 4 }]);
   for (let call = 0; call < 3000; call++) {
-    const receipt = await charge(desk, [{ policy: 'work', key: 'k', cost: 2 }]);
-    expect((await desk.settle(receipt, 1)).change).toBe(-1);
+    const receipt = await charge(decisionService, [{ policy: 'work', key: 'k', cost: 2 }]);
+    expect((await decisionService.settle(receipt, 1)).change).toBe(-1);
   }
   expect([store.size, store.evicted]).toEqual([51, 0]);
   for (const client of clients) {
-    expect((await desk.inspect('clients', client.key))?.used).toBe(4);
+    expect((await decisionService.inspect('clients', client.key))?.used).toBe(4);
   }
 });

@@ -1,7 +1,12 @@
 import { memoryStore, type Store } from 'sluice';
 import { withFailurePolicy } from 'sluice/failure';
 import { describe, expect, test } from 'vitest';
-import { Desk, type LimitRequest, receiptOf, type Verdict } from '../src/desk.ts';
+import {
+  DecisionService,
+  type LimitRequest,
+  receiptOf,
+  type ServiceDecision,
+} from '../src/decision-service.ts';
 import { policy } from './running.ts';
 
 const POLICIES = [
@@ -28,148 +33,166 @@ const stores: readonly [string, () => Store][] = [
   ['that answers later', laterStore],
 ];
 
-const ask = async (desk: Desk, ...requests: LimitRequest[]): Promise<Verdict> =>
-  desk.decide(desk.limits(requests));
+const ask = async (
+  decisionService: DecisionService,
+  ...requests: LimitRequest[]
+): Promise<ServiceDecision> => decisionService.decide(decisionService.limits(requests));
 
 describe.each(stores)('a desk over a store %s', (_, open) => {
-  const deskOf = (): Desk => new Desk(open(), POLICIES);
+  const decisionServiceOf = (): DecisionService => new DecisionService(open(), POLICIES);
   const few = { policy: 'few', key: 'a' };
   const many = { policy: 'many', key: 'a' };
   const watched = { policy: 'watched', key: 'a' };
 
   test('decides several limits together: all are charged, or none', async () => {
-    const desk = deskOf();
-    for (let call = 0; call < 3; call++) expect((await ask(desk, few, many)).allowed).toBe(true);
-    const denied = await ask(desk, few, many);
+    const decisionService = decisionServiceOf();
+    for (let call = 0; call < 3; call++)
+      expect((await ask(decisionService, few, many)).allowed).toBe(true);
+    const denied = await ask(decisionService, few, many);
     expect(denied.allowed).toBe(false);
-    expect(denied.quote?.limits.map(({ allowed }) => allowed)).toEqual([false, true]);
-    expect((await desk.inspect('many', 'a'))?.used).toBe(3);
+    expect(denied.result?.limits.map(({ allowed }) => allowed)).toEqual([false, true]);
+    expect((await decisionService.inspect('many', 'a'))?.used).toBe(3);
   });
 
   test('takes the cost of an operation', async () => {
-    const desk = deskOf();
-    const { quote } = await ask(desk, { policy: 'many', key: 'a', operation: 'search' });
-    expect(quote?.remaining).toBe(5);
+    const decisionService = decisionServiceOf();
+    const { result } = await ask(decisionService, {
+      policy: 'many',
+      key: 'a',
+      operation: 'search',
+    });
+    expect(result?.remaining).toBe(5);
   });
 
   test('lets a limit in shadow say no, and does not listen to it', async () => {
-    const desk = deskOf();
-    await ask(desk, few, watched);
-    const { allowed, quote, shadow } = await ask(desk, few, watched);
+    const decisionService = decisionServiceOf();
+    await ask(decisionService, few, watched);
+    const { allowed, result, shadow } = await ask(decisionService, few, watched);
     expect(allowed).toBe(true);
-    expect(quote?.limits.map((each) => each.policy)).toEqual(['few']);
+    expect(result?.limits.map((each) => each.policy)).toEqual(['few']);
     expect(shadow.map((each) => [each.policy, each.allowed])).toEqual([['watched', false]]);
   });
 
   test('charges a limit in shadow for what passes, and not for what is denied', async () => {
-    const desk = deskOf();
-    await ask(desk, { ...few, cost: 3 });
-    const denied = await ask(desk, few, watched);
+    const decisionService = decisionServiceOf();
+    await ask(decisionService, { ...few, cost: 3 });
+    const denied = await ask(decisionService, few, watched);
     expect(denied.shadow).toEqual([]);
-    expect(await desk.inspect('watched', 'a')).toBeUndefined();
-    await ask(desk, { ...few, key: 'b' }, watched);
-    expect((await desk.inspect('watched', 'a'))?.used).toBe(1);
+    expect(await decisionService.inspect('watched', 'a')).toBeUndefined();
+    await ask(decisionService, { ...few, key: 'b' }, watched);
+    expect((await decisionService.inspect('watched', 'a'))?.used).toBe(1);
   });
 
   test('lets pass what only limits in shadow are asked about', async () => {
-    const desk = deskOf();
-    await ask(desk, watched);
-    const { allowed, quote, shadow } = await ask(desk, watched);
+    const decisionService = decisionServiceOf();
+    await ask(decisionService, watched);
+    const { allowed, result, shadow } = await ask(decisionService, watched);
     expect(allowed).toBe(true);
-    expect(quote).toBeUndefined();
+    expect(result).toBeUndefined();
     expect(shadow[0].allowed).toBe(false);
   });
 
   test('gives the charges of all limits back by one receipt, once', async () => {
-    const desk = deskOf();
-    const receipt = receiptOf(await ask(desk, few, many, watched))!;
+    const decisionService = decisionServiceOf();
+    const receipt = receiptOf(await ask(decisionService, few, many, watched))!;
     expect(receipt.charges.map((charge) => charge.policy)).toEqual(['few', 'many', 'watched']);
-    expect(await desk.refund(receipt)).toEqual({ change: -3, used: false });
-    expect(await desk.refund(structuredClone(receipt))).toEqual({ change: 0, used: true });
-    expect((await desk.inspect('few', 'a'))?.used ?? 0).toBe(0);
+    expect(await decisionService.refund(receipt)).toEqual({ change: -3, used: false });
+    expect(await decisionService.refund(structuredClone(receipt))).toEqual({
+      change: 0,
+      used: true,
+    });
+    expect((await decisionService.inspect('few', 'a'))?.used ?? 0).toBe(0);
   });
 
   test('tells receipts of equal charges apart', async () => {
-    const desk = deskOf();
-    const first = receiptOf(await ask(desk, few))!;
-    const second = receiptOf(await ask(desk, few))!;
-    expect((await desk.refund(first)).change).toBe(-1);
-    expect((await desk.refund(second)).change).toBe(-1);
-    expect((await desk.inspect('few', 'a'))?.used ?? 0).toBe(0);
+    const decisionService = decisionServiceOf();
+    const first = receiptOf(await ask(decisionService, few))!;
+    const second = receiptOf(await ask(decisionService, few))!;
+    expect((await decisionService.refund(first)).change).toBe(-1);
+    expect((await decisionService.refund(second)).change).toBe(-1);
+    expect((await decisionService.inspect('few', 'a'))?.used ?? 0).toBe(0);
   });
 
   test('answers an id again with a receipt that is good for once in all', async () => {
-    const desk = deskOf();
-    const once = async (): Promise<Verdict> => desk.decide(desk.limits([few]), { id: 'call-1' });
+    const decisionService = decisionServiceOf();
+    const once = async (): Promise<ServiceDecision> =>
+      decisionService.decide(decisionService.limits([few]), { id: 'call-1' });
     const receipts = [receiptOf(await once(), 'call-1')!, receiptOf(await once(), 'call-1')!];
-    expect((await desk.inspect('few', 'a'))?.used).toBe(1);
-    expect((await desk.refund(receipts[0])).change).toBe(-1);
-    expect((await desk.refund(receipts[1])).used).toBe(true);
+    expect((await decisionService.inspect('few', 'a'))?.used).toBe(1);
+    expect((await decisionService.refund(receipts[0])).change).toBe(-1);
+    expect((await decisionService.refund(receipts[1])).used).toBe(true);
   });
 
   test('settles past the limit, so that the next caller waits', async () => {
-    const desk = deskOf();
-    const receipt = receiptOf(await ask(desk, many))!;
-    expect(await desk.settle(receipt, 12)).toEqual({ change: 11, used: false });
-    expect((await ask(desk, many)).allowed).toBe(false);
+    const decisionService = decisionServiceOf();
+    const receipt = receiptOf(await ask(decisionService, many))!;
+    expect(await decisionService.settle(receipt, 12)).toEqual({ change: 11, used: false });
+    expect((await ask(decisionService, many)).allowed).toBe(false);
   });
 
   test('holds a key to its override from the next decision on, and lets it go after', async () => {
-    const desk = deskOf();
-    await ask(desk, few);
-    desk.overrides.set({ policy: 'few', key: 'a', limit: 1 });
-    const denied = await ask(desk, few);
-    expect([denied.allowed, denied.quote?.limit]).toEqual([false, 1]);
-    expect((await ask(desk, { ...few, key: 'b' })).quote?.limit).toBe(3);
-    desk.overrides.delete('few', 'a');
-    expect((await ask(desk, few)).quote).toMatchObject({ allowed: true, limit: 3, remaining: 1 });
+    const decisionService = decisionServiceOf();
+    await ask(decisionService, few);
+    decisionService.overrides.set({ policy: 'few', key: 'a', limit: 1 });
+    const denied = await ask(decisionService, few);
+    expect([denied.allowed, denied.result?.limit]).toEqual([false, 1]);
+    expect((await ask(decisionService, { ...few, key: 'b' })).result?.limit).toBe(3);
+    decisionService.overrides.delete('few', 'a');
+    expect((await ask(decisionService, few)).result).toMatchObject({
+      allowed: true,
+      limit: 3,
+      remaining: 1,
+    });
   });
 
   test('refuses a cost above the override, which could never pass', () => {
-    const desk = deskOf();
-    desk.overrides.set({ policy: 'few', key: 'vip:*', limit: 2 });
+    const decisionService = decisionServiceOf();
+    decisionService.overrides.set({ policy: 'few', key: 'vip:*', limit: 2 });
     const request = { policy: 'few', key: 'vip:1', cost: 3 };
-    expect(() => desk.limits([request])).toThrow(/at most 2 for `few`/);
-    expect(desk.limits([{ ...request, key: 'x' }])).toHaveLength(1);
+    expect(() => decisionService.limits([request])).toThrow(/at most 2 for `few`/);
+    expect(decisionService.limits([{ ...request, key: 'x' }])).toHaveLength(1);
   });
 
   test('keeps counting when the policies change', async () => {
-    const desk = deskOf();
-    await ask(desk, { ...few, cost: 2 });
-    desk.use([policy('few', 2, '1m')]);
-    expect((await ask(desk, few)).allowed).toBe(false);
-    expect(() => desk.limits([many])).toThrow(/one of: few/);
-    desk.use([policy('few', 5, '1m')]);
-    expect((await ask(desk, few)).quote?.remaining).toBe(2);
+    const decisionService = decisionServiceOf();
+    await ask(decisionService, { ...few, cost: 2 });
+    decisionService.use([policy('few', 2, '1m')]);
+    expect((await ask(decisionService, few)).allowed).toBe(false);
+    expect(() => decisionService.limits([many])).toThrow(/one of: few/);
+    decisionService.use([policy('few', 5, '1m')]);
+    expect((await ask(decisionService, few)).result?.remaining).toBe(2);
   });
 
   test('keeps a limit that a request brings along apart from those of the file', async () => {
-    const desk = deskOf();
-    const visiting = () => desk.visitingLimit('visit', { limit: 1, window: '1m' }, 'a', 1);
-    expect((await desk.decide([visiting()])).allowed).toBe(true);
-    expect((await desk.decide([visiting()])).allowed).toBe(false);
-    expect((await ask(desk, few)).quote?.remaining).toBe(2);
+    const decisionService = decisionServiceOf();
+    const inlinePolicies = () =>
+      decisionService.inlineLimit('visit', { limit: 1, window: '1m' }, 'a', 1);
+    expect((await decisionService.decide([inlinePolicies()])).allowed).toBe(true);
+    expect((await decisionService.decide([inlinePolicies()])).allowed).toBe(false);
+    expect((await ask(decisionService, few)).result?.remaining).toBe(2);
   });
 
   test('tells who watches of every decision, and of no peek', async () => {
-    const desk = deskOf();
+    const decisionService = decisionServiceOf();
     const seen: boolean[] = [];
-    desk.watch(({ allowed }) => seen.push(allowed));
-    await ask(desk, { ...few, cost: 3 });
-    await desk.decide(desk.limits([few], true), { peek: true });
-    await ask(desk, few);
+    decisionService.watch(({ allowed }) => seen.push(allowed));
+    await ask(decisionService, { ...few, cost: 3 });
+    await decisionService.decide(decisionService.limits([few], true), { peek: true });
+    await ask(decisionService, few);
     expect(seen).toEqual([true, false]);
   });
 
   test('peeks without charging', async () => {
-    const desk = deskOf();
-    const { quote } = await desk.decide(desk.limits([few], true), { peek: true });
-    expect(quote).toMatchObject({ allowed: true, remaining: 3, cost: 0 });
-    expect(await desk.inspect('few', 'a')).toBeUndefined();
+    const decisionService = decisionServiceOf();
+    const { result } = await decisionService.decide(decisionService.limits([few], true), {
+      peek: true,
+    });
+    expect(result).toMatchObject({ allowed: true, remaining: 3, cost: 0 });
+    expect(await decisionService.inspect('few', 'a')).toBeUndefined();
   });
 
   test('finds the store ready', async () => {
-    expect(await deskOf().probe()).toBe(true);
+    expect(await decisionServiceOf().probe()).toBe(true);
   });
 
   test.each([
@@ -180,13 +203,13 @@ describe.each(stores)('a desk over a store %s', (_, open) => {
     ['a cost above the limit', { policy: 'few', key: 'a', cost: 4 }, 'ERR_COST_ABOVE_LIMIT'],
     ['no such operation', { policy: 'many', key: 'a', operation: 'x' }, 'ERR_UNKNOWN_OPERATION'],
   ])('refuses %s', (_what, request, code) => {
-    expect(() => deskOf().limits([request])).toThrow(expect.objectContaining({ code }));
+    expect(() => decisionServiceOf().limits([request])).toThrow(expect.objectContaining({ code }));
   });
 });
 
 test('a probe leaves no key behind in memory', async () => {
   const store = memoryStore();
-  expect(await new Desk(store, POLICIES).probe()).toBe(true);
+  expect(await new DecisionService(store, POLICIES).probe()).toBe(true);
   expect(store.size).toBe(0);
 });
 
@@ -198,34 +221,37 @@ describe('a desk whose store is away', () => {
     reset: () => Promise.reject(new Error('away')),
     close: async () => {},
   });
-  const deskOf = (onFailure: 'allow' | 'deny' | 'throw'): Desk =>
-    new Desk(withFailurePolicy(broken(), { onFailure }), POLICIES);
+  const decisionServiceOf = (onFailure: 'allow' | 'deny' | 'throw'): DecisionService =>
+    new DecisionService(withFailurePolicy(broken(), { onFailure }), POLICIES);
   const few = { policy: 'few', key: 'a' };
 
   test('answers as the failure policy says, and says that it did', async () => {
-    expect(await ask(deskOf('allow'), few)).toMatchObject({ allowed: true });
-    const denied = await ask(deskOf('deny'), few);
+    expect(await ask(decisionServiceOf('allow'), few)).toMatchObject({ allowed: true });
+    const denied = await ask(decisionServiceOf('deny'), few);
     expect(denied).toMatchObject({ allowed: false, quote: { degraded: { action: 'deny' } } });
-    await expect(ask(deskOf('throw'), few)).rejects.toMatchObject({
+    await expect(ask(decisionServiceOf('throw'), few)).rejects.toMatchObject({
       code: 'ERR_STORE_UNAVAILABLE',
     });
   });
 
   test('is not in the way of what only limits in shadow are asked about', async () => {
-    const { allowed, shadow } = await ask(deskOf('throw'), { policy: 'watched', key: 'a' });
+    const { allowed, shadow } = await ask(decisionServiceOf('throw'), {
+      policy: 'watched',
+      key: 'a',
+    });
     expect([allowed, shadow]).toEqual([true, []]);
   });
 
   test('is found not ready', async () => {
-    expect(await deskOf('allow').probe()).toBe(false);
+    expect(await decisionServiceOf('allow').probe()).toBe(false);
   });
 
   test('a receipt that the store did not use can be refunded later', async () => {
     const store = memoryStore();
-    const well = new Desk(store, POLICIES);
+    const well = new DecisionService(store, POLICIES);
     const receipt = receiptOf(await ask(well, few))!;
     const adjustOnce = () => Promise.reject(Object.assign(new Error('no'), { notDone: true }));
-    const half = new Desk({ ...broken(), adjustOnce }, POLICIES);
+    const half = new DecisionService({ ...broken(), adjustOnce }, POLICIES);
     await expect(half.refund(receipt)).rejects.toThrow('no');
     expect(await well.refund(receipt)).toEqual({ change: -1, used: false });
   });
@@ -234,7 +260,7 @@ describe('a desk whose store is away', () => {
 test('a desk rejects a store without adjustOnce', () => {
   const { decide, adjust, reset, close } = memoryStore();
   const store: Store = { decide, adjust, reset, close };
-  expect(() => new Desk(store, POLICIES)).toThrow(
+  expect(() => new DecisionService(store, POLICIES)).toThrow(
     expect.objectContaining({
       code: 'ERR_INVALID_OPTION',
       message: 'Expected a store with `adjustOnce`, got a store without it',

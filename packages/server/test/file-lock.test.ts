@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { FileLock, LockedError } from '../src/file-lock.ts';
+import { RunningGroup } from './cluster/crewed.ts';
 import { policy, startRunning } from './running.ts';
-import { Crewed } from './workers/crewed.ts';
 
 let folder: string;
 let file: string;
@@ -66,9 +66,12 @@ describe('a second instance on one overrides file', () => {
   });
 
   test('is rejected where workers have it', { timeout: 60_000 }, async () => {
-    const crew = await Crewed.start({ config: { policies }, settings: { overridesFile: file } });
+    const group = await RunningGroup.start({
+      config: { policies },
+      settings: { overridesFile: file },
+    });
     await expect(start()).rejects.toThrow(TAKEN);
-    await crew.stop();
+    await group.stop();
     await (await start()).close();
   });
 

@@ -3,7 +3,7 @@ import { withFailurePolicy } from 'sluice/failure';
 import { afterEach, describe, expect, test } from 'vitest';
 import { type RedisServer, startRedis } from '../../../tools/servers/redis.mjs';
 import { ConfigError } from '../src/config/model.ts';
-import { Desk } from '../src/desk.ts';
+import { DecisionService } from '../src/decision-service.ts';
 import { Health } from '../src/observe/health.ts';
 import { openStore } from '../src/store-url.ts';
 import { configOf, policy, type Running, settingsOf, startRunning } from './running.ts';
@@ -43,7 +43,7 @@ describe('/readyz', () => {
 
   test('is 503 while the service stops', async () => {
     const running = await start();
-    running.service.parts.health.isDraining = true;
+    running.service.app.health.isDraining = true;
     const { status, json } = await running.get('/readyz');
     expect(status).toBe(503);
     expect(json).toMatchObject({ ready: false, draining: true, store: { up: true } });
@@ -58,7 +58,7 @@ describe('/readyz', () => {
       return configOf({ policies: POLICIES });
     };
     const running = await start({ load, settings: { adminToken } });
-    const { configuration } = running.service.parts;
+    const { configuration } = running.service.app;
     await configuration.reload();
     const forAll = await running.get('/readyz');
     expect([forAll.status, forAll.json.config]).toEqual([200, { ok: false }]);
@@ -76,7 +76,7 @@ describe('/readyz', () => {
   test('names them on loopback, where everybody is an admin', async () => {
     const load = async () => Promise.reject(new Error('Expected something else'));
     const running = await start({ load });
-    await running.service.parts.configuration.reload();
+    await running.service.app.configuration.reload();
     const { json } = await running.get('/readyz');
     expect(json.config.problems).toEqual([':1:1: Expected something else']);
   });
@@ -148,7 +148,7 @@ describe('a probe', () => {
 
   test('is made once however many ask at once', async () => {
     const { store, asked } = countingStore();
-    const health = new Health(new Desk(store));
+    const health = new Health(new DecisionService(store));
     const answers = await Promise.all(Array.from({ length: 500 }, () => health.isStoreUp()));
     expect(answers.every((isUp) => isUp)).toBe(true);
     expect(await health.isStoreUp()).toBe(true);
@@ -158,7 +158,7 @@ describe('a probe', () => {
   test('charges no policy, and is no decision to those who watch', async () => {
     const running = await start();
     const seen: unknown[] = [];
-    running.service.parts.desk.watch((verdict) => seen.push(verdict));
+    running.service.app.decisionService.watch((decision) => seen.push(decision));
     await running.get('/readyz');
     expect(seen).toEqual([]);
   });

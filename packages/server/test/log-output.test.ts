@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { makeLog } from '../src/observe/log.ts';
-import { LogOutput, MOST_WAITING_BYTES, type Sink } from '../src/observe/log-output.ts';
+import { LogOutput, MAX_WAITING_BYTES, type Sink } from '../src/observe/log-output.ts';
 
 /** An output that takes nothing until `open` is called. */
 function blockedSink() {
@@ -40,7 +40,7 @@ describe('an output that is not read', () => {
     open();
     expect(await output.flush(10_000)).toBe(true);
     const lines = written.join('').trimEnd().split('\n');
-    expect(Buffer.byteLength(written.join(''))).toBeLessThan(MOST_WAITING_BYTES + 1000);
+    expect(Buffer.byteLength(written.join(''))).toBeLessThan(MAX_WAITING_BYTES + 1000);
     const reports = lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg !== 'filled');
     expect(reports).toEqual([expect.objectContaining({ dropped, msg: 'log lines dropped' })]);
     expect(lines.length - 1 + dropped).toBe(3000);

@@ -1,7 +1,7 @@
 import { ManualClock, memoryStore, type Store } from 'sluice';
 import { describe, expect, test } from 'vitest';
 import { startRedis } from '../../../tools/servers/redis.mjs';
-import { Desk } from '../src/desk.ts';
+import { DecisionService } from '../src/decision-service.ts';
 import { EvictionLog, PAUSE_MS } from '../src/observe/eviction-log.ts';
 import { DenialLog, makeLog, StoreLog, storeListeners } from '../src/observe/log.ts';
 import { openStore } from '../src/store-url.ts';
@@ -71,14 +71,14 @@ describe('denials', () => {
     const { log, lines } = readableLog();
     const clock = new ManualClock();
     const denials = new DenialLog(log, { logDenials }, clock);
-    const desk = new Desk(memoryStore(), [
+    const decisionService = new DecisionService(memoryStore(), [
       policy('few', 2, '1h'),
       policy('shy', 1, '1h', { shadow: true }),
     ]);
-    desk.watch(denials.watch);
+    decisionService.watch(denials.watch);
     const ask = (times: number, name = 'few') => {
       for (let call = 0; call < times; call++) {
-        desk.decide(desk.limits([{ policy: name, key: 'a' }]));
+        decisionService.decide(decisionService.limits([{ policy: name, key: 'a' }]));
       }
     };
     return { lines, clock, denials, ask };
@@ -144,14 +144,14 @@ describe('denials', () => {
 describe('a store that is away', () => {
   function setUp() {
     const { store, state } = fallibleStore();
-    const desk = new Desk(store, [policy('many', 1000, '1h')]);
+    const decisionService = new DecisionService(store, [policy('many', 1000, '1h')]);
     const { log, lines } = readableLog();
     const clock = new ManualClock();
     const storeLog = new StoreLog(log, clock);
-    desk.watch(storeLog.watch, storeLog.onFailure);
+    decisionService.watch(storeLog.watch, storeLog.onFailure);
     const ask = async (onFailure: 'allow' | 'throw' = 'allow') => {
-      const limits = desk.limits([{ policy: 'many', key: 'a' }]);
-      await Promise.resolve(desk.decide(limits, { onFailure })).catch(() => {});
+      const limits = decisionService.limits([{ policy: 'many', key: 'a' }]);
+      await Promise.resolve(decisionService.decide(limits, { onFailure })).catch(() => {});
     };
     return { state, lines, clock, ask };
   }

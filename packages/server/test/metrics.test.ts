@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import { memoryStore } from 'sluice';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type RedisServer, startCluster, startRedis } from '../../../tools/servers/redis.mjs';
-import { Desk } from '../src/desk.ts';
+import { DecisionService } from '../src/decision-service.ts';
 import { jointMetricsText, Metrics } from '../src/observe/metrics.ts';
-import { ByPolicy, MOST_LABELS, OF_OTHERS, OF_REQUESTS } from '../src/observe/policy-labels.ts';
+import { ByPolicy, MAX_LABELS, OF_OTHERS, OF_REQUESTS } from '../src/observe/policy-labels.ts';
 import { openStore } from '../src/store-url.ts';
 import { fallibleStore } from './fallible-store.ts';
 import { configOf, policy, type Running, settingsOf, startRunning } from './running.ts';
@@ -115,7 +115,7 @@ describe('the metrics of a service', () => {
     await check('few');
     const time = 'sluice_config_last_reload_success_timestamp_seconds';
     const firstTime = await read(time);
-    const { configuration } = running.service.parts;
+    const { configuration } = running.service.app;
     await configuration.reload();
     await check('few');
     await check('added');
@@ -187,7 +187,7 @@ describe('the metrics of a service', () => {
 
 describe('labels', () => {
   test('are a thousand policies at the most, and one for limits that requests bring along', () => {
-    const policies = Array.from({ length: MOST_LABELS + 5 }, (_, at) =>
+    const policies = Array.from({ length: MAX_LABELS + 5 }, (_, at) =>
       policy(`policy-${at}`, 1, '1m'),
     );
     const counts = new ByPolicy(() => ({ count: 0 }));
@@ -196,7 +196,7 @@ describe('labels', () => {
     expect(counts.get('policy-0')).toEqual({ count: 1 });
     expect(counts.get(OF_OTHERS)).toEqual({ count: 5 });
     expect(counts.get(OF_REQUESTS)).toEqual({ count: 2 });
-    expect([...counts.entries()].length).toBe(MOST_LABELS + 2);
+    expect([...counts.entries()].length).toBe(MAX_LABELS + 2);
   });
 
   test('of an unbounded stream of visiting names stay one', () => {
@@ -238,23 +238,23 @@ describe('the metrics of a store that is away', () => {
 
 describe('the metrics of several processes', () => {
   const partsOf = () => {
-    const desk = new Desk(memoryStore(), POLICIES);
+    const decisionService = new DecisionService(memoryStore(), POLICIES);
     const configuration = { problems: [], reloads: { ok: 0, failed: 0 }, onReload: () => {} };
     const health = { breaker: undefined, isStoreUp: async () => true };
-    const store = { store: desk.store, kind: 'memory', close: async () => {} };
-    const metrics = new Metrics({ desk, configuration, health, store } as never);
-    desk.watch(metrics.watch);
-    return { desk, metrics };
+    const store = { store: decisionService.store, kind: 'memory', close: async () => {} };
+    const metrics = new Metrics({ decisionService, configuration, health, store } as never);
+    decisionService.watch(metrics.watch);
+    return { decisionService, metrics };
   };
 
   test('add up, after a journey as JSON', async () => {
-    const crew = [partsOf(), partsOf()];
-    for (const { desk, metrics } of crew) {
-      desk.decide(desk.limits([{ policy: 'few', key: 'a' }]));
+    const group = [partsOf(), partsOf()];
+    for (const { decisionService, metrics } of group) {
+      decisionService.decide(decisionService.limits([{ policy: 'few', key: 'a' }]));
       metrics.decided('grpc', 1);
       metrics.answered('/v1/check', 200, 5);
     }
-    const parts = await Promise.all(crew.map(({ metrics }) => metrics.data()));
+    const parts = await Promise.all(group.map(({ metrics }) => metrics.data()));
     const text = await jointMetricsText(JSON.parse(JSON.stringify(parts)));
     expect(valueIn(text, 'sluice_decisions_total', { policy: 'few', outcome: 'allowed' })).toBe(2);
     const count = 'sluice_decision_duration_seconds_count';

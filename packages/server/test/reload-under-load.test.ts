@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { Connection } from './workers/connection.ts';
+import { Connection } from './cluster/connection.ts';
 
 const PROGRAM = fileURLToPath(new URL('../../cli/bin/sluice.mjs', import.meta.url));
 const RULES = 1500;

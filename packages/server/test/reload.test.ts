@@ -44,7 +44,7 @@ async function start(...paths: readonly string[]): Promise<Running> {
   const load = () => loadConfig(paths);
   running = await startRunning({ config: await load(), load });
   const log = makeLog({ logLevel: 'info' }, { write: (line: string) => void logged.push(line) });
-  watch = await watchConfig({ configuration: running.service.parts.configuration, log }, paths);
+  watch = await watchConfig({ configuration: running.service.app.configuration, log }, paths);
   return running;
 }
 
@@ -126,7 +126,7 @@ describe('a change is noticed', () => {
     mkdirSync(at('policies'));
     writeFileSync(at('policies/a.yaml'), textOf(1));
     await start(at('policies'));
-    const { configuration } = running!.service.parts;
+    const { configuration } = running!.service.app;
     const domains = () => configuration.config.domains.map(({ domain }) => domain);
     writeFileSync(at('policies/b.yaml'), 'domain: web\ndescriptors: [{ key: user }]\n');
     await expect.poll(domains, soon).toEqual(['web']);
@@ -267,7 +267,7 @@ describe('reloads under load', () => {
       writeFileSync(at('sluice.yaml'), isBad ? bad(turn) : good(turn));
       const report = await watch!.look();
       // The watcher may have been faster, and then there is nothing left to do.
-      const { problems } = running!.service.parts.configuration;
+      const { problems } = running!.service.app.configuration;
       expect(report?.ok ?? problems.length === 0).toBe(!isBad);
       if (isBad) wrong++;
       if (isBad) expect(problems.map(problemText)[0]).toContain('sluice.yaml:4:8: Expected');
@@ -294,7 +294,7 @@ describe('a file that changes during the start', () => {
     // Between the first load and the start of the watch.
     writeFileSync(path, textOf(2));
     running = await startRunning({ config, load: () => loadConfig([path]) });
-    const { configuration } = running.service.parts;
+    const { configuration } = running.service.app;
     const log = makeLog({ logLevel: 'info' }, { write: (line: string) => void logged.push(line) });
     watch = await watchConfig({ configuration, log }, [path], { fingerprint: known });
     await expect.poll(limitNow, soon).toBe(2);
@@ -313,7 +313,7 @@ describe('a file that changes during the start', () => {
       return loaded;
     };
     running = await startRunning({ config, load });
-    const { configuration } = running.service.parts;
+    const { configuration } = running.service.app;
     const log = makeLog({ logLevel: 'info' }, { write: (line: string) => void logged.push(line) });
     watch = await watchConfig({ configuration, log }, [path], {});
     writeFileSync(path, textOf(2));
@@ -332,7 +332,7 @@ describe('a path that is no regular file', () => {
     expect(await limitNow()).toBe(1);
     // Neither a look nor a reload waits for a program that writes to it.
     expect(await watch!.look()).toBeUndefined();
-    expect((await running!.service.parts.configuration.reload()).ok).toBe(false);
+    expect((await running!.service.app.configuration.reload()).ok).toBe(false);
     unlinkSync(path);
     writeFileSync(path, textOf(2));
     await expect.poll(limitNow, soon).toBe(2);

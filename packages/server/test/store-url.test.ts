@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { IOREDIS, IOREDIS_CLUSTER, IOREDIS_SENTINEL } from '../../../tools/servers/clients.mjs';
 import { startCluster, startRedis, startSentinel } from '../../../tools/servers/redis.mjs';
-import { Desk, type Verdict } from '../src/desk.ts';
+import { DecisionService, type ServiceDecision } from '../src/decision-service.ts';
 import { CLUSTER_OPTIONS, SENTINEL_OPTIONS, SERVER_OPTIONS } from '../src/redis-client.ts';
 import { type OpenStore, openStore } from '../src/store-url.ts';
 import { FakeSentinel } from './fake-sentinel.ts';
@@ -49,21 +49,21 @@ const comparable = (options: object): object =>
   );
 
 /** Until the connection is made, as a service would find it after a moment. */
-async function readyDesk(store: OpenStore): Promise<Desk> {
-  const desk = new Desk(store.store, [policy('few', 2, '1m')]);
-  for (let attempt = 0; attempt < 200 && !(await desk.probe()); attempt++) {
+async function readyDecisionService(store: OpenStore): Promise<DecisionService> {
+  const decisionService = new DecisionService(store.store, [policy('few', 2, '1m')]);
+  for (let attempt = 0; attempt < 200 && !(await decisionService.probe()); attempt++) {
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  return desk;
+  return decisionService;
 }
 
-async function exhausts(desk: Desk): Promise<boolean[]> {
+async function exhausts(decisionService: DecisionService): Promise<boolean[]> {
   const key = Math.random().toString(36);
-  const answers: Verdict[] = [];
+  const answers: ServiceDecision[] = [];
   for (let call = 0; call < 3; call++) {
-    answers.push(await desk.decide(desk.limits([{ policy: 'few', key }])));
+    answers.push(await decisionService.decide(decisionService.limits([{ policy: 'few', key }])));
   }
-  expect(answers.every(({ quote }) => quote?.degraded === undefined)).toBe(true);
+  expect(answers.every(({ result }) => result?.degraded === undefined)).toBe(true);
   return answers.map(({ allowed }) => allowed);
 }
 
@@ -71,7 +71,7 @@ describe('a store by its address', () => {
   test('is the embedded one by default', async () => {
     const { store } = await open('memory');
     expect(store.kind).toBe('memory');
-    expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
+    expect(await exhausts(await readyDecisionService(store))).toEqual([true, true, false]);
   });
 
   test('is Redis, with a password and a number', async () => {
@@ -79,7 +79,7 @@ describe('a store by its address', () => {
     closing.push(() => redis.stop());
     const login = `:${encodeURIComponent('p@ss:word/1')}@`;
     const { store, states, warnings } = await open(`redis://${login}127.0.0.1:${redis.port}/3`);
-    expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
+    expect(await exhausts(await readyDecisionService(store))).toEqual([true, true, false]);
     expect(await redis.command('INFO', 'keyspace')).toContain('db3:');
     expect(states).toEqual(['up']);
     expect(warnings).toEqual([]);
@@ -90,11 +90,11 @@ describe('a store by its address', () => {
     const redis = await startRedis();
     closing.push(() => redis.stop());
     const { store, states } = await open(redis.url);
-    const desk = await readyDesk(store);
+    const decisionService = await readyDecisionService(store);
     await redis.kill();
-    expect(await desk.probe()).toBe(false);
+    expect(await decisionService.probe()).toBe(false);
     await redis.restart();
-    expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
+    expect(await exhausts(await readyDecisionService(store))).toEqual([true, true, false]);
     expect(states).toEqual(['up', 'down', 'up']);
     await store.close();
     await new Promise((resolve) => setTimeout(resolve, 100));
@@ -123,26 +123,26 @@ describe('a store by its address', () => {
     const ca = join(folder, 'ca.pem');
     writeFileSync(ca, redis.tlsCa!);
     const { store } = await open(`rediss://127.0.0.1:${redis.port}?ca=${ca}`);
-    expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
+    expect(await exhausts(await readyDecisionService(store))).toEqual([true, true, false]);
   });
 
   test('is not Redis over TLS whose authority nobody knows', async () => {
     const redis = await startRedis({ tls: true });
     closing.push(() => redis.stop());
     const { store } = await open(`rediss://127.0.0.1:${redis.port}`);
-    const desk = new Desk(store.store);
+    const decisionService = new DecisionService(store.store);
     await new Promise((resolve) => setTimeout(resolve, 300));
-    expect(await desk.probe()).toBe(false);
+    expect(await decisionService.probe()).toBe(false);
   });
 
   test('is not another database if the server does not have the one in the address', async () => {
     const redis = await startRedis();
     closing.push(() => redis.stop());
     const { store, errors } = await open(`${redis.url}/99`);
-    const desk = new Desk(store.store, [policy('few', 2, '1m')]);
+    const decisionService = new DecisionService(store.store, [policy('few', 2, '1m')]);
     await expect.poll(() => errors.at(0), { timeout: 10_000 }).toMatch(/DB index is out of range/);
     for (let attempt = 0; attempt < 20; attempt++) {
-      expect(await desk.probe()).toBe(false);
+      expect(await decisionService.probe()).toBe(false);
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
     expect(await redis.command('INFO', 'keyspace')).not.toContain('db0');
@@ -161,10 +161,10 @@ describe('a store by its address', () => {
     const hosts = group.sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',');
     const url = `redis+sentinel://app:data%2F1@${hosts}/${group.masterName}`;
     const { store } = await open(`${url}?sentinelUsername=watch&sentinelPassword=watch%402`);
-    expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
+    expect(await exhausts(await readyDecisionService(store))).toEqual([true, true, false]);
     const { store: without } = await open(url);
     await new Promise((resolve) => setTimeout(resolve, 300));
-    expect(await new Desk(without.store).probe()).toBe(false);
+    expect(await new DecisionService(without.store).probe()).toBe(false);
   });
 
   test('is the master that sentinels name', async () => {
@@ -172,7 +172,7 @@ describe('a store by its address', () => {
     closing.push(() => group.stop());
     const hosts = group.sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',');
     const { store, warnings } = await open(`redis+sentinel://${hosts}/${group.masterName}/0`);
-    expect(await exhausts(await readyDesk(store))).toEqual([true, true, false]);
+    expect(await exhausts(await readyDecisionService(store))).toEqual([true, true, false]);
     expect(warnings).toEqual([]);
   });
 
@@ -184,7 +184,7 @@ describe('a store by its address', () => {
       () => sentinel.stop(),
     );
     const { store } = await open(`redis+sentinel://127.0.0.1:${await sentinel.start()}/main`);
-    const desk = await readyDesk(store);
+    const decisionService = await readyDecisionService(store);
     sentinel.beforeReply = async () => {
       sentinel.masterPort = after.port;
       sentinel.announce();
@@ -192,9 +192,9 @@ describe('a store by its address', () => {
       await new Promise((resolve) => setTimeout(resolve, 100));
     };
     await before.kill();
-    expect(await desk.probe()).toBe(false);
-    await expect.poll(() => desk.probe(), { timeout: 10_000 }).toBe(true);
-    expect(await exhausts(desk)).toEqual([true, true, false]);
+    expect(await decisionService.probe()).toBe(false);
+    await expect.poll(() => decisionService.probe(), { timeout: 10_000 }).toBe(true);
+    expect(await exhausts(decisionService)).toEqual([true, true, false]);
   });
 
   test('is a Cluster', async () => {
@@ -203,18 +203,20 @@ describe('a store by its address', () => {
     const hosts = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join(',');
     const { store, warnings } = await open(`redis+cluster://${hosts}`);
     expect(warnings).toEqual([]);
-    const desk = await readyDesk(store);
+    const decisionService = await readyDecisionService(store);
     // Every node, soon after the first.
     const isWhole = async (): Promise<boolean> => {
       const keys = Array.from({ length: 50 }, (_, key) => ({ policy: 'few', key: `key-${key}` }));
-      const peeks = keys.map(async (key) => desk.decide(desk.limits([key], true), { peek: true }));
+      const peeks = keys.map(async (key) =>
+        decisionService.decide(decisionService.limits([key], true), { peek: true }),
+      );
       const settled = await Promise.allSettled(peeks);
       return settled.every(({ status }) => status === 'fulfilled');
     };
     await expect.poll(isWhole, { timeout: 20_000 }).toBe(true);
-    expect(await exhausts(desk)).toEqual([true, true, false]);
+    expect(await exhausts(decisionService)).toEqual([true, true, false]);
     // A name that cannot be resolved is no reason not to try the others.
     const { store: other } = await open(`redis+cluster://nowhere.invalid,${hosts}`);
-    expect(await exhausts(await readyDesk(other))).toEqual([true, true, false]);
+    expect(await exhausts(await readyDecisionService(other))).toEqual([true, true, false]);
   });
 });

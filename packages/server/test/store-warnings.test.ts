@@ -3,8 +3,8 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { type RedisServer, startRedis } from '../../../tools/servers/redis.mjs';
 import { makeLog, storeListeners } from '../src/observe/log.ts';
 import { openStore } from '../src/store-url.ts';
+import { RunningGroup } from './cluster/crewed.ts';
 import { policy, type Running, settingsOf, startRunning } from './running.ts';
-import { Crewed } from './workers/crewed.ts';
 
 const EVICTING = ['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'];
 const EVICTS = 'WARN_REDIS_EVICTS';
@@ -71,10 +71,10 @@ describe('a service over a Redis that evicts', () => {
 
   test('says so by each of its workers', async () => {
     const { url } = await redisOf(EVICTING);
-    const crew = await Crewed.start({ config: {}, settings: { workers: 2, store: url } });
-    closing.push(() => crew.stop());
+    const group = await RunningGroup.start({ config: {}, settings: { workers: 2, store: url } });
+    closing.push(() => group.stop());
     const warned = (): readonly unknown[] =>
-      crew.log.filter(({ code }) => code === EVICTS).map(({ worker }) => worker);
+      group.log.filter(({ code }) => code === EVICTS).map(({ worker }) => worker);
     await expect.poll(() => warned().toSorted(), soon).toEqual([1, 2]);
   });
 });

@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { memoryStore } from 'sluice';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { Desk } from '../src/desk.ts';
+import { DecisionService } from '../src/decision-service.ts';
 import {
   HeavyHitters,
   type HitsData,
   KEPT_KEYS,
-  LEAST_SUMMARY_BYTES,
-  MOST_KEYS,
-  MOST_SUMMARY_BYTES,
+  MAX_KEYS,
+  MAX_SUMMARY_BYTES,
+  MIN_SUMMARY_BYTES,
   SummaryBudget,
 } from '../src/observe/heavy-hitters.ts';
 import { OF_REQUESTS } from '../src/observe/policy-labels.ts';
@@ -63,7 +63,7 @@ function expectSound(
   const total = [...exact.values()].reduce((sum, count) => sum + count, 0);
   expect(hits).toBe(total);
   expect(lacking).toBeLessThanOrEqual(total / (keptKeys + 1) + parts);
-  expect(keys.length).toBeLessThanOrEqual(MOST_KEYS);
+  expect(keys.length).toBeLessThanOrEqual(MAX_KEYS);
   const found = new Map(keys);
   for (const [key, least] of keys) {
     expect(least).toBeLessThanOrEqual(exact.get(key) ?? 0);
@@ -74,9 +74,9 @@ function expectSound(
 
 describe('a summary of hits', () => {
   test('counts exactly as long as all keys have room', () => {
-    const keys = Array.from({ length: MOST_KEYS }, (_, key) => `key-${key}`);
+    const keys = Array.from({ length: MAX_KEYS }, (_, key) => `key-${key}`);
     const { hits, lacking, keys: found } = summaryOf([...keys, ...keys]).data();
-    expect([hits, lacking, found.length]).toEqual([2 * MOST_KEYS, 0, MOST_KEYS]);
+    expect([hits, lacking, found.length]).toEqual([2 * MAX_KEYS, 0, MAX_KEYS]);
     expect(found.every(([, count]) => count === 2)).toBe(true);
   });
 
@@ -110,7 +110,7 @@ describe('a summary of hits', () => {
 
   test('keeps its bounds when hits come in the worst order for it', () => {
     // One key more than there is room for, so that each comes just when it has been forgotten.
-    const keys = Array.from({ length: 150_000 }, (_, hit) => `key-${hit % (MOST_KEYS + 1)}`);
+    const keys = Array.from({ length: 150_000 }, (_, hit) => `key-${hit % (MAX_KEYS + 1)}`);
     expectSound(summaryOf(keys).data(), exactly(keys));
   });
 
@@ -140,7 +140,7 @@ describe('a summary of hits', () => {
       maxLength: 600,
     });
     const lengths = fc.array(fc.constantFrom(1, 8, 60, 300, 1024), { minLength: 1, maxLength: 5 });
-    const budget = fc.constantFrom(0, 1000, 5000, 20_000, MOST_SUMMARY_BYTES);
+    const budget = fc.constantFrom(0, 1000, 5000, 20_000, MAX_SUMMARY_BYTES);
     fc.assert(
       fc.property(hits, lengths, budget, fc.integer({ min: 1, max: 3 }), (runs, long, bytes, n) => {
         const keys = runs.flatMap(([key, times]) =>
@@ -180,18 +180,18 @@ describe('a summary of hits', () => {
     const summaries = Array.from({ length: 20 }, () => summaryOf([...keys, ...keys], budget));
     const held = summaries.flatMap((each) => each.data().keys.map(([key]) => key));
     const nameBytes = held.reduce((sum, key) => sum + 2 * key.length, 0);
-    expect(nameBytes).toBeLessThanOrEqual(bytes + 20 * LEAST_SUMMARY_BYTES);
-    expect(budget.take(MOST_SUMMARY_BYTES)).toBe(false);
+    expect(nameBytes).toBeLessThanOrEqual(bytes + 20 * MIN_SUMMARY_BYTES);
+    expect(budget.take(MAX_SUMMARY_BYTES)).toBe(false);
   });
 
   test('a key that is a piece of a long text does not keep the text', () => {
     const before = process.memoryUsage().heapUsed;
     const summary = new HeavyHitters();
-    for (let key = 0; key < MOST_KEYS; key++) {
+    for (let key = 0; key < MAX_KEYS; key++) {
       const text = `${'x'.repeat(1_000_000)}key-number-${key}`;
       summary.add(text.slice(-17));
     }
-    expect(summary.data().keys.length).toBe(MOST_KEYS);
+    expect(summary.data().keys.length).toBe(MAX_KEYS);
     expect(process.memoryUsage().heapUsed - before).toBeLessThan(200_000_000);
   });
 });
@@ -214,15 +214,15 @@ describe('the top keys of a desk', () => {
       set: (nowMs: number) => vi.setSystemTime(nowMs),
       advance: (timeMs: number) => vi.setSystemTime(Date.now() + timeMs),
     };
-    const desk = new Desk(memoryStore(), POLICIES);
+    const decisionService = new DecisionService(memoryStore(), POLICIES);
     const topKeys = new TopKeys();
-    desk.watch(topKeys.watch);
+    decisionService.watch(topKeys.watch);
     const ask = (...policies: readonly string[]) => {
       const [key = ''] = policies.slice(-1);
       const requests = policies.slice(0, -1).map((each) => ({ policy: each, key }));
-      return desk.decide(desk.limits(requests));
+      return decisionService.decide(decisionService.limits(requests));
     };
-    return { clock, desk, topKeys, ask };
+    return { clock, decisionService, topKeys, ask };
   }
 
   const keysOf = (report: { keys: readonly { key: string; atLeast: number }[] }) =>
@@ -254,18 +254,20 @@ describe('the top keys of a desk', () => {
   });
 
   test('peeks are not among them', () => {
-    const { desk, topKeys } = setUp();
-    desk.decide(desk.limits([{ policy: 'few', key: 'a' }]), { peek: true });
+    const { decisionService, topKeys } = setUp();
+    decisionService.decide(decisionService.limits([{ policy: 'few', key: 'a' }]), { peek: true });
     expect(topKeys.top('few', { by: 'allowed' }).hits).toBe(0);
   });
 
   test('limits that requests bring along are under one name', () => {
-    const { desk, topKeys } = setUp();
+    const { decisionService, topKeys } = setUp();
     for (const [name, key] of [
       ['sluice.one', 'a'],
       ['sluice.two', 'b'],
     ] as const) {
-      desk.decide([desk.visitingLimit(name, { limit: 1, window: '1m' }, key, 1)]);
+      decisionService.decide([
+        decisionService.inlineLimit(name, { limit: 1, window: '1m' }, key, 1),
+      ]);
     }
     expect(keysOf(topKeys.top(OF_REQUESTS, { by: 'allowed' }))).toEqual({ a: 1, b: 1 });
   });

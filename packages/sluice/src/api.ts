@@ -1,7 +1,7 @@
 /** What a limiter offers, as types. Names of policies and operations are checked here. */
 import type { AcquireOptions } from './acquire/waiters.ts';
 import type { Clock } from './clock.ts';
-import type { Decision, Quote, Receipt } from './decision.ts';
+import type { CheckResult, Decision, Receipt } from './decision.ts';
 import type { Key } from './key.ts';
 import type { FailureAction, OperationOf, PolicyInput } from './policy.ts';
 import type { KeyState, Store } from './store.ts';
@@ -69,8 +69,8 @@ export interface Limiter<P extends Policies> {
     policy: N,
     key: Key,
     options?: CostOptions<OperationOf<P[N]>> & PeekOptions,
-  ): Promise<Quote>;
-  peek(limits: readonly LimitRequest<P>[], options?: PeekOptions): Promise<Quote>;
+  ): Promise<CheckResult>;
+  peek(limits: readonly LimitRequest<P>[], options?: PeekOptions): Promise<CheckResult>;
   /**
    * Waits until the check passes, in order of arrival for each key. Answers a denial at once, and
    * charges nothing, when the wait would surely be longer than `maxWaitMs`.
@@ -112,8 +112,8 @@ export interface SyncLimiter<P extends Policies> extends Limiter<P> {
     policy: N,
     key: Key,
     options?: CostOptions<OperationOf<P[N]>>,
-  ): Quote;
-  peekSync(limits: readonly LimitRequest<P>[]): Quote;
+  ): CheckResult;
+  peekSync(limits: readonly LimitRequest<P>[]): CheckResult;
   refundSync(receipt: Receipt): number;
   settleSync(receipt: Receipt, actual: number | readonly number[]): number;
   resetSync(policy: keyof P & string, key: Key): void;

@@ -11,7 +11,7 @@ export interface Clock {
 }
 
 /** Longer timers overflow a 32-bit integer and fire at once, so longer waits are made of slices. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** How much a timer may be ahead of the wall clock without anybody having set the clock. */
 const EARLY_MS = 5;
@@ -24,7 +24,7 @@ export const systemClock: Clock = {
     const dueMs = Date.now() + delayMs;
     let timer: ReturnType<typeof setTimeout>;
     const arm = (remainingMs: number): void => {
-      const sliceMs = Math.min(remainingMs, LONGEST_TIMER_MS);
+      const sliceMs = Math.min(remainingMs, MAX_TIMER_MS);
       timer = setTimeout(() => {
         const earlyMs = dueMs - Date.now();
         if (remainingMs > sliceMs) arm(remainingMs - sliceMs);

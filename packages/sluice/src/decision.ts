@@ -31,7 +31,7 @@ export interface LimitDecision {
  * that matters most: denied, the one that makes the caller wait longest; allowed, the one with
  * the least remaining; in a tie the first.
  */
-export interface Quote extends LimitDecision {
+export interface CheckResult extends LimitDecision {
   /** What each limit of the check says, in the order asked. */
   readonly limits: readonly LimitDecision[];
   /** Set when the store could not decide: why not, and what was done instead. */
@@ -49,13 +49,13 @@ export interface Degraded {
 }
 
 /** Every limit had room, and every limit has been charged. */
-export interface Admitted extends Quote {
+export interface Admitted extends CheckResult {
   readonly allowed: true;
   readonly receipt: Receipt;
 }
 
 /** At least one limit had no room, and none has been charged. */
-export interface Denied extends Quote {
+export interface Denied extends CheckResult {
   readonly allowed: false;
   readonly receipt: undefined;
 }
@@ -85,12 +85,12 @@ export interface Receipt {
 }
 
 /** Always the same receipt for the same decision, so that it can be used once. */
-const receipts = new WeakMap<Quote, Receipt>();
+const receipts = new WeakMap<CheckResult, Receipt>();
 /** The limits of those decisions that have several; the others are their own only limit. */
-const jointLimits = new WeakMap<Quote, readonly LimitDecision[]>();
+const jointLimits = new WeakMap<CheckResult, readonly LimitDecision[]>();
 
 /** A decision that was meant: if it allows, the cost has been charged. */
-export class DecisionRecord implements Quote {
+export class DecisionRecord implements CheckResult {
   readonly allowed: boolean;
   readonly remaining: number;
   readonly resetAfterMs: number;
@@ -142,7 +142,7 @@ export class PeekRecord extends DecisionRecord {
 }
 
 /** The decision of a check with several limits, from what each of them says. */
-export function jointDecision(limits: readonly LimitDecision[], taken: boolean): Quote {
+export function jointDecision(limits: readonly LimitDecision[], taken: boolean): CheckResult {
   const free = Math.min(...limits.map((limit) => limit.remaining));
   const retryAfterMs = Math.max(...limits.map((limit) => limit.retryAfterMs));
   const resetAfterMs = Math.max(...limits.map((limit) => limit.resetAfterMs));

@@ -1,6 +1,6 @@
 /** The public API of the core: an export list, nothing else. */
 export type { AcquireOptions } from './acquire/waiters.ts';
-export type { AlgorithmName, Terms } from './algorithms/algorithm.ts';
+export type { AlgorithmName, LimitParams } from './algorithms/algorithm.ts';
 export type {
   CallOptions,
   CostOptions,
@@ -16,11 +16,11 @@ export { type Clock, ManualClock, systemClock } from './clock.ts';
 export type {
   Admitted,
   Charge,
+  CheckResult,
   Decision,
   Degraded,
   Denied,
   LimitDecision,
-  Quote,
   Receipt,
 } from './decision.ts';
 export { type ErrorCode, type ErrorCodes, SluiceError } from './errors.ts';
@@ -36,5 +36,13 @@ export {
   type PolicyInput,
   type PolicyOptions,
 } from './policy.ts';
-export type { Adjustment, Check, KeyState, Limit, Store, SyncSpace, SyncStore } from './store.ts';
+export type {
+  Adjustment,
+  Check,
+  KeyState,
+  Limit,
+  Store,
+  SyncPolicyTable,
+  SyncStore,
+} from './store.ts';
 export { type MemoryStoreOptions, memoryStore } from './stores/memory/memory-store.ts';

@@ -8,7 +8,7 @@ import { expected } from './errors.ts';
 export type Key = string | readonly (string | number)[];
 
 /** Long enough for any identifier, short enough that nobody fills the memory with one key. */
-export const LONGEST_KEY = 1024;
+export const MAX_KEY_LENGTH = 1024;
 
 /**
  * Joins parts into one key: `joinKey('a:b', 'c')` is `a\:b:c`, `joinKey('a', 'b:c')` is `a:b\:c`.
@@ -32,18 +32,18 @@ export const copyOf = (text: string): string => JSON.parse(JSON.stringify(text))
  * something else than a key, only a string is accepted.
  */
 export function keyText(key: Key, what?: string): string {
-  const isText = typeof key === 'string' && key !== '' && key.length <= LONGEST_KEY;
+  const isText = typeof key === 'string' && key !== '' && key.length <= MAX_KEY_LENGTH;
   return isText ? key : joinedText(key, what);
 }
 
 function joinedText(key: unknown, what?: string): string {
   // More parts than characters cannot fit, so they need not be joined to know it.
-  const isList = !what && Array.isArray(key) && key.length <= LONGEST_KEY;
+  const isList = !what && Array.isArray(key) && key.length <= MAX_KEY_LENGTH;
   const text = isList ? joinKey(...key) : '';
-  if (text !== '' && text.length <= LONGEST_KEY) return text;
+  if (text !== '' && text.length <= MAX_KEY_LENGTH) return text;
   throw expected(
     'ERR_INVALID_KEY',
-    `${what ?? 'the key'} to be a string of 1 to ${LONGEST_KEY} characters`,
+    `${what ?? 'the key'} to be a string of 1 to ${MAX_KEY_LENGTH} characters`,
     key,
   );
 }

@@ -4,13 +4,13 @@
  */
 import { type AcquireOptions, Waiters } from './acquire/waiters.ts';
 import type { DecisionListener, Limiter, LimiterOptions, Policies, SyncLimiter } from './api.ts';
-import { type CallFields, PolicyBook } from './book.ts';
 import { type Clock, systemClock } from './clock.ts';
-import type { Decision, Quote, Receipt } from './decision.ts';
+import type { CheckResult, Decision, Receipt } from './decision.ts';
 import { checkFields, checkInteger, checkMethods, expected } from './errors.ts';
 import { type Key, keyText } from './key.ts';
 import { checkAction, type Policy } from './policy.ts';
-import type { Adjustment, Check, KeyState, Store, SyncSpace, SyncStore } from './store.ts';
+import { type CallFields, PolicyRegistry } from './policy-registry.ts';
+import type { Adjustment, Check, KeyState, Store, SyncPolicyTable, SyncStore } from './store.ts';
 import { memoryStore } from './stores/memory/memory-store.ts';
 import { UsedReceipts } from './used-receipts.ts';
 import { contained } from './warning.ts';
@@ -25,7 +25,7 @@ type Asked = string | readonly unknown[];
 const NOBODY = {};
 
 class LimiterCore {
-  readonly #book: PolicyBook;
+  readonly #policies: PolicyRegistry;
   readonly #store: Store;
   readonly #sync: SyncStore | undefined;
   readonly #clock: Clock;
@@ -36,11 +36,11 @@ class LimiterCore {
   /** The policy that was checked last, and its keys: most callers ask for one again and again. */
   #lastName: unknown = NOBODY;
   #lastPolicy: Policy | undefined;
-  #lastSpace: SyncSpace | undefined;
+  #lastSpace: SyncPolicyTable | undefined;
   readonly #listeners = new Set<DecisionListener>();
 
-  constructor(book: PolicyBook, store: Store, clock: Clock | undefined) {
-    this.#book = book;
+  constructor(policies: PolicyRegistry, store: Store, clock: Clock | undefined) {
+    this.#policies = policies;
     this.#store = store;
     this.#sync = 'decideSync' in store ? (store as SyncStore) : undefined;
     this.#ownClock = clock && checkedClock(clock);
@@ -69,14 +69,14 @@ class LimiterCore {
     const space = this.#lastSpace!;
     const policy = this.#lastPolicy!;
     const text = keyText(key as Key);
-    const terms = policy.terms ?? policy.termsFor(text);
-    return space.takeSync(terms, text, 1, this.#ownClock?.now()) as Decision;
+    const params = policy.params ?? policy.paramsFor(text);
+    return space.takeSync(params, text, 1, this.#ownClock?.now()) as Decision;
   }
 
   /** Looks a policy up and remembers it; false if checks of it are to go the long way. */
   #recall(name: unknown): boolean {
     if (typeof name !== 'string' || !this.#sync || this.#listeners.size > 0) return false;
-    const policy = this.#book.policy(name);
+    const policy = this.#policies.policy(name);
     this.#lastSpace = this.#sync.open(policy);
     this.#lastPolicy = policy;
     this.#lastName = name;
@@ -93,11 +93,11 @@ class LimiterCore {
     return this.#decide(this.#check(name, key, options, 1));
   }
 
-  peekSync(name: Asked, key?: Key | CallFields, options?: CallFields): Quote {
+  peekSync(name: Asked, key?: Key | CallFields, options?: CallFields): CheckResult {
     return this.#decideNow(this.#check(name, key, options, 0, CALL_FIELDS.slice(1)));
   }
 
-  async peek(name: Asked, key?: Key | CallFields, options?: CallFields): Promise<Quote> {
+  async peek(name: Asked, key?: Key | CallFields, options?: CallFields): Promise<CheckResult> {
     return this.#decide(this.#check(name, key, options, 0, CALL_FIELDS.slice(1)));
   }
 
@@ -148,26 +148,26 @@ class LimiterCore {
   resetSync(policy: string, key: Key): void {
     const sync = this.#now();
     const text = keyText(key);
-    sync.resetSync(this.#book.policy(policy), text, this.#clock.now());
+    sync.resetSync(this.#policies.policy(policy), text, this.#clock.now());
     this.#waiters.nudge([{ charge: { policy, key: text } }]);
   }
 
   async reset(policy: string, key: Key): Promise<void> {
     const text = keyText(key);
-    await this.#store.reset(this.#book.policy(policy), text, this.#ownClock?.now());
+    await this.#store.reset(this.#policies.policy(policy), text, this.#ownClock?.now());
     this.#waiters.nudge([{ charge: { policy, key: text } }]);
   }
 
   inspectSync(name: string, asked: Key): KeyState | undefined {
     const sync = this.#now();
-    const { policy, terms, key } = this.#book.limit(name, asked, undefined, 0);
-    return sync.inspectSync(policy, terms, key, this.#clock.now());
+    const { policy, params, key } = this.#policies.limit(name, asked, undefined, 0);
+    return sync.inspectSync(policy, params, key, this.#clock.now());
   }
 
   async inspect(name: string, asked: Key): Promise<KeyState | undefined> {
     if (this.#sync !== undefined) return this.inspectSync(name, asked);
-    const { policy, terms, key } = this.#book.limit(name, asked, undefined, 0);
-    return this.#store.inspect?.(policy, terms, key, this.#ownClock?.now());
+    const { policy, params, key } = this.#policies.limit(name, asked, undefined, 0);
+    return this.#store.inspect?.(policy, params, key, this.#ownClock?.now());
   }
 
   get size(): number | undefined {
@@ -188,7 +188,7 @@ class LimiterCore {
 
   async close(): Promise<void> {
     this.#lastName = NOBODY;
-    this.#book.close();
+    this.#policies.close();
     this.#waiters.close();
   }
 
@@ -201,23 +201,23 @@ class LimiterCore {
     fields: readonly string[] = CALL_FIELDS,
   ): Check {
     const isOne = typeof name === 'string';
-    const listed = isOne ? undefined : this.#book.limits(name, least);
+    const listed = isOne ? undefined : this.#policies.limits(name, least);
     const given = (isOne ? options : key) as CallFields | undefined;
     if (given !== undefined) checkFields(given, isOne ? ['cost', 'operation', ...fields] : fields);
-    const limits = listed ?? [this.#book.limit(name as string, key as Key, given, least)];
+    const limits = listed ?? [this.#policies.limit(name as string, key as Key, given, least)];
     const id = given?.id;
     if (id !== undefined) keyText(id, '`id`');
     return { limits, peek: least === 0, id, onFailure: checkAction(given?.onFailure) };
   }
 
   /** Decides at once if the store can. */
-  #decide(check: Check): Quote | Promise<Quote> {
+  #decide(check: Check): CheckResult | Promise<CheckResult> {
     if (this.#sync !== undefined) return this.#decideNow(check);
     const answers = this.#store.decide([check], this.#ownClock?.now());
-    return answers.then(([quote]) => this.#told(quote, check.peek));
+    return answers.then(([result]) => this.#told(result, check.peek));
   }
 
-  #decideNow(check: Check): Quote {
+  #decideNow(check: Check): CheckResult {
     return this.#told(this.#now().decideSync(check, this.#clock.now()), check.peek);
   }
 
@@ -229,14 +229,14 @@ class LimiterCore {
 
   /** What settling changes, the first time; nothing for a receipt that has been used. */
   #spend(receipt: Receipt, actual: unknown): readonly Adjustment[] {
-    const adjustments = this.#book.adjustments(receipt, actual);
+    const adjustments = this.#policies.adjustments(receipt, actual);
     return this.#used.add(receipt) ? adjustments : [];
   }
 
   /** Calls the listeners, unless it was a peek. */
-  #told(quote: Quote, peek = false): Quote {
-    for (const listener of peek ? [] : this.#listeners) listener(quote as Decision);
-    return quote;
+  #told(result: CheckResult, peek = false): CheckResult {
+    for (const listener of peek ? [] : this.#listeners) listener(result as Decision);
+    return result;
   }
 }
 
@@ -265,5 +265,5 @@ export function createLimiter(options: LimiterOptions<Policies>): unknown {
   const { policies, store = memoryStore(), clock } = options;
   checkMethods('`store` to be a store', store, 'decide');
   if (clock !== undefined) checkMethods('`clock` to be a clock', clock, 'now', 'schedule');
-  return new LimiterCore(new PolicyBook(policies), store, clock);
+  return new LimiterCore(new PolicyRegistry(policies), store, clock);
 }

@@ -2,7 +2,7 @@
  * Policies: what is allowed. Everything a policy could get wrong is refused here, when it is built,
  * so that the rest of the engine computes with numbers it can trust.
  */
-import type { AlgorithmName, Terms } from './algorithms/algorithm.ts';
+import type { AlgorithmName, LimitParams } from './algorithms/algorithm.ts';
 import { algorithms } from './algorithms/index.ts';
 import {
   checkFields,
@@ -56,9 +56,9 @@ export interface Policy {
   readonly costs: ReadonlyMap<string, number>;
   readonly onFailure: FailureAction | undefined;
   /** The numbers that hold for every key; undefined if the limit is a function of the key. */
-  readonly terms: Terms | undefined;
+  readonly params: LimitParams | undefined;
   /** The numbers that hold for this key. */
-  termsFor(key: string): Terms;
+  paramsFor(key: string): LimitParams;
 }
 
 const ALGORITHMS = Object.keys(algorithms);
@@ -66,9 +66,9 @@ const ALGORITHMS = Object.keys(algorithms);
 const FIELDS = ['limit', 'window', 'algorithm', 'buckets', 'burst', 'costs', 'onFailure'];
 const ACTIONS = ['allow', 'deny', 'local', 'throw'];
 const UNIT_MS = { ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5, w: 6048e5 };
-export const LONGEST_WINDOW_MS = 36_500 * UNIT_MS.d;
+export const MAX_WINDOW_MS = 36_500 * UNIT_MS.d;
 const DEFAULT_BUCKETS = 60;
-const MOST_BUCKETS = 10_000;
+const MAX_BUCKETS = 10_000;
 
 /** Turns `'100/1m'` into the object form. */
 function optionsOf(where: string, input: unknown): PolicyOptions {
@@ -89,7 +89,7 @@ function checkProduct(where: string, what: string, count: number, windowMs: numb
 function windowOf(where: string, window: unknown): number {
   const parts = typeof window === 'string' && /^(\d{1,15})(ms|s|m|h|d|w)$/.exec(window);
   const windowMs = parts ? Number(parts[1]) * UNIT_MS[parts[2] as keyof typeof UNIT_MS] : window;
-  if (isInteger(windowMs, 1) && windowMs <= LONGEST_WINDOW_MS) return windowMs;
+  if (isInteger(windowMs, 1) && windowMs <= MAX_WINDOW_MS) return windowMs;
   const what = `the window of ${where} to be a duration from 1ms to 36500d`;
   throw expected('ERR_INVALID_WINDOW', what, window);
 }
@@ -143,12 +143,12 @@ export function definePolicy(name: string, input: PolicyInput): Policy {
     'buckets',
     'ERR_INVALID_BUCKETS',
     'sliding-buckets',
-    MOST_BUCKETS,
+    MAX_BUCKETS,
   );
   const bucketMs = Math.ceil(windowMs / Math.min(buckets ?? DEFAULT_BUCKETS, windowMs));
   const burst = ownNumber(where, options, 'burst', 'ERR_INVALID_BURST', 'token-bucket');
   checkProduct(where, 'burst', burst ?? 1, windowMs);
-  const termsOf = (whose: string, count: number): Terms => {
+  const paramsOf = (whose: string, count: number): LimitParams => {
     // Any integer, as the product says more about one that is too large.
     if (!Number.isInteger(count) || count < 1) {
       throw expected('ERR_INVALID_LIMIT', `the limit of ${whose} to be an integer >= 1`, count);
@@ -156,16 +156,16 @@ export function definePolicy(name: string, input: PolicyInput): Policy {
     checkProduct(whose, 'limit', count, windowMs);
     return { limit: count, windowMs, bucketMs, capacity: burst ?? count };
   };
-  const terms = typeof limit === 'function' ? undefined : termsOf(where, limit);
+  const params = typeof limit === 'function' ? undefined : paramsOf(where, limit);
   const limitOf = limit as LimitOfKey;
   return {
     name,
     algorithm,
     windowMs,
     bucketMs,
-    costs: costsOf(where, costs, terms?.capacity),
+    costs: costsOf(where, costs, params?.capacity),
     onFailure: checkAction(options.onFailure),
-    terms,
-    termsFor: (key: string) => terms ?? termsOf(`${where} for this key`, limitOf(key)),
+    params,
+    paramsFor: (key: string) => params ?? paramsOf(`${where} for this key`, limitOf(key)),
   };
 }

@@ -5,14 +5,14 @@
  * step. The limiter has checked everything it passes: names, keys, costs up to the capacity, and
  * no limit twice in one check.
  */
-import type { Terms } from './algorithms/algorithm.ts';
-import type { Charge, Quote } from './decision.ts';
+import type { LimitParams } from './algorithms/algorithm.ts';
+import type { Charge, CheckResult } from './decision.ts';
 import type { FailureAction, Policy } from './policy.ts';
 
 /** One policy applied to one key inside a check. */
 export interface Limit {
   readonly policy: Policy;
-  readonly terms: Terms;
+  readonly params: LimitParams;
   readonly key: string;
   readonly cost: number;
 }
@@ -34,19 +34,19 @@ export interface Check {
 /** Change by `delta` what a charge of a receipt stands for; minus the charged cost is a refund. */
 export interface Adjustment {
   readonly policy: Policy;
-  readonly terms: Terms;
+  readonly params: LimitParams;
   readonly charge: Charge;
   readonly delta: number;
 }
 
 /** For how long after a charge a refund of it may change something, in ms. */
-export function returnableMs({ limit, capacity, windowMs }: Terms): number {
+export function returnableMs({ limit, capacity, windowMs }: LimitParams): number {
   return Math.max(2 * windowMs, Math.ceil((capacity * windowMs) / limit));
 }
 
 /** Takes back what a limit was charged at a time. */
-export function refundOf({ policy, terms, key, cost }: Limit, atMs: number): Adjustment {
-  return { policy, terms, charge: { policy: policy.name, key, cost, atMs }, delta: -cost };
+export function refundOf({ policy, params, key, cost }: Limit, atMs: number): Adjustment {
+  return { policy, params, charge: { policy: policy.name, key, cost, atMs }, delta: -cost };
 }
 
 /** What is held about a key, decoded. */
@@ -69,7 +69,7 @@ export interface KeyState {
 }
 
 /** The largest number of entries that `inspect` returns. */
-export const MOST_INSPECTED = 1000;
+export const MAX_INSPECTED = 1000;
 
 /** A command that carries one or more operations to the store. */
 export interface SentCommand {
@@ -98,13 +98,17 @@ export interface Recipient<T> {
  */
 export interface Store {
   /** Decides a batch of checks, in order. One check's denial does not concern its neighbours. */
-  decide(checks: readonly Check[], nowMs?: number): Promise<readonly Quote[]>;
+  decide(checks: readonly Check[], nowMs?: number): Promise<readonly CheckResult[]>;
   /**
    * Decides one check as `decide` does, and tells `recipient`, now or later: for those who ask so
    * often that a promise would be a cost. Throws only for an error of the caller, such as a check
    * that cannot be sent.
    */
-  submit?(check: Check, nowMs: number | undefined, recipient: Recipient<readonly Quote[]>): void;
+  submit?(
+    check: Check,
+    nowMs: number | undefined,
+    recipient: Recipient<readonly CheckResult[]>,
+  ): void;
   /** Takes charges back, or adds to them. Answers, for each, the change that was made. */
   adjust(
     adjustments: readonly Adjustment[],
@@ -136,7 +140,7 @@ export interface Store {
   /** What is held about a key; undefined if nothing that counts is. */
   inspect?(
     policy: Policy,
-    terms: Terms,
+    params: LimitParams,
     key: string,
     nowMs?: number,
     onSent?: OnSent,
@@ -159,8 +163,8 @@ export interface Store {
 /** A store that can also answer at once, because its state lies in this process. */
 export interface SyncStore extends Store {
   /** The keys of a policy, for checks of that one limit. */
-  open(policy: Policy): SyncSpace;
-  decideSync(check: Check, nowMs: number): Quote;
+  open(policy: Policy): SyncPolicyTable;
+  decideSync(check: Check, nowMs: number): CheckResult;
   adjustSync(adjustment: Adjustment, nowMs: number): number;
   /** As `adjustOnce`. */
   adjustOnceSync(
@@ -169,14 +173,19 @@ export interface SyncStore extends Store {
     nowMs: number,
   ): readonly number[] | undefined;
   resetSync(policy: Policy, key: string, nowMs: number): void;
-  inspectSync(policy: Policy, terms: Terms, key: string, nowMs: number): KeyState | undefined;
+  inspectSync(
+    policy: Policy,
+    params: LimitParams,
+    key: string,
+    nowMs: number,
+  ): KeyState | undefined;
   readonly size: number;
 }
 
 /** The keys of one policy in this process: the short way to a decision. */
-export interface SyncSpace {
+export interface SyncPolicyTable {
   /** Decides a check of one limit, and charges it if it fits. Without a time, as of now. */
-  takeSync(terms: Terms, key: string, cost: number, nowMs?: number): Quote;
+  takeSync(params: LimitParams, key: string, cost: number, nowMs?: number): CheckResult;
   /** The same without charging. */
-  peekSync(terms: Terms, key: string, cost: number, nowMs: number): Quote;
+  peekSync(params: LimitParams, key: string, cost: number, nowMs: number): CheckResult;
 }

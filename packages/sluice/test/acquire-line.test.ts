@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Lane, List, PartedMap, type Place } from '../src/acquire/line.ts';
+import { KeyQueue, LinkedList, type QueueNode, ShardedMap } from '../src/acquire/key-queue.ts';
 
 describe('Lane', () => {
   it('adds up the cost of a waiter and of those before it, whoever has left', () => {
@@ -10,8 +10,8 @@ describe('Lane', () => {
     });
     fc.assert(
       fc.property(fc.array(operation, { maxLength: 150 }), (operations) => {
-        const lane = new Lane<number>();
-        const places: Place<number>[] = [];
+        const lane = new KeyQueue<number>();
+        const places: QueueNode<number>[] = [];
         for (const [at, { cost, leave }] of operations.entries()) {
           places.push(lane.add(at, cost));
           const left = leave === null ? undefined : places[leave];
@@ -31,7 +31,7 @@ describe('Lane', () => {
   });
 
   it('reaches O(log n) sums from a waiter, however many have left since', () => {
-    const lane = new Lane<number>();
+    const lane = new KeyQueue<number>();
     const patient = lane.add(0, 1);
     let last = lane.add(1, 1);
     for (let at = 2; at < 100_000; at++) {
@@ -40,7 +40,7 @@ describe('Lane', () => {
       last = next;
     }
     const reached = new Set<unknown>();
-    const visit = (sum: Place<number>['sum']): void => {
+    const visit = (sum: QueueNode<number>['sum']): void => {
       if (sum === undefined || reached.has(sum)) return;
       reached.add(sum);
       visit(sum.left);
@@ -56,7 +56,7 @@ describe('Lane', () => {
 describe('List', () => {
   it('calls back when its last item is removed, and only then', () => {
     let times = 0;
-    const list = new List<string>(() => times++);
+    const list = new LinkedList<string>(() => times++);
     const places = ['a', 'b', 'c'].map((item) => list.add(item));
     list.remove(places[1]);
     list.remove(places[0]);
@@ -68,7 +68,7 @@ describe('List', () => {
 
 describe('PartedMap', () => {
   it('finds, adds and deletes keys across its parts', () => {
-    const map = new PartedMap<string, number>();
+    const map = new ShardedMap<string, number>();
     for (let at = 1; at <= 20_000; at++) map.add(`k${at}`, at);
     expect([map.get('k1'), map.get('k9000'), map.get('k20000')]).toEqual([1, 9000, 20_000]);
     map.delete('k1');

@@ -15,7 +15,7 @@ import { turn } from './rejections.ts';
 
 const START_MS = 1_745_000_100_000;
 /** More than a slice, but less than all: what one turn of the event loop may do at most. */
-const MOST_IN_TURN = 1000;
+const MAX_IN_TURN = 1000;
 const MANY = 4000;
 
 type Waiting = Promise<Decision>;
@@ -65,7 +65,7 @@ describe('an event that concerns many waiters is handled in slices', () => {
     happen(queue);
     await settle();
     expect(queue.ended.length).toBeGreaterThan(50);
-    expect(queue.ended.length).toBeLessThan(MOST_IN_TURN);
+    expect(queue.ended.length).toBeLessThan(MAX_IN_TURN);
     await Promise.allSettled(queue.waiting);
     expect(queue.ended).toEqual(inOrder);
   });
@@ -87,7 +87,7 @@ describe('an event that concerns many waiters is handled in slices', () => {
     clock.advance(1);
     await settle();
     expect(denied.length).toBeGreaterThan(50);
-    expect(denied.length).toBeLessThan(MOST_IN_TURN);
+    expect(denied.length).toBeLessThan(MAX_IN_TURN);
     await Promise.all(waiting);
     expect(denied).toEqual(inOrder);
     clock.advance(500);
@@ -107,7 +107,7 @@ describe('an event that concerns many waiters is handled in slices', () => {
     clock.advance(1000);
     await settle();
     expect(served).toBeGreaterThan(50);
-    expect(served).toBeLessThan(MOST_IN_TURN);
+    expect(served).toBeLessThan(MAX_IN_TURN);
     await Promise.all(waiting);
     expect(served).toBe(MANY);
   });
@@ -118,7 +118,7 @@ describe('an event that concerns many waiters is handled in slices', () => {
     await queue.limiter.reset('p', 'a');
     await settle();
     expect(queue.ended.length).toBeGreaterThan(50);
-    expect(queue.ended.length).toBeLessThan(MOST_IN_TURN);
+    expect(queue.ended.length).toBeLessThan(MAX_IN_TURN);
     await Promise.all(queue.waiting);
     expect(queue.ended).toEqual(inOrder);
   });
@@ -131,7 +131,7 @@ describe('an event that concerns many waiters is handled in slices', () => {
     clock.advance(60_000);
     expect((await limiter.acquire('p', 'c', { maxWaitMs: 0 })).allowed).toBe(true);
     expect((await other).allowed).toBe(true);
-    expect(queue.ended.length).toBeLessThan(MOST_IN_TURN);
+    expect(queue.ended.length).toBeLessThan(MAX_IN_TURN);
     await limiter.close();
     await Promise.allSettled(queue.waiting);
   });

@@ -32,9 +32,9 @@ describe('a policy that is accepted', () => {
     ['the smallest there is', { limit: 1, window: 1 }, 1, 1],
     ['an object with undefined in it', { limit: 3, window: 9, algorithm: undefined }, 3, 9],
   ])('may be %s', (_form, input, limit, windowMs) => {
-    const { algorithm, terms } = policyOf(input);
+    const { algorithm, params } = policyOf(input);
     expect(algorithm).toBe('sliding-log');
-    expect(terms).toMatchObject({ limit, windowMs, capacity: limit });
+    expect(params).toMatchObject({ limit, windowMs, capacity: limit });
   });
 
   it.each([
@@ -71,7 +71,7 @@ describe('a policy that is accepted', () => {
     (window, count, bucketMs) => {
       const policy = policyOf({ limit: 5, window, algorithm: 'sliding-buckets', buckets: count });
       expect(policy.bucketMs).toBe(bucketMs);
-      expect(policy.terms?.bucketMs).toBe(bucketMs);
+      expect(policy.params?.bucketMs).toBe(bucketMs);
     },
   );
 
@@ -81,7 +81,7 @@ describe('a policy that is accepted', () => {
     [20, 20],
   ])('holds, with a burst of %s and a limit of 5, %d tokens', (burst, capacity) => {
     const policy = policyOf({ limit: 5, window: '1s', algorithm: 'token-bucket', burst });
-    expect(policy.terms).toMatchObject({ limit: 5, capacity });
+    expect(policy.params).toMatchObject({ limit: 5, capacity });
   });
 
   it('knows the cost of each operation, up to the whole limit', () => {
@@ -102,10 +102,10 @@ describe('a policy that is accepted', () => {
   it('may have limit x window and burst x window of exactly 2^53 - 1', () => {
     const window = 20_394_401;
     const limit = MOST / window;
-    expect(policyOf({ limit, window }).terms?.limit).toBe(441_650_591);
+    expect(policyOf({ limit, window }).params?.limit).toBe(441_650_591);
     const bucket = { limit: 1, window, algorithm: 'token-bucket', burst: limit };
-    expect(policyOf(bucket).terms?.capacity).toBe(441_650_591);
-    expect(policyOf({ limit: MOST, window: 1 }).terms?.limit).toBe(MOST);
+    expect(policyOf(bucket).params?.capacity).toBe(441_650_591);
+    expect(policyOf({ limit: MOST, window: 1 }).params?.limit).toBe(MOST);
   });
 
   it('may be named __proto__, which is a name like any other', () => {
@@ -261,7 +261,7 @@ describe('a limit that depends on the key', () => {
 
   it('leaves the burst as it is', () => {
     const policy = policyOf({ ...bucket, limit: () => 7, burst: 20 });
-    expect(policy.termsFor('k')).toMatchObject({ limit: 7, capacity: 20 });
+    expect(policy.paramsFor('k')).toMatchObject({ limit: 7, capacity: 20 });
   });
 
   it.each([

@@ -6,7 +6,8 @@ export function promisesOnly(store = memoryStore()): Store {
     decide: (checks, nowMs) => store.decide(checks, nowMs),
     adjust: (adjustments, nowMs) => store.adjust(adjustments, nowMs),
     reset: (policy, key, nowMs) => store.reset(policy, key, nowMs),
-    inspect: async (policy, terms, key, nowMs) => store.inspectSync(policy, terms, key, nowMs ?? 0),
+    inspect: async (policy, params, key, nowMs) =>
+      store.inspectSync(policy, params, key, nowMs ?? 0),
     get size() {
       return store.size;
     },

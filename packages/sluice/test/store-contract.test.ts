@@ -13,12 +13,12 @@ describe('the store contract', () => {
     const charging = (): Store => {
       const store = memoryStore();
       const decide: Store['decide'] = async (checks, nowMs) => {
-        const quotes = await store.decide(checks, nowMs);
+        const results = await store.decide(checks, nowMs);
         for (const { limits, peek } of checks) {
-          const [{ policy, terms, key }] = limits;
-          if (!peek) store.open(policy).takeSync(terms, key, 1, nowMs ?? 0);
+          const [{ policy, params, key }] = limits;
+          if (!peek) store.open(policy).takeSync(params, key, 1, nowMs ?? 0);
         }
-        return quotes;
+        return results;
       };
       return { ...promisesOnly(store), decide };
     };

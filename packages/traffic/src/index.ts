@@ -39,12 +39,12 @@ export { KEY_WORDS, keyOfEntry } from './replay/key-of.ts';
 export type { CurvePoint } from './replay/knee.ts';
 export {
   type ClientReport,
+  type Impact,
   type PlanChange,
   Planner,
   type PlanOptions,
   type PlanResult,
   type PolicyReport,
-  type Toll,
 } from './replay/plan.ts';
 export {
   factsOf,
@@ -68,11 +68,11 @@ export { algorithmPicture } from './report/algorithm-picture.ts';
 export type { BoundaryRun } from './report/boundary-picture.ts';
 export type { DemoResult } from './report/demo-page.ts';
 export { FIELD_FORMS, type FieldsResult, fieldsDeny } from './report/fields-page.ts';
+export { near, whenExactly } from './report/format.ts';
 export type { GeneratedLoad, GeneratedLog } from './report/generate-page.ts';
 export { htmlReport, type ReportExtras, type ReportedResult } from './report/index.ts';
 export { isDenial, type LoadReport } from './report/load-report.ts';
 export type { Judgement } from './report/page.ts';
-export { type Reckoning, reckon } from './report/reckoning.ts';
+export { explainState, type StateExplanation } from './report/state-explanation.ts';
 export type { TopResult, WatchedKey, WatchedPolicy } from './report/top-page.ts';
-export { near, whenExactly } from './report/words.ts';
 export { LogError, STANDARD_INPUT } from './source.ts';

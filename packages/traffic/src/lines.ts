@@ -2,7 +2,7 @@
 import { isAscii } from 'node:buffer';
 
 /** A line longer than that is no line of a log. It is cut, so that it costs no more than others. */
-export const LONGEST_LINE_BYTES = 64 * 1024;
+export const MAX_LINE_BYTES = 64 * 1024;
 
 const NEWLINE = 10;
 const RETURN = 13;
@@ -19,7 +19,7 @@ export class LineSplitter {
       this.#keep(bytes);
       return [];
     }
-    const isCut = this.#rest.length >= LONGEST_LINE_BYTES;
+    const isCut = this.#rest.length >= MAX_LINE_BYTES;
     const start = isCut ? bytes.indexOf(NEWLINE) : 0;
     const whole = bytes.subarray(start, end);
     const block = this.#rest.length === 0 ? whole : Buffer.concat([this.#rest, whole]);
@@ -36,7 +36,7 @@ export class LineSplitter {
   }
 
   #keep(bytes: Buffer): void {
-    const room = LONGEST_LINE_BYTES - this.#rest.length;
+    const room = MAX_LINE_BYTES - this.#rest.length;
     if (room > 0 && bytes.length > 0) {
       this.#rest = Buffer.concat([this.#rest, bytes.subarray(0, room)]);
     }
@@ -49,7 +49,7 @@ export class LineSplitter {
     for (let at = 0; at < lines.length; at++) {
       const line = lines[at];
       if (line.charCodeAt(line.length - 1) === RETURN) lines[at] = line.slice(0, -1);
-      else if (3 * line.length > LONGEST_LINE_BYTES) lines[at] = cut(line);
+      else if (3 * line.length > MAX_LINE_BYTES) lines[at] = cut(line);
     }
     return lines;
   }
@@ -57,5 +57,5 @@ export class LineSplitter {
 
 function cut(line: string): string {
   const bytes = Buffer.from(line);
-  return bytes.length <= LONGEST_LINE_BYTES ? line : bytes.toString('utf8', 0, LONGEST_LINE_BYTES);
+  return bytes.length <= MAX_LINE_BYTES ? line : bytes.toString('utf8', 0, MAX_LINE_BYTES);
 }

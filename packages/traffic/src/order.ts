@@ -16,7 +16,7 @@ export const FAR_AHEAD_MS = 86_400_000;
 export const LINES_THAT_AGREE = 100;
 
 /** More do not wait, whatever the bound: memory counts more than the order of a burst. */
-export const MOST_WAITING = 100_000;
+export const MAX_WAITING = 100_000;
 
 /** How often it is looked whether too many wait. */
 const STEP = 4096;
@@ -128,7 +128,7 @@ export class Orderer {
     }
     this.#waiting.push(entry);
     // Counted in entries rather than in calls, so that it does not matter how a log is cut up.
-    if (++this.#placed % STEP === 0) this.#release(MOST_WAITING);
+    if (++this.#placed % STEP === 0) this.#release(MAX_WAITING);
   }
 
   /** Those up to the time reached, and with a bound also as many as are too many. */

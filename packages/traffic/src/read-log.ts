@@ -42,12 +42,12 @@ export interface LogReport extends OrderCounts {
   lastMs: number | undefined;
 }
 
-const MOST_SAMPLES = 20;
-const LONGEST_SAMPLE = 200;
+const MAX_SAMPLES = 20;
+const MAX_SAMPLE_LENGTH = 200;
 
 /** How many lines are looked at to find the format, or how many if most are blank. */
 const DETECTED_LINES = 100;
-const MOST_UNDETECTED = 10_000;
+const MAX_UNDETECTED = 10_000;
 
 /** What to do about names that are not known. Nobody else can say which they are. */
 const COLUMN_HINT = '; say where they are, such as --column time=when --column client=ip';
@@ -57,7 +57,7 @@ const isBlank = (line: string): boolean => !(line.charCodeAt(0) > 32) && line.tr
 /** Lines are written by whoever sends requests, so a terminal must not be told to obey them. */
 const sampleOf = (line: string): string =>
   line
-    .slice(0, LONGEST_SAMPLE)
+    .slice(0, MAX_SAMPLE_LENGTH)
     .replace(
       /\p{Cc}/gu,
       (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
@@ -116,7 +116,7 @@ class OneLog {
       }
       held = held.concat(lines);
       const telling = held.filter((line) => !isBlank(line));
-      const isEnough = telling.length >= DETECTED_LINES || held.length >= MOST_UNDETECTED;
+      const isEnough = telling.length >= DETECTED_LINES || held.length >= MAX_UNDETECTED;
       if (telling.length > 0 && !isEnough) continue;
       if (telling.length > 0) this.#detect(telling.slice(0, DETECTED_LINES));
       yield held;
@@ -153,7 +153,7 @@ class OneLog {
   #unreadable(line: string): void {
     const { samples } = this.#report;
     this.#report.unreadable++;
-    if (samples.length >= MOST_SAMPLES) return;
+    if (samples.length >= MAX_SAMPLES) return;
     samples.push({ path: this.#path, line: this.#line, text: sampleOf(line) });
   }
 

@@ -6,7 +6,7 @@ import {
   DEFAULT_LATENESS_MS,
   FAR_AHEAD_MS,
   LINES_THAT_AGREE,
-  MOST_WAITING,
+  MAX_WAITING,
   type OrderCounts,
   Orderer,
 } from '../src/order.ts';
@@ -206,14 +206,14 @@ describe('whatever the clocks do', () => {
     const counts: OrderCounts = { moved: 0, late: 0, early: 0, gaps: 0 };
     const orderer = new Orderer(counts, 3_600_000);
     const out: number[] = [];
-    const count = 3 * MOST_WAITING;
+    const count = 3 * MAX_WAITING;
     let inside = 0;
     for (let at = 0; at < count; at += 1000) {
       // Neighbours are swapped.
       const batch = Array.from({ length: 1000 }, (_, n) => entryAt(START_MS + ((at + n) ^ 1), n));
       const ready = orderer.add(batch);
       inside += batch.length - ready.length;
-      expect(inside).toBeLessThan(MOST_WAITING + 10_000);
+      expect(inside).toBeLessThan(MAX_WAITING + 10_000);
       for (const { timeMs } of ready) out.push(timeMs);
     }
     for (const { timeMs } of orderer.end()) out.push(timeMs);

@@ -12,10 +12,10 @@ import {
   readLogs,
   withLogs,
 } from '../traffic/log.ts';
-import { reportOption, type Told, tell } from '../traffic/report.ts';
+import { type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
 import { checkPlaces } from '../traffic/whole-file.ts';
 
-interface CompareOptions extends LogOptions, Told {
+interface CompareOptions extends LogOptions, ReportOptions {
   readonly limit?: string;
   readonly key: string;
 }
@@ -36,7 +36,7 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   const log = await readLogs(output, paths, options, (entries) => comparison.add(entries));
   const result = comparison.result();
   const whole = { ...result, key: options.key, log };
-  await tell(output, options, whole, () => [
+  await writeReport(output, options, whole, () => [
     ...logLines(log, result),
     ...compareLines(result, options.key, output.paint),
   ]);

@@ -3,7 +3,6 @@ import { Option } from 'commander';
 import { systemClock } from 'sluice';
 import { SettingsError } from 'sluice-server';
 import { type DemoResult, generateTraffic, type LoadReport, Timeline } from 'sluice-traffic';
-import { inPlace } from '../board/screen.ts';
 import type { Command, Context } from '../command.ts';
 import { BoundaryProof } from '../demo/boundary.ts';
 import {
@@ -29,11 +28,12 @@ import {
   type Output,
 } from '../output.ts';
 import { pause, stopSignal } from '../pause.ts';
+import { inPlace } from '../top/screen.ts';
 import { Progress } from '../traffic/progress.ts';
-import { reportOption, type Told, tell } from '../traffic/report.ts';
+import { type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
 import { checkPlaces } from '../traffic/whole-file.ts';
 
-interface DemoOptions extends Told {
+interface DemoOptions extends ReportOptions {
   readonly listen: string;
   readonly for: number;
   readonly keep?: boolean;
@@ -244,7 +244,7 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
     const result = resultOf(show, report);
     const isFine = isStopped || isProven(result);
     const busy = isStopped || result.isShown ? [] : [BUSY];
-    await tell(output, options, result, () => [
+    await writeReport(output, options, result, () => [
       ...['', ...summaryLines(report), ...busy],
       ...['', ...NEXT_LINES],
     ]);

@@ -25,11 +25,11 @@ import {
   readLogs,
   withLogs,
 } from '../traffic/log.ts';
-import { reportOption, type Told, tell } from '../traffic/report.ts';
+import { type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
 import { countText, labelled } from '../traffic/text.ts';
 import { checkPlaces } from '../traffic/whole-file.ts';
 
-interface ExplainOptions extends LogOptions, ClientOptions, Told {
+interface ExplainOptions extends LogOptions, ClientOptions, ReportOptions {
   readonly policy?: string;
   readonly key?: string;
   readonly limit?: string;
@@ -56,7 +56,10 @@ async function told(
   result: Extract<ReportedResult, { kind: 'explain' }>,
   lines: readonly string[],
 ): Promise<ExitCode> {
-  await tell(output, options, result, () => [...lines, ...explainLines(result, output.paint)]);
+  await writeReport(output, options, result, () => [
+    ...lines,
+    ...explainLines(result, output.paint),
+  ]);
   return result.allowed ? FINE : NO;
 }
 
@@ -112,7 +115,7 @@ async function live(context: Context, options: ExplainOptions): Promise<ExitCode
 async function ofHeaders({ output }: Context, options: ExplainOptions): Promise<ExitCode> {
   const parsed = parsedFields(options.headers!, systemClock.now());
   await checkPlaces({ '--report': options.report });
-  await tell(output, options, parsed, () => headerLines(parsed));
+  await writeReport(output, options, parsed, () => headerLines(parsed));
   return fieldsDeny(parsed) ? NO : FINE;
 }
 

@@ -28,11 +28,16 @@ import { loadLines } from '../load/summary.ts';
 import { durationValue, integerValue } from '../option-values.ts';
 import { type ExitCode, Failure, FINE, NO, numberText, type Output, visible } from '../output.ts';
 import { Progress } from '../traffic/progress.ts';
-import { reportOption, type Told, tell, writeReport } from '../traffic/report.ts';
+import {
+  type ReportOptions,
+  reportOption,
+  writeReport,
+  writeReportFile,
+} from '../traffic/report.ts';
 import { percentText } from '../traffic/text.ts';
 import { checkPlaces, pourWhole } from '../traffic/whole-file.ts';
 
-interface GenerateOptions extends Told {
+interface GenerateOptions extends ReportOptions {
   readonly seed?: number;
   readonly requests?: number;
   readonly clients?: number;
@@ -157,9 +162,9 @@ async function writeLog(
   }
   const found = survey.result();
   const result: GeneratedLog = { kind: 'generate', settings, file: out, format, bytes, ...found };
-  if (out !== undefined) await tell(output, options, result, () => told);
+  if (out !== undefined) await writeReport(output, options, result, () => told);
   // What is printed is the log then, and nothing else.
-  else await writeReport(report!, result);
+  else await writeReportFile(report!, result);
 }
 
 /** Two of requests, duration and rate say the third. */
@@ -234,7 +239,7 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   const url = loopbackUrl(options.against);
   await checkPlaces({ '--report': options.report });
   const result = await sendLoad(output, shape, options, url);
-  await tell(output, options, result, () => loadLines(result, output.paint));
+  await writeReport(output, options, result, () => loadLines(result, output.paint));
   return Object.keys(result.failures).length === 0 ? FINE : NO;
 }
 

@@ -7,19 +7,19 @@ import { type ExitCode, Failure, FINE, NO } from '../output.ts';
 import { type ConfigRules, loadRules } from '../traffic/config-rules.ts';
 import { type LogOptions, logLines, logOptions, readLogs, withLogs } from '../traffic/log.ts';
 import { planLines } from '../traffic/plan-text.ts';
-import { reportOption, type Told, tell } from '../traffic/report.ts';
+import { type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
 import { cut, labelled, wrapped } from '../traffic/text.ts';
 import { judge, judgementText, type Thresholds, thresholdValue } from '../traffic/thresholds.ts';
 import { checkPlaces } from '../traffic/whole-file.ts';
 
-interface PlanOptions extends LogOptions, Thresholds, Told {
+interface PlanOptions extends LogOptions, Thresholds, ReportOptions {
   readonly policy?: string;
   readonly against?: string;
   readonly top: number;
 }
 
 /** More are not told by name. */
-const MOST_LISTED = 20_000;
+const MAX_LISTED = 20_000;
 const DEFAULT_TOP = 20;
 
 /** Rules that name clients as their own configuration does, whatever the other one does. */
@@ -69,7 +69,7 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   const thresholds = judge(result, options);
   const missingHeaders = [...new Set(all.flatMap((rules) => rules.missingHeaders()))];
   const whole = { ...result, log, missingHeaders, thresholds };
-  await tell(output, options, whole, () => [
+  await writeReport(output, options, whole, () => [
     ...logLines(log, result),
     ...missingLines(missingHeaders),
     ...planLines(result, options.top, output.paint),
@@ -90,7 +90,7 @@ export const plan: Command = {
     ),
     new Option('--max-denied-requests <share>', 'the same of requests').argParser(thresholdValue),
     new Option('--top <number>', 'how many clients and routes are listed')
-      .argParser(integerValue(0, MOST_LISTED))
+      .argParser(integerValue(0, MAX_LISTED))
       .default(DEFAULT_TOP),
     reportOption(),
     ...logOptions(),

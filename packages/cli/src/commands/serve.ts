@@ -103,8 +103,8 @@ async function start(base: WorkersOptions): Promise<Running> {
   const store = await openStore(settings, storeListeners(log));
   try {
     const service = await startService({ ...base, store });
-    const { url, http, grpc, parts } = service;
-    const reload = (): Promise<ReloadReport> => parts.configuration.reload();
+    const { url, http, grpc, app } = service;
+    const reload = (): Promise<ReloadReport> => app.configuration.reload();
     return { url, http, grpc, reload, close: () => service.close() };
   } catch (error) {
     await store.close();

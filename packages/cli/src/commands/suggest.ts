@@ -13,12 +13,12 @@ import {
   withLogs,
 } from '../traffic/log.ts';
 import { policyText, writePolicy } from '../traffic/policy-file.ts';
-import { reportOption, type Told, tell } from '../traffic/report.ts';
+import { type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
 import { withFiles } from '../traffic/spool.ts';
 import { suggestLines } from '../traffic/suggest-text.ts';
 import { checkPlaces } from '../traffic/whole-file.ts';
 
-interface SuggestOptions extends LogOptions, Told {
+interface SuggestOptions extends LogOptions, ReportOptions {
   readonly window?: number;
   readonly out?: string;
 }
@@ -57,7 +57,7 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   if (options.out !== undefined) await writePolicy(options.out, policy);
   const whole = { ...result, policy, log };
   const { out } = options;
-  await tell(output, options, whole, () => [
+  await writeReport(output, options, whole, () => [
     ...logLines(log, result),
     ...suggestLines(result, output.paint),
     '',

@@ -1,25 +1,25 @@
 /** `sluice top`: a board of what a service does, drawn again and again. */
 import { Option } from 'commander';
 import type { TopResult } from 'sluice-traffic';
-import { type BoardSize, boardLines, PRINTED_ROWS } from '../board/board.ts';
-import { wholeScreen } from '../board/screen.ts';
-import { Watch } from '../board/watch.ts';
 import { Client, type ClientOptions, clientOptions } from '../client.ts';
 import type { Command, Context } from '../command.ts';
 import { durationValue } from '../option-values.ts';
 import { durationText, type ExitCode, Failure, FINE, NO, type Output } from '../output.ts';
 import { pause, stopSignal } from '../pause.ts';
+import { PRINTED_ROWS, type TopSize, topLines } from '../top/board.ts';
+import { wholeScreen } from '../top/screen.ts';
+import { Watch } from '../top/watch.ts';
 import { Progress } from '../traffic/progress.ts';
-import { reportOption, type Told, tell } from '../traffic/report.ts';
+import { type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
 import { checkPlaces } from '../traffic/whole-file.ts';
 
-interface TopOptions extends ClientOptions, Told {
+interface TopOptions extends ClientOptions, ReportOptions {
   readonly once?: boolean;
   readonly interval: number;
   readonly for?: number;
 }
 
-const LEAST_INTERVAL_MS = 100;
+const MIN_INTERVAL_MS = 100;
 /** Ctrl-C is a key like any other while keys are read one by one. */
 const QUIT = ['q', 'Q', '\u0003'];
 
@@ -64,9 +64,9 @@ async function printOnce(
   const given = isPage ? { for: PAGE_MS, ...options } : options;
   const result = await watched(output, watch, given, signal);
   const columns = output.isTerminal ? output.size.columns : PRINTED_COLUMNS;
-  const size: BoardSize = { columns, rows: PRINTED_ROWS };
-  await tell(output, options, result, () =>
-    boardLines(result, watch, output.paint, size).map((line) => line.trimEnd()),
+  const size: TopSize = { columns, rows: PRINTED_ROWS };
+  await writeReport(output, options, result, () =>
+    topLines(result, watch, output.paint, size).map((line) => line.trimEnd()),
   );
   return result.ready ? FINE : NO;
 }
@@ -96,7 +96,7 @@ async function drawUntilStopped(
   // Whoever cannot be asked at all is said to be so where it can be read afterwards.
   let shot = await watch.look();
   let trouble: string | undefined;
-  const draw = (): void => screen.draw(boardLines(shot, watch, output.paint, output.size, trouble));
+  const draw = (): void => screen.draw(topLines(shot, watch, output.paint, output.size, trouble));
   const screen = wholeScreen(output, draw);
   try {
     draw();
@@ -120,8 +120,8 @@ async function drawUntilStopped(
 async function run(context: Context, _args: readonly unknown[], given: object): Promise<ExitCode> {
   const options = given as TopOptions;
   const { output, environment } = context;
-  if (options.interval < LEAST_INTERVAL_MS) {
-    throw new Failure(`Expected --interval to be at least ${LEAST_INTERVAL_MS}ms, got less`);
+  if (options.interval < MIN_INTERVAL_MS) {
+    throw new Failure(`Expected --interval to be at least ${MIN_INTERVAL_MS}ms, got less`);
   }
   const watch = new Watch(new Client(options, environment));
   const { signal, stop, release } = stopSignal();

@@ -10,7 +10,7 @@ import { ALGORITHMS, COMPARED, type Compared } from './service.ts';
 /** How far from the boundary the bursts begin. If the machine is slow, further. */
 const FIRST_LEAD_MS = 600;
 const LEAD_STEP_MS = 200;
-const MOST_ATTEMPTS = 4;
+const MAX_ATTEMPTS = 4;
 const PATIENCE_MS = 10_000;
 
 export interface BoundaryRun {
@@ -71,7 +71,7 @@ export class BoundaryProof {
   async run(): Promise<void> {
     const { state } = this;
     try {
-      for (let attempt = 0; attempt < MOST_ATTEMPTS && !this.#signal.aborted; attempt++) {
+      for (let attempt = 0; attempt < MAX_ATTEMPTS && !this.#signal.aborted; attempt++) {
         this.isShown = await this.#bursts(`caller-${attempt}`, attempt);
         if (!this.isShown) continue;
         await this.#comeBack(`caller-${attempt}`);

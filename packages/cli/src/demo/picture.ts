@@ -1,8 +1,8 @@
 /** What the demo shows, as lines of at most 80 columns. */
 
 import type { LoadReport } from 'sluice-traffic';
-import { sparkline } from '../board/text.ts';
 import { type Colour, durationText, numberText, type Paint, windowText } from '../output.ts';
+import { sparkline } from '../top/text.ts';
 import type { BoundaryRun, BoundaryState } from './boundary.ts';
 import { CLIENT, COMPARED } from './service.ts';
 

@@ -7,12 +7,12 @@ import { systemClock } from 'sluice';
 import { type GeneratedRequest, isDenial, type LoadReport } from 'sluice-traffic';
 import { loopbackLookup } from './loopback.ts';
 
-const MOST_SOCKETS = 64;
+const MAX_SOCKETS = 64;
 /** If so many wait for an answer, the next one waits to be sent. */
-const MOST_IN_FLIGHT = 256;
+const MAX_IN_FLIGHT = 256;
 const PATIENCE_MS = 10_000;
 /** So many clients are counted one by one. */
-const MOST_CLIENTS = 10_000;
+const MAX_CLIENTS = 10_000;
 
 export interface LoadOptions {
   /** With a `/` at its end, the requests' own paths come after it; otherwise all are for it. */
@@ -31,7 +31,7 @@ interface Tally {
 
 export class Load {
   readonly #options: LoadOptions;
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: MOST_SOCKETS });
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: MAX_SOCKETS });
   readonly #statuses = new Map<number, number>();
   readonly #failures = new Map<string, number>();
   readonly #clients = new Map<string, Tally>();
@@ -99,7 +99,7 @@ export class Load {
 
   #sendDue(): void {
     this.#cancel();
-    while (this.#next !== undefined && this.#open.size < MOST_IN_FLIGHT) {
+    while (this.#next !== undefined && this.#open.size < MAX_IN_FLIGHT) {
       const dueMs = this.#startedMs + this.#next.timeMs - this.#options.startMs;
       const waitMs = dueMs - systemClock.now();
       if (waitMs > 0) {
@@ -150,7 +150,7 @@ export class Load {
   #countSent({ client }: GeneratedRequest): void {
     const tally = this.#clients.get(client);
     if (tally !== undefined) tally.sent++;
-    else if (this.#clients.size < MOST_CLIENTS) this.#clients.set(client, { sent: 1, denied: 0 });
+    else if (this.#clients.size < MAX_CLIENTS) this.#clients.set(client, { sent: 1, denied: 0 });
     else this.#hasMoreClients = true;
   }
 

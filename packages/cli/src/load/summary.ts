@@ -3,7 +3,7 @@ import { STATUS_CODES } from 'node:http';
 import { isDenial, type LoadReport } from 'sluice-traffic';
 import { columns, durationText, numberText, type Paint, visible } from '../output.ts';
 
-const MOST_CLIENTS = 5;
+const MAX_CLIENTS = 5;
 /** A little late is what timers are anyway. */
 const LATE_MS = 250;
 
@@ -40,7 +40,7 @@ export function loadLines(report: LoadReport, paint: Paint): readonly string[] {
     lines.push(`It could not keep up: the last was ${durationText(lateMs)} late.`);
   if (denied.length === 0) return lines;
   const most = denied
-    .slice(0, MOST_CLIENTS)
+    .slice(0, MAX_CLIENTS)
     .map((each) => [
       `  ${visible(each.client)}`,
       `${numberText(each.denied)} of ${numberText(each.sent)} denied`,

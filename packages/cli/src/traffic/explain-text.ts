@@ -1,5 +1,5 @@
 /** Why a request is answered as it is: the window, what counts in it, and the sum in numbers. */
-import { type Explanation, near, reckon } from 'sluice-traffic';
+import { type Explanation, explainState, near } from 'sluice-traffic';
 import { durationText, numberText, type Paint, windowText } from '../output.ts';
 import { cut, LABEL_COLUMNS, LINE_COLUMNS, labelled, whenText, wrapped } from './text.ts';
 import { windowLines } from './window-text.ts';
@@ -18,10 +18,10 @@ function answerLines(explained: Explanation, paint: Paint): readonly string[] {
 
 export function explainLines(explained: Explanation, paint: Paint): readonly string[] {
   const { key, policy, algorithm, limit, capacity, windowMs, atMs, allowed } = explained;
-  const { counts, sum, frees } = reckon(explained);
+  const { counts, sum, frees } = explainState(explained);
   const burst = capacity === limit ? '' : `, up to ${numberText(capacity)} at once`;
   const name = policy === '' ? '' : `${policy}: `;
-  const terms = `${numberText(limit)} in ${windowText(windowMs)}${burst}, ${algorithm}`;
+  const params = `${numberText(limit)} in ${windowText(windowMs)}${burst}, ${algorithm}`;
   const { resetAfterMs, hasCosts, cost } = explained;
   const reset = resetAfterMs === 0 ? 'now' : `in ${durationText(resetAfterMs)}`;
   const drawn = windowLines(explained, paint);
@@ -31,7 +31,7 @@ export function explainLines(explained: Explanation, paint: Paint): readonly str
     ...labelled('key', cut(key, ROOM)),
     ...labelled('when', `${whenText(atMs)} UTC`),
     ...(hasCosts ? labelled('cost', numberText(cost)) : []),
-    ...labelled('limit', cut(`${name}${terms}`, ROOM)),
+    ...labelled('limit', cut(`${name}${params}`, ROOM)),
     ...labelled('answer', ...answerLines(explained, paint)),
     ...(drawn.length === 0 ? [] : ['', ...drawn, '']),
     ...part('counts', counts),

@@ -51,7 +51,7 @@ export const logOptions = (): readonly Option[] => [
 /** What `--limit` says: `100/1m`. */
 export function limitOf(text: string): { readonly limit: number; readonly windowMs: number } {
   try {
-    return definePolicy('limit', text).terms!;
+    return definePolicy('limit', text).params!;
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error;
     throw new Failure(`Expected --limit to be such as 100/1m, got \`${visible(text)}\``);
@@ -113,7 +113,7 @@ class CostSources {
 }
 
 /** A log of which more than this share is out of its order says nothing about windows. */
-const MOST_LATE = 0.5;
+const MAX_LATE = 0.5;
 
 /**
  * Reads logs to their end, or until `take` says that it has enough. `turn` is what is said before
@@ -145,7 +145,7 @@ export async function readLogs(
     progress.end();
   }
   const { lines, unreadable, samples, late, early } = report;
-  if (late > MOST_LATE * report.entries) {
+  if (late > MAX_LATE * report.entries) {
     const got = `${countText(late, 'line')} of ${numberText(report.entries)} that come too late`;
     throw new LogError(
       `Expected ${paths.map(visible).join(', ')} in the order of time, got ${got}: sort them first`,

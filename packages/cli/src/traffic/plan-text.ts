@@ -1,5 +1,5 @@
 /** A plan in words and tables. */
-import type { ClientReport, PlanChange, PlanResult, PolicyReport, Toll } from 'sluice-traffic';
+import type { ClientReport, Impact, PlanChange, PlanResult, PolicyReport } from 'sluice-traffic';
 import { numberText, type Paint, windowText } from '../output.ts';
 import type { Column } from './text.ts';
 import {
@@ -36,7 +36,7 @@ export function planLines(result: PlanResult, top: number, paint: Paint): readon
 }
 
 /** `, 20 of 1,234`, where a list is not all. */
-const ofAll = (listed: readonly ClientReport[], { clients }: Toll): string =>
+const ofAll = (listed: readonly ClientReport[], { clients }: Impact): string =>
   listed.length < clients ? `, ${numberText(listed.length)} of ${numberText(clients)}` : '';
 
 /** A heading and what stands below it; nothing if there is nothing. */
@@ -93,7 +93,7 @@ function costLines(costs: PlanResult['costs']): readonly string[] {
 const COST_NOTE =
   'Limits count costs: that which a rule says, or else that which the log says, or else 1.';
 
-const tollCells = ({ requests, clients, ordinaryClients }: Toll): readonly string[] =>
+const impactCells = ({ requests, clients, ordinaryClients }: Impact): readonly string[] =>
   [requests, clients, ordinaryClients].map(numberText);
 
 const TOLL_COLUMNS: readonly Column[] = [
@@ -107,7 +107,7 @@ function policyLines(policies: readonly PolicyReport[]): readonly string[] {
     name,
     `${numberText(limit)} in ${windowText(windowMs)}`,
     `${algorithm}${shadow ? ', in shadow' : ''}`,
-    ...tollCells(denied),
+    ...impactCells(denied),
   ]);
   const first = ['policy', 'limit', 'algorithm'].map((heading) => ({ heading }));
   const lines = tableLines([...first, ...TOLL_COLUMNS], rows);
@@ -162,7 +162,7 @@ function changeLines(
   paint: Paint,
 ): readonly string[] {
   const { newlyDenied, noLongerDenied, requestsLost, requestsWon } = change;
-  const clients = ({ clients: count, ordinaryClients }: Toll): string =>
+  const clients = ({ clients: count, ordinaryClients }: Impact): string =>
     `${numberText(count)} (${numberText(ordinaryClients)} ordinary)`;
   const names = change.policies.map(({ name, limit, windowMs }) =>
     cut(`${name} ${numberText(limit)} in ${windowText(windowMs)}`, BAR_COLUMNS),

@@ -8,22 +8,22 @@ export const reportOption = (): Option =>
   new Option('--report <file>', 'write the result as a page (HTML)');
 
 /** What a command with a page does in the end: the page, and JSON or lines for people. */
-export interface Told {
+export interface ReportOptions {
   readonly report?: string;
   readonly json?: boolean;
 }
 
-export const writeReport = (path: string, result: ReportedResult): Promise<void> =>
+export const writeReportFile = (path: string, result: ReportedResult): Promise<void> =>
   writeWhole(path, htmlReport(result));
 
 /** Writes the page, if it is wanted, and prints the result. */
-export async function tell(
+export async function writeReport(
   output: Output,
-  { report, json }: Told,
+  { report, json }: ReportOptions,
   result: ReportedResult,
   lines: () => readonly string[],
 ): Promise<void> {
-  if (report !== undefined) await writeReport(report, result);
+  if (report !== undefined) await writeReportFile(report, result);
   if (json) return output.printJson(result);
   for (const line of lines()) output.print(line);
   if (report !== undefined) output.print(`\nThe page is in ${visible(report)}`);

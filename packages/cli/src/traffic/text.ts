@@ -32,7 +32,7 @@ export interface Column {
 
 const GAP = '  ';
 /** Less of a text says nothing. */
-const LEAST_WIDTH = 4;
+const MIN_WIDTH = 4;
 
 /** A table of texts from anywhere; where it is too wide, the widest texts are cut. */
 export function tableLines(
@@ -46,7 +46,7 @@ export function tableLines(
   const room = LINE_COLUMNS - GAP.length * (columns.length - 1);
   while (widths.reduce((sum, width) => sum + width, 0) > room) {
     const widest = Math.max(0, ...widths.filter((_, at) => !isFixed[at]));
-    if (widest <= LEAST_WIDTH) break;
+    if (widest <= MIN_WIDTH) break;
     widths[widths.findIndex((width, at) => width === widest && !isFixed[at])]--;
   }
   const cellOf = (text: string, at: number): string =>

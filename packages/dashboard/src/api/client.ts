@@ -29,7 +29,7 @@ export class ApiError extends Error {
 }
 
 /** The service could not be reached at all. */
-export class AwayError extends Error {
+export class UnreachableError extends Error {
   constructor() {
     super('The service does not answer');
     this.name = 'AwayError';
@@ -152,7 +152,7 @@ export class Api {
         body: JSON.stringify(body),
       }),
     }).catch(() => {
-      throw new AwayError();
+      throw new UnreachableError();
     });
   }
 }

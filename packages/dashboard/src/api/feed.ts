@@ -19,10 +19,10 @@ export interface DenialFilter {
 /** A service that says nothing for so long is as good as away. */
 const SILENT_MS = 4000;
 const RETRY_MS = 2000;
-const MOST_DENIALS = 500;
+const MAX_DENIALS = 500;
 /** A stream that begins so soon after the last second that was told has missed none. */
 const FRESH_MS = 2500;
-const MOST_WAITING = 30;
+const MAX_WAITING = 30;
 
 export class Feed {
   readonly history = new History();
@@ -170,9 +170,9 @@ export class Feed {
     const missed = this.history.add(tick);
     if (this.#waiting !== undefined) {
       this.#waiting.push(tick);
-      if (this.#waiting.length > MOST_WAITING) this.#waiting.shift();
+      if (this.#waiting.length > MAX_WAITING) this.#waiting.shift();
     } else if (missed > 0 || isFirst) this.#fillIn();
-    this.denials = [...[...tick.denials].reverse(), ...this.denials].slice(0, MOST_DENIALS);
+    this.denials = [...[...tick.denials].reverse(), ...this.denials].slice(0, MAX_DENIALS);
     this.denialsTold += tick.denials.length;
     this.denialsOmitted += tick.denialsOmitted;
     this.#expectWord();

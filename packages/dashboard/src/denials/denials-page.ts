@@ -1,19 +1,19 @@
 /** Who is being denied, and why, as it happens. */
 import { html, nothing, type TemplateResult } from 'lit-html';
-import { Asked } from '../api/asked.ts';
+import { PolledQuery } from '../api/polled-query.ts';
 import type { Denial, PolicyDefinition } from '../api/types.ts';
 import { after } from '../clock.ts';
 import type { Page, PageContext, PageMaker } from '../page.ts';
 import { type Route, to } from '../route.ts';
 import { checkCommand, command } from '../view/command.ts';
 import { clockText, counted, countText } from '../view/format.ts';
+import { whyText } from '../view/policy-text.ts';
 import { type Column, table } from '../view/table.ts';
-import { whyText } from '../view/words.ts';
 
-const MOST_ROWS = 200;
+const MAX_ROWS = 200;
 /** A pattern is looked for when nobody has typed for so long. */
 const TYPING_MS = 400;
-const LONGEST_KEY = 1024;
+const MAX_KEY_LENGTH = 1024;
 
 /** What is shown while it is paused, and what had been told by then. */
 interface Pause {
@@ -24,7 +24,7 @@ interface Pause {
 class DenialsPage implements Page {
   readonly title = 'Live denials';
   readonly #context: PageContext;
-  readonly #policies: Asked<readonly PolicyDefinition[]>;
+  readonly #policies: PolledQuery<readonly PolicyDefinition[]>;
   readonly #stop: () => void;
   #route: Route;
   #pause: Pause | undefined = undefined;
@@ -35,7 +35,7 @@ class DenialsPage implements Page {
     const { api, feed, redraw } = context;
     this.#context = context;
     this.#route = route;
-    this.#policies = new Asked(() => api.policies(), redraw);
+    this.#policies = new PolledQuery(() => api.policies(), redraw);
     this.#stop = feed.onChanged(() => this.#refresh());
     this.#refresh();
   }
@@ -66,7 +66,7 @@ class DenialsPage implements Page {
     const { policy, key } = this.#route.query;
     const wanted = {
       policy: this.#isUnknown ? undefined : policy || undefined,
-      key: key?.slice(0, LONGEST_KEY) || undefined,
+      key: key?.slice(0, MAX_KEY_LENGTH) || undefined,
     };
     if (this.#context.feed.filter(wanted)) this.#pause = undefined;
   }
@@ -104,7 +104,7 @@ class DenialsPage implements Page {
   view(): TemplateResult {
     const { feed } = this.#context;
     if (this.#isUnknown) return html`${this.#head()} ${this.#unknown()}`;
-    const shown = (this.#pause?.denials ?? feed.denials).slice(0, MOST_ROWS);
+    const shown = (this.#pause?.denials ?? feed.denials).slice(0, MAX_ROWS);
     return html`
       ${this.#head()}
       <section class="card" aria-label="Denials">
@@ -161,7 +161,7 @@ class DenialsPage implements Page {
       <span class="row pair">
         <label for="by-key">Key</label>
         <input id="by-key" type="search" class="mono" autocomplete="off" autocapitalize="off"
-          spellcheck="false" placeholder="user:*" maxlength=${LONGEST_KEY} .value=${key}
+          spellcheck="false" placeholder="user:*" maxlength=${MAX_KEY_LENGTH} .value=${key}
           aria-describedby="by-key-hint" @input=${(event: Event) => this.#type(event)} />
       </span>
       <span id="by-key-hint" class="hint">* stands for any characters</span>

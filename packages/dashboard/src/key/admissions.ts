@@ -7,7 +7,7 @@ import type { KeyFacts } from './key-facts.ts';
 import type { Sighting, WindowMemory } from './memory.ts';
 
 /** A log may have thousands, and nobody reads them. */
-const MOST_ROWS = 50;
+const MAX_ROWS = 50;
 
 interface Row {
   readonly atMs: number;
@@ -39,7 +39,7 @@ export function admissions(
 ): TemplateResult {
   const isLog = keepsEntries(facts);
   const rows = isLog ? logRows(facts, report, memory) : memory.sightings.map(seenRow);
-  const shown = rows.slice(0, MOST_ROWS);
+  const shown = rows.slice(0, MAX_ROWS);
   return html`<section class="card admissions" aria-labelledby="admissions-title">
     <h2 id="admissions-title">Recent admissions</h2>
     <p class="hint">${noteOf(facts, report, shown.length, rows.length)}</p>
@@ -79,7 +79,7 @@ function logRows(facts: KeyFacts, { atMs: nowMs }: KeyReport, memory: WindowMemo
   const { windowMs, algorithm, bucketMs } = facts;
   const isBuckets = algorithm === 'sliding-buckets';
   return memory.entries
-    .slice(-2 * MOST_ROWS)
+    .slice(-2 * MAX_ROWS)
     .map(({ atMs, cost }) => {
       const leavesMs = atMs + windowMs - nowMs;
       const from = isBuckets ? `${exactTime(atMs - bucketMs + 1)} – ` : '';

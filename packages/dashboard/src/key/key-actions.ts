@@ -17,11 +17,11 @@ export interface KeyActions {
 }
 
 /** Longer keys are told by their beginning where they stand in a sentence. */
-const LONGEST_NAME = 60;
+const MAX_NAME_LENGTH = 60;
 
 export const shortName = (key: string): string => {
   const letters = [...key];
-  return letters.length <= LONGEST_NAME ? key : `${letters.slice(0, LONGEST_NAME).join('')}…`;
+  return letters.length <= MAX_NAME_LENGTH ? key : `${letters.slice(0, MAX_NAME_LENGTH).join('')}…`;
 };
 
 export function actionButtons(actions: KeyActions): TemplateResult {

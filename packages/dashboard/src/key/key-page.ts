@@ -10,20 +10,20 @@ import { checkCommand, command } from '../view/command.ts';
 import { Dialogs } from '../view/dialog.ts';
 import { countText, windowText } from '../view/format.ts';
 import { Measured } from '../view/measured.ts';
-import { definitionText } from '../view/words.ts';
+import { definitionText } from '../view/policy-text.ts';
 import { admissions } from './admissions.ts';
+import { explainKey } from './explanation.ts';
 import { actionButtons, shortName } from './key-actions.ts';
 import { factsOf, type KeyFacts } from './key-facts.ts';
 import { type CostAnswer, costText, keyNumbers, overrideNote } from './key-numbers.ts';
 import { WindowMemory } from './memory.ts';
 import { sceneOf } from './scene.ts';
 import { ServiceClock } from './service-clock.ts';
-import { storyOf } from './story.ts';
 import { WindowView } from './window-view.ts';
 
 const REFETCH_MS = 1000;
 /** At most 30 pictures a second, and fewer where nothing moves by a pixel meanwhile. */
-const LEAST_FRAME_MS = 34;
+const MIN_FRAME_MS = 34;
 /** In how many steps what is seen crosses a window. */
 const STEPS = 1300;
 /** Waits of less than a minute are told to a tenth of a second. */
@@ -175,7 +175,7 @@ class KeyPage implements Page {
     const { windowMs, nextMs, resetAfterMs } = report;
     const isCounting = [nextMs, resetAfterMs].some((waitMs) => waitMs > 0 && waitMs < MINUTE_MS);
     const mostMs = isCounting ? WORDS_MS : REFETCH_MS;
-    return Math.min(mostMs, Math.max(LEAST_FRAME_MS, windowMs / STEPS));
+    return Math.min(mostMs, Math.max(MIN_FRAME_MS, windowMs / STEPS));
   }
 
   get #nowMs(): number {
@@ -257,7 +257,7 @@ class KeyPage implements Page {
 
   #picture(facts: KeyFacts, report: KeyReport): TemplateResult {
     const scene = sceneOf(facts, report, this.#memory, this.#nowMs);
-    const { sum, frees } = storyOf(facts, report, this.#wordsMs);
+    const { sum, frees } = explainKey(facts, report, this.#wordsMs);
     const { entries, entryCount } = report;
     const shown = `${countText(entries.length)} of ${countText(entryCount)} entries shown`;
     return html`<section class="card" aria-labelledby="window-title">

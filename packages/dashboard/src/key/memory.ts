@@ -32,9 +32,9 @@ export interface Sighting extends Entry {
 
 /** What is shown goes back for less than that many windows. */
 const KEPT_WINDOWS = 3;
-const MOST_ENTRIES = 6000;
-const MOST_CHARGES = 600;
-const MOST_SIGHTINGS = 200;
+const MAX_ENTRIES = 6000;
+const MAX_CHARGES = 600;
+const MAX_SIGHTINGS = 200;
 
 export class WindowMemory {
   /** The oldest first; replaced, never changed, so that who draws them can tell. */
@@ -80,7 +80,7 @@ export class WindowMemory {
     const untilMs = isAll ? edgeMs + 1 : entries[0].atMs;
     const sinceMs = atMs - KEPT_WINDOWS * windowMs;
     const known = this.entries.filter((each) => each.atMs < untilMs && each.atMs > sinceMs);
-    this.entries = [...known, ...entries].slice(-MOST_ENTRIES);
+    this.entries = [...known, ...entries].slice(-MAX_ENTRIES);
   }
 
   /** `counting`: for how many windows what is in one counts, its own included. */
@@ -123,13 +123,13 @@ export class WindowMemory {
     const sinceMs = atMs - KEPT_WINDOWS * windowMs;
     this.charges = [...this.charges, { atMs: chargedAtMs, tokens, before }]
       .filter((each, at, all) => each.atMs > sinceMs || at === all.length - 1)
-      .slice(-MOST_CHARGES);
+      .slice(-MAX_CHARGES);
     if (last !== undefined) this.#saw(report, Math.round(before - tokens), last.atMs, chargedAtMs);
   }
 
   /** The first report tells what there is, and not when it came. */
   #saw(report: KeyReport, cost: number, sinceMs: number, atMs = report.atMs): void {
     if (cost <= 0 || this.#last === undefined) return;
-    this.sightings = [{ atMs, cost, sinceMs }, ...this.sightings].slice(0, MOST_SIGHTINGS);
+    this.sightings = [{ atMs, cost, sinceMs }, ...this.sightings].slice(0, MAX_SIGHTINGS);
   }
 }

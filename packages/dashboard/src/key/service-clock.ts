@@ -9,7 +9,7 @@ interface Offset {
 /** Offsets that are further apart than they can be wrong are those of a clock that was set. */
 const SLACK_MS = 50;
 /** Clocks drift, so that after so many answers any is better than the best of them. */
-const MOST_ANSWERS = 60;
+const MAX_ANSWERS = 60;
 
 export class ServiceClock {
   #best: Offset | undefined = undefined;
@@ -30,7 +30,7 @@ export class ServiceClock {
       best === undefined ||
       heard.errorMs <= best.errorMs ||
       Math.abs(heard.aheadMs - best.aheadMs) > heard.errorMs + best.errorMs + SLACK_MS ||
-      ++this.#answers > MOST_ANSWERS;
+      ++this.#answers > MAX_ANSWERS;
     if (!isBetter) return;
     this.#best = heard;
     this.#answers = 0;

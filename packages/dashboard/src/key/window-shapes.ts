@@ -5,7 +5,7 @@ export const TOP = 26;
 export const PLOT = 132;
 export const BASE = TOP + PLOT;
 export const HEIGHT = BASE + 26;
-export const LEAST_TICK = 5;
+export const MIN_TICK = 5;
 const TICK_WIDTH = 2;
 
 /** From times to pixels. */
@@ -31,7 +31,7 @@ export function ticksPath({ entries, bucketMs, top }: TickScene, perMs: number):
   const baseMs = entries[entries.length - 1]?.atMs ?? 0;
   return entries
     .map(({ atMs, cost }) => {
-      const height = short(heightOf(cost, top, LEAST_TICK));
+      const height = short(heightOf(cost, top, MIN_TICK));
       const right = (atMs + 1 - baseMs) * perMs;
       if (bucketMs === 0) return `M${short((atMs - baseMs) * perMs)} ${BASE}v-${height}`;
       // A hair of space between one bucket and the next.

@@ -11,7 +11,7 @@ import {
   BASE,
   HEIGHT,
   heightOf,
-  LEAST_TICK,
+  MIN_TICK,
   PLOT,
   type Scale,
   scaleOf,
@@ -109,7 +109,7 @@ function band({ window }: Scene, { x }: Scale, width: number): unknown {
 function barsOf({ bars, top, nowMs, boundaries }: BarScene, { x }: Scale): unknown {
   const windowMs = boundaries.length > 1 ? boundaries[1] - boundaries[0] : 0;
   return bars.map(({ startMs, count }) => {
-    const height = heightOf(count, top, LEAST_TICK);
+    const height = heightOf(count, top, MIN_TICK);
     const y = BASE - height;
     const [from, to] = [x(startMs) + 1, x(startMs + windowMs) - 1];
     const width = Math.max(0, to - from);

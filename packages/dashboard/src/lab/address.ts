@@ -13,8 +13,8 @@ import {
   BOUNDS,
   isWithin,
   type LabSettings,
-  MOST_CALLS,
-  MOST_IN_SLOT,
+  MAX_CALLS,
+  MAX_IN_SLOT,
   type NumberName,
   OPENING,
   SLOTS,
@@ -22,10 +22,10 @@ import {
   type TypedCall,
 } from './settings.ts';
 
-export type Query = Readonly<Record<string, string>>;
+export type LabQuery = Readonly<Record<string, string>>;
 
 /** Longer addresses are cut off by what they are pasted into. */
-export const LONGEST_QUERY = 2000;
+export const MAX_QUERY_LENGTH = 2000;
 
 const SHORT: Readonly<Record<AlgorithmName, string>> = {
   'fixed-window': 'fixed',
@@ -92,7 +92,7 @@ function timesText(startMs: number, typed: readonly TypedCall[]): string {
     .join('_');
 }
 
-export function queryOf(settings: LabSettings): Query {
+export function queryOf(settings: LabSettings): LabQuery {
   const query: Record<string, string> = {};
   const { traffic, against, algorithms, policy } = settings;
   if (traffic !== OPENING.traffic) query.traffic = traffic;
@@ -112,9 +112,10 @@ export function queryOf(settings: LabSettings): Query {
 }
 
 /** How long it is in an address. */
-export const queryLength = (query: Query): number => new URLSearchParams(query).toString().length;
+export const queryLength = (query: LabQuery): number =>
+  new URLSearchParams(query).toString().length;
 
-export interface ReadSettings {
+export interface ParsedLabQuery {
   readonly settings: LabSettings;
   /** What could not be read, and what is taken instead. */
   readonly notices: readonly string[];
@@ -122,9 +123,9 @@ export interface ReadSettings {
 
 class Reader {
   readonly notices: string[] = [];
-  readonly #query: Query;
+  readonly #query: LabQuery;
 
-  constructor(query: Query) {
+  constructor(query: LabQuery) {
     this.#query = query;
   }
 
@@ -171,7 +172,7 @@ class Reader {
     const text = this.#query.drawn;
     const slots = text === undefined || text === '' ? [] : readSlots(text);
     if (slots === undefined) {
-      this.#refuse('drawn', `up to ${SLOTS} counts from 0 to ${MOST_IN_SLOT}, as in 0*12.5`);
+      this.#refuse('drawn', `up to ${SLOTS} counts from 0 to ${MAX_IN_SLOT}, as in 0*12.5`);
     }
     return Array.from({ length: SLOTS }, (_, at) => slots?.[at] ?? 0);
   }
@@ -181,7 +182,7 @@ class Reader {
     if (text === undefined || text === '') return [];
     const calls = readTimes(text, startMs);
     if (calls !== undefined) return calls;
-    this.#refuse('times', `up to ${countText(MOST_CALLS)} calls, as in 0*50_2000.3`);
+    this.#refuse('times', `up to ${countText(MAX_CALLS)} calls, as in 0*50_2000.3`);
     return [];
   }
 }
@@ -191,7 +192,7 @@ function readSlots(text: string): readonly number[] | undefined {
   const slots: number[] = [];
   for (const run of text.split('.')) {
     const [, count, times = '1'] = /^(\d{1,5})(?:\*(\d{1,3}))?$/.exec(run) ?? [];
-    const isWrong = count === undefined || Number(count) > MOST_IN_SLOT;
+    const isWrong = count === undefined || Number(count) > MAX_IN_SLOT;
     if (isWrong || slots.length + Number(times) > SLOTS) return undefined;
     slots.push(...new Array<number>(Number(times)).fill(Number(count)));
   }
@@ -210,11 +211,11 @@ function readTimes(text: string, startMs: number): readonly TypedCall[] | undefi
     return { atMs, cost: Number(cost), count: Number(times) };
   });
   const total = groups.reduce((sum, { count }) => sum + count, 0);
-  if (isWrong || total > MOST_CALLS || !Number.isSafeInteger(atMs)) return undefined;
+  if (isWrong || total > MAX_CALLS || !Number.isSafeInteger(atMs)) return undefined;
   return groups.flatMap(({ count, ...call }) => Array.from({ length: count }, () => call));
 }
 
-export function readSettings(query: Query): ReadSettings {
+export function parseLabQuery(query: LabQuery): ParsedLabQuery {
   const reader = new Reader(query);
   const shorts = new Map(ALGORITHMS.map((name) => [SHORT[name], name]));
   const traffics = new Map(TRAFFIC_NAMES.map((name) => [name as string, name]));

@@ -2,7 +2,7 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { guard } from 'lit-html/directives/guard.js';
 import { countText } from '../view/format.ts';
-import type { LabResult, Told } from './run.ts';
+import type { LabDecision, LabResult } from './run.ts';
 
 const PAGE_ROWS = 500;
 
@@ -81,7 +81,7 @@ export class DecisionsTable {
   }
 }
 
-const cells = ({ allowed, remaining, retryAfterMs }: Told): TemplateResult =>
+const cells = ({ allowed, remaining, retryAfterMs }: LabDecision): TemplateResult =>
   html`<td class=${allowed ? 'is-passed' : 'is-denied'}>${allowed}</td>
     <td class="number">${remaining}</td>
     <td class="number">${Number.isFinite(retryAfterMs) ? retryAfterMs : 'never'}</td>`;

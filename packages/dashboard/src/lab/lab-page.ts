@@ -6,23 +6,23 @@ import type { Page, PageContext, PageMaker } from '../page.ts';
 import { type Route, routeText, to } from '../route.ts';
 import { countText, windowText } from '../view/format.ts';
 import { Measured } from '../view/measured.ts';
-import { LONGEST_QUERY, type Query, queryLength, queryOf, readSettings } from './address.ts';
+import { type LabQuery, MAX_QUERY_LENGTH, parseLabQuery, queryLength, queryOf } from './address.ts';
 import { Controls } from './controls.ts';
 import { DecisionsTable } from './decisions-table.ts';
+import { sinceText } from './lab-text.ts';
 import { nearestCall } from './lane-shapes.ts';
 import { callText, LanesView, legend, type Position, saidText } from './lanes-view.ts';
 import { Player } from './player.ts';
 import { policyCard } from './policy-card.ts';
 import { type LabResult, runLab } from './run.ts';
-import { type LabSettings, MOST_IN_SLOT, SLOTS } from './settings.ts';
+import { type LabSettings, MAX_IN_SLOT, SLOTS } from './settings.ts';
 import { Strip } from './strip.ts';
 import { summaryTable } from './summary-table.ts';
 import { slotsOf, trafficOf } from './traffic.ts';
-import { sinceText } from './words.ts';
 
 /** Browsers do not like to be told a new address all the time. */
 const ADDRESS_MS = 300;
-const LEAST_WIDTH = 200;
+const MIN_WIDTH = 200;
 
 class LabPage implements Page {
   readonly title = 'Lab';
@@ -64,8 +64,8 @@ class LabPage implements Page {
     this.#cancelAddress();
   }
 
-  #read(query: Query): void {
-    const { settings, notices } = readSettings(query);
+  #read(query: LabQuery): void {
+    const { settings, notices } = parseLabQuery(query);
     this.#notices = notices;
     this.#controls.clear();
     this.#run(settings);
@@ -111,7 +111,7 @@ class LabPage implements Page {
     const windows = Math.round((traffic.endMs - traffic.startMs) / this.#settings.windowMs);
     return {
       traffic: 'drawn',
-      slots: slotsOf(traffic, MOST_IN_SLOT),
+      slots: slotsOf(traffic, MAX_IN_SLOT),
       startMs: traffic.startMs,
       windows: Math.min(20, Math.max(1, windows)),
     };
@@ -122,7 +122,7 @@ class LabPage implements Page {
     this.#change({ ...begun, traffic: 'drawn', slots });
   }
 
-  get #query(): Query {
+  get #query(): LabQuery {
     const position = this.#position;
     const { startMs, calls } = this.#result.traffic;
     const isCall = position?.call !== undefined && calls[position.call].atMs === position.atMs;
@@ -139,7 +139,7 @@ class LabPage implements Page {
     this.#cancelAddress = after(ADDRESS_MS, () => {
       const all = this.#query;
       const { times, drawn, ...rest } = all;
-      const query = queryLength(all) <= LONGEST_QUERY ? all : rest;
+      const query = queryLength(all) <= MAX_QUERY_LENGTH ? all : rest;
       const route: Route = { page: 'lab', names: [], query };
       this.#written = routeText(route);
       this.#context.go(route, 'replace');
@@ -147,7 +147,7 @@ class LabPage implements Page {
   }
 
   get #isTooLong(): boolean {
-    return queryLength(this.#query) > LONGEST_QUERY;
+    return queryLength(this.#query) > MAX_QUERY_LENGTH;
   }
 
   /** The last call that is not after a time. */
@@ -243,7 +243,7 @@ class LabPage implements Page {
   }
 
   get #width(): number {
-    return Math.max(LEAST_WIDTH, this.#measured.width);
+    return Math.max(MIN_WIDTH, this.#measured.width);
   }
 
   #stripView(): TemplateResult | typeof nothing {
@@ -251,7 +251,7 @@ class LabPage implements Page {
     const { traffic } = this.#result;
     const { limit, slots } = this.#settings;
     return this.#strip.view({
-      slots: this.#settings.traffic === 'drawn' ? slots : slotsOf(traffic, MOST_IN_SLOT),
+      slots: this.#settings.traffic === 'drawn' ? slots : slotsOf(traffic, MAX_IN_SLOT),
       slotMs: (traffic.endMs - traffic.startMs) / SLOTS,
       ...{ limit, width: this.#width },
     });
@@ -280,8 +280,8 @@ class LabPage implements Page {
   #tooLong(): TemplateResult {
     const length = countText(queryLength(this.#query));
     return html`<p class="hint">
-      These calls take ${length} characters in a link, and more than ${countText(LONGEST_QUERY)} are
-      not sure to arrive: the link leaves them out.
+      These calls take ${length} characters in a link. Links of more than
+      ${countText(MAX_QUERY_LENGTH)} characters may be cut off, so this link leaves them out.
     </p>`;
   }
 

@@ -2,6 +2,7 @@
 import { html, nothing, svg, type TemplateResult } from 'lit-html';
 import { guard } from 'lit-html/directives/guard.js';
 import { countText, windowText } from '../view/format.ts';
+import { fullestText, multipleText, sinceText, toldText } from './lab-text.ts';
 import {
   areaPath,
   axisSteps,
@@ -21,9 +22,8 @@ import {
   trueSteps,
   usedPath,
 } from './lane-shapes.ts';
-import type { LabResult, Lane, Told } from './run.ts';
+import type { LabDecision, LabResult, Lane } from './run.ts';
 import type { LabSettings } from './settings.ts';
-import { fullestText, multipleText, sinceText, toldText } from './words.ts';
 
 const AXIS_HEIGHT = 22;
 const AXIS_PIXELS = 70;
@@ -167,7 +167,7 @@ export class LanesView {
 }
 
 /** Told by a sign as well as by its colour. */
-function toldMark(told: Told): TemplateResult {
+function toldMark(told: LabDecision): TemplateResult {
   const [name, sign] = told.allowed ? ['is-passed', '✓'] : ['is-denied', '✕'];
   return html`<span class=${name}>${sign} ${toldText(told)}</span>`;
 }

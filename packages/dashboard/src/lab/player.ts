@@ -3,7 +3,7 @@ import { eachFrame, nowMs } from '../clock.ts';
 
 /** How long it takes from one end to the other. */
 const PLAY_MS = 12_000;
-const LEAST_FRAME_MS = 33;
+const MIN_FRAME_MS = 33;
 /** For those who do not want to see things move it goes in steps. */
 const STEP_MS = 1000;
 
@@ -27,7 +27,7 @@ export class Player {
     let drawnMs = 0;
     this.#cancel = eachFrame(() => {
       const now = nowMs();
-      if (now - drawnMs < (isStill ? STEP_MS : LEAST_FRAME_MS)) return;
+      if (now - drawnMs < (isStill ? STEP_MS : MIN_FRAME_MS)) return;
       drawnMs = now;
       const part = Math.min(1, (now - beginMs) / PLAY_MS);
       if (part === 1) this.stop();

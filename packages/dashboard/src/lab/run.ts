@@ -6,7 +6,7 @@ import { capacityOf, type LabSettings, policyOptions } from './settings.ts';
 import { CALLER, type Call, type Traffic } from './traffic.ts';
 
 /** What a call was told. */
-export interface Told {
+export interface LabDecision {
   readonly allowed: boolean;
   readonly remaining: number;
   /** Infinity if it costs more than could ever pass. */
@@ -26,7 +26,7 @@ export interface Lane {
   readonly algorithm: AlgorithmName;
   readonly capacity: number;
   /** One for each call. */
-  readonly told: readonly Told[];
+  readonly told: readonly LabDecision[];
   readonly admitted: number;
   readonly denied: number;
   readonly fullest: Fullest | undefined;
@@ -102,7 +102,7 @@ class Run {
   readonly #limiter;
   readonly #counts: WindowCounts;
   readonly #rows = new Map<string, number>();
-  readonly #told: Told[] = [];
+  readonly #told: LabDecision[] = [];
   readonly #used: Used[] = [];
   #fullest: Fullest | undefined = undefined;
 

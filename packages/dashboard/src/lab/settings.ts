@@ -56,15 +56,15 @@ export interface LabSettings {
 }
 
 export const SLOTS = 60;
-export const MOST_CALLS = 2000;
-export const MOST_IN_SLOT = 500;
+export const MAX_CALLS = 2000;
+export const MAX_IN_SLOT = 500;
 
 const DAY_MS = 86_400_000;
 
 /** What each number may be. */
 export const BOUNDS = {
   seed: [0, 2 ** 32 - 1],
-  calls: [1, MOST_CALLS],
+  calls: [1, MAX_CALLS],
   windows: [1, 20],
   startMs: [0, 4_102_444_800_000],
   cost: [1, 1_000_000],

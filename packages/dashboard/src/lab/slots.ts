@@ -1,5 +1,5 @@
 /** Drawing in slots of time. */
-import { MOST_IN_SLOT } from './settings.ts';
+import { MAX_IN_SLOT } from './settings.ts';
 
 /** A place in the drawing: so many calls in a slot. */
 export interface Place {
@@ -7,11 +7,11 @@ export interface Place {
   readonly count: number;
 }
 
-export const LEAST_TOP = 10;
+export const MIN_TOP = 10;
 
 /** What the top of the strip stands for: at least the limit, so that it can be reached at once. */
 export const stripTop = (slots: readonly number[], limit: number): number =>
-  Math.min(MOST_IN_SLOT, Math.max(LEAST_TOP, limit, ...slots));
+  Math.min(MAX_IN_SLOT, Math.max(MIN_TOP, limit, ...slots));
 
 /** The slots with a line drawn from one to another, ends included. */
 export function withLine(slots: readonly number[], from: Place, to: Place): readonly number[] {

@@ -1,8 +1,8 @@
 /** How many calls come when: a strip to be looked at, and to be drawn in with whatever points. */
 import { html, svg, type TemplateResult } from 'lit-html';
 import { counted, windowText } from '../view/format.ts';
-import { MOST_IN_SLOT, SLOTS } from './settings.ts';
-import { LEAST_TOP, type Place, stripTop, withLine } from './slots.ts';
+import { MAX_IN_SLOT, SLOTS } from './settings.ts';
+import { MIN_TOP, type Place, stripTop, withLine } from './slots.ts';
 
 const HEIGHT = 92;
 const PAGE = 10;
@@ -22,7 +22,7 @@ export class Strip {
   #slot = 0;
   #last: Place | undefined = undefined;
   /** Stays what it was while somebody draws, or all would move under the pointer. */
-  #top = LEAST_TOP;
+  #top = MIN_TOP;
 
   constructor(drawn: (slots: readonly number[]) => void, redraw: () => void) {
     this.#drawn = drawn;
@@ -119,7 +119,7 @@ export class Strip {
       return;
     }
     const before = this.#state.slots[this.#slot];
-    const count = Math.min(MOST_IN_SLOT, Math.max(0, before + change));
+    const count = Math.min(MAX_IN_SLOT, Math.max(0, before + change));
     const place = { slot: this.#slot, count };
     this.#put(place, place);
   }

@@ -1,8 +1,8 @@
 /** What comparing comes to, as a table. */
 import { html, type TemplateResult } from 'lit-html';
 import { countText } from '../view/format.ts';
+import { sinceText } from './lab-text.ts';
 import type { LabResult } from './run.ts';
-import { sinceText } from './words.ts';
 
 export function summaryTable({ lanes, traffic }: LabResult): TemplateResult {
   const since = (call: number | undefined): string =>

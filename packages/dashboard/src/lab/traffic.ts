@@ -1,13 +1,7 @@
 /** The calls that are tried, in the order of their times: made by a shape, drawn, or typed. */
 import { adversaryOf, generateTraffic, momentsOf, type Piece, Random } from 'sluice-traffic/lab';
 import { definePolicy } from './engine.ts';
-import {
-  type LabSettings,
-  MOST_CALLS,
-  policyOptions,
-  SLOTS,
-  type TrafficName,
-} from './settings.ts';
+import { type LabSettings, MAX_CALLS, policyOptions, SLOTS, type TrafficName } from './settings.ts';
 
 export interface Call {
   readonly atMs: number;
@@ -66,9 +60,9 @@ function cut(
 ): Traffic {
   const { startMs } = settings;
   return {
-    calls: calls.slice(0, MOST_CALLS),
+    calls: calls.slice(0, MAX_CALLS),
     ...{ startMs, endMs: startMs + lengthMs },
-    omitted: Math.max(0, calls.length - MOST_CALLS),
+    omitted: Math.max(0, calls.length - MAX_CALLS),
   };
 }
 
@@ -137,7 +131,7 @@ function adversaryTraffic(settings: LabSettings): Traffic {
   for (const { afterMs, admitted } of adversaryOf(policy).schedule) {
     wanted += Math.floor(admitted / cost);
     const call = { atMs: fromMs + afterMs, cost, key: CALLER };
-    while (calls.length < Math.min(wanted, MOST_CALLS)) calls.push(call);
+    while (calls.length < Math.min(wanted, MAX_CALLS)) calls.push(call);
   }
   const lengthMs = fromMs - startMs + 3 * windowMs;
   return { ...cut(settings, calls, lengthMs), omitted: wanted - calls.length };

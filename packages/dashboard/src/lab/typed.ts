@@ -1,8 +1,8 @@
 /** Calls as lines of text, a time and a cost each. */
-import { BOUNDS, isWithin, type LabSettings, MOST_CALLS, type TypedCall } from './settings.ts';
+import { BOUNDS, isWithin, type LabSettings, MAX_CALLS, type TypedCall } from './settings.ts';
 
 /** Times are counted from the start; as large as that, they are since 1970. */
-const LEAST_EPOCH_MS = 100_000_000_000;
+const MIN_EPOCH_MS = 100_000_000_000;
 
 export type ReadCalls =
   | { readonly calls: readonly TypedCall[]; readonly problem?: undefined }
@@ -20,12 +20,12 @@ export function readCalls(text: string, startMs: number): ReadCalls {
     }
     const timeMs = Number(time);
     calls.push({
-      atMs: timeMs >= LEAST_EPOCH_MS ? timeMs : startMs + timeMs,
+      atMs: timeMs >= MIN_EPOCH_MS ? timeMs : startMs + timeMs,
       cost: Number(cost),
     });
   }
-  if (calls.length > MOST_CALLS) {
-    return { problem: `Expected at most ${MOST_CALLS} calls, got ${calls.length}` };
+  if (calls.length > MAX_CALLS) {
+    return { problem: `Expected at most ${MAX_CALLS} calls, got ${calls.length}` };
   }
   return { calls: calls.sort((a, b) => a.atMs - b.atMs) };
 }

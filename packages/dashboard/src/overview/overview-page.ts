@@ -1,6 +1,6 @@
 /** Everything at a glance: what is decided, whether the store is well, and each policy. */
 import { html, nothing, type TemplateResult } from 'lit-html';
-import { Asked } from '../api/asked.ts';
+import { PolledQuery } from '../api/polled-query.ts';
 import type { PolicyDefinition, ReadyReport } from '../api/types.ts';
 import { every } from '../clock.ts';
 import type { Page, PageContext, PageMaker } from '../page.ts';
@@ -27,8 +27,8 @@ const FIRST_SORTING: Sorting = { by: 'denied', isDown: true };
 class OverviewPage implements Page {
   readonly title = 'Overview';
   readonly #context: PageContext;
-  readonly #policies: Asked<readonly PolicyDefinition[]>;
-  readonly #ready: Asked<ReadyReport>;
+  readonly #policies: PolledQuery<readonly PolicyDefinition[]>;
+  readonly #ready: PolledQuery<ReadyReport>;
   readonly #stops: readonly (() => void)[];
   #route: Route;
   /** Names in the order they were last shown in. */
@@ -38,8 +38,8 @@ class OverviewPage implements Page {
     const { api, feed, redraw } = context;
     this.#context = context;
     this.#route = route;
-    this.#policies = new Asked(() => api.policies(), redraw);
-    this.#ready = new Asked(() => api.ready(), redraw);
+    this.#policies = new PolledQuery(() => api.policies(), redraw);
+    this.#ready = new PolledQuery(() => api.ready(), redraw);
     this.#stops = [
       feed.onChanged(() => {
         void this.#policies.refresh();

@@ -7,8 +7,8 @@ import type { TableContent } from '../view/as-table.ts';
 import { NOW_SECONDS, rateOf, sum } from '../view/counts.ts';
 import { clockText, countText, percentText, rateText } from '../view/format.ts';
 import { heatCells, heatStrip, heatText } from '../view/heat.ts';
+import { definitionText } from '../view/policy-text.ts';
 import type { Column } from '../view/table.ts';
-import { definitionText } from '../view/words.ts';
 
 export interface PolicyRow {
   readonly name: string;

@@ -1,6 +1,6 @@
 /** The limits that keys and patterns have of their own under a policy. */
 import { html, nothing, type TemplateResult } from 'lit-html';
-import type { Asked } from '../api/asked.ts';
+import type { PolledQuery } from '../api/polled-query.ts';
 import type { Override } from '../api/types.ts';
 import { to } from '../route.ts';
 import { countText, dateText, durationText } from '../view/format.ts';
@@ -58,7 +58,7 @@ const columnsOf = (nowMs: number, actions: OverrideActions): readonly Column<Ove
 ];
 
 export function overridesCard(
-  { value, problem }: Asked<readonly Override[]>,
+  { value, problem }: PolledQuery<readonly Override[]>,
   nowMs: number,
   from: string | undefined,
   actions: OverrideActions,

@@ -1,7 +1,7 @@
 /** One policy: what it is, what it does, to whom, and changing that. */
 import { html, nothing, type TemplateResult } from 'lit-html';
-import { Asked } from '../api/asked.ts';
 import { HISTORY_SECONDS } from '../api/history.ts';
+import { PolledQuery } from '../api/polled-query.ts';
 import type {
   CountSeries,
   Kept,
@@ -22,11 +22,11 @@ import { Dialogs } from '../view/dialog.ts';
 import { clockText } from '../view/format.ts';
 import { heatCells, heatLegend, heatStrip, heatText } from '../view/heat.ts';
 import { askForOverride } from '../view/override-form.ts';
+import { definitionText } from '../view/policy-text.ts';
 import { type Range, rangeButtons, readRange } from '../view/range.ts';
-import { definitionText } from '../view/words.ts';
 import { definitionCard } from './definition.ts';
 import { overridesCard } from './overrides.ts';
-import { MOST_KEYS, shadowCard } from './shadow-card.ts';
+import { MAX_KEYS, shadowCard } from './shadow-card.ts';
 import { type TopList, topCard } from './top-keys.ts';
 
 const ASK_MS = 3000;
@@ -34,11 +34,11 @@ const ASK_MS = 3000;
 class PolicyPage implements Page {
   readonly #context: PageContext;
   readonly #dialogs: Dialogs;
-  readonly #policies: Asked<readonly PolicyDefinition[]>;
-  readonly #overrides: Asked<readonly Override[]>;
-  readonly #top: Readonly<Record<TopBy, Asked<TopReport>>>;
+  readonly #policies: PolledQuery<readonly PolicyDefinition[]>;
+  readonly #overrides: PolledQuery<readonly Override[]>;
+  readonly #top: Readonly<Record<TopBy, PolledQuery<TopReport>>>;
   /** Asked for only where there are so many policies that the stream does not tell of all. */
-  readonly #series: Asked<SeriesReport>;
+  readonly #series: PolledQuery<SeriesReport>;
   readonly #stops: readonly (() => void)[];
   #route: Route;
 
@@ -47,11 +47,11 @@ class PolicyPage implements Page {
     this.#context = context;
     this.#route = route;
     this.#dialogs = new Dialogs(redraw);
-    this.#policies = new Asked(() => api.policies(), redraw);
-    this.#overrides = new Asked(() => api.overrides(this.#name), redraw);
-    this.#series = new Asked(() => api.series(HISTORY_SECONDS, this.#name), redraw);
-    const top = (by: TopBy): Asked<TopReport> =>
-      new Asked(() => api.top(this.#name, by, MOST_KEYS), redraw);
+    this.#policies = new PolledQuery(() => api.policies(), redraw);
+    this.#overrides = new PolledQuery(() => api.overrides(this.#name), redraw);
+    this.#series = new PolledQuery(() => api.series(HISTORY_SECONDS, this.#name), redraw);
+    const top = (by: TopBy): PolledQuery<TopReport> =>
+      new PolledQuery(() => api.top(this.#name, by, MAX_KEYS), redraw);
     this.#top = { denied: top('denied'), allowed: top('allowed') };
     this.#stops = [
       feed.onChanged(() => this.#refresh()),
@@ -69,7 +69,7 @@ class PolicyPage implements Page {
     return this.#route.names[0] ?? '';
   }
 
-  get #all(): readonly Asked<unknown>[] {
+  get #all(): readonly PolledQuery<unknown>[] {
     return [this.#policies, this.#overrides, this.#series, ...Object.values(this.#top)];
   }
 

@@ -3,15 +3,15 @@ import { html, nothing, type TemplateResult } from 'lit-html';
 import type { PolicyDefinition, TopReport } from '../api/types.ts';
 import type { Question } from '../view/dialog.ts';
 import { clockText, counted } from '../view/format.ts';
-import { definitionText } from '../view/words.ts';
+import { definitionText } from '../view/policy-text.ts';
 
 /** The most keys that the service lists. */
-export const MOST_KEYS = 200;
+export const MAX_KEYS = 200;
 
 /** `12 clients`, or `at least 200 clients` where more may have been than are listed. */
 export function clientsText({ keys, othersAtMost }: TopReport): string {
   const certain = keys.filter(({ atLeast }) => atLeast > 0).length;
-  const isAll = keys.length < MOST_KEYS && othersAtMost === 0;
+  const isAll = keys.length < MAX_KEYS && othersAtMost === 0;
   return `${isAll ? '' : 'at least '}${counted(certain, 'client')}`;
 }
 

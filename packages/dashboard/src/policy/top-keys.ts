@@ -1,6 +1,6 @@
 /** Who is denied most, and who uses most. */
 import { html, nothing, type TemplateResult } from 'lit-html';
-import type { Asked } from '../api/asked.ts';
+import type { PolledQuery } from '../api/polled-query.ts';
 import type { TopBy, TopReport } from '../api/types.ts';
 import { to } from '../route.ts';
 import { clockText, counted, countText, percentText } from '../view/format.ts';
@@ -55,7 +55,7 @@ export interface TopList {
   readonly title: string;
   /** What there is to say if nobody is in it. */
   readonly empty: (since: string) => unknown;
-  readonly asked: Asked<TopReport>;
+  readonly asked: PolledQuery<TopReport>;
 }
 
 export function topCard({ by, title, empty, asked }: TopList): TemplateResult {

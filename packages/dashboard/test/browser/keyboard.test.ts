@@ -37,16 +37,16 @@ beforeEach(async () => {
 const isFocused = (target: Locator): Promise<boolean> =>
   target.evaluate((element) => element === document.activeElement);
 
-const MOST_TABS = 80;
+const MAX_TABS = 80;
 
 /** Tabs on until it has the focus. */
 async function tabTo(target: Locator): Promise<void> {
   await target.waitFor();
-  for (let tabs = 0; tabs < MOST_TABS; tabs++) {
+  for (let tabs = 0; tabs < MAX_TABS; tabs++) {
     await page.keyboard.press('Tab');
     if (await isFocused(target)) return;
   }
-  throw new Error(`Not reached by ${MOST_TABS} tabs: ${target}`);
+  throw new Error(`Not reached by ${MAX_TABS} tabs: ${target}`);
 }
 
 const button = (name: string): Locator => page.getByRole('button', { name, exact: true });

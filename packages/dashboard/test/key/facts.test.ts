@@ -3,8 +3,8 @@ import { Random } from 'sluice-traffic/lab';
 import { describe, expect, test } from 'vitest';
 import type { AlgorithmName, KeyReport, PolicyDefinition } from '../../src/api/types.ts';
 import { noteOf } from '../../src/key/admissions.ts';
+import { explainKey } from '../../src/key/explanation.ts';
 import { counterParts, factsOf, tokensAt, usedAt } from '../../src/key/key-facts.ts';
-import { storyOf } from '../../src/key/story.ts';
 import { report } from './reports.ts';
 
 const START_MS = 1_767_225_600_000;
@@ -24,25 +24,25 @@ describe('what counts between two reports', () => {
     for (const windowMs of [997, 10_000]) {
       const policy = definePolicy('p', { limit: 50, window: windowMs, algorithm, ...own });
       const store = memoryStore();
-      const terms = policy.terms!;
+      const params = policy.params!;
       let nowMs = START_MS;
       for (let call = 0; call < 300; call++) {
         nowMs += random.below(windowMs / 6);
         const cost = 1 + random.below(9);
-        store.open(policy).takeSync(terms, 'a', cost, nowMs);
-        const state = store.inspectSync(policy, terms, 'a', nowMs);
+        store.open(policy).takeSync(params, 'a', cost, nowMs);
+        const state = store.inspectSync(policy, params, 'a', nowMs);
         if (state === undefined) continue;
         const { used, cells, entries } = state;
         const told = report({
-          ...{ algorithm, windowMs, limit: terms.capacity, used, cells, entries },
+          ...{ algorithm, windowMs, limit: params.capacity, used, cells, entries },
           ...{ atMs: nowMs, entryCount: entries.length },
         });
         const facts = factsOf(told, { limit: 50, ...own } as unknown as PolicyDefinition);
         expect(facts.bucketMs).toBe(
-          algorithm === 'sliding-buckets' ? terms.bucketMs : facts.bucketMs,
+          algorithm === 'sliding-buckets' ? params.bucketMs : facts.bucketMs,
         );
         const laterMs = nowMs + random.below(2 * windowMs);
-        const later = store.inspectSync(policy, terms, 'a', laterMs);
+        const later = store.inspectSync(policy, params, 'a', laterMs);
         expect(usedAt(facts, told, laterMs)).toBe(later?.used ?? 0);
       }
     }
@@ -80,7 +80,7 @@ describe('the facts of a key', () => {
 describe('the story', () => {
   const tell = (fields: Partial<KeyReport>, nowMs: number, policy?: Partial<PolicyDefinition>) => {
     const told = report(fields);
-    return storyOf(factsOf(told, policy as PolicyDefinition), told, nowMs);
+    return explainKey(factsOf(told, policy as PolicyDefinition), told, nowMs);
   };
   const windowMs = 60_000;
 

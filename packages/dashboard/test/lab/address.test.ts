@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import {
   durationCode,
-  LONGEST_QUERY,
+  MAX_QUERY_LENGTH,
+  parseLabQuery,
   queryLength,
   queryOf,
   readDuration,
-  readSettings,
 } from '../../src/lab/address.ts';
-import { type LabSettings, MOST_CALLS, OPENING, SLOTS } from '../../src/lab/settings.ts';
+import { type LabSettings, MAX_CALLS, OPENING, SLOTS } from '../../src/lab/settings.ts';
 import { readRoute, routeText } from '../../src/route.ts';
 
 const slots = (...counts: readonly number[]): readonly number[] =>
@@ -17,7 +17,7 @@ const slots = (...counts: readonly number[]): readonly number[] =>
 const again = (changes: Partial<LabSettings>): LabSettings => {
   const query = queryOf({ ...OPENING, slots: slots(), ...changes });
   const hash = routeText({ page: 'lab', names: [], query });
-  const { settings, notices } = readSettings(readRoute(hash).query);
+  const { settings, notices } = parseLabQuery(readRoute(hash).query);
   expect(notices).toEqual([]);
   return settings;
 };
@@ -25,7 +25,7 @@ const again = (changes: Partial<LabSettings>): LabSettings => {
 describe('settings in an address', () => {
   test('of the opening scene are nothing', () => {
     expect(queryOf(OPENING)).toEqual({});
-    expect(readSettings({}).settings).toEqual({ ...OPENING, slots: slots() });
+    expect(parseLabQuery({}).settings).toEqual({ ...OPENING, slots: slots() });
   });
 
   test.each<[string, Partial<LabSettings>]>([
@@ -60,11 +60,11 @@ describe('settings in an address', () => {
     const { startMs } = OPENING;
     const typed = [...burst(startMs + 9000), ...burst(startMs + 11_000)];
     expect(queryOf({ ...OPENING, traffic: 'typed', typed }).times).toBe('9000*50_2000*50');
-    const scattered = Array.from({ length: MOST_CALLS }, (_, at) => {
+    const scattered = Array.from({ length: MAX_CALLS }, (_, at) => {
       return { atMs: startMs + at * (at % 7), cost: 1 + (at % 9) };
     });
     const long = queryOf({ ...OPENING, traffic: 'typed', typed: scattered });
-    expect(queryLength(long)).toBeGreaterThan(LONGEST_QUERY);
+    expect(queryLength(long)).toBeGreaterThan(MAX_QUERY_LENGTH);
   });
 
   test('needs no escapes', () => {
@@ -105,7 +105,7 @@ describe('what cannot be read', () => {
     ['times', '0*999999_0*999999'],
     ['times', '<script>'],
   ])('%s=%s is as in the opening scene, and told', (name, text) => {
-    const { settings, notices } = readSettings({ [name]: text });
+    const { settings, notices } = parseLabQuery({ [name]: text });
     expect(settings).toEqual({ ...OPENING, slots: slots() });
     expect(notices).toHaveLength(1);
     expect(notices[0]).toContain(`Expected \`${name}\` to be `);
@@ -113,7 +113,7 @@ describe('what cannot be read', () => {
   });
 
   test('does not keep the rest from being read', () => {
-    const { settings, notices } = readSettings({ limit: 'x', window: '1m', drawn: '' });
+    const { settings, notices } = parseLabQuery({ limit: 'x', window: '1m', drawn: '' });
     expect(settings.windowMs).toBe(60_000);
     expect(notices).toHaveLength(1);
   });

@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import { parseVectors } from 'sluice/testing';
 import { Comparison } from 'sluice-traffic';
 import { describe, expect, test } from 'vitest';
-import { readSettings } from '../../src/lab/address.ts';
+import { parseLabQuery } from '../../src/lab/address.ts';
 import { type LabResult, type Lane, runLab } from '../../src/lab/run.ts';
-import { ALGORITHMS, type LabSettings, MOST_CALLS, OPENING } from '../../src/lab/settings.ts';
+import { ALGORITHMS, type LabSettings, MAX_CALLS, OPENING } from '../../src/lab/settings.ts';
 import { slotsOf, trafficOf } from '../../src/lab/traffic.ts';
 
 const run = (changes: Partial<LabSettings> = {}): LabResult => {
@@ -56,7 +56,7 @@ describe('a run', () => {
       const sinceMs = step === 0 ? 0 : at - steps[step - 1].at;
       return `${sinceMs}.${cost}`;
     });
-    const { settings, notices } = readSettings({
+    const { settings, notices } = parseLabQuery({
       ...{ traffic: 'typed', start: String(steps[0].at), times: times.join('_') },
       ...{ limit: String(policy.limit), window: `${policy.windowMs}ms` },
     });
@@ -164,9 +164,9 @@ describe('traffic', () => {
   test('is cut where there is too much of it, which is told', () => {
     const slots = new Array<number>(60).fill(100);
     const { calls, omitted } = trafficOf({ ...OPENING, traffic: 'drawn', slots });
-    expect([calls.length, omitted]).toEqual([MOST_CALLS, 6000 - MOST_CALLS]);
+    expect([calls.length, omitted]).toEqual([MAX_CALLS, 6000 - MAX_CALLS]);
     const many = { ...OPENING, traffic: 'adversary', limit: 1_000_000 } as const;
-    expect(trafficOf(many).calls).toHaveLength(MOST_CALLS);
+    expect(trafficOf(many).calls).toHaveLength(MAX_CALLS);
   });
 
   test('of all algorithms at their bounds can be run', () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { multipleText, sinceText, toldText } from '../../src/lab/lab-text.ts';
 import {
   areaPath,
   axisSteps,
@@ -13,7 +14,6 @@ import { runLab } from '../../src/lab/run.ts';
 import { OPENING } from '../../src/lab/settings.ts';
 import { stripTop, withLine } from '../../src/lab/slots.ts';
 import { trafficOf } from '../../src/lab/traffic.ts';
-import { multipleText, sinceText, toldText } from '../../src/lab/words.ts';
 
 const call = (atMs: number, cost = 1, key = 'a') => ({ atMs, cost, key });
 const told = (...allowed: readonly boolean[]) => ({

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../../server/src/config/read.ts';
 import { policyFile } from '../../src/lab/policy-file.ts';
-import { ALGORITHMS, MOST_CALLS, OPENING } from '../../src/lab/settings.ts';
+import { ALGORITHMS, MAX_CALLS, OPENING } from '../../src/lab/settings.ts';
 import { callsText, readCalls, startOf } from '../../src/lab/typed.ts';
 
 const START_MS = OPENING.startMs;
@@ -40,8 +40,8 @@ describe('typed calls', () => {
 
   test('are bounded', () => {
     const text = (count: number) => new Array(count).fill('5').join('\n');
-    expect(readCalls(text(MOST_CALLS), START_MS).problem).toBeUndefined();
-    expect(readCalls(text(MOST_CALLS + 1), START_MS).problem).toMatch(/at most 2000 calls/);
+    expect(readCalls(text(MAX_CALLS), START_MS).problem).toBeUndefined();
+    expect(readCalls(text(MAX_CALLS + 1), START_MS).problem).toMatch(/at most 2000 calls/);
   });
 
   test('of quite another time begin with the boundary before them', () => {

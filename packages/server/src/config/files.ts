@@ -7,8 +7,8 @@ import { createHash, type Hash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { readRegularFile } from '../regular-file.ts';
-import { within } from '../within.ts';
-import { LARGEST_FILE_BYTES } from './source.ts';
+import { withTimeout } from '../with-timeout.ts';
+import { MAX_FILE_BYTES } from './source.ts';
 
 /** How long all files together may take. */
 export const READ_DEADLINE_MS = 10_000;
@@ -44,11 +44,11 @@ export async function readConfigFiles(
   const id = JSON.stringify(paths);
   const before = unresponsive.get(id);
   if (before !== undefined) {
-    await within(deadlineMs, before);
+    await withTimeout(deadlineMs, before);
     if (unresponsive.get(id) === before) return late(paths, deadlineMs);
   }
   const reading = readAll(paths, readFile);
-  const read = await within(deadlineMs, reading);
+  const read = await withTimeout(deadlineMs, reading);
   if (read !== undefined) return read;
   unresponsive.set(id, reading);
   void reading.then(() => unresponsive.delete(id));
@@ -99,7 +99,7 @@ async function fileAt(
   readFile: NonNullable<ReadOptions['readFile']>,
 ): Promise<ConfigFile> {
   try {
-    return { path, bytes: await readFile(path, LARGEST_FILE_BYTES + 1) };
+    return { path, bytes: await readFile(path, MAX_FILE_BYTES + 1) };
   } catch (error) {
     return { path, problem: `Expected a file, got ${causeOf(error)}` };
   }

@@ -3,15 +3,15 @@
  * For each rule a request is made up that matches it, and the rules are followed from the top. What
  * the request leaves open, such as its method, is chosen so that more rules match.
  */
-import { fits } from '../wildcard.ts';
+import { matchesWildcard } from '../wildcard.ts';
 import type { DescriptorMatch, RequestMatch, RuleConfig } from './model.ts';
 
 /** A check is made of at most as many. */
-export const MOST_LIMITS = 64;
+export const MAX_LIMITS = 64;
 /**
  * Rules that are compared at most, about 50 ms. What is left is found when such a request comes.
  */
-const MOST_STEPS = 100_000;
+const MAX_STEPS = 100_000;
 
 /** Fields of a request, or entries of a descriptor. Those that are missing are not chosen yet. */
 type Example = ReadonlyMap<string, string>;
@@ -20,7 +20,7 @@ type Example = ReadonlyMap<string, string>;
 export function ruleWithTooManyLimits(rules: readonly RuleConfig[]): RuleConfig | undefined {
   const most = rules.reduce((longest, { limits }) => Math.max(longest, limits.length), 0);
   const going = rules.reduce((sum, { goOn, limits }) => sum + (goOn ? limits.length : 0), 0);
-  if (going + most <= MOST_LIMITS) return undefined;
+  if (going + most <= MAX_LIMITS) return undefined;
   const places = rules.map(({ match }) => placeOf(match));
   let steps = 0;
   const tried = new Set<string>();
@@ -29,7 +29,7 @@ export function ruleWithTooManyLimits(rules: readonly RuleConfig[]): RuleConfig 
     if (tried.has(id)) continue;
     tried.add(id);
     steps += rules.length;
-    if (steps > MOST_STEPS) return undefined;
+    if (steps > MAX_STEPS) return undefined;
     const near = rules.filter((_, other) => places[other] === places[at]);
     const found = followed(near, extended(new Map(), match) ?? new Map());
     if (found !== undefined) return found;
@@ -53,7 +53,7 @@ function followed(rules: readonly RuleConfig[], start: Example): RuleConfig | un
     if (!rule.goOn && next.size > example.size) continue;
     example = next;
     for (const { policy, key } of rule.limits) limits.add(JSON.stringify([policy, key]));
-    if (limits.size > MOST_LIMITS) return rule;
+    if (limits.size > MAX_LIMITS) return rule;
     if (!rule.goOn) return undefined;
   }
   return undefined;
@@ -65,7 +65,7 @@ function extended(example: Example, match: RequestMatch | DescriptorMatch): Exam
   for (const [name, patterns] of needsOf(match)) {
     const value = example.get(name);
     if (value === undefined) missing.push([name, patterns[0].replaceAll(/\*+/g, 'x')]);
-    else if (!patterns.some((pattern) => fits(pattern, value))) return undefined;
+    else if (!patterns.some((pattern) => matchesWildcard(pattern, value))) return undefined;
   }
   return missing.length === 0 ? example : new Map([...example, ...missing]);
 }

@@ -73,7 +73,7 @@ export interface RuleConfig {
 }
 
 /** Entries of the stores are 32 bits wide unless the policy's own limit is wider. */
-export const LARGEST_OVERRIDE = 2 ** 31 - 1;
+export const MAX_OVERRIDE = 2 ** 31 - 1;
 
 /** One key, or all that a pattern with `*` fits, has a limit of its own. */
 export interface OverrideConfig {

@@ -2,7 +2,7 @@
 import { ConfigError, type ConfigProblem, problemText } from './model.ts';
 
 /** More are counted, but not shown: nobody reads them, and junk has one in every line. */
-const MOST_SHOWN = 100;
+const MAX_SHOWN = 100;
 
 export class Problems {
   readonly #byFile = new Map<string, ConfigProblem[]>();
@@ -41,7 +41,7 @@ export class Problems {
 function shown(problems: readonly ConfigProblem[]): readonly ConfigProblem[] {
   const once = new Map(problems.map((each) => [problemText(each), each]));
   const sorted = [...once.values()].sort((a, b) => a.line - b.line || a.column - b.column);
-  if (sorted.length <= MOST_SHOWN) return sorted;
-  const message = `Expected fewer mistakes, got ${sorted.length - MOST_SHOWN} more from here on`;
-  return [...sorted.slice(0, MOST_SHOWN), { ...sorted[MOST_SHOWN], message }];
+  if (sorted.length <= MAX_SHOWN) return sorted;
+  const message = `Expected fewer mistakes, got ${sorted.length - MAX_SHOWN} more from here on`;
+  return [...sorted.slice(0, MAX_SHOWN), { ...sorted[MAX_SHOWN], message }];
 }

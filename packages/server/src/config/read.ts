@@ -1,10 +1,16 @@
 /** Configuration files, as texts, to one checked `Config`, or an error with all that is wrong. */
-import { DomainReader } from './envoy-form.ts';
+
 import type { Config, DomainConfig } from './model.ts';
+import { DomainParser } from './parse-envoy.ts';
+import { parseRules } from './parse-rules.ts';
+import {
+  parseDomains,
+  parseOverrides,
+  parsePolicies,
+  parseSettingsSection,
+} from './parse-sluice.ts';
+import { PolicyRegister } from './policy-register.ts';
 import { Problems } from './problems.ts';
-import { Register } from './register.ts';
-import { readRules } from './rule-form.ts';
-import { readDomains, readOverrides, readPolicies, readSettings } from './sluice-form.ts';
 import { type ConfigText, Source, Unreadable } from './source.ts';
 import { type Fields, Value } from './value.ts';
 import { DOMAIN_FIELDS, TOP_FIELDS } from './vocabulary.ts';
@@ -31,16 +37,16 @@ interface OwnFile {
 
 class Reading {
   readonly #problems: Problems;
-  readonly #register = new Register();
+  readonly #policies = new PolicyRegister();
   readonly #domains: DomainConfig[] = [];
-  readonly #domainReader = new DomainReader(this.#register);
+  readonly #domainReader = new DomainParser(this.#policies);
   #own: OwnFile | undefined = undefined;
   #settings: Readonly<Record<string, unknown>> = {};
 
   constructor(problems: Problems) {
     this.#problems = problems;
     // Whatever could not be opened may have held any name.
-    if (!problems.isEmpty) this.#register.incomplete();
+    if (!problems.isEmpty) this.#policies.incomplete();
   }
 
   /** Takes a file, except for what refers to policies: those may be in a later one. */
@@ -68,14 +74,14 @@ class Reading {
       const first = this.#own.path;
       root.report(`Expected one file with policies, got another beside ${first}`);
       // It does not count, but what else is wrong with it is told as well.
-      readSettings(top);
-      readPolicies(top, new Register());
+      parseSettingsSection(top);
+      parsePolicies(top, new PolicyRegister());
       return;
     }
     this.#own = { path, top };
-    this.#settings = readSettings(top);
-    readPolicies(top, this.#register);
-    this.#domains.push(...readDomains(top, this.#domainReader, path));
+    this.#settings = parseSettingsSection(top);
+    parsePolicies(top, this.#policies);
+    this.#domains.push(...parseDomains(top, this.#domainReader, path));
   }
 
   config(files: readonly string[]): Config {
@@ -84,16 +90,16 @@ class Reading {
     this.#guarded(() => {
       const { top } = this.#own ?? {};
       if (top === undefined) return;
-      const rules = readRules(top.get('rules'), this.#register);
-      referring = { rules, overrides: readOverrides(top, this.#register, rules) };
+      const rules = parseRules(top.get('rules'), this.#policies);
+      referring = { rules, overrides: parseOverrides(top, this.#policies, rules) };
     });
-    if (this.#register.isEmpty && this.#domains.length === 0 && this.#problems.isEmpty) {
+    if (this.#policies.isEmpty && this.#domains.length === 0 && this.#problems.isEmpty) {
       const message = 'Expected at least one policy or domain, got none';
       this.#problems.add(files[0] ?? 'configuration', 1, 1, message);
     }
     return {
       files,
-      policies: this.#register.configs,
+      policies: this.#policies.configs,
       ...referring,
       domains: this.#domains,
       warnings: this.#problems.warnings,
@@ -107,7 +113,7 @@ class Reading {
       read();
     } catch (error) {
       if (!(error instanceof Unreadable)) throw error;
-      this.#register.incomplete();
+      this.#policies.incomplete();
     }
   }
 }

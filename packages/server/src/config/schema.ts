@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { fileKeyOf, PROXY_NAMES, SETTINGS, type SettingName } from '../settings.ts';
-import { LARGEST_OVERRIDE } from './model.ts';
+import { MAX_OVERRIDE } from './model.ts';
 import {
   ALGORITHMS,
   type DESCRIPTOR_FIELDS,
@@ -13,8 +13,8 @@ import {
   DURATION,
   FAILURE_ACTIONS,
   FIELD_NAME,
-  MOST_OVERRIDES,
-  MOST_REQUESTS,
+  MAX_OVERRIDES,
+  MAX_REQUESTS,
   type OVERRIDE_FIELDS,
   type POLICY_FIELDS,
   POLICY_NAME,
@@ -137,7 +137,7 @@ const rule = z.strictObject({
 const override = z.strictObject({
   policy: text.describe('The name of a policy.'),
   key: written.describe('A key, or a pattern with *.'),
-  limit: positive.max(LARGEST_OVERRIDE).describe('What it has instead.'),
+  limit: positive.max(MAX_OVERRIDE).describe('What it has instead.'),
   expires: maybe(z.string().regex(/^\d{4}-\d\d-\d\d/), 'From then on it does not count.'),
   reason: maybe(text, 'Why it is there.'),
 } satisfies Shape<typeof OVERRIDE_FIELDS>);
@@ -146,7 +146,7 @@ const override = z.strictObject({
 const anyCase = (word: string): string =>
   word.replace(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}]`);
 const unit = z.string().regex(new RegExp(`^(?:${UNITS.map(anyCase).join('|')})$`));
-const requests = z.int().min(0).max(MOST_REQUESTS);
+const requests = z.int().min(0).max(MAX_REQUESTS);
 const flag = z.boolean();
 
 const rateLimit = z.strictObject({
@@ -197,7 +197,7 @@ export const configSchema = z.strictObject({
     `What is limited how, by name: ${POLICY_NAME_TEXT}.`,
   ),
   rules: maybe(z.array(rule), 'Which requests and descriptors have which limits.'),
-  overrides: maybe(z.array(override).max(MOST_OVERRIDES), 'Keys with a limit of their own.'),
+  overrides: maybe(z.array(override).max(MAX_OVERRIDES), 'Keys with a limit of their own.'),
   domains: maybe(z.array(domain), 'What files of envoyproxy/ratelimit hold.'),
 });
 

@@ -17,18 +17,18 @@ export interface ConfigText {
   readonly text: string;
 }
 
-export const LARGEST_FILE_BYTES = 4 * 2 ** 20;
+export const MAX_FILE_BYTES = 4 * 2 ** 20;
 /** Aliases count each time, so that a few lines cannot stand for millions. */
-const MOST_VALUES = 1_000_000;
-const MOST_LEVELS = 200;
-const LEVELS = `${MOST_LEVELS} levels`;
+const MAX_VALUES = 1_000_000;
+const MAX_LEVELS = 200;
+const LEVELS = `${MAX_LEVELS} levels`;
 /** What the parser says too much or too little about. */
 const MEANINGS: Readonly<Record<string, string>> = {
   MULTIPLE_DOCS: 'one document, got another',
   RESOURCE_EXHAUSTION: `at most ${LEVELS}, got more`,
 };
 /** Names, values and signs. What is more than that is no configuration, and takes long to parse. */
-const MOST_TOKENS = 1_000_000;
+const MAX_TOKENS = 1_000_000;
 
 /** Ends the reading of one file, after what is wrong has been told. */
 export class Unreadable extends Error {}
@@ -82,13 +82,10 @@ export class Source {
   /** What a node stands for, each time it is read; too much of it is an error. */
   resolved(node: unknown, level: number): Node | null {
     const found = isNode(node) ? node : null;
-    if (++this.#values > MOST_VALUES) {
-      throw this.#unreadable(
-        0,
-        `Expected at most ${MOST_VALUES} values, aliases counted, got more`,
-      );
+    if (++this.#values > MAX_VALUES) {
+      throw this.#unreadable(0, `Expected at most ${MAX_VALUES} values, aliases counted, got more`);
     }
-    if (level > MOST_LEVELS) {
+    if (level > MAX_LEVELS) {
       throw this.#unreadable(startOf(found), `Expected at most ${LEVELS}, got more`);
     }
     return isAlias(found) ? this.#aliased.get(found)! : found;
@@ -155,7 +152,7 @@ function linesOf(text: string): readonly number[] {
 
 /** What there is too much of. Told from the tokens, because the parser is not thrifty. */
 function excessOf(text: string): string | undefined {
-  if (text.length > LARGEST_FILE_BYTES) return `${LARGEST_FILE_BYTES} bytes`;
+  if (text.length > MAX_FILE_BYTES) return `${MAX_FILE_BYTES} bytes`;
   let tokens = 0;
   let brackets = 0;
   let inLine = 0;
@@ -167,8 +164,8 @@ function excessOf(text: string): string | undefined {
     else if (!isScalar && '-?'.includes(token) && brackets <= 0) inLine++;
     else if (token.endsWith('\n')) inLine = 0;
     isScalar = token === '\u001f';
-    if (++tokens > MOST_TOKENS) return `${MOST_TOKENS} names, values and signs`;
-    if (brackets + inLine > MOST_LEVELS) return LEVELS;
+    if (++tokens > MAX_TOKENS) return `${MAX_TOKENS} names, values and signs`;
+    if (brackets + inLine > MAX_LEVELS) return LEVELS;
   }
   return undefined;
 }

@@ -3,17 +3,17 @@
  * ask it for what they need; if it is something else, it says so there, and they get undefined.
  */
 import { isMap, isScalar, isSeq, type Node, type Scalar, type YAMLMap } from 'yaml';
-import { nearest, suggestion } from './nearest.ts';
+import { closestName, didYouMean } from './did-you-mean.ts';
 import { type Source, startOf } from './source.ts';
 
 /** What stands for itself. */
 export type Plain = string | number | boolean | null;
 
-const LONGEST_SHOWN = 60;
-const MOST_WORDS_SHOWN = 20;
+const MAX_SHOWN_LENGTH = 60;
+const MAX_WORDS_SHOWN = 20;
 
 /** Text that is not too long for a message. */
-export const short = (text: string, most = LONGEST_SHOWN): string =>
+export const short = (text: string, most = MAX_SHOWN_LENGTH): string =>
   text.length > most ? `${text.slice(0, most)}…` : text;
 
 /** Text as it is shown in messages. */
@@ -21,8 +21,8 @@ export const quoted = (text: string): string => `\`${JSON.stringify(short(text))
 
 /** Words to choose from, or the first of them. */
 export function choice(words: readonly string[]): string {
-  const shown = words.slice(0, MOST_WORDS_SHOWN).map((word) => short(word));
-  return `one of ${shown.join(', ')}${words.length > MOST_WORDS_SHOWN ? ', …' : ''}`;
+  const shown = words.slice(0, MAX_WORDS_SHOWN).map((word) => short(word));
+  return `one of ${shown.join(', ')}${words.length > MAX_WORDS_SHOWN ? ', …' : ''}`;
 }
 
 export class Value {
@@ -131,7 +131,7 @@ export class Value {
   oneOf<T extends string>(words: readonly T[]): T | undefined {
     const { plain } = this;
     if (words.includes(plain as T)) return plain as T;
-    const hint = typeof plain === 'string' ? suggestion(plain, words) : '';
+    const hint = typeof plain === 'string' ? didYouMean(plain, words) : '';
     return this.expected(choice(words), hint);
   }
 
@@ -177,8 +177,8 @@ export class Value {
     for (const [name, value] of entries) {
       if (known.includes(name)) continue;
       const where = owner === '' ? '' : ` in ${owner}`;
-      const hint = suggestion(name, known);
-      meant.add(nearest(name, known) ?? '');
+      const hint = didYouMean(name, known);
+      meant.add(closestName(name, known) ?? '');
       const came = `\`${short(name)}\``;
       value.reportKey(`Expected only ${known.join(', ')}${where}, got ${came}${hint}`);
       entries.delete(name);

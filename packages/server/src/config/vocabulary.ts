@@ -22,7 +22,7 @@ export const RULE_LIMIT_FIELDS = ['policy', 'key', 'cost', 'operation'] as const
 export const OVERRIDE_FIELDS = ['policy', 'key', 'limit', 'expires', 'reason'] as const;
 
 /** Those with `*` are looked through one by one. */
-export const MOST_OVERRIDES = 10_000;
+export const MAX_OVERRIDES = 10_000;
 
 export const DOMAIN_FIELDS = ['domain', 'descriptors'] as const;
 export const DESCRIPTOR_FIELDS = [
@@ -53,7 +53,7 @@ export const UNIT_MS = {
 } as const;
 export const UNITS = Object.keys(UNIT_MS) as readonly (keyof typeof UNIT_MS)[];
 /** What Envoy's messages can carry. */
-export const MOST_REQUESTS = 2 ** 32 - 1;
+export const MAX_REQUESTS = 2 ** 32 - 1;
 
 export const DURATION = /^\d{1,15}(?:ms|s|m|h|d|w)$/;
 export const SHORT_POLICY = /^\d{1,16}(?:\/| per )\d{1,15}(?:ms|s|m|h|d|w)$/;

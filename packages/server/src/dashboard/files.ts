@@ -25,7 +25,7 @@ export interface Variant {
 export type PageFiles = ReadonlyMap<string, PageFile>;
 
 /** Of all files together; they stay in memory. */
-export const MOST_BYTES = 1024 * 1024;
+export const MAX_BYTES = 1024 * 1024;
 
 /** What a page can be made of here; other files are not handed out. */
 const TYPES: Readonly<Record<string, string>> = {
@@ -60,7 +60,7 @@ export function readPageFiles(folder: string): PageFiles {
     files.set(name, file);
     size += file.plain.bytes.length;
   }
-  if (size > MOST_BYTES) throw new Error(`Expected at most ${MOST_BYTES} bytes, got ${size}`);
+  if (size > MAX_BYTES) throw new Error(`Expected at most ${MAX_BYTES} bytes, got ${size}`);
   return files;
 }
 

@@ -3,7 +3,7 @@
  * the page shows it asks of the API, where it is found out who may.
  */
 import type { OutgoingHttpHeaders } from 'node:http';
-import { type Exchange, HttpError } from '../http/exchange.ts';
+import { HttpError, type RequestContext } from '../http/request-context.ts';
 import type { Router } from '../http/router.ts';
 import type { Logger } from '../observe/log.ts';
 import { installedFiles, type PageFile, type PageFiles } from './files.ts';
@@ -64,7 +64,7 @@ function takesGzip(accepted: string | undefined): boolean {
 const isKnown = (known: string | undefined, etag: string): boolean =>
   known?.split(',').some((each) => ['*', etag, `W/${etag}`].includes(each.trim())) === true;
 
-function sendFile({ request, response }: Exchange, file: PageFile, caching: string): void {
+function sendFile({ request, response }: RequestContext, file: PageFile, caching: string): void {
   const { headers, method } = request;
   const gzip = takesGzip(headers['accept-encoding'] as string | undefined) ? file.gzip : undefined;
   const { bytes, etag } = gzip ?? file.plain;
@@ -82,7 +82,7 @@ function sendFile({ request, response }: Exchange, file: PageFile, caching: stri
   response.end(method === 'HEAD' ? undefined : bytes);
 }
 
-function redirect({ response }: Exchange): void {
+function redirect({ response }: RequestContext): void {
   response.writeHead(302, { ...SECURITY, location: PAGE, 'content-length': 0, vary: 'accept' });
   response.end();
 }
@@ -101,20 +101,20 @@ export function dashboardRoutes(
   files: PageFiles | Error = installedFiles(),
 ): void {
   if (files instanceof Error) log.debug({ err: files }, 'there is no dashboard');
-  const send = (exchange: Exchange, name: string, caching: string): void => {
+  const send = (context: RequestContext, name: string, caching: string): void => {
     if (files instanceof Error) throw missing(NOT_BUILT);
     const file = files.get(name);
     if (file === undefined) throw missing('There is no such file of the dashboard');
-    sendFile(exchange, file, caching);
+    sendFile(context, file, caching);
   };
-  router.add('GET', '/', 'page', (exchange) => {
-    const isBrowser = exchange.header('accept')?.includes('text/html') === true;
-    if (isBrowser) redirect(exchange);
-    else exchange.send(200, LINKS, { vary: 'accept' });
+  router.add('GET', '/', 'page', (context) => {
+    const isBrowser = context.header('accept')?.includes('text/html') === true;
+    if (isBrowser) redirect(context);
+    else context.send(200, LINKS, { vary: 'accept' });
   });
   router.add('GET', '/dashboard', 'page', redirect);
-  router.add('GET', PAGE, 'page', (exchange) => send(exchange, INDEX, ASK_AGAIN));
-  router.add('GET', `${PAGE}assets/*`, 'page', (exchange) =>
-    send(exchange, exchange.path.slice(PAGE.length), FOREVER),
+  router.add('GET', PAGE, 'page', (context) => send(context, INDEX, ASK_AGAIN));
+  router.add('GET', `${PAGE}assets/*`, 'page', (context) =>
+    send(context, context.path.slice(PAGE.length), FOREVER),
   );
 }

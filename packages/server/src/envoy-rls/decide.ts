@@ -2,42 +2,46 @@
  * Has the claims of a request decided: all that are charged in one step, all or nothing. What costs
  * nothing, can never fit or is soft is asked beforehand, because the answer says what is charged.
  */
-import { type Limit, type LimitDecision, type Quote, systemClock } from 'sluice';
+import { type CheckResult, type Limit, type LimitDecision, systemClock } from 'sluice';
 import { jointDecision } from 'sluice/engine';
-import { type Desk, neverFits, type Verdict } from '../desk.ts';
+import { type DecisionService, neverFits, type ServiceDecision } from '../decision-service.ts';
 import type { Blocked, Claim, Plan } from './plan.ts';
 
-export interface Outcome {
+export interface DescriptorDecisions {
   readonly isDenied: boolean;
   /** What the enforced limits say together; its wait is infinite if no wait helps. */
-  readonly quote?: Quote | undefined;
+  readonly result?: CheckResult | undefined;
   /** The limits that it is about. */
   readonly limits: readonly Limit[];
 }
 
 /** What does not fit however long it waits. Nothing of it must reach the store. */
-export const isTooLarge = ({ cost, limit }: Claim): boolean => cost > limit.terms.capacity;
+export const isTooLarge = ({ cost, limit }: Claim): boolean => cost > limit.params.capacity;
 
 /** Whether a claim says no. Those in shadow are not listened to. */
 export const isExceeded = (claim: Claim): boolean =>
   !claim.isShadow && (isTooLarge(claim) || claim.answer?.allowed === false);
 
-export function decide(desk: Desk, plan: Plan): Outcome | Promise<Outcome> {
+export function decide(
+  decisionService: DecisionService,
+  plan: Plan,
+): DescriptorDecisions | Promise<DescriptorDecisions> {
   const { claims, items } = plan;
   const isOneStep = claims.every((claim) => claim.cost > 0 && !claim.isSoft && !isTooLarge(claim));
-  if (!isOneStep || items.some(({ kind }) => kind === 'blocked')) return decideInSteps(desk, plan);
+  if (!isOneStep || items.some(({ kind }) => kind === 'blocked'))
+    return decideInSteps(decisionService, plan);
   if (claims.length === 0) return { isDenied: false, limits: [] };
-  const verdict = desk.decide(claims.map(chargedLimit));
-  return verdict instanceof Promise
-    ? verdict.then((later) => outcomeOf(claims, later))
-    : outcomeOf(claims, verdict);
+  const decision = decisionService.decide(claims.map(chargedLimit));
+  return decision instanceof Promise
+    ? decision.then((later) => outcomeOf(claims, later))
+    : outcomeOf(claims, decision);
 }
 
-function outcomeOf(claims: readonly Claim[], verdict: Verdict): Outcome {
-  tell(claims, verdict);
-  const { allowed, quote } = verdict;
+function outcomeOf(claims: readonly Claim[], decision: ServiceDecision): DescriptorDecisions {
+  tell(claims, decision);
+  const { allowed, result } = decision;
   const limits = claims.filter(({ isShadow }) => !isShadow).map(({ limit }) => limit);
-  return { isDenied: !allowed, quote, limits };
+  return { isDenied: !allowed, result, limits };
 }
 
 /** The limit with what the request takes of it. */
@@ -49,12 +53,12 @@ const askedLimit = (claim: Claim): Limit =>
   claim.cost === 0 || isTooLarge(claim) ? { ...claim.limit, cost: 1 } : chargedLimit(claim);
 
 /** Gives each claim its answer. Those in shadow have none if the others deny. */
-function tell(claims: readonly Claim[], { quote, shadow }: Verdict): void {
+function tell(claims: readonly Claim[], { result, shadow }: ServiceDecision): void {
   if (claims.length === 1) {
-    claims[0].answer = quote ?? shadow[0];
+    claims[0].answer = result ?? shadow[0];
     return;
   }
-  const answers = [...(quote?.limits ?? []), ...shadow];
+  const answers = [...(result?.limits ?? []), ...shadow];
   for (const claim of claims) {
     const { key, policy } = claim.limit;
     const answer = answers.find((each) => each.key === key && each.policy === policy.name);
@@ -64,21 +68,24 @@ function tell(claims: readonly Claim[], { quote, shadow }: Verdict): void {
 
 /** What the steps of a decision leave to be reported. */
 interface Trace {
-  degraded: Quote['degraded'];
-  shadow: readonly Quote[];
+  degraded: CheckResult['degraded'];
+  shadow: readonly CheckResult[];
   /** What was charged. */
   paid: readonly Claim[];
 }
 
-async function decideInSteps(desk: Desk, plan: Plan): Promise<Outcome> {
+async function decideInSteps(
+  decisionService: DecisionService,
+  plan: Plan,
+): Promise<DescriptorDecisions> {
   const { claims, items } = plan;
   const trace: Trace = { degraded: undefined, shadow: [], paid: [] };
   const ask = async (asked: readonly Claim[], limits: readonly Limit[], peek: boolean) => {
-    const verdict = await desk.decide(limits, { peek, isQuiet: true });
-    trace.degraded ??= verdict.quote?.degraded;
-    if (!peek && verdict.allowed) trace.shadow = verdict.shadow;
-    tell(asked, verdict);
-    return verdict.allowed;
+    const decision = await decisionService.decide(limits, { peek, isQuiet: true });
+    trace.degraded ??= decision.result?.degraded;
+    if (!peek && decision.allowed) trace.shadow = decision.shadow;
+    tell(asked, decision);
+    return decision.allowed;
   };
   const first = claims.filter((claim) => claim.cost === 0 || claim.isSoft || isTooLarge(claim));
   if (first.length > 0) await ask(first, first.map(askedLimit), true);
@@ -101,11 +108,16 @@ async function decideInSteps(desk: Desk, plan: Plan): Promise<Outcome> {
     if (isDenied) break;
   }
   trace.paid = paid;
-  return reported(desk, plan, isDenied, trace);
+  return reported(decisionService, plan, isDenied, trace);
 }
 
 /** Tells the desk's watchers of the whole decision, which no single step has shown them. */
-function reported(desk: Desk, { claims, items }: Plan, isDenied: boolean, trace: Trace): Outcome {
+function reported(
+  decisionService: DecisionService,
+  { claims, items }: Plan,
+  isDenied: boolean,
+  trace: Trace,
+): DescriptorDecisions {
   const blocked = items.flatMap((item) => item.blocked ?? []);
   const enforced = claims.filter(({ isShadow }) => !isShadow);
   const stops = isDenied ? blocked.filter(({ isShadow }) => !isShadow).map(blockedPart) : [];
@@ -114,23 +126,26 @@ function reported(desk: Desk, { claims, items }: Plan, isDenied: boolean, trace:
     ? enforced.filter((claim) => claim.cost > 0 || isExceeded(claim))
     : trace.paid.filter(({ isShadow }) => !isShadow);
   const parts = [...stops, ...concerned.flatMap(claimPart)];
-  const quote = quoteOf(parts, trace.degraded);
+  const result = resultOf(parts, trace.degraded);
   const shadow = isDenied ? [] : [...trace.shadow, ...shadowDenials(claims, blocked)];
-  if (quote !== undefined || shadow.length > 0) {
-    desk.tell({ allowed: !isDenied, quote, shadow, peek: false }, limitsOf(parts));
+  if (result !== undefined || shadow.length > 0) {
+    decisionService.tell({ allowed: !isDenied, result, shadow, peek: false }, limitsOf(parts));
   }
   // Soft limits that do not stand in the way of an admitted request have nothing to tell.
   const shown = enforced.filter((claim) => isDenied || !isExceeded(claim)).flatMap(claimPart);
   const all = [...stops, ...shown];
-  return { isDenied, quote: quoteOf(all, trace.degraded), limits: limitsOf(all) };
+  return { isDenied, result: resultOf(all, trace.degraded), limits: limitsOf(all) };
 }
 
 /** What limits in shadow would have denied for ever, without being asked. */
-const shadowDenials = (claims: readonly Claim[], blocked: readonly Blocked[]): readonly Quote[] => {
+const shadowDenials = (
+  claims: readonly Claim[],
+  blocked: readonly Blocked[],
+): readonly CheckResult[] => {
   const tooLarge = claims.filter((claim) => claim.isShadow && isTooLarge(claim));
   const stops = blocked.filter(({ isShadow }) => isShadow);
   const parts = [...tooLarge.flatMap(claimPart), ...stops.map(blockedPart)];
-  return parts.map((part) => quoteOf([part])!);
+  return parts.map((part) => resultOf([part])!);
 };
 
 interface Part {
@@ -154,11 +169,14 @@ function blockedPart({ limit }: Blocked): Part {
   return { limit, decision: neverFits(known, cost) };
 }
 
-function quoteOf(parts: readonly Part[], degraded?: Quote['degraded']): Quote | undefined {
+function resultOf(
+  parts: readonly Part[],
+  degraded?: CheckResult['degraded'],
+): CheckResult | undefined {
   if (parts.length === 0) return undefined;
   const decisions = parts.map(({ decision }) => decision);
-  const quote = jointDecision(decisions, false);
-  return degraded === undefined ? quote : Object.assign(quote, { degraded });
+  const result = jointDecision(decisions, false);
+  return degraded === undefined ? result : Object.assign(result, { degraded });
 }
 
 const isHardNo = (claim: Claim): boolean => !claim.isSoft && isExceeded(claim);

@@ -19,7 +19,7 @@ export const STATUS = {
 export type Status = (typeof STATUS)[keyof typeof STATUS];
 
 /** What a client sends before it is decided. */
-export const LARGEST_MESSAGE_BYTES = 256 * 1024;
+export const MAX_MESSAGE_BYTES = 256 * 1024;
 /** One byte says whether a message is compressed, four how long it is. */
 const PREFIX_BYTES = 5;
 /** How long a message may take to come, as for a request of HTTP. */
@@ -130,7 +130,7 @@ export function receive(
   stream.once('close', cancel);
   stream.on('data', (chunk: Buffer) => {
     size += chunk.length;
-    if (size > PREFIX_BYTES + LARGEST_MESSAGE_BYTES) {
+    if (size > PREFIX_BYTES + MAX_MESSAGE_BYTES) {
       chunks.length = 0;
       refuse(stream, STATUS.RESOURCE_EXHAUSTED, tooLarge());
     } else if (!share.grow(size)) {
@@ -158,7 +158,7 @@ function messageIn(bytes: Buffer): Buffer {
     throw new CallError(STATUS.UNIMPLEMENTED, 'Expected messages without compression');
   }
   const length = bytes.length < PREFIX_BYTES ? -1 : bytes.readUInt32BE(1);
-  if (length > LARGEST_MESSAGE_BYTES) {
+  if (length > MAX_MESSAGE_BYTES) {
     throw new CallError(STATUS.RESOURCE_EXHAUSTED, tooLarge());
   }
   if (bytes[0] !== 0 || length !== bytes.length - PREFIX_BYTES) {
@@ -167,7 +167,7 @@ function messageIn(bytes: Buffer): Buffer {
   return bytes.subarray(PREFIX_BYTES);
 }
 
-const tooLarge = (): string => `Expected a message of at most ${LARGEST_MESSAGE_BYTES} bytes`;
+const tooLarge = (): string => `Expected a message of at most ${MAX_MESSAGE_BYTES} bytes`;
 
 function framed(message: Buffer): Buffer {
   const frame = Buffer.allocUnsafe(PREFIX_BYTES + message.length);

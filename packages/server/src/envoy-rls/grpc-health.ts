@@ -13,7 +13,7 @@ interface HealthRequest {
 }
 const LOOK_EVERY_MS = 2000;
 /** Each keeps its connection open for as long as it likes. */
-export const MOST_WATCHERS = 1000;
+export const MAX_WATCHERS = 1000;
 
 export class HealthService {
   readonly #isHealthy: () => Promise<boolean>;
@@ -42,8 +42,8 @@ export class HealthService {
 
   readonly #watch = (call: Call): void => {
     const { service = '' } = call.request as HealthRequest;
-    if (this.#watchers.size >= MOST_WATCHERS) {
-      call.fail(STATUS.RESOURCE_EXHAUSTED, `Expected at most ${MOST_WATCHERS} calls that watch`);
+    if (this.#watchers.size >= MAX_WATCHERS) {
+      call.fail(STATUS.RESOURCE_EXHAUSTED, `Expected at most ${MAX_WATCHERS} calls that watch`);
       return;
     }
     call.onEnd(() => this.#watchers.delete(call));

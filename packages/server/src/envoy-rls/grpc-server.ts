@@ -5,9 +5,9 @@
 import { fileURLToPath } from 'node:url';
 import { load, type ServiceDefinition } from '@grpc/proto-loader';
 import { SluiceError } from 'sluice';
+import type { AppContext } from '../app-context.ts';
 import { monotonicMs } from '../clock.ts';
 import { storeWords } from '../http/problems.ts';
-import type { Parts } from '../parts.ts';
 import type { Listen } from '../settings.ts';
 import { type Call, type Method, STATUS } from './grpc-calls.ts';
 import { HealthService } from './grpc-health.ts';
@@ -30,20 +30,20 @@ const HEALTH = 'grpc.health.v1.Health';
 /** Only what was sent is in a message, and 64 bits are a number: a cost that large never fits. */
 const FORM = { includeDirs: [PROTOS], longs: Number };
 
-export async function startGrpcServer(parts: Parts, listen: Listen): Promise<GrpcServer> {
+export async function startGrpcServer(app: AppContext, listen: Listen): Promise<GrpcServer> {
   const files = ['envoy/service/ratelimit/v3/rls.proto', 'grpc/health/v1/health.proto'];
   const services = await load(files, FORM);
   // The last is the name that envoyproxy/ratelimit has for itself.
   const names = ['', RATE_LIMIT, 'ratelimit'];
-  const health = new HealthService(() => parts.health.isStoreUp(), names);
+  const health = new HealthService(() => app.health.isStoreUp(), names);
   const methods = new Map([
     ...methodsOf(services[RATE_LIMIT] as ServiceDefinition, {
-      ShouldRateLimit: shouldRateLimit(parts),
+      ShouldRateLimit: shouldRateLimit(app),
     }),
     ...methodsOf(services[HEALTH] as ServiceDefinition, health.handlers),
   ]);
-  const transport = new GrpcTransport(methods, parts.certificates, parts.log);
-  const bound = await transport.listen(listen, parts.crew.door);
+  const transport = new GrpcTransport(methods, app.certificates, app.log);
+  const bound = await transport.listen(listen, app.group.source);
   return {
     listen: bound,
     close: (drainMs) => {
@@ -62,16 +62,16 @@ const methodsOf = (service: ServiceDefinition, handlers: Handlers): readonly [st
     return [path, { requestDeserialize, responseSerialize, handle }];
   });
 
-function shouldRateLimit(parts: Parts): Method['handle'] {
+function shouldRateLimit(app: AppContext): Method['handle'] {
   return (call) => {
     const startMs = monotonicMs();
     const succeed = (response: RateLimitResponse): void => {
       call.answer(wireForm(response));
-      parts.metrics.decided('grpc', monotonicMs() - startMs);
+      app.metrics.decided('grpc', monotonicMs() - startMs);
     };
-    const fail = (error: unknown): void => failWith(call, error, parts);
+    const fail = (error: unknown): void => failWith(call, error, app);
     try {
-      const response = rateLimit(parts, call.request as RateLimitRequest);
+      const response = rateLimit(app, call.request as RateLimitRequest);
       if (response instanceof Promise) response.then(succeed).catch(fail);
       else succeed(response);
     } catch (error) {
@@ -87,7 +87,7 @@ function wireForm(response: RateLimitResponse): object {
 }
 
 /** Envoy lets a request pass, or not, by its own setting when a call fails. */
-function failWith(call: Call, error: unknown, { log }: Parts): void {
+function failWith(call: Call, error: unknown, { log }: AppContext): void {
   if (error instanceof InvalidRequest) call.fail(STATUS.INVALID_ARGUMENT, error.message);
   else if (error instanceof SluiceError && error.code === 'ERR_STORE_UNAVAILABLE') {
     call.fail(STATUS.UNAVAILABLE, storeWords(error.message));

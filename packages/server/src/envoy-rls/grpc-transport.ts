@@ -17,7 +17,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { systemClock } from 'sluice';
 import { monotonicMs } from '../clock.ts';
 import type { Certificates } from '../http/certificates.ts';
-import type { Door } from '../http/door.ts';
+import type { ConnectionSource } from '../http/connection-source.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Listen } from '../settings.ts';
 import { type Method, receive, refuse, STATUS } from './grpc-calls.ts';
@@ -111,10 +111,11 @@ export class GrpcTransport {
   }
 
   /** Connections come from the port, or from another process that has it. */
-  async listen({ host, port }: Listen, door?: Door): Promise<Listen> {
+  async listen({ host, port }: Listen, source?: ConnectionSource): Promise<Listen> {
     const server = this.#server;
     this.#sweepLater();
-    if (door !== undefined) return door.open('grpc', (socket) => server.emit('connection', socket));
+    if (source !== undefined)
+      return source.open('grpc', (socket) => server.emit('connection', socket));
     return new Promise((resolve, reject) => {
       const fail = (error: Error): void => {
         this.#cancelSweep();

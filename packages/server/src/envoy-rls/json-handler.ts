@@ -1,5 +1,5 @@
 /** `POST /json`: the rate limit service for those without gRPC, as envoyproxy/ratelimit has it. */
-import { badRequest } from '../http/exchange.ts';
+import { badRequest } from '../http/request-context.ts';
 import type { Handler } from '../http/router.ts';
 import { jsonOfResponse, requestOfJson } from './json.ts';
 import { CODE } from './messages.ts';
@@ -8,12 +8,12 @@ import { type RateLimitParts, rateLimit } from './rate-limit.ts';
 
 /** Answers 200, or 429 if the request is over a limit. */
 export function jsonHandler(parts: RateLimitParts): Handler {
-  return async (exchange) => {
-    const request = requestOfJson(await exchange.readJson());
+  return async (context) => {
+    const request = requestOfJson(await context.readJson());
     try {
       const response = await rateLimit(parts, request);
       const status = response.overallCode === CODE.OVER_LIMIT ? 429 : 200;
-      exchange.sendText(status, JSON.stringify(jsonOfResponse(response)));
+      context.sendText(status, JSON.stringify(jsonOfResponse(response)));
     } catch (error) {
       if (!(error instanceof InvalidRequest)) throw error;
       throw badRequest('ERR_INVALID_CHECK', error.message);

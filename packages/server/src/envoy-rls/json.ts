@@ -2,22 +2,22 @@
  * The messages as JSON, in the mapping of protocol buffers: fields in either spelling, numbers also
  * as text, enums by name or number. What is unknown is refused, as it would silently mean nothing.
  */
-import { badRequest, type HttpError } from '../http/exchange.ts';
+import { badRequest, type HttpError } from '../http/request-context.ts';
 import {
   CODE,
   type Descriptor,
   type DescriptorStatus,
   type Duration,
-  LARGEST_UINT32,
+  MAX_UINT32,
   type RateLimitRequest,
   type RateLimitResponse,
   UNIT,
 } from './messages.ts';
-import { MOST_DESCRIPTORS, MOST_ENTRIES } from './plan.ts';
+import { MAX_DESCRIPTORS, MAX_ENTRIES } from './plan.ts';
 
 type Reader<T> = (value: unknown, pointer: string) => T;
 
-const LARGEST_UINT64 = 2 ** 64;
+const MAX_UINT64 = 2 ** 64;
 
 function wrong(what: string, value: unknown, pointer: string): HttpError {
   const came = value === undefined ? 'nothing' : JSON.stringify(value).slice(0, 60);
@@ -74,8 +74,8 @@ function integer(most: number): Reader<number> {
   };
 }
 
-const uint32 = integer(LARGEST_UINT32);
-const uint64 = integer(LARGEST_UINT64);
+const uint32 = integer(MAX_UINT32);
+const uint64 = integer(MAX_UINT64);
 
 const text: Reader<string> = (value, pointer) => {
   if (typeof value === 'string') return value;
@@ -94,7 +94,7 @@ const unit: Reader<number> = (value, pointer) => {
 };
 
 const descriptor = object<Required<Descriptor>>('a descriptor', {
-  entries: list('entries', MOST_ENTRIES, object('an entry', { key: text, value: text })),
+  entries: list('entries', MAX_ENTRIES, object('an entry', { key: text, value: text })),
   limit: object('a limit', { requestsPerUnit: uint32, unit }),
   hitsAddend: (value, pointer) => ({ value: uint64(value, pointer) }),
   isNegativeHits: flag,
@@ -102,7 +102,7 @@ const descriptor = object<Required<Descriptor>>('a descriptor', {
 
 const request = object<Required<RateLimitRequest>>('the body', {
   domain: text,
-  descriptors: list('descriptors', MOST_DESCRIPTORS, descriptor),
+  descriptors: list('descriptors', MAX_DESCRIPTORS, descriptor),
   hitsAddend: uint32,
 });
 

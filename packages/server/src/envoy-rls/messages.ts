@@ -62,7 +62,7 @@ export interface HeaderValue {
   readonly value: string;
 }
 
-export const LARGEST_UINT32 = 2 ** 32 - 1;
+export const MAX_UINT32 = 2 ** 32 - 1;
 
 const SECOND_MS = 1000;
 const DAY_MS = 86_400 * SECOND_MS;

@@ -4,7 +4,7 @@
  * twice in one step could not tell what the other takes.
  */
 import { type Limit, type LimitDecision, SluiceError } from 'sluice';
-import type { Desk } from '../desk.ts';
+import type { DecisionService } from '../decision-service.ts';
 import { OWN_NAMES } from '../policies.ts';
 import {
   type DescriptorLimits,
@@ -17,10 +17,10 @@ import { type Descriptor, type RateLimitRequest, UNIT, windowOfUnit } from './me
 /** What Envoy did wrong: gRPC's INVALID_ARGUMENT, or 400. Nothing has been charged. */
 export class InvalidRequest extends Error {}
 
-export const MOST_DESCRIPTORS = 256;
-export const MOST_ENTRIES = 64;
+export const MAX_DESCRIPTORS = 256;
+export const MAX_ENTRIES = 64;
 /** The most that a store decides in one step. */
-export const MOST_CLAIMS = 64;
+export const MAX_CLAIMS = 64;
 
 /** One limit, and what the whole request takes of it. */
 export interface Claim {
@@ -69,14 +69,18 @@ const UNIT_NAMES = Object.keys(UNIT).map((name) => name.toLowerCase());
 const invalid = (what: string, came: unknown): InvalidRequest =>
   new InvalidRequest(`Expected ${what}, got ${came}`);
 
-export function planOf(desk: Desk, rules: DescriptorRules, request: RateLimitRequest): Plan {
+export function planOf(
+  decisionService: DecisionService,
+  rules: DescriptorRules,
+  request: RateLimitRequest,
+): Plan {
   const { domain = '', descriptors = [], hitsAddend = 0 } = request;
   if (domain === '') throw invalid('a domain', 'none');
   if (descriptors.length === 0) throw invalid('at least one descriptor', 'none');
-  if (descriptors.length > MOST_DESCRIPTORS) {
-    throw invalid(`at most ${MOST_DESCRIPTORS} descriptors`, descriptors.length);
+  if (descriptors.length > MAX_DESCRIPTORS) {
+    throw invalid(`at most ${MAX_DESCRIPTORS} descriptors`, descriptors.length);
   }
-  const planner = new Planner(desk, domain, hitsAddend || 1);
+  const planner = new Planner(decisionService, domain, hitsAddend || 1);
   const isKnown = rules.hasDomain(domain);
   const asked = descriptors.map((descriptor) => {
     const entries = entriesOf(descriptor);
@@ -97,20 +101,20 @@ export function planOf(desk: Desk, rules: DescriptorRules, request: RateLimitReq
 
 function entriesOf({ entries = [], isNegativeHits }: Descriptor): Entries {
   if (isNegativeHits) throw invalid('hits that are taken', 'hits that are given back');
-  if (entries.length > MOST_ENTRIES) {
-    throw invalid(`at most ${MOST_ENTRIES} entries in a descriptor`, entries.length);
+  if (entries.length > MAX_ENTRIES) {
+    throw invalid(`at most ${MAX_ENTRIES} entries in a descriptor`, entries.length);
   }
   return entries.map(({ key = '', value = '' }) => ({ key, value }));
 }
 
 class Planner {
-  readonly #desk: Desk;
+  readonly #decisionService: DecisionService;
   readonly #domain: string;
   readonly #hits: number;
   readonly claims: Claim[] = [];
 
-  constructor(desk: Desk, domain: string, hits: number) {
-    this.#desk = desk;
+  constructor(decisionService: DecisionService, domain: string, hits: number) {
+    this.#decisionService = decisionService;
     this.#domain = domain;
     this.#hits = hits;
   }
@@ -125,10 +129,10 @@ class Planner {
     const hits = this.#hitsOf(descriptor);
     if (kind === 'blocked') {
       const { policy, key, windowMs, shadow: isShadow } = found;
-      const limit = this.#visitingLimit(policy, 1, windowMs, key, hits);
+      const limit = this.#inlineLimit(policy, 1, windowMs, key, hits);
       return { kind, claims: [], blocked: { limit, name, isShadow, isSoft }, metadata };
     }
-    const { policies } = this.#desk;
+    const { policies } = this.#decisionService;
     const claims = found.limits.map(({ policy, key, cost, operation, name }) => {
       const limit = policies.limit(policy, key, undefined, 1);
       const each = cost ?? limit.policy.costs.get(operation ?? '') ?? 1;
@@ -147,23 +151,17 @@ class Planner {
     const policy = `${OWN_NAMES}override.${UNIT_NAMES[unit]}`;
     const cost = this.#hitsOf(descriptor);
     if (limit === 0) {
-      const blocked = { limit: this.#visitingLimit(policy, 1, windowMs, key, cost), ...PLAIN };
+      const blocked = { limit: this.#inlineLimit(policy, 1, windowMs, key, cost), ...PLAIN };
       return { kind: 'blocked', claims: [], blocked };
     }
-    const visiting = this.#visitingLimit(policy, limit, windowMs, key, 1);
-    const claim = this.#claim({ limit: visiting, cost, ...PLAIN, answer: undefined });
+    const inlinePolicies = this.#inlineLimit(policy, limit, windowMs, key, 1);
+    const claim = this.#claim({ limit: inlinePolicies, cost, ...PLAIN, answer: undefined });
     return { kind: 'limited', claims: [claim] };
   }
 
-  #visitingLimit(
-    policy: string,
-    limit: number,
-    windowMs: number,
-    key: string,
-    cost: number,
-  ): Limit {
+  #inlineLimit(policy: string, limit: number, windowMs: number, key: string, cost: number): Limit {
     try {
-      return this.#desk.visitingLimit(policy, { limit, window: windowMs }, key, cost);
+      return this.#decisionService.inlineLimit(policy, { limit, window: windowMs }, key, cost);
     } catch (error) {
       throw error instanceof SluiceError ? new InvalidRequest(error.message) : error;
     }
@@ -174,8 +172,8 @@ class Planner {
     const { limit, cost, isSoft } = claim;
     const known = this.claims.find((each) => isSameLimit(each.limit, limit));
     if (known === undefined) {
-      if (this.claims.length >= MOST_CLAIMS) {
-        throw invalid(`at most ${MOST_CLAIMS} limits in a request`, 'more');
+      if (this.claims.length >= MAX_CLAIMS) {
+        throw invalid(`at most ${MAX_CLAIMS} limits in a request`, 'more');
       }
       this.claims.push(claim);
       return claim;
@@ -183,7 +181,7 @@ class Planner {
     known.cost += cost;
     known.isSoft &&= isSoft;
     // Two overrides of one descriptor may differ; whoever keeps to the smaller keeps to both.
-    if (limit.terms.capacity < known.limit.terms.capacity) known.limit = limit;
+    if (limit.params.capacity < known.limit.params.capacity) known.limit = limit;
     return known;
   }
 }

@@ -1,20 +1,24 @@
 /** What Envoy is answered, once the claims of its request have been decided. */
 import type { HeaderForm } from 'sluice/http';
 import { fieldsOf } from '../http/fields.ts';
-import { isExceeded, isTooLarge, type Outcome } from './decide.ts';
+import { type DescriptorDecisions, isExceeded, isTooLarge } from './decide.ts';
 import {
   CODE,
   type DescriptorStatus,
   durationOf,
   type HeaderValue,
-  LARGEST_UINT32,
+  MAX_UINT32,
   type RateLimit,
   type RateLimitResponse,
   unitOfWindow,
 } from './messages.ts';
 import type { Blocked, Claim, Item, Plan } from './plan.ts';
 
-export function responseOf(plan: Plan, outcome: Outcome, form: HeaderForm): RateLimitResponse {
+export function responseOf(
+  plan: Plan,
+  outcome: DescriptorDecisions,
+  form: HeaderForm,
+): RateLimitResponse {
   const statuses = plan.items.map(statusOf);
   const metadata = metadataOf(plan, statuses);
   return {
@@ -26,7 +30,7 @@ export function responseOf(plan: Plan, outcome: Outcome, form: HeaderForm): Rate
 }
 
 const FREE: DescriptorStatus = { code: CODE.OK };
-const UNLIMITED: DescriptorStatus = { code: CODE.OK, limitRemaining: LARGEST_UINT32 };
+const UNLIMITED: DescriptorStatus = { code: CODE.OK, limitRemaining: MAX_UINT32 };
 
 function statusOf({ kind, blocked, claims }: Item): DescriptorStatus {
   if (kind === 'free') return FREE;
@@ -42,7 +46,7 @@ function statusOf({ kind, blocked, claims }: Item): DescriptorStatus {
   return {
     code,
     currentLimit: currentLimit(claim),
-    limitRemaining: Math.min(remaining, LARGEST_UINT32),
+    limitRemaining: Math.min(remaining, MAX_UINT32),
     durationUntilReset: durationOf(waitMs),
   };
 }
@@ -60,7 +64,7 @@ function blockedStatus({ limit, name, isShadow }: Blocked): DescriptorStatus {
 }
 
 function currentLimit({ limit, name }: Claim): RateLimit {
-  const requestsPerUnit = Math.min(limit.terms.limit, LARGEST_UINT32);
+  const requestsPerUnit = Math.min(limit.params.limit, MAX_UINT32);
   const unit = unitOfWindow(limit.policy.windowMs);
   return name === undefined ? { requestsPerUnit, unit } : { requestsPerUnit, unit, name };
 }
@@ -80,9 +84,9 @@ function leastRemaining(claims: readonly Claim[]): Claim {
 
 const remainingOf = ({ answer }: Claim): number => answer?.remaining ?? Number.POSITIVE_INFINITY;
 
-function headersOf(outcome: Outcome, form: HeaderForm): readonly HeaderValue[] {
-  const { isDenied, quote, limits } = outcome;
-  const fields = fieldsOf({ allowed: !isDenied, quote, shadow: [], peek: false }, limits, form);
+function headersOf(outcome: DescriptorDecisions, form: HeaderForm): readonly HeaderValue[] {
+  const { isDenied, result, limits } = outcome;
+  const fields = fieldsOf({ allowed: !isDenied, result, shadow: [], peek: false }, limits, form);
   return fields.map(([key, value]) => ({ key, value }));
 }
 

@@ -43,19 +43,19 @@ function isNear(socket: Socket & { [NEAR]?: boolean }): boolean {
   return socket[NEAR];
 }
 
-const MOST_REMEMBERED = 4096;
-const LONGEST_REMEMBERED = 256;
+const MAX_CACHED = 4096;
+const MAX_CACHED_LENGTH = 256;
 
 /** What one trusted hop says of its client depends on nothing but the header. */
 function remembering(read: AddressReader, name: string): AddressOf {
   const keys = new Map<string, string>();
   return (incoming) => {
     const list = singleHeader(incoming, name);
-    if (!list || list.length > LONGEST_REMEMBERED) return addressBy(read, incoming);
+    if (!list || list.length > MAX_CACHED_LENGTH) return addressBy(read, incoming);
     const known = keys.get(list);
     if (known !== undefined) return known;
     const key = addressBy(read, incoming);
-    if (keys.size >= MOST_REMEMBERED) keys.clear();
+    if (keys.size >= MAX_CACHED) keys.clear();
     keys.set(list, key);
     return key;
   };

@@ -37,7 +37,7 @@ export class ForwardedRequest implements RequestFacts {
 
   get host(): string {
     const host = required(this.incoming, this.profile.host);
-    if (host.length > LONGEST_HOST || !HOST.test(host))
+    if (host.length > MAX_HOST_LENGTH || !HOST.test(host))
       throw invalid('the host', 'be a name or an address');
     return host;
   }
@@ -52,7 +52,7 @@ export class ForwardedRequest implements RequestFacts {
 }
 
 /** A name of 255 characters, and a port. */
-const LONGEST_HOST = 261;
+const MAX_HOST_LENGTH = 261;
 
 /** A `#` is never sent by a correct client, and applications disagree about what follows it. */
 const TARGET = /^(?:\/[!"$-~\x80-\xff]*|\*)$/;

@@ -11,18 +11,23 @@
  * The real status of a refusal is in `X-Sluice-Status` too, for those who ask for another one.
  */
 import type { IncomingMessage } from 'node:http';
-import { type Limit, type Policy, type Quote, SluiceError } from 'sluice';
-import { DraftOfOne } from 'sluice/engine';
+import { type CheckResult, type Limit, type Policy, SluiceError } from 'sluice';
+import { SingleLimitHeaders } from 'sluice/engine';
 import { type HeaderForm, type Rejection, rejection } from 'sluice/http';
 import { AmbiguousRequest } from '../ambiguous-request.ts';
+import type { AppContext } from '../app-context.ts';
 import type { Configuration } from '../configuration.ts';
-import type { Desk, LimitRequest, Verdict } from '../desk.ts';
-import { asHttpError, badRequest, type Exchange, HttpError } from '../http/exchange.ts';
-import { type Field, fieldsOf, verdictReport } from '../http/fields.ts';
+import type { DecisionService, LimitRequest, ServiceDecision } from '../decision-service.ts';
+import { decisionReport, type Field, fieldsOf } from '../http/fields.ts';
 import { problemBody } from '../http/problems.ts';
+import {
+  asHttpError,
+  badRequest,
+  HttpError,
+  type RequestContext,
+} from '../http/request-context.ts';
 import { ANY_METHOD, type Router } from '../http/router.ts';
 import type { Logger } from '../observe/log.ts';
-import type { Parts } from '../parts.ts';
 import { PROXY_PROFILES } from '../proxy-profiles.ts';
 import { forwardedClient } from './client.ts';
 import {
@@ -35,20 +40,20 @@ import {
 const PATH = '/v1/forward-auth';
 const ENVOY_PREFIX = `${PATH}/ext-authz`;
 
-export function forwardAuthRoutes(router: Router, parts: Parts): void {
-  const gate = new Gate(parts);
-  const profile = PROXY_PROFILES[parts.settings.proxy];
+export function forwardAuthRoutes(router: Router, app: AppContext): void {
+  const gate = new Gate(app);
+  const profile = PROXY_PROFILES[app.settings.proxy];
   // Envoy sends no headers that describe the request, so all that come are its client's.
   if (profile.described !== undefined) {
     const described: FactsOf = (incoming, addressOf) =>
       describedRequest(incoming, addressOf, profile);
-    router.add(ANY_METHOD, PATH, 'proxied', (exchange) =>
-      gate.answer(exchange, described, disguiseIn(exchange)),
+    router.add(ANY_METHOD, PATH, 'proxied', (context) =>
+      gate.answer(context, described, disguiseIn(context)),
     );
   }
   // What follows is the client's own path and query, and no word of it is for this service.
-  router.add(ANY_METHOD, `${ENVOY_PREFIX}/*`, 'proxied', (exchange) =>
-    gate.answer(exchange, fromEnvoy, undefined),
+  router.add(ANY_METHOD, `${ENVOY_PREFIX}/*`, 'proxied', (context) =>
+    gate.answer(context, fromEnvoy, undefined),
   );
 }
 
@@ -61,15 +66,15 @@ const fromEnvoy: FactsOf = (incoming, addressOf) =>
 type Disguise = 403 | undefined;
 
 class Gate {
-  readonly #desk: Desk;
+  readonly #decisionService: DecisionService;
   readonly #configuration: Configuration;
   readonly #form: HeaderForm;
   readonly #addressOf: AddressOf;
   readonly #log: Logger;
   #hasWarned = false;
 
-  constructor({ desk, configuration, settings, log }: Parts) {
-    this.#desk = desk;
+  constructor({ decisionService, configuration, settings, log }: AppContext) {
+    this.#decisionService = decisionService;
     this.#configuration = configuration;
     this.#form = settings.headers;
     this.#addressOf = forwardedClient(settings, log);
@@ -77,12 +82,12 @@ class Gate {
   }
 
   /** At once, if the store is in this process. */
-  answer(exchange: Exchange, factsOf: FactsOf, disguise: Disguise): void | Promise<void> {
+  answer(context: RequestContext, factsOf: FactsOf, disguise: Disguise): void | Promise<void> {
     try {
-      return this.#decide(exchange, factsOf(exchange.request, this.#addressOf), disguise);
+      return this.#decide(context, factsOf(context.request, this.#addressOf), disguise);
     } catch (error) {
       this.#warnOfProfile(error);
-      failed(exchange, error, disguise);
+      failed(context, error, disguise);
     }
   }
 
@@ -95,17 +100,21 @@ class Gate {
     this.#log.warn({ code }, message);
   }
 
-  #decide(exchange: Exchange, facts: ForwardedRequest, disguise: Disguise): void | Promise<void> {
+  #decide(
+    context: RequestContext,
+    facts: ForwardedRequest,
+    disguise: Disguise,
+  ): void | Promise<void> {
     const requests = this.#configuration.requests.limitsFor(facts);
-    if (requests === undefined || requests.length === 0) return allow(exchange, []);
+    if (requests === undefined || requests.length === 0) return allow(context, []);
     const limits = this.#limitsOf(requests);
-    if ('violated' in limits) return this.#refuseForever(exchange, limits.violated, disguise);
-    if (limits.length === 0) return allow(exchange, []);
-    const verdict = this.#desk.decide(limits);
-    if (!(verdict instanceof Promise)) return this.#tell(exchange, verdict, limits, disguise);
-    return verdict.then(
-      (known) => this.#tell(exchange, known, limits, disguise),
-      (error: unknown) => failed(exchange, error, disguise),
+    if ('violated' in limits) return this.#refuseForever(context, limits.violated, disguise);
+    if (limits.length === 0) return allow(context, []);
+    const decision = this.#decisionService.decide(limits);
+    if (!(decision instanceof Promise)) return this.#tell(context, decision, limits, disguise);
+    return decision.then(
+      (known) => this.#tell(context, known, limits, disguise),
+      (error: unknown) => failed(context, error, disguise),
     );
   }
 
@@ -115,91 +124,97 @@ class Gate {
    */
   #limitsOf(requests: readonly LimitRequest[]): readonly Limit[] | { violated: readonly Limit[] } {
     try {
-      return this.#desk.limits(requests);
+      return this.#decisionService.limits(requests);
     } catch (error) {
       if (!isTooDear(error)) throw error;
     }
     const dear = new Set(requests.filter((request) => this.#isTooDear(request)));
-    const isShadow = ({ policy }: LimitRequest): boolean => this.#desk.policies.isShadow(policy);
+    const isShadow = ({ policy }: LimitRequest): boolean =>
+      this.#decisionService.policies.isShadow(policy);
     const violated = [...dear].filter((request) => !isShadow(request));
     if (violated.length > 0) return { violated: violated.map((each) => this.#dearLimit(each)) };
     const watched = [...dear].map((each) => this.#dearLimit(each));
     // Nobody waits for what is only reported.
-    this.#desk.denyForever(watched, true).catch(() => {});
+    this.#decisionService.denyForever(watched, true).catch(() => {});
     const rest = requests.filter((request) => !dear.has(request));
-    return rest.length === 0 ? [] : this.#desk.limits(rest);
+    return rest.length === 0 ? [] : this.#decisionService.limits(rest);
   }
 
   /** A limit with a cost above its capacity, which `desk.limits` rejects. */
   #dearLimit({ policy, key, cost, operation }: LimitRequest): Limit {
-    const limit = this.#desk.policies.limit(policy, key, undefined, 1);
+    const limit = this.#decisionService.policies.limit(policy, key, undefined, 1);
     return { ...limit, cost: cost ?? limit.policy.costs.get(operation ?? '') ?? 1 };
   }
 
   /** A refusal for good: there is no time to come back at. */
   async #refuseForever(
-    exchange: Exchange,
+    context: RequestContext,
     limits: readonly Limit[],
     disguise: Disguise,
   ): Promise<void> {
     try {
-      this.#tell(exchange, await this.#desk.denyForever(limits), limits, disguise);
+      this.#tell(context, await this.#decisionService.denyForever(limits), limits, disguise);
     } catch (error) {
-      failed(exchange, error, disguise);
+      failed(context, error, disguise);
     }
   }
 
   #isTooDear(request: LimitRequest): boolean {
     try {
-      this.#desk.limits([request]);
+      this.#decisionService.limits([request]);
       return false;
     } catch (error) {
       return isTooDear(error);
     }
   }
 
-  #tell(exchange: Exchange, verdict: Verdict, limits: readonly Limit[], disguise: Disguise): void {
-    const { allowed, quote } = verdict;
-    if (quote === undefined) allow(exchange, []);
+  #tell(
+    context: RequestContext,
+    decision: ServiceDecision,
+    limits: readonly Limit[],
+    disguise: Disguise,
+  ): void {
+    const { allowed, result } = decision;
+    if (result === undefined) allow(context, []);
     else if (allowed) {
       const isUsual = limits.length === 1 && this.#form === 'draft';
-      allow(exchange, isUsual ? usualFields(quote, limits[0]) : this.#fields(verdict, limits));
+      allow(context, isUsual ? usualFields(result, limits[0]) : this.#fields(decision, limits));
     } else {
-      const report = verdictReport(quote, limits);
-      const refusal = rejection({ report, degraded: quote.degraded });
-      refuse(exchange, refusal, this.#fields(verdict, limits), disguise);
+      const report = decisionReport(result, limits);
+      const refusal = rejection({ report, degraded: result.degraded });
+      refuse(context, refusal, this.#fields(decision, limits), disguise);
     }
   }
 
-  #fields(verdict: Verdict, limits: readonly Limit[]): readonly Field[] {
-    return fieldsOf(verdict, limits, this.#form);
+  #fields(decision: ServiceDecision, limits: readonly Limit[]): readonly Field[] {
+    return fieldsOf(decision, limits, this.#form);
   }
 }
 
-const usual = new WeakMap<Policy, DraftOfOne>();
+const usual = new WeakMap<Policy, SingleLimitHeaders>();
 
 /** What passes under one limit: the parts of its fields that never change are made once. */
-function usualFields(quote: Quote, { policy }: Limit): readonly Field[] {
+function usualFields(result: CheckResult, { policy }: Limit): readonly Field[] {
   let draft = usual.get(policy);
   if (draft === undefined) {
-    draft = new DraftOfOne(policy.name, policy.windowMs);
+    draft = new SingleLimitHeaders(policy.name, policy.windowMs);
     usual.set(policy, draft);
   }
-  return draft.fieldsOf(quote);
+  return draft.fieldsOf(result);
 }
 
-function disguiseIn(exchange: Exchange): Disguise {
-  const { search } = exchange;
+function disguiseIn(context: RequestContext): Disguise {
+  const { search } = context;
   if (search === '') return undefined;
   if (search === 'deny=403') return 403;
   // Caddy adds the query of the client's request, so all else means nothing here.
-  return exchange.query.get('deny') === '403' ? 403 : undefined;
+  return context.query.get('deny') === '403' ? 403 : undefined;
 }
 
 const isTooDear = (error: unknown): boolean =>
   error instanceof SluiceError && error.code === 'ERR_COST_ABOVE_LIMIT';
 
-function failed(exchange: Exchange, error: unknown, disguise: Disguise): void {
+function failed(context: RequestContext, error: unknown, disguise: Disguise): void {
   const known =
     error instanceof AmbiguousRequest
       ? badRequest('ERR_AMBIGUOUS_REQUEST', error.message)
@@ -209,13 +224,13 @@ function failed(exchange: Exchange, error: unknown, disguise: Disguise): void {
   const { status } = known;
   const body = JSON.stringify(problemBody(known));
   const refusal = status === 503 ? rejection({}) : { status, contentType: PROBLEM_TYPE, body };
-  refuse(exchange, refusal, [], disguise);
+  refuse(context, refusal, [], disguise);
 }
 
 const PROBLEM_TYPE = 'application/problem+json';
 
 /** Written as a flat list, because that is the least work, and it is what is done most. */
-function allow({ request, response }: Exchange, fields: readonly Field[]): void {
+function allow({ request, response }: RequestContext, fields: readonly Field[]): void {
   const lines = ['Content-Length', '0'];
   // From HTTP/1.1 on a connection stays open without a word, and proxies go by their own times.
   if (response.shouldKeepAlive && request.httpVersionMinor > 0) response.removeHeader('connection');
@@ -227,11 +242,11 @@ function allow({ request, response }: Exchange, fields: readonly Field[]): void 
 type Refusal = Omit<Rejection, 'status' | 'contentType'> & { status: number; contentType: string };
 
 function refuse(
-  exchange: Exchange,
+  context: RequestContext,
   { status, contentType, body }: Refusal,
   fields: readonly Field[],
   disguise: Disguise,
 ): void {
   const lines = { ...Object.fromEntries(fields), 'X-Sluice-Status': String(status) };
-  exchange.sendText(disguise ?? status, body, lines, contentType);
+  context.sendText(disguise ?? status, body, lines, contentType);
 }

@@ -1,7 +1,8 @@
 /** What takes the admin token: receipts, keys, policies, overrides, reloads. */
-import { HttpError } from '../http/exchange.ts';
+
+import type { AppContext } from '../app-context.ts';
+import { HttpError } from '../http/request-context.ts';
 import type { Handler, Router } from '../http/router.ts';
-import type { Parts } from '../parts.ts';
 import { audit } from './audit.ts';
 import { eventsHandler } from './events.ts';
 import { inspectHandler, resetByPathHandler, resetHandler } from './keys.ts';
@@ -15,36 +16,36 @@ import {
 import { changePolicyHandler, policiesHandler, policyHandler } from './policies.ts';
 import { refundHandler, settleHandler } from './receipts.ts';
 
-function reloadHandler({ configuration, log }: Parts): Handler {
-  return async (exchange) => {
-    exchange.checkQuery();
+function reloadHandler({ configuration, log }: AppContext): Handler {
+  return async (context) => {
+    context.checkQuery();
     const report = await configuration.reload({ ifChanged: true });
     const { ok, problems } = report;
     const changed = report.isUnchanged !== true;
-    audit(log, exchange, { action: 'reload', after: { ok, changed, problems: problems.length } });
-    if (ok) return exchange.send(200, { ok, changed });
+    audit(log, context, { action: 'reload', after: { ok, changed, problems: problems.length } });
+    if (ok) return context.send(200, { ok, changed });
     const what = 'Expected files without mistakes; what counted before still does';
     throw new HttpError(422, 'ERR_CONFIG', what, undefined, {}, { problems });
   };
 }
 
-export function adminRoutes(router: Router, parts: Parts): void {
-  const { desk } = parts;
-  router.add('POST', '/v1/refund', 'admin', refundHandler(desk));
-  router.add('POST', '/v1/settle', 'admin', settleHandler(desk));
-  router.add('POST', '/v1/reset', 'admin', resetHandler(parts));
-  router.add('GET', '/v1/keys', 'admin', inspectHandler(parts));
-  router.add('GET', '/v1/keys/:policy/:key', 'admin', inspectHandler(parts));
-  router.add('DELETE', '/v1/keys/:policy/:key', 'admin', resetByPathHandler(parts));
-  router.add('GET', '/v1/policies', 'admin', policiesHandler(parts));
-  router.add('GET', '/v1/policies/:policy', 'admin', policyHandler(parts));
-  router.add('PATCH', '/v1/policies/:policy', 'admin', changePolicyHandler(parts));
-  router.add('GET', '/v1/overrides', 'admin', overridesHandler(parts));
-  router.add('POST', '/v1/overrides', 'admin', setOverrideHandler(parts));
-  router.add('DELETE', '/v1/overrides', 'admin', deleteOverrideHandler(parts));
-  router.add('PUT', '/v1/overrides/:policy/:key', 'admin', setOverrideByPathHandler(parts));
-  router.add('DELETE', '/v1/overrides/:policy/:key', 'admin', deleteOverrideHandler(parts));
-  router.add('GET', '/v1/events', 'admin', eventsHandler(parts));
-  router.add('POST', '/v1/reload', 'admin', reloadHandler(parts));
+export function adminRoutes(router: Router, app: AppContext): void {
+  const { decisionService } = app;
+  router.add('POST', '/v1/refund', 'admin', refundHandler(decisionService));
+  router.add('POST', '/v1/settle', 'admin', settleHandler(decisionService));
+  router.add('POST', '/v1/reset', 'admin', resetHandler(app));
+  router.add('GET', '/v1/keys', 'admin', inspectHandler(app));
+  router.add('GET', '/v1/keys/:policy/:key', 'admin', inspectHandler(app));
+  router.add('DELETE', '/v1/keys/:policy/:key', 'admin', resetByPathHandler(app));
+  router.add('GET', '/v1/policies', 'admin', policiesHandler(app));
+  router.add('GET', '/v1/policies/:policy', 'admin', policyHandler(app));
+  router.add('PATCH', '/v1/policies/:policy', 'admin', changePolicyHandler(app));
+  router.add('GET', '/v1/overrides', 'admin', overridesHandler(app));
+  router.add('POST', '/v1/overrides', 'admin', setOverrideHandler(app));
+  router.add('DELETE', '/v1/overrides', 'admin', deleteOverrideHandler(app));
+  router.add('PUT', '/v1/overrides/:policy/:key', 'admin', setOverrideByPathHandler(app));
+  router.add('DELETE', '/v1/overrides/:policy/:key', 'admin', deleteOverrideHandler(app));
+  router.add('GET', '/v1/events', 'admin', eventsHandler(app));
+  router.add('POST', '/v1/reload', 'admin', reloadHandler(app));
   router.add('GET', '/v1/openapi.json', 'open', openapiHandler());
 }

@@ -1,5 +1,5 @@
 /** What was done by hand: who, what, and what it was before. */
-import type { Exchange } from '../http/exchange.ts';
+import type { RequestContext } from '../http/request-context.ts';
 import { sessionName } from '../http/sessions.ts';
 import type { Logger } from '../observe/log.ts';
 
@@ -21,7 +21,7 @@ export interface Change {
  * `by` is the address at the other end of the connection, whatever headers claim, `as` how they
  * were let in, and `session` the name of the session, if that was it.
  */
-export function auditLine({ request, caller }: Exchange, change: Change): object {
+export function auditLine({ request, caller }: RequestContext, change: Change): object {
   const { remoteAddress = 'unknown' } = request.socket;
   const who = {
     by: remoteAddress,
@@ -36,9 +36,9 @@ export const auditLog = (log: Logger): Logger => log.child({}, { level: 'info' }
 
 export function audit(
   log: Logger,
-  exchange: Exchange,
+  context: RequestContext,
   change: Change,
   message = 'changed by hand',
 ): void {
-  auditLog(log).info(auditLine(exchange, change), message);
+  auditLog(log).info(auditLine(context, change), message);
 }

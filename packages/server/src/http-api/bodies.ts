@@ -1,8 +1,8 @@
 /** Bodies of the admin side, read by their schemas, and refused in the service's own words. */
 import { expected, isRecord } from 'sluice/engine';
 import type { z } from 'zod';
-import { badRequest, type Exchange, type HttpError } from '../http/exchange.ts';
 import { type ServiceErrorCode, withNothing } from '../http/problems.ts';
+import { badRequest, type HttpError, type RequestContext } from '../http/request-context.ts';
 
 /** Codes that the engine has for a field of that name; the others are told as a wrong body. */
 const CODES: Readonly<Record<string, ServiceErrorCode>> = {
@@ -22,11 +22,11 @@ const SECRET = 'token';
 
 /** `advice` is what to do about a field that does not belong there, by its name. */
 export async function readBody<S extends z.ZodObject>(
-  exchange: Exchange,
+  context: RequestContext,
   schema: S,
   advice: Readonly<Record<string, string>> = {},
 ): Promise<z.output<S>> {
-  const body = await exchange.readJson();
+  const body = await context.readJson();
   const result = schema.safeParse(body);
   if (result.success) return result.data;
   throw problemOf(schema, body, tellingOf(body, result.error.issues), advice);

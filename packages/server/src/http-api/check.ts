@@ -5,17 +5,17 @@
 import { type FailureAction, type Limit, SluiceError } from 'sluice';
 import { checkAction, expected, isRecord } from 'sluice/engine';
 import type { HeaderForm } from 'sluice/http';
-import type { Desk, LimitRequest, Verdict } from '../desk.ts';
-import { asHttpError, badRequest, type Exchange } from '../http/exchange.ts';
+import type { DecisionService, LimitRequest, ServiceDecision } from '../decision-service.ts';
 import { fieldsOf, statusOf } from '../http/fields.ts';
+import { asHttpError, badRequest, type RequestContext } from '../http/request-context.ts';
 import type { Handler } from '../http/router.ts';
 import { checkCharacters } from '../policies.ts';
 import { strayField } from './bodies.ts';
-import { verdictText } from './decision-text.ts';
-import { LONGEST_ID, MOST_CHECKS } from './schemas.ts';
+import { decisionText } from './decision-text.ts';
+import { MAX_CHECKS, MAX_ID_LENGTH } from './schemas.ts';
 
 /** Of all checks of a batch together: so much is decided while nobody else is served. */
-export const MOST_LIMITS_OF_BATCH = 4096;
+export const MAX_LIMITS_OF_BATCH = 4096;
 
 const LIMIT_FIELDS = new Set(['policy', 'key', 'cost', 'operation']);
 const ONE_FIELDS = new Set([...LIMIT_FIELDS, 'id', 'onFailure']);
@@ -35,7 +35,12 @@ function checkNames(value: Record<string, unknown>, known: Set<string>, pointer:
   }
 }
 
-function soundCheck(desk: Desk, body: unknown, peek: boolean, pointer: string): SoundCheck {
+function validateCheck(
+  decisionService: DecisionService,
+  body: unknown,
+  peek: boolean,
+  pointer: string,
+): SoundCheck {
   if (!isRecord(body)) {
     const what = 'Expected a check: an object with `policy` and `key`, or with `limits`';
     throw badRequest('ERR_INVALID_CHECK', what, pointer);
@@ -46,34 +51,39 @@ function soundCheck(desk: Desk, body: unknown, peek: boolean, pointer: string): 
     ? jointRequests(body.limits, pointer)
     : [body as unknown as LimitRequest];
   return {
-    limits: soundLimits(desk, requests, peek, pointer, isJoint),
-    id: soundId(body.id, pointer),
-    onFailure: soundAction(body.onFailure, pointer),
+    limits: validateLimits(decisionService, requests, peek, pointer, isJoint),
+    id: validateId(body.id, pointer),
+    onFailure: validateAction(body.onFailure, pointer),
   };
 }
 
-function soundLimits(
-  desk: Desk,
+function validateLimits(
+  decisionService: DecisionService,
   requests: readonly LimitRequest[],
   peek: boolean,
   pointer: string,
   isJoint: boolean,
 ): readonly Limit[] {
   try {
-    return desk.limits(requests, peek);
+    return decisionService.limits(requests, peek);
   } catch (error) {
     // Which of them it was is found out here, so that limits without a mistake are read once.
     const place = isJoint ? `${pointer}/limits` : pointer;
     for (const [at, request] of requests.entries()) {
-      checkAlone(desk, request, peek, isJoint ? `${place}/${at}` : place);
+      checkAlone(decisionService, request, peek, isJoint ? `${place}/${at}` : place);
     }
     throw asHttpError(error, place);
   }
 }
 
-function checkAlone(desk: Desk, request: LimitRequest, peek: boolean, pointer: string): void {
+function checkAlone(
+  decisionService: DecisionService,
+  request: LimitRequest,
+  peek: boolean,
+  pointer: string,
+): void {
   try {
-    desk.limits([request], peek);
+    decisionService.limits([request], peek);
   } catch (error) {
     throw asHttpError(error, pointer + fieldOf(error, request));
   }
@@ -98,21 +108,21 @@ function fieldOf(error: unknown, { cost }: LimitRequest): string {
   }
 }
 
-function soundId(id: unknown, pointer: string): string | undefined {
+function validateId(id: unknown, pointer: string): string | undefined {
   if (id === undefined) return undefined;
   try {
-    if (typeof id === 'string' && id !== '' && id.length <= LONGEST_ID) {
+    if (typeof id === 'string' && id !== '' && id.length <= MAX_ID_LENGTH) {
       checkCharacters(id);
       return id;
     }
-    const what = `the id to be a string of 1 to ${LONGEST_ID} characters`;
+    const what = `the id to be a string of 1 to ${MAX_ID_LENGTH} characters`;
     throw expected('ERR_INVALID_KEY', what, id);
   } catch (error) {
     throw asHttpError(error, `${pointer}/id`);
   }
 }
 
-function soundAction(action: unknown, pointer: string): FailureAction | undefined {
+function validateAction(action: unknown, pointer: string): FailureAction | undefined {
   try {
     return checkAction(action);
   } catch (error) {
@@ -139,12 +149,12 @@ function batchOf(body: unknown): readonly unknown[] | undefined {
   if (!isRecord(body) || !Object.hasOwn(body, 'checks')) return undefined;
   checkNames(body, new Set(['checks']), '');
   const { checks } = body;
-  if (!Array.isArray(checks) || checks.length === 0 || checks.length > MOST_CHECKS) {
-    const what = `Expected \`checks\` to be an array of 1 to ${MOST_CHECKS} checks`;
+  if (!Array.isArray(checks) || checks.length === 0 || checks.length > MAX_CHECKS) {
+    const what = `Expected \`checks\` to be an array of 1 to ${MAX_CHECKS} checks`;
     throw badRequest('ERR_INVALID_CHECK', what, '/checks');
   }
-  if (checks.reduce((sum, check) => sum + limitCount(check), 0) > MOST_LIMITS_OF_BATCH) {
-    const what = `Expected \`checks\` to have at most ${MOST_LIMITS_OF_BATCH} limits in all`;
+  if (checks.reduce((sum, check) => sum + limitCount(check), 0) > MAX_LIMITS_OF_BATCH) {
+    const what = `Expected \`checks\` to have at most ${MAX_LIMITS_OF_BATCH} limits in all`;
     throw badRequest('ERR_INVALID_CHECK', what, '/checks');
   }
   return checks;
@@ -154,53 +164,61 @@ const limitCount = (check: unknown): number =>
   isRecord(check) && Array.isArray(check.limits) ? check.limits.length : 1;
 
 async function answerBatch(
-  desk: Desk,
-  exchange: Exchange,
+  decisionService: DecisionService,
+  context: RequestContext,
   checks: readonly unknown[],
   peek: boolean,
 ): Promise<void> {
-  const sound = checks.map((check, at) => soundCheck(desk, check, peek, `/checks/${at}`));
-  const pending: (Verdict | Promise<Verdict>)[] = sound.map(({ limits, id, onFailure }) =>
-    desk.decide(limits, { peek, id, onFailure }),
+  const sound = checks.map((check, at) =>
+    validateCheck(decisionService, check, peek, `/checks/${at}`),
+  );
+  const pending: (ServiceDecision | Promise<ServiceDecision>)[] = sound.map(
+    ({ limits, id, onFailure }) => decisionService.decide(limits, { peek, id, onFailure }),
   );
   // Each is answered for itself: one that fails must not hide what the others were charged. All are
   // waited for at once, as one that fails while another is waited for would be nobody's.
   const settled = pending.some((each) => each instanceof Promise)
     ? await Promise.allSettled(pending)
-    : pending.map((value) => ({ status: 'fulfilled' as const, value: value as Verdict }));
+    : pending.map((value) => ({ status: 'fulfilled' as const, value: value as ServiceDecision }));
   const texts = settled.map((each, at) => {
     if (each.status === 'fulfilled') {
       const { id, limits } = sound[at];
-      return verdictText(each.value, id, limits.length);
+      return decisionText(each.value, id, limits.length);
     }
     const { status, code, message } = asHttpError(each.reason, `/checks/${at}`);
     return JSON.stringify({ error: { status, code, detail: message } });
   });
-  exchange.sendText(200, `{"decisions":[${texts.join(',')}]}`);
+  context.sendText(200, `{"decisions":[${texts.join(',')}]}`);
 }
 
 /**
  * Answers 200 either way; with `?enforce` a denial is a 429, with the fields that tell about it.
  * All that can be wrong is looked at before anything is decided.
  */
-export function checkHandler(desk: Desk, peek: boolean, form?: HeaderForm): Handler {
-  return (exchange) => {
-    exchange.checkQuery('enforce');
-    const isEnforced = exchange.flag('enforce');
-    return exchange.useJson((body) => {
+export function checkHandler(
+  decisionService: DecisionService,
+  peek: boolean,
+  form?: HeaderForm,
+): Handler {
+  return (context) => {
+    context.checkQuery('enforce');
+    const isEnforced = context.flag('enforce');
+    return context.useJson((body) => {
       const batch = batchOf(body);
       if (batch !== undefined) {
-        if (!isEnforced) return answerBatch(desk, exchange, batch, peek);
+        if (!isEnforced) return answerBatch(decisionService, context, batch, peek);
         throw badRequest('ERR_INVALID_OPTION', 'Expected `enforce` with one check, got a batch');
       }
-      const { limits, id, onFailure } = soundCheck(desk, body, peek, '');
-      const answer = (verdict: Verdict): void => {
-        const fields = isEnforced ? Object.fromEntries(fieldsOf(verdict, limits, form)) : undefined;
-        const status = isEnforced ? statusOf(verdict) : 200;
-        exchange.sendText(status, verdictText(verdict, id, limits.length), fields);
+      const { limits, id, onFailure } = validateCheck(decisionService, body, peek, '');
+      const answer = (decision: ServiceDecision): void => {
+        const fields = isEnforced
+          ? Object.fromEntries(fieldsOf(decision, limits, form))
+          : undefined;
+        const status = isEnforced ? statusOf(decision) : 200;
+        context.sendText(status, decisionText(decision, id, limits.length), fields);
       };
-      const verdict = desk.decide(limits, { peek, id, onFailure });
-      return verdict instanceof Promise ? verdict.then(answer) : answer(verdict);
+      const decision = decisionService.decide(limits, { peek, id, onFailure });
+      return decision instanceof Promise ? decision.then(answer) : answer(decision);
     });
   };
 }

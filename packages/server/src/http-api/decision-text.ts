@@ -1,7 +1,7 @@
 /** Decisions as JSON, written by hand: it is what the service does most. */
-import type { LimitDecision, Quote } from 'sluice';
+import type { CheckResult, LimitDecision } from 'sluice';
 import { DecisionRecord } from 'sluice/engine';
-import { nextReceiptId, receiptOf, type Verdict } from '../desk.ts';
+import { nextReceiptId, receiptOf, type ServiceDecision } from '../decision-service.ts';
 
 function limitText(limit: LimitDecision): string {
   return (
@@ -12,9 +12,9 @@ function limitText(limit: LimitDecision): string {
   );
 }
 
-function quoteText(quote: Quote): string {
-  const own = limitText(quote);
-  const { limits, degraded, cached, atomic } = quote;
+function resultText(result: CheckResult): string {
+  const own = limitText(result);
+  const { limits, degraded, cached, atomic } = result;
   const all = limits.length === 1 ? `{${own}}` : limits.map((each) => `{${limitText(each)}}`);
   let text = `${own},"limits":[${all}]`;
   if (degraded !== undefined) text += `,"degraded":${JSON.stringify(degraded)}`;
@@ -45,15 +45,19 @@ function soleText(quote: DecisionRecord, peek: boolean): string {
  * The decision of the enforced limits, what those in shadow say, and the receipt. `limits` is how
  * many were asked for, those in shadow included.
  */
-export function verdictText(verdict: Verdict, checkId: string | undefined, limits: number): string {
-  const { quote, shadow, peek } = verdict;
-  const isSole = limits === 1 && checkId === undefined && quote instanceof DecisionRecord;
-  if (isSole && !('degraded' in quote)) return soleText(quote, peek);
-  let text = quote === undefined ? '{"allowed":true,"limits":[]' : `{${quoteText(quote)}`;
+export function decisionText(
+  decision: ServiceDecision,
+  checkId: string | undefined,
+  limits: number,
+): string {
+  const { result, shadow, peek } = decision;
+  const isSole = limits === 1 && checkId === undefined && result instanceof DecisionRecord;
+  if (isSole && !('degraded' in result)) return soleText(result, peek);
+  let text = result === undefined ? '{"allowed":true,"limits":[]' : `{${resultText(result)}`;
   if (shadow.length > 0) {
     text += `,"shadow":[${shadow.map((each) => `{${limitText(each)}}`).join(',')}]`;
   }
-  const receipt = receiptOf(verdict, checkId);
+  const receipt = receiptOf(decision, checkId);
   if (receipt !== undefined) text += `,"receipt":${JSON.stringify(receipt)}`;
   return `${text}}`;
 }

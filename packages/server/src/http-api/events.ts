@@ -1,16 +1,16 @@
 /** `GET /v1/events`: what happens, live, as server-sent events. */
 import type { ServerResponse } from 'node:http';
 import { systemClock } from 'sluice';
-import { LONGEST_KEY } from 'sluice/engine';
-import { badRequest, type Exchange, HttpError } from '../http/exchange.ts';
+import { MAX_KEY_LENGTH } from 'sluice/engine';
+import type { AppContext } from '../app-context.ts';
+import { badRequest, HttpError, type RequestContext } from '../http/request-context.ts';
 import type { Handler } from '../http/router.ts';
 import type { DenialFilter } from '../observe/denials.ts';
-import { type EndReason, type Listener, MOST_STREAMS } from '../observe/feed.ts';
+import { type EndReason, type Listener, MAX_STREAMS } from '../observe/feed.ts';
 import { checkLabel } from '../observe/policy-labels.ts';
-import type { Parts } from '../parts.ts';
 
 /** Whoever leaves more than this unread is not waited for. */
-export const LARGEST_BACKLOG_BYTES = 256 * 1024;
+export const MAX_BACKLOG_BYTES = 256 * 1024;
 
 /** How long the last event may take to be read. */
 const LINGER_MS = 1000;
@@ -47,7 +47,7 @@ export class EventStream implements Listener {
   }
 
   get isSlow(): boolean {
-    return this.#response.writableLength > LARGEST_BACKLOG_BYTES;
+    return this.#response.writableLength > MAX_BACKLOG_BYTES;
   }
 
   /** JSON has no line ends of its own, so it is one line of data. */
@@ -68,12 +68,12 @@ export class EventStream implements Listener {
   }
 }
 
-function filterOf(parts: Parts, { query }: Exchange): DenialFilter {
+function filterOf(app: AppContext, { query }: RequestContext): DenialFilter {
   const policy = query.get('policy') ?? undefined;
   const key = query.get('key') ?? undefined;
-  if (policy !== undefined) checkLabel(parts, policy);
-  if (key === '' || (key?.length ?? 0) > LONGEST_KEY) {
-    const what = `Expected \`key\` to be text of 1 to ${LONGEST_KEY} characters, with * for any`;
+  if (policy !== undefined) checkLabel(app, policy);
+  if (key === '' || (key?.length ?? 0) > MAX_KEY_LENGTH) {
+    const what = `Expected \`key\` to be text of 1 to ${MAX_KEY_LENGTH} characters, with * for any`;
     throw badRequest('ERR_INVALID_KEY', what);
   }
   return { policy, key };
@@ -83,25 +83,25 @@ const tooMany = (): HttpError =>
   new HttpError(
     503,
     'ERR_TOO_MANY_STREAMS',
-    `Expected at most ${MOST_STREAMS} streams at a time`,
+    `Expected at most ${MAX_STREAMS} streams at a time`,
     undefined,
     { 'retry-after': '10' },
   );
 
 /** Answered as soon as it begins: a service that stops does not wait for it, but ends it. */
-export function eventsHandler(parts: Parts): Handler {
-  const { access } = parts;
-  const { feed } = parts.live;
-  return (exchange) => {
-    exchange.checkQuery('policy', 'key');
-    const filter = filterOf(parts, exchange);
-    const { request, response } = exchange;
+export function eventsHandler(app: AppContext): Handler {
+  const { access } = app;
+  const { feed } = app.live;
+  return (context) => {
+    context.checkQuery('policy', 'key');
+    const filter = filterOf(app, context);
+    const { request, response } = context;
     if (request.method === 'HEAD') {
       response.writeHead(200, HEAD).end();
       return;
     }
     if (!feed.hasRoom) throw tooMany();
-    const stream = new EventStream(response, filter, () => access.stillAdmits(exchange));
+    const stream = new EventStream(response, filter, () => access.stillAdmits(context));
     response.on('close', () => feed.leave(stream));
     feed.join(stream);
   };

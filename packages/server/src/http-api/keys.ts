@@ -1,9 +1,9 @@
 /** What is held about a key, and making it new: `/v1/keys` and `POST /v1/reset`. */
 import { keyText } from 'sluice/engine';
-import type { KeyView, LimitRequest } from '../desk.ts';
-import { type Exchange, HttpError } from '../http/exchange.ts';
+import type { AppContext } from '../app-context.ts';
+import type { KeyInspection, LimitRequest } from '../decision-service.ts';
+import { HttpError, type RequestContext } from '../http/request-context.ts';
 import type { Handler } from '../http/router.ts';
-import type { Parts } from '../parts.ts';
 import { checkCharacters } from '../policies.ts';
 import { audit } from './audit.ts';
 import { readBody } from './bodies.ts';
@@ -11,19 +11,24 @@ import { namesOf } from './names.ts';
 import { ResetRequest } from './schemas.ts';
 
 /** The newest entries of a log that are listed. The store lists at most as many. */
-const MOST_ENTRIES = 1000;
+const MAX_ENTRIES = 1000;
 
 /** What is asked for is the policy's, so without it there is nothing here. */
-export function checkPolicy({ desk }: Parts, name: string): void {
-  if (desk.policies.get(name) !== undefined) return;
+export function checkPolicy({ decisionService }: AppContext, name: string): void {
+  if (decisionService.policies.get(name) !== undefined) return;
   throw new HttpError(404, 'ERR_UNKNOWN_POLICY', 'Expected the path to name a policy');
 }
 
-function reportOf({ desk }: Parts, name: string, key: string, { state, atMs, nextMs }: KeyView) {
-  const policy = desk.policies.policy(name);
-  const { capacity } = policy.termsFor(key);
+function reportOf(
+  { decisionService }: AppContext,
+  name: string,
+  key: string,
+  { state, atMs, nextMs }: KeyInspection,
+) {
+  const policy = decisionService.policies.policy(name);
+  const { capacity } = policy.paramsFor(key);
   const { windowMs, algorithm } = policy;
-  const override = desk.overrides.overrideFor(name, key);
+  const override = decisionService.overrides.overrideFor(name, key);
   const entries = state?.entries ?? [];
   return {
     policy: name,
@@ -36,7 +41,7 @@ function reportOf({ desk }: Parts, name: string, key: string, { state, atMs, nex
     remaining: state?.remaining ?? capacity,
     resetAfterMs: state?.resetAfterMs ?? 0,
     cells: state?.cells ?? [],
-    entries: entries.slice(-MOST_ENTRIES),
+    entries: entries.slice(-MAX_ENTRIES),
     entryCount: state?.entryCount ?? 0,
     atMs,
     nextMs,
@@ -45,46 +50,46 @@ function reportOf({ desk }: Parts, name: string, key: string, { state, atMs, nex
 }
 
 /** Answers 200 also if nothing is held: that such a key is as good as new is worth knowing. */
-export function inspectHandler(parts: Parts): Handler {
-  return async (exchange) => {
-    const { policy, key } = namesOf(exchange);
-    checkPolicy(parts, policy);
-    const view = await parts.desk.view(policy, key);
-    exchange.send(200, reportOf(parts, policy, key, view), { 'cache-control': 'no-store' });
+export function inspectHandler(app: AppContext): Handler {
+  return async (context) => {
+    const { policy, key } = namesOf(context);
+    checkPolicy(app, policy);
+    const view = await app.decisionService.view(policy, key);
+    context.send(200, reportOf(app, policy, key, view), { 'cache-control': 'no-store' });
   };
 }
 
 async function reset(
-  parts: Parts,
-  exchange: Exchange,
+  app: AppContext,
+  context: RequestContext,
   policy: string,
   asked: LimitRequest['key'],
 ): Promise<void> {
-  const { desk, log } = parts;
-  desk.policies.policy(policy);
+  const { decisionService, log } = app;
+  decisionService.policies.policy(policy);
   const key = keyText(asked);
   checkCharacters(key);
   // For the log alone, so that a store which cannot tell is no reason not to reset.
-  const held = await desk.inspect(policy, key).catch(() => undefined);
-  await desk.reset(policy, key);
+  const held = await decisionService.inspect(policy, key).catch(() => undefined);
+  await decisionService.reset(policy, key);
   const before = held === undefined ? null : { used: held.used, remaining: held.remaining };
-  audit(log, exchange, { action: 'reset', policy, key, before, after: null });
-  exchange.send(200, { policy, key, reset: true });
+  audit(log, context, { action: 'reset', policy, key, before, after: null });
+  context.send(200, { policy, key, reset: true });
 }
 
-export function resetHandler(parts: Parts): Handler {
-  return async (exchange) => {
-    exchange.checkQuery();
-    const { policy, key } = await readBody(exchange, ResetRequest);
-    await reset(parts, exchange, policy, key);
+export function resetHandler(app: AppContext): Handler {
+  return async (context) => {
+    context.checkQuery();
+    const { policy, key } = await readBody(context, ResetRequest);
+    await reset(app, context, policy, key);
   };
 }
 
-export function resetByPathHandler(parts: Parts): Handler {
-  return async (exchange) => {
-    exchange.checkQuery();
-    const { policy, key } = exchange.params;
-    checkPolicy(parts, policy);
-    await reset(parts, exchange, policy, key);
+export function resetByPathHandler(app: AppContext): Handler {
+  return async (context) => {
+    context.checkQuery();
+    const { policy, key } = context.params;
+    checkPolicy(app, policy);
+    await reset(app, context, policy, key);
   };
 }

@@ -1,22 +1,22 @@
 /** Whom a request is about: in its path, or in its query, as clients take `..` out of paths. */
-import { badRequest, type Exchange } from '../http/exchange.ts';
+import { badRequest, type RequestContext } from '../http/request-context.ts';
 
 export interface Names {
   readonly policy: string;
   readonly key: string;
 }
 
-export function namesOf(exchange: Exchange): Names {
-  const { policy, key } = exchange.params;
-  if (policy === undefined) return namesOfQuery(exchange);
-  exchange.checkQuery();
+export function namesOf(context: RequestContext): Names {
+  const { policy, key } = context.params;
+  if (policy === undefined) return namesOfQuery(context);
+  context.checkQuery();
   return { policy, key };
 }
 
-function namesOfQuery(exchange: Exchange): Names {
-  exchange.checkQuery('policy', 'key');
+function namesOfQuery(context: RequestContext): Names {
+  context.checkQuery('policy', 'key');
   const [policy, key] = ['policy', 'key'].map((name) => {
-    const value = exchange.query.get(name);
+    const value = context.query.get(name);
     if (value !== null) return value;
     throw badRequest('ERR_INVALID_OPTION', `Expected \`${name}\` in the query`);
   });

@@ -1,9 +1,9 @@
 /** `GET /v1/openapi.json`: what is served, in the form that tools read, made of the schemas. */
 import { z } from 'zod';
-import { NO_SNIFFING } from '../http/exchange.ts';
+import { NO_SNIFFING } from '../http/request-context.ts';
 import { ANY_METHOD, type Handler } from '../http/router.ts';
 import { SESSION_COOKIE } from '../http/sessions.ts';
-import { OPERATIONS, type Operation, type OperationAnswer } from './operations.ts';
+import { type ApiOperation, type ApiOperationResponse, OPERATIONS } from './operations.ts';
 import * as schemas from './schemas.ts';
 
 const DESCRIPTION = [
@@ -50,7 +50,7 @@ const contentOf = (schema: z.ZodType | undefined, type = 'application/json'): Js
   [type]: schema === undefined ? {} : { schema: { $ref: placeOf(namesOfSchemas.get(schema)!) } },
 });
 
-function answerOf(answers: readonly OperationAnswer[]): Json {
+function answerOf(answers: readonly ApiOperationResponse[]): Json {
   const description = answers.map((each) => each.description).join('; or ');
   const contents = answers
     .filter(({ schema, type }) => schema !== undefined || type !== undefined)
@@ -59,7 +59,7 @@ function answerOf(answers: readonly OperationAnswer[]): Json {
   return { description, content: Object.assign({}, ...contents) };
 }
 
-function parametersOf({ path, query = {} }: Operation): readonly Json[] {
+function parametersOf({ path, query = {} }: ApiOperation): readonly Json[] {
   const text = { type: 'string' };
   const inPath = [...pathOf(path).matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
     ...{ name, in: 'path', required: true, schema: text, description: PLACES[name] },
@@ -83,7 +83,7 @@ export const pathOf = (path: string): string =>
 export const methodsOf = (method: string): readonly string[] =>
   method === ANY_METHOD ? EVERY_METHOD : [method.toLowerCase()];
 
-function operationOf(operation: Operation, method: string): Json {
+function operationOf(operation: ApiOperation, method: string): Json {
   const { summary, request, isOpen, answers, path } = operation;
   const parameters = parametersOf(operation);
   const words = path === '/' ? ['index'] : path.match(/\w+/g)!;
@@ -137,9 +137,9 @@ export function openapiDocument(): Json {
 /** Made when it is first asked for. */
 export function openapiHandler(): Handler {
   let text: string | undefined;
-  return (exchange) => {
-    exchange.checkQuery();
+  return (context) => {
+    context.checkQuery();
     text ??= JSON.stringify(openapiDocument());
-    exchange.sendText(200, text, NO_SNIFFING);
+    context.sendText(200, text, NO_SNIFFING);
   };
 }

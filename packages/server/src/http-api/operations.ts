@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import { ANY_METHOD } from '../http/router.ts';
 import * as schemas from './schemas.ts';
 
-export interface Operation {
+export interface ApiOperation {
   readonly method: string;
   /** As the router has it: `/v1/keys/:policy/:key`. */
   readonly path: string;
@@ -14,24 +14,29 @@ export interface Operation {
   readonly query?: Readonly<Record<string, string>>;
   readonly request?: z.ZodType;
   /** Several for a status whose body has several types. */
-  readonly answers: Readonly<Record<number, OperationAnswer | readonly OperationAnswer[]>>;
+  readonly answers: Readonly<
+    Record<number, ApiOperationResponse | readonly ApiOperationResponse[]>
+  >;
 }
 
-export interface OperationAnswer {
+export interface ApiOperationResponse {
   readonly description: string;
   readonly schema?: z.ZodType;
   /** Default `application/json`, if there is a schema; without either there is no body. */
   readonly type?: string;
 }
 
-const json = (description: string, schema: z.ZodType): OperationAnswer => ({ description, schema });
-const problem = (description: string): OperationAnswer => ({
+const json = (description: string, schema: z.ZodType): ApiOperationResponse => ({
+  description,
+  schema,
+});
+const problem = (description: string): ApiOperationResponse => ({
   description,
   schema: schemas.Problem,
   type: 'application/problem+json',
 });
 
-const refusal = (description: string): OperationAnswer => ({
+const refusal = (description: string): ApiOperationResponse => ({
   ...problem(description),
   schema: schemas.ProxyRefusal,
 });
@@ -69,7 +74,7 @@ const file = {
   404: problem('there is none, or the dashboard is not built'),
 };
 
-export const OPERATIONS: readonly Operation[] = [
+export const OPERATIONS: readonly ApiOperation[] = [
   {
     ...{ method: 'POST', path: '/v1/check', isOpen: true },
     summary: 'Decides one check, or a batch of them, and charges what is allowed.',

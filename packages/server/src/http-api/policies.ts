@@ -1,7 +1,8 @@
 /** `/v1/policies`: what is served, as it counts now, and putting it in shadow or out of it. */
-import type { Desk } from '../desk.ts';
+
+import type { AppContext } from '../app-context.ts';
+import type { DecisionService } from '../decision-service.ts';
 import type { Handler } from '../http/router.ts';
-import type { Parts } from '../parts.ts';
 import type { ServedPolicy } from '../policies.ts';
 import { audit } from './audit.ts';
 import { readBody } from './bodies.ts';
@@ -10,14 +11,18 @@ import { isKept } from './overrides.ts';
 import { PolicyChange } from './schemas.ts';
 
 /** What counts for a policy, and who said so; undefined if nobody says anything of it. */
-function shadowOf({ shadowWords, policies }: Desk, name: string) {
-  const word = shadowWords.get(name);
+function shadowOf({ shadowOverrides, policies }: DecisionService, name: string) {
+  const word = shadowOverrides.get(name);
   if (word !== undefined) return { shadow: word, shadowBy: 'api' };
   const served = policies.get(name);
   return served && { shadow: served.config.shadow, shadowBy: 'file' };
 }
 
-function definitionOf({ desk }: Parts, { config, policy }: ServedPolicy, overrides: number) {
+function definitionOf(
+  { decisionService }: AppContext,
+  { config, policy }: ServedPolicy,
+  overrides: number,
+) {
   const { name, windowMs, bucketMs, algorithm, onFailure } = policy;
   const { limit, burst } = config.options;
   const buckets = algorithm === 'sliding-buckets' ? Math.ceil(windowMs / bucketMs) : undefined;
@@ -29,42 +34,43 @@ function definitionOf({ desk }: Parts, { config, policy }: ServedPolicy, overrid
     ...(burst !== undefined && { burst }),
     ...(buckets !== undefined && { buckets }),
     costs: Object.fromEntries(policy.costs),
-    ...shadowOf(desk, name),
-    ...(desk.shadowWords.get(name) !== undefined && { shadowInFile: config.shadow }),
+    ...shadowOf(decisionService, name),
+    ...(decisionService.shadowOverrides.get(name) !== undefined && { shadowInFile: config.shadow }),
     ...(onFailure !== undefined && { onFailure }),
     overrides,
   };
 }
 
-function overrideCounts({ desk }: Parts): ReadonlyMap<string, number> {
+function overrideCounts({ decisionService }: AppContext): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
-  for (const { policy } of desk.overrides.list()) counts.set(policy, (counts.get(policy) ?? 0) + 1);
+  for (const { policy } of decisionService.overrides.list())
+    counts.set(policy, (counts.get(policy) ?? 0) + 1);
   return counts;
 }
 
-export function policiesHandler(parts: Parts): Handler {
-  return (exchange) => {
-    exchange.checkQuery();
-    const counts = overrideCounts(parts);
-    const policies = parts.desk.policies
+export function policiesHandler(app: AppContext): Handler {
+  return (context) => {
+    context.checkQuery();
+    const counts = overrideCounts(app);
+    const policies = app.decisionService.policies
       .list()
-      .map((served) => definitionOf(parts, served, counts.get(served.policy.name) ?? 0));
-    exchange.send(200, { policies }, { 'cache-control': 'no-store' });
+      .map((served) => definitionOf(app, served, counts.get(served.policy.name) ?? 0));
+    context.send(200, { policies }, { 'cache-control': 'no-store' });
   };
 }
 
-export function policyHandler(parts: Parts): Handler {
-  return (exchange) => {
-    exchange.checkQuery();
-    const { policy } = exchange.params;
-    checkPolicy(parts, policy);
-    exchange.send(200, namedDefinition(parts, policy), { 'cache-control': 'no-store' });
+export function policyHandler(app: AppContext): Handler {
+  return (context) => {
+    context.checkQuery();
+    const { policy } = context.params;
+    checkPolicy(app, policy);
+    context.send(200, namedDefinition(app, policy), { 'cache-control': 'no-store' });
   };
 }
 
-function namedDefinition(parts: Parts, name: string) {
-  const served = parts.desk.policies.get(name);
-  return served && definitionOf(parts, served, overrideCounts(parts).get(name) ?? 0);
+function namedDefinition(app: AppContext, name: string) {
+  const served = app.decisionService.policies.get(name);
+  return served && definitionOf(app, served, overrideCounts(app).get(name) ?? 0);
 }
 
 const IN_FILES = 'a policy is changed in the files';
@@ -76,19 +82,19 @@ const ELSEWHERE = {
 };
 
 /** What was said of a policy that is not served any more can be taken back, and nothing else. */
-export function changePolicyHandler(parts: Parts): Handler {
-  return async (exchange) => {
-    exchange.checkQuery();
-    const { desk, log } = parts;
-    const { policy } = exchange.params;
-    const { shadow } = await readBody(exchange, PolicyChange, ELSEWHERE);
-    const before = shadowOf(desk, policy);
-    if (before === undefined || shadow !== null) checkPolicy(parts, policy);
-    desk.shadowWords.set({ policy, shadow });
-    const after = shadowOf(desk, policy) ?? null;
-    audit(log, exchange, { action: 'policy.shadow', policy, before, after });
-    const definition = namedDefinition(parts, policy);
-    const persisted = await isKept(parts);
-    exchange.send(200, { ...(definition && { policy: definition }), before, persisted });
+export function changePolicyHandler(app: AppContext): Handler {
+  return async (context) => {
+    context.checkQuery();
+    const { decisionService, log } = app;
+    const { policy } = context.params;
+    const { shadow } = await readBody(context, PolicyChange, ELSEWHERE);
+    const before = shadowOf(decisionService, policy);
+    if (before === undefined || shadow !== null) checkPolicy(app, policy);
+    decisionService.shadowOverrides.set({ policy, shadow });
+    const after = shadowOf(decisionService, policy) ?? null;
+    audit(log, context, { action: 'policy.shadow', policy, before, after });
+    const definition = namedDefinition(app, policy);
+    const persisted = await isKept(app);
+    context.send(200, { ...(definition && { policy: definition }), before, persisted });
   };
 }

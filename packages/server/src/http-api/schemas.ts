@@ -4,18 +4,18 @@
  * sentence "Expected `field` to be ...", so they are also what a wrong one is told.
  */
 import { z } from 'zod';
-import { LARGEST_OVERRIDE } from '../overrides.ts';
+import { MAX_OVERRIDE } from '../overrides.ts';
 
 export * from './live-schemas.ts';
 
-const LONGEST_KEY = 1024;
-const MOST_LIMITS = 64;
+const MAX_KEY_LENGTH = 1024;
+const MAX_LIMITS = 64;
 /** Receipts are named after it, with some characters before it, and a name is as long as a key. */
-export const LONGEST_ID = 1000;
-export const MOST_CHECKS = 1000;
-export const LONGEST_REASON = 500;
+export const MAX_ID_LENGTH = 1000;
+export const MAX_CHECKS = 1000;
+export const MAX_REASON_LENGTH = 500;
 /** No head can carry more. */
-const LONGEST_TOKEN = 32 * 1024;
+const MAX_TOKEN_LENGTH = 32 * 1024;
 
 const policyName = z.string().describe('the name of a policy');
 const integer = z.int().min(0);
@@ -24,11 +24,11 @@ const durationMs = integer.describe('a duration in ms');
 
 export const Key = z
   .union([
-    z.string().min(1).max(LONGEST_KEY),
+    z.string().min(1).max(MAX_KEY_LENGTH),
     z
       .array(z.union([z.string(), z.number()]))
       .min(1)
-      .max(LONGEST_KEY),
+      .max(MAX_KEY_LENGTH),
   ])
   .describe('text of 1 to 1024 characters, or a list of parts that are joined to one');
 const keyText = z.string().describe('a key as one text');
@@ -44,7 +44,7 @@ const callFields = {
   id: z
     .string()
     .min(1)
-    .max(LONGEST_ID)
+    .max(MAX_ID_LENGTH)
     .optional()
     .describe('a name for this check: repeated under it, it is answered again, not charged again'),
   onFailure: z
@@ -58,7 +58,7 @@ export const JointCheck = z.strictObject({
   limits: z
     .array(LimitRequest)
     .min(1)
-    .max(MOST_LIMITS)
+    .max(MAX_LIMITS)
     .describe('limits that are decided together: all are charged, or none'),
   ...callFields,
 });
@@ -67,7 +67,7 @@ export const CheckBatch = z.strictObject({
   checks: z
     .array(Check)
     .min(1)
-    .max(MOST_CHECKS)
+    .max(MAX_CHECKS)
     .describe('checks that are each decided for itself, in order'),
 });
 
@@ -87,8 +87,8 @@ const charge = z.strictObject({
 });
 export const Receipt = z
   .strictObject({
-    id: z.string().min(1).max(LONGEST_KEY),
-    charges: z.array(charge).min(1).max(MOST_LIMITS),
+    id: z.string().min(1).max(MAX_KEY_LENGTH),
+    charges: z.array(charge).min(1).max(MAX_LIMITS),
   })
   .describe('the receipt of an allowed check, as it came');
 
@@ -138,7 +138,7 @@ export const SettleRequest = z.strictObject({
   cost: integer.optional().describe('an integer of at least 0: what it really cost, each limit'),
   costs: z
     .array(integer)
-    .max(MOST_LIMITS)
+    .max(MAX_LIMITS)
     .optional()
     .describe('a list of what it really cost, one for each charge of the receipt'),
 });
@@ -151,7 +151,7 @@ export const ResetRequest = z.strictObject({ policy: policyName, key: Key });
 export const ResetAnswer = z.object({ policy: policyName, key: keyText, reset: z.literal(true) });
 
 const overrideFields = {
-  limit: z.int().min(1).max(LARGEST_OVERRIDE).describe(`an integer from 1 to ${LARGEST_OVERRIDE}`),
+  limit: z.int().min(1).max(MAX_OVERRIDE).describe(`an integer from 1 to ${MAX_OVERRIDE}`),
   expiresAt: z
     .union([z.int().min(0), z.iso.datetime({ offset: true })])
     .optional()
@@ -159,14 +159,17 @@ const overrideFields = {
   expiresInMs: z.int().min(1).optional().describe('a duration in ms, instead of expiresAt'),
   reason: z
     .string()
-    .max(LONGEST_REASON)
+    .max(MAX_REASON_LENGTH)
     .optional()
-    .describe(`text of at most ${LONGEST_REASON} characters: why it is there`),
+    .describe(`text of at most ${MAX_REASON_LENGTH} characters: why it is there`),
 };
 export const OverrideFields = z.strictObject(overrideFields);
 export const OverrideRequest = z.strictObject({
   policy: policyName,
-  key: keyText.min(1).max(LONGEST_KEY).describe('a key as one text; in it * stands for anything'),
+  key: keyText
+    .min(1)
+    .max(MAX_KEY_LENGTH)
+    .describe('a key as one text; in it * stands for anything'),
   ...overrideFields,
 });
 export const Override = z.object({
@@ -240,7 +243,7 @@ export const PolicyChanged = z.object({
 });
 
 export const SignInRequest = z.strictObject({
-  token: z.string().min(1).max(LONGEST_TOKEN).describe('the admin token'),
+  token: z.string().min(1).max(MAX_TOKEN_LENGTH).describe('the admin token'),
 });
 export const SessionAnswer = z.object({
   required: z.boolean().describe('whether the admin side takes a token here'),

@@ -8,23 +8,23 @@
  */
 import type { OutgoingHttpHeaders } from 'node:http';
 import {
+  type CheckResult,
   type Clock,
   createLimiter,
   type Limit,
   memoryStore,
-  type Quote,
   type SyncLimiter,
   systemClock,
 } from 'sluice';
-import { reportOf } from 'sluice/engine';
+import { headerReport } from 'sluice/engine';
 import { type AddressReader, clientAddress, headerForms, retryAfter } from 'sluice/http';
-import type { Desk } from '../desk.ts';
+import type { DecisionService } from '../decision-service.ts';
 import type { AttemptLimiter } from '../http/access.ts';
-import { type Exchange, HttpError } from '../http/exchange.ts';
+import { HttpError, type RequestContext } from '../http/request-context.ts';
 import { FewLines, type Logger } from '../observe/log.ts';
 import { OWN_NAMES } from '../policies.ts';
 import type { Settings } from '../settings.ts';
-import { within } from '../within.ts';
+import { withTimeout } from '../with-timeout.ts';
 import { auditLine, auditLog } from './audit.ts';
 
 export const ATTEMPTS_PER_MINUTE = 10;
@@ -39,9 +39,9 @@ type PolicyName = keyof typeof POLICIES;
 const EVERYBODY = 'everybody';
 const COST_IN_FLOOD = ATTEMPTS_PER_MINUTE / 2;
 /** Addresses that this process counts; more evict the least used. */
-const MOST_ADDRESSES = 10_000;
+const MAX_ADDRESSES = 10_000;
 /** Failures of a minute that are logged one by one. */
-const MOST_LINES = 10;
+const MAX_LINES = 10;
 /** How long the store of the service may take. */
 const STORE_MS = 500;
 
@@ -55,56 +55,61 @@ type AttemptSettings = Pick<Settings, 'trustProxy' | 'forwardedHeader' | 'ipv6Pr
 
 export class TokenAttempts implements AttemptLimiter {
   readonly #limiter: SyncLimiter<typeof POLICIES>;
-  readonly #desk: Desk;
+  readonly #decisionService: DecisionService;
   /** Whether other processes may count in the store too. */
   readonly #isShared: boolean;
   readonly #addressOf: AddressReader;
   readonly #failures: Readonly<Record<Action, FewLines>>;
 
-  constructor(settings: AttemptSettings, desk: Desk, log: Logger, clock: Clock = systemClock) {
+  constructor(
+    settings: AttemptSettings,
+    decisionService: DecisionService,
+    log: Logger,
+    clock: Clock = systemClock,
+  ) {
     const { trustProxy, forwardedHeader, ipv6Prefix } = settings;
-    const store = memoryStore({ maxKeys: MOST_ADDRESSES });
+    const store = memoryStore({ maxKeys: MAX_ADDRESSES });
     this.#limiter = createLimiter({ policies: POLICIES, store, clock });
-    this.#desk = desk;
+    this.#decisionService = decisionService;
     // A synchronous store is in this process, and no other process counts there.
-    this.#isShared = !('decideSync' in desk.store);
+    this.#isShared = !('decideSync' in decisionService.store);
     this.#addressOf = clientAddress({
       ...{ forwardedHeader, ipv6Prefix },
       ...(trustProxy !== undefined && { trustProxy }),
       onWarning: ({ code, message }) => log.warn({ code }, message),
     });
     const lines = (action: Action): FewLines => {
-      const options = { most: MOST_LINES, periodMs: WINDOW_MS, ...TEXTS[action] };
+      const options = { most: MAX_LINES, periodMs: WINDOW_MS, ...TEXTS[action] };
       return new FewLines(auditLog(log), options, clock);
     };
     this.#failures = { 'sign-in': lines('sign-in'), token: lines('token') };
   }
 
   /** Charges every attempt, right or wrong. Rejects with a 429 if the address has made too many. */
-  signIn(exchange: Exchange, isRight: boolean): Promise<void> {
-    return this.#attempt(exchange, 'sign-in', isRight, true);
+  signIn(context: RequestContext, isRight: boolean): Promise<void> {
+    return this.#attempt(context, 'sign-in', isRight, true);
   }
 
   /**
    * Charges wrong tokens only: clients send the right one with each request. The right one is
    * rejected too while the address has made too many attempts, or guesses would not be limited.
    */
-  bearer(exchange: Exchange, isRight: boolean): Promise<void> {
-    return this.#attempt(exchange, 'token', isRight, !isRight);
+  bearer(context: RequestContext, isRight: boolean): Promise<void> {
+    return this.#attempt(context, 'token', isRight, !isRight);
   }
 
   async #attempt(
-    exchange: Exchange,
+    context: RequestContext,
     action: Action,
     isRight: boolean,
     isCharged: boolean,
   ): Promise<void> {
-    const { socket } = exchange.request;
-    const address = this.#addressOf(socket.remoteAddress, (name) => exchange.header(name));
+    const { socket } = context.request;
+    const address = this.#addressOf(socket.remoteAddress, (name) => context.header(name));
     // Without a pause between both, so that requests that came together cannot all pass.
     const local = this.#countHere(address, isRight, isCharged);
     const joint = local.allowed ? await this.#countJointly(address, isRight, isCharged) : local;
-    if (!isRight || !joint.allowed) this.#log(exchange, action);
+    if (!isRight || !joint.allowed) this.#log(context, action);
     if (joint.allowed) return;
     const message = `Expected at most ${ATTEMPTS_PER_MINUTE} attempts a minute, got more`;
     throw new HttpError(429, 'ERR_TOO_MANY_ATTEMPTS', message, undefined, fieldsOf(joint));
@@ -131,23 +136,30 @@ export class TokenAttempts implements AttemptLimiter {
     return outcome;
   }
 
-  #ask(name: PolicyName, key: string, cost: number, peek: boolean): Promise<Quote | undefined> {
+  #ask(
+    name: PolicyName,
+    key: string,
+    cost: number,
+    peek: boolean,
+  ): Promise<CheckResult | undefined> {
     const limit = this.#limit(name, key, cost);
-    const decided = this.#desk.store.decide([{ limits: [limit], peek, onFailure: 'local' }]);
-    return within(
+    const decided = this.#decisionService.store.decide([
+      { limits: [limit], peek, onFailure: 'local' },
+    ]);
+    return withTimeout(
       STORE_MS,
-      decided.then(([quote]) => quote),
+      decided.then(([result]) => result),
     );
   }
 
   #limit(name: PolicyName, key: string, cost: number): Limit {
     const options = { limit: LIMITS[name], window: WINDOW_MS };
-    return this.#desk.visitingLimit(`${OWN_NAMES}${name}`, options, key, cost);
+    return this.#decisionService.inlineLimit(`${OWN_NAMES}${name}`, options, key, cost);
   }
 
-  #log(exchange: Exchange, action: Action): void {
+  #log(context: RequestContext, action: Action): void {
     const lines = this.#failures[action];
-    if (lines.isNext()) lines.write(auditLine(exchange, { action, ok: false }));
+    if (lines.isNext()) lines.write(auditLine(context, { action, ok: false }));
   }
 
   /** Logs how many failures were not logged. */
@@ -156,12 +168,12 @@ export class TokenAttempts implements AttemptLimiter {
   }
 }
 
-type Outcome = Pick<Quote, 'allowed' | 'retryAfterMs' | 'atMs' | 'limits'>;
+type Outcome = Pick<CheckResult, 'allowed' | 'retryAfterMs' | 'atMs' | 'limits'>;
 const ALLOWED: Outcome = { allowed: true, retryAfterMs: 0, atMs: 0, limits: [] };
 
 /** In the form of the draft, whatever the setting: the sign-in page shows how long to wait. */
 function fieldsOf(outcome: Outcome): OutgoingHttpHeaders {
   const named = outcome.limits.map((each) => ({ ...each, policy: 'attempts' }));
-  const report = reportOf(outcome, named, () => WINDOW_MS);
+  const report = headerReport(outcome, named, () => WINDOW_MS);
   return Object.fromEntries([...headerForms.draft(report), retryAfter(report)!]);
 }

@@ -8,7 +8,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { TLSSocket } from 'node:tls';
 import { isLoopback, type Settings } from '../settings.ts';
-import { type Caller, type Exchange, HttpError } from './exchange.ts';
+import { type Caller, HttpError, type RequestContext } from './request-context.ts';
 import type { Access } from './router.ts';
 import { Sessions, sessionCookies } from './sessions.ts';
 
@@ -23,7 +23,7 @@ const hostName = (host: string): string =>
 /** Limits guesses at the token. */
 export interface AttemptLimiter {
   /** Counts a bearer token. Rejects with a 429 if the address has sent too many wrong ones. */
-  bearer(exchange: Exchange, isRight: boolean): Promise<void>;
+  bearer(context: RequestContext, isRight: boolean): Promise<void>;
 }
 
 const BY_TOKEN: Caller = { as: 'token' };
@@ -50,49 +50,49 @@ export class AccessControl {
    * Throws a 401 or 403 if this is not for them. With a bearer token it returns a promise, which
    * rejects instead, also with a 429.
    */
-  admit(exchange: Exchange, access: Access): undefined | Promise<void> {
+  admit(context: RequestContext, access: Access): undefined | Promise<void> {
     // What a proxy reports of a browser is about the page that it guards, not about this service.
     if (access === 'proxied') return undefined;
-    const { headers } = exchange.request;
+    const { headers } = context.request;
     if (headers.origin !== undefined || headers['sec-fetch-site'] !== undefined) {
-      if (access !== 'page' || !isVisit(exchange)) refuseOtherSites(exchange);
+      if (access !== 'page' || !isVisit(context)) refuseOtherSites(context);
     }
     if (access === 'open' || access === 'page') return undefined;
-    const caller = this.callerOf(exchange);
-    if (caller instanceof Promise) return caller.then((later) => this.#admit(exchange, later));
-    this.#admit(exchange, caller);
+    const caller = this.callerOf(context);
+    if (caller instanceof Promise) return caller.then((later) => this.#admit(context, later));
+    this.#admit(context, caller);
     return undefined;
   }
 
-  #admit(exchange: Exchange, caller: Caller | undefined): void {
-    exchange.caller = caller;
+  #admit(context: RequestContext, caller: Caller | undefined): void {
+    context.caller = caller;
     if (caller !== undefined) return;
     if (!this.#isForMachine) throw unauthorized('Expected `Authorization: Bearer` with the token');
     throw new HttpError(403, 'ERR_CROSS_SITE', 'Expected the Host to be a name of this machine');
   }
 
   /** As whom somebody may do what admins may; undefined if they may not. */
-  callerOf(exchange: Exchange): Caller | undefined | Promise<Caller | undefined> {
-    const { authorization } = exchange.request.headers;
+  callerOf(context: RequestContext): Caller | undefined | Promise<Caller | undefined> {
+    const { authorization } = context.request.headers;
     const [, token] = /^Bearer +(.+)$/i.exec(authorization ?? '') ?? [];
-    if (token === undefined || this.#token === undefined) return this.#callerWithoutToken(exchange);
-    return this.#callerByToken(exchange, token);
+    if (token === undefined || this.#token === undefined) return this.#callerWithoutToken(context);
+    return this.#callerByToken(context, token);
   }
 
-  async #callerByToken(exchange: Exchange, token: string): Promise<Caller | undefined> {
+  async #callerByToken(context: RequestContext, token: string): Promise<Caller | undefined> {
     // Headers are read as Latin-1, so these are the bytes that came.
     const isRight = this.#isTokenIn(Buffer.from(token, 'latin1'));
-    await this.#attempts.bearer(exchange, isRight);
-    return isRight ? BY_TOKEN : this.#callerWithoutToken(exchange);
+    await this.#attempts.bearer(context, isRight);
+    return isRight ? BY_TOKEN : this.#callerWithoutToken(context);
   }
 
-  #callerWithoutToken(exchange: Exchange): Caller | undefined {
-    const { cookie, host } = exchange.request.headers;
+  #callerWithoutToken(context: RequestContext): Caller | undefined {
+    const { cookie, host } = context.request.headers;
     if (this.#isForMachine) {
       // A name that leads here, but is not this machine's own, is another site's (DNS rebinding).
       return isLoopback(hostName(host ?? '')) ? ON_LOOPBACK : undefined;
     }
-    if (cookie === undefined || !isOfOwnSite(exchange)) return undefined;
+    if (cookie === undefined || !isOfOwnSite(context)) return undefined;
     const [text, second] = sessionCookies(cookie);
     // Of two nobody knows which one is the browser's own.
     if (text === undefined || second !== undefined) return undefined;
@@ -101,14 +101,14 @@ export class AccessControl {
   }
 
   /** Whether who was let in still would be: a session ends, or is ended, during a long answer. */
-  stillAdmits({ caller }: Exchange): boolean {
+  stillAdmits({ caller }: RequestContext): boolean {
     return caller?.session === undefined || this.sessions?.isGood(caller.session) === true;
   }
 
   /** Whether an admin asks, or somebody on this machine if that is all it takes. */
-  async isAdmin(exchange: Exchange): Promise<boolean> {
+  async isAdmin(context: RequestContext): Promise<boolean> {
     try {
-      return (await this.callerOf(exchange)) !== undefined;
+      return (await this.callerOf(context)) !== undefined;
     } catch {
       // After too many wrong tokens the right one does not count either.
       return false;
@@ -137,7 +137,7 @@ export const unauthorized = (message: string): HttpError =>
   });
 
 /** Browsers say where a request comes from, and pages cannot change that. */
-function refuseOtherSites({ request: { headers } }: Exchange): void {
+function refuseOtherSites({ request: { headers } }: RequestContext): void {
   const site = headers['sec-fetch-site'];
   const isOther = site === 'cross-site' || site === 'same-site';
   const { origin } = headers;
@@ -147,7 +147,7 @@ function refuseOtherSites({ request: { headers } }: Exchange): void {
 }
 
 /** Whether somebody followed a link, or typed one: to a page in its own right, in no frame. */
-const isVisit = ({ request: { headers } }: Exchange): boolean =>
+const isVisit = ({ request: { headers } }: RequestContext): boolean =>
   headers['sec-fetch-mode'] === 'navigate' && headers['sec-fetch-dest'] === 'document';
 
 /**
@@ -155,7 +155,7 @@ const isVisit = ({ request: { headers } }: Exchange): boolean =>
  * our own pages asks, or somebody by hand. Over plain HTTP browsers say so only where something
  * could be changed; to look at things there, the cookie alone has to do.
  */
-function isOfOwnSite({ request }: Exchange): boolean {
+function isOfOwnSite({ request }: RequestContext): boolean {
   const { headers, method } = request;
   const { origin, host } = headers;
   const isSafe = method === 'GET' || method === 'HEAD';

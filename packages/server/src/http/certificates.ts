@@ -6,9 +6,9 @@ import { createSecureContext } from 'node:tls';
 import { type Config, ConfigError } from '../config/model.ts';
 import { readRegularFile } from '../regular-file.ts';
 import type { Settings } from '../settings.ts';
-import { within } from '../within.ts';
+import { withTimeout } from '../with-timeout.ts';
 
-const LARGEST_PEM_BYTES = 1024 * 1024;
+const MAX_PEM_BYTES = 1024 * 1024;
 const READ_DEADLINE_MS = 10_000;
 
 /** PEM, as the files hold it. */
@@ -90,8 +90,8 @@ async function readPair(certPath: string, keyPath: string): Promise<KeyPair> {
 }
 
 async function pemAt(path: string): Promise<Buffer> {
-  const reading = readRegularFile(path, LARGEST_PEM_BYTES).catch((error: Error) => error);
-  const read = await within(READ_DEADLINE_MS, reading);
+  const reading = readRegularFile(path, MAX_PEM_BYTES).catch((error: Error) => error);
+  const read = await withTimeout(READ_DEADLINE_MS, reading);
   if (Buffer.isBuffer(read)) return read;
   const cause = read?.message ?? `no response within ${READ_DEADLINE_MS} ms`;
   const { code } = (read ?? {}) as NodeJS.ErrnoException;

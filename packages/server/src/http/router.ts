@@ -1,7 +1,7 @@
 /** Which handler a request is for. Paths are looked up whole; those with places are compared. */
-import { type Exchange, HttpError } from './exchange.ts';
+import { HttpError, type RequestContext } from './request-context.ts';
 
-export type Handler = (exchange: Exchange) => void | Promise<void>;
+export type Handler = (context: RequestContext) => void | Promise<void>;
 
 /**
  * Who may come: everybody; everybody, also by a link on a page of another site; whoever has the
@@ -71,8 +71,8 @@ export class Router {
   }
 
   /** Throws a 404 or a 405 if there is none. */
-  find(exchange: Exchange): Route {
-    const methods = this.#exact.get(exchange.path) ?? this.#matching(exchange);
+  find(context: RequestContext): Route {
+    const methods = this.#exact.get(context.path) ?? this.#matching(context);
     if (methods === undefined) {
       throw new HttpError(
         404,
@@ -80,7 +80,7 @@ export class Router {
         'There is nothing at this path; see /v1/openapi.json',
       );
     }
-    const { method = '' } = exchange.request;
+    const { method = '' } = context.request;
     const route =
       methods.get(method) ??
       (method === 'HEAD' ? methods.get('GET') : undefined) ??
@@ -91,15 +91,15 @@ export class Router {
     throw new HttpError(405, 'ERR_METHOD_NOT_ALLOWED', message, undefined, { allow });
   }
 
-  #matching(exchange: Exchange): Methods | undefined {
+  #matching(context: RequestContext): Methods | undefined {
     for (const [path, methods] of this.#below) {
-      if (exchange.path.startsWith(path.slice(0, -1))) return methods;
+      if (context.path.startsWith(path.slice(0, -1))) return methods;
     }
-    const parts = exchange.path.split('/');
+    const parts = context.path.split('/');
     for (const { segments, methods } of this.#patterns) {
       if (segments.length !== parts.length) continue;
       if (!segments.every((each, at) => each.startsWith(':') || each === parts[at])) continue;
-      exchange.params = placesOf(segments, parts);
+      context.params = placesOf(segments, parts);
       return methods;
     }
     return undefined;

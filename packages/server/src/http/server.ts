@@ -8,9 +8,9 @@ import type { Logger } from '../observe/log.ts';
 import type { Listen } from '../settings.ts';
 import type { AccessControl } from './access.ts';
 import type { Certificates } from './certificates.ts';
+import type { ConnectionSource } from './connection-source.ts';
 import { Connections } from './connections.ts';
-import type { Door } from './door.ts';
-import { asHttpError, Exchange, HttpError, LARGEST_BODY_BYTES } from './exchange.ts';
+import { asHttpError, HttpError, MAX_BODY_BYTES, RequestContext } from './request-context.ts';
 import type { Route, Router } from './router.ts';
 
 /**
@@ -29,7 +29,7 @@ export const BOUNDS = {
   stalledMs: 45_000,
 };
 /** No proxy or client has a use for so many, and each costs some time. */
-const MOST_FIELDS = 1000;
+const MAX_FIELDS = 1000;
 /**
  * Node is to count no fields, only the bytes of the head, which bound their number too. Beyond a
  * count of its own, Node 20 forgets fields and says nothing, and the one a proxy adds, with the
@@ -89,7 +89,7 @@ export class HttpServer {
     this.#server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
       // Whoever asks before sending too much is spared it.
       const announced = Number(request.headers['content-length'] ?? 0);
-      if (announced <= LARGEST_BODY_BYTES) response.writeContinue();
+      if (announced <= MAX_BODY_BYTES) response.writeContinue();
       this.#serve(request, response);
     });
     this.#server.on('connection', (socket: Socket) => this.#connections.add(socket));
@@ -123,62 +123,62 @@ export class HttpServer {
     const { url = '/' } = request;
     const target = url.startsWith('/') ? url : originForm(url);
     const at = target.indexOf('?');
-    const exchange =
+    const context =
       at < 0
-        ? new Exchange(request, response, target, '')
-        : new Exchange(request, response, target.slice(0, at), target.slice(at + 1));
+        ? new RequestContext(request, response, target, '')
+        : new RequestContext(request, response, target.slice(0, at), target.slice(at + 1));
     let route: Route | undefined;
     try {
       // Names and values take turns in this list.
-      if (request.rawHeaders.length >= 2 * MOST_FIELDS) throw tooManyFields();
-      route = this.#router.find(exchange);
+      if (request.rawHeaders.length >= 2 * MAX_FIELDS) throw tooManyFields();
+      route = this.#router.find(context);
       const { handler } = route;
-      const admitted = this.#access.admit(exchange, route.access);
+      const admitted = this.#access.admit(context, route.access);
       const pending =
-        admitted === undefined ? handler(exchange) : admitted.then(() => handler(exchange));
-      if (pending === undefined) this.#answered(route, exchange, startMs);
-      else this.#await(pending, route, exchange, startMs);
+        admitted === undefined ? handler(context) : admitted.then(() => handler(context));
+      if (pending === undefined) this.#answered(route, context, startMs);
+      else this.#await(pending, route, context, startMs);
     } catch (error) {
-      this.#fail(exchange, error);
-      this.#answered(route, exchange, startMs);
+      this.#fail(context, error);
+      this.#answered(route, context, startMs);
     }
   }
 
   async #await(
     pending: Promise<void>,
     route: Route,
-    exchange: Exchange,
+    context: RequestContext,
     startMs: number,
   ): Promise<void> {
     try {
       await pending;
     } catch (error) {
-      this.#fail(exchange, error);
+      this.#fail(context, error);
     }
-    this.#answered(route, exchange, startMs);
+    this.#answered(route, context, startMs);
   }
 
-  #answered(route: Route | undefined, exchange: Exchange, startMs: number): void {
-    const { request, response } = exchange;
+  #answered(route: Route | undefined, context: RequestContext, startMs: number): void {
+    const { request, response } = context;
     this.#inFlight--;
     this.#connections.ended(request, response);
     const status = response.headersSent ? response.statusCode : CLIENT_GONE;
     this.#watcher?.answered(route?.path ?? NO_ROUTE, status, monotonicMs() - startMs);
   }
 
-  #fail(exchange: Exchange, error: unknown): void {
+  #fail(context: RequestContext, error: unknown): void {
     const answer = asHttpError(error);
-    if (answer.status === 500) this.#log.error({ err: error, path: exchange.path }, 'failed');
-    exchange.sendError(answer);
+    if (answer.status === 500) this.#log.error({ err: error, path: context.path }, 'failed');
+    context.sendError(answer);
   }
 
   /** Connections come from the port, or from another process that has it. */
-  async listen({ host, port }: Listen, door?: Door): Promise<Listen> {
+  async listen({ host, port }: Listen, source?: ConnectionSource): Promise<Listen> {
     this.#sweep();
-    if (door !== undefined) {
+    if (source !== undefined) {
       // From this event on Node looks after the times of connections.
       this.#server.emit('listening');
-      return door.open('http', (socket) => this.#server.emit('connection', socket));
+      return source.open('http', (socket) => this.#server.emit('connection', socket));
     }
     return new Promise((resolve, reject) => {
       const refuse = (error: Error): void => {
@@ -275,7 +275,7 @@ function serverOf(
 }
 
 const tooManyFields = (): HttpError =>
-  new HttpError(431, 'ERR_TOO_MANY_FIELDS', `Expected fewer than ${MOST_FIELDS} header fields`);
+  new HttpError(431, 'ERR_TOO_MANY_FIELDS', `Expected fewer than ${MAX_FIELDS} header fields`);
 
 /** Clients that believe this to be a proxy send `http://host/path`, which has to be understood. */
 function originForm(url: string): string {

@@ -26,7 +26,7 @@ export interface EndedSessions {
 export const SESSION_MS = 8 * 60 * 60 * 1000;
 
 /** Beyond it the oldest is forgotten, and with it all sessions that are not younger. */
-const MOST_ENDED = 10_000;
+const MAX_ENDED = 10_000;
 
 const ID_BYTES = 16;
 const FORM = /^(v1\.([0-9a-z]{1,11})\.([\w-]{22}))\.([\w-]{43})$/;
@@ -77,7 +77,7 @@ export class Sessions {
   }
 
   end({ id, expiresAtMs }: Session): void {
-    if (this.#ended.size >= MOST_ENDED) this.#forget();
+    if (this.#ended.size >= MAX_ENDED) this.#forget();
     this.#ended.set(id, expiresAtMs);
   }
 
@@ -98,7 +98,7 @@ export class Sessions {
     for (const [id, expiresAtMs] of this.#ended) {
       if (expiresAtMs <= nowMs) this.#ended.delete(id);
     }
-    if (this.#ended.size < MOST_ENDED) return;
+    if (this.#ended.size < MAX_ENDED) return;
     const [[id, expiresAtMs]] = this.#ended;
     this.#endedUntilMs = Math.max(this.#endedUntilMs, expiresAtMs);
     this.#ended.delete(id);

@@ -4,9 +4,9 @@
  * the first of each second are told, and how many more there were.
  */
 import { type Clock, type Degraded, type Limit, type LimitDecision, systemClock } from 'sluice';
-import type { Desk } from '../desk.ts';
-import { fitsParts } from '../wildcard.ts';
-import type { DenialHook, Tallies } from './tally.ts';
+import type { DecisionService } from '../decision-service.ts';
+import { matchesWildcardParts } from '../wildcard.ts';
+import type { DecisionCounters, DenialHook } from './policy-counters.ts';
 
 /** Which denials somebody wants to see; without either, all. Plain data. */
 export interface DenialFilter {
@@ -38,7 +38,7 @@ export interface DenialBatch {
 }
 
 /** How many are told at once. */
-export const MOST_DENIALS = 50;
+export const MAX_DENIALS = 50;
 
 /** Whoever has not asked for so long is gone. */
 const FORGET_MS = 5000;
@@ -61,12 +61,12 @@ class Collector {
   fits({ policy, key }: LimitDecision, label: string): boolean {
     const wanted = this.#policy;
     if (wanted !== undefined && wanted !== policy && wanted !== label) return false;
-    return this.#keyParts === undefined || fitsParts(this.#keyParts, key);
+    return this.#keyParts === undefined || matchesWildcardParts(this.#keyParts, key);
   }
 
   /** Whether there is room; if not, it is counted. */
   hasRoom(): boolean {
-    if (this.#denials.length < MOST_DENIALS) return true;
+    if (this.#denials.length < MAX_DENIALS) return true;
     this.#omitted++;
     return false;
   }
@@ -90,15 +90,19 @@ interface Asker {
 }
 
 export class DenialCollectors {
-  readonly #desk: Desk;
-  readonly #tallies: Tallies;
+  readonly #decisionService: DecisionService;
+  readonly #counters: DecisionCounters;
   readonly #clock: Clock;
   readonly #askers = new Map<string, Asker>();
   #cancel: (() => void) | undefined = undefined;
 
-  constructor(desk: Desk, tallies: Tallies, clock: Clock = systemClock) {
-    this.#desk = desk;
-    this.#tallies = tallies;
+  constructor(
+    decisionService: DecisionService,
+    counters: DecisionCounters,
+    clock: Clock = systemClock,
+  ) {
+    this.#decisionService = decisionService;
+    this.#counters = counters;
     this.#clock = clock;
   }
 
@@ -129,7 +133,7 @@ export class DenialCollectors {
     if (asker === undefined) {
       asker = { askedMs, collectors: new Map() };
       this.#askers.set(name, asker);
-      this.#tallies.onDenial = this.#collect;
+      this.#counters.onDenial = this.#collect;
       this.#cancel ??= this.#clock.schedule(FORGET_MS, () => this.#forget());
     }
     asker.askedMs = askedMs;
@@ -143,7 +147,7 @@ export class DenialCollectors {
       if (Math.abs(nowMs - askedMs) >= FORGET_MS) this.#askers.delete(name);
     }
     if (this.isOn) this.#cancel = this.#clock.schedule(FORGET_MS, () => this.#forget());
-    else this.#tallies.onDenial = undefined;
+    else this.#counters.onDenial = undefined;
   }
 
   /** Forgets everybody. */
@@ -151,7 +155,7 @@ export class DenialCollectors {
     this.#cancel?.();
     this.#cancel = undefined;
     this.#askers.clear();
-    this.#tallies.onDenial = undefined;
+    this.#counters.onDenial = undefined;
   }
 
   readonly #collect: DenialHook = (denied, { label }, limits, degraded, isShadow) => {
@@ -175,7 +179,7 @@ export class DenialCollectors {
     // A policy that came with the request is known only there; those in shadow are not.
     const definition =
       limits.find((each) => each.policy.name === policy)?.policy ??
-      this.#desk.policies.get(policy)?.policy;
+      this.#decisionService.policies.get(policy)?.policy;
     return {
       ...{ atMs, policy, key, cost, limit, remaining },
       ...(Number.isFinite(retryAfterMs) && { retryAfterMs }),

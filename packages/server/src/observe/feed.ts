@@ -11,10 +11,10 @@ import { jointBatch, type TickPart, type TickQuestion, ticksOf } from './tick.ts
 import { version } from './version.ts';
 
 /** In one process. */
-export const MOST_STREAMS = 32;
+export const MAX_STREAMS = 32;
 
 /** What was missed longer ago is in the history alone. */
-const MOST_LATE_SECONDS = 10;
+const MAX_LATE_SECONDS = 10;
 
 /** Changes that come close upon each other are told as one. */
 const CHANGE_MS = 50;
@@ -73,7 +73,7 @@ export class Feed {
   }
 
   get hasRoom(): boolean {
-    return this.#listeners.size < MOST_STREAMS;
+    return this.#listeners.size < MAX_STREAMS;
   }
 
   get listeners(): number {
@@ -159,7 +159,7 @@ export class Feed {
     const endMs = this.#thisSecond();
     // A clock that was set back: the seconds that come again are told again.
     if (this.#nextMs - endMs > PATIENCE_SECONDS * STEP_MS) this.#nextMs = endMs - STEP_MS;
-    const startMs = Math.max(this.#nextMs, endMs - MOST_LATE_SECONDS * STEP_MS);
+    const startMs = Math.max(this.#nextMs, endMs - MAX_LATE_SECONDS * STEP_MS);
     return { startMs, seconds: Math.max((endMs - startMs) / STEP_MS, 0) };
   }
 

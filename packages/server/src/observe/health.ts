@@ -6,9 +6,9 @@
 import { monotonicMs } from '../clock.ts';
 import { problemText } from '../config/model.ts';
 import type { Configuration } from '../configuration.ts';
-import type { Desk } from '../desk.ts';
+import type { DecisionService } from '../decision-service.ts';
 import type { AccessControl } from '../http/access.ts';
-import { badRequest, type Exchange } from '../http/exchange.ts';
+import { badRequest, type RequestContext } from '../http/request-context.ts';
 import type { Router } from '../http/router.ts';
 
 /** How long the answer of a probe is good for. */
@@ -17,15 +17,15 @@ const PROBE_MS = 1000;
 export type BreakerState = 'closed' | 'open' | 'probing';
 
 export class Health {
-  readonly #desk: Desk;
+  readonly #decisionService: DecisionService;
   #probed: Promise<boolean> | undefined = undefined;
   #probedAtMs = 0;
   #latencyMs: number | undefined = undefined;
   /** Set when the service has been told to stop. */
   isDraining = false;
 
-  constructor(desk: Desk) {
-    this.#desk = desk;
+  constructor(decisionService: DecisionService) {
+    this.#decisionService = decisionService;
   }
 
   /** Whether the store decides. Asks it once a second at the most, or as often as is said. */
@@ -39,7 +39,7 @@ export class Health {
   }
 
   async #probe(startMs: number): Promise<boolean> {
-    const isUp = await this.#desk.probe();
+    const isUp = await this.#decisionService.probe();
     this.#latencyMs = isUp ? monotonicMs() - startMs : undefined;
     return isUp;
   }
@@ -51,7 +51,7 @@ export class Health {
 
   /** Whether the store is asked at all; undefined for one that cannot be away. */
   get breaker(): BreakerState | undefined {
-    return (this.#desk.store as { breaker?: BreakerState }).breaker;
+    return (this.#decisionService.store as { breaker?: BreakerState }).breaker;
   }
 }
 
@@ -65,14 +65,14 @@ export interface HealthParts {
  * Not ready means that others had better serve. Where a store that is away is no reason for that,
  * because all share it and each can do without for a while, ask `/readyz?store=optional`.
  */
-async function answerReady(parts: HealthParts, exchange: Exchange): Promise<void> {
+async function answerReady(parts: HealthParts, context: RequestContext): Promise<void> {
   const { health, configuration, access } = parts;
-  const isOptional = isStoreOptional(exchange);
+  const isOptional = isStoreOptional(context);
   const isUp = await health.isStoreUp();
   const isReady = !health.isDraining && (isUp || isOptional);
   const { problems } = configuration;
   // They name files of this machine.
-  const areProblemsShown = problems.length > 0 && (await access.isAdmin(exchange));
+  const areProblemsShown = problems.length > 0 && (await access.isAdmin(context));
   const { breaker } = health;
   const body = {
     ready: isReady,
@@ -83,18 +83,18 @@ async function answerReady(parts: HealthParts, exchange: Exchange): Promise<void
       ...(areProblemsShown && { problems: problems.map(problemText) }),
     },
   };
-  exchange.send(isReady ? 200 : 503, body, { 'cache-control': 'no-store' });
+  context.send(isReady ? 200 : 503, body, { 'cache-control': 'no-store' });
 }
 
-function isStoreOptional(exchange: Exchange): boolean {
-  if (exchange.search === '') return false;
-  exchange.checkQuery('store');
-  const given = exchange.query.get('store') ?? '';
+function isStoreOptional(context: RequestContext): boolean {
+  if (context.search === '') return false;
+  context.checkQuery('store');
+  const given = context.query.get('store') ?? '';
   if (given === 'optional') return true;
   throw badRequest('ERR_INVALID_OPTION', 'Expected `store` to be optional, or no query at all');
 }
 
 export function healthRoutes(router: Router, parts: HealthParts): void {
-  router.add('GET', '/healthz', 'open', (exchange) => exchange.send(200, { alive: true }));
-  router.add('GET', '/readyz', 'open', (exchange) => answerReady(parts, exchange));
+  router.add('GET', '/healthz', 'open', (context) => context.send(200, { alive: true }));
+  router.add('GET', '/readyz', 'open', (context) => answerReady(parts, context));
 }

@@ -16,11 +16,11 @@
  * A flood consists of keys that arrive once. Those cost no allocation: once keys have been purged,
  * a new key is only counted, under its hash, and its name is stored with its second hit.
  */
-import { KeyedHash, LONGEST_KEY } from 'sluice/engine';
+import { KeyedHash, MAX_KEY_LENGTH } from 'sluice/engine';
 
 /** How many keys of a full-size table, the most frequent ones, outlast a purge. */
 export const KEPT_KEYS = 200;
-export const MOST_KEYS = 4 * KEPT_KEYS;
+export const MAX_KEYS = 4 * KEPT_KEYS;
 
 /** A summary as data, to be sent to another process and merged there. */
 export interface HitsData {
@@ -48,7 +48,7 @@ export class SummaryBudget {
 
 const FIRST_PLACES = 16;
 /** With so many places to spare a key is found within a few steps. */
-const MOST_PLACES = 2048;
+const MAX_PLACES = 2048;
 
 /** Two 32-bit halves of a hash, a count, and a reference to a name. */
 const PLACE_BYTES = 4 + 4 + 8 + 8;
@@ -56,25 +56,25 @@ const NAME_BYTES_PER_PLACE = 64;
 /** An upper bound: V8 stores text in one or two bytes a character, after a header of 16. */
 const nameBytes = (length: number): number => 16 + 2 * length;
 /** The smallest table holds the name of the longest key. */
-const LEAST_NAME_BYTES = nameBytes(LONGEST_KEY);
+const MIN_NAME_BYTES = nameBytes(MAX_KEY_LENGTH);
 
 /** The most bytes that the table and the names of a summary take when it has so many places. */
 export const summaryBytes = (places: number): number => places * PLACE_BYTES + nameRoom(places);
 
 const nameRoom = (places: number): number =>
-  Math.max(places * NAME_BYTES_PER_PLACE, LEAST_NAME_BYTES);
+  Math.max(places * NAME_BYTES_PER_PLACE, MIN_NAME_BYTES);
 
 /** The most bytes of a summary that has not grown, and of one that has its largest size. */
-export const LEAST_SUMMARY_BYTES = summaryBytes(FIRST_PLACES);
-export const MOST_SUMMARY_BYTES = summaryBytes(MOST_PLACES);
+export const MIN_SUMMARY_BYTES = summaryBytes(FIRST_PLACES);
+export const MAX_SUMMARY_BYTES = summaryBytes(MAX_PLACES);
 
 /** Used by the table that is being purged or grown: its keys, and its counts in order. */
 const moved = {
-  low: new Int32Array(MOST_PLACES),
-  high: new Int32Array(MOST_PLACES),
-  counts: new Float64Array(MOST_PLACES),
-  names: new Array<string | undefined>(MOST_PLACES).fill(undefined),
-  sorted: new Float64Array(MOST_PLACES),
+  low: new Int32Array(MAX_PLACES),
+  high: new Int32Array(MAX_PLACES),
+  counts: new Float64Array(MAX_PLACES),
+  names: new Array<string | undefined>(MAX_PLACES).fill(undefined),
+  sorted: new Float64Array(MAX_PLACES),
 };
 
 /** All tables share one secret, so that nobody can aim at a place. */
@@ -136,14 +136,14 @@ export class HeavyHitters {
 
   #isFull(): boolean {
     const places = this.#places;
-    return this.#size > Math.min(places / 2, MOST_KEYS) || this.#nameBytes > nameRoom(places);
+    return this.#size > Math.min(places / 2, MAX_KEYS) || this.#nameBytes > nameRoom(places);
   }
 
   #makeRoom(): void {
     while (this.#isFull()) {
       const places = this.#places;
       const moreBytes = summaryBytes(2 * places) - summaryBytes(places);
-      if (places === MOST_PLACES || this.#budget?.take(moreBytes) === false) {
+      if (places === MAX_PLACES || this.#budget?.take(moreBytes) === false) {
         this.#purge();
         return;
       }
@@ -163,7 +163,7 @@ export class HeavyHitters {
 
   /** Keeps the keys with the largest counts: a quarter of them, fewer if their names are long. */
   #purge(): void {
-    const most = Math.min(this.#places / 2, MOST_KEYS) / 4;
+    const most = Math.min(this.#places / 2, MAX_KEYS) / 4;
     for (let keep = Math.min(most, this.#size >> 1); ; keep >>= 1) {
       this.#subtract(keep);
       if (this.#size <= 1 || this.#nameBytes <= nameRoom(this.#places) / 2) return;
@@ -236,11 +236,11 @@ export class HeavyHitters {
 }
 
 /** Shorter strings are never pieces of others in V8. */
-const LEAST_PIECE = 13;
-const scratch = Buffer.alloc(2 * LONGEST_KEY);
+const MIN_PIECE = 13;
+const scratch = Buffer.alloc(2 * MAX_KEY_LENGTH);
 
 /** A key may be a piece of a long header, which would be kept in memory along with it. */
 function copyOf(key: string): string {
-  if (key.length < LEAST_PIECE || key.length > LONGEST_KEY) return key;
+  if (key.length < MIN_PIECE || key.length > MAX_KEY_LENGTH) return key;
   return scratch.toString('utf16le', 0, scratch.write(key, 0, 'utf16le'));
 }

@@ -3,7 +3,7 @@
  * minutes that exist only if something happened in them. A policy that was used once takes 1.5 KB,
  * until its block is older than ten minutes.
  */
-import { NOTHING_DECIDED, type Tally } from './tally.ts';
+import { type PolicyCounters, ZERO_COUNTERS } from './policy-counters.ts';
 
 export const HISTORY_SECONDS = 600;
 
@@ -98,12 +98,12 @@ class Block {
 }
 
 export class Ring {
-  readonly #tally: Tally;
+  readonly #tally: PolicyCounters;
   readonly #blocks: (Block | undefined)[] = new Array(BLOCKS).fill(undefined);
   /** What the tally said when it was last read. */
   readonly #seen = new Sums();
 
-  constructor(tally: Tally) {
+  constructor(tally: PolicyCounters) {
     this.#tally = tally;
   }
 
@@ -131,8 +131,8 @@ export class Ring {
     seen.shadowDenied = tally.shadow_denied;
     seen.degraded = tally.degradedChecks;
     const full = Math.min(Math.max(Math.round(tally.fullest * FULL), 0), FULL);
-    passed.fullest = tally.fullest === NOTHING_DECIDED ? NO_KEY : full;
-    tally.fullest = NOTHING_DECIDED;
+    passed.fullest = tally.fullest === ZERO_COUNTERS ? NO_KEY : full;
+    tally.fullest = ZERO_COUNTERS;
   }
 
   #blockOf(second: number): Block | undefined {

@@ -10,7 +10,7 @@
 import { type Clock, systemClock } from 'sluice';
 import { BUCKETS, type Observations } from './histogram.ts';
 import { type Counts, emptyCounts, HISTORY_SECONDS, Ring } from './history-ring.ts';
-import { NOTHING_DECIDED, type Tallies, type Tally } from './tally.ts';
+import { type DecisionCounters, type PolicyCounters, ZERO_COUNTERS } from './policy-counters.ts';
 
 export { type Counts, emptyCounts, HISTORY_SECONDS };
 
@@ -32,7 +32,7 @@ export interface Span {
 }
 
 export interface HistorySource {
-  readonly tallies: Tallies;
+  readonly counters: DecisionCounters;
   readonly durations: ReadonlyMap<string, Observations>;
 }
 
@@ -103,7 +103,7 @@ export class History {
   #write(second: number): void {
     const place = second % HISTORY_SECONDS;
     this.#seconds[place] = second;
-    for (const [label, tally] of this.#source.tallies.entries()) {
+    for (const [label, tally] of this.#source.counters.entries()) {
       let ring = this.#rings.get(label);
       if (ring === undefined) {
         if (!hasTraffic(tally)) continue;
@@ -172,8 +172,8 @@ export class History {
   }
 }
 
-function hasTraffic(tally: Tally): boolean {
+function hasTraffic(tally: PolicyCounters): boolean {
   const { allowed, denied, shadow_allowed, shadow_denied, degradedChecks, fullest } = tally;
   const count = allowed + denied + shadow_allowed + shadow_denied + degradedChecks;
-  return count > 0 || fullest !== NOTHING_DECIDED;
+  return count > 0 || fullest !== ZERO_COUNTERS;
 }

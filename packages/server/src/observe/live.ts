@@ -1,9 +1,9 @@
 /** What is kept of the last minutes and told live, of all processes that serve together. */
 import { systemClock } from 'sluice';
+import type { ProcessGroup } from '../cluster/process-group.ts';
 import type { Configuration } from '../configuration.ts';
-import type { Desk } from '../desk.ts';
+import type { DecisionService } from '../decision-service.ts';
 import type { OpenStore } from '../store-url.ts';
-import type { Crew } from '../workers/crew.ts';
 import { DenialCollectors } from './denials.ts';
 import { Feed, type FeedSource, type ListenAnswer, type ListenQuestion } from './feed.ts';
 import type { Health } from './health.ts';
@@ -14,12 +14,12 @@ import { type Outline, outlineOf, type SeriesSource } from './series.ts';
 import { type TickPart, type TickQuestion, tickPart } from './tick.ts';
 
 export interface LiveParts {
-  readonly desk: Desk;
+  readonly decisionService: DecisionService;
   readonly configuration: Configuration;
   readonly store: OpenStore;
   readonly health: Health;
   readonly metrics: Metrics;
-  readonly crew: Crew;
+  readonly group: ProcessGroup;
   readonly log: Logger;
 }
 
@@ -29,56 +29,56 @@ export class Live {
   readonly history: History;
   readonly feed: Feed;
   readonly #denials: DenialCollectors;
-  readonly #crew: Crew;
+  readonly #group: ProcessGroup;
 
-  constructor({ desk, configuration, store, health, metrics, crew, log }: LiveParts) {
-    const { tallies } = metrics;
-    this.#crew = crew;
+  constructor({ decisionService, configuration, store, health, metrics, group, log }: LiveParts) {
+    const { counters } = metrics;
+    this.#group = group;
     this.history = new History(metrics);
-    this.#denials = new DenialCollectors(desk, tallies);
+    this.#denials = new DenialCollectors(decisionService, counters);
     this.feed = new Feed(this.#feedSource(), log);
     this.#answer({ history: this.history, denials: this.#denials, health, store });
     configuration.onReload(({ ok, isUnchanged }) => {
       // The files have overrides, too.
       if (ok && !isUnchanged) this.feed.changed('policies', 'overrides');
     });
-    desk.overrides.onChange(() => this.feed.changed('overrides'));
-    desk.shadowWords.onChange(() => this.feed.changed('policies'));
+    decisionService.overrides.onChange(() => this.feed.changed('overrides'));
+    decisionService.shadowOverrides.onChange(() => this.feed.changed('policies'));
   }
 
   /** What this process says of itself. */
   #answer(parts: Parameters<typeof tickPart>[0]): void {
-    const crew = this.#crew;
+    const group = this.#group;
     const startedAtMs = systemClock.now();
-    crew.answer('live.listen', (detail): ListenAnswer => {
+    group.answer('live.listen', (detail): ListenAnswer => {
       const { asker, filter } = detail as ListenQuestion;
       // What is decided from now on is of a second that will be told.
       this.history.look();
       this.#denials.add(asker, filter);
       return { startedAtMs };
     });
-    crew.answer('live.tick', (detail) => tickPart(parts, detail as TickQuestion));
-    crew.answer('series.outline', (detail) => outlineOf(this.history, detail as Span));
-    crew.answer('series.policies', (detail) =>
+    group.answer('live.tick', (detail) => tickPart(parts, detail as TickQuestion));
+    group.answer('series.outline', (detail) => outlineOf(this.history, detail as Span));
+    group.answer('series.policies', (detail) =>
       this.history.policies(...(detail as PoliciesQuestion)),
     );
   }
 
   #feedSource(): FeedSource {
-    const crew = this.#crew;
+    const group = this.#group;
     return {
-      listen: async (question) => (await crew.gather('live.listen', question)) as ListenAnswer[],
-      tick: async (question) => (await crew.gather('live.tick', question)) as TickPart[],
+      listen: async (question) => (await group.gather('live.listen', question)) as ListenAnswer[],
+      tick: async (question) => (await group.gather('live.tick', question)) as TickPart[],
     };
   }
 
   /** What all processes say. */
   get series(): SeriesSource {
-    const crew = this.#crew;
+    const group = this.#group;
     return {
-      outlines: async (span) => (await crew.gather('series.outline', span)) as Outline[],
+      outlines: async (span) => (await group.gather('series.outline', span)) as Outline[],
       policies: async (...detail) =>
-        (await crew.gather('series.policies', detail)) as PolicyCounts[][],
+        (await group.gather('series.policies', detail)) as PolicyCounts[][],
     };
   }
 

@@ -6,7 +6,7 @@ import { fstatSync, write, writeSync } from 'node:fs';
 import { systemClock } from 'sluice';
 
 /** Bytes of lines that wait to be written. Lines beyond it are dropped and counted. */
-export const MOST_WAITING_BYTES = 1 << 20;
+export const MAX_WAITING_BYTES = 1 << 20;
 /**
  * A pipe takes up to this many bytes whole or not at all (POSIX `PIPE_BUF`), so lines of several
  * workers on one pipe do not mix.
@@ -44,7 +44,7 @@ export class LogOutput {
   write(given: string): void {
     const line = this.format(given);
     const bytes = Buffer.byteLength(line);
-    if (this.#waitingBytes + bytes > MOST_WAITING_BYTES) {
+    if (this.#waitingBytes + bytes > MAX_WAITING_BYTES) {
       this.#drop(1);
       return;
     }
@@ -114,7 +114,7 @@ export class LogOutput {
     this.#isFailing = false;
     const lost = this.#unreported;
     // Half of the room is free again, so that the report is not dropped itself.
-    if (lost === 0 || this.#waitingBytes > MOST_WAITING_BYTES / 2) return;
+    if (lost === 0 || this.#waitingBytes > MAX_WAITING_BYTES / 2) return;
     this.#unreported = 0;
     this.onDropped(lost);
   }

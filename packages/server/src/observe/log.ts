@@ -1,7 +1,7 @@
 /** The log: lines of JSON on standard output. What a flood would repeat is summed up. */
 import { type DestinationStream, type Logger, pino } from 'pino';
-import { type Clock, type Quote, systemClock } from 'sluice';
-import type { FailureWatcher, Watcher } from '../desk.ts';
+import { type CheckResult, type Clock, systemClock } from 'sluice';
+import type { DecisionListener, FailureListener } from '../decision-service.ts';
 import type { Settings } from '../settings.ts';
 import { LogOutput, standardOutput } from './log-output.ts';
 
@@ -125,11 +125,11 @@ export class DenialLog {
   }
 
   /** For `desk.watch`. Whom the limits in shadow would deny is in the metrics. */
-  readonly watch: Watcher = ({ allowed, quote }) => {
-    if (!allowed && quote !== undefined) this.#denied(quote);
+  readonly watch: DecisionListener = ({ allowed, result }) => {
+    if (!allowed && result !== undefined) this.#denied(result);
   };
 
-  #denied({ policy, key, cost, remaining, retryAfterMs }: Quote): void {
+  #denied({ policy, key, cost, remaining, retryAfterMs }: CheckResult): void {
     if (!this.#lines.isNext()) return;
     // An infinite wait is none that could be logged.
     const wait = Number.isFinite(retryAfterMs) ? { retryAfterMs } : {};
@@ -155,13 +155,13 @@ export class StoreLog {
   }
 
   /** For `desk.watch`. */
-  readonly watch: Watcher = ({ quote }) => {
-    if (quote?.degraded !== undefined) this.#away(quote.degraded);
+  readonly watch: DecisionListener = ({ result }) => {
+    if (result?.degraded !== undefined) this.#away(result.degraded);
     // A denial from this process's memory says nothing about the store.
-    else if (this.#isAway && quote !== undefined && !quote.cached) this.#back();
+    else if (this.#isAway && result !== undefined && !result.cached) this.#back();
   };
 
-  readonly onFailure: FailureWatcher = () => this.#away({ action: 'throw' });
+  readonly onFailure: FailureListener = () => this.#away({ action: 'throw' });
 
   #away(degraded: object): void {
     this.#lastAwayMs = this.#clock.now();

@@ -6,19 +6,19 @@
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { systemClock } from 'sluice';
 import type { Configuration } from '../configuration.ts';
-import type { Desk, FailureWatcher, Watcher } from '../desk.ts';
+import type { DecisionListener, DecisionService, FailureListener } from '../decision-service.ts';
 import type { Router } from '../http/router.ts';
 import type { TrafficWatcher } from '../http/server.ts';
 import type { OpenStore } from '../store-url.ts';
-import { within } from '../within.ts';
+import { withTimeout } from '../with-timeout.ts';
 import type { Health } from './health.ts';
 import { Observations, registerHistogram } from './histogram.ts';
 import { droppedLogLines } from './log-output.ts';
-import { OUTCOMES, Tallies } from './tally.ts';
+import { DECISION_OUTCOMES, DecisionCounters } from './policy-counters.ts';
 import { version } from './version.ts';
 
 export interface MetricsParts {
-  readonly desk: Desk;
+  readonly decisionService: DecisionService;
   readonly configuration: Configuration;
   readonly store: OpenStore;
   readonly health: Health;
@@ -57,7 +57,7 @@ export class Metrics implements TrafficWatcher {
   readonly #registry = new Registry();
   readonly #parts: MetricsParts;
   /** What became of limits. */
-  readonly tallies: Tallies;
+  readonly counters: DecisionCounters;
   /** How long those waited who asked for a decision. */
   readonly durations = new Map<Protocol, Observations>();
   readonly #requests = new Map<string, RouteTraffic>();
@@ -67,7 +67,7 @@ export class Metrics implements TrafficWatcher {
 
   constructor(parts: MetricsParts) {
     this.#parts = parts;
-    this.tallies = new Tallies();
+    this.counters = new DecisionCounters();
     this.#registerDecisions();
     this.#registerStore();
     this.#registerConfig();
@@ -79,12 +79,12 @@ export class Metrics implements TrafficWatcher {
   }
 
   /** For `desk.watch`. */
-  get watch(): Watcher {
-    return this.tallies.watch;
+  get watch(): DecisionListener {
+    return this.counters.watch;
   }
 
-  get onFailure(): FailureWatcher {
-    return this.tallies.onFailure;
+  get onFailure(): FailureListener {
+    return this.counters.onFailure;
   }
 
   answered(route: string, status: number, tookMs: number): void {
@@ -121,8 +121,8 @@ export class Metrics implements TrafficWatcher {
   }
 
   #registerDecisions(): void {
-    const { tallies } = this;
-    const { desk } = this.#parts;
+    const { counters } = this;
+    const { decisionService } = this.#parts;
     new Counter({
       name: 'sluice_decisions_total',
       help: 'Limits decided, by policy and outcome.',
@@ -131,15 +131,15 @@ export class Metrics implements TrafficWatcher {
       collect() {
         this.reset();
         // Those that nothing has happened to yet are there as well, so that a rate has a beginning.
-        for (const { config } of desk.policies.list()) {
-          const tally = tallies.of(config.name);
-          if (tally !== tallies.get(config.name)) continue;
-          const isShadow = desk.policies.isShadow(config.name);
-          const usual = isShadow ? OUTCOMES.slice(3) : OUTCOMES.slice(0, 2);
+        for (const { config } of decisionService.policies.list()) {
+          const tally = counters.of(config.name);
+          if (tally !== counters.get(config.name)) continue;
+          const isShadow = decisionService.policies.isShadow(config.name);
+          const usual = isShadow ? DECISION_OUTCOMES.slice(3) : DECISION_OUTCOMES.slice(0, 2);
           for (const outcome of usual) this.inc({ policy: config.name, outcome }, 0);
         }
-        for (const [policy, tally] of tallies.entries()) {
-          for (const outcome of OUTCOMES) {
+        for (const [policy, tally] of counters.entries()) {
+          for (const outcome of DECISION_OUTCOMES) {
             if (tally[outcome] > 0) this.inc({ policy, outcome }, tally[outcome]);
           }
         }
@@ -152,7 +152,7 @@ export class Metrics implements TrafficWatcher {
       registers: [this.#registry],
       collect() {
         this.reset();
-        for (const [policy, { degraded }] of tallies.entries()) {
+        for (const [policy, { degraded }] of counters.entries()) {
           for (const [id, count] of degraded) this.inc({ policy, ...JSON.parse(id) }, count);
         }
       },
@@ -233,7 +233,7 @@ export class Metrics implements TrafficWatcher {
   async #readEvicted(): Promise<number | undefined> {
     const { store } = this.#parts;
     if (store.store.evicted !== undefined) return store.store.evicted;
-    const text = await within(INFO_MS, store.info?.('stats'));
+    const text = await withTimeout(INFO_MS, store.info?.('stats'));
     const counts = [...(text ?? '').matchAll(/^evicted_keys:(\d+)/gm)].map(([, count]) => +count);
     if (counts.length > 0) this.#evicted = counts.reduce((sum, count) => sum + count);
     return this.#evicted;
@@ -364,7 +364,7 @@ function ofProcess(): Registry {
 const NO_SCRIPT = { 'x-content-type-options': 'nosniff' };
 
 export function metricsRoutes(router: Router, text: () => Promise<string>): void {
-  router.add('GET', '/metrics', 'admin', async (exchange) => {
-    exchange.sendText(200, await text(), NO_SCRIPT, Registry.PROMETHEUS_CONTENT_TYPE);
+  router.add('GET', '/metrics', 'admin', async (context) => {
+    context.sendText(200, await text(), NO_SCRIPT, Registry.PROMETHEUS_CONTENT_TYPE);
   });
 }

@@ -5,11 +5,11 @@
  */
 import type { Config, DescriptorConfig } from '../config/model.ts';
 import type { Configuration } from '../configuration.ts';
-import type { Desk } from '../desk.ts';
-import { HttpError } from '../http/exchange.ts';
+import type { DecisionService } from '../decision-service.ts';
+import { HttpError } from '../http/request-context.ts';
 import { OWN_NAMES } from '../policies.ts';
 
-export const MOST_LABELS = 1000;
+export const MAX_LABELS = 1000;
 /** The label of limits that came with a request. No policy of a file is written like this. */
 export const OF_REQUESTS = '(request)';
 /** The label of what came after the first thousand. */
@@ -30,7 +30,7 @@ export class ByPolicy<T> {
 
   #first(policy: string): T {
     if (policy.startsWith(OWN_NAMES)) return this.#at(OF_REQUESTS);
-    return this.#at(this.#kept.size < MOST_LABELS ? policy : OF_OTHERS);
+    return this.#at(this.#kept.size < MAX_LABELS ? policy : OF_OTHERS);
   }
 
   #at(label: string): T {
@@ -69,12 +69,15 @@ function blockedNames(config: Config): ReadonlySet<string> {
 }
 
 export interface LabelParts {
-  readonly desk: Desk;
+  readonly decisionService: DecisionService;
   readonly configuration: Configuration;
 }
 
 /** Refuses what is neither the name of a limit nor a label that several share. */
-export function checkLabel({ desk: { policies }, configuration }: LabelParts, name: string): void {
+export function checkLabel(
+  { decisionService: { policies }, configuration }: LabelParts,
+  name: string,
+): void {
   if (name === OF_REQUESTS || name === OF_OTHERS || policies.get(name) !== undefined) return;
   if (blockedNames(configuration.config).has(name)) return;
   const names = policies.list().map(({ config }) => config.name);

@@ -3,7 +3,7 @@
  * serve together. Of thousands of policies the busiest are told: it is first found out which those
  * are, so that not everything about all the others goes from process to process.
  */
-import { badRequest } from '../http/exchange.ts';
+import { badRequest } from '../http/request-context.ts';
 import type { Router } from '../http/router.ts';
 import {
   type Counts,
@@ -17,7 +17,7 @@ import {
 import { checkLabel, type LabelParts } from './policy-labels.ts';
 
 /** More policies than these are only counted. */
-export const MOST_TOLD = 100;
+export const MAX_REPORTED_POLICIES = 100;
 
 const DEFAULT_SECONDS = 300;
 
@@ -70,7 +70,7 @@ export function busiest(activity: Iterable<readonly [name: string, count: number
   const counts = new Map<string, number>();
   for (const [name, count] of activity) counts.set(name, (counts.get(name) ?? 0) + count);
   const sorted = [...counts].sort(([a, most], [b, count]) => count - most || (a < b ? -1 : 1));
-  const names = sorted.slice(0, MOST_TOLD).map(([name]) => name);
+  const names = sorted.slice(0, MAX_REPORTED_POLICIES).map(([name]) => name);
   return { names, omitted: sorted.length - names.length };
 }
 
@@ -127,14 +127,14 @@ export function seriesRoutes(
   parts: LabelParts,
   { history, series }: SeriesParts,
 ): void {
-  router.add('GET', '/v1/series', 'admin', async (exchange) => {
-    exchange.checkQuery('seconds', 'policy');
-    const { query } = exchange;
+  router.add('GET', '/v1/series', 'admin', async (context) => {
+    context.checkQuery('seconds', 'policy');
+    const { query } = context;
     const seconds = secondsOf(query.get('seconds'));
     const policy = query.get('policy') ?? undefined;
     if (policy !== undefined) checkLabel(parts, policy);
     const span = { startMs: history.lastMs - (seconds - 1) * STEP_MS, seconds };
     const report = await seriesReport(series, span, policy);
-    exchange.send(200, report, { 'cache-control': 'no-store' });
+    context.send(200, report, { 'cache-control': 'no-store' });
   });
 }

@@ -3,8 +3,8 @@
  * part, and the parts are put together.
  */
 import type { OpenStore } from '../store-url.ts';
-import { within } from '../within.ts';
-import { type DenialBatch, type DenialFilter, MOST_DENIALS } from './denials.ts';
+import { withTimeout } from '../with-timeout.ts';
+import { type DenialBatch, type DenialFilter, MAX_DENIALS } from './denials.ts';
 import type { BreakerState, Health } from './health.ts';
 import { quantileOf } from './histogram.ts';
 import { type Counts, type History, type PolicyCounts, type Span, STEP_MS } from './history.ts';
@@ -52,7 +52,7 @@ export interface TickParts {
 const rounded = (value: number): number => Math.round(value * 1000) / 1000;
 
 async function storeReport({ health, store }: TickParts): Promise<StoreReport> {
-  const up = (await within(PROBE_MS, health.isStoreUp(GOOD_FOR_MS))) === true;
+  const up = (await withTimeout(PROBE_MS, health.isStoreUp(GOOD_FOR_MS))) === true;
   const { breaker, latencyMs } = health;
   const { size } = store.store;
   return {
@@ -153,6 +153,6 @@ function waitsOf(all: readonly (readonly number[])[]): Tick['decisions'] {
 export function jointBatch(batches: readonly DenialBatch[]): DenialBatch {
   const all = batches.flatMap(({ denials }) => denials).sort((a, b) => a.atMs - b.atMs);
   const omitted = batches.reduce((sum, each) => sum + each.omitted, 0);
-  const denials = all.slice(0, MOST_DENIALS);
+  const denials = all.slice(0, MAX_DENIALS);
   return { denials, omitted: omitted + all.length - denials.length };
 }

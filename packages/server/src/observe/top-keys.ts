@@ -3,8 +3,8 @@
  * minutes. Keys are told to whoever has the admin token; they are never labels of metrics.
  */
 import { systemClock } from 'sluice';
-import type { Watcher } from '../desk.ts';
-import { badRequest, type Exchange } from '../http/exchange.ts';
+import type { DecisionListener } from '../decision-service.ts';
+import { badRequest, type RequestContext } from '../http/request-context.ts';
 import type { Router } from '../http/router.ts';
 import { HeavyHitters, type HitsData, KEPT_KEYS, SummaryBudget } from './heavy-hitters.ts';
 import { ByPolicy, checkLabel, type LabelParts } from './policy-labels.ts';
@@ -93,13 +93,13 @@ export class TopKeys {
   }
 
   /** For `desk.watch`. A key that was let go because of another limit is in neither list. */
-  readonly watch: Watcher = ({ allowed, quote, shadow }, limits) => {
-    const { policies } = this.#at((quote ?? shadow[0])?.atMs);
+  readonly watch: DecisionListener = ({ allowed, result, shadow }, limits) => {
+    const { policies } = this.#at((result ?? shadow[0])?.atMs);
     for (const { policy, key, allowed } of shadow) policies.of(policy).hit(key, allowed);
     // A store that is away has counted nobody, so nobody is near a limit or over it.
-    if (quote === undefined || (quote.degraded && quote.degraded.action !== 'local')) return;
-    if (limits.length === 1) return policies.of(quote.policy).hit(quote.key, allowed);
-    for (const limit of quote.limits) {
+    if (result === undefined || (result.degraded && result.degraded.action !== 'local')) return;
+    if (limits.length === 1) return policies.of(result.policy).hit(result.key, allowed);
+    for (const limit of result.limits) {
       if (allowed || !limit.allowed) policies.of(limit.policy).hit(limit.key, allowed);
     }
   };
@@ -181,13 +181,13 @@ function byOf(text: string | null): TopBy {
 export type TopSource = (policy: string, by: TopBy) => Promise<readonly TopData[]>;
 
 export function topRoutes(router: Router, parts: LabelParts, source: TopSource): void {
-  router.add('GET', '/v1/top', 'admin', async (exchange: Exchange) => {
-    exchange.checkQuery('policy', 'by', 'count');
-    const { query } = exchange;
+  router.add('GET', '/v1/top', 'admin', async (context: RequestContext) => {
+    context.checkQuery('policy', 'by', 'count');
+    const { query } = context;
     const policy = query.get('policy') ?? '';
     const by = byOf(query.get('by'));
     const count = countOf(query.get('count'));
     checkLabel(parts, policy);
-    exchange.send(200, topReport(policy, by, count, await source(policy, by)));
+    context.send(200, topReport(policy, by, count, await source(policy, by)));
   });
 }

@@ -7,12 +7,12 @@ import { type FSWatcher, watch } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { systemClock } from 'sluice';
-import { within } from '../within.ts';
+import { withTimeout } from '../with-timeout.ts';
 
 /** A file is mostly written in several steps; so long after the last one it is looked at. */
 const SETTLE_MS = 100;
 /** But not put off for longer than this. */
-const LONGEST_SETTLE_MS = 1000;
+const MAX_SETTLE_MS = 1000;
 const LOOK_MS = 5000;
 /** How long a file system may take to tell where folders are; then files are looked at without. */
 const FOLDERS_MS = 10_000;
@@ -69,7 +69,7 @@ export class FileWatch {
     const nowMs = systemClock.now();
     if (this.#cancelSettle === undefined) this.#firstEventMs = nowMs;
     const waitedMs = nowMs - this.#firstEventMs;
-    if (this.#cancelSettle !== undefined && waitedMs >= LONGEST_SETTLE_MS - SETTLE_MS) return;
+    if (this.#cancelSettle !== undefined && waitedMs >= MAX_SETTLE_MS - SETTLE_MS) return;
     this.#cancelSettle?.();
     this.#cancelSettle = systemClock.schedule(SETTLE_MS, () => this.#lookNow());
   }
@@ -82,7 +82,7 @@ export class FileWatch {
     this.#watching ??= this.#watchFolders().finally(() => {
       this.#watching = undefined;
     });
-    await within(FOLDERS_MS, this.#watching);
+    await withTimeout(FOLDERS_MS, this.#watching);
   }
 
   async #watchFolders(): Promise<void> {

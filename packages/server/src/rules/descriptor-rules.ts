@@ -8,11 +8,11 @@ import type {
   KeyPart,
   RuleConfig,
 } from '../config/model.ts';
-import type { LimitRequest } from '../desk.ts';
+import type { LimitRequest } from '../decision-service.ts';
 import { firstAdded, PatternIndex } from '../pattern-index.ts';
 import { atOnce } from '../slices.ts';
-import { fitsParts } from '../wildcard.ts';
-import { NOBODY, shortened } from './request-keys.ts';
+import { matchesWildcardParts } from '../wildcard.ts';
+import { ANONYMOUS_KEY, shortened } from './request-keys.ts';
 
 /** The entries of a descriptor, in order. */
 export type Entries = readonly { readonly key: string; readonly value: string }[];
@@ -201,7 +201,8 @@ class DomainRules {
     if (rules === undefined) return NO_RULE;
     let limits: DescriptorRequest[] | undefined;
     for (const { rule, patterns } of candidatesOf(rules, entries)) {
-      if (!patterns.every(([key, parts]) => fitsParts(parts, entryValue(entries, key)))) continue;
+      if (!patterns.every(([key, parts]) => matchesWildcardParts(parts, entryValue(entries, key))))
+        continue;
       limits ??= [];
       for (const { key, ...limit } of rule.limits) {
         const parts = key.map((part) => partOf(part, entries));
@@ -313,4 +314,4 @@ function limitsOf(
 
 /** Parts as a key, whatever they are: the same as for the same parts of a request. */
 export const keyOf = (parts: readonly string[]): string =>
-  joinKey(...(parts.length < 2 && !parts[0] ? NOBODY : shortened(parts)));
+  joinKey(...(parts.length < 2 && !parts[0] ? ANONYMOUS_KEY : shortened(parts)));

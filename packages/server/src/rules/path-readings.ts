@@ -13,9 +13,9 @@ import { AmbiguousRequest } from '../ambiguous-request.ts';
 import { casedPath, decodePlain, finishedPath, withoutDots } from './request-path.ts';
 
 /** Paths with more readings are rejected: each reading costs a search of the rules. */
-export const MOST_READINGS = 16;
+export const MAX_READINGS = 16;
 /** Longer paths that need readings are rejected, which bounds the time that they take. */
-export const LONGEST_UNUSUAL = 4096;
+export const MAX_UNUSUAL_PATH_LENGTH = 4096;
 
 const UNUSUAL = /[%\\;]|\/\/|\.(?:\/|$)/;
 
@@ -38,13 +38,13 @@ export const readingsOf = (path: string): readonly string[] => [
 /** The same with upper and lower case as they are. */
 export function casedReadingsOf(path: string): readonly string[] {
   if (hasOneReading(path)) return [casedPath(path)];
-  if (path.length > LONGEST_UNUSUAL) throw tooMany();
+  if (path.length > MAX_UNUSUAL_PATH_LENGTH) throw tooMany();
   const texts = new Set([decodePlain(path), decodePlain(legacyDecoded(path))]);
   // A set also iterates over what is added meanwhile, so the steps apply in any order.
   for (const text of texts) {
     for (const step of STEPS) {
       for (const variant of step(text)) texts.add(variant);
-      if (texts.size > MOST_READINGS) throw tooMany();
+      if (texts.size > MAX_READINGS) throw tooMany();
     }
   }
   return [...new Set([...texts].map(finishedPath))];
@@ -52,7 +52,8 @@ export function casedReadingsOf(path: string): readonly string[] {
 
 const tooMany = (): AmbiguousRequest =>
   new AmbiguousRequest(
-    `Expected a path with at most ${MOST_READINGS} readings and ${LONGEST_UNUSUAL} characters`,
+    `Expected a path with at most ${MAX_READINGS} readings` +
+      ` and ${MAX_UNUSUAL_PATH_LENGTH} characters`,
   );
 
 type Step = (text: string) => readonly string[];

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { joinKey } from 'sluice';
-import { LONGEST_KEY } from 'sluice/engine';
+import { MAX_KEY_LENGTH } from 'sluice/engine';
 import type { KeyPart, KeySource } from '../config/model.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { cookieValue, headerValue, queryValue } from './request-values.ts';
@@ -22,7 +22,7 @@ export type KeyReader = (facts: RequestFacts) => string | readonly string[];
 export function keyReader(parts: readonly KeyPart[]): KeyReader {
   const readers = parts.map(({ sources }) => sources.map(sourceReader));
   if (readers.length === 1) return singleReader(readers[0]);
-  if (readers.length === 0) return () => NOBODY;
+  if (readers.length === 0) return () => ANONYMOUS_KEY;
   return (facts) => {
     const key: string[] = [];
     for (const sources of readers) {
@@ -67,16 +67,16 @@ function singleReader(sources: readonly SourceReader[]): KeyReader {
       if (start.length + value.length > SURELY_SHORT) return shortened([...names, value]);
       return NEEDS_ESCAPING.test(value) ? [...names, value] : start + value;
     }
-    return NOBODY;
+    return ANONYMOUS_KEY;
   };
 }
 
 const NEEDS_ESCAPING = /[:\\]/;
 
-export const NOBODY: readonly string[] = ['', ''];
+export const ANONYMOUS_KEY: readonly string[] = ['', ''];
 
 /** Escaping at most doubles a part. */
-const SURELY_SHORT = LONGEST_KEY / 2;
+const SURELY_SHORT = MAX_KEY_LENGTH / 2;
 
 function sourceReader(source: KeySource): SourceReader {
   const names = 'name' in source ? [source.from, nameOf(source)] : [source.from];
@@ -126,7 +126,7 @@ export function shortened(parts: readonly string[]): readonly string[] {
   return isShort(hashed) ? hashed : [hashOf(joinKey(...parts))];
 }
 
-const isShort = (parts: readonly string[]): boolean => joinKey(...parts).length <= LONGEST_KEY;
+const isShort = (parts: readonly string[]): boolean => joinKey(...parts).length <= MAX_KEY_LENGTH;
 
 /** SHA-256 in base64url: 43 characters, none of which needs escaping in a key. */
 const HASH_LENGTH = 43;

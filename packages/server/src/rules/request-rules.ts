@@ -2,16 +2,16 @@
 
 import { AmbiguousRequest } from '../ambiguous-request.ts';
 import type { RequestMatch, RuleConfig, RuleLimit } from '../config/model.ts';
-import type { LimitRequest } from '../desk.ts';
+import type { LimitRequest } from '../decision-service.ts';
 import { atOnce } from '../slices.ts';
-import { fits } from '../wildcard.ts';
+import { matchesWildcard } from '../wildcard.ts';
 import { casedReadingsOf, hasOneReading, isPlain, readingsOf } from './path-readings.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { type KeyReader, keyReader } from './request-keys.ts';
 import { casedPath, normalPath, PathPattern } from './request-path.ts';
 
 /** No check can have more limits. */
-const MOST_LIMITS = 64;
+const MAX_LIMITS = 64;
 
 export class RequestRules {
   /** Places of rules by the paths that they name whole. */
@@ -129,7 +129,7 @@ export class RequestRules {
     const sorted = [...places].sort((a, b) => a - b);
     const rules = sorted.map((place) => this.#ready[place]).filter(isKept);
     // Each path with its own list of many rules would be more than the rules themselves.
-    if (this.#joinedRules + rules.length <= MOST_JOINED_RULES) {
+    if (this.#joinedRules + rules.length <= MAX_JOINED_RULES) {
       this.#joinedRules += rules.length;
       this.#joined.set(id, rules);
     }
@@ -138,7 +138,7 @@ export class RequestRules {
 }
 
 /** Rules in lists that are kept, 8 bytes each. */
-const MOST_JOINED_RULES = 1_000_000;
+const MAX_JOINED_RULES = 1_000_000;
 
 function addPlace(byText: Map<string, number[]>, text: string, place: number): void {
   const places = byText.get(text);
@@ -154,12 +154,12 @@ function segmentOf(path: string): string {
 function addLimit(limits: LimitRequest[], limit: LimitRequest): void {
   for (const each of limits) if (isSame(each, limit)) return;
   // Most such rules are rejected when they are read. None is left out silently.
-  if (limits.length >= MOST_LIMITS) throw tooManyLimits('rules');
+  if (limits.length >= MAX_LIMITS) throw tooManyLimits('rules');
   limits.push(limit);
 }
 
 const tooManyLimits = (what: string): AmbiguousRequest =>
-  new AmbiguousRequest(`Expected ${what} with at most ${MOST_LIMITS} limits, got more`);
+  new AmbiguousRequest(`Expected ${what} with at most ${MAX_LIMITS} limits, got more`);
 
 /** Joins the limits of two readings. Throws a 400 rather than leave one out. */
 function merged(
@@ -173,7 +173,7 @@ function merged(
     if (at < 0) all.push(limit);
     else if (weights.get(all[at])! < weights.get(limit)!) all[at] = limit;
   }
-  if (all.length <= MOST_LIMITS) return all;
+  if (all.length <= MAX_LIMITS) return all;
   throw tooManyLimits('readings of the path');
 }
 
@@ -247,14 +247,14 @@ class ReadyRule {
       (this.#hosts === undefined || fitsOne(this.#hosts, facts.host)) &&
       this.#headers.every(([name, pattern]) => {
         const value = facts.header(name);
-        return value !== undefined && fits(pattern, value);
+        return value !== undefined && matchesWildcard(pattern, value);
       })
     );
   }
 }
 
 const fitsOne = (patterns: readonly string[], text: string): boolean =>
-  patterns.some((pattern) => fits(pattern, text));
+  patterns.some((pattern) => matchesWildcard(pattern, text));
 
 /** What answers GET answers HEAD as well, and takes as much trouble over it. */
 function methodsOf(method: string): readonly string[] {

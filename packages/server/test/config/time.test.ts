@@ -1,7 +1,7 @@
 /** Points in time, and words that are nearly right. */
 import { describe, expect, it } from 'vitest';
-import { nearest } from '../../src/config/nearest.ts';
-import { readTime } from '../../src/config/time.ts';
+import { closestName } from '../../src/config/did-you-mean.ts';
+import { parseTime } from '../../src/config/parse-time.ts';
 
 describe('a time', () => {
   it.each([
@@ -14,7 +14,7 @@ describe('a time', () => {
     ['2032-02-29', '2032-02-29T00:00:00.000Z'],
     ['9999-12-31T23:59:59Z', '9999-12-31T23:59:59.000Z'],
   ])('can be written as %s', (text, iso) => {
-    expect(readTime(text)).toBe(Date.parse(iso));
+    expect(parseTime(text)).toBe(Date.parse(iso));
   });
 
   it.each([
@@ -27,7 +27,7 @@ describe('a time', () => {
     ],
     ...['2031-01-01T12:00:00+24:00', '1969-12-31', '2031-01-01T12:00:00Z.', ' 2031-01-01'],
   ])('is not %j', (text) => {
-    expect(readTime(text)).toBeUndefined();
+    expect(parseTime(text)).toBeUndefined();
   });
 });
 
@@ -42,10 +42,10 @@ describe('the nearest word', () => {
     ['algoritm', 'algorithm'],
     ['busrt', 'burst'],
   ])('to %s is %s', (word, meant) => {
-    expect(nearest(word, known)).toBe(meant);
+    expect(closestName(word, known)).toBe(meant);
   });
 
   it.each(['interval', 'x', '', 'limitation', 'w'.repeat(1000)])('to %s is none', (word) => {
-    expect(nearest(word, known)).toBeUndefined();
+    expect(closestName(word, known)).toBeUndefined();
   });
 });

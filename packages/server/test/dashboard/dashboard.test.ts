@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { installedFiles, MOST_BYTES, readPageFiles } from '../../src/dashboard/files.ts';
+import { installedFiles, MAX_BYTES, readPageFiles } from '../../src/dashboard/files.ts';
 import { dashboardRoutes } from '../../src/dashboard/routes.ts';
 import { AccessControl } from '../../src/http/access.ts';
 import { Router } from '../../src/http/router.ts';
@@ -244,7 +244,7 @@ describe('a dashboard that is not there', () => {
     expect(() => readPageFiles(large)).toThrow(/ENOENT/);
     writeFileSync(join(large, 'index.html'), PAGE);
     expect(readPageFiles(large).size).toBe(1);
-    writeFileSync(join(large, 'assets', 'a.js'), Buffer.alloc(MOST_BYTES));
+    writeFileSync(join(large, 'assets', 'a.js'), Buffer.alloc(MAX_BYTES));
     expect(() => readPageFiles(large)).toThrow(/Expected at most/);
   });
 });

@@ -96,7 +96,7 @@ describe('a status', () => {
 
   test('follows the override of a key', async () => {
     served = await serve(CONFIG);
-    const { overrides } = served.running.service.parts.desk;
+    const { overrides } = served.running.service.app.decisionService;
     overrides.set({ policy: 'perUser', key: 'ann', limit: 1 });
     expect((await ask(entries('user', 'ann'))).statuses[0]).toMatchObject({
       current_limit: { requests_per_unit: 1 },

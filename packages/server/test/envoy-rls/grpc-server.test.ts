@@ -135,7 +135,7 @@ describe('the gRPC server', () => {
 
   test('goes by a new configuration from the next call on', async () => {
     served = await serve(CONFIG);
-    const { configuration } = served.running.service.parts;
+    const { configuration } = served.running.service.app;
     expect((await served.client.ask(fifty('x'))).statuses[0].limit_remaining).toBe(49);
     const policies = configuration.config.policies.map((each) => ({
       ...each,

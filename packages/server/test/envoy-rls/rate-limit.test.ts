@@ -165,8 +165,8 @@ describe('a descriptor of a tree', () => {
     expect(second.overall_code).toBe(OK);
     expect(second.statuses[0].code).toBe(OK);
     expect(second.response_headers_to_add).toEqual([]);
-    const { desk } = served.running.service.parts;
-    expect((await desk.inspect('shop.watched', ['watched', user]))?.used).toBe(1);
+    const { decisionService } = served.running.service.app;
+    expect((await decisionService.inspect('shop.watched', ['watched', user]))?.used).toBe(1);
   });
 
   test('with a limit of 0 lets nothing pass, and says a window, but no time to retry', async () => {

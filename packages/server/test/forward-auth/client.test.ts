@@ -8,7 +8,7 @@ import { pino } from 'pino';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { forwardedClient } from '../../src/forward-auth/client.ts';
 import { forwardAuthRoutes } from '../../src/forward-auth/routes.ts';
-import { Exchange } from '../../src/http/exchange.ts';
+import { RequestContext } from '../../src/http/request-context.ts';
 import { Router } from '../../src/http/router.ts';
 import { policy, settingsOf, startRunning } from '../running.ts';
 import { forwarded, limit, PATH, rule } from './asking.ts';
@@ -69,12 +69,12 @@ describe('whose request it is', () => {
     const config = { policies: [policy('p', 1, '1m')], rules: [rule('/**', [limit('p')])] };
     const running = await startRunning({ config });
     const router = new Router();
-    forwardAuthRoutes(router, running.service.parts);
+    forwardAuthRoutes(router, running.service.app);
     // The other end of a socket in the file system has no address.
     const server = createServer((incoming, response) => {
       const [path, search = ''] = incoming.url!.split('?');
-      const exchange = new Exchange(incoming, response, path, search);
-      router.find(exchange).handler(exchange);
+      const context = new RequestContext(incoming, response, path, search);
+      router.find(context).handler(context);
     });
     const folder = mkdtempSync(join(tmpdir(), 'sluice-socket-'));
     const socketPath = join(folder, 'socket');

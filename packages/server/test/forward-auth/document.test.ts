@@ -3,7 +3,11 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { PROXY_NAMES, PROXY_PROFILES } from '../../src/proxy-profiles.ts';
-import { LONGEST_UNUSUAL, MOST_READINGS, readingsOf } from '../../src/rules/path-readings.ts';
+import {
+  MAX_READINGS,
+  MAX_UNUSUAL_PATH_LENGTH,
+  readingsOf,
+} from '../../src/rules/path-readings.ts';
 import { normalPath, PathPattern } from '../../src/rules/request-path.ts';
 import { SETTINGS } from '../../src/settings.ts';
 import { type Running, startRunning } from '../running.ts';
@@ -83,8 +87,8 @@ describe('docs/proxies.md: which headers count', () => {
   });
 
   it('names the bounds that hold', () => {
-    expect(page).toContain(`more than ${MOST_READINGS} readings`);
-    expect(page).toContain(`than ${LONGEST_UNUSUAL.toLocaleString('en')} characters`);
+    expect(page).toContain(`more than ${MAX_READINGS} readings`);
+    expect(page).toContain(`than ${MAX_UNUSUAL_PATH_LENGTH.toLocaleString('en')} characters`);
   });
 });
 

@@ -206,12 +206,12 @@ async function judge(passage: Passage, original: Spelling): Promise<Outcome> {
   };
   const received = await passage.pass(spelling, from);
   const logins = received ? APPLICATIONS.filter((each) => each.isLogin(received)) : [];
-  const { desk } = passage.running.service.parts;
+  const { decisionService } = passage.running.service.app;
   const evasions: string[] = [];
   for (const application of logins) {
     const key = application.keyOf(received!) ?? ['address', from];
-    const byAddress = await desk.inspect('loginByAddress', `address:${from}`);
-    const byKey = await desk.inspect('loginByKey', key);
+    const byAddress = await decisionService.inspect('loginByAddress', `address:${from}`);
+    const byKey = await decisionService.inspect('loginByKey', key);
     if (byAddress?.used === 1 && byKey?.used === 1) continue;
     evasions.push(`${application.name}: ${JSON.stringify({ ...spelling, key })}`);
   }

@@ -9,7 +9,7 @@ import { Grammar, grpcMessage, http2Bytes, httpRequest } from './grammar.ts';
 const SILENCE_MS = 15;
 const PATIENCE_MS = 30_000;
 /** Requests on one connection. */
-const MOST_REUSES = 200;
+const MAX_REUSES = 200;
 
 /** How often each result came, by a name such as `http 400` or `grpc 3`. */
 export type Results = Map<string, number>;
@@ -68,7 +68,7 @@ export class HttpAttacker extends Attacker {
     }
     const socket = this.#socket;
     const text = await exchanged(socket, bytes, isFramed);
-    const isOver = !isFramed || ++this.#reuses > MOST_REUSES || /\r\nconnection: close/i.test(text);
+    const isOver = !isFramed || ++this.#reuses > MAX_REUSES || /\r\nconnection: close/i.test(text);
     if (isOver) this.close();
     const name = this.#isTls ? 'https' : 'http';
     const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(text)?.[1] ?? 0);
@@ -154,7 +154,7 @@ export class GrpcAttacker extends Attacker {
     const session = await this.#sessionNow();
     const status = await this.#call(session);
     this.count(`${name} ${status}`);
-    if (++this.#reuses > MOST_REUSES) this.close();
+    if (++this.#reuses > MAX_REUSES) this.close();
     const isHttp = /^http 4\d\d$/.test(status);
     if (!GRPC_STATUSES.includes(status) && !isHttp) throw new Error(`${name}: status ${status}`);
   }

@@ -7,16 +7,16 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { SERVICE_ERRORS } from '../../src/http/problems.ts';
-import { MOST_LIMITS_OF_BATCH } from '../../src/http-api/check.ts';
-import { LARGEST_BACKLOG_BYTES } from '../../src/http-api/events.ts';
+import { MAX_LIMITS_OF_BATCH } from '../../src/http-api/check.ts';
+import { MAX_BACKLOG_BYTES } from '../../src/http-api/events.ts';
 import { OPERATIONS } from '../../src/http-api/operations.ts';
-import { LONGEST_ID, MOST_CHECKS, TickEvent } from '../../src/http-api/schemas.ts';
-import { MOST_DENIALS } from '../../src/observe/denials.ts';
-import { MOST_STREAMS } from '../../src/observe/feed.ts';
+import { MAX_CHECKS, MAX_ID_LENGTH, TickEvent } from '../../src/http-api/schemas.ts';
+import { MAX_DENIALS } from '../../src/observe/denials.ts';
+import { MAX_STREAMS } from '../../src/observe/feed.ts';
 import { HISTORY_SECONDS } from '../../src/observe/history.ts';
-import { MOST_TOLD } from '../../src/observe/series.ts';
-import { MOST_OVERRIDES } from '../../src/overrides.ts';
-import { MOST_WORDS } from '../../src/shadow-words.ts';
+import { MAX_REPORTED_POLICIES } from '../../src/observe/series.ts';
+import { MAX_OVERRIDES } from '../../src/overrides.ts';
+import { MAX_SHADOW_OVERRIDES } from '../../src/shadow-overrides.ts';
 import { type Running, startRunning } from '../running.ts';
 
 const page = readFileSync(new URL('../../../../docs/http-api.md', import.meta.url), 'utf8');
@@ -90,15 +90,17 @@ describe('the page of the HTTP API', () => {
 
   test('names the bounds that count', () => {
     expect(page).toContain(`at most ${HISTORY_SECONDS}`);
-    expect(page).toContain(`the ${MOST_TOLD} busiest policies`);
-    expect(page).toContain(`the first ${MOST_DENIALS} that fit`);
-    expect(page).toContain(`at most ${MOST_STREAMS} streams`);
-    expect(page).toContain(`leaves ${LARGEST_BACKLOG_BYTES / 1024} KiB unread`);
-    expect(page).toContain(`up to ${MOST_CHECKS} checks`);
-    expect(page).toContain(`at most ${MOST_LIMITS_OF_BATCH} limits in all`);
-    expect(page).toContain(`up to ${LONGEST_ID} characters`);
-    expect(page).toContain(`at most ${MOST_OVERRIDES.toLocaleString('en')} of the API`);
-    expect(page).toContain(`At most ${MOST_WORDS.toLocaleString('en')} policies can be put`);
+    expect(page).toContain(`the ${MAX_REPORTED_POLICIES} busiest policies`);
+    expect(page).toContain(`the first ${MAX_DENIALS} that fit`);
+    expect(page).toContain(`at most ${MAX_STREAMS} streams`);
+    expect(page).toContain(`leaves ${MAX_BACKLOG_BYTES / 1024} KiB unread`);
+    expect(page).toContain(`up to ${MAX_CHECKS} checks`);
+    expect(page).toContain(`at most ${MAX_LIMITS_OF_BATCH} limits in all`);
+    expect(page).toContain(`up to ${MAX_ID_LENGTH} characters`);
+    expect(page).toContain(`at most ${MAX_OVERRIDES.toLocaleString('en')} of the API`);
+    expect(page).toContain(
+      `At most ${MAX_SHADOW_OVERRIDES.toLocaleString('en')} policies can be put`,
+    );
   });
 
   test('names every path that is open', () => {

@@ -3,9 +3,9 @@ import { createServer, get, type IncomingMessage, type ServerResponse } from 'no
 import type { AddressInfo } from 'node:net';
 import { memoryStore, type Store } from 'sluice';
 import { afterEach, describe, expect, test } from 'vitest';
-import { EventStream, LARGEST_BACKLOG_BYTES } from '../../src/http-api/events.ts';
-import { MOST_DENIALS } from '../../src/observe/denials.ts';
-import { MOST_STREAMS } from '../../src/observe/feed.ts';
+import { EventStream, MAX_BACKLOG_BYTES } from '../../src/http-api/events.ts';
+import { MAX_DENIALS } from '../../src/observe/denials.ts';
+import { MAX_STREAMS } from '../../src/observe/feed.ts';
 import { fallibleStore, opened } from '../fallible-store.ts';
 import { configOf, policy, type Running, startRunning } from '../running.ts';
 import { Described } from './described.ts';
@@ -36,9 +36,9 @@ async function listen(running: Running, path?: string, headers = {}): Promise<Ev
 
 /** Decides without HTTP between, so that a flood takes no time. */
 function decide({ service }: Running, name: string, key: string, times = 1): void {
-  const { desk } = service.parts;
-  const limits = desk.limits([{ policy: name, key }]);
-  for (let at = 0; at < times; at++) desk.decide(limits);
+  const { decisionService } = service.app;
+  const limits = decisionService.limits([{ policy: name, key }]);
+  for (let at = 0; at < times; at++) decisionService.decide(limits);
 }
 
 const metric = async (running: Running, name: string, outcome: string): Promise<number> => {
@@ -68,7 +68,7 @@ describe('GET /v1/events', () => {
     decide(running, 'few', 'a', 3);
     decide(running, 'watched', 'b', 3);
     await running.post('/v1/check', { policy: 'few', key: 'a' });
-    await running.service.parts.configuration.reload();
+    await running.service.app.configuration.reload();
     const timed = () => reader.ticks.find((tick) => tick.decisions.p50Ms !== undefined);
     // What changed is told a moment later, which may be after the tick.
     await reader.until(
@@ -130,7 +130,7 @@ describe('GET /v1/events', () => {
 
   test('tells what is decided from then on, also if the process was late before', async () => {
     const running = await start();
-    const { history } = running.service.parts.live;
+    const { history } = running.service.app.live;
     history.stop();
     decide(running, 'many', 'before');
     const { lastMs } = history;
@@ -154,7 +154,7 @@ describe('GET /v1/events', () => {
       reader.ticks.reduce((sum, each) => sum + each.denials.length + each.denialsOmitted, 0);
     expect([told(all), told(rare), told(other)]).toEqual([10_000, 1, 0]);
     expect(sumOf(all.ticks, 'denied')).toBe(10_000);
-    for (const { denials } of all.ticks) expect(denials.length).toBeLessThanOrEqual(MOST_DENIALS);
+    for (const { denials } of all.ticks) expect(denials.length).toBeLessThanOrEqual(MAX_DENIALS);
     expect(rare.denials).toMatchObject([{ policy: 'few', key: 'rare', limit: 2 }]);
     // What else is told is the same for all.
     expect(sumOf(other.ticks, 'denied')).toBe(10_000);
@@ -174,7 +174,7 @@ describe('GET /v1/events', () => {
       const answer = await api.get(`/v1/events?${query}`);
       expect([query, answer.status, answer.json.code]).toEqual([query, status, code]);
     }
-    expect(running.service.parts.live.feed.listeners).toBe(0);
+    expect(running.service.app.live.feed.listeners).toBe(0);
   });
 
   test('answers HEAD, and only GET otherwise', async () => {
@@ -182,13 +182,13 @@ describe('GET /v1/events', () => {
     const head = await running.ask('HEAD', '/v1/events');
     expect([head.status, head.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
     expect((await running.post('/v1/events', {})).status).toBe(405);
-    expect(running.service.parts.live.feed.listeners).toBe(0);
+    expect(running.service.app.live.feed.listeners).toBe(0);
   });
 
   test('has room for so many, and for another when one has gone', async () => {
     const running = await start();
-    const { feed } = running.service.parts.live;
-    const readers = await Promise.all(Array.from({ length: MOST_STREAMS }, () => listen(running)));
+    const { feed } = running.service.app.live;
+    const readers = await Promise.all(Array.from({ length: MAX_STREAMS }, () => listen(running)));
     const { status, json } = await running.get('/v1/events');
     expect([status, json.code]).toEqual([503, 'ERR_TOO_MANY_STREAMS']);
     // All others are served as before, and streams are no requests that wait.
@@ -196,18 +196,18 @@ describe('GET /v1/events', () => {
     const { text } = await running.get('/metrics');
     expect(text).toContain('sluice_http_requests_in_flight 1\n');
     readers[0].close();
-    await expect.poll(() => feed.listeners).toBe(MOST_STREAMS - 1);
+    await expect.poll(() => feed.listeners).toBe(MAX_STREAMS - 1);
     await listen(running);
   });
 
   test('forgets whoever goes, and has nothing collected when nobody is left', async () => {
     const running = await start();
-    const { live, metrics } = running.service.parts;
+    const { live, metrics } = running.service.app;
     const reader = await listen(running);
-    expect(metrics.tallies.onDenial).toBeDefined();
+    expect(metrics.counters.onDenial).toBeDefined();
     reader.close();
     await expect.poll(() => live.feed.listeners).toBe(0);
-    await expect.poll(() => metrics.tallies.onDenial, { timeout: 20_000 }).toBeUndefined();
+    await expect.poll(() => metrics.counters.onDenial, { timeout: 20_000 }).toBeUndefined();
   });
 
   test('tells what is worth asking for again', async () => {
@@ -308,7 +308,7 @@ describe('GET /v1/events', () => {
       expect(await reader.first('end')).toEqual({ why: 'stopping' });
       await reader.closed();
     }
-    expect(running.service.parts.live.feed.listeners).toBe(0);
+    expect(running.service.app.live.feed.listeners).toBe(0);
   });
 });
 
@@ -341,7 +341,7 @@ describe('a stream that nobody reads', () => {
       await turn();
     }
     expect(sent).toBeLessThan(1000);
-    expect(sent * 64 * 1024).toBeGreaterThan(LARGEST_BACKLOG_BYTES);
+    expect(sent * 64 * 1024).toBeGreaterThan(MAX_BACKLOG_BYTES);
     stream.end('slow');
     // It is not kept until it is read.
     await once(response, 'close');

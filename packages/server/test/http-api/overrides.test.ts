@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { startRedis } from '../../../../tools/servers/redis.mjs';
 import { makeLog } from '../../src/observe/log.ts';
-import { MOST_OVERRIDES, type OverrideChange, Overrides } from '../../src/overrides.ts';
-import { fits } from '../../src/wildcard.ts';
+import { MAX_OVERRIDES, type OverrideChange, Overrides } from '../../src/overrides.ts';
+import { matchesWildcard } from '../../src/wildcard.ts';
 import { configOf, policy, startRunning } from '../running.ts';
 import { Described } from './described.ts';
 
@@ -247,11 +247,11 @@ describe('the overrides of a desk', () => {
 
   test('are bounded in number, and those that have expired make room', () => {
     const all = new Overrides();
-    for (let each = 0; each < MOST_OVERRIDES; each++) all.set(of(`k${each}`, 1));
+    for (let each = 0; each < MAX_OVERRIDES; each++) all.set(of(`k${each}`, 1));
     expect(() => all.set(of('more', 1))).toThrow(/at most 10000 overrides/);
     all.set(of('k7', 2));
     all.useFile([of('filed', 1)]);
-    expect(all.list()).toHaveLength(MOST_OVERRIDES + 1);
+    expect(all.list()).toHaveLength(MAX_OVERRIDES + 1);
     all.set(of('k7', 2, { expiresAtMs: 1 }));
     all.set(of('more', 1));
     expect(all.limitFor('p', 'k7')).toBeUndefined();
@@ -276,7 +276,7 @@ describe('the overrides of a desk', () => {
     ['a**b', 'ab', true],
     ['a.c', 'abc', false],
   ])('fit: %j on %j is %j', (pattern, text, is) => {
-    expect(fits(pattern, text)).toBe(is);
+    expect(matchesWildcard(pattern, text)).toBe(is);
   });
 
   test('are quick with any pattern', () => {

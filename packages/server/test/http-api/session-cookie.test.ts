@@ -138,15 +138,15 @@ describe('a session', () => {
 
   test('tells a long answer when to end', async () => {
     const signed = await signIn(running);
-    const { access } = running.service.parts;
+    const { access } = running.service.app;
     const seen = new Promise((resolve) => {
       const { callerOf } = access;
-      vi.spyOn(access, 'callerOf').mockImplementationOnce((exchange) => {
-        const caller = callerOf.call(access, exchange);
+      vi.spyOn(access, 'callerOf').mockImplementationOnce((context) => {
+        const caller = callerOf.call(access, context);
         setImmediate(() => {
-          const good = access.stillAdmits(exchange);
-          access.sessions?.end(exchange.caller!.session!);
-          resolve([exchange.sessionExpiresAtMs, good, access.stillAdmits(exchange)]);
+          const good = access.stillAdmits(context);
+          access.sessions?.end(context.caller!.session!);
+          resolve([context.sessionExpiresAtMs, good, access.stillAdmits(context)]);
         });
         return caller;
       });

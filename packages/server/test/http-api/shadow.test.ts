@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { readConfig } from '../../src/config/read.ts';
 import { makeLog } from '../../src/observe/log.ts';
-import { MOST_WORDS } from '../../src/shadow-words.ts';
+import { MAX_SHADOW_OVERRIDES } from '../../src/shadow-overrides.ts';
 import { forwarded, limit, PATH, rule } from '../forward-auth/asking.ts';
 import { type Answer, configOf, policy, startRunning } from '../running.ts';
 import { Described } from './described.ts';
@@ -286,14 +286,15 @@ descriptors:
   });
 
   test('is refused after the first thousand, which can still be changed', async () => {
-    const { shadowWords } = api.running.service.parts.desk;
-    for (let at = 0; at < MOST_WORDS; at++) shadowWords.set({ policy: `p${at}`, shadow: true });
+    const { shadowOverrides } = api.running.service.app.decisionService;
+    for (let at = 0; at < MAX_SHADOW_OVERRIDES; at++)
+      shadowOverrides.set({ policy: `p${at}`, shadow: true });
     const { status, json } = await patch('few', true);
     expect([status, json.code]).toEqual([400, 'ERR_INVALID_OPTION']);
     expect(json.detail).toContain('Expected at most 1000 policies put in or out of shadow');
     expect([await told('few'), audits()]).toEqual([[false, 'file'], []]);
-    shadowWords.set({ policy: 'p0', shadow: false });
-    shadowWords.set({ policy: 'p1', shadow: null });
+    shadowOverrides.set({ policy: 'p0', shadow: false });
+    shadowOverrides.set({ policy: 'p1', shadow: null });
     expect((await patch('few', true)).status).toBe(200);
   });
 });

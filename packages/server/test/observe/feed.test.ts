@@ -3,10 +3,10 @@ import { promisify } from 'node:util';
 import { pino } from 'pino';
 import { memoryStore } from 'sluice';
 import { describe, expect, test } from 'vitest';
-import { Desk } from '../../src/desk.ts';
-import { DenialCollectors, type DenialFilter, MOST_DENIALS } from '../../src/observe/denials.ts';
+import { DecisionService } from '../../src/decision-service.ts';
+import { DenialCollectors, type DenialFilter, MAX_DENIALS } from '../../src/observe/denials.ts';
 import { type EndReason, Feed, type FeedSource, type Listener } from '../../src/observe/feed.ts';
-import { Tallies } from '../../src/observe/tally.ts';
+import { DecisionCounters } from '../../src/observe/policy-counters.ts';
 import type { TickPart, TickQuestion } from '../../src/observe/tick.ts';
 import { policy } from '../running.ts';
 import { PendingClock } from './pending-clock.ts';
@@ -286,27 +286,28 @@ describe('collected denials', () => {
   function collecting() {
     const clock = new PendingClock(START_MS);
     const policies = [policy('few', 1, '1h'), policy('none', 1, '1m', { shadow: true })];
-    const desk = new Desk(memoryStore(), policies);
-    const tallies = new Tallies();
-    desk.watch(tallies.watch);
-    const collectors = new DenialCollectors(desk, tallies, clock);
+    const decisionService = new DecisionService(memoryStore(), policies);
+    const counters = new DecisionCounters();
+    decisionService.watch(counters.watch);
+    const collectors = new DenialCollectors(decisionService, counters, clock);
     /** The first call of a key is allowed, all others are denied. */
     const call = (name: string, key: string, times = 1) => {
-      for (let at = 0; at < times; at++) desk.decide(desk.limits([{ policy: name, key }]));
+      for (let at = 0; at < times; at++)
+        decisionService.decide(decisionService.limits([{ policy: name, key }]));
     };
-    return { clock, desk, tallies, collectors, call };
+    return { clock, decisionService, counters, collectors, call };
   }
 
   test('are none while nobody asks, and nothing is called for them', () => {
-    const { clock, tallies, collectors } = collecting();
-    expect(tallies.onDenial).toBeUndefined();
+    const { clock, counters, collectors } = collecting();
+    expect(counters.onDenial).toBeUndefined();
     collectors.add('a', {});
-    expect(tallies.onDenial).toBeDefined();
+    expect(counters.onDenial).toBeDefined();
     clock.advance(15_000);
-    expect([tallies.onDenial, collectors.isOn, clock.pending]).toEqual([undefined, false, 0]);
+    expect([counters.onDenial, collectors.isOn, clock.pending]).toEqual([undefined, false, 0]);
     collectors.add('a', {});
     collectors.close();
-    expect([tallies.onDenial, collectors.isOn, clock.pending]).toEqual([undefined, false, 0]);
+    expect([counters.onDenial, collectors.isOn, clock.pending]).toEqual([undefined, false, 0]);
   });
 
   test('are kept for as long as somebody asks', () => {
@@ -331,24 +332,24 @@ describe('collected denials', () => {
     call('few', 'rare', 2);
     call('few', 'flood', 4999);
     const [all, rare, pattern, other, flood] = collectors.take('a', filters);
-    expect([all.denials.length, all.omitted]).toEqual([MOST_DENIALS, 10_000 - MOST_DENIALS]);
+    expect([all.denials.length, all.omitted]).toEqual([MAX_DENIALS, 10_000 - MAX_DENIALS]);
     expect(rare).toMatchObject({ denials: [{ policy: 'few', key: 'rare' }], omitted: 0 });
     expect(pattern.denials).toEqual(rare.denials);
     expect(other).toEqual({ denials: [], omitted: 0 });
-    expect(flood.omitted).toBe(9999 - MOST_DENIALS);
+    expect(flood.omitted).toBe(9999 - MAX_DENIALS);
     expect(collectors.take('a', filters)[0]).toEqual({ denials: [], omitted: 0 });
   });
 
   test('tell all about the limit, and whether it is in shadow', () => {
-    const { desk, collectors } = collecting();
+    const { decisionService, collectors } = collecting();
     collectors.add('a', {});
-    const both = desk.limits([
+    const both = decisionService.limits([
       { policy: 'few', key: 'a' },
       { policy: 'none', key: 'b' },
     ]);
-    desk.decide(desk.limits([{ policy: 'none', key: 'b' }]));
-    desk.decide(both);
-    desk.decide(both);
+    decisionService.decide(decisionService.limits([{ policy: 'none', key: 'b' }]));
+    decisionService.decide(both);
+    decisionService.decide(both);
     const common = {
       ...{ atMs: expect.any(Number), cost: 1, limit: 1, remaining: 0 },
       ...{ retryAfterMs: expect.any(Number), algorithm: 'sliding-log' },
@@ -360,24 +361,29 @@ describe('collected denials', () => {
   });
 
   test('of a joint check are the limits that had no room', () => {
-    const { desk, collectors, call } = collecting();
-    desk.use([policy('few', 1, '1h'), policy('more', 2, '1h'), policy('many', 9, '1h')]);
+    const { decisionService, collectors, call } = collecting();
+    decisionService.use([policy('few', 1, '1h'), policy('more', 2, '1h'), policy('many', 9, '1h')]);
     collectors.add('a', {});
     call('few', 'a');
     call('more', 'a', 2);
     const requests = ['many', 'few', 'more'].map((each) => ({ policy: each, key: 'a' }));
-    desk.decide(desk.limits(requests));
+    decisionService.decide(decisionService.limits(requests));
     const [{ denials }] = collectors.take('a', [{}]);
     expect(denials.map((each) => each.policy)).toEqual(['few', 'more']);
   });
 
   test('of limits that requests bring along are found by their label, with their window', () => {
-    const { desk, collectors } = collecting();
+    const { decisionService, collectors } = collecting();
     const filters = [{ policy: '(request)' }, { policy: 'sluice.visitor' }, { policy: 'few' }];
     collectors.take('a', filters);
-    const limit = desk.visitingLimit('sluice.visitor', { limit: 1, window: '10s' }, 'k', 1);
-    desk.decide([limit]);
-    desk.decide([limit]);
+    const limit = decisionService.inlineLimit(
+      'sluice.visitor',
+      { limit: 1, window: '10s' },
+      'k',
+      1,
+    );
+    decisionService.decide([limit]);
+    decisionService.decide([limit]);
     const [byLabel, byName, other] = collectors.take('a', filters);
     expect(byLabel.denials).toMatchObject([{ policy: 'sluice.visitor', windowMs: 10_000 }]);
     expect(byName).toEqual(byLabel);

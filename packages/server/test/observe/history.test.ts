@@ -1,12 +1,17 @@
 import { memoryStore } from 'sluice';
 import { withFailurePolicy } from 'sluice/failure';
 import { describe, expect, test } from 'vitest';
-import { Desk } from '../../src/desk.ts';
+import { DecisionService } from '../../src/decision-service.ts';
 import { Observations, quantileOf } from '../../src/observe/histogram.ts';
 import { type Counts, HISTORY_SECONDS, History } from '../../src/observe/history.ts';
-import { MOST_LABELS, OF_OTHERS } from '../../src/observe/policy-labels.ts';
-import { MOST_TOLD, outlineOf, type SeriesSource, seriesReport } from '../../src/observe/series.ts';
-import { Tallies } from '../../src/observe/tally.ts';
+import { DecisionCounters } from '../../src/observe/policy-counters.ts';
+import { MAX_LABELS, OF_OTHERS } from '../../src/observe/policy-labels.ts';
+import {
+  MAX_REPORTED_POLICIES,
+  outlineOf,
+  type SeriesSource,
+  seriesReport,
+} from '../../src/observe/series.ts';
 import { policy } from '../running.ts';
 import { PendingClock } from './pending-clock.ts';
 
@@ -14,16 +19,16 @@ const START_MS = 1_763_200_000_000;
 
 function setUp(policies = [policy('few', 4, '1h'), policy('many', 100, '1h')]) {
   const clock = new PendingClock(START_MS + 400);
-  const desk = new Desk(memoryStore(), policies);
-  const tallies = new Tallies();
-  desk.watch(tallies.watch, tallies.onFailure);
+  const decisionService = new DecisionService(memoryStore(), policies);
+  const counters = new DecisionCounters();
+  decisionService.watch(counters.watch, counters.onFailure);
   const durations = new Map<string, Observations>();
-  const history = new History({ tallies, durations }, clock);
+  const history = new History({ counters, durations }, clock);
   let keys = 0;
   /** So many calls, each by somebody else. */
   const call = (name: string, count = 1, cost = 1) => {
     for (let at = 0; at < count; at++) {
-      desk.decide(desk.limits([{ policy: name, key: `k${keys++}`, cost }]));
+      decisionService.decide(decisionService.limits([{ policy: name, key: `k${keys++}`, cost }]));
     }
   };
   /** What the last seconds have, up to the last that is over. */
@@ -31,7 +36,7 @@ function setUp(policies = [policy('few', 4, '1h'), policy('many', 100, '1h')]) {
     history.look();
     return history.total({ startMs: history.lastMs - (seconds - 1) * 1000, seconds });
   };
-  return { clock, desk, tallies, durations, history, call, last };
+  return { clock, decisionService, counters, durations, history, call, last };
 }
 
 describe('the history', () => {
@@ -54,12 +59,12 @@ describe('the history', () => {
   });
 
   test('tells denials apart, and counts what a joint check let go as neither', () => {
-    const { clock, desk, history, last } = setUp();
-    const both = desk.limits([
+    const { clock, decisionService, history, last } = setUp();
+    const both = decisionService.limits([
       { policy: 'few', key: 'a', cost: 3 },
       { policy: 'many', key: 'a', cost: 3 },
     ]);
-    for (let at = 0; at < 3; at++) desk.decide(both);
+    for (let at = 0; at < 3; at++) decisionService.decide(both);
     clock.set(START_MS + 1000);
     expect(last(1)).toEqual({
       ...{ allowed: [2], denied: [2], shadowDenied: [0], degraded: [0], fullest: [1] },
@@ -73,37 +78,39 @@ describe('the history', () => {
   });
 
   test('has how full the fullest key was, each second anew, and null if there was none', () => {
-    const { clock, desk, call, last } = setUp();
-    const ada = desk.limits([{ policy: 'few', key: 'ada' }]);
+    const { clock, decisionService, call, last } = setUp();
+    const ada = decisionService.limits([{ policy: 'few', key: 'ada' }]);
     call('many', 1, 50);
     clock.set(START_MS + 1000);
     expect(last(1).fullest).toEqual([0.5]);
-    for (let at = 0; at < 3; at++) desk.decide(ada);
+    for (let at = 0; at < 3; at++) decisionService.decide(ada);
     call('many', 1, 10);
     clock.set(START_MS + 2000);
     expect(last(1).fullest).toEqual([0.75]);
     clock.set(START_MS + 3000);
     expect(last(1).fullest).toEqual([null]);
-    desk.decide(ada);
+    decisionService.decide(ada);
     clock.set(START_MS + 4000);
     // Nothing is left, and yet nobody was denied.
     expect(last(1)).toMatchObject({ denied: [0], fullest: [1] });
-    desk.decide(desk.limits([{ policy: 'few', key: 'bob', cost: 3 }]));
-    desk.decide(desk.limits([{ policy: 'few', key: 'bob', cost: 3 }]));
+    decisionService.decide(decisionService.limits([{ policy: 'few', key: 'bob', cost: 3 }]));
+    decisionService.decide(decisionService.limits([{ policy: 'few', key: 'bob', cost: 3 }]));
     clock.set(START_MS + 5000);
     // One is left, but who was denied was at the limit.
     expect(last(1)).toMatchObject({ denied: [1], fullest: [1] });
   });
 
   test('has what limits in shadow would have denied, and how full their keys are', () => {
-    const { clock, desk, last, history } = setUp([policy('watched', 2, '1h', { shadow: true })]);
-    const limits = desk.limits([{ policy: 'watched', key: 'a' }]);
-    desk.decide(limits);
+    const { clock, decisionService, last, history } = setUp([
+      policy('watched', 2, '1h', { shadow: true }),
+    ]);
+    const limits = decisionService.limits([{ policy: 'watched', key: 'a' }]);
+    decisionService.decide(limits);
     clock.set(START_MS + 1000);
     expect(last(1)).toMatchObject({ allowed: [0], shadowAllowed: [1], shadowDenied: [0] });
     expect(last(1)).toMatchObject({ fullest: [0.5] });
     expect(history.activity({ startMs: START_MS, seconds: 1 })).toHaveLength(1);
-    for (let at = 0; at < 4; at++) desk.decide(limits);
+    for (let at = 0; at < 4; at++) decisionService.decide(limits);
     clock.set(START_MS + 2000);
     expect(last(1)).toMatchObject({ denied: [0], shadowAllowed: [1], shadowDenied: [3] });
     expect(last(1)).toMatchObject({ fullest: [1] });
@@ -134,22 +141,22 @@ describe('the history', () => {
         decide: async () => Promise.reject(new Error('gone')),
       }),
     );
-    const desk = new Desk(store, [policy('few', 4, '1h')]);
-    const tallies = new Tallies();
-    desk.watch(tallies.watch, tallies.onFailure);
+    const decisionService = new DecisionService(store, [policy('few', 4, '1h')]);
+    const counters = new DecisionCounters();
+    decisionService.watch(counters.watch, counters.onFailure);
     const clock = new PendingClock(START_MS);
-    const history = new History({ tallies, durations: new Map() }, clock);
-    const limits = desk.limits([{ policy: 'few', key: 'a', cost: 3 }]);
-    await desk.decide(limits, { onFailure: 'allow' });
-    await desk.decide(limits, { onFailure: 'deny' });
-    await expect(desk.decide(limits, { onFailure: 'throw' })).rejects.toThrow();
+    const history = new History({ counters, durations: new Map() }, clock);
+    const limits = decisionService.limits([{ policy: 'few', key: 'a', cost: 3 }]);
+    await decisionService.decide(limits, { onFailure: 'allow' });
+    await decisionService.decide(limits, { onFailure: 'deny' });
+    await expect(decisionService.decide(limits, { onFailure: 'throw' })).rejects.toThrow();
     clock.set(START_MS + 1000);
     history.look();
     expect(history.total({ startMs: START_MS, seconds: 1 })).toEqual({
       ...{ allowed: [1], denied: [1], shadowDenied: [0], degraded: [3], fullest: [null] },
       shadowAllowed: [0],
     });
-    await desk.decide(limits, { onFailure: 'local' });
+    await decisionService.decide(limits, { onFailure: 'local' });
     clock.set(START_MS + 2000);
     history.look();
     expect(history.total({ startMs: START_MS + 1000, seconds: 1 }).fullest).toEqual([0.75]);
@@ -227,7 +234,7 @@ describe('the history', () => {
   });
 
   test('keeps nothing for policies that nothing has happened to, and few for very many', () => {
-    const names = Array.from({ length: MOST_LABELS + 20 }, (_, at) => `p${at}`);
+    const names = Array.from({ length: MAX_LABELS + 20 }, (_, at) => `p${at}`);
     const { clock, call, history } = setUp(names.map((name) => policy(name, 5, '1h')));
     call('p7');
     clock.set(START_MS + 1000);
@@ -237,7 +244,7 @@ describe('the history', () => {
     clock.set(START_MS + 2000);
     history.look();
     const activity = history.activity({ startMs: START_MS + 1000, seconds: 1 });
-    expect(activity).toHaveLength(MOST_LABELS + 1);
+    expect(activity).toHaveLength(MAX_LABELS + 1);
     expect(new Map(activity).get(OF_OTHERS)).toBe(20);
   });
 
@@ -298,14 +305,17 @@ describe('the report of a series', () => {
   });
 
   test('has the busiest policies, the number of the others, and the total of all', async () => {
-    const names = Array.from({ length: MOST_TOLD + 50 }, (_, at) => `p${at}`);
+    const names = Array.from({ length: MAX_REPORTED_POLICIES + 50 }, (_, at) => `p${at}`);
     const { clock, call, history } = setUp(names.map((name) => policy(name, 500, '1h')));
     for (const [at, name] of names.entries()) call(name, at + 1);
     clock.set(START_MS + 1000);
     const span = { startMs: START_MS, seconds: 1 };
     const report = await seriesReport(sourceOf(history), span, undefined);
-    expect(report.policies).toHaveLength(MOST_TOLD);
-    expect(report.policies[0]).toMatchObject({ name: `p${MOST_TOLD + 49}`, allowed: [150] });
+    expect(report.policies).toHaveLength(MAX_REPORTED_POLICIES);
+    expect(report.policies[0]).toMatchObject({
+      name: `p${MAX_REPORTED_POLICIES + 49}`,
+      allowed: [150],
+    });
     expect(report.omitted).toBe(50);
     expect(report.total.allowed).toEqual([(150 * 151) / 2]);
     const one = await seriesReport(sourceOf(history), span, 'p3');

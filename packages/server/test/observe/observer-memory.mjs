@@ -5,7 +5,7 @@
  */
 import { ManualClock } from 'sluice';
 import { History } from '../../dist/observe/history.js';
-import { Tallies } from '../../dist/observe/tally.js';
+import { DecisionCounters } from '../../dist/observe/tally.js';
 import { GENERATION_MS, TopKeys } from '../../dist/observe/top-keys.js';
 
 const POLICIES = 1000;
@@ -22,15 +22,15 @@ function heldBytes() {
 }
 
 const names = Array.from({ length: POLICIES }, (_, at) => `policy-${at}`);
-const tallies = new Tallies();
+const counters = new DecisionCounters();
 const topKeys = new TopKeys();
-const history = new History({ tallies, durations: new Map() }, clock);
+const history = new History({ counters, durations: new Map() }, clock);
 
 function hit(policy, key, allowed) {
   const atMs = clock.now();
   const quote = { policy, key, allowed, cost: 1, limit: 9, remaining: 3, atMs };
   const verdict = { allowed, quote: { ...quote, limits: [quote] }, shadow: [], peek: false };
-  tallies.watch(verdict, [undefined]);
+  counters.watch(verdict, [undefined]);
   topKeys.watch(verdict, [undefined]);
 }
 

@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { LEAST_SUMMARY_BYTES } from '../../src/observe/heavy-hitters.ts';
-import { MOST_LABELS } from '../../src/observe/policy-labels.ts';
+import { MIN_SUMMARY_BYTES } from '../../src/observe/heavy-hitters.ts';
+import { MAX_LABELS } from '../../src/observe/policy-labels.ts';
 import { GENERATION_BYTES } from '../../src/observe/top-keys.ts';
 
 const PROGRAM = fileURLToPath(new URL('observer-memory.mjs', import.meta.url));
@@ -16,7 +16,7 @@ test('top keys and history of 1,000 policies keep to their memory bounds', async
   const { usedOnce, flooded, quiet } = JSON.parse(stdout);
   expect(usedOnce).toBeLessThan(16 * MB);
   // Two generations, each with a budget and the first places of two summaries a policy.
-  const mostOfGeneration = GENERATION_BYTES + 2 * MOST_LABELS * LEAST_SUMMARY_BYTES;
+  const mostOfGeneration = GENERATION_BYTES + 2 * MAX_LABELS * MIN_SUMMARY_BYTES;
   expect(flooded).toBeLessThan(2 * mostOfGeneration + usedOnce);
   expect(quiet).toBeLessThan(usedOnce);
 });

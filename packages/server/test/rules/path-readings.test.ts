@@ -2,12 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { AmbiguousRequest } from '../../src/ambiguous-request.ts';
-import {
-  hasOneReading,
-  isPlain,
-  MOST_READINGS,
-  readingsOf,
-} from '../../src/rules/path-readings.ts';
+import { hasOneReading, isPlain, MAX_READINGS, readingsOf } from '../../src/rules/path-readings.ts';
 import { normalPath } from '../../src/rules/request-path.ts';
 
 describe('the readings of a path', () => {
@@ -115,7 +110,7 @@ describe('the readings of a path', () => {
           expect(error).toBeInstanceOf(AmbiguousRequest);
           return;
         }
-        expect(readings.length).toBeLessThanOrEqual(MOST_READINGS);
+        expect(readings.length).toBeLessThanOrEqual(MAX_READINGS);
         expect(new Set(readings).size).toBe(readings.length);
         for (const each of readings) expect(each).toMatch(/^\/(?:[!-@[-~]*[!-.0-@[-~])?$/);
       }),

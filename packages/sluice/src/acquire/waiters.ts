@@ -10,13 +10,13 @@
  * many deadlines end. They are handled in slices, one in each turn of the event loop.
  */
 import { type Clock, inNextTurn } from '../clock.ts';
-import { type Charge, type Decision, jointDecision, type Quote } from '../decision.ts';
+import { type Charge, type CheckResult, type Decision, jointDecision } from '../decision.ts';
 import { checkMethods, closed, expected } from '../errors.ts';
 import { Heap, type Timed } from '../heap.ts';
 import type { FailureAction } from '../policy.ts';
 import { type Adjustment, type Check, idOf, type Limit } from '../store.ts';
-import { Lane, List, PartedMap, type Place } from './line.ts';
-import { turnOf } from './turn.ts';
+import { KeyQueue, LinkedList, type QueueNode, ShardedMap } from './key-queue.ts';
+import { estimateQueue } from './queue-estimate.ts';
 
 export interface AcquireOptions {
   /** How long to wait at most, in ms. Default: as long as it takes. */
@@ -31,7 +31,7 @@ export interface AcquireOptions {
 export interface Gate {
   readonly clock: Clock;
   /** Decides a check, or a peek. */
-  ask(check: Check): Quote | Promise<Quote>;
+  ask(check: Check): CheckResult | Promise<CheckResult>;
   giveBack(adjustments: readonly Adjustment[]): void;
   tell(decision: Decision): unknown;
 }
@@ -47,9 +47,9 @@ interface Waiter extends Timed {
   readonly signal: AbortSignal | undefined;
   readonly resolve: (decision: Decision) => void;
   readonly reject: (reason: unknown) => void;
-  readonly lanes: readonly Lane<Waiter>[];
+  readonly lanes: readonly KeyQueue<Waiter>[];
   /** Its places in its lanes, then in the lists of those that may be dismissed together. */
-  places: readonly Place<Waiter>[];
+  places: readonly QueueNode<Waiter>[];
   /** New until it is first in all its lanes. Then it asks, or sleeps until it asks again. */
   state: 'new' | 'asking' | 'asleep' | 'gone';
   /** Whether something came free while it was asking, so that a denial may be out of date. */
@@ -61,15 +61,15 @@ const isFirst = (waiter: Waiter): boolean =>
 
 export class Waiters {
   readonly #gate: Gate;
-  readonly #lanes = new PartedMap<string, Lane<Waiter>>();
-  readonly #all = new List<Waiter>();
+  readonly #lanes = new ShardedMap<string, KeyQueue<Waiter>>();
+  readonly #all = new LinkedList<Waiter>();
   /** The waiters of each signal. One listener serves all of them. */
-  readonly #signals = new PartedMap<AbortSignal, List<Waiter>>();
+  readonly #signals = new ShardedMap<AbortSignal, LinkedList<Waiter>>();
   /** New waiters by their deadlines, and sleeping ones by the time at which they wake. */
   readonly #timed = new Heap<Waiter>();
-  readonly #ready = new List<Lane<Waiter>>();
+  readonly #ready = new LinkedList<KeyQueue<Waiter>>();
   /** What is to be rejected, and why. */
-  readonly #dismissals: (readonly [List<Waiter>, unknown])[] = [];
+  readonly #dismissals: (readonly [LinkedList<Waiter>, unknown])[] = [];
   /** How many checks the store is deciding. */
   #asking = 0;
   /** How many limits may still be handled in this turn of the event loop. */
@@ -144,15 +144,15 @@ export class Waiters {
     this.#dismiss(this.#all, closed());
   }
 
-  #laneOf({ policy, key }: Limit): Lane<Waiter> {
+  #laneOf({ policy, key }: Limit): KeyQueue<Waiter> {
     const id = idOf(policy.name, key);
-    return this.#lanes.get(id) ?? this.#lanes.add(id, new Lane(() => this.#lanes.delete(id)));
+    return this.#lanes.get(id) ?? this.#lanes.add(id, new KeyQueue(() => this.#lanes.delete(id)));
   }
 
-  #listOf(signal: AbortSignal): List<Waiter> {
+  #listOf(signal: AbortSignal): LinkedList<Waiter> {
     const known = this.#signals.get(signal);
     if (known) return known;
-    const list = new List<Waiter>(() => {
+    const list = new LinkedList<Waiter>(() => {
       signal.removeEventListener('abort', dismiss);
       this.#signals.delete(signal);
     });
@@ -171,7 +171,7 @@ export class Waiters {
    * Makes lanes ready, and does what can be done in this turn of the event loop. The first `free`
    * steps are free, so that a call does what it is for.
    */
-  #proceed(lanes: readonly Lane<Waiter>[], free = 0): void {
+  #proceed(lanes: readonly KeyQueue<Waiter>[], free = 0): void {
     for (const lane of lanes) lane.ready ??= this.#ready.add(lane);
     if (this.#isRunning) return;
     const budget = this.#budget;
@@ -242,7 +242,7 @@ export class Waiters {
   }
 
   /** Estimates the wait of the next new waiter of a lane. After the last, the first may ask. */
-  #work(lane: Lane<Waiter>): void {
+  #work(lane: KeyQueue<Waiter>): void {
     // While the first is asking nothing can be said. The reply makes the lane ready again.
     if (lane.first?.item.state === 'asking') return;
     const place = lane.unjudged;
@@ -261,12 +261,12 @@ export class Waiters {
     waiter.nudged = false;
     this.#asking++;
     const askedMs = this.#now();
-    const done = (quote: Quote): void => this.#answered(waiter, quote as Decision, askedMs);
+    const done = (result: CheckResult): void => this.#answered(waiter, result as Decision, askedMs);
     this.#put(waiter.check, done, (error) => this.#fail(waiter, error));
   }
 
   /** Asks the store, and calls `done` now or later, depending on how the decision comes. */
-  #put(check: Check, done: (quote: Quote) => void, failed: (error: unknown) => void): void {
+  #put(check: Check, done: (result: CheckResult) => void, failed: (error: unknown) => void): void {
     this.#budget -= check.limits.length - 1;
     try {
       const answer = this.#gate.ask(check);
@@ -311,7 +311,7 @@ export class Waiters {
   }
 
   /** Rejects the waiters of a list, in slices. */
-  #dismiss(list: List<Waiter>, reason: unknown): void {
+  #dismiss(list: LinkedList<Waiter>, reason: unknown): void {
     this.#dismissals.push([list, reason]);
     this.#proceed([], 1);
   }
@@ -331,15 +331,15 @@ export class Waiters {
   }
 
   /** Denies a new waiter if its turn in a lane must come after its deadline. */
-  #judge(lane: Lane<Waiter>, place: Place<Waiter>): void {
+  #judge(lane: KeyQueue<Waiter>, place: QueueNode<Waiter>): void {
     const waiter = place.item;
     const { check, lanes, deadlineMs } = waiter;
     const demand = lane.demandAt(place);
     const position = lane.served + demand;
-    const turn = turnOf(check.limits[lanes.indexOf(lane)], demand);
+    const turn = estimateQueue(check.limits[lanes.indexOf(lane)], demand);
     const nowMs = this.#now();
-    const done = (quote: Quote): void => {
-      const earliestMs = nowMs + turn.earliestMs(quote);
+    const done = (result: CheckResult): void => {
+      const earliestMs = nowMs + turn.earliestMs(result);
       if (waiter.state !== 'new' || earliestMs <= deadlineMs) return;
       // If waiters before it have left since, it has moved up, and may be in time.
       const found = lane.served + lane.demandAt(place);
@@ -354,9 +354,11 @@ export class Waiters {
   /** Denies a waiter, with the wait that it would have had behind the others. */
   #deny(waiter: Waiter): void {
     const { check, lanes, places, resolve, reject } = waiter;
-    const turns = check.limits.map((limit, at) => turnOf(limit, lanes[at].demandAt(places[at])));
-    const done = (quote: Quote): void => {
-      const waits = quote.limits.map((each, at) => ({
+    const turns = check.limits.map((limit, at) =>
+      estimateQueue(limit, lanes[at].demandAt(places[at])),
+    );
+    const done = (result: CheckResult): void => {
+      const waits = result.limits.map((each, at) => ({
         ...each,
         cost: check.limits[at].cost,
         allowed: false,

@@ -9,15 +9,15 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { addressKey } from '../http/client-address.ts';
 import { Info, propertyOf } from '../http/express-info.ts';
 import { expressAddress } from '../http/framework-address.ts';
-import { soundKey } from '../http/long-key.ts';
-import { NodeFacts, refuse, setFields, whenOver } from '../http/node-server.ts';
+import { NodeRequestInfo, refuse, setFields, whenOver } from '../http/node-server.ts';
+import { normalizeKey } from '../http/normalize-key.ts';
 import {
-  type FamiliarOptions,
-  type ReadyOptions,
+  type ExpressRateLimitOptions,
   type RequestOptions,
-  readyOptions,
+  type ResolvedOptions,
+  resolveOptions,
 } from '../http/options.ts';
-import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
+import { type RequestDecision, RequestLimiter } from '../http/request-limiter.ts';
 
 export type { RateLimitInfo } from '../http/express-info.ts';
 
@@ -30,14 +30,14 @@ export interface RefusalInfo {
   readonly message: unknown;
   readonly limit: unknown;
   readonly windowMs: unknown;
-  readonly verdict: Verdict<never>;
+  readonly decision: RequestDecision<never>;
 }
 
 export interface ExpressOptions<
   Request extends IncomingMessage = IncomingMessage,
   Response extends ServerResponse = ServerResponse,
 > extends Omit<RequestOptions<Request>, 'limit' | 'skip'>,
-    Omit<FamiliarOptions<Request>, 'max' | 'keyGenerator'> {
+    Omit<ExpressRateLimitOptions<Request>, 'max' | 'keyGenerator'> {
   readonly limit?: number | ((request: Request, response: Response) => Maybe<number>);
   readonly max?: number | ((request: Request, response: Response) => Maybe<number>);
   readonly keyGenerator?: (request: Request, response: Response) => Maybe<string | number>;
@@ -87,7 +87,7 @@ function withResponse<Request, Response, T>(
 
 function ours<Request extends IncomingMessage, Response extends ServerResponse>(
   options: ExpressOptions<Request, Response>,
-): RequestOptions<Request> & FamiliarOptions<Request> {
+): RequestOptions<Request> & ExpressRateLimitOptions<Request> {
   const { limit, max, keyGenerator, skip, ...rest } = options;
   const wrapped = {
     limit: withResponse(limit as never),
@@ -105,8 +105,8 @@ export function rateLimit<
   Response extends ServerResponse = ServerResponse,
 >(options: ExpressOptions<Request, Response> = {}): ExpressHandler<Request, Response> {
   const isWell = withResponse(options.requestWasSuccessful);
-  const ready: ReadyOptions<Request> = {
-    ...readyOptions(ours(options), OWN_FIELDS),
+  const ready: ResolvedOptions<Request> = {
+    ...resolveOptions(ours(options), OWN_FIELDS),
     succeeded: isWell && (({ request }) => isWell(request)),
   };
   const limiter = new RequestLimiter<Request>(ready);
@@ -116,15 +116,15 @@ export function rateLimit<
   const isAsked = Object.values(options).some((each) => typeof each === 'function');
 
   const act = (
-    verdict: Verdict<Request>,
+    decision: RequestDecision<Request>,
     request: Request,
     response: Response,
     next: Next,
   ): undefined | Promise<void> => {
-    setFields(response, verdict);
-    if (verdict.decision !== undefined) give(request, new Info(verdict.decision));
-    if (!verdict.passes) return answer(options, request, response, next, verdict);
-    if (verdict.over !== undefined) whenOver(request, response, verdict.over);
+    setFields(response, decision);
+    if (decision.decision !== undefined) give(request, new Info(decision.decision));
+    if (!decision.passes) return answer(options, request, response, next, decision);
+    if (decision.over !== undefined) whenOver(request, response, decision.over);
     next();
     return undefined;
   };
@@ -133,18 +133,20 @@ export function rateLimit<
       if (isAsked) (request as { res?: Response }).res ??= response;
       // The answer's socket is read by Node too; it has none while others are answered before it.
       const socket = response.socket ?? request.socket;
-      const verdict = limiter.decide(new NodeFacts(request, request, find, socket));
-      if (!(verdict instanceof Promise)) {
-        act(verdict, request, response, next)?.catch(next);
+      const decision = limiter.decide(new NodeRequestInfo(request, request, find, socket));
+      if (!(decision instanceof Promise)) {
+        act(decision, request, response, next)?.catch(next);
         return;
       }
-      verdict.then((later) => act(later, request, response, next)).catch(next);
+      decision.then((later) => act(later, request, response, next)).catch(next);
     } catch (error) {
       next(error);
     }
   };
   const resetKey = async (key: string): Promise<void> => {
-    await Promise.all(ready.limits.map(({ name }) => limiter.limiter.reset(name, soundKey(key))));
+    await Promise.all(
+      ready.limits.map(({ name }) => limiter.limiter.reset(name, normalizeKey(key))),
+    );
   };
   return Object.assign(middleware, { resetKey });
 }
@@ -160,13 +162,13 @@ function answer<Request extends IncomingMessage, Response extends ServerResponse
   request: Request,
   response: Response,
   next: Next,
-  verdict: Verdict<never>,
+  decision: RequestDecision<never>,
 ): undefined | Promise<void> {
   const { handler, statusCode, message } = options;
-  const { status: usual, body, contentType } = verdict.rejection!;
+  const { status: usual, body, contentType } = decision.rejection!;
   // Who is on a list was not limited, and there is nothing to wait for.
-  if (verdict.decision === undefined && handler === undefined) {
-    refuse(response, verdict.rejection!);
+  if (decision.decision === undefined && handler === undefined) {
+    refuse(response, decision.rejection!);
     return undefined;
   }
   const status = statusCode ?? usual;
@@ -176,7 +178,7 @@ function answer<Request extends IncomingMessage, Response extends ServerResponse
       limit: options.limit ?? options.max,
       windowMs: options.windowMs ?? options.window,
     };
-    const info = { statusCode: status, message: message ?? MESSAGE, ...size, verdict };
+    const info = { statusCode: status, message: message ?? MESSAGE, ...size, decision };
     return called(() => handler(request, response, next, info));
   }
   response.statusCode = status;

@@ -8,27 +8,27 @@
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import { fastifyAddress, mayTrustProxies } from '../http/framework-address.ts';
 import { joinedField } from '../http/headers.ts';
-import { bytesOf, NodeFacts } from '../http/node-server.ts';
+import { bytesOf, NodeRequestInfo } from '../http/node-server.ts';
 import {
   checkShared,
-  type FamiliarOptions,
+  type ExpressRateLimitOptions,
   hasLimit,
   inherited,
   type RequestOptions,
-  readyOptions,
+  resolveOptions,
 } from '../http/options.ts';
-import { RequestLimiter, type Verdict } from '../http/request-limiter.ts';
+import { type RequestDecision, RequestLimiter } from '../http/request-limiter.ts';
 import { announce } from '../http/send-fields.ts';
 
 export interface FastifyRateLimit
   extends RequestOptions<FastifyRequest>,
-    Omit<FamiliarOptions<FastifyRequest>, 'keyGenerator'> {
+    Omit<ExpressRateLimitOptions<FastifyRequest>, 'keyGenerator'> {
   readonly keyGenerator?: (request: FastifyRequest) => string | Promise<string>;
   /** Answers a refusal instead; the status and the fields are set. */
   readonly handler?: (
     request: FastifyRequest,
     reply: FastifyReply,
-    verdict: Verdict<FastifyRequest>,
+    decision: RequestDecision<FastifyRequest>,
   ) => unknown;
 }
 
@@ -44,9 +44,9 @@ async function answered(answer: unknown, reply: FastifyReply): Promise<void> {
 }
 
 /** Sets fields; limiters in a row tell their policies in one list. */
-function setFields(reply: FastifyReply, verdict: Verdict<FastifyRequest>): void {
-  const { fields } = verdict;
-  if (fields.length === 0 || announce(reply.raw, verdict)) return;
+function setFields(reply: FastifyReply, decision: RequestDecision<FastifyRequest>): void {
+  const { fields } = decision;
+  if (fields.length === 0 || announce(reply.raw, decision)) return;
   const isFirst = !reply.hasHeader(fields[0][0]);
   for (const [name, value] of fields) {
     reply.header(name, isFirst ? value : joinedField(reply.getHeader(name), value));
@@ -66,34 +66,34 @@ interface Hooks {
 
 /** Decides about requests, in hooks of a route: a callback is cheaper than a promise. */
 function hooksOf(options: FastifyRateLimit, trusts: boolean): Hooks {
-  const limiter = new RequestLimiter<FastifyRequest>(readyOptions(options as never, ['handler']));
+  const limiter = new RequestLimiter<FastifyRequest>(resolveOptions(options as never, ['handler']));
   const isAsked = trusts && options.trustProxy === undefined;
   const find = isAsked ? fastifyAddress(options.onWarning) : undefined;
-  const verdicts: Verdicts = new WeakMap();
+  const verdicts: RequestDecisions = new WeakMap();
   const act = (
-    verdict: Verdict<FastifyRequest>,
+    decision: RequestDecision<FastifyRequest>,
     request: FastifyRequest,
     reply: FastifyReply,
     done: Done,
   ): void => {
-    if (verdict.over !== undefined) verdicts.set(request, verdict);
-    setFields(reply, verdict);
-    if (verdict.passes) {
+    if (decision.over !== undefined) verdicts.set(request, decision);
+    setFields(reply, decision);
+    if (decision.passes) {
       done();
       return;
     }
-    const { status, contentType, body } = verdict.rejection!;
+    const { status, contentType, body } = decision.rejection!;
     reply.code(status);
     if (options.handler === undefined) reply.type(contentType).send(body);
-    else answered(options.handler(request, reply, verdict), reply).catch(done);
+    else answered(options.handler(request, reply, decision), reply).catch(done);
   };
   const onRequest: Hook = (request, reply, done) => {
     try {
       const known = find === undefined ? limiter.decideBy(request.raw.socket) : undefined;
-      const verdict = known ?? limiter.decide(new NodeFacts(request, request.raw, find));
-      if (verdict instanceof Promise) {
-        verdict.then((later) => act(later, request, reply, done)).catch(done);
-      } else act(verdict, request, reply, done);
+      const decision = known ?? limiter.decide(new NodeRequestInfo(request, request.raw, find));
+      if (decision instanceof Promise) {
+        decision.then((later) => act(later, request, reply, done)).catch(done);
+      } else act(decision, request, reply, done);
     } catch (error) {
       done(error as Error);
     }
@@ -101,10 +101,10 @@ function hooksOf(options: FastifyRateLimit, trusts: boolean): Hooks {
   return limiter.settles ? { onRequest, ...endings(verdicts) } : { onRequest };
 }
 
-type Verdicts = WeakMap<FastifyRequest, Verdict<FastifyRequest>>;
+type RequestDecisions = WeakMap<FastifyRequest, RequestDecision<FastifyRequest>>;
 
 /** The hooks that tell a verdict how its request ended, once. */
-function endings(verdicts: Verdicts): Omit<Hooks, 'onRequest'> {
+function endings(verdicts: RequestDecisions): Omit<Hooks, 'onRequest'> {
   const end = (request: FastifyRequest, reply: FastifyReply | undefined, done: Done): void => {
     const over = verdicts.get(request)?.over;
     verdicts.delete(request);

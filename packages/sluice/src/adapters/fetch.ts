@@ -10,16 +10,16 @@
  * proxy with `trustProxy`.
  */
 import type { ServerResponse } from 'node:http';
-import { factsOf, nodeAnswer, type Reading, type ServerEnv } from '../http/fetch-server.ts';
+import { nodeAnswer, type Reading, requestInfoOf, type ServerEnv } from '../http/fetch-server.ts';
 import { joinedAnew } from '../http/headers.ts';
 import { whenOver } from '../http/node-server.ts';
 import {
-  type FamiliarOptions,
-  type Outcome,
+  type ExpressRateLimitOptions,
   type RequestOptions,
-  readyOptions,
+  type ResponseOutcome,
+  resolveOptions,
 } from '../http/options.ts';
-import { type Field, RequestLimiter, type Verdict } from '../http/request-limiter.ts';
+import { type Field, type RequestDecision, RequestLimiter } from '../http/request-limiter.ts';
 import { sendFields } from '../http/send-fields.ts';
 
 export type FetchHandler<More extends unknown[]> = (
@@ -29,11 +29,14 @@ export type FetchHandler<More extends unknown[]> = (
 
 export interface FetchOptions<More extends unknown[] = unknown[]>
   extends RequestOptions<Request>,
-    FamiliarOptions<Request> {
+    ExpressRateLimitOptions<Request> {
   /** The address at the other end, where the server does not tell it in a known way. */
   readonly address?: (request: Request, ...more: More) => string | undefined;
   /** Makes the answer to a refusal instead; the fields are added to it. */
-  readonly handler?: (request: Request, verdict: Verdict<Request>) => Response | Promise<Response>;
+  readonly handler?: (
+    request: Request,
+    decision: RequestDecision<Request>,
+  ) => Response | Promise<Response>;
 }
 
 /** Adds fields to an answer, also to one whose fields cannot be changed. */
@@ -63,7 +66,7 @@ function isCopyable({ status, bodyUsed }: Response): boolean {
 /** The answer to a request that does not pass: somebody's own, or one with its fields. */
 export function refusal(
   method: string,
-  { rejection }: Verdict<never>,
+  { rejection }: RequestDecision<never>,
   fields: readonly Field[],
   own: (() => Response | Promise<Response>) | undefined,
 ): Response | Promise<Response> {
@@ -79,7 +82,7 @@ export function refusal(
 export function rateLimit<More extends unknown[] = unknown[]>(
   options: FetchOptions<More>,
 ): <M extends More>(handler: FetchHandler<M>) => FetchHandler<M> {
-  const limiter = new RequestLimiter<Request>(readyOptions(options, ['address', 'handler']));
+  const limiter = new RequestLimiter<Request>(resolveOptions(options, ['address', 'handler']));
   const { address, trustProxy } = options;
   const refused = options.handler;
   const reading: Reading<Request> = {
@@ -90,23 +93,23 @@ export function rateLimit<More extends unknown[] = unknown[]>(
   };
 
   const act = <M extends More>(
-    verdict: Verdict<Request>,
+    decision: RequestDecision<Request>,
     handler: FetchHandler<M>,
     request: Request,
     more: M,
     answer: ServerResponse | undefined,
   ): Response | Promise<Response> => {
-    if (answer !== undefined) sendFields(answer, verdict);
-    const fields = answer === undefined ? verdict.fields : NO_FIELDS;
-    if (!verdict.passes) {
-      const own = refused && (() => refused(request, verdict));
-      return refusal(request.method, verdict, fields, own);
+    if (answer !== undefined) sendFields(answer, decision);
+    const fields = answer === undefined ? decision.fields : NO_FIELDS;
+    if (!decision.passes) {
+      const own = refused && (() => refused(request, decision));
+      return refusal(request.method, decision, fields, own);
     }
     if (answer === undefined) {
-      const answering = ended(request, request, verdict.over, () => handler(request, ...more));
+      const answering = ended(request, request, decision.over, () => handler(request, ...more));
       return answering.then((response) => withFields(response, fields));
     }
-    if (verdict.over !== undefined) whenOver(request, answer, verdict.over);
+    if (decision.over !== undefined) whenOver(request, answer, decision.over);
     return call(handler, request, more);
   };
   return (handler) =>
@@ -116,11 +119,11 @@ export function rateLimit<More extends unknown[] = unknown[]>(
         const node = nodeAnswer(env, request);
         const known = address === undefined ? limiter.decideBy(env.incoming?.socket) : undefined;
         const own = address && { ...reading, address: () => address(request, ...more) };
-        const verdict = known ?? limiter.decide(factsOf(request, env, own ?? reading));
-        if (verdict instanceof Promise) {
-          return verdict.then((decided) => act(decided, handler, request, more, node));
+        const decision = known ?? limiter.decide(requestInfoOf(request, env, own ?? reading));
+        if (decision instanceof Promise) {
+          return decision.then((decided) => act(decided, handler, request, more, node));
         }
-        const answer = act(verdict, handler, request, more, node);
+        const answer = act(decision, handler, request, more, node);
         // @hono/node-server has a fast way for what need not be waited for.
         return node === undefined ? later(answer) : answer;
       } catch (error) {
@@ -149,7 +152,7 @@ function call<M extends unknown[]>(handler: FetchHandler<M>, request: Request, m
 export async function ended<R>(
   request: R,
   plain: Request,
-  over: Verdict<R>['over'],
+  over: RequestDecision<R>['over'],
   answer: () => Response | Promise<Response>,
 ): Promise<Response> {
   // Deno tells only a signal that has been asked for before the client has gone.
@@ -165,7 +168,7 @@ export async function ended<R>(
 }
 
 /** How a request ended, as its answer tells. */
-function endOf(request: Request, response: Response): Omit<Outcome<never>, 'request'> {
+function endOf(request: Request, response: Response): Omit<ResponseOutcome<never>, 'request'> {
   const length = response.headers.get('content-length');
   const bytes = length === null ? undefined : Number(length);
   return { status: response.status, finished: !request.signal.aborted, bytes };

@@ -5,9 +5,13 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { joinedField } from '../http/headers.ts';
-import { NodeFacts, whenOver } from '../http/node-server.ts';
-import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
-import { type Field, RequestLimiter, type Verdict } from '../http/request-limiter.ts';
+import { NodeRequestInfo, whenOver } from '../http/node-server.ts';
+import {
+  type ExpressRateLimitOptions,
+  type RequestOptions,
+  resolveOptions,
+} from '../http/options.ts';
+import { type Field, type RequestDecision, RequestLimiter } from '../http/request-limiter.ts';
 
 /** The part of Koa's context that is needed. */
 export interface KoaContext {
@@ -22,32 +26,32 @@ export interface KoaContext {
 
 export interface KoaOptions<Context extends KoaContext = KoaContext>
   extends RequestOptions<Context>,
-    Omit<FamiliarOptions<Context>, 'keyGenerator'> {
+    Omit<ExpressRateLimitOptions<Context>, 'keyGenerator'> {
   readonly keyGenerator?: (context: Context) => string | Promise<string>;
   /** Answers a refusal instead; the status and the fields are set. */
-  readonly handler?: (context: Context, verdict: Verdict<Context>) => unknown;
+  readonly handler?: (context: Context, decision: RequestDecision<Context>) => unknown;
 }
 
 /** Builds the middleware. What was decided is in `context.state.rateLimit`. */
 export function rateLimit<Context extends KoaContext = KoaContext>(
   options: KoaOptions<Context>,
 ): (context: Context, next: () => Promise<unknown>) => Promise<void> {
-  const limiter = new RequestLimiter<Context>(readyOptions(options as never, ['handler']));
+  const limiter = new RequestLimiter<Context>(resolveOptions(options as never, ['handler']));
   return async (context, next) => {
-    const verdict = await limiter.decide(new NodeFacts(context, context.req));
-    for (const [name, value] of verdict.fields) {
+    const decision = await limiter.decide(new NodeRequestInfo(context, context.req));
+    for (const [name, value] of decision.fields) {
       context.set(name, joinedField(context.res.getHeader(name), value));
     }
-    context.state.rateLimit = verdict.decision;
-    if (verdict.passes) {
-      if (verdict.over !== undefined) whenOver(context, context.res, verdict.over);
-      await next().catch((error: unknown) => throwWith(error, verdict.fields));
+    context.state.rateLimit = decision.decision;
+    if (decision.passes) {
+      if (decision.over !== undefined) whenOver(context, context.res, decision.over);
+      await next().catch((error: unknown) => throwWith(error, decision.fields));
       return;
     }
-    const { status, contentType, body } = verdict.rejection!;
+    const { status, contentType, body } = decision.rejection!;
     context.status = status;
     if (options.handler !== undefined) {
-      await options.handler(context, verdict);
+      await options.handler(context, decision);
       return;
     }
     context.type = contentType;

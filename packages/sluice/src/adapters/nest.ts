@@ -17,16 +17,16 @@ import {
 } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
 import { expressAddress, fastifyAddress } from '../http/framework-address.ts';
-import { type AddressFinder, NodeFacts, whenOver } from '../http/node-server.ts';
+import { type AddressFinder, NodeRequestInfo, whenOver } from '../http/node-server.ts';
 import {
   checkShared,
-  type FamiliarOptions,
+  type ExpressRateLimitOptions,
   hasLimit,
   inherited,
   type RequestOptions,
-  readyOptions,
+  resolveOptions,
 } from '../http/options.ts';
-import { type Facts, RequestLimiter, type Verdict } from '../http/request-limiter.ts';
+import { type RequestDecision, type RequestInfo, RequestLimiter } from '../http/request-limiter.ts';
 
 /** A request of Express, or of Fastify, which keeps Node's own in `raw`. */
 // biome-ignore lint/suspicious/noExplicitAny: what it is depends on the platform.
@@ -34,7 +34,7 @@ export type NestRequest = any;
 
 export interface NestOptions
   extends RequestOptions<NestRequest>,
-    Omit<FamiliarOptions<NestRequest>, 'keyGenerator'> {
+    Omit<ExpressRateLimitOptions<NestRequest>, 'keyGenerator'> {
   readonly keyGenerator?: (request: NestRequest) => string | Promise<string>;
 }
 
@@ -80,14 +80,14 @@ export class RateLimitGuard implements CanActivate {
     const reply = http.getResponse();
     const response: ServerResponse = reply.raw ?? reply;
     const find = request.raw === undefined ? this.#onExpress : this.#onFastify;
-    const verdict = await decided(limiter, new NodeFacts(request, raw, find));
-    for (const [name, value] of verdict.fields) reply.header(name, value);
-    if (verdict.passes) {
-      const { over } = verdict;
+    const decision = await decided(limiter, new NodeRequestInfo(request, raw, find));
+    for (const [name, value] of decision.fields) reply.header(name, value);
+    if (decision.passes) {
+      const { over } = decision;
       if (over !== undefined) whenOver(request, response, over);
       return true;
     }
-    const { status, contentType, body } = verdict.rejection!;
+    const { status, contentType, body } = decision.rejection!;
     reply.header('Content-Type', contentType);
     throw new HttpException(JSON.parse(body), status);
   }
@@ -111,10 +111,10 @@ export class RateLimitGuard implements CanActivate {
 /** Nest answers with 500 whatever is not one of its own. */
 async function decided(
   limiter: RequestLimiter<NestRequest>,
-  facts: Facts<NestRequest>,
-): Promise<Verdict<NestRequest>> {
+  info: RequestInfo<NestRequest>,
+): Promise<RequestDecision<NestRequest>> {
   try {
-    return await limiter.decide(facts);
+    return await limiter.decide(info);
   } catch (error) {
     const { status, message } = error as { status?: number; message: string };
     throw status === undefined ? error : new HttpException(message, status, { cause: error });
@@ -122,7 +122,7 @@ async function decided(
 }
 
 function limiterOf(options: NestOptions): RequestLimiter<NestRequest> {
-  return new RequestLimiter<NestRequest>(readyOptions(options as never));
+  return new RequestLimiter<NestRequest>(resolveOptions(options as never));
 }
 
 // biome-ignore lint/complexity/noStaticOnlyClass: a module of Nest is a class.

@@ -5,20 +5,24 @@
  *     createServer(limited((request, response) => response.end('hello')));
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { NodeFacts, refuse, setFields, whenOver } from '../http/node-server.ts';
-import { type FamiliarOptions, type RequestOptions, readyOptions } from '../http/options.ts';
-import { RequestLimiter, statusOf, type Verdict } from '../http/request-limiter.ts';
+import { NodeRequestInfo, refuse, setFields, whenOver } from '../http/node-server.ts';
+import {
+  type ExpressRateLimitOptions,
+  type RequestOptions,
+  resolveOptions,
+} from '../http/options.ts';
+import { type RequestDecision, RequestLimiter, statusOf } from '../http/request-limiter.ts';
 
 export type NodeHandler = (request: IncomingMessage, response: ServerResponse) => unknown;
 
 export interface NodeOptions
   extends RequestOptions<IncomingMessage>,
-    FamiliarOptions<IncomingMessage> {
+    ExpressRateLimitOptions<IncomingMessage> {
   /** Answers a refusal instead; the status and the fields are set. */
   readonly handler?: (
     request: IncomingMessage,
     response: ServerResponse,
-    verdict: Verdict<IncomingMessage>,
+    decision: RequestDecision<IncomingMessage>,
   ) => unknown;
   /** Answers when something was thrown. Default: 503 if the store was away, else 500. */
   readonly onError?: (
@@ -30,20 +34,20 @@ export interface NodeOptions
 
 /** Puts a limit in front of a handler. */
 export function rateLimit(options: NodeOptions): (handler: NodeHandler) => NodeHandler {
-  const limiter = new RequestLimiter(readyOptions(options, ['handler', 'onError']));
+  const limiter = new RequestLimiter(resolveOptions(options, ['handler', 'onError']));
   const fail = options.onError ?? answerError;
   return (handler) => async (request, response) => {
     try {
-      const verdict = await limiter.decide(new NodeFacts(request, request));
-      setFields(response, verdict);
-      if (verdict.passes) {
-        if (verdict.over !== undefined) whenOver(request, response, verdict.over);
+      const decision = await limiter.decide(new NodeRequestInfo(request, request));
+      setFields(response, decision);
+      if (decision.passes) {
+        if (decision.over !== undefined) whenOver(request, response, decision.over);
       } else if (options.handler === undefined) {
-        refuse(response, verdict.rejection!);
+        refuse(response, decision.rejection!);
         return;
       } else {
-        response.statusCode = verdict.rejection!.status;
-        await options.handler(request, response, verdict);
+        response.statusCode = decision.rejection!.status;
+        await options.handler(request, response, decision);
         return;
       }
       await handler(request, response);

@@ -19,7 +19,7 @@ export type AlgorithmName =
   | 'token-bucket';
 
 /** The numbers of a policy, as they apply to one key. */
-export interface Terms {
+export interface LimitParams {
   readonly limit: number;
   readonly windowMs: number;
   /** The length of one bucket of `sliding-buckets`: `ceil(windowMs / buckets)`. */
@@ -86,7 +86,7 @@ export interface Charged {
 }
 
 /** What a decision says of the state that it leaves. One object is used over and over. */
-export interface Answer {
+export interface AlgorithmResult {
   /** The largest cost that fits now; negative after an overcharge. */
   free: number;
   /** After how long the key is as good as new. */
@@ -97,29 +97,29 @@ export interface Algorithm {
   /** Whether a state has entries besides its cells; then its third cell belongs to them. */
   readonly keepsEntries: boolean;
   /** The latest time that the state knows of. A decision is never taken before it. */
-  knownMs(state: State, terms: Terms): number;
+  knownMs(state: State, params: LimitParams): number;
   /**
    * 0 if `cost`, which is at most the capacity, fits at `timeMs`; else after how long it first
    * will. If it fits and `take` is set, charges it. What else there is to say goes into `answer`.
    */
   decide(
     state: State,
-    terms: Terms,
+    params: LimitParams,
     timeMs: number,
     cost: number,
     take: boolean,
-    answer: Answer,
+    answer: AlgorithmResult,
   ): number;
   /**
    * Changes a charge by `delta`, in the window, entry or bucket that holds it, as far as the charge
    * still counts at `timeMs` and never below zero. Returns the change made.
    */
-  adjust(state: State, terms: Terms, timeMs: number, charge: Charged, delta: number): number;
+  adjust(state: State, params: LimitParams, timeMs: number, charge: Charged, delta: number): number;
   /**
    * Makes a new state one that has used at least `used`, until `untilMs` or later: for a key that
    * was evicted, of which no more is known.
    */
-  restore(state: State, terms: Terms, timeMs: number, used: number, untilMs: number): void;
+  restore(state: State, params: LimitParams, timeMs: number, used: number, untilMs: number): void;
 }
 
 /**
@@ -127,8 +127,13 @@ export interface Algorithm {
  * beyond what keeps products with `windowMs` exact. Settling can charge past the limit; a debt
  * larger than that is cut to it.
  */
-export function adjustCell(cells: Float64Array, cell: number, delta: number, terms: Terms): number {
-  const most = Math.floor(Number.MAX_SAFE_INTEGER / terms.windowMs);
+export function adjustCell(
+  cells: Float64Array,
+  cell: number,
+  delta: number,
+  params: LimitParams,
+): number {
+  const most = Math.floor(Number.MAX_SAFE_INTEGER / params.windowMs);
   const before = cells[cell];
   cells[cell] = Math.min(Math.max(before + delta, 0), most);
   return cells[cell] - before;

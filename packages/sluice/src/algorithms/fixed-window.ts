@@ -6,38 +6,38 @@
  *
  * Cells: 0 the end of the newest window (ms), 1 the cost in it, 2 unused.
  */
-import { type Algorithm, adjustCell, type Terms } from './algorithm.ts';
+import { type Algorithm, adjustCell, type LimitParams } from './algorithm.ts';
 
 const USED = 1;
 
-function windowEnd(terms: Terms, timeMs: number): number {
-  return (Math.floor(timeMs / terms.windowMs) + 1) * terms.windowMs;
+function windowEnd(params: LimitParams, timeMs: number): number {
+  return (Math.floor(timeMs / params.windowMs) + 1) * params.windowMs;
 }
 
 export const fixedWindow: Algorithm = {
   keepsEntries: false,
 
-  knownMs: (state, terms) => state.cells[state.at] - terms.windowMs,
+  knownMs: (state, params) => state.cells[state.at] - params.windowMs,
 
-  decide({ cells, at }, terms, timeMs, cost, take, answer) {
+  decide({ cells, at }, params, timeMs, cost, take, answer) {
     let used = cells[at] > timeMs ? cells[at + USED] : 0;
-    const retryAfterMs = used + cost <= terms.limit ? 0 : cells[at] - timeMs;
+    const retryAfterMs = used + cost <= params.limit ? 0 : cells[at] - timeMs;
     if (take && retryAfterMs === 0) {
       used += cost;
       cells[at + USED] = used;
-      cells[at] = windowEnd(terms, timeMs);
+      cells[at] = windowEnd(params, timeMs);
     }
-    answer.free = terms.limit - used;
+    answer.free = params.limit - used;
     answer.resetAfterMs = used > 0 ? cells[at] - timeMs : 0;
     return retryAfterMs;
   },
 
-  adjust({ cells, at }, terms, timeMs, { atMs }, delta) {
-    if (cells[at] <= timeMs || windowEnd(terms, atMs) !== cells[at]) return 0;
-    return adjustCell(cells, at + USED, delta, terms);
+  adjust({ cells, at }, params, timeMs, { atMs }, delta) {
+    if (cells[at] <= timeMs || windowEnd(params, atMs) !== cells[at]) return 0;
+    return adjustCell(cells, at + USED, delta, params);
   },
 
-  restore({ cells, at }, _terms, _timeMs, used, untilMs) {
+  restore({ cells, at }, _params, _timeMs, used, untilMs) {
     cells[at] = untilMs;
     cells[at + USED] = used;
   },

@@ -18,11 +18,11 @@ function horizon(windowMs: number, timeMs: number): number {
 export const slidingCounter: Algorithm = {
   keepsEntries: false,
 
-  knownMs: (state, terms) => state.cells[state.at] - 2 * terms.windowMs,
+  knownMs: (state, params) => state.cells[state.at] - 2 * params.windowMs,
 
-  decide(state, terms, timeMs, cost, take, answer) {
+  decide(state, params, timeMs, cost, take, answer) {
     const { cells, at } = state;
-    const { limit, windowMs } = terms;
+    const { limit, windowMs } = params;
     const newestMs = cells[at];
     // The time is never before the newest window, so mostly it is in it: no need to divide.
     const horizonMs = timeMs < newestMs - windowMs ? newestMs : horizon(windowMs, timeMs);
@@ -63,12 +63,12 @@ export const slidingCounter: Algorithm = {
     return retryAfterMs;
   },
 
-  adjust({ cells, at }, terms, timeMs, { atMs }, delta) {
-    const chargedHorizonMs = horizon(terms.windowMs, atMs);
+  adjust({ cells, at }, params, timeMs, { atMs }, delta) {
+    const chargedHorizonMs = horizon(params.windowMs, atMs);
     if (chargedHorizonMs <= timeMs) return 0;
-    const windowsAgo = (cells[at] - chargedHorizonMs) / terms.windowMs;
+    const windowsAgo = (cells[at] - chargedHorizonMs) / params.windowMs;
     if (windowsAgo !== 0 && windowsAgo !== 1) return 0;
-    return adjustCell(cells, at + (windowsAgo === 0 ? 1 : 2), delta, terms);
+    return adjustCell(cells, at + (windowsAgo === 0 ? 1 : 2), delta, params);
   },
 
   restore({ cells, at }, { windowMs }, timeMs, used) {

@@ -13,7 +13,7 @@ const FAILURES_IN_A_ROW = 5;
 const SAMPLE = 20;
 const SAMPLE_BITS = 2 ** SAMPLE - 1;
 const FIRST_PAUSE_MS = 250;
-const LONGEST_PAUSE_MS = 1000;
+const MAX_PAUSE_MS = 1000;
 /** After so long without a call that could be the probe, an open breaker closes. */
 const IDLE_MS = 30_000;
 
@@ -70,7 +70,7 @@ export class Breaker {
 
   failed(kind: 'call' | 'probe'): void {
     if (kind === 'probe') {
-      this.#pauseMs = Math.min(this.#pauseMs * 2, LONGEST_PAUSE_MS);
+      this.#pauseMs = Math.min(this.#pauseMs * 2, MAX_PAUSE_MS);
       this.#open();
       if (this.#isReady) this.#probeAtMs = this.#clock.now();
       return;

@@ -2,19 +2,24 @@
 import type { Degraded } from '../decision.ts';
 import type { Recipient, SentCommand } from '../store.ts';
 import { Deadline, type Deadlines } from './deadlines.ts';
-import { type Domain, type Domains, domainNumber, type Outcome } from './domains.ts';
+import {
+  type CallOutcome,
+  domainNumber,
+  type FailureDomain,
+  type FailureDomains,
+} from './failure-domains.ts';
 
 export type Reason = Degraded['reason'];
 
 /** What calls in flight have in common. */
 export interface InFlight {
-  readonly domains: Domains;
+  readonly domains: FailureDomains;
   readonly deadlines: Deadlines;
 }
 
 /** Methods, not functions: there is one for every decision, and each function is an object. */
 export abstract class Call<T> extends Deadline implements Recipient<T> {
-  protected domains!: readonly Domain[];
+  protected domains!: readonly FailureDomain[];
   /** The command that carries it; the last one if it was sent again. */
   private command: SentCommand | undefined = undefined;
   /** The commands of a call with several domains, by domain. */
@@ -30,7 +35,7 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
   }
 
   /** The failure domains that it needs. May throw, which rejects the call. */
-  protected abstract findDomains(): readonly Domain[];
+  protected abstract findDomains(): readonly FailureDomain[];
 
   /** Asks the store, which then calls `answered` or `failed`. */
   protected abstract ask(): void;
@@ -151,13 +156,13 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
     }
   }
 
-  private end(outcome: Outcome): void {
+  private end(outcome: CallOutcome): void {
     this.isDone = true;
     this.inFlight.deadlines.end(this);
     this.report(outcome);
   }
 
-  private report(outcome: Outcome): void {
+  private report(outcome: CallOutcome): void {
     const { domains } = this;
     this.inFlight.domains.leave(domains);
     for (let place = 0; place < domains.length; place++) {
@@ -168,7 +173,7 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
   }
 
   /** A neighbour in the same command may have found out more than this call. */
-  private outcomeIn(command: SentCommand | undefined, outcome: Outcome): Outcome {
+  private outcomeIn(command: SentCommand | undefined, outcome: CallOutcome): CallOutcome {
     if (outcome === 'nothing' || command === undefined) {
       // A domain that no command was sent to has not failed if another one was sent to.
       return this.commands === undefined ? outcome : 'nothing';

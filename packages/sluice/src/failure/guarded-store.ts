@@ -5,19 +5,19 @@
  * asked for a while. Whoever cannot be answered by the store gets what the call, the policy or the
  * store's options say: `allow`, `deny`, `local` or `throw`; and the decision tells so.
  */
-import type { Terms } from '../algorithms/algorithm.ts';
+import type { LimitParams } from '../algorithms/algorithm.ts';
 import { monotonicClock } from '../clock.ts';
-import type { Quote } from '../decision.ts';
+import type { CheckResult } from '../decision.ts';
 import { checkFields, expected, isInteger } from '../errors.ts';
 import { checkAction, type FailureAction, type Policy } from '../policy.ts';
 import type { Adjustment, Check, KeyState, OnSent, Store } from '../store.ts';
 import type { BreakerState } from './breaker.ts';
 import { Deadlines } from './deadlines.ts';
-import { type Domain, Domains } from './domains.ts';
+import { type FailureDomain, FailureDomains } from './failure-domains.ts';
+import { Fallback } from './fallback.ts';
 import { LateCharges } from './late-charges.ts';
-import { CheckCall, type Parts, RequiredCall } from './store-calls.ts';
+import { type CallContext, CheckCall, RequiredCall } from './store-calls.ts';
 import { inspectOf, type Once, onceOf } from './store-methods.ts';
-import { Substitute } from './substitute.ts';
 
 export interface FailureOptions {
   /**
@@ -46,13 +46,13 @@ export interface GuardedStore extends Store {
 }
 
 class Guard implements GuardedStore {
-  readonly #parts: Parts;
-  readonly #domains: Domains;
+  readonly #parts: CallContext;
+  readonly #domains: FailureDomains;
   readonly #removeListener: (() => void) | undefined;
   /** Not there if the store does not have it. */
   readonly adjustOnce?: Once;
 
-  constructor(parts: Parts) {
+  constructor(parts: CallContext) {
     this.#parts = parts;
     this.#domains = parts.inFlight.domains;
     this.#removeListener = parts.store.onReady?.(() => this.#domains.ready());
@@ -77,16 +77,16 @@ class Guard implements GuardedStore {
     return this.#parts.store.guaranteedKeys;
   }
 
-  decide(checks: readonly Check[], nowMs?: number): Promise<readonly Quote[]> {
+  decide(checks: readonly Check[], nowMs?: number): Promise<readonly CheckResult[]> {
     if (checks.length === 1) return new CheckCall(this.#parts, checks[0], nowMs).run();
     const all = checks.map((check) => new CheckCall(this.#parts, check, nowMs).run());
-    return Promise.all(all).then((quotes) => quotes.flat());
+    return Promise.all(all).then((results) => results.flat());
   }
 
   async adjust(adjustments: readonly Adjustment[], nowMs?: number): Promise<readonly number[]> {
-    const { store, substitute, lateCharges } = this.#parts;
+    const { store, fallback, lateCharges } = this.#parts;
     const [own, degraded] = apart(adjustments);
-    const changes = substitute.adjust(degraded, nowMs);
+    const changes = fallback.adjust(degraded, nowMs);
     lateCharges.settle(degraded, nowMs);
     if (own.length === 0) return changes;
     const done = await this.#required(
@@ -102,7 +102,7 @@ class Guard implements GuardedStore {
     adjustments: readonly Adjustment[],
     nowMs: number | undefined,
   ): Promise<readonly number[] | undefined> {
-    const { substitute, lateCharges } = this.#parts;
+    const { fallback, lateCharges } = this.#parts;
     const [own, degraded] = apart(adjustments);
     let done: readonly number[] | undefined = [];
     if (own.length > 0) {
@@ -112,7 +112,7 @@ class Guard implements GuardedStore {
       );
       if (done === undefined) return undefined;
     }
-    const changes = degraded.length === 0 ? [] : substitute.adjustOnce(id, degraded, nowMs);
+    const changes = degraded.length === 0 ? [] : fallback.adjustOnce(id, degraded, nowMs);
     if (changes === undefined)
       return own.length === 0 ? undefined : together(adjustments, done, []);
     lateCharges.settle(degraded, nowMs);
@@ -120,16 +120,16 @@ class Guard implements GuardedStore {
   }
 
   async adjustLater(adjustments: readonly Adjustment[], nowMs?: number): Promise<void> {
-    const { substitute, lateCharges } = this.#parts;
+    const { fallback, lateCharges } = this.#parts;
     const [own, degraded] = apart(adjustments);
-    substitute.adjust(degraded, nowMs);
+    fallback.adjust(degraded, nowMs);
     lateCharges.settle(degraded, nowMs);
     if (own.length > 0) await this.#domains.adjustLater(own, nowMs);
   }
 
   reset(policy: Policy, key: string, nowMs?: number): Promise<void> {
-    const { store, substitute } = this.#parts;
-    substitute.reset(policy, key, nowMs);
+    const { store, fallback } = this.#parts;
+    fallback.reset(policy, key, nowMs);
     return this.#required(
       (domains) => domains.ofKey(policy, key).alone,
       (onSent) => store.reset(policy, key, nowMs, onSent),
@@ -138,26 +138,26 @@ class Guard implements GuardedStore {
 
   async inspect(
     policy: Policy,
-    terms: Terms,
+    params: LimitParams,
     key: string,
     nowMs?: number,
   ): Promise<KeyState | undefined> {
     const inspect = inspectOf(this.#parts.store);
     return this.#required(
       (domains) => domains.ofKey(policy, key).alone,
-      async (onSent) => inspect?.(policy, terms, key, nowMs, onSent),
+      async (onSent) => inspect?.(policy, params, key, nowMs, onSent),
     );
   }
 
   close(): Promise<void> {
     this.#removeListener?.();
     this.#domains.close();
-    this.#parts.substitute.close();
+    this.#parts.fallback.close();
     return this.#parts.store.close();
   }
 
   #required<T>(
-    domainsOf: (domains: Domains) => readonly Domain[],
+    domainsOf: (domains: FailureDomains) => readonly FailureDomain[],
     work: (onSent: OnSent) => Promise<T>,
   ): Promise<T> {
     return new RequiredCall(this.#parts, domainsOf, work).run();
@@ -208,12 +208,12 @@ export function withFailurePolicy(store: Store, options: FailureOptions = {}): G
   const isShare = localShare > 0 && localShare <= 1;
   checkNumber('localShare', localShare, isShare, 'above 0 and at most 1');
   const action = checkAction(onFailure) ?? 'local';
-  const substitute = new Substitute(action, localShare);
-  const domains = new Domains(store, monotonicClock, maxInFlight);
+  const fallback = new Fallback(action, localShare);
+  const domains = new FailureDomains(store, monotonicClock, maxInFlight);
   const inFlight = { domains, deadlines: new Deadlines(monotonicClock, deadlineMs) };
   const lateCharges = new LateCharges(
     monotonicClock,
     (adjustments, nowMs) => void domains.adjustLater(adjustments, nowMs),
   );
-  return new Guard({ store, substitute, inFlight, lateCharges });
+  return new Guard({ store, fallback, inFlight, lateCharges });
 }

@@ -8,7 +8,7 @@
  * least, unless there are more. After that the charge in the store stays as it was reserved.
  */
 import type { Clock } from '../clock.ts';
-import type { Quote } from '../decision.ts';
+import type { CheckResult } from '../decision.ts';
 import type { Adjustment, Limit } from '../store.ts';
 
 /** In limits, not calls: a call may have 64 of them, with long keys. */
@@ -31,9 +31,9 @@ export class LateCharge {
   }
 
   /** The store has replied that it charged the call. */
-  charged(quote: Quote): void {
+  charged(result: CheckResult): void {
     if (this.#chargedMs !== undefined) return;
-    this.#chargedMs = quote.limits.map(({ atMs }) => atMs);
+    this.#chargedMs = result.limits.map(({ atMs }) => atMs);
     this.#reconcile();
   }
 
@@ -48,14 +48,14 @@ export class LateCharge {
   #reconcile(): void {
     const chargedMs = this.#chargedMs;
     if (chargedMs === undefined || this.#adjustments === undefined) return;
-    const due = this.#adjustments.flatMap(({ policy, terms, charge, delta }) => {
+    const due = this.#adjustments.flatMap(({ policy, params, charge, delta }) => {
       const { key, cost } = charge;
       const place = this.#limits.findIndex(
         (limit) => limit.policy.name === policy.name && limit.key === key && limit.cost === cost,
       );
       if (place < 0 || delta === 0) return [];
       const own = { policy: policy.name, key, cost, atMs: chargedMs[place] };
-      return [{ policy, terms, charge: own, delta }];
+      return [{ policy, params, charge: own, delta }];
     });
     if (due.length > 0) this.#adjustLater(due, this.#nowMs);
   }

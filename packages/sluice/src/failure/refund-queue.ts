@@ -15,9 +15,9 @@ import type { Adjustment, Store } from '../store.ts';
 import { onceOf } from './store-methods.ts';
 
 /** The most adjustments that wait, over all domains. */
-const MOST_WAITING = 10_000;
+const MAX_WAITING = 10_000;
 /** How many are sent at the same time. */
-const MOST_SENT = 64;
+const MAX_SENT = 64;
 /** After a failure, and for a reply that does not come. */
 const PAUSE_MS = 1000;
 
@@ -61,7 +61,7 @@ export class RefundBudget {
   }
 
   get isFull(): boolean {
-    return this.waiting > MOST_WAITING;
+    return this.waiting > MAX_WAITING;
   }
 
   /** An id that no other process uses either. */
@@ -91,16 +91,16 @@ export class RefundQueue {
       const untilMs = this.#now() + Math.max(...adjustments.map(countsForMs));
       const id = this.#budget.nextId();
       const entry = { id, adjustments, nowMs, untilMs, done, sentMs: 0 };
-      if (this.#now() < this.#notBeforeMs || this.#sent.size >= MOST_WAITING) this.#keep(entry);
+      if (this.#now() < this.#notBeforeMs || this.#sent.size >= MAX_WAITING) this.#keep(entry);
       else this.#send(entry);
       this.#watch();
     });
   }
 
   /** Sends what waits, if the last failure is long enough ago. */
-  retry(most = MOST_SENT): void {
+  retry(most = MAX_SENT): void {
     if (this.#waiting.length === 0 || this.#now() < this.#notBeforeMs) return;
-    const room = Math.max(Math.min(most, MOST_SENT - this.#sent.size), 0);
+    const room = Math.max(Math.min(most, MAX_SENT - this.#sent.size), 0);
     const taken = this.#waiting.splice(0, room);
     for (const entry of taken) {
       this.#budget.waiting -= entry.adjustments.length;
@@ -195,7 +195,7 @@ export class RefundQueue {
 }
 
 /** For how long a charge counts at most, in ms. */
-function countsForMs({ policy, terms, charge }: Adjustment): number {
+function countsForMs({ policy, params, charge }: Adjustment): number {
   if (policy.algorithm !== 'token-bucket') return 2 * policy.windowMs;
-  return Math.ceil((charge.cost * terms.windowMs) / terms.limit);
+  return Math.ceil((charge.cost * params.windowMs) / params.limit);
 }

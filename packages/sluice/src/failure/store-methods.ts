@@ -19,6 +19,6 @@ export function inspectOf(store: Store): Store['inspect'] {
   if (store.inspect !== undefined) return store.inspect.bind(store);
   const sync = store as SyncStore;
   if (sync.inspectSync === undefined) return undefined;
-  return async (policy, terms, key, nowMs = systemClock.now()) =>
-    sync.inspectSync(policy, terms, key, nowMs);
+  return async (policy, params, key, nowMs = systemClock.now()) =>
+    sync.inspectSync(policy, params, key, nowMs);
 }

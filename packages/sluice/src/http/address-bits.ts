@@ -30,7 +30,7 @@ const GROUP = /^[0-9a-f]{1,4}$/i;
 const ZONE = /^[0-9a-z._:~-]+$/i;
 
 /** No address is longer, be it with a zone: what is need not be looked at. */
-const MOST_CHARACTERS = 128;
+const MAX_CHARACTERS = 128;
 
 /** The last two groups of a dotted quad. */
 function quadGroups(text: string): [number, number] | undefined {
@@ -69,7 +69,7 @@ function readIpv6(text: string): Address | undefined {
 
 /** Reads an address without brackets and port, or gives undefined if it is none. */
 export function readAddress(text: string | undefined): Address | undefined {
-  if (typeof text !== 'string' || text.length > MOST_CHARACTERS) return undefined;
+  if (typeof text !== 'string' || text.length > MAX_CHARACTERS) return undefined;
   if (text.includes(':')) return readIpv6(text);
   const quad = quadGroups(text);
   return quad && [...MAPPED.slice(0, 6), ...quad];

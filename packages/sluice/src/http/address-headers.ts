@@ -9,8 +9,8 @@ import { type Address, readAddress } from './address-bits.ts';
 export type ForwardedHeader = 'x-forwarded-for' | 'forwarded';
 
 /** More is not looked at: nobody has so many proxies. */
-const MOST_ENTRIES = 64;
-const MOST_CHARACTERS = 8192;
+const MAX_ENTRIES = 64;
+const MAX_CHARACTERS = 8192;
 
 const [TAB, SPACE, QUOTE, BACKSLASH] = [9, 32, 34, 92];
 
@@ -90,9 +90,9 @@ export function* addressesFromRight(
 ): Generator<Address | undefined, void> {
   const hasQuotes = header === 'forwarded';
   const read = hasQuotes ? readElement : readEntry;
-  const floor = Math.max(0, list.length - MOST_CHARACTERS);
+  const floor = Math.max(0, list.length - MAX_CHARACTERS);
   let end = list.length;
-  for (let count = 0; count < MOST_ENTRIES && end >= 0; count++) {
+  for (let count = 0; count < MAX_ENTRIES && end >= 0; count++) {
     const comma = separatorBefore(list, end, floor, ',', hasQuotes);
     // What reaches to the cut may go on beyond it, so what is left of it means nothing.
     const isCut = comma < 0 && floor > 0;

@@ -60,8 +60,8 @@ export type AddressReader = (
 const OPTIONS = ['trustProxy', 'forwardedHeader', 'ipv6Prefix', 'onWarning'];
 const HEADERS: readonly ForwardedHeader[] = ['x-forwarded-for', 'forwarded'];
 const DEFAULT_PREFIX = 64;
-const LEAST_PREFIX = 32;
-const MOST_PROXIES = 32;
+const MIN_PREFIX = 32;
+const MAX_PROXIES = 32;
 
 /** Whether the address after so many steps from the socket is a proxy's whose word counts. */
 type Trust = (address: Address, steps: number) => boolean;
@@ -86,8 +86,8 @@ const MESSAGES = {
 
 /** A shorter prefix would make half the world one client. */
 function checkPrefix(ipv6Prefix: unknown): void {
-  if (isInteger(ipv6Prefix, LEAST_PREFIX) && ipv6Prefix <= 128) return;
-  throw expected('ERR_INVALID_OPTION', `ipv6Prefix as ${LEAST_PREFIX} to 128 bits`, ipv6Prefix);
+  if (isInteger(ipv6Prefix, MIN_PREFIX) && ipv6Prefix <= 128) return;
+  throw expected('ERR_INVALID_OPTION', `ipv6Prefix as ${MIN_PREFIX} to 128 bits`, ipv6Prefix);
 }
 
 function trustOf(trustProxy: unknown): Trust | undefined {
@@ -96,11 +96,11 @@ function trustOf(trustProxy: unknown): Trust | undefined {
     const networks = trustedNetworks(trustProxy);
     return (address) => contains(networks, address);
   }
-  if (isInteger(trustProxy, 1) && trustProxy <= MOST_PROXIES) {
+  if (isInteger(trustProxy, 1) && trustProxy <= MAX_PROXIES) {
     return (_, steps) => steps < trustProxy;
   }
   const what =
-    `trustProxy as the number of proxies in front (1 to ${MOST_PROXIES}) or a list of their ` +
+    `trustProxy as the number of proxies in front (1 to ${MAX_PROXIES}) or a list of their ` +
     "networks, such as ['10.0.0.0/8'], and no trustProxy at all to trust nobody";
   throw expected('ERR_INVALID_OPTION', what, trustProxy);
 }
@@ -199,7 +199,7 @@ export function clientKeys(options: AddressOptions = {}): ClientKeys {
   return { of: keyFor, known: () => undefined };
 }
 
-const MOST_REMEMBERED = 4096;
+const MAX_CACHED = 4096;
 
 /** So many requests are looked through for headers that tell of proxies; of later ones 1 in 16. */
 const LOOKED_THROUGH = 256;
@@ -233,7 +233,7 @@ class RememberedKeys implements ClientKeys {
       return this.#marked(origin, known);
     }
     const key = this.#keyFor(origin);
-    if (this.#keys.size >= MOST_REMEMBERED) this.#keys.clear();
+    if (this.#keys.size >= MAX_CACHED) this.#keys.clear();
     this.#keys.set(origin.socketAddress!, key);
     return this.#marked(origin, key);
   }

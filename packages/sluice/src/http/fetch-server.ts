@@ -3,8 +3,8 @@
  * @hono/node-server, Deno and Bun, each in its own way.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { NodeFacts } from './node-server.ts';
-import type { Facts } from './request-limiter.ts';
+import { NodeRequestInfo } from './node-server.ts';
+import type { RequestInfo } from './request-limiter.ts';
 
 /** The second argument of a handler, as far as it is understood. */
 export interface ServerEnv {
@@ -28,12 +28,12 @@ export interface Reading<R> {
   readonly trustProxy: unknown;
 }
 
-export function factsOf<R>(request: R, env: ServerEnv, reading: Reading<R>): Facts<R> {
+export function requestInfoOf<R>(request: R, env: ServerEnv, reading: Reading<R>): RequestInfo<R> {
   const { header, plain, address, trustProxy } = reading;
   const { incoming } = env;
   if (address === undefined && incoming?.socket !== undefined) {
     // On Node, who sent a request is read where it came in, which is much faster.
-    return new NodeFacts(request, incoming, undefined, incoming.socket, header);
+    return new NodeRequestInfo(request, incoming, undefined, incoming.socket, header);
   }
   const found = address ? address(request, env) : addressIn(env, plain(request));
   return {

@@ -22,7 +22,7 @@ export interface LimitReport {
 }
 
 /** What an answer says: all its limits, and what follows from them. */
-export interface Report {
+export interface HeaderReport {
   readonly allowed: boolean;
   readonly retryAfterMs: number;
   /** The time at which it was decided, ms since the epoch. */
@@ -31,11 +31,11 @@ export interface Report {
 }
 
 /** What is said of limits that were decided together, with the windows of their policies. */
-export function reportOf(
-  { allowed, retryAfterMs, atMs }: Omit<Report, 'limits'>,
+export function headerReport(
+  { allowed, retryAfterMs, atMs }: Omit<HeaderReport, 'limits'>,
   limits: readonly Omit<LimitReport, 'windowMs'>[],
   windowOf: (policy: string) => number,
-): Report {
+): HeaderReport {
   const all = limits.map((each) => ({
     policy: each.policy,
     allowed: each.allowed,
@@ -88,25 +88,25 @@ export function wireName(name: string): string {
 
 /** Names of policies are few, and written with every answer. */
 const quotedNames = new Map<string, string>();
-const MOST_QUOTED = 1024;
+const MAX_QUOTED = 1024;
 
 function quoted(name: string): string {
   let text = quotedNames.get(name);
   if (text === undefined) {
     text = `"${wireName(name).replace(/["\\]/g, '\\$&')}"`;
-    if (quotedNames.size >= MOST_QUOTED) quotedNames.clear();
+    if (quotedNames.size >= MAX_QUOTED) quotedNames.clear();
     quotedNames.set(name, text);
   }
   return text;
 }
 
 /** The limits that count; those that are only watched are the server's own business. */
-export function shownLimits({ limits }: Report): readonly LimitReport[] {
+export function shownLimits({ limits }: HeaderReport): readonly LimitReport[] {
   return limits.filter(({ shadow }) => shadow !== true);
 }
 
 /** How long a denied caller has to wait: until every limit that has no room has room again. */
-export function waitMs(report: Report): number {
+export function waitMs(report: HeaderReport): number {
   const violated = shownLimits(report).filter(({ allowed }) => !allowed);
   const waits = [report, ...violated].map(({ retryAfterMs }) => retryAfterMs);
   // What is no number is left out, or it would hide the waits that are.
@@ -118,7 +118,7 @@ export function waitMs(report: Report): number {
  * when it is as new. In a denied answer the latter could lie after Retry-After, which the draft
  * advises against, so there it is not said.
  */
-function untilMoreMs(limit: LimitReport, report: Report): number | undefined {
+function untilMoreMs(limit: LimitReport, report: HeaderReport): number | undefined {
   if (!limit.allowed) return limit.retryAfterMs;
   return report.allowed ? limit.resetAfterMs : undefined;
 }
@@ -140,7 +140,7 @@ function digitsOf(count: number): string {
  * The fields of an answer under one limit, in the newest form: what most answers are. The part that
  * never changes is made once, and an answer that says the same as the last one has its fields.
  */
-export class DraftOfOne {
+export class SingleLimitHeaders {
   readonly #name: string;
   readonly #length: number;
   #policyField: Header = ['RateLimit-Policy', ''];
@@ -202,7 +202,7 @@ export class DraftOfOne {
   }
 }
 
-function draft(report: Report): readonly Header[] {
+function draft(report: HeaderReport): readonly Header[] {
   const limits = shownLimits(report);
   // An empty list cannot be sent: structured fields leave the field out.
   if (limits.length === 0) return [];
@@ -224,7 +224,7 @@ function draft(report: Report): readonly Header[] {
  * The one limit that the older forms have room for: denied, the one that makes the caller wait
  * longest; allowed, the one with the least remaining; in a tie the first.
  */
-function decisiveLimit(report: Report): LimitReport | undefined {
+function decisiveLimit(report: HeaderReport): LimitReport | undefined {
   const limits = shownLimits(report);
   const violated = report.allowed ? [] : limits.filter(({ allowed }) => !allowed);
   if (violated.length > 0) {
@@ -236,7 +236,7 @@ function decisiveLimit(report: Report): LimitReport | undefined {
 
 /** The numbers of the decisive limit. A denied answer never resets after Retry-After. */
 function decisive(
-  report: Report,
+  report: HeaderReport,
 ): { limit: number; remaining: number; resetMs: number } | undefined {
   const found = decisiveLimit(report);
   if (found === undefined) return undefined;
@@ -248,7 +248,7 @@ function decisive(
  * The policies without their names. The old drafts forbid two with the same quota; the one with
  * the longest window is kept, because whoever keeps to it keeps to the others.
  */
-function namelessPolicies(report: Report): string {
+function namelessPolicies(report: HeaderReport): string {
   const windows = new Map<number, number>();
   for (const limit of shownLimits(report)) {
     const quota = integer(limit.limit);
@@ -257,7 +257,7 @@ function namelessPolicies(report: Report): string {
   return [...windows].map(([quota, window]) => `${quota};w=${window}`).join(', ');
 }
 
-function draft7(report: Report): readonly Header[] {
+function draft7(report: HeaderReport): readonly Header[] {
   const found = decisive(report);
   if (found === undefined) return [];
   const { limit, remaining, resetMs } = found;
@@ -267,7 +267,7 @@ function draft7(report: Report): readonly Header[] {
   ];
 }
 
-function draft6(report: Report): readonly Header[] {
+function draft6(report: HeaderReport): readonly Header[] {
   const found = decisive(report);
   if (found === undefined) return [];
   return [
@@ -279,7 +279,7 @@ function draft6(report: Report): readonly Header[] {
 }
 
 /** The reset is a time here, in seconds since the epoch, as GitHub has it. */
-function legacy(report: Report): readonly Header[] {
+function legacy(report: HeaderReport): readonly Header[] {
   const found = decisive(report);
   if (found === undefined) return [];
   const resetMs = report.atMs + Math.max(found.resetMs, 0);
@@ -311,7 +311,9 @@ export function joinedAnew(value: string, own: string): string {
 }
 
 /** The fields of each form. `Retry-After` is not among them: see `retryAfter`. */
-export const headerForms: Readonly<Record<HeaderForm, (report: Report) => readonly Header[]>> = {
+export const headerForms: Readonly<
+  Record<HeaderForm, (report: HeaderReport) => readonly Header[]>
+> = {
   draft,
   'draft-7': draft7,
   'draft-6': draft6,
@@ -323,7 +325,7 @@ export const headerForms: Readonly<Record<HeaderForm, (report: Report) => readon
  * `Retry-After` for a denied answer: whole seconds, rounded up, so never early, and at least 1,
  * because 0 would invite a loop. All forms send it but `none`, which tells a client nothing.
  */
-export function retryAfter(report: Report, form: HeaderForm = 'draft'): Header | undefined {
+export function retryAfter(report: HeaderReport, form: HeaderForm = 'draft'): Header | undefined {
   if (report.allowed || form === 'none') return undefined;
   return retryField(seconds(waitMs(report)));
 }

@@ -9,25 +9,25 @@ export {
 } from './client-address.ts';
 export {
   type HeaderForm,
+  type HeaderReport,
   headerForms,
   type LimitReport,
-  type Report,
   retryAfter,
 } from './headers.ts';
 export { type LimitFetchOptions, limitFetch } from './limit-fetch.ts';
 export type {
-  FamiliarOptions,
+  ExpressRateLimitOptions,
   KeySource,
-  Outcome,
   RequestLimit,
   RequestOptions,
+  ResponseOutcome,
 } from './options.ts';
 export { type ParsedRateLimit, parseRateLimit } from './parse-rate-limit.ts';
 export { type Rejection, rejection } from './rejection.ts';
 export {
-  type Facts,
+  type DenialResponse,
   type Field,
-  type Refusal,
+  type RequestDecision,
+  type RequestInfo,
   RequestLimiter,
-  type Verdict,
 } from './request-limiter.ts';

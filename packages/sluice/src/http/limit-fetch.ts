@@ -33,7 +33,7 @@ const FIELDS = ['policy', 'key', 'cost', 'maxWaitMs', 'onDenied'];
 const TOO_MANY = 429;
 const UNAVAILABLE = 503;
 /** More keys than that are not remembered: the oldest word is forgotten first. */
-const MOST_HOLDS = 10_000;
+const MAX_HOLDS = 10_000;
 
 /** Until when the other side wants to be left alone, by key. */
 class Holds {
@@ -63,7 +63,7 @@ class Holds {
     const untilMs = Math.max(nowMs + Math.max(...waits), this.#untilMs.get(name) ?? 0);
     this.#untilMs.delete(name);
     this.#untilMs.set(name, untilMs);
-    if (this.#untilMs.size > MOST_HOLDS) {
+    if (this.#untilMs.size > MAX_HOLDS) {
       this.#untilMs.delete(this.#untilMs.keys().next().value!);
     }
   }

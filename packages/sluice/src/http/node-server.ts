@@ -2,8 +2,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { contained, emitWarning, type Warning } from '../warning.ts';
 import { joinedField } from './headers.ts';
-import type { Outcome } from './options.ts';
-import type { Facts, Refusal, Verdict } from './request-limiter.ts';
+import type { ResponseOutcome } from './options.ts';
+import type { DenialResponse, RequestDecision, RequestInfo } from './request-limiter.ts';
 
 /** Finds the address of a client, if it is the framework that was told whom to trust. */
 export type AddressFinder<R> = (request: R) => string | undefined;
@@ -26,7 +26,7 @@ function addressOf(socket: Connection | undefined): string | undefined {
  * What Node tells about a request, whatever a framework has made of it. A request of Express is
  * an object like no other, so that reading anything of it is slow: only what is needed is read.
  */
-export class NodeFacts<R> implements Facts<R> {
+export class NodeRequestInfo<R> implements RequestInfo<R> {
   readonly request: R;
   /** Read at once: when something was waited for, the client may be gone and its address too. */
   readonly socketAddress: string | undefined;
@@ -88,7 +88,7 @@ function isForwarding(name: string): boolean {
 }
 
 /** Sets the fields of a verdict, unless the answer has begun: then nothing can be set any more. */
-export function setFields(response: ServerResponse, { fields }: Verdict<never>): void {
+export function setFields(response: ServerResponse, { fields }: RequestDecision<never>): void {
   if (fields.length === 0) return;
   try {
     // Asked for like this because frameworks do so too: of Express's answers each name that is read
@@ -103,7 +103,10 @@ export function setFields(response: ServerResponse, { fields }: Verdict<never>):
 }
 
 /** Answers a request that does not pass. */
-export function refuse(response: ServerResponse, { status, contentType, body }: Refusal): void {
+export function refuse(
+  response: ServerResponse,
+  { status, contentType, body }: DenialResponse,
+): void {
   response.statusCode = status;
   response.setHeader('Content-Type', contentType);
   response.setHeader('Content-Length', Buffer.byteLength(body));
@@ -114,7 +117,7 @@ export function refuse(response: ServerResponse, { status, contentType, body }: 
 export function whenOver<R>(
   request: R,
   response: ServerResponse,
-  over: (outcome: Outcome<R>) => void,
+  over: (outcome: ResponseOutcome<R>) => void,
 ): void {
   let isOver = false;
   const end = (): void => {

@@ -35,7 +35,7 @@ export interface RequestLimit<R> extends Omit<PolicyOptions, 'limit' | 'window' 
 }
 
 /** How a request ended. */
-export interface Outcome<R> {
+export interface ResponseOutcome<R> {
   readonly request: R;
   readonly status: number;
   /** False if the client was gone before the answer was complete. */
@@ -66,7 +66,7 @@ export interface RequestOptions<R> extends AddressOptions {
   /** Which requests count in the end: those that failed (400 and above), those that did not. */
   readonly count?: 'all' | 'failures' | 'successes';
   /** What the request really cost, known when it is over; undefined leaves the cost as it was. */
-  readonly settle?: (outcome: Outcome<R>) => Maybe<number | undefined>;
+  readonly settle?: (outcome: ResponseOutcome<R>) => Maybe<number | undefined>;
   /** Decides and reports, but lets everybody pass. */
   readonly shadow?: boolean;
   /** Told what the limits say that are only watched, for each request that passes the others. */
@@ -76,7 +76,7 @@ export interface RequestOptions<R> extends AddressOptions {
 }
 
 /** The names that express-rate-limit has for the same things. */
-export interface FamiliarOptions<R> {
+export interface ExpressRateLimitOptions<R> {
   readonly windowMs?: number;
   readonly max?: RequestLimit<R>['limit'];
   readonly keyGenerator?: (request: R, response: never) => Maybe<string | number>;
@@ -92,7 +92,7 @@ export interface FamiliarOptions<R> {
 }
 
 /** A limit with nothing left to guess. */
-export interface ReadyLimit<R> {
+export interface ResolvedLimit<R> {
   readonly name: string;
   readonly policy: Omit<PolicyOptions, 'limit'>;
   readonly limit: RequestLimit<R>['limit'];
@@ -101,8 +101,8 @@ export interface ReadyLimit<R> {
   readonly shadow: boolean;
 }
 
-export interface ReadyOptions<R> {
-  readonly limits: readonly ReadyLimit<R>[];
+export interface ResolvedOptions<R> {
+  readonly limits: readonly ResolvedLimit<R>[];
   readonly address: AddressOptions;
   readonly store: Store | undefined;
   readonly onFailure: FailureAction | undefined;
@@ -113,7 +113,7 @@ export interface ReadyOptions<R> {
   readonly settle: RequestOptions<R>['settle'] | undefined;
   readonly onShadow: RequestOptions<R>['onShadow'] | undefined;
   /** Says whether a request went well, if not its status does. */
-  readonly succeeded: ((outcome: Outcome<R>) => boolean) | undefined;
+  readonly succeeded: ((outcome: ResponseOutcome<R>) => boolean) | undefined;
   readonly forms: readonly HeaderForm[];
 }
 
@@ -190,7 +190,7 @@ function checkLimits(given: object, limits: unknown): void {
   if (stray !== undefined) refuse(`\`${stray[0]}\` in each of \`limits\`, not beside`, stray[1]);
 }
 
-function readyLimit<R>(given: RequestLimit<R>, fallback: string): ReadyLimit<R> {
+function resolveLimit<R>(given: RequestLimit<R>, fallback: string): ResolvedLimit<R> {
   checkFields(given, LIMIT_FIELDS);
   const { name = fallback, limit, key = 'address', cost = 1, shadow = false, ...rest } = given;
   const policy = { ...rest, window: rest.window === undefined ? '1m' : rest.window };
@@ -209,7 +209,7 @@ function lowerCase<R>(key: KeySource<R>): KeySource<R> {
 /** The header forms to send, in our words or in theirs. */
 function formsOf(
   headers: HeaderForm | undefined,
-  { standardHeaders, legacyHeaders }: FamiliarOptions<never>,
+  { standardHeaders, legacyHeaders }: ExpressRateLimitOptions<never>,
 ): HeaderForm[] {
   if (headers !== undefined && !Object.hasOwn(headerForms, headers)) {
     refuse(`\`headers\` to be one of ${Object.keys(headerForms).join(' ')}`, headers);
@@ -233,7 +233,7 @@ function countOf({
   count,
   skipSuccessfulRequests,
   skipFailedRequests,
-}: RequestOptions<never> & FamiliarOptions<never>): 'all' | 'failures' | 'successes' {
+}: RequestOptions<never> & ExpressRateLimitOptions<never>): 'all' | 'failures' | 'successes' {
   if (count !== undefined && !COUNTS.includes(count)) {
     refuse(`\`count\` to be one of ${COUNTS.join(' ')}`, count);
   }
@@ -245,10 +245,10 @@ function countOf({
 }
 
 /** Makes one form of the options; `more` are the names that an adapter takes for itself. */
-export function readyOptions<R>(
-  given: RequestOptions<R> & FamiliarOptions<R>,
+export function resolveOptions<R>(
+  given: RequestOptions<R> & ExpressRateLimitOptions<R>,
   more: readonly string[] = [],
-): ReadyOptions<R> {
+): ResolvedOptions<R> {
   const known = [...LIMIT_FIELDS, ...OWN_FIELDS, ...ADDRESS_FIELDS, ...FAMILIAR_FIELDS, ...more];
   checkFields(given, known);
   checkKinds(given);
@@ -258,8 +258,9 @@ export function readyOptions<R>(
   checkList('deny', deny);
   if (store !== undefined) checkMethods('`store` to be a store', store, 'decide');
   // Whoever speaks of windowMs expects what express-rate-limit does: five, unless told.
-  const isFamiliar = given.windowMs !== undefined && limits === undefined;
-  const limit = either(given.limit, given.max, 'limit and max') ?? (isFamiliar ? 5 : undefined);
+  const isExpressRateLimitOptions = given.windowMs !== undefined && limits === undefined;
+  const limit =
+    either(given.limit, given.max, 'limit and max') ?? (isExpressRateLimitOptions ? 5 : undefined);
   if ((limits === undefined) === (limit === undefined)) {
     refuse('`limit` with `window`, or `limits`', limits ?? limit);
   }
@@ -268,7 +269,7 @@ export function readyOptions<R>(
   const first = defaultName(store);
   const all = (limits ?? [onlyLimit(given, limit!)]).map((each, place) => {
     const fallback = place === 0 ? first : `${first}-${place + 1}`;
-    return readyLimit({ ...each, shadow: shadow || (each.shadow ?? false) }, fallback);
+    return resolveLimit({ ...each, shadow: shadow || (each.shadow ?? false) }, fallback);
   });
   if (new Set(all.map(({ name }) => name)).size < all.length) {
     refuse('a `name` of its own for each limit', all.map(({ name }) => name).join(' '));
@@ -290,7 +291,7 @@ export function readyOptions<R>(
 }
 
 /** What is said about addresses, under their name for the prefix as well. */
-function addressOptions<R>(given: RequestOptions<R> & FamiliarOptions<R>): AddressOptions {
+function addressOptions<R>(given: RequestOptions<R> & ExpressRateLimitOptions<R>): AddressOptions {
   const { ipv6Subnet } = given;
   const theirs = ipv6Subnet === false ? 128 : ipv6Subnet;
   const ipv6Prefix = either(given.ipv6Prefix, theirs, 'ipv6Prefix and ipv6Subnet');
@@ -308,7 +309,7 @@ export function hasLimit(options: object): boolean {
 /** Refuses what cannot be right in options that say no limit themselves. */
 export function checkShared(options: object, more: readonly string[] = []): void {
   // With a store of its own, so that it does not count as one of those that share theirs.
-  const { address } = readyOptions({ ...options, limit: 1, store: undefined } as never, more);
+  const { address } = resolveOptions({ ...options, limit: 1, store: undefined } as never, more);
   wholeAddress(address);
 }
 
@@ -338,7 +339,7 @@ function defaultName(store: Store | undefined): string {
 
 /** The limit that is spelt out among the options. */
 function onlyLimit<R>(
-  given: RequestOptions<R> & FamiliarOptions<R>,
+  given: RequestOptions<R> & ExpressRateLimitOptions<R>,
   limit: RequestLimit<R>['limit'],
 ): RequestLimit<R> {
   const { algorithm, buckets, burst, cost } = given;

@@ -47,7 +47,7 @@ export interface ParseOptions {
 type Reader = (name: string) => string | undefined;
 
 /** Longer values are ignored unseen; servers and proxies refuse them too. */
-const LONGEST_VALUE = 8192;
+const MAX_VALUE_LENGTH = 8192;
 /** What `X-RateLimit-Reset` has below this is seconds from now; above, seconds since the epoch. */
 const FIRST_EPOCH_S = 1e8;
 /** And above this, milliseconds since the epoch. */
@@ -322,7 +322,7 @@ function lineOf(value: unknown): string | undefined {
   for (const line of lines) {
     if (typeof line !== 'string') return undefined;
     length += line.length + 2;
-    if (length > LONGEST_VALUE + 2) return undefined;
+    if (length > MAX_VALUE_LENGTH + 2) return undefined;
   }
   return lines.length === 0 ? undefined : lines.join(', ').trim();
 }

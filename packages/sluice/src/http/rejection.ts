@@ -7,11 +7,11 @@
  */
 import type { Degraded } from '../decision.ts';
 import { expected } from '../errors.ts';
-import { type Report, shownLimits, waitMs } from './headers.ts';
+import { type HeaderReport, shownLimits, waitMs } from './headers.ts';
 
 export interface RejectionInput {
   /** The answer that denies; undefined when there is none because the store threw. */
-  readonly report?: Report | undefined;
+  readonly report?: HeaderReport | undefined;
   /** What the decision says about its store. */
   readonly degraded?: Degraded | undefined;
   /** A URI reference for this occurrence, such as the path or the id of the request. */

@@ -3,7 +3,7 @@
  * adapters are thin around this.
  */
 import type { Limiter, Policies, SyncLimiter } from '../api.ts';
-import type { Decision, Quote } from '../decision.ts';
+import type { CheckResult, Decision } from '../decision.ts';
 import { type ErrorCode, SluiceError } from '../errors.ts';
 import { withFailurePolicy } from '../failure/guarded-store.ts';
 import type { Key } from '../key.ts';
@@ -13,36 +13,42 @@ import type { Store } from '../store.ts';
 import { emitWarning } from '../warning.ts';
 import { contains, type Network, readNetworks } from './address-networks.ts';
 import { type ClientKeys, clientKeys, type Origin, wholeAddress } from './client-address.ts';
-import { DraftOfOne, headerForms, type Report, reportOf, retryAfter } from './headers.ts';
-import { soundKey } from './long-key.ts';
-import type { Outcome, ReadyLimit, ReadyOptions } from './options.ts';
+import {
+  type HeaderReport,
+  headerForms,
+  headerReport,
+  retryAfter,
+  SingleLimitHeaders,
+} from './headers.ts';
+import { normalizeKey } from './normalize-key.ts';
+import type { ResolvedLimit, ResolvedOptions, ResponseOutcome } from './options.ts';
 import { type Rejection, rejection } from './rejection.ts';
 
 /** What an adapter tells about a request. */
-export interface Facts<R> extends Origin {
+export interface RequestInfo<R> extends Origin {
   readonly request: R;
 }
 
 export type Field = readonly [name: string, value: string];
 
 /** What a request is answered that does not pass. */
-export type Refusal = Omit<Rejection, 'status'> & { readonly status: number };
+export type DenialResponse = Omit<Rejection, 'status'> & { readonly status: number };
 
 /** What is to be done with a request. */
-export interface Verdict<R> {
+export interface RequestDecision<R> {
   readonly passes: boolean;
   /** To be set on the answer, whatever it is. */
   readonly fields: readonly Field[];
   /** All of the fields as lines of a head, if others of their names may stand beside them. */
   readonly lines: string | undefined;
   /** What to answer a request that does not pass. */
-  readonly rejection: Refusal | undefined;
+  readonly rejection: DenialResponse | undefined;
   /** What was decided; undefined if the request was skipped, or is on a list. */
   readonly decision: Decision | undefined;
   /** What the limits say that are only watched. */
   readonly shadow: readonly Decision[];
   /** To be called once the request is over. Undefined if nothing depends on how it ends. */
-  readonly over: ((outcome: Outcome<R>) => void) | undefined;
+  readonly over: ((outcome: ResponseOutcome<R>) => void) | undefined;
 }
 
 /** What was decided about a request, under which limits, where those are given by request. */
@@ -54,7 +60,7 @@ interface Checked {
 const NOBODY: readonly Decision[] = [];
 const NO_AMOUNTS: ReadonlyMap<string, number> = new Map();
 
-const PASSES: Verdict<unknown> = {
+const PASSES: RequestDecision<unknown> = {
   passes: true,
   fields: [],
   lines: undefined,
@@ -64,7 +70,7 @@ const PASSES: Verdict<unknown> = {
   over: undefined,
 };
 
-const FORBIDDEN: Refusal = {
+const FORBIDDEN: DenialResponse = {
   status: 403,
   contentType: 'application/problem+json',
   body: JSON.stringify({ type: 'about:blank', title: 'Forbidden', status: 403 }),
@@ -83,31 +89,31 @@ export class RequestLimiter<R> {
   readonly limiter: Limiter<Policies>;
   /** Whether verdicts may have to be told how their requests end. */
   readonly settles: boolean;
-  readonly #options: ReadyOptions<R>;
+  readonly #options: ResolvedOptions<R>;
   readonly #clients: ClientKeys;
   /** The whole address, for the lists: what counts as one client may be a network. */
   readonly #wholeAddressOf: ReturnType<typeof wholeAddress>;
   readonly #allow: readonly Network[];
   readonly #deny: readonly Network[];
-  readonly #enforced: readonly ReadyLimit<R>[];
-  readonly #watched: readonly ReadyLimit<R>[];
+  readonly #enforced: readonly ResolvedLimit<R>[];
+  readonly #watched: readonly ResolvedLimit<R>[];
   readonly #windows = new Map<string, number>();
   /** The limit that is enforced, if it is the only one. */
-  readonly #only: ReadyLimit<R> | undefined;
+  readonly #only: ResolvedLimit<R> | undefined;
   /** The fields of an answer, if there is one limit and the form is the newest. */
-  readonly #draftOfOne: DraftOfOne | undefined;
+  readonly #draftOfOne: SingleLimitHeaders | undefined;
   /** The limiter, if everything about a request can be decided at once. */
   readonly #sync: SyncLimiter<Policies> | undefined;
   /** Whether there is nothing but one limit by address, as most apps have it. */
   readonly #isUsual: boolean;
   /** What was answered last to a request that did not pass, and the wait that it tells. */
-  #refusal: Refusal | undefined;
+  #refusal: DenialResponse | undefined;
   #refusalMs = 0;
   /** The limits of the request that is being checked or settled; read while that is called. */
   #limitNow: ReadonlyMap<string, number> = NO_AMOUNTS;
   #hasFailedToTell = false;
 
-  constructor(options: ReadyOptions<R>) {
+  constructor(options: ResolvedOptions<R>) {
     this.#options = options;
     this.settles = options.count !== 'all' || options.settle !== undefined;
     this.#clients = clientKeys(options.address);
@@ -130,7 +136,7 @@ export class RequestLimiter<R> {
     this.#only = this.#enforced.length === 1 ? this.#enforced[0] : undefined;
     if (this.#only !== undefined && options.forms.join() === 'draft') {
       const { name } = this.#only;
-      this.#draftOfOne = new DraftOfOne(name, this.#windows.get(name)!);
+      this.#draftOfOne = new SingleLimitHeaders(name, this.#windows.get(name)!);
     }
     this.#isUsual =
       this.#sync !== undefined &&
@@ -139,7 +145,7 @@ export class RequestLimiter<R> {
       this.#allow.length + this.#deny.length === 0;
   }
 
-  #policyOf({ name, limit, policy }: ReadyLimit<R>): PolicyOptions {
+  #policyOf({ name, limit, policy }: ResolvedLimit<R>): PolicyOptions {
     return {
       ...policy,
       limit: typeof limit === 'function' ? () => this.#limitNow.get(name)! : limit,
@@ -147,43 +153,43 @@ export class RequestLimiter<R> {
   }
 
   /** Decides by a connection alone, if that is known and all that counts. */
-  decideBy(connection: object | null | undefined): Verdict<R> | undefined {
+  decideBy(connection: object | null | undefined): RequestDecision<R> | undefined {
     if (!this.#isUsual || !connection) return undefined;
     const key = this.#clients.known(connection);
     return key === undefined
       ? undefined
-      : this.#verdictNow(this.#sync!.checkSync(this.#only!.name, key));
+      : this.#decideNow(this.#sync!.checkSync(this.#only!.name, key));
   }
 
   /** Decides at once if nothing has to be waited for, which spares a server many promises. */
-  decide(facts: Facts<R>): Verdict<R> | Promise<Verdict<R>> {
+  decide(info: RequestInfo<R>): RequestDecision<R> | Promise<RequestDecision<R>> {
     if (this.#isUsual) {
       // The same as below with nothing that is not needed: here it counts.
-      const decision = this.#sync!.checkSync(this.#only!.name, this.#clients.of(facts));
-      return this.#verdictNow(decision);
+      const decision = this.#sync!.checkSync(this.#only!.name, this.#clients.of(info));
+      return this.#decideNow(decision);
     }
-    if (this.#sync === undefined) return this.#decideLater(facts);
-    const listed = this.#listed(facts);
+    if (this.#sync === undefined) return this.#decideLater(info);
+    const listed = this.#listed(info);
     if (listed !== undefined) return listed;
-    return this.#verdictNow(this.#checkNow(this.#sync, facts));
+    return this.#decideNow(this.#checkNow(this.#sync, info));
   }
 
-  #verdictNow(decision: Decision): Verdict<R> {
+  #decideNow(decision: Decision): RequestDecision<R> {
     if (!this.settles) return this.#verdict(decision, NOBODY);
     return this.#verdict(decision, NOBODY, this.#settlement([{ decision, amounts: NO_AMOUNTS }]));
   }
 
-  async #decideLater(facts: Facts<R>): Promise<Verdict<R>> {
-    const { request } = facts;
+  async #decideLater(info: RequestInfo<R>): Promise<RequestDecision<R>> {
+    const { request } = info;
     const { skip } = this.#options;
     if (skip !== undefined && (await skip(request))) return PASSES;
-    const listed = this.#listed(facts);
+    const listed = this.#listed(info);
     if (listed !== undefined) return listed;
     const isEnforced = this.#enforced.length > 0;
-    const enforced = isEnforced ? [await this.#check(this.#enforced, facts)] : [];
+    const enforced = isEnforced ? [await this.#check(this.#enforced, info)] : [];
     // A request that is refused anyway uses nothing up of what is only watched.
     const passes = enforced.every(({ decision }) => decision.allowed);
-    const watched = passes ? await this.#watch(facts) : [];
+    const watched = passes ? await this.#watch(info) : [];
     const shadow = watched.map(({ decision }) => decision);
     const over = this.settles ? this.#settlement([...enforced, ...watched]) : undefined;
     if (!isEnforced) return { ...PASSES, shadow, over };
@@ -191,13 +197,13 @@ export class RequestLimiter<R> {
   }
 
   /** What the limits say that are only watched. They must not be in the way, whatever happens. */
-  async #watch(facts: Facts<R>): Promise<readonly Checked[]> {
+  async #watch(info: RequestInfo<R>): Promise<readonly Checked[]> {
     const watched: Checked[] = [];
     for (const limit of this.#watched) {
-      const checked = await this.#check([limit], facts).catch(() => undefined);
+      const checked = await this.#check([limit], info).catch(() => undefined);
       if (checked === undefined) continue;
       watched.push(checked);
-      void this.#tell(checked.decision, facts.request);
+      void this.#tell(checked.decision, info.request);
     }
     return watched;
   }
@@ -218,8 +224,8 @@ export class RequestLimiter<R> {
   #verdict(
     decision: Decision,
     shadow: readonly Decision[],
-    over: Verdict<R>['over'] = undefined,
-  ): Verdict<R> {
+    over: RequestDecision<R>['over'] = undefined,
+  ): RequestDecision<R> {
     const { allowed: passes, degraded } = decision;
     const last = passes ? over : undefined;
     const draft = degraded === undefined ? this.#draftOfOne : undefined;
@@ -238,7 +244,7 @@ export class RequestLimiter<R> {
   }
 
   /** Refusals come in floods, and of one limit those with the same wait are the same. */
-  #refusalOfOne(decision: Decision): Refusal {
+  #refusalOfOne(decision: Decision): DenialResponse {
     if (this.#refusal === undefined || decision.retryAfterMs !== this.#refusalMs) {
       this.#refusal = Object.freeze(rejection({ report: this.#report(decision) }));
       this.#refusalMs = decision.retryAfterMs;
@@ -246,19 +252,19 @@ export class RequestLimiter<R> {
     return this.#refusal;
   }
 
-  #listed(facts: Facts<R>): Verdict<R> | undefined {
+  #listed(info: RequestInfo<R>): RequestDecision<R> | undefined {
     if (this.#allow.length + this.#deny.length === 0) return undefined;
-    const address = this.#wholeAddressOf(facts);
+    const address = this.#wholeAddressOf(info);
     if (contains(this.#allow, address)) return PASSES;
     if (!contains(this.#deny, address)) return undefined;
     return { ...PASSES, passes: false, rejection: FORBIDDEN };
   }
 
-  #checkNow(limiter: SyncLimiter<Policies>, facts: Facts<R>): Decision {
+  #checkNow(limiter: SyncLimiter<Policies>, info: RequestInfo<R>): Decision {
     try {
       const asked = this.#enforced.map(({ name, key, cost }) => ({
         policy: name,
-        key: soundKey(this.#keyOf(key, facts) as Key),
+        key: normalizeKey(this.#keyOf(key, info) as Key),
         cost: cost as number,
       }));
       if (asked.length > 1) return limiter.checkSync(asked);
@@ -269,15 +275,15 @@ export class RequestLimiter<R> {
     }
   }
 
-  async #check(limits: readonly ReadyLimit<R>[], facts: Facts<R>): Promise<Checked> {
+  async #check(limits: readonly ResolvedLimit<R>[], info: RequestInfo<R>): Promise<Checked> {
     const asked: Asked[] = [];
     const amounts = new Map<string, number>();
     for (const { name, limit, key, cost } of limits) {
-      const { request } = facts;
+      const { request } = info;
       if (typeof limit === 'function') amounts.set(name, await limit(request));
       asked.push({
         policy: name,
-        key: soundKey(await this.#keyOf(key, facts)),
+        key: normalizeKey(await this.#keyOf(key, info)),
         cost: typeof cost === 'function' ? await cost(request) : cost,
       });
     }
@@ -291,24 +297,27 @@ export class RequestLimiter<R> {
     return { decision, amounts };
   }
 
-  #keyOf(source: ReadyLimit<R>['key'], facts: Facts<R>): Key | number | Promise<Key | number> {
-    if (typeof source === 'function') return source(facts.request);
+  #keyOf(
+    source: ResolvedLimit<R>['key'],
+    info: RequestInfo<R>,
+  ): Key | number | Promise<Key | number> {
+    if (typeof source === 'function') return source(info.request);
     if (source !== 'address') {
-      const value = facts.header(source.header);
+      const value = info.header(source.header);
       // Told apart from an address, so that a header cannot spend what an address has.
       if (value !== undefined && value !== '') return ['header', value];
     }
-    return this.#clients.of(facts);
+    return this.#clients.of(info);
   }
 
-  #report(quote: Quote): Report {
+  #report(result: CheckResult): HeaderReport {
     // One limit says itself what it says as a whole.
-    const limits = this.#enforced.length === 1 ? [quote] : quote.limits;
-    return reportOf(quote, limits, (policy) => this.#windows.get(policy)!);
+    const limits = this.#enforced.length === 1 ? [result] : result.limits;
+    return headerReport(result, limits, (policy) => this.#windows.get(policy)!);
   }
 
   /** A store that is away has measured nothing, so then only the wait is told. */
-  #fields(report: Report, isAway: boolean): readonly Field[] {
+  #fields(report: HeaderReport, isAway: boolean): readonly Field[] {
     const { forms } = this.#options;
     const fields = isAway ? [] : forms.flatMap((form) => headerForms[form](report));
     const wait = forms.every((form) => form === 'none') ? undefined : retryAfter(report);
@@ -316,14 +325,14 @@ export class RequestLimiter<R> {
   }
 
   /** What to do when the request is over, where its cost depends on how it ends. */
-  #settlement(checked: readonly Checked[]): (outcome: Outcome<R>) => void {
+  #settlement(checked: readonly Checked[]): (outcome: ResponseOutcome<R>) => void {
     return (outcome) => {
       // The answer is out, so there is nobody to tell if this fails.
       this.#settle(checked, outcome).catch(() => {});
     };
   }
 
-  async #settle(checked: readonly Checked[], outcome: Outcome<R>): Promise<void> {
+  async #settle(checked: readonly Checked[], outcome: ResponseOutcome<R>): Promise<void> {
     const { count, settle, succeeded } = this.#options;
     const isWell = succeeded?.(outcome) ?? outcome.status < FAILED_FROM;
     const failed = !outcome.finished || !isWell;
@@ -339,8 +348,8 @@ export class RequestLimiter<R> {
 }
 
 /** Whether nothing about a request is the caller's code, which may take its time. */
-function isImmediate<R>({ limits, skip }: ReadyOptions<R>): boolean {
-  const isPlain = ({ limit, key, cost, shadow }: ReadyLimit<R>): boolean =>
+function isImmediate<R>({ limits, skip }: ResolvedOptions<R>): boolean {
+  const isPlain = ({ limit, key, cost, shadow }: ResolvedLimit<R>): boolean =>
     !shadow && ![limit, key, cost].some((each) => typeof each === 'function');
   return skip === undefined && limits.every(isPlain);
 }

@@ -5,7 +5,7 @@
  */
 import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { joinedField } from './headers.ts';
-import type { Field, Verdict } from './request-limiter.ts';
+import type { Field, RequestDecision } from './request-limiter.ts';
 
 /** The fields that are to go out with the head of an answer. */
 const FIELDS = Symbol('fields');
@@ -25,7 +25,7 @@ type Announcing = ServerResponse & {
 };
 
 /** What is to be sent. */
-type Told = Pick<Verdict<never>, 'fields' | 'lines'>;
+type Told = Pick<RequestDecision<never>, 'fields' | 'lines'>;
 
 /** What answers of Node's are asked for their fields with. */
 type Methods = Pick<

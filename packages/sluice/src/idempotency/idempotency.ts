@@ -3,7 +3,7 @@
  * idempotency id, and used receipts. Both are named by a keyed hash, so neither their number nor
  * their length is limited by anything but the bytes given.
  */
-import type { Quote } from '../decision.ts';
+import type { CheckResult } from '../decision.ts';
 import { copyOf } from '../key.ts';
 import { type Adjustment, type Limit, returnableMs } from '../store.ts';
 import type { KeyedHash } from '../stores/memory/hash.ts';
@@ -19,7 +19,7 @@ const RESETS = '';
 export class Idempotency {
   readonly #hash: KeyedHash;
   /** Decisions by their calls and, in a group without a name, how often keys were reset. */
-  readonly #records: ExpiringRecords<Quote | number>;
+  readonly #records: ExpiringRecords<CheckResult | number>;
   readonly #receipts: ExpiringRecords<true>;
   /** The longest lifetime of anything remembered. */
   #longestMs = 1;
@@ -39,8 +39,8 @@ export class Idempotency {
     id: string,
     limits: readonly Limit[],
     nowMs: number,
-    decide: (limits: readonly Limit[]) => Quote,
-  ): Quote {
+    decide: (limits: readonly Limit[]) => CheckResult,
+  ): CheckResult {
     const call = limits.map(({ policy, key, cost }) => [
       ...[policy.name, policy.algorithm, policy.windowMs, policy.bucketMs, key, cost],
       this.#resetsOf(policy.name, key),
@@ -49,16 +49,16 @@ export class Idempotency {
     const { name: group, windowMs } = limits
       .map(({ policy }) => policy)
       .reduce((a, b) => (b.windowMs > a.windowMs ? b : a));
-    const known = this.#records.get(group, name) as Quote | undefined;
+    const known = this.#records.get(group, name) as CheckResult | undefined;
     if (known !== undefined && nowMs - known.atMs < windowMs) return known;
-    const quote = decide(limits.map((limit) => ({ ...limit, key: copyOf(limit.key) })));
-    if (quote.allowed) {
+    const result = decide(limits.map((limit) => ({ ...limit, key: copyOf(limit.key) })));
+    if (result.allowed) {
       let bytes = DECISION_BYTES;
       for (const { key } of limits) bytes += LIMIT_BYTES + 2 * key.length;
       this.#longestMs = Math.max(this.#longestMs, windowMs);
-      this.#records.set(group, name, quote, bytes, windowMs, nowMs);
+      this.#records.set(group, name, result, bytes, windowMs, nowMs);
     }
-    return quote;
+    return result;
   }
 
   /** Marks a receipt as used. Returns false if it was used, or may have been. */
@@ -69,7 +69,7 @@ export class Idempotency {
     // The mark of an older receipt may have been dropped: refusing it can only count too much.
     const isOlder = chargedMs < this.#receipts.droppedMs(policy);
     if (isOlder || this.#receipts.get(policy, name)) return false;
-    const lifetimeMs = Math.max(...adjustments.map(({ terms }) => returnableMs(terms)));
+    const lifetimeMs = Math.max(...adjustments.map(({ params }) => returnableMs(params)));
     this.#longestMs = Math.max(this.#longestMs, lifetimeMs);
     this.#receipts.set(policy, name, true, MARK_BYTES, lifetimeMs, nowMs);
     return true;

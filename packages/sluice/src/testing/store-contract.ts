@@ -49,7 +49,7 @@ function adjustmentsOf(algorithm: AlgorithmName, decision: Decision, actual: num
   };
   return decision.receipt!.charges.map((charge) => {
     const policy = policies[charge.policy as 'main' | 'other'];
-    return { policy, terms: policy.termsFor(charge.key), charge, delta: actual - charge.cost };
+    return { policy, params: policy.paramsFor(charge.key), charge, delta: actual - charge.cost };
   });
 }
 
@@ -132,8 +132,8 @@ export const storeContract: readonly ContractCase[] = [
     if (!admitted.allowed) throw new Error('expected to be admitted');
     equal('given back', await limiter.refund(admitted.receipt), 4);
     equal('again', await limiter.refund(admitted.receipt), 0);
-    const quote = await limiter.peek('main', 'a');
-    equal('as new', [quote.remaining, quote.resetAfterMs], [5, 0]);
+    const result = await limiter.peek('main', 'a');
+    equal('as new', [result.remaining, result.resetAfterMs], [5, 0]);
   }),
 
   ...forEach('settling makes the reserved cost the real one', async ({ limiter }) => {

@@ -4,12 +4,12 @@
 
 import type { Limiter, Policies } from '../api.ts';
 import { ManualClock } from '../clock.ts';
-import type { Quote, Receipt } from '../decision.ts';
+import type { CheckResult, Receipt } from '../decision.ts';
 import { createLimiter } from '../limiter.ts';
 import type { PolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
 
-type Answer = Pick<Quote, 'allowed' | 'remaining' | 'retryAfterMs' | 'resetAfterMs'>;
+type Answer = Pick<CheckResult, 'allowed' | 'remaining' | 'retryAfterMs' | 'resetAfterMs'>;
 
 export interface VectorStep {
   readonly at: number;
@@ -130,7 +130,7 @@ async function perform(
   count: number,
   { op, cost, costs, of }: VectorStep,
   receipts: readonly (Receipt | undefined)[],
-): Promise<Quote | undefined> {
+): Promise<CheckResult | undefined> {
   const names = Array.from({ length: count }, (_, place) => `policy-${place}`);
   if (op === 'check') {
     return limiter.check(
@@ -144,7 +144,7 @@ async function perform(
   return undefined;
 }
 
-function agrees(got: Quote | undefined, expect: VectorStep['expect']): boolean {
+function agrees(got: CheckResult | undefined, expect: VectorStep['expect']): boolean {
   if (expect === undefined) return true;
   if (got === undefined || ANSWER_FIELDS.some((field) => got[field] !== expect[field]))
     return false;
@@ -156,7 +156,7 @@ function agrees(got: Quote | undefined, expect: VectorStep['expect']): boolean {
 }
 
 /** The fields of an answer that a vector speaks of, for the report. */
-function picked(got: Quote | string | undefined, expect: VectorStep['expect']): unknown {
+function picked(got: CheckResult | string | undefined, expect: VectorStep['expect']): unknown {
   if (got === undefined || typeof got === 'string') return got;
   const answer = Object.fromEntries(ANSWER_FIELDS.map((field) => [field, got[field]]));
   if (expect?.limits === undefined) return answer;

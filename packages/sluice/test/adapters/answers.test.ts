@@ -16,7 +16,7 @@ import { rateLimit as fetchLimit } from '../../src/adapters/fetch.ts';
 import { rateLimit as honoLimit } from '../../src/adapters/hono.ts';
 import { rateLimit as koaLimit } from '../../src/adapters/koa.ts';
 import { RateLimitModule } from '../../src/adapters/nest.ts';
-import { NodeFacts } from '../../src/http/node-server.ts';
+import { NodeRequestInfo } from '../../src/http/node-server.ts';
 import { withServer } from './listening.ts';
 
 const WIDE = { name: 'wide', limit: 9, window: '1h' };
@@ -184,9 +184,9 @@ describe('on Node a client that leaves in the middle of an answer has not got it
 
 it('an address is known even if the client has gone while something was waited for', () => {
   const socket: { remoteAddress: string | undefined } = { remoteAddress: '203.0.113.1' };
-  const facts = new NodeFacts('mine', { headers: {}, socket } as never);
+  const info = new NodeRequestInfo('mine', { headers: {}, socket } as never);
   socket.remoteAddress = undefined;
-  expect(facts.socketAddress).toBe('203.0.113.1');
+  expect(info.socketAddress).toBe('203.0.113.1');
 });
 
 describe('what a framework has found out about proxies', () => {

@@ -81,9 +81,9 @@ describe('one command with eight checks', () => {
 });
 
 describe('one lost command', () => {
-  const { policy, terms } = (() => {
+  const { policy, params } = (() => {
     const defined = definePolicy('p', '5/1m');
-    return { policy: defined, terms: defined.terms! };
+    return { policy: defined, params: defined.params! };
   })();
 
   it.each(['adjust', 'reset', 'inspect'] as const)(
@@ -92,9 +92,9 @@ describe('one lost command', () => {
       const { store, world } = setUp(lost);
       const charge = { policy: 'p', key: 'a', cost: 1, atMs: Date.now() };
       const call = {
-        adjust: () => store.adjust([{ policy, terms, charge, delta: -1 }]),
+        adjust: () => store.adjust([{ policy, params, charge, delta: -1 }]),
         reset: () => store.reset(policy, 'a'),
-        inspect: () => store.inspect!(policy, terms, 'a'),
+        inspect: () => store.inspect!(policy, params, 'a'),
       }[method];
       const asking = Promise.allSettled(Array.from({ length: 8 }, () => call()));
       await pass(20);
@@ -120,7 +120,7 @@ it('a store that does not report commands counts each call', async () => {
 describe('an error of a caller', () => {
   const policy = definePolicy('p', '5/1m');
   const checkOf = (change: object = {}, limit: object = {}): Check => ({
-    limits: [{ policy, terms: policy.terms!, key: 'a', cost: 1, ...limit }],
+    limits: [{ policy, params: policy.params!, key: 'a', cost: 1, ...limit }],
     peek: false,
     ...change,
   });
@@ -130,7 +130,7 @@ describe('an error of a caller', () => {
     ['an object as id', checkOf({ id: {} })],
     ['a symbol as key', checkOf({}, { key: Symbol('key') })],
     ['a symbol as cost', checkOf({}, { cost: Symbol('cost') })],
-    ['no terms', checkOf({}, { terms: undefined })],
+    ['no terms', checkOf({}, { params: undefined })],
     ['no limits', checkOf({ limits: [] })],
     ['a cost that throws', checkOf({}, { cost: { toString: () => expect.fail('thrown') } })],
   ];

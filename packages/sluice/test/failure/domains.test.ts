@@ -37,8 +37,8 @@ function parted(silent: Set<number>, failing = new Set<number>()): Store {
         () => memory.adjust(adjustments, nowMs),
       ),
     reset: (policy, key) => guard([key], () => memory.reset(policy, key)),
-    inspect: (policy, terms, key, nowMs) =>
-      guard([key], () => memory.inspect!(policy, terms, key, nowMs ?? Date.now())),
+    inspect: (policy, params, key, nowMs) =>
+      guard([key], () => memory.inspect!(policy, params, key, nowMs ?? Date.now())),
   };
 }
 

@@ -60,12 +60,12 @@ export function fakeStore(mood: Mood = 'answer'): FakeStore {
     used: (key) => charged.get(key) ?? 0,
     decide: (checks, nowMs) =>
       act('decide', async () => {
-        const quotes = await real.decide(checks, nowMs);
+        const results = await real.decide(checks, nowMs);
         for (const [place, { limits, peek }] of checks.entries()) {
-          if (peek || !quotes[place].allowed) continue;
+          if (peek || !results[place].allowed) continue;
           for (const { key, cost } of limits) count(key, cost);
         }
-        return quotes;
+        return results;
       }),
     adjust: (adjustments, nowMs) =>
       act('adjust', async () => {
@@ -74,8 +74,8 @@ export function fakeStore(mood: Mood = 'answer'): FakeStore {
         return changes;
       }),
     reset: (policy, key) => act('reset', () => real.reset(policy, key)),
-    inspect: (policy, terms, key, nowMs) =>
-      act('inspect', () => real.inspect!(policy, terms, key, nowMs ?? Date.now())),
+    inspect: (policy, params, key, nowMs) =>
+      act('inspect', () => real.inspect!(policy, params, key, nowMs ?? Date.now())),
     close: () => real.close(),
   };
   return store;

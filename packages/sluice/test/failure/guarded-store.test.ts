@@ -54,9 +54,9 @@ describe('a store that answers', () => {
   it('decides several checks in order', async () => {
     const { store } = setUp();
     const policy = definePolicy('p', '1/1s');
-    const check = { limits: [{ policy, terms: policy.terms!, key: 'a', cost: 1 }], peek: false };
-    const quotes = await store.decide([check, check]);
-    expect(quotes.map(({ allowed }) => allowed)).toEqual([true, false]);
+    const check = { limits: [{ policy, params: policy.params!, key: 'a', cost: 1 }], peek: false };
+    const results = await store.decide([check, check]);
+    expect(results.map(({ allowed }) => allowed)).toEqual([true, false]);
   });
 });
 
@@ -174,12 +174,12 @@ describe('whatever goes wrong', () => {
   it('a peek is answered likewise, and says so', async () => {
     const { limiter } = setUp({}, 'reject');
     for (const onFailure of ['allow', 'deny', 'local'] as const) {
-      const quote = await limiter.peek('p', 'a', { onFailure });
-      expect(quote).toMatchObject({
+      const result = await limiter.peek('p', 'a', { onFailure });
+      expect(result).toMatchObject({
         allowed: onFailure !== 'deny',
         degraded: { action: onFailure },
       });
-      expect('receipt' in quote && quote.receipt).toBe(undefined);
+      expect('receipt' in result && result.receipt).toBe(undefined);
     }
     await expect(limiter.peek('p', 'a', { onFailure: 'throw' })).rejects.toMatchObject(unavailable);
   });

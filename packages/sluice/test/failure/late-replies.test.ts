@@ -215,7 +215,7 @@ it('a call that is repeated under its id is settled once', async () => {
 
 describe('the late charges of a process', () => {
   const policy = definePolicy('p', '10/1h');
-  const limit = { policy, terms: policy.terms!, key: 'a', cost: 1 };
+  const limit = { policy, params: policy.params!, key: 'a', cost: 1 };
 
   function setUpCharges() {
     const clock = new ManualClock();
@@ -224,15 +224,15 @@ describe('the late charges of a process', () => {
     /** A call that timed out and that the store then charged. */
     const open = (limits = 1): string => {
       const token = charges.nextToken();
-      const quote = jointDecision([decisionOf(limit)], true);
-      charges.open(token, Array(limits).fill(limit)).charged(quote);
+      const result = jointDecision([decisionOf(limit)], true);
+      charges.open(token, Array(limits).fill(limit)).charged(result);
       return token;
     };
     /** Whether the charge in the store is adjusted. */
     const isKnown = (late: string): boolean => {
       const before = adjusted.length;
       const charge = { policy: 'p', key: 'a', cost: 1, atMs: 0, degraded: true, late } as const;
-      charges.settle([{ policy, terms: policy.terms!, charge, delta: -1 }], 1);
+      charges.settle([{ policy, params: policy.params!, charge, delta: -1 }], 1);
       return adjusted.length > before;
     };
     return { clock, open, isKnown };

@@ -99,8 +99,8 @@ describe('a receipt that is not the store’s', () => {
     const peeks = (['local', 'allow'] as const).map((onFailure) =>
       limiter.peek('p', 'b', { onFailure }),
     );
-    for (const quote of await Promise.all(peeks)) {
-      expect((quote as { receipt?: unknown }).receipt).toBe(undefined);
+    for (const result of await Promise.all(peeks)) {
+      expect((result as { receipt?: unknown }).receipt).toBe(undefined);
     }
     expect((await limiter.peek('p', 'b')).remaining).toBe(10);
   });

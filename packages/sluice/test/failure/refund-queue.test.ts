@@ -138,7 +138,7 @@ describe('an acquire that is called off', () => {
       it(`by ${how} leaves no charge if the breaker opens meanwhile (${onFailure})`, async () => {
         const { inner, store } = await callOff(how, onFailure);
         const policy = definePolicy('q', '10/1m');
-        const limit = { policy, terms: policy.terms!, key: 'trip', cost: 1 };
+        const limit = { policy, params: policy.params!, key: 'trip', cost: 1 };
         inner.mood = 'reject';
         for (let time = 0; time < 5; time++) {
           await store.decide([{ limits: [limit], peek: false, onFailure: 'deny' }]);
@@ -179,7 +179,7 @@ describe('a refund queue', () => {
   const adjustmentOf = (algorithm: AlgorithmName = 'sliding-log', key = 'a'): Adjustment => {
     const policy = definePolicy('p', { limit: 10, window: '1h', algorithm });
     const charge = { policy: 'p', key, cost: 1, atMs: Date.now() };
-    return { policy, terms: policy.terms!, charge, delta: -1 };
+    return { policy, params: policy.params!, charge, delta: -1 };
   };
 
   function queueOn(store: Partial<Store>) {

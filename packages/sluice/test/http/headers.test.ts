@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import {
   type HeaderForm,
+  type HeaderReport,
   headerForms,
   type LimitReport,
-  type Report,
   retryAfter,
   wireName,
 } from '../../src/http/headers.ts';
@@ -30,7 +30,7 @@ const spent = { allowed: false, remaining: 0 } as const;
 const AT_MS = 1_745_000_100_250;
 
 /** A report as a check would make it: denied if a limit that counts denies. */
-function report(...limits: LimitReport[]): Report {
+function report(...limits: LimitReport[]): HeaderReport {
   const violated = limits.filter((limit) => !limit.allowed && !limit.shadow);
   return {
     allowed: violated.length === 0,
@@ -40,7 +40,8 @@ function report(...limits: LimitReport[]): Report {
   };
 }
 
-const sent = (form: HeaderForm, about: Report) => Object.fromEntries(headerForms[form](about));
+const sent = (form: HeaderForm, about: HeaderReport) =>
+  Object.fromEntries(headerForms[form](about));
 const rateLimit = (...limits: LimitReport[]) => sent('draft', report(...limits)).RateLimit;
 const policy = (...limits: LimitReport[]) => sent('draft', report(...limits))['RateLimit-Policy'];
 

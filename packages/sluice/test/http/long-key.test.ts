@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { sha256, soundKey } from '../../src/http/long-key.ts';
+import { normalizeKey, sha256 } from '../../src/http/normalize-key.ts';
 
 /** The same by Node, of the bytes of UTF-16, the higher one first. */
 const byNode = (text: string): string =>
@@ -22,14 +22,14 @@ describe('the hash of a long key', () => {
   });
 
   it('stands for keys of more than 1,024 characters, and only for those', () => {
-    expect(soundKey('a'.repeat(1024))).toBe('a'.repeat(1024));
-    expect(soundKey('a'.repeat(1025))).toBe(`sha256:${byNode('a'.repeat(1025))}`);
-    expect(soundKey(['a:b', 7])).toBe('a\\:b:7');
-    expect(soundKey(['a', 'b'.repeat(1024)])).toBe(`sha256:${byNode(`a:${'b'.repeat(1024)}`)}`);
-    expect(soundKey(42)).toBe('42');
+    expect(normalizeKey('a'.repeat(1024))).toBe('a'.repeat(1024));
+    expect(normalizeKey('a'.repeat(1025))).toBe(`sha256:${byNode('a'.repeat(1025))}`);
+    expect(normalizeKey(['a:b', 7])).toBe('a\\:b:7');
+    expect(normalizeKey(['a', 'b'.repeat(1024)])).toBe(`sha256:${byNode(`a:${'b'.repeat(1024)}`)}`);
+    expect(normalizeKey(42)).toBe('42');
   });
 
   it('leaves it to the limiter to refuse what is no key', () => {
-    for (const key of [undefined, null, {}, '']) expect(soundKey(key as never)).toBe(key);
+    for (const key of [undefined, null, {}, '']) expect(normalizeKey(key as never)).toBe(key);
   });
 });

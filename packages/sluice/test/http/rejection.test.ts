@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Degraded } from '../../src/decision.ts';
-import type { LimitReport, Report } from '../../src/http/headers.ts';
+import type { HeaderReport, LimitReport } from '../../src/http/headers.ts';
 import { rejection } from '../../src/http/rejection.ts';
-import { createLimiter, ManualClock, type Quote, SluiceError } from '../../src/index.ts';
+import { type CheckResult, createLimiter, ManualClock, SluiceError } from '../../src/index.ts';
 
 const limit: LimitReport = {
   policy: 'burst',
@@ -13,7 +13,7 @@ const limit: LimitReport = {
   resetAfterMs: 30_000,
   windowMs: 60_000,
 };
-const denied = (...limits: LimitReport[]): Report => ({
+const denied = (...limits: LimitReport[]): HeaderReport => ({
   allowed: false,
   retryAfterMs: Math.max(0, ...limits.map(({ retryAfterMs }) => retryAfterMs)),
   atMs: 1_745_000_100_000,
@@ -152,6 +152,6 @@ describe('an allowed answer', () => {
 });
 
 it('takes what a decision says of its store as it is', () => {
-  const quote = { degraded: { reason: 'open', action: 'deny' } } as Pick<Quote, 'degraded'>;
-  expect(rejection({ report: denied(limit), degraded: quote.degraded }).status).toBe(503);
+  const result = { degraded: { reason: 'open', action: 'deny' } } as Pick<CheckResult, 'degraded'>;
+  expect(rejection({ report: denied(limit), degraded: result.degraded }).status).toBe(503);
 });

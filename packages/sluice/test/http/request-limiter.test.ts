@@ -1,19 +1,19 @@
 /** What is decided about requests, whatever the framework. */
 import { describe, expect, it } from 'vitest';
-import { type RequestOptions, readyOptions } from '../../src/http/options.ts';
-import { RequestLimiter, type Verdict } from '../../src/http/request-limiter.ts';
+import { type RequestOptions, resolveOptions } from '../../src/http/options.ts';
+import { type RequestDecision, RequestLimiter } from '../../src/http/request-limiter.ts';
 import { type Decision, memoryStore, type Store } from '../../src/index.ts';
 
 /** A request is the name of a tenant. */
 type Request = string;
 
 function deciding(options: RequestOptions<Request>) {
-  const limiter = new RequestLimiter<Request>(readyOptions(options));
-  return async (request: Request): Promise<Verdict<Request>> =>
+  const limiter = new RequestLimiter<Request>(resolveOptions(options));
+  return async (request: Request): Promise<RequestDecision<Request>> =>
     limiter.decide({ request, socketAddress: '192.0.2.1', header: () => undefined });
 }
 
-const remainingIn = ({ decision }: Verdict<Request>): number => decision!.remaining;
+const remainingIn = ({ decision }: RequestDecision<Request>): number => decision!.remaining;
 
 /** Lets what is done after an answer be done. */
 const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
@@ -122,11 +122,11 @@ describe('a limit by request', () => {
 
 describe('options in the words of express-rate-limit', () => {
   it('identifier is the name, and ipv6Subnet the prefix', () => {
-    const { limits, address } = readyOptions({
+    const { limits, address } = resolveOptions({
       ...{ windowMs: 1000, limit: 2, identifier: 'api', ipv6Subnet: 56 },
     });
     expect([limits[0].name, address]).toEqual(['api', { ipv6Prefix: 56 }]);
-    expect(readyOptions({ windowMs: 1000, ipv6Subnet: false }).address).toEqual({
+    expect(resolveOptions({ windowMs: 1000, ipv6Subnet: false }).address).toEqual({
       ipv6Prefix: 128,
     });
   });
@@ -138,6 +138,6 @@ describe('options in the words of express-rate-limit', () => {
     [{ limit: 5, windowMs: 1000, identifier: () => 'a' }, '`name` to be text'],
     [{ limit: 5, windowMs: 1000, onShadow: 'log' }, '`onShadow` to be a function'],
   ])('refuses %j', (options, message) => {
-    expect(() => readyOptions(options as never)).toThrow(message);
+    expect(() => resolveOptions(options as never)).toThrow(message);
   });
 });

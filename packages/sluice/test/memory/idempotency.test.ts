@@ -138,7 +138,7 @@ describe('receipts', () => {
   };
   const refund = (policy: Parameters<ReturnType<typeof memoryStore>['open']>[0]) => {
     return (charge: { policy: string; key: string; cost: number; atMs: number }) => [
-      { policy, terms: policy.termsFor(charge.key), charge, delta: -charge.cost },
+      { policy, params: policy.paramsFor(charge.key), charge, delta: -charge.cost },
     ];
   };
 

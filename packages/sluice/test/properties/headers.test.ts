@@ -3,12 +3,12 @@ import fc from 'fast-check';
 import { parseList } from 'structured-headers';
 import { describe, expect, it } from 'vitest';
 import {
-  DraftOfOne,
   type HeaderForm,
+  type HeaderReport,
   headerForms,
   type LimitReport,
-  type Report,
   retryAfter,
+  SingleLimitHeaders,
   wireName,
 } from '../../src/http/headers.ts';
 import { parseRateLimit } from '../../src/http/parse-rate-limit.ts';
@@ -61,12 +61,12 @@ const limits: fc.Arbitrary<LimitReport> = fc
     ...(shadow === undefined ? {} : { shadow }),
   }));
 
-const shown = ({ limits: all }: Report) => all.filter(({ shadow }) => !shadow);
-const violated = (report: Report) => shown(report).filter(({ allowed }) => !allowed);
+const shown = ({ limits: all }: HeaderReport) => all.filter(({ shadow }) => !shadow);
+const violated = (report: HeaderReport) => shown(report).filter(({ allowed }) => !allowed);
 const longest = (all: readonly LimitReport[]) =>
   Math.max(0, ...all.map(({ retryAfterMs }) => retryAfterMs));
 
-const reports: fc.Arbitrary<Report> = fc
+const reports: fc.Arbitrary<HeaderReport> = fc
   .record({ atMs: fc.integer(AT_MS), limits: fc.array(limits, { maxLength: 6 }) })
   .map((parts) => {
     const denying = violated({ ...parts, allowed: false, retryAfterMs: 0 });
@@ -78,10 +78,10 @@ const secondsUp = (ms: number) => Number((BigInt(ms) + 999n) / 1000n);
 const windowOf = ({ windowMs }: LimitReport) => Math.max(1, secondsUp(windowMs));
 const capped = (amount: number) => Math.min(amount, LARGEST);
 
-const sent = (form: HeaderForm, report: Report) =>
+const sent = (form: HeaderForm, report: HeaderReport) =>
   new Map(headerForms[form](report).map(([name, value]) => [name.toLowerCase(), value]));
 
-function read(form: HeaderForm, report: Report) {
+function read(form: HeaderForm, report: HeaderReport) {
   const headers = sent(form, report);
   const wait = retryAfter(report, form);
   if (wait !== undefined) headers.set(wait[0].toLowerCase(), wait[1]);
@@ -99,20 +99,20 @@ function isWellFormed(name: string): boolean {
 const readName = (name: string) => (isWellFormed(name) ? name : wireName(name));
 
 /** When the draft says that there is more, in seconds. */
-function untilMore(limit: LimitReport, report: Report): number | undefined {
+function untilMore(limit: LimitReport, report: HeaderReport): number | undefined {
   if (!limit.allowed) return secondsUp(limit.retryAfterMs);
   return report.allowed ? secondsUp(limit.resetAfterMs) : undefined;
 }
 
 /** The decisive limit by its definition: no other one comes before it. */
-function decisive(report: Report): LimitReport {
+function decisive(report: HeaderReport): LimitReport {
   const [first, ...others] = report.allowed ? shown(report) : violated(report);
   const isBefore = (a: LimitReport, b: LimitReport) =>
     report.allowed ? a.remaining < b.remaining : a.retryAfterMs > b.retryAfterMs;
   return others.reduce((best, each) => (isBefore(each, best) ? each : best), first);
 }
 
-const namelessPolicies = (report: Report) => {
+const namelessPolicies = (report: HeaderReport) => {
   const quotas = [...new Set(shown(report).map(({ limit }) => capped(limit)))];
   return quotas.map((limit) => {
     const same = shown(report).filter((each) => capped(each.limit) === limit);
@@ -120,7 +120,7 @@ const namelessPolicies = (report: Report) => {
   });
 };
 
-const wait = (report: Report) =>
+const wait = (report: HeaderReport) =>
   report.allowed
     ? {}
     : { retryAfterMs: Math.min(MOST, 1000 * Math.max(1, secondsUp(longest(violated(report))))) };
@@ -130,14 +130,14 @@ const ms = (seconds: number) => Math.min(MOST, seconds * 1000);
 const sequences = fc.record({
   policy: names,
   windowMs: waits,
-  quotes: fc.array(limits, { minLength: 1, maxLength: 6 }),
+  results: fc.array(limits, { minLength: 1, maxLength: 6 }),
 });
 
 describe('the fields of an app with one limit, made in advance', () => {
-  holds('are those of any report', sequences, ({ policy, windowMs, quotes }) => {
-    const draft = new DraftOfOne(policy, windowMs);
+  holds('are those of any report', sequences, ({ policy, windowMs, results }) => {
+    const draft = new SingleLimitHeaders(policy, windowMs);
     // What comes twice has to be said twice, and the same.
-    for (const { shadow, ...quote } of quotes.flatMap((each) => [each, each])) {
+    for (const { shadow, ...quote } of results.flatMap((each) => [each, each])) {
       const { allowed, retryAfterMs } = quote;
       const all = [{ ...quote, policy, windowMs }];
       const report = { allowed, retryAfterMs, atMs: AT_MS.min, limits: all };
@@ -151,7 +151,7 @@ describe('the fields of an app with one limit, made in advance', () => {
 });
 
 it('what remains of one limit is told digit by digit, however far it goes down', () => {
-  const draft = new DraftOfOne('a', 60_000);
+  const draft = new SingleLimitHeaders('a', 60_000);
   const limit = 1_002_003;
   const counts = [limit, limit - 1, 1_000_001, ...Array.from({ length: 11_003 }, (_, n) => n)];
   for (const remaining of counts.toSorted((a, b) => b - a)) {

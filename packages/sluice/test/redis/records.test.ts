@@ -28,7 +28,7 @@ function limiterOn(store: Store, policies: Record<string, PolicyOptions | string
 /** The refund of a charge of cost 1. */
 const refundAt = (atMs: number, key = 'a', policy = HOURLY): Adjustment => ({
   policy,
-  terms: policy.termsFor(key),
+  params: policy.paramsFor(key),
   charge: { policy: policy.name, key, cost: 1, atMs },
   delta: -1,
 });

@@ -28,7 +28,7 @@ const PLACES = new Map(NAMES.map((name, place) => [name, place]));
 PLACES.set('user-agent', NAMES.indexOf('user_agent'));
 
 /** Older logs end earlier than newer ones, but all have a request. */
-const LEAST_FIELDS = NAMES.indexOf('request') + 1;
+const MIN_FIELDS = NAMES.indexOf('request') + 1;
 const CREATION = NAMES.indexOf('request_creation_time');
 
 /** Undefined if a quote has no end. */
@@ -77,7 +77,7 @@ class AlbEntry implements Entry {
 function read(line: string): Entry | undefined {
   if (!KINDS.has(line.slice(0, line.indexOf(' ')))) return undefined;
   const fields = fieldsOf(line);
-  if (fields === undefined || fields.length < LEAST_FIELDS) return undefined;
+  if (fields === undefined || fields.length < MIN_FIELDS) return undefined;
   const answeredMs = readTime(fields[1]);
   if (answeredMs === undefined) return undefined;
   // When it came, rather than when it was answered: for a WebSocket that can be hours apart.

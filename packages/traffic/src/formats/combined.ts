@@ -112,7 +112,7 @@ function readOddWho(words: readonly string[]): Who | undefined {
   return whoOf(words[1], words.slice(3).join(' '), owned(readHost(words[0])));
 }
 
-const MOST_STATUS_DIGITS = 3;
+const MAX_STATUS_DIGITS = 3;
 
 function read(line: string): Entry | undefined {
   const close = line.indexOf('] "');
@@ -124,7 +124,7 @@ function read(line: string): Entry | undefined {
   if (end < 0 || line.charCodeAt(end + 1) !== 32) return undefined;
   const statusEnd = line.indexOf(' ', end + 2);
   const status = wholeNumber(line, end + 2, statusEnd);
-  if (status < 0 || statusEnd > end + 2 + MOST_STATUS_DIGITS) return undefined;
+  if (status < 0 || statusEnd > end + 2 + MAX_STATUS_DIGITS) return undefined;
   const space = line.indexOf(' ', statusEnd + 1);
   const bytesEnd = space < 0 ? line.length : space;
   const bytes = wholeNumber(line, statusEnd + 1, bytesEnd);

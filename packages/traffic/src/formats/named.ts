@@ -70,7 +70,7 @@ function numberOf(value: unknown, most: number): number {
 /** A line that says a cost which is none cannot be read. */
 const NO_COST = Number.NaN;
 
-const LONGEST_SAMPLE = 40;
+const MAX_SAMPLE_LENGTH = 40;
 
 /** `5.0` is what programs write that know no integers, and JSON makes no difference either. */
 const INTEGER = /^\d{1,16}(?:\.0+)?$/;
@@ -108,7 +108,7 @@ export class CostField implements CostSource {
     if (cost === undefined) return undefined;
     if (cost >= 1) this.read++;
     else {
-      if (this.refused === 0) this.sample = owned(shownCost(value).slice(0, LONGEST_SAMPLE));
+      if (this.refused === 0) this.sample = owned(shownCost(value).slice(0, MAX_SAMPLE_LENGTH));
       this.refused++;
     }
     return cost;

@@ -44,12 +44,12 @@ export function unescaped(text: string): string {
 }
 
 /** More digits than that might not be a whole number any more. */
-const MOST_DIGITS = 15;
+const MAX_DIGITS = 15;
 
 /** The digits from `start` to `end` as a number; 0 for `-`, and -1 for anything else. */
 export function wholeNumber(line: string, start: number, end: number): number {
   if (end === start + 1 && line.charCodeAt(start) === 45) return 0;
-  if (end <= start || end > start + MOST_DIGITS) return -1;
+  if (end <= start || end > start + MAX_DIGITS) return -1;
   let value = 0;
   for (let at = start; at < end; at++) {
     const digit = line.charCodeAt(at) - 48;

@@ -5,7 +5,7 @@
 import type { Random } from './random.ts';
 
 /** As many as there are addresses in 10.0.0.0/9; the other half is for special clients. */
-export const MOST_CLIENTS = 2 ** 23;
+export const MAX_CLIENTS = 2 ** 23;
 
 const AGENTS = [
   'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0',
@@ -23,7 +23,7 @@ export interface Person {
 
 /** An odd factor reaches every number below a power of two once, and scatters neighbours. */
 const scattered = (number: number): number =>
-  (Math.imul(number, 0x2c1b3c6d) ^ 0x155a4e) & (MOST_CLIENTS - 1);
+  (Math.imul(number, 0x2c1b3c6d) ^ 0x155a4e) & (MAX_CLIENTS - 1);
 
 const quad = (number: number): string =>
   `10.${number >>> 16}.${(number >>> 8) & 255}.${number & 255}`;
@@ -33,7 +33,7 @@ export const ordinaryQuad = (number: number): string => quad(scattered(number));
 
 /** Special client number n; after eight million they come again. */
 export const specialQuad = (number: number): string =>
-  quad(MOST_CLIENTS + scattered(number % MOST_CLIENTS));
+  quad(MAX_CLIENTS + scattered(number % MAX_CLIENTS));
 
 const hex = (number: number): string => number.toString(16);
 

@@ -10,7 +10,7 @@ import {
 } from './clients.ts';
 import type { Piece } from './profile.ts';
 import type { Random } from './random.ts';
-import { type Asked, askSite } from './site.ts';
+import { type SiteRequest, siteRequest } from './site.ts';
 
 /** What is known when traffic is made; all has been checked. */
 export interface Scope {
@@ -20,7 +20,7 @@ export interface Scope {
   readonly clients: number;
 }
 
-export type Act = Person & Asked;
+export type Act = Person & SiteRequest;
 
 export interface Shape {
   readonly summary: string;
@@ -46,7 +46,7 @@ const people =
   ({ clients }: Scope, random: Random) =>
   (): Act => {
     const number = popular(clients, random);
-    return { ...personOf(number, address(number)), ...askSite(random) };
+    return { ...personOf(number, address(number)), ...siteRequest(random) };
   };
 
 const steady: Shape = {
@@ -83,7 +83,7 @@ const boundary: Shape = {
     let turn = 0;
     return () => {
       const number = turn++ % clients;
-      return { ...personOf(number, ordinaryQuad(number)), ...askSite(random) };
+      return { ...personOf(number, ordinaryQuad(number)), ...siteRequest(random) };
     };
   },
 };
@@ -91,7 +91,7 @@ const boundary: Shape = {
 const PEAK_PART = 15 / 24;
 const NIGHT_WEIGHT = 0.15;
 const QUARTER_HOUR_MS = 15 * MINUTE_MS;
-const MOST_PIECES = 100_000;
+const MAX_PIECES = 100_000;
 
 /** 1 at the busiest time of the day, falling smoothly to the night's weight twelve hours away. */
 function dayWeight(part: number): number {
@@ -105,7 +105,7 @@ function diurnalPieces({ startMs, durationMs }: Scope): readonly Piece[] {
   const dayMs = Math.min(DAY_MS, durationMs);
   const offsetMs = durationMs < DAY_MS ? 0 : startMs % DAY_MS;
   const wantedMs = Math.min(QUARTER_HOUR_MS, dayMs / 96);
-  const count = Math.min(MOST_PIECES, Math.ceil(durationMs / wantedMs));
+  const count = Math.min(MAX_PIECES, Math.ceil(durationMs / wantedMs));
   const lengthMs = durationMs / count;
   return Array.from({ length: count }, (_, at) => {
     const middleMs = offsetMs + (at + 0.5) * lengthMs;

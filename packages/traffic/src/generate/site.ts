@@ -1,7 +1,7 @@
 /** What ordinary clients ask for: a small shop, with a page more asked for than another. */
 import type { Random } from './random.ts';
 
-export interface Asked {
+export interface SiteRequest {
   readonly method: string;
   readonly path: string;
   readonly search: string;
@@ -13,9 +13,9 @@ const WORDS = ['lamp', 'table', 'blue chair', 'desk', 'shelf', 'rug', 'mirror', 
 
 const FILES = ['app.js', 'vendor.js', 'style.css', 'logo.svg', 'font.woff2'];
 
-type Page = readonly [weight: number, ask: (random: Random) => Asked];
+type Page = readonly [weight: number, ask: (random: Random) => SiteRequest];
 
-const answered = (random: Random, most: number): Pick<Asked, 'status' | 'bytes'> => {
+const answered = (random: Random, most: number): Pick<SiteRequest, 'status' | 'bytes'> => {
   const chance = random.below(100);
   if (chance < 93) return { status: 200, bytes: 200 + random.below(most) };
   if (chance < 96) return { status: 304, bytes: 0 };
@@ -25,7 +25,7 @@ const answered = (random: Random, most: number): Pick<Asked, 'status' | 'bytes'>
 
 const page =
   (method: string, path: (random: Random) => string, most: number) =>
-  (random: Random): Asked => ({
+  (random: Random): SiteRequest => ({
     method,
     path: path(random),
     search: '',
@@ -51,7 +51,7 @@ const PAGES: readonly Page[] = [
 
 const TOTAL = PAGES.reduce((sum, [weight]) => sum + weight, 0);
 
-export function askSite(random: Random): Asked {
+export function siteRequest(random: Random): SiteRequest {
   let chance = random.below(TOTAL);
   for (const [weight, ask] of PAGES) {
     if (chance < weight) return ask(random);

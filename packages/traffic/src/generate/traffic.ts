@@ -3,7 +3,7 @@
  * time, so that any number of them takes no more memory than one.
  */
 import type { Entry } from '../entry.ts';
-import { MOST_CLIENTS } from './clients.ts';
+import { MAX_CLIENTS } from './clients.ts';
 import { momentsOf } from './profile.ts';
 import { Random } from './random.ts';
 import { type Act, type Scope, SHAPE_NAMES, SHAPES, type Shape, type ShapeName } from './shapes.ts';
@@ -38,7 +38,7 @@ const DEFAULT_CLIENTS = 100;
 const DEFAULT_WINDOW_MS = 60_000;
 const DEFAULT_SEED = 1;
 /** Enough for a century, and few enough that times with their fractions stay exact. */
-const LONGEST_MS = 36_525 * 86_400_000;
+const MAX_MS = 36_525 * 86_400_000;
 
 /** Each purpose has numbers of its own, so that one more client does not move all times. */
 const STREAM = { times: 1, mixture: 2, ordinary: 3, special: 4 };
@@ -124,10 +124,10 @@ function checked(options: TrafficOptions): Checked {
     shape,
     seed: integer('seed', seed, 0, most),
     requests: integer('requests', requests, 0, most),
-    clients: integer('clients', clients, 1, MOST_CLIENTS),
-    startMs: integer('startMs', startMs, 0, LONGEST_MS * 2),
-    durationMs: integer('durationMs', durationMs, 1, LONGEST_MS),
-    windowMs: integer('windowMs', windowMs, 1, LONGEST_MS),
+    clients: integer('clients', clients, 1, MAX_CLIENTS),
+    startMs: integer('startMs', startMs, 0, MAX_MS * 2),
+    durationMs: integer('durationMs', durationMs, 1, MAX_MS),
+    windowMs: integer('windowMs', windowMs, 1, MAX_MS),
   };
 }
 

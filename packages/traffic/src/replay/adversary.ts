@@ -3,7 +3,7 @@
  * the most through in one true window. Schedules of up to three bursts at the times that matter to
  * any of the algorithms are all tried on the engine; nothing is taken from theory.
  */
-import type { Policy, SyncSpace } from 'sluice';
+import type { Policy, SyncPolicyTable } from 'sluice';
 import { roomyStore } from './replay.ts';
 
 export interface Burst {
@@ -21,7 +21,7 @@ export interface AdversaryReport {
   readonly schedule: readonly Burst[];
 }
 
-const MOST_BURSTS = 3;
+const MAX_BURSTS = 3;
 
 /** Just before and after windows end, and their middles: where what counts changes. */
 function timesThatMatter(windowMs: number): readonly number[] {
@@ -41,13 +41,18 @@ function* choices(times: readonly number[], most: number): Generator<readonly nu
 }
 
 /** Takes all there is at each of the times. */
-function run(space: SyncSpace, policy: Policy, key: string, times: readonly number[]): Burst[] {
-  const terms = policy.terms!;
-  const startMs = terms.windowMs;
+function run(
+  space: SyncPolicyTable,
+  policy: Policy,
+  key: string,
+  times: readonly number[],
+): Burst[] {
+  const params = policy.params!;
+  const startMs = params.windowMs;
   return times.map((afterMs) => {
     const nowMs = startMs + afterMs;
-    const { remaining } = space.peekSync(terms, key, 0, nowMs);
-    const isTaken = remaining > 0 && space.takeSync(terms, key, remaining, nowMs).allowed;
+    const { remaining } = space.peekSync(params, key, 0, nowMs);
+    const isTaken = remaining > 0 && space.takeSync(params, key, remaining, nowMs).allowed;
     return { afterMs, admitted: isTaken ? remaining : 0 };
   });
 }
@@ -71,11 +76,11 @@ const spanOf = (bursts: readonly Burst[]): number =>
 
 /** The worst of all schedules; of equals the simplest. */
 export function adversaryOf(policy: Policy): AdversaryReport {
-  const { limit, windowMs } = policy.terms!;
+  const { limit, windowMs } = policy.params!;
   const space = roomyStore().open(policy);
   let worst: readonly Burst[] = [];
   let most = 0;
-  for (const times of choices(timesThatMatter(windowMs), MOST_BURSTS)) {
+  for (const times of choices(timesThatMatter(windowMs), MAX_BURSTS)) {
     // Each schedule is a client of its own, so all of them have one store.
     const bursts = run(space, policy, times.join(), times).filter(({ admitted }) => admitted > 0);
     const count = mostIn(windowMs, bursts);

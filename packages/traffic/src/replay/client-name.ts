@@ -7,7 +7,7 @@ import { addressKey } from 'sluice/http';
 import { owned } from '../formats/text.ts';
 
 /** So many addresses are remembered that are not plain; then it begins anew. */
-const MOST_REMEMBERED = 8192;
+const MAX_CACHED = 8192;
 /** Those of whom a log says nothing are one. */
 const NOBODY = '-';
 const DOT = 46;
@@ -21,7 +21,7 @@ export function clientNames(ipv6Prefix?: number): (client: string) => string {
     const known = names.get(client);
     if (known !== undefined) return known;
     const name = addressKey(client, ipv6Prefix) ?? (owned(client) || NOBODY);
-    if (names.size >= MOST_REMEMBERED) names.clear();
+    if (names.size >= MAX_CACHED) names.clear();
     names.set(owned(client), name);
     return name;
   };

@@ -13,7 +13,7 @@ const CHUNK_BITS = 13;
 const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
 const FIRST_PLACES = 2048;
 /** An open table that is fuller than that takes long to search. */
-const MOST_FULL = 0.7;
+const MAX_FULL = 0.7;
 /** The two halves of the hash. */
 const HASH_WORDS = 2;
 
@@ -89,7 +89,7 @@ export class ClientTable<Column extends string> {
     this.#chunks[chunk][at] = low;
     this.#chunks[chunk][at + 1] = high;
     this.#places[place] = row + 1;
-    if (this.#size > MOST_FULL * this.#places.length) this.#spread();
+    if (this.#size > MAX_FULL * this.#places.length) this.#spread();
     return row;
   }
 

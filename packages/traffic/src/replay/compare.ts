@@ -2,7 +2,7 @@
  * The five algorithms on the same traffic, under the same limit: what each lets through, where it
  * decides otherwise than the exact log does, and how much it lets into a true window at the most.
  */
-import { type AlgorithmName, definePolicy, type Policy, type SyncSpace } from 'sluice';
+import { type AlgorithmName, definePolicy, type Policy, type SyncPolicyTable } from 'sluice';
 import type { Entry } from '../entry.ts';
 import { owned } from '../formats/text.ts';
 import { type AdversaryReport, adversaryOf } from './adversary.ts';
@@ -130,7 +130,7 @@ class EntryCounts {
 /** One algorithm and what it has done so far. */
 class Run {
   readonly policy: Policy;
-  readonly #space: SyncSpace;
+  readonly #space: SyncPolicyTable;
   readonly #counts: WindowCounts;
   readonly #entries: EntryCounts | undefined;
   readonly deniedClients = new RowSet();
@@ -154,9 +154,9 @@ class Run {
   }
 
   decide(row: number, key: string, cost: number, nowMs: number): boolean {
-    const terms = this.policy.terms!;
+    const params = this.policy.params!;
     const allowed =
-      !isTooDear(cost, terms) && this.#space.takeSync(terms, key, cost, nowMs).allowed;
+      !isTooDear(cost, params) && this.#space.takeSync(params, key, cost, nowMs).allowed;
     if (!allowed) {
       this.denied++;
       this.costs.denied += cost;
@@ -169,7 +169,7 @@ class Run {
     this.#counts.add(row, nowMs, cost);
     const count = this.#counts.sum(row, 0);
     if (count > (this.worst?.count ?? 0)) {
-      const multiple = count / terms.limit;
+      const multiple = count / params.limit;
       this.worst = { count, multiple, client: owned(key), atMs: nowMs };
     }
     return true;
@@ -232,7 +232,7 @@ export class Comparison {
     const cost = costOf(entry);
     if (entry.cost !== undefined) this.#hasCosts = true;
     this.#costAsked += cost;
-    if (isTooDear(cost, this.#runs[0].policy.terms!)) this.#tooDear++;
+    if (isTooDear(cost, this.#runs[0].policy.params!)) this.#tooDear++;
     let isRight = true;
     for (const run of this.#runs) {
       const allowed = run.decide(row, key, cost, nowMs);

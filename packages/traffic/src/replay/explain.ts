@@ -58,7 +58,7 @@ export interface Explanation {
   readonly requests: readonly ExplainedRequest[];
 }
 
-const MOST_REQUESTS = 20_000;
+const MAX_REQUESTS = 20_000;
 /** What is asked about where there was no request. */
 const COST = 1;
 
@@ -128,32 +128,32 @@ export class Explainer {
   /** A cost that is too dear is denied without asking, and there is no time to come back at. */
   #take(cost: number): Quoted {
     const { policy, key } = this.#options;
-    const terms = policy.terms!;
+    const params = policy.params!;
     const space = this.#store.open(policy);
-    if (!isTooDear(cost, terms)) return space.takeSync(terms, key, cost, this.#nowMs);
-    const { remaining, resetAfterMs, atMs } = space.peekSync(terms, key, 0, this.#nowMs);
+    if (!isTooDear(cost, params)) return space.takeSync(params, key, cost, this.#nowMs);
+    const { remaining, resetAfterMs, atMs } = space.peekSync(params, key, 0, this.#nowMs);
     return { cost, allowed: false, remaining, retryAfterMs: 0, resetAfterMs, atMs };
   }
 
   #note(request: ExplainedRequest): void {
     this.#requests.push(request);
     const sinceMs = this.#nowMs - 2 * this.#options.policy.windowMs;
-    if (this.#requests.length > MOST_REQUESTS && this.#requests[0].timeMs <= sinceMs) {
+    if (this.#requests.length > MAX_REQUESTS && this.#requests[0].timeMs <= sinceMs) {
       this.#requests = this.#requests.filter(({ timeMs }) => timeMs > sinceMs);
     }
-    if (this.#requests.length > 2 * MOST_REQUESTS) {
-      this.#requests = this.#requests.slice(-MOST_REQUESTS);
+    if (this.#requests.length > 2 * MAX_REQUESTS) {
+      this.#requests = this.#requests.slice(-MAX_REQUESTS);
     }
   }
 
   #stateAt(nowMs: number): KeyState | undefined {
     const { policy, key } = this.#options;
-    return this.#store.inspectSync(policy, policy.terms!, key, nowMs);
+    return this.#store.inspectSync(policy, policy.params!, key, nowMs);
   }
 
   #explanation(state: KeyState | undefined, quote: Quoted, wasAsked: boolean): Explanation {
     const { policy, key } = this.#options;
-    const { limit, capacity, windowMs, bucketMs } = policy.terms!;
+    const { limit, capacity, windowMs, bucketMs } = policy.params!;
     const { cost, allowed, remaining, retryAfterMs, resetAfterMs, atMs } = quote;
     return {
       kind: 'explain',
@@ -161,14 +161,14 @@ export class Explainer {
       key,
       algorithm: policy.algorithm,
       ...{ limit, capacity, windowMs, bucketMs, atMs, cost },
-      ...(isTooDear(cost, policy.terms!) && { tooDear: true }),
+      ...(isTooDear(cost, policy.params!) && { tooDear: true }),
       ...{ allowed, remaining, retryAfterMs, resetAfterMs, wasAsked },
       cells: state?.cells ?? [],
       used: state?.used ?? 0,
       entries: state?.entries ?? [],
       requests: this.#requests
         .filter(({ timeMs }) => timeMs > atMs - 2 * windowMs)
-        .slice(-MOST_REQUESTS),
+        .slice(-MAX_REQUESTS),
     };
   }
 
@@ -181,7 +181,7 @@ export class Explainer {
   #result(): Explanation | undefined {
     const { policy, key, atMs } = this.#options;
     if (this.#found !== undefined || atMs === undefined || this.#seen === 0) return this.#found;
-    const quote = this.#store.open(policy).peekSync(policy.terms!, key, COST, atMs);
+    const quote = this.#store.open(policy).peekSync(policy.params!, key, COST, atMs);
     return this.#explanation(this.#stateAt(atMs), quote, false);
   }
 }

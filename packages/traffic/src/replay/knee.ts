@@ -10,7 +10,7 @@ export interface CurvePoint {
 /** What each client asks for at the most, the smallest first. */
 export type Peaks = Uint32Array | Float64Array;
 
-const MOST_POINTS = 240;
+const MAX_POINTS = 240;
 
 /** The curve of peaks that are sorted, the smallest first: a point where it falls. */
 export function curveOf(sorted: Peaks): readonly CurvePoint[] {
@@ -24,9 +24,9 @@ export function curveOf(sorted: Peaks): readonly CurvePoint[] {
 
 /** As many points as can be drawn, evenly apart on a scale on which limits double. */
 function thinned(points: readonly CurvePoint[]): readonly CurvePoint[] {
-  if (points.length <= MOST_POINTS) return points;
+  if (points.length <= MAX_POINTS) return points;
   const last = points[points.length - 1];
-  const step = (Math.log(last.limit) - Math.log(points[0].limit)) / (MOST_POINTS - 2);
+  const step = (Math.log(last.limit) - Math.log(points[0].limit)) / (MAX_POINTS - 2);
   const kept: CurvePoint[] = [];
   let next = Number.NEGATIVE_INFINITY;
   for (const point of points) {

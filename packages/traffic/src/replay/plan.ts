@@ -6,7 +6,7 @@ import type { Entry } from '../entry.ts';
 import { BoundedCounts, type NamedCount } from './bounded-counts.ts';
 import { ClientTable } from './client-table.ts';
 import { type DeniedClient, DeniedClients } from './denied-clients.ts';
-import { costOf, type Outcome, type PolicyFacts, Replay, type Rules } from './replay.ts';
+import { costOf, type PolicyFacts, Replay, type ReplayOutcome, type Rules } from './replay.ts';
 import { routeOf } from './route.ts';
 import { RowSet } from './rows.ts';
 import { Timeline, type TimelineData } from './timeline.ts';
@@ -38,7 +38,7 @@ export interface ClientReport {
 }
 
 /** Requests and clients that are concerned by something. */
-export interface Toll {
+export interface Impact {
   readonly requests: number;
   readonly clients: number;
   readonly ordinaryClients: number;
@@ -46,7 +46,7 @@ export interface Toll {
 
 export interface PolicyReport extends PolicyFacts {
   /** What it alone has no room for. In shadow: what it would deny of what the others let pass. */
-  readonly denied: Toll;
+  readonly denied: Impact;
 }
 
 /** What is known of costs, where a log says them. Sums are of what the log says. */
@@ -59,10 +59,10 @@ export interface PlanCosts {
 
 export interface PlanChange {
   readonly policies: readonly PolicyFacts[];
-  readonly denied: Toll;
+  readonly denied: Impact;
   /** Clients that are not denied today and would be; and the other way round. */
-  readonly newlyDenied: Toll;
-  readonly noLongerDenied: Toll;
+  readonly newlyDenied: Impact;
+  readonly noLongerDenied: Impact;
   /** Requests that pass today and would not; and the other way round. */
   readonly requestsLost: number;
   readonly requestsWon: number;
@@ -79,7 +79,7 @@ export interface PlanResult {
   /** The heaviest clients, at most 1 %, have more requests than this; the others are ordinary. */
   readonly heavyAbove: number;
   readonly ordinaryClients: number;
-  readonly denied: Toll;
+  readonly denied: Impact;
   readonly firstDeniedMs: number | undefined;
   readonly policies: readonly PolicyReport[];
   /** The most denied first. */
@@ -98,7 +98,7 @@ const DEFAULT_TOP = 20;
 const ROUTES_KEPT = 2000;
 
 /** What one policy has denied so far. */
-class PolicyToll {
+class PolicyImpact {
   requests = 0;
   readonly clients = new RowSet();
 
@@ -117,7 +117,7 @@ export class Planner {
   readonly #clientOf: (entry: Entry) => string;
   readonly #top: number;
   readonly #table: ClientTable<Column>;
-  readonly #tolls: ReadonlyMap<string, PolicyToll>;
+  readonly #tolls: ReadonlyMap<string, PolicyImpact>;
   readonly #denied = new DeniedClients((row) => this.#table.get(row, 'denied'));
   readonly #deniedToday = new DeniedClients((row) => this.#table.get(row, 'today'));
   readonly #routes = new BoundedCounts(ROUTES_KEPT);
@@ -142,7 +142,7 @@ export class Planner {
     this.#top = top;
     const columns: Column[] = ['requests', 'denied'];
     this.#table = new ClientTable(today ? [...columns, 'today'] : columns);
-    this.#tolls = new Map(next.policies.map((facts) => [facts.name, new PolicyToll(facts)]));
+    this.#tolls = new Map(next.policies.map((facts) => [facts.name, new PolicyImpact(facts)]));
   }
 
   /** Takes the next requests, in the order of their times. */
@@ -173,7 +173,12 @@ export class Planner {
     }
   }
 
-  #noteDenied(entry: Entry, client: string, row: number, { denying, tooDear }: Outcome): void {
+  #noteDenied(
+    entry: Entry,
+    client: string,
+    row: number,
+    { denying, tooDear }: ReplayOutcome,
+  ): void {
     const nowMs = this.#nowMs;
     this.#costDenied += costOf(entry);
     if (tooDear) this.#tooDear++;
@@ -209,12 +214,12 @@ export class Planner {
       firstMs: this.#firstMs,
       lastMs: this.#requests === 0 ? undefined : this.#nowMs,
       heavyAbove: tell.heavyAbove,
-      ordinaryClients: tell.toll(0, () => true).ordinaryClients,
-      denied: tell.tollOf('denied', (row) => this.#count(row, 'denied') > 0),
+      ordinaryClients: tell.impact(0, () => true).ordinaryClients,
+      denied: tell.impactOf('denied', (row) => this.#count(row, 'denied') > 0),
       firstDeniedMs: this.#firstDeniedMs,
       policies: [...this.#tolls.values()].map(({ facts, requests, clients }) => ({
         ...facts,
-        denied: tell.toll(requests, (row) => clients.has(row)),
+        denied: tell.impact(requests, (row) => clients.has(row)),
       })),
       topClients: tell.clients(this.#denied.list(this.#top), 'denied'),
       topRoutes: this.#routes.largest(this.#top),
@@ -239,9 +244,9 @@ export class Planner {
     const isOver = (row: number): boolean => !isDenied(row) && isToday(row);
     return {
       policies,
-      denied: tell.tollOf('today', isToday),
-      newlyDenied: tell.tollOf('denied', isNew),
-      noLongerDenied: tell.tollOf('today', isOver),
+      denied: tell.impactOf('today', isToday),
+      newlyDenied: tell.impactOf('denied', isNew),
+      noLongerDenied: tell.impactOf('today', isOver),
       requestsLost: this.#lost,
       requestsWon: this.#won,
       newlyDeniedClients: tell.clients(this.#denied.list(this.#top, isNew), 'denied'),
@@ -264,7 +269,7 @@ class Telling {
     return this.#table.get(row, 'requests') <= this.heavyAbove;
   }
 
-  toll(requests: number, fits: (row: number) => boolean): Toll {
+  impact(requests: number, fits: (row: number) => boolean): Impact {
     let clients = 0;
     let ordinaryClients = 0;
     for (let row = 0; row < this.#table.size; row++) {
@@ -276,12 +281,12 @@ class Telling {
   }
 
   /** The same of the requests that a column has counted of those clients. */
-  tollOf(column: Column, fits: (row: number) => boolean): Toll {
+  impactOf(column: Column, fits: (row: number) => boolean): Impact {
     let requests = 0;
     for (let row = 0; row < this.#table.size; row++) {
       if (fits(row)) requests += this.#table.get(row, column);
     }
-    return this.toll(requests, fits);
+    return this.impact(requests, fits);
   }
 
   clients(clients: readonly DeniedClient[], column: Column): readonly ClientReport[] {

@@ -5,10 +5,10 @@
 import {
   type AlgorithmName,
   type Limit,
+  type LimitParams,
   memoryStore,
   type Policy,
   type SyncStore,
-  type Terms,
 } from 'sluice';
 import { refundOf } from 'sluice/engine';
 import type { Entry } from '../entry.ts';
@@ -36,7 +36,7 @@ export const costOf = ({ cost }: Entry): number => cost ?? 1;
  * about such a cost (ERR_COST_ABOVE_LIMIT), so that nobody asks it: it is denied, and charges
  * nothing.
  */
-export const isTooDear = (cost: number, { capacity }: Terms): boolean => cost > capacity;
+export const isTooDear = (cost: number, { capacity }: LimitParams): boolean => cost > capacity;
 
 /** Which limits requests have. */
 export interface Rules {
@@ -51,7 +51,7 @@ export interface Rules {
 /** What there is to say of a policy that has one limit for all keys. */
 export function factsOf(policy: Policy, shadow: boolean): PolicyFacts {
   const { name, algorithm, windowMs } = policy;
-  return { name, algorithm, limit: policy.terms!.limit, windowMs, shadow };
+  return { name, algorithm, limit: policy.params!.limit, windowMs, shadow };
 }
 
 /** Every policy for every request, by the client's name; `shadow` names those only watched. */
@@ -60,7 +60,7 @@ export function rulesByClient(
   shadow: ReadonlySet<string> = new Set(),
 ): Rules {
   // One list serves all requests, as nobody keeps it.
-  const limits = policies.map((policy) => ({ policy, terms: policy.terms!, key: '', cost: 1 }));
+  const limits = policies.map((policy) => ({ policy, params: policy.params!, key: '', cost: 1 }));
   return {
     policies: policies.map((policy) => factsOf(policy, shadow.has(policy.name))),
     limitsOf: (entry, key) => {
@@ -75,7 +75,7 @@ export function rulesByClient(
 }
 
 /** What one request would have been told. */
-export interface Outcome {
+export interface ReplayOutcome {
   readonly allowed: boolean;
   /** The policies that had no room for it. */
   readonly denying: readonly string[];
@@ -86,13 +86,13 @@ export interface Outcome {
 }
 
 const NONE: readonly string[] = [];
-const ADMITTED: Outcome = { allowed: true, denying: NONE, shadowDenying: NONE };
+const ADMITTED: ReplayOutcome = { allowed: true, denying: NONE, shadowDenying: NONE };
 
 /** A replay must forget nothing that counts, however many clients there are. */
-const MOST_KEYS = 2 ** 29;
+const MAX_KEYS = 2 ** 29;
 
 /** The engine, with room for as many keys as it can have. */
-export const roomyStore = (): SyncStore => memoryStore({ maxKeys: MOST_KEYS });
+export const roomyStore = (): SyncStore => memoryStore({ maxKeys: MAX_KEYS });
 
 export class Replay {
   readonly #store = roomyStore();
@@ -107,7 +107,7 @@ export class Replay {
   }
 
   /** Decides one request as the service would. `nowMs` does not run backwards. */
-  decide(entry: Entry, client: string, nowMs: number): Outcome {
+  decide(entry: Entry, client: string, nowMs: number): ReplayOutcome {
     const asked = this.#rules.limitsOf(entry, client, nowMs);
     if ('violated' in asked)
       return { allowed: false, denying: asked.violated, shadowDenying: NONE };
@@ -115,7 +115,7 @@ export class Replay {
   }
 
   /** With limits that may have room for it. */
-  #decideSound(asked: readonly Limit[], nowMs: number): Outcome {
+  #decideSound(asked: readonly Limit[], nowMs: number): ReplayOutcome {
     if (this.#shadow.size === 0) {
       return this.#takeAll(asked, nowMs) ? ADMITTED : this.#denied(asked, nowMs);
     }
@@ -129,7 +129,7 @@ export class Replay {
   }
 
   /** As the service: denied by those that could never let it through, and by no other. */
-  #decideDear(asked: readonly Limit[], nowMs: number): Outcome {
+  #decideDear(asked: readonly Limit[], nowMs: number): ReplayOutcome {
     const dear = asked.filter(isDear).map(nameOf);
     const denying = dear.filter((name) => !this.#shadow.has(name));
     if (denying.length > 0) return { allowed: false, denying, shadowDenying: NONE, tooDear: true };
@@ -154,19 +154,19 @@ export class Replay {
     return true;
   }
 
-  #denied(limits: readonly Limit[], nowMs: number): Outcome {
+  #denied(limits: readonly Limit[], nowMs: number): ReplayOutcome {
     const full = limits.filter((limit) => !this.#fits(limit, nowMs));
     return { allowed: false, denying: full.map(nameOf), shadowDenying: NONE };
   }
 
-  #fits({ policy, terms, key, cost }: Limit, nowMs: number): boolean {
-    return this.#store.open(policy).peekSync(terms, key, cost, nowMs).allowed;
+  #fits({ policy, params, key, cost }: Limit, nowMs: number): boolean {
+    return this.#store.open(policy).peekSync(params, key, cost, nowMs).allowed;
   }
 
-  #take({ policy, terms, key, cost }: Limit, nowMs: number): boolean {
-    return this.#store.open(policy).takeSync(terms, key, cost, nowMs).allowed;
+  #take({ policy, params, key, cost }: Limit, nowMs: number): boolean {
+    return this.#store.open(policy).takeSync(params, key, cost, nowMs).allowed;
   }
 }
 
-const isDear = ({ cost, terms }: Limit): boolean => isTooDear(cost, terms);
+const isDear = ({ cost, params }: Limit): boolean => isTooDear(cost, params);
 const nameOf = ({ policy }: Limit): string => policy.name;

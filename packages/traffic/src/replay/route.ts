@@ -1,7 +1,7 @@
 /** Paths by what they lead to: the parts that name one thing of many are folded into one. */
 
 const FOLDED = ':id';
-const LONGEST_ROUTE = 120;
+const MAX_ROUTE_LENGTH = 120;
 
 const NUMBER = /^\d+$/;
 const UUID = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i;
@@ -14,10 +14,10 @@ const isOneOfMany = (segment: string): boolean =>
 /** `GET /users/17/posts` is `GET /users/:id/posts`. */
 export function routeOf(method: string, path: string): string {
   const folded = path
-    .slice(0, 2 * LONGEST_ROUTE)
+    .slice(0, 2 * MAX_ROUTE_LENGTH)
     .split('/')
     .map((segment) => (isOneOfMany(segment) ? FOLDED : segment))
     .join('/');
   const route = `${method} ${folded}`;
-  return route.length <= LONGEST_ROUTE ? route : `${route.slice(0, LONGEST_ROUTE - 1)}…`;
+  return route.length <= MAX_ROUTE_LENGTH ? route : `${route.slice(0, MAX_ROUTE_LENGTH - 1)}…`;
 }

@@ -4,7 +4,7 @@
  * by it. In a second pass the engine tells, for a few limits and those clients only, how many
  * requests each limit denies.
  */
-import { definePolicy, type Policy, type SyncSpace } from 'sluice';
+import { definePolicy, type Policy, type SyncPolicyTable } from 'sluice';
 import type { Entry } from '../entry.ts';
 import { ClientTable } from './client-table.ts';
 import { type CurvePoint, curveOf, kneeOf, type Peaks, roundedUp, touchedBy } from './knee.ts';
@@ -36,7 +36,7 @@ export const HEAD_ROOM = 2;
 const SHARES = [0.1, 0.05, 0.02, 0.01, 0.005, 0.001, 0];
 
 /** So many times of requests are held at once; with more the longest windows are left out. */
-const MOST_HELD = 2 ** 24;
+const MAX_HELD = 2 ** 24;
 
 export interface SuggestOptions {
   /** Whom a request counts for. */
@@ -92,7 +92,7 @@ export interface SuggestResult {
 interface Trial {
   readonly limit: number;
   readonly policy: Policy;
-  readonly space: SyncSpace;
+  readonly space: SyncPolicyTable;
   denied: number;
   deniedCost: number;
 }
@@ -126,7 +126,7 @@ export class Suggester {
 
   constructor(options: SuggestOptions) {
     this.#options = options;
-    const { windowMs, mostHeld = MOST_HELD } = options;
+    const { windowMs, mostHeld = MAX_HELD } = options;
     const windowsMs = windowMs === undefined ? SUGGESTED_WINDOWS_MS : [windowMs];
     this.#counts = new WindowCounts(windowsMs, mostHeld);
   }
@@ -196,9 +196,9 @@ export class Suggester {
         for (const trial of trials) {
           if (trial.limit >= most) break;
           const { policy, space } = trial;
-          const terms = policy.terms!;
+          const params = policy.params!;
           const isIn =
-            !isTooDear(cost, terms) && space.takeSync(terms, key, cost, this.#nowMs).allowed;
+            !isTooDear(cost, params) && space.takeSync(params, key, cost, this.#nowMs).allowed;
           if (isIn) continue;
           trial.denied++;
           trial.deniedCost += cost;

@@ -2,7 +2,7 @@
  * Counts over time, for drawing. How long a log is shows only at its end, so a timeline begins fine
  * and becomes coarser as it grows: never more than 240 buckets, and rarely less than 50.
  */
-export const MOST_BUCKETS = 240;
+export const MAX_BUCKETS = 240;
 
 /** Each of these is a multiple of the one before, so that buckets can be joined. */
 const WIDTHS_S = [1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 604_800];
@@ -29,7 +29,7 @@ export class Timeline<Series extends string> {
   }
 
   #empty(): Record<Series, Float64Array> {
-    const all = this.#names.map((name) => [name, new Float64Array(MOST_BUCKETS)]);
+    const all = this.#names.map((name) => [name, new Float64Array(MAX_BUCKETS)]);
     return Object.fromEntries(all);
   }
 
@@ -43,7 +43,7 @@ export class Timeline<Series extends string> {
   #bucketOf(timeMs: number): number {
     if (Number.isNaN(this.#startMs)) this.#startMs = this.#floor(timeMs);
     let bucket = Math.floor((timeMs - this.#startMs) / this.#bucketMs);
-    while (bucket >= MOST_BUCKETS) {
+    while (bucket >= MAX_BUCKETS) {
       this.#coarsen();
       bucket = Math.floor((timeMs - this.#startMs) / this.#bucketMs);
     }

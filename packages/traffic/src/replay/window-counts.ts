@@ -20,10 +20,10 @@ const MOST = 2;
 /** Numbers that are whole, in few bits or in many. */
 type Wholes = Uint32Array | Float64Array;
 
-const MOST_NARROW = 2 ** 32 - 1;
+const MAX_NARROW = 2 ** 32 - 1;
 
 const isTooLarge = (value: number, among: Wholes): boolean =>
-  value > MOST_NARROW && among instanceof Uint32Array;
+  value > MAX_NARROW && among instanceof Uint32Array;
 
 /** The nodes of all lists, in chunks that are never copied. */
 class Nodes {

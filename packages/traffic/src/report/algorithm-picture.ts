@@ -4,9 +4,9 @@
  * the last window.
  */
 import { type AlgorithmName, definePolicy, memoryStore } from 'sluice';
+import { count, times } from './format.ts';
 import { Html, html, type Part, shape, tag } from './html.ts';
 import { number } from './scale.ts';
-import { count, times } from './words.ts';
 
 const LIMIT = 100;
 const WINDOW_S = 60;
@@ -24,15 +24,15 @@ export interface Second {
 /** What an algorithm lets through of all it is asked for. */
 export function playGreedy(algorithm: AlgorithmName): readonly Second[] {
   const policy = definePolicy(algorithm, { limit: LIMIT, window: 1000 * WINDOW_S, algorithm });
-  const terms = policy.terms!;
+  const params = policy.params!;
   const space = memoryStore().open(policy);
   const admitted: number[] = [];
   return Array.from({ length: SHOWN_S + 1 }, (_, second) => {
     // Windows of the clock begin at multiples of their length, and this one is as good as any.
     const nowMs = 1000 * (100 * WINDOW_S + second);
-    const { remaining } = space.peekSync(terms, 'client', 0, nowMs);
+    const { remaining } = space.peekSync(params, 'client', 0, nowMs);
     const cost = second < FIRST_S ? 0 : remaining;
-    if (cost > 0) space.takeSync(terms, 'client', cost, nowMs);
+    if (cost > 0) space.takeSync(params, 'client', cost, nowMs);
     admitted.push(cost);
     const inWindow = admitted.slice(-WINDOW_S).reduce((sum, each) => sum + each, 0);
     return { admitted: cost, inWindow };

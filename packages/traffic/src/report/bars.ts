@@ -1,7 +1,8 @@
 /** Bars: in the cells of tables, and as multiples of a limit. */
+
+import { percent } from './format.ts';
 import { type Html, type Part, shape, tag } from './html.ts';
 import { AXIS, across, type SeriesClass, TOP } from './scale.ts';
-import { percent } from './words.ts';
 
 /** As long as a part of the longest; a part of it is marked, and the rest is what was allowed. */
 export function cellBar(

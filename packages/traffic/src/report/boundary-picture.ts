@@ -2,9 +2,10 @@
  * Two bursts around a boundary of fixed windows, as one algorithm decides them: what passed and
  * what was denied, and how much of it lies within one window.
  */
+
+import { count, times } from './format.ts';
 import { type Html, type Part, shape, tag } from './html.ts';
 import { across, number } from './scale.ts';
-import { count, times } from './words.ts';
 
 export interface BoundaryRun {
   readonly algorithm: string;

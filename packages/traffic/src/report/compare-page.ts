@@ -1,6 +1,7 @@
 /** The page of a comparison: the five algorithms under one limit, on one log and at their worst. */
 import type { AlgorithmReport, CompareResult } from '../replay/compare.ts';
 import { type BarGroup, multipleChart } from './bars.ts';
+import { count, counted, limitText, percent, span, times } from './format.ts';
 import { type Html, type Part, tag } from './html.ts';
 import {
   costTile,
@@ -15,7 +16,6 @@ import {
 } from './page.ts';
 import { legend, niceEnd } from './scale.ts';
 import { bucketsOf, timeChart } from './time-chart.ts';
-import { count, counted, limitText, percent, span, times } from './words.ts';
 
 function headline(result: CompareResult): string {
   const limit = limitText(result);

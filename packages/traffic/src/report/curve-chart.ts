@@ -1,4 +1,6 @@
 /** How many clients each limit touches, with limits on a scale on which they double. */
+
+import { count, shortCount } from './format.ts';
 import { type Html, type Part, shape, tag } from './html.ts';
 import {
   AXIS,
@@ -12,7 +14,6 @@ import {
   pathData,
   TOP,
 } from './scale.ts';
-import { count, shortCount } from './words.ts';
 
 export interface CurveMark {
   readonly limit: number;

@@ -2,12 +2,12 @@
 import type { TimelineData } from '../replay/timeline.ts';
 import { multipleChart } from './bars.ts';
 import { type BoundaryRun, boundaryPicture, passedOf } from './boundary-picture.ts';
+import { count, counted, limitText, percent, span, times, wait } from './format.ts';
 import { type Html, type Part, tag } from './html.ts';
 import { deniedClientsPart, type LoadedClient } from './load-report.ts';
 import { note, pageText, part, type Tile, tiles } from './page.ts';
 import { legend } from './scale.ts';
 import { timeChart } from './time-chart.ts';
-import { count, counted, limitText, percent, span, times, wait } from './words.ts';
 
 export interface DemoResult {
   readonly kind: 'demo';

@@ -1,11 +1,11 @@
 /** The page of an explanation: the window, what counts in it, the sum, and when it frees. */
 import type { Explanation } from '../replay/explain.ts';
+import { count, counted, limitText, near, span, wait, whenExactly } from './format.ts';
 import { type Html, type Part, tag } from './html.ts';
 import { lead, nameText, note, pageText, part, type ReportExtras, table, tiles } from './page.ts';
-import { counterOf, reckon, tokensOf } from './reckoning.ts';
 import { legend, type SeriesClass } from './scale.ts';
+import { counterOf, explainState, tokensOf } from './state-explanation.ts';
 import { hasTicks, sumBar, windowPicture } from './window-picture.ts';
-import { count, counted, limitText, near, span, wait, whenExactly } from './words.ts';
 
 export interface ExplainExtras extends ReportExtras {
   /** How many requests of it a log has up to there, and how many of them were denied. */
@@ -17,10 +17,10 @@ function headline({ key, allowed, wasAsked }: Explanation): string {
   return `${nameText(key)} ${wasAsked ? 'is' : 'would be'} ${answer}`;
 }
 
-function about({ atMs, policy, algorithm, capacity, ...terms }: Explanation): Part {
-  const burst = capacity === terms.limit ? '' : `, up to ${count(capacity)} at once`;
+function about({ atMs, policy, algorithm, capacity, ...params }: Explanation): Part {
+  const burst = capacity === params.limit ? '' : `, up to ${count(capacity)} at once`;
   const name = policy === '' ? [] : [tag('span', { class: 'name' }, nameText(policy)), ': '];
-  return [`${whenExactly(atMs)}, under `, name, `${limitText(terms)}${burst}, ${algorithm}`];
+  return [`${whenExactly(atMs)}, under `, name, `${limitText(params)}${burst}, ${algorithm}`];
 }
 
 function answerTiles(explained: Explanation, seen: ExplainExtras['seen']): Html {
@@ -89,7 +89,7 @@ const countedBefore = (explained: Explanation): number =>
 
 function sumPart(explained: Explanation): Html {
   const { cost, capacity, limit, allowed, retryAfterMs, resetAfterMs, algorithm } = explained;
-  const { counts, sum, frees } = reckon(explained);
+  const { counts, sum, frees } = explainState(explained);
   const isTokens = algorithm === 'token-bucket';
   const when = (ms: number): string =>
     ms === 0 ? 'now' : `in ${wait(ms)}, at ${near(explained.atMs + ms, explained.atMs)}`;

@@ -1,9 +1,9 @@
 /** The page of the rate-limit fields of a response: what they say, and what that means. */
 import type { ParsedRateLimit } from 'sluice/http';
 import { cellBar } from './bars.ts';
+import { count, counted, span, wait } from './format.ts';
 import { type Html, tag } from './html.ts';
 import { nameText, pageText, part, soft, table, tiles } from './page.ts';
-import { count, counted, span, wait } from './words.ts';
 
 export interface FieldsResult extends ParsedRateLimit {
   readonly kind: 'fields';

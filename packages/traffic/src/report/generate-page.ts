@@ -5,12 +5,12 @@ import type { NamedCount } from '../replay/bounded-counts.ts';
 import type { ClientClass, SurveyResult } from '../replay/survey.ts';
 import type { TimelineData } from '../replay/timeline.ts';
 import { cellBar } from './bars.ts';
+import { count, counted, percent, span, wait, whenExactly } from './format.ts';
 import { type Html, type Part, tag } from './html.ts';
 import { deniedClientsPart, isDenial, type LoadReport } from './load-report.ts';
 import { nameText, note, pageText, part, type Tile, table, tiles } from './page.ts';
 import { legend } from './scale.ts';
 import { timeChart } from './time-chart.ts';
-import { count, counted, percent, span, wait, whenExactly } from './words.ts';
 
 interface Generated {
   readonly kind: 'generate';

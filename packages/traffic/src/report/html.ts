@@ -17,11 +17,11 @@ const ESCAPES: Readonly<Record<string, string>> = {
 /** What nobody sees, but what turns text around or ends it early. */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
-const LONGEST_TEXT = 300;
+const MAX_TEXT_LENGTH = 300;
 
 /** Nobody reads more of a text that came from elsewhere. */
 function shown(text: string): string {
-  const cut = text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT - 1)}…` : text;
+  const cut = text.length > MAX_TEXT_LENGTH ? `${text.slice(0, MAX_TEXT_LENGTH - 1)}…` : text;
   return cut
     .replace(UNSEEN, (each) => `\\u{${each.codePointAt(0)!.toString(16)}}`)
     .replace(/[&<>"']/g, (each) => ESCAPES[each]);

@@ -1,8 +1,8 @@
 /** What clients sent to a service, what it said, and whom it denied most, as pages tell it. */
 import { cellBar } from './bars.ts';
+import { count, percent } from './format.ts';
 import type { Part } from './html.ts';
 import { nameText, part, table } from './page.ts';
-import { count, percent } from './words.ts';
 
 export interface LoadedClient {
   readonly client: string;

@@ -1,8 +1,8 @@
 /** What all pages have: the frame, which lets nothing in and nothing out, tiles and tables. */
 import { createHash } from 'node:crypto';
+import { count, counted, percent, shortCount, when } from './format.ts';
 import { Html, html, type Part, tag } from './html.ts';
 import { STYLE } from './style.ts';
-import { count, counted, percent, shortCount, when } from './words.ts';
 
 /** A threshold, what was found, and whether it holds. */
 export interface Judgement {
@@ -90,7 +90,7 @@ ${body}
 export const note = (...parts: readonly Part[]): Html => tag('p', { class: 'note' }, parts);
 export const soft = (text: string): Html => tag('span', { class: 'soft' }, text);
 
-const MOST_PATHS = 3;
+const MAX_PATHS = 3;
 
 /** Which log it is, from when to when, and what is wrong with it. */
 export function leadOf({ firstMs, lastMs }: Period, extras: ReportExtras): Part {
@@ -141,8 +141,8 @@ function costNote({
 }
 
 function pathNames(paths: readonly string[]): Part {
-  const shown = paths.slice(0, MOST_PATHS).map((path) => (path === '-' ? 'standard input' : path));
-  const more = paths.length > MOST_PATHS ? ` and ${count(paths.length - MOST_PATHS)} more` : '';
+  const shown = paths.slice(0, MAX_PATHS).map((path) => (path === '-' ? 'standard input' : path));
+  const more = paths.length > MAX_PATHS ? ` and ${count(paths.length - MAX_PATHS)} more` : '';
   const names = shown.map((path, at) => [at > 0 && ', ', tag('span', { class: 'name' }, path)]);
   return [names, more];
 }
@@ -183,7 +183,7 @@ export interface Column {
 }
 
 /** More are not on a page, however many are known. */
-export const MOST_ROWS = 60;
+export const MAX_ROWS = 60;
 
 export function table(
   id: string,
@@ -193,7 +193,7 @@ export function table(
   const headings = columns.map(({ heading, kind }) =>
     tag('th', { class: kind === 'number' && kind }, heading),
   );
-  const lines = rows.slice(0, MOST_ROWS).map((row) => {
+  const lines = rows.slice(0, MAX_ROWS).map((row) => {
     const cells = row.map((cell, at) => tag('td', { class: columns[at].kind }, cell));
     return html`${tag('tr', {}, cells)}\n`;
   });
@@ -205,10 +205,10 @@ export function table(
 }
 
 /** Names of others may be as long as they like; a table of them may not. */
-const LONGEST_NAME = 80;
+const MAX_NAME_LENGTH = 80;
 
 export const nameText = (name: string): string =>
-  name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name;
+  name.length > MAX_NAME_LENGTH ? `${name.slice(0, MAX_NAME_LENGTH - 1)}…` : name;
 
 /** A part of the page with a heading. */
 export const part = (title: string, remark: Part, ...body: readonly Part[]): Html =>

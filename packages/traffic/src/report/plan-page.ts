@@ -1,12 +1,13 @@
 /** The page of a plan: who would have been denied, when, by which policy and where. */
 import type { NamedCount } from '../replay/bounded-counts.ts';
-import type { ClientReport, PlanChange, PlanResult, PolicyReport, Toll } from '../replay/plan.ts';
+import type { ClientReport, Impact, PlanChange, PlanResult, PolicyReport } from '../replay/plan.ts';
 import { cellBar } from './bars.ts';
+import { count, counted, limitText, percent, span, when } from './format.ts';
 import { type Html, type Part, tag } from './html.ts';
 import {
   costTile,
   leadOf,
-  MOST_ROWS,
+  MAX_ROWS,
   nameText,
   note,
   pageText,
@@ -20,7 +21,6 @@ import {
 } from './page.ts';
 import { legend, type SeriesClass } from './scale.ts';
 import { type Layer, timeChart } from './time-chart.ts';
-import { count, counted, limitText, percent, span, when } from './words.ts';
 
 function headline({ denied, requests, clients }: PlanResult): string {
   if (requests === 0) return 'The log has no requests';
@@ -93,7 +93,7 @@ function timePart({ timeline, policies, against }: PlanResult): Html {
   return part('Over time', `A column is ${span(timeline.bucketMs)}.`, legend(names), chart);
 }
 
-const tollCells = ({ requests, clients, ordinaryClients }: Toll): readonly Part[] =>
+const impactCells = ({ requests, clients, ordinaryClients }: Impact): readonly Part[] =>
   [requests, clients, ordinaryClients].map(count);
 
 const TOLL_COLUMNS = ['requests', 'clients', 'ordinary'].map(
@@ -110,7 +110,7 @@ function policyPart(policies: readonly PolicyReport[], hasCosts: boolean): Html 
     const css = shadow ? 'shadow' : 'denied';
     const bar = cellBar(denied.requests, most, denied.requests, css);
     const label = [nameText(name), shadow && [' ', soft('in shadow')]];
-    return [label, limitText(policy), algorithm, bar, ...tollCells(denied)];
+    return [label, limitText(policy), algorithm, bar, ...impactCells(denied)];
   });
   const columns = [
     { heading: 'policy', kind: 'name' } as const,
@@ -124,11 +124,11 @@ function policyPart(policies: readonly PolicyReport[], hasCosts: boolean): Html 
   return part('By policy', whole, table('policies', columns, rows));
 }
 
-const MOST_NAMED = 3;
+const MAX_NAMED = 3;
 
 /** Where some denials were forgotten, because too many clients had some, a count is a least one. */
 function named(all: readonly NamedCount[], isWhole: boolean): Part {
-  const shown = all.slice(0, MOST_NAMED);
+  const shown = all.slice(0, MAX_NAMED);
   const left = all.length - shown.length;
   const amount = (each: NamedCount): string => `${isWhole ? '' : '≥ '}${count(each.count)}`;
   return [
@@ -152,7 +152,7 @@ const isWhole = ({ policies, denied }: ClientReport): boolean =>
   policies.reduce((sum, each) => sum + each.count, 0) >= denied;
 
 function clientTable(id: string, clients: readonly ClientReport[]): Html {
-  const shown = clients.slice(0, MOST_ROWS);
+  const shown = clients.slice(0, MAX_ROWS);
   const most = Math.max(1, ...shown.map(({ requests }) => requests));
   const rows = clients.map((each) => [
     [nameText(each.client), !each.ordinary && [' ', soft('heavy')]],
@@ -185,9 +185,9 @@ function routePart({ topRoutes, denied }: PlanResult): Html {
 }
 
 /** Where a list is not all. */
-const listed = (clients: readonly ClientReport[], toll: Toll): string =>
-  clients.length < toll.clients
-    ? ` ${count(clients.length)} of ${count(toll.clients)} are listed.`
+const listed = (clients: readonly ClientReport[], impact: Impact): string =>
+  clients.length < impact.clients
+    ? ` ${count(clients.length)} of ${count(impact.clients)} are listed.`
     : '';
 
 function changePart(change: PlanChange): Html {
@@ -207,10 +207,10 @@ function changePart(change: PlanChange): Html {
     'Compared with the policies of today.',
     tiles(numbers.map(([id, value, name]) => ({ id, value: count(value), name }))),
     lists.map(
-      ([title, id, clients, toll]) =>
+      ([title, id, clients, impact]) =>
         clients.length > 0 && [
           tag('h3', {}, title),
-          clients.length < toll.clients && note(listed(clients, toll)),
+          clients.length < impact.clients && note(listed(clients, impact)),
           clientTable(id, clients),
         ],
     ),

@@ -2,8 +2,9 @@
  * What all charts share. Across, everything is in percent of the page, down in pixels, so that
  * charts are as wide as there is room while their words keep their size.
  */
+
+import { mark, shortCount } from './format.ts';
 import { Html, type Part, shape, tag } from './html.ts';
-import { mark, shortCount } from './words.ts';
 
 /** How high a plot is, unless told. */
 export const PLOT = 168;

@@ -2,6 +2,7 @@
 import type { LimitReport, SuggestResult, WindowReport } from '../replay/suggest.ts';
 import { cellBar } from './bars.ts';
 import { curveChart } from './curve-chart.ts';
+import { count, counted, limitText, percent, span } from './format.ts';
 import { type Html, html, type Part, tag } from './html.ts';
 import {
   costTile,
@@ -14,7 +15,6 @@ import {
   table,
   tiles,
 } from './page.ts';
-import { count, counted, limitText, percent, span } from './words.ts';
 
 const touchedBy = ({ proposed, limits }: WindowReport): number =>
   limits.find(({ limit }) => limit === proposed)?.clients ?? 0;

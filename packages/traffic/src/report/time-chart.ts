@@ -1,5 +1,6 @@
 /** Columns over time, stacked, with their numbers as tooltips. */
 import type { TimelineData } from '../replay/timeline.ts';
+import { span, when } from './format.ts';
 import { type Html, html, type Part, shape, tag } from './html.ts';
 import {
   AXIS,
@@ -14,7 +15,6 @@ import {
   TOP,
   timeMarks,
 } from './scale.ts';
-import { span, when } from './words.ts';
 
 type Counts<Series extends string> = Readonly<Record<Series, number>>;
 

@@ -1,10 +1,10 @@
 /** The page of a service that was watched: what each policy allowed and denied, and to whom. */
 import { cellBar } from './bars.ts';
+import { count, limitText, percent, wait, when } from './format.ts';
 import { type Html, type Part, shape, tag } from './html.ts';
 import { nameText, pageText, part, soft, type Tile, table, tiles } from './page.ts';
 import { legend, niceEnd, number, pathData } from './scale.ts';
 import { timeChart } from './time-chart.ts';
-import { count, limitText, percent, wait, when } from './words.ts';
 
 export interface WatchedPolicy {
   readonly name: string;

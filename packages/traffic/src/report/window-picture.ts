@@ -3,10 +3,10 @@
  * or where one costs more, what of them counts, and where that begins and ends.
  */
 import type { Explanation } from '../replay/explain.ts';
+import { count, near, percent } from './format.ts';
 import { type Html, type Part, shape, tag } from './html.ts';
-import { counterOf, windowStartMs } from './reckoning.ts';
 import { AXIS, across, number, type SeriesClass, timeMarks } from './scale.ts';
-import { count, near, percent } from './words.ts';
+import { counterOf, windowStartMs } from './state-explanation.ts';
 
 interface Zone {
   readonly fromMs: number;
@@ -97,7 +97,7 @@ interface Tick {
 }
 
 /** More ticks than that cannot be told apart, and are drawn together. */
-const MOST_TICKS = 600;
+const MAX_TICKS = 600;
 
 /** What came at each time; of a service only what it holds is known. */
 function ticksOf({ requests, entries, atMs }: Explanation, { fromMs, toMs }: Scene): Tick[] {
@@ -110,7 +110,7 @@ function ticksOf({ requests, entries, atMs }: Explanation, { fromMs, toMs }: Sce
       : known.map(({ timeMs, cost }) => ({ timeMs, admitted: cost, denied: 0 }));
   const shown = all.filter(({ timeMs }) => timeMs >= fromMs && timeMs <= toMs);
   const grainMs =
-    new Set(shown.map(({ timeMs }) => timeMs)).size > MOST_TICKS ? (toMs - fromMs) / MOST_TICKS : 1;
+    new Set(shown.map(({ timeMs }) => timeMs)).size > MAX_TICKS ? (toMs - fromMs) / MAX_TICKS : 1;
   const ticks = new Map<number, Tick>();
   for (const { timeMs, admitted, denied } of shown) {
     const at = Math.floor((timeMs - fromMs) / grainMs);
@@ -127,7 +127,7 @@ const ADMITTED = 84;
 const DENIED = 42;
 /** For the names of zones. */
 const NAMES = 20;
-const LEAST_TALL = 5;
+const MIN_HEIGHT = 5;
 const TICK = 2;
 /** Further right a name is written to the left of its place. */
 const RIGHT = 0.55;
@@ -147,7 +147,7 @@ export function windowPicture(explained: Explanation): Html {
   const drawn = ticksOf(explained, scene);
   const most = Math.max(1, ...drawn.map(({ admitted, denied }) => Math.max(admitted, denied)));
   const tall = (amount: number, room: number): number =>
-    amount === 0 ? 0 : Math.max(LEAST_TALL, (amount / most) * (room - 6));
+    amount === 0 ? 0 : Math.max(MIN_HEIGHT, (amount / most) * (room - 6));
   const ticks = drawn.map((tick) => {
     const x = -TICK / 2;
     const bar = (css: SeriesClass, y: number, height: number): Part =>

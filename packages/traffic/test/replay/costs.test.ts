@@ -77,10 +77,10 @@ describe('a plan of a log with costs', () => {
     expect(
       new Map(result.topClients.map((each) => [each.client, [each.denied, each.firstMs]])),
     ).toEqual(new Map(denied.map(([name, each]) => [name, [each.denied, each.firstDeniedMs]])));
-    for (const { name, denied: toll } of result.policies) {
+    for (const { name, denied: impact } of result.policies) {
       const counts = [...clients.values()].map(({ byPolicy }) => byPolicy.get(name) ?? 0);
-      expect(toll.requests).toBe(sum(counts));
-      expect(toll.clients).toBe(counts.filter((count) => count > 0).length);
+      expect(impact.requests).toBe(sum(counts));
+      expect(impact.clients).toBe(counts.filter((count) => count > 0).length);
     }
     const enforced = policies.filter(({ shadow }) => !shadow);
     const least = Math.min(...enforced.map(({ limit, burst = limit }) => burst));

@@ -120,10 +120,10 @@ describe(`${LOGS} logs of ${LINES} lines`, () => {
         const own = [...brute.clients.get(client)!.byPolicy].filter(([name]) => !isShadow(name));
         expect(new Map(policies.map(({ name, count }) => [name, count]))).toEqual(new Map(own));
       }
-      for (const { name, denied: toll } of result.policies) {
+      for (const { name, denied: impact } of result.policies) {
         const counts = [...brute.clients.values()].map(({ byPolicy }) => byPolicy.get(name) ?? 0);
-        expect(toll.requests).toBe(counts.reduce((sum, count) => sum + count, 0));
-        expect(toll.clients).toBe(counts.filter((count) => count > 0).length);
+        expect(impact.requests).toBe(counts.reduce((sum, count) => sum + count, 0));
+        expect(impact.clients).toBe(counts.filter((count) => count > 0).length);
       }
 
       const change = result.against!;

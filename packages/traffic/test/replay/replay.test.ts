@@ -38,7 +38,7 @@ for (const first of ALGORITHMS) {
       for (let turn = 0; turn < 3000; turn++) {
         nowMs += Math.floor(random() ** 3 * 500);
         asked = policies.map((policy) => ({
-          ...{ policy, terms: policy.terms!, key: `k${Math.floor(random() * 3)}` },
+          ...{ policy, params: policy.params!, key: `k${Math.floor(random() * 3)}` },
           cost: 1 + Math.floor(random() ** 4 * 5),
         }));
         const truth = store.decideSync({ limits: asked, peek: false }, nowMs);
@@ -61,7 +61,7 @@ test('a limit in shadow is charged for what passes, and denies nobody', () => {
   const rules: Rules = {
     policies: [factsOf('enforced', false), factsOf('watched', true)],
     limitsOf: (_, key) =>
-      [watched, enforced].map((policy) => ({ policy, terms: policy.terms!, key, cost: 1 })),
+      [watched, enforced].map((policy) => ({ policy, params: policy.params!, key, cost: 1 })),
   };
   const replay = new Replay(rules);
   const [entry] = entriesOf([{ timeMs: 0, client: 'x' }]);
@@ -74,7 +74,7 @@ test('a limit in shadow is charged for what passes, and denies nobody', () => {
 
 test('what never fits is denied and charges nothing; what has no limits passes', () => {
   const policy = definePolicy('one', { limit: 1, window: 1000 });
-  const limit = { policy, terms: policy.terms!, key: 'x', cost: 1 };
+  const limit = { policy, params: policy.params!, key: 'x', cost: 1 };
   const answers = [{ violated: ['one'] }, [limit], [limit], []];
   const rules: Rules = { policies: [factsOf('one', false)], limitsOf: () => answers.shift()! };
   const replay = new Replay(rules);

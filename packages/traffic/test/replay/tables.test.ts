@@ -4,7 +4,7 @@ import { clientNames } from '../../src/replay/client-name.ts';
 import { ClientTable } from '../../src/replay/client-table.ts';
 import { DeniedClients } from '../../src/replay/denied-clients.ts';
 import { routeOf } from '../../src/replay/route.ts';
-import { MOST_BUCKETS, Timeline } from '../../src/replay/timeline.ts';
+import { MAX_BUCKETS, Timeline } from '../../src/replay/timeline.ts';
 import { randomFrom } from './traffic.ts';
 
 describe('the table of clients', () => {
@@ -145,7 +145,7 @@ describe('a timeline', () => {
     expect(sum(series.all)).toBe(count);
     expect(sum(series.some)).toBe(count / 5);
     expect(series.all.length).toBe(series.some.length);
-    expect(series.all.length).toBeLessThanOrEqual(MOST_BUCKETS);
+    expect(series.all.length).toBeLessThanOrEqual(MAX_BUCKETS);
     expect(from).toBeLessThanOrEqual(startMs);
     expect(from + bucketMs * series.all.length).toBeGreaterThan(startMs + 990 * spanS);
     expect(from % bucketMs).toBe(0);

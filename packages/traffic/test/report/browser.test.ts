@@ -31,10 +31,10 @@ describe('the page of a plan', () => {
     }
     const policies = await tableOf(page, 'policies');
     expect(policies.map((row) => row.slice(4).map(numberOf))).toEqual(
-      result.policies.map(({ denied: toll }) => [
-        toll.requests,
-        toll.clients,
-        toll.ordinaryClients,
+      result.policies.map(({ denied: impact }) => [
+        impact.requests,
+        impact.clients,
+        impact.ordinaryClients,
       ]),
     );
   });

@@ -6,10 +6,10 @@ import {
   Comparison,
   type Entry,
   Explainer,
+  explainState,
   htmlReport,
   Planner,
   type ReportedResult,
-  reckon,
   rulesByClient,
   Suggester,
 } from '../../src/index.ts';
@@ -96,19 +96,21 @@ describe('the reckoning of costs', () => {
   };
 
   test('names the entries that have to leave before the same fits', () => {
-    expect(reckon(explained([2, 3, 4, 6], 'sliding-log'))).toEqual({
+    expect(explainState(explained([2, 3, 4, 6], 'sliding-log'))).toEqual({
       counts: 'a cost of 9 admitted after 11:59:03',
       sum: '9 + 6 = 15 > 10',
       frees: 'the oldest 2, a cost of 5; the last of them, of 12:00:01, counts until 12:01:01',
     });
-    expect(reckon(explained([5, 3, 6], 'sliding-log')).frees).toBe(
+    expect(explainState(explained([5, 3, 6], 'sliding-log')).frees).toBe(
       'the oldest, of 12:00:00, counts until 12:01:00',
     );
   });
 
   test.each(COMPARED)('of %s says that nothing frees what never fits', (algorithm) => {
     const found = explained([3, 11], algorithm);
-    expect(reckon(found).frees).toBe('nothing: 11 is more than 10, which is all there ever is');
+    expect(explainState(found).frees).toBe(
+      'nothing: 11 is more than 10, which is all there ever is',
+    );
     const page = htmlReport(found);
     expect(page).toContain('>never<');
     expect(page).not.toContain('until the same fits');

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { algorithmPicture, COMPARED, Comparison, generateTraffic } from '../../src/index.ts';
 import { adversaryOf } from '../../src/replay/adversary.ts';
 import { playGreedy } from '../../src/report/algorithm-picture.ts';
-import { percent } from '../../src/report/words.ts';
+import { percent } from '../../src/report/format.ts';
 
 const folder = new URL('../../../../docs/algorithms/', import.meta.url);
 const read = (name: string): string => readFileSync(new URL(name, folder), 'utf8');

@@ -1,6 +1,6 @@
 /** The words of an explanation are what the engine has decided, whatever the numbers. */
 import { describe, expect, test } from 'vitest';
-import { COMPARED, type Explanation, reckon } from '../../src/index.ts';
+import { COMPARED, type Explanation, explainState } from '../../src/index.ts';
 import { explainResult, liveResult } from './results.ts';
 
 const NOON_MS = Date.UTC(2026, 9, 10, 12);
@@ -24,7 +24,7 @@ describe.each(COMPARED)('%s', (algorithm) => {
     for (let step = 0; step < 400; step++) {
       const atMs = NOON_MS + 20_000 + step * 301;
       const explained = explainResult(algorithm, { everyMs: 701, calls: 300, atMs });
-      const { sum, frees } = reckon(explained);
+      const { sum, frees } = explainState(explained);
       const { left, relation, right } = read(sum);
       expect(HOLDS[relation](left, right), sum).toBe(true);
       expect(relation === '<=' || relation === '>=', sum).toBe(explained.allowed);
@@ -36,7 +36,7 @@ describe.each(COMPARED)('%s', (algorithm) => {
 
   test('does the same for a key of a service', () => {
     const explained = liveResult(algorithm);
-    expect(reckon(explained)).toEqual(reckon({ ...explained, wasAsked: true }));
+    expect(explainState(explained)).toEqual(explainState({ ...explained, wasAsked: true }));
   });
 });
 
@@ -46,14 +46,14 @@ describe('what is a little too much never looks like enough', () => {
 
   test('of a counter', () => {
     const cells = [horizonMs, 29, 1];
-    const { sum } = reckon({ ...base, cells, limit: 30, cost: 1, allowed: false });
+    const { sum } = explainState({ ...base, cells, limit: 30, cost: 1, allowed: false });
     expect(sum).toBe('1 x 1 / 60000 + 29 + 1 = 30.001 > 30');
   });
 
   test('of a token bucket', () => {
     const cells = [horizonMs, 59_999, base.atMs];
     const explained = { ...base, algorithm: 'token-bucket' as const, cells, allowed: false };
-    expect(reckon(explained)).toMatchObject({
+    expect(explainState(explained)).toMatchObject({
       sum: '0.999 < 1',
       frees: '0.001 tokens have to come back',
     });

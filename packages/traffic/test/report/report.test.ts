@@ -7,8 +7,8 @@ import {
   type ReportedResult,
   type SuggestResult,
 } from '../../src/index.ts';
+import { mark, near, percent, span, wait, whenExactly } from '../../src/report/format.ts';
 import { niceEnd } from '../../src/report/scale.ts';
-import { mark, near, percent, span, wait, whenExactly } from '../../src/report/words.ts';
 import {
   demoResult,
   explainResult,

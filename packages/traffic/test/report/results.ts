@@ -42,7 +42,7 @@ export function rulesOf(inputs: readonly PolicyInput[]): Rules {
   return {
     policies: policies.map(({ facts }) => facts),
     limitsOf: (_, client) =>
-      policies.map(({ policy }) => ({ policy, terms: policy.terms!, key: client, cost: 1 })),
+      policies.map(({ policy }) => ({ policy, params: policy.params!, key: client, cost: 1 })),
   };
 }
 

@@ -1,7 +1,7 @@
 /** Bytes to lines, however they are cut up. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { LineSplitter, LONGEST_LINE_BYTES } from '../../src/lines.ts';
+import { LineSplitter, MAX_LINE_BYTES } from '../../src/lines.ts';
 import { RUNS } from '../reading.ts';
 
 /** Splits bytes that come in pieces of at most `size`. */
@@ -55,23 +55,23 @@ describe('lines', () => {
   });
 
   it('are cut where they are too long, wherever the bytes are', () => {
-    const long = 'x'.repeat(3 * LONGEST_LINE_BYTES);
-    for (const size of [1000, LONGEST_LINE_BYTES, 70_001, Number.POSITIVE_INFINITY]) {
+    const long = 'x'.repeat(3 * MAX_LINE_BYTES);
+    for (const size of [1000, MAX_LINE_BYTES, 70_001, Number.POSITIVE_INFINITY]) {
       expect(split(`a\n${long}end\nb\n${long}`, size)).toEqual([
-        ...['a', long.slice(0, LONGEST_LINE_BYTES), 'b', long.slice(0, LONGEST_LINE_BYTES)],
+        ...['a', long.slice(0, MAX_LINE_BYTES), 'b', long.slice(0, MAX_LINE_BYTES)],
       ]);
     }
   });
 
   it('are not cut if they are just as long as may be', () => {
-    const long = 'x'.repeat(LONGEST_LINE_BYTES);
+    const long = 'x'.repeat(MAX_LINE_BYTES);
     for (const size of [1000, Number.POSITIVE_INFINITY]) {
       expect(split(`${long}\n${long}\n`, size)).toEqual([long, long]);
     }
   });
 
   it('are measured in bytes', () => {
-    const long = '語'.repeat(LONGEST_LINE_BYTES / 3 + 100);
+    const long = '語'.repeat(MAX_LINE_BYTES / 3 + 100);
     for (const size of [1000, Number.POSITIVE_INFINITY]) {
       const [first, second] = split(`${long}\nb`, size);
       expect(first.slice(0, 21_845)).toBe('語'.repeat(21_845));

@@ -14,7 +14,7 @@ const CHUNK_WORDS = 8192;
 /** The number of a block is that of its chunk and, in so many bits, its place there. */
 const PLACE_BITS = 10;
 const PLACE_MASK = 2 ** PLACE_BITS - 1;
-const MOST_POOLED = 2;
+const MAX_POOLED = 2;
 /** Chunks of this many words stay, so that a log that comes and goes allocates nothing. */
 const KEPT_WORDS = 64;
 
@@ -83,7 +83,7 @@ export class Blocks {
     if (--this.#used[at] > 0 || words.length <= KEPT_WORDS) return;
     this.#free[at] = 0;
     this.#chunks[at] = undefined;
-    if (words.length === CHUNK_WORDS && this.#pool.length < MOST_POOLED) this.#pool.push(words);
+    if (words.length === CHUNK_WORDS && this.#pool.length < MAX_POOLED) this.#pool.push(words);
   }
 
   /**

@@ -10,16 +10,16 @@
  * kept in a sketch of fixed size (`EvictedKeys`) that may overcount and never undercounts: no flood
  * frees a key from its limit.
  */
-import type { Terms } from '../../algorithms/algorithm.ts';
+import type { LimitParams } from '../../algorithms/algorithm.ts';
 import { systemClock } from '../../clock.ts';
-import { jointDecision, type Quote } from '../../decision.ts';
+import { type CheckResult, jointDecision } from '../../decision.ts';
 import { checkFields, checkInteger, expected } from '../../errors.ts';
 import { Idempotency } from '../../idempotency/idempotency.ts';
 import type { Policy } from '../../policy.ts';
 import type { Adjustment, Check, KeyState, Limit, SyncStore } from '../../store.ts';
 import { contained } from '../../warning.ts';
 import { KeyedHash } from './hash.ts';
-import { isWide, type Room, Space } from './space.ts';
+import { type Evictor, isWide, PolicyTable } from './policy-table.ts';
 
 /** A key that was evicted while it still counted. */
 export interface Eviction {
@@ -55,20 +55,20 @@ export interface MemoryStoreOptions {
 
 const DEFAULT_MAX_KEYS = 1_000_000;
 /** A table numbers its places in 30 bits, and up to a third of them are empty. */
-const MOST_KEYS = 2 ** 29;
+const MAX_KEYS = 2 ** 29;
 const DEFAULT_ID_BYTES = 2 ** 25;
 /** Cells in a row of a sketch, for each key that a policy is guaranteed: 8 bytes a key in all. */
 const CELLS_PER_KEY = 1 / 4;
-const LEAST_CELLS = 64;
+const MIN_CELLS = 64;
 /** Places to look at for each key that comes: some are empty, and some have live keys. */
 const SWEPT_PER_KEY = 8;
 
-class MemoryStore implements SyncStore, Room {
+class MemoryStore implements SyncStore, Evictor {
   readonly #maxKeys: number;
   readonly #onEviction: MemoryStoreOptions['onEviction'];
   /** Policies that mean the same counters, such as before and after a reload, share a space. */
-  readonly #spaces = new Map<string, Space>();
-  readonly #spaceOfPolicy = new WeakMap<Policy, Space>();
+  readonly #spaces = new Map<string, PolicyTable>();
+  readonly #spaceOfPolicy = new WeakMap<Policy, PolicyTable>();
   size = 0;
   evicted = 0;
   /** Set while several limits are charged: nothing may be evicted between them. */
@@ -83,32 +83,34 @@ class MemoryStore implements SyncStore, Room {
     this.#idempotency = new Idempotency(new KeyedHash(), idBytes);
   }
 
-  open(policy: Policy): Space {
-    let space = this.#spaceOfPolicy.get(policy);
-    if (space === undefined) {
+  open(policy: Policy): PolicyTable {
+    let table = this.#spaceOfPolicy.get(policy);
+    if (table === undefined) {
       const { name, algorithm, windowMs, bucketMs } = policy;
       const id = JSON.stringify([name, algorithm, windowMs, bucketMs, isWide(policy)]);
-      space = this.#spaces.get(id) ?? new Space(policy, this);
-      this.#spaces.set(id, space);
-      this.#spaceOfPolicy.set(policy, space);
+      table = this.#spaces.get(id) ?? new PolicyTable(policy, this);
+      this.#spaces.set(id, table);
+      this.#spaceOfPolicy.set(policy, table);
     }
-    return space;
+    return table;
   }
 
-  decideSync({ limits, peek, id }: Check, nowMs: number): Quote {
+  decideSync({ limits, peek, id }: Check, nowMs: number): CheckResult {
     if (id !== undefined) {
-      const decide = (copies: readonly Limit[]): Quote =>
+      const decide = (copies: readonly Limit[]): CheckResult =>
         this.decideSync({ limits: copies, peek: false }, nowMs);
       return this.#idempotency.decideOnce(id, limits, nowMs, decide);
     }
-    const ask = (way: 'takeSync' | 'peekSync'): Quote[] =>
-      limits.map(({ policy, terms, key, cost }) => this.open(policy)[way](terms, key, cost, nowMs));
+    const ask = (way: 'takeSync' | 'peekSync'): CheckResult[] =>
+      limits.map(({ policy, params, key, cost }) =>
+        this.open(policy)[way](params, key, cost, nowMs),
+      );
     if (limits.length === 1) return ask(peek ? 'peekSync' : 'takeSync')[0];
     // Nothing is charged before all limits fit, and none may stop to fit after that. Eviction
     // changes what is known of keys without a row, so it waits until all limits are charged.
-    const quotes = ask('peekSync');
-    const taken = !peek && quotes.every((quote) => quote.allowed);
-    if (!taken) return jointDecision(quotes, false);
+    const results = ask('peekSync');
+    const taken = !peek && results.every((result) => result.allowed);
+    if (!taken) return jointDecision(results, false);
     this.#isCharging = true;
     const charged = ask('takeSync');
     this.#isCharging = false;
@@ -130,18 +132,26 @@ class MemoryStore implements SyncStore, Room {
   }
 
   resetSync(policy: Policy, key: string, nowMs: number): void {
-    const space = this.open(policy);
-    space.reset(key, nowMs);
+    const table = this.open(policy);
+    table.reset(key, nowMs);
     // It may have added a row, for a key that has used nothing of what evicted keys have.
-    this.#evictFor(space, 0, nowMs);
+    this.#evictFor(table, 0, nowMs);
     this.#idempotency.reset(policy.name, key, nowMs);
   }
 
-  inspectSync(policy: Policy, terms: Terms, key: string, nowMs: number): KeyState | undefined {
-    return this.open(policy).inspect(terms, key, nowMs);
+  inspectSync(
+    policy: Policy,
+    params: LimitParams,
+    key: string,
+    nowMs: number,
+  ): KeyState | undefined {
+    return this.open(policy).inspect(params, key, nowMs);
   }
 
-  async decide(checks: readonly Check[], nowMs = systemClock.now()): Promise<readonly Quote[]> {
+  async decide(
+    checks: readonly Check[],
+    nowMs = systemClock.now(),
+  ): Promise<readonly CheckResult[]> {
     return checks.map((check) => this.decideSync(check, nowMs));
   }
 
@@ -174,23 +184,23 @@ class MemoryStore implements SyncStore, Room {
   }
 
   get evictedCells(): number {
-    return Math.max(Math.ceil(this.guaranteedKeys * CELLS_PER_KEY), LEAST_CELLS);
+    return Math.max(Math.ceil(this.guaranteedKeys * CELLS_PER_KEY), MIN_CELLS);
   }
 
-  makeRoom(space: Space, nowMs: number): void {
-    this.sweep(space, SWEPT_PER_KEY, nowMs);
-    if (!this.#isCharging) this.#evictFor(space, 1, nowMs);
+  makeRoom(table: PolicyTable, nowMs: number): void {
+    this.sweep(table, SWEPT_PER_KEY, nowMs);
+    if (!this.#isCharging) this.#evictFor(table, 1, nowMs);
   }
 
   /** Deletes some expired keys of a space, and of another one in turn: it may get no calls. */
-  sweep(space: Space, places: number, nowMs: number): void {
-    space.sweep(places, nowMs);
+  sweep(table: PolicyTable, places: number, nowMs: number): void {
+    table.sweep(places, nowMs);
     let next = this.#hand.next();
     if (next.done) {
       this.#hand = this.#spaces.values();
       next = this.#hand.next();
     }
-    if (next.value !== space) next.value!.sweep(places, nowMs);
+    if (next.value !== table) next.value!.sweep(places, nowMs);
   }
 
   /**
@@ -198,12 +208,12 @@ class MemoryStore implements SyncStore, Room {
    * most keys: a policy that holds no more than its share is never that, as `incoming` counts with
    * the keys that are about to be added.
    */
-  #evictFor(incoming: Space, more: 0 | 1, nowMs: number): void {
+  #evictFor(incoming: PolicyTable, more: 0 | 1, nowMs: number): void {
     if (this.size + more <= this.#maxKeys) return;
-    const sizeOf = (space: Space): number =>
-      space.size && space.size + (space === incoming ? more : 0);
+    const sizeOf = (table: PolicyTable): number =>
+      table.size && table.size + (table === incoming ? more : 0);
     let largest = incoming;
-    for (const space of this.#spaces.values()) if (sizeOf(space) > sizeOf(largest)) largest = space;
+    for (const table of this.#spaces.values()) if (sizeOf(table) > sizeOf(largest)) largest = table;
     if (!largest.evict(nowMs)) return;
     this.evicted++;
     const { guaranteedKeys } = this;
@@ -215,7 +225,7 @@ class MemoryStore implements SyncStore, Room {
 export function memoryStore(options: MemoryStoreOptions = {}): SyncStore {
   checkFields(options, ['maxKeys', 'maxIdBytes', 'onEviction']);
   const { maxKeys = DEFAULT_MAX_KEYS, maxIdBytes = DEFAULT_ID_BYTES, onEviction } = options;
-  checkInteger('ERR_INVALID_OPTION', '`maxKeys`', maxKeys, 1, MOST_KEYS);
+  checkInteger('ERR_INVALID_OPTION', '`maxKeys`', maxKeys, 1, MAX_KEYS);
   checkInteger('ERR_INVALID_OPTION', '`maxIdBytes`', maxIdBytes, 0);
   if (onEviction !== undefined && typeof onEviction !== 'function') {
     throw expected('ERR_INVALID_OPTION', '`onEviction` to be a function', onEviction);

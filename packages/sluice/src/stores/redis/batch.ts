@@ -8,14 +8,14 @@ import type { OnSent, Recipient, SentCommand } from '../../store.ts';
 import type { Send } from './client.ts';
 import { type Built, buildCommand } from './command.ts';
 import { domainOfSlot, slotOf } from './keys.ts';
-import type { Operation } from './operation.ts';
+import type { RedisOperation } from './operation.ts';
 import { Reply } from './reply.ts';
 import { isMissingScript, isNotDone, NotSentError, type StoreReplyError } from './reply-errors.ts';
 import { SCRIPT, SCRIPT_SHA } from './scripts.generated.ts';
 import { SlowLane } from './slow-lane.ts';
 
 /** As many checks as Redis does in well under a millisecond. */
-const MOST_KEYS = 64;
+const MAX_KEYS = 64;
 /** How long to wait before the one repetition of what surely was not done. */
 const PAUSE_MS = 10;
 
@@ -38,19 +38,23 @@ export class Batcher {
   }
 
   /** Does an operation with the others of this turn; the answer is what it reads. */
-  do<T>(operation: Operation<T>, nowMs: number | undefined, onSent?: OnSent): Promise<T> {
+  do<T>(operation: RedisOperation<T>, nowMs: number | undefined, onSent?: OnSent): Promise<T> {
     return new Promise<T>((answered, failed) => {
       const recipient = { answered, failed };
       this.submit(operation, nowMs, onSent ? { ...recipient, sent: onSent } : recipient);
     });
   }
 
-  submit<T>(operation: Operation<T>, nowMs: number | undefined, recipient: Recipient<T>): void {
+  submit<T>(
+    operation: RedisOperation<T>,
+    nowMs: number | undefined,
+    recipient: Recipient<T>,
+  ): void {
     operation.recipient = recipient;
-    this.#add(operation as Operation, nowMs);
+    this.#add(operation as RedisOperation, nowMs);
   }
 
-  #add(operation: Operation, nowMs: number | undefined): void {
+  #add(operation: RedisOperation, nowMs: number | undefined): void {
     const { weight, keys } = operation;
     const lane = this.#lanes.size > 0 ? this.#lanes.get(this.#domainOf(keys[0])) : undefined;
     if (weight > keys.length || lane?.holds(keys)) {
@@ -65,13 +69,13 @@ export class Batcher {
       return;
     }
     let waiting = this.#waitingFor(operation, nowMs);
-    if (waiting.keys > 0 && waiting.keys + weight > MOST_KEYS) {
+    if (waiting.keys > 0 && waiting.keys + weight > MAX_KEYS) {
       this.#dispatch(waiting);
       waiting = this.#waitingFor(operation, nowMs);
     }
     waiting.operations.push(operation);
     waiting.keys += weight;
-    if (waiting.keys >= MOST_KEYS) this.#dispatch(waiting);
+    if (waiting.keys >= MAX_KEYS) this.#dispatch(waiting);
     else this.#schedule();
   }
 
@@ -89,7 +93,7 @@ export class Batcher {
     const domain = this.#domainOf(key);
     let lane = this.#lanes.get(domain);
     if (lane === undefined) {
-      lane = new SlowLane(MOST_KEYS, this.#deadlineMs);
+      lane = new SlowLane(MAX_KEYS, this.#deadlineMs);
       this.#lanes.set(domain, lane);
     }
     return lane;
@@ -100,7 +104,7 @@ export class Batcher {
     return `${this.#isCluster ? slotOf(keys[0]) : ''} ${nowMs}`;
   }
 
-  #waitingFor({ keys }: Operation, nowMs: number | undefined): Waiting {
+  #waitingFor({ keys }: RedisOperation, nowMs: number | undefined): Waiting {
     if (!this.#isCluster && nowMs === undefined) {
       this.#single ??= { operations: [], keys: 0, nowMs, id: '' };
       return this.#single;
@@ -134,7 +138,7 @@ export class Batcher {
   }
 
   /** Sends operations in one command. Resolves when it has succeeded or failed. */
-  async #sendAll(given: readonly Operation[], nowMs: number | undefined): Promise<void> {
+  async #sendAll(given: readonly RedisOperation[], nowMs: number | undefined): Promise<void> {
     const built = this.#build(given, nowMs);
     if (built === undefined) return;
     const { operations, args, key } = built;
@@ -156,7 +160,7 @@ export class Batcher {
    * The arguments of one command for these operations. An operation that cannot be written down
    * fails alone, with an error of its caller; the others are sent without it.
    */
-  #build(operations: readonly Operation[], nowMs: number | undefined): Built | undefined {
+  #build(operations: readonly RedisOperation[], nowMs: number | undefined): Built | undefined {
     try {
       return buildCommand(operations, nowMs);
     } catch (error) {
@@ -209,7 +213,7 @@ export class Batcher {
    * What surely was not done is asked for once more, if the answer can still be in time; everything
    * else might be done twice, or for nobody.
    */
-  #fail(operation: Operation, { nowMs, startedMs }: Sent, error: unknown): void {
+  #fail(operation: RedisOperation, { nowMs, startedMs }: Sent, error: unknown): void {
     const notDone = isNotDone(error);
     const isLate = monotonicClock.now() - startedMs + PAUSE_MS >= this.#deadlineMs;
     if (operation.repeated || isLate || !notDone) {
@@ -233,7 +237,7 @@ export class Batcher {
 
 /** A command that is on its way. */
 interface Sent {
-  readonly operations: readonly Operation[];
+  readonly operations: readonly RedisOperation[];
   readonly nowMs: number | undefined;
   /** When it was sent, by the clock that denials are dated by. */
   readonly sentMs: number;
@@ -250,7 +254,7 @@ class Unread {
 
 /** An operation that waits for the commands before it. */
 interface SlowOperation {
-  readonly operation: Operation;
+  readonly operation: RedisOperation;
   readonly keys: readonly string[];
   readonly weight: number;
   readonly nowMs: number | undefined;
@@ -258,7 +262,7 @@ interface SlowOperation {
 }
 
 interface Waiting {
-  readonly operations: Operation[];
+  readonly operations: RedisOperation[];
   readonly nowMs: number | undefined;
   readonly id: string;
   keys: number;

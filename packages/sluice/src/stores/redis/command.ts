@@ -1,7 +1,10 @@
 /** One command for several operations: the arguments of decide.lua. */
-import { COUNTED, type Operation } from './operation.ts';
+import { COUNTED, type RedisOperation } from './operation.ts';
 
-export function buildCommand(operations: readonly Operation[], nowMs: number | undefined): Built {
+export function buildCommand(
+  operations: readonly RedisOperation[],
+  nowMs: number | undefined,
+): Built {
   const command = new Command();
   for (const operation of operations) command.add(operation);
   const { keys } = command;
@@ -9,7 +12,7 @@ export function buildCommand(operations: readonly Operation[], nowMs: number | u
 }
 
 export interface Built {
-  readonly operations: readonly Operation[];
+  readonly operations: readonly RedisOperation[];
   readonly args: readonly string[];
   /** By which a Cluster finds the node. */
   readonly key: string;
@@ -23,10 +26,10 @@ class Command {
   /** The ids of the operations of the last run. */
   #ids: string[] = [];
   readonly #places = new Map<string, number>();
-  #last: Operation | undefined = undefined;
+  #last: RedisOperation | undefined = undefined;
   #count = 0;
 
-  add(operation: Operation): void {
+  add(operation: RedisOperation): void {
     for (const key of operation.keys) this.keys.push(key);
     if (this.#last === undefined || !isAlike(this.#last, operation)) {
       this.#endRun();
@@ -49,8 +52,8 @@ class Command {
     let run: string = kind;
     const isCounted = COUNTED.includes(kind);
     if (isCounted) run += ` ${this.#count}`;
-    for (const [place, { policy, terms, cost }] of limits.entries()) {
-      const { limit, windowMs, bucketMs, capacity } = terms;
+    for (const [place, { policy, params, cost }] of limits.entries()) {
+      const { limit, windowMs, bucketMs, capacity } = params;
       const text = `${policy.algorithm} ${limit} ${windowMs} ${bucketMs} ${capacity}`;
       run += ` ${this.#placeOf(text)}`;
       if (isCounted) run += ` ${cost}`;
@@ -72,12 +75,12 @@ class Command {
 }
 
 /** Whether two operations differ in nothing but their keys, so that one run can do both. */
-function isAlike(a: Operation, b: Operation): boolean {
+function isAlike(a: RedisOperation, b: RedisOperation): boolean {
   if (a.kind !== b.kind || a.limits.length !== b.limits.length) return false;
   if (!COUNTED.includes(a.kind) || a.numbers !== b.numbers) return false;
   for (let place = 0; place < a.limits.length; place++) {
     const [one, other] = [a.limits[place], b.limits[place]];
-    if (one.terms !== other.terms || one.cost !== other.cost) return false;
+    if (one.params !== other.params || one.cost !== other.cost) return false;
   }
   return true;
 }

@@ -8,14 +8,14 @@
  * from when the question was sent, so it ends before the one that Redis meant; and the wait that
  * is told counts from when the answer came, so whoever waits that long is served.
  */
-import type { Terms } from '../../algorithms/algorithm.ts';
+import type { LimitParams } from '../../algorithms/algorithm.ts';
 import { systemClock } from '../../clock.ts';
-import { DecisionRecord, PeekRecord, type Quote } from '../../decision.ts';
+import { type CheckResult, DecisionRecord, PeekRecord } from '../../decision.ts';
 import type { Limit } from '../../store.ts';
 
 interface Denial {
-  readonly quote: Quote;
-  readonly terms: Terms;
+  readonly result: CheckResult;
+  readonly params: LimitParams;
   readonly receivedMs: number;
   readonly untilMs: number;
 }
@@ -40,36 +40,40 @@ export class DenyCache {
   }
 
   /** The denial that still holds for this limit, if there is one. */
-  find(key: string, { policy, terms, cost, key: text }: Limit, peek: boolean): Quote | undefined {
+  find(
+    key: string,
+    { policy, params, cost, key: text }: Limit,
+    peek: boolean,
+  ): CheckResult | undefined {
     const denial = this.#denials.get(key);
     if (denial === undefined) return undefined;
-    const { quote, receivedMs, untilMs } = denial;
+    const { result, receivedMs, untilMs } = denial;
     const nowMs = systemClock.now();
-    if (nowMs >= untilMs || nowMs < receivedMs || !isSame(denial.terms, terms)) {
+    if (nowMs >= untilMs || nowMs < receivedMs || !isSame(denial.params, params)) {
       this.#denials.delete(key);
       return undefined;
     }
-    if (cost !== quote.cost) return undefined;
+    if (cost !== result.cost) return undefined;
     const elapsedMs = nowMs - receivedMs;
     const kind = peek ? CachedPeek : CachedDecision;
-    const waitMs = Math.max(quote.retryAfterMs - elapsedMs, 1);
-    const resetAfterMs = Math.max(quote.resetAfterMs - elapsedMs, waitMs);
-    return new kind(policy.name, text, cost, terms.capacity, waitMs, quote.atMs + elapsedMs, {
-      free: quote.remaining,
+    const waitMs = Math.max(result.retryAfterMs - elapsedMs, 1);
+    const resetAfterMs = Math.max(result.resetAfterMs - elapsedMs, waitMs);
+    return new kind(policy.name, text, cost, params.capacity, waitMs, result.atMs + elapsedMs, {
+      free: result.remaining,
       resetAfterMs,
     });
   }
 
   /** Remembers a denial. `sentMs` is when the question was sent. */
-  add(key: string, terms: Terms, quote: Quote, sentMs: number): void {
+  add(key: string, params: LimitParams, result: CheckResult, sentMs: number): void {
     const receivedMs = systemClock.now();
-    const untilMs = sentMs + Math.min(quote.retryAfterMs, this.#longestMs);
+    const untilMs = sentMs + Math.min(result.retryAfterMs, this.#longestMs);
     if (untilMs <= receivedMs) return;
     this.#denials.delete(key);
     if (this.#denials.size >= this.#mostKeys) {
       this.#denials.delete(this.#denials.keys().next().value!);
     }
-    this.#denials.set(key, { quote, terms, receivedMs, untilMs });
+    this.#denials.set(key, { result, params, receivedMs, untilMs });
   }
 
   forget(key: string): void {
@@ -77,6 +81,6 @@ export class DenyCache {
   }
 }
 
-function isSame(a: Terms, b: Terms): boolean {
+function isSame(a: LimitParams, b: LimitParams): boolean {
   return a === b || (a.limit === b.limit && a.capacity === b.capacity);
 }

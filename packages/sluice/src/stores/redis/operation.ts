@@ -16,7 +16,7 @@ export const COUNTED: readonly Kind[] = ['check', 'peek', 'once', 'forget', 'res
  * What is asked of the script: a run of decide.lua, and what to make of its answer. Methods rather
  * than functions: there is one for every decision, and each function is an object.
  */
-export abstract class Operation<T = unknown> {
+export abstract class RedisOperation<T = unknown> {
   /** Whether it has been sent twice. */
   repeated = false;
   recipient!: Recipient<T>;
@@ -48,8 +48,8 @@ export abstract class Operation<T = unknown> {
 }
 
 /** Whether a limit keeps a log that can be longer than one string of the script. */
-function canBeLong({ policy, terms }: Limit): boolean {
-  const { limit, windowMs, bucketMs } = terms;
+function canBeLong({ policy, params }: Limit): boolean {
+  const { limit, windowMs, bucketMs } = params;
   if (policy.algorithm === 'sliding-log') return limit > SHORT_LOG;
   return policy.algorithm === 'sliding-buckets' && Math.min(limit, windowMs / bucketMs) > SHORT_LOG;
 }

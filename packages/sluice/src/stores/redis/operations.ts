@@ -1,23 +1,23 @@
 /** The operations of the Redis store: what each sends to the script, and how its reply is read. */
 import {
+  type CheckResult,
   DecisionRecord,
   jointDecision,
   type LimitDecision,
   PeekRecord,
-  type Quote,
 } from '../../decision.ts';
 import {
   type Adjustment,
   type KeyState,
   type Limit,
-  MOST_INSPECTED,
+  MAX_INSPECTED,
   returnableMs,
 } from '../../store.ts';
 import type { DenyCache } from './deny-cache.ts';
-import { type Kind, Operation } from './operation.ts';
+import { type Kind, RedisOperation } from './operation.ts';
 import type { Reply } from './reply.ts';
 
-export class CheckOperation extends Operation<readonly Quote[]> {
+export class CheckOperation extends RedisOperation<readonly CheckResult[]> {
   /** Whether it was decided now, and not remembered from an earlier call under its id. */
   isNew = true;
 
@@ -32,30 +32,30 @@ export class CheckOperation extends Operation<readonly Quote[]> {
     super(kind, limits, keys, kind === 'once' ? ` ${rememberMs}` : '', id);
   }
 
-  override read(reply: Reply): readonly Quote[] {
+  override read(reply: Reply): readonly CheckResult[] {
     const { limits, kind } = this;
     if (kind === 'once') this.isNew = reply.number() === 1;
-    const quote =
+    const result =
       limits.length === 1
         ? readLimit(reply, limits[0], kind)
         : joint(
             limits.map((limit) => readLimit(reply, limit, kind)),
             kind === 'peek',
           );
-    if (!quote.allowed) this.denials?.add(this.keys[0], limits[0].terms, quote, reply.sentMs);
-    return [quote];
+    if (!result.allowed) this.denials?.add(this.keys[0], limits[0].params, result, reply.sentMs);
+    return [result];
   }
 }
 
 /** An operation whose reply is one number. */
-export class NumberOperation extends Operation<number> {
+export class NumberOperation extends RedisOperation<number> {
   override read(reply: Reply): number {
     return reply.number();
   }
 }
 
 /** Adjustments that a receipt is used for; undefined if it has been used before. */
-export class SpendOperation extends Operation<readonly number[] | undefined> {
+export class SpendOperation extends RedisOperation<readonly number[] | undefined> {
   constructor(
     id: string,
     adjustments: readonly Adjustment[],
@@ -72,9 +72,9 @@ export class SpendOperation extends Operation<readonly number[] | undefined> {
 }
 
 /** The limit that a charge belongs to. */
-export const limitOf = ({ policy, terms, charge }: Adjustment): Limit => ({
+export const limitOf = ({ policy, params, charge }: Adjustment): Limit => ({
   policy,
-  terms,
+  params,
   key: charge.key,
   cost: 0,
 });
@@ -85,19 +85,19 @@ export const changeOf = ({ charge, delta }: Adjustment): string =>
 
 /** Until when a receipt is remembered as used: until none of its charges counts any more. */
 export function rememberText(adjustments: readonly Adjustment[]): string {
-  const longestMs = Math.max(...adjustments.map(({ terms }) => returnableMs(terms)));
+  const longestMs = Math.max(...adjustments.map(({ params }) => returnableMs(params)));
   const newestMs = Math.max(...adjustments.map(({ charge }) => charge.atMs));
   return ` ${Math.min(newestMs + longestMs, Number.MAX_SAFE_INTEGER)} ${longestMs}`;
 }
 
-export class InspectOperation extends Operation<KeyState | undefined> {
+export class InspectOperation extends RedisOperation<KeyState | undefined> {
   override read(reply: Reply): KeyState | undefined {
     return readState(reply, this.limits[0]);
   }
 }
 
-function readLimit(reply: Reply, limit: Limit, asked: Kind): Quote {
-  const { policy, terms, key, cost } = limit;
+function readLimit(reply: Reply, limit: Limit, asked: Kind): CheckResult {
+  const { policy, params, key, cost } = limit;
   let atMs = asked === 'once' ? reply.number() : reply.nowMs;
   let waitMs = reply.number();
   if (waitMs < 0) {
@@ -107,14 +107,14 @@ function readLimit(reply: Reply, limit: Limit, asked: Kind): Quote {
   const free = reply.number();
   const resetAfterMs = reply.number();
   const kind = asked === 'peek' ? PeekRecord : DecisionRecord;
-  return new kind(policy.name, key, cost, terms.capacity, waitMs, atMs, { free, resetAfterMs });
+  return new kind(policy.name, key, cost, params.capacity, waitMs, atMs, { free, resetAfterMs });
 }
 
-export function joint(answers: readonly LimitDecision[], peek: boolean): Quote {
+export function joint(answers: readonly LimitDecision[], peek: boolean): CheckResult {
   return jointDecision(answers, !peek && answers.every((answer) => answer.allowed));
 }
 
-function readState(reply: Reply, { policy, terms }: Limit): KeyState | undefined {
+function readState(reply: Reply, { policy, params }: Limit): KeyState | undefined {
   if (reply.number() === 0) return undefined;
   reply.number();
   const free = reply.number();
@@ -124,7 +124,7 @@ function readState(reply: Reply, { policy, terms }: Limit): KeyState | undefined
   const entries: { atMs: number; cost: number }[] = [];
   for (let chunks = reply.number(); chunks > 0; chunks--) readEntries(reply, entries);
   const { name, algorithm } = policy;
-  const used = terms.capacity - free;
+  const used = params.capacity - free;
   return {
     policy: name,
     algorithm,
@@ -132,7 +132,7 @@ function readState(reply: Reply, { policy, terms }: Limit): KeyState | undefined
     remaining: Math.max(free, 0),
     resetAfterMs,
     cells,
-    entries: entries.slice(-MOST_INSPECTED),
+    entries: entries.slice(-MAX_INSPECTED),
     entryCount,
   };
 }

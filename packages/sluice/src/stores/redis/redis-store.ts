@@ -1,8 +1,8 @@
 /**
  * The Redis store: everything is decided by one script, on the server, by the server's clock.
  */
-import type { Terms } from '../../algorithms/algorithm.ts';
-import type { LimitDecision, Quote } from '../../decision.ts';
+import type { LimitParams } from '../../algorithms/algorithm.ts';
+import type { CheckResult, LimitDecision } from '../../decision.ts';
 import { checkFields, expected, isInteger } from '../../errors.ts';
 import {
   DEFAULT_DEADLINE_MS,
@@ -45,7 +45,7 @@ import {
 } from './operations.ts';
 import type { OnReady } from './ready-signal.ts';
 import { StoreReplyError } from './reply-errors.ts';
-import { evictionWarning, reportOf } from './server.ts';
+import { evictionWarning, parseServerInfo } from './server.ts';
 
 export interface DenyCacheOptions {
   /** How long a denial is repeated without asking Redis, at the most. Default 1,000. */
@@ -92,17 +92,21 @@ export class RedisStore implements Store {
     if (onReady !== undefined) this.onReady = onReady;
   }
 
-  decide(checks: readonly Check[], nowMs?: number): Promise<readonly Quote[]> {
+  decide(checks: readonly Check[], nowMs?: number): Promise<readonly CheckResult[]> {
     const all = checks.map(
       (check) =>
-        new Promise<readonly Quote[]>((answered, failed) => {
+        new Promise<readonly CheckResult[]>((answered, failed) => {
           this.submit(check, nowMs, { answered, failed });
         }),
     );
-    return Promise.all(all).then((quotes) => quotes.flat());
+    return Promise.all(all).then((results) => results.flat());
   }
 
-  submit(check: Check, nowMs: number | undefined, recipient: Recipient<readonly Quote[]>): void {
+  submit(
+    check: Check,
+    nowMs: number | undefined,
+    recipient: Recipient<readonly CheckResult[]>,
+  ): void {
     const { limits, peek, id } = check;
     const keys = [this.#names.of(limits[0].policy, limits[0].key)];
     for (let place = 1; place < limits.length; place++) {
@@ -119,7 +123,7 @@ export class RedisStore implements Store {
     if (groups.length > 1) {
       const onSent = (command: SentCommand): void => recipient.sent?.(command);
       this.#decideApart(check, keys, groups, nowMs, onSent).then(
-        (quotes) => recipient.answered(quotes),
+        (results) => recipient.answered(results),
         (error) => recipient.failed(error),
       );
     } else this.#batcher.submit(this.#operation(check, keys, denials), nowMs, recipient);
@@ -160,7 +164,7 @@ export class RedisStore implements Store {
     groups: readonly (readonly number[])[],
     nowMs: number | undefined,
     onSent: OnSent,
-  ): Promise<readonly Quote[]> {
+  ): Promise<readonly CheckResult[]> {
     const { limits, peek, id } = check;
     const answers: LimitDecision[] = [];
     const reserved: (readonly number[])[] = [];
@@ -168,11 +172,11 @@ export class RedisStore implements Store {
       const part = { limits: places.map((place) => limits[place]), peek, id };
       const names = places.map((place) => keys[place]);
       const operation = this.#operation(part, names, undefined, longestWindow(limits));
-      const [quote] = await this.#batcher.do(operation, nowMs, onSent);
-      for (const [at, place] of places.entries()) answers[place] = quote.limits[at];
+      const [result] = await this.#batcher.do(operation, nowMs, onSent);
+      for (const [at, place] of places.entries()) answers[place] = result.limits[at];
       // What is remembered was charged by an earlier call, and stays its own.
-      if (quote.allowed && !peek && operation.isNew) reserved.push(places);
-      return quote.allowed;
+      if (result.allowed && !peek && operation.isNew) reserved.push(places);
+      return result.allowed;
     };
     const results = await Promise.allSettled(groups.map(reserve));
     const fits = results.every((each) => each.status === 'fulfilled' && each.value);
@@ -202,8 +206,8 @@ export class RedisStore implements Store {
           new CheckOperation('peek', [limits[place]], [keys[place]], undefined),
           nowMs,
         );
-        const [, [quote]] = await Promise.all([done, look]);
-        answers[place] = quote.limits[0];
+        const [, [result]] = await Promise.all([done, look]);
+        answers[place] = result.limits[0];
       }),
     );
   }
@@ -299,8 +303,8 @@ export class RedisStore implements Store {
     return answer;
   }
 
-  inspect(policy: Policy, terms: Terms, key: string, nowMs?: number, onSent?: OnSent) {
-    const limit = { policy, terms, key, cost: 0 };
+  inspect(policy: Policy, params: LimitParams, key: string, nowMs?: number, onSent?: OnSent) {
+    const limit = { policy, params, key, cost: 0 };
     const name = this.#names.of(policy, key);
     return this.#batcher.do(new InspectOperation('inspect', [limit], [name]), nowMs, onSent);
   }
@@ -359,7 +363,7 @@ function checkOption(isRight: boolean, what: string, came: unknown): void {
 /** Warns if the server evicts. A user without the right to ask is not told. */
 async function lookAt(info: Connection['info'], onWarning: (warning: RedisWarning) => void) {
   const reply = await (async () => info?.())().catch(() => '');
-  const report = reportOf(reply);
+  const report = parseServerInfo(reply);
   if (report.evicts) onWarning(evictionWarning(report));
 }
 

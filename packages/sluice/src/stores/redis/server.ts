@@ -12,7 +12,7 @@ export interface ServerReport {
 }
 
 /** Reads the reply to `INFO memory`: one text, or one for each node of a Cluster. */
-export function reportOf(reply: unknown): ServerReport {
+export function parseServerInfo(reply: unknown): ServerReport {
   const text =
     typeof reply === 'string' ? reply : JSON.stringify(reply)?.replaceAll('\\r\\n', '\n');
   const field = (name: string): string =>

@@ -1,0 +1,146 @@
+/** The board of `sluice top`: health, policies with their rates, and the keys that matter. */
+import { clockText, type WatchedKey } from 'sluice-traffic';
+import { numberText, type Paint, visible, windowText } from '../output.ts';
+import { fitRight, fitTo, sparkline, widthOf } from './text.ts';
+import { busiest, type PolicyState, type Snapshot, type Watch } from './watch.ts';
+
+export interface TopSize {
+  readonly columns: number;
+  readonly rows: number;
+}
+
+const MIN_COLUMNS = 40;
+const LIMIT_COLUMNS = 16;
+const RATE_COLUMNS = 9;
+const COUNT_COLUMNS = 9;
+const MAX_NAME_COLUMNS = 32;
+/** Of a board that is printed, which has no height. */
+export const PRINTED_ROWS = 40;
+
+/** What is wrong now, above what was last known. */
+function headLines(shot: Snapshot, paint: Paint, width: number, trouble?: string): string[] {
+  const state = trouble !== undefined ? paint('red', 'not reached') : readyText(shot, paint);
+  const left = `${paint('bold', 'sluice top')}  ${visible(shot.url)}  ${state}`;
+  const right = `${clockText(shot.atMs)} UTC`;
+  const lines = [fitTo(left, width - right.length - 1) + fitRight(right, right.length + 1)];
+  lines.push(trouble === undefined ? healthText(shot, paint) : paint('red', visible(trouble)));
+  return lines;
+}
+
+function readyText({ ready, draining }: Snapshot, paint: Paint): string {
+  if (ready) return paint('green', 'ready');
+  return paint('red', draining ? 'stopping' : 'not ready');
+}
+
+function healthText(shot: Snapshot, paint: Paint): string {
+  const { storeUp, breaker, configOk, keys, evicted, degraded, version } = shot;
+  const parts = [storeUp ? paint('green', 'store up') : paint('red', 'store away')];
+  if (breaker !== undefined) {
+    parts.push(breaker === 'closed' ? 'breaker closed' : paint('red', `breaker ${breaker}`));
+  }
+  if (keys !== undefined) parts.push(keys === 1 ? '1 key' : `${numberText(keys)} keys`);
+  if (evicted > 0) parts.push(paint('yellow', `${numberText(evicted)} evicted`));
+  if (degraded > 0) parts.push(paint('yellow', `${numberText(degraded)} degraded`));
+  parts.push(configOk ? 'files fine' : paint('red', 'files wrong'));
+  if (version !== undefined) parts.push(paint('dim', `sluice ${visible(version)}`));
+  return parts.join('  ');
+}
+
+const rateText = (rate: number | undefined): string => {
+  if (rate === undefined) return '-';
+  return rate > 0 && rate < 100 ? rate.toFixed(1) : numberText(Math.round(rate));
+};
+
+const limitText = ({ limit, windowMs }: PolicyState): string =>
+  limit === undefined || windowMs === undefined
+    ? ''
+    : `${numberText(limit)} in ${windowText(windowMs)}`;
+
+const nameText = ({ name, shadow }: PolicyState): string =>
+  shadow ? `${visible(name)} (shadow)` : visible(name);
+
+function policyLines(shot: Snapshot, watch: Watch, paint: Paint, width: number, most: number) {
+  const sorted = busiest(shot.policies);
+  const shown = sorted.slice(0, sorted.length > most ? most - 1 : most);
+  const longest = Math.max(...shown.map((each) => widthOf(nameText(each))), 'policy'.length);
+  const nameColumns = 1 + Math.min(longest, MAX_NAME_COLUMNS, Math.floor(width / 4));
+  const fixed = nameColumns + LIMIT_COLUMNS + 2 * RATE_COLUMNS + 6;
+  const spark = Math.max(0, Math.floor((width - fixed) / 2));
+  const line = (cells: readonly [string, string, string, string, string, string]): string =>
+    [
+      fitTo(cells[0], nameColumns),
+      fitTo(cells[1], LIMIT_COLUMNS),
+      fitRight(cells[2], RATE_COLUMNS),
+      fitTo(cells[3], spark),
+      fitRight(cells[4], RATE_COLUMNS),
+      fitTo(cells[5], spark),
+    ]
+      .join(' ')
+      .trimEnd();
+  const heading = line(['policy', 'limit', 'allowed/s', '', 'denied/s', '']);
+  const lines = [paint('dim', heading)];
+  for (const policy of shown) {
+    const { allowed, denied } = watch.ratesOf(policy.name);
+    // The two of a policy are drawn to the same scale, so that they can be compared.
+    const highest = Math.max(...allowed.slice(-spark), ...denied.slice(-spark), 0);
+    const deniedText = rateText(policy.deniedPerSecond);
+    lines.push(
+      line([
+        nameText(policy),
+        limitText(policy),
+        rateText(policy.allowedPerSecond),
+        paint('green', sparkline(allowed, spark, highest)),
+        policy.deniedPerSecond ? paint('red', deniedText) : deniedText,
+        paint('red', sparkline(denied, spark, highest)),
+      ]),
+    );
+  }
+  const left = sorted.length - shown.length;
+  if (left > 0) lines.push(paint('dim', `and ${numberText(left)} more`));
+  if (sorted.length === 0) lines.push('no policies are served');
+  return lines;
+}
+
+function keyLines(heading: string, keys: readonly WatchedKey[], paint: Paint, most: number) {
+  const shown = keys.slice(0, Math.max(0, most));
+  const nameColumns = Math.min(
+    MAX_NAME_COLUMNS,
+    Math.max('policy'.length, ...shown.map(({ policy }) => widthOf(visible(policy)))),
+  );
+  const line = (count: string, policy: string, key: string): string =>
+    `${fitRight(count, COUNT_COLUMNS)}  ${fitTo(policy, nameColumns)}  ${key}`;
+  const lines = [paint('dim', line(heading, 'policy', 'key'))];
+  for (const { policy, key, atLeast, atMost } of shown) {
+    const count = atLeast === atMost ? numberText(atLeast) : `${numberText(atLeast)}+`;
+    lines.push(line(count, visible(policy), visible(key)));
+  }
+  if (shown.length === 0) lines.push(line('-', '-', 'nobody'));
+  return lines;
+}
+
+/** `trouble` is why it could not be asked just now. */
+export function topLines(
+  shot: Snapshot,
+  watch: Watch,
+  paint: Paint,
+  size: TopSize,
+  trouble?: string,
+): readonly string[] {
+  const width = Math.max(MIN_COLUMNS, size.columns);
+  const head = headLines(shot, paint, width, trouble);
+  // Besides these there are four lines between the parts, of which two are headings.
+  const room = Math.max(6, size.rows - head.length - 6);
+  const policyRoom = Math.min(Math.max(1, shot.policies.length), Math.ceil(room / 2));
+  const deniedRoom = Math.max(1, Math.ceil((room - policyRoom) / 2));
+  const denied = keyLines('denied', shot.mostDenied, paint, deniedRoom);
+  const left = room - policyRoom - (denied.length - 1);
+  return [
+    ...head,
+    '',
+    ...policyLines(shot, watch, paint, width, policyRoom),
+    '',
+    ...denied,
+    '',
+    ...keyLines('allowed', shot.mostAllowed, paint, left),
+  ];
+}

@@ -1,0 +1,30 @@
+/** Times and answers of the lab in words. */
+import { countText, durationText } from '../view/format.ts';
+import type { Fullest, LabDecision } from './run.ts';
+
+/** `+9.912 s` since the start; to the millisecond, as that is what decides. */
+export function sinceText(sinceMs: number): string {
+  const seconds = Math.floor(sinceMs / 1000);
+  const rest = String(sinceMs - seconds * 1000).padStart(3, '0');
+  if (seconds < 60) return `+${seconds}.${rest} s`;
+  const two = (value: number): string => String(value).padStart(2, '0');
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
+  return `+${hours > 0 ? `${hours}:${two(minutes)}` : minutes}:${two(seconds % 60)}.${rest}`;
+}
+
+export function toldText({ allowed, remaining, retryAfterMs }: LabDecision): string {
+  if (allowed) return `allowed, ${countText(remaining)} left`;
+  if (retryAfterMs === Number.POSITIVE_INFINITY) return 'denied: it costs more than ever fits';
+  return `denied, fits in ${durationText(retryAfterMs)}`;
+}
+
+/** `2.00 ×`, and never 1.00 for what is more. */
+export function multipleText(multiple: number): string {
+  const text = multiple.toFixed(2);
+  return `${multiple > 1 && text === '1.00' ? '1.01' : text} ×`;
+}
+
+export const fullestText = (fullest: Fullest | undefined): string =>
+  fullest === undefined
+    ? 'nothing'
+    : `${countText(fullest.cost)}, ${multipleText(fullest.multiple)}`;

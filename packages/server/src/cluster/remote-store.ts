@@ -1,0 +1,382 @@
+/**
+ * The store of a worker: what is asked for in one turn of the event loop goes to the owner as one
+ * line, and comes back as one. The owner decides; nothing is remembered here.
+ */
+import type { Duplex } from 'node:stream';
+import {
+  type Adjustment,
+  type Check,
+  type CheckResult,
+  type KeyState,
+  type Limit,
+  type LimitDecision,
+  type LimitParams,
+  type Policy,
+  SluiceError,
+  type Store,
+} from 'sluice';
+import {
+  DecisionRecord,
+  expected,
+  isInteger,
+  isRecord,
+  jointDecision,
+  type OnSent,
+  PeekRecord,
+  type Recipient,
+  type SentCommand,
+} from 'sluice/engine';
+import { lineOf, ProtocolError, readLines, Values } from './lines.ts';
+import { isError, KIND, MAX_DEFINED, MAX_LIMITS } from './operations.ts';
+
+/** A line that is so long is sent before its turn is over, so that it holds nobody up. */
+const LONG_LINE_VALUES = 8192;
+/** How many operations may wait for the owner at once, and how long their lines may be. */
+const MAX_WAITING = 100_000;
+export const MAX_WAITING_CHARACTERS = 32 * 1024 * 1024;
+
+/** A line that was sent: its operations, and its length in characters. */
+interface SentLine {
+  readonly operations: readonly Operation[];
+  readonly length: number;
+  readonly command: SentCommand;
+}
+
+/** Methods, not functions: there is one for every decision, and each function is an object. */
+interface Operation {
+  /** Called when it is sent, with the line that carries it. */
+  sent(command: SentCommand): void;
+  /** Takes from the answers what belongs to it, and tells who asked. */
+  read(answers: Values, nowMs: number): void;
+  failed(error: unknown): void;
+}
+
+export class RemoteStore implements Store {
+  readonly #channel: Duplex;
+  readonly #numbers = new PolicyNumbers();
+  /** The line that is being written. */
+  #values: unknown[] = [];
+  #operations: Operation[] = [];
+  #givenMs: number | undefined = undefined;
+  #isScheduled = false;
+  /** The lines that have been sent: those are answered in order. */
+  readonly #sent: SentLine[] = [];
+  /** How many of the oldest line have been answered. */
+  #answered = 0;
+  #waiting = 0;
+  #waitingCharacters = 0;
+  #size = 0;
+  #evicted = 0;
+  #guaranteedKeys: number | undefined = undefined;
+  /** Why there is nobody to ask any more. */
+  #end: SluiceError | undefined = undefined;
+
+  constructor(channel: Duplex) {
+    this.#channel = channel;
+    const fail = (error: Error): void => {
+      this.#fail(error);
+      channel.destroy();
+    };
+    readLines(channel, (values) => this.#read(new Values(values)), fail);
+    channel.on('error', fail);
+    channel.on('close', () => this.#fail(new Error('the channel was closed')));
+  }
+
+  /** As of the last answer, like `evicted`. */
+  get size(): number {
+    return this.#size;
+  }
+
+  get evicted(): number {
+    return this.#evicted;
+  }
+
+  /** As of the last response; undefined before the first one. */
+  get guaranteedKeys(): number | undefined {
+    return this.#guaranteedKeys;
+  }
+
+  decide(checks: readonly Check[], nowMs?: number): Promise<readonly CheckResult[]> {
+    const all = checks.map(
+      (check) =>
+        new Promise<readonly CheckResult[]>((answered, failed) => {
+          this.submit(check, nowMs, { answered, failed });
+        }),
+    );
+    return all.length === 1 ? all[0] : Promise.all(all).then((results) => results.flat());
+  }
+
+  submit(
+    check: Check,
+    nowMs: number | undefined,
+    recipient: Recipient<readonly CheckResult[]>,
+  ): void {
+    const { limits, peek, id } = check;
+    if (!this.#add(new CheckOperation(check, recipient), nowMs, limits.length)) return;
+    for (const { policy } of limits) this.#numbers.define(policy, this.#values);
+    if (id !== undefined) this.#values.push(KIND.once, id, limits.length);
+    else this.#values.push(peek ? KIND.peek : KIND.check, limits.length);
+    for (const limit of limits) this.#pushLimit(limit);
+  }
+
+  adjust(
+    adjustments: readonly Adjustment[],
+    nowMs?: number,
+    onSent?: OnSent,
+  ): Promise<readonly number[]> {
+    return Promise.all(adjustments.map((each) => this.#adjustOne(each, nowMs, onSent)));
+  }
+
+  #adjustOne(adjustment: Adjustment, nowMs?: number, onSent?: OnSent): Promise<number> {
+    const write = (): void => {
+      this.#values.push(KIND.adjust);
+      this.#pushAdjustment(adjustment);
+    };
+    return this.#ask([adjustment.policy], nowMs, readNumber, write, onSent);
+  }
+
+  /** One operation for all adjustments, so that the owner applies all of them or none. */
+  async adjustOnce(
+    id: string,
+    adjustments: readonly Adjustment[],
+    nowMs?: number,
+    onSent?: OnSent,
+  ): Promise<readonly number[] | undefined> {
+    const { length } = adjustments;
+    if (length > MAX_LIMITS) {
+      const what = `a receipt of at most ${MAX_LIMITS} charges`;
+      throw expected('ERR_INVALID_RECEIPT', what, adjustments);
+    }
+    const policies = adjustments.map(({ policy }) => policy);
+    const read = (answers: Values): readonly number[] | undefined =>
+      answers.integer(0, 1) === 0 ? undefined : Array.from({ length }, () => readNumber(answers));
+    const write = (): void => {
+      this.#values.push(KIND.settle, id, length);
+      for (const each of adjustments) this.#pushAdjustment(each);
+    };
+    return this.#ask(policies, nowMs, read, write, onSent);
+  }
+
+  async reset(policy: Policy, key: string, nowMs?: number, onSent?: OnSent): Promise<void> {
+    const write = (): void => {
+      this.#values.push(KIND.reset, this.#numbers.of(policy), key);
+    };
+    await this.#ask([policy], nowMs, readNumber, write, onSent);
+  }
+
+  inspect(
+    policy: Policy,
+    { limit, capacity }: LimitParams,
+    key: string,
+    nowMs?: number,
+    onSent?: OnSent,
+  ): Promise<KeyState | undefined> {
+    const write = (): void => {
+      this.#values.push(KIND.inspect, this.#numbers.of(policy), limit, capacity, key);
+    };
+    return this.#ask([policy], nowMs, readState, write, onSent);
+  }
+
+  /** Whoever still waits is told. */
+  async close(): Promise<void> {
+    this.#fail(new Error('the store was closed'));
+    this.#channel.destroy();
+  }
+
+  #pushLimit({ policy, params, key, cost }: Limit): void {
+    this.#values.push(this.#numbers.of(policy), params.limit, params.capacity, key, cost);
+  }
+
+  #pushAdjustment({ policy, params, charge, delta }: Adjustment): void {
+    const { key, cost, atMs } = charge;
+    this.#pushLimit({ policy, params, key, cost });
+    this.#values.push(atMs, delta);
+  }
+
+  #ask<T>(
+    policies: readonly Policy[],
+    nowMs: number | undefined,
+    read: (answers: Values) => T,
+    write: () => void,
+    onSent: OnSent = () => {},
+  ): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      const take = (answers: Values): void => resolve(read(answers));
+      const operation = { sent: onSent, read: take, failed: reject };
+      if (!this.#add(operation, nowMs, policies.length)) return;
+      for (const policy of policies) this.#numbers.define(policy, this.#values);
+      write();
+    });
+  }
+
+  /** Makes ready for an operation to be written; false if it was refused. */
+  #add(operation: Operation, nowMs: number | undefined, policies: number): boolean {
+    const isFull =
+      this.#waiting >= MAX_WAITING || this.#waitingCharacters >= MAX_WAITING_CHARACTERS;
+    if (this.#end !== undefined || isFull) {
+      operation.failed(this.#end ?? unavailable('too many operations wait for it'));
+      return false;
+    }
+    const isLong = this.#values.length >= LONG_LINE_VALUES;
+    // A time counts to the end of its line.
+    if (isLong || nowMs !== this.#givenMs) this.#send();
+    if (nowMs !== this.#givenMs) {
+      this.#givenMs = nowMs;
+      this.#values.push(KIND.time, nowMs);
+    }
+    this.#numbers.makeRoom(policies);
+    this.#operations.push(operation);
+    this.#waiting++;
+    if (!this.#isScheduled) {
+      this.#isScheduled = true;
+      setImmediate(() => {
+        this.#isScheduled = false;
+        this.#send();
+      });
+    }
+    return true;
+  }
+
+  #send(): void {
+    this.#givenMs = undefined;
+    if (this.#operations.length === 0) return;
+    const line = lineOf(this.#values);
+    const operations = this.#operations;
+    const command: SentCommand = {};
+    this.#sent.push({ operations, length: line.length, command });
+    this.#waitingCharacters += line.length;
+    this.#operations = [];
+    this.#values = [];
+    for (const operation of operations) operation.sent(command);
+    this.#channel.write(line);
+  }
+
+  #read(answers: Values): undefined {
+    if (this.#sent.length === 0) throw new ProtocolError('Expected no answer to nothing');
+    const { operations, length, command } = this.#sent[0];
+    command.outcome = 'replied';
+    const nowMs = answers.integer(0);
+    this.#size = answers.integer(0);
+    this.#evicted = answers.integer(0);
+    this.#guaranteedKeys = answers.integerOrNull(0) ?? undefined;
+    while (this.#answered < operations.length) {
+      const operation = operations[this.#answered];
+      const { next } = answers;
+      if (isError(next)) {
+        answers.any();
+        // The others of the line were answered, so it says nothing about the store.
+        operation.failed(Object.assign(unavailable(next.error), { isOfKey: true }));
+      } else operation.read(answers, nowMs);
+      this.#answered++;
+    }
+    this.#waiting -= operations.length;
+    this.#waitingCharacters -= length;
+    this.#answered = 0;
+    this.#sent.shift();
+  }
+
+  #fail(cause: Error): void {
+    if (this.#end !== undefined) return;
+    this.#end = unavailable(cause.message);
+    for (const { command } of this.#sent) command.outcome = 'failed';
+    const sent = this.#sent.flatMap(({ operations }) => operations);
+    const waiting = [...sent.slice(this.#answered), ...this.#operations];
+    this.#sent.length = 0;
+    this.#operations = [];
+    for (const operation of waiting) operation.failed(this.#end);
+  }
+}
+
+/** The numbers by which the owner knows policies. Those that mean the same have the same. */
+class PolicyNumbers {
+  #byPolicy = new WeakMap<Policy, number>();
+  #byText = new Map<string, number>();
+
+  of(policy: Policy): number {
+    return this.#byPolicy.get(policy)!;
+  }
+
+  /** Before an operation with so many policies: if they might not fit, all begin anew. */
+  makeRoom(policies: number): void {
+    if (this.#byText.size + policies <= MAX_DEFINED) return;
+    this.#byPolicy = new WeakMap();
+    this.#byText = new Map();
+  }
+
+  /** Tells the owner of a policy, unless it has been told. */
+  define(policy: Policy, values: unknown[]): void {
+    if (this.#byPolicy.has(policy)) return;
+    const { name, algorithm, windowMs, bucketMs, params } = policy;
+    const definition = [name, algorithm, windowMs, bucketMs, params?.limit ?? 0];
+    const text = JSON.stringify(definition);
+    let number = this.#byText.get(text);
+    if (number === undefined) {
+      number = this.#byText.size;
+      this.#byText.set(text, number);
+      values.push(KIND.define, number, ...definition);
+    }
+    this.#byPolicy.set(policy, number);
+  }
+}
+
+class CheckOperation implements Operation {
+  constructor(
+    private readonly check: Check,
+    private readonly recipient: Recipient<readonly CheckResult[]>,
+  ) {}
+
+  sent(command: SentCommand): void {
+    this.recipient.sent?.(command);
+  }
+
+  read(answers: Values, nowMs: number): void {
+    const { limits, peek } = this.check;
+    if (limits.length === 1) {
+      this.recipient.answered([this.#readLimit(answers, nowMs, limits[0])]);
+      return;
+    }
+    const all: readonly LimitDecision[] = limits.map((limit) =>
+      this.#readLimit(answers, nowMs, limit),
+    );
+    const taken = !peek && all.every(({ allowed }) => allowed);
+    this.recipient.answered([jointDecision(all, taken)]);
+  }
+
+  #readLimit(answers: Values, nowMs: number, { policy, params, key, cost }: Limit): CheckResult {
+    const { peek, id } = this.check;
+    const kind = peek ? PeekRecord : DecisionRecord;
+    const limit = id === undefined ? params.capacity : answers.integer(1);
+    const waitMs = answers.integer(0);
+    const free = answers.integer(0);
+    const resetAfterMs = answers.integer(0);
+    const atMs = nowMs + answers.integer(Number.MIN_SAFE_INTEGER);
+    return new kind(policy.name, key, cost, limit, waitMs, atMs, { free, resetAfterMs });
+  }
+
+  failed(error: unknown): void {
+    this.recipient.failed(error);
+  }
+}
+
+const readNumber = (answers: Values): number => answers.integer(Number.MIN_SAFE_INTEGER);
+
+/** Reads a key's state. Its numbers are shown to operators, so they are validated here. */
+function readState(answers: Values): KeyState | undefined {
+  const state = answers.any() as KeyState | 0;
+  if (state === 0) return undefined;
+  if (!isState(state)) throw new ProtocolError('Expected the state of a key, or 0');
+  // A log keeps pointers in the bits of its last cell. JSON has no NaN, so it arrives as null.
+  return { ...state, cells: state.cells.map((cell) => cell ?? Number.NaN) };
+}
+
+function isState(state: unknown): state is KeyState {
+  if (!isRecord(state)) return false;
+  const { used, remaining, resetAfterMs, cells, entries, entryCount } = state;
+  const isNumbers = [used, remaining, resetAfterMs].every((each) => typeof each === 'number');
+  const isLists = Array.isArray(cells) && Array.isArray(entries);
+  return isNumbers && isLists && isInteger(entryCount, entries.length);
+}
+
+function unavailable(why: string): SluiceError {
+  return new SluiceError('ERR_STORE_UNAVAILABLE', `The store process cannot be asked: ${why}`);
+}

@@ -1,0 +1,256 @@
+/**
+ * The owner of the embedded store: it decides what the workers ask for, in the order in which it
+ * comes and by its own clock. A line is read whole before anything of it is done; if it is not as
+ * agreed, nothing is, and whoever sent it is not heard any more.
+ */
+import type { Duplex } from 'node:stream';
+import {
+  type Adjustment,
+  type AlgorithmName,
+  type Check,
+  type CheckResult,
+  type Limit,
+  type LimitParams,
+  type Policy,
+  type SyncStore,
+  systemClock,
+} from 'sluice';
+import { expected, keyText } from 'sluice/engine';
+import { lineOf, ProtocolError, readLines, Values } from './lines.ts';
+import { KIND, MAX_DEFINED, MAX_LIMITS } from './operations.ts';
+
+const ALGORITHMS: readonly string[] = [
+  'fixed-window',
+  'sliding-log',
+  'sliding-counter',
+  'sliding-buckets',
+  'token-bucket',
+] satisfies readonly AlgorithmName[];
+
+/** What an operation does, and adds to the answers, once the whole line has been read. */
+type Work = (answers: unknown[], nowMs: number) => void;
+
+export class StoreServer {
+  readonly #store: SyncStore;
+  readonly #evictedBefore: number;
+
+  /** `evictedBefore` are the evictions of the stores that this one replaces. */
+  constructor(store: SyncStore, evictedBefore = 0) {
+    this.#store = store;
+    this.#evictedBefore = evictedBefore;
+  }
+
+  /** Answers what comes on a channel. `onError` is told once, and then the channel is closed. */
+  serve(channel: Duplex, onError: (error: Error) => void): void {
+    const policies: Policy[] = [];
+    const fail = (error: Error): void => {
+      onError(error);
+      channel.destroy();
+    };
+    readLines(channel, (values) => this.#answer(new Values(values), policies), fail);
+    // A worker that died in the middle of something; that it died is noticed elsewhere.
+    channel.on('error', () => {});
+  }
+
+  #answer(values: Values, policies: Policy[]): string {
+    const line = new Line(this.#store, values, policies);
+    const works: Work[] = [];
+    while (!values.isAtEnd) {
+      const work = line.next();
+      if (work !== undefined) works.push(work);
+    }
+    const nowMs = systemClock.now();
+    const answers: unknown[] = [nowMs, 0, 0, null];
+    for (const work of works) {
+      try {
+        work(answers, nowMs);
+      } catch (error) {
+        answers.push({ error: (error as Error).message });
+      }
+    }
+    answers[1] = this.#store.size;
+    answers[2] = this.#evictedBefore + (this.#store.evicted ?? 0);
+    answers[3] = this.#store.guaranteedKeys ?? null;
+    return lineOf(answers);
+  }
+}
+
+/** One line that is being read. */
+class Line {
+  /** The time that was given, as tests and replays do; without it the owner's counts. */
+  #givenMs: number | undefined = undefined;
+
+  constructor(
+    private readonly store: SyncStore,
+    private readonly values: Values,
+    private readonly policies: Policy[],
+  ) {}
+
+  next(): Work | undefined {
+    const kind = this.values.integer(0);
+    switch (kind) {
+      case KIND.define:
+        this.#define();
+        return undefined;
+      case KIND.time:
+        this.#givenMs = this.values.integer(0);
+        return undefined;
+      case KIND.check:
+      case KIND.peek:
+      case KIND.once:
+        return this.#check(kind);
+      case KIND.adjust:
+        return this.#adjust();
+      case KIND.settle:
+        return this.#settle();
+      case KIND.reset:
+        return this.#reset();
+      case KIND.inspect:
+        return this.#inspect();
+      default:
+        throw new ProtocolError(`Expected a kind of operation, got ${kind}`);
+    }
+  }
+
+  #define(): void {
+    const { values, policies } = this;
+    const id = values.integer(0, Math.min(policies.length, MAX_DEFINED - 1));
+    const name = values.text();
+    const algorithm = values.text();
+    if (!ALGORITHMS.includes(algorithm)) {
+      throw new ProtocolError(`Expected an algorithm, got ${algorithm.slice(0, 60)}`);
+    }
+    const windowMs = values.integer(1);
+    const bucketMs = values.integer(1);
+    const limit = values.integer(0);
+    const params = limit === 0 ? undefined : { limit, windowMs, bucketMs, capacity: limit };
+    policies.length = id;
+    policies.push({
+      name,
+      algorithm: algorithm as AlgorithmName,
+      windowMs,
+      bucketMs,
+      params,
+      costs: new Map(),
+      onFailure: undefined,
+      // Operations bring the terms of their key along.
+      paramsFor: () => params!,
+    });
+  }
+
+  #policy(): Policy {
+    return this.policies[this.values.integer(0, this.policies.length - 1)];
+  }
+
+  #params({ windowMs, bucketMs }: Policy): LimitParams {
+    const limit = this.values.integer(1);
+    const capacity = this.values.integer(1);
+    return { limit, windowMs, bucketMs, capacity };
+  }
+
+  #limit(): Limit {
+    const policy = this.#policy();
+    const params = this.#params(policy);
+    const key = this.values.text();
+    return { policy, params, key, cost: this.values.integer(0) };
+  }
+
+  #limits(): readonly Limit[] {
+    const count = this.values.integer(1, MAX_LIMITS);
+    if (count === 1) return [this.#limit()];
+    return Array.from({ length: count }, () => this.#limit());
+  }
+
+  #check(kind: number): Work {
+    const id = kind === KIND.once ? this.values.text() : undefined;
+    const limits = this.#limits();
+    const check: Check = { limits, peek: kind === KIND.peek, id };
+    const { store } = this;
+    const givenMs = this.#givenMs;
+    return (answers, nowMs) => {
+      for (const { params, key, cost } of limits) checkSound(params, key, cost);
+      addResult(answers, store.decideSync(check, givenMs ?? nowMs), check, nowMs);
+    };
+  }
+
+  #adjustment(): Adjustment {
+    const { policy, params, key, cost } = this.#limit();
+    const atMs = this.values.integer(0);
+    const delta = this.values.integer(Number.MIN_SAFE_INTEGER);
+    return { policy, params, charge: { policy: policy.name, key, cost, atMs }, delta };
+  }
+
+  #adjust(): Work {
+    const adjustment = this.#adjustment();
+    const { store } = this;
+    const givenMs = this.#givenMs;
+    return (answers, nowMs) => {
+      checkAdjustment(adjustment);
+      answers.push(store.adjustSync(adjustment, givenMs ?? nowMs));
+    };
+  }
+
+  #settle(): Work {
+    const receipt = this.values.text();
+    const count = this.values.integer(0, MAX_LIMITS);
+    const adjustments = Array.from({ length: count }, () => this.#adjustment());
+    const { store } = this;
+    const givenMs = this.#givenMs;
+    return (answers, nowMs) => {
+      for (const each of adjustments) checkAdjustment(each);
+      const changes = store.adjustOnceSync(keyText(receipt), adjustments, givenMs ?? nowMs);
+      if (changes === undefined) answers.push(0);
+      else answers.push(1, ...changes);
+    };
+  }
+
+  #reset(): Work {
+    const policy = this.#policy();
+    const key = this.values.text();
+    const { store } = this;
+    const givenMs = this.#givenMs;
+    return (answers, nowMs) => {
+      store.resetSync(policy, keyText(key), givenMs ?? nowMs);
+      answers.push(0);
+    };
+  }
+
+  #inspect(): Work {
+    const policy = this.#policy();
+    const params = this.#params(policy);
+    const key = this.values.text();
+    const { store } = this;
+    const givenMs = this.#givenMs;
+    return (answers, nowMs) => {
+      checkSound(params, key, 0);
+      answers.push(store.inspectSync(policy, params, key, givenMs ?? nowMs) ?? 0);
+    };
+  }
+}
+
+/** What the store's arithmetic depends on. Workers have checked it; an error harms only its own. */
+function checkSound({ limit, capacity, windowMs }: LimitParams, key: string, cost: number): void {
+  keyText(key);
+  if (cost > capacity) throw expected('ERR_COST_ABOVE_LIMIT', `at most ${capacity}`, cost);
+  if (Math.max(limit, capacity) * windowMs <= Number.MAX_SAFE_INTEGER) return;
+  throw expected('ERR_LIMIT_TOO_LARGE', 'limit x window to be at most 2^53 - 1', limit);
+}
+
+/** A charge may be larger than the limit is now, if the limit was lowered since. */
+function checkAdjustment({ params, charge }: Adjustment): void {
+  checkSound(params, charge.key, 0);
+}
+
+function addResult(
+  answers: unknown[],
+  result: CheckResult,
+  { limits, id }: Check,
+  nowMs: number,
+): void {
+  // The list of a single limit would be made for this only.
+  const all = limits.length === 1 ? [result] : result.limits;
+  for (const { limit, retryAfterMs, remaining, resetAfterMs, atMs } of all) {
+    if (id !== undefined) answers.push(limit);
+    answers.push(retryAfterMs, remaining, resetAfterMs, atMs - nowMs);
+  }
+}

@@ -1,0 +1,255 @@
+/** Processes that are stopped or killed, and the requests that go on being answered. */
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { policy } from '../running.ts';
+import { Connection, ConnectionClosed, type Reply } from './connection.ts';
+import { type GroupOptions, isAlive, RunningGroup } from './crewed.ts';
+
+const soon = { timeout: 30_000, interval: 20 };
+const LIMIT = 1000;
+const config = {
+  policies: [
+    policy('p', 1_000_000, '1h'),
+    policy('deny', LIMIT, '1h', { onFailure: 'deny' }),
+    policy('allow', LIMIT, '1h', { onFailure: 'allow' }),
+    policy('local', LIMIT, '1h', { onFailure: 'local' }),
+    policy('throw', LIMIT, '1h', { onFailure: 'throw' }),
+  ],
+};
+
+const running: RunningGroup[] = [];
+const stopped: number[] = [];
+const open: Connection[] = [];
+afterEach(async () => {
+  for (const pid of stopped.splice(0)) if (isAlive(pid)) process.kill(pid, 'SIGCONT');
+  for (const each of open.splice(0)) each.close();
+  for (const group of running.splice(0)) await group.stop();
+}, 60_000);
+
+async function start(settings: GroupOptions['settings'] = {}): Promise<RunningGroup> {
+  const group = await RunningGroup.start({ config, settings });
+  running.push(group);
+  return group;
+}
+
+async function connections(group: RunningGroup, count: number): Promise<readonly Connection[]> {
+  const all = await Promise.all(Array.from({ length: count }, () => Connection.open(group.port)));
+  open.push(...all);
+  return all;
+}
+
+function stop(pid: number): void {
+  stopped.push(pid);
+  process.kill(pid, 'SIGSTOP');
+}
+
+const lines = (group: RunningGroup, msg: string) => group.log.filter((each) => each.msg === msg);
+
+const isDegraded = ({ status, json }: Reply): boolean =>
+  status === 503 || json.degraded !== undefined;
+
+describe('a stopped worker', () => {
+  test('keeps no new connection from being answered', { timeout: 120_000 }, async () => {
+    const group = await start({ workers: 3 });
+    const [victim] = await group.pids();
+    stop(victim);
+    const all = await connections(group, 60);
+    const replies = await Promise.all(all.map((each) => each.check({ policy: 'p', key: 'new' })));
+    expect(replies.map(({ status }) => status)).toEqual(Array(60).fill(200));
+    expect(new Set(replies.map(({ json }) => json.remaining)).size).toBe(60);
+  });
+
+  test('is logged once, killed and replaced', { timeout: 120_000 }, async () => {
+    const group = await start();
+    const [victim] = await group.pids();
+    stop(victim);
+    await vi.waitUntil(() => lines(group, 'worker replaced').length > 0, soon);
+    expect(isAlive(victim)).toBe(false);
+    const [{ worker }] = lines(group, 'worker replaced');
+    expect(lines(group, 'worker not responding, killed')).toMatchObject([{ worker, pid: victim }]);
+    expect(lines(group, 'worker exited')).toEqual([]);
+    expect(await group.pids()).toHaveLength(2);
+  });
+
+  test('delays neither metrics nor reloads for longer than it lives', {
+    timeout: 120_000,
+  }, async () => {
+    const group = await start({ workers: 3 });
+    const [victim] = await group.pids();
+    stop(victim);
+    const [text, report] = await Promise.all([
+      fetch(`${group.url}/metrics`).then((each) => each.text()),
+      group.reload({ policies: [...config.policies, policy('new', 1, '1h')] }),
+    ]);
+    expect(text).toContain('sluice_decisions_total');
+    expect(report.ok).toBe(true);
+    expect(isAlive(victim)).toBe(false);
+    await vi.waitUntil(() => lines(group, 'worker replaced').length > 0, soon);
+    const all = await connections(group, 9);
+    const replies = await Promise.all(all.map((each) => each.check({ policy: 'new', key: 'k' })));
+    expect(replies.filter(({ json }) => json.allowed)).toHaveLength(1);
+  });
+});
+
+describe('a stopped supervisor', () => {
+  test('keeps no request on an open connection from being answered', {
+    timeout: 120_000,
+  }, async () => {
+    const group = await start();
+    const all = await connections(group, 6);
+    const first = await Promise.all(all.map((each) => each.check({ policy: 'p', key: 'k' })));
+    expect(first.map(({ status }) => status)).toEqual(Array(6).fill(200));
+    stop(group.supervisor.pid!);
+    for (let round = 0; round < 20; round++) {
+      const replies = await Promise.all(all.map((each) => each.check({ policy: 'p', key: 'k' })));
+      expect(replies.every((each) => each.json.allowed && !isDegraded(each))).toBe(true);
+    }
+    group.kill('SIGCONT');
+    const pids = await group.pids();
+    // The heartbeats that it did not read were sent in time.
+    const replies = await Promise.all(all.map((each) => each.check({ policy: 'p', key: 'k' })));
+    expect(replies.every(({ json }) => json.allowed)).toBe(true);
+    expect(lines(group, 'worker not responding, killed')).toEqual([]);
+    expect(pids.filter(isAlive)).toHaveLength(2);
+  });
+});
+
+describe.each([
+  ['stopped', 'SIGSTOP', 'store process not responding, killed'],
+  ['killed', 'SIGKILL', 'store process exited'],
+] as const)('a store process that is %s', (_, signal, message) => {
+  test('leaves each policy its failure action until it is replaced', {
+    timeout: 120_000,
+  }, async () => {
+    const group = await start({ workers: 2, deadlineMs: '200ms' });
+    const all = await connections(group, 4);
+    const ask = (name: string): Promise<readonly Reply[]> =>
+      Promise.all(all.map((each) => each.check({ policy: name, key: signal })));
+    await vi.waitUntil(async () => !(await ask('throw')).some(isDegraded), soon);
+    const pid = await group.storePid();
+    if (signal === 'SIGSTOP') stop(pid);
+    else process.kill(pid, signal);
+    // Whoever asks is answered, be it by the fallback.
+    for (const name of ['deny', 'allow', 'local', 'throw']) {
+      for (const reply of await ask(name)) {
+        if (!isDegraded(reply)) continue;
+        expect(reply.status).toBe(name === 'throw' ? 503 : 200);
+        if (name === 'deny') expect(reply.json.allowed).toBe(false);
+        if (name === 'allow') expect(reply.json.allowed).toBe(true);
+      }
+    }
+    await vi.waitUntil(() => lines(group, 'store process replaced').length > 0, soon);
+    await vi.waitUntil(async () => !(await ask('throw')).some(isDegraded), soon);
+    expect(lines(group, message)).toHaveLength(1);
+    expect(lines(group, 'store process replaced')).toHaveLength(1);
+    // The workers were not replaced, and their connections are open.
+    expect(lines(group, 'worker exited')).toEqual([]);
+    expect(all.every(({ isClosed }) => !isClosed)).toBe(true);
+    expect(await group.storePid()).not.toBe(pid);
+  });
+
+  test('decides for workers that are started while it is away', { timeout: 120_000 }, async () => {
+    const group = await start({ workers: 2 });
+    const pid = await group.storePid();
+    const [victim] = await group.pids();
+    if (signal === 'SIGSTOP') stop(pid);
+    else process.kill(pid, signal);
+    process.kill(victim, 'SIGKILL');
+    await vi.waitUntil(() => lines(group, 'store process replaced').length > 0, soon);
+    await vi.waitUntil(() => lines(group, 'worker replaced').length > 0, soon);
+    const all = await connections(group, 8);
+    const isDecided = async (): Promise<boolean> => {
+      const asked = all.map((each) => each.check({ policy: 'throw', key: 'both' }));
+      return !(await Promise.all(asked)).some(isDegraded);
+    };
+    await vi.waitUntil(isDecided, soon);
+    const bodies = Array(50).fill({ policy: 'throw', key: 'exact', cost: LIMIT / 100 });
+    const replies = await Promise.all(all.flatMap((each) => each.post('/v1/check', bodies)));
+    expect(replies.filter(({ json }) => json.allowed)).toHaveLength(100);
+  });
+});
+
+describe('counters', () => {
+  /** A worker may be stopped when it has the request, and then another one is asked. */
+  async function metrics(group: RunningGroup): Promise<string> {
+    for (;;) {
+      const [connection] = await connections(group, 1);
+      try {
+        return (await connection.post('/metrics', [''], 'GET')[0]).text;
+      } catch (error) {
+        expect(error).toBeInstanceOf(ConnectionClosed);
+      }
+    }
+  }
+
+  async function decisions(group: RunningGroup): Promise<number> {
+    const text = await metrics(group);
+    const name = 'sluice_decisions_total{policy="p",outcome="allowed"} ';
+    const line = text.split('\n').find((each) => each.startsWith(name));
+    return Number(line?.split(' ').at(-1));
+  }
+
+  test.each(['SIGKILL', 'SIGSTOP'] as const)(
+    'do not fall when a worker gets %s',
+    { timeout: 120_000 },
+    async (signal) => {
+      const group = await start({ workers: 3 });
+      const all = await connections(group, 9);
+      await Promise.all(
+        all.flatMap((each) => each.post('/v1/check', Array(50).fill({ policy: 'p', key: 'k' }))),
+      );
+      expect(await decisions(group)).toBe(450);
+      const pids = await group.pids();
+      for (const pid of pids) {
+        if (signal === 'SIGSTOP') stop(pid);
+        else process.kill(pid, signal);
+        // Read while it is missing, and when another one is in its place.
+        const replaced = lines(group, 'worker replaced').length;
+        const isReplaced = (): boolean => lines(group, 'worker replaced').length > replaced;
+        do expect(await decisions(group)).toBe(450);
+        while (!isReplaced());
+      }
+      const [connection] = await connections(group, 1);
+      await connection.check({ policy: 'p', key: 'k' });
+      expect(await decisions(group)).toBe(451);
+    },
+  );
+
+  test('of reloads and of evictions do not fall when all processes are replaced', {
+    timeout: 120_000,
+  }, async () => {
+    const group = await start({ workers: 2, maxKeys: 1024 });
+    const values = async (): Promise<readonly number[]> => {
+      const text = await metrics(group);
+      return ['sluice_config_reloads_total{result="ok"}', 'sluice_evicted_keys_total'].map((name) =>
+        Number(
+          text
+            .split('\n')
+            .find((each) => each.startsWith(`${name} `))
+            ?.split(' ')
+            .at(-1),
+        ),
+      );
+    };
+    const flood = async (): Promise<void> => {
+      const [connection] = await connections(group, 1);
+      const bodies = Array.from({ length: 3000 }, () => ({ policy: 'p', key: `${Math.random()}` }));
+      await Promise.all(connection.post('/v1/check', bodies));
+    };
+    await group.reload(config);
+    await flood();
+    const [reloads, evicted] = await values();
+    expect(reloads).toBe(1);
+    expect(evicted).toBeGreaterThan(0);
+    // A heartbeat tells the supervisor of the evictions.
+    await vi.waitUntil(() => lines(group, 'keys evicted').length > 0, soon);
+    const before = [...(await group.pids()), await group.storePid()];
+    for (const pid of before) process.kill(pid, 'SIGKILL');
+    await vi.waitUntil(() => lines(group, 'store process replaced').length === 1, soon);
+    await vi.waitUntil(() => lines(group, 'worker replaced').length === 2, soon);
+    await flood();
+    await group.reload(config);
+    const [reloadsAfter, evictedAfter] = await values();
+    expect(reloadsAfter).toBe(2);
+    expect(evictedAfter).toBeGreaterThan(evicted);
+  });
+});

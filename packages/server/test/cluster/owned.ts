@@ -1,0 +1,48 @@
+/** Stores whose owner is another process, for tests. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { RemoteStore } from '../../src/cluster/remote-store.ts';
+
+const PROGRAM = new URL('owner-process.mjs', import.meta.url);
+
+export class StoreServerProcess {
+  readonly violations: string[] = [];
+
+  private constructor(
+    readonly child: ChildProcess,
+    private readonly folder: string,
+  ) {
+    child.on('message', ({ violation }: { violation?: string }) => {
+      if (violation !== undefined) this.violations.push(violation);
+    });
+  }
+
+  static async start(): Promise<StoreServerProcess> {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-owner-'));
+    const child = fork(PROGRAM, [join(folder, 'alone'), join(folder, 'shared')], { execArgv: [] });
+    const [message] = await Promise.race([once(child, 'message'), once(child, 'exit')]);
+    if (!message?.ready) throw new Error('the owner did not start: was it built?');
+    return new StoreServerProcess(child, folder);
+  }
+
+  async channel(which: 'alone' | 'shared'): Promise<Socket> {
+    const socket = connect(join(this.folder, which));
+    await once(socket, 'connect');
+    return socket;
+  }
+
+  async store(which: 'alone' | 'shared' = 'alone'): Promise<RemoteStore> {
+    return new RemoteStore(await this.channel(which));
+  }
+
+  async stop(): Promise<void> {
+    const gone = once(this.child, 'exit');
+    this.child.kill('SIGKILL');
+    await gone;
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}

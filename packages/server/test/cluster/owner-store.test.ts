@@ -1,0 +1,269 @@
+import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { createLimiter, type Decision, definePolicy, ManualClock, memoryStore } from 'sluice';
+import { parseVectors, runVectors, storeContract } from 'sluice/testing';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { MAX_DEFINED } from '../../src/cluster/operations.ts';
+import { StoreServerProcess } from './owned.ts';
+
+const VECTORS = new URL('../../../sluice/test/vectors/decisions.json', import.meta.url);
+
+let owner: StoreServerProcess;
+beforeAll(async () => {
+  owner = await StoreServerProcess.start();
+});
+afterAll(() => owner.stop());
+
+describe('a store whose owner is another process', () => {
+  for (const { name, run } of storeContract) test(name, () => run(() => owner.store()));
+
+  test('decides all vectors as expected, field by field', async () => {
+    const vectors = parseVectors(readFileSync(VECTORS, 'utf8'));
+    const report = await runVectors(vectors, () => owner.store());
+    expect(report).toEqual({ passed: 160, failed: 0, differences: [] });
+  });
+
+  test('answers what the embedded store answers, whatever is asked', async () => {
+    const policies = {
+      log: { limit: 5, window: 1000 },
+      buckets: { limit: 7, window: 900, algorithm: 'sliding-buckets', buckets: 9 },
+      counter: { limit: 6, window: 1100, algorithm: 'sliding-counter' },
+      tokens: { limit: 4, window: 800, algorithm: 'token-bucket', burst: 8 },
+      fixed: { limit: 3, window: 700, algorithm: 'fixed-window' },
+      plans: { limit: (key: string) => 2 + key.length, window: 1000 },
+      wide: { limit: 2 ** 32, window: 1000 },
+    } as const;
+    type Name = keyof typeof policies;
+    const name = fc.constantFrom(...(Object.keys(policies) as Name[]));
+    const key = fc.constantFrom(
+      'a',
+      'b',
+      'ab',
+      '\ud800',
+      '\udc00x',
+      'a\n"b',
+      '\u2028',
+      '__proto__',
+    );
+    const limit = fc.record({ policy: name, key, cost: fc.integer({ min: 1, max: 3 }) });
+    const step = fc.record({
+      afterMs: fc.integer({ min: -200, max: 700 }),
+      kind: fc.constantFrom('check', 'check', 'check', 'peek', 'refund', 'reset', 'inspect'),
+      limits: fc.uniqueArray(limit, {
+        minLength: 1,
+        maxLength: 4,
+        selector: (each) => `${each.policy} ${each.key}`,
+      }),
+      id: fc.option(fc.constantFrom('one', 'two'), { nil: undefined }),
+      settled: fc.integer({ min: 0, max: 9 }),
+    });
+    const trace = fc.array(step, { maxLength: 30 });
+    await fc.assert(
+      fc.asyncProperty(trace, async (steps) => {
+        const clock = new ManualClock(1_745_000_000_000);
+        const stores = [memoryStore(), await owner.store()];
+        const limiters = stores.map((store) => createLimiter({ policies, store, clock }));
+        const receipts = limiters.map(() => [] as Decision['receipt'][]);
+        for (const { afterMs, kind, limits, id, settled } of steps) {
+          clock.set(clock.now() + afterMs);
+          const [first] = limits;
+          const answers = await Promise.all(
+            limiters.map(async (limiter, place) => {
+              if (kind === 'peek') return limiter.peek(limits);
+              if (kind === 'reset') return limiter.reset(first.policy, first.key);
+              if (kind === 'inspect') return limiter.inspect(first.policy, first.key);
+              if (kind === 'refund') {
+                const receipt = receipts[place].pop();
+                return receipt && limiter.settle(receipt, settled);
+              }
+              const decision = await limiter.check(limits, id === undefined ? {} : { id });
+              receipts[place].push(decision.receipt);
+              return decision;
+            }),
+          );
+          expect(plain(answers[1])).toEqual(plain(answers[0]));
+        }
+        await stores[1].close();
+      }),
+      { numRuns: Number(process.env.PROPERTY_RUNS ?? 60) },
+    );
+  });
+
+  /** What is there to be seen, without the third cell of logs: it is the store's own. */
+  function plain(value: unknown): unknown {
+    const { cells, ...rest } = JSON.parse(JSON.stringify(value ?? null)) ?? {};
+    return { ...rest, cells: cells?.slice(0, 2), type: typeof value };
+  }
+
+  test('what several clients ask for at once adds up to the limit, to the last one', async () => {
+    const stores = await Promise.all(Array.from({ length: 4 }, () => owner.store('shared')));
+    const limiters = stores.map((store) =>
+      createLimiter({ policies: { shared: '100/1h' }, store }),
+    );
+    const asked = Array.from({ length: 4000 }, (_, call) =>
+      limiters[call % 4].check('shared', 'hot'),
+    );
+    const decisions = await Promise.all(asked);
+    expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(100);
+    await Promise.all(stores.map((store) => store.close()));
+  });
+
+  test('keys that differ in half a character are different keys', async () => {
+    const store = await owner.store();
+    const limiter = createLimiter({ policies: { p: '1/1h' }, store });
+    const units = Array.from({ length: 0x10000 / 97 }, (_, at) => String.fromCharCode(at * 97));
+    const keys = [...units, '\ud83d\ude00', '\ud83d', '\ude00', '\ude00\ud83d', 'a'.repeat(1024)];
+    const first = await Promise.all(keys.map((key) => limiter.check('p', key)));
+    expect(first.filter(({ allowed }) => !allowed)).toEqual([]);
+    expect(first.map(({ key }) => key)).toEqual(keys);
+    expect(store.size).toBe(new Set(keys).size);
+    await store.close();
+  });
+
+  test('decides by the clock of the owner when no time is given', async () => {
+    const store = await owner.store();
+    const policy = definePolicy('p', '5/1h');
+    const check = { limits: [{ policy, params: policy.params!, key: 'a', cost: 1 }], peek: false };
+    vi.useFakeTimers({ now: 0, toFake: ['Date'] });
+    try {
+      const [result] = await store.decide([check]);
+      expect(Date.now()).toBe(0);
+      expect(result.atMs).toBeGreaterThan(1_600_000_000_000);
+    } finally {
+      vi.useRealTimers();
+    }
+    await store.close();
+  });
+
+  test('counters live on when a policy is defined anew, as after a reload', async () => {
+    const store = await owner.store();
+    const before = createLimiter({ policies: { p: '5/1h' }, store });
+    for (let call = 0; call < 4; call++) await before.check('p', 'a');
+    const after = createLimiter({ policies: { p: '6/1h', other: '1/1m' }, store });
+    expect(await after.check('p', 'a')).toMatchObject({ limit: 6, remaining: 1 });
+    await store.close();
+  });
+
+  test('any number of policies can come and go', async () => {
+    const store = await owner.store();
+    const hot = createLimiter({ policies: { hot: '10/1h' }, store });
+    await hot.check('hot', 'a');
+    const asked: Promise<Decision>[] = [];
+    for (let number = 0; number < MAX_DEFINED + 500; number++) {
+      const limiter = createLimiter({ policies: { [`policy ${number}`]: '1/1h' }, store });
+      asked.push(limiter.check(`policy ${number}`, 'a'));
+      if (number % 500 === 0) asked.push(hot.check('hot', 'a'));
+    }
+    const decisions = await Promise.all(asked);
+    expect(decisions.filter(({ allowed }) => !allowed)).toEqual([]);
+    expect((await hot.check('hot', 'a')).remaining).toBe(10 - 1 - 4 - 1);
+    await store.close();
+  });
+
+  test('an unsound operation is refused, and its neighbours are not', async () => {
+    const store = await owner.store();
+    const policy = definePolicy('p', '5/1h');
+    const check = (cost: number, key: string, params = policy.params!) =>
+      store.decide([{ limits: [{ policy, params, key, cost }], peek: false }]);
+    const huge = { ...policy.params!, limit: Number.MAX_SAFE_INTEGER };
+    const results = await Promise.allSettled([
+      check(1, 'a'),
+      check(6, 'a'),
+      check(1, ''),
+      check(1, 'x'.repeat(1025)),
+      check(1, 'a', huge),
+      check(1, 'a'),
+    ]);
+    expect(results.map(({ status }) => status)).toEqual([
+      'fulfilled',
+      ...Array(4).fill('rejected'),
+      'fulfilled',
+    ]);
+    for (const result of results) {
+      if (result.status !== 'rejected') continue;
+      expect(result.reason).toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
+    }
+    expect((await check(1, 'a'))[0].remaining).toBe(2);
+    await store.close();
+  });
+
+  test('applies the adjustments of a receipt once, whichever client sends them', async () => {
+    const stores = [await owner.store('shared'), await owner.store('shared')];
+    const policies = [definePolicy('receipt a', '10/1h'), definePolicy('receipt b', '10/1h')];
+    const limits = policies.map((policy) => ({
+      policy,
+      params: policy.params!,
+      key: 'k',
+      cost: 4,
+    }));
+    const [{ atMs }] = await stores[0].decide([{ limits, peek: false }]);
+    const refund = limits.map(({ policy, params, key, cost }, at) => ({
+      ...{ policy, params, delta: at === 0 ? -3 : 2 },
+      charge: { policy: policy.name, key, cost, atMs },
+    }));
+    const results = await Promise.all(
+      Array.from({ length: 10 }, (_, call) => stores[call % 2].adjustOnce('receipt 1', refund)),
+    );
+    expect(results.filter((each) => each !== undefined)).toEqual([[-3, 2]]);
+    const states = policies.map((policy) => stores[1].inspect(policy, policy.params!, 'k'));
+    expect((await Promise.all(states)).map((state) => state?.used)).toEqual([1, 6]);
+    for (const store of stores) await store.close();
+  });
+
+  test('uses the time that a receipt is settled at, and the time of a reset', async () => {
+    const store = await owner.store();
+    const policy = definePolicy('p', { limit: 10, window: 1000, algorithm: 'token-bucket' });
+    const params = policy.params!;
+    const limits = [{ policy, params, key: 'k', cost: 10 }];
+    await store.decide([{ limits, peek: false }], 1_000_000);
+    const charge = { policy: 'p', key: 'k', cost: 10, atMs: 1_000_000 };
+    const refund = [{ policy, params, charge, delta: -10 }];
+    const changes = store.adjustOnce('r', refund, 1_000_300);
+    const reset = store.reset(policy, 'k', 1_000_300);
+    const state = store.inspect(policy, params, 'k', 1_000_300);
+    expect([await changes, await reset, await state]).toEqual([[-7], undefined, undefined]);
+    await store.close();
+  });
+
+  test('an invalid receipt is rejected, and the channel stays open', async () => {
+    const store = await owner.store();
+    const policy = definePolicy('p', '5/1h');
+    const adjustment = (key: string) => ({
+      ...{ policy, params: policy.params!, delta: -1 },
+      charge: { policy: 'p', key, cost: 1, atMs: 1000 },
+    });
+    const many = Array.from({ length: 65 }, () => adjustment('k'));
+    const results = await Promise.allSettled([
+      store.adjustOnce('', [adjustment('k')]),
+      store.adjustOnce('x'.repeat(1025), [adjustment('k')]),
+      store.adjustOnce('r', [adjustment('k'), adjustment('')]),
+      store.adjustOnce('r', many),
+      store.adjustOnce('r', [adjustment('k')]),
+    ]);
+    expect(results.map(({ status }) => status)).toEqual([
+      ...Array(4).fill('rejected'),
+      'fulfilled',
+    ]);
+    await store.close();
+  });
+
+  test('a log has the number of its entries and the newest of them', async () => {
+    const store = await owner.store();
+    const policy = definePolicy('p', '5000/1h');
+    const limits = [{ policy, params: policy.params!, key: 'k', cost: 1 }];
+    for (let at = 0; at < 1500; at++) await store.decide([{ limits, peek: false }], 1000 + at);
+    const state = await store.inspect(policy, policy.params!, 'k', 3000);
+    expect([state?.used, state?.entryCount]).toEqual([1500, 1500]);
+    expect(state?.entries.at(-1)).toEqual({ atMs: 2499, cost: 1 });
+    await store.close();
+  });
+
+  test('whoever waits is told when the store is closed, and whoever comes after', async () => {
+    const store = await owner.store();
+    const limiter = createLimiter({ policies: { p: '5/1h' }, store });
+    const waiting = limiter.check('p', 'a');
+    await store.close();
+    await expect(waiting).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
+    await expect(limiter.check('p', 'a')).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
+  });
+});

@@ -1,0 +1,135 @@
+/** Every protocol of the service, served by several processes. */
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { Agent, request } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { readConfig } from '../../src/config/read.ts';
+import { entries, OK, OVER, RlsClient } from '../envoy-rls/client.ts';
+import { policy } from '../running.ts';
+import { RunningGroup } from './crewed.ts';
+
+const soon = { timeout: 20_000, interval: 20 };
+const folder = mkdtempSync(join(tmpdir(), 'sluice-protocols-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const running: RunningGroup[] = [];
+afterEach(async () => {
+  for (const group of running.splice(0)) await group.stop();
+}, 60_000);
+
+describe('gRPC', () => {
+  const CONFIG = `
+domain: shop
+descriptors:
+  - { key: fifty, rate_limit: { unit: hour, requests_per_unit: 50 } }
+`;
+  const fifty = (value: string) => ({ domain: 'shop', descriptors: [entries('fifty', value)] });
+  let group: RunningGroup;
+  beforeAll(async () => {
+    const config = readConfig([{ path: 'test.yaml', text: CONFIG }]);
+    group = await RunningGroup.start({ config, settings: { workers: 3, grpc: '127.0.0.1:0' } });
+  }, 60_000);
+  afterAll(() => group?.stop(), 60_000);
+
+  const clients = (count: number): RlsClient[] =>
+    Array.from({ length: count }, () => new RlsClient(`127.0.0.1:${group.grpc!.port}`));
+
+  test('exactly as many calls pass as the limit says, over all workers', async () => {
+    const all = clients(9);
+    const verdicts = await Promise.all(
+      Array.from({ length: 900 }, (_, call) => all[call % 9].ask(fifty('crowded'))),
+    );
+    const passed = verdicts.filter(({ overall_code }) => overall_code === OK);
+    expect(passed).toHaveLength(50);
+    expect(verdicts.filter(({ overall_code }) => overall_code === OVER)).toHaveLength(850);
+    expect(await all[0].health()).toBe('STATE_SERVING');
+    for (const each of all) each.close();
+  });
+
+  test('calls and requests share their counters', async () => {
+    const [client] = clients(1);
+    expect(await client.passing(fifty('shared'), 30)).toBe(30);
+    const body = {
+      domain: 'shop',
+      descriptors: [{ entries: [{ key: 'fifty', value: 'shared' }] }],
+      hitsAddend: 20,
+    };
+    const ask = () => fetch(`${group.url}/json`, { method: 'POST', body: JSON.stringify(body) });
+    expect([(await ask()).status, (await ask()).status]).toEqual([200, 429]);
+    client.close();
+  });
+
+  test('calls in flight are answered when it stops', { timeout: 60_000 }, async () => {
+    const all = clients(6);
+    await Promise.all(all.map((each) => each.ask(fifty('stopping'))));
+    const calls = Array.from({ length: 300 }, (_, call) => all[call % 6].ask(fifty('stopping')));
+    // By then the first of them have been answered, and the others are on their way.
+    await calls[0];
+    group.kill('SIGTERM');
+    const results = await Promise.allSettled(calls);
+    expect(results.filter(({ status }) => status === 'rejected')).toEqual([]);
+    expect(await group.ended).toEqual({ code: 0, signal: null });
+    for (const each of all) each.close();
+  });
+});
+
+test('TLS is spoken by the workers, and limits hold', { timeout: 60_000 }, async () => {
+  const [tlsCert, tlsKey] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
+  const words = '-x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2';
+  const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1'];
+  const files = ['-keyout', tlsKey, '-out', tlsCert];
+  execFileSync('openssl', ['req', ...words.split(' '), ...names, ...files], { stdio: 'pipe' });
+  const group = await RunningGroup.start({
+    config: { policies: [policy('p', 20, '1h')] },
+    settings: { workers: 2, tlsCert, tlsKey },
+  });
+  running.push(group);
+  expect(group.url).toMatch(/^https:/);
+  const agent = new Agent({ keepAlive: true, maxSockets: 6, ca: readFileSync(tlsCert) });
+  const check = async (): Promise<number | undefined> => {
+    const sent = request(`${group.url}/v1/check?enforce`, { method: 'POST', agent });
+    sent.end(JSON.stringify({ policy: 'p', key: 'a' }));
+    const [answer] = await once(sent, 'response');
+    answer.resume();
+    await once(answer, 'end');
+    return answer.statusCode;
+  };
+  const statuses = await Promise.all(Array.from({ length: 60 }, check));
+  expect(statuses.filter((status) => status === 200)).toHaveLength(20);
+  expect(statuses.filter((status) => status === 429)).toHaveLength(40);
+  agent.destroy();
+});
+
+describe('the command line', () => {
+  const binary = new URL('../../../cli/bin/sluice.mjs', import.meta.url).pathname;
+
+  test('serves with workers, reads its file again on SIGHUP, and stops', {
+    timeout: 60_000,
+  }, async () => {
+    const file = join(folder, 'sluice.yaml');
+    writeFileSync(file, 'policies: { few: 3/1h }\n');
+    const words = [binary, 'serve', '--workers', '2', '--config', file, '--listen', '127.0.0.1:0'];
+    const service = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'inherit'] });
+    const ended = once(service, 'exit');
+    let printed = '';
+    service.stdout.setEncoding('utf8').on('data', (piece) => {
+      printed += piece;
+    });
+    await vi.waitUntil(() => printed.includes('"listening"'), soon);
+    const { url } = JSON.parse(printed.split('\n').find((line) => line.includes('listening'))!);
+    const limit = async (): Promise<number> => {
+      const body = JSON.stringify({ policy: 'few', key: 'a' });
+      const answer = await fetch(`${url}/v1/peek`, { method: 'POST', body });
+      return ((await answer.json()) as { limit: number }).limit;
+    };
+    expect(await limit()).toBe(3);
+    writeFileSync(file, 'policies: { few: 4/1h }\n');
+    service.kill('SIGHUP');
+    await vi.waitUntil(async () => (await limit()) === 4, soon);
+    service.kill('SIGTERM');
+    expect(await ended).toEqual([0, null]);
+  });
+});

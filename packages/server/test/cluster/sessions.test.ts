@@ -1,0 +1,83 @@
+/** Who signs in at one process is signed in at all of them, and so is who signs out signed out. */
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { askPlainly, cookieIn } from '../http-api/plain-request.ts';
+import { policy } from '../running.ts';
+import { RunningGroup } from './crewed.ts';
+
+const TOKEN = 'correct horse battery staple';
+const soon = { timeout: 20_000, interval: 50 };
+/** As many as reach each of the workers, however connections are dealt out. */
+const CONNECTIONS = 12;
+
+let group: RunningGroup;
+beforeAll(async () => {
+  const config = { policies: [policy('p', 10, '1h')] };
+  group = await RunningGroup.start({ config, settings: { workers: 2, adminToken: TOKEN } });
+}, 60_000);
+afterAll(() => group?.stop(), 60_000);
+
+const ask = (method: string, path: string, headers = {}, body?: unknown) =>
+  askPlainly(group.url + path, method, { ...headers, 'sec-fetch-site': 'same-origin' }, body);
+
+const signIn = async (): Promise<string> =>
+  cookieIn(await ask('POST', '/v1/session', {}, { token: TOKEN }));
+
+const bearing = (token: string, localAddress: string) => {
+  const headers = { authorization: `Bearer ${token}` };
+  return askPlainly(`${group.url}/v1/policies`, 'GET', headers, undefined, { localAddress });
+};
+
+const signing = (token: string, localAddress: string) =>
+  askPlainly(`${group.url}/v1/session`, 'POST', {}, { token }, { localAddress });
+
+/** The statuses that a cookie gets, over as many connections as reach everybody. */
+async function statuses(cookie: string): Promise<readonly number[]> {
+  const asked = Array.from({ length: CONNECTIONS }, () => ask('GET', '/v1/policies', { cookie }));
+  return [...new Set((await Promise.all(asked)).map(({ status }) => status))];
+}
+
+const workersIn = (action: string): unknown[] =>
+  group.log.filter((line) => (line.audit as { action?: string })?.action === action);
+
+describe('with several processes', () => {
+  test('who signs in at one is signed in at all, until they sign out', async () => {
+    const [cookie, other] = [await signIn(), await signIn()];
+    expect([await statuses(cookie), await statuses(other)]).toEqual([[200], [200]]);
+    const told = await ask('DELETE', '/v1/session', { cookie });
+    expect(told.json).toEqual({ required: true, signedIn: false });
+    expect([await statuses(cookie), await statuses(other)]).toEqual([[401], [200]]);
+    await vi.waitUntil(() => workersIn('sign-out').length === 1, soon);
+  });
+
+  test.each([
+    ['bearer tokens', '127.0.0.21', (token: string) => bearing(token, '127.0.0.21')],
+    ['sign-ins', '127.0.0.22', (token: string) => signing(token, '127.0.0.22')],
+  ])('wrong %s of an address are counted together, and logged', async (_, by, attempt) => {
+    const statuses: number[] = [];
+    for (let count = 0; count < 12; count++) statuses.push((await attempt('wrong')).status);
+    expect(statuses).toEqual([...Array(10).fill(401), 429, 429]);
+    for (let count = 0; count < 4; count++) expect((await attempt(TOKEN)).status).toBe(429);
+    const failed = () =>
+      group.log.filter((line) => {
+        const audit = line.audit as { by?: string; ok?: boolean } | undefined;
+        return audit?.by === by && audit.ok === false;
+      });
+    await vi.waitUntil(() => failed().length >= 10, soon);
+  });
+
+  test('whoever replaces a worker knows who has signed out', { timeout: 60_000 }, async () => {
+    const [cookie, other] = [await signIn(), await signIn()];
+    await ask('DELETE', '/v1/session', { cookie });
+    const [first, second] = await group.pids();
+    process.kill(first, 'SIGKILL');
+    await vi.waitUntil(() => group.log.some(({ msg }) => msg === 'worker replaced'), soon);
+    expect(await group.pids()).not.toContain(first);
+    expect(await group.pids()).toContain(second);
+    expect([await statuses(cookie), await statuses(other)]).toEqual([[401], [200]]);
+    // Now from the one that was itself told by another.
+    process.kill(second, 'SIGKILL');
+    const replaced = () => group.log.filter(({ msg }) => msg === 'worker replaced').length;
+    await vi.waitUntil(() => replaced() === 2, soon);
+    expect([await statuses(cookie), await statuses(other)]).toEqual([[401], [200]]);
+  });
+});

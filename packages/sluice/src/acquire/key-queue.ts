@@ -1,0 +1,115 @@
+/** Lines of waiters. Joining, leaving and adding up the cost ahead take O(log n). */
+
+export interface QueueNode<T> {
+  readonly item: T;
+  readonly list: LinkedList<T>;
+  before: QueueNode<T> | undefined;
+  after: QueueNode<T> | undefined;
+  readonly cost: number;
+  sum?: Sum;
+}
+
+/** A linked list. Calls `emptied` when its last item is removed. */
+export class LinkedList<T> {
+  first: QueueNode<T> | undefined;
+  last: QueueNode<T> | undefined;
+
+  constructor(readonly emptied?: () => void) {}
+
+  add(item: T, cost = 0): QueueNode<T> {
+    const place: QueueNode<T> = { item, list: this, before: this.last, after: undefined, cost };
+    if (place.before) place.before.after = place;
+    else this.first = place;
+    this.last = place;
+    return place;
+  }
+
+  remove({ before, after }: QueueNode<T>): void {
+    if (before) before.after = after;
+    else this.first = after;
+    if (after) after.before = before;
+    else this.last = before;
+    if (!this.first) this.emptied?.();
+  }
+}
+
+/**
+ * A node of a Fenwick tree: the cost of the waiters after the one at `left`, up to the one at
+ * `at`. A node refers to O(log n) others, so nodes that no waiter needs become garbage.
+ */
+interface Sum {
+  readonly at: number;
+  left: Sum | undefined;
+  /** The next node whose sum includes this one. */
+  up?: Sum;
+  cost: number;
+}
+
+/** The waiters of one key, in order of arrival. */
+export class KeyQueue<T> extends LinkedList<T> {
+  #newest: Sum | undefined;
+  /** The first waiter whose wait is to be estimated. The waits after it have not been either. */
+  unjudged: QueueNode<T> | undefined;
+  /** The place among the lanes that have work to do. */
+  ready: QueueNode<KeyQueue<T>> | undefined;
+  /** The cost served so far. */
+  served = 0;
+  /** From this position on, no waiter is served before this time. */
+  late: { readonly position: number; readonly earliestMs: number } | undefined;
+
+  override add(item: T, cost: number): QueueNode<T> {
+    const place = super.add(item, cost);
+    const at = (this.#newest?.at ?? 0) + 1;
+    const sum: Sum = { at, left: this.#newest, cost };
+    // The lowest bit of an index says how many waiters its node adds up.
+    while (sum.left && sum.left.at > at - (at & -at)) {
+      sum.cost += sum.left.cost;
+      sum.left.up = sum;
+      sum.left = sum.left.left;
+    }
+    place.sum = this.#newest = sum;
+    return place;
+  }
+
+  override remove(place: QueueNode<T>): void {
+    for (let { sum } = place; sum; sum = sum.up) sum.cost -= place.cost;
+    if (this.unjudged === place) this.unjudged = place.after;
+    super.remove(place);
+  }
+
+  /** Returns the cost of the waiter at a place and of all waiters before it. */
+  demandAt(place: QueueNode<T>): number {
+    let demand = 0;
+    for (let { sum } = place; sum; sum = sum.left) demand += sum.cost;
+    return demand;
+  }
+}
+
+const MAX_IN_PART = 8192;
+
+/**
+ * A map in parts of limited size: when a `Map` grows it is rehashed at once, which takes 3 ms at
+ * 65,536 entries.
+ */
+export class ShardedMap<K, V> {
+  readonly #parts: Map<K, V>[] = [];
+
+  get(key: K): V | undefined {
+    return this.#parts.find((part) => part.has(key))?.get(key);
+  }
+
+  /** Adds a key that is not there yet. */
+  add(key: K, value: V): V {
+    let part = this.#parts.find(({ size }) => size < MAX_IN_PART);
+    if (!part) {
+      part = new Map();
+      this.#parts.push(part);
+    }
+    part.set(key, value);
+    return value;
+  }
+
+  delete(key: K): void {
+    this.#parts.some((part) => part.delete(key));
+  }
+}

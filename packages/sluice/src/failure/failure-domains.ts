@@ -1,0 +1,186 @@
+/**
+ * Failure domains: the parts of a store that become unavailable on their own, such as the slots of
+ * one master of a Cluster. Each has a circuit breaker, so that a dead node does not keep calls from
+ * the others; a share of the calls in flight; and a queue of refunds.
+ */
+import type { Clock } from '../clock.ts';
+import type { Policy } from '../policy.ts';
+import type { Adjustment, Limit, SentCommand, Store } from '../store.ts';
+import { Breaker, type BreakerState } from './breaker.ts';
+import { RefundBudget, RefundQueue } from './refund-queue.ts';
+
+/** More domains than this share breakers, so that a store cannot fill the memory with them. */
+const MAX_DOMAINS = 1024;
+
+export const domainNumber = (given = 0): number => Math.abs(Math.trunc(given)) % MAX_DOMAINS;
+
+/** How a command went, as far as the store is concerned. */
+export type CallOutcome = 'worked' | 'failed' | 'nothing';
+
+export class FailureDomain {
+  inFlight = 0;
+  readonly breaker: Breaker;
+  readonly refunds: RefundQueue;
+  /** Most calls have one domain: their list is this one. */
+  readonly alone: readonly FailureDomain[] = [this];
+  /** The call that is the probe. */
+  #prober: object | undefined = undefined;
+  /** Operations of one command are answered one after the other, so the last one is enough. */
+  #lastWorked: SentCommand | undefined = undefined;
+  readonly #failed = new WeakSet<SentCommand>();
+
+  constructor(
+    readonly number: number,
+    clock: Clock,
+    budget: RefundBudget,
+  ) {
+    this.breaker = new Breaker(clock);
+    this.refunds = new RefundQueue(budget);
+  }
+
+  /** Whether the breaker lets a call through. */
+  admits(call: object): boolean {
+    const kind = this.breaker.admits();
+    if (kind === 'probe') this.#prober = call;
+    return kind !== undefined;
+  }
+
+  /** Feeds the breaker with the end of a call: with one event for each command. */
+  ended(call: object, outcome: CallOutcome, command: SentCommand | undefined): void {
+    const isProbe = this.#prober === call;
+    const kind = isProbe ? 'probe' : 'call';
+    if (isProbe) this.#prober = undefined;
+    if (outcome === 'nothing') this.breaker.passedOver(kind);
+    else if (outcome === 'worked') {
+      if (isProbe || command === undefined || command !== this.#lastWorked) {
+        this.#lastWorked = command;
+        this.breaker.succeeded(kind);
+      }
+      this.refunds.retry();
+    } else if (isProbe || command === undefined || !this.#failed.has(command)) {
+      if (command !== undefined) this.#failed.add(command);
+      this.breaker.failed(kind);
+    }
+  }
+}
+
+export class FailureDomains {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #mostInFlight: number;
+  readonly #budget: RefundBudget;
+  readonly #first: FailureDomain;
+  readonly #byNumber = new Map<number, FailureDomain>();
+  #inFlight = 0;
+
+  constructor(store: Store, clock: Clock, mostInFlight: number) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#mostInFlight = mostInFlight;
+    this.#budget = new RefundBudget(store, clock);
+    this.#first = this.#numbered(0);
+  }
+
+  /** The worst of the breakers: `open` before `probing` before `closed`. */
+  get state(): BreakerState {
+    let worst: BreakerState = 'closed';
+    for (const { breaker } of this.#byNumber.values()) {
+      const { state } = breaker;
+      if (state === 'open') return state;
+      if (state === 'probing') worst = state;
+    }
+    return worst;
+  }
+
+  ofKey(policy: Policy, key: string): FailureDomain {
+    if (this.#store.domainOf === undefined) return this.#first;
+    return this.#numbered(this.#store.domainOf(policy, key));
+  }
+
+  ofLimits(limits: readonly Limit[]): readonly FailureDomain[] {
+    if (this.#store.domainOf === undefined) return this.#first.alone;
+    if (limits.length === 1) return this.ofKey(limits[0].policy, limits[0].key).alone;
+    return [...new Set(limits.map(({ policy, key }) => this.ofKey(policy, key)))];
+  }
+
+  ofAdjustments(adjustments: readonly Adjustment[]): readonly FailureDomain[] {
+    return [...this.#byDomain(adjustments).keys()];
+  }
+
+  /**
+   * Counts a call as in flight if all of its domains have room and their breakers admit it.
+   * Otherwise returns why not.
+   */
+  enter(call: object, domains: readonly FailureDomain[]): 'overload' | 'open' | undefined {
+    if (!this.#hasRoom(domains)) return 'overload';
+    for (let place = 0; place < domains.length; place++) {
+      if (domains[place].admits(call)) continue;
+      for (const domain of domains.slice(0, place)) domain.ended(call, 'nothing', undefined);
+      return 'open';
+    }
+    this.#inFlight++;
+    for (const domain of domains) domain.inFlight++;
+    return undefined;
+  }
+
+  leave(domains: readonly FailureDomain[]): void {
+    this.#inFlight--;
+    for (const domain of domains) domain.inFlight--;
+  }
+
+  /** Sends adjustments that no caller waits for; see `RefundQueue`. Never rejects. */
+  async adjustLater(adjustments: readonly Adjustment[], nowMs: number | undefined): Promise<void> {
+    let parts: [FailureDomain, Adjustment[]][] = [];
+    try {
+      parts = [...this.#byDomain(adjustments)];
+    } catch {
+      // A key without a domain cannot have been charged.
+    }
+    await Promise.all(parts.map(([domain, part]) => domain.refunds.add(part, nowMs)));
+  }
+
+  /** The client has connected. */
+  ready(): void {
+    for (const { breaker, refunds } of this.#byNumber.values()) {
+      breaker.ready();
+      refunds.ready();
+    }
+  }
+
+  close(): void {
+    for (const { refunds } of this.#byNumber.values()) refunds.close();
+  }
+
+  /**
+   * Half of the room is for everybody. The other half is divided among the domains, so that calls
+   * that wait for a dead node leave room for the others.
+   */
+  #hasRoom(domains: readonly FailureDomain[]): boolean {
+    const most = this.#mostInFlight;
+    if (this.#inFlight >= most) return false;
+    const { size } = this.#byNumber;
+    if (size === 1 || this.#inFlight < most / 2) return true;
+    return domains.every(({ inFlight }) => inFlight < Math.max(most / 2 / size, 1));
+  }
+
+  #byDomain(adjustments: readonly Adjustment[]): Map<FailureDomain, Adjustment[]> {
+    const parts = new Map<FailureDomain, Adjustment[]>();
+    for (const adjustment of adjustments) {
+      const domain = this.ofKey(adjustment.policy, adjustment.charge.key);
+      const part = parts.get(domain);
+      if (part === undefined) parts.set(domain, [adjustment]);
+      else part.push(adjustment);
+    }
+    return parts;
+  }
+
+  #numbered(number: number): FailureDomain {
+    const bounded = domainNumber(number);
+    let domain = this.#byNumber.get(bounded);
+    if (domain === undefined) {
+      domain = new FailureDomain(bounded, this.#clock, this.#budget);
+      this.#byNumber.set(bounded, domain);
+    }
+    return domain;
+  }
+}
