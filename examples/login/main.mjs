@@ -30,8 +30,8 @@ const limitFailures = rateLimit({
     { name: 'account', limit: 5, window: '15m', key: (request) => ['account', accountOf(request)] },
     { name: 'address', limit: 10, window: '1h', key: 'address' },
   ],
-  handler(_request, response, _next, { statusCode, verdict }) {
-    const { retryAfterMs, atMs } = verdict.decision;
+  handler(_request, response, _next, { statusCode, decision }) {
+    const { retryAfterMs, atMs } = decision;
     const minutes = Math.ceil(retryAfterMs / 60_000);
     response.status(statusCode).json({
       error: `Too many failed logins. Try again in ${minutes} minutes.`,

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { FileLock, LockedError } from '../src/file-lock.ts';
-import { RunningGroup } from './cluster/crewed.ts';
+import { RunningGroup } from './cluster/running-group.ts';
 import { policy, startRunning } from './running.ts';
 
 let folder: string;

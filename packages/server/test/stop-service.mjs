@@ -25,7 +25,7 @@ const store = await openStore(settings, { onWarning, onConnection: connected });
 if (store.kind === 'redis') await isConnected;
 const load = () => loadConfig(paths);
 const service = await startService({ settings, store, log, config: await load(), load });
-const watch = await watchConfig(service.parts, paths);
+const watch = await watchConfig(service.app, paths);
 const ended = runUntilSignal(service, log);
 process.send({ port: service.http.port });
 process.disconnect();

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { type RedisServer, startRedis } from '../../../tools/servers/redis.mjs';
 import { makeLog, storeListeners } from '../src/observe/log.ts';
 import { openStore } from '../src/store-url.ts';
-import { RunningGroup } from './cluster/crewed.ts';
+import { RunningGroup } from './cluster/running-group.ts';
 import { policy, type Running, settingsOf, startRunning } from './running.ts';
 
 const EVICTING = ['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'];

@@ -64,7 +64,11 @@ describe('import arrows', () => {
     ['decision.ts', "export { a } from './key.ts';", 'decision.ts may not import key.ts'],
     ['key.ts', "type A = import('./clock.ts').A;", 'key.ts may not import clock.ts'],
     ['limiter.ts', "import { a } from './index.ts';", 'limiter.ts may not import index.ts'],
-    ['book.ts', "await import('./testing/a.ts');", 'book.ts may not import testing/a.ts'],
+    [
+      'policy-registry.ts',
+      "await import('./testing/a.ts');",
+      'policy-registry.ts may not import testing/a.ts',
+    ],
     ['index.ts', "export { a } from './testing/a.ts';", 'index.ts may not import testing/a.ts'],
     ['testing/a.ts', "import { a } from '../index.ts';", 'testing/ may not import index.ts'],
     ['limiter.ts', "import '../test/a.ts';", 'limiter.ts may not import ../test/a.ts'],
@@ -91,13 +95,16 @@ describe('import arrows', () => {
   });
 
   test('do not follow an import that only runtime can tell', () => {
-    expect(foundIn('import arrows', 'book.ts', 'await import(name);')).toHaveLength(1);
+    expect(foundIn('import arrows', 'policy-registry.ts', 'await import(name);')).toHaveLength(1);
   });
 
   test.each([
     ['algorithms/a.ts', "import { b } from './b.ts';"],
     ['stores/m/a.ts', "import './b.ts'; import '../../policy.ts'; import '../../errors.ts';"],
-    ['limiter.ts', "import { a } from './stores/m/a.ts'; import { b } from './book.ts';"],
+    [
+      'limiter.ts',
+      "import { a } from './stores/m/a.ts'; import { b } from './policy-registry.ts';",
+    ],
     ['testing/a.ts', "import { a } from './b.ts'; import { b } from '../limiter.ts';"],
     ['clock.ts', "// import { a } from './limiter.ts';"],
   ])('let %s have %s', (path, text) => {
@@ -107,19 +114,19 @@ describe('import arrows', () => {
 
 describe('import circles', () => {
   const circle = {
-    [`${SRC}book.ts`]: "import type { A } from './limiter.ts';",
-    [`${SRC}limiter.ts`]: "import './store.ts';\nimport { b } from './book.ts';",
+    [`${SRC}policy-registry.ts`]: "import type { A } from './limiter.ts';",
+    [`${SRC}limiter.ts`]: "import './store.ts';\nimport { b } from './policy-registry.ts';",
     [`${SRC}store.ts`]: '',
   };
 
   test('are named in full, be it only types that go round', () => {
     expect(found('no import circles', circle)).toEqual([
-      `${SRC}limiter.ts:2: imports in a circle: book.ts -> limiter.ts -> book.ts`,
+      `${SRC}limiter.ts:2: imports in a circle: policy-registry.ts -> limiter.ts -> policy-registry.ts`,
     ]);
   });
 
   test('are not seen where two ways lead to one file', () => {
-    const broken = { ...circle, [`${SRC}book.ts`]: "import './store.ts';" };
+    const broken = { ...circle, [`${SRC}policy-registry.ts`]: "import './store.ts';" };
     expect(found('no import circles', broken)).toEqual([]);
   });
 });
@@ -139,13 +146,13 @@ describe('length', () => {
     ['arrow function', (body: string) => `\nconst f = () => {\n${body}};`],
     ['method', (body: string) => `class A {\nm() {\n${body}}\n}`],
     ['function in an object', (body: string) => `const a = {\nf() {\n${body}} };`],
-  ])('a %s has at most 70 lines', (_kind, write) => {
-    expect(foundIn('function length', 'a.ts', write(linesOf(68)))).toEqual([]);
-    expect(foundIn('function length', 'a.ts', write(linesOf(69)))).toEqual([
-      `${SRC}a.ts:2: function of 71 lines, at most 70`,
+  ])('a %s has at most 80 lines', (_kind, write) => {
+    expect(foundIn('function length', 'a.ts', write(linesOf(78)))).toEqual([]);
+    expect(foundIn('function length', 'a.ts', write(linesOf(79)))).toEqual([
+      `${SRC}a.ts:2: function of 81 lines, at most 80`,
     ]);
-    expect(found('function length', { 'bench/a.mjs': write(linesOf(69)) })).toHaveLength(1);
-    expect(found('function length', { 'packages/a/test/a.ts': write(linesOf(69)) })).toEqual([]);
+    expect(found('function length', { 'bench/a.mjs': write(linesOf(79)) })).toHaveLength(1);
+    expect(found('function length', { 'packages/a/test/a.ts': write(linesOf(79)) })).toEqual([]);
   });
 
   test('a line has at most 100 columns, however many bytes these take', () => {
@@ -197,8 +204,8 @@ describe('left-overs', () => {
 
   test('the core prints nothing', () => {
     const text = 'console.log(1);';
-    expect(foundIn('no printing', 'book.ts', text)).toEqual([
-      `${SRC}book.ts:1: console.log in the core`,
+    expect(foundIn('no printing', 'policy-registry.ts', text)).toEqual([
+      `${SRC}policy-registry.ts:1: console.log in the core`,
     ]);
     expect(found('no printing', { 'tools/a.mjs': text })).toEqual([]);
   });
@@ -249,18 +256,7 @@ describe('the tree in ARCHITECTURE.md', () => {
     'packages/p/test/a.test.ts': '',
     'packages/p/test/in/deep/b.test.ts': '',
   };
-  const tree = [
-    'docs/',
-    '  a.md',
-    'packages/',
-    '  p/',
-    '    src/',
-    '      a.ts',
-    '      in/',
-    '        b.ts',
-    '    test/',
-    '      in/',
-  ];
+  const tree = ['docs/', '  deep/', 'packages/', '  p/', '    src/', '      in/'];
   const foundWith = (lines: readonly string[]) =>
     found('the tree is the real one', {
       ...files,
@@ -274,13 +270,13 @@ describe('the tree in ARCHITECTURE.md', () => {
 
   test('may describe what it shows and show more than it has to', () => {
     expect(foundWith(tree.map((line) => `${line}    what it is for`))).toEqual([]);
-    expect(foundWith([...tree, '        deep/', 'README.md  first'])).toEqual([]);
+    expect(foundWith([...tree, '      a.ts', 'README.md  first'])).toEqual([]);
   });
 
   test('says what it lacks and what is stale in it', () => {
-    expect(foundWith(tree.map((line) => line.replace('a.ts', 'old.ts')))).toEqual([
-      'ARCHITECTURE.md:3: packages/p/src/a.ts is not in the tree',
-      'ARCHITECTURE.md:9: packages/p/src/old.ts is stale in the tree',
+    expect(foundWith(tree.map((line) => line.replace('in/', 'old/')))).toEqual([
+      'ARCHITECTURE.md:3: packages/p/src/in/ is not in the tree',
+      'ARCHITECTURE.md:9: packages/p/src/old/ is stale in the tree',
     ]);
   });
 
@@ -288,7 +284,7 @@ describe('the tree in ARCHITECTURE.md', () => {
     'has no line like "%s"',
     (line) => {
       expect(foundWith([...tree, line])).toEqual([
-        'ARCHITECTURE.md:14: is not an indented name in the tree',
+        'ARCHITECTURE.md:10: is not an indented name in the tree',
       ]);
     },
   );

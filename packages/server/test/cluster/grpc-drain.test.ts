@@ -3,7 +3,7 @@ import { type ClientHttp2Session, connect, constants } from 'node:http2';
 import { afterEach, expect, test, vi } from 'vitest';
 import { open } from '../http/raw.ts';
 import { policy } from '../running.ts';
-import { RunningGroup } from './crewed.ts';
+import { RunningGroup } from './running-group.ts';
 
 const ROUNDS = process.env.SLUICE_CAMPAIGN === 'full' ? 20 : 3;
 const SESSIONS = 8;

@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { policy } from '../running.ts';
 import { Connection, ConnectionClosed, type Reply } from './connection.ts';
-import { type GroupOptions, isAlive, RunningGroup } from './crewed.ts';
+import { type GroupOptions, isAlive, RunningGroup } from './running-group.ts';
 
 const soon = { timeout: 30_000, interval: 20 };
 const LIMIT = 1000;

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { policy } from '../running.ts';
 import { Connection, ConnectionClosed, type Reply } from './connection.ts';
-import { isAlive, RunningGroup } from './crewed.ts';
+import { isAlive, RunningGroup } from './running-group.ts';
 
 const WORKERS = 4;
 const soon = { timeout: 20_000, interval: 20 };

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EventReader, sumOf } from '../http-api/event-reader.ts';
 import { policy } from '../running.ts';
 import { Connection } from './connection.ts';
-import { RunningGroup } from './crewed.ts';
+import { RunningGroup } from './running-group.ts';
 
 const WORKERS = 2;
 /** As many as reach each of the workers, however connections are dealt out. */

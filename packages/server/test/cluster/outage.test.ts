@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type RedisServer, startRedis } from '../../../../tools/servers/redis.mjs';
 import { policy } from '../running.ts';
 import { Connection, type Reply } from './connection.ts';
-import { RunningGroup } from './crewed.ts';
+import { RunningGroup } from './running-group.ts';
 
 const soon = { timeout: 30_000, interval: 20 };
 const ensureServices = new URL('../../../../tools/ensure-services', import.meta.url).pathname;

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { RemoteStore } from '../../src/cluster/remote-store.ts';
 
-const PROGRAM = new URL('owner-process.mjs', import.meta.url);
+const PROGRAM = new URL('store-server-process.mjs', import.meta.url);
 
 export class StoreServerProcess {
   readonly violations: string[] = [];

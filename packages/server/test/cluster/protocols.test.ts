@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vite
 import { readConfig } from '../../src/config/read.ts';
 import { entries, OK, OVER, RlsClient } from '../envoy-rls/client.ts';
 import { policy } from '../running.ts';
-import { RunningGroup } from './crewed.ts';
+import { RunningGroup } from './running-group.ts';
 
 const soon = { timeout: 20_000, interval: 20 };
 const folder = mkdtempSync(join(tmpdir(), 'sluice-protocols-'));

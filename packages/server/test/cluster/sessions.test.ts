@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { askPlainly, cookieIn } from '../http-api/plain-request.ts';
 import { policy } from '../running.ts';
-import { RunningGroup } from './crewed.ts';
+import { RunningGroup } from './running-group.ts';
 
 const TOKEN = 'correct horse battery staple';
 const soon = { timeout: 20_000, interval: 50 };

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { policy } from '../running.ts';
 import { Connection, type Reply } from './connection.ts';
-import { isAlive, RunningGroup } from './crewed.ts';
+import { isAlive, RunningGroup } from './running-group.ts';
 
 const soon = { timeout: 20_000, interval: 20 };
 

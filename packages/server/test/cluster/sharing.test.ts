@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { policy } from '../running.ts';
 import { Connection, type Reply } from './connection.ts';
-import { RunningGroup } from './crewed.ts';
+import { RunningGroup } from './running-group.ts';
 
 const soon = { timeout: 20_000, interval: 20 };
 

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { policy } from '../running.ts';
 import { Connection, ConnectionClosed } from './connection.ts';
-import { type GroupOptions, isAlive, RunningGroup } from './crewed.ts';
+import { type GroupOptions, isAlive, RunningGroup } from './running-group.ts';
 
 const soon = { timeout: 20_000, interval: 20 };
 const config = { policies: [policy('p', 1_000_000, '1h')] };

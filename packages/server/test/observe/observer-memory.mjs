@@ -5,7 +5,7 @@
  */
 import { ManualClock } from 'sluice';
 import { History } from '../../dist/observe/history.js';
-import { DecisionCounters } from '../../dist/observe/tally.js';
+import { DecisionCounters } from '../../dist/observe/policy-counters.js';
 import { GENERATION_MS, TopKeys } from '../../dist/observe/top-keys.js';
 
 const POLICIES = 1000;
@@ -28,10 +28,10 @@ const history = new History({ counters, durations: new Map() }, clock);
 
 function hit(policy, key, allowed) {
   const atMs = clock.now();
-  const quote = { policy, key, allowed, cost: 1, limit: 9, remaining: 3, atMs };
-  const verdict = { allowed, quote: { ...quote, limits: [quote] }, shadow: [], peek: false };
-  counters.watch(verdict, [undefined]);
-  topKeys.watch(verdict, [undefined]);
+  const result = { policy, key, allowed, cost: 1, limit: 9, remaining: 3, atMs };
+  const decision = { allowed, result: { ...result, limits: [result] }, shadow: [], peek: false };
+  counters.watch(decision, [undefined]);
+  topKeys.watch(decision, [undefined]);
 }
 
 function inBothGenerations(use) {

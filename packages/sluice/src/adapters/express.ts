@@ -5,7 +5,9 @@
  *
  * The option names of express-rate-limit work too, so that moving is changing one import.
  */
+
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Decision } from '../decision.ts';
 import { addressKey } from '../http/client-address.ts';
 import { Info, propertyOf } from '../http/express-info.ts';
 import { expressAddress } from '../http/framework-address.ts';
@@ -30,7 +32,8 @@ export interface RefusalInfo {
   readonly message: unknown;
   readonly limit: unknown;
   readonly windowMs: unknown;
-  readonly decision: RequestDecision<never>;
+  /** The decision; undefined if the client is on the list of denied networks. */
+  readonly decision: Decision | undefined;
 }
 
 export interface ExpressOptions<
@@ -178,7 +181,12 @@ function answer<Request extends IncomingMessage, Response extends ServerResponse
       limit: options.limit ?? options.max,
       windowMs: options.windowMs ?? options.window,
     };
-    const info = { statusCode: status, message: message ?? MESSAGE, ...size, decision };
+    const info = {
+      statusCode: status,
+      message: message ?? MESSAGE,
+      ...size,
+      decision: decision.decision,
+    };
     return called(() => handler(request, response, next, info));
   }
   response.statusCode = status;

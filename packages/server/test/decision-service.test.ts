@@ -228,7 +228,7 @@ describe('a desk whose store is away', () => {
   test('answers as the failure policy says, and says that it did', async () => {
     expect(await ask(decisionServiceOf('allow'), few)).toMatchObject({ allowed: true });
     const denied = await ask(decisionServiceOf('deny'), few);
-    expect(denied).toMatchObject({ allowed: false, quote: { degraded: { action: 'deny' } } });
+    expect(denied).toMatchObject({ allowed: false, result: { degraded: { action: 'deny' } } });
     await expect(ask(decisionServiceOf('throw'), few)).rejects.toMatchObject({
       code: 'ERR_STORE_UNAVAILABLE',
     });
