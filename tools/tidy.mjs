@@ -211,7 +211,7 @@ function namesWithoutPlaces(files) {
   const paths = new Set(files.map(({ path }) => path));
   return [...paths].flatMap((path) => {
     const name = path.match(/^packages\/sluice\/src\/algorithms\/([^/]+)\.ts$/)?.[1];
-    if (!name || name === 'algorithm' || name === 'index') return [];
+    if (!name || ['algorithm', 'description', 'index'].includes(name)) return [];
     return [
       `packages/sluice/src/stores/redis/scripts/${name}.lua`,
       `packages/sluice/test/algorithms/${name}.test.ts`,

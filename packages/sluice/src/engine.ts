@@ -1,9 +1,22 @@
 /**
- * `sluice/engine`: for services that ask a store themselves, where a limiter is too much or little.
+ * `sluice/engine`: parts of the library for services that call a store directly, and descriptions
+ * of algorithms and keys.
  */
 
+export type {
+  AlgorithmInfo,
+  CountedWindow,
+  DescribedState,
+  EntriesDescription,
+  KeyDescription,
+  LevelDescription,
+  LogEntry,
+  WindowsDescription,
+} from './algorithms/description.ts';
+export { algorithmInfo, algorithmNames, describeKey, optionOf } from './algorithms/index.ts';
 export { DecisionRecord, jointDecision, PeekRecord } from './decision.ts';
 export { expected, isInteger, isRecord } from './errors.ts';
+export { countText, durationText, windowText } from './format.ts';
 export { headerReport, SingleLimitHeaders } from './http/headers.ts';
 export { normalizeKey } from './http/normalize-key.ts';
 export { keyText, MAX_KEY_LENGTH } from './key.ts';

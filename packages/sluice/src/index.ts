@@ -1,6 +1,7 @@
 /** The public API of the core: an export list, nothing else. */
 export type { AcquireOptions } from './acquire/waiters.ts';
-export type { AlgorithmName, LimitParams } from './algorithms/algorithm.ts';
+export type { LimitParams } from './algorithms/algorithm.ts';
+export type { AlgorithmName } from './algorithms/index.ts';
 export type {
   CallOptions,
   CostOptions,

@@ -2,8 +2,8 @@
  * Policies: what is allowed. Everything a policy could get wrong is refused here, when it is built,
  * so that the rest of the engine computes with numbers it can trust.
  */
-import type { AlgorithmName, LimitParams } from './algorithms/algorithm.ts';
-import { algorithms } from './algorithms/index.ts';
+import type { LimitParams } from './algorithms/algorithm.ts';
+import { type AlgorithmName, algorithmNames, optionOf } from './algorithms/index.ts';
 import {
   checkFields,
   checkInteger,
@@ -29,9 +29,9 @@ export interface PolicyOptions {
   readonly window: Duration;
   /** Default `'sliding-log'`. */
   readonly algorithm?: AlgorithmName;
-  /** For `sliding-buckets`: into how many the window is cut. Default 60, never more than its ms. */
+  /** `sliding-buckets` only: the number of buckets in a window. Default 60, or one per ms. */
   readonly buckets?: number;
-  /** For `token-bucket`: how many tokens it holds. Default: the limit. */
+  /** Token bucket only: the number of tokens that the bucket holds. Default: the limit. */
   readonly burst?: number;
   /** What operations cost, for `check(policy, key, { operation })`: `{ 'search.list': 100 }`. */
   readonly costs?: Readonly<Record<string, number>>;
@@ -60,8 +60,6 @@ export interface Policy {
   /** The numbers that hold for this key. */
   paramsFor(key: string): LimitParams;
 }
-
-const ALGORITHMS = Object.keys(algorithms);
 
 const FIELDS = ['limit', 'window', 'algorithm', 'buckets', 'burst', 'costs', 'onFailure'];
 const ACTIONS = ['allow', 'deny', 'local', 'throw'];
@@ -100,12 +98,12 @@ function ownNumber(
   options: PolicyOptions,
   field: 'buckets' | 'burst',
   code: ErrorCode,
-  algorithm: AlgorithmName,
   most?: number,
 ): number | undefined {
   const value = options[field];
   if (value === undefined) return undefined;
   const what = `\`${field}\` of ${where}`;
+  const algorithm = algorithmNames.find((name) => optionOf(name) === field);
   if (options.algorithm === algorithm) return checkInteger(code, what, value, 1, most);
   throw expected(code, `${what} only with the algorithm '${algorithm}'`, value);
 }
@@ -132,21 +130,14 @@ export function definePolicy(name: string, input: PolicyInput): Policy {
   const where = `policy \`${name}\``;
   const options = optionsOf(where, input);
   const { limit, algorithm = 'sliding-log', costs = {} } = options;
-  if (!ALGORITHMS.includes(algorithm)) {
-    const what = `the algorithm of ${where} to be one of ${ALGORITHMS.join(' ')}`;
+  if (!algorithmNames.includes(algorithm)) {
+    const what = `the algorithm of ${where} to be one of ${algorithmNames.join(' ')}`;
     throw expected('ERR_INVALID_ALGORITHM', what, algorithm);
   }
   const windowMs = windowOf(where, options.window);
-  const buckets = ownNumber(
-    where,
-    options,
-    'buckets',
-    'ERR_INVALID_BUCKETS',
-    'sliding-buckets',
-    MAX_BUCKETS,
-  );
+  const buckets = ownNumber(where, options, 'buckets', 'ERR_INVALID_BUCKETS', MAX_BUCKETS);
   const bucketMs = Math.ceil(windowMs / Math.min(buckets ?? DEFAULT_BUCKETS, windowMs));
-  const burst = ownNumber(where, options, 'burst', 'ERR_INVALID_BURST', 'token-bucket');
+  const burst = ownNumber(where, options, 'burst', 'ERR_INVALID_BURST');
   checkProduct(where, 'burst', burst ?? 1, windowMs);
   const paramsOf = (whose: string, count: number): LimitParams => {
     // Any integer, as the product says more about one that is too large.

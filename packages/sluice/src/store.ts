@@ -6,6 +6,7 @@
  * no limit twice in one check.
  */
 import type { LimitParams } from './algorithms/algorithm.ts';
+import { algorithms } from './algorithms/index.ts';
 import type { Charge, CheckResult } from './decision.ts';
 import type { FailureAction, Policy } from './policy.ts';
 
@@ -39,9 +40,13 @@ export interface Adjustment {
   readonly delta: number;
 }
 
-/** For how long after a charge a refund of it may change something, in ms. */
-export function returnableMs({ limit, capacity, windowMs }: LimitParams): number {
-  return Math.max(2 * windowMs, Math.ceil((capacity * windowMs) / limit));
+/**
+ * Returns how long the receipts of a limit are kept, in ms: while a refund of the largest cost has
+ * an effect, and at least two windows, because `settle` can charge a token bucket more at any time.
+ */
+export function receiptLifetimeMs({ policy, params }: Pick<Limit, 'policy' | 'params'>): number {
+  const { refundableMs } = algorithms[policy.algorithm];
+  return Math.max(2 * params.windowMs, refundableMs(params, params.capacity));
 }
 
 /** Takes back what a limit was charged at a time. */

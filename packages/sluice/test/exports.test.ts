@@ -55,6 +55,7 @@ describe('sluice exports', () => {
         "CallOptions",
         "Charge",
         "Check",
+        "CheckResult",
         "Clock",
         "CostOptions",
         "Decision",
@@ -70,6 +71,7 @@ describe('sluice exports', () => {
         "Limit",
         "LimitDecision",
         "LimitOfKey",
+        "LimitParams",
         "LimitRequest",
         "Limiter",
         "LimiterOptions",
@@ -80,13 +82,11 @@ describe('sluice exports', () => {
         "Policy",
         "PolicyInput",
         "PolicyOptions",
-        "Quote",
         "Receipt",
         "Store",
         "SyncLimiter",
-        "SyncSpace",
+        "SyncPolicyTable",
         "SyncStore",
-        "Terms",
       ]
     `);
   });
@@ -174,21 +174,28 @@ describe('sluice/engine exports', () => {
     expect(namesOf(engine)).toMatchInlineSnapshot(`
       [
         "DecisionRecord",
-        "DraftOfOne",
         "KeyedHash",
-        "LONGEST_KEY",
-        "LONGEST_WINDOW_MS",
+        "MAX_KEY_LENGTH",
+        "MAX_WINDOW_MS",
         "PeekRecord",
-        "PolicyBook",
+        "PolicyRegistry",
+        "SingleLimitHeaders",
+        "algorithmInfo",
+        "algorithmNames",
         "checkAction",
+        "countText",
+        "describeKey",
+        "durationText",
         "expected",
+        "headerReport",
         "isInteger",
         "isRecord",
         "jointDecision",
         "keyText",
+        "normalizeKey",
+        "optionOf",
         "refundOf",
-        "reportOf",
-        "soundKey",
+        "windowText",
       ]
     `);
     expect(listed('../src/engine.ts').values).toEqual(namesOf(engine));
@@ -197,10 +204,18 @@ describe('sluice/engine exports', () => {
   test('these types', () => {
     expect(listed('../src/engine.ts').types).toMatchInlineSnapshot(`
       [
+        "AlgorithmInfo",
         "CostFields",
+        "CountedWindow",
+        "DescribedState",
+        "EntriesDescription",
+        "KeyDescription",
+        "LevelDescription",
+        "LogEntry",
         "OnSent",
         "Recipient",
         "SentCommand",
+        "WindowsDescription",
       ]
     `);
   });
@@ -229,22 +244,22 @@ describe('sluice/http exports', () => {
         "AddressOptions",
         "AddressReader",
         "AddressWarning",
-        "Facts",
-        "FamiliarOptions",
+        "DenialResponse",
+        "ExpressRateLimitOptions",
         "Field",
         "ForwardedHeader",
         "HeaderForm",
+        "HeaderReport",
         "KeySource",
         "LimitFetchOptions",
         "LimitReport",
-        "Outcome",
         "ParsedRateLimit",
-        "Refusal",
         "Rejection",
-        "Report",
+        "RequestDecision",
+        "RequestInfo",
         "RequestLimit",
         "RequestOptions",
-        "Verdict",
+        "ResponseOutcome",
       ]
     `);
   });

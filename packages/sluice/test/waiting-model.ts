@@ -2,7 +2,7 @@
  * The reference for waiting: one list of waiters, searched from the front for everything. It asks a
  * limiter of its own, so it shares the decisions with what it is compared to, but no queue.
  */
-import { estimateQueue } from '../src/acquire/queue-estimate.ts';
+import { estimateTurn } from '../src/acquire/waiters.ts';
 import { definePolicy, type ManualClock, type Receipt, type SyncLimiter } from '../src/index.ts';
 
 export interface Wanted {
@@ -126,8 +126,8 @@ export class WaitingModel {
         demand += other.limits.find((each) => isSame(each, limit))!.cost;
       }
       const policy = definePolicy(name, this.#policies[name]);
-      const turn = estimateQueue({ policy, params: policy.paramsFor(key), key, cost }, demand);
-      const result = this.#limiter.peekSync(name as never, key, { cost: turn.asked.cost });
+      const turn = estimateTurn({ policy, params: policy.paramsFor(key), key, cost }, demand);
+      const result = this.#limiter.peekSync(name as never, key, { cost: turn.cost });
       return turn.earliestMs(result);
     });
   }

@@ -9,6 +9,8 @@
  * An event may concern any number of waiters: a reset, an aborted signal, a millisecond in which
  * many deadlines end. They are handled in slices, one in each turn of the event loop.
  */
+import type { QueueEstimate } from '../algorithms/algorithm.ts';
+import { algorithms } from '../algorithms/index.ts';
 import { type Clock, inNextTurn } from '../clock.ts';
 import { type Charge, type CheckResult, type Decision, jointDecision } from '../decision.ts';
 import { checkMethods, closed, expected } from '../errors.ts';
@@ -16,7 +18,6 @@ import { Heap, type Timed } from '../heap.ts';
 import type { FailureAction } from '../policy.ts';
 import { type Adjustment, type Check, idOf, type Limit } from '../store.ts';
 import { KeyQueue, LinkedList, type QueueNode, ShardedMap } from './key-queue.ts';
-import { estimateQueue } from './queue-estimate.ts';
 
 export interface AcquireOptions {
   /** How long to wait at most, in ms. Default: as long as it takes. */
@@ -58,6 +59,10 @@ interface Waiter extends Timed {
 
 const isFirst = (waiter: Waiter): boolean =>
   waiter.lanes.every(({ first }) => first!.item === waiter);
+
+/** Estimates the turn of the last of the waiters whose cost together is `demand`. */
+export const estimateTurn = ({ policy, params, cost }: Limit, demand: number): QueueEstimate =>
+  algorithms[policy.algorithm].queueEstimate(params, cost, demand);
 
 export class Waiters {
   readonly #gate: Gate;
@@ -336,7 +341,8 @@ export class Waiters {
     const { check, lanes, deadlineMs } = waiter;
     const demand = lane.demandAt(place);
     const position = lane.served + demand;
-    const turn = estimateQueue(check.limits[lanes.indexOf(lane)], demand);
+    const limit = check.limits[lanes.indexOf(lane)];
+    const turn = estimateTurn(limit, demand);
     const nowMs = this.#now();
     const done = (result: CheckResult): void => {
       const earliestMs = nowMs + turn.earliestMs(result);
@@ -347,7 +353,7 @@ export class Waiters {
       const { late } = lane;
       if (late && found >= late.position && late.earliestMs > deadlineMs) this.#deny(waiter);
     };
-    const peek = { ...check, limits: [turn.asked], peek: true };
+    const peek = { ...check, limits: [{ ...limit, cost: turn.cost }], peek: true };
     this.#put(peek, done, (error) => this.#fail(waiter, error));
   }
 
@@ -355,7 +361,7 @@ export class Waiters {
   #deny(waiter: Waiter): void {
     const { check, lanes, places, resolve, reject } = waiter;
     const turns = check.limits.map((limit, at) =>
-      estimateQueue(limit, lanes[at].demandAt(places[at])),
+      estimateTurn(limit, lanes[at].demandAt(places[at])),
     );
     const done = (result: CheckResult): void => {
       const waits = result.limits.map((each, at) => ({
@@ -371,7 +377,8 @@ export class Waiters {
       resolve(denial);
     };
     this.#leave(waiter);
-    this.#put({ ...check, limits: turns.map(({ asked }) => asked), peek: true }, done, reject);
+    const limits = check.limits.map((limit, at) => ({ ...limit, cost: turns[at].cost }));
+    this.#put({ ...check, limits, peek: true }, done, reject);
     this.#proceed(lanes);
   }
 }

@@ -1,22 +1,15 @@
 /**
- * The contract of the five algorithms. Each is a set of functions of numbers: no clock, no key,
- * no I/O. What they mean is written at the top of each file; `windowMs` is W and `limit` is L.
+ * The contract of the algorithms. Each is a set of pure functions of numbers: no clock, no key, no
+ * I/O. The header of each file has its formula, in which `windowMs` is W and `limit` is L.
  *
- * A key's state is three numbers ("cells") and, for the two logs, a list of entries. Whoever holds
- * the state lends it through a `State`; all cells zero is a new key. Cell 0 means the same for
- * every algorithm: the time from which the key is certainly as good as new. So a store can tell
- * what may be forgotten without knowing the algorithm.
+ * A key's state is three numbers ("cells") and, for the two logs, a list of entries. The store
+ * passes it as a `State`. A new key has all cells zero. Cell 0 means the same for every algorithm:
+ * the time from which nothing of the key counts any more, so a store can expire keys without
+ * knowing the algorithm.
  *
- * Reading functions never write. A state is only ever changed by an admission, a refund or a
- * settlement: a peek or a denial in between leaves no trace, whatever the clock does.
+ * Only an admission, a refund or a settlement changes a state. A peek or a denial never writes,
+ * even if the clock steps back.
  */
-
-export type AlgorithmName =
-  | 'fixed-window'
-  | 'sliding-log'
-  | 'sliding-counter'
-  | 'sliding-buckets'
-  | 'token-bucket';
 
 /** The numbers of a policy, as they apply to one key. */
 export interface LimitParams {
@@ -28,29 +21,29 @@ export interface LimitParams {
   readonly capacity: number;
 }
 
-/** How many cells a state has. */
+/** The number of cells in a state. */
 export const CELLS = 3;
 
-/** A place where one key's state lies: `cells[at]` to `cells[at + 2]`. */
+/** The location of one key's state: `cells[at]` to `cells[at + 2]`. */
 export interface State {
   cells: Float64Array;
-  /** The same memory as `cells`, as 32-bit words: where the entries keep their pointers. */
+  /** The memory of `cells` as 32-bit words, in which the entries keep their pointers. */
   words: Int32Array;
   at: number;
   readonly entries: Entries;
 }
 
 /**
- * The entries of a log, oldest first, each a time and a cost above zero. They keep their summed
- * cost in cell 1 of the state and where they are in cell 2. Ages are counted back from `knownMs`,
- * the latest time that an entry was written at.
+ * The entries of a log, oldest first, each a time and a cost above zero. Their summed cost is in
+ * cell 1 of the state, and their location in cell 2. Ages are counted back from `knownMs`, the
+ * latest time at which an entry was written.
  */
 export interface Entries {
   /** Returns the summed cost of the entries that are at least `ageMs` old. */
   costOfAge(state: State, knownMs: number, ageMs: number): number;
   /**
    * Returns the age of the entry with which the summed cost, counted from the oldest, reaches
-   * `cost`, which is at most the cost of all.
+   * `cost`. That is at most the cost of all entries.
    */
   ageAtCost(state: State, knownMs: number, cost: number): number;
   /** Returns the age of the newest entry, or -1 if there is none. */
@@ -60,22 +53,22 @@ export interface Entries {
   /** Deletes the entries that are at least `ageMs` old. */
   drop(state: State, knownMs: number, ageMs: number): void;
   /**
-   * Changes the cost at a time by up to `delta`: not below zero, and not beyond what keeps the
-   * summed cost an exact integer. Returns the change made.
+   * Changes the cost at a time by up to `delta`: not below zero, and only while the summed cost
+   * stays an exact integer. Returns the change made.
    */
   adjust(state: State, knownMs: number, timeMs: number, delta: number): number;
   /** Deletes all entries. */
   clear(state: State): void;
   /**
-   * Visits the newest `most` of the entries that are younger than `ageMs`, oldest first. Returns
-   * how many are younger, visited or not.
+   * Calls `visitor` for the newest `max` entries that are younger than `ageMs`, oldest first.
+   * Returns how many entries are younger, visited or not.
    */
   visit(
     state: State,
     knownMs: number,
     ageMs: number,
-    most: number,
-    see: (timeMs: number, cost: number) => void,
+    max: number,
+    visitor: (timeMs: number, cost: number) => void,
   ): number;
 }
 
@@ -85,22 +78,39 @@ export interface Charged {
   readonly atMs: number;
 }
 
-/** What a decision says of the state that it leaves. One object is used over and over. */
+/** Output parameter of `decide`, reused for every decision. */
 export interface AlgorithmResult {
   /** The largest cost that fits now; negative after an overcharge. */
   free: number;
-  /** After how long the key is as good as new. */
+  /** The time until nothing of the key counts any more. */
   resetAfterMs: number;
 }
 
+/** How to compute the earliest turn of a call that queues behind others. */
+export interface QueueEstimate {
+  /** The cost to peek at. */
+  readonly cost: number;
+  /** Returns the earliest turn, in ms from now, given the result of that peek. */
+  earliestMs(peeked: {
+    readonly remaining: number;
+    readonly retryAfterMs: number;
+    readonly resetAfterMs: number;
+  }): number;
+}
+
 export interface Algorithm {
-  /** Whether a state has entries besides its cells; then its third cell belongs to them. */
+  /** The letter that marks the algorithm in the names of Redis keys. Never change one. */
+  readonly redisTag: string;
+  /** The policy option that only this algorithm has. */
+  readonly option?: 'buckets' | 'burst' | undefined;
+  /** Whether a state has entries besides its cells. Its third cell then belongs to them. */
   readonly keepsEntries: boolean;
-  /** The latest time that the state knows of. A decision is never taken before it. */
+  /** Returns the latest time recorded in the state. No decision is made for an earlier time. */
   knownMs(state: State, params: LimitParams): number;
   /**
-   * 0 if `cost`, which is at most the capacity, fits at `timeMs`; else after how long it first
-   * will. If it fits and `take` is set, charges it. What else there is to say goes into `answer`.
+   * Decides whether `cost`, which is at most the capacity, fits at `timeMs`. If it fits and `take`
+   * is set, charges it. Returns 0 if it fits, else the wait in ms until it does. Writes the other
+   * figures to `result`.
    */
   decide(
     state: State,
@@ -108,24 +118,40 @@ export interface Algorithm {
     timeMs: number,
     cost: number,
     take: boolean,
-    answer: AlgorithmResult,
+    result: AlgorithmResult,
   ): number;
   /**
-   * Changes a charge by `delta`, in the window, entry or bucket that holds it, as far as the charge
-   * still counts at `timeMs` and never below zero. Returns the change made.
+   * Changes a charge by `delta` in the window, entry or bucket that holds it, if the charge still
+   * counts at `timeMs`. The result is never below zero. Returns the change made.
    */
   adjust(state: State, params: LimitParams, timeMs: number, charge: Charged, delta: number): number;
   /**
-   * Makes a new state one that has used at least `used`, until `untilMs` or later: for a key that
-   * was evicted, of which no more is known.
+   * Turns a new state into one that has used at least `used`, until `untilMs` or later. Used for
+   * an evicted key, of which no more than that is known.
    */
   restore(state: State, params: LimitParams, timeMs: number, used: number, untilMs: number): void;
+  /** Returns an upper bound, in ms, of how long a refund of a charge of `cost` has an effect. */
+  refundableMs(params: LimitParams, cost: number): number;
+  /**
+   * Estimates the turn of a call of `cost` in a queue: a lower bound, so that no call is denied
+   * that would have been admitted in time. `demand` is its cost and that of all calls before it.
+   */
+  queueEstimate(params: LimitParams, cost: number, demand: number): QueueEstimate;
 }
 
+/** The window-based algorithms: a charge counts for at most two windows. */
+export const twoWindows = ({ windowMs }: LimitParams): number => 2 * windowMs;
+
+/** Estimates a turn as `beyondMs` after the time at which `cost` fits. */
+export const fitsAfter = (cost: number, beyondMs: number): QueueEstimate => ({
+  cost,
+  earliestMs: ({ retryAfterMs }) => retryAfterMs + beyondMs,
+});
+
 /**
- * Changes the cost in a cell by `delta`, and answers the change made: never below zero, and never
- * beyond what keeps products with `windowMs` exact. Settling can charge past the limit; a debt
- * larger than that is cut to it.
+ * Changes the cost in a cell by `delta`: not below zero, and only as far as products with
+ * `windowMs` stay exact. Settling can charge past the limit; a larger debt is cut to that bound.
+ * Returns the change made.
  */
 export function adjustCell(
   cells: Float64Array,

@@ -1,12 +1,14 @@
 /**
- * fixed-window: time is cut into windows of W, `w = floor(now / W)`. A cost c fits when
+ * fixed-window: windows of W aligned to the clock, `w = floor(now / W)`. A cost c fits when
  * `cost(in window w) + c <= L`.
  *
- * There to compare with, and for those who want it: up to 2L pass around a boundary.
+ * For comparison, and for applications that need this behaviour: up to 2L pass around a boundary.
  *
  * Cells: 0 the end of the newest window (ms), 1 the cost in it, 2 unused.
  */
-import { type Algorithm, adjustCell, type LimitParams } from './algorithm.ts';
+import { durationText } from '../format.ts';
+import { type Algorithm, adjustCell, type LimitParams, twoWindows } from './algorithm.ts';
+import { type AlgorithmInfo, sumOf, usage, usedOf, windowStart } from './description.ts';
 
 const USED = 1;
 
@@ -15,11 +17,12 @@ function windowEnd(params: LimitParams, timeMs: number): number {
 }
 
 export const fixedWindow: Algorithm = {
+  redisTag: 'F',
   keepsEntries: false,
 
   knownMs: (state, params) => state.cells[state.at] - params.windowMs,
 
-  decide({ cells, at }, params, timeMs, cost, take, answer) {
+  decide({ cells, at }, params, timeMs, cost, take, result) {
     let used = cells[at] > timeMs ? cells[at + USED] : 0;
     const retryAfterMs = used + cost <= params.limit ? 0 : cells[at] - timeMs;
     if (take && retryAfterMs === 0) {
@@ -27,8 +30,8 @@ export const fixedWindow: Algorithm = {
       cells[at + USED] = used;
       cells[at] = windowEnd(params, timeMs);
     }
-    answer.free = params.limit - used;
-    answer.resetAfterMs = used > 0 ? cells[at] - timeMs : 0;
+    result.free = params.limit - used;
+    result.resetAfterMs = used > 0 ? cells[at] - timeMs : 0;
     return retryAfterMs;
   },
 
@@ -40,5 +43,38 @@ export const fixedWindow: Algorithm = {
   restore({ cells, at }, _params, _timeMs, used, untilMs) {
     cells[at] = untilMs;
     cells[at + USED] = used;
+  },
+
+  refundableMs: twoWindows,
+
+  // This window admits what remains of it, each later one a limit.
+  queueEstimate: ({ limit, windowMs }, cost, demand) => ({
+    cost,
+    earliestMs({ remaining, resetAfterMs }) {
+      const windows = Math.ceil((demand - remaining) / limit);
+      return windows > 0 ? resetAfterMs + (windows - 1) * windowMs : 0;
+    },
+  }),
+};
+
+export const fixedWindowInfo: AlgorithmInfo = {
+  summary: 'One counter per window of the clock; up to twice the limit around a boundary.',
+  shape: 'windows',
+
+  describe(state, params, nowMs, cost) {
+    const { windowMs } = params;
+    const [endMs = 0, newest = 0] = state?.cells ?? [];
+    const used = endMs > nowMs ? newest : 0;
+    const startMs = windowStart(windowMs, nowMs);
+    const since = `since the window began ${durationText(nowMs - startMs)} ago`;
+    return {
+      shape: 'windows',
+      ...usage(used, params),
+      countsFromMs: startMs,
+      windows: [{ startMs, cost: used, weight: 1 }],
+      usedText: `${usedOf(used, params)} ${since}`,
+      sumText: sumOf(used, cost, params),
+      freesText: `the next window begins in ${durationText(startMs + windowMs - nowMs)}`,
+    };
   },
 };

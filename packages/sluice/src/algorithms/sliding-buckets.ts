@@ -1,14 +1,25 @@
 /**
- * sliding-buckets: `b = ceil(W / buckets)`. Bucket i holds what was admitted at `floor(t / b) = i`,
- * and counts whole while any of it could still be inside: `(i + 1)*b - 1 > now - W`. A cost c fits
- * when `cost(counting buckets) + c <= L`.
+ * sliding-buckets: `b = ceil(W / buckets)`. Bucket i holds the admissions with `floor(t / b) = i`,
+ * and counts whole while any of them could be inside the window: `(i + 1)*b - 1 > now - W`. A cost
+ * c fits when `cost(counting buckets) + c <= L`.
  *
- * So it is a sliding log in which every admission is written down at the last millisecond of its
- * bucket: bounded memory, never over L in any true window, at most b ms later than the log.
+ * This is a sliding log that records every admission at the last millisecond of its bucket:
+ * bounded memory, never over L in any true window, and capacity at most b ms later than the log.
  */
-import { logAlgorithm } from './sliding-log.ts';
+import type { Algorithm } from './algorithm.ts';
+import type { AlgorithmInfo } from './description.ts';
+import { describeLog, logAlgorithm } from './sliding-log.ts';
 
-export const slidingBuckets = logAlgorithm({
+export const slidingBuckets: Algorithm = logAlgorithm({
+  redisTag: 'B',
+  option: 'buckets',
   stampOf: ({ bucketMs }, timeMs) => (Math.floor(timeMs / bucketMs) + 1) * bucketMs - 1,
   startOf: ({ bucketMs }, stampMs) => stampMs - bucketMs + 1,
 });
+
+export const slidingBucketsInfo: AlgorithmInfo = {
+  summary: 'A sliding log rounded up to buckets: bounded memory, never over the limit.',
+  shape: 'entries',
+  describe: (state, params, nowMs, cost) =>
+    describeLog(state, params, nowMs, cost, params.bucketMs),
+};

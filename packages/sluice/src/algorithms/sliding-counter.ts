@@ -1,50 +1,53 @@
 /**
  * sliding-counter: `w = floor(now / W)`, `e = now - w*W`, `cur` and `prev` the cost admitted in the
- * windows w and w-1. The previous window counts by the part of it that is still in sight: a cost c
- * fits when `prev*(W - e) + (cur + c)*W <= L*W`.
+ * windows w and w-1. The previous window is weighted by the part that still overlaps: a cost c fits
+ * when `prev*(W - e) + (cur + c)*W <= L*W`.
  *
- * Two numbers a key. An estimate: honest traffic is rarely misjudged, but a client that bursts at
- * the end of one window and then sends steadily gets close to 2L inside one true window.
+ * Two numbers per key. An estimate: it rarely errs on ordinary traffic, but a client that bursts at
+ * the end of one window and then sends steadily reaches almost 2L inside one true window.
  *
  * Cells: 0 the end of the window after the newest (ms), 1 cur, 2 prev, both as of the newest.
  */
-import { type Algorithm, adjustCell } from './algorithm.ts';
+import { countText, durationText } from '../format.ts';
+import { type Algorithm, adjustCell, fitsAfter, twoWindows } from './algorithm.ts';
+import { type AlgorithmInfo, roundedUp, usage, usedOf, windowStart } from './description.ts';
 
-/** The end of the window after the one `timeMs` is in: until then a charge at `timeMs` counts. */
+/** Returns until when a charge at `timeMs` counts: the end of the window after its own. */
 function horizon(windowMs: number, timeMs: number): number {
   return (Math.floor(timeMs / windowMs) + 2) * windowMs;
 }
 
 export const slidingCounter: Algorithm = {
+  redisTag: 'C',
   keepsEntries: false,
 
   knownMs: (state, params) => state.cells[state.at] - 2 * params.windowMs,
 
-  decide(state, params, timeMs, cost, take, answer) {
+  decide(state, params, timeMs, cost, take, result) {
     const { cells, at } = state;
     const { limit, windowMs } = params;
     const newestMs = cells[at];
-    // The time is never before the newest window, so mostly it is in it: no need to divide.
+    // The time is never before the newest window and mostly inside it. That saves a division.
     const horizonMs = timeMs < newestMs - windowMs ? newestMs : horizon(windowMs, timeMs);
     const leftMs = horizonMs - windowMs - timeMs;
-    // 1. What the newest window is to this time: the current one, the previous one, or neither.
+    // 1. At this time, the newest window is the current one, the previous one, or neither.
     let current = 0;
     let previous = 0;
     if (newestMs === horizonMs) {
       current = cells[at + 1];
       previous = cells[at + 2];
     } else if (newestMs === horizonMs - windowMs) previous = cells[at + 1];
-    // 2. What is left of the limit, with the part of the previous window that is still in sight.
+    // 2. Subtract the current window and the weighted previous one from the limit.
     let free = limit - current;
     if (previous > 0) free -= Math.ceil((previous * leftMs) / windowMs);
     let retryAfterMs = 0;
     if (cost > free) {
-      // In this window it fits once `previous * left <= room * W`; with room 0 that is the next.
+      // In this window it fits once `previous * left <= room * W`. With room 0 that is its end.
       let room = limit - current - cost;
       let fading = previous;
       retryAfterMs = leftMs;
       if (room < 0) {
-        // There `current` is the previous one, and nothing else counts.
+        // In the next window, `current` is the previous one and nothing else counts.
         room += current;
         fading = current;
         retryAfterMs += windowMs;
@@ -57,9 +60,9 @@ export const slidingCounter: Algorithm = {
       cells[at + 1] = current;
       cells[at + 2] = previous;
     }
-    answer.free = free;
-    if (current > 0) answer.resetAfterMs = leftMs + windowMs;
-    else answer.resetAfterMs = previous > 0 ? leftMs : 0;
+    result.free = free;
+    if (current > 0) result.resetAfterMs = leftMs + windowMs;
+    else result.resetAfterMs = previous > 0 ? leftMs : 0;
     return retryAfterMs;
   },
 
@@ -72,8 +75,52 @@ export const slidingCounter: Algorithm = {
   },
 
   restore({ cells, at }, { windowMs }, timeMs, used) {
-    // As if used in the current window: what has faded already must not fade twice.
+    // As if used in the current window: `used` may be a weighted cost already.
     cells[at] = horizon(windowMs, timeMs);
     cells[at + 1] = used;
+  },
+
+  refundableMs: twoWindows,
+
+  // The calls before lose weight as time passes, so only the call's own cost is a lower bound.
+  queueEstimate: (_params, cost) => fitsAfter(cost, 0),
+};
+
+export const slidingCounterInfo: AlgorithmInfo = {
+  summary: 'Two counters per key; the previous window is weighted by its remaining overlap.',
+  shape: 'windows',
+
+  describe(state, params, nowMs, cost) {
+    const { windowMs, limit } = params;
+    const [horizonMs = 0, newest = 0, before = 0] = state?.cells ?? [];
+    const startMs = windowStart(windowMs, nowMs);
+    const isCurrent = horizonMs === startMs + 2 * windowMs;
+    const current = isCurrent ? newest : 0;
+    const previous = isCurrent ? before : horizonMs === startMs + windowMs ? newest : 0;
+    const leftMs = startMs + windowMs - nowMs;
+    const weight = leftMs / windowMs;
+    const used = current + Math.ceil((previous * leftMs) / windowMs);
+    const fits = previous * leftMs + (current + cost) * windowMs <= limit * windowMs;
+    const sum = roundedUp((previous * leftMs + current * windowMs) / windowMs + cost);
+    const weighted = `${countText(previous)} x ${weight.toFixed(2)} from the previous one`;
+    const left = durationText(leftMs);
+    let freesText = `this window becomes the previous one in ${left}`;
+    if (current + cost > limit)
+      freesText = `too much in this window; its weight falls from ${left} on`;
+    else if (previous > 0) freesText = 'the weight of the previous window falls every millisecond';
+    return {
+      shape: 'windows',
+      ...usage(used, params),
+      countsFromMs: startMs - windowMs,
+      windows: [
+        { startMs: startMs - windowMs, cost: previous, weight },
+        { startMs, cost: current, weight: 1 },
+      ],
+      usedText: `${usedOf(used, params)}: ${countText(current)} in this window, ${weighted}`,
+      sumText:
+        `${previous} x ${leftMs} / ${windowMs} + ${current} + ${cost} = ` +
+        `${sum} ${fits ? '<=' : '>'} ${limit}`,
+      freesText,
+    };
   },
 };

@@ -1,80 +1,105 @@
 /**
- * sliding-log: every admission is kept for a window. One at t counts while `t > now - W`, and a
- * cost c fits when `cost(counting) + c <= L`. Exact: no window of W ever holds more than L.
+ * sliding-log: every admission is kept for one window. An admission at t counts while
+ * `t > now - W`, and a cost c fits when `cost(counting) + c <= L`. Exact: no window of W ever
+ * contains more than L.
  *
- * Admissions in the same millisecond are one entry; a call of cost 100 is one entry, not 100.
+ * Admissions in the same millisecond share an entry. A call of cost 100 is one entry, not 100.
  *
- * Cells: 0 the newest entry's time + W (ms), 1 the cost of all entries kept, 2 the entries' own.
+ * Cells: 0 the newest entry's time + W (ms), 1 the cost of all entries kept, 2 used by `Entries`.
  */
-import type { Algorithm, LimitParams, State } from './algorithm.ts';
+import { countText, durationText, windowText } from '../format.ts';
+import {
+  type Algorithm,
+  fitsAfter,
+  type LimitParams,
+  type State,
+  twoWindows,
+} from './algorithm.ts';
+import {
+  type AlgorithmInfo,
+  type DescribedState,
+  type EntriesDescription,
+  type LogEntry,
+  sumOf,
+  usage,
+  usedOf,
+} from './description.ts';
 
 const TOTAL = 1;
 
-/** What sets one log apart from another: the time under which an admission is written down. */
-interface Grain {
-  /** The time of the entry that an admission at `timeMs` goes into. */
+/** Maps admissions to entries. The two logs differ only in this. */
+interface Grain extends Pick<Algorithm, 'redisTag' | 'option'> {
+  /** The time of the entry that records an admission at `timeMs`. */
   stampOf(params: LimitParams, timeMs: number): number;
-  /** The earliest time that goes into the entry stamped `stampMs`. */
+  /** The earliest time that the entry stamped `stampMs` records. */
   startOf(params: LimitParams, stampMs: number): number;
 }
 
-/** Builds a log of that grain. All times in it are compared as stamps. */
+/** All but the last part of the demand fills whole windows, which must pass first. */
+const queueEstimate: Algorithm['queueEstimate'] = ({ limit, windowMs }, _cost, demand) => {
+  const windows = Math.ceil(demand / limit) - 1;
+  return fitsAfter(demand - windows * limit, windows * windowMs);
+};
+
+/** Builds a log algorithm. All its times are compared as stamps. */
 export function logAlgorithm(grain: Grain): Algorithm {
   const stamp = ({ cells, at }: State, params: LimitParams): number => cells[at] - params.windowMs;
 
-  /** The cost that no longer counts but has not been dropped yet: that waits for a write. */
-  function expired(state: State, params: LimitParams, timeMs: number): number {
+  /** Returns the cost of expired entries. They stay until the next write. */
+  function expiredAt(state: State, params: LimitParams, timeMs: number): number {
     const { cells, at } = state;
     if (cells[at] <= timeMs) return cells[at + TOTAL];
     return state.entries.costOfAge(state, stamp(state, params), cells[at] - timeMs);
   }
 
-  /** Writes an admission down; answers after how long the key is as good as new. */
+  /** Records an admission. Returns the time until nothing of the key counts. */
   function charge(
     state: State,
     params: LimitParams,
     timeMs: number,
     cost: number,
-    gone: number,
+    expiredCost: number,
   ): number {
     const { cells, at, entries } = state;
     const knownMs = stamp(state, params);
     const stampMs = grain.stampOf(params, timeMs);
-    // The clock may still step back to where this entry starts, so what counts there is kept.
+    // The clock may step back to where this entry starts, so keep the entries that count there.
     const ageMs = cells[at] - grain.startOf(params, stampMs);
-    if (gone > 0) entries.drop(state, knownMs, ageMs);
+    if (expiredCost > 0) entries.drop(state, knownMs, ageMs);
     entries.append(state, knownMs, stampMs, cost);
     cells[at] = stampMs + params.windowMs;
     return cells[at] - timeMs;
   }
 
-  /** The same when nothing is written: the newest entry may have been refunded meanwhile. */
+  /** Returns the same if nothing is written: a refund may have removed the newest entry. */
   function resetAfterMs(state: State, params: LimitParams, timeMs: number): number {
     const ageMs = state.entries.ageOfNewest(state, stamp(state, params));
     return ageMs < 0 ? 0 : Math.max(state.cells[state.at] - ageMs - timeMs, 0);
   }
 
   return {
+    redisTag: grain.redisTag,
+    option: grain.option,
     keepsEntries: true,
 
     knownMs: (state, params) => grain.startOf(params, stamp(state, params)),
 
-    decide(state, params, timeMs, cost, take, answer) {
+    decide(state, params, timeMs, cost, take, result) {
       const { cells, at } = state;
-      const gone = expired(state, params, timeMs);
-      answer.free = params.limit - (cells[at + TOTAL] - gone);
-      if (cost > answer.free) {
-        answer.resetAfterMs = resetAfterMs(state, params, timeMs);
-        // Counted from the oldest entry kept, this much has to expire before the cost fits. In this
-        // order it stays an exact integer: as a sum it could be more than there is.
+      const expiredCost = expiredAt(state, params, timeMs);
+      result.free = params.limit - (cells[at + TOTAL] - expiredCost);
+      if (cost > result.free) {
+        result.resetAfterMs = resetAfterMs(state, params, timeMs);
+        // The cost, counted from the oldest entry kept, that must expire before `cost` fits. Adding
+        // in this order keeps it an exact integer.
         const mustExpire = cells[at + TOTAL] + (cost - params.limit);
         const ageMs = state.entries.ageAtCost(state, stamp(state, params), mustExpire);
         return cells[at] - ageMs - timeMs;
       }
       if (take) {
-        answer.free -= cost;
-        answer.resetAfterMs = charge(state, params, timeMs, cost, gone);
-      } else answer.resetAfterMs = resetAfterMs(state, params, timeMs);
+        result.free -= cost;
+        result.resetAfterMs = charge(state, params, timeMs, cost, expiredCost);
+      } else result.resetAfterMs = resetAfterMs(state, params, timeMs);
       return 0;
     },
 
@@ -85,17 +110,73 @@ export function logAlgorithm(grain: Grain): Algorithm {
     },
 
     restore(state, { limit, windowMs }, _timeMs, used, untilMs) {
-      const { cells, at, entries } = state;
       const stampMs = untilMs - windowMs;
-      // All of it as old as its newest entry, and a debt as a limit used up: neither ends earlier.
+      // One entry as new as the newest one was. A debt counts as the full limit.
       const cost = Math.min(used, limit);
-      if (cost > 0) entries.append(state, stampMs, stampMs, cost);
-      cells[at] = untilMs;
+      if (cost > 0) state.entries.append(state, stampMs, stampMs, cost);
+      state.cells[state.at] = untilMs;
     },
+
+    refundableMs: twoWindows,
+
+    queueEstimate,
   };
 }
 
 export const slidingLog: Algorithm = logAlgorithm({
+  redisTag: 'L',
   stampOf: (_params, timeMs) => timeMs,
   startOf: (_params, stampMs) => stampMs,
 });
+
+/** The oldest entries that must expire before `excess` is freed; at least one, if there are any. */
+function expiringFirst(entries: readonly LogEntry[], excess: number): readonly LogEntry[] {
+  let freed = 0;
+  const last = entries.findIndex(({ cost }) => {
+    freed += cost;
+    return freed >= excess;
+  });
+  return entries.slice(0, last + 1);
+}
+
+function expiryText(expiring: readonly LogEntry[], edgeMs: number): string {
+  if (expiring.length === 0) return '';
+  const expiresIn = durationText(expiring[expiring.length - 1].atMs - edgeMs);
+  const cost = countText(expiring.reduce((sum, each) => sum + each.cost, 0));
+  if (expiring.length === 1) return `oldest entry, of cost ${cost}, expires in ${expiresIn}`;
+  return `oldest ${countText(expiring.length)} entries, of cost ${cost}, expire in ${expiresIn}`;
+}
+
+/** Describes a log whose entries each cover `entrySpanMs`. */
+export function describeLog(
+  state: DescribedState | undefined,
+  params: LimitParams,
+  nowMs: number,
+  cost: number,
+  entrySpanMs = 1,
+): EntriesDescription {
+  const { windowMs, limit } = params;
+  const edgeMs = nowMs - windowMs;
+  const listed = state?.entries ?? [];
+  const entries = listed.filter(({ atMs }) => atMs > edgeMs);
+  const expired = listed.slice(0, listed.length - entries.length);
+  const used = expired.reduce((sum, each) => sum - each.cost, state?.used ?? 0);
+  const isComplete = (state?.entryCount ?? listed.length) === listed.length;
+  const span = entrySpanMs === 1 ? '' : `, in buckets of ${windowText(entrySpanMs)}`;
+  const expiring = isComplete ? expiringFirst(entries, used + cost - limit) : [];
+  return {
+    shape: 'entries',
+    ...usage(used, params),
+    countsFromMs: Math.floor((edgeMs + 1) / entrySpanMs) * entrySpanMs,
+    ...{ entries, entrySpanMs },
+    usedText: `${usedOf(used, params)} in the last ${windowText(windowMs)}${span}`,
+    sumText: sumOf(used, cost, params),
+    freesText: expiryText(expiring, edgeMs),
+  };
+}
+
+export const slidingLogInfo: AlgorithmInfo = {
+  summary: 'Exact: every admission is kept for one window.',
+  shape: 'entries',
+  describe: describeLog,
+};

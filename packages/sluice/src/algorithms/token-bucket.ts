@@ -1,14 +1,16 @@
 /**
- * token-bucket: a bucket holds up to `burst` tokens (default L), gains L every W, evenly, and a
- * call takes c. A new key is full.
+ * token-bucket: a bucket holds up to `burst` tokens (default L) and gains L every W at a constant
+ * rate. A call of cost c takes c tokens. A new key has a full bucket.
  *
- * Exact in integers: what is kept is tokens*W (the "level"), which grows by L each millisecond up
+ * Exact in integers: the state holds tokens*W (the "level"), which grows by L each millisecond up
  * to burst*W. A cost fits when `level >= c*W`.
  *
  * Cells: 0 when the bucket is full again (ms), 1 the level at the newest charge (negative after an
  * overcharge), 2 the time of that charge (ms).
  */
-import type { Algorithm, LimitParams, State } from './algorithm.ts';
+import { countText, durationText, windowText } from '../format.ts';
+import { type Algorithm, fitsAfter, type LimitParams, type State } from './algorithm.ts';
+import { type AlgorithmInfo, roundedDown, roundedUp, usage } from './description.ts';
 
 const LEVEL = 1;
 const CHARGED_AT = 2;
@@ -26,11 +28,13 @@ function setLevel({ cells, at }: State, params: LimitParams, timeMs: number, lev
 }
 
 export const tokenBucket: Algorithm = {
+  redisTag: 'T',
+  option: 'burst',
   keepsEntries: false,
 
   knownMs: (state) => state.cells[state.at + CHARGED_AT],
 
-  decide(state, params, timeMs, cost, take, answer) {
+  decide(state, params, timeMs, cost, take, result) {
     const { windowMs } = params;
     let level = levelAt(state, params, timeMs);
     const missing = cost * windowMs - level;
@@ -39,8 +43,8 @@ export const tokenBucket: Algorithm = {
       level -= cost * windowMs;
       setLevel(state, params, timeMs, level);
     }
-    answer.free = Math.floor(level / windowMs);
-    answer.resetAfterMs = Math.ceil((params.capacity * windowMs - level) / params.limit);
+    result.free = Math.floor(level / windowMs);
+    result.resetAfterMs = Math.ceil((params.capacity * windowMs - level) / params.limit);
     return retryAfterMs;
   },
 
@@ -52,8 +56,8 @@ export const tokenBucket: Algorithm = {
     // The bucket refills a charge at its rate: a refund returns only the part still missing.
     const missing = Math.max(cost * windowMs - (timeMs - atMs) * limit, 0);
     const change = Math.max(delta * windowMs, -missing);
-    // Applied at the newest charge, so that the state knows no later time than before. The deepest
-    // debt is the one whose distance from a full bucket is still an exact integer.
+    // Applied at the newest charge, so that `knownMs` does not change. The deepest debt is the one
+    // whose distance from a full bucket is still an exact integer.
     const level = Math.max(cells[at + LEVEL] - change, full - Number.MAX_SAFE_INTEGER);
     setLevel(state, params, cells[at + CHARGED_AT], Math.min(level, full));
     return Math.ceil((before - levelAt(state, params, timeMs)) / windowMs);
@@ -63,7 +67,49 @@ export const tokenBucket: Algorithm = {
     const { limit, windowMs, capacity } = params;
     const missing = Math.min((untilMs - timeMs) * limit, used * windowMs);
     setLevel(state, params, timeMs, capacity * windowMs - missing);
-    // With nothing used, for as long as evicted keys that share a place count.
+    // With nothing used, the key still shadows the evicted keys that share its sketch cells.
     if (used === 0) state.cells[state.at] = untilMs;
+  },
+
+  // The bucket refills a charge at its rate, after which a refund has no effect.
+  refundableMs: ({ limit, windowMs }, cost) => Math.ceil((cost * windowMs) / limit),
+
+  // Demand beyond a full bucket is served at the refill rate.
+  queueEstimate({ limit, capacity, windowMs }, _cost, demand) {
+    const cost = Math.min(demand, capacity);
+    return fitsAfter(cost, Math.floor(((demand - cost) / limit) * windowMs));
+  },
+};
+
+export const tokenBucketInfo: AlgorithmInfo = {
+  summary: 'Tokens refill at a constant rate; `burst` sets how many can be saved up.',
+  shape: 'level',
+
+  describe(state, params, nowMs, cost) {
+    const { limit, windowMs, capacity } = params;
+    const [fullAtMs = 0, level = 0, chargedAtMs = 0] = state?.cells ?? [];
+    const full = capacity * windowMs;
+    const isNew = fullAtMs === 0;
+    const now = isNew ? full : Math.min(full, level + (nowMs - chargedAtMs) * limit);
+    const msPerToken = windowMs / limit;
+    const available = roundedDown(now / windowMs);
+    const missing = cost * windowMs - now;
+    const wait = durationText(Math.ceil((missing > 0 ? missing : full - now) / limit));
+    const refill = `${countText(limit)} refill per ${windowText(windowMs)}`;
+    let freesText = '';
+    if (missing > 0)
+      freesText = `${roundedUp(missing / windowMs)} missing tokens refill in ${wait}`;
+    else if (now < full) freesText = `the bucket is full in ${wait}`;
+    return {
+      shape: 'level',
+      ...usage(capacity - Math.floor(now / windowMs), params),
+      countsFromMs: Number.NEGATIVE_INFINITY,
+      tokens: now / windowMs,
+      msPerToken,
+      charged: isNew ? undefined : { atMs: chargedAtMs, tokens: level / windowMs },
+      usedText: `${available} of ${countText(capacity)} tokens available; ${refill}`,
+      sumText: `${available} ${missing > 0 ? '<' : '>='} ${cost}`,
+      freesText,
+    };
   },
 };

@@ -13,7 +13,13 @@ import {
 } from '../decision.ts';
 import { SluiceError } from '../errors.ts';
 import type { FailureAction, Policy } from '../policy.ts';
-import { type Adjustment, type Check, type Limit, returnableMs, type SyncStore } from '../store.ts';
+import {
+  type Adjustment,
+  type Check,
+  type Limit,
+  receiptLifetimeMs,
+  type SyncStore,
+} from '../store.ts';
 import { memoryStore } from '../stores/memory/memory-store.ts';
 import type { Reason } from './call.ts';
 
@@ -122,8 +128,7 @@ export class Fallback {
       );
     }
     this.#local ??= memoryStore();
-    for (const { params } of limits)
-      this.#countsMs = Math.max(this.#countsMs, returnableMs(params));
+    this.#countsMs = Math.max(this.#countsMs, ...limits.map(receiptLifetimeMs));
     this.#usedMs = monotonicClock.now();
     if (this.#stopTimer === undefined) this.#release();
     return this.#local.decideSync({ limits, peek: check.peek, id: check.id }, timeMs);

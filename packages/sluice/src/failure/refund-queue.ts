@@ -10,6 +10,7 @@
  * The queue is bounded by count over all domains, and an adjustment is dropped when its charge no
  * longer counts. The timer does not keep the process alive.
  */
+import { algorithms } from '../algorithms/index.ts';
 import { type Clock, scheduleInBackground } from '../clock.ts';
 import type { Adjustment, Store } from '../store.ts';
 import { onceOf } from './store-methods.ts';
@@ -88,7 +89,7 @@ export class RefundQueue {
   /** Sends adjustments now, and again if that fails. Resolves when they are done or dropped. */
   add(adjustments: readonly Adjustment[], nowMs: number | undefined): Promise<void> {
     return new Promise((done) => {
-      const untilMs = this.#now() + Math.max(...adjustments.map(countsForMs));
+      const untilMs = this.#now() + Math.max(...adjustments.map(refundableMs));
       const id = this.#budget.nextId();
       const entry = { id, adjustments, nowMs, untilMs, done, sentMs: 0 };
       if (this.#now() < this.#notBeforeMs || this.#sent.size >= MAX_WAITING) this.#keep(entry);
@@ -194,8 +195,5 @@ export class RefundQueue {
   }
 }
 
-/** For how long a charge counts at most, in ms. */
-function countsForMs({ policy, params, charge }: Adjustment): number {
-  if (policy.algorithm !== 'token-bucket') return 2 * policy.windowMs;
-  return Math.ceil((charge.cost * params.windowMs) / params.limit);
-}
+const refundableMs = ({ policy, params, charge }: Adjustment): number =>
+  algorithms[policy.algorithm].refundableMs(params, charge.cost);

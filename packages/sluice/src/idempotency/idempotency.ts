@@ -5,7 +5,7 @@
  */
 import type { CheckResult } from '../decision.ts';
 import { copyOf } from '../key.ts';
-import { type Adjustment, type Limit, returnableMs } from '../store.ts';
+import { type Adjustment, type Limit, receiptLifetimeMs } from '../store.ts';
 import type { KeyedHash } from '../stores/memory/hash.ts';
 import { ExpiringRecords } from './expiring-records.ts';
 
@@ -69,7 +69,7 @@ export class Idempotency {
     // The mark of an older receipt may have been dropped: refusing it can only count too much.
     const isOlder = chargedMs < this.#receipts.droppedMs(policy);
     if (isOlder || this.#receipts.get(policy, name)) return false;
-    const lifetimeMs = Math.max(...adjustments.map(({ params }) => returnableMs(params)));
+    const lifetimeMs = Math.max(...adjustments.map(receiptLifetimeMs));
     this.#longestMs = Math.max(this.#longestMs, lifetimeMs);
     this.#receipts.set(policy, name, true, MARK_BYTES, lifetimeMs, nowMs);
     return true;

@@ -4,7 +4,7 @@
  *     for (const { name, run } of storeContract) it(name, () => run(() => myStore()));
  */
 
-import type { AlgorithmName } from '../algorithms/algorithm.ts';
+import { type AlgorithmName, algorithmNames } from '../algorithms/index.ts';
 import { ManualClock } from '../clock.ts';
 import type { Decision } from '../decision.ts';
 import { createLimiter } from '../limiter.ts';
@@ -17,13 +17,6 @@ export interface ContractCase {
 }
 
 const START_MS = 1_745_000_100_000;
-const ALGORITHMS: readonly AlgorithmName[] = [
-  'fixed-window',
-  'sliding-log',
-  'sliding-counter',
-  'sliding-buckets',
-  'token-bucket',
-];
 
 function equal(what: string, got: unknown, expected: unknown): void {
   const [left, right] = [JSON.stringify(got), JSON.stringify(expected)];
@@ -57,7 +50,7 @@ function forEach(
   name: string,
   test: (world: SetUp, algorithm: AlgorithmName) => Promise<void>,
 ): ContractCase[] {
-  return ALGORITHMS.map((algorithm) => ({
+  return algorithmNames.map((algorithm) => ({
     name: `${algorithm}: ${name}`,
     async run(openStore) {
       const store = await openStore();

@@ -8,16 +8,8 @@
  * window counts anew, beside processes that still run the old one. Read from the end it is
  * unmistakable, whatever the name before it ends with.
  */
-import type { AlgorithmName } from '../../algorithms/algorithm.ts';
+import { algorithms } from '../../algorithms/index.ts';
 import type { Policy } from '../../policy.ts';
-
-const LETTERS: Readonly<Record<AlgorithmName, string>> = {
-  'fixed-window': 'F',
-  'sliding-log': 'L',
-  'sliding-counter': 'C',
-  'sliding-buckets': 'B',
-  'token-bucket': 'T',
-};
 
 const UNITS: readonly (readonly [string, number])[] = [
   ['d', 86_400_000],
@@ -69,9 +61,10 @@ export class KeyNames {
     let end = this.#ends.get(policy);
     if (end === undefined) {
       const { name, algorithm, windowMs, bucketMs } = policy;
-      const buckets = algorithm === 'sliding-buckets' ? `/${bucketMs}` : '';
+      const { redisTag, option } = algorithms[algorithm];
+      const buckets = option === 'buckets' ? `/${bucketMs}` : '';
       const text = name.replace(UNSAFE_NAME, escapeOne);
-      end = `${text}${LETTERS[algorithm]}${durationText(windowMs)}${buckets}`;
+      end = `${text}${redisTag}${durationText(windowMs)}${buckets}`;
       this.#ends.set(policy, end);
     }
     return end;

@@ -11,7 +11,7 @@ import {
   type KeyState,
   type Limit,
   MAX_INSPECTED,
-  returnableMs,
+  receiptLifetimeMs,
 } from '../../store.ts';
 import type { DenyCache } from './deny-cache.ts';
 import { type Kind, RedisOperation } from './operation.ts';
@@ -85,7 +85,7 @@ export const changeOf = ({ charge, delta }: Adjustment): string =>
 
 /** Until when a receipt is remembered as used: until none of its charges counts any more. */
 export function rememberText(adjustments: readonly Adjustment[]): string {
-  const longestMs = Math.max(...adjustments.map(({ params }) => returnableMs(params)));
+  const longestMs = Math.max(...adjustments.map(receiptLifetimeMs));
   const newestMs = Math.max(...adjustments.map(({ charge }) => charge.atMs));
   return ` ${Math.min(newestMs + longestMs, Number.MAX_SAFE_INTEGER)} ${longestMs}`;
 }
