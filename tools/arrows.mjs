@@ -48,12 +48,10 @@ export const arrows = {
     'regular-file.ts': 'node:*',
     'file-lock.ts': 'with-timeout.ts sluice sluice/engine node:*',
     'proxy-profiles.ts': '',
-    'store-address.ts': 'node:net',
-    'setting-values.ts': 'store-address.ts sluice/http',
+    'stores/': './ stores/store-kind.ts clock.ts sluice sluice/redis ioredis node:*',
+    'setting-values.ts': 'stores/ sluice/http',
     'settings.ts':
-      'proxy-profiles.ts setting-values.ts store-address.ts type:sluice type:sluice/http node:*',
-    'redis-client.ts': 'clock.ts store-address.ts sluice ioredis node:*',
-    'store-url.ts': 'redis-client.ts settings.ts store-address.ts sluice sluice/redis type:ioredis',
+      'proxy-profiles.ts setting-values.ts stores/ type:sluice type:sluice/http node:*',
     'slices.ts': 'clock.ts',
     'wildcard.ts': '',
     'pattern-index.ts': 'slices.ts wildcard.ts',
@@ -88,7 +86,7 @@ export const arrows = {
     ].join(' '),
     'observe/': [
       './ clock.ts config/model.ts http/ policies.ts settings.ts type:configuration.ts',
-      'type:decision-service.ts type:store-url.ts wildcard.ts with-timeout.ts',
+      'type:decision-service.ts type:stores/ wildcard.ts with-timeout.ts',
       'type:cluster/process-group.ts sluice',
       'sluice/engine pino prom-client node:*',
     ].join(' '),
@@ -110,7 +108,7 @@ export const arrows = {
     ].join(' '),
     'http-api/': [
       './ clock.ts config/model.ts decision-service.ts http/ overrides.ts policies.ts settings.ts',
-      'observe/ with-timeout.ts',
+      'observe/ stores/ with-timeout.ts',
       'type:app-context.ts sluice sluice/engine sluice/http zod type:node:http node:fs',
     ].join(' '),
     'dashboard/': './ http/ type:observe/ node:*',

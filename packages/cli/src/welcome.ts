@@ -1,6 +1,6 @@
 /** What a service says when it is up: where it is, and a line to try, which works as it stands. */
 import type { Config, Listen } from 'sluice-server';
-import { listenText } from 'sluice-server';
+import { listenText, storeKind } from 'sluice-server';
 import type { Effective } from './effective.ts';
 import { counted } from './output.ts';
 
@@ -33,7 +33,7 @@ export interface Up {
 /** For a person who has just started it. */
 export function welcomeLines({ url, http, grpc }: Up, found: Effective): readonly string[] {
   const { config, settings, isExample } = found;
-  const store = settings.store === 'memory' ? 'memory' : 'Redis';
+  const store = storeKind(settings.store).title;
   const what = counted(config.policies.length, 'policy');
   const where = isExample ? 'of the example; yours with --config FILE' : 'served';
   return [

@@ -13,7 +13,7 @@ import type { Metrics } from './observe/metrics.ts';
 import type { TopKeys } from './observe/top-keys.ts';
 import type { OverridesFile } from './overrides-file.ts';
 import type { Settings } from './settings.ts';
-import type { OpenStore } from './store-url.ts';
+import type { OpenStore } from './stores/index.ts';
 
 export interface AppContext {
   readonly settings: Settings;

@@ -37,4 +37,4 @@ export {
   shownSettings,
   variableOf,
 } from './settings.ts';
-export { type OpenStore, openStore } from './store-url.ts';
+export { type OpenStore, openStore, storeKind } from './stores/index.ts';

@@ -26,7 +26,7 @@ import { seriesRoutes } from './observe/series.ts';
 import { type TopBy, type TopData, TopKeys, topRoutes } from './observe/top-keys.ts';
 import { OverridesFile } from './overrides-file.ts';
 import { type Listen, listenText, type Settings } from './settings.ts';
-import type { OpenStore } from './store-url.ts';
+import type { OpenStore } from './stores/index.ts';
 
 export interface ServiceOptions {
   readonly settings: Settings;

@@ -3,7 +3,7 @@
  * Each reader answers undefined if a value is not right.
  */
 import { clientAddress } from 'sluice/http';
-import { parseStoreAddress } from './store-address.ts';
+import { storeProblem } from './stores/index.ts';
 
 /** Where a server listens. */
 export interface Listen {
@@ -90,16 +90,6 @@ export function files(given: unknown): readonly string[] | undefined {
 
 export const store = (given: unknown): string | undefined =>
   typeof given === 'string' && storeProblem(given) === undefined ? given : undefined;
-
-function storeProblem(given: string): string | undefined {
-  if (given === 'memory') return undefined;
-  try {
-    parseStoreAddress(given);
-    return undefined;
-  } catch (error) {
-    return (error as Error).message;
-  }
-}
 
 /** What is wrong with a store address, without any part of it that could be a password. */
 export const storeHint = (given: unknown): string =>

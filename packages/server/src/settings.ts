@@ -23,7 +23,7 @@ import {
   token,
   tokenHint,
 } from './setting-values.ts';
-import { shownStoreAddress } from './store-address.ts';
+import { DEFAULT_STORE, storeKind } from './stores/index.ts';
 
 export { isLoopback, type Listen, listenText, PROXY_NAMES, readListen };
 
@@ -104,7 +104,7 @@ export const SETTINGS: { readonly [Name in keyof Settings]: Setting<Settings[Nam
   store: {
     help: 'Where counters are: memory, redis://, rediss://, redis+sentinel://, redis+cluster://.',
     value: 'url',
-    fallback: 'memory',
+    fallback: DEFAULT_STORE,
     expected: STORES,
     read: store,
     secret: storeHint,
@@ -380,5 +380,5 @@ export function shownSettings({ settings, sources }: ReadSettings): Record<strin
 function hidden(name: SettingName, value: unknown): unknown {
   if (!SETTINGS[name].secret || value === undefined) return value;
   if (name !== 'store') return '***';
-  return value === 'memory' ? value : shownStoreAddress(String(value));
+  return storeKind(String(value)).redact(String(value));
 }

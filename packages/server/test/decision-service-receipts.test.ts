@@ -8,7 +8,7 @@ import {
   type NamedReceipt,
   receiptOf,
 } from '../src/decision-service.ts';
-import { openStore } from '../src/store-url.ts';
+import { openStore } from '../src/stores/index.ts';
 import { fallibleStore } from './fallible-store.ts';
 import { policy, settingsOf } from './running.ts';
 

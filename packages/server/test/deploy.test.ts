@@ -10,7 +10,7 @@ import { type RedisServer, startRedis } from '../../../tools/servers/redis.mjs';
 import { loadConfig } from '../src/config/load.ts';
 import { readConfig } from '../src/config/read.ts';
 import { flagOf, SETTING_NAMES, SETTINGS, variableOf } from '../src/settings.ts';
-import { openStore } from '../src/store-url.ts';
+import { openStore } from '../src/stores/index.ts';
 import { policy, type Running, settingsOf, startRunning } from './running.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever the files say.

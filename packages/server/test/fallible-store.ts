@@ -3,7 +3,7 @@
 import type { FailureAction } from 'sluice';
 import { memoryStore, type Store } from 'sluice';
 import { withFailurePolicy } from 'sluice/failure';
-import type { OpenStore } from '../src/store-url.ts';
+import type { OpenStore } from '../src/stores/index.ts';
 
 /** A store that is away while `state` says so. */
 export function fallibleStore(): { readonly store: Store; readonly state: { isAway: boolean } } {

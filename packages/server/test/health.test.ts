@@ -5,7 +5,7 @@ import { type RedisServer, startRedis } from '../../../tools/servers/redis.mjs';
 import { ConfigError } from '../src/config/model.ts';
 import { DecisionService } from '../src/decision-service.ts';
 import { Health } from '../src/observe/health.ts';
-import { openStore } from '../src/store-url.ts';
+import { openStore } from '../src/stores/index.ts';
 import { configOf, policy, type Running, settingsOf, startRunning } from './running.ts';
 
 const POLICIES = [policy('few', 2, '1m')];

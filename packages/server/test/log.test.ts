@@ -4,7 +4,7 @@ import { startRedis } from '../../../tools/servers/redis.mjs';
 import { DecisionService } from '../src/decision-service.ts';
 import { EvictionLog, PAUSE_MS } from '../src/observe/eviction-log.ts';
 import { DenialLog, makeLog, StoreLog, storeListeners } from '../src/observe/log.ts';
-import { openStore } from '../src/store-url.ts';
+import { openStore } from '../src/stores/index.ts';
 import { fallibleStore } from './fallible-store.ts';
 import { PendingClock } from './observe/pending-clock.ts';
 import { policy, settingsOf, startRunning } from './running.ts';

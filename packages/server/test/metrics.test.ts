@@ -5,7 +5,7 @@ import { type RedisServer, startCluster, startRedis } from '../../../tools/serve
 import { DecisionService } from '../src/decision-service.ts';
 import { jointMetricsText, Metrics } from '../src/observe/metrics.ts';
 import { ByPolicy, MAX_LABELS, OF_OTHERS, OF_REQUESTS } from '../src/observe/policy-labels.ts';
-import { openStore } from '../src/store-url.ts';
+import { openStore } from '../src/stores/index.ts';
 import { fallibleStore } from './fallible-store.ts';
 import { configOf, policy, type Running, settingsOf, startRunning } from './running.ts';
 

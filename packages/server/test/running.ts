@@ -3,7 +3,7 @@ import { type Logger, pino } from 'pino';
 import type { Config } from '../src/config/model.ts';
 import { type Service, startService } from '../src/service.ts';
 import { readSettings, type SettingName, type Settings } from '../src/settings.ts';
-import { type OpenStore, openStore } from '../src/store-url.ts';
+import { type OpenStore, openStore } from '../src/stores/index.ts';
 
 export const configOf = (parts: Partial<Config>): Config => ({
   files: [],

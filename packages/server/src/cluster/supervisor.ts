@@ -7,6 +7,7 @@ import type { ReloadOptions, ReloadReport } from '../configuration.ts';
 import { EvictionLog } from '../observe/eviction-log.ts';
 import type { Logger } from '../observe/log.ts';
 import { type Listen, listenText, type Settings } from '../settings.ts';
+import { storeKind } from '../stores/index.ts';
 import { ConnectionBalancer } from './connection-balancer.ts';
 import { Watchdog } from './heartbeat.ts';
 import {
@@ -61,7 +62,7 @@ export class Supervisor {
       worker.rpc.ask('question', { question: 'metrics' }, DEADLINE_MS.question),
     );
     this.#places = Array.from({ length: workers }, (_, at) => this.#placeOf(at + 1));
-    if (store !== 'memory') return;
+    if (!storeKind(store).isEmbedded) return;
     this.#store = new StoreHost({ maxKeys, log, members: () => this.#members });
     this.#evictionLog = new EvictionLog(log, this.#store);
   }

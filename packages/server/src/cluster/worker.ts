@@ -13,7 +13,7 @@ import { flushLog } from '../observe/log-output.ts';
 import { type Service, startService } from '../service.ts';
 import type { Listen, Settings } from '../settings.ts';
 import { shadowOverrideOf } from '../shadow-overrides.ts';
-import { type OpenStore, openStore } from '../store-url.ts';
+import { type OpenStore, openStore, storeKind } from '../stores/index.ts';
 import { sendHeartbeats } from './heartbeat.ts';
 import { HostedStore } from './hosted-store.ts';
 import {
@@ -196,8 +196,8 @@ class WorkerProcess {
     const config = this.#takeConfig();
     const log = makeLog(settings).child({ worker });
     const group = new WorkerGroup(this.#channel, order, new WorkerListeners(order.listeners));
-    const isHosted = settings.store === 'memory';
-    const open = isHosted ? this.#openHosted(settings) : openStore(settings, storeListeners(log));
+    const { isEmbedded } = storeKind(settings.store);
+    const open = isEmbedded ? this.#openHosted(settings) : openStore(settings, storeListeners(log));
     this.#group = group;
     // Known at once, because what comes while it starts waits for it.
     this.#service = Promise.resolve(open).then((store) =>
@@ -225,9 +225,9 @@ class WorkerProcess {
   }
 
   /** The store process decides, under the same failure policy as Redis. */
-  #openHosted({ deadlineMs, onFailure, localShare }: Settings): OpenStore {
+  #openHosted({ deadlineMs, onFailure, localShare, ...settings }: Settings): OpenStore {
     const store = withFailurePolicy(this.#store, { deadlineMs, onFailure, localShare });
-    return { store, kind: 'memory', close: async () => {} };
+    return { store, kind: storeKind(settings.store).name, close: async () => {} };
   }
 
   async #leave(): Promise<void> {

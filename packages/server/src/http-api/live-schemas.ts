@@ -1,5 +1,6 @@
 /** What the history and the live feed tell, as schemas. */
 import { z } from 'zod';
+import { STORE_KINDS } from '../stores/index.ts';
 
 const name = z.string().describe('the name of a policy, or a label that several share');
 const count = z.int().min(0);
@@ -64,7 +65,7 @@ export const TickEvent = z
     policies: z.array(z.object({ name, ...counts })).describe('those that something happened to'),
     omitted,
     store: z.object({
-      kind: z.enum(['memory', 'redis']),
+      kind: z.enum(STORE_KINDS.map(({ name }) => name)),
       up: z.boolean(),
       breaker: z.enum(['closed', 'open', 'probing']).optional(),
       latencyMs: waitMs.describe('how long it took to decide when it was probed'),

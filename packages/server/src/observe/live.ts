@@ -3,7 +3,7 @@ import { systemClock } from 'sluice';
 import type { ProcessGroup } from '../cluster/process-group.ts';
 import type { Configuration } from '../configuration.ts';
 import type { DecisionService } from '../decision-service.ts';
-import type { OpenStore } from '../store-url.ts';
+import type { OpenStore } from '../stores/index.ts';
 import { DenialCollectors } from './denials.ts';
 import { Feed, type FeedSource, type ListenAnswer, type ListenQuestion } from './feed.ts';
 import type { Health } from './health.ts';

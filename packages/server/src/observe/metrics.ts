@@ -9,7 +9,7 @@ import type { Configuration } from '../configuration.ts';
 import type { DecisionListener, DecisionService, FailureListener } from '../decision-service.ts';
 import type { Router } from '../http/router.ts';
 import type { TrafficWatcher } from '../http/server.ts';
-import type { OpenStore } from '../store-url.ts';
+import type { OpenStore } from '../stores/index.ts';
 import { withTimeout } from '../with-timeout.ts';
 import type { Health } from './health.ts';
 import { Observations, registerHistogram } from './histogram.ts';

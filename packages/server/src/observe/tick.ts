@@ -2,7 +2,7 @@
  * What happened in a second, as those who watch live are told: each process that serves says its
  * part, and the parts are put together.
  */
-import type { OpenStore } from '../store-url.ts';
+import type { OpenStore } from '../stores/index.ts';
 import { withTimeout } from '../with-timeout.ts';
 import { type DenialBatch, type DenialFilter, MAX_DENIALS } from './denials.ts';
 import type { BreakerState, Health } from './health.ts';
@@ -16,7 +16,7 @@ const PROBE_MS = 500;
 const GOOD_FOR_MS = 900;
 
 export interface StoreReport {
-  readonly kind: 'memory' | 'redis';
+  readonly kind: string;
   readonly up: boolean;
   readonly breaker?: BreakerState;
   /** How long the store took to decide when it was probed. */

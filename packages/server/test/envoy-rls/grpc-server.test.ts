@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { credentials } from '@grpc/grpc-js';
 import { memoryStore, type Store } from 'sluice';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import type { OpenStore } from '../../src/store-url.ts';
+import type { OpenStore } from '../../src/stores/index.ts';
 import { startRunning } from '../running.ts';
 import { addressOf, entries, failureOf, OK, RlsClient, type Served, serve } from './client.ts';
 

@@ -7,8 +7,8 @@ import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
 import type { Cluster, ClusterOptions, Redis } from 'ioredis';
 import { systemClock } from 'sluice';
-import { scheduleInBackground } from './clock.ts';
-import type { StoreAddress } from './store-address.ts';
+import { scheduleInBackground } from '../../clock.ts';
+import type { RedisAddress } from './url.ts';
 
 export interface RedisClient {
   readonly client: Redis | Cluster;
@@ -59,7 +59,7 @@ const RECONNECT_MS = 100;
  * ioredis is loaded only if it is needed: it has a class derived from `String`, and in a process
  * with one of those V8 handles all strings more slowly.
  */
-export async function openRedisClient(address: StoreAddress): Promise<RedisClient> {
+export async function openRedisClient(address: RedisAddress): Promise<RedisClient> {
   const ioredis = await import('ioredis');
   const client =
     address.kind === 'redis+cluster'
@@ -81,7 +81,7 @@ export async function openRedisClient(address: StoreAddress): Promise<RedisClien
   };
 }
 
-function tlsOf({ isTls, ca }: StoreAddress): { readonly tls?: ConnectionOptions } {
+function tlsOf({ isTls, ca }: RedisAddress): { readonly tls?: ConnectionOptions } {
   if (!isTls) return {};
   return { tls: ca === undefined ? {} : { ca: readAuthority(ca) } };
 }
@@ -95,7 +95,7 @@ function readAuthority(path: string): Buffer {
   }
 }
 
-const serverOptions = (address: StoreAddress) => ({
+const serverOptions = (address: RedisAddress) => ({
   ...SERVER_OPTIONS,
   ...address.login,
   ...tlsOf(address),
@@ -103,7 +103,7 @@ const serverOptions = (address: StoreAddress) => ({
   db: address.database,
 });
 
-function sentinelOptions(address: StoreAddress) {
+function sentinelOptions(address: RedisAddress) {
   const { hosts, login, sentinelLogin, master = '', database } = address;
   const { tls } = tlsOf(address);
   return {
@@ -120,7 +120,7 @@ function sentinelOptions(address: StoreAddress) {
 
 function openCluster(
   create: new (...args: ConstructorParameters<typeof Cluster>) => Cluster,
-  address: StoreAddress,
+  address: RedisAddress,
 ): Cluster {
   const redisOptions = { ...NODE_OPTIONS, ...address.login, ...tlsOf(address) };
   const seeds = [...address.hosts];
@@ -139,7 +139,7 @@ function openCluster(
   return cluster;
 }
 
-type Host = StoreAddress['hosts'][number];
+type Host = RedisAddress['hosts'][number];
 
 const distinct = (hosts: readonly Host[]): readonly Host[] => [
   ...new Map(hosts.map((each) => [`${each.host}:${each.port}`, each])).values(),

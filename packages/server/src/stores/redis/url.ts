@@ -1,5 +1,5 @@
 /**
- * Parses the value of `--store`, strictly: a URL that could be read in two ways is rejected.
+ * Parses Redis URLs, strictly: a URL that could be read in two ways is rejected.
  *
  *     redis://[[user]:password@]host[:6379][/database]           rediss:// for TLS
  *     redis+sentinel://[[user]:password@]host[:26379],.../[master[/database]]
@@ -8,15 +8,14 @@
  * Errors never repeat a part of the URL, because any part may belong to a mistyped password.
  */
 import { isIPv6 } from 'node:net';
-
-type Scheme = 'redis' | 'rediss' | 'redis+sentinel' | 'redis+cluster';
+import { StoreUrlError } from '../store-kind.ts';
 
 export interface Login {
   readonly username?: string;
   readonly password: string;
 }
 
-export interface StoreAddress {
+export interface RedisAddress {
   readonly kind: 'redis' | 'redis+sentinel' | 'redis+cluster';
   readonly hosts: readonly { readonly host: string; readonly port: number }[];
   readonly login?: Login;
@@ -30,9 +29,6 @@ export interface StoreAddress {
   readonly ca?: string;
 }
 
-/** The message completes "got ...", and contains no part of the URL but its scheme. */
-export class StoreAddressError extends Error {}
-
 const DEFAULT_PORT = 6379;
 const SENTINEL_PORT = 26_379;
 const DEFAULT_MASTER = 'mymaster';
@@ -40,25 +36,26 @@ const DEFAULT_MASTER = 'mymaster';
 const MAX_DATABASES = 2 ** 31;
 
 /** Query parameters by scheme. */
-const PARAMETERS: Readonly<Record<Scheme, readonly string[]>> = {
+const PARAMETERS = {
   redis: [],
   rediss: ['ca'],
   'redis+sentinel': ['tls', 'ca', 'sentinelUsername', 'sentinelPassword'],
   'redis+cluster': ['tls', 'ca'],
-};
+} as const satisfies Readonly<Record<string, readonly string[]>>;
 
-const SCHEME = /^([a-z][a-z\d+.-]{0,30}):\/\//i;
+type Scheme = keyof typeof PARAMETERS;
+export const SCHEMES = Object.keys(PARAMETERS) as readonly Scheme[];
+
 const HOST = /^(?:\[([^\]]+)\]|([\w.-]{1,253}))(?::(\d{1,5}))?$/;
 
 const reject = (what: string): never => {
-  throw new StoreAddressError(what);
+  throw new StoreUrlError(what);
 };
 
-/** Parses a store URL; throws a `StoreAddressError`. */
-export function parseStoreAddress(url: string): StoreAddress {
-  const [start = '', scheme = ''] = SCHEME.exec(url) ?? [];
-  if (start === '') return reject('text without ://');
-  if (!isScheme(scheme)) return reject(`an address that begins with \`${start}\``);
+/** Parses a URL with one of `SCHEMES`; throws a `StoreUrlError`. */
+export function parseRedisUrl(url: string): RedisAddress {
+  const start = url.slice(0, url.indexOf('://') + 3);
+  const scheme = start.slice(0, -3) as Scheme;
   if (/[\s\p{Cc}]/u.test(url)) return reject('a URL with a space or control character');
   if (url.includes('#')) return reject('a URL with `#`; write it as %23');
   const { login, rest } = splitLogin(url.slice(start.length));
@@ -74,8 +71,6 @@ export function parseStoreAddress(url: string): StoreAddress {
     ...readSentinelLogin(query),
   };
 }
-
-const isScheme = (text: string): text is Scheme => Object.hasOwn(PARAMETERS, text);
 
 /** The login ends at the last `@`, so that no part of a password can be taken for a host. */
 function splitLogin(text: string): { readonly login?: Login; readonly rest: string } {
@@ -104,7 +99,7 @@ function decoded(text: string): string {
   }
 }
 
-function readHosts(scheme: Scheme, text: string): StoreAddress['hosts'] {
+function readHosts(scheme: Scheme, text: string): RedisAddress['hosts'] {
   const defaultPort = scheme === 'redis+sentinel' ? SENTINEL_PORT : DEFAULT_PORT;
   const hosts = text.split(',').map((each) => readHost(each, defaultPort));
   if (hosts.length > 1 && (scheme === 'redis' || scheme === 'rediss')) {
@@ -113,7 +108,7 @@ function readHosts(scheme: Scheme, text: string): StoreAddress['hosts'] {
   return hosts;
 }
 
-function readHost(text: string, defaultPort: number): StoreAddress['hosts'][number] {
+function readHost(text: string, defaultPort: number): RedisAddress['hosts'][number] {
   const [, v6, name, written] = HOST.exec(text) ?? [];
   const port = written === undefined ? defaultPort : Number(written);
   const isHost = v6 === undefined ? name !== undefined : isIPv6(v6);
@@ -123,7 +118,7 @@ function readHost(text: string, defaultPort: number): StoreAddress['hosts'][numb
   return { host: v6 ?? name!, port };
 }
 
-function readPath(scheme: Scheme, path: string): Pick<StoreAddress, 'master' | 'database'> {
+function readPath(scheme: Scheme, path: string): Pick<RedisAddress, 'master' | 'database'> {
   const parts = path === '' ? [] : path.split('/').map(decoded);
   if (scheme === 'redis+cluster') {
     return parts.length === 0 ? { database: 0 } : reject('a path; a Cluster has no databases');
@@ -149,7 +144,7 @@ function readDatabase(text: string | undefined): { readonly database: number } {
 }
 
 function readQuery(scheme: Scheme, search: string): ReadonlyMap<string, string> {
-  const known = PARAMETERS[scheme];
+  const known: readonly string[] = PARAMETERS[scheme];
   const query = new Map<string, string>();
   for (const part of search === '' ? [] : search.split('&')) {
     const [name, ...value] = part.split('=');
@@ -174,7 +169,7 @@ function readQuery(scheme: Scheme, search: string): ReadonlyMap<string, string> 
 function readTls(
   scheme: Scheme,
   query: ReadonlyMap<string, string>,
-): Pick<StoreAddress, 'isTls' | 'ca'> {
+): Pick<RedisAddress, 'isTls' | 'ca'> {
   const tls = query.get('tls');
   const ca = query.get('ca');
   if (tls !== undefined && tls !== 'true' && tls !== 'false') {
@@ -187,7 +182,7 @@ function readTls(
 
 function readSentinelLogin(
   query: ReadonlyMap<string, string>,
-): Pick<StoreAddress, 'sentinelLogin'> {
+): Pick<RedisAddress, 'sentinelLogin'> {
   const username = query.get('sentinelUsername');
   const password = query.get('sentinelPassword');
   if (password !== undefined) {
@@ -196,15 +191,6 @@ function readSentinelLogin(
   return username === undefined ? {} : reject('`sentinelUsername` without `sentinelPassword`');
 }
 
-/** The URL with its passwords hidden; nothing but its scheme if it cannot be parsed. */
-export function shownStoreAddress(url: string): string {
-  const [start = ''] = SCHEME.exec(url) ?? [];
-  try {
-    parseStoreAddress(url);
-  } catch {
-    return `${start}***`;
-  }
-  return url
-    .replace(/\/\/.*@/, '//***@')
-    .replace(/(sentinel(?:Username|Password)=)[^&]*/g, '$1***');
-}
+/** Returns a valid URL with its logins hidden. */
+export const redactRedisUrl = (url: string): string =>
+  url.replace(/\/\/.*@/, '//***@').replace(/(sentinel(?:Username|Password)=)[^&]*/g, '$1***');

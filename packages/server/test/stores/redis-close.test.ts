@@ -2,11 +2,13 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
-import { startCluster } from '../../../tools/servers/redis.mjs';
+import { startCluster } from '../../../../tools/servers/redis.mjs';
+
+const CLIENT = new URL('../../dist/stores/redis/client.js', import.meta.url);
 
 /** Opens the client, prints a line when it is connected, and closes it when its input ends. */
 const PROGRAM = `
-  import { openRedisClient } from '${new URL('../dist/redis-client.js', import.meta.url)}';
+  import { openRedisClient } from '${CLIENT}';
   const hosts = JSON.parse(process.argv[1]);
   const opened = await openRedisClient({ kind: 'redis+cluster', hosts, isTls: false, login: {} });
   opened.client.on('error', () => {});

@@ -1,10 +1,10 @@
 import { Writable } from 'node:stream';
 import { afterEach, describe, expect, test } from 'vitest';
-import { type RedisServer, startRedis } from '../../../tools/servers/redis.mjs';
-import { makeLog, storeListeners } from '../src/observe/log.ts';
-import { openStore } from '../src/store-url.ts';
-import { RunningGroup } from './cluster/running-group.ts';
-import { policy, type Running, settingsOf, startRunning } from './running.ts';
+import { type RedisServer, startRedis } from '../../../../tools/servers/redis.mjs';
+import { makeLog, storeListeners } from '../../src/observe/log.ts';
+import { openStore } from '../../src/stores/index.ts';
+import { RunningGroup } from '../cluster/running-group.ts';
+import { policy, type Running, settingsOf, startRunning } from '../running.ts';
 
 const EVICTING = ['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'];
 const EVICTS = 'WARN_REDIS_EVICTS';

@@ -2,13 +2,17 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import { IOREDIS, IOREDIS_CLUSTER, IOREDIS_SENTINEL } from '../../../tools/servers/clients.mjs';
-import { startCluster, startRedis, startSentinel } from '../../../tools/servers/redis.mjs';
-import { DecisionService, type ServiceDecision } from '../src/decision-service.ts';
-import { CLUSTER_OPTIONS, SENTINEL_OPTIONS, SERVER_OPTIONS } from '../src/redis-client.ts';
-import { type OpenStore, openStore } from '../src/store-url.ts';
-import { FakeSentinel } from './fake-sentinel.ts';
-import { policy, settingsOf } from './running.ts';
+import { IOREDIS, IOREDIS_CLUSTER, IOREDIS_SENTINEL } from '../../../../tools/servers/clients.mjs';
+import { startCluster, startRedis, startSentinel } from '../../../../tools/servers/redis.mjs';
+import { DecisionService, type ServiceDecision } from '../../src/decision-service.ts';
+import { type OpenStore, openStore } from '../../src/stores/index.ts';
+import {
+  CLUSTER_OPTIONS,
+  SENTINEL_OPTIONS,
+  SERVER_OPTIONS,
+} from '../../src/stores/redis/client.ts';
+import { FakeSentinel } from '../fake-sentinel.ts';
+import { policy, settingsOf } from '../running.ts';
 
 const closing: (() => unknown)[] = [];
 afterAll(async () => {

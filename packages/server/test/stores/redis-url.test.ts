@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { readSettings, SettingsError, shownSettings } from '../src/settings.ts';
-import { parseStoreAddress, StoreAddressError } from '../src/store-address.ts';
+import { readSettings, SettingsError, shownSettings } from '../../src/settings.ts';
+import { storeKind } from '../../src/stores/index.ts';
+import { parseRedisUrl } from '../../src/stores/redis/url.ts';
+import { StoreUrlError } from '../../src/stores/store-kind.ts';
 
 /** Why a URL is rejected as the value of `--store`. */
 function problemOf(url: string): string {
@@ -13,12 +15,12 @@ function problemOf(url: string): string {
   throw new Error(`${url} was accepted`);
 }
 
-describe('parseStoreAddress', () => {
+describe('parseRedisUrl', () => {
   test('parses scheme, login, hosts, master, database and query', () => {
     const url =
       'redis+sentinel://me:s%40t@a,[::1]:5/main/2' +
       '?tls=true&ca=%2Fca.pem&sentinelUsername=watch&sentinelPassword=p%26w';
-    expect(parseStoreAddress(url)).toEqual({
+    expect(parseRedisUrl(url)).toEqual({
       kind: 'redis+sentinel',
       hosts: [
         { host: 'a', port: 26_379 },
@@ -45,7 +47,7 @@ describe('parseStoreAddress', () => {
     ['redis+sentinel://a', { master: 'mymaster', database: 0 }],
     ['redis+sentinel://a/main?sentinelPassword=x', { sentinelLogin: { password: 'x' } }],
   ])('parses %s', (url, expected) => {
-    expect(parseStoreAddress(url)).toMatchObject(expected);
+    expect(parseRedisUrl(url)).toMatchObject(expected);
     expect(() => readSettings({ store: url }, {}, {})).not.toThrow();
   });
 
@@ -87,7 +89,7 @@ describe('parseStoreAddress', () => {
     ['redis://user:@a', 'a login without a password'],
     ['http://a', 'an address that begins with `http://`'],
   ])('rejects %s: %s', (url, reason) => {
-    expect(() => parseStoreAddress(url)).toThrow(StoreAddressError);
+    expect(() => storeKind(url).validate(url)).toThrow(StoreUrlError);
     expect(problemOf(url)).toMatch(/^Expected --store to be 'memory' or an address/);
     expect(problemOf(url)).toContain(reason);
   });

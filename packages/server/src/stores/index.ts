@@ -1,0 +1,60 @@
+/**
+ * The table of stores. A new store is a folder here that exports a `StoreKind`, and one entry in
+ * `STORE_KINDS`. The first entry is the default.
+ */
+import { memoryKind } from './memory.ts';
+import { redisKind } from './redis/index.ts';
+import {
+  type OpenStore,
+  type StoreKind,
+  type StoreListeners,
+  type StoreSettings,
+  StoreUrlError,
+} from './store-kind.ts';
+
+export type { OpenStore, StoreKind, StoreListeners, StoreSettings };
+
+export const STORE_KINDS: readonly StoreKind[] = [memoryKind, redisKind];
+export const DEFAULT_STORE = STORE_KINDS[0].forms[0];
+
+/** All values of `--store`: `memory`, `redis://` and so on. */
+export const STORE_FORMS = STORE_KINDS.flatMap(({ forms }) => forms);
+
+const isUrl = (form: string): boolean => form.endsWith('://');
+
+/** Matches what starts like a valid `--store`, for editors. */
+export const STORE_PATTERN = new RegExp(`^(?:${STORE_FORMS.map(patternOf).join('|')})$`);
+
+function patternOf(form: string): string {
+  const literal = form.replaceAll(/[+/]/g, '$&');
+  return isUrl(form) ? `${literal}[sS]+` : literal;
+}
+
+/** Returns the kind of the store that `--store` selects; throws a `StoreUrlError` if none. */
+export function storeKind(url: string): StoreKind {
+  const [start] = /^[a-z][a-z\d+.-]{0,30}:\/\//i.exec(url) ?? [url];
+  const kind = STORE_KINDS.find(({ forms }) => forms.includes(start));
+  if (kind !== undefined) return kind;
+  throw new StoreUrlError(
+    isUrl(start) ? `an address that begins with \`${start}\`` : 'text without ://',
+  );
+}
+
+/** Returns why a value of `--store` is not valid, without any part of it that may be secret. */
+export function storeProblem(url: string): string | undefined {
+  try {
+    storeKind(url).validate(url);
+    return undefined;
+  } catch (error) {
+    if (error instanceof StoreUrlError) return error.message;
+    throw error;
+  }
+}
+
+export async function openStore(
+  settings: StoreSettings,
+  listeners: StoreListeners,
+): Promise<OpenStore> {
+  const kind = storeKind(settings.store);
+  return { ...(await kind.open(settings, listeners)), kind: kind.name };
+}
