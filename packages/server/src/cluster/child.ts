@@ -51,6 +51,8 @@ export class Child implements Watched {
     });
     const [code, signal] = await exited;
     if (process.connected) {
+      // Bounded by a timer, which also keeps this process running: Node unreferences the channel of
+      // a child process that a socket was sent to, and would exit with code 13 (unsettled await).
       const disconnected = new Promise<void>((resolve) => process.once('disconnect', resolve));
       await withTimeout(DISCONNECT_MS, disconnected);
     }

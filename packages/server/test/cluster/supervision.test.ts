@@ -1,6 +1,8 @@
 /** Who is started, stopped and replaced, and what nobody may notice of it. */
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
+import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { policy } from '../running.ts';
 import { Connection, ConnectionClosed } from './connection.ts';
@@ -126,6 +128,14 @@ describe('stopping', () => {
     group.kill('SIGTERM');
     expect(await group.ended).toEqual({ code: 143, signal: null });
     await vi.waitUntil(() => !pids.some(isAlive), soon);
+  });
+
+  test('an open channel of an exited process does not end the supervisor with code 13', {
+    timeout: 60_000,
+  }, async () => {
+    const program = fileURLToPath(new URL('exited-child.mjs', import.meta.url));
+    const [code] = await once(spawn(process.execPath, [program], { stdio: 'inherit' }), 'exit');
+    expect(code).toBe(0);
   });
 
   test('workers go when the supervisor is killed', { timeout: 60_000 }, async () => {
