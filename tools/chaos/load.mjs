@@ -114,10 +114,12 @@ export class Load {
   }
 
   ended({ dueMs, body }, { status, body: reply, isLost = false }) {
-    const tookMs = performance.now() - dueMs;
+    const endMs = performance.now();
+    const tookMs = endMs - dueMs;
     const { key } = JSON.parse(body);
     const isDegraded = status === 503 || reply?.degraded !== undefined;
-    this.results.push({ dueMs, tookMs, key, isLost, isDegraded, allowed: reply?.allowed === true });
+    const allowed = reply?.allowed === true;
+    this.results.push({ dueMs, endMs, tookMs, key, isLost, isDegraded, allowed });
   }
 
   /** Sends nothing more. Resolves when all connections are closed. */

@@ -152,16 +152,25 @@ function wrongAdmits(results) {
   return wrong;
 }
 
-/** For each event: how long after it a request was late, lost or degraded for the last time. */
+/**
+ * Returns for each event the time until the last request that was late, lost or degraded. A request
+ * that was in flight when an event began belongs to that event.
+ */
 function recoveries(events, results) {
+  const failed = results.filter(
+    ({ tookMs, isLost, isDegraded }) => isLost || isDegraded || tookMs > IN_TIME_MS,
+  );
   return events.map(({ name, fromMs }, at) => {
     const nextMs = events[at + 1]?.fromMs ?? Number.POSITIVE_INFINITY;
-    const bad = results.filter(
-      ({ dueMs, tookMs, isLost, isDegraded }) =>
-        dueMs >= fromMs && dueMs < nextMs && (isLost || isDegraded || tookMs > IN_TIME_MS),
-    );
-    const lastMs = bad.reduce((most, { dueMs }) => Math.max(most, dueMs), fromMs);
-    return { name, recoveryMs: Math.round(lastMs - fromMs), disturbed: bad.length };
+    const own = failed.filter(({ endMs }) => endMs >= fromMs && endMs < nextMs);
+    const count = (isOne) => own.filter(isOne).length;
+    return {
+      name,
+      recoveryMs: Math.round(Math.max(0, ...own.map(({ dueMs }) => dueMs - fromMs))),
+      late: count(({ isLost, tookMs }) => !isLost && tookMs > IN_TIME_MS),
+      lost: count(({ isLost }) => isLost),
+      degraded: count(({ isDegraded }) => isDegraded),
+    };
   });
 }
 
