@@ -26,11 +26,11 @@ describe.each(COMPARED)('the page of %s', (algorithm) => {
     expect(told).toContain(String(most));
   });
 
-  test('has a formula, a worst case, the memory, and when to take it', () => {
+  test('has a formula, a worst case, the memory, and when to use it', () => {
     for (const name of ['formula', 'worst case', 'wait', 'memory']) {
       expect(page).toContain(`\n| ${name} | `);
     }
-    expect(page).toMatch(/\bTake it\b/);
+    expect(page).toMatch(/\bUse it\b/);
   });
 });
 
