@@ -105,7 +105,7 @@ describe('the page of the HTTP API', () => {
 
   test('names every path that is open', () => {
     const open = OPERATIONS.filter(({ isOpen }) => isOpen).map(({ path }) => path);
-    const [, section] = page.split('## Who may ask\n');
+    const [, section] = page.split('## Authentication\n');
     for (const path of open.filter((each) => !/check|peek|ext-authz/.test(each))) {
       expect(section).toContain(path);
     }
