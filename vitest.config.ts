@@ -22,7 +22,10 @@ export default defineConfig({
         replacement: source('packages/server/src/configured.ts'),
       },
       { find: /^sluice-traffic$/, replacement: source('packages/traffic/src/index.ts') },
-      { find: /^sluice-traffic\/lab$/, replacement: source('packages/traffic/src/lab.ts') },
+      {
+        find: /^sluice-traffic\/(format|lab)$/,
+        replacement: source('packages/traffic/src/$1.ts'),
+      },
       { find: /^sluice\/http$/, replacement: source('packages/sluice/src/http/index.ts') },
       { find: /^sluice\/failure$/, replacement: source('packages/sluice/src/failure/index.ts') },
       { find: /^sluice\/testing$/, replacement: source('packages/sluice/src/testing/index.ts') },

@@ -1,6 +1,7 @@
 /** A decision of the service, in a line for people. */
+import { durationText } from 'sluice-traffic/format';
 import type { Answer } from './client.ts';
-import { durationText, Failure, type Paint, visible } from './output.ts';
+import { Failure, type Paint, visible } from './output.ts';
 
 /** The part of the service's answer that is shown. */
 export interface LimitAnswer {

@@ -1,13 +1,6 @@
 /** What is held about a key, drawn: how much is used, and for logs when it was. */
-import {
-  columns,
-  durationText,
-  numberText,
-  type Paint,
-  shownText,
-  visible,
-  windowText,
-} from './output.ts';
+import { countText, durationText, windowText } from 'sluice-traffic/format';
+import { columns, type Paint, visible } from './output.ts';
 
 interface Entry {
   readonly atMs: number;
@@ -72,12 +65,14 @@ function entryLines(report: KeyReport, paint: Paint): readonly string[] {
   const lines = [
     paint('green', timeline(entries, nowMs, windowMs)),
     paint('dim', `${start.padEnd(LINE_COLUMNS - 'now'.length)}now`),
-    ...(entryCount > entries.length ? [paint('dim', shownText(entries.length, entryCount))] : []),
+    ...(entryCount > entries.length
+      ? [paint('dim', `${countText(entries.length)} of ${countText(entryCount)} entries shown`)]
+      : []),
     '',
     ...columns([['when', 'cost', 'free again'], ...rows]),
   ];
   const more = entryCount - rows.length;
-  return more > 0 ? [...lines, paint('dim', `and ${numberText(more)} before`)] : lines;
+  return more > 0 ? [...lines, paint('dim', `and ${countText(more)} before`)] : lines;
 }
 
 /** A column for each part of the window, as high as what was taken in it. */

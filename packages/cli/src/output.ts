@@ -67,12 +67,12 @@ export class Output {
       this.isGone = true;
       if (error.code === 'EPIPE' || error.code === 'ECONNRESET') return;
       // What was decided has not been told, so no code may say it.
-      this.complain(`error: Expected an output that can be written, got ${error.code}`);
+      this.printError(`error: Expected an output that can be written, got ${error.code}`);
       process.exit(CANNOT);
     });
   }
 
-  get errorsAreSeen(): boolean {
+  get isErrorTerminal(): boolean {
     return this.#stderr.isTTY === true;
   }
 
@@ -114,13 +114,12 @@ export class Output {
     this.print(JSON.stringify(value, undefined, 2));
   }
 
-  /** On the other stream as it stands, for what is drawn over again. */
-  sketch(text: string): void {
+  /** Writes to standard error as is, for progress that is redrawn. */
+  writeError(text: string): void {
     this.#stderr.write(text);
   }
 
-  /** On the other stream, so that what is piped on stays clean. */
-  complain(text: string): void {
+  printError(text: string): void {
     this.#stderr.write(`${text}\n`);
   }
 }
@@ -146,46 +145,4 @@ export function columns(rows: readonly (readonly string[])[]): readonly string[]
   return rows.map((row) =>
     row.map((cell, at) => (at === row.length - 1 ? cell : cell.padEnd(widths[at]))).join('  '),
   );
-}
-
-const WHOLE = new Intl.NumberFormat('en');
-
-/** `1,234,567` */
-export const numberText = (value: number): string => WHOLE.format(value);
-
-/** `1,000 of 100,000 entries shown` */
-export const shownText = (shown: number, all: number): string =>
-  `${numberText(shown)} of ${numberText(all)} entries shown`;
-
-/** `1 file`, `2 files`; `1 policy`, `2 policies`. */
-export function counted(count: number, word: string): string {
-  if (count === 1) return `1 ${word}`;
-  return `${count} ${word.endsWith('y') ? `${word.slice(0, -1)}ies` : `${word}s`}`;
-}
-
-const SECOND_MS = 1000;
-const UNITS: readonly [unit: string, ms: number][] = [
-  ['d', 86_400_000],
-  ['h', 3_600_000],
-  ['min', 60_000],
-  ['s', SECOND_MS],
-];
-
-/** Rounded up, so that whoever waits as long as it says is never early: `12.3 s`, `2 h 5 min`. */
-export function durationText(ms: number): string {
-  if (ms < SECOND_MS) return `${ms} ms`;
-  if (ms <= 100 * SECOND_MS) return `${(Math.ceil(ms / 100) / 10).toFixed(1)} s`;
-  const at = UNITS.findIndex(([, unitMs]) => ms >= unitMs);
-  const [[unit, unitMs], [lesser, lesserMs]] = UNITS.slice(at);
-  const all = Math.ceil(ms / lesserMs);
-  const perUnit = unitMs / lesserMs;
-  const rest = all % perUnit;
-  const whole = `${Math.floor(all / perUnit)} ${unit}`;
-  return rest === 0 ? whole : `${whole} ${rest} ${lesser}`;
-}
-
-/** A window as it was chosen, where that is a whole number of a unit: `1 min`, `36 h`. */
-export function windowText(ms: number): string {
-  const whole = UNITS.find(([, unitMs]) => ms % unitMs === 0);
-  return whole === undefined ? durationText(ms) : `${ms / whole[1]} ${whole[0]}`;
 }

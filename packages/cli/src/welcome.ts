@@ -1,8 +1,8 @@
 /** What a service says when it is up: where it is, and a line to try, which works as it stands. */
 import type { Config, Listen } from 'sluice-server';
 import { listenText, storeKind } from 'sluice-server';
+import { counted } from 'sluice-traffic/format';
 import type { Effective } from './effective.ts';
-import { counted } from './output.ts';
 
 /** Where this machine finds a service that listens everywhere. */
 function reachable(url: string, { host, port }: Listen): string {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { CONTROL, scratch, sluice } from './running.ts';
+import { CONTROL, runSluice, scratch } from './running.ts';
 import { burst, combinedLog, mixed } from './traffic-logs.ts';
 
 const file = scratch();
@@ -19,7 +19,7 @@ interface Row {
 
 describe('sluice compare', () => {
   test('shows the five algorithms side by side, in lines of 80 columns', async () => {
-    const { code, stdout, stderr } = await sluice(['compare', log, '--limit', '30/1m']);
+    const { code, stdout, stderr } = await runSluice(['compare', log, '--limit', '30/1m']);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).not.toMatch(CONTROL);
     for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
@@ -29,7 +29,7 @@ describe('sluice compare', () => {
   });
 
   test('bursts on both sides of a boundary are twice the limit for fixed-window only', async () => {
-    const { stdout } = await sluice(['compare', bursts, '--limit', '50/1m', '--json']);
+    const { stdout } = await runSluice(['compare', bursts, '--limit', '50/1m', '--json']);
     const { algorithms } = JSON.parse(stdout) as { algorithms: readonly Row[] };
     const worst = Object.fromEntries(algorithms.map((row) => [row.algorithm, row.worst.multiple]));
     expect(worst['fixed-window']).toBe(2);
@@ -38,21 +38,22 @@ describe('sluice compare', () => {
       algorithms.map((row) => [row.algorithm, row.adversary.multiple]),
     );
     expect(attacked['sliding-counter']).toBeGreaterThan(1.9);
-    const text = (await sluice(['compare', bursts, '--limit', '50/1m'])).stdout;
+    const text = (await runSluice(['compare', bursts, '--limit', '50/1m'])).stdout;
     expect(text).toMatch(/^fixed-window +100 +2026-10-10 12:01:01 +198\.51\.100\.7$/m);
-    expect(text).toMatch(/^fixed-window +50 after 59\.999 s, 50 after 60\.0 s$/m);
+    expect(text).toMatch(/^fixed-window +50 after 59\.999 s, 50 after 60 s$/m);
   });
 
   test('writes a page if asked to', async () => {
     const page = join(dirname(log), 'compare.html');
-    expect((await sluice(['compare', log, '--limit', '30/1m', '--report', page])).code).toBe(0);
+    expect((await runSluice(['compare', log, '--limit', '30/1m', '--report', page])).code).toBe(0);
     expect(readFileSync(page, 'utf8')).toContain('sliding-counter');
   });
 
   test('counts by something else than the client', async () => {
     const clients = async (key: string): Promise<number> =>
-      JSON.parse((await sluice(['compare', log, '--limit', '9/1m', '--key', key, '--json'])).stdout)
-        .clients;
+      JSON.parse(
+        (await runSluice(['compare', log, '--limit', '9/1m', '--key', key, '--json'])).stdout,
+      ).clients;
     expect(await clients('everybody')).toBe(1);
     expect(await clients('path')).toBe(41);
     expect(await clients('field:user-agent')).toBe(1);
@@ -64,7 +65,7 @@ describe('sluice compare', () => {
     [[], /Expected --limit such as 100\/1m, got none/],
     [['--limit', '30/1m', '--key', 'shoe'], /Expected --key to be one of client, user/],
   ])('%j is refused', async (words, why) => {
-    const { code, stdout, stderr } = await sluice(['compare', log, ...words]);
+    const { code, stdout, stderr } = await runSluice(['compare', log, ...words]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toMatch(why);
   });

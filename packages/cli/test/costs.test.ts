@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { CONTROL, scratch, sluice } from './running.ts';
+import { CONTROL, runSluice, scratch } from './running.ts';
 import { NOON_MS } from './traffic-logs.ts';
 
 const file = scratch();
@@ -39,7 +39,7 @@ const WAYS: readonly (readonly [string, ...string[]])[] = [
 ];
 
 const told = async (...words: readonly string[]) => {
-  const { stdout, stderr } = await sluice([...words, '--json']);
+  const { stdout, stderr } = await runSluice([...words, '--json']);
   expect(stderr).toBe('');
   return JSON.parse(stdout);
 };
@@ -47,7 +47,7 @@ const told = async (...words: readonly string[]) => {
 describe.each(WAYS)('sluice %s', (name, ...words) => {
   test('says where costs are from, in lines of 80 columns', async () => {
     const page = join(dirname(table), `${name}.html`);
-    const ended = await sluice([name, table, ...words, ...COLUMN, '--report', page]);
+    const ended = await runSluice([name, table, ...words, ...COLUMN, '--report', page]);
     expect(ended.stderr).toBe('');
     expect(ended.stdout).not.toMatch(CONTROL);
     for (const line of ended.stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
@@ -56,7 +56,7 @@ describe.each(WAYS)('sluice %s', (name, ...words) => {
   });
 
   test('shows lines with a cost that is none, and says why', async () => {
-    const { stdout } = await sluice([name, table, ...words, ...COLUMN]);
+    const { stdout } = await runSluice([name, table, ...words, ...COLUMN]);
     const text = stdout.replace(/\n {12}/g, ' ');
     expect(text).toMatch(
       /4 lines could not be read, such as line 10: \S+,0 of these 4 with a cost/,
@@ -78,9 +78,9 @@ describe.each(WAYS)('sluice %s', (name, ...words) => {
   });
 
   test('says so if no request has the column, and nothing where nobody asks', async () => {
-    const asked = await sluice([name, table, ...words, '--column', 'cost=units']);
+    const asked = await runSluice([name, table, ...words, '--column', 'cost=units']);
     expect(asked.stdout).toContain('no request says what it costs, so each costs 1\n');
-    const { stdout } = await sluice([name, table, ...words]);
+    const { stdout } = await runSluice([name, table, ...words]);
     expect(stdout).not.toMatch(/\bcosts? /);
     const { log, ...plain } = await told(name, table, ...words);
     expect(log).not.toHaveProperty('costs');
@@ -99,7 +99,7 @@ test.each([
       name,
       `time,client,${column}\n${'2026-10-10T12:00:00Z,192.0.2.1,0.5\n'.repeat(3)}`,
     );
-    const { code, stderr } = await sluice(['compare', free, '--limit', '9/1m', ...more]);
+    const { code, stderr } = await runSluice(['compare', free, '--limit', '9/1m', ...more]);
     expect(code).toBe(2);
     expect(stderr.replace(/\s+/g, ' ')).toContain(
       'to have requests, got lines such as `2026-10-10T12:00:00Z,192.0.2.1,0.5`; ' +
@@ -110,7 +110,7 @@ test.each([
 
 describe('sluice plan, with costs', () => {
   test('counts them, and tells those apart that can never pass', async () => {
-    const { stdout } = await sluice(['plan', table, '--policy', policy, ...COLUMN]);
+    const { stdout } = await runSluice(['plan', table, '--policy', policy, ...COLUMN]);
     expect(stdout).toContain('a cost of 312 in all\n');
     // 40, 1 and 30 pass, and then 20.
     expect(stdout).toContain('denied      3 requests (16.7%)\n');
@@ -161,7 +161,7 @@ rules:
 });
 
 test('sluice compare counts decisions by cost as well', async () => {
-  const { stdout } = await sluice(['compare', table, '--limit', '100/1m', ...COLUMN]);
+  const { stdout } = await runSluice(['compare', table, '--limit', '100/1m', ...COLUMN]);
   expect(stdout).toContain('of cost; all requests cost 312\n');
   expect(stdout).toContain('1 request with a cost above it, which can never pass\n');
   expect(stdout).toMatch(/^The same in cost:\nalgorithm .*\nsliding-log +102 +210 +0 +0 +0%$/m);
@@ -169,7 +169,7 @@ test('sluice compare counts decisions by cost as well', async () => {
 
 describe('sluice explain, with costs', () => {
   const ask = (...words: string[]) =>
-    sluice(['explain', table, '--client', '198.51.100.7', ...COLUMN, ...words]);
+    runSluice(['explain', table, '--client', '198.51.100.7', ...COLUMN, ...words]);
 
   test('does the sum with them', async () => {
     const { stdout, code } = await ask('--limit', '100/1m');
@@ -183,6 +183,6 @@ describe('sluice explain, with costs', () => {
     const { stdout, code } = await ask('--limit', '100/1m', '--at', '2026-10-10T12:00:10Z');
     expect(code).toBe(1);
     expect(stdout).toContain('answer      denied; the same never fits\n');
-    expect(stdout).toContain('nothing: 120 is more than 100, which is all there ever is\n');
+    expect(stdout).toContain('nothing: the cost 120 exceeds the capacity 100\n');
   });
 });

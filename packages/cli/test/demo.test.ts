@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { binary, CONTROL, Process, root, sluice } from './running.ts';
+import { binary, CONTROL, Process, root, runSluice } from './running.ts';
 import { onTerminalOf } from './terminal.ts';
 
 /** Where on the line of time a burst is drawn depends on the machine, and so does the wait. */
@@ -17,7 +17,7 @@ const PROOF = /A limit of 50 in 3 s;[\s\S]*came back then: \w+/;
 
 describe('sluice demo', () => {
   test('without a terminal: plain lines, a 429 within two seconds, ends by itself', async () => {
-    const { code, stdout, stderr } = await sluice(['demo', '--for', '2s']);
+    const { code, stdout, stderr } = await runSluice(['demo', '--for', '2s']);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).not.toMatch(CONTROL);
     for (const line of stdout.split('\n')) expect([...line].length).toBeLessThanOrEqual(80);
@@ -40,7 +40,7 @@ describe('sluice demo', () => {
   });
 
   test('shows the boundary as README.md does', async () => {
-    const { stdout } = await sluice(['demo', '--for', '1s']);
+    const { stdout } = await runSluice(['demo', '--for', '1s']);
     const [proof] = PROOF.exec(stdout)!;
     expect(proof).toMatch(/fixed-window .* 50 before, 50 after\n.* 100: 2 x the limit\n/);
     expect(proof).toMatch(/sliding-log .* 50 before, 0 after\n.* 50: never over it\n/);
@@ -50,7 +50,7 @@ describe('sluice demo', () => {
   });
 
   test('has the same for machines', async () => {
-    const { code, stdout } = await sluice(['demo', '--for', '1s', '--json']);
+    const { code, stdout } = await runSluice(['demo', '--for', '1s', '--json']);
     expect(code).toBe(0);
     const result = JSON.parse(stdout);
     expect(result.allowed + result.denied).toBe(result.requests);
@@ -132,18 +132,18 @@ describe('sluice demo', () => {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as { port: number };
-    const taken = await sluice(['demo', '--listen', `127.0.0.1:${port}`]);
+    const taken = await runSluice(['demo', '--listen', `127.0.0.1:${port}`]);
     server.close();
     expect(taken.code).toBe(2);
     expect(taken.stderr).toContain('is taken');
-    const open = await sluice(['demo', '--listen', '0.0.0.0:9555']);
+    const open = await runSluice(['demo', '--listen', '0.0.0.0:9555']);
     expect(open.code).toBe(2);
     expect(open.stderr).toBe(
       'error: Expected --listen to be an address of this machine, such as 127.0.0.1:9555, got ' +
         '`0.0.0.0:9555`: the demo has no admin token\n',
     );
-    expect((await sluice(['demo', '--help'])).stdout).toContain('on this machine only');
-    const wrong = await sluice(['demo', '--for', 'ever']);
+    expect((await runSluice(['demo', '--help'])).stdout).toContain('on this machine only');
+    const wrong = await runSluice(['demo', '--for', 'ever']);
     expect(wrong.code).toBe(2);
     expect(wrong.stderr).toContain('Expected a duration such as');
   });

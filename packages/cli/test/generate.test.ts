@@ -3,24 +3,24 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { binary, CONTROL, Process, type Serving, scratch, serving, sluice } from './running.ts';
+import { binary, CONTROL, Process, runSluice, type Serving, scratch, serving } from './running.ts';
 
 const file = scratch();
 
 describe('sluice generate, a log', () => {
   test('is the same for the same seed, and on standard output alone', async () => {
     const words = ['generate', 'abuser', '--requests', '300', '--seed', '9'];
-    const { code, stdout, stderr } = await sluice(words);
+    const { code, stdout, stderr } = await runSluice(words);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout.trimEnd().split('\n')).toHaveLength(300);
-    expect((await sluice(words)).stdout).toBe(stdout);
-    expect((await sluice([...words.slice(0, -1), '10'])).stdout).not.toBe(stdout);
+    expect((await runSluice(words)).stdout).toBe(stdout);
+    expect((await runSluice([...words.slice(0, -1), '10'])).stdout).not.toBe(stdout);
   });
 
   test('begins when it is told to, lasts as long, and has as many clients', async () => {
     const when = ['--start', '2026-03-29T12:00:00+02:00', '--duration', '1h'];
     const who = ['--clients', '3', '--requests', '200', '--format', 'json-lines'];
-    const { stdout } = await sluice(['generate', 'steady', ...when, ...who]);
+    const { stdout } = await runSluice(['generate', 'steady', ...when, ...who]);
     const lines = stdout
       .trimEnd()
       .split('\n')
@@ -33,13 +33,13 @@ describe('sluice generate, a log', () => {
   test('is a file that is there whole', async () => {
     const path = file('access.log', 'what was there before');
     const words = ['generate', 'boundary', '--requests', '100', '--out', path];
-    const { code, stdout } = await sluice(words);
+    const { code, stdout } = await runSluice(words);
     expect({ code, stdout }).toEqual({
       code: 0,
-      stdout: `100 lines of boundary traffic are in ${path}\n`,
+      stdout: `100 lines of boundary traffic written to ${path}\n`,
     });
     expect(readFileSync(path, 'utf8').trimEnd().split('\n')).toHaveLength(100);
-    const { stdout: json } = await sluice([...words, '--json']);
+    const { stdout: json } = await runSluice([...words, '--json']);
     expect(JSON.parse(json)).toMatchObject({
       kind: 'generate',
       settings: { shape: 'boundary', seed: 1, requests: 100, clients: 100, windowMs: 60_000 },
@@ -53,7 +53,7 @@ describe('sluice generate, a log', () => {
 
   test('a file that cannot be written is said, and nothing is left', async () => {
     const path = `${dirname(file('x', ''))}/nowhere/access.log`;
-    const { code, stdout, stderr } = await sluice(['generate', 'steady', '--out', path]);
+    const { code, stdout, stderr } = await runSluice(['generate', 'steady', '--out', path]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain(`Expected to write \`${path}\`, got no such folder (ENOENT)`);
     expect(existsSync(path)).toBe(false);
@@ -102,7 +102,7 @@ test.each([
     'Expected two of --requests, --duration and --rate, got all three',
   ],
 ])('%j is wrong use: it says why and ends with 2', async (words, message) => {
-  const { code, stdout, stderr } = await sluice(['generate', ...words]);
+  const { code, stdout, stderr } = await runSluice(['generate', ...words]);
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
   expect(stderr).toContain(message);
 });
@@ -134,7 +134,7 @@ describe('sluice generate --against', () => {
     'http://127.0.0.1@example.com/',
     'http://[::ffff:8.8.8.8]/',
   ])('%s is refused, because it is not this machine', async (address) => {
-    const { code, stdout, stderr } = await sluice(['generate', 'steady', '--against', address]);
+    const { code, stdout, stderr } = await runSluice(['generate', 'steady', '--against', address]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain('Load is sent to nobody else.');
   });
@@ -142,7 +142,13 @@ describe('sluice generate --against', () => {
   test('sends the requests, each as from its client, and tells the statuses', async () => {
     seen.length = 0;
     const words = ['--requests', '200', '--rate', '400', '--seed', '3'];
-    const { code, stdout } = await sluice(['generate', 'abuser', '--against', `${url}/`, ...words]);
+    const { code, stdout } = await runSluice([
+      'generate',
+      'abuser',
+      '--against',
+      `${url}/`,
+      ...words,
+    ]);
     expect(code).toBe(0);
     expect(seen).toHaveLength(200);
     const logins = seen.filter((request) => request.url === '/login');
@@ -151,7 +157,7 @@ describe('sluice generate --against', () => {
     expect(stdout).toMatch(new RegExp(`^200 +${200 - logins.length} .* OK$`, 'm'));
     expect(stdout).not.toMatch(CONTROL);
     // In the order of the log of the same seed, give or take what is in flight at once.
-    const { stdout: log } = await sluice([
+    const { stdout: log } = await runSluice([
       'generate',
       'abuser',
       ...words.slice(0, 2),
@@ -170,7 +176,7 @@ describe('sluice generate --against', () => {
   test('a URL without a slash at its end is asked as it stands', async () => {
     seen.length = 0;
     const where = ['--against', `${url}/v1/forward-auth?deny=403`];
-    const { stdout } = await sluice([
+    const { stdout } = await runSluice([
       'generate',
       'steady',
       ...where,
@@ -193,14 +199,14 @@ describe('sluice generate --against', () => {
 
   test('takes the time that it should', async () => {
     const words = ['--requests', '50', '--duration', '1s', '--json'];
-    const { stdout } = await sluice(['generate', 'steady', '--against', `${url}/`, ...words]);
+    const { stdout } = await runSluice(['generate', 'steady', '--against', `${url}/`, ...words]);
     expect(JSON.parse(stdout).tookMs).toBeGreaterThan(900);
   });
 
   test('nobody there is said, and ends with 2', async () => {
     const words = ['--requests', '5', '--rate', '100'];
     const gone = ['generate', 'steady', '--against', 'http://127.0.0.1:1/', ...words];
-    const { code, stdout, stderr } = await sluice(gone);
+    const { code, stdout, stderr } = await runSluice(gone);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain('Cannot reach http://127.0.0.1:1 (ECONNREFUSED)');
   });
@@ -229,7 +235,7 @@ describe('sluice generate --against a service', () => {
   test('the abuser is denied and hardly anybody else', async () => {
     const where = ['--against', `${service.url}/v1/forward-auth`, '--json'];
     const words = ['generate', 'abuser', ...where, '--requests', '400', '--rate', '400'];
-    const { stdout } = await sluice(words);
+    const { stdout } = await runSluice(words);
     const { statuses, denied, firstDeniedMs } = JSON.parse(stdout);
     expect(statuses[200] + statuses[429]).toBe(400);
     expect(denied[0].sent - denied[0].denied).toBe(15);

@@ -1,55 +1,9 @@
 import { PassThrough, Writable } from 'node:stream';
 import type { Explanation } from 'sluice-traffic';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { keyLines } from '../src/key-report.ts';
-import { columns, counted, durationText, Output, visible, windowText } from '../src/output.ts';
+import { columns, Output, visible } from '../src/output.ts';
 import { windowLines } from '../src/traffic/window-text.ts';
-
-describe('durations', () => {
-  test.each([
-    [0, '0 ms'],
-    [1, '1 ms'],
-    [999, '999 ms'],
-    [1000, '1.0 s'],
-    [1001, '1.1 s'],
-    [12_300, '12.3 s'],
-    [59_999, '60.0 s'],
-    [60_000, '60.0 s'],
-    [100_001, '1 min 41 s'],
-    [119_001, '2 min'],
-    [3_600_000, '1 h'],
-    [3_600_001, '1 h 1 min'],
-    [86_399_999, '24 h'],
-    [86_400_000, '1 d'],
-    [90_000_000, '1 d 1 h'],
-    [36_500 * 86_400_000, '36500 d'],
-  ])('%i ms is %s', (ms, text) => {
-    expect(durationText(ms)).toBe(text);
-  });
-
-  test('are never shorter than what they stand for', () => {
-    const unitMs: Record<string, number> = { ms: 1, s: 1000, min: 6e4, h: 36e5, d: 864e5 };
-    for (let ms = 1; ms < 1e10; ms = Math.ceil(ms * 1.07)) {
-      const said = [...durationText(ms).matchAll(/([\d.]+) (\w+)/g)]
-        .map(([, amount, unit]) => Number(amount) * unitMs[unit])
-        .reduce((sum, each) => sum + each, 0);
-      expect(said, `${ms}`).toBeGreaterThanOrEqual(ms - 1e-6);
-      expect(said, `${ms}`).toBeLessThan(ms * 1.1 + 100);
-    }
-  });
-});
-
-test('windows are said as they were chosen', () => {
-  expect([1, 1500, 1000, 60_000, 90_000, 36 * 3_600_000, 172_800_000].map(windowText)).toEqual([
-    '1 ms',
-    '1.5 s',
-    '1 s',
-    '1 min',
-    '90 s',
-    '36 h',
-    '2 d',
-  ]);
-});
 
 test('much text waits for whoever reads it, and leaves no listener behind', async () => {
   let most = 0;
@@ -82,15 +36,6 @@ test('columns are as wide as what is in them', () => {
       ['aaa', 'b', 'cc'],
     ]),
   ).toEqual(['a    bb  c', 'aaa  b   cc']);
-});
-
-test('one is one, and none are many', () => {
-  expect([0, 1, 2].map((count) => counted(count, 'policy'))).toEqual([
-    '0 policies',
-    '1 policy',
-    '2 policies',
-  ]);
-  expect(counted(2, 'rule')).toBe('2 rules');
 });
 
 test('says how many of the entries of a long log are shown', () => {

@@ -38,7 +38,7 @@ async function printedBy(commands: string): Promise<string> {
 /** What is never twice the same: times, and the names of receipts. */
 const withoutTimes = (text: string): string =>
   text
-    .replace(/\d+(?:\.\d)? m?s(?=[ ,.]|$|\n)/g, '# s')
+    .replace(/\d+(?:\.\d)? (?:m?s|min)(?=[ ,.]|$|\n)/g, '# s')
     .replace(/\d+ h(?: \d+ min)?|1 d(?: \d+ h)?/g, '# h')
     .replace(/[·▁▂▃▄▅▆▇█]{60}/g, '(bars)')
     .replace(/AfterMs":\d+/g, 'AfterMs":#')

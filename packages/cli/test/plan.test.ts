@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { binary, CONTROL, onTerminal, Process, scratch, sluice } from './running.ts';
+import { binary, CONTROL, onTerminal, Process, runSluice, scratch } from './running.ts';
 import { burst, combinedLog, mixed, NOON_MS } from './traffic-logs.ts';
 
 const file = scratch();
@@ -10,14 +10,14 @@ const log = file('access.log', combinedLog(mixed()));
 const next = file('new.yaml', 'policies:\n  perMinute: 30/1m\n');
 
 const planned = async (words: readonly string[]) => {
-  const { stdout, stderr, code } = await sluice(['plan', ...words, '--json']);
+  const { stdout, stderr, code } = await runSluice(['plan', ...words, '--json']);
   expect(stderr).toBe('');
   return { code, ...JSON.parse(stdout) };
 };
 
 describe('sluice plan', () => {
   test('says who would be denied, in lines of 80 columns', async () => {
-    const { code, stdout, stderr } = await sluice(['plan', log, '--policy', next]);
+    const { code, stdout, stderr } = await runSluice(['plan', log, '--policy', next]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).not.toMatch(CONTROL);
     for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
@@ -48,13 +48,13 @@ describe('sluice plan', () => {
 
   test('nobody is denied by a limit that is large enough', async () => {
     const wide = file('wide.yaml', 'policies:\n  perMinute: 3000/1m\n');
-    const { code, stdout } = await sluice(['plan', log, '--policy', wide]);
+    const { code, stdout } = await runSluice(['plan', log, '--policy', wide]);
     expect(code).toBe(0);
     expect(stdout).toContain('denied      nobody\n');
   });
 
   test('ends with 1 and says so if a threshold is exceeded, and only then', async () => {
-    const ended = (...words: string[]) => sluice(['plan', log, '--policy', next, ...words]);
+    const ended = (...words: string[]) => runSluice(['plan', log, '--policy', next, ...words]);
     const many = await ended('--max-denied-clients', '2%', '--max-denied-requests', '1%');
     expect(many.code).toBe(1);
     expect(many.stderr).toBe(
@@ -76,7 +76,7 @@ describe('sluice plan', () => {
 
   test.each(['x', '-1', '101%', '1.5', '%', ''])('a threshold of `%s` is none', async (text) => {
     const words = ['plan', log, '--policy', next, `--max-denied-clients=${text}`];
-    const { code, stderr } = await sluice(words);
+    const { code, stderr } = await runSluice(words);
     expect(code).toBe(2);
     expect(stderr).toContain('Expected a percentage such as 0.1%, or a whole number.');
   });
@@ -84,7 +84,7 @@ describe('sluice plan', () => {
   test('tells what changes against the policies of today', async () => {
     const today = file('old.yaml', 'policies:\n  perMinute: 100/1m\n');
     const words = ['plan', log, '--policy', next, '--against', today];
-    const { stdout } = await sluice(words);
+    const { stdout } = await runSluice(words);
     expect(stdout).toContain('today       perMinute 100 in 1 min\n');
     expect(stdout).toContain('requests    0 denied today, 180 then:\n');
     expect(stdout).toContain('clients     1 (0 ordinary) newly denied\n');
@@ -99,7 +99,7 @@ describe('sluice plan', () => {
       'shadow.yaml',
       'policies:\n  wide: 500/1m\n  tight: { limit: 30, window: 1m, shadow: true }\n',
     );
-    const { stdout } = await sluice(['plan', log, '--policy', shadow]);
+    const { stdout } = await runSluice(['plan', log, '--policy', shadow]);
     expect(stdout).toContain('denied      nobody\n');
     expect(stdout).toMatch(/^tight +30 in 1 min +sliding-log, in shadow +180 +1 +0$/m);
   });
@@ -177,7 +177,7 @@ rules:
     const keyed = rules(
       'policies: { a: 5/1m }\nrules: [{ limits: [{ policy: a, key: header:x-key }] }]\n',
     );
-    const { stdout } = await sluice(['plan', agents, '--policy', keyed]);
+    const { stdout } = await runSluice(['plan', agents, '--policy', keyed]);
     expect(stdout).toMatch(/^note {8}No request of the log has x-key, which the rules look at/m);
   });
 
@@ -226,7 +226,7 @@ overrides:
 
 describe('bad input ends with 2', () => {
   const refused = async (words: readonly string[]): Promise<string> => {
-    const { code, stdout, stderr } = await sluice(['plan', ...words]);
+    const { code, stdout, stderr } = await runSluice(['plan', ...words]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr.replaceAll('\n', '')).not.toMatch(CONTROL);
     return stderr;
@@ -273,7 +273,7 @@ describe('bad input ends with 2', () => {
     expect(await refused([other, '--policy', next])).toMatch(
       /got `when,who`; say where they are, such as --column time=when --column client=ip\n$/,
     );
-    expect((await sluice(['plan', other, '--policy', next, ...columns])).code).toBe(0);
+    expect((await runSluice(['plan', other, '--policy', next, ...columns])).code).toBe(0);
   });
 
   test('no policy, no log', async () => {
@@ -285,14 +285,14 @@ describe('bad input ends with 2', () => {
 test('writes a page if asked to, whole or not at all', async () => {
   const folder = dirname(next);
   const page = join(folder, 'plan.html');
-  const { code, stdout } = await sluice(['plan', log, '--policy', next, '--report', page]);
+  const { code, stdout } = await runSluice(['plan', log, '--policy', next, '--report', page]);
   expect(code).toBe(0);
   expect(stdout).toContain('denied      180 requests');
   const text = readFileSync(page, 'utf8');
   expect(text).toMatch(/^<!doctype html>/);
   expect(text).toContain('198.51.100.7');
   const nowhere = join(folder, 'no', 'plan.html');
-  const failed = await sluice(['plan', log, '--policy', next, '--report', nowhere]);
+  const failed = await runSluice(['plan', log, '--policy', next, '--report', nowhere]);
   expect(failed.code).toBe(2);
   expect(failed.stderr).toMatch(/Expected to write `\S+plan\.html`, got no such folder \(ENOENT\)/);
   expect(readdirSync(folder).filter((name) => name.endsWith('.part'))).toEqual([]);
@@ -301,7 +301,7 @@ test('writes a page if asked to, whole or not at all', async () => {
 test('what a log holds is nothing that a terminal obeys', async () => {
   const hostile = burst(40, 10, { path: '/\u001b[2J\u009b31m/x', client: 'evil\u202e.example' });
   const path = file('hostile.log', combinedLog(hostile));
-  const { stdout } = await sluice(['plan', path, '--policy', next]);
+  const { stdout } = await runSluice(['plan', path, '--policy', next]);
   expect(stdout).not.toMatch(CONTROL);
   expect(stdout).not.toContain('\u202e');
   for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
@@ -309,7 +309,7 @@ test('what a log holds is nothing that a terminal obeys', async () => {
 
 test('lines that cannot be read are counted, and one is shown', async () => {
   const path = file('partly.log', `${combinedLog(burst(40, 10))}what is this\n`);
-  const { stdout, code } = await sluice(['plan', path, '--policy', next]);
+  const { stdout, code } = await runSluice(['plan', path, '--policy', next]);
   expect(code).toBe(0);
   expect(stdout).toContain(
     '1 line could not be read, such as line 41:\n            what is this\n',
@@ -325,15 +325,15 @@ test('each configuration names clients in its own way', async () => {
     client: `2001:db8:1:${network}::1`,
   }));
   const path = file('networks.log', combinedLog(networks));
-  const alone = await sluice(['plan', path, '--policy', today, '--json']);
+  const alone = await runSluice(['plan', path, '--policy', today, '--json']);
   expect(JSON.parse(alone.stdout)).toMatchObject({ clients: 1, denied: { requests: 20 } });
   const words = ['plan', path, '--policy', next, '--against', today];
-  expect(JSON.parse((await sluice([...words, '--json'])).stdout)).toMatchObject({
+  expect(JSON.parse((await runSluice([...words, '--json'])).stdout)).toMatchObject({
     clients: 30,
     denied: { requests: 0 },
     against: { denied: { requests: 20 }, requestsWon: 20 },
   });
-  const { stdout } = await sluice([...words, '--top', '3']);
+  const { stdout } = await runSluice([...words, '--top', '3']);
   expect(stdout).toContain('\nNo longer denied clients, 3 of 20\n');
 });
 
@@ -348,7 +348,7 @@ test('a header that only the policies of today look at, and a wrong clock, are t
   lines.splice(150, 0, combinedLog([wrong]).trim().replace('10/Oct/2026', '10/Oct/2031'));
   const path = file('wrong-clock.log', lines.join('\n'));
   const words = ['plan', path, '--policy', next, '--against', today];
-  const { stdout } = await sluice(words);
+  const { stdout } = await runSluice(words);
   expect(stdout).toContain('No request of the log has x-api-key');
   expect(stdout).toContain('1 line too far ahead, taken at the time reached\n');
 });

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { CONTROL, scratch, sluice } from './running.ts';
+import { CONTROL, runSluice, scratch } from './running.ts';
 
 const file = scratch();
 const TOKEN = 'a-token-that-nobody-guesses';
 
 const print = (words: readonly string[], variables = {}) =>
-  sluice(['serve', '--print-config', ...words], variables);
+  runSluice(['serve', '--print-config', ...words], variables);
 const settingsOf = async (words: readonly string[], variables = {}) =>
   JSON.parse((await print([...words, '--json'], variables)).stdout).settings;
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { CONTROL, onTerminal, root, sluice } from './running.ts';
+import { CONTROL, onTerminal, root, runSluice } from './running.ts';
 
 const COMMANDS = [
   ...['demo', 'serve', 'validate', 'check', 'peek', 'reset', 'inspect', 'top', 'generate'],
@@ -10,11 +10,11 @@ const COMMANDS = [
 describe('sluice', () => {
   test('prints its version', async () => {
     const { version } = JSON.parse(readFileSync(`${root}packages/cli/package.json`, 'utf8'));
-    expect(await sluice(['--version'])).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' });
+    expect(await runSluice(['--version'])).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' });
   });
 
   test.each([[['help']], [['--help']], [['-h']]])('%j lists the commands', async (words) => {
-    const { code, stdout, stderr } = await sluice(words);
+    const { code, stdout, stderr } = await runSluice(words);
     expect(code).toBe(0);
     expect(stderr).toBe('');
     for (const name of COMMANDS) {
@@ -25,17 +25,17 @@ describe('sluice', () => {
   });
 
   test('without a command it shows help and ends with 2', async () => {
-    const { code, stdout, stderr } = await sluice([]);
+    const { code, stdout, stderr } = await runSluice([]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain('Usage: sluice');
   });
 
   test.each(COMMANDS)('%s has help of its own, with the exit codes', async (name) => {
-    const { code, stdout } = await sluice([name, '--help']);
+    const { code, stdout } = await runSluice([name, '--help']);
     expect(code).toBe(0);
     expect(stdout).toContain(`Usage: sluice ${name}`);
     expect(stdout).toContain('Exit codes:');
-    if (name === 'check') expect((await sluice(['help', name])).stdout).toBe(stdout);
+    if (name === 'check') expect((await runSluice(['help', name])).stdout).toBe(stdout);
   });
 
   test.each([
@@ -44,15 +44,15 @@ describe('sluice', () => {
     ['valdate', 'validate'],
     ['inspekt', 'inspect'],
   ])('%s is refused, and %s suggested', async (word, meant) => {
-    const { code, stdout, stderr } = await sluice([word]);
+    const { code, stdout, stderr } = await runSluice([word]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain(`unknown command '${word}'`);
     expect(stderr).toContain(`Did you mean ${meant}?`);
-    expect(await sluice(['help', word])).toEqual({ code, stdout, stderr });
+    expect(await runSluice(['help', word])).toEqual({ code, stdout, stderr });
   });
 
   test('a missing argument is told with the usage of the command', async () => {
-    const { code, stderr } = await sluice(['check', 'perMinute']);
+    const { code, stderr } = await runSluice(['check', 'perMinute']);
     expect(code).toBe(2);
     expect(stderr).toBe(
       "error: missing required argument 'key'\nUsage: sluice check [options] <policy> <key>\n",
@@ -72,14 +72,14 @@ describe('sluice', () => {
     [['reset', 'a', 'b', '--token', 'x', '--token-file', 'y'], 'cannot be used with'],
     [['validate'], 'Expected at least one file'],
   ])('%j is wrong use: it says why and ends with 2', async (words, message) => {
-    const { code, stdout, stderr } = await sluice(words);
+    const { code, stdout, stderr } = await runSluice(words);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain(message);
   });
 });
 
 test('what stands after a misspelt flag is not repeated: it may be a secret', async () => {
-  const { code, stderr } = await sluice(['serve', '--admin-tokn=hunter2']);
+  const { code, stderr } = await runSluice(['serve', '--admin-tokn=hunter2']);
   expect(code).toBe(2);
   expect(stderr).toContain("unknown option '--admin-tokn'");
   expect(stderr).not.toContain('hunter2');
@@ -101,9 +101,11 @@ describe('colours', () => {
   });
 
   test('are there off a terminal with FORCE_COLOR only', async () => {
-    expect((await sluice(wrong)).stderr).not.toMatch(CONTROL);
-    expect((await sluice(wrong, { FORCE_COLOR: '0' })).stderr).not.toMatch(CONTROL);
-    expect((await sluice(wrong, { FORCE_COLOR: '1' })).stderr).toMatch(coloured);
-    expect((await sluice(wrong, { FORCE_COLOR: '1', NO_COLOR: '1' })).stderr).not.toMatch(CONTROL);
+    expect((await runSluice(wrong)).stderr).not.toMatch(CONTROL);
+    expect((await runSluice(wrong, { FORCE_COLOR: '0' })).stderr).not.toMatch(CONTROL);
+    expect((await runSluice(wrong, { FORCE_COLOR: '1' })).stderr).toMatch(coloured);
+    expect((await runSluice(wrong, { FORCE_COLOR: '1', NO_COLOR: '1' })).stderr).not.toMatch(
+      CONTROL,
+    );
   });
 });

@@ -1,7 +1,7 @@
 /** What README.md promises about the service, run as it stands there. */
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Process, root, scratch, sluice } from './running.ts';
+import { Process, root, runSluice, scratch } from './running.ts';
 
 const file = scratch();
 const readme = readFileSync(`${root}README.md`, 'utf8');
@@ -75,7 +75,7 @@ describe('README.md', () => {
 
   test('the policies and rules it shows are valid', async () => {
     const [, yaml] = /```yaml\n([\s\S]*?)```/.exec(readme)!;
-    const { code, stdout } = await sluice(['validate', file('limits.yaml', yaml)]);
+    const { code, stdout } = await runSluice(['validate', file('limits.yaml', yaml)]);
     expect(stdout).toBe('1 file, 3 policies, 1 rule, no problems\n');
     expect(code).toBe(0);
   });

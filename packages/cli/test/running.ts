@@ -3,8 +3,11 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll } from 'vitest';
+import { Output } from '../src/output.ts';
+import { runProgram } from '../src/program.ts';
 
 export const root = new URL('../../../', import.meta.url).pathname;
 export const binary = join(root, 'packages/cli/bin/sluice.mjs');
@@ -66,9 +69,29 @@ export class Process {
   }
 }
 
-/** Runs `sluice` with these words to its end. */
+/** Runs a command in a process of its own. Tests of signals, pipes and `serve` need one. */
 export const sluice = (words: readonly string[], variables: Variables = {}): Promise<Ended> =>
   new Process(process.execPath, [binary, ...words], variables).ended;
+
+/** Runs a command in this process, on the sources: a process takes 300 ms of CPU to start. */
+export async function runSluice(
+  words: readonly string[],
+  variables: Variables = {},
+): Promise<Ended> {
+  const written = { stdout: '', stderr: '' };
+  const streamTo = (name: 'stdout' | 'stderr'): Writable =>
+    new Writable({
+      decodeStrings: false,
+      write(text, _, done) {
+        written[name] += text;
+        done();
+      },
+    });
+  const environment = { ...ownVariables(), ...variables };
+  const output = new Output(streamTo('stdout'), streamTo('stderr'), environment);
+  const code = await runProgram(words, output, environment);
+  return { code, ...written };
+}
 
 /** The same on a terminal: both streams are one there. */
 export function onTerminal(words: readonly string[], variables: Variables = {}): Process {

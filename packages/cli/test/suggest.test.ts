@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { binary, CONTROL, Process, scratch, sluice } from './running.ts';
+import { binary, CONTROL, Process, runSluice, scratch } from './running.ts';
 import { burst, combinedLog, mixed } from './traffic-logs.ts';
 
 const file = scratch();
@@ -10,7 +10,7 @@ const log = file('access.log', combinedLog(mixed()));
 
 describe('sluice suggest', () => {
   test('proposes a limit with its effect, in lines of 80 columns', async () => {
-    const { code, stdout, stderr } = await sluice(['suggest', log]);
+    const { code, stdout, stderr } = await runSluice(['suggest', log]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).not.toMatch(CONTROL);
     for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
@@ -23,15 +23,15 @@ describe('sluice suggest', () => {
 
   test('writes a policy that is valid and does what was said', async () => {
     const out = join(dirname(log), 'found.yaml');
-    const { code, stdout } = await sluice(['suggest', log, '--window', '90s', '--out', out]);
+    const { code, stdout } = await runSluice(['suggest', log, '--window', '90s', '--out', out]);
     expect(code).toBe(0);
     expect(stdout).toContain(`The policy is in ${out}\n`);
-    expect((await sluice(['validate', out])).stdout).toBe(
+    expect((await runSluice(['validate', out])).stdout).toBe(
       '1 file, 1 policy, 1 rule, no problems\n',
     );
-    const plan = JSON.parse((await sluice(['plan', log, '--policy', out, '--json'])).stdout);
+    const plan = JSON.parse((await runSluice(['plan', log, '--policy', out, '--json'])).stdout);
     const { windows } = JSON.parse(
-      (await sluice(['suggest', log, '--window', '90s', '--json'])).stdout,
+      (await runSluice(['suggest', log, '--window', '90s', '--json'])).stdout,
     );
     const [{ proposed, limits }] = windows;
     const told = limits.find(({ limit }: { limit: number }) => limit === proposed);
@@ -47,13 +47,13 @@ describe('sluice suggest', () => {
 
   test('writes a page if asked to', async () => {
     const page = join(dirname(log), 'suggest.html');
-    expect((await sluice(['suggest', log, '--report', page])).code).toBe(0);
+    expect((await runSluice(['suggest', log, '--report', page])).code).toBe(0);
     expect(readFileSync(page, 'utf8')).toContain('perMinute');
   });
 
   test('leaves nothing half-written where it cannot write', async () => {
     const out = join(dirname(log), 'no', 'such', 'folder.yaml');
-    const { code, stderr } = await sluice(['suggest', log, '--out', out]);
+    const { code, stderr } = await runSluice(['suggest', log, '--out', out]);
     expect(code).toBe(2);
     expect(stderr).toMatch(/^error: Expected to write `\S+folder\.yaml`, got no such folder/);
     expect(existsSync(dirname(out))).toBe(false);
@@ -64,7 +64,7 @@ describe('sluice suggest', () => {
     const command = `cat '${log}' | '${process.execPath}' '${binary}' suggest - --json`;
     const { stdout, stderr } = await new Process('bash', ['-c', command], { TMPDIR }).ended;
     expect(stderr).toBe('');
-    const direct = JSON.parse((await sluice(['suggest', log, '--json'])).stdout);
+    const direct = JSON.parse((await runSluice(['suggest', log, '--json'])).stdout);
     const { log: facts, ...piped } = JSON.parse(stdout);
     expect(facts.paths).toEqual(['-']);
     expect({ ...piped, log: direct.log }).toEqual(direct);
@@ -72,13 +72,13 @@ describe('sluice suggest', () => {
   });
 
   test('a log that is shorter than the window is refused', async () => {
-    const { code, stderr } = await sluice(['suggest', log, '--window', '1d']);
+    const { code, stderr } = await runSluice(['suggest', log, '--window', '1d']);
     expect(code).toBe(2);
     expect(stderr).toMatch(
       /^error: Expected a log that is longer than the window, got one of 4 min 49 s\n$/,
     );
     const instant = file('instant.log', combinedLog(burst(5, 1)));
-    expect((await sluice(['suggest', instant])).stderr).toMatch(
+    expect((await runSluice(['suggest', instant])).stderr).toMatch(
       /Expected a log of more than a second, got one of 0 ms/,
     );
   });

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readMetrics } from '../src/top/metrics.ts';
 import { cutTo, fitRight, fitTo, sparkline, widthOf } from '../src/top/text.ts';
-import { CONTROL, type Serving, scratch, serving, sluice } from './running.ts';
+import { CONTROL, runSluice, type Serving, scratch, serving } from './running.ts';
 import { onTerminalOf } from './terminal.ts';
 
 const file = scratch();
@@ -45,7 +45,7 @@ describe('sluice top', () => {
   ];
 
   test('prints one board where there is no terminal, and ends', async () => {
-    const { code, stdout, stderr } = await sluice(asked());
+    const { code, stdout, stderr } = await runSluice(asked());
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).not.toMatch(CONTROL);
     const lines = stdout.trimEnd().split('\n');
@@ -67,7 +67,7 @@ describe('sluice top', () => {
   });
 
   test('has the same for machines', async () => {
-    const { code, stdout } = await sluice(asked('--json'));
+    const { code, stdout } = await runSluice(asked('--json'));
     expect(code).toBe(0);
     const board = JSON.parse(stdout);
     expect(board).toMatchObject({ ready: true, storeUp: true, configOk: true, degraded: 0 });
@@ -94,7 +94,7 @@ describe('sluice top', () => {
 
   test('shows what happens now, as a rate', async () => {
     const { url } = service;
-    const board = sluice(asked('--json', '--interval', '1500ms'));
+    const board = runSluice(asked('--json', '--interval', '1500ms'));
     let isOver = false;
     board.finally(() => {
       isOver = true;
@@ -158,13 +158,13 @@ describe('sluice top', () => {
   });
 
   test('without the token, or without a service, it says so and ends with 2', async () => {
-    const { code, stdout, stderr } = await sluice(['top', '--url', service.url]);
+    const { code, stdout, stderr } = await runSluice(['top', '--url', service.url]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain('This takes the admin token');
-    const nobody = await sluice(['top', '--url', 'http://127.0.0.1:1']);
+    const nobody = await runSluice(['top', '--url', 'http://127.0.0.1:1']);
     expect(nobody.code).toBe(2);
     expect(nobody.stderr).toContain('Nobody listens at http://127.0.0.1:1');
-    const hasty = await sluice(asked('--interval', '1ms'));
+    const hasty = await runSluice(asked('--interval', '1ms'));
     expect(hasty.code).toBe(2);
     expect(hasty.stderr).toContain('Expected --interval to be at least 100ms');
   });
@@ -181,7 +181,7 @@ describe('another server in its place', () => {
   afterAll(() => server.close());
 
   test('is not taken for a service', async () => {
-    const { code, stderr } = await sluice(['top', '--url', url]);
+    const { code, stderr } = await runSluice(['top', '--url', url]);
     expect(code).toBe(2);
     expect(stderr).toContain('Expected a Sluice service at');
   });

@@ -1,6 +1,6 @@
 import { dirname } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { binary, CONTROL, onTerminal, Process, scratch, sluice } from './running.ts';
+import { binary, CONTROL, onTerminal, Process, runSluice, scratch } from './running.ts';
 
 const file = scratch();
 
@@ -25,12 +25,12 @@ rules:
 describe('sluice validate', () => {
   test('says how much it has found, of both forms', async () => {
     const paths = [file('own.yaml', OWN), file('envoys.yaml', ENVOYS)];
-    expect(await sluice(['validate', ...paths])).toEqual({
+    expect(await runSluice(['validate', ...paths])).toEqual({
       code: 0,
       stdout: '2 files, 3 policies, 1 rule, 1 domain, no problems\n',
       stderr: '',
     });
-    expect(JSON.parse((await sluice(['validate', '--json', ...paths])).stdout)).toEqual({
+    expect(JSON.parse((await runSluice(['validate', '--json', ...paths])).stdout)).toEqual({
       ok: true,
       files: paths,
       policies: 3,
@@ -44,7 +44,7 @@ describe('sluice validate', () => {
 
   test('the example of the service is valid', async () => {
     for (const path of ['packages/server/config/example.yaml', 'examples/proxies/sluice.yaml']) {
-      const { code, stdout, stderr } = await sluice(['validate', path]);
+      const { code, stdout, stderr } = await runSluice(['validate', path]);
       expect(stdout).toMatch(/^1 file, .* no problems\n$/);
       expect([code, stderr]).toEqual([0, '']);
     }
@@ -53,32 +53,37 @@ describe('sluice validate', () => {
   test('warns of keys that clients make up, and ends with 0', async () => {
     const rules = 'rules:\n  - limits: [{ policy: perMinute, key: header:x-api-key | address }]\n';
     const path = file('keys.txt', `policies:\n  perMinute: 100/1m\n${rules}`);
-    const { code, stdout, stderr } = await sluice(['validate', path]);
+    const { code, stdout, stderr } = await runSluice(['validate', path]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/no problems\n.*keys\.txt:4:40: Expected a limit with key `address`/);
     expect(stderr).toBe('1 warning\n');
-    const { warnings, ok } = JSON.parse((await sluice(['validate', '--json', path])).stdout);
+    const { warnings, ok } = JSON.parse((await runSluice(['validate', '--json', path])).stdout);
     expect([ok, warnings]).toEqual([true, [expect.objectContaining({ line: 4, column: 40 })]]);
   });
 
   test('reads folders', async () => {
     file('envoys.yaml', ENVOYS);
     const folder = dirname(file('own.yaml', OWN));
-    const { stdout } = await sluice(['validate', folder]);
+    const { stdout } = await runSluice(['validate', folder]);
     expect(stdout).toMatch(/^2 files, 3 policies, /);
   });
 
   test('tells every problem with its place, and ends with 1', async () => {
     const wrong = file('wrong.txt', WRONG);
     const absent = `${wrong}.absent`;
-    const { code, stdout, stderr } = await sluice(['validate', wrong, absent]);
+    const { code, stdout, stderr } = await runSluice(['validate', wrong, absent]);
     expect(code).toBe(1);
     const lines = stdout.trimEnd().split('\n');
     expect(lines[0]).toMatch(/wrong\.txt:2:14: Expected /);
     expect(lines.join('\n')).toMatch(/\.absent:1:1: Expected a file or folder, got ENOENT/);
     expect(stdout).not.toMatch(CONTROL);
     expect(stderr).toBe(`${lines.length} problems\n`);
-    const { stdout: json, code: codeOfJson } = await sluice(['validate', '--json', wrong, absent]);
+    const { stdout: json, code: codeOfJson } = await runSluice([
+      'validate',
+      '--json',
+      wrong,
+      absent,
+    ]);
     expect(codeOfJson).toBe(1);
     const { ok, problems } = JSON.parse(json);
     expect(ok).toBe(false);
@@ -113,7 +118,7 @@ describe('sluice validate', () => {
   });
 
   test('prints the schema of the files', async () => {
-    const { code, stdout } = await sluice(['validate', '--schema']);
+    const { code, stdout } = await runSluice(['validate', '--schema']);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toHaveProperty('properties.policies');
   });

@@ -65,14 +65,7 @@ export {
 export { Survey, type SurveyResult } from './replay/survey.ts';
 export { Timeline, type TimelineData } from './replay/timeline.ts';
 export { algorithmPicture } from './report/algorithm-picture.ts';
-export type { BoundaryRun } from './report/boundary-picture.ts';
-export type { DemoResult } from './report/demo-page.ts';
-export { FIELD_FORMS, type FieldsResult, fieldsDeny } from './report/fields-page.ts';
-export { near, whenExactly } from './report/format.ts';
-export type { GeneratedLoad, GeneratedLog } from './report/generate-page.ts';
 export { htmlReport, type ReportExtras, type ReportedResult } from './report/index.ts';
-export { isDenial, type LoadReport } from './report/load-report.ts';
 export type { Judgement } from './report/page.ts';
 export { explainState, type StateExplanation } from './report/state-explanation.ts';
-export type { TopResult, WatchedKey, WatchedPolicy } from './report/top-page.ts';
 export { LogError, STANDARD_INPUT } from './source.ts';

@@ -1,10 +1,12 @@
 /** `sluice demo`: a service, traffic on it, and what there is to see, for some seconds. */
+
 import { Option } from 'commander';
 import { systemClock } from 'sluice';
 import { SettingsError } from 'sluice-server';
-import { type DemoResult, generateTraffic, type LoadReport, Timeline } from 'sluice-traffic';
+import { generateTraffic, Timeline, type TimelineData } from 'sluice-traffic';
+import { countText, durationText } from 'sluice-traffic/format';
 import type { Command, Context } from '../command.ts';
-import { BoundaryProof } from '../demo/boundary.ts';
+import { BoundaryProof, type BoundaryRun } from '../demo/boundary.ts';
 import {
   allowedOf,
   boundaryHeading,
@@ -16,27 +18,36 @@ import {
   trafficLines,
 } from '../demo/picture.ts';
 import { CLIENT, COMPARED, startDemoService } from '../demo/service.ts';
-import { Load } from '../load/load.ts';
+import { Load, type LoadReport } from '../load/load.ts';
 import { durationValue } from '../option-values.ts';
-import {
-  durationText,
-  type ExitCode,
-  Failure,
-  FINE,
-  NO,
-  numberText,
-  type Output,
-} from '../output.ts';
+import { type ExitCode, Failure, FINE, NO, type Output } from '../output.ts';
 import { pause, stopSignal } from '../pause.ts';
 import { inPlace } from '../top/screen.ts';
 import { Progress } from '../traffic/progress.ts';
-import { type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
-import { checkPlaces } from '../traffic/whole-file.ts';
+import { type PrintOptions, printResult } from '../traffic/report.ts';
 
-interface DemoOptions extends ReportOptions {
+interface DemoOptions extends PrintOptions {
   readonly listen: string;
   readonly for: number;
   readonly keep?: boolean;
+}
+
+/** Printed by `--json`. */
+interface DemoResult {
+  readonly kind: 'demo';
+  readonly url: string;
+  readonly tookMs: number;
+  readonly requests: number;
+  readonly allowed: number;
+  readonly denied: number;
+  readonly firstDeniedMs: number | undefined;
+  /** Limit of each client. */
+  readonly each: { readonly limit: number; readonly windowMs: number };
+  readonly deniedClients: LoadReport['denied'];
+  /** True if both bursts were decided on their side of the boundary. */
+  readonly isShown: boolean;
+  readonly boundary: readonly (Omit<BoundaryRun, 'backMs'> & typeof COMPARED)[];
+  readonly timeline: TimelineData<'allowed' | 'denied'>;
 }
 
 const CLIENTS = 40;
@@ -187,7 +198,7 @@ async function narrate(show: Show, output: Output, options: DemoOptions): Promis
     if (elapsedMs < dueMs) continue;
     dueMs = elapsedMs + (isKeptOn ? KEPT_LINE_MS : PLAIN_LINE_MS);
     const report = load.report();
-    const [allowed, denied] = [allowedOf(report), deniedOf(report)].map(numberText);
+    const [allowed, denied] = [allowedOf(report), deniedOf(report)].map(countText);
     const seconds = Math.round(elapsedMs / 1000);
     print(`  after ${seconds} s: ${allowed} allowed, ${denied} denied`);
   }
@@ -222,7 +233,6 @@ const resultOf = ({ url, proof, timeline }: Show, report: LoadReport): DemoResul
 async function run(context: Context, _args: readonly unknown[], given: object): Promise<ExitCode> {
   const options = given as DemoOptions;
   const { output, environment } = context;
-  await checkPlaces({ '--report': options.report });
   const service = await startDemoService(options.listen).catch((error) => {
     throw error instanceof SettingsError ? new Failure(error.message) : error;
   });
@@ -244,7 +254,7 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
     const result = resultOf(show, report);
     const isFine = isStopped || isProven(result);
     const busy = isStopped || result.isShown ? [] : [BUSY];
-    await writeReport(output, options, result, () => [
+    printResult(output, options, result, () => [
       ...['', ...summaryLines(report), ...busy],
       ...['', ...NEXT_LINES],
     ]);
@@ -274,7 +284,6 @@ export const demo: Command = {
       '127.0.0.1:0',
       'a free port of 127.0.0.1',
     ),
-    reportOption(),
     new Option('--json', 'print what came of it as JSON, at the end'),
   ],
   epilogue: `

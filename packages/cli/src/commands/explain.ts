@@ -1,21 +1,22 @@
 /** `sluice explain`: why a request is denied: in a log, by a service now, or by what fields say. */
+
 import { InvalidArgumentError, Option } from 'commander';
 import { type AlgorithmName, definePolicy, systemClock } from 'sluice';
 import {
   COMPARED,
   clientNames,
   Explainer,
-  fieldsDeny,
   KEY_WORDS,
   keyOfEntry,
   type ReportedResult,
   readTime,
 } from 'sluice-traffic';
+import { counted } from 'sluice-traffic/format';
 import { Client, type ClientOptions, clientOptions } from '../client.ts';
 import type { Command, Context } from '../command.ts';
 import { type ExitCode, Failure, FINE, NO, visible } from '../output.ts';
 import { explainLines } from '../traffic/explain-text.ts';
-import { headerLines, parsedFields } from '../traffic/header-text.ts';
+import { fieldsDeny, headerLines, parsedFields } from '../traffic/header-text.ts';
 import { explainLive } from '../traffic/live.ts';
 import {
   type LogOptions,
@@ -25,8 +26,8 @@ import {
   readLogs,
   withLogs,
 } from '../traffic/log.ts';
-import { type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
-import { countText, labelled } from '../traffic/text.ts';
+import { printResult, type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
+import { labelled } from '../traffic/text.ts';
 import { checkPlaces } from '../traffic/whole-file.ts';
 
 interface ExplainOptions extends LogOptions, ClientOptions, ReportOptions {
@@ -99,7 +100,7 @@ async function inLog(
   }
   const { seen } = explainer;
   const { requests, denied } = seen;
-  const text = `${countText(requests, 'request')} of it so far, ${countText(denied, 'denial')}`;
+  const text = `${counted(requests, 'request')} of it so far, ${counted(denied, 'denial')}`;
   const lines = [...logLines(log, {}), ...labelled('seen', text)];
   return await told(context, options, { ...explained, seen, log }, lines);
 }
@@ -112,10 +113,12 @@ async function live(context: Context, options: ExplainOptions): Promise<ExitCode
   return await told(context, options, await explainLive(client, policy!, key), []);
 }
 
-async function ofHeaders({ output }: Context, options: ExplainOptions): Promise<ExitCode> {
+function ofHeaders({ output }: Context, options: ExplainOptions): ExitCode {
+  if (options.report !== undefined) {
+    throw new Failure('Expected --report with a log or --policy, got --headers');
+  }
   const parsed = parsedFields(options.headers!, systemClock.now());
-  await checkPlaces({ '--report': options.report });
-  await writeReport(output, options, parsed, () => headerLines(parsed));
+  printResult(output, options, parsed, () => headerLines(parsed));
   return fieldsDeny(parsed) ? NO : FINE;
 }
 
@@ -126,7 +129,7 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   if (ways.filter((is) => is).length !== 1) {
     throw new Failure('Expected one of a log, --policy (with --key) and --headers');
   }
-  if (options.headers !== undefined) return await ofHeaders(context, options);
+  if (options.headers !== undefined) return ofHeaders(context, options);
   if (options.policy === undefined) return await inLog(context, paths, options);
   return await live(context, options);
 }

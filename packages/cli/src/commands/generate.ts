@@ -1,13 +1,11 @@
 /** `sluice generate`: traffic with a shape, as a log, or sent to a service on this machine. */
+
 import { InvalidArgumentError, Option } from 'commander';
 import { systemClock } from 'sluice';
 import {
-  type GeneratedLoad,
-  type GeneratedLog,
   type GeneratedRequest,
   GenerateError,
   generateTraffic,
-  isDenial,
   LINE_FORMATS,
   type LineFormat,
   lineWriter,
@@ -16,28 +14,25 @@ import {
   SHAPES,
   type ShapeName,
   Survey,
+  type SurveyResult,
   Timeline,
+  type TimelineData,
   type TrafficOptions,
   type TrafficSettings,
   trafficSettings,
 } from 'sluice-traffic';
+import { countText, percentText } from 'sluice-traffic/format';
 import type { Command, Context } from '../command.ts';
-import { Load } from '../load/load.ts';
+import { isDenial, Load, type LoadReport } from '../load/load.ts';
 import { loopbackUrl } from '../load/loopback.ts';
 import { loadLines } from '../load/summary.ts';
 import { durationValue, integerValue } from '../option-values.ts';
-import { type ExitCode, Failure, FINE, NO, numberText, type Output, visible } from '../output.ts';
+import { type ExitCode, Failure, FINE, NO, type Output, visible } from '../output.ts';
 import { Progress } from '../traffic/progress.ts';
-import {
-  type ReportOptions,
-  reportOption,
-  writeReport,
-  writeReportFile,
-} from '../traffic/report.ts';
-import { percentText } from '../traffic/text.ts';
+import { type PrintOptions, printResult } from '../traffic/report.ts';
 import { checkPlaces, pourWhole } from '../traffic/whole-file.ts';
 
-interface GenerateOptions extends ReportOptions {
+interface GenerateOptions extends PrintOptions {
   readonly seed?: number;
   readonly requests?: number;
   readonly clients?: number;
@@ -48,6 +43,24 @@ interface GenerateOptions extends ReportOptions {
   readonly out?: string;
   readonly against?: string;
   readonly rate?: number;
+}
+
+interface Generated {
+  readonly kind: 'generate';
+  readonly settings: TrafficSettings;
+}
+
+/** Printed by `--json` with `--out`. */
+interface GeneratedLog extends Generated, SurveyResult {
+  readonly file: string;
+  readonly format: string;
+  readonly bytes: number;
+}
+
+/** Printed by `--json` with `--against`. */
+interface GeneratedLoad extends Generated, LoadReport {
+  readonly url: string;
+  readonly timeline: TimelineData<'requests' | 'denied' | 'failed'>;
 }
 
 const DEFAULT_RATE = 100;
@@ -123,16 +136,16 @@ async function writeLog(
   settings: TrafficSettings,
   options: GenerateOptions,
 ): Promise<void> {
-  const { out, json, report, format = 'combined' } = options;
+  const { out, json, format = 'combined' } = options;
   if (out === undefined && json) {
     throw new Failure('Expected --json with --out or --against; a log has --format');
   }
-  await checkPlaces({ '--out': out, '--report': report });
-  // Any number of requests takes no memory, unless somebody wants to know who they are of.
-  const survey = json || report !== undefined ? new Survey() : undefined;
+  await checkPlaces({ '--out': out });
+  // Only the JSON summary keeps counts by client; without it memory does not grow with the log.
+  const survey = json ? new Survey() : undefined;
   const progress = new Progress(output, out !== undefined || !output.isTerminal);
   let written: Written = { lines: 0, bytes: 0 };
-  const all = numberText(settings.requests);
+  const all = countText(settings.requests);
   const pieces = piecesOf(
     settings,
     format,
@@ -141,7 +154,7 @@ async function writeLog(
       written = now;
       progress.show(() => {
         const share = percentText(now.lines, settings.requests);
-        return `wrote ${numberText(now.lines)} of ${all} lines (${share})`;
+        return `wrote ${countText(now.lines)} of ${all} lines (${share})`;
       });
     },
   );
@@ -151,20 +164,22 @@ async function writeLog(
   } finally {
     progress.end();
   }
-  // Whoever stopped reading has not read what a page would be about.
-  if (output.isGone) return;
+  if (out === undefined) return;
   const { lines, bytes } = written;
-  const what = `${numberText(lines)} lines of ${settings.shape} traffic`;
-  const told = out === undefined ? [] : [`${what} are in ${visible(out)}`];
   if (survey === undefined) {
-    for (const line of told) output.print(line);
+    const what = `${countText(lines)} lines of ${settings.shape} traffic`;
+    output.print(`${what} written to ${visible(out)}`);
     return;
   }
-  const found = survey.result();
-  const result: GeneratedLog = { kind: 'generate', settings, file: out, format, bytes, ...found };
-  if (out !== undefined) await writeReport(output, options, result, () => told);
-  // What is printed is the log then, and nothing else.
-  else await writeReportFile(report!, result);
+  const result: GeneratedLog = {
+    kind: 'generate',
+    settings,
+    file: out,
+    format,
+    bytes,
+    ...survey.result(),
+  };
+  output.printJson(result);
 }
 
 /** Two of requests, duration and rate say the third. */
@@ -200,8 +215,8 @@ async function sendLoad(
     if (what !== undefined) timeline.add(nowMs, what);
     progress.show(() => {
       const { sent } = load.report();
-      const all = numberText(settings.requests);
-      return `sent ${numberText(sent)} of ${all} requests; Ctrl-C stops`;
+      const all = countText(settings.requests);
+      return `sent ${countText(sent)} of ${all} requests; Ctrl-C stops`;
     });
   };
   const load = new Load({
@@ -237,9 +252,8 @@ async function run(context: Context, args: readonly unknown[], given: object): P
     return FINE;
   }
   const url = loopbackUrl(options.against);
-  await checkPlaces({ '--report': options.report });
   const result = await sendLoad(output, shape, options, url);
-  await writeReport(output, options, result, () => loadLines(result, output.paint));
+  printResult(output, options, result, () => loadLines(result, output.paint));
   return Object.keys(result.failures).length === 0 ? FINE : NO;
 }
 
@@ -272,7 +286,6 @@ export const generate: Command = {
     new Option('--rate <number>', 'requests a second, with --against (default 100)').argParser(
       integerValue(1, 100_000),
     ),
-    reportOption(),
     new Option('--json', 'print the summary as JSON, with --out or --against'),
   ],
   epilogue: `

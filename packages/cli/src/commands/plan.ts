@@ -42,7 +42,7 @@ function failed(judgements: readonly Judgement[], { output }: Context): ExitCode
   const missed = judgements.filter(({ ok }) => !ok);
   for (const each of missed) {
     for (const line of wrapped(judgementText(each)))
-      output.complain(output.paintError('red', line));
+      output.printError(output.paintError('red', line));
   }
   return missed.length === 0 ? FINE : NO;
 }

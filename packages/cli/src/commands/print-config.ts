@@ -1,7 +1,9 @@
 /** `sluice serve --print-config`: what a service would run with, and where each setting is from. */
+
 import { fileKeyOf, SETTING_NAMES, shownSettings } from 'sluice-server';
+import { counted } from 'sluice-traffic/format';
 import type { Effective } from '../effective.ts';
-import { columns, counted, type Output, visible } from '../output.ts';
+import { columns, type Output, visible } from '../output.ts';
 import { contentCounts, contentText } from './validate.ts';
 
 interface ShownSetting {
@@ -26,7 +28,7 @@ export function printConfig(output: Output, found: Effective, json: boolean | un
     output.print(`${contentText(config)} from ${where}:`);
     for (const file of config.files) output.print(`  ${visible(file)}`);
   }
-  for (const warning of warnings) output.complain(`warning: ${visible(warning)}`);
+  for (const warning of warnings) output.printError(`warning: ${visible(warning)}`);
 }
 
 function valueText(value: unknown): string {

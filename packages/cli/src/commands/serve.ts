@@ -57,8 +57,8 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
 }
 
 function printProblems(output: Output, { ofFiles, ofSettings }: Problems): void {
-  const lines = problemLines(ofFiles, output.errorsAreSeen, output.paintError);
-  for (const line of [...lines, ...ofSettings.map(visible)]) output.complain(line);
+  const lines = problemLines(ofFiles, output.isErrorTerminal, output.paintError);
+  for (const line of [...lines, ...ofSettings.map(visible)]) output.printError(line);
 }
 
 async function serveUntilTold(output: Output, found: Effective): Promise<void> {

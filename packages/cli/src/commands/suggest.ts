@@ -1,9 +1,11 @@
 /** `sluice suggest`: which limit fits the traffic of a log. */
+
 import { Option } from 'commander';
 import { keyOfEntry, Suggester, type SuggestResult } from 'sluice-traffic';
+import { durationText } from 'sluice-traffic/format';
 import type { Command, Context } from '../command.ts';
 import { durationValue } from '../option-values.ts';
-import { durationText, type ExitCode, Failure, FINE, visible } from '../output.ts';
+import { type ExitCode, Failure, FINE, visible } from '../output.ts';
 import {
   type LogFacts,
   type LogOptions,

@@ -1,19 +1,19 @@
 /** `sluice top`: a board of what a service does, drawn again and again. */
+
 import { Option } from 'commander';
-import type { TopResult } from 'sluice-traffic';
+import { durationText } from 'sluice-traffic/format';
 import { Client, type ClientOptions, clientOptions } from '../client.ts';
 import type { Command, Context } from '../command.ts';
 import { durationValue } from '../option-values.ts';
-import { durationText, type ExitCode, Failure, FINE, NO, type Output } from '../output.ts';
+import { type ExitCode, Failure, FINE, NO, type Output } from '../output.ts';
 import { pause, stopSignal } from '../pause.ts';
 import { PRINTED_ROWS, type TopSize, topLines } from '../top/board.ts';
 import { wholeScreen } from '../top/screen.ts';
-import { Watch } from '../top/watch.ts';
+import { type TopResult, Watch } from '../top/watch.ts';
 import { Progress } from '../traffic/progress.ts';
-import { type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
-import { checkPlaces } from '../traffic/whole-file.ts';
+import { printResult } from '../traffic/report.ts';
 
-interface TopOptions extends ClientOptions, ReportOptions {
+interface TopOptions extends ClientOptions {
   readonly once?: boolean;
   readonly interval: number;
   readonly for?: number;
@@ -22,9 +22,6 @@ interface TopOptions extends ClientOptions, ReportOptions {
 const MIN_INTERVAL_MS = 100;
 /** Ctrl-C is a key like any other while keys are read one by one. */
 const QUIT = ['q', 'Q', '\u0003'];
-
-/** A page of one moment would have nothing to draw. */
-const PAGE_MS = 10_000;
 
 /** Of terminals only: a file has no width. */
 const PRINTED_COLUMNS = 80;
@@ -59,13 +56,10 @@ async function printOnce(
   options: TopOptions,
   signal: AbortSignal,
 ): Promise<ExitCode> {
-  await checkPlaces({ '--report': options.report });
-  const isPage = options.report !== undefined;
-  const given = isPage ? { for: PAGE_MS, ...options } : options;
-  const result = await watched(output, watch, given, signal);
+  const result = await watched(output, watch, options, signal);
   const columns = output.isTerminal ? output.size.columns : PRINTED_COLUMNS;
   const size: TopSize = { columns, rows: PRINTED_ROWS };
-  await writeReport(output, options, result, () =>
+  printResult(output, options, result, () =>
     topLines(result, watch, output.paint, size).map((line) => line.trimEnd()),
   );
   return result.ready ? FINE : NO;
@@ -127,7 +121,7 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
   const { signal, stop, release } = stopSignal();
   const isLive = output.isTerminal && environment.TERM !== 'dumb';
   try {
-    const isOnce = [options.once, options.json, options.for, options.report].some(Boolean);
+    const isOnce = [options.once, options.json, options.for].some(Boolean);
     if (isOnce || !isLive) {
       return await printOnce(output, watch, options, signal);
     }
@@ -147,9 +141,8 @@ export const top: Command = {
       .default(1000, '1s'),
     new Option(
       '--for <duration>',
-      'print once, after so long (default: --interval; with --report 10s)',
+      'watch for this long, then print once (default: --interval)',
     ).argParser(durationValue),
-    reportOption(),
     ...clientOptions().filter(({ long }) => long !== '--json'),
     new Option('--json', 'print one board as JSON'),
   ],

@@ -1,11 +1,13 @@
 /** `sluice validate`: reads configuration files as a service would, and serves nothing. */
+
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Option } from 'commander';
 import { type Config, ConfigError, type ConfigProblem, loadConfig } from 'sluice-server';
+import { counted } from 'sluice-traffic/format';
 import type { Command, Context } from '../command.ts';
 import { serverPath } from '../effective.ts';
-import { counted, type ExitCode, Failure, FINE, NO, type Output } from '../output.ts';
+import { type ExitCode, Failure, FINE, NO, type Output } from '../output.ts';
 import { problemLines } from '../problems.ts';
 
 interface ValidateOptions {
@@ -34,20 +36,20 @@ function printSchema({ output }: Context): ExitCode {
   const [name] = readdirSync(folder).filter((each) => each.endsWith('.json'));
   const path = join(folder, name);
   output.print(readFileSync(path, 'utf8').trimEnd());
-  if (output.errorsAreSeen) output.complain(`This is ${path}`);
+  if (output.isErrorTerminal) output.printError(`This is ${path}`);
   return FINE;
 }
 
 function printProblems(output: Output, problems: readonly ConfigProblem[]): void {
   for (const line of problemLines(problems, output.isTerminal, output.paint)) output.print(line);
-  output.complain(output.paintError('red', counted(problems.length, 'problem')));
+  output.printError(output.paintError('red', counted(problems.length, 'problem')));
 }
 
 /** Warnings do not change the exit code: the service runs with such a file. */
 function printWarnings(output: Output, warnings: readonly ConfigProblem[]): void {
   if (warnings.length === 0) return;
   for (const line of problemLines(warnings, output.isTerminal, output.paint)) output.print(line);
-  output.complain(output.paintError('yellow', counted(warnings.length, 'warning')));
+  output.printError(output.paintError('yellow', counted(warnings.length, 'warning')));
 }
 
 async function run(context: Context, args: readonly unknown[], given: object): Promise<ExitCode> {

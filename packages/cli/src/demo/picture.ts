@@ -1,7 +1,7 @@
 /** What the demo shows, as lines of at most 80 columns. */
-
-import type { LoadReport } from 'sluice-traffic';
-import { type Colour, durationText, numberText, type Paint, windowText } from '../output.ts';
+import { countText, durationText, windowText } from 'sluice-traffic/format';
+import type { LoadReport } from '../load/load.ts';
+import type { Colour, Paint } from '../output.ts';
 import { sparkline } from '../top/text.ts';
 import type { BoundaryRun, BoundaryState } from './boundary.ts';
 import { CLIENT, COMPARED } from './service.ts';
@@ -42,7 +42,7 @@ export function trafficLines(state: TrafficState, paint: Paint): readonly string
   const most = Math.max(1, ...allowed, ...denied);
   const line = (name: string, counts: readonly number[], total: number, colour: Colour): string => {
     const bars = paint(colour, sparkline(counts, SPARK_COLUMNS, most));
-    return `  ${name.padEnd(LABEL_COLUMNS)}${bars} ${numberText(total).padStart(7)}`;
+    return `  ${name.padEnd(LABEL_COLUMNS)}${bars} ${countText(total).padStart(7)}`;
   };
   const first = report.firstDeniedMs;
   const since = first === undefined ? '' : `   the first after ${durationText(first)}`;
@@ -54,7 +54,7 @@ export function trafficLines(state: TrafficState, paint: Paint): readonly string
   const who =
     worst === undefined
       ? 'nobody yet'
-      : `${worst.client}, ${numberText(worst.denied)} of ${numberText(worst.sent)}`;
+      : `${worst.client}, ${countText(worst.denied)} of ${countText(worst.sent)}`;
   return [...lines, `  ${'most denied'.padEnd(LABEL_COLUMNS)}${who}`];
 }
 
@@ -64,11 +64,11 @@ export function summaryLines(report: LoadReport): readonly string[] {
   const denied = deniedOf(report);
   const first =
     firstDeniedMs === undefined ? '' : `, the first after ${durationText(firstDeniedMs)}`;
-  const counts = `${numberText(allowedOf(report))} allowed, ${numberText(denied)} denied${first}`;
-  const lines = [`${numberText(answered)} requests in ${durationText(tookMs)}: ${counts}.`];
+  const counts = `${countText(allowedOf(report))} allowed, ${countText(denied)} denied${first}`;
+  const lines = [`${countText(answered)} requests in ${durationText(tookMs)}: ${counts}.`];
   const [worst] = clients;
   if (worst === undefined) return lines;
-  const part = worst.denied === denied ? 'All' : `${numberText(worst.denied)} of those`;
+  const part = worst.denied === denied ? 'All' : `${countText(worst.denied)} of those`;
   return [...lines, `${part} that were denied came from ${worst.client}.`];
 }
 
@@ -119,7 +119,7 @@ function verdict(run: BoundaryRun, paint: Paint): string {
 
 function promise(run: BoundaryRun, paint: Paint): readonly string[] {
   if (run.retryAfterMs === undefined) return [];
-  const wait = `told to come back in ${numberText(run.retryAfterMs)} ms`;
+  const wait = `told to come back in ${countText(run.retryAfterMs)} ms`;
   const came =
     run.cameBack === undefined
       ? ''

@@ -4,7 +4,7 @@
  */
 import { Agent, type ClientRequest, request as requestHttp } from 'node:http';
 import { systemClock } from 'sluice';
-import { type GeneratedRequest, isDenial, type LoadReport } from 'sluice-traffic';
+import type { GeneratedRequest } from 'sluice-traffic';
 import { loopbackLookup } from './loopback.ts';
 
 const MAX_SOCKETS = 64;
@@ -24,17 +24,39 @@ export interface LoadOptions {
   readonly onFailure?: (request: GeneratedRequest) => void;
 }
 
-interface Tally {
+interface ClientCounts {
   sent: number;
   denied: number;
 }
+
+export interface LoadReport {
+  readonly sent: number;
+  readonly answered: number;
+  /** Number of responses by status. */
+  readonly statuses: Readonly<Record<string, number>>;
+  /** Number of requests without a response, by reason. */
+  readonly failures: Readonly<Record<string, number>>;
+  readonly clients: number;
+  /** True if there were more clients than are counted individually. */
+  readonly hasMoreClients: boolean;
+  readonly tookMs: number;
+  /** Time from the start to the first denial. */
+  readonly firstDeniedMs: number | undefined;
+  /** Delay of the last request behind its schedule. */
+  readonly lateMs: number;
+  /** Most denied first. */
+  readonly denied: readonly (Readonly<ClientCounts> & { readonly client: string })[];
+}
+
+/** nginx's auth_request can pass on only 401 and 403, so 403 counts as a denial too. */
+export const isDenial = (status: number): boolean => status === 429 || status === 403;
 
 export class Load {
   readonly #options: LoadOptions;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: MAX_SOCKETS });
   readonly #statuses = new Map<number, number>();
   readonly #failures = new Map<string, number>();
-  readonly #clients = new Map<string, Tally>();
+  readonly #clients = new Map<string, ClientCounts>();
   readonly #open = new Set<ClientRequest>();
   #next: GeneratedRequest | undefined = undefined;
   #startedMs = 0;
@@ -75,7 +97,7 @@ export class Load {
 
   report(): LoadReport {
     const denied = [...this.#clients]
-      .filter(([, tally]) => tally.denied > 0)
+      .filter(([, counts]) => counts.denied > 0)
       .map(([client, { sent, denied }]) => ({ client, sent, denied }))
       .sort((a, b) => b.denied - a.denied);
     return {
@@ -148,8 +170,8 @@ export class Load {
   }
 
   #countSent({ client }: GeneratedRequest): void {
-    const tally = this.#clients.get(client);
-    if (tally !== undefined) tally.sent++;
+    const counts = this.#clients.get(client);
+    if (counts !== undefined) counts.sent++;
     else if (this.#clients.size < MAX_CLIENTS) this.#clients.set(client, { sent: 1, denied: 0 });
     else this.#hasMoreClients = true;
   }
@@ -159,8 +181,8 @@ export class Load {
     this.#statuses.set(status, (this.#statuses.get(status) ?? 0) + 1);
     if (isDenial(status)) {
       this.#firstDeniedMs ??= systemClock.now() - this.#startedMs;
-      const tally = this.#clients.get(request.client);
-      if (tally !== undefined) tally.denied++;
+      const counts = this.#clients.get(request.client);
+      if (counts !== undefined) counts.denied++;
     }
     this.#options.onAnswer?.(request, status);
   }

@@ -1,8 +1,10 @@
 /** The board of `sluice top`: health, policies with their rates, and the keys that matter. */
-import { clockText, type WatchedKey } from 'sluice-traffic';
-import { numberText, type Paint, visible, windowText } from '../output.ts';
+
+import { clockText } from 'sluice-traffic';
+import { counted, countText, limitText, rateText } from 'sluice-traffic/format';
+import { type Paint, visible } from '../output.ts';
 import { fitRight, fitTo, sparkline, widthOf } from './text.ts';
-import { busiest, type PolicyState, type Snapshot, type Watch } from './watch.ts';
+import { busiest, type PolicyState, type Snapshot, type Watch, type WatchedKey } from './watch.ts';
 
 export interface TopSize {
   readonly columns: number;
@@ -38,23 +40,19 @@ function healthText(shot: Snapshot, paint: Paint): string {
   if (breaker !== undefined) {
     parts.push(breaker === 'closed' ? 'breaker closed' : paint('red', `breaker ${breaker}`));
   }
-  if (keys !== undefined) parts.push(keys === 1 ? '1 key' : `${numberText(keys)} keys`);
-  if (evicted > 0) parts.push(paint('yellow', `${numberText(evicted)} evicted`));
-  if (degraded > 0) parts.push(paint('yellow', `${numberText(degraded)} degraded`));
+  if (keys !== undefined) parts.push(counted(keys, 'key'));
+  if (evicted > 0) parts.push(paint('yellow', `${countText(evicted)} evicted`));
+  if (degraded > 0) parts.push(paint('yellow', `${countText(degraded)} degraded`));
   parts.push(configOk ? 'files fine' : paint('red', 'files wrong'));
   if (version !== undefined) parts.push(paint('dim', `sluice ${visible(version)}`));
   return parts.join('  ');
 }
 
-const rateText = (rate: number | undefined): string => {
-  if (rate === undefined) return '-';
-  return rate > 0 && rate < 100 ? rate.toFixed(1) : numberText(Math.round(rate));
-};
+const policyLimitText = ({ limit, windowMs }: PolicyState): string =>
+  limit === undefined || windowMs === undefined ? '' : limitText({ limit, windowMs });
 
-const limitText = ({ limit, windowMs }: PolicyState): string =>
-  limit === undefined || windowMs === undefined
-    ? ''
-    : `${numberText(limit)} in ${windowText(windowMs)}`;
+const policyRateText = (rate: number | undefined): string =>
+  rate === undefined ? '-' : rateText(rate);
 
 const nameText = ({ name, shadow }: PolicyState): string =>
   shadow ? `${visible(name)} (shadow)` : visible(name);
@@ -83,12 +81,12 @@ function policyLines(shot: Snapshot, watch: Watch, paint: Paint, width: number, 
     const { allowed, denied } = watch.ratesOf(policy.name);
     // The two of a policy are drawn to the same scale, so that they can be compared.
     const highest = Math.max(...allowed.slice(-spark), ...denied.slice(-spark), 0);
-    const deniedText = rateText(policy.deniedPerSecond);
+    const deniedText = policyRateText(policy.deniedPerSecond);
     lines.push(
       line([
         nameText(policy),
-        limitText(policy),
-        rateText(policy.allowedPerSecond),
+        policyLimitText(policy),
+        policyRateText(policy.allowedPerSecond),
         paint('green', sparkline(allowed, spark, highest)),
         policy.deniedPerSecond ? paint('red', deniedText) : deniedText,
         paint('red', sparkline(denied, spark, highest)),
@@ -96,7 +94,7 @@ function policyLines(shot: Snapshot, watch: Watch, paint: Paint, width: number, 
     );
   }
   const left = sorted.length - shown.length;
-  if (left > 0) lines.push(paint('dim', `and ${numberText(left)} more`));
+  if (left > 0) lines.push(paint('dim', `and ${countText(left)} more`));
   if (sorted.length === 0) lines.push('no policies are served');
   return lines;
 }
@@ -111,7 +109,7 @@ function keyLines(heading: string, keys: readonly WatchedKey[], paint: Paint, mo
     `${fitRight(count, COUNT_COLUMNS)}  ${fitTo(policy, nameColumns)}  ${key}`;
   const lines = [paint('dim', line(heading, 'policy', 'key'))];
   for (const { policy, key, atLeast, atMost } of shown) {
-    const count = atLeast === atMost ? numberText(atLeast) : `${numberText(atLeast)}+`;
+    const count = atLeast === atMost ? countText(atLeast) : `${countText(atLeast)}+`;
     lines.push(line(count, visible(policy), visible(key)));
   }
   if (shown.length === 0) lines.push(line('-', '-', 'nobody'));

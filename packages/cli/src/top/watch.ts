@@ -1,20 +1,63 @@
 /** Asks a service again and again how it is, and makes rates of what it counts. */
 import { systemClock } from 'sluice';
-import type { TopResult, WatchedKey, WatchedPolicy } from 'sluice-traffic';
 import type { Client } from '../client.ts';
 import { Failure } from '../output.ts';
 import { readMetrics, type Sample } from './metrics.ts';
 
-/** A policy at one look; its rates are those since the look before. */
-export type PolicyState = Omit<WatchedPolicy, 'rates'>;
-
-/** One look. */
-export interface Snapshot extends Omit<TopResult, 'kind' | 'firstMs' | 'policies'> {
-  readonly policies: readonly PolicyState[];
+/** A policy in one snapshot. */
+export interface PolicyState {
+  readonly name: string;
+  /** These are undefined for inline limits, which the configuration does not define. */
+  readonly limit: number | undefined;
+  readonly windowMs: number | undefined;
+  readonly algorithm: string | undefined;
+  readonly shadow: boolean;
+  /** Totals since the service started; for a policy in shadow mode, its hypothetical decisions. */
+  readonly allowed: number;
+  readonly denied: number;
+  /** Rates since the previous snapshot; undefined in the first one. */
+  readonly allowedPerSecond: number | undefined;
+  readonly deniedPerSecond: number | undefined;
 }
 
-/** What came in the last so many looks, for drawing. */
-export type Rates = WatchedPolicy['rates'];
+/** Rates of the last snapshots, oldest first. */
+export interface Rates {
+  readonly allowed: readonly number[];
+  readonly denied: readonly number[];
+}
+
+export interface WatchedKey {
+  readonly policy: string;
+  readonly key: string;
+  readonly atLeast: number;
+  readonly atMost: number;
+}
+
+export interface Snapshot {
+  readonly url: string;
+  readonly atMs: number;
+  readonly ready: boolean;
+  readonly draining: boolean;
+  readonly storeUp: boolean;
+  readonly breaker: string | undefined;
+  readonly configOk: boolean;
+  readonly version: string | undefined;
+  /** Undefined unless the service reports it: only the memory store counts its keys. */
+  readonly keys: number | undefined;
+  readonly evicted: number;
+  /** Checks decided without the store. */
+  readonly degraded: number;
+  readonly policies: readonly PolicyState[];
+  readonly mostDenied: readonly WatchedKey[];
+  readonly mostAllowed: readonly WatchedKey[];
+}
+
+/** The last snapshot, with the mean rates of the whole time watched, busiest policy first. */
+export interface TopResult extends Snapshot {
+  readonly kind: 'top';
+  readonly firstMs: number;
+  readonly policies: readonly (PolicyState & { readonly rates: Rates })[];
+}
 
 const KEPT_RATES = 240;
 /** Of so many policies, the busiest, it is asked whose keys these are. */

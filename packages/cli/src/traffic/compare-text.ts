@@ -1,16 +1,15 @@
 /** The algorithms side by side, in tables. */
+
 import type { AdversaryReport, AlgorithmReport, CompareResult } from 'sluice-traffic';
-import { durationText, numberText, type Paint, windowText } from '../output.ts';
+import { counted, countText, exactTimeText, percentText, windowText } from 'sluice-traffic/format';
+import type { Paint } from '../output.ts';
 import {
   type Column,
-  countText,
   cut,
   LABEL_COLUMNS,
   LINE_COLUMNS,
   labelled,
-  percentText,
   tableLines,
-  whenText,
   wrapped,
 } from './text.ts';
 
@@ -55,7 +54,7 @@ const times = (multiple: number): string => `${multiple.toFixed(2)} x`;
 
 const decisionCells = (report: AlgorithmReport, requests: number): readonly string[] => {
   const { algorithm, admitted, denied, deniedClients, falseAdmits, falseDenials } = report;
-  const counts = [admitted, denied, deniedClients, falseAdmits, falseDenials].map(numberText);
+  const counts = [admitted, denied, deniedClients, falseAdmits, falseDenials].map(countText);
   return [algorithm, ...counts, percentText(falseAdmits + falseDenials, requests)];
 };
 
@@ -66,21 +65,20 @@ const windowCells = ({
   memory,
 }: AlgorithmReport): readonly string[] => [
   algorithm,
-  numberText(worst?.count ?? 0),
+  countText(worst?.count ?? 0),
   times(worst?.multiple ?? 0),
   times(adversary.multiple),
-  numberText(Math.round(memory.meanBytes)),
-  numberText(memory.mostBytes),
+  countText(Math.round(memory.meanBytes)),
+  countText(memory.mostBytes),
 ];
 
 export function compareLines(result: CompareResult, key: string, paint: Paint): readonly string[] {
   const { limit, windowMs, requests, clients, algorithms } = result;
   const rows = algorithms.map((each) => decisionCells(each, requests));
-  const who =
-    key === 'client' ? countText(clients, 'client') : `${countText(clients, 'key')} (${key})`;
+  const who = key === 'client' ? counted(clients, 'client') : `${counted(clients, 'key')} (${key})`;
   return [
-    ...labelled('traffic', cut(`${countText(requests, 'request')} of ${who}`, ROOM)),
-    ...labelled('limit', `${numberText(limit)} in ${windowText(windowMs)}`, ...dearLines(result)),
+    ...labelled('traffic', cut(`${counted(requests, 'request')} of ${who}`, ROOM)),
+    ...labelled('limit', `${countText(limit)} in ${windowText(windowMs)}`, ...dearLines(result)),
     '',
     ...tableLines(DECISIONS, rows),
     ...wrapped(DECISIONS_NOTE).map((line) => paint('dim', line)),
@@ -98,9 +96,9 @@ const ROOM = LINE_COLUMNS - LABEL_COLUMNS;
 /** What the limit counts, where that is costs, and what is above it all by itself. */
 function dearLines({ costs }: CompareResult): readonly string[] {
   if (costs === undefined) return [];
-  const dear = `${countText(costs.tooDear, 'request')} with a cost above it, which can never pass`;
+  const dear = `${counted(costs.tooDear, 'request')} with a cost above it, which can never pass`;
   return [
-    `of cost; all requests cost ${numberText(costs.asked)}`,
+    `of cost; all requests cost ${countText(costs.asked)}`,
     ...(costs.tooDear > 0 ? [dear] : []),
   ];
 }
@@ -111,7 +109,7 @@ function costLines({ algorithms, costs: all }: CompareResult): readonly string[]
   const rows = algorithms.flatMap(({ algorithm, costs }) => {
     if (costs === undefined) return [];
     const { admitted, denied, falseAdmits, falseDenials } = costs;
-    const sums = [admitted, denied, falseAdmits, falseDenials].map(numberText);
+    const sums = [admitted, denied, falseAdmits, falseDenials].map(countText);
     return [[algorithm, ...sums, percentText(falseAdmits + falseDenials, all.asked)]];
   });
   return ['', 'The same in cost:', ...tableLines(COSTS, rows)];
@@ -128,8 +126,8 @@ function fullestLines(algorithms: readonly AlgorithmReport[]): readonly string[]
       [{ heading: 'algorithm' }, number('count'), { heading: 'at' }, { heading: 'client' }],
       over.map(({ algorithm, worst }) => [
         algorithm,
-        numberText(worst!.count),
-        whenText(worst!.atMs),
+        countText(worst!.count),
+        exactTimeText(worst!.atMs),
         worst!.client,
       ]),
     ),
@@ -139,12 +137,11 @@ function fullestLines(algorithms: readonly AlgorithmReport[]): readonly string[]
 /** `100 at 59.9 s, 99 at 2 min` */
 const scheduleText = ({ schedule }: AdversaryReport): string =>
   schedule
-    .map(({ afterMs, admitted }) => `${numberText(admitted)} after ${exactText(afterMs)}`)
+    .map(({ afterMs, admitted }) => `${countText(admitted)} after ${exactText(afterMs)}`)
     .join(', ');
 
-/** To the millisecond, which is what attacks depend on. */
-const exactText = (ms: number): string =>
-  ms % 1000 === 0 || ms < 1000 ? durationText(ms) : `${ms / 1000} s`;
+/** Not rounded: an attack depends on the millisecond. */
+const exactText = (ms: number): string => (ms < 1000 ? `${ms} ms` : `${ms / 1000} s`);
 
 function attackLines(algorithms: readonly AlgorithmReport[]): readonly string[] {
   const over = algorithms.filter(({ adversary }) => adversary.multiple > 1);

@@ -1,7 +1,15 @@
 /** Why a request is answered as it is: the window, what counts in it, and the sum in numbers. */
-import { type Explanation, explainState, near } from 'sluice-traffic';
-import { durationText, numberText, type Paint, windowText } from '../output.ts';
-import { cut, LABEL_COLUMNS, LINE_COLUMNS, labelled, whenText, wrapped } from './text.ts';
+
+import { type Explanation, explainState } from 'sluice-traffic';
+import {
+  countText,
+  durationText,
+  exactTimeText,
+  timeTextBeside,
+  windowText,
+} from 'sluice-traffic/format';
+import type { Paint } from '../output.ts';
+import { cut, LABEL_COLUMNS, LINE_COLUMNS, labelled, wrapped } from './text.ts';
 import { windowLines } from './window-text.ts';
 
 const ROOM = LINE_COLUMNS - LABEL_COLUMNS;
@@ -9,19 +17,19 @@ const ROOM = LINE_COLUMNS - LABEL_COLUMNS;
 function answerLines(explained: Explanation, paint: Paint): readonly string[] {
   const { allowed, remaining, retryAfterMs, atMs, wasAsked, tooDear } = explained;
   const would = wasAsked ? '' : 'would be ';
-  const left = `${numberText(remaining)} left${wasAsked ? ' after it' : ''}`;
+  const left = `${countText(remaining)} left${wasAsked ? ' after it' : ''}`;
   if (allowed) return [`${paint('green', `${would}allowed`)}, ${left}`];
   if (tooDear) return [`${paint('red', `${would}denied`)}; the same never fits`];
-  const again = `${durationText(retryAfterMs)}, at ${near(atMs + retryAfterMs, atMs)}`;
+  const again = `${durationText(retryAfterMs)}, at ${timeTextBeside(atMs + retryAfterMs, atMs)}`;
   return [`${paint('red', `${would}denied`)}; the same fits in ${again}`];
 }
 
 export function explainLines(explained: Explanation, paint: Paint): readonly string[] {
   const { key, policy, algorithm, limit, capacity, windowMs, atMs, allowed } = explained;
   const { counts, sum, frees } = explainState(explained);
-  const burst = capacity === limit ? '' : `, up to ${numberText(capacity)} at once`;
+  const burst = capacity === limit ? '' : `, up to ${countText(capacity)} at once`;
   const name = policy === '' ? '' : `${policy}: `;
-  const params = `${numberText(limit)} in ${windowText(windowMs)}${burst}, ${algorithm}`;
+  const params = `${countText(limit)} in ${windowText(windowMs)}${burst}, ${algorithm}`;
   const { resetAfterMs, hasCosts, cost } = explained;
   const reset = resetAfterMs === 0 ? 'now' : `in ${durationText(resetAfterMs)}`;
   const drawn = windowLines(explained, paint);
@@ -29,8 +37,8 @@ export function explainLines(explained: Explanation, paint: Paint): readonly str
     text === '' ? [] : labelled(label, ...wrapped(text, ROOM));
   return [
     ...labelled('key', cut(key, ROOM)),
-    ...labelled('when', `${whenText(atMs)} UTC`),
-    ...(hasCosts ? labelled('cost', numberText(cost)) : []),
+    ...labelled('when', `${exactTimeText(atMs)} UTC`),
+    ...(hasCosts ? labelled('cost', countText(cost)) : []),
     ...labelled('limit', cut(`${name}${params}`, ROOM)),
     ...labelled('answer', ...answerLines(explained, paint)),
     ...(drawn.length === 0 ? [] : ['', ...drawn, '']),

@@ -1,8 +1,27 @@
 /** What the rate-limit fields of a response say, in words. */
+
 import { type ParsedRateLimit, parseRateLimit } from 'sluice/http';
-import { FIELD_FORMS, type FieldsResult, fieldsDeny } from 'sluice-traffic';
-import { durationText, Failure, numberText, visible, windowText } from '../output.ts';
+import { countText, durationText, windowText } from 'sluice-traffic/format';
+import { Failure, visible } from '../output.ts';
 import { cut, LABEL_COLUMNS, LINE_COLUMNS, labelled } from './text.ts';
+
+export interface FieldsResult extends ParsedRateLimit {
+  readonly kind: 'fields';
+  /** Header values by lower-case name. */
+  readonly fields: Readonly<Record<string, readonly string[]>>;
+}
+
+const FORM_NAMES: Readonly<Record<ParsedRateLimit['form'], string>> = {
+  draft: 'IETF draft RateLimit headers, version 8 or later',
+  'draft-7': 'IETF draft RateLimit headers, version 7',
+  'draft-6': 'IETF draft RateLimit headers, version 6',
+  legacy: 'X-RateLimit headers (no standard)',
+  none: 'Retry-After only',
+};
+
+/** True if the headers say that the next call is denied. */
+export const fieldsDeny = ({ limits, retryAfterMs }: ParsedRateLimit): boolean =>
+  retryAfterMs === undefined ? limits.some(({ remaining }) => remaining === 0) : retryAfterMs > 0;
 
 const FIELD = /^([!#$%&'*+.^_`|~\w-]+):\s*(.*)$/;
 
@@ -38,21 +57,21 @@ function limitText({
   resetAfterMs,
 }: ParsedRateLimit['limits'][number]): string {
   const who = name === undefined ? '' : `${name}: `;
-  const of = limit === undefined ? '' : ` of ${numberText(limit)}`;
+  const of = limit === undefined ? '' : ` of ${countText(limit)}`;
   const more = resetAfterMs === undefined ? '' : `, more in ${durationText(resetAfterMs)}`;
-  return cut(`${who}${numberText(remaining)}${of} left${more}`, ROOM);
+  return cut(`${who}${countText(remaining)}${of} left${more}`, ROOM);
 }
 
 function policyText({ name, limit, windowMs }: ParsedRateLimit['policies'][number]): string {
   const who = name === undefined ? '' : `${name}: `;
   const window = windowMs === undefined ? '' : ` in ${windowText(windowMs)}`;
-  return cut(`${who}${limit === undefined ? '?' : numberText(limit)}${window}`, ROOM);
+  return cut(`${who}${limit === undefined ? '?' : countText(limit)}${window}`, ROOM);
 }
 
 export function headerLines(parsed: ParsedRateLimit): readonly string[] {
   const { form, policies, limits, retryAfterMs } = parsed;
   return [
-    ...labelled('form', FIELD_FORMS[form]),
+    ...labelled('form', FORM_NAMES[form]),
     ...(policies.length > 0 ? labelled('policies', ...policies.map(policyText)) : []),
     ...(limits.length > 0 ? labelled('limits', ...limits.map(limitText)) : []),
     ...(retryAfterMs === undefined

@@ -1,4 +1,5 @@
 /** What all commands do that read logs: options, the reading, and what is wrong with either. */
+
 import { InvalidArgumentError, Option } from 'commander';
 import { definePolicy, SluiceError, systemClock } from 'sluice';
 import { ConfigError } from 'sluice-server/configured';
@@ -13,19 +14,12 @@ import {
   PARTS,
   type Part,
 } from 'sluice-traffic';
+import { counted, countText, exactTimeText } from 'sluice-traffic/format';
 import type { Command, Context } from '../command.ts';
-import { CANNOT, type ExitCode, Failure, numberText, type Output, visible } from '../output.ts';
+import { CANNOT, type ExitCode, Failure, type Output, visible } from '../output.ts';
 import { problemLines } from '../problems.ts';
 import { Progress, readingText } from './progress.ts';
-import {
-  countText,
-  cut,
-  LABEL_COLUMNS,
-  LINE_COLUMNS,
-  labelled,
-  whenText,
-  wrapped,
-} from './text.ts';
+import { cut, LABEL_COLUMNS, LINE_COLUMNS, labelled, wrapped } from './text.ts';
 
 export interface LogOptions {
   readonly format?: FormatName;
@@ -146,7 +140,7 @@ export async function readLogs(
   }
   const { lines, unreadable, samples, late, early } = report;
   if (late > MAX_LATE * report.entries) {
-    const got = `${countText(late, 'line')} of ${numberText(report.entries)} that come too late`;
+    const got = `${counted(late, 'line')} of ${countText(report.entries)} that come too late`;
     throw new LogError(
       `Expected ${paths.map(visible).join(', ')} in the order of time, got ${got}: sort them first`,
     );
@@ -172,16 +166,16 @@ export function logLines(
   const name = paths[0] === '-' ? 'standard input' : paths[0];
   const lines = [`${cut(name, room - more.length - format.length - 2)}${more}, ${format}`];
   if (firstMs !== undefined && lastMs !== undefined) {
-    lines.push(`${whenText(firstMs)} to ${whenText(lastMs)} UTC`);
+    lines.push(`${exactTimeText(firstMs)} to ${exactTimeText(lastMs)} UTC`);
   }
   if (costs !== undefined) lines.push(cut(costText(costs), room));
-  if (late > 0) lines.push(`${countText(late, 'line')} too late, taken at the time reached`);
+  if (late > 0) lines.push(`${counted(late, 'line')} too late, taken at the time reached`);
   if (early > 0) {
-    lines.push(`${countText(early, 'line')} too far ahead, taken at the time reached`);
+    lines.push(`${counted(early, 'line')} too far ahead, taken at the time reached`);
   }
   if (unreadable > 0) {
     lines.push(
-      `${countText(unreadable, 'line')} could not be read, such as line ${samples[0].line}:`,
+      `${counted(unreadable, 'line')} could not be read, such as line ${samples[0].line}:`,
     );
     lines.push(cut(samples[0].text, room));
     if (costs !== undefined) lines.push(...refusedLines(costs, room));
@@ -197,7 +191,7 @@ export function costText({ columns }: CostFacts): string {
 
 function refusedLines({ refused, sample = '' }: CostFacts, room: number): readonly string[] {
   if (refused === 0) return [];
-  const which = `of these ${numberText(refused)} with a cost that is no integer of at least 1`;
+  const which = `of these ${countText(refused)} with a cost that is no integer of at least 1`;
   return wrapped(`${which}, such as \`${cut(sample, 40)}\``, room);
 }
 
@@ -215,8 +209,8 @@ export const withLogs =
         throw new Failure(visible(error.message));
       }
       if (!(error instanceof ConfigError)) throw error;
-      const lines = problemLines(error.problems, output.errorsAreSeen, output.paintError);
-      for (const line of lines) output.complain(line);
+      const lines = problemLines(error.problems, output.isErrorTerminal, output.paintError);
+      for (const line of lines) output.printError(line);
       return CANNOT;
     }
   };

@@ -1,18 +1,17 @@
 /** A plan in words and tables. */
+
 import type { ClientReport, Impact, PlanChange, PlanResult, PolicyReport } from 'sluice-traffic';
-import { numberText, type Paint, windowText } from '../output.ts';
+import { counted, countText, exactTimeText, percentText, windowText } from 'sluice-traffic/format';
+import type { Paint } from '../output.ts';
 import type { Column } from './text.ts';
 import {
   barsText,
-  countText,
   cut,
   fitted,
   LABEL_COLUMNS,
   LINE_COLUMNS,
   labelled,
-  percentText,
   tableLines,
-  whenText,
   wrapped,
 } from './text.ts';
 
@@ -37,7 +36,7 @@ export function planLines(result: PlanResult, top: number, paint: Paint): readon
 
 /** `, 20 of 1,234`, where a list is not all. */
 const ofAll = (listed: readonly ClientReport[], { clients }: Impact): string =>
-  listed.length < clients ? `, ${numberText(listed.length)} of ${numberText(clients)}` : '';
+  listed.length < clients ? `, ${countText(listed.length)} of ${countText(clients)}` : '';
 
 /** A heading and what stands below it; nothing if there is nothing. */
 const section = (title: string, lines: readonly string[], paint: Paint): readonly string[] =>
@@ -46,20 +45,20 @@ const section = (title: string, lines: readonly string[], paint: Paint): readonl
 function summaryLines(result: PlanResult, paint: Paint): readonly string[] {
   const { requests, clients, denied, firstDeniedMs, heavyAbove, timeline, costs } = result;
   const traffic = [
-    `${countText(requests, 'request')} of ${countText(clients, 'client')}`,
-    ...(costs === undefined ? [] : [`a cost of ${numberText(costs.asked)} in all`]),
+    `${counted(requests, 'request')} of ${counted(clients, 'client')}`,
+    ...(costs === undefined ? [] : [`a cost of ${countText(costs.asked)} in all`]),
   ];
   if (denied.requests === 0) {
     return [...labelled('traffic', ...traffic), ...labelled('denied', paint('green', 'nobody'))];
   }
   const share = percentText(denied.requests, requests);
-  const what = `${countText(denied.requests, 'request')} (${share})`;
+  const what = `${counted(denied.requests, 'request')} (${share})`;
   const clientShare = percentText(denied.clients, clients);
-  const ordinary = `${numberText(denied.ordinaryClients)} of them ordinary`;
-  const who = `${countText(denied.clients, 'client')} (${clientShare}), ${ordinary}`;
-  const most = numberText(heavyAbove);
+  const ordinary = `${countText(denied.ordinaryClients)} of them ordinary`;
+  const who = `${counted(denied.clients, 'client')} (${clientShare}), ${ordinary}`;
+  const most = countText(heavyAbove);
   const rule = `ordinary: not among the heaviest 1% by requests, so at most ${most}`;
-  const first = `first at ${whenText(firstDeniedMs!)}`;
+  const first = `first at ${exactTimeText(firstDeniedMs!)}`;
   const columnMs = timeline.bucketMs * Math.ceil(timeline.series.denied.length / BAR_COLUMNS);
   return [
     ...labelled('traffic', ...traffic),
@@ -83,9 +82,9 @@ function summaryLines(result: PlanResult, paint: Paint): readonly string[] {
 function costLines(costs: PlanResult['costs']): readonly string[] {
   if (costs === undefined) return [];
   const { asked, denied, tooDear } = costs;
-  const dear = `${countText(tooDear, 'request')} with a cost above a limit, which can never pass`;
+  const dear = `${counted(tooDear, 'request')} with a cost above a limit, which can never pass`;
   return [
-    `a cost of ${numberText(denied)} (${percentText(denied, asked)})`,
+    `a cost of ${countText(denied)} (${percentText(denied, asked)})`,
     ...(tooDear === 0 ? [] : [dear]),
   ];
 }
@@ -94,7 +93,7 @@ const COST_NOTE =
   'Limits count costs: that which a rule says, or else that which the log says, or else 1.';
 
 const impactCells = ({ requests, clients, ordinaryClients }: Impact): readonly string[] =>
-  [requests, clients, ordinaryClients].map(numberText);
+  [requests, clients, ordinaryClients].map(countText);
 
 const TOLL_COLUMNS: readonly Column[] = [
   { heading: 'requests', isNumber: true },
@@ -105,7 +104,7 @@ const TOLL_COLUMNS: readonly Column[] = [
 function policyLines(policies: readonly PolicyReport[]): readonly string[] {
   const rows = policies.map(({ name, limit, windowMs, algorithm, shadow, denied }) => [
     name,
-    `${numberText(limit)} in ${windowText(windowMs)}`,
+    `${countText(limit)} in ${windowText(windowMs)}`,
     `${algorithm}${shadow ? ', in shadow' : ''}`,
     ...impactCells(denied),
   ]);
@@ -123,9 +122,9 @@ function clientLines(clients: readonly ClientReport[], top: number): readonly st
     .slice(0, top)
     .map((each) => [
       `${each.client}${each.ordinary ? ' (ordinary)' : ''}`,
-      numberText(each.denied),
-      numberText(each.requests),
-      whenText(each.firstMs),
+      countText(each.denied),
+      countText(each.requests),
+      exactTimeText(each.firstMs),
       each.policies[0]?.name ?? '',
     ]);
   return tableLines(
@@ -144,7 +143,7 @@ function routeLines({ topRoutes, denied }: PlanResult, top: number): readonly st
   if (topRoutes.length === 0) return [];
   const rows = topRoutes
     .slice(0, top)
-    .map(({ name, count }) => [numberText(count), percentText(count, denied.requests), name]);
+    .map(({ name, count }) => [countText(count), percentText(count, denied.requests), name]);
   return tableLines(
     [
       { heading: 'denied', isNumber: true },
@@ -163,9 +162,9 @@ function changeLines(
 ): readonly string[] {
   const { newlyDenied, noLongerDenied, requestsLost, requestsWon } = change;
   const clients = ({ clients: count, ordinaryClients }: Impact): string =>
-    `${numberText(count)} (${numberText(ordinaryClients)} ordinary)`;
+    `${countText(count)} (${countText(ordinaryClients)} ordinary)`;
   const names = change.policies.map(({ name, limit, windowMs }) =>
-    cut(`${name} ${numberText(limit)} in ${windowText(windowMs)}`, BAR_COLUMNS),
+    cut(`${name} ${countText(limit)} in ${windowText(windowMs)}`, BAR_COLUMNS),
   );
   return [
     '',
@@ -173,9 +172,9 @@ function changeLines(
     ...labelled('today', ...wrapped(names.join(', '), BAR_COLUMNS)),
     ...labelled(
       'requests',
-      `${numberText(change.denied.requests)} denied today, ${numberText(denied.requests)} then:`,
-      `${numberText(requestsLost)} that pass today are denied, ` +
-        `${numberText(requestsWon)} the other way round`,
+      `${countText(change.denied.requests)} denied today, ${countText(denied.requests)} then:`,
+      `${countText(requestsLost)} that pass today are denied, ` +
+        `${countText(requestsWon)} the other way round`,
     ),
     ...labelled(
       'clients',

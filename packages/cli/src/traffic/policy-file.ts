@@ -1,8 +1,10 @@
 /** A policy that was found, as a file that the service reads. */
+
 import { loadConfig } from 'sluice-server/configured';
 import type { SuggestResult } from 'sluice-traffic';
-import { numberText, visible, windowText } from '../output.ts';
-import { countText, percentText, whenText, wrapped } from './text.ts';
+import { counted, countText, exactTimeText, percentText, windowText } from 'sluice-traffic/format';
+import { visible } from '../output.ts';
+import { wrapped } from './text.ts';
 import { writeWhole } from './whole-file.ts';
 
 const UNITS: readonly [unit: string, ms: number, name: string][] = [
@@ -38,10 +40,10 @@ export function policyText(result: SuggestResult, costColumns: readonly string[]
   const { clients: touched, deniedRequests } = limits.find((each) => each.limit === limit)!;
   const name = policyName(windowMs);
   const comments = wrapped(
-    `Made from ${countText(requests, 'request')} of ${countText(clients, 'client')}, ` +
-      `${whenText(firstMs)} to ${whenText(lastMs)} UTC: ${numberText(limit)} in ` +
-      `${windowText(windowMs)} would have touched ${countText(touched, 'client')} ` +
-      `(${percentText(touched, clients)}) and denied ${countText(deniedRequests, 'request')} ` +
+    `Made from ${counted(requests, 'request')} of ${counted(clients, 'client')}, ` +
+      `${exactTimeText(firstMs)} to ${exactTimeText(lastMs)} UTC: ${countText(limit)} in ` +
+      `${windowText(windowMs)} would have touched ${counted(touched, 'client')} ` +
+      `(${percentText(touched, clients)}) and denied ${counted(deniedRequests, 'request')} ` +
       `(${percentText(deniedRequests, requests)}).${costText(result, costColumns)}`,
     78,
   );

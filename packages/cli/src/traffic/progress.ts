@@ -1,8 +1,9 @@
 /** How far long work has come, for people who wait for it. */
+
 import { systemClock } from 'sluice';
 import type { LogReport } from 'sluice-traffic';
-import { numberText, type Output } from '../output.ts';
-import { percentText } from './text.ts';
+import { countText, percentText } from 'sluice-traffic/format';
+import type { Output } from '../output.ts';
 
 /** Often enough to be seen to go on. */
 const EVERY_MS = 200;
@@ -15,7 +16,7 @@ export class Progress {
 
   constructor(output: Output, isWanted = true) {
     this.#output = output;
-    this.#isSeen = isWanted && output.errorsAreSeen;
+    this.#isSeen = isWanted && output.isErrorTerminal;
   }
 
   /** Says it, if somebody is there to see it, and not too often. */
@@ -35,7 +36,7 @@ export class Progress {
   #draw(text: string): void {
     // What is wider than the terminal would go on in a line that is not taken away.
     const shown = text.slice(0, this.#output.size.columns - 1);
-    this.#output.sketch(`\r${shown.padEnd(this.#columns)}${shown === '' ? '\r' : ''}`);
+    this.#output.writeError(`\r${shown.padEnd(this.#columns)}${shown === '' ? '\r' : ''}`);
     this.#columns = shown.length;
   }
 }
@@ -48,5 +49,5 @@ export function readingText({ progress, lines }: LogReport, sinceMs: number): st
   const perSecond = Math.round((1000 * lines) / Math.max(1, systemClock.now() - sinceMs));
   const of = bytesTotal === undefined ? '' : ` of ${megabytes(bytesTotal)}`;
   const share = bytesTotal === undefined ? '' : ` (${percentText(bytesRead, bytesTotal)})`;
-  return `read ${megabytes(bytesRead)}${of}${share}, ${numberText(perSecond)} lines/s`;
+  return `read ${megabytes(bytesRead)}${of}${share}, ${countText(perSecond)} lines/s`;
 }

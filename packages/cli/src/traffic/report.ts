@@ -1,30 +1,39 @@
-/** Results as a page. */
+/** Printed results, as text or JSON, and the HTML report. */
 import { Option } from 'commander';
 import { htmlReport, type ReportedResult } from 'sluice-traffic';
 import { type Output, visible } from '../output.ts';
 import { writeWhole } from './whole-file.ts';
 
-export const reportOption = (): Option =>
-  new Option('--report <file>', 'write the result as a page (HTML)');
+export const reportOption = (): Option => new Option('--report <file>', 'write an HTML report');
 
-/** What a command with a page does in the end: the page, and JSON or lines for people. */
-export interface ReportOptions {
-  readonly report?: string;
+export interface PrintOptions {
   readonly json?: boolean;
 }
 
-export const writeReportFile = (path: string, result: ReportedResult): Promise<void> =>
-  writeWhole(path, htmlReport(result));
+export interface ReportOptions extends PrintOptions {
+  readonly report?: string;
+}
 
-/** Writes the page, if it is wanted, and prints the result. */
+/** Prints the result as JSON, or as lines. */
+export function printResult(
+  output: Output,
+  { json }: PrintOptions,
+  result: object,
+  lines: () => readonly string[],
+): void {
+  if (json) output.printJson(result);
+  else for (const line of lines()) output.print(line);
+}
+
+/** Writes the HTML report, if requested, then prints the result. */
 export async function writeReport(
   output: Output,
-  { report, json }: ReportOptions,
+  options: ReportOptions,
   result: ReportedResult,
   lines: () => readonly string[],
 ): Promise<void> {
-  if (report !== undefined) await writeReportFile(report, result);
-  if (json) return output.printJson(result);
-  for (const line of lines()) output.print(line);
-  if (report !== undefined) output.print(`\nThe page is in ${visible(report)}`);
+  const { report, json } = options;
+  if (report !== undefined) await writeWhole(report, htmlReport(result));
+  printResult(output, options, result, lines);
+  if (report !== undefined && !json) output.print(`\nReport written to ${visible(report)}`);
 }

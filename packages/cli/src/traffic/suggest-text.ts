@@ -1,7 +1,9 @@
 /** Limits that fit, in tables. */
+
 import { HEAD_ROOM, type LimitReport, type SuggestResult, type WindowReport } from 'sluice-traffic';
-import { numberText, type Paint, windowText } from '../output.ts';
-import { type Column, countText, labelled, percentText, tableLines, wrapped } from './text.ts';
+import { counted, countText, percentText, windowText } from 'sluice-traffic/format';
+import type { Paint } from '../output.ts';
+import { type Column, labelled, tableLines, wrapped } from './text.ts';
 
 const number = (heading: string): Column => ({ heading, isNumber: true });
 
@@ -28,7 +30,7 @@ const limitOf = ({ limits }: WindowReport, limit: number): LimitReport =>
   limits.find((each) => each.limit === limit)!;
 
 const share = (count: number, of: number): string =>
-  `${numberText(count)} (${percentText(count, of)})`;
+  `${countText(count)} (${percentText(count, of)})`;
 
 export function suggestLines(result: SuggestResult, paint: Paint): readonly string[] {
   const { requests, clients, windows, proposed, leftOutMs, costs } = result;
@@ -36,7 +38,7 @@ export function suggestLines(result: SuggestResult, paint: Paint): readonly stri
     const { clients: touched, deniedRequests } = limitOf(each, each.proposed);
     return [
       windowText(each.windowMs),
-      ...[each.mostAsked, each.knee, each.proposed].map(numberText),
+      ...[each.mostAsked, each.knee, each.proposed].map(countText),
       share(touched, clients),
       share(deniedRequests, requests),
     ];
@@ -45,7 +47,7 @@ export function suggestLines(result: SuggestResult, paint: Paint): readonly stri
   const leftNote = `Left out, because the log has more requests in them than are held: ${left}.`;
   const chosen = windows.find(({ windowMs }) => windowMs === proposed.windowMs)!;
   return [
-    ...labelled('traffic', `${countText(requests, 'request')} of ${countText(clients, 'client')}`),
+    ...labelled('traffic', `${counted(requests, 'request')} of ${counted(clients, 'client')}`),
     ...labelled('', ...costLines(costs)),
     '',
     ...tableLines(OVERVIEW, rows),
@@ -63,8 +65,8 @@ export function suggestLines(result: SuggestResult, paint: Paint): readonly stri
 
 function costLines(costs: SuggestResult['costs']): readonly string[] {
   if (costs === undefined) return [];
-  const most = `at most ${numberText(costs.dearest)} of one request`;
-  return [`a cost of ${numberText(costs.asked)} in all, ${most}`];
+  const most = `at most ${countText(costs.dearest)} of one request`;
+  return [`a cost of ${countText(costs.asked)} in all, ${most}`];
 }
 
 const CURVE = [number('limit'), number('clients touched'), number('requests denied')];
@@ -74,7 +76,7 @@ function curveLines(
   { clients, requests, costs }: SuggestResult,
 ): readonly string[] {
   const rows = limits.map(({ limit, clients: touched, deniedRequests, deniedCost = 0 }) => [
-    numberText(limit),
+    countText(limit),
     share(touched, clients),
     share(deniedRequests, requests),
     ...(costs === undefined ? [] : [share(deniedCost, costs.asked)]),

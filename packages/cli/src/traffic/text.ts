@@ -1,22 +1,7 @@
-/** Results as people read them: numbers, times, tables and bars that fit 80 columns. */
-import { counted, numberText, visible } from '../output.ts';
-
-export { whenExactly as whenText } from 'sluice-traffic';
+/** Tables, bars and paragraphs that fit 80 columns. */
+import { visible } from '../output.ts';
 
 export const LINE_COLUMNS = 80;
-
-/** `12%`, `0.34%`, `<0.001%`: two digits that mean something. */
-export function percentText(part: number, whole: number): string {
-  if (part === 0 || whole === 0) return '0%';
-  const percent = (100 * part) / whole;
-  if (percent < 0.001) return '<0.001%';
-  if (percent >= 10) return `${percent === 100 ? 100 : percent.toFixed(1)}%`;
-  return `${Number(percent.toPrecision(2))}%`;
-}
-
-/** `1 client`, `400,020 clients` */
-export const countText = (count: number, word: string): string =>
-  `${numberText(count)} ${counted(count, word).replace(/^\d+ /, '')}`;
 
 /** As much of a text from elsewhere as there is room for. */
 export function cut(text: string, columns: number): string {

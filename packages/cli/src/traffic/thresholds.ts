@@ -1,8 +1,8 @@
 /** What a plan may do at the most before it fails: `0.1%` of the clients, or 5 of them. */
+
 import { InvalidArgumentError } from 'commander';
 import type { Judgement, PlanResult } from 'sluice-traffic';
-import { numberText } from '../output.ts';
-import { percentText } from './text.ts';
+import { countText, percentText } from 'sluice-traffic/format';
 
 export interface Threshold {
   readonly text: string;
@@ -52,6 +52,6 @@ export function judge(result: PlanResult, thresholds: Thresholds): readonly Judg
 /** `25 of 2,000 clients are denied (1.3%), more than --max-denied-clients 0.1%` */
 export function judgementText({ flag, most, what, denied, of }: Judgement): string {
   const share = percentText(denied, of);
-  const found = `${numberText(denied)} of ${numberText(of)} ${what} are denied (${share})`;
+  const found = `${countText(denied)} of ${countText(of)} ${what} are denied (${share})`;
   return `${found}, more than ${flag} ${most}`;
 }

@@ -1,6 +1,8 @@
 /** The time that an algorithm looks at, drawn: when requests came, and which of them passed. */
+
 import type { Explanation } from 'sluice-traffic';
-import { type Paint, shownText, windowText } from '../output.ts';
+import { countText, windowText } from 'sluice-traffic/format';
+import type { Paint } from '../output.ts';
 import { barsText, LABEL_COLUMNS, LINE_COLUMNS, labelled } from './text.ts';
 
 const COLUMNS = LINE_COLUMNS - LABEL_COLUMNS;
@@ -60,7 +62,10 @@ export function windowLines(explained: Explanation, paint: Paint): readonly stri
     ...(hasCosts ? labelled('', paint('dim', 'a column is as high as the cost in it')) : []),
     ...labelled('', paint('dim', axisOf(view, atMs, algorithm === 'sliding-counter', windowMs))),
     ...(entryCount > entries.length
-      ? labelled('', paint('dim', shownText(entries.length, entryCount)))
+      ? labelled(
+          '',
+          paint('dim', `${countText(entries.length)} of ${countText(entryCount)} entries shown`),
+        )
       : []),
   ];
 }

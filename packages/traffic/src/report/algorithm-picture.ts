@@ -4,7 +4,7 @@
  * the last window.
  */
 import { type AlgorithmName, definePolicy, memoryStore } from 'sluice';
-import { count, times } from './format.ts';
+import { countText, multipleText } from '../format.ts';
 import { Html, html, type Part, shape, tag } from './html.ts';
 import { number } from './scale.ts';
 
@@ -134,8 +134,8 @@ export function algorithmPicture(algorithm: AlgorithmName): string {
   const area = `${steps(seconds.map(({ inWindow }) => inWindow))}V${BASE}H${LEFT}Z`;
   const over = `${steps(seconds.map(({ inWindow }) => Math.max(LIMIT, inWindow)))}V${y(LIMIT)}Z`;
   const isOver = most > LIMIT;
-  const verdict = isOver ? `${times(most / LIMIT)} the limit` : 'never over the limit';
-  const title = `${algorithm}: at most ${count(most)} in a minute, ${verdict}`;
+  const verdict = isOver ? `${multipleText(most / LIMIT)} the limit` : 'never over the limit';
+  const title = `${algorithm}: at most ${countText(most)} in a minute, ${verdict}`;
   const size = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT };
   const picture = tag(
     'svg',

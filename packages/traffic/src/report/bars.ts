@@ -1,6 +1,6 @@
 /** Bars: in the cells of tables, and as multiples of a limit. */
 
-import { percent } from './format.ts';
+import { percentText } from '../format.ts';
 import { type Html, type Part, shape, tag } from './html.ts';
 import { AXIS, across, type SeriesClass, TOP } from './scale.ts';
 
@@ -15,7 +15,7 @@ export function cellBar(
   const place = { y: 4, height: 12 };
   return tag(
     'svg',
-    { height: 20, role: 'img', 'aria-label': percent(marked, value) },
+    { height: 20, role: 'img', 'aria-label': percentText(marked, value) },
     shape('rect', { class: 'track', width: '100%', height: 1, y: 15.5 }),
     marked < value &&
       shape('rect', { class: 'allowed', x: part(marked), width: part(value - marked), ...place }),

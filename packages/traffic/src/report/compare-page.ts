@@ -1,7 +1,8 @@
 /** The page of a comparison: the five algorithms under one limit, on one log and at their worst. */
+
+import { counted, countText, limitText, multipleText, percentText, windowText } from '../format.ts';
 import type { AlgorithmReport, CompareResult } from '../replay/compare.ts';
 import { type BarGroup, multipleChart } from './bars.ts';
-import { count, counted, limitText, percent, span, times } from './format.ts';
 import { type Html, type Part, tag } from './html.ts';
 import {
   costTile,
@@ -25,13 +26,14 @@ function headline(result: CompareResult): string {
   if (worst === undefined || multipleOf(worst) <= 1) {
     return `Under ${limit}, none let more than the limit into a window of this log`;
   }
-  const most = times(multipleOf(worst));
+  const most = multipleText(multipleOf(worst));
   return `Under ${limit}, ${worst.algorithm} let ${most} the limit into one window`;
 }
 
 const barsOf = ({ algorithm, worst, adversary }: AlgorithmReport): BarGroup => {
   const { multiple, count: most } = worst ?? { multiple: 0, count: 0 };
-  const text = (value: number, amount: number): string => `${times(value)} (${count(amount)})`;
+  const text = (value: number, amount: number): string =>
+    `${multipleText(value)} (${countText(amount)})`;
   return {
     name: algorithm,
     bars: [
@@ -60,10 +62,10 @@ function worstPart({ algorithms, limit, windowMs }: CompareResult): Html {
   const chart = multipleChart('worst', 'The most in one window', algorithms.map(barsOf));
   const rows = algorithms.map(({ algorithm, worst, adversary }) => [
     algorithm,
-    count(worst?.count ?? 0),
+    countText(worst?.count ?? 0),
     nameText(worst?.client ?? ''),
     adversary.schedule.map(({ afterMs, admitted }) =>
-      tag('div', {}, `${count(admitted)} after ${afterMs / 1000} s`),
+      tag('div', {}, `${countText(admitted)} after ${afterMs / 1000} s`),
     ),
   ]);
   const columns = [
@@ -72,7 +74,7 @@ function worstPart({ algorithms, limit, windowMs }: CompareResult): Html {
     { heading: 'of client', kind: 'name' },
     { heading: 'the adversary gets', kind: 'time' },
   ] as const;
-  const remark = `At most ${count(limit)} should be in any ${span(windowMs)}, wherever it begins.`;
+  const remark = `No window of ${windowText(windowMs)} may contain more than ${countText(limit)}.`;
   const list = table('worst-windows', columns, rows);
   const beside = tag('div', { class: 'beside' }, tag('div', {}, names, chart), list);
   return part('The most in one window', remark, beside);
@@ -86,14 +88,14 @@ const NUMBERS = [
 function decisionPart({ algorithms, requests }: CompareResult): Html {
   const rows = algorithms.map((each) => [
     each.algorithm,
-    count(each.admitted),
-    count(each.denied),
-    count(each.deniedClients),
-    count(each.falseAdmits),
-    count(each.falseDenials),
-    percent(each.falseAdmits + each.falseDenials, requests),
-    count(Math.round(each.memory.meanBytes)),
-    count(each.memory.mostBytes),
+    countText(each.admitted),
+    countText(each.denied),
+    countText(each.deniedClients),
+    countText(each.falseAdmits),
+    countText(each.falseDenials),
+    percentText(each.falseAdmits + each.falseDenials, requests),
+    countText(Math.round(each.memory.meanBytes)),
+    countText(each.memory.mostBytes),
   ]);
   const numbers = NUMBERS.map((heading) => ({ heading, kind: 'number' }) as const);
   const remark = 'Wrong is what is decided otherwise than by the exact log, which is the first.';
@@ -109,8 +111,8 @@ function costPart({ algorithms, costs: all }: CompareResult): Part {
   const rows = algorithms.flatMap(({ algorithm, costs }) => {
     if (costs === undefined) return [];
     const { admitted, denied, falseAdmits, falseDenials } = costs;
-    const sums = [admitted, denied, falseAdmits, falseDenials].map(count);
-    return [[algorithm, ...sums, percent(falseAdmits + falseDenials, all.asked)]];
+    const sums = [admitted, denied, falseAdmits, falseDenials].map(countText);
+    return [[algorithm, ...sums, percentText(falseAdmits + falseDenials, all.asked)]];
   });
   const numbers = COSTS.map((heading) => ({ heading, kind: 'number' }) as const);
   const dear =
@@ -127,19 +129,20 @@ function timePart({ algorithms, timeline }: CompareResult): Html {
   const all = buckets.flatMap((counts) => algorithms.map(({ algorithm }) => counts[algorithm]));
   const end = niceEnd(Math.max(0, ...all));
   const charts = algorithms.map(({ algorithm, denied }) => [
-    tag('h3', {}, algorithm, ' ', soft(denied === 0 ? 'nothing' : count(denied))),
+    tag('h3', {}, algorithm, ' ', soft(denied === 0 ? 'nothing' : countText(denied))),
     denied > 0 &&
       timeChart({
         id: `denied-by-${algorithm}`,
         title: `Denied by ${algorithm} over time`,
         data: timeline,
         layers: [{ css: 'denied', of: (counts) => counts[algorithm] }],
-        tooltip: (counts) => `${count(counts[algorithm])} of ${count(counts.requests)} denied`,
+        tooltip: (counts) =>
+          `${countText(counts[algorithm])} of ${countText(counts.requests)} denied`,
         height: 56,
         end,
       }),
   ]);
-  return part('Denied over time', `A column is ${span(timeline.bucketMs)}.`, charts);
+  return part('Denied over time', `A column is ${windowText(timeline.bucketMs)}.`, charts);
 }
 
 export function comparePage(result: CompareResult, extras: ReportExtras): string {
@@ -155,8 +158,8 @@ export function comparePage(result: CompareResult, extras: ReportExtras): string
           value: limitText(result),
           name: costs === undefined ? 'the limit' : 'the limit, of cost',
         },
-        { id: 'requests', value: count(requests), name: 'requests' },
-        { id: 'clients', value: count(clients), name: 'clients' },
+        { id: 'requests', value: countText(requests), name: 'requests' },
+        { id: 'clients', value: countText(clients), name: 'clients' },
         ...(costs === undefined ? [] : [costTile('cost', costs.asked, 'cost of all requests')]),
       ]),
       worstPart(result),

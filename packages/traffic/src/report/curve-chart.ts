@@ -1,6 +1,6 @@
 /** How many clients each limit touches, with limits on a scale on which they double. */
 
-import { count, shortCount } from './format.ts';
+import { countText, shortCount } from '../format.ts';
 import { type Html, type Part, shape, tag } from './html.ts';
 import {
   AXIS,
@@ -81,7 +81,7 @@ function curveMark({ limit, name }: CurveMark, at: number, row: number, base: nu
   const x = across(at);
   const y = 12 + row * MARK_LINE;
   const side = at > RIGHT ? { x: -5, 'text-anchor': 'end' } : { x: 5, 'text-anchor': 'start' };
-  const label = tag('text', { class: 'strong', y, ...side }, `${name} ${count(limit)}`);
+  const label = tag('text', { class: 'strong', y, ...side }, `${name} ${countText(limit)}`);
   return [
     shape('line', { class: 'dashed', x1: x, x2: x, y1: y - 9, y2: base }),
     tag('svg', { x, overflow: 'visible' }, label),

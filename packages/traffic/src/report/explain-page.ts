@@ -1,6 +1,15 @@
 /** The page of an explanation: the window, what counts in it, the sum, and when it frees. */
+
+import {
+  counted,
+  countText,
+  durationText,
+  exactTimeText,
+  limitText,
+  timeTextBeside,
+  windowText,
+} from '../format.ts';
 import type { Explanation } from '../replay/explain.ts';
-import { count, counted, limitText, near, span, wait, whenExactly } from './format.ts';
 import { type Html, type Part, tag } from './html.ts';
 import { lead, nameText, note, pageText, part, type ReportExtras, table, tiles } from './page.ts';
 import { legend, type SeriesClass } from './scale.ts';
@@ -18,9 +27,9 @@ function headline({ key, allowed, wasAsked }: Explanation): string {
 }
 
 function about({ atMs, policy, algorithm, capacity, ...params }: Explanation): Part {
-  const burst = capacity === params.limit ? '' : `, up to ${count(capacity)} at once`;
+  const burst = capacity === params.limit ? '' : `, up to ${countText(capacity)} at once`;
   const name = policy === '' ? [] : [tag('span', { class: 'name' }, nameText(policy)), ': '];
-  return [`${whenExactly(atMs)}, under `, name, `${limitText(params)}${burst}, ${algorithm}`];
+  return [`${exactTimeText(atMs)}, under `, name, `${limitText(params)}${burst}, ${algorithm}`];
 }
 
 function answerTiles(explained: Explanation, seen: ExplainExtras['seen']): Html {
@@ -28,18 +37,18 @@ function answerTiles(explained: Explanation, seen: ExplainExtras['seen']): Html 
   const isTokens = algorithm === 'token-bucket';
   const again = explained.tooDear
     ? { id: 'again', value: 'never', name: 'fits the same: it costs more than the limit' }
-    : { id: 'again', value: wait(retryAfterMs), name: 'until the same fits' };
+    : { id: 'again', value: durationText(retryAfterMs), name: 'until the same fits' };
   const left = {
     id: 'left',
-    value: count(remaining),
+    value: countText(remaining),
     name: explained.wasAsked ? 'left after it' : 'left now',
   };
   return tiles([
-    { id: 'answer', value: allowed ? 'allowed' : 'denied', name: whenExactly(atMs) },
+    { id: 'answer', value: allowed ? 'allowed' : 'denied', name: exactTimeText(atMs) },
     {
       id: 'used',
-      value: count(isTokens ? tokensOf(explained) : countedBefore(explained)),
-      name: `${isTokens ? 'tokens there' : 'counted before it'}, of ${count(capacity)}`,
+      value: countText(isTokens ? tokensOf(explained) : countedBefore(explained)),
+      name: `${isTokens ? 'tokens there' : 'counted before it'}, of ${countText(capacity)}`,
     },
     allowed ? left : again,
     ...(seen === undefined
@@ -47,8 +56,8 @@ function answerTiles(explained: Explanation, seen: ExplainExtras['seen']): Html 
       : [
           {
             id: 'seen',
-            value: count(seen.requests),
-            name: `requests of it so far, ${count(seen.denied)} denied`,
+            value: countText(seen.requests),
+            name: `requests of it so far, ${countText(seen.denied)} denied`,
           },
         ]),
   ]);
@@ -63,7 +72,7 @@ function windowPart(explained: Explanation): Html {
     names.push(['gone', 'admitted, and counts no more']);
   }
   if (requests.length > 0) names.push(['denied', 'denied']);
-  const window = span(windowMs);
+  const window = windowText(windowMs);
   const title =
     algorithm === 'fixed-window'
       ? `The window of ${window}`
@@ -92,9 +101,11 @@ function sumPart(explained: Explanation): Html {
   const { counts, sum, frees } = explainState(explained);
   const isTokens = algorithm === 'token-bucket';
   const when = (ms: number): string =>
-    ms === 0 ? 'now' : `in ${wait(ms)}, at ${near(explained.atMs + ms, explained.atMs)}`;
+    ms === 0
+      ? 'now'
+      : `in ${durationText(ms)}, at ${timeTextBeside(explained.atMs + ms, explained.atMs)}`;
   const rows = [
-    ...(explained.hasCosts ? [['cost', count(cost)]] : []),
+    ...(explained.hasCosts ? [['cost', countText(cost)]] : []),
     ['counts', counts],
     ['the sum', tag('b', {}, sum)],
     ...(allowed || frees === '' ? [] : [['frees', frees]]),
@@ -105,9 +116,9 @@ function sumPart(explained: Explanation): Html {
     ? {
         used: Math.max(0, capacity - tokensOf(explained)),
         most: capacity,
-        name: `all tokens taken, ${count(capacity)}`,
+        name: `all tokens taken, ${countText(capacity)}`,
       }
-    : { used: countedBefore(explained), most: limit, name: `the limit, ${count(limit)}` };
+    : { used: countedBefore(explained), most: limit, name: `the limit, ${countText(limit)}` };
   return part(
     'The sum',
     undefined,
@@ -126,10 +137,10 @@ function requestPart({ requests, atMs, hasCosts }: Explanation): Part {
   const rows = requests
     .toReversed()
     .map(({ timeMs, allowed, cost = 1 }) => [
-      near(timeMs, atMs),
-      ...(hasCosts ? [count(cost)] : []),
+      timeTextBeside(timeMs, atMs),
+      ...(hasCosts ? [countText(cost)] : []),
       tag('span', { class: allowed ? 'good' : 'bad' }, allowed ? 'admitted' : 'denied'),
-      timeMs === atMs ? '' : `${wait(atMs - timeMs)} before`,
+      timeMs === atMs ? '' : `${durationText(atMs - timeMs)} before`,
     ]);
   const columns = [
     { heading: 'time', kind: 'time' },
@@ -154,7 +165,7 @@ export function explainPage(explained: Explanation, extras: ExplainExtras): stri
     body: [
       answerTiles(explained, extras.seen),
       windowPart(explained),
-      isCut && note(`The newest ${count(entries.length)} are drawn.`),
+      isCut && note(`The newest ${countText(entries.length)} are drawn.`),
       sumPart(explained),
       requestPart(explained),
     ],

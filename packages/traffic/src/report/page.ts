@@ -1,6 +1,6 @@
 /** What all pages have: the frame, which lets nothing in and nothing out, tiles and tables. */
 import { createHash } from 'node:crypto';
-import { count, counted, percent, shortCount, when } from './format.ts';
+import { counted, countText, dateTimeText, percentText, shortCount } from '../format.ts';
 import { Html, html, type Part, tag } from './html.ts';
 import { STYLE } from './style.ts';
 
@@ -95,7 +95,9 @@ const MAX_PATHS = 3;
 /** Which log it is, from when to when, and what is wrong with it. */
 export function leadOf({ firstMs, lastMs }: Period, extras: ReportExtras): Part {
   const isEmpty = firstMs === undefined || lastMs === undefined;
-  const period = isEmpty ? 'nothing was asked' : `${when(firstMs)} to ${when(lastMs)}`;
+  const period = isEmpty
+    ? 'nothing was asked'
+    : `${dateTimeText(firstMs)} to ${dateTimeText(lastMs)}`;
   return lead(period, extras);
 }
 
@@ -142,7 +144,7 @@ function costNote({
 
 function pathNames(paths: readonly string[]): Part {
   const shown = paths.slice(0, MAX_PATHS).map((path) => (path === '-' ? 'standard input' : path));
-  const more = paths.length > MAX_PATHS ? ` and ${count(paths.length - MAX_PATHS)} more` : '';
+  const more = paths.length > MAX_PATHS ? ` and ${countText(paths.length - MAX_PATHS)} more` : '';
   const names = shown.map((path, at) => [at > 0 && ', ', tag('span', { class: 'name' }, path)]);
   return [names, more];
 }
@@ -150,7 +152,7 @@ function pathNames(paths: readonly string[]): Part {
 /** What was to hold, and whether it does. */
 export const thresholdsOf = ({ thresholds = [] }: ReportExtras): Part =>
   thresholds.map(({ flag, most, what, denied, of, ok }) => {
-    const found = `${count(denied)} of ${count(of)} ${what} (${percent(denied, of)})`;
+    const found = `${countText(denied)} of ${countText(of)} ${what} (${percentText(denied, of)})`;
     const verdict = tag('span', { class: ok ? 'good' : 'bad' }, ok ? 'holds' : 'fails');
     return tag('p', {}, `${flag} ${most}: `, verdict, `, ${found} are denied.`);
   });
@@ -165,7 +167,7 @@ export interface Tile {
 export const costTile = (id: string, cost: number, name: string): Tile => ({
   id,
   value: shortCount(cost),
-  name: `${name}, ${count(cost)}`,
+  name: `${name}, ${countText(cost)}`,
 });
 
 export const tiles = (all: readonly Tile[]): Html =>
@@ -200,7 +202,7 @@ export function table(
   const left = rows.length - lines.length;
   const head = tag('thead', {}, tag('tr', {}, headings));
   const whole = tag('table', { id }, head, tag('tbody', {}, lines));
-  const more = left > 0 && note(`and ${count(left)} more`);
+  const more = left > 0 && note(`and ${countText(left)} more`);
   return html`${tag('div', { class: 'scroll' }, whole)}${more}`;
 }
 

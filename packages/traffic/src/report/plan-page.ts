@@ -1,8 +1,9 @@
 /** The page of a plan: who would have been denied, when, by which policy and where. */
+
+import { counted, countText, dateTimeText, limitText, percentText, windowText } from '../format.ts';
 import type { NamedCount } from '../replay/bounded-counts.ts';
 import type { ClientReport, Impact, PlanChange, PlanResult, PolicyReport } from '../replay/plan.ts';
 import { cellBar } from './bars.ts';
-import { count, counted, limitText, percent, span, when } from './format.ts';
 import { type Html, type Part, tag } from './html.ts';
 import {
   costTile,
@@ -25,26 +26,26 @@ import { type Layer, timeChart } from './time-chart.ts';
 function headline({ denied, requests, clients }: PlanResult): string {
   if (requests === 0) return 'The log has no requests';
   if (denied.requests === 0) return `None of ${counted(requests, 'request')} would be denied`;
-  const who = `${count(denied.clients)} of ${counted(clients, 'client')}`;
-  return `${who} would be denied, ${percent(denied.requests, requests)} of the requests`;
+  const who = `${countText(denied.clients)} of ${counted(clients, 'client')}`;
+  return `${who} would be denied, ${percentText(denied.requests, requests)} of the requests`;
 }
 
 function planTiles(result: PlanResult): readonly Tile[] {
   const { requests, clients, denied, ordinaryClients, costs } = result;
   const tile = (id: string, value: number, name: string): Tile => ({
     id,
-    value: count(value),
+    value: countText(value),
     name,
   });
-  const ordinary = percent(denied.ordinaryClients, ordinaryClients);
-  const share = percent(denied.clients, clients);
+  const ordinary = percentText(denied.ordinaryClients, ordinaryClients);
+  const share = percentText(denied.clients, clients);
   return [
     tile('requests', requests, 'requests'),
     tile('clients', clients, 'clients'),
     tile(
       'denied-requests',
       denied.requests,
-      `requests denied, ${percent(denied.requests, requests)}`,
+      `requests denied, ${percentText(denied.requests, requests)}`,
     ),
     tile('denied-clients', denied.clients, `clients denied, ${share}`),
     tile('denied-ordinary', denied.ordinaryClients, `ordinary clients denied, ${ordinary}`),
@@ -55,7 +56,7 @@ function planTiles(result: PlanResult): readonly Tile[] {
           costTile(
             'denied-cost',
             costs.denied,
-            `cost of those denied, ${percent(costs.denied, costs.asked)}`,
+            `cost of those denied, ${percentText(costs.denied, costs.asked)}`,
           ),
           tile('too-dear', costs.tooDear, 'requests that cost more than a limit'),
         ]),
@@ -84,17 +85,17 @@ function timePart({ timeline, policies, against }: PlanResult): Html {
     layers,
     ...(against && { line: ({ today }) => today }),
     tooltip: ({ requests, denied, shadow, today }) => {
-      const parts = [`${counted(requests, 'request')}`, `${count(denied)} denied`];
-      if (hasShadow) parts.push(`${count(shadow)} in shadow`);
-      if (against) parts.push(`${count(today)} today`);
+      const parts = [`${counted(requests, 'request')}`, `${countText(denied)} denied`];
+      if (hasShadow) parts.push(`${countText(shadow)} in shadow`);
+      if (against) parts.push(`${countText(today)} today`);
       return parts.join(', ');
     },
   });
-  return part('Over time', `A column is ${span(timeline.bucketMs)}.`, legend(names), chart);
+  return part('Over time', `A column is ${windowText(timeline.bucketMs)}.`, legend(names), chart);
 }
 
 const impactCells = ({ requests, clients, ordinaryClients }: Impact): readonly Part[] =>
-  [requests, clients, ordinaryClients].map(count);
+  [requests, clients, ordinaryClients].map(countText);
 
 const TOLL_COLUMNS = ['requests', 'clients', 'ordinary'].map(
   (heading) => ({ heading, kind: 'number' }) as const,
@@ -130,10 +131,10 @@ const MAX_NAMED = 3;
 function named(all: readonly NamedCount[], isWhole: boolean): Part {
   const shown = all.slice(0, MAX_NAMED);
   const left = all.length - shown.length;
-  const amount = (each: NamedCount): string => `${isWhole ? '' : '≥ '}${count(each.count)}`;
+  const amount = (each: NamedCount): string => `${isWhole ? '' : '≥ '}${countText(each.count)}`;
   return [
     shown.map((each) => tag('div', {}, nameText(each.name), ' ', soft(amount(each)))),
-    left > 0 && tag('div', {}, soft(`and ${count(left)} more`)),
+    left > 0 && tag('div', {}, soft(`and ${countText(left)} more`)),
   ];
 }
 
@@ -157,10 +158,10 @@ function clientTable(id: string, clients: readonly ClientReport[]): Html {
   const rows = clients.map((each) => [
     [nameText(each.client), !each.ordinary && [' ', soft('heavy')]],
     cellBar(each.requests, most, each.denied),
-    count(each.requests),
-    count(each.denied),
-    percent(each.denied, each.requests),
-    when(each.firstMs),
+    countText(each.requests),
+    countText(each.denied),
+    percentText(each.denied, each.requests),
+    dateTimeText(each.firstMs),
     named(each.policies, isWhole(each)),
     named(each.routes, isWhole(each)),
   ]);
@@ -172,8 +173,8 @@ function routePart({ topRoutes, denied }: PlanResult): Html {
   const rows = topRoutes.map(({ name, count: amount }) => [
     nameText(name),
     cellBar(amount, most),
-    count(amount),
-    percent(amount, denied.requests),
+    countText(amount),
+    percentText(amount, denied.requests),
   ]);
   const columns = [
     { heading: 'route', kind: 'name' },
@@ -187,7 +188,7 @@ function routePart({ topRoutes, denied }: PlanResult): Html {
 /** Where a list is not all. */
 const listed = (clients: readonly ClientReport[], impact: Impact): string =>
   clients.length < impact.clients
-    ? ` ${count(clients.length)} of ${count(impact.clients)} are listed.`
+    ? ` ${countText(clients.length)} of ${countText(impact.clients)} are listed.`
     : '';
 
 function changePart(change: PlanChange): Html {
@@ -205,7 +206,7 @@ function changePart(change: PlanChange): Html {
   return part(
     'What changes',
     'Compared with the policies of today.',
-    tiles(numbers.map(([id, value, name]) => ({ id, value: count(value), name }))),
+    tiles(numbers.map(([id, value, name]) => ({ id, value: countText(value), name }))),
     lists.map(
       ([title, id, clients, impact]) =>
         clients.length > 0 && [

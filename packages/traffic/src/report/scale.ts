@@ -3,7 +3,7 @@
  * charts are as wide as there is room while their words keep their size.
  */
 
-import { mark, shortCount } from './format.ts';
+import { axisTimeText, shortCount } from '../format.ts';
 import { Html, type Part, shape, tag } from './html.ts';
 
 /** How high a plot is, unless told. */
@@ -76,6 +76,6 @@ export const timeMarks = (startMs: number, lineMs: number, y: number): Part =>
     tag(
       'text',
       { x: across(part), y, 'text-anchor': anchorOf(part) },
-      mark(startMs + part * lineMs, lineMs),
+      axisTimeText(startMs + part * lineMs, lineMs),
     ),
   );

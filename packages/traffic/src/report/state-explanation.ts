@@ -1,6 +1,7 @@
 /** Why a request is answered as it is, in words and numbers: what counts, and the sum. */
+
+import { countText, timeTextBeside, windowText } from '../format.ts';
 import type { Explanation } from '../replay/explain.ts';
-import { count, near, span } from './format.ts';
 
 export interface StateExplanation {
   /** What counts. */
@@ -53,7 +54,7 @@ export function tokensOf({ limit, capacity, atMs, windowMs, cells }: Explanation
 
 /** Where requests have costs, what counts is these rather than how many there were. */
 const amount = (counted: number, { hasCosts }: Explanation): string =>
-  hasCosts ? `a cost of ${count(counted)}` : count(counted);
+  hasCosts ? `a cost of ${countText(counted)}` : countText(counted);
 
 /** The entries that have to leave before the same fits: with a cost of 1 that is the oldest. */
 function leaving({ entries, used, cost, limit }: Explanation): Explanation['entries'] {
@@ -70,17 +71,19 @@ function freesOf(explained: Explanation): string {
   const first = leaving(explained);
   const last = (hasCosts ? first : entries.slice(0, 1)).at(-1);
   if (last === undefined) return '';
-  const until = `of ${near(last.atMs, atMs)}, counts until ${near(last.atMs + windowMs, atMs)}`;
+  const at = timeTextBeside(last.atMs, atMs);
+  const until = `of ${at}, counts until ${timeTextBeside(last.atMs + windowMs, atMs)}`;
   if (first.length < 2 || !hasCosts) return `the oldest, ${until}`;
   const sum = first.reduce((all, each) => all + each.cost, 0);
-  return `the oldest ${count(first.length)}, a cost of ${count(sum)}; the last of them, ${until}`;
+  const oldest = `the oldest ${countText(first.length)}, a cost of ${countText(sum)}`;
+  return `${oldest}; the last of them, ${until}`;
 }
 
 function ofLog(explained: Explanation): StateExplanation {
   const { algorithm, used, cost, limit, allowed, atMs, windowMs, bucketMs } = explained;
-  const since = near(atMs - windowMs, atMs);
+  const since = timeTextBeside(atMs - windowMs, atMs);
   const isBuckets = algorithm === 'sliding-buckets';
-  const grain = isBuckets ? `, each as of the end of its bucket of ${span(bucketMs)}` : '';
+  const grain = isBuckets ? `, each as of the end of its bucket of ${windowText(bucketMs)}` : '';
   return {
     counts: `${amount(used, explained)} admitted after ${since}${grain}`,
     sum: `${used} + ${cost} = ${used + cost} ${relation(allowed)} ${limit}`,
@@ -91,11 +94,11 @@ function ofLog(explained: Explanation): StateExplanation {
 function ofFixedWindow(explained: Explanation): StateExplanation {
   const { used, cost, limit, allowed, atMs, windowMs } = explained;
   const startMs = windowStartMs(explained);
-  const since = `${near(startMs, atMs)}, when the window began`;
+  const since = `${timeTextBeside(startMs, atMs)}, when the window began`;
   return {
     counts: `${amount(used, explained)} admitted since ${since}`,
     sum: `${used} + ${cost} = ${used + cost} ${relation(allowed)} ${limit}`,
-    frees: `the next window begins at ${near(startMs + windowMs, atMs)}`,
+    frees: `the next window begins at ${timeTextBeside(startMs + windowMs, atMs)}`,
   };
 }
 
@@ -103,17 +106,18 @@ function ofCounter(explained: Explanation): StateExplanation {
   const { cost, limit, allowed, atMs, windowMs } = explained;
   const startMs = windowStartMs(explained);
   const { current, previous, leftMs, estimate } = counterOf(explained);
+  const endText = timeTextBeside(startMs + windowMs, atMs);
   return {
     counts:
-      `${amount(current, explained)} since ${near(startMs, atMs)}, and of ` +
+      `${amount(current, explained)} since ${timeTextBeside(startMs, atMs)}, and of ` +
       `${amount(previous, explained)} in the window ` +
-      `before the part that is still in sight: ${count(leftMs)} of ${count(windowMs)} ms`,
+      `before the part that is still in sight: ${countText(leftMs)} of ${countText(windowMs)} ms`,
     sum:
       `${previous} x ${leftMs} / ${windowMs} + ${current} + ${cost} = ` +
       `${rounded(estimate + cost)} ${relation(allowed)} ${limit}`,
     frees:
       current + cost > limit
-        ? `this window is full; after ${near(startMs + windowMs, atMs)} less and less of it counts`
+        ? `this window is full; after ${endText} less and less of it counts`
         : 'what is in sight of the window before shrinks with every millisecond',
   };
 }
@@ -124,8 +128,8 @@ function ofTokens(explained: Explanation): StateExplanation {
   const missing = rounded(Math.max(0, cost - tokens));
   return {
     counts:
-      `${tokens} of ${count(capacity)} tokens are there; ${count(limit)} come back in ` +
-      `${span(windowMs)}, one every ${upTo(windowMs, limit)} ms`,
+      `${tokens} of ${countText(capacity)} tokens are there; ${countText(limit)} come back in ` +
+      `${windowText(windowMs)}, one every ${upTo(windowMs, limit)} ms`,
     sum: `${tokens} ${allowed ? '>=' : '<'} ${cost}`,
     frees: `${missing} ${missing === 1 ? 'token has' : 'tokens have'} to come back`,
   };
@@ -135,8 +139,8 @@ export function explainState(explained: Explanation): StateExplanation {
   const { tooDear, cost, capacity } = explained;
   const reckoning = reckoned(explained);
   if (!tooDear) return reckoning;
-  const never = `${count(cost)} is more than ${count(capacity)}, which is all there ever is`;
-  return { ...reckoning, frees: `nothing: ${never}` };
+  const frees = `nothing: the cost ${countText(cost)} exceeds the capacity ${countText(capacity)}`;
+  return { ...reckoning, frees };
 }
 
 function reckoned(explained: Explanation): StateExplanation {

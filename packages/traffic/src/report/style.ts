@@ -88,7 +88,6 @@ details { border-top: 1px solid var(--line); padding: 10px 0 4px; }
 summary { cursor: pointer; font-weight: 600; }
 pre { background: var(--page); border-radius: 8px; padding: 12px 14px; overflow-x: auto; }
 pre { font-size: 13px; margin: 8px 0 0; }
-pre.command { white-space: pre-wrap; overflow-wrap: anywhere; }
 footer { color: var(--soft); font-size: 13px; margin: 20px 4px 0; }
 @media (max-width: 720px) {
   main { padding: 16px 12px 32px; }

@@ -1,8 +1,9 @@
 /** The page of a suggestion: for each window, whom which limit would touch, and the one to take. */
+
+import { counted, countText, limitText, percentText, windowText } from '../format.ts';
 import type { LimitReport, SuggestResult, WindowReport } from '../replay/suggest.ts';
 import { cellBar } from './bars.ts';
 import { curveChart } from './curve-chart.ts';
-import { count, counted, limitText, percent, span } from './format.ts';
 import { type Html, html, type Part, tag } from './html.ts';
 import {
   costTile,
@@ -38,12 +39,12 @@ const COST_COLUMNS = [
 function limitRow(each: LimitReport, { knee, proposed }: WindowReport): readonly Part[] {
   const names = [each.limit === knee && 'knee', each.limit === proposed && 'proposed'];
   return [
-    [count(each.limit), ' ', soft(names.filter(Boolean).join(', '))],
-    count(each.clients),
-    percent(each.clientShare, 1),
-    count(each.deniedRequests),
-    percent(each.requestShare, 1),
-    ...(each.costShare === undefined ? [] : [percent(each.costShare, 1)]),
+    [countText(each.limit), ' ', soft(names.filter(Boolean).join(', '))],
+    countText(each.clients),
+    percentText(each.clientShare, 1),
+    countText(each.deniedRequests),
+    percentText(each.requestShare, 1),
+    ...(each.costShare === undefined ? [] : [percentText(each.costShare, 1)]),
   ];
 }
 
@@ -51,7 +52,7 @@ function windowBody(window: WindowReport): Html {
   const { windowMs, knee, proposed, curve, limits } = window;
   const chart = curveChart({
     id: `curve-${windowMs}`,
-    title: `Clients that ask for more than a limit in ${span(windowMs)}`,
+    title: `Clients that ask for more than a limit in ${windowText(windowMs)}`,
     points: curve,
     marks: [
       { limit: knee, name: 'knee' },
@@ -68,13 +69,13 @@ function windowBody(window: WindowReport): Html {
 function overviewPart({ windows, clients }: SuggestResult): Html {
   const most = Math.max(1, ...windows.map(touchedBy));
   const rows = windows.map((each) => [
-    span(each.windowMs),
-    count(each.mostAsked),
-    count(each.knee),
-    tag('b', {}, count(each.proposed)),
+    windowText(each.windowMs),
+    countText(each.mostAsked),
+    countText(each.knee),
+    tag('b', {}, countText(each.proposed)),
     cellBar(touchedBy(each), most),
-    count(touchedBy(each)),
-    percent(touchedBy(each), clients),
+    countText(touchedBy(each)),
+    percentText(touchedBy(each), clients),
   ]);
   const columns = [
     { heading: 'window' },
@@ -119,7 +120,7 @@ export function suggestPage(result: SuggestResult, extras: ReportExtras): string
   const { windows, proposed, clients, requests, leftOutMs, costs } = result;
   const chosen = windows.find(({ windowMs }) => windowMs === proposed.windowMs) ?? windows[0];
   const others = windows.filter((each) => each !== chosen);
-  const who = `${count(touchedBy(chosen))} of ${counted(clients, 'client')}`;
+  const who = `${countText(touchedBy(chosen))} of ${counted(clients, 'client')}`;
   const curve =
     'How many clients ask for more than each limit. Limits double with equal steps to the right.';
   const remark = costs === undefined ? curve : `${curve} ${COST_REMARK}`;
@@ -130,9 +131,9 @@ export function suggestPage(result: SuggestResult, extras: ReportExtras): string
     body: [
       tiles([
         { id: 'proposed', value: limitText(proposed), name: 'proposed' },
-        { id: 'requests', value: count(requests), name: 'requests' },
-        { id: 'clients', value: count(clients), name: 'clients' },
-        { id: 'most-asked', value: count(chosen.mostAsked), name: 'most asked by a client' },
+        { id: 'requests', value: countText(requests), name: 'requests' },
+        { id: 'clients', value: countText(clients), name: 'clients' },
+        { id: 'most-asked', value: countText(chosen.mostAsked), name: 'most asked by a client' },
         ...(costs === undefined
           ? []
           : [
@@ -140,11 +141,11 @@ export function suggestPage(result: SuggestResult, extras: ReportExtras): string
               costTile('dearest', costs.dearest, 'the most that one costs'),
             ]),
       ]),
-      part(`In ${span(chosen.windowMs)}`, remark, windowBody(chosen)),
+      part(`In ${windowText(chosen.windowMs)}`, remark, windowBody(chosen)),
       overviewPart(result),
       others.length > 0 && part('The other windows', undefined, others.map(folded)),
       leftOutMs.length > 0 &&
-        note(`Left out, with too much traffic to hold: ${leftOutMs.map(span).join(', ')}.`),
+        note(`Left out, with too much traffic to hold: ${leftOutMs.map(windowText).join(', ')}.`),
       extras.policy !== undefined && filePart(extras.policy),
     ],
   });

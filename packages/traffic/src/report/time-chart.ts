@@ -1,6 +1,7 @@
 /** Columns over time, stacked, with their numbers as tooltips. */
+
+import { dateTimeText, windowText } from '../format.ts';
 import type { TimelineData } from '../replay/timeline.ts';
-import { span, when } from './format.ts';
 import { type Html, html, type Part, shape, tag } from './html.ts';
 import {
   AXIS,
@@ -91,7 +92,7 @@ function column<Series extends string>(
     return shape('rect', { class: `column ${css}`, x, y: number(y), ...size });
   });
   const fromMs = data.startMs + at * data.bucketMs;
-  const told = `${when(fromMs)}, ${span(data.bucketMs)}: ${tooltip(counts)}`;
+  const told = `${dateTimeText(fromMs)}, ${windowText(data.bucketMs)}: ${tooltip(counts)}`;
   const hit = shape('rect', { class: 'hit', x, y: TOP, width: across(width), height });
   return tag('g', {}, tag('title', {}, told), hit, parts);
 }

@@ -2,8 +2,9 @@
  * The time that an algorithm looks at: a tick for each request, higher where several came at once
  * or where one costs more, what of them counts, and where that begins and ends.
  */
+
+import { countText, percentText, timeTextBeside } from '../format.ts';
 import type { Explanation } from '../replay/explain.ts';
-import { count, near, percent } from './format.ts';
 import { type Html, type Part, shape, tag } from './html.ts';
 import { AXIS, across, number, type SeriesClass, timeMarks } from './scale.ts';
 import { counterOf, windowStartMs } from './state-explanation.ts';
@@ -51,19 +52,19 @@ function sceneOf(explained: Explanation): Scene {
     case 'fixed-window':
       return {
         ...seen(startMs, endMs),
-        zones: [{ fromMs: startMs, toMs: endMs, weight: 1, name: `${count(used)} admitted` }],
+        zones: [{ fromMs: startMs, toMs: endMs, weight: 1, name: `${countText(used)} admitted` }],
         marks: [begins, asked, ...again],
         counts: (timeMs) => timeMs >= startMs,
       };
     case 'sliding-counter': {
       const { current, previous, leftMs } = counterOf(explained);
       const weight = leftMs / windowMs;
-      const before = `${count(previous)}, counts by ${percent(weight, 1)}`;
+      const before = `${countText(previous)}, counts by ${percentText(weight, 1)}`;
       return {
         ...seen(startMs - windowMs, endMs),
         zones: [
           { fromMs: startMs - windowMs, toMs: startMs, weight, name: before },
-          { fromMs: startMs, toMs: endMs, weight: 1, name: `${count(current)} admitted` },
+          { fromMs: startMs, toMs: endMs, weight: 1, name: `${countText(current)} admitted` },
         ],
         marks: [begins, asked, ...again],
         counts: (timeMs) => timeMs >= startMs - windowMs,
@@ -183,7 +184,7 @@ function tickText({ timeMs, admitted, denied }: Tick, atMs: number): string {
     ...(admitted > 0 ? [`${admitted} admitted`] : []),
     ...(denied > 0 ? [`${denied} denied`] : []),
   ];
-  return `${near(timeMs, atMs)}: ${parts.join(', ')}`;
+  return `${timeTextBeside(timeMs, atMs)}: ${parts.join(', ')}`;
 }
 
 /** What counts only in part is as much paler. */
@@ -216,7 +217,7 @@ function markLine(at: number, row: number, bottom: number): Html {
 
 function markName(mark: Mark, at: number, row: number, atMs: number): Html {
   const side = at > RIGHT ? { x: -6, 'text-anchor': 'end' } : { x: 6, 'text-anchor': 'start' };
-  const name = `${mark.name} ${near(mark.timeMs, atMs)}`;
+  const name = `${mark.name} ${timeTextBeside(mark.timeMs, atMs)}`;
   const label = tag('text', { class: 'strong', y: rowOf(row), ...side }, name);
   return tag('svg', { x: across(at), overflow: 'visible' }, label);
 }
@@ -244,7 +245,12 @@ export function sumBar({ used, cost, most, isOver, name }: SumBar): Html {
   const label = tag('text', { class: 'strong', x: 4, y: 12, 'text-anchor': 'end' }, name);
   return tag(
     'svg',
-    { id: 'sum', role: 'img', 'aria-label': `${count(used)} and ${count(cost)}`, height: 46 },
+    {
+      id: 'sum',
+      role: 'img',
+      'aria-label': `${countText(used)} and ${countText(cost)}`,
+      height: 46,
+    },
     bar('track', limit),
     used > 0 && bar('allowed', across(used / end)),
     // A cost of one beside a limit of thousands is seen as well.

@@ -108,9 +108,7 @@ describe('the reckoning of costs', () => {
 
   test.each(COMPARED)('of %s says that nothing frees what never fits', (algorithm) => {
     const found = explained([3, 11], algorithm);
-    expect(explainState(found).frees).toBe(
-      'nothing: 11 is more than 10, which is all there ever is',
-    );
+    expect(explainState(found).frees).toBe('nothing: the cost 11 exceeds the capacity 10');
     const page = htmlReport(found);
     expect(page).toContain('>never<');
     expect(page).not.toContain('until the same fits');

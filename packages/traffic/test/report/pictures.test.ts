@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs';
 import { definePolicy } from 'sluice';
 import { describe, expect, test } from 'vitest';
+import { percentText } from '../../src/format.ts';
 import { algorithmPicture, COMPARED, Comparison, generateTraffic } from '../../src/index.ts';
 import { adversaryOf } from '../../src/replay/adversary.ts';
 import { playGreedy } from '../../src/report/algorithm-picture.ts';
-import { percent } from '../../src/report/format.ts';
 
 const folder = new URL('../../../../docs/algorithms/', import.meta.url);
 const read = (name: string): string => readFileSync(new URL(name, folder), 'utf8');
@@ -70,7 +70,7 @@ describe('the table of all', () => {
     const { algorithms } = comparison.result();
     const found = algorithms.map(({ worst, falseAdmits, falseDenials }) => [
       String(worst!.count),
-      percent(falseAdmits + falseDenials, requests),
+      percentText(falseAdmits + falseDenials, requests),
     ]);
     expect(rows.map((row) => [row[4], row[5]])).toEqual(found);
   });

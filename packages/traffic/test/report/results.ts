@@ -1,16 +1,11 @@
 /** Results to make pages of: real ones, of generated traffic. */
 import { type AlgorithmName, definePolicy } from 'sluice';
-import { parseRateLimit } from 'sluice/http';
 import {
   type CompareResult,
   Comparison,
-  type DemoResult,
   type Entry,
   Explainer,
   type Explanation,
-  type FieldsResult,
-  type GeneratedLoad,
-  type GeneratedLog,
   generateTraffic,
   Planner,
   type PlanResult,
@@ -18,11 +13,7 @@ import {
   type Rules,
   Suggester,
   type SuggestResult,
-  Survey,
-  Timeline,
-  type TopResult,
   type TrafficOptions,
-  trafficSettings,
 } from '../../src/index.ts';
 
 interface PolicyInput {
@@ -116,88 +107,6 @@ export const liveResult = (algorithm: AlgorithmName): Explanation => {
   return { ...explained, requests: [], wasAsked: false };
 };
 
-export function fieldsResult(): FieldsResult {
-  const fields = {
-    ratelimit: [`"perMinute";r=0;t=12, "${NASTY}";r=5;t=1`],
-    'ratelimit-policy': [`"perMinute";q=100;w=60, "${NASTY}";q=10;w=1`],
-    server: ['<script>alert(5)</script>'],
-  };
-  return { kind: 'fields', ...parseRateLimit(fields, { nowMs: NOON_MS }), fields };
-}
-
-export function generatedLog(options: TrafficOptions = abuse): GeneratedLog {
-  const survey = new Survey();
-  for (const request of entries(options)) survey.add(request);
-  return {
-    kind: 'generate',
-    settings: trafficSettings(options),
-    file: `/tmp/${NASTY}.log`,
-    format: 'combined',
-    bytes: 1_234_567,
-    ...survey.result(),
-  };
-}
-
-export function generatedLoad(): GeneratedLoad {
-  const timeline = new Timeline(['requests', 'denied', 'failed']);
-  for (let call = 0; call < 100; call++) {
-    timeline.add(NOON_MS + call * 70, 'requests');
-    if (call % 4 === 0) timeline.add(NOON_MS + call * 70, 'denied');
-    if (call % 25 === 1) timeline.add(NOON_MS + call * 70, 'failed');
-  }
-  return {
-    kind: 'generate',
-    settings: trafficSettings({ ...abuse, requests: 100, durationMs: 7000, startMs: NOON_MS }),
-    url: `http://127.0.0.1:8080/${NASTY}`,
-    ...{ sent: 100, answered: 96, clients: 40, hasMoreClients: false, tookMs: 7010 },
-    ...{ firstDeniedMs: 140, lateMs: 0 },
-    statuses: { 200: 71, 429: 25 },
-    failures: { [NASTY]: 4 },
-    denied: [{ client: NASTY, sent: 50, denied: 25 }],
-    timeline: timeline.data(),
-  };
-}
-
-export function demoResult(isShown = true): DemoResult {
-  const timeline = new Timeline(['allowed', 'denied']);
-  for (let call = 0; call < 300; call++) {
-    timeline.add(NOON_MS + call * 20, call % 3 === 0 ? 'denied' : 'allowed');
-  }
-  const run = { limit: 50, windowMs: 3000, sent: [50, 50], atMs: [-590, 610] } as const;
-  return {
-    kind: 'demo',
-    url: 'http://127.0.0.1:8080',
-    ...{ tookMs: 6010, requests: 300, allowed: 200, denied: 100, firstDeniedMs: 259 },
-    each: { limit: 30, windowMs: 1000 },
-    deniedClients: [{ client: NASTY, sent: 150, denied: 100 }],
-    isShown,
-    boundary: [
-      { algorithm: 'fixed-window', ...run, passed: [50, 50] },
-      { algorithm: 'sliding-log', ...run, passed: [50, 0], retryAfterMs: 1812, cameBack: true },
-    ],
-    timeline: timeline.data(),
-  };
-}
-
-export function topResult(): TopResult {
-  const rates = { allowed: [20, 30, 25, 0, 10, 5], denied: [0, 10, 12, 3, 0, 1] };
-  const common = { limit: 100, windowMs: 60_000, algorithm: 'sliding-log', allowed: 1234 };
-  const mean = { denied: 567, allowedPerSecond: 15, deniedPerSecond: 26 / 6 };
-  const key = { policy: 'perMinute', key: NASTY, atLeast: 420, atMost: 431 };
-  return {
-    kind: 'top',
-    url: 'http://127.0.0.1:8080',
-    ...{ firstMs: NOON_MS, atMs: NOON_MS + 6012, ready: true, draining: false, storeUp: true },
-    ...{ breaker: 'closed', configOk: true, version: '0.1.0', keys: 321, evicted: 0, degraded: 2 },
-    policies: [
-      { name: 'perMinute', shadow: false, ...common, ...mean, rates },
-      { name: NASTY, shadow: true, ...common, ...mean, rates },
-    ],
-    mostDenied: [key],
-    mostAllowed: [{ ...key, atMost: 420 }],
-  };
-}
-
 /** Each page once, by what it is called in a test. */
 export const results: Readonly<Record<string, () => ReportedResult>> = {
   plan: () => planResult(),
@@ -220,10 +129,4 @@ export const results: Readonly<Record<string, () => ReportedResult>> = {
     }),
   'explain-live': () => liveResult('sliding-log'),
   'explain-live-counter': () => liveResult('sliding-counter'),
-  fields: fieldsResult,
-  generate: () => generatedLog(),
-  load: generatedLoad,
-  demo: () => demoResult(),
-  'demo-busy': () => demoResult(false),
-  top: topResult,
 };

@@ -1,0 +1,100 @@
+/** `sluice-traffic/format`: numbers, durations and times as text. Nothing here needs Node. */
+import { civilOf, clockText, dateText, MONTHS } from './calendar.ts';
+
+const WHOLE = new Intl.NumberFormat('en');
+const SHORT = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
+
+/** `1,234,567` */
+export const countText = (value: number): string => WHOLE.format(value);
+
+/** `950`, `1.2K`, `3M` */
+export const shortCount = (value: number): string => SHORT.format(value);
+
+/** `1 client`, `2,000 clients`, `2 policies`, `2 keys` */
+export function counted(value: number, noun: string): string {
+  const plural = /[^aeiou]y$/.test(noun) ? `${noun.slice(0, -1)}ies` : `${noun}s`;
+  return `${countText(value)} ${value === 1 ? noun : plural}`;
+}
+
+/** `12.3%`, `0.34%`, `<0.001%`, `>99.9%`. Only exact values are shown as 0% and 100%. */
+export function percentText(part: number, whole = 1): string {
+  if (part === 0 || whole === 0) return '0%';
+  const percent = (100 * part) / whole;
+  if (percent < 0.001) return '<0.001%';
+  if (percent < 10) return `${Number(percent.toPrecision(2))}%`;
+  return percent < 100 && percent >= 99.95 ? '>99.9%' : `${Number(percent.toFixed(1))}%`;
+}
+
+/** Events per second: `0`, `<0.1`, `4.0`, `12`, `1.2K`. */
+export function rateText(perSecond: number): string {
+  if (perSecond === 0) return '0';
+  if (perSecond < 0.1) return '<0.1';
+  return perSecond < 9.95 ? perSecond.toFixed(1) : shortCount(Math.round(perSecond));
+}
+
+/** `2×`, `1.96×` */
+export const multipleText = (multiple: number): string => `${Number(multiple.toFixed(2))}×`;
+
+const UNITS: readonly (readonly [unit: string, ms: number])[] = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['min', 60_000],
+  ['s', 1000],
+];
+
+/** `0.52 ms`, `250 ms`, `12.3 s`, `2 h 5 min`. Rounded up, so a wait of that length suffices. */
+export function durationText(ms: number): string {
+  if (ms < 1000) return `${ms < 10 ? Number(ms.toPrecision(2)) : Math.ceil(ms)} ms`;
+  const tenths = Math.ceil(ms / 100);
+  if (tenths < 600) return `${tenths / 10} s`;
+  const at = UNITS.findIndex(([, unitMs]) => ms >= unitMs);
+  const [smaller, smallerMs] = UNITS[at + 1] ?? UNITS[at];
+  const roundedMs = Math.ceil(ms / smallerMs) * smallerMs;
+  const [unit, unitMs] = UNITS.find(([, each]) => roundedMs >= each)!;
+  const rest = (roundedMs % unitMs) / smallerMs;
+  const whole = `${countText(Math.floor(roundedMs / unitMs))} ${unit}`;
+  return rest === 0 ? whole : `${whole} ${rest} ${smaller}`;
+}
+
+/** An exact duration in its largest whole unit: `1 min`, `36 h`, `1,500 ms`. */
+export function windowText(windowMs: number): string {
+  const [unit, unitMs] = UNITS.find(([, each]) => windowMs % each === 0) ?? ['ms', 1];
+  return `${countText(windowMs / unitMs)} ${unit}`;
+}
+
+/** `100 in 1 min` */
+export const limitText = ({ limit, windowMs }: { limit: number; windowMs: number }): string =>
+  `${countText(limit)} in ${windowText(windowMs)}`;
+
+/** `2026-10-10 13:55:36`, in UTC. */
+export const dateTimeText = (timeMs: number): string => `${dateText(timeMs)} ${clockText(timeMs)}`;
+
+/** `2026-10-10 13:55:36.250`, in UTC; milliseconds only if they are not 0. */
+export function exactTimeText(timeMs: number): string {
+  const ms = Math.floor(timeMs) % 1000;
+  return ms === 0 ? dateTimeText(timeMs) : `${dateTimeText(timeMs)}.${String(ms).padStart(3, '0')}`;
+}
+
+/** Like `exactTimeText`, without the date if `otherMs` is on the same day. */
+export function timeTextBeside(timeMs: number, otherMs: number): string {
+  const text = exactTimeText(timeMs);
+  const date = `${dateText(otherMs)} `;
+  return text.startsWith(date) ? text.slice(date.length) : text;
+}
+
+const DAY_MS = 86_400_000;
+
+/**
+ * Label on a time axis of length `axisMs`, as short as that allows: `36.250`, `55:36.2`,
+ * `13:55:36`, `13:55`, `10 Oct 13:55`.
+ */
+export function axisTimeText(timeMs: number, axisMs: number): string {
+  const { day, month, ms } = civilOf(timeMs);
+  const clock = clockText(timeMs);
+  if (axisMs <= 1000) return `${clock.slice(6)}.${String(ms).padStart(3, '0')}`;
+  if (axisMs <= 10_000) return `${clock.slice(3)}.${Math.floor(ms / 100)}`;
+  if (axisMs <= 5 * 60_000) return clock;
+  if (axisMs <= DAY_MS) return clock.slice(0, 5);
+  const date = `${day} ${MONTHS[month - 1]}`;
+  return axisMs <= 4 * DAY_MS ? `${date} ${clock.slice(0, 5)}` : date;
+}

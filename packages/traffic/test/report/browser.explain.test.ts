@@ -1,0 +1,82 @@
+/// <reference lib="dom" />
+/** The page of an explanation in a browser. */
+import type { Page } from 'playwright-core';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { numberOf, type Opened, open, tableOf } from './browser.ts';
+import { explainResult, NASTY } from './results.ts';
+
+describe('the page of an explanation', () => {
+  const result = explainResult();
+  let opened: Opened;
+  beforeAll(async () => {
+    opened = await open(result);
+  });
+
+  /** The ticks of the picture, by what they say, with where they are drawn. */
+  const ticksOf = (page: Page): Promise<{ title: string; at: number; css: string[] }[]> =>
+    page.locator('#window').evaluate((picture) => {
+      const left = picture.getBoundingClientRect().left;
+      const groups = [...picture.querySelectorAll(':scope > svg')].filter((group) =>
+        group.querySelector('title'),
+      );
+      return groups.map((group) => {
+        const bars = [...group.querySelectorAll('rect')];
+        const { x, width } = bars[0].getBoundingClientRect();
+        return {
+          title: group.querySelector('title')!.textContent!,
+          at: x + width / 2 - left,
+          css: bars.map((bar) => bar.getAttribute('class')!),
+        };
+      });
+    });
+
+  test('draws each request at its time, and what counts unlike what does not', async () => {
+    const ticks = await ticksOf(opened.page);
+    const { atMs, windowMs } = result;
+    const [edge, asked] = await opened.page.locator('#window').evaluate((picture) => {
+      const left = picture.getBoundingClientRect().left;
+      return [...picture.querySelectorAll('line.dashed')].map(
+        (line) => line.getBoundingClientRect().left - left,
+      );
+    });
+    const placeOf = (timeMs: number): number =>
+      edge + ((timeMs - (atMs - windowMs)) / windowMs) * (asked - edge);
+    const shown = result.requests.filter(({ timeMs }) => timeMs > atMs - 1.2 * windowMs);
+    expect(ticks).toHaveLength(shown.length);
+    for (const [at, { timeMs, allowed }] of shown.entries()) {
+      expect(Math.abs(ticks[at].at - placeOf(timeMs))).toBeLessThan(1);
+      const counts = timeMs > atMs - windowMs;
+      expect(ticks[at].css).toEqual([allowed ? (counts ? 'allowed' : 'gone') : 'denied']);
+      expect(ticks[at].title).toContain(allowed ? '1 admitted' : '1 denied');
+    }
+    expect(new Set(ticks.flatMap(({ css }) => css))).toEqual(
+      new Set(['allowed', 'gone', 'denied']),
+    );
+  });
+
+  test('tells the sum, and the requests when they are unfolded', async () => {
+    const { page, noises } = opened;
+    const rows = await tableOf(page, 'reckoning');
+    expect(rows.find(([name]) => name === 'the sum')![1]).toBe('30 + 1 = 31 > 30');
+    expect(numberOf((await page.locator('#seen b').textContent())!)).toBe(result.seen.requests);
+    await page.locator('summary').click();
+    const told = await tableOf(page, 'requests');
+    expect(told).toHaveLength(60);
+    expect(told[0].slice(0, 2)).toEqual(['12:01:21.200', 'denied']);
+    expect(await page.locator('h1').textContent()).toBe(`${NASTY} is denied`);
+    expect(noises).toEqual([]);
+  });
+
+  test('of a counter shades the window before by its weight, and says it', async () => {
+    const explained = explainResult('sliding-counter');
+    const { page } = await open(explained);
+    const zones = await page
+      .locator('#window rect.zone')
+      .evaluateAll((all) => all.map((zone) => Number(zone.getAttribute('fill-opacity'))));
+    expect(zones).toHaveLength(2);
+    const weight = 1 - (explained.atMs % 60_000) / 60_000;
+    expect(zones[0] - 0.04).toBeCloseTo(weight * (zones[1] - 0.04), 3);
+    const words = (await page.locator('#window text').allTextContents()).join('; ');
+    expect(words).toContain(`counts by ${(100 * weight).toFixed(1)}%`);
+  });
+});
