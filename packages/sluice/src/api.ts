@@ -1,4 +1,4 @@
-/** What a limiter offers, as types. Names of policies and operations are checked here. */
+/** The types of a limiter. Names of policies and operations are checked at compile time. */
 import type { AcquireOptions } from './acquire/waiters.ts';
 import type { Clock } from './clock.ts';
 import type { CheckResult, Decision, Receipt } from './decision.ts';
@@ -8,25 +8,24 @@ import type { KeyState, Store } from './store.ts';
 
 export type Policies = Readonly<Record<string, PolicyInput>>;
 
-/** How much a call takes: a cost (default 1), or an operation that the policy has a cost for. */
+/** What a call costs: a number (default 1), or an operation named in the policy's `costs`. */
 export type CostOptions<Operation extends string = string> =
   | { readonly cost?: number | undefined; readonly operation?: undefined }
   | { readonly operation: Operation; readonly cost?: undefined };
 
-/** What else may be said about a call. */
 export interface CallOptions {
   /**
-   * Admitted under this id before, within the longest window of its limits, the call is answered
-   * again and not charged again: for callers who try again after a timeout.
+   * Idempotency key. If a call with this id was admitted within the longest window of its limits,
+   * its decision is returned again and nothing is charged. Use it to retry after a timeout.
    */
   readonly id?: string | undefined;
-  /** What to do if the store cannot decide. Default: what the policy says, or the store. */
+  /** What to do if the store cannot decide. Default: the policy's action, else the store's. */
   readonly onFailure?: FailureAction | undefined;
 }
 
 export type PeekOptions = Pick<CallOptions, 'onFailure'>;
 
-/** One limit of a check, with the names that the limiter knows. */
+/** One limit of a check. */
 export type LimitRequest<P extends Policies> =
   | {
       readonly policy: keyof P & string;
@@ -44,27 +43,27 @@ export type LimitRequest<P extends Policies> =
     }[keyof P & string];
 
 export interface LimiterOptions<P extends Policies, S extends Store = Store> {
-  /** What is allowed, by name: `{ perMinute: '100/1m' }`. */
+  /** Policies by name: `{ perMinute: '100/1m' }`. */
   readonly policies: P;
-  /** Where the counters are. Default: `memoryStore()`. */
+  /** The store of the counters. Default: `memoryStore()`. */
   readonly store?: S;
-  /** Whose time it is. Default: the store's own; for the memory store, this machine's. */
+  /** Default: the store's own clock; for the memory store, the system clock. */
   readonly clock?: Clock;
 }
 
-/** Told of every decision that is not a peek. */
+/** Called with every decision, except for peeks. */
 export type DecisionListener = (decision: Decision) => void;
 
 export interface Limiter<P extends Policies> {
-  /** Decides, and charges if allowed. A denial is a value, not an error. */
+  /** Decides one limit, and charges it if allowed. A denial is a value, not an error. */
   check<N extends keyof P & string>(
     policy: N,
     key: Key,
     options?: CostOptions<OperationOf<P[N]>> & CallOptions,
   ): Promise<Decision>;
-  /** Decides several limits in one step: all are charged, or none. */
+  /** Decides several limits atomically: all are charged, or none. */
   check(limits: readonly LimitRequest<P>[], options?: CallOptions): Promise<Decision>;
-  /** What a check would say, without charging. Without a cost it asks for 0. */
+  /** Returns what a check would decide, without charging. Default cost: 0. */
   peek<N extends keyof P & string>(
     policy: N,
     key: Key,
@@ -72,8 +71,8 @@ export interface Limiter<P extends Policies> {
   ): Promise<CheckResult>;
   peek(limits: readonly LimitRequest<P>[], options?: PeekOptions): Promise<CheckResult>;
   /**
-   * Waits until the check passes, in order of arrival for each key. Answers a denial at once, and
-   * charges nothing, when the wait would surely be longer than `maxWaitMs`.
+   * Waits until the check passes, in order of arrival for each key. If the wait is certain to
+   * exceed `maxWaitMs`, resolves to a denial at once and charges nothing.
    */
   acquire<N extends keyof P & string>(
     policy: N,
@@ -81,26 +80,30 @@ export interface Limiter<P extends Policies> {
     options?: CostOptions<OperationOf<P[N]>> & AcquireOptions,
   ): Promise<Decision>;
   acquire(limits: readonly LimitRequest<P>[], options?: AcquireOptions): Promise<Decision>;
-  /** Takes a charge back, once. Answers how much cost was given back, over all its limits. */
+  /**
+   * Refunds a charge. Resolves to the cost refunded, summed over all limits of the check. Each
+   * receipt can be used once; a second call resolves to 0.
+   */
   refund(receipt: Receipt): Promise<number>;
   /**
-   * Makes a reserved cost the real one, once: refunds the difference, or charges it even past the
-   * limit. Several limits may have an actual cost each. Answers the change that was made.
+   * Adjusts a reserved cost to the actual cost: refunds the difference, or charges it even past
+   * the limit. Pass an array for one actual cost per limit. Resolves to the change made. Each
+   * receipt can be used once.
    */
   settle(receipt: Receipt, actual: number | readonly number[]): Promise<number>;
-  /** Makes a key new. */
+  /** Deletes everything held about a key. */
   reset(policy: keyof P & string, key: Key): Promise<void>;
-  /** What is held about a key; undefined if nothing that counts is. */
+  /** Resolves to the state of a key, or undefined if nothing of it counts. */
   inspect(policy: keyof P & string, key: Key): Promise<KeyState | undefined>;
-  /** How many keys the store holds, if it can tell. */
+  /** The number of keys in the store; undefined if the store does not count them. */
   readonly size: number | undefined;
-  /** Calls `listener` after every decision until the answer is called. */
+  /** Calls `listener` after every decision. Returns a function that removes it. */
   onDecision(listener: DecisionListener): () => void;
-  /** Lets everybody who waits go. The store is the caller's to close, and may serve others. */
+  /** Rejects all calls that wait in `acquire`. Does not close the store, which may be shared. */
   close(): Promise<void>;
 }
 
-/** What a limiter on a store in this process can do at once, without a promise. */
+/** A limiter on a store in this process, which can also decide synchronously. */
 export interface SyncLimiter<P extends Policies> extends Limiter<P> {
   checkSync<N extends keyof P & string>(
     policy: N,

@@ -1,22 +1,20 @@
-/**
- * The only file that reads time. Everything else is told what time it is.
- */
+/** Clocks and timers. No other file reads the time. */
 import { Heap, type Timed } from './heap.ts';
 
-/** Whole milliseconds since the epoch, and a way to be woken. */
 export interface Clock {
+  /** Returns whole milliseconds since the epoch. */
   now(): number;
-  /** Calls `wake` once `delayMs` have passed on this clock; the answer cancels that. */
+  /** Calls `wake` when `delayMs` have passed on this clock. Returns a function that cancels it. */
   schedule(delayMs: number, wake: () => void): () => void;
 }
 
-/** Longer timers overflow a 32-bit integer and fire at once, so longer waits are made of slices. */
+/** A longer timer overflows a 32-bit integer and fires at once, so longer waits are split. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** How much a timer may be ahead of the wall clock without anybody having set the clock. */
+/** A timer that fires earlier than this by the wall clock means that the clock was set. */
 const EARLY_MS = 5;
 
-/** The machine's clock. It looks `Date.now` up at each call, so a test's fake timers work. */
+/** The system clock. Looks `Date.now` up at each call, so that fake timers of tests work. */
 export const systemClock: Clock = {
   now: () => Date.now(),
 
@@ -28,7 +26,6 @@ export const systemClock: Clock = {
       timer = setTimeout(() => {
         const earlyMs = dueMs - Date.now();
         if (remainingMs > sliceMs) arm(remainingMs - sliceMs);
-        // By the wall clock a timer may fire a little early; if it is much, the clock was set.
         else if (earlyMs > 0 && earlyMs <= EARLY_MS) arm(earlyMs);
         else wake();
       }, sliceMs);
@@ -51,26 +48,26 @@ export const monotonicClock: Clock = {
   },
 };
 
-/** Calls `wake` after `delayMs` at the earliest. Does not keep the process alive for it. */
+/** Calls `wake` after at least `delayMs`, with a timer that does not keep the process alive. */
 export function scheduleInBackground(delayMs: number, wake: () => void): () => void {
   const timer: unknown = setTimeout(wake, delayMs);
   (timer as { unref?: () => void }).unref?.();
   return () => clearTimeout(timer as number);
 }
 
-interface Sleeper extends Timed {
+interface Timer extends Timed {
   readonly wake: () => void;
 }
 
 /**
- * A clock that stands still until it is told otherwise: for tests, simulations and replays.
+ * A clock that moves only by `advance` and `set`, for tests, simulations and replays.
  *
  *     const clock = new ManualClock(1_000);
- *     clock.advance(250); // now() is 1_250, and whoever was due has been woken in order
+ *     clock.advance(250); // now() is 1_250, and the timers due until then have fired in order
  */
 export class ManualClock implements Clock {
   #nowMs: number;
-  readonly #sleepers = new Heap<Sleeper>();
+  readonly #timers = new Heap<Timer>();
 
   constructor(startMs = 0) {
     this.#nowMs = startMs;
@@ -81,31 +78,31 @@ export class ManualClock implements Clock {
   }
 
   schedule(delayMs: number, wake: () => void): () => void {
-    const sleeper = { dueMs: this.#nowMs + delayMs, wake };
-    this.#sleepers.add(sleeper);
-    return () => this.#sleepers.delete(sleeper);
+    const timer = { dueMs: this.#nowMs + delayMs, wake };
+    this.#timers.add(timer);
+    return () => this.#timers.delete(timer);
   }
 
-  /** Moves on by `deltaMs`, waking sleepers at their times. */
+  /** Moves forward by `deltaMs`. Each timer fires at its own time. */
   advance(deltaMs: number): void {
     const endMs = this.#nowMs + deltaMs;
-    const sleepers = this.#sleepers;
-    for (let next = sleepers.first; next && next.dueMs <= endMs; next = sleepers.first) {
-      sleepers.delete(next);
+    const timers = this.#timers;
+    for (let next = timers.first; next && next.dueMs <= endMs; next = timers.first) {
+      timers.delete(next);
       this.#nowMs = Math.max(this.#nowMs, next.dueMs);
       next.wake();
     }
-    // Someone who was woken may have moved the clock further still.
+    // A callback may have advanced the clock further.
     this.#nowMs = Math.max(this.#nowMs, endMs);
   }
 
-  /** Steps to a time, forward or back, as a clock that is being corrected does. Wakes nobody. */
+  /** Steps forward or back, as a clock does that is corrected. Fires no timers. */
   set(nowMs: number): void {
     this.#nowMs = nowMs;
   }
 }
 
-/** After everything that came in with this turn of the event loop; where there is none, soon. */
+/** Calls `work` after the I/O events of this turn of the event loop, or in a microtask. */
 export const atEndOfTurn: (work: () => void) => void =
   typeof setImmediate === 'function' ? setImmediate : queueMicrotask;
 
@@ -113,5 +110,4 @@ export const atEndOfTurn: (work: () => void) => void =
 export const inNextTurn: (work: () => void) => void =
   typeof setImmediate === 'function' ? setImmediate : (work) => setTimeout(work);
 
-/** A moment as a `Date`, for interfaces that speak in those. */
 export const dateOf = (timeMs: number): Date => new Date(timeMs);

@@ -1,11 +1,11 @@
 /**
- * Decisions: the answer to a check, and the receipt that lets it be taken back.
+ * Decisions: the result of a check, and the receipt to refund or settle it.
  *
- * A decision is made for every call, and most callers read two of its fields. So the parts that
- * are objects themselves, `limits` and `receipt`, are built when they are first read.
+ * Most callers read two fields of a decision. So `limits` and `receipt`, which are objects, are
+ * built when they are first read.
  */
 
-/** What one limit of a check says. */
+/** The result of one limit of a check. */
 export interface LimitDecision {
   /** The policy's name. */
   readonly policy: string;
@@ -15,35 +15,34 @@ export interface LimitDecision {
   readonly allowed: boolean;
   /** The capacity: the policy's limit, or `burst` for a token bucket. */
   readonly limit: number;
-  /** After this decision, the largest cost that would still fit at this instant. */
+  /** The largest cost that still fits after this decision. */
   readonly remaining: number;
   /** 0 if allowed; else the shortest wait, in ms, after which the same check passes. */
   readonly retryAfterMs: number;
-  /** In how many ms the key is as good as new if nothing else happens. */
+  /** The time until nothing of the key counts, in ms, if no other call is admitted. */
   readonly resetAfterMs: number;
-  /** The time at which it was decided, ms since the epoch. */
+  /** When the store decided, in ms since the epoch. */
   readonly atMs: number;
 }
 
 /**
- * What a whole check says. The fields of `LimitDecision` speak of all its limits together (the
- * least remaining, the longest waits); `policy`, `key`, `cost` and `limit` are those of the limit
- * that matters most: denied, the one that makes the caller wait longest; allowed, the one with
- * the least remaining; in a tie the first.
+ * The result of a check. `remaining` is the smallest of all its limits, and `retryAfterMs` and
+ * `resetAfterMs` are the longest. `policy`, `key`, `cost` and `limit` are those of one limit: if
+ * denied, the one with the longest wait; if allowed, the one with the least remaining.
  */
 export interface CheckResult extends LimitDecision {
-  /** What each limit of the check says, in the order asked. */
+  /** The result of each limit, in the order of the check. */
   readonly limits: readonly LimitDecision[];
-  /** Set when the store could not decide: why not, and what was done instead. */
+  /** Set if the store could not decide: the reason, and the action applied instead. */
   readonly degraded?: Degraded;
-  /** Set when a denial is repeated from this process's memory: `remaining` is as of then. */
+  /** Set if a denial was repeated from this process's cache. `remaining` may be out of date. */
   readonly cached?: true;
-  /** `false` when the limits lay on several nodes: each was reserved, and given back if denied. */
+  /** `false` if the limits are on several nodes: each was reserved, and refunded if denied. */
   readonly atomic?: false;
 }
 
 export interface Degraded {
-  /** No answer in time; an error; too many failures, so not asked; too many asked at once. */
+  /** Deadline passed; store error; circuit breaker open; too many calls in flight. */
   readonly reason: 'timeout' | 'error' | 'open' | 'overload';
   readonly action: 'allow' | 'deny' | 'local';
 }
@@ -62,34 +61,34 @@ export interface Denied extends CheckResult {
 
 export type Decision = Admitted | Denied;
 
-/** What was charged to one key, and when. */
+/** A cost that was charged to one key. */
 export interface Charge {
   readonly policy: string;
   readonly key: string;
   readonly cost: number;
   readonly atMs: number;
-  /** Set when it was not the store that charged it. */
+  /** Set if the store did not charge it. */
   readonly degraded?: true;
-  /** Set when this process's own limiter charged it in the store's place. */
+  /** Set if the local fallback of this process charged it. */
   readonly local?: true;
   /**
-   * Set when the store had not replied in time and may have charged the call too: the token by
-   * which a refund or `settle` also adjusts the charge in the store.
+   * Set if the store did not reply in time and may have charged the call too. With this token, a
+   * refund or `settle` also adjusts the charge in the store.
    */
   readonly late?: string;
 }
 
-/** Hand it to `refund` or `settle`. Plain data: it survives JSON. */
+/** Pass it to `refund` or `settle`. Plain data that survives JSON. */
 export interface Receipt {
   readonly charges: readonly Charge[];
 }
 
-/** Always the same receipt for the same decision, so that it can be used once. */
+/** The receipts of decisions: always the same object, so that it can be used once. */
 const receipts = new WeakMap<CheckResult, Receipt>();
-/** The limits of those decisions that have several; the others are their own only limit. */
+/** The limits of decisions that have several. */
 const jointLimits = new WeakMap<CheckResult, readonly LimitDecision[]>();
 
-/** A decision that was meant: if it allows, the cost has been charged. */
+/** The decision of a check. If it allows, the cost has been charged. */
 export class DecisionRecord implements CheckResult {
   readonly allowed: boolean;
   readonly remaining: number;
@@ -102,11 +101,11 @@ export class DecisionRecord implements CheckResult {
     readonly limit: number,
     readonly retryAfterMs: number,
     readonly atMs: number,
-    answer: { readonly free: number; readonly resetAfterMs: number },
+    result: { readonly free: number; readonly resetAfterMs: number },
   ) {
     this.allowed = retryAfterMs === 0;
-    this.remaining = Math.max(answer.free, 0);
-    this.resetAfterMs = answer.resetAfterMs;
+    this.remaining = Math.max(result.free, 0);
+    this.resetAfterMs = result.resetAfterMs;
   }
 
   get limits(): readonly LimitDecision[] {
@@ -134,14 +133,14 @@ export class DecisionRecord implements CheckResult {
   }
 }
 
-/** What a decision would have been. Nothing was charged, so there is no receipt. */
+/** The result of a peek, or of a check with several limits that was denied. Has no receipt. */
 export class PeekRecord extends DecisionRecord {
   override get receipt(): undefined {
     return undefined;
   }
 }
 
-/** The decision of a check with several limits, from what each of them says. */
+/** Combines the results of several limits. `taken` means that all of them were charged. */
 export function jointDecision(limits: readonly LimitDecision[], taken: boolean): CheckResult {
   const free = Math.min(...limits.map((limit) => limit.remaining));
   const retryAfterMs = Math.max(...limits.map((limit) => limit.retryAfterMs));
@@ -150,8 +149,10 @@ export function jointDecision(limits: readonly LimitDecision[], taken: boolean):
     retryAfterMs > 0 ? each.retryAfterMs === retryAfterMs : each.remaining === free,
   )!;
   const kind = taken ? DecisionRecord : PeekRecord;
-  const answer = { free, resetAfterMs };
-  const decision = new kind(policy, key, cost, limit, retryAfterMs, atMs, answer);
+  const decision = new kind(policy, key, cost, limit, retryAfterMs, atMs, {
+    free,
+    resetAfterMs,
+  });
   jointLimits.set(
     decision,
     limits.map((each) => ({ ...each })),

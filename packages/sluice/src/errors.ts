@@ -1,8 +1,8 @@
 /**
- * Everything that can be wrong with a call, by code. Being denied is not here: that is a value.
+ * Error codes. A denial is a value, not an error.
  *
- * A code is stable: match on `error.code`, never on the message. The comments are the table in
- * docs/errors.md, which a test compares; as types they cost nothing at run time.
+ * Codes are stable: match on `error.code`, never on the message. A test compares the comments with
+ * the table in docs/errors.md. They are types, so they take no space at run time.
  */
 export interface ErrorCodes {
   /** An option or field is unknown, misspelt or out of range. */
@@ -19,35 +19,35 @@ export interface ErrorCodes {
   ERR_INVALID_BUCKETS: never;
   /** A burst is not an integer of at least 1, or the algorithm has no burst. */
   ERR_INVALID_BURST: never;
-  /** The named costs of a policy are not integers from 1 to what the policy holds. */
+  /** The named costs of a policy are not integers from 1 to its capacity. */
   ERR_INVALID_COSTS: never;
   /** limit x window, or burst x window, does not fit exact arithmetic (2^53 - 1). */
   ERR_LIMIT_TOO_LARGE: never;
   /** A call names a policy that the limiter does not have. */
   ERR_UNKNOWN_POLICY: never;
-  /** A call names an operation that the policy gives no cost for. */
+  /** A call names an operation that is not in the policy's `costs`. */
   ERR_UNKNOWN_OPERATION: never;
   /** A key is not a string of 1 to 1,024 characters, or parts that make one. */
   ERR_INVALID_KEY: never;
   /** A cost is not an integer of at least 1 (0 is for `peek` and `settle`). */
   ERR_INVALID_COST: never;
-  /** A cost is more than the policy can ever hold, so no wait would help. */
+  /** A cost is above the policy's capacity, so it never fits. */
   ERR_COST_ABOVE_LIMIT: never;
   /** A check is not made of 1 to 64 different limits. */
   ERR_INVALID_CHECK: never;
-  /** A receipt has not the form that an admitted check gives it. */
+  /** A receipt is not one that an admitted check returned. */
   ERR_INVALID_RECEIPT: never;
   /** A wait is not a number of milliseconds of at least 0. */
   ERR_INVALID_WAIT: never;
-  /** A clock gave something else than whole milliseconds since the epoch. */
+  /** A clock returned something other than whole milliseconds since the epoch. */
   ERR_INVALID_CLOCK: never;
-  /** A synchronous call was made on a store that answers only with promises. */
+  /** A synchronous call was made on a store that only returns promises. */
   ERR_NOT_SYNCHRONOUS: never;
-  /** The store did not answer, and nothing else could be done, or was to be. */
+  /** The store failed or did not reply in time, and no fallback applied. */
   ERR_STORE_UNAVAILABLE: never;
-  /** A request has no readable address of its client, so there is no key for it. */
+  /** The address of the client cannot be determined, so the request has no key. */
   ERR_NO_CLIENT_ADDRESS: never;
-  /** A call to another API is over its budget; `retryAfterMs` says when it is not. */
+  /** A call to another API exceeds its budget; retry after `retryAfterMs`. */
   ERR_RATE_LIMITED: never;
   /** A call was made on a limiter that has been closed. */
   ERR_CLOSED: never;
@@ -55,7 +55,7 @@ export interface ErrorCodes {
 
 export type ErrorCode = keyof ErrorCodes;
 
-/** Misuse: thrown before anything is written, with a stable `code`. */
+/** An error with a stable `code`. Misuse is thrown before anything is written. */
 export class SluiceError extends Error {
   readonly code: ErrorCode;
 
@@ -66,15 +66,15 @@ export class SluiceError extends Error {
   }
 }
 
-/** For calls on a limiter that has been closed, and for those who were waiting then. */
+/** Returns the error for calls on a closed limiter, and for calls that wait when it is closed. */
 export const closed = (): SluiceError => new SluiceError('ERR_CLOSED', 'The limiter was closed');
 
-/** Builds the one form all messages have: what was expected, and what came instead. */
-export function expected(code: ErrorCode, what: string, came: unknown): SluiceError {
-  return new SluiceError(code, `Expected ${what}, got ${shown(came)}`);
+/** Returns an error with the message `Expected X, got Y`. */
+export function expected(code: ErrorCode, what: string, actual: unknown): SluiceError {
+  return new SluiceError(code, `Expected ${what}, got ${shown(actual)}`);
 }
 
-/** Writes any value short enough for a message, and never throws while doing so. */
+/** Returns a short text for any value. Never throws. */
 function shown(value: unknown): string {
   if (typeof value === 'function') return 'a function';
   if (Array.isArray(value)) return `an array of ${value.length}`;
@@ -100,19 +100,19 @@ export function checkInteger(
   throw expected(code, `${what} to be an integer from ${least} to ${most}`, value);
 }
 
-/** Whether a value has named fields: an object that is not a list. */
+/** Whether a value is an object and not an array. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Refuses a value without the methods that it is there for. */
+/** Throws if a value lacks one of the methods. */
 export function checkMethods(what: string, value: unknown, ...names: readonly string[]): void {
   const given = value as Record<string, unknown> | null | undefined;
   if (names.every((name) => typeof given?.[name] === 'function')) return;
   throw expected('ERR_INVALID_OPTION', what, value);
 }
 
-/** Refuses a misspelt field, which would otherwise silently mean the default. */
+/** Throws for an unknown field, which would otherwise be ignored. */
 export function checkFields(
   value: unknown,
   allowed: readonly string[],

@@ -1,10 +1,10 @@
 /**
- * Binary heap of timed entries, earliest first. Entries that are due together keep the order in
- * which they were added, unless they are added with an order of their own. Each entry stores its
- * own index, so it can be removed in O(log n).
+ * Binary heap of timed entries, earliest first. Entries that are due at the same time keep the
+ * order in which they were added, or the order passed to `add`. Each entry stores its index, so
+ * removing one takes O(log n).
  */
 
-/** What the heap keeps in an entry. `add` sets its order, and `at`, its index. */
+/** The fields that the heap uses. `add` sets `order`, and `at`, the index. */
 export interface Timed {
   dueMs: number;
   order?: number;
@@ -34,7 +34,7 @@ export class Heap<Entry extends Timed> {
     if (last !== entry) this.#settle(last, entry.at!);
   }
 
-  /** Puts an entry into a gap, after moving the gap up or down to where the entry belongs. */
+  /** Puts an entry into a gap, after sifting the gap up or down to where the entry belongs. */
   #settle(entry: Entry, gap: number): void {
     const entries = this.#entries;
     let at = gap;

@@ -1,4 +1,4 @@
-/** The public API of the core: an export list, nothing else. */
+/** The exports of `sluice`. */
 export type { AcquireOptions } from './acquire/waiters.ts';
 export type { LimitParams } from './algorithms/algorithm.ts';
 export type { AlgorithmName } from './algorithms/index.ts';

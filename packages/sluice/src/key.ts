@@ -1,18 +1,18 @@
 /**
- * Keys: whom a limit counts. One string, or parts that are joined so that no two lists of parts
- * make the same string.
+ * Keys: what a limit counts by, such as a user or an address. A key is a string, or parts that are
+ * joined so that no two lists of parts make the same string.
  */
 import { expected } from './errors.ts';
 
-/** Parts are joined by `joinKey`; a string is taken as it is. */
+/** A string is used unchanged. Parts are joined by `joinKey`. */
 export type Key = string | readonly (string | number)[];
 
-/** Long enough for any identifier, short enough that nobody fills the memory with one key. */
+/** Long enough for any identifier, and short enough to bound the memory of a key. */
 export const MAX_KEY_LENGTH = 1024;
 
 /**
  * Joins parts into one key: `joinKey('a:b', 'c')` is `a\:b:c`, `joinKey('a', 'b:c')` is `a:b\:c`.
- * The separator inside a part is escaped, so different parts never meet in one key.
+ * The separator inside a part is escaped, so different lists of parts make different keys.
  */
 export function joinKey(...parts: readonly (string | number)[]): string {
   return parts.map(escapePart).join(':');
@@ -24,12 +24,12 @@ function escapePart(part: unknown): string {
   throw expected('ERR_INVALID_KEY', 'the parts of the key to be strings or numbers', part);
 }
 
-/** A copy that shares no memory: a piece of a long string would keep all of that in memory. */
+/** Returns a copy that shares no memory. In V8, a slice keeps its whole source string alive. */
 export const copyOf = (text: string): string => JSON.parse(JSON.stringify(text));
 
 /**
- * The key as one string, or an error that says what is wrong with it. With `what`, the name of
- * something else than a key, only a string is accepted.
+ * Returns the key as one string. Throws if it is invalid. With `what`, the name of another value
+ * with the same rules, only a string is accepted.
  */
 export function keyText(key: Key, what?: string): string {
   const isText = typeof key === 'string' && key !== '' && key.length <= MAX_KEY_LENGTH;
@@ -37,7 +37,7 @@ export function keyText(key: Key, what?: string): string {
 }
 
 function joinedText(key: unknown, what?: string): string {
-  // More parts than characters cannot fit, so they need not be joined to know it.
+  // More parts than characters never fit, so do not join them.
   const isList = !what && Array.isArray(key) && key.length <= MAX_KEY_LENGTH;
   const text = isList ? joinKey(...key) : '';
   if (text !== '' && text.length <= MAX_KEY_LENGTH) return text;

@@ -1,7 +1,4 @@
-/**
- * The limiter: policies by name, and what can be asked of them. It checks everything that comes
- * from outside, and leaves deciding to the store.
- */
+/** The limiter: validates calls, and passes them to the store, which decides. */
 import { type AcquireOptions, Waiters } from './acquire/waiters.ts';
 import type { DecisionListener, Limiter, LimiterOptions, Policies, SyncLimiter } from './api.ts';
 import { type Clock, systemClock } from './clock.ts';
@@ -18,25 +15,25 @@ import { contained } from './warning.ts';
 const ACQUIRE_FIELDS = ['onFailure', 'maxWaitMs', 'signal'];
 const CALL_FIELDS = ['id', 'onFailure'];
 
-/** A policy's name, or several limits. */
-type Asked = string | readonly unknown[];
+/** The first argument of a check: a policy's name, or several limits. */
+type Target = string | readonly unknown[];
 
-/** A name that no caller can ask for. */
-const NOBODY = {};
+/** Equal to no name that a caller can pass. */
+const NO_POLICY = {};
 
 class LimiterCore {
   readonly #policies: PolicyRegistry;
   readonly #store: Store;
   readonly #sync: SyncStore | undefined;
   readonly #clock: Clock;
-  /** Not there if a store with a clock of its own is to use that. */
+  /** The `clock` option. Without it, the store uses its own clock. */
   readonly #ownClock: Clock | undefined;
   readonly #used = new UsedReceipts();
   readonly #waiters: Waiters;
-  /** The policy that was checked last, and its keys: most callers ask for one again and again. */
-  #lastName: unknown = NOBODY;
+  /** The policy of the last check, and its keys: most callers check the same one repeatedly. */
+  #lastName: unknown = NO_POLICY;
   #lastPolicy: Policy | undefined;
-  #lastSpace: SyncPolicyTable | undefined;
+  #lastTable: SyncPolicyTable | undefined;
   readonly #listeners = new Set<DecisionListener>();
 
   constructor(policies: PolicyRegistry, store: Store, clock: Clock | undefined) {
@@ -47,9 +44,8 @@ class LimiterCore {
     this.#clock = this.#ownClock ?? systemClock;
     this.#waiters = new Waiters({
       clock: this.#clock,
-      ask: (check) => this.#decide(check),
-      // No caller waits for it, so a store may do it later.
-      giveBack: (adjustments) => {
+      decide: (check) => this.#decide(check),
+      refund: (adjustments) => {
         const nowMs = this.#ownClock?.now();
         const done = store.adjustLater?.(adjustments, nowMs) ?? store.adjust(adjustments, nowMs);
         done.then(
@@ -57,52 +53,52 @@ class LimiterCore {
           () => {},
         );
       },
-      tell: (decision) => this.#told(decision),
+      notify: (decision) => this.#notify(decision),
     });
   }
 
-  checkSync(name: Asked, key?: Key | CallFields, options?: CallFields): Decision {
-    if (options !== undefined || (name !== this.#lastName && !this.#recall(name))) {
-      return this.#checkAtLength(name, key, options);
+  checkSync(name: Target, key?: Key | CallFields, options?: CallFields): Decision {
+    if (options !== undefined || (name !== this.#lastName && !this.#cachePolicy(name))) {
+      return this.#checkGeneral(name, key, options);
     }
-    // Read first: a limit by key is the caller's code, and may ask for other policies.
-    const space = this.#lastSpace!;
+    // Read first: a limit by key is the caller's code, and may check other policies.
+    const table = this.#lastTable!;
     const policy = this.#lastPolicy!;
     const text = keyText(key as Key);
     const params = policy.params ?? policy.paramsFor(text);
-    return space.takeSync(params, text, 1, this.#ownClock?.now()) as Decision;
+    return table.takeSync(params, text, 1, this.#ownClock?.now()) as Decision;
   }
 
-  /** Looks a policy up and remembers it; false if checks of it are to go the long way. */
-  #recall(name: unknown): boolean {
+  /** Caches a policy for the fast path. Returns false if its checks take the slow path. */
+  #cachePolicy(name: unknown): boolean {
     if (typeof name !== 'string' || !this.#sync || this.#listeners.size > 0) return false;
     const policy = this.#policies.policy(name);
-    this.#lastSpace = this.#sync.open(policy);
+    this.#lastTable = this.#sync.open(policy);
     this.#lastPolicy = policy;
     this.#lastName = name;
     return true;
   }
 
-  /** Apart, so that what comes before it is short enough for V8 to put it where it is called. */
-  #checkAtLength(name: Asked, key?: Key | CallFields, options?: CallFields): Decision {
+  /** The slow path, in a function of its own so that V8 can inline `checkSync`. */
+  #checkGeneral(name: Target, key?: Key | CallFields, options?: CallFields): Decision {
     return this.#decideNow(this.#check(name, key, options, 1)) as Decision;
   }
 
-  async check(name: Asked, key?: Key | CallFields, options?: CallFields) {
+  async check(name: Target, key?: Key | CallFields, options?: CallFields) {
     if (this.#sync !== undefined) return this.checkSync(name, key, options);
     return this.#decide(this.#check(name, key, options, 1));
   }
 
-  peekSync(name: Asked, key?: Key | CallFields, options?: CallFields): CheckResult {
+  peekSync(name: Target, key?: Key | CallFields, options?: CallFields): CheckResult {
     return this.#decideNow(this.#check(name, key, options, 0, CALL_FIELDS.slice(1)));
   }
 
-  async peek(name: Asked, key?: Key | CallFields, options?: CallFields): Promise<CheckResult> {
+  async peek(name: Target, key?: Key | CallFields, options?: CallFields): Promise<CheckResult> {
     return this.#decide(this.#check(name, key, options, 0, CALL_FIELDS.slice(1)));
   }
 
   async acquire(
-    name: Asked,
+    name: Target,
     key?: Key | AcquireOptions,
     options?: CallFields & AcquireOptions,
   ): Promise<Decision> {
@@ -122,7 +118,7 @@ class LimiterCore {
   }
 
   settleSync(receipt: Receipt, actual: number | readonly number[]): number {
-    const sync = this.#now();
+    const sync = this.#syncStore();
     const nowMs = this.#clock.now();
     let change = 0;
     const adjustments = this.#spend(receipt, actual);
@@ -139,14 +135,14 @@ class LimiterCore {
       this.#waiters.nudge(adjustments);
       return changes.reduce((sum, change) => sum + change, 0);
     } catch (error) {
-      // What the store surely did not do can be tried again; what it may have done cannot.
+      // Retry only if the store certainly did not apply it.
       if ((error as { notDone?: true }).notDone) this.#used.delete(receipt);
       throw error;
     }
   }
 
   resetSync(policy: string, key: Key): void {
-    const sync = this.#now();
+    const sync = this.#syncStore();
     const text = keyText(key);
     sync.resetSync(this.#policies.policy(policy), text, this.#clock.now());
     this.#waiters.nudge([{ charge: { policy, key: text } }]);
@@ -158,15 +154,15 @@ class LimiterCore {
     this.#waiters.nudge([{ charge: { policy, key: text } }]);
   }
 
-  inspectSync(name: string, asked: Key): KeyState | undefined {
-    const sync = this.#now();
-    const { policy, params, key } = this.#policies.limit(name, asked, undefined, 0);
+  inspectSync(name: string, given: Key): KeyState | undefined {
+    const sync = this.#syncStore();
+    const { policy, params, key } = this.#policies.limit(name, given, undefined, 0);
     return sync.inspectSync(policy, params, key, this.#clock.now());
   }
 
-  async inspect(name: string, asked: Key): Promise<KeyState | undefined> {
-    if (this.#sync !== undefined) return this.inspectSync(name, asked);
-    const { policy, params, key } = this.#policies.limit(name, asked, undefined, 0);
+  async inspect(name: string, given: Key): Promise<KeyState | undefined> {
+    if (this.#sync !== undefined) return this.inspectSync(name, given);
+    const { policy, params, key } = this.#policies.limit(name, given, undefined, 0);
     return this.#store.inspect?.(policy, params, key, this.#ownClock?.now());
   }
 
@@ -178,23 +174,23 @@ class LimiterCore {
     if (typeof listener !== 'function') {
       throw expected('ERR_INVALID_OPTION', 'the listener to be a function', listener);
     }
-    // A function of its own, so that the same listener can be added twice and stopped once.
+    // A new function each time, so that a listener can be added twice and removed once.
     const entry: DecisionListener = contained(listener);
-    // Only the long way tells anybody.
-    this.#lastName = NOBODY;
+    // Only the slow path calls listeners.
+    this.#lastName = NO_POLICY;
     this.#listeners.add(entry);
     return () => this.#listeners.delete(entry);
   }
 
   async close(): Promise<void> {
-    this.#lastName = NOBODY;
+    this.#lastName = NO_POLICY;
     this.#policies.close();
     this.#waiters.close();
   }
 
-  /** What is asked for, made sound: one limit by policy and key, or a list of them. */
+  /** Validates a call: one limit by policy and key, or a list of limits. */
   #check(
-    name: Asked,
+    name: Target,
     key: Key | CallFields | undefined,
     options: CallFields | undefined,
     least: 0 | 1,
@@ -210,37 +206,36 @@ class LimiterCore {
     return { limits, peek: least === 0, id, onFailure: checkAction(given?.onFailure) };
   }
 
-  /** Decides at once if the store can. */
+  /** Decides synchronously if the store can. */
   #decide(check: Check): CheckResult | Promise<CheckResult> {
     if (this.#sync !== undefined) return this.#decideNow(check);
-    const answers = this.#store.decide([check], this.#ownClock?.now());
-    return answers.then(([result]) => this.#told(result, check.peek));
+    const results = this.#store.decide([check], this.#ownClock?.now());
+    return results.then(([result]) => this.#notify(result, check.peek));
   }
 
   #decideNow(check: Check): CheckResult {
-    return this.#told(this.#now().decideSync(check, this.#clock.now()), check.peek);
+    return this.#notify(this.#syncStore().decideSync(check, this.#clock.now()), check.peek);
   }
 
-  /** The store, if it can answer now. */
-  #now(): SyncStore {
+  #syncStore(): SyncStore {
     if (this.#sync !== undefined) return this.#sync;
     throw expected('ERR_NOT_SYNCHRONOUS', 'a synchronous store', this.#store);
   }
 
-  /** What settling changes, the first time; nothing for a receipt that has been used. */
+  /** Returns the adjustments that settle a receipt; none if the receipt was used before. */
   #spend(receipt: Receipt, actual: unknown): readonly Adjustment[] {
     const adjustments = this.#policies.adjustments(receipt, actual);
     return this.#used.add(receipt) ? adjustments : [];
   }
 
-  /** Calls the listeners, unless it was a peek. */
-  #told(result: CheckResult, peek = false): CheckResult {
+  /** Calls the listeners, except for a peek. */
+  #notify(result: CheckResult, peek = false): CheckResult {
     for (const listener of peek ? [] : this.#listeners) listener(result as Decision);
     return result;
   }
 }
 
-/** A clock from outside, held to giving whole milliseconds. */
+/** Wraps the caller's clock so that a time other than whole milliseconds throws. */
 function checkedClock(clock: Clock): Clock {
   return {
     now() {
@@ -251,7 +246,7 @@ function checkedClock(clock: Clock): Clock {
 }
 
 /**
- * Builds a limiter.
+ * Creates a limiter.
  *
  *     const limiter = createLimiter({ policies: { perMinute: '100/1m' } });
  *     const { allowed, retryAfterMs } = await limiter.check('perMinute', userId);

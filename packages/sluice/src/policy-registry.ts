@@ -1,7 +1,4 @@
-/**
- * The policies of a limiter by name, and the checking of what callers ask of them: from here on,
- * names, keys and costs are sound.
- */
+/** The policies of a limiter by name. Validates the names, keys and costs of calls. */
 import type { LimitParams } from './algorithms/algorithm.ts';
 import type { Receipt } from './decision.ts';
 import { checkFields, checkInteger, closed, expected, isRecord } from './errors.ts';
@@ -9,7 +6,7 @@ import { type Key, keyText } from './key.ts';
 import { definePolicy, type FailureAction, type Policy, type PolicyInput } from './policy.ts';
 import { type Adjustment, idOf, type Limit } from './store.ts';
 
-/** The loose form of what callers pass; the limiter's types are stricter. */
+/** The cost of a call as the caller passes it. The limiter's types are stricter. */
 export interface CostFields {
   readonly cost?: number | undefined;
   readonly operation?: string | undefined;
@@ -20,10 +17,10 @@ export interface CallFields extends CostFields {
   readonly onFailure?: FailureAction | undefined;
 }
 
-/** More limits than that in one check is a mistake, not a need. */
+/** The most limits in one check. */
 const MAX_LIMITS = 64;
 
-/** Whether there are as many as a check may have. */
+/** Whether a value is an array of a length that a check may have. */
 const isList = (value: unknown): value is readonly unknown[] =>
   Array.isArray(value) && value.length > 0 && value.length <= MAX_LIMITS;
 
@@ -65,36 +62,36 @@ export class PolicyRegistry {
     throw expected('ERR_UNKNOWN_POLICY', `a policy, one of: ${names}`, name);
   }
 
-  /** The cost that is asked for: at least `least`, and not more than could ever fit. */
-  cost(policy: Policy, params: LimitParams, asked: CostFields | undefined, least: 0 | 1): number {
+  /** Returns the cost of a call: from `least`, which is also the default, to the capacity. */
+  cost(policy: Policy, params: LimitParams, given: CostFields | undefined, least: 0 | 1): number {
     const { operation, cost = operation === undefined ? least : costOf(policy, operation) } =
-      asked ?? {};
+      given ?? {};
     checkInteger('ERR_INVALID_COST', 'the cost', cost, least);
     if (cost > params.capacity) {
       const what = `the cost to be at most ${params.capacity} for \`${policy.name}\``;
       throw expected('ERR_COST_ABOVE_LIMIT', what, cost);
     }
-    if (operation !== undefined && asked?.cost !== undefined) {
+    if (operation !== undefined && given?.cost !== undefined) {
       throw expected('ERR_INVALID_COST', 'a cost or an operation, not both', cost);
     }
     return cost;
   }
 
-  /** One limit, checked. */
-  limit(name: string, key: Key, asked: CostFields | undefined, least: 0 | 1): Limit {
+  /** Returns a validated limit. */
+  limit(name: string, key: Key, given: CostFields | undefined, least: 0 | 1): Limit {
     const policy = this.policy(name);
     const text = keyText(key);
     const params = policy.paramsFor(text);
-    return { policy, params, key: text, cost: this.cost(policy, params, asked, least) };
+    return { policy, params, key: text, cost: this.cost(policy, params, given, least) };
   }
 
-  /** The limits of a check, each named once. */
+  /** Returns the validated limits of a check. Throws if one is repeated. */
   limits(requests: unknown, least: 0 | 1): readonly Limit[] {
     const what = `a policy, or 1 to ${MAX_LIMITS} limits`;
     if (!isList(requests)) throw expected('ERR_INVALID_CHECK', what, requests);
     const seen = new Set<string>();
     const limits: Limit[] = [];
-    // Not by `map`, which would pass over a hole.
+    // `map` would skip holes.
     for (const request of requests) {
       if (!isRecord(request)) throw expected('ERR_INVALID_CHECK', what, request);
       checkFields(request, REQUEST_FIELDS);
@@ -113,7 +110,7 @@ export class PolicyRegistry {
     return limits;
   }
 
-  /** What settling a receipt at the actual costs changes. */
+  /** Returns the adjustments that settle a receipt at the actual costs. */
   adjustments(receipt: Receipt, actual: unknown): readonly Adjustment[] {
     const charges = receipt?.charges;
     if (!isList(charges)) throw expected('ERR_INVALID_RECEIPT', 'the receipt of a check', receipt);
@@ -121,7 +118,7 @@ export class PolicyRegistry {
     if (actuals.length !== charges.length) {
       throw expected('ERR_INVALID_COST', 'an actual cost, or one for each limit', actual);
     }
-    // A copy has no holes, which `map` would pass over.
+    // A copy has no holes, which `map` would skip.
     return [...charges].map((charge, place) => {
       checkInteger('ERR_INVALID_RECEIPT', 'the cost of a charge', charge?.cost, 1);
       checkInteger('ERR_INVALID_RECEIPT', 'the time of a charge', charge?.atMs, 0);

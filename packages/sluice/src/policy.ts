@@ -1,7 +1,4 @@
-/**
- * Policies: what is allowed. Everything a policy could get wrong is refused here, when it is built,
- * so that the rest of the engine computes with numbers it can trust.
- */
+/** Policies: their options, and their validation when they are defined. */
 import type { LimitParams } from './algorithms/algorithm.ts';
 import { type AlgorithmName, algorithmNames, optionOf } from './algorithms/index.ts';
 import {
@@ -16,16 +13,16 @@ import {
 /** Milliseconds, or a whole number and a unit: `'250ms'` `'10s'` `'1m'` `'1h'` `'1d'` `'2w'`. */
 export type Duration = number | string;
 
-/** A limit of its own for each key, for tenants on different plans. Called at every check. */
+/** Returns the limit of a key, for tenants on different plans. Called at every check. */
 export type LimitOfKey = (key: string) => number;
 
-/** What to do when the store cannot decide; see `sluice/failure`. */
+/** What to do if the store cannot decide; see `sluice/failure`. */
 export type FailureAction = 'allow' | 'deny' | 'local' | 'throw';
 
 export interface PolicyOptions {
-  /** How much cost passes in a window: an integer, or a function of the key. */
+  /** The cost admitted per window: an integer, or a function of the key. */
   readonly limit: number | LimitOfKey;
-  /** How long the window is, such as `60_000` or `'1m'`. */
+  /** The length of the window, such as `60_000` or `'1m'`. */
   readonly window: Duration;
   /** Default `'sliding-log'`. */
   readonly algorithm?: AlgorithmName;
@@ -33,21 +30,21 @@ export interface PolicyOptions {
   readonly buckets?: number;
   /** Token bucket only: the number of tokens that the bucket holds. Default: the limit. */
   readonly burst?: number;
-  /** What operations cost, for `check(policy, key, { operation })`: `{ 'search.list': 100 }`. */
+  /** Costs by operation, for `check(policy, key, { operation })`: `{ 'search.list': 100 }`. */
   readonly costs?: Readonly<Record<string, number>>;
-  /** What to do when the store cannot decide. Default: what the store was told. */
+  /** What to do if the store cannot decide. Default: the store's `onFailure`. */
   readonly onFailure?: FailureAction;
 }
 
-/** `'100/1m'`, or an object when there is more to say. */
+/** `'100/1m'`, or an object with more options. */
 export type PolicyInput = string | PolicyOptions;
 
-/** The operations that a policy names costs for, known at compile time. */
+/** The operations in the `costs` of a policy, at compile time. */
 export type OperationOf<P> = P extends { readonly costs?: infer C }
   ? keyof NonNullable<C> & string
   : never;
 
-/** A policy that has been checked. */
+/** A validated policy. */
 export interface Policy {
   readonly name: string;
   readonly algorithm: AlgorithmName;
@@ -55,9 +52,9 @@ export interface Policy {
   readonly bucketMs: number;
   readonly costs: ReadonlyMap<string, number>;
   readonly onFailure: FailureAction | undefined;
-  /** The numbers that hold for every key; undefined if the limit is a function of the key. */
+  /** The numbers for every key; undefined if the limit is a function of the key. */
   readonly params: LimitParams | undefined;
-  /** The numbers that hold for this key. */
+  /** Returns the numbers for a key. */
   paramsFor(key: string): LimitParams;
 }
 
@@ -68,7 +65,7 @@ export const MAX_WINDOW_MS = 36_500 * UNIT_MS.d;
 const DEFAULT_BUCKETS = 60;
 const MAX_BUCKETS = 10_000;
 
-/** Turns `'100/1m'` into the object form. */
+/** Parses `'100/1m'` to the object form. */
 function optionsOf(where: string, input: unknown): PolicyOptions {
   const parts = typeof input === 'string' && /^(\d{1,16})(?:\/| per )(\w+)$/.exec(input);
   if (parts) return { limit: Number(parts[1]), window: parts[2] };
@@ -76,14 +73,14 @@ function optionsOf(where: string, input: unknown): PolicyOptions {
   return input as PolicyOptions;
 }
 
-/** Checks one product that exact arithmetic depends on. */
+/** Throws if `count x windowMs` is not an exact integer. */
 function checkProduct(where: string, what: string, count: number, windowMs: number): void {
   if (count * windowMs <= Number.MAX_SAFE_INTEGER) return;
   const most = `${what} x window of ${where} to be at most 2^53 - 1`;
   throw expected('ERR_LIMIT_TOO_LARGE', most, `${count} x ${windowMs} ms`);
 }
 
-/** The milliseconds of a window. */
+/** Returns a window in milliseconds. */
 function windowOf(where: string, window: unknown): number {
   const parts = typeof window === 'string' && /^(\d{1,15})(ms|s|m|h|d|w)$/.exec(window);
   const windowMs = parts ? Number(parts[1]) * UNIT_MS[parts[2] as keyof typeof UNIT_MS] : window;
@@ -92,7 +89,7 @@ function windowOf(where: string, window: unknown): number {
   throw expected('ERR_INVALID_WINDOW', what, window);
 }
 
-/** A number that only one algorithm has. */
+/** Returns an option that only one algorithm has. Throws if the policy uses another one. */
 function ownNumber(
   where: string,
   options: PolicyOptions,
@@ -119,13 +116,13 @@ function costsOf(where: string, costs: unknown, most?: number): Map<string, numb
   return new Map(entries);
 }
 
-/** Refuses what is neither missing nor an action. */
+/** Throws unless the value is an action or undefined. */
 export function checkAction(action: unknown): FailureAction | undefined {
   if (action === undefined || ACTIONS.includes(action as string)) return action as FailureAction;
   throw expected('ERR_INVALID_OPTION', `\`onFailure\` to be one of ${ACTIONS.join(' ')}`, action);
 }
 
-/** Checks a policy and gives it its name. Throws a `SluiceError` that says what is wrong. */
+/** Validates a policy. Throws a `SluiceError` if it is invalid. */
 export function definePolicy(name: string, input: PolicyInput): Policy {
   const where = `policy \`${name}\``;
   const options = optionsOf(where, input);
@@ -140,7 +137,7 @@ export function definePolicy(name: string, input: PolicyInput): Policy {
   const burst = ownNumber(where, options, 'burst', 'ERR_INVALID_BURST');
   checkProduct(where, 'burst', burst ?? 1, windowMs);
   const paramsOf = (whose: string, count: number): LimitParams => {
-    // Any integer, as the product says more about one that is too large.
+    // Any integer: for one that is too large, the message about the product says more.
     if (!Number.isInteger(count) || count < 1) {
       throw expected('ERR_INVALID_LIMIT', `the limit of ${whose} to be an integer >= 1`, count);
     }

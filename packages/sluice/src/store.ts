@@ -1,9 +1,9 @@
 /**
- * The contract of a store: where the state of the keys lies, and who decides.
+ * The contract of a store, which holds the state of the keys and decides.
  *
- * A store decides, because deciding where the state lies is the only shape that is one atomic
- * step. The limiter has checked everything it passes: names, keys, costs up to the capacity, and
- * no limit twice in one check.
+ * Stores decide, because only a decision made where the state is can be one atomic step. The
+ * limiter validates everything it passes: names, keys, costs up to the capacity, and that no check
+ * has a limit twice.
  */
 import type { LimitParams } from './algorithms/algorithm.ts';
 import { algorithms } from './algorithms/index.ts';
@@ -18,21 +18,21 @@ export interface Limit {
   readonly cost: number;
 }
 
-/** What no two limits of a check may share. */
+/** Identifies a limit. No two limits of a check may have the same. */
 export const idOf = (policy: string, key: string): string => JSON.stringify([policy, key]);
 
-/** One or more limits decided together, all or nothing, at one instant. */
+/** One or more limits that are decided together: all are charged, or none. */
 export interface Check {
   readonly limits: readonly Limit[];
-  /** A peek asks and writes nothing, whatever the answer. */
+  /** Decides without charging. */
   readonly peek: boolean;
-  /** Admitted once under this id within the longest window, it is answered again, not charged. */
+  /** Idempotency key: a check admitted under it within the longest window is not charged again. */
   readonly id?: string | undefined;
-  /** What to do if the store fails; without it, what the policies say. */
+  /** What to do if the store fails. Default: the action of the policies. */
   readonly onFailure?: FailureAction | undefined;
 }
 
-/** Change by `delta` what a charge of a receipt stands for; minus the charged cost is a refund. */
+/** Changes a charge by `delta`. A delta of minus the charged cost is a refund. */
 export interface Adjustment {
   readonly policy: Policy;
   readonly params: LimitParams;
@@ -49,27 +49,24 @@ export function receiptLifetimeMs({ policy, params }: Pick<Limit, 'policy' | 'pa
   return Math.max(2 * params.windowMs, refundableMs(params, params.capacity));
 }
 
-/** Takes back what a limit was charged at a time. */
+/** Builds the refund of a limit that was charged at `atMs`. */
 export function refundOf({ policy, params, key, cost }: Limit, atMs: number): Adjustment {
   return { policy, params, charge: { policy: policy.name, key, cost, atMs }, delta: -cost };
 }
 
-/** What is held about a key, decoded. */
+/** The decoded state of a key. */
 export interface KeyState {
   readonly policy: string;
   readonly algorithm: string;
-  /** What counts against the limit now, in cost. For a token bucket: what is missing. */
+  /** The cost that counts now. For a token bucket: the missing tokens. */
   readonly used: number;
   readonly remaining: number;
   readonly resetAfterMs: number;
-  /** The algorithm's own three numbers, as its page tells; the third of a log is the store's. */
+  /** The algorithm's three numbers, see its documentation page. The third of a log is unused. */
   readonly cells: readonly number[];
-  /**
-   * The newest entries of a log that count, oldest first, at most 1,000 of them. The other
-   * algorithms have none.
-   */
+  /** The newest 1,000 entries of a log that count, oldest first. Empty for other algorithms. */
   readonly entries: readonly { readonly atMs: number; readonly cost: number }[];
-  /** How many entries of the log count, listed or not; 0 for the other algorithms. */
+  /** How many entries of a log count, listed or not; 0 for other algorithms. */
   readonly entryCount: number;
 }
 
@@ -78,51 +75,50 @@ export const MAX_INSPECTED = 1000;
 
 /** A command that carries one or more operations to the store. */
 export interface SentCommand {
-  /** The failure domain that it is sent to, as `domainOf` returns it. Default 0. */
+  /** The failure domain that it is sent to, see `domainOf`. Default 0. */
   readonly domain?: number;
-  /** Set by the store when it has replied or failed. An error of a key alone is a reply. */
+  /** Set by the store when it has replied or failed. An error about one key is a reply. */
   outcome?: 'replied' | 'failed' | undefined;
 }
 
 /**
- * Called when an operation is sent, with the command that carries it. Several operations may share
- * one command, whose failure is then one failure of the store.
+ * Called with the command that carries an operation when it is sent. Several operations may share
+ * one command, whose failure then counts once.
  */
 export type OnSent = (command: SentCommand) => void;
 
-/** Whoever waits for an answer; one of the two is called, once. */
+/** Receives the result of an operation: either `answered` or `failed` is called, once. */
 export interface Recipient<T> {
   sent?(command: SentCommand): void;
-  answered(answer: T): void;
+  answered(result: T): void;
   failed(error: unknown): void;
 }
 
 /**
- * `nowMs` is the time that the limiter was told to use. Without it, a store uses its own clock:
- * callers' clocks are not to be trusted where a store serves several of them.
+ * `nowMs` is the time of the limiter's `clock` option. Without it, a store uses its own clock,
+ * because the clocks of several callers differ.
  */
 export interface Store {
-  /** Decides a batch of checks, in order. One check's denial does not concern its neighbours. */
+  /** Decides a batch of checks in order. Each check is independent of the others. */
   decide(checks: readonly Check[], nowMs?: number): Promise<readonly CheckResult[]>;
   /**
-   * Decides one check as `decide` does, and tells `recipient`, now or later: for those who ask so
-   * often that a promise would be a cost. Throws only for an error of the caller, such as a check
-   * that cannot be sent.
+   * Decides one check as `decide` does, and calls `recipient`, now or later. Avoids the cost of a
+   * promise. Throws only for an error of the caller, such as a check that cannot be sent.
    */
   submit?(
     check: Check,
     nowMs: number | undefined,
     recipient: Recipient<readonly CheckResult[]>,
   ): void;
-  /** Takes charges back, or adds to them. Answers, for each, the change that was made. */
+  /** Refunds charges or adds to them. Resolves to the change made, for each adjustment. */
   adjust(
     adjustments: readonly Adjustment[],
     nowMs?: number,
     onSent?: OnSent,
   ): Promise<readonly number[]>;
   /**
-   * Applies adjustments once for each receipt. Resolves to undefined, and changes nothing, if the
-   * receipt `id` has been used before and could still change something.
+   * Applies adjustments once for each receipt. If the receipt `id` was used before and could still
+   * have an effect, changes nothing and resolves to undefined.
    */
   adjustOnce?(
     id: string,
@@ -131,18 +127,18 @@ export interface Store {
     onSent?: OnSent,
   ): Promise<readonly number[] | undefined>;
   /**
-   * Applies adjustments that no caller waits for, when the store can be reached. Resolves when they
-   * are done or no longer matter, and never rejects. Without this method, `adjust` is called.
+   * Applies adjustments that no caller waits for, as soon as the store is reachable. Resolves when
+   * they are done or no longer have an effect. Never rejects. Default: `adjust`.
    */
   adjustLater?(adjustments: readonly Adjustment[], nowMs?: number): Promise<void>;
   /** Deletes everything held about a key, including ids and receipts. */
   reset(policy: Policy, key: string, nowMs?: number, onSent?: OnSent): Promise<void>;
   /**
-   * The failure domain of a key: keys of one domain become unavailable together. A store without
-   * this method is one domain.
+   * Returns the failure domain of a key. The keys of one domain become unavailable together. A
+   * store without this method is one domain.
    */
   domainOf?(policy: Policy, key: string): number;
-  /** What is held about a key; undefined if nothing that counts is. */
+  /** Resolves to the state of a key, or undefined if nothing of it counts. */
   inspect?(
     policy: Policy,
     params: LimitParams,
@@ -151,23 +147,23 @@ export interface Store {
     onSent?: OnSent,
   ): Promise<KeyState | undefined>;
   /**
-   * Calls `listener` each time that a connection to the store has been established. Returns a
-   * function that removes the listener.
+   * Calls `listener` each time a connection to the store is established. Returns a function that
+   * removes the listener.
    */
   onReady?(listener: () => void): () => void;
-  /** How many keys are held. */
+  /** The number of keys. */
   readonly size?: number | undefined;
-  /** How many keys were evicted while they still counted. */
+  /** The number of keys that were evicted while they still counted. */
   readonly evicted?: number | undefined;
-  /** How many keys of each policy are never evicted, whatever the other policies hold. */
+  /** The number of keys of each policy that other policies cannot evict. */
   readonly guaranteedKeys?: number | undefined;
-  /** Lets go of connections and timers. */
+  /** Releases connections and timers. */
   close(): Promise<void>;
 }
 
-/** A store that can also answer at once, because its state lies in this process. */
+/** A store with its state in this process, which can also decide synchronously. */
 export interface SyncStore extends Store {
-  /** The keys of a policy, for checks of that one limit. */
+  /** Returns the keys of a policy, for checks of that one limit. */
   open(policy: Policy): SyncPolicyTable;
   decideSync(check: Check, nowMs: number): CheckResult;
   adjustSync(adjustment: Adjustment, nowMs: number): number;
@@ -187,9 +183,9 @@ export interface SyncStore extends Store {
   readonly size: number;
 }
 
-/** The keys of one policy in this process: the short way to a decision. */
+/** The keys of one policy in this process: the fast path to a decision. */
 export interface SyncPolicyTable {
-  /** Decides a check of one limit, and charges it if it fits. Without a time, as of now. */
+  /** Decides a check of one limit, and charges it if it fits. Default time: now. */
   takeSync(params: LimitParams, key: string, cost: number, nowMs?: number): CheckResult;
   /** The same without charging. */
   peekSync(params: LimitParams, key: string, cost: number, nowMs: number): CheckResult;

@@ -1,15 +1,15 @@
 import type { Receipt } from './decision.ts';
 
 /**
- * The receipts that one limiter has used. Each carries a mark, which JSON and copies do not show. A
- * `WeakSet` of all of them would hold the event loop for 20 ms when it grows, so only frozen
- * receipts are in one.
+ * The receipts that one limiter has used. Each used receipt carries a hidden mark, which JSON and
+ * copies do not have. A `WeakSet` of all receipts would block the event loop for 20 ms when it
+ * grows, so it holds only frozen ones.
  */
 export class UsedReceipts {
   readonly #mark = Symbol('used');
   readonly #frozen = new WeakSet<Receipt>();
 
-  /** Marks a receipt as used. Returns false if it was. */
+  /** Marks a receipt as used. Returns false if it was used before. */
   add(receipt: Receipt): boolean {
     if (Object.hasOwn(receipt, this.#mark) || this.#frozen.has(receipt)) return false;
     if (Object.isExtensible(receipt)) {
@@ -18,7 +18,7 @@ export class UsedReceipts {
     return true;
   }
 
-  /** Makes a receipt unused. */
+  /** Marks a receipt as unused. */
   delete(receipt: Receipt): void {
     Reflect.deleteProperty(receipt, this.#mark);
     this.#frozen.delete(receipt);

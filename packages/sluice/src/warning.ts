@@ -1,4 +1,4 @@
-/** Warnings: something about a setup that will hurt, and what to do about it. */
+/** Warnings about a harmful setup, with how to fix it. */
 
 export interface Warning {
   /** Stable, such as `WARN_REDIS_EVICTS`. */
@@ -6,7 +6,7 @@ export interface Warning {
   readonly message: string;
 }
 
-/** Where warnings go unless somebody takes them: to the process, if there is one. */
+/** The default handler: `process.emitWarning`, where there is a process. */
 export function emitWarning({ code, message }: Warning): void {
   emit(message, code);
 }

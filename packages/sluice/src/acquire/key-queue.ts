@@ -1,4 +1,4 @@
-/** Lines of waiters. Joining, leaving and adding up the cost ahead take O(log n). */
+/** Queues of waiters. Joining, leaving and summing the cost ahead take O(log n). */
 
 export interface QueueNode<T> {
   readonly item: T;
@@ -48,20 +48,20 @@ interface Sum {
 /** The waiters of one key, in order of arrival. */
 export class KeyQueue<T> extends LinkedList<T> {
   #newest: Sum | undefined;
-  /** The first waiter whose wait is to be estimated. The waits after it have not been either. */
-  unjudged: QueueNode<T> | undefined;
-  /** The place among the lanes that have work to do. */
+  /** The first waiter whose turn has not been estimated. All after it have not been either. */
+  unestimated: QueueNode<T> | undefined;
+  /** Its place in the list of queues with work to do. */
   ready: QueueNode<KeyQueue<T>> | undefined;
-  /** The cost served so far. */
+  /** The cost admitted so far. */
   served = 0;
-  /** From this position on, no waiter is served before this time. */
+  /** From this position on, no waiter is admitted before this time. */
   late: { readonly position: number; readonly earliestMs: number } | undefined;
 
   override add(item: T, cost: number): QueueNode<T> {
     const place = super.add(item, cost);
     const at = (this.#newest?.at ?? 0) + 1;
     const sum: Sum = { at, left: this.#newest, cost };
-    // The lowest bit of an index says how many waiters its node adds up.
+    // The lowest set bit of an index is the number of waiters that its node sums.
     while (sum.left && sum.left.at > at - (at & -at)) {
       sum.cost += sum.left.cost;
       sum.left.up = sum;
@@ -73,11 +73,11 @@ export class KeyQueue<T> extends LinkedList<T> {
 
   override remove(place: QueueNode<T>): void {
     for (let { sum } = place; sum; sum = sum.up) sum.cost -= place.cost;
-    if (this.unjudged === place) this.unjudged = place.after;
+    if (this.unestimated === place) this.unestimated = place.after;
     super.remove(place);
   }
 
-  /** Returns the cost of the waiter at a place and of all waiters before it. */
+  /** Returns the summed cost of a waiter and of all waiters before it. */
   demandAt(place: QueueNode<T>): number {
     let demand = 0;
     for (let { sum } = place; sum; sum = sum.left) demand += sum.cost;
@@ -85,31 +85,31 @@ export class KeyQueue<T> extends LinkedList<T> {
   }
 }
 
-const MAX_IN_PART = 8192;
+const MAX_IN_SHARD = 8192;
 
 /**
- * A map in parts of limited size: when a `Map` grows it is rehashed at once, which takes 3 ms at
- * 65,536 entries.
+ * A map in shards of limited size. A growing `Map` is rehashed at once, which blocks the event loop
+ * for 3 ms at 65,536 entries.
  */
 export class ShardedMap<K, V> {
-  readonly #parts: Map<K, V>[] = [];
+  readonly #shards: Map<K, V>[] = [];
 
   get(key: K): V | undefined {
-    return this.#parts.find((part) => part.has(key))?.get(key);
+    return this.#shards.find((shard) => shard.has(key))?.get(key);
   }
 
   /** Adds a key that is not there yet. */
   add(key: K, value: V): V {
-    let part = this.#parts.find(({ size }) => size < MAX_IN_PART);
-    if (!part) {
-      part = new Map();
-      this.#parts.push(part);
+    let shard = this.#shards.find(({ size }) => size < MAX_IN_SHARD);
+    if (!shard) {
+      shard = new Map();
+      this.#shards.push(shard);
     }
-    part.set(key, value);
+    shard.set(key, value);
     return value;
   }
 
   delete(key: K): void {
-    this.#parts.some((part) => part.delete(key));
+    this.#shards.some((shard) => shard.delete(key));
   }
 }

@@ -1,13 +1,25 @@
 /**
- * Waiting for a check to pass.
+ * `acquire`: waits until a check passes.
  *
- * A waiter joins one lane for each limit of its check, in order of arrival. The store decides its
+ * A waiter joins one queue for each limit of its check, in order of arrival. The store decides its
  * check only when it is first in all of them. So no waiter is overtaken, and a waiter that needs
- * two limits holds neither while it waits for the other. The wait of the first is exact. For the
- * others there is a lower bound, and a waiter for which that is too long is denied at once.
+ * two limits holds neither while it waits for the other. The delay of the first waiter is exact.
+ * For later waiters it is a lower bound, and a waiter whose bound is too long is denied at once.
  *
- * An event may concern any number of waiters: a reset, an aborted signal, a millisecond in which
- * many deadlines end. They are handled in slices, one in each turn of the event loop.
+ *     state     event                                            next state
+ *     queued    first in all its queues                          deciding
+ *     queued    turn estimated after its deadline                done: denied
+ *     queued    deadline passed                                  done: denied
+ *     deciding  admitted, or denied until after its deadline     done: resolved
+ *     deciding  denied                                           sleeping until it fits
+ *     sleeping  wake-up time reached                             deciding
+ *     sleeping  key refunded, settled or reset                   deciding
+ *     any       aborted, limiter closed, store error             done: rejected
+ *
+ * If a waiter is done while the store is still deciding, a charge is refunded.
+ *
+ * One event may affect many waiters: a reset, an aborted signal, a millisecond in which many
+ * deadlines pass. They are handled in slices, one per turn of the event loop.
  */
 import type { QueueEstimate } from '../algorithms/algorithm.ts';
 import { algorithms } from '../algorithms/index.ts';
@@ -20,24 +32,23 @@ import { type Adjustment, type Check, idOf, type Limit } from '../store.ts';
 import { KeyQueue, LinkedList, type QueueNode, ShardedMap } from './key-queue.ts';
 
 export interface AcquireOptions {
-  /** How long to wait at most, in ms. Default: as long as it takes. */
+  /** The longest wait, in ms. Default: unlimited. */
   readonly maxWaitMs?: number | undefined;
-  /** Ends the wait: the promise rejects with the signal's reason, and nothing is charged. */
+  /** Aborts the wait: the promise rejects with the signal's reason, and nothing is charged. */
   readonly signal?: AbortSignal | undefined;
-  /** What to do if the store cannot decide. Default: what the policy says, or the store. */
+  /** What to do if the store cannot decide. Default: the policy's action, else the store's. */
   readonly onFailure?: FailureAction | undefined;
 }
 
-/** What waiting needs of the limiter. */
-export interface Gate {
+/** The part of the limiter that waiting needs. */
+export interface WaitingContext {
   readonly clock: Clock;
-  /** Decides a check, or a peek. */
-  ask(check: Check): CheckResult | Promise<CheckResult>;
-  giveBack(adjustments: readonly Adjustment[]): void;
-  tell(decision: Decision): unknown;
+  decide(check: Check): CheckResult | Promise<CheckResult>;
+  refund(adjustments: readonly Adjustment[]): void;
+  notify(decision: Decision): unknown;
 }
 
-/** How many limits are handled in one turn of the event loop before other events get theirs. */
+/** The number of limits that are handled in one turn of the event loop. */
 const SLICE = 128;
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -48,45 +59,44 @@ interface Waiter extends Timed {
   readonly signal: AbortSignal | undefined;
   readonly resolve: (decision: Decision) => void;
   readonly reject: (reason: unknown) => void;
-  readonly lanes: readonly KeyQueue<Waiter>[];
-  /** Its places in its lanes, then in the lists of those that may be dismissed together. */
+  readonly queues: readonly KeyQueue<Waiter>[];
+  /** Its places in its queues, in the list of all waiters, and in the list of its signal. */
   places: readonly QueueNode<Waiter>[];
-  /** New until it is first in all its lanes. Then it asks, or sleeps until it asks again. */
-  state: 'new' | 'asking' | 'asleep' | 'gone';
-  /** Whether something came free while it was asking, so that a denial may be out of date. */
+  state: 'queued' | 'deciding' | 'sleeping' | 'done';
+  /** Whether capacity was freed during the decision, so that a denial may be out of date. */
   nudged?: boolean;
 }
 
 const isFirst = (waiter: Waiter): boolean =>
-  waiter.lanes.every(({ first }) => first!.item === waiter);
+  waiter.queues.every(({ first }) => first!.item === waiter);
 
 /** Estimates the turn of the last of the waiters whose cost together is `demand`. */
 export const estimateTurn = ({ policy, params, cost }: Limit, demand: number): QueueEstimate =>
   algorithms[policy.algorithm].queueEstimate(params, cost, demand);
 
 export class Waiters {
-  readonly #gate: Gate;
-  readonly #lanes = new ShardedMap<string, KeyQueue<Waiter>>();
+  readonly #context: WaitingContext;
+  readonly #queues = new ShardedMap<string, KeyQueue<Waiter>>();
   readonly #all = new LinkedList<Waiter>();
   /** The waiters of each signal. One listener serves all of them. */
   readonly #signals = new ShardedMap<AbortSignal, LinkedList<Waiter>>();
-  /** New waiters by their deadlines, and sleeping ones by the time at which they wake. */
+  /** Queued waiters by deadline, and sleeping ones by wake-up time. */
   readonly #timed = new Heap<Waiter>();
   readonly #ready = new LinkedList<KeyQueue<Waiter>>();
-  /** What is to be rejected, and why. */
-  readonly #dismissals: (readonly [LinkedList<Waiter>, unknown])[] = [];
-  /** How many checks the store is deciding. */
-  #asking = 0;
-  /** How many limits may still be handled in this turn of the event loop. */
+  /** Lists of waiters to reject, each with its reason. */
+  readonly #rejections: (readonly [LinkedList<Waiter>, unknown])[] = [];
+  /** The number of checks that the store is deciding. */
+  #deciding = 0;
+  /** The number of limits that may still be handled in this turn of the event loop. */
   #budget = SLICE;
   #isRunning = false;
-  #isResting = false;
+  #isPaused = false;
   #nowMs = 0;
   #timerMs = NEVER;
   #stopTimer: (() => void) | undefined;
 
-  constructor(gate: Gate) {
-    this.#gate = gate;
+  constructor(context: WaitingContext) {
+    this.#context = context;
   }
 
   acquire(check: Check, options: AcquireOptions): Promise<Decision> {
@@ -100,84 +110,86 @@ export class Waiters {
     }
     return new Promise((resolve, reject) => {
       const deadlineMs = this.#now() + maxWaitMs;
-      // First, as a signal that is none may throw.
+      // First, because an object that only resembles a signal may throw.
       const list = signal && this.#listOf(signal);
-      const lanes = check.limits.map((limit) => this.#laneOf(limit));
+      const queues = check.limits.map((limit) => this.#queueOf(limit));
       const waiter: Waiter = {
         check,
         deadlineMs,
         signal,
         resolve,
         reject,
-        lanes,
+        queues,
         places: [],
-        state: 'new',
+        state: 'queued',
         dueMs: deadlineMs,
       };
       waiter.places = [
-        ...lanes.map((lane, at) => lane.add(waiter, check.limits[at].cost)),
+        ...queues.map((queue, at) => queue.add(waiter, check.limits[at].cost)),
         this.#all.add(waiter),
         ...(list ? [list.add(waiter)] : []),
       ];
       if (deadlineMs < NEVER) {
         this.#timed.add(waiter);
-        for (const lane of lanes) lane.unjudged ??= lane.last;
+        for (const queue of queues) queue.unestimated ??= queue.last;
       }
-      this.#proceed(lanes, lanes.length);
+      this.#proceed(queues, queues.length);
     });
   }
 
-  /** Lets the first waiters of the keys that were changed ask again. */
+  /** Retries the first waiters of keys whose charges were changed. */
   nudge(changes: readonly { charge: Pick<Charge, 'policy' | 'key'> }[]): void {
     if (!this.#all.first) return;
-    const lanes = changes.flatMap(
-      ({ charge }) => this.#lanes.get(idOf(charge.policy, charge.key)) ?? [],
+    const queues = changes.flatMap(
+      ({ charge }) => this.#queues.get(idOf(charge.policy, charge.key)) ?? [],
     );
-    for (const lane of lanes) {
-      const { item } = lane.first!;
+    for (const queue of queues) {
+      const { item } = queue.first!;
       item.nudged = true;
-      if (item.state === 'asleep') this.#sleep(item, 0);
-      // Moves all positions, so that estimates that are being made do not count.
-      lane.served++;
-      lane.late = undefined;
+      if (item.state === 'sleeping') this.#sleep(item, 0);
+      // Invalidates the estimates that are under way: they compare positions.
+      queue.served++;
+      queue.late = undefined;
     }
-    this.#proceed([], lanes.length);
+    this.#proceed([], queues.length);
   }
 
   /** Rejects all waiters. */
   close(): void {
-    this.#dismiss(this.#all, closed());
+    this.#rejectAll(this.#all, closed());
   }
 
-  #laneOf({ policy, key }: Limit): KeyQueue<Waiter> {
+  #queueOf({ policy, key }: Limit): KeyQueue<Waiter> {
     const id = idOf(policy.name, key);
-    return this.#lanes.get(id) ?? this.#lanes.add(id, new KeyQueue(() => this.#lanes.delete(id)));
+    return (
+      this.#queues.get(id) ?? this.#queues.add(id, new KeyQueue(() => this.#queues.delete(id)))
+    );
   }
 
   #listOf(signal: AbortSignal): LinkedList<Waiter> {
     const known = this.#signals.get(signal);
     if (known) return known;
     const list = new LinkedList<Waiter>(() => {
-      signal.removeEventListener('abort', dismiss);
+      signal.removeEventListener('abort', rejectAll);
       this.#signals.delete(signal);
     });
-    const dismiss = (): void => this.#dismiss(list, signal.reason);
-    signal.addEventListener('abort', dismiss);
+    const rejectAll = (): void => this.#rejectAll(list, signal.reason);
+    signal.addEventListener('abort', rejectAll);
     return this.#signals.add(signal, list);
   }
 
-  /** The clock's time, or the latest so far if the clock was set back. */
+  /** Returns the clock's time, or the latest time so far if the clock was set back. */
   #now(): number {
-    this.#nowMs = Math.max(this.#nowMs, this.#gate.clock.now());
+    this.#nowMs = Math.max(this.#nowMs, this.#context.clock.now());
     return this.#nowMs;
   }
 
   /**
-   * Makes lanes ready, and does what can be done in this turn of the event loop. The first `free`
-   * steps are free, so that a call does what it is for.
+   * Marks queues as ready, and works as far as the budget of this turn allows. The first `free`
+   * steps are not counted, so that the calling method always does its own work.
    */
-  #proceed(lanes: readonly KeyQueue<Waiter>[], free = 0): void {
-    for (const lane of lanes) lane.ready ??= this.#ready.add(lane);
+  #proceed(queues: readonly KeyQueue<Waiter>[], free = 0): void {
+    for (const queue of queues) queue.ready ??= this.#ready.add(queue);
     if (this.#isRunning) return;
     const budget = this.#budget;
     this.#budget += free;
@@ -189,10 +201,10 @@ export class Waiters {
     }
     this.#budget = Math.min(this.#budget, budget);
     if (this.#budget > 0) this.#setTimer();
-    if (this.#budget >= SLICE || this.#isResting) return;
-    this.#isResting = true;
+    if (this.#budget >= SLICE || this.#isPaused) return;
+    this.#isPaused = true;
     inNextTurn(() => {
-      this.#isResting = false;
+      this.#isPaused = false;
       this.#resume();
     });
   }
@@ -202,35 +214,35 @@ export class Waiters {
     this.#proceed([]);
   }
 
-  /** Sets the timer for the next waiter that wakes or gives up. */
+  /** Sets the timer for the next wake-up or deadline. */
   #setTimer(): void {
     const dueMs = this.#timed.first?.dueMs ?? NEVER;
-    // A timer that is too early does no harm. One that no waiter needs keeps the process alive.
+    // An early timer is harmless. One that no waiter needs would keep the process alive.
     if (dueMs < NEVER && dueMs >= this.#timerMs) return;
     this.#stopTimer?.();
     this.#timerMs = dueMs;
     if (dueMs === NEVER) return;
     const delayMs = Math.max(1, Math.ceil(dueMs - this.#now()));
-    this.#stopTimer = this.#gate.clock.schedule(delayMs, () => {
-      // If the clock was set back, it still is as late as the timer says.
+    this.#stopTimer = this.#context.clock.schedule(delayMs, () => {
+      // Even if the clock was set back, `dueMs` has passed.
       this.#nowMs = Math.max(this.#nowMs, dueMs);
       this.#timerMs = NEVER;
       this.#resume();
     });
   }
 
-  /** Does the next thing. Returns false if there is nothing to do. */
+  /** Does one unit of work. Returns false if there is none. */
   #step(): boolean {
-    const dismissal = this.#dismissals.at(-1);
-    if (dismissal) {
-      const [{ first }, reason] = dismissal;
+    const rejection = this.#rejections.at(-1);
+    if (rejection) {
+      const [{ first }, reason] = rejection;
       if (first) this.#fail(first.item, reason);
-      else this.#dismissals.pop();
+      else this.#rejections.pop();
       return true;
     }
     const next = this.#timed.first;
-    if (next?.state === 'asleep' && next.dueMs <= this.#now()) {
-      this.#ask(next);
+    if (next?.state === 'sleeping' && next.dueMs <= this.#now()) {
+      this.#startDecision(next);
       return true;
     }
     const ready = this.#ready.first;
@@ -240,128 +252,129 @@ export class Waiters {
       this.#work(ready.item);
       return true;
     }
-    // In its last millisecond a waiter may still be served, after those that are asking.
-    if (next?.state !== 'new' || this.#now() < next.dueMs + Math.min(this.#asking, 1)) return false;
+    // In the millisecond of its deadline, a waiter may still follow those that are deciding.
+    if (next?.state !== 'queued' || this.#now() < next.dueMs + Math.min(this.#deciding, 1))
+      return false;
     this.#deny(next);
     return true;
   }
 
-  /** Estimates the wait of the next new waiter of a lane. After the last, the first may ask. */
-  #work(lane: KeyQueue<Waiter>): void {
-    // While the first is asking nothing can be said. The reply makes the lane ready again.
-    if (lane.first?.item.state === 'asking') return;
-    const place = lane.unjudged;
+  /** Estimates the turn of the next queued waiter. After the last one, lets the first decide. */
+  #work(queue: KeyQueue<Waiter>): void {
+    // While the first is deciding, no estimate is valid. The reply makes the queue ready again.
+    if (queue.first?.item.state === 'deciding') return;
+    const place = queue.unestimated;
     if (place) {
-      lane.unjudged = place.after;
-      if (place.item.dueMs < NEVER && !isFirst(place.item)) this.#judge(lane, place);
+      queue.unestimated = place.after;
+      if (place.item.dueMs < NEVER && !isFirst(place.item)) this.#estimate(queue, place);
     }
-    const first = lane.first?.item;
-    if (lane.unjudged) this.#proceed([lane]);
-    else if (first?.state === 'new' && isFirst(first)) this.#ask(first);
+    const first = queue.first?.item;
+    if (queue.unestimated) this.#proceed([queue]);
+    else if (first?.state === 'queued' && isFirst(first)) this.#startDecision(first);
   }
 
-  #ask(waiter: Waiter): void {
+  #startDecision(waiter: Waiter): void {
     this.#timed.delete(waiter);
-    waiter.state = 'asking';
+    waiter.state = 'deciding';
     waiter.nudged = false;
-    this.#asking++;
-    const askedMs = this.#now();
-    const done = (result: CheckResult): void => this.#answered(waiter, result as Decision, askedMs);
-    this.#put(waiter.check, done, (error) => this.#fail(waiter, error));
+    this.#deciding++;
+    const sentMs = this.#now();
+    const done = (result: CheckResult): void =>
+      this.#finishDecision(waiter, result as Decision, sentMs);
+    this.#send(waiter.check, done, (error) => this.#fail(waiter, error));
   }
 
-  /** Asks the store, and calls `done` now or later, depending on how the decision comes. */
-  #put(check: Check, done: (result: CheckResult) => void, failed: (error: unknown) => void): void {
+  /** Sends a check to the store, and calls `done` or `failed`, now or later. */
+  #send(check: Check, done: (result: CheckResult) => void, failed: (error: unknown) => void): void {
     this.#budget -= check.limits.length - 1;
     try {
-      const answer = this.#gate.ask(check);
-      if ('then' in answer) answer.then(done).catch(failed);
-      else done(answer);
+      const result = this.#context.decide(check);
+      if ('then' in result) result.then(done).catch(failed);
+      else done(result);
     } catch (error) {
       failed(error);
     }
   }
 
-  #answered(waiter: Waiter, decision: Decision, askedMs: number): void {
-    const { check, lanes, signal } = waiter;
+  #finishDecision(waiter: Waiter, decision: Decision, sentMs: number): void {
+    const { check, queues, signal } = waiter;
     if (signal?.aborted) this.#fail(waiter, signal.reason);
-    // By this clock the store decided at some time since it was asked.
-    const decidedMs = Math.min(Math.max(askedMs, decision.atMs), this.#now());
+    // By this clock, the store decided between sending and now.
+    const decidedMs = Math.min(Math.max(sentMs, decision.atMs), this.#now());
     const wakeMs = decidedMs + decision.retryAfterMs;
-    if (waiter.state === 'gone') {
-      // It left while it was asking, so its charge is refunded.
-      const back = decision.receipt?.charges.map((charge, at) => ({
+    if (waiter.state === 'done') {
+      const refunds = decision.receipt?.charges.map((charge, at) => ({
         ...check.limits[at],
         charge,
         delta: -charge.cost,
       }));
-      if (back) this.#gate.giveBack(back);
+      if (refunds) this.#context.refund(refunds);
     } else if (decision.allowed || (!waiter.nudged && wakeMs > waiter.deadlineMs)) {
       this.#leave(waiter);
-      for (const [at, lane] of lanes.entries()) lane.served += check.limits[at].cost;
+      for (const [at, queue] of queues.entries()) queue.served += check.limits[at].cost;
       waiter.resolve(decision);
     } else {
-      this.#asking--;
+      this.#deciding--;
       this.#sleep(waiter, waiter.nudged ? 0 : wakeMs);
     }
-    this.#proceed(lanes);
+    this.#proceed(queues);
   }
 
   #sleep(waiter: Waiter, dueMs: number): void {
     this.#timed.delete(waiter);
-    waiter.state = 'asleep';
+    waiter.state = 'sleeping';
     waiter.dueMs = dueMs;
-    // Before the deadlines of that millisecond, so that waiters behind it may still be served.
+    // Before the deadlines of the same millisecond, so that later waiters may still be admitted.
     this.#timed.add(waiter, -1);
   }
 
   /** Rejects the waiters of a list, in slices. */
-  #dismiss(list: LinkedList<Waiter>, reason: unknown): void {
-    this.#dismissals.push([list, reason]);
+  #rejectAll(list: LinkedList<Waiter>, reason: unknown): void {
+    this.#rejections.push([list, reason]);
     this.#proceed([], 1);
   }
 
   #fail(waiter: Waiter, reason: unknown): void {
-    if (waiter.state === 'gone') return;
+    if (waiter.state === 'done') return;
     this.#leave(waiter);
     waiter.reject(reason);
-    this.#proceed(waiter.lanes);
+    this.#proceed(waiter.queues);
   }
 
   #leave(waiter: Waiter): void {
-    if (waiter.state === 'asking') this.#asking--;
-    waiter.state = 'gone';
+    if (waiter.state === 'deciding') this.#deciding--;
+    waiter.state = 'done';
     this.#timed.delete(waiter);
     for (const place of waiter.places) place.list.remove(place);
   }
 
-  /** Denies a new waiter if its turn in a lane must come after its deadline. */
-  #judge(lane: KeyQueue<Waiter>, place: QueueNode<Waiter>): void {
+  /** Denies a queued waiter if its turn in a queue is certain to be after its deadline. */
+  #estimate(queue: KeyQueue<Waiter>, place: QueueNode<Waiter>): void {
     const waiter = place.item;
-    const { check, lanes, deadlineMs } = waiter;
-    const demand = lane.demandAt(place);
-    const position = lane.served + demand;
-    const limit = check.limits[lanes.indexOf(lane)];
+    const { check, queues, deadlineMs } = waiter;
+    const demand = queue.demandAt(place);
+    const position = queue.served + demand;
+    const limit = check.limits[queues.indexOf(queue)];
     const turn = estimateTurn(limit, demand);
     const nowMs = this.#now();
     const done = (result: CheckResult): void => {
       const earliestMs = nowMs + turn.earliestMs(result);
-      if (waiter.state !== 'new' || earliestMs <= deadlineMs) return;
-      // If waiters before it have left since, it has moved up, and may be in time.
-      const found = lane.served + lane.demandAt(place);
-      if (found === position) lane.late = { position, earliestMs };
-      const { late } = lane;
+      if (waiter.state !== 'queued' || earliestMs <= deadlineMs) return;
+      // If waiters before it have left meanwhile, it has moved up and may be in time.
+      const found = queue.served + queue.demandAt(place);
+      if (found === position) queue.late = { position, earliestMs };
+      const { late } = queue;
       if (late && found >= late.position && late.earliestMs > deadlineMs) this.#deny(waiter);
     };
     const peek = { ...check, limits: [{ ...limit, cost: turn.cost }], peek: true };
-    this.#put(peek, done, (error) => this.#fail(waiter, error));
+    this.#send(peek, done, (error) => this.#fail(waiter, error));
   }
 
-  /** Denies a waiter, with the wait that it would have had behind the others. */
+  /** Denies a waiter, with the delay that it would have had behind the others. */
   #deny(waiter: Waiter): void {
-    const { check, lanes, places, resolve, reject } = waiter;
+    const { check, queues, places, resolve, reject } = waiter;
     const turns = check.limits.map((limit, at) =>
-      estimateTurn(limit, lanes[at].demandAt(places[at])),
+      estimateTurn(limit, queues[at].demandAt(places[at])),
     );
     const done = (result: CheckResult): void => {
       const waits = result.limits.map((each, at) => ({
@@ -370,15 +383,15 @@ export class Waiters {
         allowed: false,
         retryAfterMs: turns[at].earliestMs(each),
       }));
-      // A waiter behind others has to wait, even if not for the key.
+      // A waiter behind others waits at least 1 ms, even if its own cost fits.
       waits[0].retryAfterMs ||= 1;
       const denial = jointDecision(waits, false) as Decision;
-      this.#gate.tell(denial);
+      this.#context.notify(denial);
       resolve(denial);
     };
     this.#leave(waiter);
     const limits = check.limits.map((limit, at) => ({ ...limit, cost: turns[at].cost }));
-    this.#put({ ...check, limits, peek: true }, done, reject);
-    this.#proceed(lanes);
+    this.#send({ ...check, limits, peek: true }, done, reject);
+    this.#proceed(queues);
   }
 }

@@ -2,17 +2,17 @@
  * Records that expire, in bounded memory.
  *
  * Records belong to groups, one for each policy, and a group has two generations. When the current
- * generation is as old as the lifetime of its records, it becomes the previous one, and what was
- * the previous one is dropped whole. So a record is kept for one to two lifetimes, and nothing is
- * ever searched. If the bytes run out, the group with the most bytes drops its previous generation
- * early. So of n groups, one that needs no more than 1/n of the bytes, and a quarter at the most,
- * loses nothing to the others.
+ * generation is as old as the lifetime of its records, it replaces the previous one, which is
+ * dropped as a whole. So a record is kept for one to two lifetimes, and nothing is ever searched.
+ * If the bytes run out, the group with the most bytes drops its previous generation early. So of n
+ * groups, one that needs at most 1/n of the bytes, and at most a quarter, loses no records to the
+ * others.
  */
 
 interface Group<T> {
   lifetimeMs: number;
   startMs: number;
-  /** Records from before may have been dropped although their lifetime was not over. */
+  /** Records from before this time may have been dropped early. */
   droppedMs: number;
   current: Map<number, T>;
   currentBytes: number;
@@ -29,18 +29,18 @@ export class ExpiringRecords<T> {
     this.#maxBytes = maxBytes;
   }
 
-  /** Returns a record; it may be as old as twice its lifetime. */
+  /** Returns a record that is at most twice its lifetime old. */
   get(group: string, name: number): T | undefined {
     const own = this.#groups.get(group);
     return own?.current.get(name) ?? own?.previous.get(name);
   }
 
-  /** Returns a time: records of the group from before may have been dropped early. */
+  /** Returns the time before which records of the group may have been dropped early. */
   droppedMs(group: string): number {
     return this.#groups.get(group)?.droppedMs ?? 0;
   }
 
-  /** Takes as many steps as there are groups. */
+  /** Adds a record in O(number of groups). */
   set(
     group: string,
     name: number,
@@ -63,12 +63,12 @@ export class ExpiringRecords<T> {
     let largest = own;
     for (const each of this.#groups.values()) {
       const ageMs = nowMs - each.startMs;
-      // A clock that was set back ends a generation too, rather than keep it until then.
+      // A clock that was set back also ends a generation, which would otherwise last too long.
       if (Math.abs(ageMs) >= each.lifetimeMs) turn(each, nowMs, ageMs < 0);
       sum += each.bytes;
       if (each.bytes > largest.bytes) largest = each;
     }
-    // A quarter each, so that a quarter of the newest stays when the older generation is dropped.
+    // At most a quarter in a generation, so that dropping one leaves a quarter of the newest.
     if (sum > this.#maxBytes || own.currentBytes * 4 > this.#maxBytes) turn(largest, nowMs, true);
   }
 }

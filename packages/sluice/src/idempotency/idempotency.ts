@@ -1,7 +1,6 @@
 /**
- * What a store in this process remembers of calls that must not count twice: decisions under an
- * idempotency id, and used receipts. Both are named by a keyed hash, so neither their number nor
- * their length is limited by anything but the bytes given.
+ * Records of a store in this process that prevent counting twice: decisions by idempotency id, and
+ * used receipts. Records are named by a keyed hash, so only their total bytes are limited.
  */
 import type { CheckResult } from '../decision.ts';
 import { copyOf } from '../key.ts';
@@ -9,22 +8,22 @@ import { type Adjustment, type Limit, receiptLifetimeMs } from '../store.ts';
 import type { KeyedHash } from '../stores/memory/hash.ts';
 import { ExpiringRecords } from './expiring-records.ts';
 
-/** Bytes of a remembered decision: by itself, and for each limit besides its key. */
+/** Estimated bytes of a decision, of each of its limits besides the key, and of a mark. */
 const DECISION_BYTES = 200;
 const LIMIT_BYTES = 300;
 const MARK_BYTES = 160;
-/** The group of the resets. */
+/** The group of the reset counters. */
 const RESETS = '';
 
 export class Idempotency {
   readonly #hash: KeyedHash;
-  /** Decisions by their calls and, in a group without a name, how often keys were reset. */
+  /** Decisions by call and, in the group `RESETS`, how often keys were reset. */
   readonly #records: ExpiringRecords<CheckResult | number>;
   readonly #receipts: ExpiringRecords<true>;
-  /** The longest lifetime of anything remembered. */
+  /** The longest lifetime of any record. */
   #longestMs = 1;
 
-  /** Decisions and resets take at most `maxBytes`, and receipts as many. */
+  /** Decisions and resets take at most `maxBytes`, and receipts take at most as many. */
   constructor(hash: KeyedHash, maxBytes: number) {
     this.#hash = hash;
     this.#records = new ExpiringRecords(maxBytes);
@@ -32,8 +31,8 @@ export class Idempotency {
   }
 
   /**
-   * Returns what was admitted under `id` for the same limits and costs within their longest window,
-   * else what `decide` returns, and remembers it if it admits.
+   * Returns the decision admitted under `id` for the same limits and costs within their longest
+   * window. If there is none, returns the result of `decide`, and records it if it is admitted.
    */
   decideOnce(
     id: string,
@@ -61,12 +60,12 @@ export class Idempotency {
     return result;
   }
 
-  /** Marks a receipt as used. Returns false if it was used, or may have been. */
+  /** Marks a receipt as used. Returns false if it was used before, or may have been. */
   useReceipt(id: string, adjustments: readonly Adjustment[], nowMs: number): boolean {
     const { policy, key } = adjustments[0].charge;
     const name = this.#nameOf([id, this.#resetsOf(policy, key)]);
     const chargedMs = Math.min(...adjustments.map(({ charge }) => charge.atMs));
-    // The mark of an older receipt may have been dropped: refusing it can only count too much.
+    // The mark of an older receipt may have been dropped. Rejecting it never admits too much.
     const isOlder = chargedMs < this.#receipts.droppedMs(policy);
     if (isOlder || this.#receipts.get(policy, name)) return false;
     const lifetimeMs = Math.max(...adjustments.map(receiptLifetimeMs));
@@ -75,7 +74,7 @@ export class Idempotency {
     return true;
   }
 
-  /** Deletes what is remembered about a key, by giving it other names. */
+  /** Invalidates all records of a key: its reset counter is part of their names. */
   reset(policy: string, key: string, nowMs: number): void {
     const count = this.#resetsOf(policy, key) + 1;
     const name = this.#nameOf([policy, key]);
@@ -87,7 +86,7 @@ export class Idempotency {
     return (this.#records.get(RESETS, name) as number | undefined) ?? 0;
   }
 
-  /** 53 bits of a keyed hash. */
+  /** Returns 53 bits of a keyed hash. */
   #nameOf(parts: readonly unknown[]): number {
     this.#hash.hash(JSON.stringify(parts));
     return (this.#hash.high >>> 11) * 2 ** 32 + (this.#hash.low >>> 0);
