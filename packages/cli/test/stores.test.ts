@@ -83,7 +83,7 @@ describe('sluice serve --store redis://', () => {
     const inspected = await sluice(['inspect', 'few', 'a', '--url', service.url]);
     expect(inspected.code).toBe(2);
     expect(inspected.stderr).toBe(
-      'error: The store answered with an error: not connected (ERR_STORE_UNAVAILABLE)\n',
+      'error: The store replied with an error: not connected (ERR_STORE_UNAVAILABLE)\n',
     );
     const ended = await service.stop();
     expect(ended.code).toBe(0);

@@ -14,7 +14,7 @@ const SAMPLE = 20;
 const SAMPLE_BITS = 2 ** SAMPLE - 1;
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 1000;
-/** After so long without a call that could be the probe, an open breaker closes. */
+/** An open breaker without calls for this long reports `closed`. */
 const IDLE_MS = 30_000;
 
 export type BreakerState = 'closed' | 'open' | 'probing';
@@ -32,23 +32,23 @@ export class Breaker {
   /** Whether the client connected while a probe was running, which may use the old connection. */
   #isReady = false;
 
-  /** `clock` has to be monotonic. */
+  /** `clock` must be monotonic. */
   constructor(clock: Clock, random: () => number = Math.random) {
     this.#clock = clock;
     this.#random = random;
   }
 
-  /** A domain of which no call wants anything is not reported as failing for ever. */
+  /** A domain without calls does not stay `open` for ever, see `IDLE_MS`. */
   get state(): BreakerState {
     return this.#state === 'open' && this.#leftMs() <= -IDLE_MS ? 'closed' : this.#state;
   }
 
-  /** How long until the next probe, in ms, at least 1. */
+  /** The time until the next probe, in ms, at least 1. */
   get waitMs(): number {
     return Math.max(Math.ceil(this.#leftMs()), 1);
   }
 
-  /** Whether to ask the store. When open, one call in a while is the probe. */
+  /** Returns undefined if a call must not be sent. While open, one call per pause is the probe. */
   admits(): 'call' | 'probe' | undefined {
     if (this.#state === 'closed') return 'call';
     if (this.#state === 'probing' || this.#leftMs() > 0) return undefined;
@@ -82,12 +82,12 @@ export class Breaker {
     }
   }
 
-  /** The answer was not the store's, so nothing was learnt: another call is the probe. */
-  passedOver(kind: 'call' | 'probe'): void {
+  /** The call showed nothing about the store. If it was the probe, another call is. */
+  inconclusive(kind: 'call' | 'probe'): void {
     if (kind === 'probe') this.#state = 'open';
   }
 
-  /** The client has connected: the next call is the probe. */
+  /** Call when the client has connected: the next call is the probe. */
   ready(): void {
     this.#isReady = true;
     if (this.#state === 'open') this.#probeAtMs = Math.min(this.#probeAtMs, this.#clock.now());

@@ -1,4 +1,4 @@
-/** One call that waits for the store, with its deadline and what becomes of its answer. */
+/** One call to the store, with its deadline, its result and its effect on the circuit breakers. */
 import type { Degraded } from '../decision.ts';
 import type { Recipient, SentCommand } from '../store.ts';
 import { Deadline, type Deadlines } from './deadlines.ts';
@@ -11,43 +11,44 @@ import {
 
 export type Reason = Degraded['reason'];
 
-/** What calls in flight have in common. */
+/** The state that all calls in flight share. */
 export interface InFlight {
   readonly domains: FailureDomains;
   readonly deadlines: Deadlines;
 }
 
-/** Methods, not functions: there is one for every decision, and each function is an object. */
+/** A class with methods, because there is one per decision and each closure is an object. */
 export abstract class Call<T> extends Deadline implements Recipient<T> {
   protected domains!: readonly FailureDomain[];
-  /** The command that carries it; the last one if it was sent again. */
+  /** The command that carries the call; the last one if it was sent again. */
   private command: SentCommand | undefined = undefined;
   /** The commands of a call with several domains, by domain. */
   private commands: Map<number, SentCommand> | undefined = undefined;
   private isDone = false;
   private isExpired = false;
-  private told: T | undefined = undefined;
-  private resolve!: (answer: T) => void;
+  /** The result of the fallback. */
+  private fallbackResult: T | undefined = undefined;
+  private resolve!: (result: T) => void;
   private reject!: (error: unknown) => void;
 
   constructor(protected readonly inFlight: InFlight) {
     super();
   }
 
-  /** The failure domains that it needs. May throw, which rejects the call. */
+  /** Returns the failure domains that the call needs. If it throws, the call rejects. */
   protected abstract findDomains(): readonly FailureDomain[];
 
-  /** Asks the store, which then calls `answered` or `failed`. */
-  protected abstract ask(): void;
+  /** Sends the call to the store, which then calls `answered` or `failed`. */
+  protected abstract send(): void;
 
-  /** The answer when the store has none; may throw. */
-  protected abstract instead(reason: Reason, cause: unknown, notDone: boolean): T;
+  /** Returns the result if the store has none. May throw. */
+  protected abstract fallBack(reason: Reason, cause: unknown, notDone: boolean): T;
 
-  /** Told of an answer that came too late; what was `told` instead is undefined if that threw. */
-  protected late(_answer: T, _told: T | undefined): void {}
+  /** Handles a reply after the deadline. `fallback` is undefined if the fallback threw. */
+  protected late(_result: T, _fallback: T | undefined): void {}
 
-  /** What an answer says about the store: that it works, nothing, or that it is broken. */
-  protected proof(_answer: T): 'works' | 'nothing' | 'broken' {
+  /** Returns what a result shows about the store. */
+  protected evidence(_result: T): 'works' | 'nothing' | 'broken' {
     return 'works';
   }
 
@@ -55,7 +56,7 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
     return new Promise<T>((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;
-      // An error of the caller is thrown here and rejects this call alone.
+      // An error of the caller is thrown here and rejects only this call.
       this.start();
     });
   }
@@ -70,9 +71,9 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
     }
     inFlight.deadlines.start(this);
     try {
-      this.ask();
+      this.send();
     } catch (error) {
-      // Thrown before anything was sent, so it says nothing about the store.
+      // Thrown before anything was sent, so the store did not fail.
       if (this.isDone) return;
       this.end('nothing');
       this.reject(error);
@@ -81,17 +82,17 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
 
   /** Calls a method of the store that returns a promise. */
   protected await(work: () => Promise<T>): void {
-    let answer: Promise<T>;
+    let result: Promise<T>;
     try {
-      answer = work();
+      result = work();
     } catch (error) {
-      // It was not sent, so it says nothing about those that are.
+      // Not sent, so the store did not fail.
       this.end('nothing');
       this.giveUp('error', error, true);
       return;
     }
     try {
-      answer.then(
+      result.then(
         (value) => this.answered(value),
         (error) => this.failed(error),
       );
@@ -108,33 +109,33 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
     }
   }
 
-  answered(answer: T): void {
+  answered(result: T): void {
     if (this.isDone) {
-      if (this.isExpired) this.discard(answer);
+      if (this.isExpired) this.handleLate(result);
       return;
     }
-    const proof = this.proof(answer);
-    if (proof === 'broken') {
+    const evidence = this.evidence(result);
+    if (evidence === 'broken') {
       this.failed(new TypeError('Expected one decision for each check'));
       return;
     }
-    this.end(proof === 'works' ? 'worked' : 'nothing');
-    this.resolve(answer);
+    this.end(evidence === 'works' ? 'worked' : 'nothing');
+    this.resolve(result);
   }
 
-  private discard(answer: T): void {
+  private handleLate(result: T): void {
     this.isExpired = false;
     try {
-      this.late(answer, this.told);
+      this.late(result, this.fallbackResult);
     } catch {
-      // An answer that cannot be read, and for which nobody waits.
+      // The reply is malformed, and no caller waits for it.
     }
   }
 
   failed(error: unknown): void {
     if (this.isDone) return;
     const { isOfKey, notSent } = (error ?? {}) as { isOfKey?: boolean; notSent?: boolean };
-    // An error of one key, or of one caller, must not take the store away from all others.
+    // An error of one key or one caller must not open the breaker for all others.
     this.end(isOfKey || notSent ? 'nothing' : 'failed');
     if (notSent) this.reject((error as Error).cause);
     else this.giveUp('error', error, false);
@@ -149,8 +150,8 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
 
   private giveUp(reason: Reason, cause: unknown, notDone: boolean): void {
     try {
-      this.told = this.instead(reason, cause, notDone);
-      this.resolve(this.told);
+      this.fallbackResult = this.fallBack(reason, cause, notDone);
+      this.resolve(this.fallbackResult);
     } catch (error) {
       this.reject(error);
     }
@@ -172,10 +173,10 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
     }
   }
 
-  /** A neighbour in the same command may have found out more than this call. */
+  /** Returns the outcome of a command, which may be known from another call in it. */
   private outcomeIn(command: SentCommand | undefined, outcome: CallOutcome): CallOutcome {
     if (outcome === 'nothing' || command === undefined) {
-      // A domain that no command was sent to has not failed if another one was sent to.
+      // If commands were sent to other domains only, this domain has not failed.
       return this.commands === undefined ? outcome : 'nothing';
     }
     if (command.outcome === 'failed') return 'failed';

@@ -1,6 +1,6 @@
 /**
- * Deadlines that all have the same length end in the order in which they began, so one timer serves
- * them all. They are links of a chain, so a call that is answered leaves nothing behind.
+ * Deadlines of equal length. They expire in the order in which they started, so one timer serves
+ * them all. They form a linked list, so a call that completes is removed in constant time.
  */
 import { atEndOfTurn, type Clock } from '../clock.ts';
 
@@ -17,10 +17,10 @@ export class Deadlines {
   readonly #lengthMs: number;
   #oldest: Deadline | undefined = undefined;
   #newest: Deadline | undefined = undefined;
-  /** Stops the timer, which runs only while somebody waits: it would keep the process alive. */
+  /** Stops the timer, which runs only while a call waits: it keeps the process alive. */
   #stopTimer: (() => void) | undefined = undefined;
 
-  /** `clock` has to be monotonic. */
+  /** `clock` must be monotonic. */
   constructor(clock: Clock, lengthMs: number) {
     this.#clock = clock;
     this.#lengthMs = lengthMs;
@@ -35,7 +35,7 @@ export class Deadlines {
     if (this.#stopTimer === undefined) this.#tick(this.#lengthMs);
   }
 
-  /** Takes a deadline out that need not be kept any more. */
+  /** Removes a deadline. */
   end(deadline: Deadline): void {
     const { before, after } = deadline;
     if (before === undefined) this.#oldest = after;
@@ -51,8 +51,8 @@ export class Deadlines {
   }
 
   #tick(delayMs: number): void {
-    // When this process itself was held up, the answers may lie in its sockets already: they are
-    // read first, so that a pause of ours is not taken for one of the store's.
+    // If the event loop was blocked, replies may already be in the sockets. They are read first, so
+    // that a pause of this process does not count as a timeout of the store.
     const stop = this.#clock.schedule(delayMs, () => {
       atEndOfTurn(() => {
         if (this.#stopTimer === stop) this.#expire();
@@ -66,7 +66,7 @@ export class Deadlines {
     const nowMs = this.#clock.now();
     for (let next = this.#oldest; next !== undefined; next = this.#oldest) {
       const leftMs = next.dueMs - nowMs;
-      // A timer may fire a fraction of a millisecond early, which is not worth another one.
+      // A timer may fire a fraction of a millisecond early. That needs no second timer.
       if (leftMs >= 1) {
         this.#tick(leftMs);
         return;

@@ -1,7 +1,7 @@
 /**
- * Failure domains: the parts of a store that become unavailable on their own, such as the slots of
- * one master of a Cluster. Each has a circuit breaker, so that a dead node does not keep calls from
- * the others; a share of the calls in flight; and a queue of refunds.
+ * Failure domains: parts of a store that fail independently, such as the slots of one master of a
+ * Cluster. Each has a circuit breaker, so that a dead node does not block calls to the others, a
+ * share of the calls in flight, and a queue of refunds.
  */
 import type { Clock } from '../clock.ts';
 import type { Policy } from '../policy.ts';
@@ -9,23 +9,23 @@ import type { Adjustment, Limit, SentCommand, Store } from '../store.ts';
 import { Breaker, type BreakerState } from './breaker.ts';
 import { RefundBudget, RefundQueue } from './refund-queue.ts';
 
-/** More domains than this share breakers, so that a store cannot fill the memory with them. */
+/** Beyond this number, domains share breakers, which bounds their memory. */
 const MAX_DOMAINS = 1024;
 
 export const domainNumber = (given = 0): number => Math.abs(Math.trunc(given)) % MAX_DOMAINS;
 
-/** How a command went, as far as the store is concerned. */
+/** What the end of a call shows about the store. */
 export type CallOutcome = 'worked' | 'failed' | 'nothing';
 
 export class FailureDomain {
   inFlight = 0;
   readonly breaker: Breaker;
   readonly refunds: RefundQueue;
-  /** Most calls have one domain: their list is this one. */
+  /** The list of domains for calls that have only this one. */
   readonly alone: readonly FailureDomain[] = [this];
-  /** The call that is the probe. */
+  /** The call that probes the store. */
   #prober: object | undefined = undefined;
-  /** Operations of one command are answered one after the other, so the last one is enough. */
+  /** The last command that succeeded. Its operations complete in a row, so one is enough. */
   #lastWorked: SentCommand | undefined = undefined;
   readonly #failed = new WeakSet<SentCommand>();
 
@@ -38,19 +38,19 @@ export class FailureDomain {
     this.refunds = new RefundQueue(budget);
   }
 
-  /** Whether the breaker lets a call through. */
+  /** Whether the breaker admits a call. */
   admits(call: object): boolean {
     const kind = this.breaker.admits();
     if (kind === 'probe') this.#prober = call;
     return kind !== undefined;
   }
 
-  /** Feeds the breaker with the end of a call: with one event for each command. */
+  /** Reports the end of a call to the breaker, once for each command. */
   ended(call: object, outcome: CallOutcome, command: SentCommand | undefined): void {
     const isProbe = this.#prober === call;
     const kind = isProbe ? 'probe' : 'call';
     if (isProbe) this.#prober = undefined;
-    if (outcome === 'nothing') this.breaker.passedOver(kind);
+    if (outcome === 'nothing') this.breaker.inconclusive(kind);
     else if (outcome === 'worked') {
       if (isProbe || command === undefined || command !== this.#lastWorked) {
         this.#lastWorked = command;
@@ -67,21 +67,21 @@ export class FailureDomain {
 export class FailureDomains {
   readonly #store: Store;
   readonly #clock: Clock;
-  readonly #mostInFlight: number;
+  readonly #maxInFlight: number;
   readonly #budget: RefundBudget;
   readonly #first: FailureDomain;
   readonly #byNumber = new Map<number, FailureDomain>();
   #inFlight = 0;
 
-  constructor(store: Store, clock: Clock, mostInFlight: number) {
+  constructor(store: Store, clock: Clock, maxInFlight: number) {
     this.#store = store;
     this.#clock = clock;
-    this.#mostInFlight = mostInFlight;
+    this.#maxInFlight = maxInFlight;
     this.#budget = new RefundBudget(store, clock);
     this.#first = this.#numbered(0);
   }
 
-  /** The worst of the breakers: `open` before `probing` before `closed`. */
+  /** The worst state of the breakers: `open`, then `probing`, then `closed`. */
   get state(): BreakerState {
     let worst: BreakerState = 'closed';
     for (const { breaker } of this.#byNumber.values()) {
@@ -139,7 +139,7 @@ export class FailureDomains {
     await Promise.all(parts.map(([domain, part]) => domain.refunds.add(part, nowMs)));
   }
 
-  /** The client has connected. */
+  /** Call when the client has connected. */
   ready(): void {
     for (const { breaker, refunds } of this.#byNumber.values()) {
       breaker.ready();
@@ -152,15 +152,15 @@ export class FailureDomains {
   }
 
   /**
-   * Half of the room is for everybody. The other half is divided among the domains, so that calls
-   * that wait for a dead node leave room for the others.
+   * Half of the calls in flight are shared by all domains. The other half is divided among them, so
+   * that calls to a dead node leave room for the others.
    */
   #hasRoom(domains: readonly FailureDomain[]): boolean {
-    const most = this.#mostInFlight;
-    if (this.#inFlight >= most) return false;
+    const max = this.#maxInFlight;
+    if (this.#inFlight >= max) return false;
     const { size } = this.#byNumber;
-    if (size === 1 || this.#inFlight < most / 2) return true;
-    return domains.every(({ inFlight }) => inFlight < Math.max(most / 2 / size, 1));
+    if (size === 1 || this.#inFlight < max / 2) return true;
+    return domains.every(({ inFlight }) => inFlight < Math.max(max / 2 / size, 1));
   }
 
   #byDomain(adjustments: readonly Adjustment[]): Map<FailureDomain, Adjustment[]> {

@@ -1,6 +1,6 @@
 /**
- * What is decided in a store's place: `allow`, `deny`, `local` or `throw`. Such a decision says so,
- * and so does its receipt, because it must not be given back to a store that never charged it.
+ * Decisions if the store cannot decide: `allow`, `deny`, `local` or `throw`. They are marked as
+ * `degraded`, and so are their receipts, because the store has not charged them.
  */
 import type { LimitParams } from '../algorithms/algorithm.ts';
 import { monotonicClock, scheduleInBackground, systemClock } from '../clock.ts';
@@ -23,16 +23,16 @@ import {
 import { memoryStore } from '../stores/memory/memory-store.ts';
 import type { Reason } from './call.ts';
 
-/** From the least to the most careful: of several limits, the most careful one's counts. */
-const CAREFULNESS: readonly FailureAction[] = ['allow', 'local', 'deny', 'throw'];
+/** From the most permissive to the strictest. A check uses the strictest of its limits. */
+const STRICTNESS: readonly FailureAction[] = ['allow', 'local', 'deny', 'throw'];
 
 /** Why the store did not decide. */
 export interface Failure {
   readonly reason: Reason;
   readonly cause: unknown;
-  /** Whether the store surely has not done it. */
+  /** Whether the store certainly did not apply the call. */
   readonly notDone: boolean;
-  /** How long until the store is asked again, in ms. */
+  /** The time until the next probe of the store, in ms. */
   readonly waitMs: number;
   /** The token of the charge that the store may still make. */
   readonly late: string | undefined;
@@ -43,9 +43,9 @@ const MAX_DELAY_MS = 3_600_000;
 export class Fallback {
   readonly #action: FailureAction;
   readonly #share: number;
-  /** The store of this process; made when it is first needed, released when nothing counts. */
+  /** The local store: created at its first use, released when nothing in it counts. */
   #local: SyncStore | undefined = undefined;
-  /** When it was last used, how long its charges may count, and what stops its timer. */
+  /** When the local store was last used, and how long its charges may count. */
   #usedMs = 0;
   #countsMs = 0;
   #stopTimer: (() => void) | undefined = undefined;
@@ -59,31 +59,31 @@ export class Fallback {
     if (onFailure !== undefined) return onFailure;
     let rank = 0;
     for (const { policy } of limits) {
-      rank = Math.max(rank, CAREFULNESS.indexOf(policy.onFailure ?? this.#action));
+      rank = Math.max(rank, STRICTNESS.indexOf(policy.onFailure ?? this.#action));
     }
-    return CAREFULNESS[rank];
+    return STRICTNESS[rank];
   }
 
-  /** Throws if that is the action of the check. */
+  /** Decides by the action of the check. Throws if that is `throw`. */
   decide(check: Check, nowMs: number | undefined, failure: Failure): CheckResult {
     const { reason, waitMs, cause, notDone, late } = failure;
     const action = this.actionFor(check);
     if (action === 'throw') throw unavailable(reason, cause, notDone);
     const timeMs = nowMs ?? systemClock.now();
     if (action === 'local') {
-      // How long a charge counts by a caller's clock cannot be told by this process's.
+      // By a caller's clock, a charge may count for any time of this process's clock.
       if (nowMs !== undefined) this.#countsMs = Number.POSITIVE_INFINITY;
       const local = this.#decideLocally(check, timeMs, waitMs);
       return marked(local, { reason, action }, late);
     }
     const limits = check.limits.map((limit) =>
-      action === 'allow' ? asNew(limit, timeMs) : refused(limit, timeMs, waitMs),
+      action === 'allow' ? admitted(limit, timeMs) : denied(limit, timeMs, waitMs),
     );
     const result = jointDecision(limits, !check.peek && action === 'allow');
     return marked(result, { reason, action }, late);
   }
 
-  /** Adjusts what this process has charged. Returns, for each adjustment, the change. */
+  /** Adjusts charges of the local store. Returns the change for each adjustment. */
   adjust(adjustments: readonly Adjustment[], nowMs = systemClock.now()): readonly number[] {
     return adjustments.map((adjustment) =>
       this.#local !== undefined && adjustment.charge.local
@@ -92,7 +92,7 @@ export class Fallback {
     );
   }
 
-  /** As `adjust`, once for each receipt: undefined if the receipt has been used. */
+  /** As `adjust`, but returns undefined if the receipt was used before. */
   adjustOnce(
     id: string,
     adjustments: readonly Adjustment[],
@@ -121,9 +121,9 @@ export class Fallback {
     const limits = check.limits.map((limit) => ({ ...limit, params: this.#scaled(limit.params) }));
     const tooLarge = limits.some(({ cost, params }) => cost > params.capacity);
     if (tooLarge) {
-      // It fits the limit, but not this process's share of it, however long it waits.
+      // It fits the limit, but never the share of this process.
       return jointDecision(
-        limits.map((limit) => refused(limit, timeMs, waitMs)),
+        limits.map((limit) => denied(limit, timeMs, waitMs)),
         false,
       );
     }
@@ -134,7 +134,7 @@ export class Fallback {
     return this.#local.decideSync({ limits, peek: check.peek, id: check.id }, timeMs);
   }
 
-  /** Releases the memory of the local store once all that it has charged has expired. */
+  /** Releases the local store once all its charges have expired. */
   #release(): void {
     const leftMs = this.#usedMs + this.#countsMs - monotonicClock.now();
     if (leftMs <= 0) {
@@ -158,28 +158,24 @@ export class Fallback {
   }
 }
 
-/** The answer for a key of which nothing is known. */
-function asNew({ policy, params, key, cost }: Limit, atMs: number): LimitDecision {
+/** Returns the decision for a key without any charge. */
+function admitted({ policy, params, key, cost }: Limit, atMs: number): LimitDecision {
   const { capacity } = params;
   const base = { policy: policy.name, key, cost, limit: capacity, atMs };
   return { ...base, allowed: true, remaining: capacity - cost, retryAfterMs: 0, resetAfterMs: 0 };
 }
 
-function refused(
-  { policy, params, key, cost }: Limit,
-  atMs: number,
-  waitMs: number,
-): LimitDecision {
+function denied({ policy, params, key, cost }: Limit, atMs: number, waitMs: number): LimitDecision {
   const base = { policy: policy.name, key, cost, limit: params.capacity, atMs };
   return { ...base, allowed: false, remaining: 0, retryAfterMs: waitMs, resetAfterMs: waitMs };
 }
 
 /**
- * Marks a decision and its receipt as not the store's. `late` is the token of a call that the
- * store may still charge.
+ * Marks a decision and its receipt as degraded. `late` is the token of a call that the store may
+ * still charge.
  */
 function marked(result: CheckResult, degraded: Degraded, late: string | undefined): CheckResult {
-  // An id that was admitted here before has the same answer, with the same receipt.
+  // A decision repeated for an idempotency id is already marked.
   if (result.degraded !== undefined) return result;
   const { receipt } = result as { receipt?: Receipt };
   Object.assign(result, { degraded });
@@ -195,7 +191,7 @@ function marked(result: CheckResult, degraded: Degraded, late: string | undefine
   return result;
 }
 
-/** The error for a store that could not do it; `notDone` if it surely has not. */
+/** Returns the error of a store call. `notDone`: the store certainly did not apply it. */
 export function unavailable(reason: Reason, cause: unknown, notDone = false): SluiceError {
   const why = cause === undefined ? '' : `: ${(cause as Error)?.message ?? cause}`;
   const error = new SluiceError('ERR_STORE_UNAVAILABLE', `${MESSAGES[reason]}${why}`, { cause });
@@ -204,8 +200,8 @@ export function unavailable(reason: Reason, cause: unknown, notDone = false): Sl
 }
 
 const MESSAGES: Readonly<Record<Reason, string>> = {
-  timeout: 'The store did not answer in time',
-  error: 'The store answered with an error',
-  open: 'The store has been failing, and is not asked for a while',
-  overload: 'Too many calls wait for the store',
+  timeout: 'The store did not reply in time',
+  error: 'The store replied with an error',
+  open: 'The circuit breaker of the store is open',
+  overload: 'Too many calls are waiting for the store',
 };

@@ -1,9 +1,10 @@
 /**
- * What happens when a store does not answer: decided here, for any store, and nowhere else.
+ * Failure handling for any store.
  *
- * A call has a deadline. Calls that are in flight are bounded. A store that keeps failing is not
- * asked for a while. Whoever cannot be answered by the store gets what the call, the policy or the
- * store's options say: `allow`, `deny`, `local` or `throw`; and the decision tells so.
+ * Each call has a deadline, the number of calls in flight is bounded, and a circuit breaker stops
+ * calls to a store that keeps failing. If the store cannot decide, the `onFailure` action of the
+ * call, the policy or the store applies: `allow`, `deny`, `local` or `throw`. The decision is then
+ * marked as `degraded`.
  */
 import type { LimitParams } from '../algorithms/algorithm.ts';
 import { monotonicClock } from '../clock.ts';
@@ -21,42 +22,42 @@ import { inspectOf, type Once, onceOf } from './store-methods.ts';
 
 export interface FailureOptions {
   /**
-   * What to do when the store cannot decide, unless the policy or the call says otherwise.
-   * Default `'local'`: each process goes on limiting by itself.
+   * What to do if the store cannot decide. The policy and the call can override it. Default
+   * `'local'`: each process limits on its own.
    */
   readonly onFailure?: FailureAction;
-  /** How long a caller waits for the store, in ms. Default 50. */
+  /** The longest wait for the store, in ms. Default 50. */
   readonly deadlineMs?: number;
-  /** How many calls may wait for the store at once. Default 10,000. */
+  /** The most calls that wait for the store at once. Default 10,000. */
   readonly maxInFlight?: number;
-  /** For `'local'`: the part of each limit that one process admits. Default 1. */
+  /** For `'local'`: the fraction of each limit that one process admits. Default 1. */
   readonly localShare?: number;
 }
 
 export const DEFAULT_DEADLINE_MS = 50;
 export const FAILURE_OPTIONS = ['onFailure', 'deadlineMs', 'maxInFlight', 'localShare'];
 
-/** A store whose failures are taken care of. */
+/** A store with failure handling. */
 export interface GuardedStore extends Store {
   /**
-   * Whether the store is asked: `closed` is yes, `open` is no, `probing` is being found out. If the
-   * store has several failure domains, the worst of them.
+   * The circuit breaker: `closed` sends calls, `open` does not, `probing` waits for one call. With
+   * several failure domains, the worst state of them.
    */
   readonly breaker: BreakerState;
 }
 
 class Guard implements GuardedStore {
-  readonly #parts: CallContext;
+  readonly #context: CallContext;
   readonly #domains: FailureDomains;
   readonly #removeListener: (() => void) | undefined;
-  /** Not there if the store does not have it. */
+  /** Undefined if the store has no such method. */
   readonly adjustOnce?: Once;
 
-  constructor(parts: CallContext) {
-    this.#parts = parts;
-    this.#domains = parts.inFlight.domains;
-    this.#removeListener = parts.store.onReady?.(() => this.#domains.ready());
-    const once = onceOf(parts.store);
+  constructor(context: CallContext) {
+    this.#context = context;
+    this.#domains = context.inFlight.domains;
+    this.#removeListener = context.store.onReady?.(() => this.#domains.ready());
+    const once = onceOf(context.store);
     if (once === undefined) return;
     this.adjustOnce = (id, adjustments, nowMs) => this.#adjustOnce(once, id, adjustments, nowMs);
   }
@@ -66,26 +67,26 @@ class Guard implements GuardedStore {
   }
 
   get size(): number | undefined {
-    return this.#parts.store.size;
+    return this.#context.store.size;
   }
 
   get evicted(): number | undefined {
-    return this.#parts.store.evicted;
+    return this.#context.store.evicted;
   }
 
   get guaranteedKeys(): number | undefined {
-    return this.#parts.store.guaranteedKeys;
+    return this.#context.store.guaranteedKeys;
   }
 
   decide(checks: readonly Check[], nowMs?: number): Promise<readonly CheckResult[]> {
-    if (checks.length === 1) return new CheckCall(this.#parts, checks[0], nowMs).run();
-    const all = checks.map((check) => new CheckCall(this.#parts, check, nowMs).run());
+    if (checks.length === 1) return new CheckCall(this.#context, checks[0], nowMs).run();
+    const all = checks.map((check) => new CheckCall(this.#context, check, nowMs).run());
     return Promise.all(all).then((results) => results.flat());
   }
 
   async adjust(adjustments: readonly Adjustment[], nowMs?: number): Promise<readonly number[]> {
-    const { store, fallback, lateCharges } = this.#parts;
-    const [own, degraded] = apart(adjustments);
+    const { store, fallback, lateCharges } = this.#context;
+    const [own, degraded] = split(adjustments);
     const changes = fallback.adjust(degraded, nowMs);
     lateCharges.settle(degraded, nowMs);
     if (own.length === 0) return changes;
@@ -93,7 +94,7 @@ class Guard implements GuardedStore {
       (domains) => domains.ofAdjustments(own),
       (onSent) => store.adjust(own, nowMs, onSent),
     );
-    return together(adjustments, done, changes);
+    return merge(adjustments, done, changes);
   }
 
   async #adjustOnce(
@@ -102,8 +103,8 @@ class Guard implements GuardedStore {
     adjustments: readonly Adjustment[],
     nowMs: number | undefined,
   ): Promise<readonly number[] | undefined> {
-    const { fallback, lateCharges } = this.#parts;
-    const [own, degraded] = apart(adjustments);
+    const { fallback, lateCharges } = this.#context;
+    const [own, degraded] = split(adjustments);
     let done: readonly number[] | undefined = [];
     if (own.length > 0) {
       done = await this.#required(
@@ -113,22 +114,21 @@ class Guard implements GuardedStore {
       if (done === undefined) return undefined;
     }
     const changes = degraded.length === 0 ? [] : fallback.adjustOnce(id, degraded, nowMs);
-    if (changes === undefined)
-      return own.length === 0 ? undefined : together(adjustments, done, []);
+    if (changes === undefined) return own.length === 0 ? undefined : merge(adjustments, done, []);
     lateCharges.settle(degraded, nowMs);
-    return together(adjustments, done, changes);
+    return merge(adjustments, done, changes);
   }
 
   async adjustLater(adjustments: readonly Adjustment[], nowMs?: number): Promise<void> {
-    const { fallback, lateCharges } = this.#parts;
-    const [own, degraded] = apart(adjustments);
+    const { fallback, lateCharges } = this.#context;
+    const [own, degraded] = split(adjustments);
     fallback.adjust(degraded, nowMs);
     lateCharges.settle(degraded, nowMs);
     if (own.length > 0) await this.#domains.adjustLater(own, nowMs);
   }
 
   reset(policy: Policy, key: string, nowMs?: number): Promise<void> {
-    const { store, fallback } = this.#parts;
+    const { store, fallback } = this.#context;
     fallback.reset(policy, key, nowMs);
     return this.#required(
       (domains) => domains.ofKey(policy, key).alone,
@@ -142,7 +142,7 @@ class Guard implements GuardedStore {
     key: string,
     nowMs?: number,
   ): Promise<KeyState | undefined> {
-    const inspect = inspectOf(this.#parts.store);
+    const inspect = inspectOf(this.#context.store);
     return this.#required(
       (domains) => domains.ofKey(policy, key).alone,
       async (onSent) => inspect?.(policy, params, key, nowMs, onSent),
@@ -152,28 +152,28 @@ class Guard implements GuardedStore {
   close(): Promise<void> {
     this.#removeListener?.();
     this.#domains.close();
-    this.#parts.fallback.close();
-    return this.#parts.store.close();
+    this.#context.fallback.close();
+    return this.#context.store.close();
   }
 
   #required<T>(
     domainsOf: (domains: FailureDomains) => readonly FailureDomain[],
     work: (onSent: OnSent) => Promise<T>,
   ): Promise<T> {
-    return new RequiredCall(this.#parts, domainsOf, work).run();
+    return new RequiredCall(this.#context, domainsOf, work).run();
   }
 }
 
-/** The adjustments of the store's charges, and those of the fallback's. */
-function apart(adjustments: readonly Adjustment[]): [own: Adjustment[], degraded: Adjustment[]] {
+/** Splits adjustments into those of the store's charges and those of the fallback's. */
+function split(adjustments: readonly Adjustment[]): [own: Adjustment[], degraded: Adjustment[]] {
   return [
     adjustments.filter(({ charge }) => !charge.degraded),
     adjustments.filter(({ charge }) => charge.degraded),
   ];
 }
 
-/** The changes in the order of their adjustments; 0 for what has none. */
-function together(
+/** Returns the changes in the order of their adjustments; 0 where there is none. */
+function merge(
   adjustments: readonly Adjustment[],
   own: readonly number[],
   degraded: readonly number[],
@@ -182,13 +182,13 @@ function together(
   return adjustments.map(({ charge }) => (charge.degraded ? others : rest).next().value ?? 0);
 }
 
-function checkNumber(name: string, value: number, isFine: boolean, what: string): void {
-  if (typeof value === 'number' && isFine) return;
+function checkNumber(name: string, value: number, isValid: boolean, what: string): void {
+  if (typeof value === 'number' && isValid) return;
   throw expected('ERR_INVALID_OPTION', `\`${name}\` to be ${what}`, value);
 }
 
 /**
- * Takes care of a store's failures.
+ * Adds failure handling to a store.
  *
  *     const store = withFailurePolicy(myStore(), { onFailure: 'deny', deadlineMs: 20 });
  */

@@ -1,3 +1,3 @@
-/** `sluice/failure`: what happens when a store does not answer. */
+/** `sluice/failure`: failure handling for any store. */
 export type { BreakerState } from './breaker.ts';
 export { type FailureOptions, type GuardedStore, withFailurePolicy } from './guarded-store.ts';

@@ -1,17 +1,17 @@
 /**
- * Calls that timed out and were then admitted by a fallback: the store may have charged them too,
- * and its reply may still come. A refund or `settle` of such a call adjusts the charge of the
+ * Calls that timed out and were then admitted by a fallback. The store may have charged them too,
+ * and its reply may still arrive. A refund or `settle` of such a call adjusts the charge of the
  * fallback at once, and the charge in the store as soon as the store has replied.
  *
  * The receipt carries a token, so it can be settled after it was stored or sent as JSON. The calls
- * are kept in this process only: the limits of the last 10,000 to 20,000, and each for an hour at
- * least, unless there are more. After that the charge in the store stays as it was reserved.
+ * are kept in this process only: the last 10,000 to 20,000 limits, each for at least an hour if
+ * there are no more. After that, the charge in the store is not adjusted.
  */
 import type { Clock } from '../clock.ts';
 import type { CheckResult } from '../decision.ts';
 import type { Adjustment, Limit } from '../store.ts';
 
-/** In limits, not calls: a call may have 64 of them, with long keys. */
+/** In limits, not calls: a call may have 64 limits with long keys. */
 const GENERATION_SIZE = 10_000;
 const GENERATION_MS = 3_600_000;
 
@@ -30,14 +30,14 @@ export class LateCharge {
     this.#adjustLater = adjustLater;
   }
 
-  /** The store has replied that it charged the call. */
+  /** Call when the store has replied that it charged the call. */
   charged(result: CheckResult): void {
     if (this.#chargedMs !== undefined) return;
     this.#chargedMs = result.limits.map(({ atMs }) => atMs);
     this.#reconcile();
   }
 
-  /** The caller has settled or refunded the call. Only the first time counts. */
+  /** Call when the caller has settled or refunded the call. Only the first time counts. */
   settle(adjustments: readonly Adjustment[], nowMs: number | undefined): void {
     if (this.#adjustments !== undefined) return;
     this.#adjustments = adjustments;
@@ -61,23 +61,23 @@ export class LateCharge {
   }
 }
 
-/** Bounded by two generations: when the newer one is full or old, it replaces the older one. */
+/** Two generations bound the memory: a newer one that is full or old replaces the older one. */
 export class LateCharges {
   readonly #clock: Clock;
   readonly #adjustLater: AdjustLater;
-  /** Tokens of another process, such as this one before a restart, are different. */
+  /** Distinguishes the tokens of this process from those of others and of earlier runs. */
   readonly #name = Math.random().toString(36).slice(2);
   #count = 0;
   #newer = new Map<string, LateCharge>();
   #older = new Map<string, LateCharge>();
-  /** How many limits the newer generation has. */
+  /** The number of limits in the newer generation. */
   #size = 0;
-  #begunMs: number;
+  #startedMs: number;
 
   constructor(clock: Clock, adjustLater: AdjustLater) {
     this.#clock = clock;
     this.#adjustLater = adjustLater;
-    this.#begunMs = clock.now();
+    this.#startedMs = clock.now();
   }
 
   nextToken(): string {
@@ -85,7 +85,7 @@ export class LateCharges {
     return `${this.#name}.${this.#count}`;
   }
 
-  /** The entry for a token; a new one unless the token is known. */
+  /** Returns the entry of a token, or a new one. */
   open(token: string, limits: readonly Limit[]): LateCharge {
     const known = this.#find(token);
     if (known !== undefined) return known;
@@ -96,7 +96,7 @@ export class LateCharges {
     return entry;
   }
 
-  /** Applies the adjustments of a receipt also to what the store charged, or will charge. */
+  /** Applies adjustments of a receipt also to the charge that the store made or will make. */
   settle(adjustments: readonly Adjustment[], nowMs: number | undefined): void {
     const byToken = new Map<string, Adjustment[]>();
     for (const adjustment of adjustments) {
@@ -115,11 +115,11 @@ export class LateCharges {
 
   #turn(): void {
     const nowMs = this.#clock.now();
-    const isOld = nowMs - this.#begunMs >= GENERATION_MS;
+    const isOld = nowMs - this.#startedMs >= GENERATION_MS;
     if (this.#size < GENERATION_SIZE && !isOld) return;
     this.#older = this.#newer;
     this.#newer = new Map();
     this.#size = 0;
-    this.#begunMs = nowMs;
+    this.#startedMs = nowMs;
   }
 }

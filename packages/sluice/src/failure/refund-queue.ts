@@ -15,27 +15,27 @@ import { type Clock, scheduleInBackground } from '../clock.ts';
 import type { Adjustment, Store } from '../store.ts';
 import { onceOf } from './store-methods.ts';
 
-/** The most adjustments that wait, over all domains. */
+/** The most adjustments in all queues. */
 const MAX_WAITING = 10_000;
-/** How many are sent at the same time. */
+/** The most adjustments of a queue that are sent at the same time. */
 const MAX_SENT = 64;
-/** After a failure, and for a reply that does not come. */
+/** The pause after a failure, and the timeout of a reply. */
 const PAUSE_MS = 1000;
 
 interface Entry {
-  /** Makes sure that a store with `adjustOnce` applies it once, however often it is sent. */
+  /** With this id, a store with `adjustOnce` applies it once, however often it is sent. */
   readonly id: string;
   readonly adjustments: readonly Adjustment[];
   readonly nowMs: number | undefined;
-  /** When its charges no longer count, by the monotonic clock. */
+  /** When it has no effect any more, by the monotonic clock. */
   readonly untilMs: number;
   readonly done: () => void;
   sentMs: number;
 }
 
-/** What the queues of all domains share. */
+/** The state that the queues of all domains share. */
 export class RefundBudget {
-  /** How many adjustments wait to be sent again. */
+  /** The number of adjustments that wait to be sent again. */
   waiting = 0;
   #ids = 0;
   readonly #name = Math.random().toString(36).slice(2);
@@ -55,7 +55,7 @@ export class RefundBudget {
     return this.#once !== undefined;
   }
 
-  /** Async, so that whatever a store does instead of returning a promise is a rejection. */
+  /** Async, so that a store that throws instead of rejecting also rejects. */
   async apply({ id, adjustments, nowMs }: Entry): Promise<void> {
     if (this.#once !== undefined) await this.#once(id, adjustments, nowMs);
     else await this.#store.adjust(adjustments, nowMs);
@@ -65,7 +65,7 @@ export class RefundBudget {
     return this.waiting > MAX_WAITING;
   }
 
-  /** An id that no other process uses either. */
+  /** Returns an id that is unique over all processes. */
   nextId(): string {
     this.#ids++;
     return `later:${this.#name}:${this.#ids}`;
@@ -74,7 +74,7 @@ export class RefundBudget {
 
 export class RefundQueue {
   readonly #budget: RefundBudget;
-  /** In order of arrival; one that fails goes to the end. */
+  /** In order of arrival. One that fails is appended again. */
   #waiting: Entry[] = [];
   readonly #sent = new Set<Entry>();
   /** After a failure nothing is sent before this time. */
@@ -98,10 +98,10 @@ export class RefundQueue {
     });
   }
 
-  /** Sends what waits, if the last failure is long enough ago. */
-  retry(most = MAX_SENT): void {
+  /** Sends waiting adjustments, if the pause after the last failure is over. */
+  retry(max = MAX_SENT): void {
     if (this.#waiting.length === 0 || this.#now() < this.#notBeforeMs) return;
-    const room = Math.max(Math.min(most, MAX_SENT - this.#sent.size), 0);
+    const room = Math.max(Math.min(max, MAX_SENT - this.#sent.size), 0);
     const taken = this.#waiting.splice(0, room);
     for (const entry of taken) {
       this.#budget.waiting -= entry.adjustments.length;
@@ -110,13 +110,13 @@ export class RefundQueue {
     }
   }
 
-  /** The client has connected. */
+  /** Call when the client has connected. */
   ready(): void {
     this.#notBeforeMs = Number.NEGATIVE_INFINITY;
     this.retry();
   }
 
-  /** Sends what waits a last time, and stops the timer. */
+  /** Sends waiting adjustments a last time, and stops the timer. */
   close(): void {
     this.#isClosed = true;
     this.#stopTimer?.();
@@ -145,14 +145,14 @@ export class RefundQueue {
 
   #failed(entry: Entry, error: unknown): void {
     if (!this.#sent.delete(entry)) return;
-    // A key whose value cannot be read has no charge that could be refunded.
+    // A key with an unreadable value has no charge to refund.
     const isOfKey = (error as { isOfKey?: boolean } | undefined)?.isOfKey === true;
     if (isOfKey) entry.done();
     else this.#keep(entry);
     if (!isOfKey) this.#notBeforeMs = this.#now() + PAUSE_MS;
   }
 
-  /** Keeps an adjustment to send it again. If there are too many, the oldest is dropped. */
+  /** Queues an adjustment to send it again. If there are too many, drops the oldest. */
   #keep(entry: Entry): void {
     if (entry.untilMs <= this.#now()) {
       entry.done();
@@ -173,18 +173,18 @@ export class RefundQueue {
     if (this.#stopTimer !== undefined || this.#isClosed) return;
     this.#stopTimer = scheduleInBackground(PAUSE_MS, () => {
       this.#stopTimer = undefined;
-      this.#takeBackLost();
-      // One alone finds out whether the store can be reached.
+      this.#requeueLost();
+      // One adjustment is enough to probe the store.
       this.retry(1);
       if (this.#waiting.length + this.#sent.size > 0) this.#watch();
     });
   }
 
   /**
-   * Takes back what has been sent and not been replied to. Only a store that applies it once may be
-   * sent it again; with another one, it may have been applied.
+   * Queues adjustments without a reply again. Without `adjustOnce`, they are not sent again,
+   * because the store may have applied them.
    */
-  #takeBackLost(): void {
+  #requeueLost(): void {
     const nowMs = this.#now();
     for (const entry of this.#sent) {
       if (nowMs - entry.sentMs < PAUSE_MS) continue;

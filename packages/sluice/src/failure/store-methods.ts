@@ -1,7 +1,4 @@
-/**
- * Methods of a store that may exist only in their synchronous form, as functions that return
- * promises.
- */
+/** Asynchronous forms of store methods that may exist only in synchronous form. */
 import { systemClock } from '../clock.ts';
 import type { Store, SyncStore } from '../store.ts';
 

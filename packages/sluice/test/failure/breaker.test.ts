@@ -188,7 +188,7 @@ describe('an open breaker', () => {
     fail(5);
     clock.advance(250);
     expect(breaker.admits()).toBe('probe');
-    breaker.passedOver('probe');
+    breaker.inconclusive('probe');
     expect(breaker.state).toBe('open');
     expect(breaker.admits()).toBe('probe');
     breaker.failed('probe');
@@ -199,7 +199,7 @@ describe('an open breaker', () => {
   it('does not count an answer that was not the store’s as a success', () => {
     const { breaker, fail } = setUp();
     fail(4);
-    breaker.passedOver('call');
+    breaker.inconclusive('call');
     fail(1);
     expect(breaker.state).toBe('open');
   });

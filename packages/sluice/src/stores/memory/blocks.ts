@@ -1,35 +1,37 @@
 /**
  * Allocator of blocks of one size, for the logs of one policy.
  *
- * Blocks lie in chunks. Chunks of all block sizes are equally large, so that a chunk that one size
- * releases serves the next: two may wait in a pool, as a dropped array is freed only later. The
- * first chunk starts with one block and doubles when it is full, so that a policy that is hardly
- * used takes little. A chunk of more than 64 words is released when its last block is freed. Free
- * blocks are linked by their first word. A link is relative and 0 links to the block that follows,
- * so new memory is a list of free blocks.
+ * Blocks are parts of chunks. Chunks of all block sizes have the same length, so that another size
+ * can reuse a released chunk. A pool keeps up to two, because an unused array is freed only at the
+ * next garbage collection. The first chunk starts with one block and doubles when it is full, so
+ * that a policy with few keys takes little memory. A chunk of more than 64 words is released when
+ * its last block is freed.
+ *
+ * Free blocks form a list by their first word. A link is relative to the following block, so new
+ * memory, which is zero, is already a list of free blocks.
  */
 export type Words = Uint32Array | Float64Array;
 
 const CHUNK_WORDS = 8192;
-/** The number of a block is that of its chunk and, in so many bits, its place there. */
+/** A block number is its chunk number, followed by this many bits for its place there. */
 const PLACE_BITS = 10;
 const PLACE_MASK = 2 ** PLACE_BITS - 1;
 const MAX_POOLED = 2;
-/** Chunks of this many words stay, so that a log that comes and goes allocates nothing. */
+/** Chunks up to this size are kept, so that a short log that is created again reuses one. */
 const KEPT_WORDS = 64;
 
 export class Blocks {
   readonly #wide: boolean;
   readonly #blockWords: number;
-  /** Blocks in a chunk. */
+  /** The number of blocks in a chunk. */
   readonly #count: number;
   readonly #chunks: (Words | undefined)[] = [];
-  /** How many blocks of each chunk are in use, and the first that is free. */
+  /** For each chunk, the number of blocks in use, and the first free block. */
   readonly #used: number[] = [];
   readonly #free: number[] = [];
-  /** The chunk that blocks are taken from until it is full. */
+  /** The chunk from which blocks are allocated until it is full. */
   cursor = 0;
-  /** Blocks in use, over all chunks. */
+  /** The number of blocks in use, over all chunks. */
   used = 0;
 
   /** Released chunks, shared with the other block sizes of the same width. */
@@ -66,7 +68,7 @@ export class Blocks {
       words = grown;
       this.#chunks[at] = words;
     }
-    // In 32-bit words a negative link is kept modulo 2^32.
+    // A 32-bit word holds a negative link modulo 2^32.
     this.#free[at] = (place + 1 + words[start]) | 0;
     this.#used[at] = (this.#used[at] ?? 0) + 1;
     this.used++;
@@ -87,9 +89,10 @@ export class Blocks {
   }
 
   /**
-   * Goes from chunk to chunk, each until it is full, and starts over at the first one if there is
-   * at least a free block a chunk (half a block, if a chunk has one). So the blocks found pay for
-   * the search, and after a burst the blocks in use gather in few chunks.
+   * Returns a chunk with a free block. Goes from chunk to chunk, each until it is full. Starts over
+   * at the first one if there is at least one free block per chunk on average (half a block, if
+   * chunks have one block). So the search takes constant amortized time, and after a burst the
+   * blocks in use gather in few chunks.
    */
   #chunkWithRoom(): number {
     while (this.#free[this.cursor] >= this.#count) {

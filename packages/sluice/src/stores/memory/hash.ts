@@ -1,27 +1,26 @@
 /**
- * A keyed hash of strings, for tables that nobody outside can aim a collision at.
+ * A keyed hash of strings, so that clients cannot choose keys that collide.
  *
- * HalfSipHash with one round a word and three to finish, the 32-bit sibling of the function that
- * hash tables of several languages use for the same reason. A word is two characters or the length.
- * The state starts from 128 secret bits, and the result is 64 bits, folded from both halves of the
- * final state.
+ * HalfSipHash-1-3: one round per word and three to finish. It is the 32-bit variant of SipHash,
+ * which the hash tables of several languages use for the same reason. A word is two characters or
+ * the length. The state starts from 128 secret bits. The result is 64 bits, folded from both halves
+ * of the final state.
  *
- * Two keys are taken for one if their hashes are the same: with 64 secret-keyed bits, the chance
- * that any two of a million share an identity is about 1 in 37 million.
+ * Two keys with the same hash are treated as one key. With 64 bits, the probability that any two of
+ * a million keys collide is about 1 in 37 million.
  */
 
 /**
- * Called like this because it stays fast: in a process that has a class derived from `String`, as
- * some Redis clients do, V8 looks `charCodeAt` up anew for each character.
+ * Called as `codeAt.call(text, index)`. In a process with a class derived from `String`, as some
+ * Redis clients have, V8 would otherwise look `charCodeAt` up again for each character.
  */
 const codeAt = ''.charCodeAt;
 
-/** The secret of one table, and the last result. */
 export class KeyedHash {
   /** The two halves of the last hash, as signed 32-bit integers. */
   low = 0;
   high = 0;
-  /** 128 secret bits, the state that every hash starts from. */
+  /** The initial state of every hash. */
   readonly #secret = crypto.getRandomValues(new Int32Array(4));
 
   /** Hashes `text` into `low`, which is never 0, and `high`. */

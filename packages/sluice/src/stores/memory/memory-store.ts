@@ -1,14 +1,14 @@
 /**
- * The memory store: one space of keys for each policy, one cap on the keys of all.
+ * The memory store: one table of keys for each policy, and one cap on the keys of all policies.
  *
- * No timer runs. A key that has expired is overwritten when it comes back, and with every new key
- * and every 64th decision a few rows are looked at and the expired ones deleted.
+ * There is no timer. An expired key is overwritten when it is used again. With every new key and
+ * every 64th decision, the store looks at a few rows and deletes the expired ones.
  *
  * When the cap is reached, a key of the policy with the most keys is evicted. So each of n policies
- * that hold keys is guaranteed `maxKeys / n` of them, whatever is done to the others. Within a
- * policy the least used key of a sample goes, see `Space.evict`. What evicted keys have used is
- * kept in a sketch of fixed size (`EvictedKeys`) that may overcount and never undercounts: no flood
- * frees a key from its limit.
+ * that hold keys is guaranteed `maxKeys / n` keys, regardless of the others. Within a policy, the
+ * least used key of a sample is evicted, see `PolicyTable.evict`. A sketch of fixed size
+ * (`EvictedKeys`) keeps what evicted keys have used. It may overcount and never undercounts, so a
+ * flood of keys cannot free a key from its limit.
  */
 import type { LimitParams } from '../../algorithms/algorithm.ts';
 import { systemClock } from '../../clock.ts';
@@ -23,30 +23,29 @@ import { type Evictor, isWide, PolicyTable } from './policy-table.ts';
 
 /** A key that was evicted while it still counted. */
 export interface Eviction {
-  /** The name of its policy. */
   readonly policy: string;
-  /** How many keys of each policy are not evicted: this policy holds more. */
+  /** The number of keys per policy that other policies cannot evict. This policy holds more. */
   readonly guaranteedKeys: number;
 }
 
 export interface MemoryStoreOptions {
   /**
-   * The most keys held, over all policies. Default 1,000,000, which is about 43 MB, and
-   * 51 MB once keys are evicted that still count.
+   * The most keys over all policies. Default 1,000,000, which takes about 43 MB, or 51 MB after
+   * keys were evicted that still counted.
    *
    *     memoryStore({ maxKeys: 50_000 })
    */
   readonly maxKeys?: number;
   /**
-   * The most bytes for remembered ids, and as many again for used receipts. Default 33,554,432
+   * The most bytes for idempotency ids, and as many again for used receipts. Default 33,554,432
    * (32 MiB): about 60,000 ids of calls with one limit, or 200,000 receipts.
    *
    *     memoryStore({ maxIdBytes: 2 ** 28 })
    */
   readonly maxIdBytes?: number;
   /**
-   * Called when a key is evicted that still counts, which may be with every call of a flood.
-   * Default: none; `store.evicted` counts them.
+   * Called when a key is evicted that still counts. In a flood of keys, that can be every call.
+   * Default: none. `store.evicted` counts evictions.
    *
    *     memoryStore({ onEviction: ({ policy }) => evictions.inc({ policy }) })
    */
@@ -54,28 +53,28 @@ export interface MemoryStoreOptions {
 }
 
 const DEFAULT_MAX_KEYS = 1_000_000;
-/** A table numbers its places in 30 bits, and up to a third of them are empty. */
+/** Places have 30-bit numbers, and up to a third of them are empty. */
 const MAX_KEYS = 2 ** 29;
 const DEFAULT_ID_BYTES = 2 ** 25;
-/** Cells in a row of a sketch, for each key that a policy is guaranteed: 8 bytes a key in all. */
+/** Cells in a row of a sketch per guaranteed key of a policy: 8 bytes per key in total. */
 const CELLS_PER_KEY = 1 / 4;
 const MIN_CELLS = 64;
-/** Places to look at for each key that comes: some are empty, and some have live keys. */
+/** Places to sweep for each new key. Some are empty, and some have keys that still count. */
 const SWEPT_PER_KEY = 8;
 
 class MemoryStore implements SyncStore, Evictor {
   readonly #maxKeys: number;
   readonly #onEviction: MemoryStoreOptions['onEviction'];
-  /** Policies that mean the same counters, such as before and after a reload, share a space. */
-  readonly #spaces = new Map<string, PolicyTable>();
-  readonly #spaceOfPolicy = new WeakMap<Policy, PolicyTable>();
+  /** Equal policies, such as before and after a reload, share a table. */
+  readonly #tables = new Map<string, PolicyTable>();
+  readonly #tableOfPolicy = new WeakMap<Policy, PolicyTable>();
   size = 0;
   evicted = 0;
-  /** Set while several limits are charged: nothing may be evicted between them. */
+  /** Set while several limits are charged. No key may be evicted between them. */
   #isCharging = false;
   readonly #idempotency: Idempotency;
-  /** Goes round the spaces, to sweep one after the other. */
-  #hand = this.#spaces.values();
+  /** Iterates over the tables, to sweep one after the other. */
+  #sweepOrder = this.#tables.values();
 
   constructor(maxKeys: number, idBytes: number, onEviction: MemoryStoreOptions['onEviction']) {
     this.#maxKeys = maxKeys;
@@ -84,13 +83,13 @@ class MemoryStore implements SyncStore, Evictor {
   }
 
   open(policy: Policy): PolicyTable {
-    let table = this.#spaceOfPolicy.get(policy);
+    let table = this.#tableOfPolicy.get(policy);
     if (table === undefined) {
       const { name, algorithm, windowMs, bucketMs } = policy;
       const id = JSON.stringify([name, algorithm, windowMs, bucketMs, isWide(policy)]);
-      table = this.#spaces.get(id) ?? new PolicyTable(policy, this);
-      this.#spaces.set(id, table);
-      this.#spaceOfPolicy.set(policy, table);
+      table = this.#tables.get(id) ?? new PolicyTable(policy, this);
+      this.#tables.set(id, table);
+      this.#tableOfPolicy.set(policy, table);
     }
     return table;
   }
@@ -101,18 +100,18 @@ class MemoryStore implements SyncStore, Evictor {
         this.decideSync({ limits: copies, peek: false }, nowMs);
       return this.#idempotency.decideOnce(id, limits, nowMs, decide);
     }
-    const ask = (way: 'takeSync' | 'peekSync'): CheckResult[] =>
+    const decideAll = (method: 'takeSync' | 'peekSync'): CheckResult[] =>
       limits.map(({ policy, params, key, cost }) =>
-        this.open(policy)[way](params, key, cost, nowMs),
+        this.open(policy)[method](params, key, cost, nowMs),
       );
-    if (limits.length === 1) return ask(peek ? 'peekSync' : 'takeSync')[0];
-    // Nothing is charged before all limits fit, and none may stop to fit after that. Eviction
-    // changes what is known of keys without a row, so it waits until all limits are charged.
-    const results = ask('peekSync');
+    if (limits.length === 1) return decideAll(peek ? 'peekSync' : 'takeSync')[0];
+    // Limits are charged only if all of them fit. An eviction in between could change the result
+    // for a key without a row, so it waits until all limits are charged.
+    const results = decideAll('peekSync');
     const taken = !peek && results.every((result) => result.allowed);
     if (!taken) return jointDecision(results, false);
     this.#isCharging = true;
-    const charged = ask('takeSync');
+    const charged = decideAll('takeSync');
     this.#isCharging = false;
     for (const { policy } of limits) this.#evictFor(this.open(policy), 0, nowMs);
     return jointDecision(charged, true);
@@ -134,7 +133,7 @@ class MemoryStore implements SyncStore, Evictor {
   resetSync(policy: Policy, key: string, nowMs: number): void {
     const table = this.open(policy);
     table.reset(key, nowMs);
-    // It may have added a row, for a key that has used nothing of what evicted keys have.
+    // A reset may add a row, see `PolicyTable.reset`.
     this.#evictFor(table, 0, nowMs);
     this.#idempotency.reset(policy.name, key, nowMs);
   }
@@ -174,12 +173,12 @@ class MemoryStore implements SyncStore, Evictor {
     this.resetSync(policy, key, nowMs);
   }
 
-  /** Nothing to let go of: the memory goes with the store. */
+  /** Does nothing: the store has no connections or timers. */
   async close(): Promise<void> {}
 
   get guaranteedKeys(): number {
     let policies = 0;
-    for (const { size } of this.#spaces.values()) if (size > 0) policies++;
+    for (const { size } of this.#tables.values()) if (size > 0) policies++;
     return Math.floor(this.#maxKeys / Math.max(policies, 1));
   }
 
@@ -192,28 +191,27 @@ class MemoryStore implements SyncStore, Evictor {
     if (!this.#isCharging) this.#evictFor(table, 1, nowMs);
   }
 
-  /** Deletes some expired keys of a space, and of another one in turn: it may get no calls. */
+  /** Deletes some expired keys of a table, and of another one in turn, which may get no calls. */
   sweep(table: PolicyTable, places: number, nowMs: number): void {
     table.sweep(places, nowMs);
-    let next = this.#hand.next();
+    let next = this.#sweepOrder.next();
     if (next.done) {
-      this.#hand = this.#spaces.values();
-      next = this.#hand.next();
+      this.#sweepOrder = this.#tables.values();
+      next = this.#sweepOrder.next();
     }
     if (next.value !== table) next.value!.sweep(places, nowMs);
   }
 
   /**
-   * Evicts a key if there is no room for `more` keys of a space. It is one of the policy with the
-   * most keys: a policy that holds no more than its share is never that, as `incoming` counts with
-   * the keys that are about to be added.
+   * Evicts a key of the policy with the most keys, if there is no room for `more` keys. `incoming`
+   * counts with the keys that are about to be added, so a policy within its share loses none.
    */
   #evictFor(incoming: PolicyTable, more: 0 | 1, nowMs: number): void {
     if (this.size + more <= this.#maxKeys) return;
     const sizeOf = (table: PolicyTable): number =>
       table.size && table.size + (table === incoming ? more : 0);
     let largest = incoming;
-    for (const table of this.#spaces.values()) if (sizeOf(table) > sizeOf(largest)) largest = table;
+    for (const table of this.#tables.values()) if (sizeOf(table) > sizeOf(largest)) largest = table;
     if (!largest.evict(nowMs)) return;
     this.evicted++;
     const { guaranteedKeys } = this;
@@ -221,7 +219,7 @@ class MemoryStore implements SyncStore, Evictor {
   }
 }
 
-/** A store in this process's memory, for a limiter that is not shared with other processes. */
+/** Creates a store in the memory of this process, for a limiter that one process uses. */
 export function memoryStore(options: MemoryStoreOptions = {}): SyncStore {
   checkFields(options, ['maxKeys', 'maxIdBytes', 'onEviction']);
   const { maxKeys = DEFAULT_MAX_KEYS, maxIdBytes = DEFAULT_ID_BYTES, onEviction } = options;

@@ -1,6 +1,6 @@
 /**
- * The keys of one policy: a table of rows, the slab their logs lie in, and the algorithm that reads
- * and writes them. Knows nothing of other policies; whoever caps the keys of all lends it room.
+ * The keys of one policy: a hash table, the slab with the entries of logs, and the algorithm that
+ * reads and writes them. The `Evictor` limits the keys of all policies together.
  */
 import {
   type Algorithm,
@@ -23,30 +23,30 @@ import { EvictedKeys } from './evicted-keys.ts';
 import { KeyTable } from './key-table.ts';
 import { EntrySlab } from './slab.ts';
 
-/** Places looked at in one sweep at the most. */
+/** The most places that one sweep looks at. */
 const MAX_SWEPT = 64;
 
-/** The largest window, and the largest limit, whose entries fit 32-bit words. */
+/** Windows and limits below this have entries that fit 32-bit words. */
 const NARROW = 2 ** 31;
 
-/** Whether the entries of a policy need more than 32 bits. A limit by key might. */
+/** Whether the entries of a policy need more than 32 bits. With a limit by key, they might. */
 export function isWide({ windowMs, params }: Policy): boolean {
   return windowMs >= NARROW || params === undefined || params.limit >= NARROW;
 }
 
 /** The cap on the keys of all policies. */
 export interface Evictor {
-  /** How many keys all spaces hold; each space counts its own in and out. */
+  /** The number of keys of all tables. Each table adds and subtracts its own. */
   size: number;
-  /** How many cells a sketch of evicted keys has in a row. */
+  /** The number of cells in a row of `EvictedKeys`. */
   readonly evictedCells: number;
-  /** Called before a key is added to `space`. */
+  /** Called before a key is added to `table`. */
   makeRoom(table: PolicyTable, nowMs: number): void;
-  /** Called once in a while, so that expired keys go also if no new ones come. */
+  /** Called every 64 decisions, so that expired keys are deleted also without new keys. */
   sweep(table: PolicyTable, places: number, nowMs: number): void;
 }
 
-/** Keys compared when one is evicted. */
+/** The number of keys that are compared to evict one. */
 const SAMPLED = 16;
 
 export class PolicyTable implements SyncPolicyTable {
@@ -55,22 +55,22 @@ export class PolicyTable implements SyncPolicyTable {
   readonly #evictor: Evictor;
   readonly #algorithm: Algorithm;
   readonly #table = new KeyTable();
-  /** Points at the row that is being worked on. */
+  /** Points at the current row. */
   readonly #state: State;
-  /** A key that has no row, to read from. */
+  /** The state of keys that have no row. */
   readonly #blank: State;
-  /** The state that was read last: that of a row, or the blank one. */
+  /** The state that was read last: `#state` or `#blank`. */
   #found: State;
-  readonly #answer: AlgorithmResult = { free: 0, resetAfterMs: 0 };
-  /** The largest terms seen, against which the use of a key is measured. */
+  readonly #result: AlgorithmResult = { free: 0, resetAfterMs: 0 };
+  /** The params with the largest capacity so far, to compare the use of keys. */
   #largest: LimitParams | undefined;
-  /** How many places are still to be looked at. */
-  #looks = 0;
-  /** Evicted keys that still count; made when there is the first. */
+  /** The number of places that are due for a sweep. */
+  #sweepsDue = 0;
+  /** Evicted keys that still count; created with the first one. */
   #evicted: EvictedKeys | undefined = undefined;
-  /** After how many decisions to sweep: there is a place to look at for each. */
+  /** The number of decisions until the next sweep. */
   #untilSweep = MAX_SWEPT;
-  /** The time of the last sweep, and how far the clock has to run on before the next. */
+  /** The time of the last sweep, and how long no key may expire after a clock jump. */
   #lastMs = 0;
   #holdMs = 0;
 
@@ -87,26 +87,25 @@ export class PolicyTable implements SyncPolicyTable {
     this.#found = this.#blank;
   }
 
-  /** How many keys it holds. */
   get size(): number {
     return this.#table.size;
   }
 
   takeSync(params: LimitParams, key: string, cost: number, givenMs?: number): CheckResult {
     const state = this.#state;
-    const answer = this.#answer;
+    const result = this.#result;
     const algorithm = this.#algorithm;
     const row = this.#table.find(key, state);
-    // Not before: the row may come from far away, and does so while the clock is read.
+    // After `find`: the row loads from memory while the clock is read.
     const timeMs = givenMs ?? systemClock.now();
     if (row < 0 || --this.#untilSweep < 0 || algorithm.knownMs(state, params) > timeMs) {
       return this.#takePrepared(row, params, key, cost, timeMs);
     }
-    const waitMs = algorithm.decide(state, params, timeMs, cost, true, answer);
-    return new DecisionRecord(this.name, key, cost, params.capacity, waitMs, timeMs, answer);
+    const waitMs = algorithm.decide(state, params, timeMs, cost, true, result);
+    return new DecisionRecord(this.name, key, cost, params.capacity, waitMs, timeMs, result);
   }
 
-  /** The rarer case of `takeSync`, apart so that the other one is compiled in one piece. */
+  /** The slow path of `takeSync`, in a function of its own so that V8 can inline the fast path. */
   #takePrepared(
     row: number,
     params: LimitParams,
@@ -120,22 +119,22 @@ export class PolicyTable implements SyncPolicyTable {
       return this.takeSync(params, key, cost, nowMs);
     }
     if (row < 0 && this.#evicted !== undefined) {
-      // A key that is denied for what evicted keys have used gets no row.
-      const result = this.peekSync(params, key, cost, nowMs);
-      if (!result.allowed) return result;
+      // A key that is denied because of evicted keys gets no row.
+      const peeked = this.peekSync(params, key, cost, nowMs);
+      if (!peeked.allowed) return peeked;
     }
     const timeMs = this.#prepare(row, params, nowMs);
-    const answer = this.#answer;
-    const waitMs = this.#algorithm.decide(this.#state, params, timeMs, cost, true, answer);
-    return new DecisionRecord(this.name, key, cost, params.capacity, waitMs, timeMs, answer);
+    const result = this.#result;
+    const waitMs = this.#algorithm.decide(this.#state, params, timeMs, cost, true, result);
+    return new DecisionRecord(this.name, key, cost, params.capacity, waitMs, timeMs, result);
   }
 
   peekSync(params: LimitParams, key: string, cost: number, nowMs: number): CheckResult {
-    const answer = this.#answer;
+    const result = this.#result;
     const algorithm = this.#algorithm;
     const timeMs = this.#read(key, params, nowMs);
-    const waitMs = algorithm.decide(this.#found, params, timeMs, cost, false, answer);
-    return new PeekRecord(this.name, key, cost, params.capacity, waitMs, timeMs, answer);
+    const waitMs = algorithm.decide(this.#found, params, timeMs, cost, false, result);
+    return new PeekRecord(this.name, key, cost, params.capacity, waitMs, timeMs, result);
   }
 
   adjust({ params, charge, delta }: Adjustment, nowMs: number): number {
@@ -145,22 +144,22 @@ export class PolicyTable implements SyncPolicyTable {
   }
 
   inspect(params: LimitParams, key: string, nowMs: number): KeyState | undefined {
-    const answer = this.#answer;
+    const result = this.#result;
     const algorithm = this.#algorithm;
     const timeMs = this.#read(key, params, nowMs);
     const state = this.#found;
-    algorithm.decide(state, params, timeMs, 0, false, answer);
-    const { free, resetAfterMs } = answer;
+    algorithm.decide(state, params, timeMs, 0, false, result);
+    const { free, resetAfterMs } = result;
     if (resetAfterMs === 0) return undefined;
     const entries: { atMs: number; cost: number }[] = [];
     let entryCount = 0;
     const cells = [...state.cells.slice(state.at, state.at + CELLS)];
     if (algorithm.keepsEntries) {
-      // Its pointers mean nothing to anybody else.
+      // The pointers are meaningful only to this store.
       cells[CELLS - 1] = 0;
       const knownMs = cells[0] - params.windowMs;
-      const see = (atMs: number, cost: number) => entries.push({ atMs, cost });
-      entryCount = state.entries.visit(state, knownMs, cells[0] - timeMs, MAX_INSPECTED, see);
+      const collect = (atMs: number, cost: number) => entries.push({ atMs, cost });
+      entryCount = state.entries.visit(state, knownMs, cells[0] - timeMs, MAX_INSPECTED, collect);
     }
     return {
       policy: this.name,
@@ -179,18 +178,18 @@ export class PolicyTable implements SyncPolicyTable {
     const table = this.#table;
     const state = this.#state;
     const row = table.find(key, state);
-    if (row >= 0) this.forget(row);
+    if (row >= 0) this.delete(row);
     table.dropText(key);
     table.hash(key);
     if (this.#evicted?.find(table.low, table.high, nowMs)) {
       const { untilMs } = this.#evicted;
-      // A row that has used nothing stands between the key and what others have used.
+      // A row with nothing used takes precedence over the sketch, which other keys share.
       this.#insert(nowMs);
       this.#algorithm.restore(state, this.#largest!, nowMs, 0, untilMs);
     }
   }
 
-  /** Adds a row for the key that was hashed last, and lets `state` point at it. */
+  /** Adds a row for the key that was hashed last, and points `#state` at it. */
   #insert(nowMs: number): void {
     const table = this.#table;
     const { low, high } = table;
@@ -201,7 +200,7 @@ export class PolicyTable implements SyncPolicyTable {
     this.#evictor.size++;
   }
 
-  forget(row: number): void {
+  delete(row: number): void {
     this.#table.point(this.#state, row);
     this.#clear(this.#state);
     this.#table.remove(row);
@@ -209,11 +208,11 @@ export class PolicyTable implements SyncPolicyTable {
   }
 
   /**
-   * Evicts one key, of which there must be one. Returns whether it still counted.
+   * Evicts one key of a table that is not empty. Returns whether the key still counted.
    *
-   * Of a sample, the key goes that has used the least of its limit, expired keys first. If all of
-   * them are at their limit, a key that was added lately and is not goes instead, else the one that
-   * resets soonest. What an evicted key has used is kept in `#evicted`.
+   * Of a random sample, the key is evicted that has used the least of its limit, expired keys
+   * first. If all of them are at their limit, a recently added key that is not at its limit is
+   * evicted, else the one that resets first. `#evicted` keeps what the key has used.
    */
   evict(nowMs: number): boolean {
     const table = this.#table;
@@ -238,52 +237,51 @@ export class PolicyTable implements SyncPolicyTable {
       table.readHash(state);
       this.#evicted.add(table.low, table.high, used, state.cells[state.at], nowMs);
     }
-    this.forget(victim);
+    this.delete(victim);
     return used > 0;
   }
 
-  /** Returns what a key has used, and lets `state` point at it. */
+  /** Returns what a key has used, and points `#state` at it. */
   #usedOf(row: number, nowMs: number): number {
     const state = this.#state;
-    const answer = this.#answer;
+    const result = this.#result;
     const algorithm = this.#algorithm;
     const params = this.#largest!;
     this.#table.point(state, row);
     const knownMs = algorithm.knownMs(state, params);
-    // With a limit by key the terms are not the key's own, and may forget sooner than those would.
+    // With a limit by key, `params` are not the key's own, by which it might expire too early.
     const timeMs = this.#policy.params === undefined ? knownMs : Math.max(nowMs, knownMs);
     if (state.cells[state.at] <= nowMs) return 0;
-    algorithm.decide(state, params, timeMs, 0, false, answer);
-    return params.capacity - answer.free;
+    algorithm.decide(state, params, timeMs, 0, false, result);
+    return params.capacity - result.free;
   }
 
-  /** Looks at the next few places in turn and deletes the rows that have expired. */
+  /** Looks at the next places and deletes expired rows. */
   sweep(places: number, nowMs: number): void {
     const table = this.#table;
     const state = this.#state;
     const floorMs = this.#floorMs(nowMs);
     const { latestMs = Number.POSITIVE_INFINITY, addedMs = 0 } = this.#evicted ?? {};
-    // All of it has expired, or the clock that wrote it was wrong by more than a window.
+    // All cells have expired, or the clock that wrote them was wrong by more than a window.
     if (latestMs <= floorMs || addedMs - nowMs > this.#policy.windowMs) this.#evicted = undefined;
-    this.#looks = Math.min(this.#looks + places, table.size);
+    this.#sweepsDue = Math.min(this.#sweepsDue + places, table.size);
     if (floorMs === 0) return;
-    // What was put off while forgetting was held is made up for, but not all at once.
-    for (let looked = 0; looked < MAX_SWEPT && this.#looks > 0; looked++) {
-      this.#looks--;
+    // Sweeps that were due while no key could expire are made up for, a few at a time.
+    for (let looked = 0; looked < MAX_SWEPT && this.#sweepsDue > 0; looked++) {
+      this.#sweepsDue--;
       const row = table.turn();
       if (row < 0) continue;
       table.point(state, row);
-      // Its first cell says from when on it is as good as new.
-      if (state.cells[state.at] <= floorMs) this.forget(row);
+      if (state.cells[state.at] <= floorMs) this.delete(row);
     }
   }
 
   /**
-   * Until when keys may be forgotten by a clock that is not always right. A clock that jumps a day
-   * ahead makes every key look expired, and when it is set right again they must still be there.
-   * So after a jump, ahead or back, nothing is forgotten until the clock has run on for a quarter
-   * of a window; and however far it jumps, that counts as a small step. And a key is kept for a
-   * window after it has expired, so that a clock may step back by less than that.
+   * Returns the time up to which expired keys may be deleted, allowing for clock errors. A clock
+   * that jumps a day ahead makes every key look expired, and the keys must still exist when it is
+   * corrected. So after a jump, ahead or back, no key is deleted until the clock has advanced by a
+   * quarter of a window, in which a further jump counts as a small step. A key is also kept for a
+   * window after its expiry, so that the clock may step back by less than that.
    */
   #floorMs(nowMs: number): number {
     const { windowMs } = this.#policy;
@@ -296,9 +294,9 @@ export class PolicyTable implements SyncPolicyTable {
   }
 
   /**
-   * The time of a decision about the row that `state` points at: never before what it knows. -1 if
-   * there is no row, or if it lies more than a window ahead: then the clock that wrote it was
-   * wrong, and the key counts as new.
+   * Returns the time of a decision about the row at `#state`, which is never before its `knownMs`.
+   * Returns -1 if there is no row, or if its `knownMs` is more than a window ahead: then the clock
+   * that wrote it was wrong, and the key counts as new.
    */
   #timeOf(row: number, params: LimitParams, nowMs: number): number {
     if (row < 0) return -1;
@@ -307,7 +305,7 @@ export class PolicyTable implements SyncPolicyTable {
     return Math.max(knownMs, nowMs);
   }
 
-  /** Gives the key that was looked for last a row if it has none; answers the time to decide at. */
+  /** Adds a row for the key of the last `find` if it has none. Returns the time to decide at. */
   #prepare(row: number, params: LimitParams, nowMs: number): number {
     const timeMs = this.#timeOf(row, params, nowMs);
     if (timeMs >= 0) return timeMs;
@@ -321,8 +319,8 @@ export class PolicyTable implements SyncPolicyTable {
   }
 
   /**
-   * Lets `#found` be the state of a key, or what is known of it if it has no row. Returns the time
-   * of a decision about it.
+   * Sets `#found` to the state of a key, or to its upper bound if the key has no row. Returns the
+   * time of a decision about it.
    */
   #read(key: string, params: LimitParams, nowMs: number): number {
     const timeMs = this.#timeOf(this.#table.find(key, this.#state), params, nowMs);
@@ -333,8 +331,8 @@ export class PolicyTable implements SyncPolicyTable {
   }
 
   /**
-   * Makes `state` that of a new key, or of an evicted one if the key hashed last may be one.
-   * Returns the time of a decision about it.
+   * Resets `state` to a new key, or to an evicted one if the key hashed last may be one. Returns
+   * the time of a decision about it.
    */
   #restore(state: State, params: LimitParams, nowMs: number): number {
     const table = this.#table;
@@ -345,7 +343,6 @@ export class PolicyTable implements SyncPolicyTable {
     return Math.max(nowMs, this.#algorithm.knownMs(state, params));
   }
 
-  /** Makes a state new. */
   #clear(state: State): void {
     if (this.#algorithm.keepsEntries) state.entries.clear(state);
     state.cells.fill(0, state.at, state.at + CELLS);

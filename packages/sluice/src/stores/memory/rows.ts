@@ -1,11 +1,11 @@
 /**
- * Rows of keys, roughly in the order of their hashes, in typed arrays. A row is 32 bytes: 64 bits
- * of identity (a keyed hash, whose low half is never 0: that marks an empty place) and three cells.
+ * Rows of a hash table in typed arrays, roughly in the order of their hashes. A row has 32 bytes:
+ * 64 bits of identity (a keyed hash, whose low half is 0 only in an empty place) and three cells.
  *
  *     | low | high |  cell 0  |  cell 1  |  cell 2  |
  *
- * There is no index. A row lies at the place that its hash is in proportion to or, if that was
- * taken, later, with no empty place in between.
+ * Linear probing: the home of a row is the place in proportion to its hash. If that is taken, the
+ * row is at a later place, with no empty place in between.
  */
 import type { State } from '../../algorithms/algorithm.ts';
 
@@ -13,12 +13,12 @@ export const CHUNK_BITS = 15;
 export const CHUNK_ROWS = 1 << CHUNK_BITS;
 export const ROW_WORDS = 8;
 /**
- * Words left out at the start of a chunk. Large blocks begin 16 bytes after a page does, so this
- * lets no row lie across two cache lines.
+ * Unused words at the start of a chunk. Large blocks of memory start 16 bytes after a page
+ * boundary, so with this padding no row crosses a cache line.
  */
 const SKIPPED = 4;
 
-/** Where a row begins in its chunk. */
+/** Returns the start of a row in its chunk. */
 export const wordAt = (place: number): number => (place & (CHUNK_ROWS - 1)) * ROW_WORDS + SKIPPED;
 
 export class Rows {
@@ -37,10 +37,10 @@ export class Rows {
     this.reach(0);
   }
 
-  /** Sees to it that there is memory for a place: rows may go past the last of the capacity. */
+  /** Allocates memory up to a place. Rows may go beyond the capacity. */
   reach(place: number): void {
     while (place >>> CHUNK_BITS >= this.cells.length) {
-      // A table of less than a chunk has room for all of its rows to be late.
+      // A table smaller than a chunk has room for all its rows after their homes.
       const length = (Math.min(2 * this.capacity, CHUNK_ROWS) * ROW_WORDS + SKIPPED) / 2;
       let cells = this.#spare.pop();
       if (cells?.length !== length) cells = new Float64Array(length);
@@ -49,35 +49,35 @@ export class Rows {
     }
   }
 
-  /** Where a hash belongs. */
+  /** Returns the home of a hash. */
   home(low: number): number {
     return ((low >>> 0) * this.#scale) | 0;
   }
 
-  /** The low half of the identity at a place; 0 if it is empty. */
+  /** Returns the low half of the hash at a place; 0 if the place is empty. */
   lowAt(place: number): number {
     return this.words[place >>> CHUNK_BITS][wordAt(place)];
   }
 
-  /** Lets `state` point at the cells of a place. */
+  /** Points `state` at the cells of a place. */
   point(state: State, place: number): void {
     state.words = this.words[place >>> CHUNK_BITS];
     state.cells = this.cells[place >>> CHUNK_BITS];
     state.at = wordAt(place) / 2 + 1;
   }
 
-  /** Adds the row that begins at `source[at]`, and answers its place. */
+  /** Copies the row that starts at `source[at]` into the table. Returns its place. */
   add(source: Int32Array, at: number): number {
     let place = this.home(source[at]);
     this.reach(place);
     while (this.lowAt(place) !== 0) place++;
-    // There is always a place after a row, so that nobody who looks for one runs out of them.
+    // Every row has a place after it, so that a search always ends.
     this.reach(place + 1);
     this.#copy(source, at, place);
     return place;
   }
 
-  /** Removes a row. Later ones move up, so that there is no empty place before them. */
+  /** Removes a row. Later rows move forward to close the gap. */
   remove(place: number): void {
     let gap = place;
     for (let next = gap + 1; this.lowAt(next) !== 0; next++) {

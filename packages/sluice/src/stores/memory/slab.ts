@@ -1,27 +1,27 @@
 /**
  * The entries of all logs of one policy.
  *
- * A log is a ring in a block, which has room for 3, 7, 11, ... entries: a multiple of 32 bytes in
- * the narrow form. A full ring is moved to a larger block, a nearly empty one to a smaller block.
+ * A log is a ring buffer in a block with room for 3, 7, 11, ... entries, a multiple of 32 bytes in
+ * the narrow form. A full ring moves to a larger block, a nearly empty one to a smaller block.
  *
  *     | first slot | count | time | total | time | total | ...
  *
- * The total of an entry is the summed cost of all entries before it, counted from some time in the
- * past. So the cost of any stretch is one subtraction, and a search halves its way by time or by
- * cost. The cost of the newest entry is what is missing to the summed cost in the state's cell 1. A
- * refund changes the totals of the newer entries or of the older ones, whichever are fewer.
+ * The total of an entry is the summed cost of all entries before it, plus a constant. So the cost
+ * of a range is one subtraction, and a binary search works by time and by cost. The cost of the
+ * newest entry follows from the summed cost in cell 1 of the state. A refund changes the totals of
+ * the newer entries or of the older ones, whichever are fewer.
  *
- * The third cell of a state holds the number of the block and its kind; kind 0 means no entries.
+ * The third cell of a state holds the number of the block and its kind. Kind 0 means no entries.
  *
- * Words have 32 bits in the narrow form. Times and totals are kept modulo 2^32. That is enough: an
- * entry lives for a window, and its age is counted back from the latest time that the key's state
- * knows in full. Windows or limits that do not fit 32 bits, and logs whose debt does not, get the
- * wide form, whose words are doubles and whose totals are kept modulo 2^53.
+ * In the narrow form, words have 32 bits, and times and totals are kept modulo 2^32. That is
+ * enough: an entry lives for one window, and its age is counted back from `knownMs`, which is
+ * exact. Windows or limits that do not fit 32 bits, and logs whose debt does not, use the wide
+ * form, in which words are doubles and totals are kept modulo 2^53.
  */
 import { CELLS, type Entries, type State } from '../../algorithms/algorithm.ts';
 import { Blocks, type Words } from './blocks.ts';
 
-/** The cell of a state that has the summed cost of its entries. */
+/** The cell with the summed cost of the entries. */
 const TOTAL = 1;
 /** Words before the first slot. */
 const HEADER = 2;
@@ -37,9 +37,9 @@ const headAt = (at: number): number => 2 * (at + CELLS - 1);
 export class EntrySlab implements Entries {
   readonly blocks: Blocks[] = [];
   readonly #form: number;
-  /** Chunks to use again, narrow and wide ones. */
+  /** Released chunks, narrow and wide. */
   readonly #pools: [Words[], Words[]] = [[], []];
-  /** The log that is worked on: where it lies, its first slot, and how many entries it has. */
+  /** The open log: its block, its first slot, and its number of entries. */
   #block = 0;
   #kind = 0;
   #words!: Words;
@@ -74,7 +74,7 @@ export class EntrySlab implements Entries {
       this.#open(state);
       if (this.#count === this.#room) this.#move(state, knownMs, this.#count + 1);
       const index = this.#indexOf(this.#count);
-      // A typed array of 32-bit words takes the time modulo 2^32 by itself.
+      // A store to 32-bit words truncates the time modulo 2^32.
       this.#words[index] = timeMs;
       const total = this.#words[this.#indexOf(0) + 1];
       const rest = this.#modulus - cells[at + TOTAL];
@@ -101,14 +101,14 @@ export class EntrySlab implements Entries {
     state: State,
     knownMs: number,
     ageMs: number,
-    most: number,
-    see: (timeMs: number, cost: number) => void,
+    max: number,
+    visitor: (timeMs: number, cost: number) => void,
   ): number {
     this.#open(state);
     const count = this.#count - this.#find(knownMs, ageMs);
-    for (let at = this.#count - Math.min(count, most); at < this.#count; at++) {
+    for (let at = this.#count - Math.min(count, max); at < this.#count; at++) {
       const cost = this.#costBefore(state, at + 1) - this.#costBefore(state, at);
-      see(knownMs - this.#age(knownMs, at), cost);
+      visitor(knownMs - this.#age(knownMs, at), cost);
     }
     return count;
   }
@@ -121,7 +121,7 @@ export class EntrySlab implements Entries {
     if (at === this.#count || this.#age(knownMs, at) !== ageMs) return 0;
     const cost = this.#costBefore(state, at + 1) - this.#costBefore(state, at);
     const total = cells[cell + TOTAL];
-    // A debt is kept as far as the sum stays an exact integer.
+    // A debt is limited so that the sum stays an exact integer.
     const change = Math.min(Math.max(delta, -cost), Number.MAX_SAFE_INTEGER - total);
     if (total + change >= this.#modulus) this.#move(state, knownMs, this.#count, WIDE);
     const isRemoved = change === -cost;
@@ -131,15 +131,15 @@ export class EntrySlab implements Entries {
     return change;
   }
 
-  /** Changes the cost of an entry through the totals of others; closes its gap if it is removed. */
+  /** Changes the cost of an entry by changing the totals of others. Closes its gap if removed. */
   #spread(at: number, change: number, isRemoved: boolean): void {
     const words = this.#words;
     const isOlder = at < this.#count >> 1;
     const step = isOlder ? -1 : 1;
-    // Modulo the modulus, adding this is the same as subtracting `rest`.
+    // Modulo the modulus, adding `by` equals subtracting `rest`.
     const by = isOlder !== change < 0 ? this.#modulus - Math.abs(change) : Math.abs(change);
     const rest = this.#modulus - by;
-    // Local names, as this loop may be long: a field or a call in it doubles its time.
+    // Local variables: fields or calls in this loop, which may be long, double its time.
     const start = this.#start + HEADER;
     const last = start + 2 * this.#room - 2;
     let gap = this.#indexOf(at);
@@ -159,12 +159,12 @@ export class EntrySlab implements Entries {
     if (isOlder && isRemoved) this.#skip(1);
   }
 
-  /** Makes a log the one that is worked on. */
+  /** Opens the log of a state. */
   #open({ words, at }: State): void {
     const head = headAt(at);
     const block = words[head];
     const kind = words[head + 1];
-    // The calls of one check are about the same log: 3 loads instead of 9 for all but the first.
+    // All calls of one check open the same log: 3 loads instead of 9 for all but the first.
     if (block === this.#block && kind === this.#kind) return;
     this.#block = block;
     this.#kind = kind;
@@ -176,14 +176,14 @@ export class EntrySlab implements Entries {
     this.#start = blocks.startOf(block);
     this.#room = roomOf(kind & (WIDE - 1));
     this.#isWide = kind >= WIDE;
-    // As small integers, which V8 keeps in fields without allocating.
+    // `| 0` makes small integers, which V8 stores in fields without allocating.
     this.#first = this.#words[this.#start] | 0;
     this.#count = this.#words[this.#start + 1] | 0;
   }
 
   /**
-   * Finds the oldest entry that is younger than `ageMs`, or before which the summed cost reaches
-   * `cost`. That is mostly one of the oldest, so the search begins there, in steps that double.
+   * Returns the oldest entry that is younger than `ageMs`, or before which the summed cost reaches
+   * `cost`. An exponential search from the oldest entry, because the result is mostly near it.
    */
   #find(knownMs: number, ageMs: number, cost?: number): number {
     let low = 0;
@@ -200,13 +200,13 @@ export class EntrySlab implements Entries {
     return low;
   }
 
-  /** Moves the first slot on. */
+  /** Advances the first slot. */
   #skip(slots: number): void {
     this.#first += slots;
     if (this.#first >= this.#room) this.#first -= this.#room;
   }
 
-  /** What totals are counted modulo. */
+  /** The modulus of totals. */
   get #modulus(): number {
     return this.#isWide ? 2 ** 53 : 2 ** 32;
   }
@@ -221,7 +221,7 @@ export class EntrySlab implements Entries {
     return this.#isWide ? ageMs : ageMs >>> 0;
   }
 
-  /** Returns the summed cost of the entries before one, counted from the oldest. */
+  /** Returns the summed cost of the entries before an entry, counted from the oldest. */
   #totalSince(at: number): number {
     const total = this.#words[this.#indexOf(at) + 1] - this.#words[this.#indexOf(0) + 1];
     return total < 0 ? total + this.#modulus : total;
@@ -232,7 +232,7 @@ export class EntrySlab implements Entries {
     return at < this.#count ? this.#totalSince(at) : cells[cell + TOTAL];
   }
 
-  /** Keeps a number of entries, from the first slot on. */
+  /** Sets the number of entries, counted from the first slot. Shrinks or frees the block. */
   #resize(state: State, knownMs: number, count: number): void {
     this.#count = count;
     if (count === 0) this.#free(state);
@@ -243,7 +243,7 @@ export class EntrySlab implements Entries {
     }
   }
 
-  /** Moves a log to the smallest block that has room for so many entries. */
+  /** Moves a log to the smallest block with room for `room` entries. */
   #move(state: State, knownMs: number, room: number, form = this.#form): void {
     const head = headAt(state.at);
     let kind = 1;
