@@ -1,81 +1,94 @@
-/**
- * The values that settings have, from text (flags and variables) or from a plain value (the file).
- * Each reader answers undefined if a value is not right.
- */
+/** Schemas of setting values: text (flags and variables) or a value from the file. */
 import { clientAddress } from 'sluice/http';
-import { storeProblem } from './stores/index.ts';
+import { z } from 'zod';
+import { expectationOf, expecting, parsedBy } from './expectation.ts';
+import { STORE_FORMS, STORE_PATTERN, storeProblem } from './stores/index.ts';
 
-/** Where a server listens. */
+/** An address to listen on. */
 export interface Listen {
   readonly host: string;
   readonly port: number;
 }
 
-export const integer =
-  (least: number, most: number) =>
-  (given: unknown): number | undefined => {
-    const isText = typeof given === 'string' && /^\d{1,15}$/.test(given);
-    const value = isText ? Number(given) : given;
-    return Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most
-      ? (value as number)
-      : undefined;
-  };
+export const text = z.string().min(1);
+export const path = expecting('the path of a file', z.string().min(1));
 
-export const text = (given: unknown): string | undefined =>
-  typeof given === 'string' && given !== '' ? given : undefined;
-
-export const oneOf =
-  <T extends string>(...words: readonly T[]) =>
-  (given: unknown): T | undefined =>
-    words.includes(given as T) ? (given as T) : undefined;
+export function integer(min: number, max: number) {
+  const number = z.int().min(min).max(max);
+  const digits = z.string().regex(/^\d{1,15}$/);
+  const { expected } = expectationOf(number);
+  return expecting(expected, z.union([number, digits.transform(Number).pipe(number)]));
+}
 
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000 };
-const MAX_MS = 3_600_000;
+const DURATION = /^(\d{1,9})(ms|s|m)$|^\d{1,15}$/;
+const milliseconds = z.int().min(1).max(3_600_000);
 
-/** `15`, `15ms`, `10s` or `1m`: at least a millisecond and at most an hour. */
-export function duration(given: unknown): number | undefined {
-  const [, amount, unit] =
-    typeof given === 'string' ? (/^(\d{1,9})(ms|s|m)$/.exec(given) ?? []) : [];
-  const read = integer(1, MAX_MS);
-  return amount === undefined ? read(given) : read(Number(amount) * UNIT_MS[unit]);
+/** Milliseconds, from `15`, `15ms`, `10s` or `1m`. */
+export const duration = expecting(
+  'a duration from 1ms to 60m, such as 15ms or 10s',
+  z.union([milliseconds, z.string().regex(DURATION).transform(millisecondsOf).pipe(milliseconds)]),
+);
+
+function millisecondsOf(written: string): number {
+  const [all, amount = all, unit = 'ms'] = DURATION.exec(written)!;
+  return Number(amount) * UNIT_MS[unit];
 }
+
+const LISTEN = /^(?:(\[[\da-fA-F:.]+\]|[\w.-]*):)?(\d{1,5})$/;
+const port = z.int().min(0).max(65_535);
 
 /** `127.0.0.1:8080`, `[::1]:8080`, `:8080` for all addresses, or a port of 127.0.0.1. */
-export function readListen(given: unknown): Listen | undefined {
-  const written = typeof given === 'number' ? String(given) : text(given);
-  const [, host = '', port] =
-    /^(?:(\[[\da-fA-F:.]+\]|[\w.-]*):)?(\d{1,5})$/.exec(written ?? '') ?? [];
-  if (written === undefined || port === undefined || Number(port) > 65_535) return undefined;
-  const named = host.replace(/^\[|\]$/g, '');
-  return { host: written.includes(':') ? named || '::' : '127.0.0.1', port: Number(port) };
-}
+export const listen = expecting(
+  'an address such as 127.0.0.1:8080, [::1]:8080 or :8080',
+  parsedBy(z.union([port, z.string().regex(LISTEN)]), (given): Listen | undefined => {
+    const [written, host, digits] = LISTEN.exec(String(given))!;
+    if (Number(digits) > 65_535) return undefined;
+    const name = host?.replace(/^\[|\]$/g, '');
+    return { host: written.includes(':') ? name || '::' : '127.0.0.1', port: Number(digits) };
+  }),
+);
+
+/** Returns an address to listen on, or undefined if it is not valid. */
+export const readListen = (given: unknown): Listen | undefined => listen.safeParse(given).data;
 
 export const listenText = ({ host, port }: Listen): string =>
   host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 
-/** Whether only this machine can come. */
+/** Whether only clients on this machine can connect. */
 export const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host);
 
-export function share(given: unknown): number | undefined {
-  const value = typeof given === 'string' && given !== '' ? Number(given) : given;
-  return typeof value === 'number' && value > 0 && value <= 1 ? value : undefined;
+const fraction = z.number().gt(0).max(1);
+export const share = expecting(
+  'a number above 0 and at most 1',
+  z.union([fraction, text.transform(Number).pipe(fraction)]),
+);
+
+const texts = z.array(text).min(1);
+const split = (list: string): string[] => list.split(',').map((each) => each.trim());
+
+/** A list, or text with commas. */
+export const paths = expecting(
+  'paths of files or folders',
+  z.union([texts, text.transform(split).pipe(texts)]),
+);
+
+const proxyCount = integer(1, 32);
+
+/** A number of proxies, or their networks as a list or as text with commas. */
+export const proxies = expecting(
+  'a number of proxies from 1 to 32, or their networks such as 10.0.0.0/8, not all there are',
+  z.union([z.int().min(1).max(32), parsedBy(text, proxiesOf), parsedBy(texts, networksOf)]),
+);
+
+function proxiesOf(written: string): number | readonly string[] | undefined {
+  return proxyCount.safeParse(written).data ?? networksOf(split(written));
 }
 
-const isTexts = (list: unknown): list is readonly string[] =>
-  Array.isArray(list) && list.length > 0 && list.every((each) => text(each) !== undefined);
-
-const listOf = (given: unknown): unknown =>
-  typeof given === 'string' ? given.split(',').map((each) => each.trim()) : given;
-
-/** A number of proxies, or networks: as a list, or as text with commas between. */
-export function proxies(given: unknown): number | readonly string[] | undefined {
-  const count = integer(1, 32)(given);
-  if (count !== undefined) return count;
-  const networks = listOf(given);
-  if (!isTexts(networks)) return undefined;
+/** The library validates networks, and rejects those that contain all addresses. */
+function networksOf(networks: readonly string[]): readonly string[] | undefined {
   try {
-    // The engine knows which networks there are, and refuses those that are everybody's.
     clientAddress({ trustProxy: networks });
     return networks;
   } catch {
@@ -83,31 +96,33 @@ export function proxies(given: unknown): number | readonly string[] | undefined 
   }
 }
 
-export function files(given: unknown): readonly string[] | undefined {
-  const list = listOf(given);
-  return isTexts(list) ? list : undefined;
-}
+const [EMBEDDED, ...URLS] = STORE_FORMS;
+export const storeUrl = expecting(
+  `'${EMBEDDED}' or an address that begins with ${URLS.slice(0, -1).join(', ')} or ${URLS.at(-1)}`,
+  z
+    .string()
+    .regex(STORE_PATTERN)
+    .refine((url) => storeProblem(url) === undefined),
+);
 
-export const store = (given: unknown): string | undefined =>
-  typeof given === 'string' && storeProblem(given) === undefined ? given : undefined;
-
-/** What is wrong with a store address, without any part of it that could be a password. */
+/** Returns what is wrong with a store URL, without any part of it that may be a password. */
 export const storeHint = (given: unknown): string =>
   typeof given === 'string' ? (storeProblem(given) ?? 'a store') : 'something else';
 
-const SHORTEST_TOKEN = 16;
+const MIN_TOKEN_LENGTH = 16;
 
-/** What a header can carry, and nobody guesses. Spaces around it would be lost on the way. */
-export const token = (given: unknown): string | undefined =>
-  typeof given === 'string' &&
-  given.length >= SHORTEST_TOKEN &&
-  /^[^\s\p{Cc}](?:\P{Cc}*[^\s\p{Cc}])?$/u.test(given)
-    ? given
-    : undefined;
+/** A header can carry it, and spaces around it cannot get lost. */
+export const token = expecting(
+  `at least ${MIN_TOKEN_LENGTH} visible characters`,
+  z
+    .string()
+    .min(MIN_TOKEN_LENGTH)
+    .regex(/^[^\s\p{Cc}](?:\P{Cc}*[^\s\p{Cc}])?$/u),
+);
 
-/** What may be told of a token: how long it is. */
+/** Returns what may be shown of a wrong token: its length. */
 export function tokenHint(given: unknown): string {
   if (typeof given !== 'string') return 'something else';
-  if (given.length >= SHORTEST_TOKEN) return `${given.length}, not all of them visible`;
+  if (given.length >= MIN_TOKEN_LENGTH) return `${given.length}, not all of them visible`;
   return given.length === 1 ? '1 character' : `${given.length} characters`;
 }

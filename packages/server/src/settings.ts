@@ -1,251 +1,222 @@
 /**
- * How the service runs. Each setting is named once, here: its flag, its variable and its key in the
- * file are made of its name. Flags go before the environment, and that before the file.
+ * How the service runs. Each setting is declared once, in `SETTINGS`. Its flag, its variable and
+ * its key in the file are derived from its name; JSON Schema, `--help` and the table in
+ * docs/configuration.md from its declaration. Flags override the environment, which overrides the
+ * file.
  */
 import { readFileSync } from 'node:fs';
-import type { FailureAction } from 'sluice';
+import { FAILURE_ACTIONS } from 'sluice/engine';
 import type { ForwardedHeader, HeaderForm } from 'sluice/http';
-import { PROXY_NAMES, type ProxyName } from './proxy-profiles.ts';
+import { z } from 'zod';
+import { expectationOf } from './expectation.ts';
+import { PROXY_NAMES } from './proxy-profiles.ts';
 import {
   duration,
-  files,
   integer,
   isLoopback,
   type Listen,
+  listen,
   listenText,
-  oneOf,
+  path,
+  paths,
   proxies,
   readListen,
   share,
-  store,
   storeHint,
+  storeUrl,
   text,
   token,
   tokenHint,
 } from './setting-values.ts';
 import { DEFAULT_STORE, storeKind } from './stores/index.ts';
 
-export { isLoopback, type Listen, listenText, PROXY_NAMES, readListen };
+export { isLoopback, type Listen, listenText, readListen };
 
-export interface Settings {
-  readonly config: readonly string[];
-  readonly listen: Listen;
-  readonly grpc: Listen | undefined;
-  readonly store: string;
-  readonly prefix: string;
-  readonly maxKeys: number;
-  readonly deadlineMs: number;
-  readonly onFailure: FailureAction;
-  readonly localShare: number;
-  readonly adminToken: string | undefined;
-  readonly adminTokenFile: string | undefined;
-  readonly tlsCert: string | undefined;
-  readonly tlsKey: string | undefined;
-  readonly proxy: ProxyName;
-  readonly trustProxy: number | readonly string[] | undefined;
-  readonly forwardedHeader: ForwardedHeader;
-  readonly ipv6Prefix: number;
-  readonly headers: HeaderForm;
-  readonly workers: number;
-  readonly overridesFile: string | undefined;
-  readonly logLevel: LogLevel;
-  readonly logDenials: number;
-  readonly drainMs: number;
-}
-
-export type LogLevel = 'silent' | 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace';
-
-export interface Setting<T> {
-  /** For `--help` and the reference: a sentence, with unit and default. */
-  readonly help: string;
+interface Declaration<S extends z.ZodType> {
+  readonly schema: S;
   /** What a value is called in help: `--listen <address>`. */
   readonly value: string;
-  readonly fallback: T;
-  /** What is right, for messages: "Expected `listen` to be ...". */
-  readonly expected: string;
-  /** From text (flags and variables) or a plain value (the file); undefined if it is not right. */
-  read(given: unknown): T | undefined;
-  /** For what is never shown: what may be told of a value that is not right. */
-  readonly secret?: (given: unknown) => string;
-  /** Not in the file, because it says which file. */
+  /** An imperative or noun phrase; choices and the default are added. */
+  readonly help: string;
+  readonly secret?: Secret;
+  /** Not in the file, because it names the file. */
   readonly notInFile?: true;
 }
 
-const ADDRESS = 'an address such as 127.0.0.1:8080, [::1]:8080 or :8080';
-const TOKEN = 'at least 16 visible characters';
-const STORES =
-  "'memory' or an address that begins with redis://, rediss://, redis+sentinel:// or " +
-  'redis+cluster://';
-const MAX_WORKERS = 64;
+/** A value that is never shown. */
+interface Secret {
+  /** Returns what may be shown of a value that is not valid. */
+  hint(given: unknown): string;
+  /** Returns what may be shown of a valid value. */
+  redact(value: string): string;
+}
 
-export const SETTINGS: { readonly [Name in keyof Settings]: Setting<Settings[Name]> } = {
-  config: {
-    help: 'Files with policies: of Sluice, of envoyproxy/ratelimit, or folders of those.',
+export interface Setting<T> extends Declaration<z.ZodType<T>> {
+  /** The value if none is set. */
+  readonly fallback: T;
+  /** Parses text (flags and variables) or a value from the file; undefined if it is not valid. */
+  read(given: unknown): T | undefined;
+}
+
+/** `default` is written as a user would write it. */
+function setting<S extends z.ZodType>(
+  declared: Declaration<S> & { readonly default: z.input<S> },
+): Setting<z.output<S>>;
+function setting<S extends z.ZodType>(declared: Declaration<S>): Setting<z.output<S> | undefined>;
+function setting({
+  default: written,
+  ...declared
+}: Declaration<z.ZodType> & { readonly default?: unknown }): Setting<unknown> {
+  const { schema, help } = declared;
+  const choices = schema instanceof z.ZodEnum ? `: ${schema.options.join(', ')}` : '';
+  return {
+    ...declared,
+    help: `${help}${choices}${written === undefined ? '' : ` (default: ${written})`}`,
+    fallback: written === undefined ? undefined : schema.parse(written),
+    read: (given) => schema.safeParse(given).data,
+  };
+}
+
+const HEADER_FORMS = [
+  ...(['draft', 'draft-7', 'draft-6', 'legacy', 'none'] as const),
+] satisfies readonly HeaderForm[];
+const FORWARDED_HEADERS = [
+  ...(['x-forwarded-for', 'forwarded'] as const),
+] satisfies readonly ForwardedHeader[];
+
+export const SETTINGS = {
+  config: setting({
+    schema: paths,
     value: 'path...',
-    fallback: [],
-    expected: 'paths of files or folders',
-    read: files,
+    help: 'Configuration files of Sluice or envoyproxy/ratelimit, or folders of them',
     notInFile: true,
-  },
-  listen: {
-    help: 'Where HTTP is served. Default 127.0.0.1:8080.',
+  }),
+  listen: setting({
+    schema: listen,
+    default: '127.0.0.1:8080',
     value: 'address',
-    fallback: { host: '127.0.0.1', port: 8080 },
-    expected: ADDRESS,
-    read: readListen,
-  },
-  grpc: {
-    help: "Where Envoy's rate limit service is served over gRPC. Default: not at all.",
+    help: 'Address to serve HTTP on',
+  }),
+  grpc: setting({
+    schema: listen,
     value: 'address',
-    fallback: undefined,
-    expected: ADDRESS,
-    read: readListen,
-  },
-  store: {
-    help: 'Where counters are: memory, redis://, rediss://, redis+sentinel://, redis+cluster://.',
+    help: "Address to serve Envoy's rate limit service on, over gRPC (default: off)",
+  }),
+  store: setting({
+    schema: storeUrl,
+    default: DEFAULT_STORE,
     value: 'url',
-    fallback: DEFAULT_STORE,
-    expected: STORES,
-    read: store,
-    secret: storeHint,
-  },
-  prefix: {
-    help: "What all keys in Redis begin with. Default 's:'.",
+    help: 'Store for counters: memory, redis://, rediss://, redis+sentinel:// or redis+cluster://',
+    secret: { hint: storeHint, redact: (url) => storeKind(url).redact(url) },
+  }),
+  prefix: setting({
+    schema: text,
+    default: 's:',
     value: 'text',
-    fallback: 's:',
-    expected: 'text',
-    read: text,
-  },
-  maxKeys: {
-    help: 'Keys that the embedded store holds, over all policies. Default 1000000.',
+    help: 'Prefix of all keys in Redis',
+  }),
+  maxKeys: setting({
+    schema: integer(1, 2 ** 29),
+    default: 1_000_000,
     value: 'number',
-    fallback: 1_000_000,
-    expected: `an integer from 1 to ${2 ** 29}`,
-    read: integer(1, 2 ** 29),
-  },
-  deadlineMs: {
-    help: 'How long a caller waits for the store. Default 15ms, below the 20 that Envoy waits.',
+    help: 'Maximum number of keys in the memory store, over all policies',
+  }),
+  deadlineMs: setting({
+    schema: duration,
+    default: '15ms',
     value: 'duration',
-    fallback: 15,
-    expected: 'a duration such as 15 or 15ms',
-    read: duration,
-  },
-  onFailure: {
-    help: 'What to do when the store is away: allow, deny, local, throw. Default local.',
+    help: 'Timeout of store calls; keep it below the 20 ms that Envoy waits',
+  }),
+  onFailure: setting({
+    schema: z.enum(FAILURE_ACTIONS),
+    default: 'local',
     value: 'action',
-    fallback: 'local',
-    expected: 'one of allow, deny, local, throw',
-    read: oneOf('allow', 'deny', 'local', 'throw'),
-  },
-  localShare: {
-    help: 'The part of each limit that is admitted here when the store is away. Default 1.',
+    help: 'Action when the store is unavailable',
+  }),
+  localShare: setting({
+    schema: share,
+    default: 1,
     value: 'share',
-    fallback: 1,
-    expected: 'a number above 0 and at most 1',
-    read: share,
-  },
-  adminToken: {
-    help: 'Who has it may do more than check. Needed unless it listens on loopback.',
+    help: 'Fraction of each limit that one instance admits when the store is unavailable',
+  }),
+  adminToken: setting({
+    schema: token,
     value: 'token',
-    fallback: undefined,
-    expected: TOKEN,
-    read: token,
-    secret: tokenHint,
-  },
-  adminTokenFile: {
-    help: 'A file with the admin token, since everybody on the machine can see flags.',
+    help: 'Bearer token for the admin API; required unless listening on loopback',
+    secret: { hint: tokenHint, redact: () => '***' },
+  }),
+  adminTokenFile: setting({
+    schema: path,
     value: 'file',
-    fallback: undefined,
-    expected: 'the path of a file',
-    read: text,
-  },
-  tlsCert: {
-    help: 'The certificate to serve TLS with, as a PEM file.',
-    value: 'file',
-    fallback: undefined,
-    expected: 'the path of a file',
-    read: text,
-  },
-  tlsKey: {
-    help: 'The private key to serve TLS with, as a PEM file.',
-    value: 'file',
-    fallback: undefined,
-    expected: 'the path of a file',
-    read: text,
-  },
-  proxy: {
-    help: `Which proxy asks at /v1/forward-auth: ${PROXY_NAMES.join(', ')}. Default generic.`,
+    help: 'File with the admin token; unlike a flag, not visible in the process list',
+  }),
+  tlsCert: setting({ schema: path, value: 'file', help: 'TLS certificate, as a PEM file' }),
+  tlsKey: setting({ schema: path, value: 'file', help: 'TLS private key, as a PEM file' }),
+  proxy: setting({
+    schema: z.enum(PROXY_NAMES),
+    default: 'generic',
     value: 'name',
-    fallback: 'generic',
-    expected: `one of ${PROXY_NAMES.join(', ')}`,
-    read: oneOf(...PROXY_NAMES),
-  },
-  trustProxy: {
-    help: "Whose forwarding headers count: how many proxies, or their networks. Default: nobody's.",
+    help: 'Proxy that calls /v1/forward-auth',
+  }),
+  trustProxy: setting({
+    schema: proxies,
     value: 'proxies',
-    fallback: undefined,
-    expected:
-      'a number of proxies from 1 to 32, or their networks such as 10.0.0.0/8, not all there are',
-    read: proxies,
-  },
-  forwardedHeader: {
-    help: 'Which header proxies set: x-forwarded-for or forwarded. Default x-forwarded-for.',
+    help: 'Trusted proxies, as a number of hops or a list of networks (default: none)',
+  }),
+  forwardedHeader: setting({
+    schema: z.enum(FORWARDED_HEADERS),
+    default: 'x-forwarded-for',
     value: 'name',
-    fallback: 'x-forwarded-for',
-    expected: 'one of x-forwarded-for, forwarded',
-    read: oneOf('x-forwarded-for', 'forwarded'),
-  },
-  ipv6Prefix: {
-    help: 'How many bits of an IPv6 address are one client. Default 64.',
+    help: 'Header in which trusted proxies send the client address',
+  }),
+  ipv6Prefix: setting({
+    schema: integer(32, 128),
+    default: 64,
     value: 'bits',
-    fallback: 64,
-    expected: 'an integer from 32 to 128',
-    read: integer(32, 128),
-  },
-  headers: {
-    help: 'Which rate-limit fields are sent: draft, draft-7, draft-6, legacy, none. Default draft.',
+    help: 'Prefix length that identifies an IPv6 client',
+  }),
+  headers: setting({
+    schema: z.enum(HEADER_FORMS),
+    default: 'draft',
     value: 'form',
-    fallback: 'draft',
-    expected: 'one of draft, draft-7, draft-6, legacy, none',
-    read: oneOf('draft', 'draft-7', 'draft-6', 'legacy', 'none'),
-  },
-  workers: {
-    help: 'How many processes serve, with the same limits. Default 1.',
+    help: 'Rate limit headers to send',
+  }),
+  workers: setting({
+    schema: integer(1, 64),
+    default: 1,
     value: 'number',
-    fallback: 1,
-    expected: `an integer from 1 to ${MAX_WORKERS}`,
-    read: integer(1, MAX_WORKERS),
-  },
-  overridesFile: {
-    help: 'Where overrides and shadow set through the API are kept. Default: in memory only.',
+    help: 'Number of worker processes; they share the same limits',
+  }),
+  overridesFile: setting({
+    schema: path,
     value: 'file',
-    fallback: undefined,
-    expected: 'the path of a file',
-    read: text,
-  },
-  logLevel: {
-    help: 'Level: silent, fatal, error, warn, info (default), debug, trace. Audit lines: always.',
+    help: 'File for overrides and shadow mode set through the API (default: memory only)',
+  }),
+  logLevel: setting({
+    schema: z.enum(['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace']),
+    default: 'info',
     value: 'level',
-    fallback: 'info',
-    expected: 'one of silent, fatal, error, warn, info, debug, trace',
-    read: oneOf('silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace'),
-  },
-  logDenials: {
-    help: 'How many denials are logged each second; the rest are counted. Default 5.',
+    help: 'Minimum level to log (audit lines are always logged)',
+  }),
+  logDenials: setting({
+    schema: integer(0, 10_000),
+    default: 5,
     value: 'number',
-    fallback: 5,
-    expected: 'an integer from 0 to 10000',
-    read: integer(0, 10_000),
-  },
-  drainMs: {
-    help: 'How long requests in flight may take when it is told to stop. Default 10s.',
+    help: 'Denials to log per second; further ones are counted',
+  }),
+  drainMs: setting({
+    schema: duration,
+    default: '10s',
     value: 'duration',
-    fallback: 10_000,
-    expected: 'a duration such as 10000 or 10s',
-    read: duration,
-  },
+    help: 'Time that requests in flight have to complete at shutdown',
+  }),
 };
 
+export type Settings = {
+  readonly [Name in keyof typeof SETTINGS]: (typeof SETTINGS)[Name]['fallback'];
+};
+
+export type LogLevel = Settings['logLevel'];
 export type SettingName = keyof Settings;
 export const SETTING_NAMES = Object.keys(SETTINGS) as readonly SettingName[];
 
@@ -265,7 +236,7 @@ export interface ReadSettings {
   readonly sources: Readonly<Record<SettingName, Source>>;
 }
 
-/** Thrown with everything that is wrong about flags and variables. */
+/** Lists all problems of flags and variables. */
 export class SettingsError extends Error {
   constructor(readonly problems: readonly string[]) {
     super(problems.join('\n'));
@@ -273,16 +244,16 @@ export class SettingsError extends Error {
   }
 }
 
-/** What a wrong value is told: what was expected, and what came, unless that is a secret. */
+/** Returns the message about a value that is not valid. It shows no secret. */
 export function settingProblem(label: string, name: SettingName, given: unknown): string {
-  const { expected, secret } = SETTINGS[name];
-  const came = secret?.(given) ?? `\`${JSON.stringify(given) ?? given}\``;
-  return `Expected ${label} to be ${expected}, got ${came}`;
+  const { schema, secret }: Setting<unknown> = SETTINGS[name];
+  const shown = secret?.hint(given) ?? `\`${JSON.stringify(given) ?? given}\``;
+  return `Expected ${label} to be ${expectationOf(schema).expected}, got ${shown}`;
 }
 
 /**
- * `file` has been checked when it was read, with its line and column. If it could not be read it is
- * undefined, and then nothing is said about what belongs together.
+ * Reads the settings; throws a `SettingsError`. Values from `file` are already validated. `file` is
+ * undefined if it could not be read: then settings that depend on each other are not checked.
  */
 export function readSettings(
   flags: Readonly<Partial<Record<SettingName, unknown>>>,
@@ -295,7 +266,7 @@ export function readSettings(
   for (const name of SETTING_NAMES) {
     const places: readonly [Source, string, unknown][] = [
       ['flag', flagOf(name), flags[name]],
-      // A variable that is empty is one that somebody's template had nothing to fill in for.
+      // An empty variable counts as unset: templates leave such variables behind.
       ['environment', variableOf(name), environment[variableOf(name)] || undefined],
       ['file', `\`${fileKeyOf(name)}\``, file?.[name]],
     ];
@@ -318,7 +289,7 @@ export function readSettings(
 
 const RANKS: readonly Source[] = ['default', 'file', 'environment', 'flag'];
 
-/** The token of a file counts as if it stood where the file is named. */
+/** A token file has the precedence of the place that names it: flag, environment or file. */
 function withTokenOfFile(read: ReadSettings, problems: string[]): ReadSettings {
   const { settings, sources } = read;
   const { adminTokenFile: path } = settings;
@@ -337,20 +308,21 @@ function withTokenOfFile(read: ReadSettings, problems: string[]): ReadSettings {
 
 function tokenOfFile(path: string, problems: string[]): string | undefined {
   try {
-    const held = readFileSync(path, 'utf8').trim();
-    const value = token(held);
+    const content = readFileSync(path, 'utf8').trim();
+    const value = SETTINGS.adminToken.read(content);
     if (value === undefined) {
-      problems.push(`Expected ${path} to hold ${TOKEN}, got ${tokenHint(held)}`);
+      const { expected } = expectationOf(token);
+      problems.push(`Expected ${path} to contain ${expected}, got ${tokenHint(content)}`);
     }
     return value;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    problems.push(`Expected a file that can be read at \`${path}\`, got ${code}`);
+    problems.push(`Expected \`${path}\` to be a readable file, got ${code}`);
     return undefined;
   }
 }
 
-/** What is right alone, but not together. */
+/** Checks settings that depend on each other. */
 function checkTogether(settings: Settings, problems: string[]): void {
   const { tlsCert, tlsKey, listen, adminToken, adminTokenFile } = settings;
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
@@ -364,21 +336,16 @@ function checkTogether(settings: Settings, problems: string[]): void {
   }
 }
 
-/** The settings as they count, secrets hidden. */
+/** Returns the effective settings and their sources, with secrets hidden. */
 export function shownSettings({ settings, sources }: ReadSettings): Record<string, unknown> {
   return Object.fromEntries(
     SETTING_NAMES.map((name) => {
+      const { secret }: Setting<unknown> = SETTINGS[name];
       const value = settings[name];
-      const isListen = typeof value === 'object' && value !== null && 'port' in value;
-      const shown = isListen ? listenText(value as Listen) : hidden(name, value);
-      return [fileKeyOf(name), { value: shown ?? null, from: sources[name] }];
+      const isListen = typeof value === 'object' && 'port' in value;
+      const shown = isListen ? listenText(value) : value;
+      const safe = secret && value !== undefined ? secret.redact(String(value)) : shown;
+      return [fileKeyOf(name), { value: safe ?? null, from: sources[name] }];
     }),
   );
-}
-
-/** A store address keeps its hosts; its passwords are hidden. */
-function hidden(name: SettingName, value: unknown): unknown {
-  if (!SETTINGS[name].secret || value === undefined) return value;
-  if (name !== 'store') return '***';
-  return storeKind(String(value)).redact(String(value));
 }

@@ -18,7 +18,7 @@ export interface CallFields extends CostFields {
 }
 
 /** The most limits in one check. */
-const MAX_LIMITS = 64;
+export const MAX_LIMITS = 64;
 
 /** Whether a value is an array of a length that a check may have. */
 const isList = (value: unknown): value is readonly unknown[] =>

@@ -59,7 +59,7 @@ export interface Policy {
 }
 
 const FIELDS = ['limit', 'window', 'algorithm', 'buckets', 'burst', 'costs', 'onFailure'];
-const ACTIONS = ['allow', 'deny', 'local', 'throw'];
+export const FAILURE_ACTIONS: readonly FailureAction[] = ['allow', 'deny', 'local', 'throw'];
 const UNIT_MS = { ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5, w: 6048e5 };
 export const MAX_WINDOW_MS = 36_500 * UNIT_MS.d;
 const DEFAULT_BUCKETS = 60;
@@ -118,8 +118,14 @@ function costsOf(where: string, costs: unknown, most?: number): Map<string, numb
 
 /** Throws unless the value is an action or undefined. */
 export function checkAction(action: unknown): FailureAction | undefined {
-  if (action === undefined || ACTIONS.includes(action as string)) return action as FailureAction;
-  throw expected('ERR_INVALID_OPTION', `\`onFailure\` to be one of ${ACTIONS.join(' ')}`, action);
+  if (action === undefined || FAILURE_ACTIONS.includes(action as FailureAction)) {
+    return action as FailureAction | undefined;
+  }
+  throw expected(
+    'ERR_INVALID_OPTION',
+    `\`onFailure\` to be one of ${FAILURE_ACTIONS.join(' ')}`,
+    action,
+  );
 }
 
 /** Validates a policy. Throws a `SluiceError` if it is invalid. */

@@ -38,7 +38,7 @@ export const KIND = {
 } as const;
 
 /** The largest number of limits in a check, and of adjustments of a receipt. */
-export const MAX_LIMITS = 64;
+export { MAX_LIMITS } from 'sluice/engine';
 
 /** A worker forgets its numbers then, and begins anew, so that neither table grows for ever. */
 export const MAX_DEFINED = 1024;

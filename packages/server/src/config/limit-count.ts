@@ -3,11 +3,10 @@
  * For each rule a request is made up that matches it, and the rules are followed from the top. What
  * the request leaves open, such as its method, is chosen so that more rules match.
  */
+import { MAX_LIMITS } from 'sluice/engine';
 import { matchesWildcard } from '../wildcard.ts';
 import type { DescriptorMatch, RequestMatch, RuleConfig } from './model.ts';
 
-/** A check is made of at most as many. */
-export const MAX_LIMITS = 64;
 /**
  * Rules that are compared at most, about 50 ms. What is left is found when such a request comes.
  */

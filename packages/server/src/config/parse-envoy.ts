@@ -1,194 +1,183 @@
 /**
- * Files of envoyproxy/ratelimit, as they are: a domain with a tree of descriptors. Each limit in it
- * becomes a policy that is named by its path, as in that project's statistics.
+ * Parses domains of envoyproxy/ratelimit, unchanged: trees of descriptors. Each limit becomes a
+ * policy that is named by its path, as in that project's statistics.
  */
 import { createHash } from 'node:crypto';
+import { short } from '../expectation.ts';
+import type { DeclaredPolicies } from './declared-policies.ts';
+import { type Fields, fieldsOf } from './fields.ts';
 import type { DescriptorConfig, DescriptorLimit, DomainConfig } from './model.ts';
-import { checkedPolicy, optional, type Places, parseOptions, parseWindow } from './parse-policy.ts';
-import type { PolicyRegister } from './policy-register.ts';
-import { type Fields, short, type Value } from './value.ts';
-import {
-  DESCRIPTOR_FIELDS,
-  MAX_REQUESTS,
-  POLICY_NAME,
-  RATE_LIMIT_FIELDS,
-  UNIT_MS,
-  UNITS,
-} from './vocabulary.ts';
+import { checkedPolicy, isPolicyName, type Places } from './parse-policy.ts';
+import { descriptor, domain, rateLimit } from './schema.ts';
+import { labelIn, type Value } from './value.ts';
 
-/** What a limit says, whatever it is. */
-interface Names {
-  readonly name?: string;
-  readonly replaces: readonly string[];
-}
+type DescriptorFields = Fields<(typeof descriptor)['shape']>;
+type LimitFields = Fields<(typeof rateLimit)['shape']>;
 
 export class DomainParser {
-  readonly #policies: PolicyRegister;
-  /** Which file has a domain. */
+  readonly #policies: DeclaredPolicies;
+  /** The file of each domain. */
   readonly #files = new Map<string, string>();
 
-  constructor(policies: PolicyRegister) {
+  constructor(policies: DeclaredPolicies) {
     this.#policies = policies;
   }
 
-  /** A domain, of a file of its own or of `domains`. */
-  read(fields: Fields, file: string): DomainConfig | undefined {
-    const value = fields.get('domain');
-    const domain = value.written('the name of a domain');
-    const other = domain === undefined ? undefined : this.#files.get(domain);
+  /** Parses a file of its own, or an entry of `domains`. `owner` is empty for a file. */
+  parse(value: Value, file: string, owner?: string): DomainConfig | undefined {
+    const fields = fieldsOf(value, domain, owner);
+    if (fields === undefined) return undefined;
+    const name = fields.read('domain');
+    const other = name === undefined ? undefined : this.#files.get(name);
     if (other !== undefined) {
-      value.report(`Expected domain \`${short(domain!)}\` once, got it again; it is in ${other}`);
-    } else if (domain !== undefined) this.#files.set(domain, file);
-    const owner = domain === undefined ? 'the domain' : `domain \`${short(domain)}\``;
-    const descriptors = this.#descriptors(fields.get('descriptors'), domain ?? '', owner);
-    return domain === undefined ? undefined : { domain, descriptors };
+      const what = `domain \`${short(name!)}\` once`;
+      fields.at('domain').report(`Expected ${what}, got it again; it is in ${other}`);
+    } else if (name !== undefined) this.#files.set(name, file);
+    const label = name === undefined ? 'the domain' : `domain \`${short(name)}\``;
+    const items = fields.items('descriptors', descriptorIn(label));
+    const descriptors = this.#descriptors(items, name ?? '');
+    return name === undefined ? undefined : { domain: name, descriptors };
   }
 
-  #descriptors(value: Value, path: string, owner: string): readonly DescriptorConfig[] {
+  #descriptors(items: readonly Value[], path: string): readonly DescriptorConfig[] {
     const seen = new Set<string>();
-    const items = value.items(
-      (place) => `descriptor ${place} of ${owner}`,
-      'a list of descriptors',
-    );
     return items.flatMap((item) => this.#descriptor(item, path, seen) ?? []);
   }
 
-  #descriptor(item: Value, path: string, seen: Set<string>): DescriptorConfig | undefined {
-    if (!item.isMap) return item.expected('a map with a key');
-    const fields = item.fields(item.label, DESCRIPTOR_FIELDS);
-    const key = fields.get('key').written();
-    const value = writtenIn(fields, 'value');
-    if (key === undefined) return undefined;
+  /** `seen` has the keys and values of the descriptors before it in the same list. */
+  #descriptor(item: Value, parentPath: string, seen: Set<string>): DescriptorConfig | undefined {
+    const fields = fieldsOf(item, descriptor);
+    const key = fields?.read('key');
+    // An empty value counts as none.
+    const value = fields?.read('value') || undefined;
+    if (fields === undefined || key === undefined) return undefined;
     const step = value === undefined ? key : `${key}_${value}`;
-    const own = `${path}.${step}`;
-    const owner = `descriptor \`${short(own, MAX_PATH_SHOWN_LENGTH)}\``;
+    const path = `${parentPath}.${step}`;
+    const owner = `descriptor \`${short(path, MAX_PATH_SHOWN_LENGTH)}\``;
     if (seen.has(step)) {
-      return fields.get('key').report(`Expected ${owner} once in its list, got it again`);
+      return void fields.at('key').report(`Expected ${owner} once in its list, got it again`);
     }
     seen.add(step);
-    const shared = fields.get('share_threshold').flag();
+    const shared = fields.read('share_threshold') === true;
     if (shared && value?.includes('*') !== true) {
       const what = 'only with a `*` in the value, got none';
-      fields.get('share_threshold').report(`Expected \`share_threshold\` of ${owner} ${what}`);
+      fields.at('share_threshold').report(`Expected \`share_threshold\` of ${owner} ${what}`);
     }
-    for (const ignored of ['detailed_metric', 'value_to_metric']) fields.get(ignored).flag();
-    const limit = this.#limit(fields, own, owner);
-    const metadata = metadataIn(fields.get('metadata'));
+    for (const ignored of ['detailed_metric', 'value_to_metric'] as const) fields.read(ignored);
+    const limit = this.#limit(fields, path, owner);
+    const metadata = fields.read('metadata');
     return {
       key,
       ...(value === undefined ? {} : { value }),
       ...(shared ? { shared } : {}),
       ...(limit === undefined ? {} : { limit }),
-      descriptors: this.#descriptors(fields.get('descriptors'), own, owner),
+      descriptors: this.#descriptors(fields.items('descriptors', descriptorIn(owner)), path),
       ...(metadata === undefined ? {} : { metadata }),
     };
   }
 
-  #limit(descriptor: Fields, path: string, owner: string): DescriptorLimit | undefined {
-    const shadow = descriptor.get('shadow_mode').flag();
-    const quota = descriptor.get('quota_mode').flag() ? { quota: true } : {};
-    const value = descriptor.get('rate_limit');
-    if (value.isMissing) return undefined;
-    if (!value.isMap) return value.expected('a map with unit and requests_per_unit');
-    const fields = value.fields(owner, RATE_LIMIT_FIELDS);
-    const names = namesIn(fields, owner);
-    if (fields.get('unlimited').flag()) return unlimited(fields, owner, names);
-    const places = placesIn(fields, owner);
-    const requests = places.limit.integer(0, MAX_REQUESTS);
-    const isUnit = fields.get('window').isMissing;
-    const window = isUnit ? readUnit(places.window) : parseWindow(places.window);
-    // The engine has no limit of 0, so the rest is checked with the least that it has.
-    const limit = requests === undefined ? undefined : Math.max(1, requests);
-    const options = parseOptions(limit, window, places);
-    const name = policyName(path);
-    const policy = options && checkedPolicy(name, options, shadow, places);
-    const said = { ...names, ...quota, unlimited: false, policy: name } as const;
+  #limit(
+    descriptorFields: DescriptorFields,
+    path: string,
+    owner: string,
+  ): DescriptorLimit | undefined {
+    const shadow = descriptorFields.read('shadow_mode') ?? false;
+    const quota = descriptorFields.read('quota_mode') ? { quota: true } : {};
+    const value = descriptorFields.at('rate_limit');
+    const fields = value.isMissing ? undefined : fieldsOf(value, rateLimit, owner);
+    if (fields === undefined) return undefined;
+    const { unlimited, name: ownName = '', replaces = [], ...parsed } = fields.readAll();
+    checkReplaced(fields.at('replaces'), replaces, ownName);
+    const names = {
+      ...(ownName === '' ? {} : { name: ownName }),
+      replaces: replaces.map((each) => each.name),
+    };
+    if (unlimited) {
+      rejectBesideUnlimited(fields, owner);
+      return { ...names, unlimited };
+    }
+    const isLimit = isPreferred(fields, 'limit', 'requests_per_unit', owner);
+    const isWindow = isPreferred(fields, 'window', 'unit', owner);
+    const requests = isLimit ? parsed.limit : fields.require('requests_per_unit');
+    const window = isWindow ? parsed.window : fields.require('unit');
+    const name = policyNameOf(path);
+    const limit = { ...names, ...quota, unlimited: false, policy: name } as const;
+    const { algorithm, buckets, burst, on_failure: onFailure } = parsed;
+    const options = requests !== undefined &&
+      window !== undefined &&
+      fields.isValid && {
+        // The library has no limit of 0, so the other options are validated with a limit of 1.
+        limit: Math.max(1, requests),
+        window,
+        ...(algorithm === undefined ? {} : { algorithm }),
+        ...(buckets === undefined ? {} : { buckets }),
+        ...(burst === undefined ? {} : { burst }),
+        ...(onFailure === undefined ? {} : { onFailure }),
+      };
+    const places: Places = (option) => {
+      if (option === 'limit') return fields.at(isLimit ? 'limit' : 'requests_per_unit');
+      if (option === 'window') return fields.at(isWindow ? 'window' : 'unit');
+      return fields.at(option === 'onFailure' ? 'on_failure' : (option as 'burst'));
+    };
+    const policy = options ? checkedPolicy({ name, options, shadow }, places) : undefined;
     if (requests === 0) {
-      return policy && { ...said, blocked: true, windowMs: policy.policy.windowMs, shadow };
+      return policy && { ...limit, blocked: true, windowMs: policy.policy.windowMs, shadow };
     }
-    if (!this.#policies.add(name, policy)) {
-      const what = 'a name of its own, got one that another limit has';
-      return value.reportKey(`Expected ${owner} to have ${what}`);
-    }
-    return said;
+    if (this.#policies.add(name, policy)) return limit;
+    const what = 'a name of its own, got one that another limit has';
+    return void value.reportKey(`Expected ${owner} to have ${what}`);
   }
 }
 
-/** Empty text is as good as none. */
-function writtenIn(fields: Fields, name: string): string | undefined {
-  const value = fields.get(name);
-  return value.isMissing || value.plain === '' ? undefined : value.written();
+const descriptorIn =
+  (owner: string) =>
+  (place: number): string =>
+    `descriptor ${place} of ${owner}`;
+
+/** Reports a limit that replaces itself. */
+function checkReplaced(
+  value: Value,
+  replaces: readonly { readonly name: string }[],
+  ownName: string,
+): void {
+  const items = value.items((place) => `entry ${place} of ${value.label}`);
+  for (const [index, { name }] of replaces.entries()) {
+    if (name !== ownName) continue;
+    const item = items[index];
+    item.entries(labelIn(item.label)).get('name')!.expected('the name of another limit');
+  }
 }
 
-function metadataIn(value: Value): Readonly<Record<string, unknown>> | undefined {
-  if (value.isMissing) return undefined;
-  if (!value.isMap) return value.expected('a map');
-  return value.data as Readonly<Record<string, unknown>>;
-}
-
-/** The name that others refer to, and the names of those that give way to this one. */
-function namesIn(fields: Fields, owner: string): Names {
-  const name = writtenIn(fields, 'name');
-  const what = 'a list of maps with a name';
-  const items = fields.get('replaces').items((place) => `\`replaces\` ${place} of ${owner}`, what);
-  const replaces = items.flatMap((item) => {
-    if (!item.isMap) return item.expected('a map with a name') ?? [];
-    const other = item.fields(item.label, ['name']).get('name');
-    const replaced = other.written();
-    if (replaced === undefined) return [];
-    if (replaced !== name) return replaced;
-    return other.expected('the name of another limit') ?? [];
-  });
-  return name === undefined ? { replaces } : { name, replaces };
-}
-
-/** That project takes a number of requests beside it, and has no use for it. */
+/** envoyproxy/ratelimit accepts a number of requests beside `unlimited`, and ignores it. */
 const BESIDE_UNLIMITED: readonly string[] = ['unlimited', 'name', 'replaces', 'requests_per_unit'];
 
-function unlimited(fields: Fields, owner: string, names: Names): DescriptorLimit {
-  optional(fields.get('requests_per_unit'), (value) => value.integer(0, MAX_REQUESTS));
-  for (const [field, value] of fields.entries) {
-    if (value.isMissing || BESIDE_UNLIMITED.includes(field)) continue;
-    value.report(`Expected no \`${field}\` of ${owner} beside \`unlimited\`, got one`);
+function rejectBesideUnlimited(fields: LimitFields, owner: string): void {
+  for (const name of Object.keys(rateLimit.shape) as (keyof typeof rateLimit.shape)[]) {
+    if (BESIDE_UNLIMITED.includes(name) || fields.at(name).isMissing) continue;
+    fields.at(name).report(`Expected no \`${name}\` of ${owner} beside \`unlimited\`, got one`);
   }
-  return { ...names, unlimited: true };
 }
 
-function readUnit(value: Value): number | undefined {
-  const { plain } = value;
-  const unit = UNITS.find((each) => typeof plain === 'string' && each === plain.toLowerCase());
-  return unit === undefined ? value.expected(`one of ${UNITS.join(', ')}`) : UNIT_MS[unit];
-}
-
-/** Where a limit says what a policy does, by the words that this form has for it. */
-function placesIn(fields: Fields, owner: string): Places {
-  return {
-    limit: eitherOf(fields, 'requests_per_unit', 'limit', owner),
-    window: eitherOf(fields, 'unit', 'window', owner),
-    algorithm: fields.get('algorithm'),
-    buckets: fields.get('buckets'),
-    burst: fields.get('burst'),
-    costs: fields.get('costs'),
-    onFailure: fields.get('on_failure'),
-  };
-}
-
-/** Two words for one thing. */
-function eitherOf(fields: Fields, usual: string, other: string, owner: string): Value {
-  if (fields.get(other).isMissing) return fields.get(usual);
-  if (!fields.get(usual).isMissing) {
-    const message = `Expected \`${usual}\` or \`${other}\` of ${owner}, got both`;
-    fields.get(other).report(message);
+/** Returns whether Sluice's field is set, instead of that of envoyproxy/ratelimit. */
+function isPreferred(
+  fields: LimitFields,
+  own: 'limit' | 'window',
+  other: 'requests_per_unit' | 'unit',
+  owner: string,
+): boolean {
+  if (fields.at(own).isMissing) return false;
+  if (!fields.at(other).isMissing) {
+    fields.at(own).report(`Expected \`${other}\` or \`${own}\` of ${owner}, got both`);
   }
-  return fields.get(other);
+  return true;
 }
 
 const MAX_PATH_SHOWN_LENGTH = 200;
 const MAX_START_LENGTH = 100;
 
-/** The path, unless it cannot be a name: then its beginning, and a hash of all of it. */
-function policyName(path: string): string {
-  if (POLICY_NAME.test(path)) return path;
+/** Returns the path. If it is not a valid policy name: its start and a hash of all of it. */
+function policyNameOf(path: string): string {
+  if (isPolicyName(path)) return path;
   const visible = path.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?');
   const start = [...visible.slice(0, 2 * MAX_START_LENGTH)].slice(0, MAX_START_LENGTH).join('');
   const hash = createHash('sha256').update(path).digest('hex').slice(0, 16);

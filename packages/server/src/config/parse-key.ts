@@ -1,47 +1,49 @@
-/** Whom a limit of a rule counts: `header:x-api-key | address`, or a list of such parts. */
+/** Parses the key of a rule's limit: `header:x-api-key | address`, or a list of such parts. */
+import { choiceText } from '../expectation.ts';
+import { itemsOf } from './fields.ts';
 import type { DescriptorMatch, KeyPart, KeySource, RequestMatch } from './model.ts';
-import { choice, type Value } from './value.ts';
-import { FIELD_NAME, REQUEST_SOURCES } from './vocabulary.ts';
+import { FIELD_NAME, keyParts } from './schema.ts';
+import type { Value } from './value.ts';
 
 type Match = RequestMatch | DescriptorMatch;
 
-const MAX_PARTS = 16;
+const REQUEST_SOURCES = [
+  ...['address', 'method', 'path', 'host'],
+  ...['header:NAME', 'cookie:NAME', 'query:NAME', 'text:LITERAL'],
+];
 
-/** What a rule is about decides where keys can come from. */
-function sourcesOf(match: Match): readonly string[] {
+/** Returns the sources that a rule can use. */
+function sourcesFor(match: Match): readonly string[] {
   if (match.kind === 'request') return REQUEST_SOURCES;
   return [...Object.keys(match.entries).map((name) => `descriptor:${name}`), 'text:LITERAL'];
 }
 
-/** Without a key: the client's address, or all entries of the descriptor. */
+/** Without a value: the client's address, or all entries of the descriptor. */
 export function parseKey(value: Value, match: Match): readonly KeyPart[] | undefined {
-  if (value.isMissing) return usualKey(match);
-  const given = value.oneOrMore();
-  if (given.length === 0 || given.length > MAX_PARTS) {
-    const what = `${value.label} to have 1 to ${MAX_PARTS} parts`;
-    return value.report(`Expected ${what}, got ${given.length}`);
-  }
-  const parts = given.map((part) => readPart(part, match));
-  return parts.every((part) => part !== undefined) ? parts : undefined;
+  if (value.isMissing) return defaultKey(match);
+  const parts = value.isList ? itemsOf(value, keyParts) : [value];
+  const parsed = parts?.map((part) => parsePart(part, match));
+  return parsed?.every((part) => part !== undefined) ? parsed : undefined;
 }
 
-function usualKey(match: Match): readonly KeyPart[] {
+function defaultKey(match: Match): readonly KeyPart[] {
   if (match.kind === 'request') return [{ sources: [{ from: 'address' }] }];
   const names = Object.keys(match.entries);
   return names.map((name) => ({ sources: [{ from: 'descriptor', name }] }));
 }
 
-function readPart(value: Value, match: Match): KeyPart | undefined {
-  const what = `${choice(sourcesOf(match))}, or several with \` | \` between`;
-  const text = value.text(what);
-  if (text === undefined) return undefined;
-  const sources = text.split(' | ').map((each) => readSource(each.trim()));
-  const isRight = (source: KeySource | undefined): source is KeySource =>
-    source !== undefined && isSourceOf(source, match);
-  return sources.every(isRight) ? { sources } : value.expected(what);
+function parsePart(value: Value, match: Match): KeyPart | undefined {
+  const { plain } = value;
+  const texts = typeof plain === 'string' ? plain.split(' | ') : [];
+  const sources = texts.map((text) => parseSource(text.trim()));
+  const isAllowed = (source: KeySource | undefined): source is KeySource =>
+    source !== undefined && isSourceFor(source, match);
+  if (sources.length > 0 && sources.every(isAllowed)) return { sources };
+  const what = `${choiceText(sourcesFor(match))}, or several with \` | \` between`;
+  return void value.expected(what);
 }
 
-function readSource(text: string): KeySource | undefined {
+function parseSource(text: string): KeySource | undefined {
   switch (text) {
     case 'address':
     case 'method':
@@ -65,8 +67,8 @@ function readSource(text: string): KeySource | undefined {
   }
 }
 
-/** A descriptor that fits a rule has just the entries that the rule names. */
-function isSourceOf(source: KeySource, match: Match): boolean {
+/** A descriptor that matches a rule has exactly the entries that the rule names. */
+function isSourceFor(source: KeySource, match: Match): boolean {
   if (source.from === 'text') return true;
   if (source.from !== 'descriptor') return match.kind === 'request';
   return match.kind === 'descriptor' && Object.hasOwn(match.entries, source.name);

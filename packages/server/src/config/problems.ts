@@ -42,6 +42,6 @@ function shown(problems: readonly ConfigProblem[]): readonly ConfigProblem[] {
   const once = new Map(problems.map((each) => [problemText(each), each]));
   const sorted = [...once.values()].sort((a, b) => a.line - b.line || a.column - b.column);
   if (sorted.length <= MAX_SHOWN) return sorted;
-  const message = `Expected fewer mistakes, got ${sorted.length - MAX_SHOWN} more from here on`;
+  const message = `${sorted.length - MAX_SHOWN} more problems not shown`;
   return [...sorted.slice(0, MAX_SHOWN), { ...sorted[MAX_SHOWN], message }];
 }

@@ -1,97 +1,84 @@
-/** Configuration files, as texts, to one checked `Config`, or an error with all that is wrong. */
-
+/** Parses the text of configuration files; throws a `ConfigError` with all problems. */
+import { DeclaredPolicies } from './declared-policies.ts';
+import { Fields } from './fields.ts';
 import type { Config, DomainConfig } from './model.ts';
 import { DomainParser } from './parse-envoy.ts';
-import { parseRules } from './parse-rules.ts';
-import {
-  parseDomains,
-  parseOverrides,
-  parsePolicies,
-  parseSettingsSection,
-} from './parse-sluice.ts';
-import { PolicyRegister } from './policy-register.ts';
+import { parseRules, type TopFields } from './parse-rules.ts';
+import { parseOverrides, parsePolicies, parseSettingsSection } from './parse-sluice.ts';
 import { Problems } from './problems.ts';
+import { configSchema } from './schema.ts';
 import { type ConfigText, Source, Unreadable } from './source.ts';
-import { type Fields, Value } from './value.ts';
-import { DOMAIN_FIELDS, TOP_FIELDS } from './vocabulary.ts';
+import { Value } from './value.ts';
 
-/** Throws a `ConfigError` with everything that is wrong with any of the files. */
-export function readConfig(files: readonly ConfigText[]): Config {
-  return readFiles(files, new Problems());
-}
+export const readConfig = (files: readonly ConfigText[]): Config =>
+  readFiles(files, new Problems());
 
-/** `problems` may have some already: of files that could not even be opened. */
+/** `problems` has those of files that could not be opened. */
 export function readFiles(files: readonly ConfigText[], problems: Problems): Config {
-  const reading = new Reading(problems);
-  for (const file of files) reading.add(file);
-  const config = reading.config(files.map(({ path }) => path));
+  const reader = new ConfigReader(problems);
+  for (const file of files) reader.add(file);
+  const config = reader.finish(files.map(({ path }) => path));
   problems.throwIfAny();
   return config;
 }
 
-/** Sluice's own file, of which there is at most one. */
-interface OwnFile {
-  readonly path: string;
-  readonly top: Fields;
-}
-
-class Reading {
+class ConfigReader {
   readonly #problems: Problems;
-  readonly #policies = new PolicyRegister();
+  readonly #policies = new DeclaredPolicies();
   readonly #domains: DomainConfig[] = [];
-  readonly #domainReader = new DomainParser(this.#policies);
-  #own: OwnFile | undefined = undefined;
+  readonly #domainParser = new DomainParser(this.#policies);
+  /** Sluice's own file: there is at most one. */
+  #own: { readonly path: string; readonly top: TopFields } | undefined = undefined;
   #settings: Readonly<Record<string, unknown>> = {};
 
   constructor(problems: Problems) {
     this.#problems = problems;
-    // Whatever could not be opened may have held any name.
-    if (!problems.isEmpty) this.#policies.incomplete();
+    if (!problems.isEmpty) this.#policies.markIncomplete();
   }
 
-  /** Takes a file, except for what refers to policies: those may be in a later one. */
+  /** Parses a file, except for references to policies: a later file may declare them. */
   add(file: ConfigText): void {
-    this.#guarded(() => {
+    this.#tryRead(() => {
       const source = new Source(file, this.#problems);
       const root = new Value(source, source.root ?? undefined, 'the file');
-      if (root.isMissing || !root.isMap) {
+      if (!root.isMap) {
         root.expected('a map with policies, or with domain and descriptors');
         throw new Unreadable(file.path);
       }
-      if (root.fields('').has('domain')) this.#addDomain(root, file.path);
+      if (root.entries(() => '').has('domain')) this.#addDomain(root, file.path, '');
       else this.#addOwn(root, file.path);
     });
   }
 
-  #addDomain(root: Value, path: string): void {
-    const domain = this.#domainReader.read(root.fields('', DOMAIN_FIELDS), path);
+  #addDomain(value: Value, path: string, owner?: string): void {
+    const domain = this.#domainParser.parse(value, path, owner);
     if (domain !== undefined) this.#domains.push(domain);
   }
 
   #addOwn(root: Value, path: string): void {
-    const top = root.fields('', TOP_FIELDS);
+    const top: TopFields = new Fields(root, configSchema, '');
     if (this.#own !== undefined) {
-      const first = this.#own.path;
-      root.report(`Expected one file with policies, got another beside ${first}`);
-      // It does not count, but what else is wrong with it is told as well.
+      root.report(`Expected one file with policies, got another beside ${this.#own.path}`);
+      // The second file is ignored, but its problems are reported.
       parseSettingsSection(top);
-      parsePolicies(top, new PolicyRegister());
+      parsePolicies(top, new DeclaredPolicies());
       return;
     }
     this.#own = { path, top };
     this.#settings = parseSettingsSection(top);
     parsePolicies(top, this.#policies);
-    this.#domains.push(...parseDomains(top, this.#domainReader, path));
+    for (const item of top.items('domains', (place) => `domain ${place}`)) {
+      this.#addDomain(item, path);
+    }
   }
 
-  config(files: readonly string[]): Config {
-    const empty = { rules: [], overrides: [] } as Pick<Config, 'rules' | 'overrides'>;
-    let referring = empty;
-    this.#guarded(() => {
-      const { top } = this.#own ?? {};
-      if (top === undefined) return;
-      const rules = parseRules(top.get('rules'), this.#policies);
-      referring = { rules, overrides: parseOverrides(top, this.#policies, rules) };
+  /** Resolves references between the files. */
+  finish(files: readonly string[]): Config {
+    let references: Pick<Config, 'rules' | 'overrides'> = { rules: [], overrides: [] };
+    this.#tryRead(() => {
+      if (this.#own === undefined) return;
+      const rules = parseRules(this.#own.top, this.#policies);
+      references = { rules, overrides: parseOverrides(this.#own.top, this.#policies, rules) };
     });
     if (this.#policies.isEmpty && this.#domains.length === 0 && this.#problems.isEmpty) {
       const message = 'Expected at least one policy or domain, got none';
@@ -100,20 +87,20 @@ class Reading {
     return {
       files,
       policies: this.#policies.configs,
-      ...referring,
+      ...references,
       domains: this.#domains,
       warnings: this.#problems.warnings,
       settings: this.#settings,
     };
   }
 
-  /** What is wrong with one file keeps nobody from reading the others. */
-  #guarded(read: () => void): void {
+  /** A file that is not readable does not keep the others from being read. */
+  #tryRead(work: () => void): void {
     try {
-      read();
+      work();
     } catch (error) {
       if (!(error instanceof Unreadable)) throw error;
-      this.#policies.incomplete();
+      this.#policies.markIncomplete();
     }
   }
 }

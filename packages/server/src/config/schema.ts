@@ -1,207 +1,288 @@
 /**
- * The form of Sluice's own file, for editors: tools/config-schema.mjs makes a JSON Schema of it.
- * The readers know more, such as which names exist; whatever they accept, this accepts too.
+ * The schema of configuration files. Field names, bounds, choices and descriptions are declared
+ * here only: the parsers in this folder, the JSON Schema for editors and the tables in
+ * docs/configuration.md are derived from it. The parsers check references between sections.
  */
+import { FAILURE_ACTIONS, keyText, MAX_KEY_LENGTH, MAX_LIMITS } from 'sluice/engine';
 import { z } from 'zod';
-import { fileKeyOf, PROXY_NAMES, SETTINGS, type SettingName } from '../settings.ts';
+import { choiceText, expecting, parsedBy } from '../expectation.ts';
+import { fileKeyOf, SETTING_NAMES, SETTINGS } from '../settings.ts';
 import { MAX_OVERRIDE } from './model.ts';
-import {
-  ALGORITHMS,
-  type DESCRIPTOR_FIELDS,
-  type DESCRIPTOR_MATCH_FIELDS,
-  type DOMAIN_FIELDS,
-  DURATION,
-  FAILURE_ACTIONS,
-  FIELD_NAME,
-  MAX_OVERRIDES,
-  MAX_REQUESTS,
-  type OVERRIDE_FIELDS,
-  type POLICY_FIELDS,
-  POLICY_NAME,
-  POLICY_NAME_TEXT,
-  type RATE_LIMIT_FIELDS,
-  type REQUEST_MATCH_FIELDS,
-  type RULE_FIELDS,
-  type RULE_LIMIT_FIELDS,
-  RULE_NAME,
-  SETTING_FIELDS,
-  SHORT_POLICY,
-  UNITS,
-} from './vocabulary.ts';
+import { parseTime } from './parse-time.ts';
 
-/** A schema for each of the words, and for nothing else. */
-type Shape<Words extends readonly string[]> = Readonly<Record<Words[number], z.ZodType>>;
+/** Patterns with `*` are compared one by one. */
+const MAX_OVERRIDES = 10_000;
+/** The largest number in Envoy's messages. */
+const MAX_REQUESTS = 2 ** 32 - 1;
+const MAX_KEY_PARTS = 16;
+/** The name of a header, cookie or method. Without `|`, which separates the sources of a key. */
+export const FIELD_NAME = /^[\w!#$%&'*+.^`~-]+$/;
 
 const text = z.string().min(1);
-/** What readers take as it is written. */
-const written = z.union([text, z.number(), z.boolean()]);
+/** Replaced by the library's list. */
+const algorithmNames = [
+  'fixed-window',
+  'sliding-log',
+  'sliding-counter',
+  'sliding-buckets',
+  'token-bucket',
+] as const;
+const flag = z.boolean();
 const positive = z.int().min(1);
-const oneOrMore = (each: z.ZodType) => z.union([each, z.array(each).min(1)]);
-/** A key without a value counts as left out. */
-const maybe = (schema: z.ZodType, help: string) => schema.nullish().describe(help);
+const matching = (expected: string, pattern: RegExp) =>
+  expecting(expected, z.string().regex(pattern));
+const scalar = z.union([text, z.number(), z.boolean()]).transform(String);
+/** Text, or a number or boolean as it is written: names of users are sometimes `42`. */
+const written = (expected = 'text') => expecting(expected, scalar.clone(), { asWritten: true });
+const writtenOrEmpty = expecting('text', z.union([scalar, z.literal('')]), { asWritten: true });
+/** A field without a value counts as missing. */
+const maybe = <S extends z.ZodType>(schema: S, help: string) => schema.nullish().describe(help);
+const oneOrMore = <S extends z.ZodType>(each: S) => z.union([each, z.array(each).min(1)]);
 
-const integer = (least: number, most: number) =>
-  z.union([z.int().min(least).max(most), z.string().regex(/^\d{1,15}$/)]);
-const milliseconds = z.union([
-  z.int().min(1).max(3_600_000),
-  z.string().regex(/^(?:\d{1,9}(?:ms|s|m)|\d{1,15})$/),
-]);
-const address = z.union([
-  z.int().min(0).max(65_535),
-  z.string().regex(/^(?:(?:\[[\da-fA-F:.]+\]|[\w.-]*):)?\d{1,5}$/),
-]);
+/** It appears in keys, metrics and headers. */
+export const policyName = matching(
+  '1 to 128 printable characters that do not begin with `sluice.`',
+  /^(?!sluice\.)[^\p{C}\p{Zl}\p{Zp}]{1,128}$/u,
+);
 
-const settings: Readonly<Record<Exclude<SettingName, 'config'>, z.ZodType>> = {
-  listen: address,
-  grpc: address,
-  store: z
-    .string()
-    .regex(/^(?:memory|(?:redis|rediss|redis\+sentinel|redis\+cluster):\/\/[\s\S]+)$/),
-  prefix: text,
-  maxKeys: integer(1, 2 ** 29),
-  deadlineMs: milliseconds,
-  onFailure: z.enum(FAILURE_ACTIONS),
-  localShare: z.union([z.number().gt(0).max(1), text]),
-  adminToken: z.string().min(16),
-  adminTokenFile: text,
-  tlsCert: text,
-  tlsKey: text,
-  proxy: z.enum(PROXY_NAMES),
-  trustProxy: z.union([z.int().min(1).max(32), text, z.array(text).min(1)]),
-  forwardedHeader: z.enum(['x-forwarded-for', 'forwarded']),
-  ipv6Prefix: integer(32, 128),
-  headers: z.enum(['draft', 'draft-7', 'draft-6', 'legacy', 'none']),
-  workers: integer(1, 64),
-  overridesFile: text,
-  logLevel: z.enum(['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace']),
-  logDenials: integer(0, 10_000),
-  drainMs: milliseconds,
-};
+const window = expecting(
+  'a duration such as 10s, 1m or 1d',
+  z.union([z.string().regex(/^\d{1,15}(?:ms|s|m|h|d|w)$/), positive]),
+);
+const algorithm = maybe(z.enum(algorithmNames), 'Algorithm. Default `sliding-log`.');
+const buckets = maybe(positive, 'Number of buckets in a window, with `sliding-buckets`.');
+const burst = maybe(positive, 'Size of the bucket, with `token-bucket`. Default: the limit.');
+const onFailure = maybe(
+  z.enum(FAILURE_ACTIONS),
+  'Action when the store is unavailable. Default: the setting `onFailure`.',
+);
 
-const window = z.union([z.string().regex(DURATION), positive]);
-const algorithm = maybe(z.enum(ALGORITHMS), 'How it counts. Default sliding-log.');
-const buckets = maybe(positive, 'For sliding-buckets: into how many the window is cut.');
-const burst = maybe(positive, 'For token-bucket: how many tokens it holds. Default: the limit.');
-const onFailure = maybe(z.enum(FAILURE_ACTIONS), 'What to do when the store is away.');
-
-const policy = z.union([
-  z.string().regex(SHORT_POLICY),
-  z.strictObject({
-    limit: positive.describe('How much cost passes in a window.'),
-    window: window.describe('How long the window is: 10s, 1m, 1d, or milliseconds.'),
-    algorithm,
-    buckets,
-    burst,
-    costs: maybe(z.record(z.string(), positive), 'What operations cost, by name.'),
-    onFailure,
-    shadow: maybe(z.boolean(), 'Decided and reported, but never in the way.'),
-  } satisfies Shape<typeof POLICY_FIELDS>),
-]);
-
-const requestMatch = z.strictObject({
-  path: maybe(oneOrMore(z.string().regex(/^[/*]/)), '* stops at /, ** does not.'),
-  method: maybe(oneOrMore(z.string().regex(FIELD_NAME)), 'Such as GET.'),
-  host: maybe(oneOrMore(text), '* stands for any characters.'),
-  headers: maybe(
-    z.record(z.string().regex(FIELD_NAME), written),
-    'By name; * means that it is there.',
+export const policyFields = z.strictObject({
+  limit: positive.describe('Cost that is admitted per window.'),
+  window: window.describe('Length of the window: `250ms`, `10s`, `1m`, `1h`, `1d`, `2w`, or ms.'),
+  algorithm,
+  buckets,
+  burst,
+  costs: maybe(
+    expecting('a map of operations to their costs', z.record(z.string(), positive)),
+    'Cost of each operation, by name.',
   ),
-  caseSensitive: maybe(z.boolean(), 'Whether case tells paths apart. Default false.'),
-} satisfies Shape<typeof REQUEST_MATCH_FIELDS>);
+  onFailure,
+  shadow: maybe(flag, 'Shadow mode: decisions are reported, but not enforced.'),
+});
 
-const descriptorMatch = z.strictObject({
-  domain: written.describe('The domain of the descriptor.'),
-  descriptor: z
-    .record(z.string(), written)
-    .meta({ minProperties: 1, description: 'All entries of it, by key.' }),
-} satisfies Shape<typeof DESCRIPTOR_MATCH_FIELDS>);
+/** `100/1m` or `100 per 1m`. */
+export const shortPolicy = expecting(
+  'text such as 100/1m, or a map with limit and window',
+  z
+    .string()
+    .regex(/^\d{1,16}(?:\/| per )\d{1,15}(?:ms|s|m|h|d|w)$/)
+    .transform((short) => {
+      const [limit, window] = short.split(/\/| per /);
+      return { limit: Number(limit), window };
+    }),
+);
+
+const path = matching('a path that begins with / or *', /^[/*]/);
+const method = matching('a method such as GET, or *', FIELD_NAME);
+const headerName = matching('the name of a header', FIELD_NAME);
+
+export const requestMatch = z.strictObject({
+  path: maybe(oneOrMore(path), 'Begins with `/` or `*`. `*` stops at the next `/`, `**` does not.'),
+  method: maybe(oneOrMore(method), 'Method, such as `GET`.'),
+  host: maybe(oneOrMore(text), 'Host. `*` matches any characters.'),
+  headers: maybe(
+    expecting('a map of names to texts', z.record(headerName, written('text, or * for anything'))),
+    'Headers by name. `*` matches any value.',
+  ),
+  caseSensitive: maybe(flag, 'Whether paths are case-sensitive. Default false.'),
+});
+
+export const descriptorMatch = z.strictObject({
+  domain: written('the name of a domain').describe("Domain of Envoy's descriptor."),
+  descriptor: expecting(
+    'a map of keys to values',
+    z.record(z.string(), written('text, or * for any')),
+  ).meta({ minProperties: 1, description: 'All entries of the descriptor, in any order.' }),
+});
 
 const keyPart = z
   .string()
   .regex(/^\s*(?:address|method|path|host|(?:header|cookie|query|descriptor|text):)/);
+export const keyParts = z.array(keyPart).min(1).max(MAX_KEY_PARTS);
 
-const ruleLimit = z.strictObject({
-  policy: text.describe('The name of a policy.'),
-  key: maybe(oneOrMore(keyPart), 'Whom it counts. Default: address, or all of the descriptor.'),
-  cost: maybe(positive, 'How much a request takes. Default 1.'),
-  operation: maybe(text, "The name of one of the policy's costs, instead of cost."),
-} satisfies Shape<typeof RULE_LIMIT_FIELDS>);
+const policyReference = expecting('the name of a policy', z.string().min(1)).describe(
+  'Name of a policy.',
+);
 
-const rule = z.strictObject({
-  name: maybe(z.string().regex(RULE_NAME), 'For logs and messages.'),
-  match: maybe(z.union([requestMatch, descriptorMatch]), 'Default: all requests.'),
-  limits: z.array(ruleLimit).max(64).describe('Decided together; [] means unlimited.'),
-  continue: maybe(z.boolean(), 'Whether the rules after it are asked as well.'),
-} satisfies Shape<typeof RULE_FIELDS>);
-
-const override = z.strictObject({
-  policy: text.describe('The name of a policy.'),
-  key: written.describe('A key, or a pattern with *.'),
-  limit: positive.max(MAX_OVERRIDE).describe('What it has instead.'),
-  expires: maybe(z.string().regex(/^\d{4}-\d\d-\d\d/), 'From then on it does not count.'),
-  reason: maybe(text, 'Why it is there.'),
-} satisfies Shape<typeof OVERRIDE_FIELDS>);
-
-/** Units are known in any case, which JSON Schema can only say letter by letter. */
-const anyCase = (word: string): string =>
-  word.replace(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}]`);
-const unit = z.string().regex(new RegExp(`^(?:${UNITS.map(anyCase).join('|')})$`));
-const requests = z.int().min(0).max(MAX_REQUESTS);
-const flag = z.boolean();
-
-const rateLimit = z.strictObject({
-  unit: maybe(unit, `One of ${UNITS.join(', ')}.`),
-  requests_per_unit: maybe(requests, 'How many pass in a unit; 0 means none.'),
-  unlimited: maybe(flag, 'All pass.'),
-  name: maybe(z.union([written, z.literal('')]), 'What replaces elsewhere refers to.'),
-  replaces: maybe(z.array(z.strictObject({ name: written })), 'Which limits give way to this.'),
-  window: maybe(window, 'Any duration, instead of unit.'),
-  limit: maybe(requests, 'The same as requests_per_unit.'),
-  algorithm,
-  buckets,
-  burst,
-  on_failure: onFailure,
-} satisfies Shape<typeof RATE_LIMIT_FIELDS>);
-
-const descriptor: z.ZodType = z
-  .strictObject({
-    key: written,
-    value: maybe(z.union([written, z.literal('')]), '* stands for any characters.'),
-    rate_limit: maybe(rateLimit, 'What descriptors that end here are held to.'),
-    descriptors: maybe(z.array(z.lazy(() => descriptor)), 'What may follow.'),
-    shadow_mode: maybe(flag, 'Decided and reported, but never in the way.'),
-    quota_mode: maybe(flag, 'Denied only if all such limits are exceeded.'),
-    share_threshold: maybe(flag, 'All values that the * fits are counted as one.'),
-    detailed_metric: maybe(flag, 'Accepted and ignored.'),
-    value_to_metric: maybe(flag, 'Accepted and ignored.'),
-    metadata: maybe(z.record(z.string(), z.unknown()), 'Sent to Envoy.'),
-  } satisfies Shape<typeof DESCRIPTOR_FIELDS>)
-  .meta({ id: 'descriptor' });
-
-const domain = z.strictObject({
-  domain: written,
-  descriptors: maybe(z.array(descriptor), 'The tree of descriptors.'),
-} satisfies Shape<typeof DOMAIN_FIELDS>);
-
-const settingShape = Object.fromEntries(
-  SETTING_FIELDS.map((name) => {
-    const schema = settings[name as keyof typeof settings];
-    return [fileKeyOf(name), maybe(schema, SETTINGS[name].help)];
+export const ruleLimit = expecting(
+  'a map with a policy',
+  z.strictObject({
+    policy: policyReference,
+    key: maybe(
+      z.union([keyPart, keyParts]),
+      'What to count by. Default: `address`, or all entries of the descriptor.',
+    ),
+    cost: maybe(positive, 'Cost of a request. Default 1.'),
+    operation: maybe(text, "One of the policy's `costs`, instead of `cost`."),
   }),
 );
 
-export const configSchema = z.strictObject({
-  ...settingShape,
-  policies: maybe(
-    z.record(z.string().regex(POLICY_NAME), policy),
-    `What is limited how, by name: ${POLICY_NAME_TEXT}.`,
-  ),
-  rules: maybe(z.array(rule), 'Which requests and descriptors have which limits.'),
-  overrides: maybe(z.array(override).max(MAX_OVERRIDES), 'Keys with a limit of their own.'),
-  domains: maybe(z.array(domain), 'What files of envoyproxy/ratelimit hold.'),
-});
+export const ruleLimits = expecting(
+  `a list of at most ${MAX_LIMITS} limits, or [] for unlimited`,
+  z.array(ruleLimit).max(MAX_LIMITS),
+);
 
-/** The JSON Schema, draft 2020-12. */
+export const rule = expecting(
+  'a map with limits',
+  z.strictObject({
+    name: maybe(
+      matching('1 to 128 printable characters', /^[^\p{C}\p{Zl}\p{Zp}]{1,128}$/u),
+      'Name in logs and messages.',
+    ),
+    match: maybe(z.union([requestMatch, descriptorMatch]), 'Default: all requests.'),
+    limits: ruleLimits.describe('Limits that are checked together. `[]` means unlimited.'),
+    continue: maybe(flag, 'Whether later rules add their limits as well. Default false.'),
+  }),
+);
+
+const overrideKey = expecting(
+  `a key of 1 to ${MAX_KEY_LENGTH} characters`,
+  parsedBy(scalar, (key) => {
+    try {
+      return keyText(key);
+    } catch {
+      return undefined;
+    }
+  }),
+  { asWritten: true },
+);
+
+const time = expecting(
+  'a time such as 2030-01-31T12:00:00Z',
+  parsedBy(z.string().regex(/^\d{4}-\d\d-\d\d/), parseTime),
+);
+
+export const override = expecting(
+  'a map with policy, key and limit',
+  z.strictObject({
+    policy: policyReference,
+    key: overrideKey.describe('A key, or a pattern with `*`.'),
+    limit: positive.max(MAX_OVERRIDE).describe('Limit for that key.'),
+    expires: maybe(time, 'When the override ends.'),
+    reason: maybe(text, 'Why the override exists.'),
+  }),
+);
+
+const DAY_MS = 86_400_000;
+const UNIT_MS = {
+  second: 1000,
+  minute: 60_000,
+  hour: 3_600_000,
+  day: DAY_MS,
+  week: 7 * DAY_MS,
+  month: 30 * DAY_MS,
+  year: 365 * DAY_MS,
+} as const;
+const UNITS = Object.keys(UNIT_MS) as readonly (keyof typeof UNIT_MS)[];
+
+/** Units are case-insensitive, which a JSON Schema can only express letter by letter. */
+const anyCase = (word: string): string =>
+  word.replace(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}]`);
+const unitMs = expecting(
+  choiceText(UNITS),
+  z
+    .string()
+    .regex(new RegExp(`^(?:${UNITS.map(anyCase).join('|')})$`))
+    .transform((unit) => UNIT_MS[unit.toLowerCase() as keyof typeof UNIT_MS]),
+);
+
+const requests = z.int().min(0).max(MAX_REQUESTS);
+const replaced = expecting('a map with a name', z.strictObject({ name: written() }));
+
+export const rateLimit = expecting(
+  'a map with unit and requests_per_unit',
+  z.strictObject({
+    unit: maybe(unitMs, `One of ${UNITS.join(', ')}.`),
+    requests_per_unit: maybe(requests, 'Requests that are admitted per unit. 0 blocks all.'),
+    unlimited: maybe(flag, 'No limit.'),
+    name: maybe(writtenOrEmpty, 'Name that `replaces` of other limits refers to.'),
+    replaces: maybe(
+      expecting('a list of maps with a name', z.array(replaced)),
+      'Limits that do not apply where this one does.',
+    ),
+    window: maybe(window, 'Any duration, such as `5m`, instead of `unit`.'),
+    limit: maybe(requests, 'Another name for `requests_per_unit`.'),
+    algorithm,
+    buckets,
+    burst,
+    on_failure: onFailure,
+  }),
+);
+
+export const descriptor = expecting(
+  'a map with a key',
+  z
+    .strictObject({
+      key: written(),
+      value: maybe(writtenOrEmpty, '`*` matches any characters. Default: any value.'),
+      rate_limit: maybe(rateLimit, 'Limit of descriptors that end here.'),
+      get descriptors(): z.ZodType {
+        return maybe(z.array(descriptor), 'Descriptors that continue this one.');
+      },
+      shadow_mode: maybe(flag, 'Decisions are reported, but not enforced.'),
+      quota_mode: maybe(flag, 'Denies only if all limits with this field are exceeded.'),
+      share_threshold: maybe(flag, 'All values that match the `*` share one counter.'),
+      detailed_metric: maybe(flag, 'Accepted and ignored.'),
+      value_to_metric: maybe(flag, 'Accepted and ignored.'),
+      metadata: maybe(z.record(z.string(), z.unknown()), 'Sent to Envoy.'),
+    })
+    .meta({ id: 'descriptor' }),
+);
+
+export const domain = expecting(
+  'a map with domain and descriptors',
+  z.strictObject({
+    domain: written('the name of a domain'),
+    descriptors: maybe(
+      expecting('a list of descriptors', z.array(descriptor)),
+      'Tree of descriptors.',
+    ),
+  }),
+);
+
+export const SETTINGS_IN_FILE = SETTING_NAMES.filter((name) => !SETTINGS[name].notInFile);
+const settingFields = Object.fromEntries(
+  SETTINGS_IN_FILE.map((name) => [
+    fileKeyOf(name),
+    maybe(SETTINGS[name].schema, SETTINGS[name].help),
+  ]),
+);
+
+const sections = {
+  policies: maybe(
+    expecting('a map of policies', z.record(policyName, z.union([shortPolicy, policyFields]))),
+    'Policies by name.',
+  ),
+  rules: maybe(
+    expecting('a list of rules', z.array(rule)),
+    'Limits of requests and descriptors, in the order in which they are tried.',
+  ),
+  overrides: maybe(
+    expecting('a list of overrides', z.array(override).max(MAX_OVERRIDES)),
+    'Limits of single keys.',
+  ),
+  domains: maybe(
+    expecting('a list of domains', z.array(domain)),
+    'Domains as in files of envoyproxy/ratelimit.',
+  ),
+};
+
+/** Sluice's own file. */
+export const configSchema: z.ZodObject<typeof sections & Readonly<Record<string, z.ZodType>>> =
+  z.strictObject({ ...settingFields, ...sections });
+
+/** Returns the JSON Schema, draft 2020-12. */
 export function jsonSchema(): Record<string, unknown> {
   const schema = z.toJSONSchema(configSchema, { target: 'draft-2020-12', io: 'input' });
   return { ...schema, title: "Sluice's configuration" };

@@ -3,13 +3,12 @@
  * most often, are read by hand, and tests hold those to the schemas. Descriptions of fields end the
  * sentence "Expected `field` to be ...", so they are also what a wrong one is told.
  */
+import { FAILURE_ACTIONS, MAX_KEY_LENGTH, MAX_LIMITS } from 'sluice/engine';
 import { z } from 'zod';
 import { MAX_OVERRIDE } from '../overrides.ts';
 
 export * from './live-schemas.ts';
 
-const MAX_KEY_LENGTH = 1024;
-const MAX_LIMITS = 64;
 /** Receipts are named after it, with some characters before it, and a name is as long as a key. */
 export const MAX_ID_LENGTH = 1000;
 export const MAX_CHECKS = 1000;
@@ -47,10 +46,7 @@ const callFields = {
     .max(MAX_ID_LENGTH)
     .optional()
     .describe('a name for this check: repeated under it, it is answered again, not charged again'),
-  onFailure: z
-    .enum(['allow', 'deny', 'local', 'throw'])
-    .optional()
-    .describe('what to do if the store is away'),
+  onFailure: z.enum(FAILURE_ACTIONS).optional().describe('what to do if the store is away'),
 };
 export const LimitRequest = z.strictObject(limitFields);
 export const OneCheck = z.strictObject({ ...limitFields, ...callFields });

@@ -1,5 +1,5 @@
 /** Which limits a request has: the rules of the configuration, applied to what a proxy reports. */
-
+import { MAX_LIMITS } from 'sluice/engine';
 import { AmbiguousRequest } from '../ambiguous-request.ts';
 import type { RequestMatch, RuleConfig, RuleLimit } from '../config/model.ts';
 import type { LimitRequest } from '../decision-service.ts';
@@ -9,9 +9,6 @@ import { casedReadingsOf, hasOneReading, isPlain, readingsOf } from './path-read
 import type { RequestFacts } from './request-facts.ts';
 import { type KeyReader, keyReader } from './request-keys.ts';
 import { casedPath, normalPath, PathPattern } from './request-path.ts';
-
-/** No check can have more limits. */
-const MAX_LIMITS = 64;
 
 export class RequestRules {
   /** Places of rules by the paths that they name whole. */

@@ -26,8 +26,8 @@ const isUrl = (form: string): boolean => form.endsWith('://');
 export const STORE_PATTERN = new RegExp(`^(?:${STORE_FORMS.map(patternOf).join('|')})$`);
 
 function patternOf(form: string): string {
-  const literal = form.replaceAll(/[+/]/g, '$&');
-  return isUrl(form) ? `${literal}[sS]+` : literal;
+  const literal = form.replaceAll(/[+/]/g, '\\$&');
+  return isUrl(form) ? `${literal}[\\s\\S]+` : literal;
 }
 
 /** Returns the kind of the store that `--store` selects; throws a `StoreUrlError` if none. */

@@ -1,0 +1,63 @@
+/** The entries of a YAML map, with `<<` merged in and repeated keys reported. */
+import { isMap, isScalar, isSeq, type Node, type Scalar, type YAMLMap } from 'yaml';
+import { short } from '../expectation.ts';
+import { type Source, startOf } from './source.ts';
+
+export interface MapEntry {
+  /** The offset of the key. */
+  readonly at: number;
+  readonly value: unknown;
+}
+
+/** Returns a map's entries by key. Merged entries come last and override nothing. */
+export function entriesOf(source: Source, map: YAMLMap, level: number): Map<string, MapEntry> {
+  const entries = new Map<string, MapEntry>();
+  collect(source, map, entries, level);
+  return entries;
+}
+
+function collect(
+  source: Source,
+  map: YAMLMap,
+  entries: Map<string, MapEntry>,
+  level: number,
+): void {
+  const own = new Set<string>();
+  const merged: unknown[] = [];
+  for (const { key, value } of map.items) {
+    const keyNode = source.resolved(key, level);
+    const at = startOf(key as Node | null);
+    if (keyNode !== null && !isScalar(keyNode)) {
+      source.report(at, 'Expected a key to be text, got something else');
+      continue;
+    }
+    const name = keyNode === null ? '' : writtenText(keyNode);
+    if (name === '<<' && keyNode?.type === 'PLAIN') {
+      merged.push(value);
+      continue;
+    }
+    if (own.has(name)) source.report(at, `Expected \`${short(name)}\` once, got it again`);
+    own.add(name);
+    if (!entries.has(name)) entries.set(name, { at, value });
+  }
+  for (const each of merged) merge(source, each, entries, level + 1);
+}
+
+function merge(
+  source: Source,
+  value: unknown,
+  entries: Map<string, MapEntry>,
+  level: number,
+): void {
+  const node = source.resolved(value, level);
+  if (isMap(node)) collect(source, node, entries, level);
+  else if (isSeq(node)) {
+    for (const item of node.items) merge(source, item, entries, level + 1);
+  } else source.report(startOf(value as Node | null), 'Expected `<<` to name a map, got none');
+}
+
+/** Returns a scalar as it is written in the file: `007` stays `007`. */
+export function writtenText({ value, source }: Scalar): string {
+  if (typeof value === 'string') return value;
+  return source ?? String(value);
+}
