@@ -3,7 +3,14 @@
  * here only: the parsers in this folder, the JSON Schema for editors and the tables in
  * docs/configuration.md are derived from it. The parsers check references between sections.
  */
-import { FAILURE_ACTIONS, keyText, MAX_KEY_LENGTH, MAX_LIMITS } from 'sluice/engine';
+import {
+  algorithmNames,
+  FAILURE_ACTIONS,
+  keyText,
+  MAX_KEY_LENGTH,
+  MAX_LIMITS,
+  optionOf,
+} from 'sluice/engine';
 import { z } from 'zod';
 import { choiceText, expecting, parsedBy } from '../expectation.ts';
 import { fileKeyOf, SETTING_NAMES, SETTINGS } from '../settings.ts';
@@ -19,14 +26,6 @@ const MAX_KEY_PARTS = 16;
 export const FIELD_NAME = /^[\w!#$%&'*+.^`~-]+$/;
 
 const text = z.string().min(1);
-/** Replaced by the library's list. */
-const algorithmNames = [
-  'fixed-window',
-  'sliding-log',
-  'sliding-counter',
-  'sliding-buckets',
-  'token-bucket',
-] as const;
 const flag = z.boolean();
 const positive = z.int().min(1);
 const matching = (expected: string, pattern: RegExp) =>
@@ -50,8 +49,14 @@ const window = expecting(
   z.union([z.string().regex(/^\d{1,15}(?:ms|s|m|h|d|w)$/), positive]),
 );
 const algorithm = maybe(z.enum(algorithmNames), 'Algorithm. Default `sliding-log`.');
-const buckets = maybe(positive, 'Number of buckets in a window, with `sliding-buckets`.');
-const burst = maybe(positive, 'Size of the bucket, with `token-bucket`. Default: the limit.');
+/** Returns the algorithm that alone has the option. */
+const ownerOf = (option: 'buckets' | 'burst') =>
+  algorithmNames.find((name) => optionOf(name) === option);
+const buckets = maybe(positive, `Buckets per window, with \`${ownerOf('buckets')}\` only.`);
+const burst = maybe(
+  positive,
+  `Size of the bucket, with \`${ownerOf('burst')}\` only. Default: the limit.`,
+);
 const onFailure = maybe(
   z.enum(FAILURE_ACTIONS),
   'Action when the store is unavailable. Default: the setting `onFailure`.',
