@@ -17,8 +17,9 @@ export { algorithmInfo, algorithmNames, describeKey, optionOf } from './algorith
 export { DecisionRecord, jointDecision, PeekRecord } from './decision.ts';
 export { expected, isInteger, isRecord } from './errors.ts';
 export { countText, durationText, windowText } from './format.ts';
-export { headerReport, SingleLimitHeaders } from './http/headers.ts';
+export { headerReport } from './http/header-report.ts';
 export { normalizeKey } from './http/normalize-key.ts';
+export { SingleLimitHeaders } from './http/single-limit-headers.ts';
 export { keyText, MAX_KEY_LENGTH } from './key.ts';
 export { checkAction, FAILURE_ACTIONS, MAX_WINDOW_MS } from './policy.ts';
 export { type CostFields, MAX_LIMITS, PolicyRegistry } from './policy-registry.ts';

@@ -200,7 +200,7 @@ function usualFields(result: CheckResult, { policy }: Limit): readonly Field[] {
     draft = new SingleLimitHeaders(policy.name, policy.windowMs);
     usual.set(policy, draft);
   }
-  return draft.fieldsOf(result);
+  return draft.headersFor(result);
 }
 
 function disguiseIn(context: RequestContext): Disguise {

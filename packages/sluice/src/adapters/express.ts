@@ -1,38 +1,34 @@
 /**
- * `sluice/express`: for Express 4 and 5, and whatever else takes `(request, response, next)`.
+ * `sluice/express`: for Express 4 and 5, and other frameworks with `(request, response, next)`.
  *
  *     app.use(rateLimit({ limit: 100, window: '1m' }));
  *
- * The option names of express-rate-limit work too, so that moving is changing one import.
+ * Also accepts the option names of express-rate-limit: to migrate, change the import.
  */
-
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Decision } from '../decision.ts';
 import { addressKey } from '../http/client-address.ts';
-import { Info, propertyOf } from '../http/express-info.ts';
+import { DecisionInfo, type ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
 import { expressAddress } from '../http/framework-address.ts';
-import { NodeRequestInfo, refuse, setFields, whenOver } from '../http/node-server.ts';
+import { NodeRequestInfo, sendRejection, setHeaders, settleOnEnd } from '../http/node-server.ts';
 import { normalizeKey } from '../http/normalize-key.ts';
-import {
-  type ExpressRateLimitOptions,
-  type RequestOptions,
-  type ResolvedOptions,
-  resolveOptions,
-} from '../http/options.ts';
-import { type RequestDecision, RequestLimiter } from '../http/request-limiter.ts';
+import type { RequestOptions, ResolvedOptions } from '../http/options.ts';
+import type { RequestDecision } from '../http/request-decision.ts';
+import { RequestLimiter } from '../http/request-limiter.ts';
+import { resolveOptions } from '../http/resolve-options.ts';
 
-export type { RateLimitInfo } from '../http/express-info.ts';
+export type { RateLimitInfo } from '../http/express-rate-limit.ts';
 
 type Next = (error?: unknown) => void;
 type Maybe<T> = T | Promise<T>;
 
-/** What a handler of refusals is told, as express-rate-limit has it. */
-export interface RefusalInfo {
+/** The fourth argument of `handler`, as in express-rate-limit. */
+export interface DenialInfo {
   readonly statusCode: number;
   readonly message: unknown;
   readonly limit: unknown;
   readonly windowMs: unknown;
-  /** The decision; undefined if the client is on the list of denied networks. */
+  /** Undefined if the client is in a network of `deny`. */
   readonly decision: Decision | undefined;
 }
 
@@ -41,46 +37,79 @@ export interface ExpressOptions<
   Response extends ServerResponse = ServerResponse,
 > extends Omit<RequestOptions<Request>, 'limit' | 'skip'>,
     Omit<ExpressRateLimitOptions<Request>, 'max' | 'keyGenerator'> {
+  /**
+   * Requests, or cost, admitted per window. A function returns it for each request.
+   *
+   * @example limit: 100
+   */
   readonly limit?: number | ((request: Request, response: Response) => Maybe<number>);
+  /** Same as `limit`. */
   readonly max?: number | ((request: Request, response: Response) => Maybe<number>);
+  /** Same as `key` with a function. */
   readonly keyGenerator?: (request: Request, response: Response) => Maybe<string | number>;
+  /**
+   * Returns true for requests that are neither checked nor counted. Default: none.
+   *
+   * @example skip: (request) => request.path === '/health'
+   */
   readonly skip?: (request: Request, response: Response) => Maybe<boolean>;
-  /** Answers a refusal instead. The fields are set. */
+  /**
+   * Responds to denied requests. The rate-limit headers are set, the status is not. Default: sends
+   * `statusCode` and `message`.
+   *
+   * @example handler: (request, response) => response.status(429).render('slow-down')
+   */
   readonly handler?: (
     request: Request,
     response: Response,
     next: Next,
-    info: RefusalInfo,
+    info: DenialInfo,
   ) => unknown;
-  /** The status of a refusal. Default: 429, or 503 if the store is away. */
+  /**
+   * Status of denied requests. Default: 429, or 503 if the store is unavailable.
+   *
+   * @example statusCode: 420
+   */
   readonly statusCode?: number;
-  /** The body of a refusal, or a function that makes it. Default: problem details. */
+  /**
+   * Body of denied requests, or a function that returns it. Default: problem details (RFC 9457).
+   *
+   * @example message: { error: 'Too many requests' }
+   */
   readonly message?: unknown;
-  /** Whether a request went well, for those that count only some. Default: a status below 400. */
+  /**
+   * Whether a request succeeded, for `count`. Default: its status is below 400.
+   *
+   * @example requestWasSuccessful: (request, response) => response.statusCode !== 401
+   */
   readonly requestWasSuccessful?: (request: Request, response: Response) => boolean;
-  /** Taken and not needed: what it would check is checked anyway. */
+  /** Accepted for compatibility and ignored: options are always validated. */
   readonly validate?: unknown;
-  /** Under which name the request carries what was decided. Default `'rateLimit'`. */
+  /**
+   * The property of the request that holds the `RateLimitInfo`. Default `'rateLimit'`.
+   *
+   * @example requestPropertyName: 'quota'
+   */
   readonly requestPropertyName?: string;
 }
 
 export interface ExpressHandler<Request, Response> {
   (request: Request, response: Response, next: Next): void;
-  /** Makes a key new, for all limits. */
+  /** Resets a key in all limits. */
   resetKey(key: string): Promise<void>;
 }
 
-/** The names that express-rate-limit has for these types. */
+/** The names of these types in express-rate-limit. */
 export type Options = ExpressOptions;
 export type RateLimitRequestHandler = ExpressHandler<IncomingMessage, ServerResponse>;
 
-const OWN_FIELDS = [
+const ADAPTER_FIELDS = [
   ...['handler', 'statusCode', 'message', 'requestPropertyName'],
   ...['requestWasSuccessful', 'validate'],
 ];
-const MESSAGE = 'Too many requests, please try again later.';
+const DEFAULT_MESSAGE = 'Too many requests, please try again later.';
 
-/** Gives functions the answer as well, which Express keeps with the request. */
+/** Adapts a function of request and response to one of the request. */
 function withResponse<Request, Response, T>(
   given: ((request: Request, response: Response) => T) | undefined,
 ): ((request: Request) => T) | undefined {
@@ -88,7 +117,7 @@ function withResponse<Request, Response, T>(
   return (request) => given(request, (request as { res?: Response }).res!);
 }
 
-function ours<Request extends IncomingMessage, Response extends ServerResponse>(
+function sharedOptions<Request extends IncomingMessage, Response extends ServerResponse>(
   options: ExpressOptions<Request, Response>,
 ): RequestOptions<Request> & ExpressRateLimitOptions<Request> {
   const { limit, max, keyGenerator, skip, ...rest } = options;
@@ -102,110 +131,111 @@ function ours<Request extends IncomingMessage, Response extends ServerResponse>(
   return { ...rest, ...Object.fromEntries(present) } as never;
 }
 
-/** Builds the middleware. */
+/** Returns the middleware. */
 export function rateLimit<
   Request extends IncomingMessage = IncomingMessage,
   Response extends ServerResponse = ServerResponse,
 >(options: ExpressOptions<Request, Response> = {}): ExpressHandler<Request, Response> {
-  const isWell = withResponse(options.requestWasSuccessful);
-  const ready: ResolvedOptions<Request> = {
-    ...resolveOptions(ours(options), OWN_FIELDS),
-    succeeded: isWell && (({ request }) => isWell(request)),
+  const isSuccess = withResponse(options.requestWasSuccessful);
+  const resolved: ResolvedOptions<Request> = {
+    ...resolveOptions(sharedOptions(options), ADAPTER_FIELDS),
+    succeeded: isSuccess && (({ request }) => isSuccess(request)),
   };
-  const limiter = new RequestLimiter<Request>(ready);
+  const limiter = new RequestLimiter<Request>(resolved);
   const find = options.trustProxy === undefined ? expressAddress(options.onWarning) : undefined;
-  const give = propertyOf(options.requestPropertyName ?? 'rateLimit');
-  /** Whether functions are given the answer, which not everything like Express keeps. */
-  const isAsked = Object.values(options).some((each) => typeof each === 'function');
+  const property = options.requestPropertyName ?? 'rateLimit';
+  /** Functions among the options receive `request.res`, which only Express sets. */
+  const needsResponse = Object.values(options).some((each) => typeof each === 'function');
 
-  const act = (
+  const apply = (
     decision: RequestDecision<Request>,
     request: Request,
     response: Response,
     next: Next,
   ): undefined | Promise<void> => {
-    setFields(response, decision);
-    if (decision.decision !== undefined) give(request, new Info(decision.decision));
-    if (!decision.passes) return answer(options, request, response, next, decision);
-    if (decision.over !== undefined) whenOver(request, response, decision.over);
+    setHeaders(response, decision);
+    if (decision.decision !== undefined) {
+      (request as Record<string, unknown>)[property] = new DecisionInfo(decision.decision);
+    }
+    if (!decision.passes) return respond(options, request, response, next, decision);
+    if (decision.settle !== undefined) settleOnEnd(request, response, decision.settle);
     next();
     return undefined;
   };
   const middleware = (request: Request, response: Response, next: Next): void => {
     try {
-      if (isAsked) (request as { res?: Response }).res ??= response;
-      // The answer's socket is read by Node too; it has none while others are answered before it.
-      const socket = response.socket ?? request.socket;
-      const decision = limiter.decide(new NodeRequestInfo(request, request, find, socket));
-      if (!(decision instanceof Promise)) {
-        act(decision, request, response, next)?.catch(next);
-        return;
-      }
-      decision.then((later) => act(later, request, response, next)).catch(next);
+      if (needsResponse) (request as { res?: Response }).res ??= response;
+      const decision = limiter.decide(new NodeRequestInfo(request, request, find));
+      if (decision instanceof Promise) {
+        decision.then((resolved) => apply(resolved, request, response, next)).catch(next);
+      } else apply(decision, request, response, next)?.catch(next);
     } catch (error) {
       next(error);
     }
   };
   const resetKey = async (key: string): Promise<void> => {
     await Promise.all(
-      ready.limits.map(({ name }) => limiter.limiter.reset(name, normalizeKey(key))),
+      resolved.limits.map(({ name }) => limiter.limiter.reset(name, normalizeKey(key))),
     );
   };
   return Object.assign(middleware, { resetKey });
 }
 
-/** The key of an address, for key generators: a whole network of IPv6 is one client. */
+/** Returns the key of an address for use in `keyGenerator`: IPv6 clients are keyed by network. */
 export function ipKeyGenerator(address: string, ipv6Subnet = 64): string {
   return addressKey(address, ipv6Subnet) ?? address;
 }
 
-/** Answers a request that does not pass, with a promise only if the answer is somebody else's. */
-function answer<Request extends IncomingMessage, Response extends ServerResponse>(
+/** Responds to a denied request. Returns a promise if a function among the options responds. */
+function respond<Request extends IncomingMessage, Response extends ServerResponse>(
   options: ExpressOptions<Request, Response>,
   request: Request,
   response: Response,
   next: Next,
-  decision: RequestDecision<never>,
+  { rejection, decision }: RequestDecision<never>,
 ): undefined | Promise<void> {
   const { handler, statusCode, message } = options;
-  const { status: usual, body, contentType } = decision.rejection!;
-  // Who is on a list was not limited, and there is nothing to wait for.
-  if (decision.decision === undefined && handler === undefined) {
-    refuse(response, decision.rejection!);
+  const { status: defaultStatus, body, contentType } = rejection!;
+  // `statusCode` and `message` are for denials by a limit, not for networks of `deny`.
+  if (decision === undefined && handler === undefined) {
+    sendRejection(response, rejection!);
     return undefined;
   }
-  const status = statusCode ?? usual;
+  const status = statusCode ?? defaultStatus;
   if (handler !== undefined) {
-    // The status is the handler's to set: it may let the request pass.
-    const size = {
-      limit: options.limit ?? options.max,
-      windowMs: options.windowMs ?? options.window,
-    };
     const info = {
       statusCode: status,
-      message: message ?? MESSAGE,
-      ...size,
-      decision: decision.decision,
+      message: message ?? DEFAULT_MESSAGE,
+      limit: options.limit ?? options.max,
+      windowMs: options.windowMs ?? options.window,
+      decision,
     };
+    // The handler sets the status: it may call `next` instead.
     return called(() => handler(request, response, next, info));
   }
   response.statusCode = status;
-  if (message !== undefined) return called(() => send(message, request, response));
-  const problem = status === usual ? body : JSON.stringify({ ...JSON.parse(body), status });
-  refuse(response, { status, contentType, body: problem });
+  if (message !== undefined) return called(() => sendMessage(message, request, response));
+  const isDefault = status === defaultStatus;
+  const problem = isDefault ? body : JSON.stringify({ ...JSON.parse(body), status });
+  sendRejection(response, { status, contentType, body: problem });
   return undefined;
 }
 
+/** Turns an exception of `task` into a rejected promise. */
 async function called(task: () => unknown): Promise<void> {
   await task();
 }
 
-async function send(message: unknown, request: unknown, response: ServerResponse): Promise<void> {
-  const text = typeof message === 'function' ? await message(request, response) : message;
+async function sendMessage(
+  message: unknown,
+  request: unknown,
+  response: ServerResponse,
+): Promise<void> {
+  const body = typeof message === 'function' ? await message(request, response) : message;
   if (response.writableEnded) return;
   const express = response as unknown as { send?(body: unknown): void };
-  if (express.send !== undefined) express.send(text);
-  else response.end(typeof text === 'string' ? text : JSON.stringify(text));
+  if (express.send !== undefined) express.send(body);
+  else response.end(typeof body === 'string' ? body : JSON.stringify(body));
 }
 
 export default rateLimit;

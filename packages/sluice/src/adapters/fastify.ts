@@ -6,25 +6,26 @@
  *     app.get('/health', { config: { rateLimit: false } }, handler);
  */
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
-import { fastifyAddress, mayTrustProxies } from '../http/framework-address.ts';
-import { joinedField } from '../http/headers.ts';
+import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
+import { fastifyAddress } from '../http/framework-address.ts';
 import { bytesOf, NodeRequestInfo } from '../http/node-server.ts';
-import {
-  checkShared,
-  type ExpressRateLimitOptions,
-  hasLimit,
-  inherited,
-  type RequestOptions,
-  resolveOptions,
-} from '../http/options.ts';
-import { type RequestDecision, RequestLimiter } from '../http/request-limiter.ts';
-import { announce } from '../http/send-fields.ts';
+import type { RequestOptions } from '../http/options.ts';
+import type { RequestDecision } from '../http/request-decision.ts';
+import { RequestLimiter } from '../http/request-limiter.ts';
+import { checkShared, hasLimit, inherited, resolveOptions } from '../http/resolve-options.ts';
+import { appendToList } from '../http/structured-fields.ts';
 
 export interface FastifyRateLimit
   extends RequestOptions<FastifyRequest>,
     Omit<ExpressRateLimitOptions<FastifyRequest>, 'keyGenerator'> {
+  /** Same as `key` with a function. */
   readonly keyGenerator?: (request: FastifyRequest) => string | Promise<string>;
-  /** Answers a refusal instead; the status and the fields are set. */
+  /**
+   * Responds to denied requests: sends a reply or returns the body. Status and rate-limit headers
+   * are set. Default: problem details.
+   *
+   * @example handler: async () => ({ error: 'Too many requests' })
+   */
   readonly handler?: (
     request: FastifyRequest,
     reply: FastifyReply,
@@ -33,51 +34,50 @@ export interface FastifyRateLimit
 }
 
 export interface FastifyRateLimitPlugin extends Partial<FastifyRateLimit> {
-  /** Whether it holds for routes that say nothing. Default: true if a limit is given. */
+  /**
+   * Whether the plugin's limit applies to routes without `config.rateLimit`. Default true.
+   *
+   * @example global: false
+   */
   readonly global?: boolean;
 }
 
-/** As everywhere in Fastify, what a function answers is sent, unless it has sent something. */
-async function answered(answer: unknown, reply: FastifyReply): Promise<void> {
-  const payload = await answer;
+/** Sends the value that a handler returned, unless the handler has sent a reply. */
+async function sendReturned(returned: unknown, reply: FastifyReply): Promise<void> {
+  const payload = await returned;
   if (payload !== undefined && payload !== reply && !reply.sent) reply.send(payload);
 }
 
-/** Sets fields; limiters in a row tell their policies in one list. */
-function setFields(reply: FastifyReply, decision: RequestDecision<FastifyRequest>): void {
-  const { fields } = decision;
-  if (fields.length === 0 || announce(reply.raw, decision)) return;
-  const isFirst = !reply.hasHeader(fields[0][0]);
-  for (const [name, value] of fields) {
-    reply.header(name, isFirst ? value : joinedField(reply.getHeader(name), value));
+function setHeaders(reply: FastifyReply, { headers }: RequestDecision<FastifyRequest>): void {
+  for (const [name, value] of headers) {
+    reply.header(name, appendToList(reply.getHeader(name), value));
   }
 }
 
 type Done = (error?: Error) => void;
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: Done) => void;
 
-/** What a limit adds to a route. */
+/** The hooks that a limit adds to a route. */
 interface Hooks {
   readonly onRequest: Hook;
-  /** Only where something depends on how a request ends: listening for that is not free. */
+  /** Only if decisions are settled: both hooks cost time on every request. */
   readonly onResponse?: Hook;
   readonly onRequestAbort?: (request: FastifyRequest, done: Done) => void;
 }
 
-/** Decides about requests, in hooks of a route: a callback is cheaper than a promise. */
-function hooksOf(options: FastifyRateLimit, trusts: boolean): Hooks {
+/** Builds the hooks. They take callbacks, which cost Fastify less than promises. */
+function hooksOf(options: FastifyRateLimit): Hooks {
   const limiter = new RequestLimiter<FastifyRequest>(resolveOptions(options as never, ['handler']));
-  const isAsked = trusts && options.trustProxy === undefined;
-  const find = isAsked ? fastifyAddress(options.onWarning) : undefined;
-  const verdicts: RequestDecisions = new WeakMap();
-  const act = (
+  const find = options.trustProxy === undefined ? fastifyAddress(options.onWarning) : undefined;
+  const pending: PendingDecisions = new WeakMap();
+  const apply = (
     decision: RequestDecision<FastifyRequest>,
     request: FastifyRequest,
     reply: FastifyReply,
     done: Done,
   ): void => {
-    if (decision.over !== undefined) verdicts.set(request, decision);
-    setFields(reply, decision);
+    if (decision.settle !== undefined) pending.set(request, decision);
+    setHeaders(reply, decision);
     if (decision.passes) {
       done();
       return;
@@ -85,33 +85,33 @@ function hooksOf(options: FastifyRateLimit, trusts: boolean): Hooks {
     const { status, contentType, body } = decision.rejection!;
     reply.code(status);
     if (options.handler === undefined) reply.type(contentType).send(body);
-    else answered(options.handler(request, reply, decision), reply).catch(done);
+    else sendReturned(options.handler(request, reply, decision), reply).catch(done);
   };
   const onRequest: Hook = (request, reply, done) => {
     try {
-      const known = find === undefined ? limiter.decideBy(request.raw.socket) : undefined;
-      const decision = known ?? limiter.decide(new NodeRequestInfo(request, request.raw, find));
+      const decision = limiter.decide(new NodeRequestInfo(request, request.raw, find));
       if (decision instanceof Promise) {
-        decision.then((later) => act(later, request, reply, done)).catch(done);
-      } else act(decision, request, reply, done);
+        decision.then((resolved) => apply(resolved, request, reply, done)).catch(done);
+      } else apply(decision, request, reply, done);
     } catch (error) {
       done(error as Error);
     }
   };
-  return limiter.settles ? { onRequest, ...endings(verdicts) } : { onRequest };
+  return limiter.settles ? { onRequest, ...settlingHooks(pending) } : { onRequest };
 }
 
-type RequestDecisions = WeakMap<FastifyRequest, RequestDecision<FastifyRequest>>;
+type PendingDecisions = WeakMap<FastifyRequest, RequestDecision<FastifyRequest>>;
 
-/** The hooks that tell a verdict how its request ended, once. */
-function endings(verdicts: RequestDecisions): Omit<Hooks, 'onRequest'> {
+/** Builds the hooks that settle decisions when their responses have ended. */
+function settlingHooks(pending: PendingDecisions): Omit<Hooks, 'onRequest'> {
   const end = (request: FastifyRequest, reply: FastifyReply | undefined, done: Done): void => {
-    const over = verdicts.get(request)?.over;
-    verdicts.delete(request);
-    over?.({
+    const decision = pending.get(request);
+    pending.delete(request);
+    decision?.settle?.({
       request,
       status: reply?.statusCode ?? 499,
-      // Asked only when all of it is out or has failed; `inject` says nothing more than that.
+      // `onResponse` runs when the response is complete or has failed. `writableFinished` is not
+      // set on the responses of `inject`.
       finished: reply !== undefined && !reply.raw.errored,
       bytes: reply && bytesOf(reply.raw),
     });
@@ -121,22 +121,21 @@ function endings(verdicts: RequestDecisions): Omit<Hooks, 'onRequest'> {
 }
 
 const plugin: FastifyPluginAsync<FastifyRateLimitPlugin> = async (app, options) => {
-  const { global, ...shared } = options;
-  const trusts = mayTrustProxies(app);
-  const everywhere = hasLimit(shared) ? hooksOf(shared as FastifyRateLimit, trusts) : undefined;
-  if (everywhere === undefined) checkShared(shared, ['handler']);
-  /** A route for GET has another one for HEAD, with the same limit. */
-  const known = new WeakMap<object, Hooks>();
+  const { global = true, ...shared } = options;
+  const sharedHooks = hasLimit(shared) ? hooksOf(shared as FastifyRateLimit) : undefined;
+  if (sharedHooks === undefined) checkShared(shared, ['handler']);
+  /** Hooks by `config.rateLimit`, so that the HEAD route of a GET route has the same limit. */
+  const routeHooks = new WeakMap<object, Hooks>();
   const hooksFor = (own: FastifyRateLimit): Hooks => {
-    const hooks = known.get(own) ?? hooksOf({ ...inherited(shared, own), ...own }, trusts);
-    known.set(own, hooks);
+    const hooks = routeHooks.get(own) ?? hooksOf({ ...inherited(shared, own), ...own });
+    routeHooks.set(own, hooks);
     return hooks;
   };
   app.addHook('onRoute', (route) => {
     const own = (route.config as { rateLimit?: FastifyRateLimit | false } | undefined)?.rateLimit;
     if (own === false) return;
-    const byDefault = (global ?? true) ? everywhere : undefined;
-    const hooks = own === undefined ? byDefault : hooksFor(own);
+    const defaultHooks = global ? sharedHooks : undefined;
+    const hooks = own === undefined ? defaultHooks : hooksFor(own);
     if (hooks !== undefined) addHooks(route, hooks);
   });
 };
@@ -148,7 +147,7 @@ function addHooks(route: RouteOptions, hooks: Hooks): void {
   }
 }
 
-/** Hooks of a plugin hold only inside it, unless it is marked as one that is not to be enclosed. */
+/** Not encapsulated (`skip-override`), so that the hooks apply to the whole app. */
 export const rateLimit: FastifyPluginAsync<FastifyRateLimitPlugin> = Object.assign(plugin, {
   [Symbol.for('skip-override')]: true,
   [Symbol.for('fastify.display-name')]: 'sluice',

@@ -1,26 +1,28 @@
 /**
- * `sluice/fetch`: for handlers from a `Request` to a `Response`, as Next.js, Bun, Deno and workers
- * have them.
+ * `sluice/fetch`: for handlers from a `Request` to a `Response`, as in Next.js, Bun, Deno and
+ * workers.
  *
  *     const limited = rateLimit({ limit: 100, window: '1m', key: (request) => userOf(request) });
  *     export const GET = limited((request) => new Response('hello'));
  *
- * A `Request` does not say who sent it. Deno, Bun and, on Node, @hono/node-server tell the handler
- * in its second argument, which is understood; elsewhere a key function says it, or `address`, or a
- * proxy with `trustProxy`.
+ * A `Request` does not contain the client's address. Deno, Bun and, on Node, @hono/node-server pass
+ * it in the handler's second argument. On other platforms set `key`, `address` or `trustProxy`.
  */
 import type { ServerResponse } from 'node:http';
-import { nodeAnswer, type Reading, requestInfoOf, type ServerEnv } from '../http/fetch-server.ts';
-import { joinedAnew } from '../http/headers.ts';
-import { whenOver } from '../http/node-server.ts';
+import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
 import {
-  type ExpressRateLimitOptions,
-  type RequestOptions,
-  type ResponseOutcome,
-  resolveOptions,
-} from '../http/options.ts';
-import { type Field, type RequestDecision, RequestLimiter } from '../http/request-limiter.ts';
-import { sendFields } from '../http/send-fields.ts';
+  nodeResponse,
+  type RequestReader,
+  requestInfo,
+  type ServerEnv,
+} from '../http/fetch-server.ts';
+import type { Header } from '../http/headers.ts';
+import { setHeaders, settleOnEnd } from '../http/node-server.ts';
+import type { RequestOptions } from '../http/options.ts';
+import type { RequestDecision } from '../http/request-decision.ts';
+import { RequestLimiter } from '../http/request-limiter.ts';
+import { resolveOptions } from '../http/resolve-options.ts';
+import { prependToList } from '../http/structured-fields.ts';
 
 export type FetchHandler<More extends unknown[]> = (
   request: Request,
@@ -30,146 +32,146 @@ export type FetchHandler<More extends unknown[]> = (
 export interface FetchOptions<More extends unknown[] = unknown[]>
   extends RequestOptions<Request>,
     ExpressRateLimitOptions<Request> {
-  /** The address at the other end, where the server does not tell it in a known way. */
+  /**
+   * Returns the address of the socket. Default: as Node, Deno or Bun provide it.
+   *
+   * @example address: (request) => request.headers.get('cf-connecting-ip') ?? undefined
+   */
   readonly address?: (request: Request, ...more: More) => string | undefined;
-  /** Makes the answer to a refusal instead; the fields are added to it. */
+  /**
+   * Returns the response to a denied request; the rate-limit headers are added to it. Default:
+   * problem details.
+   *
+   * @example handler: () => new Response('Too many requests', { status: 429 })
+   */
   readonly handler?: (
     request: Request,
     decision: RequestDecision<Request>,
   ) => Response | Promise<Response>;
 }
 
-/** Adds fields to an answer, also to one whose fields cannot be changed. */
-export function withFields(response: Response, fields: readonly Field[]): Response {
-  if (fields.length === 0) return response;
+export const NO_HEADERS: readonly Header[] = [];
+
+/** Returns the response with headers added, or a copy with them if its headers are immutable. */
+export function withHeaders(response: Response, headers: readonly Header[]): Response {
+  if (headers.length === 0) return response;
   try {
-    return setOn(response, fields);
+    return addHeaders(response, headers);
   } catch {
-    // One that can be neither changed nor copied, such as that to a WebSocket, stays as it is.
-    return isCopyable(response) ? setOn(new Response(response.body, response), fields) : response;
+    // A response that cannot be copied either, such as a WebSocket upgrade, is returned unchanged.
+    const { status, bodyUsed } = response;
+    const isCopyable = status >= 200 && status <= 599 && !bodyUsed;
+    return isCopyable ? addHeaders(new Response(response.body, response), headers) : response;
   }
 }
 
-function setOn(response: Response, fields: readonly Field[]): Response {
+function addHeaders(response: Response, added: readonly Header[]): Response {
   const { headers } = response;
-  for (const [name, value] of fields) {
-    const own = headers.get(name);
-    headers.set(name, own === null ? value : joinedAnew(value, own));
+  for (const [name, value] of added) {
+    const current = headers.get(name);
+    headers.set(name, current === null ? value : prependToList(value, current));
   }
   return response;
 }
 
-function isCopyable({ status, bodyUsed }: Response): boolean {
-  return status >= 200 && status <= 599 && !bodyUsed;
-}
-
-/** The answer to a request that does not pass: somebody's own, or one with its fields. */
-export function refusal(
+/** Returns the response to a denied request: that of the `handler` option, or problem details. */
+export function rejectionResponse(
   method: string,
   { rejection }: RequestDecision<never>,
-  fields: readonly Field[],
-  own: (() => Response | Promise<Response>) | undefined,
+  added: readonly Header[],
+  handler: (() => Response | Promise<Response>) | undefined,
 ): Response | Promise<Response> {
-  if (own !== undefined) return later(own()).then((answer) => withFields(answer, fields));
+  if (handler !== undefined) {
+    return Promise.resolve(handler()).then((response) => withHeaders(response, added));
+  }
   const { status, contentType, body } = rejection!;
-  // With its fields from the start: that is faster.
-  const headers: Record<string, string> = { 'Content-Type': contentType };
-  for (const [name, value] of fields) headers[name] = value;
+  const headers = { 'Content-Type': contentType, ...Object.fromEntries(added) };
   return new Response(method === 'HEAD' ? null : body, { status, headers });
 }
 
-/** Puts a limit in front of a handler. */
+/** Returns a function that puts the limit in front of a handler. */
 export function rateLimit<More extends unknown[] = unknown[]>(
   options: FetchOptions<More>,
 ): <M extends More>(handler: FetchHandler<M>) => FetchHandler<M> {
   const limiter = new RequestLimiter<Request>(resolveOptions(options, ['address', 'handler']));
-  const { address, trustProxy } = options;
-  const refused = options.handler;
-  const reading: Reading<Request> = {
+  const { address, trustProxy, handler: onDenied } = options;
+  const reader: RequestReader<Request> = {
     header: (request, name) => request.headers.get(name) ?? undefined,
-    plain: (request) => request,
+    fetchRequest: (request) => request,
     address: undefined,
     trustProxy,
   };
 
-  const act = <M extends More>(
+  const apply = (
     decision: RequestDecision<Request>,
-    handler: FetchHandler<M>,
     request: Request,
-    more: M,
-    answer: ServerResponse | undefined,
+    node: ServerResponse | undefined,
+    run: () => Response | Promise<Response>,
   ): Response | Promise<Response> => {
-    if (answer !== undefined) sendFields(answer, decision);
-    const fields = answer === undefined ? decision.fields : NO_FIELDS;
+    const { headers, settle } = decision;
+    if (node !== undefined) setHeaders(node, decision);
+    const added = node === undefined ? headers : NO_HEADERS;
     if (!decision.passes) {
-      const own = refused && (() => refused(request, decision));
-      return refusal(request.method, decision, fields, own);
+      const own = onDenied && (() => onDenied(request, decision));
+      return rejectionResponse(request.method, decision, added, own);
     }
-    if (answer === undefined) {
-      const answering = ended(request, request, decision.over, () => handler(request, ...more));
-      return answering.then((response) => withFields(response, fields));
+    if (node === undefined) {
+      return settled(request, request, settle, run).then((each) => withHeaders(each, added));
     }
-    if (decision.over !== undefined) whenOver(request, answer, decision.over);
-    return call(handler, request, more);
+    if (settle !== undefined) settleOnEnd(request, node, settle);
+    return run();
   };
   return (handler) =>
     (request, ...more) => {
       try {
         const env = envOf(more[0]);
-        const node = nodeAnswer(env, request);
-        const known = address === undefined ? limiter.decideBy(env.incoming?.socket) : undefined;
-        const own = address && { ...reading, address: () => address(request, ...more) };
-        const decision = known ?? limiter.decide(requestInfoOf(request, env, own ?? reading));
+        const node = nodeResponse(env, request);
+        const run = () => handler(request, ...more);
+        const own = address && { ...reader, address: () => address(request, ...more) };
+        const decision = limiter.decide(requestInfo(request, env, own ?? reader));
         if (decision instanceof Promise) {
-          return decision.then((decided) => act(decided, handler, request, more, node));
+          return decision.then((each) => apply(each, request, node, run));
         }
-        const answer = act(decision, handler, request, more, node);
-        // @hono/node-server has a fast way for what need not be waited for.
-        return node === undefined ? later(answer) : answer;
+        const response = apply(decision, request, node, run);
+        // @hono/node-server has a fast path for a response without a promise.
+        return node === undefined ? Promise.resolve(response) : response;
       } catch (error) {
         return Promise.reject(error);
       }
     };
 }
 
-const NO_FIELDS: readonly Field[] = [];
-
-const later = <T>(value: T | Promise<T>): Promise<T> => Promise.resolve(value);
-
-/** What the server tells beside the request, if it tells anything. */
+/** Returns the handler's second argument if it is an object. */
 function envOf(env: unknown): ServerEnv {
   return typeof env === 'object' && env !== null ? env : {};
 }
 
-/** Most servers tell one thing beside the request, and to pass on a list takes longer. */
-function call<M extends unknown[]>(handler: FetchHandler<M>, request: Request, more: M) {
-  return more.length === 1
-    ? (handler as unknown as FetchHandler<[unknown]>)(request, more[0])
-    : handler(request, ...more);
-}
-
-/** Lets a request be answered, and tells how it ended; one that throws is over as well. */
-export async function ended<R>(
+/** Runs the handler and settles the decision when it has returned or thrown. */
+export async function settled<R>(
   request: R,
-  plain: Request,
-  over: RequestDecision<R>['over'],
-  answer: () => Response | Promise<Response>,
+  fetchRequest: Request,
+  settle: RequestDecision<R>['settle'],
+  run: () => Response | Promise<Response>,
 ): Promise<Response> {
-  // Deno tells only a signal that has been asked for before the client has gone.
-  if (over !== undefined) void plain.signal;
+  // Deno only aborts signals that were read before the client disconnected.
+  if (settle !== undefined) void fetchRequest.signal;
   try {
-    const response = await answer();
-    over?.({ request, ...endOf(plain, response) });
+    const response = await run();
+    settle?.({
+      request,
+      status: response.status,
+      finished: !fetchRequest.signal.aborted,
+      bytes: bytesOf(response),
+    });
     return response;
   } catch (error) {
-    over?.({ request, status: 500, finished: false, bytes: undefined });
+    settle?.({ request, status: 500, finished: false, bytes: undefined });
     throw error;
   }
 }
 
-/** How a request ended, as its answer tells. */
-function endOf(request: Request, response: Response): Omit<ResponseOutcome<never>, 'request'> {
-  const length = response.headers.get('content-length');
-  const bytes = length === null ? undefined : Number(length);
-  return { status: response.status, finished: !request.signal.aborted, bytes };
+/** Returns the Content-Length header as a number, or undefined if it is not set. */
+function bytesOf({ headers }: Response): number | undefined {
+  const length = headers.get('content-length');
+  return length === null ? undefined : Number(length);
 }

@@ -4,84 +4,93 @@
  *     app.use(rateLimit({ limit: 100, window: '1m' }));
  */
 import type { Context, Env, MiddlewareHandler, Next } from 'hono';
-import { nodeAnswer, type Reading, requestInfoOf, type ServerEnv } from '../http/fetch-server.ts';
-import { whenOver } from '../http/node-server.ts';
+import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
 import {
-  type ExpressRateLimitOptions,
-  type RequestOptions,
-  resolveOptions,
-} from '../http/options.ts';
-import { type Field, type RequestDecision, RequestLimiter } from '../http/request-limiter.ts';
-import { sendFields } from '../http/send-fields.ts';
-import { ended, refusal, withFields } from './fetch.ts';
+  nodeResponse,
+  type RequestReader,
+  requestInfo,
+  type ServerEnv,
+} from '../http/fetch-server.ts';
+import { setHeaders, settleOnEnd } from '../http/node-server.ts';
+import type { RequestOptions } from '../http/options.ts';
+import type { RequestDecision } from '../http/request-decision.ts';
+import { RequestLimiter } from '../http/request-limiter.ts';
+import { resolveOptions } from '../http/resolve-options.ts';
+import { NO_HEADERS, rejectionResponse, settled, withHeaders } from './fetch.ts';
 
 export interface HonoOptions<E extends Env = Env>
   extends RequestOptions<Context<E>>,
     Omit<ExpressRateLimitOptions<Context<E>>, 'keyGenerator'> {
+  /** Same as `key` with a function. */
   readonly keyGenerator?: (context: Context<E>) => string | Promise<string>;
-  /** The address at the other end, where the server does not tell it in a known way. */
+  /**
+   * Returns the address of the socket. Default: as Node, Deno or Bun provide it.
+   *
+   * @example address: (context) => context.req.header('cf-connecting-ip')
+   */
   readonly address?: (context: Context<E>) => string | undefined;
-  /** Makes the answer to a refusal instead; the fields are added to it. */
+  /**
+   * Returns the response to a denied request; the rate-limit headers are added to it. Default:
+   * problem details.
+   *
+   * @example handler: (context) => context.text('Too many requests', 429)
+   */
   readonly handler?: (
     context: Context<E>,
     decision: RequestDecision<Context<E>>,
   ) => Response | Promise<Response>;
 }
 
-/** Builds the middleware. What was decided is in `context.get('rateLimit')`. */
+/** Returns the middleware. The decision is in `context.get('rateLimit')`. */
 export function rateLimit<E extends Env = Env>(options: HonoOptions<E>): MiddlewareHandler<E> {
   const { address, handler, trustProxy } = options;
-  const ready = resolveOptions<Context<E>>(options as never, ['address', 'handler']);
-  const limiter = new RequestLimiter<Context<E>>(ready);
-  const reading: Reading<Context<E>> = {
+  const resolved = resolveOptions<Context<E>>(options as never, ['address', 'handler']);
+  const limiter = new RequestLimiter<Context<E>>(resolved);
+  const reader: RequestReader<Context<E>> = {
     header: (context, name) => context.req.header(name),
-    plain: (context) => context.req.raw,
+    fetchRequest: (context) => context.req.raw,
     address,
     trustProxy,
   };
-  const act = (
+  const apply = (
     decision: RequestDecision<Context<E>>,
     context: Context<E>,
     env: ServerEnv,
     next: Next,
-  ): Answer => {
+  ): Result => {
     context.set('rateLimit' as never, decision.decision as never);
-    const { over, passes } = decision;
-    const answer = nodeAnswer(env, context.req.raw);
-    if (answer !== undefined) sendFields(answer, decision);
-    if (!passes) {
-      const fields = answer === undefined ? decision.fields : NO_FIELDS;
+    const response = nodeResponse(env, context.req.raw);
+    if (response !== undefined) setHeaders(response, decision);
+    if (!decision.passes) {
+      const headers = response === undefined ? decision.headers : NO_HEADERS;
       const own = handler && (() => handler(context, decision));
-      return refusal(context.req.method, decision, fields, own) as Answer;
+      return rejectionResponse(context.req.method, decision, headers, own) as Result;
     }
-    if (answer === undefined) return passed(context, decision, next);
-    if (over !== undefined) whenOver(context, answer, over);
+    if (response === undefined) return runNext(context, decision, next);
+    if (decision.settle !== undefined) settleOnEnd(context, response, decision.settle);
     return next();
   };
-  // No async function: where nothing is waited for, promises are most of the cost.
+  // Not async: a synchronous decision needs no promise.
   return (context, next) => {
     const env = (context.env ?? {}) as ServerEnv;
-    const known = address === undefined ? limiter.decideBy(env.incoming?.socket) : undefined;
-    const decision = known ?? limiter.decide(requestInfoOf(context, env, reading));
-    if (!(decision instanceof Promise)) return act(decision, context, env, next);
-    return decision.then((later) => act(later, context, env, next));
+    const decision = limiter.decide(requestInfo(context, env, reader));
+    if (!(decision instanceof Promise)) return apply(decision, context, env, next);
+    return decision.then((each) => apply(each, context, env, next));
   };
 }
 
-/** What a middleware answers; Hono takes an answer also without a promise. */
-type Answer = ReturnType<MiddlewareHandler>;
+/** Hono also accepts a response without a promise, which its type does not say. */
+type Result = ReturnType<MiddlewareHandler>;
 
-const NO_FIELDS: readonly Field[] = [];
-
-async function passed<C extends Context>(
+async function runNext<C extends Context>(
   context: C,
-  { fields, over }: RequestDecision<C>,
+  { headers, settle }: RequestDecision<C>,
   next: Next,
 ): Promise<void> {
-  const response = await ended(context, context.req.raw, over, async () => {
+  const response = await settled(context, context.req.raw, settle, async () => {
     await next();
     return context.res;
   });
-  const answer = withFields(response, fields);
-  if (answer !== context.res) context.res = answer;
+  const limited = withHeaders(response, headers);
+  if (limited !== context.res) context.res = limited;
 }

@@ -4,16 +4,16 @@
  *     app.use(rateLimit({ limit: 100, window: '1m' }));
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { joinedField } from '../http/headers.ts';
-import { NodeRequestInfo, whenOver } from '../http/node-server.ts';
-import {
-  type ExpressRateLimitOptions,
-  type RequestOptions,
-  resolveOptions,
-} from '../http/options.ts';
-import { type Field, type RequestDecision, RequestLimiter } from '../http/request-limiter.ts';
+import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
+import type { Header } from '../http/headers.ts';
+import { NodeRequestInfo, settleOnEnd } from '../http/node-server.ts';
+import type { RequestOptions } from '../http/options.ts';
+import type { RequestDecision } from '../http/request-decision.ts';
+import { RequestLimiter } from '../http/request-limiter.ts';
+import { resolveOptions } from '../http/resolve-options.ts';
+import { appendToList } from '../http/structured-fields.ts';
 
-/** The part of Koa's context that is needed. */
+/** The part of Koa's context that the adapter uses. */
 export interface KoaContext {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
@@ -27,25 +27,30 @@ export interface KoaContext {
 export interface KoaOptions<Context extends KoaContext = KoaContext>
   extends RequestOptions<Context>,
     Omit<ExpressRateLimitOptions<Context>, 'keyGenerator'> {
+  /** Same as `key` with a function. */
   readonly keyGenerator?: (context: Context) => string | Promise<string>;
-  /** Answers a refusal instead; the status and the fields are set. */
+  /**
+   * Responds to denied requests. Status and rate-limit headers are set. Default: problem details.
+   *
+   * @example handler: (context) => { context.body = 'Too many requests'; }
+   */
   readonly handler?: (context: Context, decision: RequestDecision<Context>) => unknown;
 }
 
-/** Builds the middleware. What was decided is in `context.state.rateLimit`. */
+/** Returns the middleware. The decision is in `context.state.rateLimit`. */
 export function rateLimit<Context extends KoaContext = KoaContext>(
   options: KoaOptions<Context>,
 ): (context: Context, next: () => Promise<unknown>) => Promise<void> {
   const limiter = new RequestLimiter<Context>(resolveOptions(options as never, ['handler']));
   return async (context, next) => {
     const decision = await limiter.decide(new NodeRequestInfo(context, context.req));
-    for (const [name, value] of decision.fields) {
-      context.set(name, joinedField(context.res.getHeader(name), value));
+    for (const [name, value] of decision.headers) {
+      context.set(name, appendToList(context.res.getHeader(name), value));
     }
     context.state.rateLimit = decision.decision;
     if (decision.passes) {
-      if (decision.over !== undefined) whenOver(context, context.res, decision.over);
-      await next().catch((error: unknown) => throwWith(error, decision.fields));
+      if (decision.settle !== undefined) settleOnEnd(context, context.res, decision.settle);
+      await next().catch((error: unknown) => throwWithHeaders(error, decision.headers));
       return;
     }
     const { status, contentType, body } = decision.rejection!;
@@ -59,11 +64,11 @@ export function rateLimit<Context extends KoaContext = KoaContext>(
   };
 }
 
-/** Koa answers an error with no fields but those that it carries. */
-function throwWith(error: unknown, fields: readonly Field[]): never {
+/** Throws the error with headers: Koa removes all others from an error response. */
+function throwWithHeaders(error: unknown, added: readonly Header[]): never {
   if (error instanceof Error) {
     const { headers } = error as { headers?: object };
-    Object.assign(error, { headers: { ...Object.fromEntries(fields), ...headers } });
+    Object.assign(error, { headers: { ...Object.fromEntries(added), ...headers } });
   }
   throw error;
 }

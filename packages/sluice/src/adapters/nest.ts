@@ -16,44 +16,41 @@ import {
   SetMetadata,
 } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
+import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
 import { expressAddress, fastifyAddress } from '../http/framework-address.ts';
-import { type AddressFinder, NodeRequestInfo, whenOver } from '../http/node-server.ts';
-import {
-  checkShared,
-  type ExpressRateLimitOptions,
-  hasLimit,
-  inherited,
-  type RequestOptions,
-  resolveOptions,
-} from '../http/options.ts';
-import { type RequestDecision, type RequestInfo, RequestLimiter } from '../http/request-limiter.ts';
+import { type AddressFinder, NodeRequestInfo, settleOnEnd } from '../http/node-server.ts';
+import type { RequestOptions } from '../http/options.ts';
+import type { RequestDecision, RequestInfo } from '../http/request-decision.ts';
+import { RequestLimiter } from '../http/request-limiter.ts';
+import { checkShared, hasLimit, inherited, resolveOptions } from '../http/resolve-options.ts';
 
-/** A request of Express, or of Fastify, which keeps Node's own in `raw`. */
-// biome-ignore lint/suspicious/noExplicitAny: what it is depends on the platform.
+/** A request of Express or Fastify. */
+// biome-ignore lint/suspicious/noExplicitAny: the type depends on the platform.
 export type NestRequest = any;
 
 export interface NestOptions
   extends RequestOptions<NestRequest>,
     Omit<ExpressRateLimitOptions<NestRequest>, 'keyGenerator'> {
+  /** Same as `key` with a function. */
   readonly keyGenerator?: (request: NestRequest) => string | Promise<string>;
 }
 
 const METADATA = 'sluice:rate-limit';
 
-/** A limit of its own for a controller or a handler, in place of the module's. */
+/** Sets the limit of a controller or handler, in place of the module's. */
 export const RateLimit = (options: NestOptions) => SetMetadata(METADATA, options);
 
-/** No limit for a controller or a handler. */
+/** Exempts a controller or handler from the module's limit. */
 export const SkipRateLimit = () => SetMetadata(METADATA, false);
 
-/** The parts of Reflect that Nest brings along. */
+/** The part of reflect-metadata, a dependency of Nest, that the guard uses. */
 const metadata = Reflect as unknown as {
   getMetadata(name: string, target: object): NestOptions | false | undefined;
 };
 
 export class RateLimitGuard implements CanActivate {
   readonly #shared: RequestLimiter<NestRequest> | undefined;
-  /** A limiter for each decorated target, made when it is first reached. */
+  /** Limiters of decorated controllers and handlers, created at the first request. */
   readonly #own = new Map<object, RequestLimiter<NestRequest>>();
   readonly #options: Partial<NestOptions>;
 
@@ -79,12 +76,12 @@ export class RateLimitGuard implements CanActivate {
     const raw: IncomingMessage = request.raw ?? request;
     const reply = http.getResponse();
     const response: ServerResponse = reply.raw ?? reply;
+    // Fastify has Node's request in `raw`; Express's request is Node's.
     const find = request.raw === undefined ? this.#onExpress : this.#onFastify;
-    const decision = await decided(limiter, new NodeRequestInfo(request, raw, find));
-    for (const [name, value] of decision.fields) reply.header(name, value);
+    const decision = await decide(limiter, new NodeRequestInfo(request, raw, find));
+    for (const [name, value] of decision.headers) reply.header(name, value);
     if (decision.passes) {
-      const { over } = decision;
-      if (over !== undefined) whenOver(request, response, over);
+      if (decision.settle !== undefined) settleOnEnd(request, response, decision.settle);
       return true;
     }
     const { status, contentType, body } = decision.rejection!;
@@ -92,15 +89,14 @@ export class RateLimitGuard implements CanActivate {
     throw new HttpException(JSON.parse(body), status);
   }
 
-  /** The handler's own limit goes before the controller's, and that before the module's. */
+  /** Returns the limiter of the handler, else of the controller, else of the module. */
   #limiterFor(context: ExecutionContext): RequestLimiter<NestRequest> | undefined {
     for (const target of [context.getHandler(), context.getClass()]) {
       const own = metadata.getMetadata(METADATA, target);
       if (own === false) return undefined;
       if (own === undefined) continue;
-      const known = this.#own.get(target);
-      if (known !== undefined) return known;
-      const limiter = limiterOf({ ...inherited(this.#options, own), ...own });
+      const limiter =
+        this.#own.get(target) ?? limiterOf({ ...inherited(this.#options, own), ...own });
       this.#own.set(target, limiter);
       return limiter;
     }
@@ -108,8 +104,8 @@ export class RateLimitGuard implements CanActivate {
   }
 }
 
-/** Nest answers with 500 whatever is not one of its own. */
-async function decided(
+/** Converts errors with a status to Nest's, because Nest responds to all others with 500. */
+async function decide(
   limiter: RequestLimiter<NestRequest>,
   info: RequestInfo<NestRequest>,
 ): Promise<RequestDecision<NestRequest>> {
@@ -125,9 +121,9 @@ function limiterOf(options: NestOptions): RequestLimiter<NestRequest> {
   return new RequestLimiter<NestRequest>(resolveOptions(options as never));
 }
 
-// biome-ignore lint/complexity/noStaticOnlyClass: a module of Nest is a class.
+// biome-ignore lint/complexity/noStaticOnlyClass: Nest modules are classes.
 export class RateLimitModule {
-  /** Guards every handler of the application. */
+  /** Limits every handler of the application. */
   static forRoot(options: Partial<NestOptions> = {}): DynamicModule {
     const guard = { provide: APP_GUARD, useFactory: () => new RateLimitGuard(options) };
     return { module: RateLimitModule, providers: [guard] };

@@ -5,26 +5,35 @@
  *     createServer(limited((request, response) => response.end('hello')));
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { NodeRequestInfo, refuse, setFields, whenOver } from '../http/node-server.ts';
-import {
-  type ExpressRateLimitOptions,
-  type RequestOptions,
-  resolveOptions,
-} from '../http/options.ts';
-import { type RequestDecision, RequestLimiter, statusOf } from '../http/request-limiter.ts';
+import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
+import { statusOf } from '../http/http-error.ts';
+import { NodeRequestInfo, sendRejection, setHeaders, settleOnEnd } from '../http/node-server.ts';
+import type { RequestOptions } from '../http/options.ts';
+import type { RequestDecision } from '../http/request-decision.ts';
+import { RequestLimiter } from '../http/request-limiter.ts';
+import { resolveOptions } from '../http/resolve-options.ts';
 
 export type NodeHandler = (request: IncomingMessage, response: ServerResponse) => unknown;
 
 export interface NodeOptions
   extends RequestOptions<IncomingMessage>,
     ExpressRateLimitOptions<IncomingMessage> {
-  /** Answers a refusal instead; the status and the fields are set. */
+  /**
+   * Responds to denied requests. Status and rate-limit headers are set. Default: problem details.
+   *
+   * @example handler: (request, response) => response.end('Too many requests')
+   */
   readonly handler?: (
     request: IncomingMessage,
     response: ServerResponse,
     decision: RequestDecision<IncomingMessage>,
   ) => unknown;
-  /** Answers when something was thrown. Default: 503 if the store was away, else 500. */
+  /**
+   * Responds if the limiter or the handler throws. Default: 503 if the store is unavailable,
+   * otherwise 500, without a body.
+   *
+   * @example onError: (error, request, response) => response.writeHead(500).end('Sorry')
+   */
   readonly onError?: (
     error: unknown,
     request: IncomingMessage,
@@ -32,38 +41,40 @@ export interface NodeOptions
   ) => unknown;
 }
 
-/** Puts a limit in front of a handler. */
+/** Returns a function that puts the limit in front of a handler. */
 export function rateLimit(options: NodeOptions): (handler: NodeHandler) => NodeHandler {
   const limiter = new RequestLimiter(resolveOptions(options, ['handler', 'onError']));
-  const fail = options.onError ?? answerError;
+  const onError = options.onError ?? respondWithError;
   return (handler) => async (request, response) => {
     try {
       const decision = await limiter.decide(new NodeRequestInfo(request, request));
-      setFields(response, decision);
+      setHeaders(response, decision);
       if (decision.passes) {
-        if (decision.over !== undefined) whenOver(request, response, decision.over);
+        if (decision.settle !== undefined) settleOnEnd(request, response, decision.settle);
+        await handler(request, response);
       } else if (options.handler === undefined) {
-        refuse(response, decision.rejection!);
-        return;
+        sendRejection(response, decision.rejection!);
       } else {
         response.statusCode = decision.rejection!.status;
         await options.handler(request, response, decision);
-        return;
       }
-      await handler(request, response);
     } catch (error) {
-      await fail(error, request, response);
+      await onError(error, request, response);
     }
   };
 }
 
-/** Says nothing of what went wrong but whether it was the store. */
-function answerError(error: unknown, _request: IncomingMessage, response: ServerResponse): void {
+/** Responds without details of the error. */
+function respondWithError(
+  error: unknown,
+  _request: IncomingMessage,
+  response: ServerResponse,
+): void {
   if (response.headersSent) {
     response.destroy();
     return;
   }
-  // What the handler has said of its answer is not true of this one.
+  // The handler's headers describe another body.
   for (const name of response.getHeaderNames()) {
     if (!/^(?:x-)?ratelimit/.test(name)) response.removeHeader(name);
   }

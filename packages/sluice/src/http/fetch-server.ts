@@ -1,12 +1,12 @@
 /**
- * What servers tell a handler from `Request` to `Response` beside the request: Node through
- * @hono/node-server, Deno and Bun, each in its own way.
+ * What servers pass to a `Request` handler as its second argument: Node through @hono/node-server,
+ * Deno and Bun, each in its own form.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { NodeRequestInfo } from './node-server.ts';
-import type { RequestInfo } from './request-limiter.ts';
+import type { RequestInfo } from './request-decision.ts';
 
-/** The second argument of a handler, as far as it is understood. */
+/** The known properties of the second argument. */
 export interface ServerEnv {
   readonly incoming?: IncomingMessage;
   readonly outgoing?: ServerResponse;
@@ -20,22 +20,25 @@ interface BunServer {
 }
 
 /** How an adapter reads its requests. */
-export interface Reading<R> {
+export interface RequestReader<R> {
   readonly header: (request: R, name: string) => string | undefined;
-  readonly plain: (request: R) => Request;
-  /** The address at the other end, if the caller says it. */
+  readonly fetchRequest: (request: R) => Request;
+  /** The `address` option. */
   readonly address: ((request: R, env: ServerEnv) => string | undefined) | undefined;
   readonly trustProxy: unknown;
 }
 
-export function requestInfoOf<R>(request: R, env: ServerEnv, reading: Reading<R>): RequestInfo<R> {
-  const { header, plain, address, trustProxy } = reading;
+export function requestInfo<R>(
+  request: R,
+  env: ServerEnv,
+  reader: RequestReader<R>,
+): RequestInfo<R> {
+  const { header, fetchRequest, address, trustProxy } = reader;
   const { incoming } = env;
   if (address === undefined && incoming?.socket !== undefined) {
-    // On Node, who sent a request is read where it came in, which is much faster.
-    return new NodeRequestInfo(request, incoming, undefined, incoming.socket, header);
+    return new NodeRequestInfo(request, incoming, undefined, header);
   }
-  const found = address ? address(request, env) : addressIn(env, plain(request));
+  const found = address ? address(request, env) : addressIn(env, fetchRequest(request));
   return {
     request,
     socketAddress: found ?? unknownProxy(trustProxy),
@@ -47,36 +50,33 @@ function addressIn(env: ServerEnv, request: Request): string | undefined {
   const server = env.server ?? env;
   const isBun = typeof server.requestIP === 'function';
   const found: unknown = isBun ? server.requestIP?.(request)?.address : env.remoteAddr?.hostname;
-  // Where it is something else under the same name, such as a worker's bindings, it tells nothing.
+  // A worker's bindings may have the same names with values of other types.
   return typeof found === 'string' ? found : undefined;
 }
 
-/** Where proxies are counted, it does not matter which address the nearest one has. */
+/**
+ * Returns a placeholder address if `trustProxy` is a number: the address of the nearest proxy does
+ * not matter then. The placeholder is in no network that a list can sensibly contain.
+ */
 function unknownProxy(trustProxy: unknown): string | undefined {
-  // In none of the networks that lists speak of.
   return typeof trustProxy === 'number' ? '0.0.0.0' : undefined;
 }
 
 /**
- * Node's own answer to a request, which is told what limits say whatever is answered, so that the
- * `Response` stays as it is: @hono/node-server has a fast way for that. A request that was made
- * from the one that came in has an answer of its own.
+ * Returns Node's response to `request`, on which headers can be set before the handler runs. This
+ * leaves the `Response` unchanged, for which @hono/node-server has a fast path. Returns undefined
+ * for a request that the application made with `new Request`: its response goes to the application.
  */
-export function nodeAnswer({ outgoing }: ServerEnv, request: Request): ServerResponse | undefined {
-  return typeof outgoing?.writeHead === 'function' && !isMade(request) ? outgoing : undefined;
-}
-
-/** The usual kind of request, and the one that it was made from. */
-let usual: Request | undefined;
-let original: Request | undefined;
-
-/** Whether a request was made by `new Request`, rather than by a server for one that came. */
-function isMade(request: Request): boolean {
-  if (usual !== Request.prototype) {
-    usual = Request.prototype;
-    // The server puts a kind of its own in the place of the usual one.
-    original = Object.getPrototypeOf(usual);
-  }
-  const kind = Object.getPrototypeOf(request);
-  return kind === usual || kind === original;
+export function nodeResponse(
+  { outgoing }: ServerEnv,
+  request: Request,
+): ServerResponse | undefined {
+  if (typeof outgoing?.setHeader !== 'function') return undefined;
+  // @hono/node-server replaces the global `Request` with a subclass. Requests that it received have
+  // another prototype.
+  const constructed = globalThis.Request.prototype;
+  const prototype = Object.getPrototypeOf(request);
+  const isConstructed =
+    prototype === constructed || prototype === Object.getPrototypeOf(constructed);
+  return isConstructed ? undefined : outgoing;
 }

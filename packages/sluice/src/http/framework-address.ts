@@ -1,72 +1,68 @@
 /**
- * The client's address as a framework has found it. Who has told Express or Fastify which proxies
- * to trust need not say so twice.
+ * The client's address as Express or Fastify determined it. An application that configured trusted
+ * proxies in the framework does not need `trustProxy`.
  */
 import { keyOf } from './address-bits.ts';
 import { addressesFromRight } from './address-headers.ts';
 import type { AddressOptions } from './client-address.ts';
 import { trustWarning } from './node-server.ts';
 
-/** All bits of an address. */
-const WHOLE = 128;
+const ADDRESS_BITS = 128;
 
-interface Connected {
+interface FrameworkRequest {
   readonly ip?: string;
   readonly socket?: { readonly remoteAddress?: string };
 }
 
-/** The parts of a request of Express that tell its setting `trust proxy`. */
-interface ExpressRequest extends Connected {
+interface ExpressRequest extends FrameworkRequest {
   readonly app?: { get?(name: string): unknown };
 }
 
-/** Fastify lists addresses only if it trusts somebody. */
-interface FastifyRequest extends Connected {
+interface FastifyRequest extends FrameworkRequest {
+  /** Undefined if Fastify trusts no proxy. */
   readonly ips?: readonly string[];
-  readonly server?: object;
 }
 
 /**
- * What a framework has found in a header: perhaps with a port, or no address at all. Then it is
- * that of the proxy which wrote it.
+ * Returns the framework's address without a port. If a proxy wrote an invalid address, returns the
+ * address of that proxy.
  */
-function readable({ ip, socket }: Connected): string | undefined {
+function withoutPort({ ip, socket }: FrameworkRequest): string | undefined {
   const [address] = addressesFromRight(ip ?? '', 'x-forwarded-for');
-  return address ? keyOf(address, WHOLE).replace(/\/.*/, '') : socket?.remoteAddress;
+  return address ? keyOf(address, ADDRESS_BITS).replace(/\/.*/, '') : socket?.remoteAddress;
 }
 
 export function expressAddress(onWarning: AddressOptions['onWarning']) {
   const warn = trustWarning("Express's `trust proxy`", onWarning);
   return (request: object): string | undefined => {
-    const trusts = (request as ExpressRequest).app?.get?.('trust proxy');
-    if (!trusts) return undefined;
-    if (trusts === true) warn();
-    return readable(request as ExpressRequest);
+    const trusted = (request as ExpressRequest).app?.get?.('trust proxy');
+    if (!trusted) return undefined;
+    if (trusted === true) warn();
+    return withoutPort(request as ExpressRequest);
   };
 }
 
 export function fastifyAddress(onWarning: AddressOptions['onWarning']) {
   const warn = trustWarning("Fastify's `trustProxy`", onWarning);
+  let isProbed = false;
   return (request: object): string | undefined => {
-    const { ips, server } = request as FastifyRequest;
-    if (ips === undefined) return undefined;
-    if (settingsOf(server ?? null)?.trustProxy === true) warn();
-    return readable(request as FastifyRequest);
+    if ((request as FastifyRequest).ips === undefined) return undefined;
+    if (!isProbed && trustsEveryProxy(request)) warn();
+    isProbed = true;
+    return withoutPort(request as FastifyRequest);
   };
 }
 
-/** Whether an app of Fastify believes any proxy; where that cannot be told, it may. */
-export function mayTrustProxies(app: object): boolean {
-  const settings = settingsOf(app);
-  return settings === undefined || Boolean(settings.trustProxy);
-}
+/** More hops than any deployment has, from addresses reserved for documentation. */
+const PROBE = Array.from({ length: 64 }, (_, hop) => `203.0.113.${hop}`);
 
-/** What Fastify was told when it was built; it keeps that under a symbol of its own. */
-function settingsOf(app: object | null): { readonly trustProxy?: unknown } | undefined {
-  for (let each = app; each !== null; each = Object.getPrototypeOf(each)) {
-    const symbols = Object.getOwnPropertySymbols(each);
-    const found = symbols.find(({ description }) => description === 'fastify.options');
-    if (found !== undefined) return (each as Record<symbol, object>)[found];
-  }
-  return undefined;
+/**
+ * Whether Fastify's `trustProxy` is true. Plugins cannot read the setting, so this evaluates the
+ * public `ips` for a chain of made-up proxies: only `true` accepts the whole chain.
+ */
+function trustsEveryProxy(request: object): boolean {
+  const socket = { remoteAddress: '203.0.113.255' };
+  const raw = { socket, connection: socket, headers: { 'x-forwarded-for': PROBE.join(', ') } };
+  const probe: FastifyRequest = Object.create(request, { raw: { value: raw } });
+  return probe.ips?.length === PROBE.length + 1;
 }

@@ -1,4 +1,4 @@
-/** `sluice/http`: the parts that the adapters are made of, for those who need them one by one. */
+/** `sluice/http`: the parts of the adapters, for custom adapters. */
 export {
   type AddressOptions,
   type AddressReader,
@@ -7,16 +7,11 @@ export {
   clientAddress,
   type ForwardedHeader,
 } from './client-address.ts';
-export {
-  type HeaderForm,
-  type HeaderReport,
-  headerForms,
-  type LimitReport,
-  retryAfter,
-} from './headers.ts';
+export type { ExpressRateLimitOptions } from './express-rate-limit.ts';
+export type { HeaderReport, LimitReport } from './header-report.ts';
+export { type Header, type HeaderForm, headerForms, retryAfter } from './headers.ts';
 export { type LimitFetchOptions, limitFetch } from './limit-fetch.ts';
 export type {
-  ExpressRateLimitOptions,
   KeySource,
   RequestLimit,
   RequestOptions,
@@ -24,10 +19,5 @@ export type {
 } from './options.ts';
 export { type ParsedRateLimit, parseRateLimit } from './parse-rate-limit.ts';
 export { type Rejection, rejection } from './rejection.ts';
-export {
-  type DenialResponse,
-  type Field,
-  type RequestDecision,
-  type RequestInfo,
-  RequestLimiter,
-} from './request-limiter.ts';
+export type { RequestDecision, RequestInfo } from './request-decision.ts';
+export { RequestLimiter } from './request-limiter.ts';

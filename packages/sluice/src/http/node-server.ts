@@ -1,54 +1,40 @@
-/** Requests and answers as Node's own server has them, which several frameworks pass on. */
+/** Requests and responses of `node:http`, which Express, Koa, Fastify and Nest build on. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { contained, emitWarning, type Warning } from '../warning.ts';
-import { joinedField } from './headers.ts';
 import type { ResponseOutcome } from './options.ts';
-import type { DenialResponse, RequestDecision, RequestInfo } from './request-limiter.ts';
+import type { Rejection } from './rejection.ts';
+import type { RequestDecision, RequestInfo } from './request-decision.ts';
+import { appendToList } from './structured-fields.ts';
 
-/** Finds the address of a client, if it is the framework that was told whom to trust. */
+/** Returns the client's address if the framework is configured to trust proxies. */
 export type AddressFinder<R> = (request: R) => string | undefined;
 
-/** Reads a header that may have been changed since it came in. */
 type HeaderReader<R> = (request: R, name: string) => string | undefined;
 
-/** The address at the other end of a socket, read once: a connection has many requests. */
-const ADDRESS = Symbol('address');
-
-type Connection = (IncomingMessage['socket'] & { [ADDRESS]?: string | undefined }) | null;
-
-function addressOf(socket: Connection | undefined): string | undefined {
-  if (!socket) return undefined;
-  if (socket[ADDRESS] === undefined) socket[ADDRESS] = socket.remoteAddress;
-  return socket[ADDRESS];
-}
-
-/**
- * What Node tells about a request, whatever a framework has made of it. A request of Express is
- * an object like no other, so that reading anything of it is slow: only what is needed is read.
- */
+/** Describes a Node request, wrapped by a framework or not. */
 export class NodeRequestInfo<R> implements RequestInfo<R> {
   readonly request: R;
-  /** Read at once: when something was waited for, the client may be gone and its address too. */
+  /** Read at once, because a closed socket no longer has its address. */
   readonly socketAddress: string | undefined;
-  readonly connection: object | undefined;
   readonly #raw: IncomingMessage;
-  readonly #found: string | undefined;
-  readonly #read: HeaderReader<R> | undefined;
+  readonly #foundAddress: string | undefined;
+  readonly #readHeader: HeaderReader<R> | undefined;
 
+  /**
+   * @param find returns the address that the framework found behind proxies
+   * @param readHeader reads headers that middleware may have changed
+   */
   constructor(
     request: R,
     raw: IncomingMessage,
     find?: AddressFinder<R>,
-    socket: IncomingMessage['socket'] | null = raw.socket,
-    read?: HeaderReader<R>,
+    readHeader?: HeaderReader<R>,
   ) {
     this.request = request;
     this.#raw = raw;
-    this.#read = read;
-    // Where no proxy has said anything, a framework has nothing to find.
-    this.#found = find !== undefined && this.isForwarded ? find(request) : undefined;
-    this.socketAddress = this.#found ?? addressOf(socket);
-    this.connection = find === undefined ? (socket ?? undefined) : undefined;
+    this.#readHeader = readHeader;
+    this.#foundAddress = find !== undefined && this.isForwarded ? find(request) : undefined;
+    this.socketAddress = this.#foundAddress ?? raw.socket?.remoteAddress;
   }
 
   get isForwarded(): boolean {
@@ -57,55 +43,45 @@ export class NodeRequestInfo<R> implements RequestInfo<R> {
   }
 
   header(name: string): string | undefined {
-    // For an address that was found the headers have been read, and are not to be read again.
-    if (this.#found !== undefined && isForwarding(name)) return undefined;
-    if (this.#read !== undefined && !isForwarding(name)) return this.#read(this.request, name);
+    const isForwarding = name === 'x-forwarded-for' || name === 'forwarded';
+    // The framework has already evaluated the forwarding headers.
+    if (this.#foundAddress !== undefined && isForwarding) return undefined;
+    if (this.#readHeader !== undefined && !isForwarding) {
+      return this.#readHeader(this.request, name);
+    }
     const value = this.#raw.headers[name];
-    // Several lines are one list.
     return Array.isArray(value) ? value.join(', ') : value;
   }
 }
 
-/** Tells, once, of a framework's setting that believes whoever asks. */
+/** Returns a function that warns once that `setting` trusts every proxy. */
 export function trustWarning(
   setting: string,
   onWarning: (warning: Warning) => void = emitWarning,
 ): () => void {
-  let isTold = false;
+  let hasWarned = false;
   return () => {
-    if (isTold) return;
-    isTold = true;
+    if (hasWarned) return;
+    hasWarned = true;
     const message =
-      `${setting} is true, which believes anybody's X-Forwarded-For: clients choose their own ` +
-      'address, and with it their limit. Set the number of proxies, such as 1.';
+      `${setting} is true, so X-Forwarded-For is trusted from every client: clients can forge ` +
+      'their address and evade limits. Set it to the number of proxies, such as 1.';
     contained(onWarning)({ code: 'WARN_TRUSTS_EVERYBODY', message });
   };
 }
 
-/** Whether a header tells who is behind a proxy. */
-function isForwarding(name: string): boolean {
-  return name === 'x-forwarded-for' || name === 'forwarded';
-}
-
-/** Sets the fields of a verdict, unless the answer has begun: then nothing can be set any more. */
-export function setFields(response: ServerResponse, { fields }: RequestDecision<never>): void {
-  if (fields.length === 0) return;
-  try {
-    // Asked for like this because frameworks do so too: of Express's answers each name that is read
-    // for the first time is slow.
-    const isFirst = response.getHeader(fields[0][0]) === undefined;
-    for (const { 0: name, 1: value } of fields) {
-      response.setHeader(name, isFirst ? value : joinedField(response.getHeader(name), value));
-    }
-  } catch (error) {
-    if (!response.headersSent) throw error;
+/** Sets the rate-limit headers. Does nothing if the response's headers have been sent. */
+export function setHeaders(response: ServerResponse, { headers }: RequestDecision<never>): void {
+  if (response.headersSent) return;
+  for (const [name, value] of headers) {
+    response.setHeader(name, appendToList(response.getHeader(name), value));
   }
 }
 
-/** Answers a request that does not pass. */
-export function refuse(
+/** Sends the response to a request that does not pass. */
+export function sendRejection(
   response: ServerResponse,
-  { status, contentType, body }: DenialResponse,
+  { status, contentType, body }: Rejection,
 ): void {
   response.statusCode = status;
   response.setHeader('Content-Type', contentType);
@@ -113,17 +89,17 @@ export function refuse(
   response.end(body);
 }
 
-/** Calls `over` when the answer is out, or when the client has gone before that. */
-export function whenOver<R>(
+/** Calls `settle` once, when the response is complete or the client has disconnected. */
+export function settleOnEnd<R>(
   request: R,
   response: ServerResponse,
-  over: (outcome: ResponseOutcome<R>) => void,
+  settle: (outcome: ResponseOutcome<R>) => void,
 ): void {
-  let isOver = false;
+  let hasEnded = false;
   const end = (): void => {
-    if (isOver) return;
-    isOver = true;
-    over({
+    if (hasEnded) return;
+    hasEnded = true;
+    settle({
       request,
       status: response.statusCode,
       finished: response.writableFinished,
@@ -134,9 +110,8 @@ export function whenOver<R>(
   response.once('close', end);
 }
 
-/** How long an answer says it is. Node keeps that apart where it was not set as a field. */
+/** Returns the Content-Length header as a number, or undefined if it is not set. */
 export function bytesOf(response: ServerResponse): number | undefined {
-  const { _contentLength: kept } = response as { _contentLength?: unknown };
-  const length = response.getHeader('content-length') ?? kept ?? undefined;
+  const length = response.getHeader('content-length');
   return length === undefined ? undefined : Number(length);
 }

@@ -6,7 +6,8 @@
  * demands, and the others still count. No header makes it throw, and none keeps it busy.
  */
 import { isInteger, isRecord } from '../errors.ts';
-import { type HeaderForm, wireName } from './headers.ts';
+import type { HeaderForm } from './headers.ts';
+import { wireName } from './structured-fields.ts';
 
 export interface ParsedPolicy {
   readonly name?: string;

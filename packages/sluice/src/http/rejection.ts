@@ -1,58 +1,54 @@
 /**
- * The body of an answer that refuses a request: problem details (RFC 9457), with the problem types
- * of draft-ietf-httpapi-ratelimit-headers-11.
+ * The body of a 429 or 503 response: problem details (RFC 9457) with the problem types of
+ * draft-ietf-httpapi-ratelimit-headers-11.
  *
- * Two things must not be mixed up: a caller who asked too often (429) and a limiter that could not
- * decide (503), for which the caller is not to blame. No key of a caller is ever in a body.
+ * 429 means that the client exceeded a limit; 503 means that the limiter could not decide. Bodies
+ * never contain a client's key.
  */
 import type { Degraded } from '../decision.ts';
 import { expected } from '../errors.ts';
-import { type HeaderReport, shownLimits, waitMs } from './headers.ts';
+import { type HeaderReport, shownLimits, waitMs } from './header-report.ts';
 
 export interface RejectionInput {
-  /** The answer that denies; undefined when there is none because the store threw. */
+  /** The denied decision; undefined if the store threw and there is none. */
   readonly report?: HeaderReport | undefined;
-  /** What the decision says about its store. */
+  /** The decision's `degraded`. */
   readonly degraded?: Degraded | undefined;
-  /** A URI reference for this occurrence, such as the path or the id of the request. */
+  /** A URI reference for this occurrence, such as the request's path or id. */
   readonly instance?: string | undefined;
 }
 
+/** Status and body of the response to a request that does not pass. */
 export interface Rejection {
-  readonly status: 429 | 503;
+  readonly status: number;
   readonly contentType: 'application/problem+json';
   readonly body: string;
 }
 
 const TYPES = 'https://iana.org/assignments/http-problem-types';
 
-const STARTS = {
-  429: start(429, 'quota-exceeded', 'Quota Exceeded'),
-  503: start(503, 'temporary-reduced-capacity', 'Temporary Reduced Capacity'),
+/** The constant start of each body, serialized once. */
+const BODY_STARTS = {
+  429: bodyStart(429, 'quota-exceeded', 'Quota Exceeded'),
+  503: bodyStart(503, 'temporary-reduced-capacity', 'Temporary Reduced Capacity'),
 };
 
-/** How the body begins. Whoever refuses much has to do it cheaply, so most of it is made once. */
-function start(status: number, name: string, title: string): string {
+function bodyStart(status: number, name: string, title: string): string {
   return JSON.stringify({ type: `${TYPES}#${name}`, title, status }).slice(0, -1);
 }
 
-/** Without a decision by a limit, of the store or of this process, nobody has asked too often. */
-const statusOf = ({ report, degraded }: RejectionInput): 429 | 503 =>
-  report === undefined || degraded?.action === 'deny' ? 503 : 429;
-
-/** Builds the answer to a request that is not let through. */
-export function rejection(input: RejectionInput): Rejection {
-  const { report, instance } = input;
+/** Builds the response to a denied request. */
+export function rejection({ report, degraded, instance }: RejectionInput): Rejection {
   if (report?.allowed) {
-    throw expected('ERR_INVALID_OPTION', '`report` to deny, or there is nothing to reject', true);
+    throw expected('ERR_INVALID_OPTION', '`report` to be a denied decision', 'an allowed one');
   }
-  const status = statusOf(input);
+  const status = report === undefined || degraded?.action === 'deny' ? 503 : 429;
   const violated = report === undefined ? [] : shownLimits(report).filter((each) => !each.allowed);
   const wait = report === undefined ? 0 : waitMs(report);
   const occurrence = instance === undefined ? '' : `,"instance":${JSON.stringify(instance)}`;
   const policies = JSON.stringify(violated.map(({ policy }) => policy));
-  // Retry-After has only whole seconds; a wait that nobody knows is not made up.
+  // More precise than Retry-After, which has whole seconds. Omitted if the wait is unknown.
   const after = wait > 0 && Number.isFinite(wait) ? `,"retry-after-ms":${wait}` : '';
-  const body = `${STARTS[status]}${occurrence},"violated-policies":${policies}${after}}`;
+  const body = `${BODY_STARTS[status]}${occurrence},"violated-policies":${policies}${after}}`;
   return { status, contentType: 'application/problem+json', body };
 }

@@ -113,7 +113,7 @@ describe('options that cannot be right are refused', () => {
 
   it.each([
     ['a word that is none', { limt: 1 }, 'limt'],
-    ['a trust in everybody', { window: '1m', trustProxy: true }, 'trustProxy as the number'],
+    ['a trust in everybody', { window: '1m', trustProxy: true }, 'trustProxy to be the number'],
   ])('%s, also where there is no limit to hold', async (_, options, message) => {
     await expect(async () => {
       await fastify().register(fastifyLimit, options as never);
@@ -165,8 +165,8 @@ it('the express adapter works where there is no Express', async () => {
 });
 
 it('what refusals share cannot be changed by who answers one', async () => {
-  const handler = (_: Request, { fields }: { fields: readonly unknown[] }) => {
-    expect(() => (fields as unknown[]).push(['x-own', 'yes'])).toThrow(TypeError);
+  const handler = (_: Request, { headers }: { headers: readonly unknown[] }) => {
+    expect(() => (headers as unknown[]).push(['x-own', 'yes'])).toThrow(TypeError);
     return new Response(null, { status: 429 });
   };
   const GET = fetchLimit({ ...ONE, key: () => 'a', handler })(() => new Response('hello'));

@@ -114,7 +114,7 @@ describe('Express', () => {
 });
 
 describe('Fastify', () => {
-  it('fields can be asked for, taken away and sent with a head of the app\u2019s own', async () => {
+  it('hooks can read and remove the headers; a hijacked reply has none', async () => {
     const app = fastify();
     await app.register(fastifyLimit, { limit: 9, window: '1h' });
     const seen: unknown[] = [];
@@ -123,24 +123,18 @@ describe('Fastify', () => {
     });
     app.get('/plain', async () => 'hello');
     app.get('/bare', async (_request, reply) => reply.removeHeader('ratelimit').send('hello'));
-    app.get('/raw', (_request, reply) => {
+    app.get('/hijacked', (_request, reply) => {
       reply.hijack();
-      reply.raw.writeHead(200, { 'content-type': 'text/plain' });
       reply.raw.end('hello');
     });
     await app.listen({ port: 0, host: '127.0.0.1' });
     const url = `http://127.0.0.1:${(app.server.address() as { port: number }).port}`;
-    const told = async (path: string) => (await fetch(url + path)).headers.get('ratelimit');
-    const paths = ['/plain', '/plain', '/bare', '/raw'];
-    const fields = [];
-    for (const path of paths) fields.push(await told(path));
-    expect(fields).toEqual([
-      '"default";r=8;t=3600',
-      '"default";r=7;t=3600',
-      null,
-      '"default";r=5;t=3600',
-    ]);
-    const [first, second] = fields;
+    const received = [];
+    for (const path of ['/plain', '/plain', '/bare', '/hijacked']) {
+      received.push((await fetch(url + path)).headers.get('ratelimit'));
+    }
+    const [first, second] = received;
+    expect(received).toEqual(['"default";r=8;t=3600', '"default";r=7;t=3600', null, null]);
     expect(seen).toEqual([first, first, second, second, undefined, undefined]);
     expect((await app.inject('/plain')).headers.ratelimit).toBe('"default";r=4;t=3600');
     await app.close();

@@ -1,12 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import {
-  type HeaderForm,
-  type HeaderReport,
-  headerForms,
-  type LimitReport,
-  retryAfter,
-  wireName,
-} from '../../src/http/headers.ts';
+import type { HeaderReport, LimitReport } from '../../src/http/header-report.ts';
+import { type HeaderForm, headerForms, retryAfter } from '../../src/http/headers.ts';
+import { wireName } from '../../src/http/structured-fields.ts';
 
 const burst: LimitReport = {
   policy: 'burst',

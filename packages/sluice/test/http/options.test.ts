@@ -30,9 +30,9 @@ describe('options that are refused when the limiter is built', () => {
       'one of skipSuccessfulRequests and skipFailedRequests, not both',
     ],
     [{ limit: 5, shadow: 'yes' }, '`shadow` to be true or false'],
-    [{ limit: 5, name: '' }, '`name` to be text'],
+    [{ limit: 5, name: '' }, '`name` to be a non-empty string'],
     [{ limit: 5, limti: 5 }, 'an object with only'],
-    [{ limits: [{ limit: 5, window: '1m', widnow: 1 }] }, 'an object with only name, limit'],
+    [{ limits: [{ limit: 5, window: '1m', widnow: 1 }] }, 'an object with only limit, name'],
     [
       {
         limits: [
@@ -40,7 +40,7 @@ describe('options that are refused when the limiter is built', () => {
           { name: 'a', limit: 9, window: '1h' },
         ],
       },
-      'a `name` of its own for each limit',
+      'a unique `name` for each limit',
     ],
     [{ limit: 5, onFailure: 'open' }, '`onFailure` to be one of allow deny local throw'],
     [{ limit: 5, skip: true }, '`skip` to be a function'],

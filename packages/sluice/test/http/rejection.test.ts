@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Degraded } from '../../src/decision.ts';
-import type { HeaderReport, LimitReport } from '../../src/http/headers.ts';
+import type { HeaderReport, LimitReport } from '../../src/http/header-report.ts';
 import { rejection } from '../../src/http/rejection.ts';
 import { type CheckResult, createLimiter, ManualClock, SluiceError } from '../../src/index.ts';
 

@@ -1,7 +1,9 @@
 /** What is decided about requests, whatever the framework. */
 import { describe, expect, it } from 'vitest';
-import { type RequestOptions, resolveOptions } from '../../src/http/options.ts';
-import { type RequestDecision, RequestLimiter } from '../../src/http/request-limiter.ts';
+import type { RequestOptions } from '../../src/http/options.ts';
+import type { RequestDecision } from '../../src/http/request-decision.ts';
+import { RequestLimiter } from '../../src/http/request-limiter.ts';
+import { resolveOptions } from '../../src/http/resolve-options.ts';
 import { type Decision, memoryStore, type Store } from '../../src/index.ts';
 
 /** A request is the name of a tenant. */
@@ -92,7 +94,7 @@ describe('a limit that is only watched', () => {
     expect(warnings).toEqual([
       {
         code: 'WARN_LISTENER_FAILED',
-        message: 'onShadow has failed, and is not told of again: Error: of the listener',
+        message: 'onShadow failed (further failures are not reported): Error: of the listener',
       },
     ]);
   });
@@ -113,7 +115,7 @@ describe('a limit by request', () => {
       expect(remainingIn(first)).toBe(99);
       expect(remainingIn(await decide('small'))).toBe(9);
       await expect(decide('broken')).rejects.toMatchObject({ code: 'ERR_INVALID_LIMIT' });
-      first.over!({ request: 'big', ...outcome });
+      first.settle!({ request: 'big', ...outcome });
       await settled();
       expect(remainingIn(await decide('big'))).toBe(99);
     },
@@ -135,7 +137,7 @@ describe('options in the words of express-rate-limit', () => {
     [{ limit: 5, max: 6, windowMs: 1000 }, 'one of limit and max, not both'],
     [{ limit: 5, windowMs: 1000, name: 'a', identifier: 'b' }, 'one of name and identifier'],
     [{ limit: 5, windowMs: 1000, ipv6Prefix: 64, ipv6Subnet: 56 }, 'one of ipv6Prefix and'],
-    [{ limit: 5, windowMs: 1000, identifier: () => 'a' }, '`name` to be text'],
+    [{ limit: 5, windowMs: 1000, identifier: () => 'a' }, '`name` to be a non-empty string'],
     [{ limit: 5, windowMs: 1000, onShadow: 'log' }, '`onShadow` to be a function'],
   ])('refuses %j', (options, message) => {
     expect(() => resolveOptions(options as never)).toThrow(message);

@@ -1,14 +1,13 @@
-/** A server of Node's that answers once. */
 import { createServer, type ServerResponse } from 'node:http';
 import { withServer } from '../adapters/listening.ts';
 
-/** What a client hears of an answer; what the answer throws is thrown here. */
-export async function heard(answer: (response: ServerResponse) => void): Promise<Response> {
-  const answers: Response[] = [];
+/** Returns what a client receives from a server that runs `respond`. Rethrows its errors. */
+export async function responseTo(respond: (response: ServerResponse) => void): Promise<Response> {
+  const received: Response[] = [];
   const failures: unknown[] = [];
   const server = createServer((_, response) => {
     try {
-      answer(response);
+      respond(response);
     } catch (error) {
       failures.push(error);
       response.destroy();
@@ -19,8 +18,8 @@ export async function heard(answer: (response: ServerResponse) => void): Promise
       throw failures[0] ?? error;
     });
     await response.text();
-    answers.push(response);
+    received.push(response);
   });
   if (failures.length > 0) throw failures[0];
-  return answers[0];
+  return received[0];
 }

@@ -1,0 +1,153 @@
+/** Compatibility with express-rate-limit: its option names, and its `request.rateLimit`. */
+import { dateOf } from '../clock.ts';
+import type { Decision } from '../decision.ts';
+import { expected } from '../errors.ts';
+import type { FailureAction } from '../policy.ts';
+import type { HeaderForm } from './headers.ts';
+import type { KeySource, RequestLimit, RequestOptions } from './options.ts';
+
+/** The option names of express-rate-limit. Each conflicts with the Sluice option it stands for. */
+export interface ExpressRateLimitOptions<R> {
+  /** `window` in ms. Without `limit` or `max`, the limit is 5. */
+  readonly windowMs?: number;
+  /** Same as `limit`. */
+  readonly max?: RequestLimit<R>['limit'];
+  /** Same as `key` with a function. */
+  readonly keyGenerator?: (
+    request: R,
+    response: never,
+  ) => string | number | Promise<string | number>;
+  /** Same as `headers`; `true` is `'draft-6'`, `'draft-8'` is `'draft'`. Default: see `headers`. */
+  readonly standardHeaders?: boolean | 'draft-6' | 'draft-7' | 'draft-8';
+  /** Whether to send `X-RateLimit-*`. Default: true if `standardHeaders` is set. */
+  readonly legacyHeaders?: boolean;
+  /** `true` is `count: 'failures'`. Default false. */
+  readonly skipSuccessfulRequests?: boolean;
+  /** `true` is `count: 'successes'`. Default false. */
+  readonly skipFailedRequests?: boolean;
+  /** `true` is `onFailure: 'allow'`. Default false. */
+  readonly passOnStoreError?: boolean;
+  /** Same as `name`. */
+  readonly identifier?: string;
+  /** Same as `ipv6Prefix`; `false` is 128, the whole address. */
+  readonly ipv6Subnet?: number | false;
+}
+
+export const EXPRESS_RATE_LIMIT_FIELDS = [
+  ...['windowMs', 'max', 'keyGenerator', 'standardHeaders', 'legacyHeaders'],
+  ...['skipSuccessfulRequests', 'skipFailedRequests', 'passOnStoreError'],
+  ...['identifier', 'ipv6Subnet'],
+];
+
+const DEFAULT_LIMIT = 5;
+
+function reject(what: string, got: unknown): never {
+  throw expected('ERR_INVALID_OPTION', what, got);
+}
+
+/** Returns the option that is set. Rejects both, even if they agree. */
+function either<T>(own: T | undefined, other: T | undefined, names: string): T | undefined {
+  if (own !== undefined && other !== undefined) reject(`one of ${names}, not both`, other);
+  return own ?? other;
+}
+
+/** Returns the options with the names of express-rate-limit replaced by Sluice's. */
+export function withSluiceNames<R>(
+  given: RequestOptions<R> & ExpressRateLimitOptions<R>,
+): Omit<RequestOptions<R>, 'headers'> {
+  const { windowMs, limits, ipv6Subnet } = given;
+  const limit = either(given.limit, given.max, 'limit and max');
+  const prefix = ipv6Subnet === false ? 128 : ipv6Subnet;
+  const action: FailureAction | undefined = given.passOnStoreError ? 'allow' : undefined;
+  const key = given.keyGenerator as KeySource<R> | undefined;
+  const own: RequestOptions<R> = Object.fromEntries(
+    Object.entries(given).filter(([name]) => !EXPRESS_RATE_LIMIT_FIELDS.includes(name)),
+  );
+  const renamed = {
+    limit: limit ?? (windowMs !== undefined && limits === undefined ? DEFAULT_LIMIT : undefined),
+    window: either(given.window, windowMs, 'window and windowMs'),
+    key: either(given.key, key, 'key and keyGenerator'),
+    name: either(given.name, given.identifier, 'name and identifier'),
+    ipv6Prefix: either(given.ipv6Prefix, prefix, 'ipv6Prefix and ipv6Subnet'),
+    onFailure: either(given.onFailure, action, 'onFailure and passOnStoreError'),
+    count: either(given.count, skippedCount(given as never), 'count and those that skip requests'),
+  };
+  const present = Object.entries(renamed).filter(([, value]) => value !== undefined);
+  return { ...own, ...Object.fromEntries(present) };
+}
+
+function skippedCount({
+  skipSuccessfulRequests,
+  skipFailedRequests,
+}: ExpressRateLimitOptions<never>): 'failures' | 'successes' | undefined {
+  if (skipSuccessfulRequests && skipFailedRequests) {
+    reject('one of skipSuccessfulRequests and skipFailedRequests, not both', true);
+  }
+  if (skipSuccessfulRequests) return 'failures';
+  return skipFailedRequests ? 'successes' : undefined;
+}
+
+const STANDARD_FORMS: Record<string, HeaderForm> = {
+  true: 'draft-6',
+  false: 'none',
+  'draft-6': 'draft-6',
+  'draft-7': 'draft-7',
+  'draft-8': 'draft',
+};
+
+/** Returns the header forms to send. Validates neither `headers` nor duplicates among the forms. */
+export function headerFormsOf({
+  headers,
+  standardHeaders,
+  legacyHeaders,
+}: RequestOptions<never> & ExpressRateLimitOptions<never>): readonly HeaderForm[] {
+  if (standardHeaders === undefined && legacyHeaders === undefined) return [headers ?? 'draft'];
+  if (headers !== undefined) reject('one of headers and standardHeaders, not both', headers);
+  const form = STANDARD_FORMS[String(standardHeaders ?? false)];
+  if (form === undefined) reject('`standardHeaders` to be a boolean or a draft', standardHeaders);
+  return (legacyHeaders ?? true) ? [form, 'legacy'] : [form];
+}
+
+/** The value of `request.rateLimit` in Express. */
+export interface RateLimitInfo {
+  readonly limit: number;
+  readonly used: number;
+  /** Same as `used`; its name in old versions of express-rate-limit. */
+  readonly current: number;
+  readonly remaining: number;
+  /** When the full limit is available again. */
+  readonly resetTime: Date;
+  readonly key: string;
+  /** Not part of the JSON form. */
+  readonly decision: Decision;
+}
+
+export class DecisionInfo implements RateLimitInfo {
+  readonly limit: number;
+  readonly used: number;
+  readonly current: number;
+  readonly remaining: number;
+  readonly key: string;
+  readonly #decision: Decision;
+
+  constructor(decision: Decision) {
+    this.limit = decision.limit;
+    this.used = decision.limit - decision.remaining;
+    this.current = this.used;
+    this.remaining = decision.remaining;
+    this.key = decision.key;
+    this.#decision = decision;
+  }
+
+  get decision(): Decision {
+    return this.#decision;
+  }
+
+  get resetTime(): Date {
+    return dateOf(this.#decision.atMs + this.#decision.resetAfterMs);
+  }
+
+  toJSON(): object {
+    return { ...this, resetTime: this.resetTime };
+  }
+}

@@ -1,0 +1,118 @@
+/** Checks limits for requests: evaluates keys, costs and limits, which may be functions. */
+import type { Limiter, Policies, SyncLimiter } from '../api.ts';
+import type { Decision } from '../decision.ts';
+import { withFailurePolicy } from '../failure/guarded-store.ts';
+import type { Key } from '../key.ts';
+import { createLimiter } from '../limiter.ts';
+import type { PolicyOptions } from '../policy.ts';
+import type { Store } from '../store.ts';
+import { type ClientKeys, clientKeys } from './client-address.ts';
+import { throwWithStatus } from './http-error.ts';
+import { normalizeKey } from './normalize-key.ts';
+import type { ResolvedLimit, ResolvedOptions } from './options.ts';
+import type { RequestInfo } from './request-decision.ts';
+
+/** A decision, with the limits that functions returned for the request, by policy. */
+export interface Checked {
+  readonly decision: Decision;
+  readonly dynamicLimits: ReadonlyMap<string, number>;
+}
+
+const NO_LIMITS: ReadonlyMap<string, number> = new Map();
+
+export class RequestChecks<R> {
+  readonly limiter: Limiter<Policies>;
+  /** Whether `checkSync` can be used: the store is synchronous and no option is a function. */
+  readonly isSync: boolean;
+  readonly #clients: ClientKeys;
+  readonly #onFailure: ResolvedOptions<R>['onFailure'];
+  /** Dynamic limits of the current call. The limiter reads them before its first await. */
+  #dynamicLimits = NO_LIMITS;
+
+  constructor(options: ResolvedOptions<R>) {
+    const { limits, onFailure } = options;
+    this.#clients = clientKeys(options.address);
+    this.#onFailure = onFailure;
+    const store = guarded(options.store);
+    const policies = Object.fromEntries(limits.map((each) => [each.name, this.#policyOf(each)]));
+    this.limiter = createLimiter({ policies, ...(store && { store }) }) as Limiter<Policies>;
+    const isSyncStore = store === undefined || 'decideSync' in store;
+    this.isSync = isSyncStore && limits.every(isStatic);
+  }
+
+  #policyOf({ name, limit, policy }: ResolvedLimit<R>): PolicyOptions {
+    const isDynamic = typeof limit === 'function';
+    return { ...policy, limit: isDynamic ? () => this.#dynamicLimits.get(name)! : limit };
+  }
+
+  checkSync(limits: readonly ResolvedLimit<R>[], info: RequestInfo<R>): Checked {
+    const limiter = this.limiter as SyncLimiter<Policies>;
+    const checks = limits.map(({ name, key, cost }) => ({
+      policy: name,
+      key: normalizeKey(this.#keyOf(key, info) as Key),
+      cost: cost as number,
+    }));
+    try {
+      const [{ policy, key, cost }] = checks;
+      const decision =
+        checks.length > 1 ? limiter.checkSync(checks) : limiter.checkSync(policy, key, { cost });
+      return { decision, dynamicLimits: NO_LIMITS };
+    } catch (error) {
+      return throwWithStatus(error);
+    }
+  }
+
+  async check(limits: readonly ResolvedLimit<R>[], info: RequestInfo<R>): Promise<Checked> {
+    const { request } = info;
+    const checks: { policy: string; key: Key; cost: number }[] = [];
+    const dynamicLimits = new Map<string, number>();
+    for (const { name, limit, key, cost } of limits) {
+      if (typeof limit === 'function') dynamicLimits.set(name, await limit(request));
+      checks.push({
+        policy: name,
+        key: normalizeKey(await this.#keyOf(key, info)),
+        cost: typeof cost === 'function' ? await cost(request) : cost,
+      });
+    }
+    const onFailure = this.#onFailure;
+    const [{ policy, key, cost }] = checks;
+    // No await between this line and the check, so no other request can replace the limits.
+    this.#dynamicLimits = dynamicLimits;
+    const decision = await (checks.length > 1
+      ? this.limiter.check(checks, { onFailure }).catch(throwWithStatus)
+      : this.limiter.check(policy, key, { cost, onFailure }).catch(throwWithStatus));
+    return { decision, dynamicLimits };
+  }
+
+  /** Adjusts the cost of earlier checks to `cost`. */
+  async settle(checked: readonly Checked[], cost: number): Promise<void> {
+    for (const { decision, dynamicLimits } of checked) {
+      if (decision.receipt === undefined) continue;
+      this.#dynamicLimits = dynamicLimits;
+      await this.limiter.settle(decision.receipt, cost);
+    }
+  }
+
+  #keyOf(
+    source: ResolvedLimit<R>['key'],
+    info: RequestInfo<R>,
+  ): Key | number | Promise<Key | number> {
+    if (typeof source === 'function') return source(info.request);
+    if (source !== 'address') {
+      const value = info.header(source.header);
+      // The prefix keeps a header with an address in it from consuming that address's limit.
+      if (value !== undefined && value !== '') return ['header', value];
+    }
+    return this.#clients.of(info);
+  }
+}
+
+function isStatic<R>({ limit, key, cost, shadow }: ResolvedLimit<R>): boolean {
+  return !shadow && ![limit, key, cost].some((each) => typeof each === 'function');
+}
+
+/** Adds the failure policy to a store that can fail and has none. */
+function guarded(store: Store | undefined): Store | undefined {
+  if (store === undefined || 'decideSync' in store || 'breaker' in store) return store;
+  return withFailurePolicy(store);
+}

@@ -1,0 +1,31 @@
+/** The input and the result of `RequestLimiter.decide`. */
+import type { Decision } from '../decision.ts';
+import type { Origin } from './client-address.ts';
+import type { Header } from './headers.ts';
+import type { ResponseOutcome } from './options.ts';
+import type { Rejection } from './rejection.ts';
+
+/** A request as an adapter describes it. */
+export interface RequestInfo<R> extends Origin {
+  /** The framework's request, passed to the functions among the options. */
+  readonly request: R;
+}
+
+/** The decision about one request. */
+export interface RequestDecision<R> {
+  /** Whether the handler may run. */
+  readonly passes: boolean;
+  /** Headers for the response, whether the request passes or not. */
+  readonly headers: readonly Header[];
+  /** The response to send if the request does not pass. */
+  readonly rejection: Rejection | undefined;
+  /** The decision of the enforced limits; undefined if the request was skipped or listed. */
+  readonly decision: Decision | undefined;
+  /** The decisions of the shadow limits. */
+  readonly shadow: readonly Decision[];
+  /**
+   * Adjusts the charge to the outcome; call it when the response has ended. Undefined if the charge
+   * does not depend on the outcome.
+   */
+  readonly settle: ((outcome: ResponseOutcome<R>) => void) | undefined;
+}

@@ -1,0 +1,45 @@
+import type { LimitReport } from './header-report.ts';
+import { type Header, retryAfterHeader } from './headers.ts';
+import { integer, quoted, seconds, windowSeconds } from './structured-fields.ts';
+
+/**
+ * Fast path: the `draft` headers of responses under one limit, which most responses are. Returns
+ * what `headerForms.draft` and `retryAfter` return, but builds the constant parts once and reuses
+ * the last headers while the numbers stay the same.
+ */
+export class SingleLimitHeaders {
+  readonly #name: string;
+  readonly #windowSeconds: number;
+  #policyHeader: Header = ['RateLimit-Policy', ''];
+  #headers: readonly Header[] = [];
+  #wasAllowed = false;
+  #limit = -1;
+  #remaining = -1;
+  #wait = -1;
+
+  constructor(policy: string, windowMs: number) {
+    this.#name = quoted(policy);
+    this.#windowSeconds = windowSeconds(windowMs);
+  }
+
+  headersFor(result: Omit<LimitReport, 'windowMs'>): readonly Header[] {
+    const { allowed, limit, remaining } = result;
+    const wait = seconds(allowed ? result.resetAfterMs : result.retryAfterMs);
+    const isSame = remaining === this.#remaining && wait === this.#wait && limit === this.#limit;
+    if (isSame && allowed === this.#wasAllowed) return this.#headers;
+    if (limit !== this.#limit) {
+      const policy = `${this.#name};q=${integer(limit)};w=${this.#windowSeconds}`;
+      this.#policyHeader = ['RateLimit-Policy', policy];
+    }
+    const current: Header = ['RateLimit', `${this.#name};r=${integer(remaining)};t=${wait}`];
+    this.#headers = allowed
+      ? [this.#policyHeader, current]
+      : // Frozen: denied responses share it, and a handler of the application receives it.
+        Object.freeze([this.#policyHeader, current, retryAfterHeader(wait)]);
+    this.#wasAllowed = allowed;
+    this.#limit = limit;
+    this.#remaining = remaining;
+    this.#wait = wait;
+    return this.#headers;
+  }
+}
