@@ -69,12 +69,12 @@ function routes(app: AppContext): Router {
 /** Metrics, top keys and history are those of all processes that serve together. */
 function watchRoutes(router: Router, app: AppContext): void {
   const { group, metrics, topKeys, live } = app;
-  group.answer('metrics', () => metrics.data());
+  group.handle('metrics', () => metrics.data());
   metricsRoutes(router, async () => {
     const all = (await group.gather('metrics')) as MetricsData[];
     return group.source === undefined ? metrics.text() : jointMetricsText(all);
   });
-  group.answer('top', (detail) => topKeys.data(...(detail as [string, TopBy])));
+  group.handle('top', (detail) => topKeys.data(...(detail as [string, TopBy])));
   topRoutes(router, app, async (...detail) => (await group.gather('top', detail)) as TopData[]);
   seriesRoutes(router, app, live);
 }

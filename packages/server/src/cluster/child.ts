@@ -8,28 +8,29 @@ import { HUNG_MS, HUNG_STARVED_MS, isHeartbeat, type Watched } from './heartbeat
 import { ProcessState } from './process-state.ts';
 import { type Port, RpcChannel } from './rpc-channel.ts';
 
-/** How long the last messages of a process that has exited may take to be read. */
+/** How long the supervisor waits for the last messages of a process that has exited. */
 const DISCONNECT_MS = 1000;
 
-export interface Departure {
+export interface Exit {
   readonly code: number | null;
   readonly signal: string | null;
-  /** For how long it was silent before it was killed for that; undefined if it exited itself. */
+  /** Silence for which it was killed; undefined if it exited by itself. */
   readonly silentMs: number | undefined;
 }
 
 export class Child implements Watched {
   readonly rpc: RpcChannel;
   /** Resolves when the process has exited and all its messages have been read. */
-  readonly gone: Promise<Departure>;
+  readonly exited: Promise<Exit>;
   protected readonly process: ChildProcess;
-  readonly #bornMs = monotonicMs();
-  #heardMs = this.#bornMs;
+  readonly #startedMs = monotonicMs();
+  #lastBeatMs = this.#startedMs;
   #silentMs: number | undefined = undefined;
-  #silence: ProcessState | undefined = undefined;
-  protected state: 'starting' | 'serving' | 'leaving' = 'starting';
+  /** Set during a silence. */
+  #processState: ProcessState | undefined = undefined;
+  protected state: 'starting' | 'serving' | 'stopping' = 'starting';
 
-  /** `program` is built code: a process of its own, however this one was started. */
+  /** `program` is built code, also if this process runs TypeScript. */
   constructor(program: string, args: readonly string[], stdio: StdioOptions) {
     this.process = fork(program, args, {
       stdio,
@@ -39,17 +40,16 @@ export class Child implements Watched {
     });
     this.rpc = new RpcChannel(this.process as Port);
     this.process.on('message', (message) => this.received(message));
-    this.gone = this.#departure();
+    this.exited = this.#exit();
   }
 
-  async #departure(): Promise<Departure> {
+  async #exit(): Promise<Exit> {
     const { process } = this;
-    const exited = new Promise<[number | null, string | null]>((resolve) => {
-      process.once('exit', (code, signal) => resolve([code, signal]));
-      // A process that could not be started never exits.
+    const [code, signal] = await new Promise<[number | null, string | null]>((resolve) => {
+      process.once('exit', (...status) => resolve(status));
+      // A process that could not be started has no pid and emits no 'exit'.
       process.on('error', () => this.pid === 0 && resolve([null, null]));
     });
-    const [code, signal] = await exited;
     if (process.connected) {
       // Bounded by a timer, which also keeps this process running: Node unreferences the channel of
       // a child process that a socket was sent to, and would exit with code 13 (unsettled await).
@@ -60,9 +60,8 @@ export class Child implements Watched {
     return { code, signal, silentMs: this.#silentMs };
   }
 
-  /** A message that may be a heartbeat. */
   protected received(message: unknown): void {
-    if (isHeartbeat(message)) this.excuse();
+    if (isHeartbeat(message)) this.markAlive();
   }
 
   get pid(): number {
@@ -70,30 +69,36 @@ export class Child implements Watched {
   }
 
   get ageMs(): number {
-    return monotonicMs() - this.#bornMs;
+    return monotonicMs() - this.#startedMs;
   }
 
   get isServing(): boolean {
     return this.state === 'serving';
   }
 
-  get heardMs(): number {
-    return this.#heardMs;
+  get lastBeatMs(): number {
+    return this.#lastBeatMs;
   }
 
-  excuse(): void {
-    this.#heardMs = monotonicMs();
-    this.#silence = undefined;
+  /** Called when the process has replied to its first request. */
+  protected markServing(): void {
+    if (this.state === 'starting') this.state = 'serving';
+    this.markAlive();
   }
 
-  /** Kills it if it hangs. SIGKILL ends a process that is stopped, too. */
-  silent(silentMs: number): void {
-    // One that is draining has a deadline of its own.
-    if (this.state === 'leaving' || this.#silentMs !== undefined) return;
-    this.#silence ??= new ProcessState(this.pid);
-    // Nothing is won by waiting for one that is stopped.
-    if (!this.#silence.isStopped()) {
-      const isStarved = this.state === 'starting' || this.#silence.isStarved();
+  markAlive(): void {
+    this.#lastBeatMs = monotonicMs();
+    this.#processState = undefined;
+  }
+
+  /** Kills the process if it hangs. SIGKILL also ends a stopped process. */
+  onSilence(silentMs: number): void {
+    // A process that is shutting down has its own deadline.
+    if (this.state === 'stopping' || this.#silentMs !== undefined) return;
+    this.#processState ??= new ProcessState(this.pid);
+    // Waiting does not help a stopped process.
+    if (!this.#processState.isStopped()) {
+      const isStarved = this.state === 'starting' || this.#processState.isStarved();
       if (silentMs < (isStarved ? HUNG_STARVED_MS : HUNG_MS)) return;
     }
     this.#silentMs = Math.round(silentMs);

@@ -1,59 +1,60 @@
 /**
- * Accepts connections and deals them out to the workers in turn, so that each has as many as the
- * others: workers that accepted from one socket would leave most connections to the fastest. That
- * also makes stopping sound: once it accepts no more, every connection is at a worker already.
+ * Accepts connections and hands them to the workers in turn, so that each has equally many: if the
+ * workers accepted from one socket, the fastest would get most. It also makes a graceful shutdown
+ * simple: once the listeners are closed, every connection is at a worker.
  *
- * A worker gets a connection only if it is responsive and has confirmed most of those that were
- * handed to it. The others wait here, up to a bound.
+ * Only responsive workers get connections, those with the fewest unconfirmed ones first. A worker
+ * that stops confirming gets no more than a few. If no worker is ready, connections wait here.
  */
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { monotonicMs } from '../clock.ts';
 import type { ListenerName } from '../http/connection-source.ts';
 import type { Listen } from '../settings.ts';
 
-/** How many connections may wait for a worker. Further ones are closed. */
+/** Accepted connections that may wait for a worker. Further ones are closed. */
 const MAX_WAITING = 1024;
 const QUIET_TURN_MS = 0.5;
 
 export interface Accepted {
-  readonly door: ListenerName;
+  readonly listener: ListenerName;
   readonly socket: Socket;
 }
 
-export interface Host {
-  /** Whether it can be given a connection now. */
+export interface ConnectionTarget {
   readonly isReady: boolean;
-  take(door: ListenerName, socket: Socket): void;
+  /** Connections that were handed over and not confirmed yet. */
+  readonly unconfirmed: number;
+  handOver(connection: Accepted): void;
 }
 
 export class ConnectionBalancer {
-  readonly #hosts: () => readonly Host[];
+  readonly #targets: () => readonly ConnectionTarget[];
   readonly #servers: Server[] = [];
   #waiting: Accepted[] = [];
-  #taken = 0;
-  #shown = 0;
+  #acceptedCount = 0;
+  #turn = 0;
 
-  /** `hosts` are the workers that there are at the moment. */
-  constructor(hosts: () => readonly Host[]) {
-    this.#hosts = hosts;
+  /** `targets` returns the running workers. */
+  constructor(targets: () => readonly ConnectionTarget[]) {
+    this.#targets = targets;
   }
 
   open(
-    door: ListenerName,
+    listener: ListenerName,
     { host, port }: Listen,
     onError: (error: Error) => void,
   ): Promise<Listen> {
     const server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => {
-      this.#taken++;
+      this.#acceptedCount++;
       // A client may reset its connection before a worker has it.
       socket.on('error', () => {});
-      this.show([{ door, socket }]);
+      this.distribute([{ listener, socket }]);
     });
     return new Promise((resolve, reject) => {
       server.once('error', reject);
       server.listen({ host, port, backlog: 4096 }, () => {
         server.off('error', reject);
-        // Such as a connection that could not be taken for want of open files.
+        // For example EMFILE when a connection is accepted.
         server.on('error', onError);
         this.#servers.push(server);
         resolve({ host, port: (server.address() as AddressInfo).port });
@@ -61,43 +62,46 @@ export class ConnectionBalancer {
     });
   }
 
-  /** Deals connections out, those that have waited longest first. */
-  show(accepted: readonly Accepted[] = []): void {
+  /** Hands connections to workers, the oldest first. */
+  distribute(accepted: readonly Accepted[] = []): void {
     this.#waiting.push(...accepted);
-    let dealt = 0;
-    for (const { door, socket } of this.#waiting) {
-      const host = this.#next();
-      if (host === undefined) break;
-      host.take(door, socket);
-      dealt++;
+    let count = 0;
+    for (const connection of this.#waiting) {
+      const target = this.#nextTarget();
+      if (target === undefined) break;
+      target.handOver(connection);
+      count++;
     }
-    if (dealt > 0) this.#waiting = this.#waiting.slice(dealt);
+    if (count > 0) this.#waiting = this.#waiting.slice(count);
     for (const { socket } of this.#waiting.splice(MAX_WAITING)) socket.destroy();
   }
 
-  /** The next worker in turn that is ready. */
-  #next(): Host | undefined {
-    const hosts = this.#hosts();
-    for (let tries = 0; tries < hosts.length; tries++) {
-      const host = hosts[this.#shown++ % hosts.length];
-      if (host.isReady) return host;
+  /** Returns the ready worker with the fewest unconfirmed connections; in turn if equal. */
+  #nextTarget(): ConnectionTarget | undefined {
+    const targets = this.#targets();
+    let best: ConnectionTarget | undefined;
+    this.#turn++;
+    for (let offset = 0; offset < targets.length; offset++) {
+      const target = targets[(this.#turn + offset) % targets.length];
+      if (!target.isReady) continue;
+      if (best === undefined || target.unconfirmed < best.unconfirmed) best = target;
     }
-    return undefined;
+    return best;
   }
 
   /**
-   * Accepts no more. The system resets connections that wait to be accepted when a socket stops to
-   * listen, though their clients believe to be connected. So it goes on until a turn of the event
-   * loop was short and accepted none, and none waits for a worker, but not for ever.
+   * Closes the listeners. Closing a listening socket resets the connections in its backlog, whose
+   * clients consider themselves connected. So this first accepts until a turn of the event loop was
+   * short and accepted none, and none waits for a worker, for at most `timeoutMs`.
    */
-  async close(mostMs: number): Promise<void> {
-    const untilMs = monotonicMs() + mostMs;
+  async close(timeoutMs: number): Promise<void> {
+    const untilMs = monotonicMs() + timeoutMs;
     for (;;) {
       const startMs = monotonicMs();
-      const taken = this.#taken;
+      const acceptedCount = this.#acceptedCount;
       await new Promise(setImmediate);
       const nowMs = monotonicMs();
-      const isQuiet = this.#taken === taken && nowMs - startMs < QUIET_TURN_MS;
+      const isQuiet = this.#acceptedCount === acceptedCount && nowMs - startMs < QUIET_TURN_MS;
       if ((isQuiet && this.#waiting.length === 0) || nowMs >= untilMs) break;
     }
     for (const server of this.#servers) server.close();

@@ -1,21 +1,23 @@
 /**
- * Heartbeats: each process of a service sends one to the supervisor four times per second. The
- * supervisor kills and replaces a process that stays silent, because a process that is stopped or
- * that loops never exits by itself.
+ * Heartbeats: each process of a service sends one to the supervisor ten times per second. The
+ * supervisor kills and replaces a process that stays silent, because a stopped or looping process
+ * never exits by itself.
  */
 import { systemClock } from 'sluice';
 import { isRecord } from 'sluice/engine';
 import { monotonicMs } from '../clock.ts';
 
-export const BEAT_MS = 250;
+export const BEAT_MS = 100;
 /** A worker that is silent for this long gets no new connections. If it is stopped it is killed. */
 export const SUSPECT_MS = 3 * BEAT_MS;
 /** A process that is silent for this long is killed, unless it only waits for a processor. */
 export const HUNG_MS = 2000;
-/** Silent for this long it is killed in any case. One that is starting loads its modules first. */
+/** Limit for a process that waits for a processor, or is starting: it loads its modules first. */
 export const HUNG_STARVED_MS = 10_000;
+/** If the watchdog runs this late, unread heartbeats may lie in the sockets of its process. */
+const LATE_MS = 250;
 
-/** Sends heartbeats for as long as the process runs. `stateOf` is sent along. */
+/** Sends heartbeats for as long as the process runs, with the fields that `stateOf` returns. */
 export function sendHeartbeats(stateOf: () => object = () => ({})): void {
   const beat = (): void => {
     systemClock.schedule(BEAT_MS, beat);
@@ -29,14 +31,14 @@ export const isHeartbeat = (message: unknown): message is Readonly<Record<string
   isRecord(message) && message.kind === 'alive';
 
 export interface Watched {
-  readonly heardMs: number;
-  /** Counts as heard from now. */
-  excuse(): void;
-  /** Called again and again while no heartbeat comes. */
-  silent(silentMs: number): void;
+  /** Monotonic time of the last heartbeat. */
+  readonly lastBeatMs: number;
+  /** Restarts the silence from now. */
+  markAlive(): void;
+  /** Called every `BEAT_MS` during a silence longer than `SUSPECT_MS`. */
+  onSilence(silentMs: number): void;
 }
 
-/** Finds the processes that are silent for too long. */
 export class Watchdog {
   readonly #watched: () => readonly Watched[];
   #cancel: () => void = () => {};
@@ -48,7 +50,7 @@ export class Watchdog {
   start(): void {
     const dueMs = monotonicMs() + BEAT_MS;
     this.#cancel = systemClock.schedule(BEAT_MS, () => {
-      this.#look(monotonicMs() - dueMs);
+      this.#check(monotonicMs() - dueMs);
       this.start();
     });
   }
@@ -57,12 +59,11 @@ export class Watchdog {
     this.#cancel();
   }
 
-  #look(lateMs: number): void {
+  #check(lateMs: number): void {
     for (const each of this.#watched()) {
-      const silentMs = monotonicMs() - each.heardMs;
-      // If this process was held up itself, their heartbeats lie unread in its sockets.
-      if (lateMs > BEAT_MS) each.excuse();
-      else if (silentMs > SUSPECT_MS) each.silent(silentMs);
+      const silentMs = monotonicMs() - each.lastBeatMs;
+      if (lateMs > LATE_MS) each.markAlive();
+      else if (silentMs > SUSPECT_MS) each.onSilence(silentMs);
     }
   }
 }

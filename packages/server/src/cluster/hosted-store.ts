@@ -1,6 +1,6 @@
 /**
- * The store of a worker: the store process decides. If that exits, calls fail at once until the
- * supervisor has started another one and given the worker a channel to it.
+ * The store of a worker: passes calls to the store process. After that has exited, calls fail at
+ * once until the supervisor has connected the worker to a new one.
  */
 import type { Duplex } from 'node:stream';
 import {
@@ -18,11 +18,11 @@ import { RemoteStore } from './remote-store.ts';
 
 export class HostedStore implements Store {
   #current: RemoteStore | undefined = undefined;
-  /** The numbers that the last store process gave. */
+  /** Figures of the last store process. */
   #last: Pick<Store, 'size' | 'evicted' | 'guaranteedKeys'> = { size: 0, evicted: 0 };
   readonly #listeners = new Set<() => void>();
 
-  /** Asks the store process at the other end of a channel from now on. */
+  /** Uses the store process at the other end of a channel. */
   connect(channel: Duplex): void {
     const store = new RemoteStore(channel);
     void this.#current?.close();
@@ -106,7 +106,7 @@ export class HostedStore implements Store {
   }
 }
 
-/** Nothing was sent, so a receipt that was to be settled is still unused. */
+/** `notDone`: nothing was sent, so a receipt can still be settled. */
 const notConnected = (): SluiceError =>
   Object.assign(new SluiceError('ERR_STORE_UNAVAILABLE', 'The store process is not running'), {
     notDone: true,

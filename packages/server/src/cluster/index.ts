@@ -1,4 +1,4 @@
-/** Several processes that serve one port, with the same limits: `--workers`. */
+/** Several processes that serve one port and share all limits: `--workers`. */
 import { Supervisor, type WorkersOptions } from './supervisor.ts';
 
 export type { ProcessGroup } from './process-group.ts';
@@ -6,7 +6,7 @@ export { Supervisor, type WorkersOptions } from './supervisor.ts';
 export { runWorker } from './worker.ts';
 
 /**
- * Starts as many workers as the settings say, and looks after them. Resolves when all serve.
+ * Starts `settings.workers` workers and supervises them. Resolves when all serve.
  *
  *     const service = await serveWithWorkers({ settings, log, config, load });
  *     process.on('SIGHUP', () => service.reload());

@@ -1,10 +1,9 @@
-/** Lines of JSON on a stream: each message is one, since JSON has no line ends of its own. */
+/** Newline-delimited JSON: each message is a list of values on one line. */
 import type { Duplex } from 'node:stream';
 
-/** Longer lines are nobody's: what is sent is cut into batches long before. */
+/** Senders split batches at a fraction of this. */
 const MAX_LINE_LENGTH = 32 * 1024 * 1024;
 
-/** What came is not what was agreed on. */
 export class ProtocolError extends Error {
   constructor(message: string) {
     super(message);
@@ -13,8 +12,8 @@ export class ProtocolError extends Error {
 }
 
 /**
- * Calls `read` with the values of each line. It answers what to send back, if anything; what the
- * lines of one piece are answered goes out in one piece. After an error nothing is read any more.
+ * Calls `read` with the values of each line and sends the reply that it returns. Replies to the
+ * lines of one chunk are sent in one write. After an error no further line is read.
  */
 export function readLines(
   channel: Duplex,
@@ -23,24 +22,25 @@ export function readLines(
 ): void {
   let rest = '';
   let isBroken = false;
-  const take = (piece: string): void => {
-    let answers = '';
+  const readChunk = (chunk: string): void => {
+    let replies = '';
     let from = 0;
-    for (let at = piece.indexOf('\n'); at >= 0; at = piece.indexOf('\n', from)) {
-      const line = rest + piece.slice(from, at);
+    for (let at = chunk.indexOf('\n'); at >= 0; at = chunk.indexOf('\n', from)) {
+      const line = rest + chunk.slice(from, at);
       rest = '';
       from = at + 1;
-      answers += read(valuesOf(line)) ?? '';
+      replies += read(parseLine(line)) ?? '';
     }
-    rest += from === 0 ? piece : piece.slice(from);
-    if (rest.length > MAX_LINE_LENGTH) throw new ProtocolError('Expected a line to end');
-    if (answers !== '') channel.write(answers);
+    rest += from === 0 ? chunk : chunk.slice(from);
+    if (rest.length > MAX_LINE_LENGTH)
+      throw new ProtocolError(`Expected a line of at most ${MAX_LINE_LENGTH} characters`);
+    if (replies !== '') channel.write(replies);
   };
   channel.setEncoding('utf8');
-  channel.on('data', (piece: string) => {
+  channel.on('data', (chunk: string) => {
     if (isBroken) return;
     try {
-      take(piece);
+      readChunk(chunk);
     } catch (error) {
       isBroken = true;
       onError(error as Error);
@@ -48,7 +48,7 @@ export function readLines(
   });
 }
 
-function valuesOf(line: string): readonly unknown[] {
+function parseLine(line: string): readonly unknown[] {
   let values: unknown;
   try {
     values = JSON.parse(line);
@@ -59,10 +59,10 @@ function valuesOf(line: string): readonly unknown[] {
   throw new ProtocolError('Expected a list of values');
 }
 
-/** One list of values as a line. Halves of surrogate pairs are escaped, so any text survives. */
+/** `JSON.stringify` escapes unpaired surrogates, so any text can be sent. */
 export const lineOf = (values: readonly unknown[]): string => `${JSON.stringify(values)}\n`;
 
-/** A list of values, read from the front, each held to what it has to be. */
+/** Reads and validates a list of values in order. */
 export class Values {
   #at = 0;
 
@@ -72,7 +72,7 @@ export class Values {
     return this.#at >= this.values.length;
   }
 
-  /** The next value, which stays the next. */
+  /** The next value, without consuming it. */
   get next(): unknown {
     return this.values[this.#at];
   }
@@ -81,16 +81,16 @@ export class Values {
     return this.values[this.#at++];
   }
 
-  integer(least: number, most = Number.MAX_SAFE_INTEGER): number {
+  integer(min: number, max = Number.MAX_SAFE_INTEGER): number {
     const value = this.values[this.#at++];
-    if (Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most) {
+    if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max) {
       return value as number;
     }
-    throw new ProtocolError(`Expected an integer from ${least} to ${most}, got ${shown(value)}`);
+    throw new ProtocolError(`Expected an integer from ${min} to ${max}, got ${shown(value)}`);
   }
 
-  integerOrNull(least: number): number | null {
-    if (this.next !== null) return this.integer(least);
+  integerOrNull(min: number): number | null {
+    if (this.next !== null) return this.integer(min);
     this.#at++;
     return null;
   }

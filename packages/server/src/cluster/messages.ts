@@ -1,24 +1,27 @@
 /**
- * What the supervisor and the workers ask each other, by name. All of it is plain data.
+ * Messages between the supervisor, the workers and the store process. All are plain data.
  *
- *     supervisor to worker   slice      a slice of the next configuration
- *                            start      serve with these settings, the configuration that came in
- *                                       slices, and what the API has set
- *                            configure  a reload's outcome; the configuration came in slices
- *                            override   what counts for a key of a policy from now on
- *                            shadow     what the API says of a policy from now on
- *                            question   a question of one of the crew
- *                            leave      answer what is in flight, and go
- *     worker to supervisor   reload     read the files again, for everybody
- *                            override   a change that was made here, for everybody
- *                            shadow     the same
- *                            gather     a question for the whole crew
- *     supervisor to store    open       the settings of the embedded store
+ * Calls, which have a result (see `rpc-channel.ts`):
  *
- * Messages without an answer: `alive`, a heartbeat; `connection` with a socket, for a worker, which
- * confirms it with `taken`; `store` with the worker's end of a channel to the store process;
- * `channel` with the other end, for the store process; `violation`, from the store process, if what
- * a worker sent is not of the protocol.
+ *     supervisor to worker   slice      adds a slice of the next configuration
+ *                            start      serve with these settings, the configuration that was sent
+ *                                       in slices, and the changes made through the API
+ *                            configure  apply the outcome of a reload, as above
+ *                            override   apply an override that was set or deleted through the API
+ *                            shadow     apply a shadow override
+ *                            query      run a handler of the process group (metrics, top keys)
+ *                            stop       complete the requests in flight, then exit
+ *     worker to supervisor   reload     reload the files for all workers
+ *                            override   an override was set or deleted through this worker's API
+ *                            shadow     a shadow override was set
+ *                            gather     query all workers
+ *     supervisor to store    load       returns when the modules are loaded
+ *                            open       open the embedded store with these settings
+ *
+ * Notifications: `alive`, a heartbeat; `connection` with a socket, for a worker, which confirms it
+ * with `taken`; `store` with the worker's end of a channel to the store process; `channel` with the
+ * other end, for the store process; `violation` from the store process, if a worker has violated
+ * the protocol.
  */
 import type { ConfigProblem, OverrideConfig } from '../config/model.ts';
 import type { ListenerName } from '../http/connection-source.ts';
@@ -27,15 +30,15 @@ import type { ShadowOverride } from '../shadow-overrides.ts';
 
 export interface StartOrder {
   readonly settings: Settings;
-  /** How many reloads there were before it, by result. */
+  /** Reloads since the start of the service, by result. */
   readonly reloads: ReloadCounts;
   readonly overrides: readonly OverrideConfig[];
   readonly shadowOverrides: readonly ShadowOverride[];
-  /** Whether they are in a file. */
+  /** Whether the overrides are saved in a file. */
   readonly isSaved: boolean;
-  /** Where the supervisor takes connections. */
+  /** Addresses that the supervisor listens on. */
   readonly listeners: Listeners;
-  /** For the log. */
+  /** Number of the worker, for the log. */
   readonly worker: number;
 }
 
@@ -46,50 +49,53 @@ export interface ReloadCounts {
 
 export interface StoreOrder {
   readonly maxKeys: number;
-  /** How many keys the store processes before it evicted. */
+  /** Evictions of the store processes before it. */
   readonly evicted: number;
-  /** The workers whose channels it starts with, by number. */
+  /** Slots of the running workers. */
   readonly workers: readonly number[];
 }
 
 export type Listeners = Readonly<Partial<Record<ListenerName, Listen>>>;
 
-/** What became of reading the files. Without problems the configuration was sent in slices. */
+/** Outcome of a reload. Without problems, the configuration was sent in slices. */
 export interface ReloadOutcome {
   readonly problems: readonly ConfigProblem[];
   readonly fingerprint?: string | undefined;
-  /** Set if the files were those of the last reload. */
+  /** Set if the files have the bytes of the last reload. */
   readonly isUnchanged?: boolean;
 }
 
-/** What the API says of a key: a limit of its own, or nothing any more. */
+/** Without `override` it was deleted. */
 export interface OverrideChange {
   readonly policy: string;
   readonly key: string;
   readonly override?: OverrideConfig;
 }
 
-/** What the API has set or taken away, by the name of the question that tells it. */
-export type StateChangeName = 'override' | 'shadow';
-export type StateChange = OverrideChange | ShadowOverride;
+/** A change made through the API, by the name of the call that carries it. */
+export type ApiChangeName = 'override' | 'shadow';
+export type ApiChange = OverrideChange | ShadowOverride;
 
-/** All go by it now. */
-export interface StateChangeResult {
+/** Returned when all workers have applied a change. */
+export interface ApiChangeResult {
   readonly isSaved: boolean;
 }
 
-export interface GroupRequest {
-  readonly question: string;
+export interface GroupQuery {
+  readonly name: string;
   readonly detail?: unknown;
 }
 
-/** How long the supervisor and the workers wait for each other before they go on without. */
+/** Timeouts of calls between the supervisor and the workers. */
 export const DEADLINE_MS = {
   start: 30_000,
   reload: 30_000,
-  word: 5000,
-  question: 5000,
+  change: 5000,
+  query: 5000,
 };
 
-/** Where a worker and the store process find channels to each other; 3 is Node's own. */
+/** File descriptor of a worker's first channel to the store process; 3 is Node's own channel. */
 export const STORE_FD = 4;
+
+/** File descriptor, in the store process, of the channel to the worker in a slot. */
+export const storeChannelFd = (slot: number): number => STORE_FD + slot - 1;

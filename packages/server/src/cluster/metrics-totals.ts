@@ -1,14 +1,14 @@
 /**
- * The metrics of all workers. A counter never falls, because Prometheus takes a lower number for a
- * restart: what a worker counted until it exited is kept, and a worker that does not reply in time
- * counts as it did last.
+ * Metrics of all workers. A counter never decreases, because Prometheus would take that for a
+ * restart: counters of exited workers are kept, and for a worker that does not reply in time the
+ * last reading is used.
  */
 import { systemClock } from 'sluice';
 import type { MetricsData } from '../observe/metrics.ts';
 
-/** How often workers are read even if no client asks, so that little is lost with one. */
+/** Interval of background readings, which bounds what is lost if a worker exits. */
 const READ_MS = 5000;
-/** How many series of exited workers are kept of one metric. */
+/** Maximum number of series kept of exited workers, per metric. */
 const MAX_SERIES = 20_000;
 
 type Metric = MetricsData[number] & { readonly aggregator?: string };
@@ -17,10 +17,10 @@ type MetricValue = Metric['values'][number] & { readonly metricName?: string };
 export class MetricsTotals<W extends object> {
   readonly #read: (worker: W) => Promise<unknown>;
   readonly #last = new Map<W, MetricsData>();
-  readonly #departed = new Map<string, DepartedMetric>();
+  readonly #exited = new Map<string, ExitedMetric>();
   #cancel: () => void = () => {};
 
-  /** `read` asks a worker for its metrics. */
+  /** `read` resolves to the metrics of a worker. */
   constructor(read: (worker: W) => Promise<unknown>) {
     this.#read = read;
   }
@@ -36,7 +36,7 @@ export class MetricsTotals<W extends object> {
     this.#cancel();
   }
 
-  /** What each worker counts, and what those that exited have counted. */
+  /** Resolves to the metrics of each worker, and those of exited workers. */
   async gather(workers: readonly W[]): Promise<readonly MetricsData[]> {
     await Promise.all(
       workers.map(async (worker) => {
@@ -44,27 +44,28 @@ export class MetricsTotals<W extends object> {
         if (data !== undefined) this.#last.set(worker, data as MetricsData);
       }),
     );
-    return [...this.#last.values(), [...this.#departed.values()].map((each) => each.data)];
+    return [...this.#last.values(), [...this.#exited.values()].map((each) => each.data)];
   }
 
-  departed(worker: W): void {
+  /** Keeps the counters of a worker that exited. */
+  keepExited(worker: W): void {
     const metrics = (this.#last.get(worker) ?? []) as readonly Metric[];
     this.#last.delete(worker);
     for (const metric of metrics) {
       if (!isCounter(metric)) continue;
-      const known = this.#departed.get(metric.name) ?? new DepartedMetric(metric);
-      this.#departed.set(metric.name, known);
+      const known = this.#exited.get(metric.name) ?? new ExitedMetric(metric);
+      this.#exited.set(metric.name, known);
       known.add(metric.values);
     }
   }
 }
 
-/** A gauge of a worker that exited says nothing any more. */
+/** Gauges of exited workers are dropped. */
 const isCounter = ({ type }: Metric): boolean =>
   ['counter', 'histogram'].includes(String(type).toLowerCase());
 
-/** One metric of all workers that exited. */
-class DepartedMetric {
+/** Sums of one metric over all exited workers. */
+class ExitedMetric {
   readonly #metric: Metric;
   readonly #values = new Map<string, MetricValue>();
 
@@ -77,13 +78,13 @@ class DepartedMetric {
   }
 
   add(values: readonly MetricValue[]): void {
-    // Numbers that all workers have in common are not added up.
-    const isMost = this.#metric.aggregator === 'max';
+    // All workers report the same value for these.
+    const isMax = this.#metric.aggregator === 'max';
     for (const value of values) {
       const id = JSON.stringify([value.metricName, Object.entries(value.labels).sort()]);
       const known = this.#values.get(id)?.value ?? 0;
       if (!this.#values.has(id) && this.#values.size >= MAX_SERIES) continue;
-      const total = isMost ? Math.max(known, value.value) : known + value.value;
+      const total = isMax ? Math.max(known, value.value) : known + value.value;
       this.#values.set(id, { ...value, value: total });
     }
   }

@@ -1,12 +1,12 @@
 /**
- * What workers and the owner of the store say to each other. A line holds everything that a worker
- * asked for in one turn of its event loop, as one flat list:
+ * Protocol between workers and the store process. A line is a flat list with all operations of one
+ * turn of the worker's event loop:
  *
- *     define  id name algorithm windowMs bucketMs limit   no answer; the limit is 0 if keys differ
- *     time    nowMs                                       no answer; for what follows in the line
- *     check   count LIMIT*count                           ANSWER*count
- *     peek    count LIMIT*count                           ANSWER*count
- *     once    name count LIMIT*count                      (capacity ANSWER)*count
+ *     define  id name algorithm windowMs bucketMs limit   no result; the limit is 0 if keys differ
+ *     time    nowMs                                       no result; for the rest of the line
+ *     check   count LIMIT*count                           RESULT*count
+ *     peek    count LIMIT*count                           RESULT*count
+ *     once    name count LIMIT*count                      (capacity RESULT)*count
  *     adjust  ADJUSTMENT                                  change
  *     settle  receipt count ADJUSTMENT*count              1 change*count, or 0 if it was used
  *     reset   id key                                      0
@@ -14,16 +14,16 @@
  *
  *     LIMIT   id limit capacity key cost
  *     ADJUSTMENT  LIMIT chargedAtMs delta
- *     ANSWER  retryAfterMs remaining resetAfterMs laterMs
+ *     RESULT  retryAfterMs remaining resetAfterMs laterMs
  *
- * A policy is defined once and has a number from then on; to define a number anew forgets those
- * after it. `laterMs` is by how much it was decided after `nowMs`, because the key knew that time.
- * The line of answers begins with the time, and with what the store says of itself:
+ * `define` assigns a number to a policy; defining a number again deletes those after it. `laterMs`
+ * is the time of the decision minus `nowMs`: a key never goes back in time, so the decision may be
+ * later. The reply is a line with the time, figures of the store, and the results in order:
  *
- *     nowMs size evicted guaranteedKeys ANSWERS*
+ *     nowMs size evicted guaranteedKeys results...
  *
- * `guaranteedKeys` is null if the store has no such number. ANSWERS has the result of each
- * operation, in order; an operation that failed has an object with its error instead.
+ * `guaranteedKeys` is null if the store does not have it. A failed operation has an object with its
+ * error as the result.
  */
 export const KIND = {
   define: 0,
@@ -37,13 +37,13 @@ export const KIND = {
   settle: 8,
 } as const;
 
-/** The largest number of limits in a check, and of adjustments of a receipt. */
+/** Maximum number of limits in a check, and of adjustments in a receipt. */
 export { MAX_LIMITS } from 'sluice/engine';
 
-/** A worker forgets its numbers then, and begins anew, so that neither table grows for ever. */
+/** Maximum number of defined policies. A worker then starts again from 0. */
 export const MAX_DEFINED = 1024;
 
-/** An operation that could not be done, in the place of its answer. */
+/** The result of a failed operation. */
 export interface OperationError {
   readonly error: string;
 }

@@ -1,24 +1,24 @@
-/** The processes that serve together, as one of them sees it; most services have one alone. */
+/** The processes that serve together, as one of them sees them. */
 import type { Configuration } from '../configuration.ts';
 import type { DecisionService } from '../decision-service.ts';
 import type { ConnectionSource } from '../http/connection-source.ts';
 
 export interface ProcessGroup {
-  /** Undefined where a process listens itself. */
+  /** Undefined if the process accepts connections itself. */
   readonly source: ConnectionSource | undefined;
-  /** Brings a process up to date before it serves anything. */
+  /** Applies the shared state before the process serves. */
   join(decisionService: DecisionService, configuration: Configuration): void;
-  /** What this process says when any of the crew asks. */
-  answer(question: string, handler: (detail: unknown) => unknown): void;
-  /** What each process of the crew says, this one included. Who does not answer is left out. */
-  gather(question: string, detail?: unknown): Promise<readonly unknown[]>;
-  /** Waits until the whole crew goes by what the API has changed here. */
-  told(): Promise<void>;
-  /** Whether that is in the crew's file; undefined if this process keeps its own. */
+  /** Sets this process's handler for a query. */
+  handle(query: string, handler: (detail: unknown) => unknown): void;
+  /** Resolves to the results of all processes, this one included. Omits those that failed. */
+  gather(query: string, detail?: unknown): Promise<readonly unknown[]>;
+  /** Resolves when all processes have applied the changes made through this one's API. */
+  synced(): Promise<void>;
+  /** Whether the changes are saved in the group's file; undefined if this process has its own. */
   readonly isSaved: boolean | undefined;
 }
 
-/** One process, which has nobody else to ask. */
+/** A process that serves alone. */
 export class SingleProcess implements ProcessGroup {
   readonly #handlers = new Map<string, (detail: unknown) => unknown>();
   readonly source = undefined;
@@ -26,14 +26,14 @@ export class SingleProcess implements ProcessGroup {
 
   join(): void {}
 
-  answer(question: string, handler: (detail: unknown) => unknown): void {
-    this.#handlers.set(question, handler);
+  handle(query: string, handler: (detail: unknown) => unknown): void {
+    this.#handlers.set(query, handler);
   }
 
-  async gather(question: string, detail?: unknown): Promise<readonly unknown[]> {
-    const handler = this.#handlers.get(question);
+  async gather(query: string, detail?: unknown): Promise<readonly unknown[]> {
+    const handler = this.#handlers.get(query);
     return handler === undefined ? [] : [await handler(detail)];
   }
 
-  async told(): Promise<void> {}
+  async synced(): Promise<void> {}
 }

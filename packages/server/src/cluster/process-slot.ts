@@ -1,34 +1,32 @@
 /**
- * The place of one process after the other: each that exits is replaced, after a pause that doubles
- * if it happens again soon. Each exit is logged once.
+ * Keeps one process running: a process that exits is replaced, after a pause that doubles if the
+ * next one also exits early. Each exit is logged once.
  */
 import { systemClock } from 'sluice';
 import type { Logger } from '../observe/log.ts';
-import type { Child, Departure } from './child.ts';
+import type { Child, Exit } from './child.ts';
 
-/** A process that ran for this long is replaced at once. */
-const STEADY_MS = 10_000;
-/** The others after a pause, which doubles each time. */
+/** A process that ran for this long is replaced without a pause. */
+const STEADY_MS = 5000;
 const FIRST_PAUSE_MS = 100;
 const MAX_PAUSE_MS = 10_000;
 
 export interface ProcessSlotOptions<P extends Child> {
-  /** What the log calls the process. */
-  readonly what: string;
-  /** Fields of each line of the log. */
+  /** Name of the process in log messages. */
+  readonly name: string;
+  /** Fields of each log line. */
   readonly fields: object;
   readonly log: Logger;
-  make(): P;
+  create(): P;
   /** Resolves when the process serves. */
-  begin(child: P): Promise<void>;
-  /** Called when the process has exited. */
-  gone(child: P): void;
+  start(child: P): Promise<void>;
+  onExit(child: P): void;
 }
 
 export class ProcessSlot<P extends Child> {
   readonly #options: ProcessSlotOptions<P>;
   #child: P | undefined = undefined;
-  /** How many exited soon after their start, one after the other. */
+  /** Consecutive exits soon after the start. */
   #failures = 0;
   #startError: unknown = undefined;
   #isClosed = false;
@@ -38,20 +36,20 @@ export class ProcessSlot<P extends Child> {
     this.#options = options;
   }
 
-  /** The process that is there now. */
+  /** The running process; undefined between an exit and the replacement. */
   get child(): P | undefined {
     return this.#child;
   }
 
   /** Starts a process. Resolves when it serves. */
   async fill(): Promise<void> {
-    const { make, begin } = this.#options;
-    const child = make();
+    const { create, start } = this.#options;
+    const child = create();
     this.#child = child;
     this.#startError = undefined;
-    void child.gone.then((departure) => this.#departed(child, departure));
+    void child.exited.then((exit) => this.#exited(child, exit));
     try {
-      await begin(child);
+      await start(child);
     } catch (error) {
       this.#startError = error;
       child.kill();
@@ -59,40 +57,49 @@ export class ProcessSlot<P extends Child> {
     }
   }
 
-  /** Replaces no process any more. */
+  /** Removes and returns the process, if it serves. The slot is empty until `fill`. */
+  take(): P | undefined {
+    const child = this.#child;
+    if (!child?.isServing) return undefined;
+    this.#child = undefined;
+    return child;
+  }
+
+  /** Stops replacing. */
   close(): void {
     this.#isClosed = true;
     this.#cancel();
   }
 
-  #departed(child: P, departure: Departure): void {
+  #exited(child: P, exit: Exit): void {
+    if (this.#child !== child) return;
     this.#child = undefined;
-    this.#options.gone(child);
+    this.#options.onExit(child);
     if (this.#isClosed) return;
     this.#failures = child.ageMs >= STEADY_MS ? 0 : this.#failures + 1;
     const pauseMs =
       this.#failures === 0 ? 0 : Math.min(FIRST_PAUSE_MS * 2 ** (this.#failures - 1), MAX_PAUSE_MS);
-    this.#logDeparture(child, departure, pauseMs);
+    this.#logExit(child, exit, pauseMs);
     this.#cancel = systemClock.schedule(pauseMs, () => void this.#replace());
   }
 
-  #logDeparture({ pid, isServing }: P, departure: Departure, pauseMs: number): void {
-    const { what, fields, log } = this.#options;
-    const { code, signal, silentMs } = departure;
+  #logExit({ pid, isServing }: P, exit: Exit, pauseMs: number): void {
+    const { name, fields, log } = this.#options;
+    const { code, signal, silentMs } = exit;
     const all = { ...fields, pid, pauseMs };
-    if (silentMs !== undefined) log.error({ ...all, silentMs }, `${what} not responding, killed`);
+    if (silentMs !== undefined) log.error({ ...all, silentMs }, `${name} not responding, killed`);
     else if (isServing || this.#startError === undefined) {
-      log.error({ ...all, code, signal }, `${what} exited`);
-    } else log.error({ ...all, err: this.#startError }, `${what} cannot start`);
+      log.error({ ...all, code, signal }, `${name} exited`);
+    } else log.error({ ...all, err: this.#startError }, `${name} cannot start`);
   }
 
   async #replace(): Promise<void> {
-    const { what, fields, log } = this.#options;
+    const { name, fields, log } = this.#options;
     try {
       await this.fill();
-      log.info({ ...fields, pid: this.#child?.pid }, `${what} replaced`);
+      log.info({ ...fields, pid: this.#child?.pid }, `${name} replaced`);
     } catch {
-      // Logged when it has exited, and tried again.
+      // The exit that follows is logged, and starts the next attempt.
     }
   }
 }

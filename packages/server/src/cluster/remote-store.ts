@@ -1,6 +1,6 @@
 /**
- * The store of a worker: what is asked for in one turn of the event loop goes to the owner as one
- * line, and comes back as one. The owner decides; nothing is remembered here.
+ * Client of the store process. Sends all operations of one turn of the event loop as one line, and
+ * reads the results from one line. Keeps no counters.
  */
 import type { Duplex } from 'node:stream';
 import {
@@ -29,47 +29,47 @@ import {
 import { lineOf, ProtocolError, readLines, Values } from './lines.ts';
 import { isError, KIND, MAX_DEFINED, MAX_LIMITS } from './operations.ts';
 
-/** A line that is so long is sent before its turn is over, so that it holds nobody up. */
+/** A longer line is sent before the turn ends, so that other workers do not wait for it. */
 const LONG_LINE_VALUES = 8192;
-/** How many operations may wait for the owner at once, and how long their lines may be. */
+/** Bounds of the operations in flight, and of the total length of their lines. */
 const MAX_WAITING = 100_000;
 export const MAX_WAITING_CHARACTERS = 32 * 1024 * 1024;
 
-/** A line that was sent: its operations, and its length in characters. */
+/** A line in flight. `length` is in characters. */
 interface SentLine {
   readonly operations: readonly Operation[];
   readonly length: number;
   readonly command: SentCommand;
 }
 
-/** Methods, not functions: there is one for every decision, and each function is an object. */
+/** Has methods instead of function fields, to allocate one object per decision instead of four. */
 interface Operation {
-  /** Called when it is sent, with the line that carries it. */
+  /** Called when the line of the operation is sent. */
   sent(command: SentCommand): void;
-  /** Takes from the answers what belongs to it, and tells who asked. */
-  read(answers: Values, nowMs: number): void;
+  /** Reads its results and settles the call. */
+  read(results: Values, nowMs: number): void;
   failed(error: unknown): void;
 }
 
 export class RemoteStore implements Store {
   readonly #channel: Duplex;
   readonly #numbers = new PolicyNumbers();
-  /** The line that is being written. */
+  /** The line that is being built. */
   #values: unknown[] = [];
   #operations: Operation[] = [];
   #givenMs: number | undefined = undefined;
   #isScheduled = false;
-  /** The lines that have been sent: those are answered in order. */
+  /** Lines in flight. Replies arrive in this order. */
   readonly #sent: SentLine[] = [];
-  /** How many of the oldest line have been answered. */
-  #answered = 0;
+  /** Operations of the oldest line whose results have been read. */
+  #completed = 0;
   #waiting = 0;
   #waitingCharacters = 0;
   #size = 0;
   #evicted = 0;
   #guaranteedKeys: number | undefined = undefined;
-  /** Why there is nobody to ask any more. */
-  #end: SluiceError | undefined = undefined;
+  /** Set when the channel is closed. */
+  #closed: SluiceError | undefined = undefined;
 
   constructor(channel: Duplex) {
     this.#channel = channel;
@@ -82,7 +82,7 @@ export class RemoteStore implements Store {
     channel.on('close', () => this.#fail(new Error('the channel was closed')));
   }
 
-  /** As of the last answer, like `evicted`. */
+  /** As of the last reply, like `evicted`. */
   get size(): number {
     return this.#size;
   }
@@ -91,7 +91,7 @@ export class RemoteStore implements Store {
     return this.#evicted;
   }
 
-  /** As of the last response; undefined before the first one. */
+  /** As of the last reply; undefined before the first one. */
   get guaranteedKeys(): number | undefined {
     return this.#guaranteedKeys;
   }
@@ -132,10 +132,10 @@ export class RemoteStore implements Store {
       this.#values.push(KIND.adjust);
       this.#pushAdjustment(adjustment);
     };
-    return this.#ask([adjustment.policy], nowMs, readNumber, write, onSent);
+    return this.#request([adjustment.policy], nowMs, readNumber, write, onSent);
   }
 
-  /** One operation for all adjustments, so that the owner applies all of them or none. */
+  /** One operation for all adjustments, so that the store applies all or none. */
   async adjustOnce(
     id: string,
     adjustments: readonly Adjustment[],
@@ -148,20 +148,20 @@ export class RemoteStore implements Store {
       throw expected('ERR_INVALID_RECEIPT', what, adjustments);
     }
     const policies = adjustments.map(({ policy }) => policy);
-    const read = (answers: Values): readonly number[] | undefined =>
-      answers.integer(0, 1) === 0 ? undefined : Array.from({ length }, () => readNumber(answers));
+    const read = (results: Values): readonly number[] | undefined =>
+      results.integer(0, 1) === 0 ? undefined : Array.from({ length }, () => readNumber(results));
     const write = (): void => {
       this.#values.push(KIND.settle, id, length);
       for (const each of adjustments) this.#pushAdjustment(each);
     };
-    return this.#ask(policies, nowMs, read, write, onSent);
+    return this.#request(policies, nowMs, read, write, onSent);
   }
 
   async reset(policy: Policy, key: string, nowMs?: number, onSent?: OnSent): Promise<void> {
     const write = (): void => {
       this.#values.push(KIND.reset, this.#numbers.of(policy), key);
     };
-    await this.#ask([policy], nowMs, readNumber, write, onSent);
+    await this.#request([policy], nowMs, readNumber, write, onSent);
   }
 
   inspect(
@@ -174,10 +174,10 @@ export class RemoteStore implements Store {
     const write = (): void => {
       this.#values.push(KIND.inspect, this.#numbers.of(policy), limit, capacity, key);
     };
-    return this.#ask([policy], nowMs, readState, write, onSent);
+    return this.#request([policy], nowMs, readState, write, onSent);
   }
 
-  /** Whoever still waits is told. */
+  /** Rejects all operations in flight. */
   async close(): Promise<void> {
     this.#fail(new Error('the store was closed'));
     this.#channel.destroy();
@@ -193,32 +193,32 @@ export class RemoteStore implements Store {
     this.#values.push(atMs, delta);
   }
 
-  #ask<T>(
+  #request<T>(
     policies: readonly Policy[],
     nowMs: number | undefined,
-    read: (answers: Values) => T,
+    read: (results: Values) => T,
     write: () => void,
     onSent: OnSent = () => {},
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const take = (answers: Values): void => resolve(read(answers));
-      const operation = { sent: onSent, read: take, failed: reject };
+      const settle = (results: Values): void => resolve(read(results));
+      const operation = { sent: onSent, read: settle, failed: reject };
       if (!this.#add(operation, nowMs, policies.length)) return;
       for (const policy of policies) this.#numbers.define(policy, this.#values);
       write();
     });
   }
 
-  /** Makes ready for an operation to be written; false if it was refused. */
+  /** Prepares the line for an operation. Returns false if the operation was rejected. */
   #add(operation: Operation, nowMs: number | undefined, policies: number): boolean {
     const isFull =
       this.#waiting >= MAX_WAITING || this.#waitingCharacters >= MAX_WAITING_CHARACTERS;
-    if (this.#end !== undefined || isFull) {
-      operation.failed(this.#end ?? unavailable('too many operations wait for it'));
+    if (this.#closed !== undefined || isFull) {
+      operation.failed(this.#closed ?? unavailable('too many operations are in flight'));
       return false;
     }
     const isLong = this.#values.length >= LONG_LINE_VALUES;
-    // A time counts to the end of its line.
+    // `time` applies to the rest of the line.
     if (isLong || nowMs !== this.#givenMs) this.#send();
     if (nowMs !== this.#givenMs) {
       this.#givenMs = nowMs;
@@ -251,43 +251,43 @@ export class RemoteStore implements Store {
     this.#channel.write(line);
   }
 
-  #read(answers: Values): undefined {
-    if (this.#sent.length === 0) throw new ProtocolError('Expected no answer to nothing');
+  #read(results: Values): undefined {
+    if (this.#sent.length === 0) throw new ProtocolError('Expected no reply without a request');
     const { operations, length, command } = this.#sent[0];
     command.outcome = 'replied';
-    const nowMs = answers.integer(0);
-    this.#size = answers.integer(0);
-    this.#evicted = answers.integer(0);
-    this.#guaranteedKeys = answers.integerOrNull(0) ?? undefined;
-    while (this.#answered < operations.length) {
-      const operation = operations[this.#answered];
-      const { next } = answers;
+    const nowMs = results.integer(0);
+    this.#size = results.integer(0);
+    this.#evicted = results.integer(0);
+    this.#guaranteedKeys = results.integerOrNull(0) ?? undefined;
+    while (this.#completed < operations.length) {
+      const operation = operations[this.#completed];
+      const { next } = results;
       if (isError(next)) {
-        answers.any();
-        // The others of the line were answered, so it says nothing about the store.
+        results.any();
+        // The store replied, so this is not a failure of the store.
         operation.failed(Object.assign(unavailable(next.error), { isOfKey: true }));
-      } else operation.read(answers, nowMs);
-      this.#answered++;
+      } else operation.read(results, nowMs);
+      this.#completed++;
     }
     this.#waiting -= operations.length;
     this.#waitingCharacters -= length;
-    this.#answered = 0;
+    this.#completed = 0;
     this.#sent.shift();
   }
 
   #fail(cause: Error): void {
-    if (this.#end !== undefined) return;
-    this.#end = unavailable(cause.message);
+    if (this.#closed !== undefined) return;
+    this.#closed = unavailable(cause.message);
     for (const { command } of this.#sent) command.outcome = 'failed';
     const sent = this.#sent.flatMap(({ operations }) => operations);
-    const waiting = [...sent.slice(this.#answered), ...this.#operations];
+    const waiting = [...sent.slice(this.#completed), ...this.#operations];
     this.#sent.length = 0;
     this.#operations = [];
-    for (const operation of waiting) operation.failed(this.#end);
+    for (const operation of waiting) operation.failed(this.#closed);
   }
 }
 
-/** The numbers by which the owner knows policies. Those that mean the same have the same. */
+/** Numbers of policies on one channel. Policies with the same definition share one. */
 class PolicyNumbers {
   #byPolicy = new WeakMap<Policy, number>();
   #byText = new Map<string, number>();
@@ -296,14 +296,14 @@ class PolicyNumbers {
     return this.#byPolicy.get(policy)!;
   }
 
-  /** Before an operation with so many policies: if they might not fit, all begin anew. */
+  /** Starts again from 0 if the policies of the next operation might not fit. */
   makeRoom(policies: number): void {
     if (this.#byText.size + policies <= MAX_DEFINED) return;
     this.#byPolicy = new WeakMap();
     this.#byText = new Map();
   }
 
-  /** Tells the owner of a policy, unless it has been told. */
+  /** Adds a definition to the line, unless the policy has a number. */
   define(policy: Policy, values: unknown[]): void {
     if (this.#byPolicy.has(policy)) return;
     const { name, algorithm, windowMs, bucketMs, params } = policy;
@@ -329,27 +329,27 @@ class CheckOperation implements Operation {
     this.recipient.sent?.(command);
   }
 
-  read(answers: Values, nowMs: number): void {
+  read(results: Values, nowMs: number): void {
     const { limits, peek } = this.check;
     if (limits.length === 1) {
-      this.recipient.answered([this.#readLimit(answers, nowMs, limits[0])]);
+      this.recipient.answered([this.#readLimit(results, nowMs, limits[0])]);
       return;
     }
     const all: readonly LimitDecision[] = limits.map((limit) =>
-      this.#readLimit(answers, nowMs, limit),
+      this.#readLimit(results, nowMs, limit),
     );
     const taken = !peek && all.every(({ allowed }) => allowed);
     this.recipient.answered([jointDecision(all, taken)]);
   }
 
-  #readLimit(answers: Values, nowMs: number, { policy, params, key, cost }: Limit): CheckResult {
+  #readLimit(results: Values, nowMs: number, { policy, params, key, cost }: Limit): CheckResult {
     const { peek, id } = this.check;
     const kind = peek ? PeekRecord : DecisionRecord;
-    const limit = id === undefined ? params.capacity : answers.integer(1);
-    const waitMs = answers.integer(0);
-    const free = answers.integer(0);
-    const resetAfterMs = answers.integer(0);
-    const atMs = nowMs + answers.integer(Number.MIN_SAFE_INTEGER);
+    const limit = id === undefined ? params.capacity : results.integer(1);
+    const waitMs = results.integer(0);
+    const free = results.integer(0);
+    const resetAfterMs = results.integer(0);
+    const atMs = nowMs + results.integer(Number.MIN_SAFE_INTEGER);
     return new kind(policy.name, key, cost, limit, waitMs, atMs, { free, resetAfterMs });
   }
 
@@ -358,11 +358,11 @@ class CheckOperation implements Operation {
   }
 }
 
-const readNumber = (answers: Values): number => answers.integer(Number.MIN_SAFE_INTEGER);
+const readNumber = (results: Values): number => results.integer(Number.MIN_SAFE_INTEGER);
 
 /** Reads a key's state. Its numbers are shown to operators, so they are validated here. */
-function readState(answers: Values): KeyState | undefined {
-  const state = answers.any() as KeyState | 0;
+function readState(results: Values): KeyState | undefined {
+  const state = results.any() as KeyState | 0;
   if (state === 0) return undefined;
   if (!isState(state)) throw new ProtocolError('Expected the state of a key, or 0');
   // A log keeps pointers in the bits of its last cell. JSON has no NaN, so it arrives as null.
@@ -378,5 +378,5 @@ function isState(state: unknown): state is KeyState {
 }
 
 function unavailable(why: string): SluiceError {
-  return new SluiceError('ERR_STORE_UNAVAILABLE', `The store process cannot be asked: ${why}`);
+  return new SluiceError('ERR_STORE_UNAVAILABLE', `The store process is unavailable: ${why}`);
 }

@@ -1,11 +1,11 @@
 /**
- * Questions and answers between the supervisor and a worker, over the channel that Node gives a
- * process and its child. Either side may ask. What is not understood is passed over.
+ * Calls with a result between the supervisor and a child process, over Node's IPC channel. Either
+ * side may call. Other messages are ignored.
  */
 import { systemClock } from 'sluice';
 import { isRecord } from 'sluice/engine';
 
-/** A process, or a worker as `node:cluster` has it. */
+/** Implemented by `process` and by `ChildProcess`. */
 export interface Port {
   send(message: unknown, done: (error: Error | null) => void): unknown;
   on(event: 'message', listener: (message: unknown) => void): unknown;
@@ -13,88 +13,88 @@ export interface Port {
 
 export type RpcHandler = (body: unknown) => unknown;
 
-interface Waiting {
+interface PendingCall {
   resolve(body: unknown): void;
   reject(error: Error): void;
-  /** Ends the wait for the deadline. */
-  cancel(): void;
+  cancelTimeout(): void;
 }
+
+const ignore = (): void => {};
 
 export class RpcChannel {
   readonly #port: Port;
   readonly #handlers = new Map<string, RpcHandler>();
-  readonly #waiting = new Map<number, Waiting>();
-  #asked = 0;
-  #end: Error | undefined = undefined;
+  readonly #pending = new Map<number, PendingCall>();
+  #calls = 0;
+  #closed: Error | undefined = undefined;
 
   constructor(port: Port) {
     this.#port = port;
-    port.on('message', (message) => this.#hear(message));
+    port.on('message', (message) => this.#receive(message));
   }
 
-  /** How a question is answered from now on; what is thrown becomes the asker's error. */
-  answer(question: string, handler: RpcHandler): void {
-    this.#handlers.set(question, handler);
+  /** Sets the handler for a call. An error that it throws rejects the promise of the caller. */
+  handle(name: string, handler: RpcHandler): void {
+    this.#handlers.set(name, handler);
   }
 
-  ask(question: string, body: unknown, deadlineMs: number): Promise<unknown> {
-    if (this.#end !== undefined) return Promise.reject(this.#end);
-    const id = this.#asked++;
+  call(name: string, body: unknown, timeoutMs: number): Promise<unknown> {
+    if (this.#closed !== undefined) return Promise.reject(this.#closed);
+    const id = this.#calls++;
     return new Promise((resolve, reject) => {
-      const late = (): void =>
-        this.#take(id)?.reject(new Error(`No answer to ${question} in time`));
-      const cancel = systemClock.schedule(deadlineMs, late);
-      this.#waiting.set(id, { resolve, reject, cancel });
-      this.#say({ kind: 'ask', id, question, body }, (error) => this.#take(id)?.reject(error));
+      const onTimeout = (): void =>
+        this.#take(id)?.reject(new Error(`No reply to ${name} within ${timeoutMs} ms`));
+      const cancelTimeout = systemClock.schedule(timeoutMs, onTimeout);
+      this.#pending.set(id, { resolve, reject, cancelTimeout });
+      this.#send({ kind: 'call', id, name, body }, (error) => this.#take(id)?.reject(error));
     });
   }
 
-  /** Whoever still waits is told why there will be no answer. */
+  /** Rejects all pending and further calls. */
   close(reason: string): void {
-    this.#end = new Error(reason);
-    for (const id of [...this.#waiting.keys()]) this.#take(id)?.reject(this.#end);
+    this.#closed = new Error(reason);
+    for (const id of [...this.#pending.keys()]) this.#take(id)?.reject(this.#closed);
   }
 
-  /** Takes a question out of those that wait. */
-  #take(id: unknown): Waiting | undefined {
-    const waiting = this.#waiting.get(id as number);
-    this.#waiting.delete(id as number);
-    waiting?.cancel();
-    return waiting;
+  /** Removes and returns a pending call. */
+  #take(id: unknown): PendingCall | undefined {
+    const pending = this.#pending.get(id as number);
+    this.#pending.delete(id as number);
+    pending?.cancelTimeout();
+    return pending;
   }
 
-  #hear(message: unknown): void {
+  #receive(message: unknown): void {
     if (!isRecord(message)) return;
-    const { kind, id, question, body } = message;
-    if (kind === 'ask') void this.#reply(id, String(question), body);
-    else if (kind === 'answer') this.#take(id)?.resolve(body);
+    const { kind, id, name, body } = message;
+    if (kind === 'call') void this.#reply(id, String(name), body);
+    else if (kind === 'result') this.#take(id)?.resolve(body);
     else if (kind === 'error') this.#take(id)?.reject(errorOf(body));
   }
 
-  async #reply(id: unknown, question: string, body: unknown): Promise<void> {
-    const nobody = (): void => {};
+  async #reply(id: unknown, name: string, body: unknown): Promise<void> {
     try {
-      const handler = this.#handlers.get(question);
-      if (handler === undefined) throw new Error(`Nobody answers ${question.slice(0, 60)}`);
-      this.#say({ kind: 'answer', id, body: await handler(body) }, nobody);
+      const handler = this.#handlers.get(name);
+      if (handler === undefined) throw new Error(`No handler for ${name.slice(0, 60)}`);
+      this.#send({ kind: 'result', id, body: await handler(body) }, ignore);
     } catch (error) {
       const { message, code } = error as Error & { code?: unknown };
-      this.#say({ kind: 'error', id, body: { message, code } }, nobody);
+      this.#send({ kind: 'error', id, body: { message, code } }, ignore);
     }
   }
 
-  #say(message: object, failed: (error: Error) => void): void {
+  #send(message: object, onError: (error: Error) => void): void {
     try {
       this.#port.send(message, (error) => {
-        if (error !== null) failed(error);
+        if (error !== null) onError(error);
       });
     } catch (error) {
-      failed(error as Error);
+      onError(error as Error);
     }
   }
 }
 
-/** An error of the other process, with the code by which it is told from others. */
+/** Rebuilds an error of the other process, with its code. */
 function errorOf(body: unknown): Error {
   const { message, code } = isRecord(body) ? body : {};
   return Object.assign(new Error(String(message)), code === undefined ? {} : { code });

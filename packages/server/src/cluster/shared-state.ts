@@ -1,6 +1,6 @@
 /**
- * What all workers go by: the configuration and what the API has set. It lies with the supervisor,
- * who tells the workers, so that those of tomorrow begin with what counts then.
+ * State that all workers share: the configuration and the changes made through the API. The
+ * supervisor holds it and sends it to the workers, also to those that are started later.
  */
 import { memoryStore } from 'sluice';
 import { expected, isRecord } from 'sluice/engine';
@@ -12,21 +12,22 @@ import type { Logger } from '../observe/log.ts';
 import { OverridesFile } from '../overrides-file.ts';
 import type { Settings } from '../settings.ts';
 import { shadowOverrideOf } from '../shadow-overrides.ts';
-import type { OverrideChange, ReloadOutcome, StartOrder, StateChange } from './messages.ts';
+import type { ApiChange, OverrideChange, ReloadOutcome, StartOrder } from './messages.ts';
 
 export interface SharedStateOptions {
   readonly settings: Settings;
   readonly log: Logger;
   readonly config: Config;
-  /** Reads the files again. */
+  /** Reads the configuration files. */
   readonly load: () => Promise<Config>;
 }
 
-/** What came of a change that a worker told of. */
-export interface Heard {
-  /** What counts then, for all. */
-  readonly word: StateChange;
-  readonly refusal: Error | undefined;
+/** Result of applying a change that was made at one worker. */
+export interface AppliedChange {
+  /** The state after it, which is sent to all workers. */
+  readonly change: ApiChange;
+  /** Why the change was rejected. */
+  readonly error: Error | undefined;
 }
 
 export class SharedState {
@@ -37,9 +38,9 @@ export class SharedState {
   ) {}
 
   static async open({ settings, log, config, load }: SharedStateOptions): Promise<SharedState> {
-    // A desk at which nobody asks: it finds out whether a configuration can be served.
+    // Decides nothing. It validates configurations and changes before the workers get them.
     const decisionService = new DecisionService(memoryStore({ maxKeys: 1 }));
-    // The workers read the certificates themselves. Here they are checked, once for all.
+    // The workers read the certificates themselves. Here they are validated once for all.
     const certificates = await Certificates.open(settings);
     const configuration = new Configuration(decisionService, config, loadWith(load, certificates));
     const { overridesFile: path } = settings;
@@ -52,13 +53,13 @@ export class SharedState {
     return this.configuration.config;
   }
 
-  /** What a worker begins with, besides the configuration. */
+  /** Returns the state that a worker starts with, besides the configuration. */
   order(): Pick<StartOrder, 'reloads' | 'overrides' | 'shadowOverrides' | 'isSaved'> {
     const { reloads } = this.configuration;
     const shadowOverrides = this.decisionService.shadowOverrides.list();
     const all = this.decisionService.overrides.list().filter(({ source }) => source === 'api');
     const isSaved = this.file?.isSaved === true;
-    return { reloads, overrides: all.map(plain), shadowOverrides, isSaved };
+    return { reloads, overrides: all.map(withoutSource), shadowOverrides, isSaved };
   }
 
   async reload(options: ReloadOptions): Promise<ReloadOutcome> {
@@ -66,40 +67,38 @@ export class SharedState {
     return { problems, fingerprint, ...(isUnchanged && { isUnchanged }) };
   }
 
-  /** Makes a change that a worker tells of. What counts then is the word for all. */
-  override(body: unknown): Heard {
+  override(body: unknown): AppliedChange {
     const { overrides } = this.decisionService;
-    const { policy, key, override } = wordOf(body);
-    const refusal = refusalOf(() => {
+    const { policy, key, override } = parseOverrideChange(body);
+    const error = errorOf(() => {
       if (override === undefined) overrides.delete(policy, key);
       else overrides.set({ ...override, policy, key });
     });
     const now = overrides.get(policy, key);
-    const word = now?.source === 'api' ? { policy, key, override: plain(now) } : { policy, key };
-    return { word, refusal };
+    const isSet = now?.source === 'api';
+    return { change: { policy, key, ...(isSet && { override: withoutSource(now) }) }, error };
   }
 
-  /** The same for whether a policy is in shadow. */
-  shadow(body: unknown): Heard {
+  shadow(body: unknown): AppliedChange {
     const { shadowOverrides } = this.decisionService;
-    const said = shadowOverrideOf(body);
-    const refusal = refusalOf(() => shadowOverrides.set(said));
-    const { policy } = said;
-    return { word: { policy, shadow: shadowOverrides.get(policy) ?? null }, refusal };
+    const requested = shadowOverrideOf(body);
+    const error = errorOf(() => shadowOverrides.set(requested));
+    const { policy } = requested;
+    return { change: { policy, shadow: shadowOverrides.get(policy) ?? null }, error };
   }
 
-  /** Lets another instance have the file. */
+  /** Saves the changes and unlocks the overrides file. */
   async close(): Promise<void> {
     await this.file?.close();
   }
 
-  /** Waits until what has changed is in the file; false if it is not, or there is none. */
+  /** Resolves to whether all changes are saved in a file. */
   async saved(): Promise<boolean> {
     return (await this.file?.saved()) === true;
   }
 }
 
-function refusalOf(change: () => void): Error | undefined {
+function errorOf(change: () => void): Error | undefined {
   try {
     change();
     return undefined;
@@ -108,19 +107,21 @@ function refusalOf(change: () => void): Error | undefined {
   }
 }
 
-/** Of a worker's word only the form is looked at; what it says is checked where it is set. */
-export function wordOf(body: unknown): OverrideChange {
+/** Validates the types of the fields only. `Overrides` validates the values. */
+export function parseOverrideChange(body: unknown): OverrideChange {
   const { policy, key, override } = isRecord(body) ? body : {};
-  const isForm = typeof policy === 'string' && typeof key === 'string';
-  if (!isForm || (override !== undefined && !isRecord(override))) {
+  const isValid = typeof policy === 'string' && typeof key === 'string';
+  if (!isValid || (override !== undefined && !isRecord(override))) {
     throw expected('ERR_INVALID_OPTION', 'a policy, a key and an override', body);
   }
   const found = override as OverrideConfig | undefined;
   return { policy, key, ...(found !== undefined && { override: found }) };
 }
 
-/** Without its source: whoever gets it has it from the API. */
-export function plain(override: OverrideConfig & { readonly source?: string }): OverrideConfig {
+/** Overrides that are sent between processes all come from the API. */
+export function withoutSource(
+  override: OverrideConfig & { readonly source?: string },
+): OverrideConfig {
   const { source, ...rest } = override;
   return rest;
 }

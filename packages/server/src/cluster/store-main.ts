@@ -3,30 +3,33 @@ import { Socket } from 'node:net';
 import { memoryStore, type SyncStore } from 'sluice';
 import { isRecord } from 'sluice/engine';
 import { sendHeartbeats } from './heartbeat.ts';
-import { STORE_FD, type StoreOrder } from './messages.ts';
+import { type StoreOrder, storeChannelFd } from './messages.ts';
 import { type Port, RpcChannel } from './rpc-channel.ts';
 import { StoreServer } from './store-server.ts';
 
 class StoreMain {
   #store: SyncStore | undefined = undefined;
-  #owner: StoreServer | undefined = undefined;
+  #server: StoreServer | undefined = undefined;
   #evictedBefore = 0;
-  /** Channels that came before the settings of the store. */
+  /** Channels that arrived before the store was opened. */
   readonly #waiting: (readonly [worker: number, channel: Socket])[] = [];
 
   open({ maxKeys, evicted, workers }: StoreOrder): void {
     this.#store = memoryStore({ maxKeys });
     this.#evictedBefore = evicted;
-    this.#owner = new StoreServer(this.#store, evicted);
-    for (const [at, worker] of workers.entries()) {
-      this.serve(worker, new Socket({ fd: STORE_FD + at, readable: true, writable: true }));
+    this.#server = new StoreServer(this.#store, evicted);
+    for (const worker of workers) {
+      this.serve(
+        worker,
+        new Socket({ fd: storeChannelFd(worker), readable: true, writable: true }),
+      );
     }
     for (const [worker, channel] of this.#waiting.splice(0)) this.serve(worker, channel);
   }
 
   serve(worker: number, channel: Socket): void {
-    if (this.#owner === undefined) this.#waiting.push([worker, channel]);
-    this.#owner?.serve(channel, ({ message }) =>
+    if (this.#server === undefined) this.#waiting.push([worker, channel]);
+    this.#server?.serve(channel, ({ message }) =>
       process.send?.({ kind: 'violation', worker, message }, () => {}),
     );
   }
@@ -39,12 +42,14 @@ class StoreMain {
 }
 
 const main = new StoreMain();
-// A terminal sends them to all processes; what they mean is for the supervisor to say.
+// A terminal sends signals to all processes; the supervisor handles them.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
 process.on('disconnect', () => process.exit(1));
 process.on('message', (message: unknown, channel: unknown) => {
   if (!isRecord(message) || message.kind !== 'channel') return;
   if (channel instanceof Socket) main.serve(message.worker as number, channel);
 });
-new RpcChannel(process as Port).answer('open', (order) => main.open(order as StoreOrder));
+const rpc = new RpcChannel(process as Port);
+rpc.handle('load', () => undefined);
+rpc.handle('open', (order) => main.open(order as StoreOrder));
 sendHeartbeats(() => main.state);

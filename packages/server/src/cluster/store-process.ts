@@ -1,17 +1,17 @@
 /**
- * The store process as the supervisor sees it: it holds the counters of the embedded store, decides
- * for all workers and does nothing else. Each worker has a channel of its own to it.
+ * The store process as the supervisor sees it: it holds the counters of the embedded store and
+ * decides for all workers. Each worker has its own channel to it.
  */
 import type { Duplex } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { isRecord } from 'sluice/engine';
 import { Child } from './child.ts';
 import { isHeartbeat } from './heartbeat.ts';
-import { DEADLINE_MS, STORE_FD, type StoreOrder } from './messages.ts';
+import { DEADLINE_MS, type StoreOrder, storeChannelFd } from './messages.ts';
 
 const PROGRAM = fileURLToPath(new URL('./store-main.js', import.meta.url));
 
-/** What the store says of itself, as of its last heartbeat. */
+/** Figures of the store, as of its last heartbeat. */
 export interface StoreState {
   readonly size: number;
   readonly evicted: number;
@@ -19,10 +19,10 @@ export interface StoreState {
 }
 
 export interface StoreProcessOptions {
-  /** How many channels it starts with, for the workers that are there already. */
-  readonly channels: number;
+  /** Number of worker slots. The process is started with a channel for each. */
+  readonly slots: number;
   onState(state: StoreState): void;
-  /** Called when a worker sent what is not of the protocol. */
+  /** Called when a worker has violated the protocol. */
   onViolation(worker: number, error: Error): void;
 }
 
@@ -30,23 +30,29 @@ export class StoreProcess extends Child {
   readonly #options: StoreProcessOptions;
 
   constructor(options: StoreProcessOptions) {
-    const channels = Array(options.channels).fill('pipe');
+    const channels = Array(options.slots).fill('pipe');
     super(PROGRAM, [], ['ignore', 'inherit', 'inherit', 'ipc', ...channels]);
     this.#options = options;
   }
 
-  async start(order: StoreOrder): Promise<void> {
-    await this.rpc.ask('open', order, DEADLINE_MS.start);
-    if (this.state === 'starting') this.state = 'serving';
-    this.excuse();
+  /** Resolves when the process has loaded its modules. */
+  async load(): Promise<void> {
+    await this.rpc.call('load', undefined, DEADLINE_MS.start);
+    this.markServing();
   }
 
-  /** The worker's end of a channel that the process was started with. */
-  channel(at: number): Duplex {
-    return this.stdio(STORE_FD + at);
+  /** Opens the store for the workers in `order`, on the channels of their slots. */
+  async open(order: StoreOrder): Promise<void> {
+    await this.rpc.call('open', order, DEADLINE_MS.start);
+    this.markServing();
   }
 
-  /** Has the process answer what comes on the channel of a worker. */
+  /** The worker's end of the channel that the process was started with. */
+  channel(slot: number): Duplex {
+    return this.stdio(storeChannelFd(slot));
+  }
+
+  /** Passes the store's end of a channel to a worker. */
   serve(worker: number, channel: Duplex): void {
     this.pass({ kind: 'channel', worker }, channel);
   }

@@ -1,7 +1,7 @@
 /**
- * The owner of the embedded store: it decides what the workers ask for, in the order in which it
- * comes and by its own clock. A line is read whole before anything of it is done; if it is not as
- * agreed, nothing is, and whoever sent it is not heard any more.
+ * Serves the embedded store to the workers: runs their operations in the order of arrival, by the
+ * clock of this process. A line is validated as a whole before any of its operations runs. A
+ * protocol violation closes the channel.
  */
 import type { Duplex } from 'node:stream';
 import {
@@ -27,32 +27,32 @@ const ALGORITHMS: readonly string[] = [
   'token-bucket',
 ] satisfies readonly AlgorithmName[];
 
-/** What an operation does, and adds to the answers, once the whole line has been read. */
-type Work = (answers: unknown[], nowMs: number) => void;
+/** Runs an operation and appends its results. Called when the whole line is valid. */
+type Work = (results: unknown[], nowMs: number) => void;
 
 export class StoreServer {
   readonly #store: SyncStore;
   readonly #evictedBefore: number;
 
-  /** `evictedBefore` are the evictions of the stores that this one replaces. */
+  /** `evictedBefore`: evictions of the store processes before this one. */
   constructor(store: SyncStore, evictedBefore = 0) {
     this.#store = store;
     this.#evictedBefore = evictedBefore;
   }
 
-  /** Answers what comes on a channel. `onError` is told once, and then the channel is closed. */
+  /** Serves a channel. On a protocol violation `onError` is called and the channel is closed. */
   serve(channel: Duplex, onError: (error: Error) => void): void {
     const policies: Policy[] = [];
     const fail = (error: Error): void => {
       onError(error);
       channel.destroy();
     };
-    readLines(channel, (values) => this.#answer(new Values(values), policies), fail);
-    // A worker that died in the middle of something; that it died is noticed elsewhere.
+    readLines(channel, (values) => this.#run(new Values(values), policies), fail);
+    // The worker exited; the supervisor handles that.
     channel.on('error', () => {});
   }
 
-  #answer(values: Values, policies: Policy[]): string {
+  #run(values: Values, policies: Policy[]): string {
     const line = new Line(this.#store, values, policies);
     const works: Work[] = [];
     while (!values.isAtEnd) {
@@ -60,24 +60,24 @@ export class StoreServer {
       if (work !== undefined) works.push(work);
     }
     const nowMs = systemClock.now();
-    const answers: unknown[] = [nowMs, 0, 0, null];
+    const results: unknown[] = [nowMs, 0, 0, null];
     for (const work of works) {
       try {
-        work(answers, nowMs);
+        work(results, nowMs);
       } catch (error) {
-        answers.push({ error: (error as Error).message });
+        results.push({ error: (error as Error).message });
       }
     }
-    answers[1] = this.#store.size;
-    answers[2] = this.#evictedBefore + (this.#store.evicted ?? 0);
-    answers[3] = this.#store.guaranteedKeys ?? null;
-    return lineOf(answers);
+    results[1] = this.#store.size;
+    results[2] = this.#evictedBefore + (this.#store.evicted ?? 0);
+    results[3] = this.#store.guaranteedKeys ?? null;
+    return lineOf(results);
   }
 }
 
-/** One line that is being read. */
+/** Parses one line. */
 class Line {
-  /** The time that was given, as tests and replays do; without it the owner's counts. */
+  /** Time set by the worker, for tests and replays. Default: the clock of this process. */
   #givenMs: number | undefined = undefined;
 
   constructor(
@@ -133,7 +133,7 @@ class Line {
       params,
       costs: new Map(),
       onFailure: undefined,
-      // Operations bring the terms of their key along.
+      // Operations carry the parameters of their key.
       paramsFor: () => params!,
     });
   }
@@ -167,9 +167,9 @@ class Line {
     const check: Check = { limits, peek: kind === KIND.peek, id };
     const { store } = this;
     const givenMs = this.#givenMs;
-    return (answers, nowMs) => {
-      for (const { params, key, cost } of limits) checkSound(params, key, cost);
-      addResult(answers, store.decideSync(check, givenMs ?? nowMs), check, nowMs);
+    return (results, nowMs) => {
+      for (const { params, key, cost } of limits) checkParams(params, key, cost);
+      addResult(results, store.decideSync(check, givenMs ?? nowMs), check, nowMs);
     };
   }
 
@@ -184,9 +184,9 @@ class Line {
     const adjustment = this.#adjustment();
     const { store } = this;
     const givenMs = this.#givenMs;
-    return (answers, nowMs) => {
+    return (results, nowMs) => {
       checkAdjustment(adjustment);
-      answers.push(store.adjustSync(adjustment, givenMs ?? nowMs));
+      results.push(store.adjustSync(adjustment, givenMs ?? nowMs));
     };
   }
 
@@ -196,11 +196,11 @@ class Line {
     const adjustments = Array.from({ length: count }, () => this.#adjustment());
     const { store } = this;
     const givenMs = this.#givenMs;
-    return (answers, nowMs) => {
+    return (results, nowMs) => {
       for (const each of adjustments) checkAdjustment(each);
       const changes = store.adjustOnceSync(keyText(receipt), adjustments, givenMs ?? nowMs);
-      if (changes === undefined) answers.push(0);
-      else answers.push(1, ...changes);
+      if (changes === undefined) results.push(0);
+      else results.push(1, ...changes);
     };
   }
 
@@ -209,9 +209,9 @@ class Line {
     const key = this.values.text();
     const { store } = this;
     const givenMs = this.#givenMs;
-    return (answers, nowMs) => {
+    return (results, nowMs) => {
       store.resetSync(policy, keyText(key), givenMs ?? nowMs);
-      answers.push(0);
+      results.push(0);
     };
   }
 
@@ -221,36 +221,36 @@ class Line {
     const key = this.values.text();
     const { store } = this;
     const givenMs = this.#givenMs;
-    return (answers, nowMs) => {
-      checkSound(params, key, 0);
-      answers.push(store.inspectSync(policy, params, key, givenMs ?? nowMs) ?? 0);
+    return (results, nowMs) => {
+      checkParams(params, key, 0);
+      results.push(store.inspectSync(policy, params, key, givenMs ?? nowMs) ?? 0);
     };
   }
 }
 
-/** What the store's arithmetic depends on. Workers have checked it; an error harms only its own. */
-function checkSound({ limit, capacity, windowMs }: LimitParams, key: string, cost: number): void {
+/** Validates what the store's arithmetic depends on. An error fails only this operation. */
+function checkParams({ limit, capacity, windowMs }: LimitParams, key: string, cost: number): void {
   keyText(key);
   if (cost > capacity) throw expected('ERR_COST_ABOVE_LIMIT', `at most ${capacity}`, cost);
   if (Math.max(limit, capacity) * windowMs <= Number.MAX_SAFE_INTEGER) return;
   throw expected('ERR_LIMIT_TOO_LARGE', 'limit x window to be at most 2^53 - 1', limit);
 }
 
-/** A charge may be larger than the limit is now, if the limit was lowered since. */
+/** The cost is not checked: the limit may have been lowered since the charge. */
 function checkAdjustment({ params, charge }: Adjustment): void {
-  checkSound(params, charge.key, 0);
+  checkParams(params, charge.key, 0);
 }
 
 function addResult(
-  answers: unknown[],
+  results: unknown[],
   result: CheckResult,
   { limits, id }: Check,
   nowMs: number,
 ): void {
-  // The list of a single limit would be made for this only.
+  // Avoids creating `result.limits` for a single limit.
   const all = limits.length === 1 ? [result] : result.limits;
   for (const { limit, retryAfterMs, remaining, resetAfterMs, atMs } of all) {
-    if (id !== undefined) answers.push(limit);
-    answers.push(retryAfterMs, remaining, resetAfterMs, atMs - nowMs);
+    if (id !== undefined) results.push(limit);
+    results.push(retryAfterMs, remaining, resetAfterMs, atMs - nowMs);
   }
 }

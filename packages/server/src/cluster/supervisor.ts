@@ -1,7 +1,6 @@
 /**
- * The first process, where several serve: it starts the others, kills those that hang, replaces
- * those that exit, and deals out connections. It decides nothing: with the embedded store another
- * process does.
+ * The parent process of `--workers`: starts the workers and the store process, kills processes that
+ * hang, replaces those that exit, and hands accepted connections to the workers.
  */
 import type { ReloadOptions, ReloadReport } from '../configuration.ts';
 import { EvictionLog } from '../observe/eviction-log.ts';
@@ -11,26 +10,25 @@ import { storeKind } from '../stores/index.ts';
 import { ConnectionBalancer } from './connection-balancer.ts';
 import { Watchdog } from './heartbeat.ts';
 import {
+  type ApiChangeName,
+  type ApiChangeResult,
   DEADLINE_MS,
-  type GroupRequest,
+  type GroupQuery,
   type Listeners,
   type ReloadOutcome,
-  type StateChangeName,
-  type StateChangeResult,
 } from './messages.ts';
 import { MetricsTotals } from './metrics-totals.ts';
 import { ProcessSlot } from './process-slot.ts';
-import { type Heard, SharedState, type SharedStateOptions } from './shared-state.ts';
+import { type AppliedChange, SharedState, type SharedStateOptions } from './shared-state.ts';
 import { StoreHost } from './store-host.ts';
 import { type LogLines, WorkerHandle } from './worker-handle.ts';
 
-/** When stopping, connections that wait to be accepted are accepted for this long at the most. */
-const LISTEN_MS = 1000;
+/** How long a shutdown accepts connections from the backlog. */
+const MAX_ACCEPT_MS = 1000;
 
 export interface WorkersOptions extends SharedStateOptions {
-  /** How many, among other things. */
   readonly settings: Settings;
-  /** Takes what workers log. Default: standard output. */
+  /** Receives the log lines of the workers. Default: standard output. */
   readonly logTo?: LogLines;
 }
 
@@ -39,15 +37,15 @@ export class Supervisor {
   readonly #log: Logger;
   readonly #logTo: LogLines | undefined;
   readonly #sharedState: SharedState;
-  /** Undefined with Redis, which each worker asks itself. */
+  /** Undefined with Redis: each worker has its own connection. */
   readonly #store: StoreHost | undefined;
   readonly #evictionLog: EvictionLog | undefined;
-  readonly #places: readonly ProcessSlot<WorkerHandle>[];
-  readonly #balancer = new ConnectionBalancer(() => this.#members);
-  readonly #watchdog = new Watchdog(() => [...this.#members, ...(this.#store?.children ?? [])]);
+  readonly #slots: readonly ProcessSlot<WorkerHandle>[];
+  readonly #balancer = new ConnectionBalancer(() => this.#workers);
+  readonly #watchdog = new Watchdog(() => [...this.#workers, ...(this.#store?.children ?? [])]);
   readonly #metrics: MetricsTotals<WorkerHandle>;
   #listeners: Listeners = {};
-  /** The reload that is under way, and the one after it that all further requests share. */
+  /** The running reload, and the next one, which all requests during the running one share. */
   #reloading: Promise<unknown> = Promise.resolve();
   #nextReload: Promise<ReloadOutcome> | undefined = undefined;
   #isNextIfChanged = true;
@@ -59,15 +57,15 @@ export class Supervisor {
     this.#logTo = logTo;
     this.#sharedState = sharedState;
     this.#metrics = new MetricsTotals<WorkerHandle>((worker) =>
-      worker.rpc.ask('question', { question: 'metrics' }, DEADLINE_MS.question),
+      worker.rpc.call('query', { name: 'metrics' }, DEADLINE_MS.query),
     );
-    this.#places = Array.from({ length: workers }, (_, at) => this.#placeOf(at + 1));
+    this.#slots = Array.from({ length: workers }, (_, at) => this.#slotFor(at + 1));
     if (!storeKind(store).isEmbedded) return;
-    this.#store = new StoreHost({ maxKeys, log, members: () => this.#members });
+    this.#store = new StoreHost({ maxKeys, slots: workers, log, workers: () => this.#workers });
     this.#evictionLog = new EvictionLog(log, this.#store);
   }
 
-  /** Resolves when all workers serve; if one cannot, none does. */
+  /** Resolves when all workers serve. If one cannot start, all are stopped. */
   static async start(options: WorkersOptions): Promise<Supervisor> {
     const sharedState = await SharedState.open(options);
     const supervisor = new Supervisor(options, sharedState);
@@ -97,28 +95,28 @@ export class Supervisor {
     return `${scheme}://${listenText(this.http)}`;
   }
 
-  /** The workers that are there now. */
+  /** Process ids of the running workers. */
   get pids(): readonly number[] {
-    return this.#members.map(({ pid }) => pid);
+    return this.#workers.map(({ pid }) => pid);
   }
 
-  /** The process that holds the counters of the embedded store; undefined with Redis. */
+  /** Process id of the store process; undefined with Redis. */
   get storePid(): number | undefined {
     return this.#store?.pid;
   }
 
-  get #members(): readonly WorkerHandle[] {
-    return this.#places.flatMap(({ child }) => child ?? []);
+  get #workers(): readonly WorkerHandle[] {
+    return this.#slots.flatMap(({ child }) => child ?? []);
   }
 
   get #responsive(): readonly WorkerHandle[] {
-    return this.#members.filter(({ isResponsive }) => isResponsive);
+    return this.#workers.filter(({ isResponsive }) => isResponsive);
   }
 
-  /** Connections that come before the workers serve wait. */
+  /** Connections accepted before the workers serve wait in the balancer. */
   async #openListeners(): Promise<void> {
     const { listen, grpc } = this.#settings;
-    const onError = (err: Error): void => this.#log.error({ err }, 'a connection failed');
+    const onError = (err: Error): void => this.#log.error({ err }, 'accepting a connection failed');
     try {
       this.#listeners = { http: await this.#balancer.open('http', listen, onError) };
       if (grpc === undefined) return;
@@ -136,55 +134,55 @@ export class Supervisor {
     this.#watchdog.start();
     try {
       await this.#store?.start();
-      await Promise.all(this.#places.map((place) => place.fill()));
+      await Promise.all(this.#slots.map((slot) => slot.fill()));
     } catch (error) {
       this.kill();
-      await Promise.all([this.#balancer.close(0), ...this.#members.map(({ gone }) => gone)]);
+      await Promise.all([this.#balancer.close(0), ...this.#workers.map(({ exited }) => exited)]);
       throw error;
     }
   }
 
-  #placeOf(slot: number): ProcessSlot<WorkerHandle> {
+  #slotFor(slot: number): ProcessSlot<WorkerHandle> {
     return new ProcessSlot<WorkerHandle>({
-      what: 'worker',
+      name: 'worker',
       fields: { worker: slot },
       log: this.#log,
-      make: () => this.#employ(slot),
-      begin: async (worker) => {
+      create: () => this.#createWorker(slot),
+      start: async (worker) => {
         const common = { settings: this.#settings, listeners: this.#listeners, worker: slot };
         await worker.start(
           () => this.#sharedState.config,
           () => ({ ...common, ...this.#sharedState.order() }),
         );
-        this.#balancer.show();
+        this.#balancer.distribute();
       },
-      gone: (worker) => {
-        this.#metrics.departed(worker);
-        this.#balancer.show(worker.takeBack());
+      onExit: (worker) => {
+        this.#metrics.keepExited(worker);
+        this.#balancer.distribute(worker.takeUnconfirmed());
       },
     });
   }
 
-  #employ(slot: number): WorkerHandle {
+  #createWorker(slot: number): WorkerHandle {
     const isHosted = this.#store !== undefined;
-    const onReady = (): void => this.#balancer.show();
+    const onReady = (): void => this.#balancer.distribute();
     const worker = new WorkerHandle({ slot, logTo: this.#logTo, isHosted, onReady });
     this.#store?.serve(worker);
     const { rpc } = worker;
-    rpc.answer('reload', (options) => this.#reload(options as ReloadOptions));
-    rpc.answer('override', (body) => this.#keep('override', this.#sharedState.override(body)));
-    rpc.answer('shadow', (body) => this.#keep('shadow', this.#sharedState.shadow(body)));
-    rpc.answer('gather', (body) => this.#gather(body as GroupRequest));
+    rpc.handle('reload', (options) => this.#reload(options as ReloadOptions));
+    rpc.handle('override', (body) => this.#publish('override', this.#sharedState.override(body)));
+    rpc.handle('shadow', (body) => this.#publish('shadow', this.#sharedState.shadow(body)));
+    rpc.handle('gather', (body) => this.#gather(body as GroupQuery));
     return worker;
   }
 
-  /** Reads the files once, for all; if anything is wrong with them, everybody goes on as before. */
+  /** Reads the files once for all workers. If they have problems, the old configuration stays. */
   async reload(): Promise<ReloadReport> {
     const { problems, fingerprint } = await this.#reload({});
     return { ok: problems.length === 0, problems, fingerprint };
   }
 
-  /** Reloads take turns. Those that are asked for while one is under way share the next. */
+  /** Reloads run one after the other. All requests during one share the next. */
   #reload({ ifChanged = false }: ReloadOptions): Promise<ReloadOutcome> {
     this.#isNextIfChanged &&= ifChanged;
     if (this.#nextReload !== undefined) return this.#nextReload;
@@ -203,29 +201,28 @@ export class Supervisor {
     return next;
   }
 
-  async #keep(name: StateChangeName, { word, refusal }: Heard): Promise<StateChangeResult> {
-    // Whoever made the change is told too, because another's may have come first.
-    await this.#confirmed(name, ({ rpc }) => rpc.ask(name, word, DEADLINE_MS.word));
-    if (refusal !== undefined) throw refusal;
+  /** Sends a change to all workers. */
+  async #publish(name: ApiChangeName, { change, error }: AppliedChange): Promise<ApiChangeResult> {
+    // The worker that made the change also gets it: a change of another one may have come first.
+    await this.#confirmed(name, ({ rpc }) => rpc.call(name, change, DEADLINE_MS.change));
+    if (error !== undefined) throw error;
     return { isSaved: await this.#sharedState.saved() };
   }
 
-  async #gather({ question, detail }: GroupRequest): Promise<readonly unknown[]> {
-    if (question === 'metrics') return this.#metrics.gather(this.#responsive);
-    const asked = this.#responsive.map(({ rpc }) =>
-      rpc.ask('question', { question, detail }, DEADLINE_MS.question),
-    );
-    const results = await Promise.allSettled(asked);
+  async #gather(query: GroupQuery): Promise<readonly unknown[]> {
+    if (query.name === 'metrics') return this.#metrics.gather(this.#responsive);
+    const calls = this.#responsive.map(({ rpc }) => rpc.call('query', query, DEADLINE_MS.query));
+    const results = await Promise.allSettled(calls);
     return results.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
   }
 
-  /** Waits for the workers that serve. One that is starting confirms before it serves. */
+  /** Resolves when all serving workers have confirmed. A starting one confirms before it serves. */
   async #confirmed(what: string, send: (worker: WorkerHandle) => Promise<unknown>): Promise<void> {
-    const sent = this.#members.map(async (worker) => {
+    const sent = this.#workers.map(async (worker) => {
       const { isServing, slot } = worker;
       const confirmed = send(worker).catch((err) => {
-        // The exit of a worker is logged by itself, and another one starts with what counts then.
-        if (!isServing || this.#places[slot - 1].child !== worker) return;
+        // Its exit is logged, and its replacement starts with the new state.
+        if (!isServing || this.#slots[slot - 1].child !== worker) return;
         this.#log.warn({ err, worker: slot }, `${what} not confirmed by a worker`);
       });
       if (isServing) await confirmed;
@@ -233,37 +230,37 @@ export class Supervisor {
     await Promise.all(sent);
   }
 
-  /** Has all answer what is in flight, then lets everything go. */
+  /** Completes the requests in flight, then stops all processes. Each step is bounded in time. */
   async close(): Promise<void> {
     this.#stopReplacing();
     const { drainMs } = this.#settings;
-    await this.#balancer.close(Math.min(LISTEN_MS, drainMs / 2));
-    await Promise.all(this.#members.map((worker) => worker.leave(drainMs)));
+    await this.#balancer.close(Math.min(MAX_ACCEPT_MS, drainMs / 2));
+    await Promise.all(this.#workers.map((worker) => worker.stop(drainMs)));
     this.#watchdog.stop();
     this.#evictionLog?.stop();
     await this.#store?.stop();
     await this.#sharedState.close();
   }
 
-  /** Ends all processes at once. */
+  /** Kills all processes. */
   kill(): void {
     this.#stopReplacing();
     this.#watchdog.stop();
     this.#evictionLog?.stop();
-    for (const worker of this.#members) worker.kill();
+    for (const worker of this.#workers) worker.kill();
     void this.#store?.stop();
   }
 
   #stopReplacing(): void {
-    for (const place of this.#places) place.close();
+    for (const slot of this.#slots) slot.close();
     this.#store?.close();
     this.#metrics.stop();
   }
 }
 
 /**
- * What a setting says of the service is shared out: if the store is unavailable each worker admits
- * its part, and logs its part. The file of the overrides is the supervisor's.
+ * Divides limits of the service among the workers: the local share if the store is unavailable, and
+ * logged denials. Only the supervisor has the overrides file.
  */
 function workerSettings(settings: Settings): Settings {
   const { workers, localShare, logDenials } = settings;

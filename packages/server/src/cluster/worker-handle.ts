@@ -1,6 +1,5 @@
-/** One worker, as the supervisor sees it. */
+/** A worker as the supervisor sees it. */
 import type { ChildProcess } from 'node:child_process';
-import type { Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import type { Duplex } from 'node:stream';
 import { fileURLToPath } from 'node:url';
@@ -9,42 +8,42 @@ import { isRecord } from 'sluice/engine';
 import { monotonicMs } from '../clock.ts';
 import type { Config } from '../config/model.ts';
 import { slicesOf } from '../config/slices.ts';
-import type { ListenerName } from '../http/connection-source.ts';
 import { Child } from './child.ts';
-import type { Accepted, Host } from './connection-balancer.ts';
+import type { Accepted, ConnectionTarget } from './connection-balancer.ts';
 import { SUSPECT_MS } from './heartbeat.ts';
 import { DEADLINE_MS, type ReloadOutcome, STORE_FD, type StartOrder } from './messages.ts';
 
 const PROGRAM = fileURLToPath(new URL('./worker-main.js', import.meta.url));
 
-/** How much longer than it may drain a worker may take to go. */
+/** Time to exit after the drain timeout, before the worker is killed. */
 const GRACE_MS = 2000;
 
-/** How many connections may be on their way to a worker. */
-const MAX_HANDED_OVER = 16;
+const MAX_UNCONFIRMED = 16;
+/** A worker gets no further connection while one is unconfirmed for longer than this. */
+const MAX_CONFIRM_MS = 100;
 
-/** Takes the lines of a log, such as to show them to people. */
+/** Receives log lines, for example to format them for a terminal. */
 export interface LogLines {
   write(line: string): void;
 }
 
 export interface WorkerHandleOptions {
-  /** Counts from 1. A worker that replaces another has the same. */
+  /** Number of the worker, from 1. A replacement has the number of the worker it replaces. */
   readonly slot: number;
   readonly logTo: LogLines | undefined;
   /** Whether a store process decides. */
   readonly isHosted: boolean;
-  /** Called when it can take another connection. */
+  /** Called when the worker may be ready for another connection. */
   onReady(): void;
 }
 
-export class WorkerHandle extends Child implements Host {
+export class WorkerHandle extends Child implements ConnectionTarget {
   readonly slot: number;
   readonly #onReady: () => void;
-  /** Connections on their way to it. They stay open here until the worker has them. */
-  readonly #handedOver = new Map<number, Accepted>();
+  /** Connections stay open here until the worker has confirmed them. */
+  readonly #handedOver = new Map<number, Accepted & { readonly atMs: number }>();
   #handedOverCount = 0;
-  /** Configurations are sent one after the other. */
+  /** The last configuration that is being sent. The next one waits for it. */
   #sending: Promise<void> = Promise.resolve();
 
   constructor({ slot, logTo, isHosted, onReady }: WorkerHandleOptions) {
@@ -53,41 +52,40 @@ export class WorkerHandle extends Child implements Host {
     super(PROGRAM, isHosted ? ['store'] : [], ['ignore', output, 'inherit', 'ipc', ...store]);
     this.slot = slot;
     this.#onReady = onReady;
-    if (logTo !== undefined) passLines(this.process, logTo);
+    if (logTo !== undefined) forwardLines(this.process, logTo);
   }
 
-  /** The other end of the worker's first channel to the store process. */
+  /** The store's end of the channel that the worker was started with. */
   get storeChannel(): Duplex {
     return this.stdio(STORE_FD);
   }
 
-  /** Gives the worker a channel to the store process that decides from now on. */
+  /** Passes the worker a channel to a new store process. */
   giveStore(channel: Duplex): void {
     this.pass({ kind: 'store' }, channel);
   }
 
-  /** Has it serve. What it starts with is read when it is sent, so that it is what counts then. */
+  /** `config` and `order` are called when they are sent, so that the worker starts up to date. */
   async start(config: () => Config, order: () => StartOrder): Promise<void> {
     await this.#inOrder(async () => {
       await this.#sendConfig(config());
-      await this.rpc.ask('start', order(), DEADLINE_MS.start);
+      await this.rpc.call('start', order(), DEADLINE_MS.start);
     });
-    if (this.state === 'starting') this.state = 'serving';
-    this.excuse();
+    this.markServing();
   }
 
-  /** Has it take over the outcome of a reload. */
+  /** Sends the outcome of a reload. Resolves when the worker has applied it. */
   configure(outcome: ReloadOutcome, config: Config): Promise<unknown> {
     return this.#inOrder(async () => {
       if (outcome.problems.length === 0) await this.#sendConfig(config);
-      await this.rpc.ask('configure', outcome, DEADLINE_MS.reload);
+      await this.rpc.call('configure', outcome, DEADLINE_MS.reload);
     });
   }
 
-  /** Each slice is confirmed before the next one is sent: many at once would hold the worker up. */
+  /** Sends slices one by one: many at once would block the worker's event loop. */
   async #sendConfig(config: Config): Promise<void> {
     for (const slice of slicesOf(config)) {
-      await this.rpc.ask('slice', slice, DEADLINE_MS.start);
+      await this.rpc.call('slice', slice, DEADLINE_MS.start);
     }
   }
 
@@ -97,63 +95,68 @@ export class WorkerHandle extends Child implements Host {
     return done;
   }
 
-  /** Whether it can be waited for. */
   get isResponsive(): boolean {
-    return this.isServing && monotonicMs() - this.heardMs < SUSPECT_MS;
+    return this.isServing && monotonicMs() - this.lastBeatMs < SUSPECT_MS;
   }
 
   get isReady(): boolean {
-    return this.isResponsive && this.#handedOver.size < MAX_HANDED_OVER;
+    if (!this.isResponsive || this.unconfirmed >= MAX_UNCONFIRMED) return false;
+    const [oldest] = this.#handedOver.values();
+    return oldest === undefined || monotonicMs() - oldest.atMs < MAX_CONFIRM_MS;
   }
 
-  take(door: ListenerName, socket: Socket): void {
+  get unconfirmed(): number {
+    return this.#handedOver.size;
+  }
+
+  handOver({ listener, socket }: Accepted): void {
     const id = this.#handedOverCount++;
-    this.#handedOver.set(id, { door, socket });
-    this.process.send({ kind: 'connection', door, id }, socket, { keepOpen: true }, (error) => {
-      // Without a channel the worker is gone, and another one gets the connection.
-      if (error !== null && this.process.connected) this.#taken(id);
+    this.#handedOver.set(id, { listener, socket, atMs: monotonicMs() });
+    this.process.send({ kind: 'connection', listener, id }, socket, { keepOpen: true }, (error) => {
+      // If the channel is closed the worker has exited, and another one gets the connection.
+      if (error !== null && this.process.connected) this.#confirmed(id);
     });
   }
 
   protected override received(message: unknown): void {
     super.received(message);
     if (!isRecord(message)) return;
-    if (message.kind === 'taken') this.#taken(message.id as number);
+    if (message.kind === 'taken') this.#confirmed(message.id as number);
     if (message.kind === 'alive' || message.kind === 'taken') this.#onReady();
   }
 
-  /** The worker has the connection, so this process lets go of it. */
-  #taken(id: number): void {
+  /** Closes this process's copy of the connection. */
+  #confirmed(id: number): void {
     this.#handedOver.get(id)?.socket.destroy();
     this.#handedOver.delete(id);
   }
 
-  /** The connections that it did not take before it was gone. */
-  takeBack(): readonly Accepted[] {
+  /** Removes and returns the connections that the worker had not confirmed when it exited. */
+  takeUnconfirmed(): readonly Accepted[] {
     const all = [...this.#handedOver.values()];
     this.#handedOver.clear();
     return all;
   }
 
-  /** Has it answer what is in flight and go; whatever happens, it is gone in the end. */
-  async leave(drainMs: number): Promise<void> {
+  /** Has the worker complete its requests and exit. Kills it if it takes too long. */
+  async stop(drainMs: number): Promise<void> {
     const isServing = this.isServing;
-    this.state = 'leaving';
+    this.state = 'stopping';
     if (!isServing) this.kill();
-    else this.rpc.ask('leave', undefined, drainMs + GRACE_MS).catch(() => {});
+    else this.rpc.call('stop', undefined, drainMs + GRACE_MS).catch(() => {});
     const cancel = systemClock.schedule(drainMs + GRACE_MS, () => this.kill());
-    await this.gone;
+    await this.exited;
     cancel();
   }
 }
 
-function passLines({ stdout }: ChildProcess, logTo: LogLines): void {
+function forwardLines({ stdout }: ChildProcess, logTo: LogLines): void {
   if (stdout === null) return;
   createInterface({ input: stdout }).on('line', (line) => {
     try {
       logTo.write(line);
     } catch {
-      // Not a line of the log: somebody printed it.
+      // Not a JSON log line, for example a warning that Node printed.
       process.stderr.write(`${line}\n`);
     }
   });

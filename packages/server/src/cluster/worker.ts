@@ -1,4 +1,4 @@
-/** A worker: the whole service in a process of its own, but for what the supervisor keeps. */
+/** A worker process: the service, with connections and shared state from the supervisor. */
 import { Socket } from 'node:net';
 import { SluiceError } from 'sluice';
 import { isRecord } from 'sluice/engine';
@@ -17,56 +17,63 @@ import { type OpenStore, openStore, storeKind } from '../stores/index.ts';
 import { sendHeartbeats } from './heartbeat.ts';
 import { HostedStore } from './hosted-store.ts';
 import {
+  type ApiChange,
+  type ApiChangeName,
+  type ApiChangeResult,
   DEADLINE_MS,
-  type GroupRequest,
+  type GroupQuery,
   type Listeners,
   type ReloadOutcome,
   STORE_FD,
   type StartOrder,
-  type StateChange,
-  type StateChangeName,
-  type StateChangeResult,
 } from './messages.ts';
 import type { ProcessGroup } from './process-group.ts';
 import { type Port, RpcChannel } from './rpc-channel.ts';
-import { plain, wordOf } from './shared-state.ts';
+import { parseOverrideChange, withoutSource } from './shared-state.ts';
+
+/**
+ * Deadline for the embedded store in the store process, if `deadlineMs` is shorter. The default of
+ * 15 ms is for a remote server. The store process decides within microseconds, but may wait for a
+ * processor, and a fallback decision would be worse than the wait.
+ */
+const MIN_DEADLINE_MS = 100;
 
 /** Connections that the supervisor has accepted. */
 class WorkerListeners implements ConnectionSource {
   readonly #listeners: Listeners;
-  readonly #takers = new Map<unknown, (socket: Socket) => void>();
+  readonly #receivers = new Map<unknown, (socket: Socket) => void>();
 
   constructor(listeners: Listeners) {
     this.#listeners = listeners;
     process.on('message', (message: unknown, socket: unknown) => {
       if (!isRecord(message) || message.kind !== 'connection') return;
-      // Confirmed before anything is read: the supervisor gives those that were not to another one.
+      // Confirmed before anything is read: unconfirmed connections are given to another worker.
       process.send?.({ kind: 'taken', id: message.id }, () => {});
       if (!(socket instanceof Socket)) return;
-      const take = this.#takers.get(message.door);
-      if (take === undefined) socket.destroy();
-      else take(socket);
+      const receive = this.#receivers.get(message.listener);
+      if (receive === undefined) socket.destroy();
+      else receive(socket);
     });
   }
 
-  open(name: ListenerName, take: (socket: Socket) => void): Listen {
+  open(name: ListenerName, receive: (socket: Socket) => void): Listen {
     const listen = this.#listeners[name];
-    if (listen === undefined) throw new Error(`There is no door for ${name}`);
-    this.#takers.set(name, take);
+    if (listen === undefined) throw new Error(`The supervisor has no listener for ${name}`);
+    this.#receivers.set(name, receive);
     return listen;
   }
 }
 
-/** The crew as a worker knows it: whatever concerns the others goes by way of the supervisor. */
+/** The process group as a worker sees it. The supervisor passes calls on to the other workers. */
 class WorkerGroup implements ProcessGroup {
   readonly #channel: RpcChannel;
   readonly #order: StartOrder;
   readonly #handlers = new Map<string, (detail: unknown) => unknown>();
   #configuration: Configuration | undefined = undefined;
   #decisionService: DecisionService | undefined = undefined;
-  /** What the supervisor has read and is still to be taken over. */
+  /** Reload outcomes that are still to be applied. */
   readonly #outcomes: (readonly [outcome: ReloadOutcome, config: Config])[] = [];
-  #telling: Promise<unknown> = Promise.resolve();
+  #syncing: Promise<unknown> = Promise.resolve();
   isSaved: boolean;
 
   constructor(
@@ -89,79 +96,82 @@ class WorkerGroup implements ProcessGroup {
     for (const each of shadowOverrides)
       decisionService.shadowOverrides.set(each, { isRemote: true });
     decisionService.overrides.onChange(({ op, override, isRemote }) => {
+      if (isRemote) return;
       const { policy, key } = override;
-      const word = { policy, key, ...(op === 'set' && { override: plain(override) }) };
-      if (!isRemote) this.#tell('override', word);
+      const isSet = op === 'set';
+      this.#publish('override', {
+        policy,
+        key,
+        ...(isSet && { override: withoutSource(override) }),
+      });
     });
     decisionService.shadowOverrides.onChange(({ policy, shadow, isRemote }) => {
-      if (!isRemote) this.#tell('shadow', { policy, shadow });
+      if (!isRemote) this.#publish('shadow', { policy, shadow });
     });
   }
 
-  answer(question: string, handler: (detail: unknown) => unknown): void {
-    this.#handlers.set(question, handler);
+  handle(query: string, handler: (detail: unknown) => unknown): void {
+    this.#handlers.set(query, handler);
   }
 
-  /** What this worker says to a question of the crew. */
-  answerTo({ question, detail }: GroupRequest): unknown {
-    const handler = this.#handlers.get(question);
-    if (handler === undefined) throw new Error(`Nobody answers ${question}`);
+  /** Runs this worker's handler of a query. */
+  run({ name, detail }: GroupQuery): unknown {
+    const handler = this.#handlers.get(name);
+    if (handler === undefined) throw new Error(`No handler for ${name}`);
     return handler(detail);
   }
 
-  async gather(question: string, detail?: unknown): Promise<readonly unknown[]> {
-    const body: GroupRequest = { question, detail };
-    const answers = await this.#channel.ask('gather', body, 2 * DEADLINE_MS.question);
-    return answers as readonly unknown[];
+  async gather(name: string, detail?: unknown): Promise<readonly unknown[]> {
+    const query: GroupQuery = { name, detail };
+    return (await this.#channel.call('gather', query, 2 * DEADLINE_MS.query)) as unknown[];
   }
 
-  async told(): Promise<void> {
+  async synced(): Promise<void> {
     try {
-      await this.#telling;
+      await this.#syncing;
     } catch (error) {
-      const why = `The other processes were not told: ${(error as Error).message}`;
+      const why = `The change did not reach the other processes: ${(error as Error).message}`;
       throw new SluiceError('ERR_STORE_UNAVAILABLE', why);
     }
   }
 
-  #tell(name: StateChangeName, word: StateChange): void {
-    const told = this.#channel.ask(name, word, 2 * DEADLINE_MS.word).then((answer) => {
-      this.isSaved = (answer as StateChangeResult).isSaved;
+  #publish(name: ApiChangeName, change: ApiChange): void {
+    const published = this.#channel.call(name, change, 2 * DEADLINE_MS.change).then((result) => {
+      this.isSaved = (result as ApiChangeResult).isSaved;
     });
-    this.#telling = Promise.all([this.#telling.catch(() => {}), told]);
-    // Whoever made the change asks what became of it; until then it is nobody's.
-    this.#telling.catch(() => {});
+    this.#syncing = Promise.all([this.#syncing.catch(() => {}), published]);
+    // `synced` reports the error.
+    this.#syncing.catch(() => {});
   }
 
-  /** Takes over what the API says of a key, here or at another worker. */
+  /** Applies an override that was set or deleted through the API of any worker. */
   override(body: unknown): void {
-    const { policy, key, override } = wordOf(body);
+    const { policy, key, override } = parseOverrideChange(body);
     const overrides = this.#decisionService!.overrides;
     if (override === undefined) overrides.delete(policy, key, { isRemote: true });
     else overrides.set(override, { isRemote: true });
   }
 
-  /** The same for what it says of a policy. */
   shadow(body: unknown): void {
     this.#decisionService!.shadowOverrides.set(shadowOverrideOf(body), { isRemote: true });
   }
 
-  /** Takes over what the supervisor has read. */
+  /** Applies a configuration that the supervisor has read. */
   async configure(outcome: ReloadOutcome, config: Config): Promise<void> {
     this.#outcomes.push([outcome, config]);
     await this.#configuration!.replace(outcome.isUnchanged);
   }
 
-  /** In the place of reading files. */
+  /** Returns the configuration that the supervisor has read, instead of reading files. */
   readonly load = async (): Promise<Config> => {
     const [{ problems }, config] = this.#outcomes.shift()!;
     if (problems.length > 0) throw new ConfigError(problems);
     return config;
   };
 
-  /** The supervisor reads the files and has all workers take them over, this one included. */
+  /** Has the supervisor read the files and send them to all workers, this one included. */
   async #reload(options: ReloadOptions): Promise<ReloadOutcome> {
-    return (await this.#channel.ask('reload', options, DEADLINE_MS.reload)) as ReloadOutcome;
+    return (await this.#channel.call('reload', options, DEADLINE_MS.reload)) as ReloadOutcome;
   }
 }
 
@@ -169,7 +179,7 @@ class WorkerProcess {
   readonly #channel: RpcChannel;
   #group: WorkerGroup | undefined = undefined;
   #service: Promise<Service> | undefined = undefined;
-  /** The next configuration, as far as it has come. */
+  /** Slices of the next configuration. */
   #parts = new ConfigParts();
   readonly #store = new HostedStore();
 
@@ -182,13 +192,13 @@ class WorkerProcess {
     if (isHosted) {
       this.#store.connect(new Socket({ fd: STORE_FD, readable: true, writable: true }));
     }
-    channel.answer('slice', (slice) => this.#parts.add(slice as ConfigSlice));
-    channel.answer('start', (order) => this.#start(order as StartOrder));
-    channel.answer('configure', (outcome) => this.#configure(outcome as ReloadOutcome));
-    channel.answer('override', (word) => this.#whenServing(() => this.#group!.override(word)));
-    channel.answer('shadow', (word) => this.#whenServing(() => this.#group!.shadow(word)));
-    channel.answer('question', (body) => this.#group!.answerTo(body as GroupRequest));
-    channel.answer('leave', () => this.#leave());
+    channel.handle('slice', (slice) => this.#parts.add(slice as ConfigSlice));
+    channel.handle('start', (order) => this.#start(order as StartOrder));
+    channel.handle('configure', (outcome) => this.#configure(outcome as ReloadOutcome));
+    channel.handle('override', (body) => this.#whenServing(() => this.#group!.override(body)));
+    channel.handle('shadow', (body) => this.#whenServing(() => this.#group!.shadow(body)));
+    channel.handle('query', (query) => this.#group!.run(query as GroupQuery));
+    channel.handle('stop', () => this.#stop());
   }
 
   async #start(order: StartOrder): Promise<void> {
@@ -199,7 +209,7 @@ class WorkerProcess {
     const { isEmbedded } = storeKind(settings.store);
     const open = isEmbedded ? this.#openHosted(settings) : openStore(settings, storeListeners(log));
     this.#group = group;
-    // Known at once, because what comes while it starts waits for it.
+    // Set before it is awaited: changes that arrive during the start wait for it.
     this.#service = Promise.resolve(open).then((store) =>
       startService({ settings, store, log, config, load: group.load, group }),
     );
@@ -212,7 +222,7 @@ class WorkerProcess {
     return config;
   }
 
-  /** What comes while it starts has to wait, in order; what came before is in its start order. */
+  /** Delays changes until the service runs. Earlier ones are part of the start order. */
   async #whenServing(work: () => unknown): Promise<unknown> {
     if (this.#service === undefined) return undefined;
     await this.#service;
@@ -225,12 +235,13 @@ class WorkerProcess {
   }
 
   /** The store process decides, under the same failure policy as Redis. */
-  #openHosted({ deadlineMs, onFailure, localShare, ...settings }: Settings): OpenStore {
+  #openHosted({ deadlineMs: givenMs, onFailure, localShare, ...settings }: Settings): OpenStore {
+    const deadlineMs = Math.max(givenMs, MIN_DEADLINE_MS);
     const store = withFailurePolicy(this.#store, { deadlineMs, onFailure, localShare });
     return { store, kind: storeKind(settings.store).name, close: async () => {} };
   }
 
-  async #leave(): Promise<void> {
+  async #stop(): Promise<void> {
     const service = await this.#service;
     await service?.close();
     await flushLog();
@@ -238,9 +249,9 @@ class WorkerProcess {
   }
 }
 
-/** Serves until the supervisor says otherwise, or is gone. */
+/** Serves until the supervisor stops it or exits. */
 export function runWorker(): void {
-  // A terminal sends them to all processes; what they mean is for the supervisor to say.
+  // A terminal sends signals to all processes; the supervisor handles them.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
   process.on('disconnect', () => process.exit(1));
   new WorkerProcess(new RpcChannel(process as Port), process.argv.includes('store'));

@@ -24,7 +24,7 @@ const isPersisted = (app: AppContext, { source }: Override): boolean =>
 
 /** Waits until all processes go by a change, and answers whether it is in the file. */
 export async function isKept(app: AppContext): Promise<boolean> {
-  await Promise.all([app.overridesFile?.saved(), app.group.told()]);
+  await Promise.all([app.overridesFile?.saved(), app.group.synced()]);
   return isSaved(app);
 }
 

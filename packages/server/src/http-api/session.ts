@@ -101,11 +101,11 @@ async function notifyGroup({ group }: AppContext, session: Session, cookie: stri
 
 /** What any process of the crew ends is ended in all. */
 function shareEnded({ group }: AppContext, sessions: Sessions): void {
-  group.answer(SIGN_OUT, (session) => {
+  group.handle(SIGN_OUT, (session) => {
     sessions.end(session as Session);
     return true;
   });
-  group.answer(SIGNED_OUT, () => sessions.ended);
+  group.handle(SIGNED_OUT, () => sessions.ended);
 }
 
 /** A process that joins the others has to know what they have ended before it serves. */

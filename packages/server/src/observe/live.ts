@@ -50,16 +50,16 @@ export class Live {
   #answer(parts: Parameters<typeof tickPart>[0]): void {
     const group = this.#group;
     const startedAtMs = systemClock.now();
-    group.answer('live.listen', (detail): ListenAnswer => {
+    group.handle('live.listen', (detail): ListenAnswer => {
       const { asker, filter } = detail as ListenQuestion;
       // What is decided from now on is of a second that will be told.
       this.history.look();
       this.#denials.add(asker, filter);
       return { startedAtMs };
     });
-    group.answer('live.tick', (detail) => tickPart(parts, detail as TickQuestion));
-    group.answer('series.outline', (detail) => outlineOf(this.history, detail as Span));
-    group.answer('series.policies', (detail) =>
+    group.handle('live.tick', (detail) => tickPart(parts, detail as TickQuestion));
+    group.handle('series.outline', (detail) => outlineOf(this.history, detail as Span));
+    group.handle('series.policies', (detail) =>
       this.history.policies(...(detail as PoliciesQuestion)),
     );
   }

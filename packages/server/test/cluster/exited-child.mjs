@@ -35,5 +35,5 @@ if (process.argv[2] === 'child') {
   const ipc = ['ignore', 'inherit', 'inherit', 'ipc'];
   const child = new TestChild(fileURLToPath(import.meta.url), ['child'], ipc);
   await child.sendSocket();
-  await child.gone;
+  await child.exited;
 }

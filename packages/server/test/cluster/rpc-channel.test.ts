@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { describe, expect, test, vi } from 'vitest';
 import { type Port, RpcChannel } from '../../src/cluster/rpc-channel.ts';
-import { wordOf } from '../../src/cluster/shared-state.ts';
+import { parseOverrideChange } from '../../src/cluster/shared-state.ts';
 
 class TestPort extends EventEmitter implements Port {
   readonly sent: unknown[] = [];
@@ -32,39 +32,39 @@ const GARBAGE: readonly unknown[] = [
   12,
   [],
   {},
-  { kind: 'ask' },
-  { kind: 'ask', id: {}, question: {} },
-  { kind: 'ask', id: 1, question: '__proto__' },
-  { kind: 'ask', id: 1, question: 'constructor', body: {} },
-  { kind: 'answer' },
-  { kind: 'answer', id: '__proto__', body: 1 },
-  { kind: 'answer', id: 99, body: 1 },
+  { kind: 'call' },
+  { kind: 'call', id: {}, name: {} },
+  { kind: 'call', id: 1, name: '__proto__' },
+  { kind: 'call', id: 1, name: 'constructor', body: {} },
+  { kind: 'result' },
+  { kind: 'result', id: '__proto__', body: 1 },
+  { kind: 'result', id: 99, body: 1 },
   { kind: 'error', id: 99 },
   { kind: 'error', id: 0.5, body: 'text' },
-  { kind: 'connection', door: 'http' },
+  { kind: 'connection', listener: 'http' },
 ];
 
-describe('a dialogue', () => {
-  test('brings answers and errors back to whoever asked', async () => {
+describe('RpcChannel', () => {
+  test('returns results and errors to the caller', async () => {
     const [left, right] = pair();
-    right.answer('double', (body) => 2 * (body as number));
-    right.answer('fail', () => {
+    right.handle('double', (body) => 2 * (body as number));
+    right.handle('fail', () => {
       throw Object.assign(new Error('no'), { code: 'ENO' });
     });
-    expect(await Promise.all([1, 2, 3].map((each) => left.ask('double', each, 1000)))).toEqual([
+    expect(await Promise.all([1, 2, 3].map((each) => left.call('double', each, 1000)))).toEqual([
       2, 4, 6,
     ]);
-    await expect(left.ask('fail', 1, 1000)).rejects.toMatchObject({ message: 'no', code: 'ENO' });
-    await expect(left.ask('unknown', 1, 1000)).rejects.toThrow('Nobody answers unknown');
+    await expect(left.call('fail', 1, 1000)).rejects.toMatchObject({ message: 'no', code: 'ENO' });
+    await expect(left.call('unknown', 1, 1000)).rejects.toThrow('No handler for unknown');
   });
 
-  test('ends a wait when its time is up, and takes no late answer', async () => {
+  test('rejects a call after its timeout, and clears the timer', async () => {
     vi.useFakeTimers();
     try {
       const [left, right] = pair();
-      right.answer('never', () => new Promise(() => {}));
-      const asked = left.ask('never', 1, 500);
-      const late = expect(asked).rejects.toThrow('No answer to never in time');
+      right.handle('never', () => new Promise(() => {}));
+      const call = left.call('never', 1, 500);
+      const late = expect(call).rejects.toThrow('No reply to never within 500 ms');
       await vi.advanceTimersByTimeAsync(501);
       await late;
       expect(vi.getTimerCount()).toBe(0);
@@ -73,33 +73,33 @@ describe('a dialogue', () => {
     }
   });
 
-  test('tells whoever waits when the other side is gone, and whoever asks later', async () => {
+  test('rejects pending and later calls when the channel is closed', async () => {
     const [left, right, port] = pair();
-    right.answer('never', () => new Promise(() => {}));
-    const asked = left.ask('never', 1, 60_000);
-    left.close('gone');
-    await expect(asked).rejects.toThrow('gone');
-    await expect(left.ask('never', 1, 60_000)).rejects.toThrow('gone');
+    right.handle('never', () => new Promise(() => {}));
+    const call = left.call('never', 1, 60_000);
+    left.close('exited');
+    await expect(call).rejects.toThrow('exited');
+    await expect(left.call('never', 1, 60_000)).rejects.toThrow('exited');
     port.error = new Error('closed');
     const [other, , otherPort] = pair();
     otherPort.error = port.error;
-    await expect(other.ask('never', 1, 60_000)).rejects.toThrow('closed');
+    await expect(other.call('never', 1, 60_000)).rejects.toThrow('closed');
   });
 
-  test.each(GARBAGE)('passes over %j, and goes on', async (garbage) => {
+  test.each(GARBAGE)('ignores the message %j', async (garbage) => {
     const [left, right, leftPort] = pair();
-    right.answer('echo', (body) => body);
-    const asked = left.ask('echo', 'before', 1000);
+    right.handle('echo', (body) => body);
+    const call = left.call('echo', 'before', 1000);
     leftPort.emit('message', garbage);
     leftPort.emit('message', garbage, {});
-    expect(await asked).toBe('before');
-    expect(await left.ask('echo', 'after', 1000)).toBe('after');
+    expect(await call).toBe('before');
+    expect(await left.call('echo', 'after', 1000)).toBe('after');
   });
 });
 
 test.each([...GARBAGE, { policy: 'p' }, { policy: 'p', key: 'a', override: 5 }])(
-  'a word about an override is not %j',
+  'parseOverrideChange rejects %j',
   (body) => {
-    expect(() => wordOf(body)).toThrow('Expected a policy, a key and an override');
+    expect(() => parseOverrideChange(body)).toThrow('Expected a policy, a key and an override');
   },
 );

@@ -80,7 +80,7 @@ test('operations that wait for an owner are bounded by their length', async () =
   while (rejected === 0) {
     for (let call = 0; call < 100; call++) {
       store.decide([{ limits, peek: false }]).catch(({ message }) => {
-        if (message.includes('too many operations wait')) rejected++;
+        if (message.includes('too many operations are in flight')) rejected++;
       });
     }
     await new Promise(setImmediate);
