@@ -1,8 +1,13 @@
 /** The program of the thread that reads configuration files; see `load-in-thread.ts`. */
+import { setPriority } from 'node:os';
 import { parentPort } from 'node:worker_threads';
 import { fingerprintOf, loadConfig } from './load.ts';
 import { ConfigError } from './model.ts';
 import { type ConfigSlice, slicesOf } from './slices.ts';
+
+// On Linux, priorities are per thread: requests are served first while a large file is parsed.
+const LOW_PRIORITY = 10;
+if (process.platform === 'linux') setPriority(LOW_PRIORITY);
 
 const port = parentPort!;
 let slices: Iterator<ConfigSlice, void> = [][Symbol.iterator]();
