@@ -1,13 +1,13 @@
 /**
- * An open-loop load over TLS: requests are due at fixed times, whatever became of those before, and
- * their time counts from when they were due. A connection has one request in flight. Where none is
- * idle another one is opened, up to a bound.
+ * Open-loop load over TLS: requests are due at fixed times, independent of earlier responses, and
+ * the time of a request counts from when it was due. A connection has one request in flight. If no
+ * connection is idle another one is opened, up to a bound.
  */
 import { connect } from 'node:tls';
 
 const TICK_MS = 5;
 const MAX_CONNECTIONS = 400;
-/** One in so many requests is sent on a connection of its own. */
+/** One in this many requests uses a new connection. */
 const FRESH = 100;
 
 class Connection {
@@ -17,7 +17,6 @@ class Connection {
 
   constructor(port, load) {
     this.#load = load;
-    this.isFresh = true;
     this.socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false });
     this.socket.setNoDelay(true).setEncoding('utf8');
     this.socket.on('data', (piece) => this.#read(piece));
@@ -62,12 +61,14 @@ export class Load {
   #all = new Set();
   #timer;
   #sent = 0;
-  /** Every request that ended: when it was due, how long it took, and what became of it. */
+  /** Completed requests. */
   results = [];
-  /** Requests that could not be sent, because all connections were waiting. */
+  /** Ticks that ran late: when, and by how much. */
+  #lateTicks = [];
+  /** Requests that could not be sent, because all connections were in use. */
   unsent = 0;
 
-  /** `bodyOf` makes the body of the next request. */
+  /** `bodyOf` returns the body of the next request. */
   constructor(port, rate, bodyOf) {
     this.#port = port;
     this.#rate = rate;
@@ -77,8 +78,12 @@ export class Load {
   start() {
     const startMs = performance.now();
     let count = 0;
+    let tickMs = startMs;
     this.#timer = setInterval(() => {
-      const dueCount = ((performance.now() - startMs) * this.#rate) / 1000;
+      const nowMs = performance.now();
+      if (nowMs - tickMs > 2 * TICK_MS) this.#lateTicks.push([nowMs, nowMs - tickMs - TICK_MS]);
+      tickMs = nowMs;
+      const dueCount = ((nowMs - startMs) * this.#rate) / 1000;
       for (; count < dueCount; count++) this.#send(startMs + (count * 1000) / this.#rate);
     }, TICK_MS);
   }
@@ -103,6 +108,12 @@ export class Load {
     return connection;
   }
 
+  /** Returns the longest delay of this process since a time. */
+  longestLateMs(sinceMs) {
+    const late = this.#lateTicks.filter(([atMs]) => atMs >= sinceMs).map(([, lateMs]) => lateMs);
+    return Math.round(Math.max(0, ...late));
+  }
+
   idle(connection) {
     this.#idle.push(connection);
   }
@@ -122,7 +133,7 @@ export class Load {
     this.results.push({ dueMs, endMs, tookMs, key, isLost, isDegraded, allowed });
   }
 
-  /** Sends nothing more. Resolves when all connections are closed. */
+  /** Stops sending. Resolves when all requests have completed, or after `patienceMs`. */
   async stop(patienceMs) {
     clearInterval(this.#timer);
     const untilMs = performance.now() + patienceMs;

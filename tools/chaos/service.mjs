@@ -1,4 +1,4 @@
-/** `sluice serve` under test: its log, its processes, and the files it is given. */
+/** `sluice serve` under test: its log, its processes and its files. */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ const PROGRAM = fileURLToPath(new URL('../../packages/cli/bin/sluice.mjs', impor
 const START_MS = 60_000;
 
 export class Service {
-  /** Every line of the log, with the time at which it was read. */
+  /** Lines of the log, each with the time at which it was read. */
   lines = [];
   #folder = mkdtempSync(join(tmpdir(), 'sluice-chaos-'));
   #process;
@@ -48,7 +48,7 @@ export class Service {
     });
   }
 
-  /** Reads nothing of its log until `readOutput`. */
+  /** Stops reading the log until `readOutput`. */
   blockOutput() {
     this.#process.stdout.pause();
   }
@@ -57,7 +57,7 @@ export class Service {
     this.#process.stdout.resume();
   }
 
-  /** Replaces the configuration file in one step. Each time it is another one. */
+  /** Replaces the configuration file atomically. Each `round` has another limit. */
   writeConfig(round = 0) {
     const numbers = Array.from({ length: this.#rules }, (_, at) => at);
     const text = [
@@ -74,7 +74,7 @@ export class Service {
     renameSync(`${file}.new`, file);
   }
 
-  /** The processes that the supervisor has started: workers, and the store process. */
+  /** Process ids of the workers and of the store process, which is older than the spare one. */
   get pids() {
     const { pid } = this.#process;
     const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
@@ -83,13 +83,13 @@ export class Service {
     return { workers: all.filter((each) => !isStore(each)), store: all.find(isStore) };
   }
 
-  /** Resolves to the first line after the `from`th that fits; rejects if none comes in time. */
+  /** Resolves to the first line from index `from` that `fits`. Rejects after `patienceMs`. */
   async line(fits, from, patienceMs) {
     const untilMs = performance.now() + patienceMs;
     for (;;) {
       const found = this.lines.slice(from).find(fits);
       if (found !== undefined) return found;
-      if (performance.now() > untilMs) throw new Error('The log has no such line in time');
+      if (performance.now() > untilMs) throw new Error(`No such log line within ${patienceMs} ms`);
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
   }
