@@ -7,13 +7,12 @@
  * that stops confirming gets no more than a few. If no worker is ready, connections wait here.
  */
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import { monotonicMs } from '../clock.ts';
 import type { ListenerName } from '../http/connection-source.ts';
+import { drainBacklog } from '../http/drain-backlog.ts';
 import type { Listen } from '../settings.ts';
 
 /** Accepted connections that may wait for a worker. Further ones are closed. */
 const MAX_WAITING = 1024;
-const QUIET_TURN_MS = 0.5;
 
 export interface Accepted {
   readonly listener: ListenerName;
@@ -89,21 +88,10 @@ export class ConnectionBalancer {
     return best;
   }
 
-  /**
-   * Closes the listeners. Closing a listening socket resets the connections in its backlog, whose
-   * clients consider themselves connected. So this first accepts until a turn of the event loop was
-   * short and accepted none, and none waits for a worker, for at most `timeoutMs`.
-   */
+  /** Closes the listeners when all connections are at a worker, or after `timeoutMs`. */
   async close(timeoutMs: number): Promise<void> {
-    const untilMs = monotonicMs() + timeoutMs;
-    for (;;) {
-      const startMs = monotonicMs();
-      const acceptedCount = this.#acceptedCount;
-      await new Promise(setImmediate);
-      const nowMs = monotonicMs();
-      const isQuiet = this.#acceptedCount === acceptedCount && nowMs - startMs < QUIET_TURN_MS;
-      if ((isQuiet && this.#waiting.length === 0) || nowMs >= untilMs) break;
-    }
+    const isBusy = (): boolean => this.#waiting.length > 0;
+    await drainBacklog(() => this.#acceptedCount, timeoutMs, isBusy);
     for (const server of this.#servers) server.close();
     for (const { socket } of this.#waiting.splice(0)) socket.destroy();
   }

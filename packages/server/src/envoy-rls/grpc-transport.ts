@@ -18,6 +18,7 @@ import { systemClock } from 'sluice';
 import { monotonicMs } from '../clock.ts';
 import type { Certificates } from '../http/certificates.ts';
 import type { ConnectionSource } from '../http/connection-source.ts';
+import { drainBacklog } from '../http/drain-backlog.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Listen } from '../settings.ts';
 import { type Method, receive, refuse, STATUS } from './grpc-calls.ts';
@@ -269,7 +270,8 @@ export class GrpcTransport {
    * `drainMs`. Resolves when no connection is open.
    */
   async close(drainMs: number): Promise<void> {
-    await this.#stopListening(Math.min(LISTEN_MS, drainMs / 2));
+    await drainBacklog(() => this.#accepted, Math.min(LISTEN_MS, drainMs / 2));
+    if (this.#server.listening) this.#server.close();
     this.#drainMs = drainMs;
     for (const each of this.#connections.values()) {
       if (each.hasBegun) this.#announceEnd(each, drainMs);
@@ -288,19 +290,6 @@ export class GrpcTransport {
     cancelSilent();
     cancelAll();
     this.#cancelSweep();
-  }
-
-  /**
-   * Clients in the queue of the system would be reset: it accepts until a turn of the event loop
-   * finds none.
-   */
-  async #stopListening(mostMs: number): Promise<void> {
-    const untilMs = monotonicMs() + mostMs;
-    for (let accepted = -1; accepted !== this.#accepted && monotonicMs() < untilMs; ) {
-      accepted = this.#accepted;
-      await new Promise(setImmediate);
-    }
-    if (this.#server.listening) this.#server.close();
   }
 }
 

@@ -10,6 +10,7 @@ import type { AccessControl } from './access.ts';
 import type { Certificates } from './certificates.ts';
 import type { ConnectionSource } from './connection-source.ts';
 import { Connections } from './connections.ts';
+import { drainBacklog } from './drain-backlog.ts';
 import { asHttpError, HttpError, MAX_BODY_BYTES, RequestContext } from './request-context.ts';
 import type { Route, Router } from './router.ts';
 
@@ -48,7 +49,6 @@ const SILENT_MS = 5000;
 
 /** When stopping, those who wait to be let in are let in for so long at the most. */
 const LISTEN_MS = 1000;
-const QUIET_TURN_MS = 0.5;
 
 const NO_ROUTE = 'none';
 const CLIENT_GONE = 499;
@@ -235,30 +235,18 @@ export class HttpServer {
         server.close();
         resolve(cut);
       };
-      const untilMs = monotonicMs() + Math.min(LISTEN_MS, drainMs / 2);
-      setImmediate(() => this.#stopListening(untilMs, closed));
+      void this.#stopListening(Math.min(LISTEN_MS, drainMs / 2), closed);
     });
   }
 
-  /**
-   * Whoever waits to be let in when a server stops to listen is thrown out by the system, though
-   * they believe to be connected and may have asked for something. Each turn of the event loop lets
-   * one of them in, so it goes on until a turn finds none, and is over before more can have come.
-   * Meanwhile nobody is answered, or those who then connect again would be the next to wait.
-   */
-  #stopListening(untilMs: number, closed: () => void): void {
-    const startMs = monotonicMs();
-    const { accepted } = this.#connections;
-    setImmediate(() => {
-      const nowMs = monotonicMs();
-      const isQuiet = this.#connections.accepted === accepted && nowMs - startMs < QUIET_TURN_MS;
-      if (!isQuiet && nowMs < untilMs) return this.#stopListening(untilMs, closed);
-      // Not the method of http.Server, because that closes what is idle at once.
-      NetServer.prototype.close.call(this.#server, () => this.#connections.whenEmpty(closed));
-      const held = this.#held ?? [];
-      this.#held = undefined;
-      for (const handle of held) setImmediate(handle);
-    });
+  /** Requests are held meanwhile: clients that then reconnect would refill the backlog. */
+  async #stopListening(timeoutMs: number, closed: () => void): Promise<void> {
+    await drainBacklog(() => this.#connections.accepted, timeoutMs);
+    // Not the method of http.Server, because that closes idle connections at once.
+    NetServer.prototype.close.call(this.#server, () => this.#connections.whenEmpty(closed));
+    const held = this.#held ?? [];
+    this.#held = undefined;
+    for (const handle of held) setImmediate(handle);
   }
 }
 
