@@ -91,7 +91,7 @@ export class ConnectionBalancer {
   /** Closes the listeners when all connections are at a worker, or after `timeoutMs`. */
   async close(timeoutMs: number): Promise<void> {
     const isBusy = (): boolean => this.#waiting.length > 0;
-    await drainBacklog(() => this.#acceptedCount, timeoutMs, isBusy);
+    await drainBacklog({ accepted: () => this.#acceptedCount, timeoutMs, isBusy });
     for (const server of this.#servers) server.close();
     for (const { socket } of this.#waiting.splice(0)) socket.destroy();
   }

@@ -270,7 +270,11 @@ export class GrpcTransport {
    * `drainMs`. Resolves when no connection is open.
    */
   async close(drainMs: number): Promise<void> {
-    await drainBacklog(() => this.#accepted, Math.min(LISTEN_MS, drainMs / 2));
+    await drainBacklog({
+      accepted: () => this.#accepted,
+      timeoutMs: Math.min(LISTEN_MS, drainMs / 2),
+      maxTurnMs: Number.POSITIVE_INFINITY,
+    });
     if (this.#server.listening) this.#server.close();
     this.#drainMs = drainMs;
     for (const each of this.#connections.values()) {

@@ -1,26 +1,32 @@
 /** Graceful shutdown of a listening socket. */
 import { monotonicMs } from '../clock.ts';
 
-const QUIET_TURN_MS = 0.5;
+const SHORT_TURN_MS = 0.5;
+
+export interface DrainOptions {
+  /** Returns the number of connections accepted so far. */
+  accepted(): number;
+  readonly timeoutMs: number;
+  /** A turn that took longer proves nothing: clients may have connected during it. Default 0.5. */
+  readonly maxTurnMs?: number;
+  /** Whether accepted connections still have to be passed on. Default: never. */
+  isBusy?(): boolean;
+}
 
 /**
  * Resolves when the backlog of a listening socket is empty, or after `timeoutMs`. Closing a socket
  * resets the connections in its backlog, whose clients consider themselves connected. Each turn of
- * the event loop accepts some, so this waits for a short turn in which `accepted` did not change.
- * A long turn proves nothing: clients may have connected during it.
+ * the event loop accepts some, so this waits for a short turn that accepts none.
  */
-export async function drainBacklog(
-  accepted: () => number,
-  timeoutMs: number,
-  isBusy: () => boolean = () => false,
-): Promise<void> {
+export async function drainBacklog(options: DrainOptions): Promise<void> {
+  const { timeoutMs, maxTurnMs = SHORT_TURN_MS } = options;
   const untilMs = monotonicMs() + timeoutMs;
   for (;;) {
     const startMs = monotonicMs();
-    const before = accepted();
+    const before = options.accepted();
     await new Promise(setImmediate);
     const nowMs = monotonicMs();
-    const isQuiet = accepted() === before && nowMs - startMs < QUIET_TURN_MS;
-    if ((isQuiet && !isBusy()) || nowMs >= untilMs) return;
+    const isQuiet = options.accepted() === before && nowMs - startMs < maxTurnMs;
+    if ((isQuiet && !options.isBusy?.()) || nowMs >= untilMs) return;
   }
 }

@@ -241,7 +241,7 @@ export class HttpServer {
 
   /** Requests are held meanwhile: clients that then reconnect would refill the backlog. */
   async #stopListening(timeoutMs: number, closed: () => void): Promise<void> {
-    await drainBacklog(() => this.#connections.accepted, timeoutMs);
+    await drainBacklog({ accepted: () => this.#connections.accepted, timeoutMs });
     // Not the method of http.Server, because that closes idle connections at once.
     NetServer.prototype.close.call(this.#server, () => this.#connections.whenEmpty(closed));
     const held = this.#held ?? [];
