@@ -1,10 +1,10 @@
 /**
- * Takes the pictures of the dashboard in docs/pictures: of a real service, which is asked all the
- * while as a busy one is. Needs the build, and Chromium (CHROMIUM, or /usr/bin/chromium).
+ * Takes the screenshots of the dashboard in docs/pictures, from a real service under load. Needs
+ * the build and Chromium (CHROMIUM, default /usr/bin/chromium).
  *
- *     node tools/screenshots.mjs [FOLDER]   into docs/pictures if no folder is named
+ *     node tools/screenshots.mjs [FOLDER]   (default: docs/pictures)
  *
- * Takes 45 seconds, since a chart of what is decided needs its time to fill.
+ * Takes 45 seconds, since the charts need time to fill.
  */
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -18,10 +18,10 @@ const root = fileURLToPath(new URL('../', import.meta.url));
 const folder = process.argv[2] ?? join(root, 'docs/pictures');
 
 const TRAFFIC_MS = 26_000;
-/** How long pages are open before they are taken: what they remember themselves has to be there. */
-const LOOKING_MS = 12_000;
+/** Pages are open for this long before the screenshot, to collect their own history. */
+const OPEN_MS = 12_000;
 const TURN_MS = 50;
-/** Larger ones make the repository slow to get. */
+/** Keeps the repository small. */
 const MAX_BYTES = 200_000;
 
 const CONFIG = `policies:
@@ -49,8 +49,8 @@ const CONFIG = `policies:
     shadow: true
 `;
 
-/** Calls a second of each policy, how much that swings, and how many clients share them. */
-const CALLERS = [
+/** Calls per second of each policy, their variation and period, and the number of clients. */
+const LOADS = [
   { policy: 'checkout', rate: 9, swing: 0.5, everyMs: 14_000, clients: 6 },
   { policy: 'login', rate: 3, swing: 0.3, everyMs: 20_000, clients: 24 },
   { policy: 'search', rate: 40, swing: 0.7, everyMs: 18_000, clients: 7 },
@@ -70,38 +70,38 @@ const NAMES = [
   'tyrell',
 ];
 
-/** The same calls every time. */
-function* chances(seed) {
+/** Seeded, so that every run sends the same calls. */
+function* randomNumbers(seed) {
   for (let state = seed; ; ) {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     yield state / 2 ** 32;
   }
 }
-const random = chances(7);
-const chance = () => random.next().value;
+const numbers = randomNumbers(7);
+const random = () => numbers.next().value;
 
 /** A few of the clients make most of the calls. */
 function client(clients) {
-  const at = Math.floor(clients * chance() ** 2.5);
+  const at = Math.floor(clients * random() ** 2.5);
   return at < NAMES.length ? `org:${NAMES[at]}` : `ip:192.0.2.${10 + at}`;
 }
 
 function callsAt(timeMs) {
-  return CALLERS.flatMap(({ policy, rate, swing, everyMs, clients, cost = 1 }) => {
+  return LOADS.flatMap(({ policy, rate, swing, everyMs, clients, cost = 1 }) => {
     const wave = 1 + swing * Math.sin((2 * Math.PI * timeMs) / everyMs);
     const wanted = (rate * wave * TURN_MS) / 1000;
-    const count = Math.floor(wanted) + (chance() < wanted % 1 ? 1 : 0);
+    const count = Math.floor(wanted) + (random() < wanted % 1 ? 1 : 0);
     return Array.from({ length: count }, () => ({ policy, key: client(clients), cost }));
   });
 }
 
 async function post(url, body) {
-  const answer = await fetch(url, { method: 'POST', body: JSON.stringify(body) });
-  if (!answer.ok) throw new Error(`${url} answered ${answer.status}: ${await answer.text()}`);
-  await answer.arrayBuffer();
+  const response = await fetch(url, { method: 'POST', body: JSON.stringify(body) });
+  if (!response.ok) throw new Error(`${url}: ${response.status} ${await response.text()}`);
+  await response.arrayBuffer();
 }
 
-async function callAllTheTime(url, signal) {
+async function sendCalls(url, signal) {
   for (let timeMs = 0; !signal.aborted; timeMs += TURN_MS) {
     const checks = callsAt(timeMs);
     if (checks.length > 0) await post(`${url}/v1/check`, { checks });
@@ -109,10 +109,10 @@ async function callAllTheTime(url, signal) {
   }
 }
 
-/** `sluice serve` with the policies above, once it listens. */
+/** Starts `sluice serve` with the policies above and resolves when it listens. */
 async function serve(config) {
-  const words = ['packages/cli/bin/sluice.mjs', 'serve', '--listen', '127.0.0.1:0'];
-  const child = spawn(process.execPath, [...words, '--config', config], {
+  const args = ['packages/cli/bin/sluice.mjs', 'serve', '--listen', '127.0.0.1:0'];
+  const child = spawn(process.execPath, [...args, '--config', config], {
     cwd: root,
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -125,7 +125,7 @@ async function serve(config) {
   throw new Error(`The service did not start: ${printed}`);
 }
 
-/** Each from its top to the end of what is named last. */
+/** Each screenshot ends below the element `last`. */
 const PICTURES = [
   { name: 'overview', hash: '#/overview?range=1', ready: '.plot canvas', last: '.heat-legend' },
   {
@@ -168,7 +168,7 @@ const { url, child } = await serve(config);
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
 const over = new AbortController();
-const traffic = callAllTheTime(url, over.signal);
+const traffic = sendCalls(url, over.signal);
 try {
   const override = { policy: 'checkout', key: 'org:globex', limit: 60, reason: 'launch week' };
   await post(`${url}/v1/overrides`, override);
@@ -177,7 +177,7 @@ try {
   const pages = await Promise.all(
     shots.map(({ picture: { hash }, scheme }) => open(browser, url, hash, scheme)),
   );
-  await Promise.race([sleep(LOOKING_MS), traffic]);
+  await Promise.race([sleep(OPEN_MS), traffic]);
   for (const [at, { picture, scheme }] of shots.entries()) await take(pages[at], picture, scheme);
 } finally {
   over.abort();

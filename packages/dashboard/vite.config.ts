@@ -1,15 +1,15 @@
-/** Static files in dist/, as the service hands them out: under /dashboard/, nothing inline. */
+/** Builds static files in dist/ that the service serves under /dashboard/. */
 import { defineConfig } from 'vite';
 
 export default defineConfig({
   base: '/dashboard/',
   build: {
     target: 'es2022',
-    // Inlined pictures and modules would need holes in the Content-Security-Policy.
+    // The Content-Security-Policy allows no inline images or modules.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     rolldownOptions: {
-      // What the lab decides with, under its own names, so that it can be held to the vectors.
+      // The lab's engine is an entry of its own, so that tests can run the vectors against it.
       input: { index: 'index.html', 'lab-engine': 'src/lab/engine.ts' },
       preserveEntrySignatures: 'exports-only',
     },

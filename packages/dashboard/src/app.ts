@@ -1,4 +1,4 @@
-/** The frame: which page is shown, whether the service is there, and who may look at it. */
+/** The application: routing, sign-in and the current page. */
 import { html, render, type TemplateResult } from 'lit-html';
 import { Api } from './api/client.ts';
 import { Feed } from './api/feed.ts';
@@ -13,7 +13,7 @@ import { type PageName, type Route, readRoute, routeText } from './route.ts';
 import { SignIn } from './sign-in/sign-in.ts';
 import { followTheme, onTheme } from './view/theme.ts';
 
-/** The lab brings the engine along, which nobody else needs. */
+/** Loads the lab on demand, since only it needs the rate limiting engine. */
 const labPage: PageMaker = (context, route) => {
   let page: Page | undefined;
   let latest = route;
@@ -25,7 +25,7 @@ const labPage: PageMaker = (context, route) => {
   });
   return {
     title: 'Lab',
-    view: () => page?.view() ?? html`<p class="empty">The engine is on its way…</p>`,
+    view: () => page?.view() ?? html`<p class="empty">Loading the engine…</p>`,
     moved: (moved) => {
       latest = moved;
       page?.moved(moved);
@@ -45,7 +45,7 @@ const PAGES: Readonly<Record<PageName, PageMaker>> = {
   lab: labPage,
 };
 
-const TOLD_MS = 6000;
+const NOTICE_MS = 6000;
 
 export class App {
   readonly #root: HTMLElement;
@@ -57,10 +57,10 @@ export class App {
   });
   #route: Route = readRoute(location.hash);
   #page: Page | undefined = undefined;
-  #told: Frame['told'] = undefined;
-  #cancelTold: () => void = () => {};
+  #notice: Frame['notice'] = undefined;
+  #cancelNotice: () => void = () => {};
   #isDrawing = false;
-  /** Whether what is drawn next is something that nobody has looked at yet. */
+  /** Whether the next frame shows another page, which starts at its top. */
   #isArriving = false;
 
   constructor(root: HTMLElement) {
@@ -75,7 +75,7 @@ export class App {
     this.#feed.listen(() => this.#redraw());
     this.#redraw();
     const session = await this.#api.session().catch(() => undefined);
-    // A service that is away is asked again by the feed.
+    // If the service is unreachable, the feed retries.
     if (session === undefined || session.signedIn) this.#enter();
     else this.#signedOut(false);
   }
@@ -86,14 +86,14 @@ export class App {
     this.#show(this.#route);
   }
 
-  /** The address stays, so that whoever signs in is back where they were. */
-  #signedOut(isOver: boolean): void {
+  /** The address stays, so that signing in returns to the same page. */
+  #signedOut(isExpired: boolean): void {
     if (this.#signIn.isNeeded) return;
     this.#page?.leave();
     this.#page = undefined;
     this.#feed.close();
     this.#signIn.isNeeded = true;
-    this.#signIn.isOver = isOver;
+    this.#signIn.isExpired = isExpired;
     this.#redraw();
   }
 
@@ -107,11 +107,11 @@ export class App {
       else history.pushState(null, '', text);
       this.#moved(route);
     },
-    tell: (text, kind = 'fine') => {
-      this.#cancelTold();
-      this.#told = { text, kind };
-      this.#cancelTold = after(TOLD_MS, () => {
-        this.#told = undefined;
+    notify: (text, kind = 'fine') => {
+      this.#cancelNotice();
+      this.#notice = { text, kind };
+      this.#cancelNotice = after(NOTICE_MS, () => {
+        this.#notice = undefined;
         this.#redraw();
       });
       this.#redraw();
@@ -152,22 +152,22 @@ export class App {
       feed: this.#feed,
       page: this.#route.page,
       content: this.#page?.view(),
-      told: this.#told,
-      signOut: this.#api.isTokenNeeded ? () => void this.#leave() : undefined,
+      notice: this.#notice,
+      signOut: this.#api.isTokenNeeded ? () => void this.#signOut() : undefined,
     });
   }
 
-  async #leave(): Promise<void> {
+  async #signOut(): Promise<void> {
     try {
       await this.#api.signOut();
       this.#signedOut(false);
     } catch (error) {
-      this.#context.tell(`You are still signed in. ${(error as Error).message}`, 'wrong');
+      this.#context.notify(`You are still signed in. ${(error as Error).message}`, 'wrong');
     }
   }
 }
 
-/** What had the focus is gone with the page it was on, and the new one is read from its start. */
+/** The focused element was removed with its page; screen readers start at the new one. */
 function arrive(): void {
   scrollTo(0, 0);
   document.getElementById('main')?.focus({ preventScroll: true });

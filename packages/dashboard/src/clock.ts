@@ -1,8 +1,8 @@
-/** The only file that reads time or waits for it. */
+/** The only module that reads the clock or sets timers. */
 
 export const nowMs = (): number => Date.now();
 
-/** `2026-10-10 13:05:59`, where this browser is. */
+/** `2026-10-10 13:05:59` in the browser's time zone. */
 export function localTime(timeMs: number): string {
   const date = new Date(timeMs);
   const two = (part: number): string => String(part).padStart(2, '0');
@@ -10,22 +10,22 @@ export function localTime(timeMs: number): string {
   return `${day} ${[date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':')}`;
 }
 
-/** The other way round, and with a `T` in the middle, as fields for times have it. */
+/** Parses `localTime`, with a space or a `T` between date and time. */
 export const readLocalTime = (text: string): number => new Date(text.replace(' ', 'T')).getTime();
 
-/** Calls `work` after a while; the answer calls it off. */
+/** Calls `work` once after `waitMs`. Returns the function that cancels it. */
 export function after(waitMs: number, work: () => void): () => void {
   const timer = setTimeout(work, waitMs);
   return () => clearTimeout(timer);
 }
 
-/** Calls `work` again and again until it is called off. */
+/** Calls `work` every `waitMs`. Returns the function that stops it. */
 export function every(waitMs: number, work: () => void): () => void {
   const timer = setInterval(work, waitMs);
   return () => clearInterval(timer);
 }
 
-/** Calls `work` with each frame that is shown, until it is called off, be it by `work` itself. */
+/** Calls `work` on each animation frame. Returns the function that stops it, also within `work`. */
 export function eachFrame(work: () => void): () => void {
   let isOver = false;
   let id = requestAnimationFrame(function frame() {

@@ -1,4 +1,4 @@
-/** What is around every page: where one can go, and whether the service is there. */
+/** Header, navigation, connection state and notices around every page. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { Feed } from './api/feed.ts';
 import { type PageName, to } from './route.ts';
@@ -8,7 +8,7 @@ import { nextTheme, themeLabel } from './view/theme.ts';
 
 const LINKS: readonly [PageName, string][] = [
   ['overview', 'Overview'],
-  ['denials', 'Live denials'],
+  ['denials', 'Recent denials'],
   ['lab', 'Lab'],
 ];
 
@@ -16,13 +16,13 @@ export interface Frame {
   readonly feed: Feed;
   readonly page: PageName;
   readonly content: unknown;
-  readonly told: { readonly text: string; readonly kind: 'fine' | 'wrong' } | undefined;
-  /** Undefined where nobody has to sign in. */
+  readonly notice: { readonly text: string; readonly kind: 'fine' | 'wrong' } | undefined;
+  /** Undefined if the service has no admin token. */
   readonly signOut: (() => void) | undefined;
 }
 
 export const frame = (around: Frame): TemplateResult => html`
-  <a class="skip" href="#main" @click=${skipToMain}>Skip to the content</a>
+  <a class="skip" href="#main" @click=${skipToMain}>Skip to content</a>
   <header class="bar">
     <a class="brand" href=${to('overview')}>${logo()} Sluice</a>
     <nav aria-label="Pages">${LINKS.map(([page, label]) => link(around, page, label))}</nav>
@@ -34,15 +34,15 @@ export const frame = (around: Frame): TemplateResult => html`
     <span>${location.host}</span>
     ${around.feed.hello ? html`<span>Sluice ${around.feed.hello.version}</span>` : nothing}
   </footer>
-  <div class="told" role="status" aria-live="polite">
-    ${around.told && html`<p class=${around.told.kind}>${around.told.text}</p>`}
+  <div class="notice" role="status" aria-live="polite">
+    ${around.notice && html`<p class=${around.notice.kind}>${around.notice.text}</p>`}
   </div>
 `;
 
 const link = (around: Frame, page: PageName, label: string): TemplateResult =>
   html`<a href=${to(page)} aria-current=${page === around.page ? 'page' : nothing}>${label}</a>`;
 
-/** Said aloud whenever it changes. */
+/** A live region: screen readers announce each change. */
 function connection({ state, lostAtMs }: Feed): TemplateResult {
   const since = lostAtMs === undefined ? '' : ` since ${clockText(lostAtMs)}`;
   const label = { connecting: 'connecting…', live: 'live', lost: `connection lost${since}` }[state];
@@ -51,10 +51,10 @@ function connection({ state, lostAtMs }: Feed): TemplateResult {
 
 function lostBanner({ state, problem, last }: Feed): TemplateResult | typeof nothing {
   if (state !== 'lost') return nothing;
-  const why = problem ?? 'The service does not answer';
-  const shown = last === undefined ? '' : ` What is shown is of ${clockText(last.atMs)}.`;
+  const cause = problem ?? 'The service is unreachable';
+  const shown = last === undefined ? '' : ` Showing data as of ${clockText(last.atMs)}.`;
   return html`<p class="lost-banner">
-    ${why}. It is tried again every 2 s, and what is missed is filled in.${shown}
+    ${cause}. Retrying every 2 s; missed seconds are loaded on reconnect.${shown}
   </p>`;
 }
 
@@ -63,14 +63,14 @@ function buttons({ signOut }: Frame): TemplateResult {
   return html`<button
       type="button"
       class="quiet small theme"
-      title="Switch between light, dark and what the system has"
+      title="Switch between light, dark and system theme"
       @click=${nextTheme}
     >
       ${themeLabel()}</button
     >${signOut === undefined ? nothing : leave}`;
 }
 
-/** A plain link would be taken for the address of a page. */
+/** The router would read a plain `#main` link as the address of a page. */
 function skipToMain(event: Event): void {
   event.preventDefault();
   document.getElementById('main')!.focus();

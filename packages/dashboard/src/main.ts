@@ -1,4 +1,4 @@
-/** The dashboard: draws itself into the page, and asks nobody but the service it came from. */
+/** Entry point. The dashboard sends requests only to the service that serves it. */
 import { App } from './app.ts';
 
 void new App(document.getElementById('app')!).start();

@@ -1,4 +1,4 @@
-/** What a page is to the frame around it. */
+/** The interface between a page and the application. */
 import type { TemplateResult } from 'lit-html';
 import type { Api } from './api/client.ts';
 import type { Feed } from './api/feed.ts';
@@ -6,24 +6,23 @@ import type { Route } from './route.ts';
 
 export interface PageContext {
   readonly api: Api;
-  /** What the service tells once a second. */
   readonly feed: Feed;
-  /** Has the page drawn again with the next frame. */
+  /** Schedules a redraw for the next animation frame. */
   redraw(): void;
-  /** Looks at something else; `replace` leaves no way back to what was looked at before. */
+  /** Navigates; `replace` overwrites the current history entry. */
   go(route: Route, how?: 'replace'): void;
-  /** Shows for a while what was done, or why it could not be. */
-  tell(text: string, kind?: 'fine' | 'wrong'): void;
+  /** Shows a success or error message for a few seconds. */
+  notify(text: string, kind?: 'fine' | 'wrong'): void;
 }
 
 export interface Page {
-  /** For the title of the window. */
+  /** For the browser's title bar. */
   readonly title: string;
-  /** What it looks like now. Nothing is changed or asked for here. */
+  /** Renders the current state, without side effects. */
   view(): TemplateResult;
-  /** The address has changed, and is still this page's: a filter, a sorting, other names. */
+  /** The address changed within this page: a filter, a sort order, other names. */
   moved(route: Route): void;
-  /** Somebody else is looked at: stops what it has begun. */
+  /** Stops timers, listeners and pending requests. */
   leave(): void;
 }
 

@@ -1,19 +1,19 @@
 /**
- * What is looked at, as the part of the address after the `#`. That part is never sent anywhere, so
- * keys do not end up in logs, and whoever reloads or shares the address sees the same again.
+ * The current view as the fragment of the address. Browsers do not send the fragment, so keys stay
+ * out of access logs; reloading or sharing the address restores the view.
  */
 export const PAGE_NAMES = ['overview', 'policy', 'key', 'denials', 'lab'] as const;
 export type PageName = (typeof PAGE_NAMES)[number];
 
 export interface Route {
   readonly page: PageName;
-  /** What follows the page's name: a policy, and a key. */
+  /** Path segments after the page: a policy, and a key. */
   readonly names: readonly string[];
-  /** The rest of what the view is: filters, sorting, the lab's setting. */
+  /** Filters, sort order, lab settings. */
   readonly query: Readonly<Record<string, string>>;
 }
 
-/** Names an address that does not say any, and one that nobody knows. */
+/** For an empty or unknown address. */
 const FIRST: Route = { page: 'overview', names: [], query: {} };
 
 export function readRoute(hash: string): Route {
@@ -41,7 +41,7 @@ export const to = (
   query: Readonly<Record<string, string>> = {},
 ): string => routeText({ page, names, query });
 
-/** Half a character, which a key may end in, cannot be encoded. */
+/** `encodeURIComponent` throws on lone surrogates, which a truncated key may end with. */
 const encoded = (text: string): string =>
   encodeURIComponent(text.replace(/\p{Surrogate}/gu, '\uFFFD'));
 

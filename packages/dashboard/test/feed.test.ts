@@ -1,4 +1,4 @@
-/** The stream as the pages get it, with a service and a browser's EventSource that are made up. */
+/** The event stream against a fake API and a fake EventSource. */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type Api, ApiError, UnreachableError } from '../src/api/client.ts';
 import { Feed } from '../src/api/feed.ts';
@@ -19,14 +19,14 @@ class FakeSource extends EventTarget {
     this.isClosed = true;
   }
 
-  say(event: string, data?: unknown): void {
+  emit(event: string, data?: unknown): void {
     if (!this.isClosed) {
       this.dispatchEvent(new MessageEvent(event, { data: JSON.stringify(data) }));
     }
   }
 
   hello(second: number, startedAtMs = START_MS): void {
-    this.say('hello', { version: '1', startedAtMs, atMs: START_MS + second * 1000, processes: 1 });
+    this.emit('hello', { version: '1', startedAtMs, atMs: START_MS + second * 1000, processes: 1 });
   }
 
   tick(second: number, denials: readonly Denial[] = []): void {
@@ -37,7 +37,7 @@ class FakeSource extends EventTarget {
       ...{ store: { kind: 'memory', up: true }, decisions: {}, processes: 1 },
       ...{ denials, denialsOmitted: denials.length },
     };
-    this.say('tick', tick);
+    this.emit('tick', tick);
   }
 }
 
@@ -57,7 +57,7 @@ const seriesUpTo = (second: number): SeriesReport => {
 const api = {
   series: vi.fn<Api['series']>(),
   session: vi.fn<Api['session']>(),
-  whyNotEvents: vi.fn<Api['whyNotEvents']>(),
+  streamError: vi.fn<Api['streamError']>(),
   onSignedOut: vi.fn(),
 };
 
@@ -88,8 +88,8 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-describe('a stream that is there', () => {
-  test('is live with its first tick, and follows what the service remembers', () => {
+describe('an open stream', () => {
+  test('is live after the first tick, which extends the loaded history', () => {
     expect(feed.state).toBe('connecting');
     source().tick(10);
     expect(feed.state).toBe('live');
@@ -97,11 +97,11 @@ describe('a stream that is there', () => {
     expect(api.series).toHaveBeenCalledTimes(1);
   });
 
-  test('knows what time it is for the service', () => {
+  test('uses the clock of the service', () => {
     expect(feed.nowMs).toBe(START_MS + 10_000);
   });
 
-  test('has seconds filled in that it was not told', async () => {
+  test('loads the seconds it missed', async () => {
     source().tick(10);
     api.series.mockResolvedValue(seriesUpTo(14));
     source().tick(14);
@@ -109,33 +109,33 @@ describe('a stream that is there', () => {
     expect(newest(feed, 6)).toEqual([9, 10, 11, 12, 13, 14]);
   });
 
-  test('loses no second that is told while it asks for those before', async () => {
+  test('keeps ticks that arrive while the history is loading', async () => {
     source().tick(10);
-    let answer = (_report: SeriesReport): void => {};
-    api.series.mockImplementation(() => new Promise((resolve) => (answer = resolve)));
+    let respond = (_report: SeriesReport): void => {};
+    api.series.mockImplementation(() => new Promise((resolve) => (respond = resolve)));
     source().tick(13);
     source().tick(14);
-    answer(seriesUpTo(13));
+    respond(seriesUpTo(13));
     await settled();
     expect(newest(feed, 5)).toEqual([10, 11, 12, 13, 14]);
   });
 
-  test('tells changes', () => {
-    const heard = vi.fn();
-    const stop = feed.onChanged(heard);
-    source().say('changed', { what: 'overrides' });
+  test('notifies listeners of changes until they unsubscribe', () => {
+    const listener = vi.fn();
+    const stop = feed.onChanged(listener);
+    source().emit('changed', { what: 'overrides' });
     stop();
-    source().say('changed', { what: 'policies' });
-    expect(heard.mock.calls).toEqual([[{ what: 'overrides' }]]);
+    source().emit('changed', { what: 'policies' });
+    expect(listener.mock.calls).toEqual([[{ what: 'overrides' }]]);
   });
 });
 
-describe('a stream that ends', () => {
+describe('a lost stream', () => {
   test.each([
-    ['says so', () => source().say('end', { why: 'stopping' })],
-    ['breaks', () => source().dispatchEvent(new Event('error'))],
-    ['says nothing more', () => vi.advanceTimersByTime(4000)],
-  ])('because it %s is lost since then, opened again and filled in', async (_, end) => {
+    ['an end event', () => source().emit('end', { why: 'stopping' })],
+    ['an error', () => source().dispatchEvent(new Event('error'))],
+    ['silence', () => vi.advanceTimersByTime(4000)],
+  ])('after %s is opened again and loads the missed seconds', async (_, end) => {
     source().tick(10);
     end();
     expect(feed.state).toBe('lost');
@@ -154,7 +154,7 @@ describe('a stream that ends', () => {
     expect(changed).toHaveBeenCalledWith({ what: 'overrides' });
   });
 
-  test('is tried again as long as the service is away', async () => {
+  test('is retried while the service is unreachable', async () => {
     api.session.mockRejectedValue(new UnreachableError());
     source().dispatchEvent(new Event('error'));
     const { lostAtMs } = feed;
@@ -167,30 +167,30 @@ describe('a stream that ends', () => {
     expect(FakeSource.opened).toHaveLength(2);
   });
 
-  test('with the session is not opened again', async () => {
+  test('is not opened again after the session expired', async () => {
     api.session.mockResolvedValue({ required: true, signedIn: false });
-    source().say('end', { why: 'expired' });
+    source().emit('end', { why: 'expired' });
     await vi.advanceTimersByTimeAsync(10_000);
     expect(api.onSignedOut).toHaveBeenCalledTimes(1);
     expect(FakeSource.opened).toHaveLength(1);
   });
 
-  test('because somebody signs out stays closed, also if an answer is on its way', async () => {
-    let answer = (): void => {};
+  test('stays closed after sign-out, even with a retry pending', async () => {
+    let respond = (): void => {};
     api.session.mockImplementation(
-      () => new Promise((resolve) => (answer = () => resolve({ required: true, signedIn: true }))),
+      () => new Promise((resolve) => (respond = () => resolve({ required: true, signedIn: true }))),
     );
     source().dispatchEvent(new Event('error'));
     await vi.advanceTimersByTimeAsync(2000);
     feed.close();
-    answer();
+    respond();
     await vi.advanceTimersByTimeAsync(10_000);
     expect(FakeSource.opened).toHaveLength(1);
   });
 
-  test('before it began says why it was refused', async () => {
-    const refusal = new ApiError(503, 'ERR_TOO_MANY_STREAMS', 'Expected at most 32 streams');
-    api.whyNotEvents.mockResolvedValue(refusal);
+  test('reports the error response to the stream request', async () => {
+    const error = new ApiError(503, 'ERR_TOO_MANY_STREAMS', 'Expected at most 32 streams');
+    api.streamError.mockResolvedValue(error);
     source().dispatchEvent(new Event('error'));
     await vi.advanceTimersByTimeAsync(2000);
     expect(feed.problem).toBeUndefined();
@@ -204,7 +204,7 @@ describe('a stream that ends', () => {
 });
 
 describe('denials', () => {
-  test('are the newest first, and counted beyond those that are kept', () => {
+  test('are listed newest first and counted beyond the 500 kept', () => {
     source().tick(10, [denial('a'), denial('b')]);
     source().tick(11, [denial('c')]);
     expect(feed.denials.map(({ key }) => key)).toEqual(['c', 'b', 'a']);
@@ -215,26 +215,26 @@ describe('denials', () => {
       );
     }
     expect(feed.denials).toHaveLength(500);
-    expect(feed).toMatchObject({ denialsTold: 1003, denialsOmitted: 1003 });
+    expect(feed).toMatchObject({ denialsReceived: 1003, denialsOmitted: 1003 });
   });
 
-  test('are filtered by the service, and those before the filter are gone', () => {
+  test('are filtered by the service, starting with an empty list', () => {
     source().tick(10, [denial('a')]);
     expect(feed.filter({ policy: 'p & q', key: 'user:*' })).toBe(true);
-    expect(feed).toMatchObject({ denials: [], denialsTold: 0, denialsOmitted: 0 });
+    expect(feed).toMatchObject({ denials: [], denialsReceived: 0, denialsOmitted: 0 });
     expect(source().url).toBe('/v1/events?policy=p+%26+q&key=user%3A*');
     expect(FakeSource.opened[0].isClosed).toBe(true);
     expect(feed.state).toBe('live');
   });
 
-  test('stay as they are when the filter is the same again', () => {
+  test('stay listed when the same filter is set again', () => {
     source().tick(10, [denial('a')]);
     expect(feed.filter({})).toBe(false);
     expect(FakeSource.opened).toHaveLength(1);
     expect(feed.denials).toHaveLength(1);
   });
 
-  test('that are filtered anew cost no asking for the history', async () => {
+  test('can be filtered without loading the history again', async () => {
     source().tick(10);
     feed.filter({ key: 'a' });
     source().hello(11);

@@ -9,7 +9,7 @@ import {
   windowText,
 } from '../src/view/format.ts';
 
-describe('numbers as people read them', () => {
+describe('number formats', () => {
   test.each([
     [0, '0 %'],
     [0.004, '< 1 %'],
@@ -17,7 +17,7 @@ describe('numbers as people read them', () => {
     [0.425, '43 %'],
     [0.999, '> 99 %'],
     [1, '100 %'],
-  ])('%d is %s', (share, text) => expect(percentText(share)).toBe(text));
+  ])('a share of %d is %s', (share, text) => expect(percentText(share)).toBe(text));
 
   test.each([
     [0, '0'],
@@ -29,23 +29,23 @@ describe('numbers as people read them', () => {
     [1234, '1.2k'],
     [45_678, '46k'],
     [3_000_000, '3M'],
-  ])('%d a second is %s', (rate, text) => expect(rateText(rate)).toBe(text));
+  ])('a rate of %d per second is %s', (rate, text) => expect(rateText(rate)).toBe(text));
 
   test.each([
     [950, '950'],
     [1000, '1k'],
     [1250, '1.3k'],
     [1e6, '1M'],
-  ])('on an axis %d is %s', (count, text) => expect(shortCount(count)).toBe(text));
+  ])('a count of %d is %s on an axis', (count, text) => expect(shortCount(count)).toBe(text));
 
-  test('one is not many', () => {
+  test('a count of one uses the singular', () => {
     expect(counted(1, 'client')).toBe('1 client');
     expect(counted(0, 'client')).toBe('0 clients');
     expect(counted(12_345, 'client')).toBe('12,345 clients');
   });
 });
 
-describe('times as people read them', () => {
+describe('time formats', () => {
   test.each([
     [0.058, '0.058 ms'],
     [12, '12 ms'],
@@ -54,7 +54,7 @@ describe('times as people read them', () => {
     [60_000, '1 min'],
     [3_900_000, '1 h 5 min'],
     [86_400_000, '1 d'],
-  ])('%d ms is %s', (timeMs, text) => expect(durationText(timeMs)).toBe(text));
+  ])('a duration of %d ms is %s', (timeMs, text) => expect(durationText(timeMs)).toBe(text));
 
   test.each([
     [60_000, '1 min'],
@@ -63,7 +63,7 @@ describe('times as people read them', () => {
     [1500, '1500 ms'],
   ])('a window of %d ms is %s', (windowMs, text) => expect(windowText(windowMs)).toBe(text));
 
-  test('a local time is read as it was written', () => {
+  test('readLocalTime parses localTime', () => {
     const timeMs = 1_763_200_020_000;
     expect(readLocalTime(localTime(timeMs))).toBe(timeMs);
     expect(readLocalTime('')).toBeNaN();

@@ -5,26 +5,26 @@ import { heatCells, heatLabel, heatLevel, heatText } from '../src/view/heat.ts';
 const LENGTH = 600;
 const LAST_MS = 1_763_200_004_000;
 
-/** Nothing but in the seconds that are told, counted back from the last. */
-function series(told: Readonly<Record<number, { full?: number; denied?: number }>>): CountSeries {
+/** Zeros except in the given seconds, counted back from the last. */
+function series(given: Readonly<Record<number, { full?: number; denied?: number }>>): CountSeries {
   const column = <T>(empty: T, pick: (at: number) => T | undefined): T[] =>
     Array.from({ length: LENGTH }, (_, at) => pick(LENGTH - 1 - at) ?? empty);
   return {
     allowed: column(0, () => undefined),
-    denied: column(0, (ago) => told[ago]?.denied),
+    denied: column(0, (ago) => given[ago]?.denied),
     shadowAllowed: column(0, () => undefined),
     shadowDenied: column(0, () => undefined),
     degraded: column(0, () => undefined),
-    fullest: column<number | null>(null, (ago) => told[ago]?.full),
+    fullest: column<number | null>(null, (ago) => given[ago]?.full),
   };
 }
 
-describe('a strip of cells', () => {
+describe('a heat strip', () => {
   test.each([
     [60, 1],
     [300, 5],
     [600, 10],
-  ])('over %i s has 60 cells of %i s that begin at round times', (seconds, size) => {
+  ])('over %i s has 60 cells of %i s at multiples of their size', (seconds, size) => {
     const cells = heatCells(series({}), LAST_MS, seconds);
     expect(cells).toHaveLength(60);
     expect(cells.every(({ time }) => time % size === 0)).toBe(true);
@@ -35,7 +35,7 @@ describe('a strip of cells', () => {
     expect(cells[59].time + size).toBeGreaterThan(LAST_MS / 1000);
   });
 
-  test('shows the fullest of its seconds, and counts all denials', () => {
+  test('a cell has the maximum utilization and the sum of denials', () => {
     // The last second is the fifth of its cell.
     const cells = heatCells(
       series({ 0: { full: 0.2, denied: 1 }, 4: { full: 0.9 }, 5: { full: 1, denied: 7 } }),
@@ -47,22 +47,22 @@ describe('a strip of cells', () => {
     expect(cells[57]).toMatchObject({ fullest: null, denied: 0 });
   });
 
-  test('does not change as the seconds go by, but for the newest cell', () => {
+  test('a later second changes only the newest cell', () => {
     const before = heatCells(series({ 7: { full: 0.7 } }), LAST_MS, 300);
     const after = heatCells(series({ 8: { full: 0.7 } }), LAST_MS + 1000, 300);
     expect(after.slice(0, 59)).toEqual(before.slice(1));
   });
 
-  test('is said in a sentence', () => {
+  test('has a text description', () => {
     const cells = heatCells(series({ 0: { full: 0.5 }, 20: { full: 1, denied: 2 } }), LAST_MS, 60);
     expect(heatLabel('perMinute', cells)).toBe(
-      'perMinute: fullest key 50 % full lately, 100 % at most, denials in 1 of 60 cells',
+      'perMinute: fullest key 50 % full now, 100 % at most, denials in 1 of 60 cells',
     );
-    expect(heatLabel('idle', heatCells(series({}), LAST_MS, 60))).toBe('idle: nothing decided');
+    expect(heatLabel('idle', heatCells(series({}), LAST_MS, 60))).toBe('idle: no decisions');
     expect(heatText(cells[39])).toBe('fullest key 100 %, 2 calls denied');
   });
 });
 
-test('only what is full has the last colour', () => {
+test('only a full key has the last colour', () => {
   expect([0, 0.24, 0.25, 0.5, 0.75, 0.999, 1].map(heatLevel)).toEqual([0, 0, 1, 2, 3, 3, 4]);
 });

@@ -35,7 +35,7 @@ const newest = ({ allowed }: CountSeries, count: number): readonly number[] =>
   allowed.slice(-count);
 
 describe('history', () => {
-  test('has each second in its place, the newest last', () => {
+  test('a tick extends the loaded series', () => {
     const history = new History();
     history.fill(report(0, [1, 2, 3]));
     history.add(tick(3, 4));
@@ -45,7 +45,7 @@ describe('history', () => {
     expect(history.times().at(-1)).toBe((START_MS + 3000) / 1000);
   });
 
-  test('leaves room for the seconds that were missed, and tells how many', () => {
+  test('missed seconds are zeros, and their number is returned', () => {
     const history = new History();
     history.fill(report(0, [1]));
     expect(history.add(tick(1, 2))).toBe(0);
@@ -53,7 +53,7 @@ describe('history', () => {
     expect(newest(history.total, 6)).toEqual([1, 2, 0, 0, 0, 6]);
   });
 
-  test('takes what was missed from the service, in the place of the gap', () => {
+  test('fill replaces a gap', () => {
     const history = new History();
     history.fill(report(0, [1]));
     history.add(tick(4, 5));
@@ -62,7 +62,7 @@ describe('history', () => {
     expect(newest(history.of('a'), 5)).toEqual([1, 2, 3, 4, 5]);
   });
 
-  test('does not count a second twice', () => {
+  test('a second is counted once', () => {
     const history = new History();
     history.fill(report(0, [1, 2]));
     expect(history.add(tick(1, 2))).toBe(0);
@@ -70,7 +70,7 @@ describe('history', () => {
     expect(newest(history.total, 3)).toEqual([0, 1, 2]);
   });
 
-  test('outlives a gap that is longer than itself', () => {
+  test('a gap longer than the history clears it', () => {
     const history = new History();
     history.fill(report(0, [1, 2, 3]));
     history.add(tick(10 * HISTORY_SECONDS, 7));
@@ -79,7 +79,7 @@ describe('history', () => {
     expect(history.total.allowed.reduce((sum, each) => sum + each, 0)).toBe(7);
   });
 
-  test('knows a policy from the second in which it first did something', () => {
+  test('a policy exists from its first decision', () => {
     const history = new History();
     history.fill(report(0, [1]));
     expect(history.has('b')).toBe(false);
@@ -90,13 +90,13 @@ describe('history', () => {
     expect(history.policies).toEqual(['a', 'b']);
   });
 
-  test('has nothing, of the right length, of a policy that never did anything', () => {
+  test('a policy without decisions has a full-length series of zeros', () => {
     const { allowed, fullest } = new History().of('__proto__');
     expect(allowed).toHaveLength(HISTORY_SECONDS);
     expect(new Set(fullest)).toEqual(new Set([null]));
   });
 
-  test('keeps the newest of a report that goes further back', () => {
+  test('a longer report is cut to the newest seconds', () => {
     const history = new History();
     const long = Array.from({ length: HISTORY_SECONDS + 5 }, (_, at) => at);
     history.fill(report(0, long));

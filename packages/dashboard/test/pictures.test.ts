@@ -1,4 +1,4 @@
-/** The pictures of the dashboard that documents show: `npm run screenshots` makes them. */
+/** The screenshots in the documentation, created by `npm run screenshots`. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -17,20 +17,20 @@ const named = documents.flatMap(({ path, text }) =>
   })),
 );
 
-describe('the pictures of the dashboard', () => {
-  test.each(['light', 'dark'])('README.md shows the %s one', (theme) => {
+describe('screenshots', () => {
+  test.each(['light', 'dark'])('README.md shows the %s overview', (theme) => {
     const shown = named.filter(({ path }) => path === 'README.md').map(({ picture }) => picture);
     expect(shown).toContain(`docs/pictures/dashboard-overview-${theme}.png`);
   });
 
-  test.each(named)('$path shows $picture, which is a PNG and not too large', ({ picture }) => {
+  test.each(named)('$path shows $picture, a PNG of at most 200 kB', ({ picture }) => {
     const bytes = readFileSync(join(root, picture));
     expect(bytes.subarray(0, 8).toString('latin1')).toBe('\x89PNG\r\n\x1a\n');
     expect(bytes.readUInt32BE(16)).toBe(1280);
     expect(bytes.length).toBeLessThan(MAX_BYTES);
   });
 
-  test('all that are there are shown somewhere', () => {
+  test('every screenshot is used in a document', () => {
     const there = readdirSync(join(root, 'docs/pictures')).map((name) => `docs/pictures/${name}`);
     expect([...new Set(named.map(({ picture }) => picture))].sort()).toEqual(there.sort());
   });

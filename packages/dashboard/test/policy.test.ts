@@ -3,14 +3,14 @@ import { endText } from '../src/policy/overrides.ts';
 import { clientsText } from '../src/policy/shadow-card.ts';
 import { betweenText } from '../src/policy/top-keys.ts';
 
-describe('overrides and top keys', () => {
-  test('say how long an override still counts', () => {
-    expect(endText(undefined, 0)).toBe('until it is removed');
-    expect(endText(3_900_000, 0)).toBe('1 h 5 min more');
-    expect(endText(1000, 1000)).toBe('over');
+describe('the policy page', () => {
+  test('shows how long an override is valid', () => {
+    expect(endText(undefined, 0)).toBe('until removed');
+    expect(endText(3_900_000, 0)).toBe('1 h 5 min left');
+    expect(endText(1000, 1000)).toBe('expired');
   });
 
-  test('tell a count that is not certain as a range', () => {
+  test('shows an uncertain count as a range', () => {
     expect(betweenText(12, 12)).toBe('12');
     expect(betweenText(1200, 1234)).toBe('1,200–1,234');
   });
@@ -21,14 +21,14 @@ describe('overrides and top keys', () => {
     ...fields,
   });
 
-  test('count the clients, and say when there may be more', () => {
+  test('counts clients, and says when the list is incomplete', () => {
     expect(clientsText(top(1))).toBe('1 client');
     expect(clientsText(top(12))).toBe('12 clients');
     expect(clientsText(top(200))).toBe('at least 200 clients');
     expect(clientsText(top(50, { othersAtMost: 3 }))).toBe('at least 50 clients');
   });
 
-  test('do not count a client that may have had nothing', () => {
+  test('does not count a client with a lower bound of zero', () => {
     const keys = [
       { key: 'a', atLeast: 3, atMost: 3 },
       { key: 'b', atLeast: 0, atMost: 2 },

@@ -1,47 +1,47 @@
 import { expect, test, vi } from 'vitest';
 import { PolledQuery } from '../src/api/polled-query.ts';
 
-test('an answer that comes after a newer question is not looked at', async () => {
-  const answers: ((value: string) => void)[] = [];
+test('discards the result of an older request', async () => {
+  const resolvers: ((value: string) => void)[] = [];
   const redraw = vi.fn();
-  const asked = new PolledQuery<string>(
-    () => new Promise((resolve) => answers.push(resolve)),
+  const query = new PolledQuery<string>(
+    () => new Promise((resolve) => resolvers.push(resolve)),
     redraw,
   );
-  const both = [asked.refresh(), asked.refresh()];
-  answers[1]('new');
-  answers[0]('old');
+  const both = [query.refresh(), query.refresh()];
+  resolvers[1]('new');
+  resolvers[0]('old');
   await Promise.all(both);
-  expect(asked.value).toBe('new');
+  expect(query.value).toBe('new');
   expect(redraw).toHaveBeenCalledTimes(1);
 });
 
-test('what cannot be asked leaves the last answer, and says why', async () => {
-  const ask = vi.fn<() => Promise<number>>().mockResolvedValueOnce(7);
-  const asked = new PolledQuery(ask, () => {});
-  await asked.refresh();
-  ask.mockRejectedValueOnce(new Error('away'));
-  await asked.refresh();
-  expect(asked).toMatchObject({ value: 7, problem: { message: 'away' } });
-  ask.mockResolvedValueOnce(8);
-  await asked.refresh();
-  expect(asked).toMatchObject({ value: 8, problem: undefined });
+test('a failed request keeps the last value and reports the error', async () => {
+  const fetch = vi.fn<() => Promise<number>>().mockResolvedValueOnce(7);
+  const query = new PolledQuery(fetch, () => {});
+  await query.refresh();
+  fetch.mockRejectedValueOnce(new Error('unreachable'));
+  await query.refresh();
+  expect(query).toMatchObject({ value: 7, problem: { message: 'unreachable' } });
+  fetch.mockResolvedValueOnce(8);
+  await query.refresh();
+  expect(query).toMatchObject({ value: 8, problem: undefined });
 });
 
-test('who has left is not drawn again', async () => {
+test('a cancelled request sets no value and does not redraw', async () => {
   const redraw = vi.fn();
-  const asked = new PolledQuery(async () => 1, redraw);
-  const answer = asked.refresh();
-  asked.leave();
-  await answer;
-  expect(asked.value).toBeUndefined();
+  const query = new PolledQuery(async () => 1, redraw);
+  const refreshed = query.refresh();
+  query.cancel();
+  await refreshed;
+  expect(query.value).toBeUndefined();
   expect(redraw).not.toHaveBeenCalled();
 });
 
-test('numbers that are drawn every second are drawn at once only when they are new', async () => {
+test('refreshQuietly redraws only the first value', async () => {
   const redraw = vi.fn();
-  const asked = new PolledQuery(async () => 1, redraw);
-  await asked.refreshQuietly();
-  await asked.refreshQuietly();
+  const query = new PolledQuery(async () => 1, redraw);
+  await query.refreshQuietly();
+  await query.refreshQuietly();
   expect(redraw).toHaveBeenCalledTimes(1);
 });

@@ -23,7 +23,7 @@ const names = (text: string): readonly string[] =>
   sorted(rows, columns, readSorting(text, columns, first)).map(({ name }) => name);
 
 describe('sorting', () => {
-  test('is in the address, and read from it', () => {
+  test('round-trips through the address', () => {
     for (const sorting of [{ by: 'name', isDown: false }, first]) {
       expect(readSorting(sortingText(sorting), columns, { by: 'x', isDown: false })).toEqual(
         sorting,
@@ -32,25 +32,25 @@ describe('sorting', () => {
   });
 
   test.each([undefined, '', '-', 'plain', 'nothing', '__proto__', '--count'])(
-    'by %j is the first one there is',
+    'by %j falls back to the default',
     (text) => expect(readSorting(text, columns, first)).toBe(first),
   );
 
-  test('puts numbers in names where people expect them', () => {
+  test('orders numbers in names by value', () => {
     expect(names('name')).toEqual(['a', 'policy9', 'policy10']);
     expect(names('-name')).toEqual(['policy10', 'policy9', 'a']);
   });
 
-  test('leaves equal rows in the order they came in, both ways', () => {
+  test('is stable in both directions', () => {
     expect(names('count')).toEqual(['policy10', 'a', 'policy9']);
     expect(names('-count')).toEqual(['policy9', 'policy10', 'a']);
   });
 });
 
-describe('a long list', () => {
+describe('a page of rows', () => {
   const all = Array.from({ length: 250 }, (_, at) => at);
 
-  test('is shown a hundred at a time', () => {
+  test('has at most 100 rows', () => {
     expect(pageOf(all, undefined)).toMatchObject({ from: 0, all: 250 });
     expect(pageOf(all, '100').rows).toEqual(all.slice(100, 200));
     expect(pageOf(all, '200').rows).toEqual(all.slice(200));
@@ -62,14 +62,14 @@ describe('a long list', () => {
     ['-1', 0],
     ['1e3', 0],
     ['x', 0],
-  ])('from %s on begins at %i', (from, at) => expect(pageOf(all, from).from).toBe(at));
+  ])('from=%s starts at row %i', (from, at) => expect(pageOf(all, from).from).toBe(at));
 
-  test('may be empty', () => {
+  test('can be empty', () => {
     expect(pageOf([], '100')).toEqual({ rows: [], from: 0, all: 0 });
   });
 });
 
-test('a range is one of those there are, and else five minutes', () => {
+test('an unknown time range falls back to 5 minutes', () => {
   expect(readRange('10')).toEqual({ minutes: 10, seconds: 600, text: '10 min' });
   for (const text of [undefined, '', '7', '1e1', '600']) expect(readRange(text).minutes).toBe(5);
 });

@@ -1,6 +1,6 @@
-/** The admin API, asked with the session that the browser keeps; no script ever holds the token. */
+/** Client for the admin API. Authenticates by session cookie, so no script ever holds the token. */
 import type {
-  Kept,
+  ChangeResult,
   KeyReport,
   Override,
   OverrideFields,
@@ -14,13 +14,13 @@ import type {
   TopReport,
 } from './types.ts';
 
-/** What the service refused, in its words. */
+/** An error response of the service. */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
     readonly code: string,
     message: string,
-    /** Where in what was sent, as a JSON pointer: `/limit`. */
+    /** JSON pointer to the rejected field: `/limit`. */
     readonly pointer?: string,
   ) {
     super(message);
@@ -28,117 +28,118 @@ export class ApiError extends Error {
   }
 }
 
-/** The service could not be reached at all. */
 export class UnreachableError extends Error {
   constructor() {
-    super('The service does not answer');
-    this.name = 'AwayError';
+    super('The service is unreachable');
+    this.name = 'UnreachableError';
   }
 }
 
-/** Whoever takes longer to answer is as good as away. */
-const PATIENCE_MS = 10_000;
+const TIMEOUT_MS = 10_000;
 
 const path = (...parts: readonly string[]): string =>
   `/v1/${parts.map(encodeURIComponent).join('/')}`;
 
 export class Api {
-  /** Called when the service says that a token is needed. */
+  /** Called when a response has status 401. */
   onSignedOut: () => void = () => {};
-  /** Whether a token is needed here; false as long as that is not known. */
+  /** False until the first session report. */
   isTokenNeeded = false;
 
   session(): Promise<SessionReport> {
-    return this.#askSession('GET');
+    return this.#requestSession('GET');
   }
 
   signIn(token: string): Promise<SessionReport> {
-    return this.#askSession('POST', { token });
+    return this.#requestSession('POST', { token });
   }
 
   signOut(): Promise<SessionReport> {
-    return this.#askSession('DELETE');
+    return this.#requestSession('DELETE');
   }
 
-  async #askSession(method: string, body?: object): Promise<SessionReport> {
-    const session = await this.#ask<SessionReport>(method, path('session'), body);
+  async #requestSession(method: string, body?: object): Promise<SessionReport> {
+    const session = await this.#request<SessionReport>(method, path('session'), body);
     this.isTokenNeeded = session.required;
     return session;
   }
 
-  /** A service that is not ready says as much about itself as one that is. */
+  /** Resolves for any status: a service that is not ready sends the same report with 503. */
   async ready(): Promise<ReadyReport> {
     return (await this.#fetch('GET', '/readyz')).json();
   }
 
-  /** Why a stream is not to be had, which an EventSource does not tell; undefined if it is. */
-  async whyNotEvents(url: string): Promise<ApiError | undefined> {
-    const answer = await this.#fetch('GET', url);
-    if (!answer.ok) return refused(answer.status, await answer.json().catch(() => ({})));
-    await answer.body?.cancel();
+  /** Resolves to the error response of a stream, which EventSource hides, or to undefined. */
+  async streamError(url: string): Promise<ApiError | undefined> {
+    const response = await this.#fetch('GET', url);
+    if (!response.ok) return apiError(response.status, await response.json().catch(() => ({})));
+    await response.body?.cancel();
     return undefined;
   }
 
   async policies(): Promise<readonly PolicyDefinition[]> {
-    const { policies } = await this.#ask<{ policies: PolicyDefinition[] }>('GET', path('policies'));
+    const { policies } = await this.#request<{ policies: PolicyDefinition[] }>(
+      'GET',
+      path('policies'),
+    );
     return policies;
   }
 
   policy(name: string): Promise<PolicyDefinition> {
-    return this.#ask('GET', path('policies', name));
+    return this.#request('GET', path('policies', name));
   }
 
   setShadow(name: string, shadow: boolean | null): Promise<ShadowChange> {
-    return this.#ask('PATCH', path('policies', name), { shadow });
+    return this.#request('PATCH', path('policies', name), { shadow });
   }
 
   async overrides(policy: string): Promise<readonly Override[]> {
     const all = `${path('overrides')}?${new URLSearchParams({ policy })}`;
-    return (await this.#ask<{ overrides: Override[] }>('GET', all)).overrides;
+    return (await this.#request<{ overrides: Override[] }>('GET', all)).overrides;
   }
 
-  /** Names are in the body, because browsers take keys such as `..` out of paths. */
-  setOverride(policy: string, key: string, fields: OverrideFields): Promise<Kept> {
-    return this.#ask('POST', path('overrides'), { policy, key, ...fields });
+  /** Names are in the body because browsers remove keys such as `..` from paths. */
+  setOverride(policy: string, key: string, fields: OverrideFields): Promise<ChangeResult> {
+    return this.#request('POST', path('overrides'), { policy, key, ...fields });
   }
 
-  deleteOverride(policy: string, key: string): Promise<Kept> {
-    return this.#ask('DELETE', `${path('overrides')}?${new URLSearchParams({ policy, key })}`);
+  deleteOverride(policy: string, key: string): Promise<ChangeResult> {
+    return this.#request('DELETE', `${path('overrides')}?${new URLSearchParams({ policy, key })}`);
   }
 
   key(policy: string, key: string): Promise<KeyReport> {
-    return this.#ask('GET', `${path('keys')}?${new URLSearchParams({ policy, key })}`);
+    return this.#request('GET', `${path('keys')}?${new URLSearchParams({ policy, key })}`);
   }
 
-  /** What a call would be told now; charges nothing. */
+  /** Returns the decision for a call now; charges nothing. */
   async peek(policy: string, key: string, cost: number): Promise<Peek> {
-    const asked = { policy, key, cost };
-    const answer = await this.#ask<Peek & { shadow?: [Peek] }>('POST', path('peek'), asked);
-    // A limit in shadow is never in the way, so what it says stands apart.
-    return answer.shadow?.[0] ?? answer;
+    const call = { policy, key, cost };
+    const result = await this.#request<Peek & { shadow?: [Peek] }>('POST', path('peek'), call);
+    // A shadow limit never denies; its own decision is listed under `shadow`.
+    return result.shadow?.[0] ?? result;
   }
 
   reset(policy: string, key: string): Promise<unknown> {
-    return this.#ask('POST', path('reset'), { policy, key });
+    return this.#request('POST', path('reset'), { policy, key });
   }
 
   top(policy: string, by: TopBy, count: number): Promise<TopReport> {
     const query = new URLSearchParams({ policy, by, count: String(count) });
-    return this.#ask('GET', `${path('top')}?${query}`);
+    return this.#request('GET', `${path('top')}?${query}`);
   }
 
   series(seconds: number, policy?: string): Promise<SeriesReport> {
     const query = new URLSearchParams({ seconds: String(seconds), ...(policy && { policy }) });
-    return this.#ask('GET', `${path('series')}?${query}`);
+    return this.#request('GET', `${path('series')}?${query}`);
   }
 
-  async #ask<T>(method: string, url: string, body?: object): Promise<T> {
-    const answer = await this.#fetch(method, url, body);
-    const content = await answer.json().catch(() => ({}));
-    if (answer.ok) return content as T;
-    // A token that was wrong ends no session.
-    if (answer.status === 401 && url !== path('session')) this.onSignedOut();
-    throw refused(answer.status, content);
+  async #request<T>(method: string, url: string, body?: object): Promise<T> {
+    const response = await this.#fetch(method, url, body);
+    const content = await response.json().catch(() => ({}));
+    if (response.ok) return content as T;
+    // 401 from the session endpoint means a wrong token, not an expired session.
+    if (response.status === 401 && url !== path('session')) this.onSignedOut();
+    throw apiError(response.status, content);
   }
 
   #fetch(method: string, url: string, body?: object): Promise<Response> {
@@ -146,7 +147,7 @@ export class Api {
       method,
       credentials: 'same-origin',
       cache: 'no-store',
-      signal: AbortSignal.timeout(PATIENCE_MS),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
       ...(body !== undefined && {
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify(body),
@@ -159,5 +160,10 @@ export class Api {
 
 type Problem = Partial<Record<'code' | 'detail' | 'pointer', string>>;
 
-const refused = (status: number, { code, detail, pointer }: Problem): ApiError =>
-  new ApiError(status, code ?? 'ERR_INTERNAL', detail ?? `The service answered ${status}`, pointer);
+const apiError = (status: number, { code, detail, pointer }: Problem): ApiError =>
+  new ApiError(
+    status,
+    code ?? 'ERR_INTERNAL',
+    detail ?? `The service responded with ${status}`,
+    pointer,
+  );

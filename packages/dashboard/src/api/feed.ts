@@ -1,57 +1,58 @@
 /**
- * What the service tells once a second. A stream that ends is opened again, and what was missed is
- * then filled in from what the service remembers.
+ * The event stream of the service: one tick a second. Reconnects when the stream ends, then loads
+ * the missed seconds from `/v1/series`.
  */
 import { after, nowMs } from '../clock.ts';
 import type { Api, ApiError } from './client.ts';
 import { HISTORY_SECONDS, History } from './history.ts';
 import type { Changed, Denial, End, Hello, Tick } from './types.ts';
 
-/** `lost`: it was there, or should have been, and is not; it is tried again. */
+/** `lost`: disconnected, reconnecting. */
 export type FeedState = 'connecting' | 'live' | 'lost';
 
 export interface DenialFilter {
   readonly policy?: string | undefined;
-  /** May have `*` in it. */
+  /** May contain `*`. */
   readonly key?: string | undefined;
 }
 
-/** A service that says nothing for so long is as good as away. */
-const SILENT_MS = 4000;
+/** Without an event for this long the stream counts as lost. */
+const SILENCE_TIMEOUT_MS = 4000;
 const RETRY_MS = 2000;
 const MAX_DENIALS = 500;
-/** A stream that begins so soon after the last second that was told has missed none. */
+/** A stream that starts within this time of the last tick has missed no second. */
 const FRESH_MS = 2500;
-const MAX_WAITING = 30;
+const MAX_PENDING = 30;
 
 export class Feed {
   readonly history = new History();
   state: FeedState = 'connecting';
-  /** Since when it is lost, by the clock of this browser. */
+  /** When the stream was lost, by the browser's clock. */
   lostAtMs: number | undefined = undefined;
-  /** What the service says why there is no stream, if it answers at all. */
+  /** The error response to the stream request, if the service sent one. */
   problem: string | undefined = undefined;
   hello: Hello | undefined = undefined;
   last: Tick | undefined = undefined;
-  /** The newest first. */
+  /** Newest first. */
   denials: readonly Denial[] = [];
-  /** Since when they are collected: since the filter was set. */
+  /** When the filter was set and collection began. */
   denialsSinceMs = nowMs();
-  /** How many were told since then, also if they are not kept any more. */
-  denialsTold = 0;
-  /** How many more there were than were told. */
+  /** Denials received since then, including those no longer kept. */
+  denialsReceived = 0;
+  /** Denials the service did not send, because there were too many in a second. */
   denialsOmitted = 0;
   readonly #api: Api;
   readonly #listeners = new Set<() => void>();
   readonly #changeListeners = new Set<(change: Changed) => void>();
   #filter: DenialFilter = {};
   #source: EventSource | undefined = undefined;
-  /** Seconds that came while it is asked for those before them. */
-  #waiting: Tick[] | undefined = undefined;
-  #isGreeted = false;
-  /** Counts closings, so that whoever waits for an answer knows that it is too late. */
-  #turn = 0;
-  #aheadMs = 0;
+  /** Ticks that arrive while the series is loading. */
+  #pending: Tick[] | undefined = undefined;
+  #hasHello = false;
+  /** Incremented by `close`, so that a pending retry can tell that it is obsolete. */
+  #generation = 0;
+  /** Service clock minus browser clock. */
+  #offsetMs = 0;
   #cancelSilence: () => void = () => {};
   #cancelRetry: () => void = () => {};
 
@@ -59,30 +60,30 @@ export class Feed {
     this.#api = api;
   }
 
-  /** The time now, by the clock of the service. */
+  /** The current time by the service's clock. */
   get nowMs(): number {
-    return nowMs() + this.#aheadMs;
+    return nowMs() + this.#offsetMs;
   }
 
-  /** Called with every tick and every change of the state; the answer calls it off. */
+  /** Calls `listener` on every tick and state change. Returns the function that unsubscribes. */
   listen(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Called when policies or overrides are not what they were. */
+  /** Calls `listener` when policies or overrides have changed. */
   onChanged(listener: (change: Changed) => void): () => void {
     this.#changeListeners.add(listener);
     return () => this.#changeListeners.delete(listener);
   }
 
-  /** Has only such denials told from now on; tells whether that is something else than before. */
+  /** Receives only matching denials from now on. Returns whether the filter changed. */
   filter({ policy, key }: DenialFilter): boolean {
     if (policy === this.#filter.policy && key === this.#filter.key) return false;
     this.#filter = { policy, key };
     this.denials = [];
     this.denialsSinceMs = nowMs();
-    this.denialsTold = 0;
+    this.denialsReceived = 0;
     this.denialsOmitted = 0;
     if (this.#source !== undefined) this.open();
     return true;
@@ -94,7 +95,7 @@ export class Feed {
     return `/v1/events${query.size === 0 ? '' : `?${query}`}`;
   }
 
-  /** Begins anew, as somebody who has only just come. */
+  /** Clears the error state and opens the stream. */
   start(): void {
     this.state = 'connecting';
     this.lostAtMs = undefined;
@@ -106,113 +107,115 @@ export class Feed {
     this.close();
     const source = new EventSource(this.#url);
     this.#source = source;
-    this.#isGreeted = false;
+    this.#hasHello = false;
     const on = <T>(name: string, take: (data: T) => void): void =>
       source.addEventListener(name, ({ data }) => take(JSON.parse(data)));
-    on<Hello>('hello', (hello) => this.#began(hello));
-    on<Tick>('tick', (tick) => this.#ticked(tick));
-    on<Changed>('changed', (change) => this.#changed(change));
-    on<End>('end', () => this.#lost());
-    source.addEventListener('error', () => this.#lost());
-    this.#expectWord();
+    on<Hello>('hello', (hello) => this.#onHello(hello));
+    on<Tick>('tick', (tick) => this.#onTick(tick));
+    on<Changed>('changed', (change) => this.#notifyChanged(change));
+    on<End>('end', () => this.#onLost());
+    source.addEventListener('error', () => this.#onLost());
+    this.#restartSilenceTimer();
   }
 
   close(): void {
-    this.#turn++;
+    this.#generation++;
     this.#cancelRetry();
     this.#cancelSilence();
     this.#source?.close();
     this.#source = undefined;
   }
 
-  #began(hello: Hello): void {
+  #onHello(hello: Hello): void {
     const isSame = hello.startedAtMs === this.hello?.startedAtMs;
     const isFresh = Math.abs(hello.atMs - this.history.lastMs) < FRESH_MS;
     const wasLost = this.state === 'lost';
     this.hello = hello;
-    this.#isGreeted = true;
-    this.#aheadMs = hello.atMs - nowMs();
-    this.#expectWord();
+    this.#hasHello = true;
+    this.#offsetMs = hello.atMs - nowMs();
+    this.#restartSilenceTimer();
     if (!isSame || !isFresh) this.#fillIn();
-    // Nobody told what was changed meanwhile.
-    if (wasLost) for (const what of ['policies', 'overrides'] as const) this.#changed({ what });
+    // Change events sent while disconnected are lost: assume that everything has changed.
+    if (wasLost) {
+      for (const what of ['policies', 'overrides'] as const) this.#notifyChanged({ what });
+    }
   }
 
-  #changed(change: Changed): void {
+  #notifyChanged(change: Changed): void {
     for (const listener of this.#changeListeners) listener(change);
   }
 
-  /** Seconds that are told meanwhile come after those that are filled in. */
+  /** Replaces the history by the service's series; ticks received meanwhile are added after it. */
   #fillIn(): void {
-    const waiting: Tick[] = [];
-    this.#waiting = waiting;
-    const isLatest = (): boolean => this.#waiting === waiting;
+    const pending: Tick[] = [];
+    this.#pending = pending;
+    const isLatest = (): boolean => this.#pending === pending;
     void this.#api.series(HISTORY_SECONDS).then(
       (report) => {
         if (!isLatest()) return;
-        this.#waiting = undefined;
+        this.#pending = undefined;
         this.history.fill(report);
-        for (const tick of waiting) this.history.add(tick);
-        this.#tell();
+        for (const tick of pending) this.history.add(tick);
+        this.#notify();
       },
       () => {
-        if (isLatest()) this.#waiting = undefined;
+        if (isLatest()) this.#pending = undefined;
       },
     );
   }
 
-  #ticked(tick: Tick): void {
+  #onTick(tick: Tick): void {
     this.state = 'live';
     this.lostAtMs = undefined;
     this.problem = undefined;
     this.last = tick;
     const isFirst = this.history.lastMs === 0;
     const missed = this.history.add(tick);
-    if (this.#waiting !== undefined) {
-      this.#waiting.push(tick);
-      if (this.#waiting.length > MAX_WAITING) this.#waiting.shift();
+    if (this.#pending !== undefined) {
+      this.#pending.push(tick);
+      if (this.#pending.length > MAX_PENDING) this.#pending.shift();
     } else if (missed > 0 || isFirst) this.#fillIn();
     this.denials = [...[...tick.denials].reverse(), ...this.denials].slice(0, MAX_DENIALS);
-    this.denialsTold += tick.denials.length;
+    this.denialsReceived += tick.denials.length;
     this.denialsOmitted += tick.denialsOmitted;
-    this.#expectWord();
-    this.#tell();
+    this.#restartSilenceTimer();
+    this.#notify();
   }
 
-  #expectWord(): void {
+  #restartSilenceTimer(): void {
     this.#cancelSilence();
-    this.#cancelSilence = after(SILENT_MS, () => this.#lost());
+    this.#cancelSilence = after(SILENCE_TIMEOUT_MS, () => this.#onLost());
   }
 
-  #lost(): void {
+  #onLost(): void {
     this.close();
     this.state = 'lost';
     this.lostAtMs ??= nowMs();
-    this.#tell();
+    this.#notify();
     this.#cancelRetry = after(RETRY_MS, () => void this.#retry());
   }
 
-  /** Also finds out whether the session is over, which a stream cannot tell. */
+  /** Also detects an expired session, which EventSource does not report. */
   async #retry(): Promise<void> {
-    const turn = this.#turn;
-    const answer = await this.#askAfter().catch(() => 'away' as const);
-    if (turn !== this.#turn) return;
-    this.problem = answer instanceof Error ? answer.message : undefined;
-    // Whoever filters by a policy may not know that it is gone.
-    if (answer instanceof Error) this.#changed({ what: 'policies' });
-    if (answer === 'signed out') this.#api.onSignedOut();
-    else if (answer === 'away') this.#lost();
+    const generation = this.#generation;
+    const cause = await this.#diagnose().catch(() => 'unreachable' as const);
+    if (generation !== this.#generation) return;
+    this.problem = cause instanceof Error ? cause.message : undefined;
+    // The policy that the filter names may have been deleted.
+    if (cause instanceof Error) this.#notifyChanged({ what: 'policies' });
+    if (cause === 'signed out') this.#api.onSignedOut();
+    else if (cause === 'unreachable') this.#onLost();
     else this.open();
   }
 
-  /** A stream that never began may have been refused; undefined if nothing speaks against it. */
-  async #askAfter(): Promise<'signed out' | ApiError | undefined> {
+  /** Resolves to why the stream failed, or to undefined if it can be opened again. */
+  async #diagnose(): Promise<'signed out' | ApiError | undefined> {
     const { signedIn } = await this.#api.session();
     if (!signedIn) return 'signed out';
-    return this.#isGreeted ? undefined : this.#api.whyNotEvents(this.#url);
+    return this.#hasHello ? undefined : this.#api.streamError(this.#url);
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const listener of this.#listeners) listener();
   }
 }

@@ -1,10 +1,10 @@
-/** The last ten minutes, second by second: what the service remembers, and each tick after that. */
+/** Per-second counts of the last ten minutes: the service's series, extended by each tick. */
 import { COUNTED, type CountSeries, type Counts, type SeriesReport, type Tick } from './types.ts';
 
 export const HISTORY_SECONDS = 600;
 const STEP_MS = 1000;
 
-/** One list a field, all equally long, the oldest second first. */
+/** One list per field, all of the same length, oldest second first. */
 type Columns = { [Field in keyof Counts]: Counts[Field][] };
 
 const NOTHING: Counts = {
@@ -25,16 +25,16 @@ const emptyColumns = (): Columns => ({
 const EMPTY: CountSeries = emptyColumns();
 
 export class History {
-  /** The start of the newest second; 0 before anything is known. */
   #lastMs = 0;
   #total = emptyColumns();
   #policies = new Map<string, Columns>();
 
+  /** Start of the newest second; 0 before the first. */
   get lastMs(): number {
     return this.#lastMs;
   }
 
-  /** The times of all seconds, in seconds, as charts want them. */
+  /** Times of all seconds, in seconds since 1970, for charts. */
   times(): readonly number[] {
     const first = this.#lastMs / STEP_MS - HISTORY_SECONDS + 1;
     return Array.from({ length: HISTORY_SECONDS }, (_, at) => first + at);
@@ -44,12 +44,12 @@ export class History {
     return this.#total;
   }
 
-  /** Of a policy that nothing has happened to, nothing. */
+  /** Returns zeros for a policy without decisions. */
   of(policy: string): CountSeries {
     return this.#policies.get(policy) ?? EMPTY;
   }
 
-  /** Whether anything has happened to it. */
+  /** Whether the policy has decided anything. */
   has(policy: string): boolean {
     return this.#policies.has(policy);
   }
@@ -58,14 +58,14 @@ export class History {
     return [...this.#policies.keys()];
   }
 
-  /** Takes over what the service remembers, in the place of all that is known here. */
+  /** Replaces the whole history. */
   fill({ startMs, total, policies }: SeriesReport): void {
     this.#lastMs = startMs + (total.allowed.length - 1) * STEP_MS;
     this.#total = columnsOf(total);
     this.#policies = new Map(policies.map((each) => [each.name, columnsOf(each)]));
   }
 
-  /** Adds a second. Those that were missed stay empty until they are filled in; tells how many. */
+  /** Adds a second. Missed seconds stay empty until `fill`; returns how many there were. */
   add({ atMs, total, policies }: Tick): number {
     if (atMs <= this.#lastMs) return 0;
     const missed = Math.min((atMs - this.#lastMs) / STEP_MS - 1, HISTORY_SECONDS);
@@ -84,7 +84,7 @@ export class History {
   }
 }
 
-/** The newest seconds of a report, with nothing before them if it goes back less far. */
+/** Returns the newest seconds of a report, padded with zeros at the front. */
 function columnsOf(series: CountSeries): Columns {
   const columns = emptyColumns();
   for (const field of FIELDS) {

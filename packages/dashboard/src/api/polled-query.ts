@@ -1,52 +1,49 @@
-/** Something that the service is asked for, and asked for again when it may have changed. */
+/** A query that is repeated when its result may have changed. */
 export class PolledQuery<T> {
-  /** The newest answer; undefined before the first. */
+  /** The newest result; undefined before the first. */
   value: T | undefined = undefined;
-  /** Why there is no newer one. */
+  /** Why the last request failed. */
   problem: Error | undefined = undefined;
-  readonly #ask: () => Promise<T>;
+  readonly #fetch: () => Promise<T>;
   readonly #redraw: () => void;
-  #asked = 0;
+  #requests = 0;
   #newest: Promise<void> = Promise.resolve();
 
-  constructor(ask: () => Promise<T>, redraw: () => void) {
-    this.#ask = ask;
+  constructor(fetch: () => Promise<T>, redraw: () => void) {
+    this.#fetch = fetch;
     this.#redraw = redraw;
   }
 
-  /** As `refresh`, for numbers that are drawn with the next second anyway. */
+  /** Like `refresh`, without a redraw: for numbers that the next tick redraws anyway. */
   refreshQuietly(): Promise<void> {
     return this.#refresh(this.value === undefined);
   }
 
-  /**
-   * An answer that comes after a newer question was asked is not looked at: whoever waits for it
-   * waits for the newer one.
-   */
+  /** Resolves with the newest request: the result of an older one is discarded. */
   refresh(): Promise<void> {
     return this.#refresh(true);
   }
 
   #refresh(isDrawn: boolean): Promise<void> {
-    this.#newest = this.#answer(isDrawn);
+    this.#newest = this.#run(isDrawn);
     return this.#newest;
   }
 
-  async #answer(isDrawn: boolean): Promise<void> {
-    const asked = ++this.#asked;
-    const answer = await this.#ask().then(
+  async #run(isDrawn: boolean): Promise<void> {
+    const request = ++this.#requests;
+    const result = await this.#fetch().then(
       (value) => ({ value, problem: undefined }),
       (problem: Error) => ({ value: this.value, problem }),
     );
-    if (asked !== this.#asked) return this.#newest;
-    this.value = answer.value;
-    this.problem = answer.problem;
+    if (request !== this.#requests) return this.#newest;
+    this.value = result.value;
+    this.problem = result.problem;
     if (isDrawn) this.#redraw();
   }
 
-  /** Nobody wants to know any more. */
-  leave(): void {
-    this.#asked++;
+  /** Discards the pending request. */
+  cancel(): void {
+    this.#requests++;
     this.#newest = Promise.resolve();
   }
 }

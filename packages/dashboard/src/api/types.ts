@@ -1,10 +1,10 @@
-/** What the admin API answers, as docs/http-api.md tells. */
+/** Responses of the admin API, documented in docs/http-api.md. */
 import type { AlgorithmName } from 'sluice';
 
 export type { AlgorithmName };
 
 export interface SessionReport {
-  /** Whether a token is needed here at all. */
+  /** Whether the service has an admin token. */
   readonly required: boolean;
   readonly signedIn: boolean;
   readonly expiresAtMs?: number;
@@ -20,7 +20,7 @@ export interface PolicyDefinition {
   readonly costs: Readonly<Record<string, number>>;
   readonly shadow: boolean;
   readonly shadowBy: 'file' | 'api';
-  /** What the files say, where the API says something too. */
+  /** The value in the configuration files, if the API has overridden it. */
   readonly shadowInFile?: boolean;
   readonly onFailure?: string;
   readonly overrides: number;
@@ -37,23 +37,22 @@ export interface Override {
   readonly persisted?: boolean;
 }
 
-/** Without an end it counts until it is taken away. */
+/** Without `expiresAt` and `expiresInMs` it applies until removed. */
 export interface OverrideFields {
   readonly limit: number;
   readonly expiresAt?: number;
-  /** By the clock of the service, which need not be that of this browser. */
+  /** Measured by the service's clock, not the browser's. */
   readonly expiresInMs?: number;
   readonly reason?: string;
 }
 
-/** What a change is answered with. */
-export interface Kept {
-  /** Whether it is there after a restart. */
+export interface ChangeResult {
+  /** Whether the change survives a restart. */
   readonly persisted: boolean;
 }
 
-export interface ShadowChange extends Kept {
-  /** Undefined if the files do not have it any more. */
+export interface ShadowChange extends ChangeResult {
+  /** Undefined if the files no longer define the policy. */
   readonly policy?: PolicyDefinition;
 }
 
@@ -71,13 +70,12 @@ export interface KeyReport {
   readonly entries: readonly { readonly atMs: number; readonly cost: number }[];
   readonly entryCount: number;
   readonly override?: Override;
-  /** The time that all this is of. */
+  /** When the state was read, by the store's clock. */
   readonly atMs: number;
-  /** Until a call of cost 1 passes; 0 if it does now. */
+  /** Time until a call of cost 1 is admitted; 0 for now. */
   readonly nextMs: number;
 }
 
-/** What a limit says of a call that is not made. */
 export interface Peek {
   readonly allowed: boolean;
   readonly limit: number;
@@ -102,21 +100,21 @@ export interface TopReport {
   }[];
 }
 
-/** What was decided in a second. */
+/** Decisions of one second. */
 export interface Counts {
   readonly allowed: number;
   readonly denied: number;
-  /** What policies in shadow would have done. */
+  /** Decisions of shadow policies. */
   readonly shadowAllowed: number;
   readonly shadowDenied: number;
   readonly degraded: number;
-  /** How full the fullest key was that was decided, from 0 to 1; null if none was. */
+  /** Highest used/limit of any key decided, from 0 to 1; null if there was none. */
   readonly fullest: number | null;
 }
 
 export const COUNTED = ['allowed', 'denied', 'shadowDenied', 'degraded'] as const;
 
-/** The same for many seconds, the oldest first. */
+/** Counts of consecutive seconds, oldest first. */
 export type CountSeries = {
   readonly [Field in keyof Counts]: readonly Counts[Field][];
 };
@@ -136,16 +134,16 @@ export interface Denial {
   readonly cost: number;
   readonly limit: number;
   readonly remaining: number;
-  /** Not there if no wait helps. */
+  /** Undefined if no wait is long enough. */
   readonly retryAfterMs?: number;
-  /** Not known of a limit in shadow that came with a request. */
+  /** Undefined for an inline shadow limit. */
   readonly windowMs?: number;
   readonly algorithm?: AlgorithmName;
   readonly shadow?: true;
   readonly degraded?: { readonly reason: string; readonly action: string };
 }
 
-/** Of a service whose files have mistakes, so that what it read before them still counts. */
+/** If `config.ok` is false, the previous configuration is still in effect. */
 export interface ReadyReport {
   readonly ready: boolean;
   readonly config: { readonly ok: boolean; readonly problems?: readonly string[] };
@@ -155,13 +153,13 @@ export interface StoreReport {
   readonly kind: string;
   readonly up: boolean;
   readonly breaker?: 'closed' | 'open' | 'probing';
-  /** How long the store took to decide when it was last asked, only to see whether it does. */
+  /** Duration of the last health check. */
   readonly latencyMs?: number;
   readonly keys?: number;
 }
 
 export interface Tick {
-  /** The start of the second that it is about. */
+  /** Start of the second. */
   readonly atMs: number;
   readonly total: Counts;
   readonly policies: readonly (Counts & { readonly name: string })[];

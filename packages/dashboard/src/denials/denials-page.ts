@@ -1,4 +1,4 @@
-/** Who is being denied, and why, as it happens. */
+/** Live list of denials, filtered by policy and key. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { PolledQuery } from '../api/polled-query.ts';
 import type { Denial, PolicyDefinition } from '../api/types.ts';
@@ -7,22 +7,23 @@ import type { Page, PageContext, PageMaker } from '../page.ts';
 import { type Route, to } from '../route.ts';
 import { checkCommand, command } from '../view/command.ts';
 import { clockText, counted, countText } from '../view/format.ts';
-import { whyText } from '../view/policy-text.ts';
+import { denialText } from '../view/policy-text.ts';
 import { type Column, table } from '../view/table.ts';
 
 const MAX_ROWS = 200;
-/** A pattern is looked for when nobody has typed for so long. */
+/** Debounce of the key filter. */
 const TYPING_MS = 400;
 const MAX_KEY_LENGTH = 1024;
 
-/** What is shown while it is paused, and what had been told by then. */
+/** The list as it was when the page was paused. */
 interface Pause {
   readonly denials: readonly Denial[];
-  readonly told: number;
+  /** Denials counted by then. */
+  readonly total: number;
 }
 
 class DenialsPage implements Page {
-  readonly title = 'Live denials';
+  readonly title = 'Recent denials';
   readonly #context: PageContext;
   readonly #policies: PolledQuery<readonly PolicyDefinition[]>;
   readonly #stop: () => void;
@@ -53,22 +54,22 @@ class DenialsPage implements Page {
     this.#isLeft = true;
     this.#stop();
     this.#cancelTyping();
-    this.#policies.leave();
+    this.#policies.cancel();
     this.#context.feed.filter({});
   }
 
   /**
-   * What is filtered is filtered by the service, so that a rare key is found in a flood. It refuses
-   * names that it does not know.
+   * The service filters, so that a rare key is found among thousands of denials. It rejects unknown
+   * policies.
    */
   #filter(): void {
     if (this.#isLeft) return;
     const { policy, key } = this.#route.query;
-    const wanted = {
+    const filter = {
       policy: this.#isUnknown ? undefined : policy || undefined,
       key: key?.slice(0, MAX_KEY_LENGTH) || undefined,
     };
-    if (this.#context.feed.filter(wanted)) this.#pause = undefined;
+    if (this.#context.feed.filter(filter)) this.#pause = undefined;
   }
 
   get #isUnknown(): boolean {
@@ -92,13 +93,13 @@ class DenialsPage implements Page {
 
   #togglePause(): void {
     const { denials } = this.#context.feed;
-    this.#pause = this.#pause === undefined ? { denials, told: this.#told } : undefined;
+    this.#pause = this.#pause === undefined ? { denials, total: this.#total } : undefined;
     this.#context.redraw();
   }
 
-  get #told(): number {
-    const { denialsTold, denialsOmitted } = this.#context.feed;
-    return denialsTold + denialsOmitted;
+  get #total(): number {
+    const { denialsReceived, denialsOmitted } = this.#context.feed;
+    return denialsReceived + denialsOmitted;
   }
 
   view(): TemplateResult {
@@ -113,7 +114,7 @@ class DenialsPage implements Page {
           shown.length === 0
             ? this.#empty()
             : table({
-                label: 'Denials, the newest first',
+                label: 'Denials, newest first',
                 className: 'denials',
                 isStacking: true,
                 columns: COLUMNS,
@@ -126,12 +127,12 @@ class DenialsPage implements Page {
   }
 
   #head(): TemplateResult {
-    return html`<h1>Live denials</h1> ${this.#controls()}`;
+    return html`<h1>Recent denials</h1> ${this.#controls()}`;
   }
 
   #unknown(): TemplateResult {
     return html`<div class="empty">
-      <p>There is no policy ${this.#route.query.policy} any more.</p>
+      <p>The policy ${this.#route.query.policy} no longer exists.</p>
       ${this.#showAll()}
     </div>`;
   }
@@ -164,7 +165,7 @@ class DenialsPage implements Page {
           spellcheck="false" placeholder="user:*" maxlength=${MAX_KEY_LENGTH} .value=${key}
           aria-describedby="by-key-hint" @input=${(event: Event) => this.#type(event)} />
       </span>
-      <span id="by-key-hint" class="hint">* stands for any characters</span>
+      <span id="by-key-hint" class="hint">* matches any characters</span>
       <button type="button" class="quiet end" @click=${() => this.#togglePause()}>
         ${this.#pause === undefined ? 'Pause' : 'Resume'}
       </button>
@@ -173,18 +174,18 @@ class DenialsPage implements Page {
 
   #names(): readonly string[] {
     const defined = (this.#policies.value ?? []).map(({ name }) => name).sort();
-    // Limits that share a label are there only once something has happened to them.
+    // Labels such as (request) appear only after their first decision.
     return [...defined, ...this.#context.feed.history.policies.filter(isLabel)];
   }
 
   #stateText(shown: number): string {
     const { denialsOmitted, denialsSinceMs } = this.#context.feed;
     if (this.#pause !== undefined) {
-      return `Paused. ${counted(this.#told - this.#pause.told, 'denial')} came meanwhile.`;
+      return `Paused. ${counted(this.#total - this.#pause.total, 'denial')} since then.`;
     }
-    const since = `${counted(this.#told, 'denial')} since ${clockText(denialsSinceMs)}`;
-    const omitted = `${countText(denialsOmitted)} are not told, as at most 50 a second are`;
-    const older = this.#told - denialsOmitted > shown ? `; the newest ${shown} are below` : '';
+    const since = `${counted(this.#total, 'denial')} since ${clockText(denialsSinceMs)}`;
+    const omitted = `${countText(denialsOmitted)} omitted (at most 50 per second are sent)`;
+    const older = this.#total - denialsOmitted > shown ? `; showing the newest ${shown}` : '';
     return denialsOmitted > 0 ? `${since}; ${omitted}${older}.` : `${since}${older}.`;
   }
 
@@ -194,29 +195,29 @@ class DenialsPage implements Page {
     const name = policy ?? this.#policies.value?.[0]?.name ?? 'perMinute';
     return html`<div class="empty">
       <p>
-        Nobody${isFiltered ? ' that fits the filter' : ''} was denied since
-        ${clockText(this.#context.feed.denialsSinceMs)}. Denials appear here as they happen.
+        No denials${isFiltered ? ' match the filter' : ''} since
+        ${clockText(this.#context.feed.denialsSinceMs)}. New ones appear here as they happen.
       </p>
       ${
         isFiltered
           ? this.#showAll()
-          : html`<p>To see one, ask again and again:</p>
+          : html`<p>To cause one, send calls until the limit is reached:</p>
               ${command(`while sleep 0.1; do ${checkCommand(name, 'ada')}; echo; done`)}`
       }
     </div>`;
   }
 }
 
-/** No policy of a file is written like this. */
+/** Labels of grouped policies, such as (request); policy names contain no parentheses. */
 const isLabel = (name: string): boolean => /^\(.*\)$/.test(name);
 
-const wouldBe = html`<span class="badge shadow">would have been denied</span> `;
-const storeAway = html`<span class="badge degraded">degraded</span> `;
+const shadowBadge = html`<span class="badge shadow">would have been denied</span> `;
+const degradedBadge = html`<span class="badge degraded">degraded</span> `;
 
-const whyCell = (denial: Denial): TemplateResult =>
-  html`${denial.shadow ? wouldBe : nothing}${
-    denial.degraded ? storeAway : nothing
-  }${whyText(denial)}`;
+const reasonCell = (denial: Denial): TemplateResult =>
+  html`${denial.shadow ? shadowBadge : nothing}${
+    denial.degraded ? degradedBadge : nothing
+  }${denialText(denial)}`;
 
 const COLUMNS: readonly Column<Denial>[] = [
   { id: 'time', head: 'Time', className: 'time', cell: ({ atMs }) => clockText(atMs) },
@@ -235,7 +236,7 @@ const COLUMNS: readonly Column<Denial>[] = [
       html`<a class="key" href=${to('key', [policy, key])} title=${key}>${key}</a>`,
   },
   { id: 'cost', head: 'Cost', isNumber: true, cell: ({ cost }) => countText(cost) },
-  { id: 'why', head: 'Why', className: 'why', cell: whyCell },
+  { id: 'reason', head: 'Reason', className: 'reason', cell: reasonCell },
 ];
 
 export const denialsPage: PageMaker = (context, route) => new DenialsPage(context, route);

@@ -1,4 +1,4 @@
-/** What was admitted lately, as a table: of logs the entries, of others what this page has seen. */
+/** Recent admissions: the entries of a log, or the increases observed since the page was opened. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { KeyReport } from '../api/types.ts';
 import { clockText, countText, durationText, windowText } from '../view/format.ts';
@@ -6,27 +6,26 @@ import { type Column, table } from '../view/table.ts';
 import type { KeyFacts } from './key-facts.ts';
 import type { Sighting, WindowMemory } from './memory.ts';
 
-/** A log may have thousands, and nobody reads them. */
 const MAX_ROWS = 50;
 
 interface Row {
   readonly atMs: number;
   readonly cost: number;
   readonly when: string;
-  readonly leaves: string;
+  readonly expires: string;
 }
 
-/** `13:05:59.123`, as several come within a second. */
+/** `13:05:59.123` */
 const exactTime = (timeMs: number): string =>
   `${clockText(timeMs)}.${String(Math.floor(timeMs) % 1000).padStart(3, '0')}`;
 
 const COLUMNS: readonly Column<Row>[] = [
-  { id: 'when', head: 'When', isName: true, cell: ({ when }) => when },
+  { id: 'when', head: 'Time', isName: true, cell: ({ when }) => when },
   { id: 'cost', head: 'Cost', isNumber: true, cell: ({ cost }) => countText(cost) },
 ];
-const LEAVES: Column<Row> = {
-  ...{ id: 'leaves', head: 'Leaves the window', isNumber: true },
-  cell: ({ leaves }) => leaves,
+const EXPIRES: Column<Row> = {
+  ...{ id: 'expires', head: 'Expires', isNumber: true },
+  cell: ({ expires }) => expires,
 };
 
 const keepsEntries = ({ algorithm }: KeyFacts): boolean =>
@@ -47,8 +46,8 @@ export function admissions(
       shown.length === 0
         ? nothing
         : table({
-            label: 'Recent admissions, the newest first',
-            columns: isLog ? [...COLUMNS, LEAVES] : COLUMNS,
+            label: 'Recent admissions, newest first',
+            columns: isLog ? [...COLUMNS, EXPIRES] : COLUMNS,
             rows: shown,
             keyOf: ({ atMs }) => atMs,
           })
@@ -56,23 +55,23 @@ export function admissions(
   </section>`;
 }
 
-/** What is shown of what there is: `known` rows, of which `shown` are in the table. */
+/** Explains which of the `known` rows are in the table. */
 export function noteOf(facts: KeyFacts, report: KeyReport, shown: number, known: number): string {
   if (!keepsEntries(facts)) {
-    const what = `A ${facts.algorithm} keeps counts, not calls`;
+    const what = `A ${facts.algorithm} stores counts, not calls`;
     return shown === 0
-      ? `${what}: from now on, what this page sees of them is listed here.`
-      : `${what}: this is what this page has seen since it was opened.`;
+      ? `${what}. Admissions from now on are listed here.`
+      : `${what}. Listed: admissions since this page was opened.`;
   }
   const { entries, entryCount } = report;
   if (entryCount > entries.length) {
-    const listed = `The service lists the newest ${countText(entries.length)}`;
-    return `${shown} of ${countText(entryCount)} entries shown. ${listed}.`;
+    const listed = `the service returns the newest ${countText(entries.length)}`;
+    return `Showing ${shown} of ${countText(entryCount)} entries; ${listed}.`;
   }
-  if (known === 0) return `Nothing was admitted in the last ${windowText(facts.windowMs)}.`;
-  const rest = known > shown ? `, the newest ${shown} of ${countText(known)}` : '';
+  if (known === 0) return `No admissions in the last ${windowText(facts.windowMs)}.`;
+  const rest = known > shown ? ` Showing the newest ${shown} of ${countText(known)}.` : '';
   const same = facts.algorithm === 'sliding-buckets' ? 'bucket' : 'millisecond';
-  return `Calls in the same ${same} are one entry${rest}.`;
+  return `Calls in the same ${same} share one entry.${rest}`;
 }
 
 function logRows(facts: KeyFacts, { atMs: nowMs }: KeyReport, memory: WindowMemory): Row[] {
@@ -81,11 +80,11 @@ function logRows(facts: KeyFacts, { atMs: nowMs }: KeyReport, memory: WindowMemo
   return memory.entries
     .slice(-2 * MAX_ROWS)
     .map(({ atMs, cost }) => {
-      const leavesMs = atMs + windowMs - nowMs;
+      const expiresMs = atMs + windowMs - nowMs;
       const from = isBuckets ? `${exactTime(atMs - bucketMs + 1)} – ` : '';
       return {
         ...{ atMs, cost, when: `${from}${exactTime(atMs)}` },
-        leaves: leavesMs > 0 ? `in ${durationText(leavesMs)}` : 'has left',
+        expires: expiresMs > 0 ? `in ${durationText(expiresMs)}` : 'expired',
       };
     })
     .reverse();
@@ -93,5 +92,5 @@ function logRows(facts: KeyFacts, { atMs: nowMs }: KeyReport, memory: WindowMemo
 
 function seenRow({ atMs, cost, sinceMs }: Sighting): Row {
   const when = `${exactTime(sinceMs)} – ${exactTime(atMs)}`;
-  return { atMs, cost, when, leaves: '' };
+  return { atMs, cost, when, expires: '' };
 }

@@ -1,4 +1,4 @@
-/** What can be done to a key: making it new, and giving it a limit of its own. */
+/** Actions on a key: reset, and set, change or remove an override. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { KeyReport, PolicyDefinition } from '../api/types.ts';
 import type { PageContext } from '../page.ts';
@@ -12,11 +12,11 @@ export interface KeyActions {
   readonly policy: PolicyDefinition;
   readonly report: KeyReport;
   readonly nowMs: number;
-  /** Has the key asked for again, as it is not what it was. */
+  /** Reloads the key after a change. */
   readonly changed: () => Promise<void>;
 }
 
-/** Longer keys are told by their beginning where they stand in a sentence. */
+/** Longer keys are truncated in messages. */
 const MAX_NAME_LENGTH = 60;
 
 export const shortName = (key: string): string => {
@@ -30,12 +30,12 @@ export function actionButtons(actions: KeyActions): TemplateResult {
   const isOwn = override?.source === 'api' && override.key === key;
   return html`<div class="row">
     <button type="button" class="quiet" @click=${() => setOverride(actions)}>
-      ${isOwn ? 'Change the override' : 'Set an override'}
+      ${isOwn ? 'Edit override' : 'Set override'}
     </button>
     ${
       isOwn
         ? html`<button type="button" class="quiet" @click=${() => removeOverride(actions)}>
-            Remove the override
+            Remove override
           </button>`
         : nothing
     }
@@ -51,14 +51,13 @@ function reset({ context, dialogs, report, changed }: KeyActions): void {
     isDanger: true,
     body: () => html`<p>
         <code class="key">${key}</code> has used ${countText(used)} of ${countText(limit)} under
-        <b>${policy}</b>. After a reset it is as good as new: whoever it is can use all of it again
-        at once.
+        <b>${policy}</b>. A reset deletes this state, and the full limit is available at once.
       </p>
-      <p class="hint">There is no way back. The log tells who did it.</p>`,
+      <p class="hint">This cannot be undone. The reset is logged.</p>`,
     run: async () => {
       await context.api.reset(policy, key);
       await changed();
-      context.tell(`${shortName(key)} is as good as new`);
+      context.notify(`${shortName(key)} reset`);
     },
   });
 }
@@ -71,7 +70,7 @@ function setOverride({ context, dialogs, policy, report, nowMs, changed }: KeyAc
     save: async (_, fields) => {
       await context.api.setOverride(policy.name, key, fields);
       await changed();
-      context.tell(`${shortName(key)} has a limit of ${countText(fields.limit)} now`);
+      context.notify(`${shortName(key)} now has a limit of ${countText(fields.limit)}`);
     },
   });
 }
@@ -79,18 +78,18 @@ function setOverride({ context, dialogs, policy, report, nowMs, changed }: KeyAc
 function removeOverride({ context, dialogs, policy, report, changed }: KeyActions): void {
   const { key, override } = report;
   dialogs.ask({
-    title: 'Remove the override?',
+    title: 'Remove override?',
     action: 'Remove',
     isDanger: true,
     body: () => html`<p>
-      <code class="key">${key}</code> has a limit of ${countText(override!.limit)} of its own.
-      Without it, what the files say counts, from the very next decision on:
-      ${countText(policy.limit)} for most keys of <b>${policy.name}</b>.
+      <code class="key">${key}</code> has its own limit of ${countText(override!.limit)}. Without
+      it, the limit in the files applies from the next decision: ${countText(policy.limit)} for most
+      keys of <b>${policy.name}</b>.
     </p>`,
     run: async () => {
       await context.api.deleteOverride(policy.name, key);
       await changed();
-      context.tell(`${shortName(key)} has no override any more`);
+      context.notify(`Override for ${shortName(key)} removed`);
     },
   });
 }

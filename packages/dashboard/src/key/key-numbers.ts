@@ -1,4 +1,4 @@
-/** The numbers of a key, as they are at a time: what is used, what is left, how long to wait. */
+/** The numbers of a key at a time: used, remaining, limit, next call, reset. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { KeyReport, Peek, PolicyDefinition } from '../api/types.ts';
 import { clockText, countText, dateText, durationText, windowText } from '../view/format.ts';
@@ -14,7 +14,8 @@ const tile = (name: string, value: unknown, hint: unknown = nothing): TemplateRe
     <dd><b>${value}</b> <span class="hint">${hint}</span></dd>
   </div>`;
 
-const wasMs = ({ atMs }: { readonly atMs: number }, waitMs: number, nowMs: number): number =>
+/** The part of a reported wait that is still ahead. */
+const restMs = ({ atMs }: { readonly atMs: number }, waitMs: number, nowMs: number): number =>
   Math.max(0, waitMs - Math.max(0, nowMs - atMs));
 
 export function keyNumbers(
@@ -25,27 +26,26 @@ export function keyNumbers(
 ): TemplateResult {
   const used = usedAt(facts, report, nowMs);
   const { capacity } = facts;
-  const nextMs = wasMs(report, report.nextMs, nowMs);
-  const resetMs = wasMs(report, report.resetAfterMs, nowMs);
-  const isTokens = facts.algorithm === 'token-bucket';
+  const nextMs = restMs(report, report.nextMs, nowMs);
+  const resetMs = restMs(report, report.resetAfterMs, nowMs);
   return html`<dl class="tiles">
-    ${tile(isTokens ? 'Taken' : 'Used', countText(used), `of ${countText(capacity)}`)}
+    ${tile('Used', countText(used), `of ${countText(capacity)}`)}
     ${tile('Remaining', countText(Math.max(0, capacity - used)), gauge(used, capacity))}
     ${tile('Limit', countText(facts.limit), limitHint(facts, report, policy))}
     ${tile('Next call of cost 1', waitText(nextMs))}
     ${tile(
-      'As good as new',
+      'Resets',
       waitText(resetMs),
       resetMs > 0 ? `at\u00a0${momentText(nowMs + resetMs, nowMs)}` : nothing,
     )}
   </dl>`;
 }
 
-/** Today's times without their date. */
+/** Times within a day without their date. */
 const momentText = (timeMs: number, nowMs: number): string =>
   timeMs - nowMs < DAY_MS ? clockText(timeMs) : dateText(timeMs);
 
-/** How full it is; the numbers beside it say the same. */
+/** Hidden from screen readers: the tiles have the same numbers. */
 function gauge(used: number, capacity: number): TemplateResult {
   const share = Math.max(0, Math.min(1, used / capacity));
   return html`<svg class="gauge" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
@@ -59,54 +59,53 @@ function limitHint(
   { override }: KeyReport,
   policy: PolicyDefinition | undefined,
 ): unknown {
-  const burst = capacity === limit ? '' : `, up to ${countText(capacity)} at once`;
+  const burst = capacity === limit ? '' : `, burst ${countText(capacity)}`;
   const per = `per ${windowText(windowMs)}${burst}`;
   if (override === undefined) return per;
-  const instead = policy === undefined ? '' : `, not ${countText(policy.limit)}`;
+  const instead = policy === undefined ? '' : `, instead of ${countText(policy.limit)}`;
   return html`${per}${instead} <span class="badge override">override</span>`;
 }
 
-/** Who gave the key a limit of its own, why, and until when. */
 export function overrideNote(
   { override, key }: KeyReport,
   nowMs: number,
 ): TemplateResult | typeof nothing {
   if (override === undefined) return nothing;
-  const { limit, reason, expiresAtMs, source, key: fits } = override;
-  const who = source === 'file' ? 'the configuration files' : 'the API';
+  const { limit, reason, expiresAtMs, source, key: pattern } = override;
+  const setBy = source === 'file' ? 'the configuration files' : 'the API';
   return html`<p class="note">
     <span class="badge override">override</span>
-    A limit of ${countText(limit)}, set by ${who}${
-      fits === key ? nothing : html` for all keys like <code>${fits}</code>`
+    A limit of ${countText(limit)}, set by ${setBy}${
+      pattern === key ? nothing : html` for all keys matching <code>${pattern}</code>`
     }, ${
       expiresAtMs === undefined
-        ? 'until it is removed'
+        ? 'until removed'
         : `until ${dateText(expiresAtMs)} (${waitText(expiresAtMs - nowMs)})`
     }.
     ${reason === undefined ? nothing : html`Reason: <q>${reason}</q>`}
   </p>`;
 }
 
-/** What the service says of a call of another cost. */
-export type CostAnswer =
-  | { readonly kind: 'asking' }
-  | { readonly kind: 'told'; readonly cost: number; readonly peek: Peek }
+/** The decision for a call of a given cost. */
+export type CostResult =
+  | { readonly kind: 'pending' }
+  | { readonly kind: 'decided'; readonly cost: number; readonly peek: Peek }
   | { readonly kind: 'never'; readonly most: number }
-  | { readonly kind: 'wrong'; readonly text: string };
+  | { readonly kind: 'invalid'; readonly text: string };
 
-export function costText(answer: CostAnswer, nowMs: number): string {
-  switch (answer.kind) {
-    case 'asking':
+export function costText(result: CostResult, nowMs: number): string {
+  switch (result.kind) {
+    case 'pending':
       return '…';
-    case 'wrong':
-      return answer.text;
+    case 'invalid':
+      return result.text;
     case 'never':
-      return `never passes: ${countText(answer.most)} is the most that ever fits`;
-    case 'told': {
-      const { peek } = answer;
+      return `never admitted: the limit is ${countText(result.most)}`;
+    case 'decided': {
+      const { peek } = result;
       return peek.allowed
-        ? 'passes now'
-        : `passes ${waitText(wasMs(peek, peek.retryAfterMs, nowMs))}`;
+        ? 'admitted now'
+        : `admitted ${waitText(restMs(peek, peek.retryAfterMs, nowMs))}`;
     }
   }
 }

@@ -1,4 +1,4 @@
-/** One key: its window as it slides, its numbers, and what can be done to it. */
+/** One key: its numbers, its window as it slides, and its actions. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { guard } from 'lit-html/directives/guard.js';
 import { ApiError } from '../api/client.ts';
@@ -15,22 +15,22 @@ import { admissions } from './admissions.ts';
 import { explainKey } from './explanation.ts';
 import { actionButtons, shortName } from './key-actions.ts';
 import { factsOf, type KeyFacts } from './key-facts.ts';
-import { type CostAnswer, costText, keyNumbers, overrideNote } from './key-numbers.ts';
+import { type CostResult, costText, keyNumbers, overrideNote } from './key-numbers.ts';
 import { WindowMemory } from './memory.ts';
-import { sceneOf } from './scene.ts';
+import { type Scene, sceneOf } from './scene.ts';
 import { ServiceClock } from './service-clock.ts';
 import { WindowView } from './window-view.ts';
 
 const REFETCH_MS = 1000;
-/** At most 30 pictures a second, and fewer where nothing moves by a pixel meanwhile. */
+/** At most 30 frames per second, fewer if nothing moves by a pixel. */
 const MIN_FRAME_MS = 34;
-/** In how many steps what is seen crosses a window. */
+/** Frames per window length. */
 const STEPS = 1300;
-/** Waits of less than a minute are told to a tenth of a second. */
-const WORDS_MS = 100;
+/** Waits below a minute are shown to a tenth of a second. */
+const TEXT_STEP_MS = 100;
 const MINUTE_MS = 60_000;
 const TYPING_MS = 250;
-/** From so many characters on the name may have to be scrolled, which takes the focus. */
+/** Names of this length may scroll, so they are focusable. */
 const LONG_KEY = 100;
 
 class KeyPage implements Page {
@@ -45,8 +45,8 @@ class KeyPage implements Page {
   #report: KeyReport | undefined = undefined;
   #policy: PolicyDefinition | undefined = undefined;
   #problem: Error | undefined = undefined;
-  #answer: CostAnswer | undefined = undefined;
-  #asking: Promise<void> | undefined = undefined;
+  #costResult: CostResult | undefined = undefined;
+  #pending: Promise<void> | undefined = undefined;
   #cancelFrame: () => void = () => {};
   #cancelTyping: () => void = () => {};
 
@@ -55,11 +55,11 @@ class KeyPage implements Page {
     this.#route = route;
     this.#dialogs = new Dialogs(() => context.redraw());
     this.#window = new WindowView(new Measured(() => context.redraw()));
-    const asked = (): void => void this.#refetch();
-    document.addEventListener('visibilitychange', asked);
+    const refetch = (): void => void this.#refetch();
+    document.addEventListener('visibilitychange', refetch);
     this.#stops.push(
-      () => document.removeEventListener('visibilitychange', asked),
-      every(REFETCH_MS, asked),
+      () => document.removeEventListener('visibilitychange', refetch),
+      every(REFETCH_MS, refetch),
       context.feed.onChanged(() => this.#fetchPolicy()),
       () => this.#cancelFrame(),
     );
@@ -80,17 +80,17 @@ class KeyPage implements Page {
     this.#report = undefined;
     this.#policy = undefined;
     this.#problem = undefined;
-    this.#answer = undefined;
+    this.#costResult = undefined;
     this.#memory.clear();
     this.#fetchPolicy();
-    void this.#again();
+    void this.#reload();
   }
 
   moved(route: Route): void {
     const before = this.#route;
     this.#route = route;
     if (before.names.join('\0') !== route.names.join('\0')) this.#begin();
-    else if (before.query.cost !== route.query.cost) void this.#askCost();
+    else if (before.query.cost !== route.query.cost) void this.#fetchCost();
   }
 
   leave(): void {
@@ -111,26 +111,26 @@ class KeyPage implements Page {
     );
   }
 
-  /** Asks one at a time: an answer that takes long is not overtaken. */
+  /** One request at a time. */
   #refetch(): Promise<void> {
     if (document.hidden || this.#names.key === '') return Promise.resolve();
-    this.#asking ??= this.#ask().finally(() => {
-      this.#asking = undefined;
+    this.#pending ??= this.#fetch().finally(() => {
+      this.#pending = undefined;
     });
-    return this.#asking;
+    return this.#pending;
   }
 
-  async #ask(): Promise<void> {
+  async #fetch(): Promise<void> {
     const { policy, key } = this.#names;
-    const askedMs = nowMs();
+    const sentMs = nowMs();
     try {
       const report = await this.#context.api.key(policy, key);
       if (this.#names.key !== key || this.#names.policy !== policy) return;
-      this.#clock.heard(report.atMs, askedMs, nowMs());
+      this.#clock.add(report.atMs, sentMs, nowMs());
       this.#report = report;
       this.#memory.take(report, factsOf(report, this.#policy));
       this.#problem = undefined;
-      await this.#askCost();
+      await this.#fetchCost();
     } catch (error) {
       this.#problem = error as Error;
     } finally {
@@ -143,24 +143,24 @@ class KeyPage implements Page {
     return Number.isSafeInteger(cost) && cost >= 1 ? cost : undefined;
   }
 
-  async #askCost(): Promise<void> {
+  async #fetchCost(): Promise<void> {
     const cost = this.#cost;
     const report = this.#report;
     if (report === undefined) return;
     if (cost === undefined)
-      this.#answer = { kind: 'wrong', text: 'takes a whole number from 1 on' };
-    else if (cost > report.limit) this.#answer = { kind: 'never', most: report.limit };
+      this.#costResult = { kind: 'invalid', text: 'expected a whole number of at least 1' };
+    else if (cost > report.limit) this.#costResult = { kind: 'never', most: report.limit };
     else {
       const { policy, key } = report;
       const peek = await this.#context.api.peek(policy, key, cost);
       if (this.#cost === cost && this.#report?.key === key) {
-        this.#answer = { kind: 'told', cost, peek };
+        this.#costResult = { kind: 'decided', cost, peek };
       }
     }
     this.#context.redraw();
   }
 
-  /** What moves is moved, unless somebody does not want that. */
+  /** Animates, unless the user prefers reduced motion. */
   #frame(): void {
     this.#cancelFrame = after(this.#frameMs, () => {
       if (!document.hidden && !this.#still.matches) this.#context.redraw();
@@ -168,33 +168,33 @@ class KeyPage implements Page {
     });
   }
 
-  /** Until something is to be seen elsewhere than before. */
+  /** Time until something visibly moves. */
   get #frameMs(): number {
     const report = this.#report;
     if (report === undefined) return REFETCH_MS;
     const { windowMs, nextMs, resetAfterMs } = report;
     const isCounting = [nextMs, resetAfterMs].some((waitMs) => waitMs > 0 && waitMs < MINUTE_MS);
-    const mostMs = isCounting ? WORDS_MS : REFETCH_MS;
+    const mostMs = isCounting ? TEXT_STEP_MS : REFETCH_MS;
     return Math.min(mostMs, Math.max(MIN_FRAME_MS, windowMs / STEPS));
   }
 
   get #nowMs(): number {
     const report = this.#report;
     const now = Math.floor(this.#clock.timeAt(nowMs()));
-    // The clocks are never known to the last millisecond.
+    // The clock offset is an estimate: never go back before the report.
     return report === undefined ? now : Math.max(report.atMs, now);
   }
 
-  /** For numbers and words, which nobody reads faster than that; what moves does so in between. */
-  get #wordsMs(): number {
+  /** The time that texts use; they change less often than the drawing. */
+  get #textMs(): number {
     const reportMs = this.#report?.atMs ?? 0;
-    return Math.max(reportMs, Math.floor(this.#nowMs / WORDS_MS) * WORDS_MS);
+    return Math.max(reportMs, Math.floor(this.#nowMs / TEXT_STEP_MS) * TEXT_STEP_MS);
   }
 
   view(): TemplateResult {
     const { policy, key } = this.#names;
     return html`<div class="key-head">
-        <nav class="crumbs" aria-label="Where this is">
+        <nav class="crumbs" aria-label="Breadcrumb">
           <a href=${to('overview')}>Overview</a> <span aria-hidden="true">›</span>
           <a href=${to('policy', [policy])}>${policy}</a> <span aria-hidden="true">›</span>
         </nav>
@@ -207,32 +207,32 @@ class KeyPage implements Page {
   #definition(policy: PolicyDefinition): TemplateResult {
     return html`<p class="hint">
       ${definitionText(policy)}
-      ${policy.shadow ? html`<span class="badge shadow">in shadow</span>` : nothing}
+      ${policy.shadow ? html`<span class="badge shadow">shadow</span>` : nothing}
     </p>`;
   }
 
   #body(): TemplateResult {
     const report = this.#report;
     if (report !== undefined) return this.#known(report, factsOf(report, this.#policy));
-    if (this.#names.key === '') return empty('This address names no key.');
+    if (this.#names.key === '') return empty('The address contains no key.');
     const problem = this.#problem;
-    if (problem === undefined) return html`<p class="empty">Asking the service…</p>`;
+    if (problem === undefined) return html`<p class="empty">Loading…</p>`;
     if (problem instanceof ApiError && problem.code === 'ERR_UNKNOWN_POLICY') {
-      return empty(`The service has no policy of that name.`);
+      return empty('Unknown policy.');
     }
     return empty(problem.message);
   }
 
   #known(report: KeyReport, facts: KeyFacts): TemplateResult {
-    const now = this.#wordsMs;
+    const now = this.#textMs;
     const policy = this.#policy;
     return html`${this.#problem === undefined ? nothing : stale(this.#problem)}
       <section class="card" aria-labelledby="numbers-title">
         <div class="row spread">
-          <h2 id="numbers-title">Now</h2>
+          <h2 id="numbers-title">Usage</h2>
           ${policy === undefined ? nothing : this.#buttons(policy, report, now)}
         </div>
-        ${report.held ? nothing : asNew(report)}
+        ${report.held ? nothing : noState(report)}
         ${keyNumbers(facts, report, policy, now)} ${overrideNote(report, now)}
         ${this.#costForm(now)}
       </section>
@@ -244,42 +244,42 @@ class KeyPage implements Page {
     return actionButtons({
       ...{ context: this.#context, dialogs: this.#dialogs },
       ...{ policy, report, nowMs: now },
-      changed: () => this.#again(),
+      changed: () => this.#reload(),
     });
   }
 
-  /** What is held now, after a change: it is known before anybody is told of that. */
-  async #again(): Promise<void> {
-    // What was asked for before is answered as it was before.
-    await this.#asking;
+  /** Loads the state after a change. */
+  async #reload(): Promise<void> {
+    // A pending request may return the state before the change.
+    await this.#pending;
     await this.#refetch();
   }
 
   #picture(facts: KeyFacts, report: KeyReport): TemplateResult {
     const scene = sceneOf(facts, report, this.#memory, this.#nowMs);
-    const { sum, frees } = explainKey(facts, report, this.#wordsMs);
+    const { sum, frees } = explainKey(facts, report, this.#textMs);
     const { entries, entryCount } = report;
-    const shown = `${countText(entries.length)} of ${countText(entryCount)} entries shown`;
+    const shown = `Showing ${countText(entries.length)} of ${countText(entryCount)} entries`;
     return html`<section class="card" aria-labelledby="window-title">
-      <h2 id="window-title">${TITLES[facts.algorithm]} ${windowText(facts.windowMs)}</h2>
+      <h2 id="window-title">${TITLES[scene.kind]} ${windowText(facts.windowMs)}</h2>
       ${this.#window.view(scene, sum)}
       <p class="window-story"><b>${sum}</b>${frees === '' ? nothing : html`<br />${frees}`}</p>
       ${
         entryCount === entries.length
           ? nothing
-          : html`<p class="hint">${shown}. The service does not list those of the hatched part.</p>`
+          : html`<p class="hint">${shown}. Entries in the hatched part are not listed.</p>`
       }
     </section>`;
   }
 
   #costForm(now: number): TemplateResult {
     const cost = this.#route.query.cost ?? '1';
-    const answer: CostAnswer = this.#answer ?? { kind: 'asking' };
+    const result: CostResult = this.#costResult ?? { kind: 'pending' };
     return html`<form class="row cost" @submit=${(event: Event) => event.preventDefault()}>
       <label for="cost">A call of cost</label>
       <input id="cost" name="cost" type="number" min="1" step="1" inputmode="numeric" .value=${cost}
-        aria-describedby="cost-answer" @input=${(event: Event) => this.#typed(event)} />
-      <span id="cost-answer">${costText(answer, now)}</span>
+        aria-describedby="cost-result" @input=${(event: Event) => this.#typed(event)} />
+      <span id="cost-result">${costText(result, now)}</span>
     </form>`;
   }
 
@@ -293,23 +293,21 @@ class KeyPage implements Page {
   }
 }
 
-const TITLES: Readonly<Record<KeyReport['algorithm'], string>> = {
-  'fixed-window': 'Windows by the clock, each of',
-  'sliding-log': 'Call by call, the last',
-  'sliding-counter': 'Windows by the clock and the one that slides over them, each of',
-  'sliding-buckets': 'Bucket by bucket, the last',
-  'token-bucket': 'The level of the bucket, over',
+const TITLES: Readonly<Record<Scene['kind'], string>> = {
+  ticks: 'Admissions in the last',
+  bars: 'Windows of',
+  level: 'Token level over',
 };
 
 const empty = (text: string): TemplateResult =>
   html`<p class="empty">${text} <a href=${to('overview')}>All policies</a></p>`;
 
 const stale = ({ message }: Error): TemplateResult =>
-  html`<p class="wrong" role="alert">${message}. What is shown is what was known before.</p>`;
+  html`<p class="wrong" role="alert">${message}. Showing the last known state.</p>`;
 
-const asNew = ({ policy, key }: KeyReport): TemplateResult => html`<div class="empty start">
+const noState = ({ policy, key }: KeyReport): TemplateResult => html`<div class="empty start">
   <p>
-    Nothing that counts is held about this key: it is <b>as good as new</b>. A call makes it known:
+    The store holds no state for this key: the full limit is available. To send a call:
   </p>
   ${command(checkCommand(policy, key))}
 </div>`;

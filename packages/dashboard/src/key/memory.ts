@@ -1,6 +1,6 @@
 /**
- * What this page has seen of a key. The service forgets what counts no more; here it stays for as
- * long as it is in the picture.
+ * History of a key as seen by this page. The service deletes expired state; the page keeps it as
+ * long as it is visible in the drawing.
  */
 import type { KeyReport } from '../api/types.ts';
 import { type KeyFacts, tokensAt } from './key-facts.ts';
@@ -10,38 +10,38 @@ export interface Entry {
   readonly cost: number;
 }
 
-/** A window of the clock and what was admitted in it. */
+/** A clock-aligned window and the cost admitted in it. */
 export interface CountedWindow {
   readonly startMs: number;
   readonly count: number;
 }
 
-/** A token bucket right after a charge. */
+/** The token level right after a charge. */
 export interface Charge {
   readonly atMs: number;
   readonly tokens: number;
-  /** What there was right before, as far as this page can tell. */
+  /** The level right before, estimated from the previous report. */
   readonly before: number;
 }
 
-/** Something was admitted: how much more there was than before. Logs have entries instead. */
+/** An increase of the count between two reports, for algorithms without entries. */
 export interface Sighting extends Entry {
-  /** It may have been at any time since then; `atMs` is when it was there at the latest. */
+  /** The admission was between `sinceMs` and `atMs`. */
   readonly sinceMs: number;
 }
 
-/** What is shown goes back for less than that many windows. */
+/** The drawing shows fewer windows than this. */
 const KEPT_WINDOWS = 3;
 const MAX_ENTRIES = 6000;
 const MAX_CHARGES = 600;
 const MAX_SIGHTINGS = 200;
 
 export class WindowMemory {
-  /** The oldest first; replaced, never changed, so that who draws them can tell. */
+  /** Oldest first. Replaced, never mutated, so that views can compare by identity. */
   entries: readonly Entry[] = [];
   windows: readonly CountedWindow[] = [];
   charges: readonly Charge[] = [];
-  /** The newest first. */
+  /** Newest first. */
   sightings: readonly Sighting[] = [];
   #last: KeyReport | undefined = undefined;
 
@@ -72,7 +72,7 @@ export class WindowMemory {
     this.#last = undefined;
   }
 
-  /** What still counts must be in the report, if that has all; what does not is only known here. */
+  /** Keeps expired entries, and those before the first listed one if the report is truncated. */
   #takeEntries(report: KeyReport, { windowMs }: KeyFacts): void {
     const { entries, entryCount, atMs } = report;
     const edgeMs = atMs - windowMs;
@@ -83,7 +83,7 @@ export class WindowMemory {
     this.entries = [...known, ...entries].slice(-MAX_ENTRIES);
   }
 
-  /** `counting`: for how many windows what is in one counts, its own included. */
+  /** `counting`: for how many windows a count is in use, including its own. */
   #takeWindows(report: KeyReport, { windowMs }: KeyFacts, counting: number): void {
     const { cells, atMs } = report;
     const counts = new Map(
@@ -96,7 +96,7 @@ export class WindowMemory {
       if (counting === 2 && cells[2] > 0) counts.set(newestMs - windowMs, cells[2]);
       if (cells[1] > 0) counts.set(newestMs, cells[1]);
       const before = this.windows.find(({ startMs }) => startMs === newestMs)?.count ?? 0;
-      this.#saw(report, cells[1] - before, this.#last?.atMs ?? newestMs);
+      this.#record(report, cells[1] - before, this.#last?.atMs ?? newestMs);
     }
     const sinceMs = atMs - (KEPT_WINDOWS + 1) * windowMs;
     this.windows = [...counts]
@@ -110,7 +110,7 @@ export class WindowMemory {
     const { windowMs } = facts;
     const last = this.#last;
     if (cells.length === 0 || cells[0] === 0) {
-      // Full by itself is as good as forgotten; full all at once was made new by somebody.
+      // Full before the refill time means that the key was reset.
       const isReset = last !== undefined && (last.cells[0] ?? 0) > atMs;
       if (isReset) this.charges = [];
       return;
@@ -124,11 +124,12 @@ export class WindowMemory {
     this.charges = [...this.charges, { atMs: chargedAtMs, tokens, before }]
       .filter((each, at, all) => each.atMs > sinceMs || at === all.length - 1)
       .slice(-MAX_CHARGES);
-    if (last !== undefined) this.#saw(report, Math.round(before - tokens), last.atMs, chargedAtMs);
+    if (last !== undefined)
+      this.#record(report, Math.round(before - tokens), last.atMs, chargedAtMs);
   }
 
-  /** The first report tells what there is, and not when it came. */
-  #saw(report: KeyReport, cost: number, sinceMs: number, atMs = report.atMs): void {
+  /** Ignores the first report, which does not show when its count was admitted. */
+  #record(report: KeyReport, cost: number, sinceMs: number, atMs = report.atMs): void {
     if (cost <= 0 || this.#last === undefined) return;
     this.sightings = [{ atMs, cost, sinceMs }, ...this.sightings].slice(0, MAX_SIGHTINGS);
   }

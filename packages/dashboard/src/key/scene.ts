@@ -33,7 +33,7 @@ export interface TickScene extends Common {
   /** How long a bucket is; 0 if there are none. */
   readonly bucketMs: number;
   /** Up to here there may be more than is told. */
-  readonly untoldUntilMs: number | undefined;
+  readonly unlistedUntilMs: number | undefined;
 }
 
 /** Counts of windows of the clock. */
@@ -100,7 +100,7 @@ function logScene(
     limit: undefined,
     entries,
     bucketMs: isBuckets ? bucketMs : 0,
-    untoldUntilMs: isCut ? entries[0].atMs : undefined,
+    unlistedUntilMs: isCut ? entries[0].atMs : undefined,
   };
 }
 

@@ -1,42 +1,42 @@
-/** What time it is at the service: this browser's clock may be wrong, or be set meanwhile. */
+/** Estimates the service's clock from its responses, since the browser's clock may be wrong. */
 
-/** What one answer told: how far the service is ahead, and by how much that may be wrong. */
+/** Service clock minus browser clock, and the bound of its error. */
 interface Offset {
   readonly aheadMs: number;
   readonly errorMs: number;
 }
 
-/** Offsets that are further apart than they can be wrong are those of a clock that was set. */
+/** Offsets that differ by more than their errors and this mean that a clock was set. */
 const SLACK_MS = 50;
-/** Clocks drift, so that after so many answers any is better than the best of them. */
-const MAX_ANSWERS = 60;
+/** Clocks drift: after this many samples the best one is replaced. */
+const MAX_SAMPLES = 60;
 
 export class ServiceClock {
   #best: Offset | undefined = undefined;
-  #answers = 0;
+  #samples = 0;
 
   get isKnown(): boolean {
     return this.#best !== undefined;
   }
 
-  /** An answer of the time `atMs` there, asked for and received at times of this browser. */
-  heard(atMs: number, askedMs: number, receivedMs: number): void {
-    const heard: Offset = {
-      aheadMs: atMs - (askedMs + receivedMs) / 2,
-      errorMs: Math.max(0, receivedMs - askedMs) / 2,
+  /** Adds a response with service time `atMs`, sent and received at browser times. */
+  add(atMs: number, sentMs: number, receivedMs: number): void {
+    const sample: Offset = {
+      aheadMs: atMs - (sentMs + receivedMs) / 2,
+      errorMs: Math.max(0, receivedMs - sentMs) / 2,
     };
     const best = this.#best;
     const isBetter =
       best === undefined ||
-      heard.errorMs <= best.errorMs ||
-      Math.abs(heard.aheadMs - best.aheadMs) > heard.errorMs + best.errorMs + SLACK_MS ||
-      ++this.#answers > MAX_ANSWERS;
+      sample.errorMs <= best.errorMs ||
+      Math.abs(sample.aheadMs - best.aheadMs) > sample.errorMs + best.errorMs + SLACK_MS ||
+      ++this.#samples > MAX_SAMPLES;
     if (!isBetter) return;
-    this.#best = heard;
-    this.#answers = 0;
+    this.#best = sample;
+    this.#samples = 0;
   }
 
-  /** The time there when it is `browserMs` here. */
+  /** Returns the service time at browser time `browserMs`. */
   timeAt(browserMs: number): number {
     return browserMs + (this.#best?.aheadMs ?? 0);
   }

@@ -1,4 +1,4 @@
-/** The measures of the picture, and shapes in it that can be made without it. */
+/** Dimensions, scales and paths of the window drawing. */
 import type { Span, TickScene } from './scene.ts';
 
 export const TOP = 26;
@@ -8,7 +8,7 @@ export const HEIGHT = BASE + 26;
 export const MIN_TICK = 5;
 const TICK_WIDTH = 2;
 
-/** From times to pixels. */
+/** Converts times to pixels. */
 export interface Scale {
   readonly perMs: number;
   x(timeMs: number): number;
@@ -19,14 +19,14 @@ export function scaleOf({ fromMs, toMs }: Span, width: number): Scale {
   return { perMs, x: (timeMs) => (timeMs - fromMs) * perMs };
 }
 
-/** No more digits than can be seen. */
+/** Rounds to 1/100 pixel. */
 export const short = (value: number): string => String(Math.round(value * 100) / 100);
 
-/** How high a value is drawn; the smallest can still be seen. */
+/** Height of a value in pixels, at least `least` for positive values. */
 export const heightOf = (value: number, top: number, least = 0): number =>
   value <= 0 ? 0 : Math.max(least, Math.min(1, value / top) * PLOT);
 
-/** The shape of all ticks, with the newest at 0, so that it is the same while they move. */
+/** Path of all ticks relative to the newest, so that it stays the same while they move. */
 export function ticksPath({ entries, bucketMs, top }: TickScene, perMs: number): string {
   const baseMs = entries[entries.length - 1]?.atMs ?? 0;
   return entries
@@ -34,7 +34,7 @@ export function ticksPath({ entries, bucketMs, top }: TickScene, perMs: number):
       const height = short(heightOf(cost, top, MIN_TICK));
       const right = (atMs + 1 - baseMs) * perMs;
       if (bucketMs === 0) return `M${short((atMs - baseMs) * perMs)} ${BASE}v-${height}`;
-      // A hair of space between one bucket and the next.
+      // One pixel between adjacent buckets.
       const width = Math.max(TICK_WIDTH, bucketMs * perMs - 1);
       return `M${short(right - width)} ${BASE}v-${height}h${short(width)}v${height}z`;
     })

@@ -1,6 +1,6 @@
 /**
- * The window, drawn. Time flows to the left past two lines that stand still, now and the edge of
- * the window: the shapes are made once a report, and then only moved.
+ * Draws the window as SVG. Time flows to the left past two fixed lines, now and the window's edge.
+ * Paths are built once per report and then only translated.
  */
 import { html, nothing, svg, type TemplateResult } from 'lit-html';
 import { ref } from 'lit-html/directives/ref.js';
@@ -69,7 +69,7 @@ export class WindowView {
   }
 
   #ticks(scene: TickScene, scale: Scale): unknown {
-    const { entries, untoldUntilMs, span, bucketMs } = scene;
+    const { entries, unlistedUntilMs, span, bucketMs } = scene;
     const isDrawn = this.#drawn?.of === entries && this.#drawn.perMs === scale.perMs;
     if (!isDrawn) {
       this.#drawn = { of: entries, perMs: scale.perMs, path: ticksPath(scene, scale.perMs) };
@@ -78,7 +78,7 @@ export class WindowView {
     const place = `translate(${short(scale.x(entries[entries.length - 1]?.atMs ?? span.toMs))} 0)`;
     const shape = bucketMs === 0 ? 'ticks' : 'buckets';
     const tallest = `tallest: cost ${countText(scene.top)}`;
-    return svg`${untold(untoldUntilMs, scene, scale)}
+    return svg`${unlisted(unlistedUntilMs, scene, scale)}
       ${scene.top > 1 ? svg`<text x="2" y=${TOP - 10}>${tallest}</text>` : nothing}
       <g clip-path="url(#window-gone)"><g transform=${place}>
         <path class="${shape} gone" d=${path} /></g></g>
@@ -87,8 +87,8 @@ export class WindowView {
   }
 }
 
-/** Where there is more than the service tells. */
-function untold(untilMs: number | undefined, { window }: TickScene, { x }: Scale): unknown {
+/** Hatches the part of the window whose entries the report does not list. */
+function unlisted(untilMs: number | undefined, { window }: TickScene, { x }: Scale): unknown {
   if (untilMs === undefined || window === undefined) return nothing;
   const from = Math.max(0, x(window.fromMs));
   const width = Math.max(0, x(untilMs) - from);
@@ -96,7 +96,7 @@ function untold(untilMs: number | undefined, { window }: TickScene, { x }: Scale
     height=${PLOT} />`;
 }
 
-/** The stretch of time that counts. */
+/** The current window. */
 function band({ window }: Scene, { x }: Scale, width: number): unknown {
   if (window === undefined) return nothing;
   const from = Math.max(0, x(window.fromMs));
@@ -105,7 +105,7 @@ function band({ window }: Scene, { x }: Scale, width: number): unknown {
     height=${PLOT} />`;
 }
 
-/** Bars are solid where they count, and outlined where their window is not over yet. */
+/** Bars are solid where they count, outlined for the rest of the current window. */
 function barsOf({ bars, top, nowMs, boundaries }: BarScene, { x }: Scale): unknown {
   const windowMs = boundaries.length > 1 ? boundaries[1] - boundaries[0] : 0;
   return bars.map(({ startMs, count }) => {
@@ -143,7 +143,7 @@ function levelOf({ points, top, level, nowMs }: LevelScene, { x }: Scale): unkno
     <circle class="level-now" cx=${now} cy=${y(level)} r="5" />`;
 }
 
-/** Now, the edge, the limit, and where windows of the clock meet. */
+/** Lines for now, the window's edge, the limit and the window boundaries. */
 function lines(scene: Scene, scale: Scale, width: number): unknown {
   const { nowMs, boundaries } = scene;
   const now = scale.x(nowMs);
@@ -160,10 +160,10 @@ function limitLine({ kind, limit, top }: Scene, width: number): unknown {
   const y = BASE - (limit / top) * PLOT;
   return svg`<line class="limit" x1="0" x2=${width} y1=${y} y2=${y} />
     <text class="limit-label" x=${width - 2} y=${y + 14} text-anchor="end">
-      ${kind === 'level' ? 'holds' : 'limit'} ${countText(limit)}</text>`;
+      ${kind === 'level' ? 'capacity' : 'limit'} ${countText(limit)}</text>`;
 }
 
-/** Where the window begins that slides, so not for windows of the clock alone. */
+/** The start of a sliding window; a clock-aligned window has boundaries instead. */
 function edgeLine({ window, nowMs, span }: Scene, { x }: Scale): unknown {
   const fromMs = window?.fromMs ?? span.fromMs;
   if (window !== undefined && window.toMs > nowMs) return nothing;
@@ -174,7 +174,7 @@ function edgeLine({ window, nowMs, span }: Scene, { x }: Scale): unknown {
       text-anchor=${place < 40 ? 'start' : 'middle'}>${windowText(nowMs - fromMs)} ago</text>`;
 }
 
-/** The time at which one window of the clock ends and the next begins. */
+/** Boundary between two clock-aligned windows. */
 function boundary(atMs: number, place: number, width: number): unknown {
   const anchor = place < 30 ? 'start' : place > width - 30 ? 'end' : 'middle';
   return svg`<line class="boundary" x1=${place} x2=${place} y1=${TOP - 4} y2=${BASE} />

@@ -1,9 +1,8 @@
 /**
- * The settings of the lab as the query of its address, and back. Only what is not as in the opening
- * scene is said, in characters that an address takes as they are. What cannot be read is left as in
- * the opening scene, and told.
+ * Encodes the lab's settings as the query of its address, and parses them. Omits defaults and uses
+ * only characters that need no escaping. Invalid values fall back to the default, with a notice.
  *
- *     drawn=0*12.5.9     12 parts without calls, then one with 5 and one with 9
+ *     drawn=0*12.5.9     12 slots without calls, then one with 5 and one with 9
  *     times=0*50_2000.3  50 calls at the start, one of cost 3 two seconds after the last of them
  */
 import type { AlgorithmName } from '../api/types.ts';
@@ -11,12 +10,12 @@ import { countText } from '../view/format.ts';
 import {
   ALGORITHMS,
   BOUNDS,
+  DEFAULTS,
   isWithin,
   type LabSettings,
   MAX_CALLS,
   MAX_IN_SLOT,
   type NumberName,
-  OPENING,
   SLOTS,
   TRAFFIC_NAMES,
   type TypedCall,
@@ -24,7 +23,7 @@ import {
 
 export type LabQuery = Readonly<Record<string, string>>;
 
-/** Longer addresses are cut off by what they are pasted into. */
+/** Chat and mail programs truncate longer addresses. */
 export const MAX_QUERY_LENGTH = 2000;
 
 const SHORT: Readonly<Record<AlgorithmName, string>> = {
@@ -48,7 +47,7 @@ const UNITS: readonly [number, string][] = [
   [1, 'ms'],
 ];
 
-/** `10s`, `1500ms`: as the engine and its files take it. */
+/** `10s`, `1500ms`: as in configuration files. */
 export function durationCode(windowMs: number): string {
   const [size, unit] = UNITS.find(([each]) => windowMs % each === 0)!;
   return `${windowMs / size}${unit}`;
@@ -63,7 +62,7 @@ export function readDuration(text: string): number {
 
 const repeated = (text: string, count: number): string => (count === 1 ? text : `${text}*${count}`);
 
-/** Equal neighbours are told once, and nothing after the last that has calls. */
+/** Run-length encoded, without trailing zeros. */
 function slotsText(slots: readonly number[]): string {
   const last = slots.findLastIndex((count) => count > 0);
   const runs: { value: number; count: number }[] = [];
@@ -75,7 +74,7 @@ function slotsText(slots: readonly number[]): string {
   return runs.map(({ value, count }) => repeated(String(value), count)).join('.');
 }
 
-/** Each time is told as what has passed since the one before, the first since the start. */
+/** Times are differences to the previous call, the first to the start. */
 function timesText(startMs: number, typed: readonly TypedCall[]): string {
   const groups: { sinceMs: number; cost: number; count: number }[] = [];
   let beforeMs = startMs;
@@ -95,29 +94,28 @@ function timesText(startMs: number, typed: readonly TypedCall[]): string {
 export function queryOf(settings: LabSettings): LabQuery {
   const query: Record<string, string> = {};
   const { traffic, against, algorithms, policy } = settings;
-  if (traffic !== OPENING.traffic) query.traffic = traffic;
+  if (traffic !== DEFAULTS.traffic) query.traffic = traffic;
   for (const [name, code] of Object.entries(NUMBERS) as [NumberName, string][]) {
     const value = settings[name];
-    if (value === undefined || value === OPENING[name]) continue;
+    if (value === undefined || value === DEFAULTS[name]) continue;
     query[code] = name === 'windowMs' ? durationCode(value) : String(value);
   }
-  if (traffic === 'adversary' && against !== OPENING.against) query.against = SHORT[against];
+  if (traffic === 'adversary' && against !== DEFAULTS.against) query.against = SHORT[against];
   if (traffic === 'drawn') query.drawn = slotsText(settings.slots);
   if (traffic === 'typed') query.times = timesText(settings.startMs, settings.typed);
   if (algorithms.length < ALGORITHMS.length) {
     query.algorithms = algorithms.map((name) => SHORT[name]).join('.') || 'none';
   }
-  if (policy !== OPENING.policy) query.policy = SHORT[policy];
+  if (policy !== DEFAULTS.policy) query.policy = SHORT[policy];
   return query;
 }
 
-/** How long it is in an address. */
 export const queryLength = (query: LabQuery): number =>
   new URLSearchParams(query).toString().length;
 
 export interface ParsedLabQuery {
   readonly settings: LabSettings;
-  /** What could not be read, and what is taken instead. */
+  /** Messages about invalid values. */
   readonly notices: readonly string[];
 }
 
@@ -129,7 +127,7 @@ class Reader {
     this.#query = query;
   }
 
-  #refuse(name: string, expected: string): void {
+  #reject(name: string, expected: string): void {
     const got = (this.#query[name] ?? '').slice(0, 40);
     this.notices.push(`Expected \`${name}\` to be ${expected}, got \`${got}\``);
   }
@@ -137,15 +135,15 @@ class Reader {
   number(name: NumberName): number | undefined {
     const code = NUMBERS[name];
     const text = this.#query[code];
-    if (text === undefined) return OPENING[name];
+    if (text === undefined) return DEFAULTS[name];
     const value =
       name === 'windowMs' ? readDuration(text) : /^\d+$/.test(text) ? +text : Number.NaN;
     if (isWithin(name, value)) return value;
     const [least, most] = BOUNDS[name];
     const isTime = name === 'windowMs';
     const number = `a whole number from ${countText(least)} to ${countText(most)}`;
-    this.#refuse(code, isTime ? 'a duration such as 10s, up to 30d' : number);
-    return OPENING[name];
+    this.#reject(code, isTime ? 'a duration such as 10s, up to 30d' : number);
+    return DEFAULTS[name];
   }
 
   one<T extends string>(name: string, first: T, known: ReadonlyMap<string, T>): T {
@@ -153,26 +151,26 @@ class Reader {
     if (text === undefined) return first;
     const found = known.get(text);
     if (found !== undefined) return found;
-    this.#refuse(name, `one of ${[...known.keys()].join(' ')}`);
+    this.#reject(name, `one of ${[...known.keys()].join(' ')}`);
     return first;
   }
 
   algorithms(): readonly AlgorithmName[] {
     const text = this.#query.algorithms;
-    if (text === undefined) return OPENING.algorithms;
+    if (text === undefined) return DEFAULTS.algorithms;
     const names = text.split('.');
     if (text === 'none') return [];
     const isKnown = names.every((name) => Object.values(SHORT).includes(name));
     if (isKnown) return ALGORITHMS.filter((name) => names.includes(SHORT[name]));
-    this.#refuse('algorithms', `some of ${Object.values(SHORT).join(' ')} with dots between`);
-    return OPENING.algorithms;
+    this.#reject('algorithms', `some of ${Object.values(SHORT).join(' ')} with dots between`);
+    return DEFAULTS.algorithms;
   }
 
   slots(): readonly number[] {
     const text = this.#query.drawn;
     const slots = text === undefined || text === '' ? [] : readSlots(text);
     if (slots === undefined) {
-      this.#refuse('drawn', `up to ${SLOTS} counts from 0 to ${MAX_IN_SLOT}, as in 0*12.5`);
+      this.#reject('drawn', `up to ${SLOTS} counts from 0 to ${MAX_IN_SLOT}, as in 0*12.5`);
     }
     return Array.from({ length: SLOTS }, (_, at) => slots?.[at] ?? 0);
   }
@@ -182,12 +180,12 @@ class Reader {
     if (text === undefined || text === '') return [];
     const calls = readTimes(text, startMs);
     if (calls !== undefined) return calls;
-    this.#refuse('times', `up to ${countText(MAX_CALLS)} calls, as in 0*50_2000.3`);
+    this.#reject('times', `up to ${countText(MAX_CALLS)} calls, as in 0*50_2000.3`);
     return [];
   }
 }
 
-/** Each count as often as it says; undefined if anything is wrong, or too much. */
+/** Returns undefined if the text is invalid or too long. */
 function readSlots(text: string): readonly number[] | undefined {
   const slots: number[] = [];
   for (const run of text.split('.')) {
@@ -199,7 +197,7 @@ function readSlots(text: string): readonly number[] | undefined {
   return slots;
 }
 
-/** Only the first of equal ones is later than the one before. */
+/** In a group `since*count`, all calls have the time of the first. */
 function readTimes(text: string, startMs: number): readonly TypedCall[] | undefined {
   let atMs = startMs;
   let isWrong = false;
@@ -221,13 +219,13 @@ export function parseLabQuery(query: LabQuery): ParsedLabQuery {
   const traffics = new Map(TRAFFIC_NAMES.map((name) => [name as string, name]));
   const startMs = reader.number('startMs')!;
   const settings: LabSettings = {
-    traffic: reader.one('traffic', OPENING.traffic, traffics),
+    traffic: reader.one('traffic', DEFAULTS.traffic, traffics),
     seed: reader.number('seed')!,
     calls: reader.number('calls')!,
     windows: reader.number('windows')!,
     startMs,
     cost: reader.number('cost')!,
-    against: reader.one('against', OPENING.against, shorts),
+    against: reader.one('against', DEFAULTS.against, shorts),
     slots: reader.slots(),
     typed: reader.typed(startMs),
     limit: reader.number('limit')!,
@@ -235,7 +233,7 @@ export function parseLabQuery(query: LabQuery): ParsedLabQuery {
     burst: reader.number('burst'),
     buckets: reader.number('buckets')!,
     algorithms: reader.algorithms(),
-    policy: reader.one('policy', OPENING.policy, shorts),
+    policy: reader.one('policy', DEFAULTS.policy, shorts),
   };
   return { settings, notices: reader.notices };
 }

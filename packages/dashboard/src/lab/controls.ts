@@ -1,4 +1,4 @@
-/** The fields of the lab. What is wrong in one is said there, and not tried. */
+/** The input fields of the lab. Invalid input shows an error at the field and is not applied. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { live } from 'lit-html/directives/live.js';
 import type { AlgorithmName } from '../api/types.ts';
@@ -13,15 +13,14 @@ import {
   TRAFFIC_NAMES,
   type TrafficName,
 } from './settings.ts';
-import { TRAFFIC_WORDS } from './traffic.ts';
+import { TRAFFIC_LABELS } from './traffic.ts';
 import { callsText, readCalls, startOf } from './typed.ts';
 
 type Change = (changes: Partial<LabSettings>) => void;
 
-/** What stands in a field and cannot be taken, by the field's name, and why. */
-interface Wrong {
+interface InvalidInput {
   readonly text: string;
-  readonly why: string;
+  readonly message: string;
 }
 
 const textIn = (event: Event): string => (event.target as HTMLInputElement).value;
@@ -29,8 +28,9 @@ const textIn = (event: Event): string => (event.target as HTMLInputElement).valu
 export class Controls {
   readonly #change: Change;
   readonly #redraw: () => void;
-  readonly #wrong = new Map<string, Wrong>();
-  /** What is typed as calls, as it was typed. */
+  /** By field name. */
+  readonly #invalid = new Map<string, InvalidInput>();
+  /** The typed calls as text, including comments and spacing. */
   #draft: { readonly text: string; readonly of: LabSettings['typed'] } | undefined = undefined;
 
   constructor(change: Change, redraw: () => void) {
@@ -38,9 +38,9 @@ export class Controls {
     this.#redraw = redraw;
   }
 
-  /** Other settings came from elsewhere. */
+  /** Discards the input: the settings were replaced. */
   clear(): void {
-    this.#wrong.clear();
+    this.#invalid.clear();
     this.#draft = undefined;
   }
 
@@ -48,18 +48,18 @@ export class Controls {
     const { traffic } = settings;
     const isShape = !['drawn', 'typed', 'adversary'].includes(traffic);
     return html`<section class="card lab-fields" aria-labelledby="traffic-title">
-      <h2 id="traffic-title">Traffic</h2>
+      <h2 id="traffic-title">Traffic source</h2>
       <div class="field wide">
         <label for="lab-traffic">Shape</label>
         <select id="lab-traffic" .value=${live(traffic)} aria-describedby="lab-traffic-hint"
           @change=${(event: Event) => this.#change({ traffic: textIn(event) as TrafficName })}>
           ${TRAFFIC_NAMES.map(
             (name) => html`<option value=${name} ?selected=${name === traffic}>
-              ${TRAFFIC_WORDS[name][0]}
+              ${TRAFFIC_LABELS[name][0]}
             </option>`,
           )}
         </select>
-        <p id="lab-traffic-hint" class="hint">${TRAFFIC_WORDS[traffic][1]}</p>
+        <p id="lab-traffic-hint" class="hint">${TRAFFIC_LABELS[traffic][1]}</p>
       </div>
       ${isShape ? this.#number(settings, 'calls', 'Calls') : nothing}
       ${isShape ? this.#number(settings, 'seed', 'Seed') : nothing}
@@ -72,7 +72,7 @@ export class Controls {
       ${
         traffic === 'typed' || traffic === 'adversary'
           ? nothing
-          : this.#number(settings, 'windows', 'Windows long')
+          : this.#number(settings, 'windows', 'Windows')
       }
       ${this.#number(settings, 'startMs', 'Start, ms since 1970')}
     </section>`;
@@ -103,53 +103,54 @@ export class Controls {
   #number(settings: LabSettings, name: NumberName, label: string): TemplateResult {
     const [least, most] = BOUNDS[name];
     const isOptional = name === 'burst';
-    const take = (text: string): string | undefined => {
-      if (isOptional && text === '') return this.#taken({ burst: undefined });
+    const apply = (text: string): string | undefined => {
+      if (isOptional && text === '') return this.#apply({ burst: undefined });
       const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
-      if (isWithin(name, value)) return this.#taken({ [name]: value });
+      if (isWithin(name, value)) return this.#apply({ [name]: value });
       return `Expected a whole number from ${countText(least)} to ${countText(most)}`;
     };
     const now = settings[name];
     const hint = isOptional && now === undefined ? `the limit, ${countText(settings.limit)}` : '';
-    return this.#field(name, label, now === undefined ? '' : String(now), take, hint);
+    return this.#field(name, label, now === undefined ? '' : String(now), apply, hint);
   }
 
   #window({ windowMs }: LabSettings): TemplateResult {
     return this.#field('windowMs', 'Window', durationCode(windowMs), (text) => {
       const value = readDuration(text);
-      if (isWithin('windowMs', value)) return this.#taken({ windowMs: value });
+      if (isWithin('windowMs', value)) return this.#apply({ windowMs: value });
       return 'Expected a duration such as 10s, 1m or 250ms, up to 30d';
     });
   }
 
-  #taken(changes: Partial<LabSettings>): undefined {
+  #apply(changes: Partial<LabSettings>): undefined {
     this.#change(changes);
     return undefined;
   }
 
-  /** `take` answers what is wrong; undefined if it was taken. */
+  /** `apply` returns an error message, or undefined if it has applied the text. */
   #field(
     name: string,
     label: string,
     now: string,
-    take: (text: string) => string | undefined,
+    apply: (text: string) => string | undefined,
     placeholder = '',
   ): TemplateResult {
-    const wrong = this.#wrong.get(name);
+    const invalid = this.#invalid.get(name);
     const typed = (event: Event): void => {
       const text = textIn(event);
-      const why = take(text.trim());
-      if (why === undefined) this.#wrong.delete(name);
-      else this.#wrong.set(name, { text, why });
+      const message = apply(text.trim());
+      if (message === undefined) this.#invalid.delete(name);
+      else this.#invalid.set(name, { text, message });
       this.#redraw();
     };
     return html`<div class=${name === 'startMs' ? 'field wide' : 'field'}>
       <label for="lab-${name}">${label}</label>
       <input id="lab-${name}" autocomplete="off"
         inputmode=${name === 'windowMs' ? 'text' : 'numeric'} placeholder=${placeholder}
-        .value=${live(wrong?.text ?? now)}
-        aria-describedby="lab-${name}-wrong" aria-invalid=${wrong !== undefined} @input=${typed} />
-      <span id="lab-${name}-wrong" class="wrong" role="alert">${wrong?.why ?? nothing}</span>
+        .value=${live(invalid?.text ?? now)}
+        aria-describedby="lab-${name}-wrong" aria-invalid=${invalid !== undefined}
+        @input=${typed} />
+      <span id="lab-${name}-wrong" class="wrong" role="alert">${invalid?.message ?? nothing}</span>
     </div>`;
   }
 
@@ -178,30 +179,30 @@ export class Controls {
     </label>`;
   }
 
-  /** Lines that were understood are taken at once, and stay as they were typed. */
+  /** Valid lines are applied at once; the text stays as typed. */
   #typed(settings: LabSettings): TemplateResult {
     const { typed, startMs } = settings;
-    const wrong = this.#wrong.get('typed');
+    const invalid = this.#invalid.get('typed');
     if (this.#draft?.of !== typed) this.#draft = { text: callsText(typed, startMs), of: typed };
-    const taken = (event: Event): void => {
+    const changed = (event: Event): void => {
       const text = textIn(event);
       const read = readCalls(text, startMs);
       if (read.problem === undefined) {
-        this.#wrong.delete('typed');
+        this.#invalid.delete('typed');
         this.#draft = { text, of: read.calls };
         this.#change({ typed: read.calls, startMs: startOf(settings, read.calls) });
-      } else this.#wrong.set('typed', { text, why: read.problem });
+      } else this.#invalid.set('typed', { text, message: read.problem });
       this.#redraw();
     };
     return html`<div class="field wide">
       <label for="lab-typed">Calls: time in ms, cost</label>
       <textarea id="lab-typed" class="mono" rows="8" spellcheck="false"
-        aria-describedby="lab-typed-hint lab-typed-wrong" aria-invalid=${wrong !== undefined}
-        .value=${live(wrong?.text ?? this.#draft.text)} @input=${taken}></textarea>
+        aria-describedby="lab-typed-hint lab-typed-wrong" aria-invalid=${invalid !== undefined}
+        .value=${live(invalid?.text ?? this.#draft.text)} @input=${changed}></textarea>
       <p id="lab-typed-hint" class="hint">
-        A line each. Times count from the start; large ones are since 1970. Without a cost it is 1.
+        One call per line. Times are relative to the start, or since 1970. The default cost is 1.
       </p>
-      <span id="lab-typed-wrong" class="wrong" role="alert">${wrong?.why ?? nothing}</span>
+      <span id="lab-typed-wrong" class="wrong" role="alert">${invalid?.message ?? nothing}</span>
     </div>`;
   }
 }

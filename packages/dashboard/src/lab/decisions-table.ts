@@ -1,4 +1,4 @@
-/** Every decision as a table: numbers as the engine has them, to be compared with others. */
+/** Table of all decisions, with the engine's unformatted numbers. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { guard } from 'lit-html/directives/guard.js';
 import { countText } from '../view/format.ts';
@@ -15,7 +15,7 @@ export class DecisionsTable {
     this.#redraw = redraw;
   }
 
-  /** Built only for who asks for it. */
+  /** The table is built when opened. */
   view(result: LabResult): TemplateResult {
     const { calls } = result.traffic;
     return html`<details class="as-table" @toggle=${(event: Event) => this.#toggled(event)}>
@@ -35,7 +35,7 @@ export class DecisionsTable {
     const hasKeys = calls.some(({ key }) => key !== calls[0].key);
     return html`<div class="scroll tall" tabindex="0" role="region" aria-label="All decisions">
         <table class="decisions">
-          <caption class="unseen">Each call, and what each algorithm said to it</caption>
+          <caption class="unseen">Each call and the decision of each algorithm</caption>
           <thead>
             <tr>
               <th scope="col" rowspan="2" class="number">Time, ms</th>
@@ -61,7 +61,7 @@ export class DecisionsTable {
                 <td class="number">${atMs - startMs}</td>
                 ${hasKeys ? html`<td>${key}</td>` : nothing}
                 <td class="number">${cost}</td>
-                ${lanes.map(({ told }) => cells(told[at]))}
+                ${lanes.map(({ decisions }) => cells(decisions[at]))}
               </tr>`,
             )}
           </tbody>

@@ -1,2 +1,2 @@
-/** The engine that decides here: the very module that services import, in a file of its own. */
+/** The library's engine as a separate entry, so that tests can run the vectors against it. */
 export { createLimiter, definePolicy, ManualClock, memoryStore, SluiceError } from 'sluice';

@@ -1,8 +1,8 @@
-/** Times and answers of the lab in words. */
+/** Times and decisions of the lab as text. */
 import { countText, durationText } from '../view/format.ts';
 import type { Fullest, LabDecision } from './run.ts';
 
-/** `+9.912 s` since the start; to the millisecond, as that is what decides. */
+/** `+9.912 s` since the start, to the millisecond. */
 export function sinceText(sinceMs: number): string {
   const seconds = Math.floor(sinceMs / 1000);
   const rest = String(sinceMs - seconds * 1000).padStart(3, '0');
@@ -12,13 +12,13 @@ export function sinceText(sinceMs: number): string {
   return `+${hours > 0 ? `${hours}:${two(minutes)}` : minutes}:${two(seconds % 60)}.${rest}`;
 }
 
-export function toldText({ allowed, remaining, retryAfterMs }: LabDecision): string {
-  if (allowed) return `allowed, ${countText(remaining)} left`;
-  if (retryAfterMs === Number.POSITIVE_INFINITY) return 'denied: it costs more than ever fits';
-  return `denied, fits in ${durationText(retryAfterMs)}`;
+export function decisionText({ allowed, remaining, retryAfterMs }: LabDecision): string {
+  if (allowed) return `allowed, ${countText(remaining)} remaining`;
+  if (retryAfterMs === Number.POSITIVE_INFINITY) return 'denied: cost above the limit';
+  return `denied, retry in ${durationText(retryAfterMs)}`;
 }
 
-/** `2.00 ×`, and never 1.00 for what is more. */
+/** `2.00 ×`; above 1 at least `1.01 ×`. */
 export function multipleText(multiple: number): string {
   const text = multiple.toFixed(2);
   return `${multiple > 1 && text === '1.00' ? '1.01' : text} ×`;

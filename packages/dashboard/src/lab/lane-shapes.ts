@@ -1,20 +1,19 @@
-/** The shapes of a lane: what lies in the true window over time, and the calls below. */
+/** The shapes of a lane: admitted cost per window over time, and the calls below. */
 import type { LabResult, Lane } from './run.ts';
 import type { Call } from './traffic.ts';
 
 export const PLOT = 58;
-/** Above the plot, so that the limit's name has a place. */
 export const TOP = 8;
 export const BASE = TOP + PLOT;
 const UP = 20;
 const DOWN = 14;
-/** Where the calls stand: what passed stands on it, what did not hangs from it. */
+/** Baseline of the calls: admitted ones rise from it, denied ones hang below. */
 export const GROUND = BASE + 8 + UP;
 export const LANE_HEIGHT = GROUND + DOWN + 4;
 const COLUMN = 3;
 const LEAST = 5;
 
-/** From times to pixels. */
+/** Converts times to pixels. */
 export interface TimeScale {
   readonly width: number;
   readonly startMs: number;
@@ -27,20 +26,20 @@ export function timeScale({ startMs, endMs }: LabResult['traffic'], width: numbe
   return { width, startMs, perMs, x: (timeMs) => (timeMs - startMs) * perMs };
 }
 
-/** From a time on there is so much in the window. */
+/** From `atMs` on the window contains `cost`. */
 export interface Step {
   readonly atMs: number;
   readonly cost: number;
 }
 
-/** What was let through counts from its time on, for as long as the window. */
+/** Returns the admitted cost within the last window, as a step function of time. */
 export function trueSteps(
   calls: readonly Call[],
-  { told }: Pick<Lane, 'told'>,
+  { decisions }: Pick<Lane, 'decisions'>,
   followed: string,
   windowMs: number,
 ): readonly Step[] {
-  const passed = calls.filter(({ key }, at) => key === followed && told[at].allowed);
+  const admitted = calls.filter(({ key }, at) => key === followed && decisions[at].allowed);
   const steps: Step[] = [];
   let sum = 0;
   let left = 0;
@@ -49,12 +48,12 @@ export function trueSteps(
     steps.push({ atMs, cost: sum });
   };
   const leaveUntil = (timeMs: number): void => {
-    for (; left < passed.length && passed[left].atMs + windowMs <= timeMs; left++) {
-      sum -= passed[left].cost;
-      note(passed[left].atMs + windowMs);
+    for (; left < admitted.length && admitted[left].atMs + windowMs <= timeMs; left++) {
+      sum -= admitted[left].cost;
+      note(admitted[left].atMs + windowMs);
     }
   };
-  for (const { atMs, cost } of passed) {
+  for (const { atMs, cost } of admitted) {
     leaveUntil(atMs);
     sum += cost;
     note(atMs);
@@ -63,7 +62,7 @@ export function trueSteps(
   return steps;
 }
 
-/** What is in the window that ends at a time. */
+/** Returns the admitted cost in the window that ends at a time. */
 export function costAt(steps: readonly Step[], timeMs: number): number {
   const next = steps.findIndex(({ atMs }) => atMs > timeMs);
   return steps[(next < 0 ? steps.length : next) - 1]?.cost ?? 0;
@@ -71,7 +70,7 @@ export function costAt(steps: readonly Step[], timeMs: number): number {
 
 const short = (value: number): string => String(Math.round(value * 10) / 10);
 
-/** How high a cost is in the plot, where `top` is as high as that. */
+/** Vertical position of a cost; `top` is the cost at the top of the plot. */
 export const plotY = (cost: number, top: number): number =>
   BASE - Math.min(1, Math.max(0, cost / top)) * PLOT;
 
@@ -84,10 +83,10 @@ export function areaPath(steps: readonly Step[], top: number, { x, width }: Time
   return `M0 ${BASE}${places.join('')}H${width}V${BASE}Z`;
 }
 
-/** What counts for the algorithm, as a line. */
+/** The usage that the algorithm reports, as a line. */
 export function usedPath(used: Lane['used'], top: number, { x }: TimeScale): string {
   const points = used.map(({ atMs, cost }) => `${short(x(atMs))} ${short(plotY(cost, top))}`);
-  // Many calls at once are many equal points.
+  // Simultaneous calls produce equal points.
   return `M${points.filter((point, at) => point !== points[at - 1]).join('L')}`;
 }
 
@@ -96,10 +95,10 @@ export interface Columns {
   readonly denied: string;
 }
 
-/** Calls that lie closer together than can be seen are one column, as high as their costs. */
+/** Groups calls into columns of 3 pixels, as high as their summed cost. */
 export function callColumns(
   calls: readonly Call[],
-  told: Lane['told'],
+  decisions: Lane['decisions'],
   most: number,
   { x, width }: TimeScale,
 ): Columns {
@@ -110,7 +109,7 @@ export function callColumns(
   };
   for (const [at, { atMs, cost }] of calls.entries()) {
     const column = Math.min(count - 1, Math.max(0, Math.floor(x(atMs) / COLUMN)));
-    sums[told[at].allowed ? 'passed' : 'denied'][column] += cost;
+    sums[decisions[at].allowed ? 'passed' : 'denied'][column] += cost;
   }
   const path = (costs: readonly number[], height: number, sign: '-' | ''): string =>
     costs
@@ -123,7 +122,7 @@ export function callColumns(
   return { passed: path(sums.passed, UP, '-'), denied: path(sums.denied, DOWN, '') };
 }
 
-/** The fullest column of all calls, so that those of all lanes can be compared. */
+/** Highest cost of a column over all calls: the common scale of all lanes. */
 export function mostInColumn(calls: readonly Call[], { x }: TimeScale): number {
   const sums = new Map<number, number>();
   for (const { atMs, cost } of calls) {
@@ -133,9 +132,13 @@ export function mostInColumn(calls: readonly Call[], { x }: TimeScale): number {
   return Math.max(1, ...sums.values());
 }
 
-/** The call nearest to a place; undefined if there are none. */
-export function nearestCall(calls: readonly Call[], place: number, { x }: TimeScale): number {
-  let nearest = -1;
+/** Returns the index of the call nearest to a horizontal position; undefined without calls. */
+export function nearestCall(
+  calls: readonly Call[],
+  place: number,
+  { x }: TimeScale,
+): number | undefined {
+  let nearest: number | undefined;
   let least = Number.POSITIVE_INFINITY;
   for (const [at, { atMs }] of calls.entries()) {
     const away = Math.abs(x(atMs) - place);
@@ -154,7 +157,7 @@ const AXIS_STEPS: readonly number[] = [
   ...[1, 2, 3, 6, 12, 24, 48, 120, 240, 720].map((each) => each * HOUR_MS),
 ];
 
-/** Round times for the axis, since the start, with at least so many pixels between. */
+/** Round axis times since the start, at least `leastPixels` apart. */
 export function axisSteps({ perMs, width }: TimeScale, leastPixels: number): readonly number[] {
   const leastMs = leastPixels / perMs;
   const stepMs = AXIS_STEPS.find((each) => each >= leastMs) ?? leastMs;

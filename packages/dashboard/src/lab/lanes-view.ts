@@ -1,8 +1,8 @@
-/** One lane for each algorithm, under one another, so that the same time is at the same place. */
+/** One lane per algorithm, stacked on a common time axis. */
 import { html, nothing, svg, type TemplateResult } from 'lit-html';
 import { guard } from 'lit-html/directives/guard.js';
 import { countText, windowText } from '../view/format.ts';
-import { fullestText, multipleText, sinceText, toldText } from './lab-text.ts';
+import { decisionText, fullestText, multipleText, sinceText } from './lab-text.ts';
 import {
   areaPath,
   axisSteps,
@@ -27,10 +27,9 @@ import type { LabSettings } from './settings.ts';
 
 const AXIS_HEIGHT = 22;
 const AXIS_PIXELS = 70;
-/** Room above the limit also where nothing is over it. */
 const HEAD_ROOM = 1.15;
 
-/** What is drawn of a lane; made once for a result and a width. */
+/** The paths of a lane, built once per result and width. */
 interface Drawn {
   readonly lane: Lane;
   readonly steps: readonly Step[];
@@ -39,10 +38,10 @@ interface Drawn {
   readonly columns: Columns;
 }
 
-/** Where in the traffic one looks. */
+/** A position in the traffic. */
 export interface Position {
   readonly atMs: number;
-  /** The number of a call, from 0; undefined before the first. */
+  /** Index of the last call up to `atMs`; undefined before the first. */
   readonly call: number | undefined;
 }
 
@@ -68,7 +67,7 @@ export class LanesView {
       ...{ lane, steps: steps[at] },
       area: areaPath(steps[at], this.#top, this.#scale),
       used: usedPath(lane.used, this.#top, this.#scale),
-      columns: callColumns(calls, lane.told, most, this.#scale),
+      columns: callColumns(calls, lane.decisions, most, this.#scale),
     }));
   }
 
@@ -85,15 +84,15 @@ export class LanesView {
     const inWindow = costAt(steps, atMs);
     const { limit } = this.#settings;
     const isOver = inWindow > limit;
-    const told = call === undefined ? undefined : lane.told[call];
+    const decision = call === undefined ? undefined : lane.decisions[call];
     return html`<section class="lane" aria-label=${lane.algorithm}>
       <div class="lane-head">
         <h3>${lane.algorithm}</h3>
-        ${verdict(lane)}
+        ${laneBadge(lane)}
         <span class="lane-now ${isOver ? 'over' : ''}">
           ${isOver ? '▲ ' : nothing}${countText(inWindow)} in this window
         </span>
-        <span class="lane-told">${told === undefined ? nothing : toldMark(told)}</span>
+        <span class="lane-decision">${decision && decisionMark(decision)}</span>
       </div>
       <svg role="img" aria-label=${laneLabel(lane)} width=${this.#scale.width}
         height=${LANE_HEIGHT} viewBox="0 0 ${this.#scale.width} ${LANE_HEIGHT}">
@@ -102,7 +101,7 @@ export class LanesView {
     </section>`;
   }
 
-  /** What does not change while the window slides. */
+  /** The parts that do not change while the window slides. */
   #shapes({ area, used, columns }: Drawn, at: number): unknown {
     const { width } = this.#scale;
     const limitY = plotY(this.#settings.limit, this.#top);
@@ -151,7 +150,7 @@ export class LanesView {
       <line class="now" x1=${x(atMs)} x2=${x(atMs)} y1=${TOP - 6} y2=${LANE_HEIGHT} />`;
   }
 
-  /** The time since the start, below all lanes. */
+  /** Time axis below all lanes, relative to the start. */
   axis(): TemplateResult {
     const { width, perMs } = this.#scale;
     return html`<svg class="lane-axis" width=${width} height=${AXIS_HEIGHT} aria-hidden="true">
@@ -166,13 +165,13 @@ export class LanesView {
   }
 }
 
-/** Told by a sign as well as by its colour. */
-function toldMark(told: LabDecision): TemplateResult {
-  const [name, sign] = told.allowed ? ['is-passed', '✓'] : ['is-denied', '✕'];
-  return html`<span class=${name}>${sign} ${toldText(told)}</span>`;
+/** A sign besides the colour. */
+function decisionMark(decision: LabDecision): TemplateResult {
+  const [name, sign] = decision.allowed ? ['is-passed', '✓'] : ['is-denied', '✕'];
+  return html`<span class=${name}>${sign} ${decisionText(decision)}</span>`;
 }
 
-function verdict({ fullest, admitted, denied }: Lane): TemplateResult {
+function laneBadge({ fullest, admitted, denied }: Lane): TemplateResult {
   const multiple = fullest?.multiple ?? 0;
   const isOver = multiple > 1;
   const counts = `${countText(admitted)} admitted, ${countText(denied)} denied`;
@@ -186,43 +185,43 @@ function laneLabel(lane: Lane): string {
   const { algorithm, admitted, denied, fullest } = lane;
   return (
     `${algorithm}: ${countText(admitted)} admitted, ${countText(denied)} denied; ` +
-    `in the fullest true window ${fullestText(fullest)} the limit`
+    `fullest window ${fullestText(fullest)} the limit`
   );
 }
 
-/** Which call it is that is looked at. */
 export function callText({ traffic }: LabResult, { call }: Position): string {
   const { calls, startMs } = traffic;
   if (call === undefined) return 'Before the first call';
   const { atMs, cost, key } = calls[call];
-  const who = calls.some((each) => each.key !== key) ? `, of ${key}` : '';
+  const client = calls.some((each) => each.key !== key) ? `, client ${key}` : '';
   const number = `Call ${countText(call + 1)} of ${countText(calls.length)}`;
-  return `${number}, at ${sinceText(atMs - startMs)}, cost ${countText(cost)}${who}`;
+  return `${number}, at ${sinceText(atMs - startMs)}, cost ${countText(cost)}${client}`;
 }
 
-/** The same, with what each algorithm said: for those who do not see the lanes. */
-export function saidText(result: LabResult, position: Position): string {
+/** The call and the decision of each algorithm, for screen readers. */
+export function decisionsText(result: LabResult, position: Position): string {
   const { call } = position;
   if (call === undefined) return callText(result, position);
-  const said = result.lanes.map((lane) => `${lane.algorithm} ${toldText(lane.told[call])}`);
-  return [callText(result, position), ...said].join('; ');
+  const decisions = result.lanes.map(
+    (lane) => `${lane.algorithm} ${decisionText(lane.decisions[call])}`,
+  );
+  return [callText(result, position), ...decisions].join('; ');
 }
 
 const swatch = (shape: unknown): TemplateResult =>
   html`<svg class="swatch" viewBox="0 0 22 10" aria-hidden="true">${shape}</svg>`;
 
-/** What is drawn how. */
 export function legend({ windowMs, limit }: LabSettings): TemplateResult {
   const line = (name: string): unknown => svg`<line class=${name} x1="0" x2="22" y1="5" y2="5" />`;
   const entries: readonly [shape: unknown, text: string][] = [
     [
       svg`<rect class="true" y="2" width="22" height="8" />`,
-      `let through in the last ${windowText(windowMs)}, truly`,
+      `admitted in the last ${windowText(windowMs)}`,
     ],
-    [line('used'), 'what the algorithm counts'],
-    [line('limit'), `the limit of ${countText(limit)}`],
-    [svg`<path class="passed" d="M4 10v-8M10 10v-8M16 10v-8" />`, 'admitted, upwards'],
-    [svg`<path class="denied" d="M4 0v8M10 0v8M16 0v8" />`, 'denied, downwards'],
+    [line('used'), 'usage counted by the algorithm'],
+    [line('limit'), `limit ${countText(limit)}`],
+    [svg`<path class="passed" d="M4 10v-8M10 10v-8M16 10v-8" />`, 'admitted (up)'],
+    [svg`<path class="denied" d="M4 0v8M10 0v8M16 0v8" />`, 'denied (down)'],
   ];
   return html`<ul class="lab-legend">
     ${entries.map(([shape, text]) => html`<li>${swatch(shape)}${text}</li>`)}

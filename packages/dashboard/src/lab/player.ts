@@ -1,17 +1,16 @@
-/** The window on its way over the traffic. */
+/** Moves the window over the traffic. */
 import { eachFrame, nowMs } from '../clock.ts';
 
-/** How long it takes from one end to the other. */
 const PLAY_MS = 12_000;
 const MIN_FRAME_MS = 33;
-/** For those who do not want to see things move it goes in steps. */
+/** Step with reduced motion. */
 const STEP_MS = 1000;
 
 export class Player {
   readonly #moved: (part: number) => void;
   #cancel: (() => void) | undefined = undefined;
 
-  /** `moved` is told how far it is, from 0 to 1; at 1 it is over. */
+  /** `moved` gets the progress from 0 to 1; at 1 playing has ended. */
   constructor(moved: (part: number) => void) {
     this.#moved = moved;
   }

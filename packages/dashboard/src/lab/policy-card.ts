@@ -1,4 +1,4 @@
-/** The policy as a file, to be taken along. */
+/** The policy as a configuration file to copy. */
 import { html, type TemplateResult } from 'lit-html';
 import { live } from 'lit-html/directives/live.js';
 import type { AlgorithmName } from '../api/types.ts';
@@ -15,7 +15,7 @@ export function policyCard(settings: LabSettings, actions: PolicyActions): Templ
   const chosen = (event: Event): void =>
     actions.choose((event.target as HTMLSelectElement).value as AlgorithmName);
   return html`<section class="card" aria-labelledby="policy-title">
-    <h2 id="policy-title">The policy as a file</h2>
+    <h2 id="policy-title">Policy file</h2>
     <div class="row">
       <label for="lab-policy">Algorithm</label>
       <select id="lab-policy" .value=${live(settings.policy)} @change=${chosen}>
@@ -24,7 +24,7 @@ export function policyCard(settings: LabSettings, actions: PolicyActions): Templ
             html`<option value=${name} ?selected=${name === settings.policy}>${name}</option>`,
         )}
       </select>
-      <button type="button" class="quiet" @click=${() => actions.copy(text, 'The policy')}>
+      <button type="button" class="quiet" @click=${() => actions.copy(text, 'Policy')}>
         Copy policy as YAML
       </button>
     </div>

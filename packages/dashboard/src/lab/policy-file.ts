@@ -1,4 +1,4 @@
-/** The policy that was tried, as a file that the service reads. */
+/** Returns the policy of the lab as a configuration file. */
 import { durationCode } from './address.ts';
 import { type LabSettings, policyOptions } from './settings.ts';
 

@@ -1,45 +1,44 @@
-/** The calls through the engine, once for each algorithm, and what there is to say of that. */
+/** Runs the calls through the engine once per algorithm and compares the decisions. */
 import { WindowCounts } from 'sluice-traffic/lab';
 import type { AlgorithmName } from '../api/types.ts';
 import { createLimiter, ManualClock, memoryStore } from './engine.ts';
 import { capacityOf, type LabSettings, policyOptions } from './settings.ts';
 import { CALLER, type Call, type Traffic } from './traffic.ts';
 
-/** What a call was told. */
 export interface LabDecision {
   readonly allowed: boolean;
   readonly remaining: number;
-  /** Infinity if it costs more than could ever pass. */
+  /** Infinity if the cost is above the capacity. */
   readonly retryAfterMs: number;
 }
 
-/** The fullest window, wherever it begins: what was let through in the time up to a call. */
+/** The window of any alignment with the highest admitted cost. */
 export interface Fullest {
   readonly cost: number;
   /** As a multiple of the limit. */
   readonly multiple: number;
-  /** Of the last call in it. */
+  /** Time of its last call. */
   readonly atMs: number;
 }
 
 export interface Lane {
   readonly algorithm: AlgorithmName;
   readonly capacity: number;
-  /** One for each call. */
-  readonly told: readonly LabDecision[];
+  /** One per call. */
+  readonly decisions: readonly LabDecision[];
   readonly admitted: number;
   readonly denied: number;
   readonly fullest: Fullest | undefined;
-  /** The first call that was denied, by its number. */
+  /** Index of the first denied call. */
   readonly firstDenial: number | undefined;
-  /** What the exact log, on the same calls, decides otherwise. */
+  /** Calls that the exact sliding log decides differently. */
   readonly falseAdmits: number;
   readonly falseDenials: number;
-  /** What counts for the algorithm over time. */
+  /** Usage over time, as the algorithm reports it. */
   readonly used: readonly Used[];
 }
 
-/** What counted at a time; where a call passed there are two, before it and after. */
+/** An admitted call has two, before and after it. */
 export interface Used {
   readonly atMs: number;
   readonly cost: number;
@@ -47,7 +46,7 @@ export interface Used {
 
 export interface LabResult {
   readonly traffic: Traffic;
-  /** Whose window is drawn: the one that calls most. */
+  /** The key whose windows are drawn: the busiest one. */
   readonly followed: string;
   readonly lanes: readonly Lane[];
 }
@@ -68,7 +67,7 @@ export function runLab(settings: LabSettings, traffic: Traffic): LabResult {
   return { traffic, followed, lanes };
 }
 
-/** Evenly, and on both sides of each boundary, where a count may fall. */
+/** Evenly spaced, and on both sides of each window boundary, where usage may drop. */
 function sampleTimes({ startMs, endMs }: Traffic, windowMs: number): readonly number[] {
   const lengthMs = endMs - startMs;
   const even = Array.from({ length: SAMPLES + 1 }, (_, at) =>
@@ -92,7 +91,7 @@ function busiest(calls: readonly Call[]): string {
   return most;
 }
 
-/** One algorithm on all calls. */
+/** One algorithm. */
 class Run {
   readonly #settings: LabSettings;
   readonly #algorithm: AlgorithmName;
@@ -102,7 +101,7 @@ class Run {
   readonly #limiter;
   readonly #counts: WindowCounts;
   readonly #rows = new Map<string, number>();
-  readonly #told: LabDecision[] = [];
+  readonly #decisions: LabDecision[] = [];
   readonly #used: Used[] = [];
   #fullest: Fullest | undefined = undefined;
 
@@ -119,18 +118,18 @@ class Run {
     });
   }
 
-  /** Between the calls it is looked at what counts, which changes nothing. */
+  /** Decides all calls, and samples the usage in between with `peek`. */
   all(calls: readonly Call[], sampleTimes: readonly number[]): this {
     let next = 0;
     for (const timeMs of sampleTimes) {
       for (; next < calls.length && calls[next].atMs <= timeMs; next++) this.#call(calls[next]);
-      this.#note(timeMs);
+      this.#sample(timeMs);
     }
     for (; next < calls.length; next++) this.#call(calls[next]);
     return this;
   }
 
-  #note(timeMs: number): void {
+  #sample(timeMs: number): void {
     this.#clock.set(timeMs);
     const { remaining } = this.#limiter.peekSync(POLICY, this.#followed);
     this.#used.push({ atMs: timeMs, cost: this.#capacity - remaining });
@@ -138,22 +137,22 @@ class Run {
 
   #call({ atMs, cost, key }: Call): void {
     const isFollowed = key === this.#followed;
-    if (isFollowed) this.#note(atMs);
+    if (isFollowed) this.#sample(atMs);
     this.#clock.set(atMs);
     if (cost > this.#capacity) {
-      // The limiter refuses to be asked that.
+      // The limiter throws on a cost above the capacity.
       const { remaining } = this.#limiter.peekSync(POLICY, key);
-      this.#told.push({ allowed: false, remaining, retryAfterMs: Number.POSITIVE_INFINITY });
+      this.#decisions.push({ allowed: false, remaining, retryAfterMs: Number.POSITIVE_INFINITY });
       return;
     }
     const { allowed, remaining, retryAfterMs } = this.#limiter.checkSync(POLICY, key, { cost });
-    this.#told.push({ allowed, remaining, retryAfterMs });
+    this.#decisions.push({ allowed, remaining, retryAfterMs });
     if (!allowed) return;
     this.#count(key, atMs, cost);
-    if (isFollowed) this.#note(atMs);
+    if (isFollowed) this.#sample(atMs);
   }
 
-  /** How full the true window is that ends with a call which was let through. */
+  /** Adds an admitted call to the window that ends with it. */
   #count(key: string, atMs: number, cost: number): void {
     const row = this.#rows.get(key) ?? this.#rows.size;
     this.#rows.set(key, row);
@@ -164,15 +163,16 @@ class Run {
   }
 
   lane(exact: Run): Lane {
-    const told = this.#told;
+    const decisions = this.#decisions;
     const differs = (allowed: boolean): number =>
-      told.filter((each, at) => each.allowed === allowed && exact.#told[at].allowed !== allowed)
-        .length;
-    const admitted = told.filter(({ allowed }) => allowed).length;
-    const first = told.findIndex(({ allowed }) => !allowed);
+      decisions.filter(
+        (each, at) => each.allowed === allowed && exact.#decisions[at].allowed !== allowed,
+      ).length;
+    const admitted = decisions.filter(({ allowed }) => allowed).length;
+    const first = decisions.findIndex(({ allowed }) => !allowed);
     return {
-      ...{ algorithm: this.#algorithm, capacity: this.#capacity, told, admitted },
-      denied: told.length - admitted,
+      ...{ algorithm: this.#algorithm, capacity: this.#capacity, decisions, admitted },
+      denied: decisions.length - admitted,
       fullest: this.#fullest,
       firstDenial: first < 0 ? undefined : first,
       falseAdmits: differs(true),

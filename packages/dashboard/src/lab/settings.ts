@@ -1,7 +1,7 @@
-/** What is tried in the lab: the traffic, the limit, and who decides about it. */
+/** Settings of the lab: traffic, limit and algorithms. */
 import type { AlgorithmName } from '../api/types.ts';
 
-/** Those of `sluice-traffic`, the worst case of an algorithm, and what is made by hand. */
+/** Generated shapes, the worst case of an algorithm, and calls entered by hand. */
 export const TRAFFIC_NAMES = [
   'boundary',
   'steady',
@@ -14,7 +14,7 @@ export const TRAFFIC_NAMES = [
 ] as const;
 export type TrafficName = (typeof TRAFFIC_NAMES)[number];
 
-/** As they are compared, from top to bottom. */
+/** In display order. */
 export const ALGORITHMS: readonly AlgorithmName[] = [
   'fixed-window',
   'sliding-log',
@@ -31,41 +31,42 @@ export interface TypedCall {
 export interface LabSettings {
   readonly traffic: TrafficName;
   readonly seed: number;
-  /** How many there are, of shapes. */
+  /** Number of generated calls. */
   readonly calls: number;
-  /** How long it is, in windows. */
+  /** Duration, in windows. */
   readonly windows: number;
-  /** When it begins. Windows of the clock go by it. */
+  /** Start time, which determines where clock-aligned windows begin. */
   readonly startMs: number;
-  /** What each call costs, of those that are not typed. */
+  /** Cost of each call, except typed ones. */
   readonly cost: number;
-  /** Whose worst case is tried. */
+  /** The algorithm attacked by `adversary`. */
   readonly against: AlgorithmName;
-  /** How many calls come in each part of the time, if they are drawn. */
+  /** Calls per slot, for drawn traffic. */
   readonly slots: readonly number[];
-  /** In the order of their times. */
+  /** In order of time. */
   readonly typed: readonly TypedCall[];
   readonly limit: number;
   readonly windowMs: number;
-  /** Of a token bucket; without it, the limit. */
+  /** Default: the limit. */
   readonly burst: number | undefined;
   readonly buckets: number;
   readonly algorithms: readonly AlgorithmName[];
-  /** Whose policy is shown as a file. */
+  /** The algorithm of the policy file. */
   readonly policy: AlgorithmName;
 }
 
 export const SLOTS = 60;
 export const MAX_CALLS = 2000;
 export const MAX_IN_SLOT = 500;
+export const MAX_WINDOWS = 20;
 
 const DAY_MS = 86_400_000;
 
-/** What each number may be. */
+/** Smallest and largest value. */
 export const BOUNDS = {
   seed: [0, 2 ** 32 - 1],
   calls: [1, MAX_CALLS],
-  windows: [1, 20],
+  windows: [1, MAX_WINDOWS],
   startMs: [0, 4_102_444_800_000],
   cost: [1, 1_000_000],
   limit: [1, 1_000_000],
@@ -76,10 +77,10 @@ export const BOUNDS = {
 export type NumberName = keyof typeof BOUNDS;
 
 /**
- * The opening scene: as many calls right before a boundary of the clock as right after it, and a
- * limit of that many. The start is a boundary of every usual window.
+ * Boundary burst: 50 calls right before a window boundary and 50 right after, with a limit of 50.
+ * The start is a boundary of every common window.
  */
-export const OPENING: LabSettings = {
+export const DEFAULTS: LabSettings = {
   traffic: 'boundary',
   seed: 1,
   calls: 100,
@@ -100,11 +101,10 @@ export const OPENING: LabSettings = {
 export const isWithin = (name: NumberName, value: number): boolean =>
   Number.isSafeInteger(value) && value >= BOUNDS[name][0] && value <= BOUNDS[name][1];
 
-/** The largest cost that an algorithm could ever let through. */
+/** The largest cost that the algorithm can admit. */
 export const capacityOf = ({ limit, burst }: LabSettings, algorithm: AlgorithmName): number =>
   algorithm === 'token-bucket' ? (burst ?? limit) : limit;
 
-/** What the engine is told. */
 export function policyOptions(settings: LabSettings, algorithm: AlgorithmName) {
   const { limit, windowMs, burst, buckets } = settings;
   return {

@@ -1,7 +1,6 @@
-/** Drawing in slots of time. */
+/** Drawing calls into time slots. */
 import { MAX_IN_SLOT } from './settings.ts';
 
-/** A place in the drawing: so many calls in a slot. */
 export interface Place {
   readonly slot: number;
   readonly count: number;
@@ -9,7 +8,7 @@ export interface Place {
 
 export const MIN_TOP = 10;
 
-/** What the top of the strip stands for: at least the limit, so that it can be reached at once. */
+/** Number of calls at the top of the strip: at least the limit. */
 export const stripTop = (slots: readonly number[], limit: number): number =>
   Math.min(MAX_IN_SLOT, Math.max(MIN_TOP, limit, ...slots));
 

@@ -1,4 +1,4 @@
-/** How many calls come when: a strip to be looked at, and to be drawn in with whatever points. */
+/** Calls over time as a bar strip, editable by pointer and arrow keys. */
 import { html, svg, type TemplateResult } from 'lit-html';
 import { counted, windowText } from '../view/format.ts';
 import { MAX_IN_SLOT, SLOTS } from './settings.ts';
@@ -18,10 +18,10 @@ export class Strip {
   readonly #drawn: (slots: readonly number[]) => void;
   readonly #redraw: () => void;
   #state!: StripState;
-  /** The slot that the keys change. */
+  /** The slot that the arrow keys change. */
   #slot = 0;
   #last: Place | undefined = undefined;
-  /** Stays what it was while somebody draws, or all would move under the pointer. */
+  /** Constant while drawing, so that bars do not rescale under the pointer. */
   #top = MIN_TOP;
 
   constructor(drawn: (slots: readonly number[]) => void, redraw: () => void) {
@@ -36,7 +36,7 @@ export class Strip {
     const count = slots[this.#slot];
     const from = windowText(Math.round(this.#slot * slotMs));
     const each = windowText(Math.round(slotMs));
-    const label = `Calls in part ${this.#slot + 1} of ${SLOTS}, each ${each}`;
+    const label = `Calls in slot ${this.#slot + 1} of ${SLOTS}, ${each} each`;
     return html`<div class="strip" tabindex="0" role="slider" aria-label=${label}
       aria-orientation="vertical" aria-valuemin="0" aria-valuemax=${this.#top}
       aria-valuenow=${count}
@@ -96,12 +96,12 @@ export class Strip {
   #put(from: Place, to: Place): void {
     this.#slot = to.slot;
     const slots = withLine(this.#state.slots, from, to);
-    // The next key or movement may come before this is drawn.
+    // The next event may arrive before the redraw.
     this.#state = { ...this.#state, slots };
     this.#drawn(slots);
   }
 
-  /** Left and right go to another part, up and down change how many calls there are. */
+  /** Left and right select a slot; up and down change its calls. */
   #typed(event: KeyboardEvent): void {
     const moves: Readonly<Record<string, number>> = {
       ...{ ArrowLeft: -1, ArrowRight: 1, Home: -SLOTS, End: SLOTS },

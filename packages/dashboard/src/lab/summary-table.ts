@@ -1,4 +1,4 @@
-/** What comparing comes to, as a table. */
+/** Summary of all algorithms. */
 import { html, type TemplateResult } from 'lit-html';
 import { countText } from '../view/format.ts';
 import { sinceText } from './lab-text.ts';
@@ -7,23 +7,23 @@ import type { LabResult } from './run.ts';
 export function summaryTable({ lanes, traffic }: LabResult): TemplateResult {
   const since = (call: number | undefined): string =>
     call === undefined ? 'none' : sinceText(traffic.calls[call].atMs - traffic.startMs);
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="The algorithms compared">
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Summary">
     <table class="summary">
-      <caption class="unseen">What each algorithm lets through of the same calls</caption>
+      <caption class="unseen">Decisions of each algorithm on the same calls</caption>
       <thead>
         <tr>
           <th scope="col">Algorithm</th>
           <th scope="col" class="number">Admitted</th>
           <th scope="col" class="number">Denied</th>
-          <th scope="col" class="number" title="The most let through in any window of that length">
-            Worst true window
+          <th scope="col" class="number" title="Highest cost admitted in any window">
+            Fullest window
           </th>
           <th scope="col" class="number">× limit</th>
           <th scope="col" class="number">First denial</th>
-          <th scope="col" class="number" title="Let through, and denied by the exact log">
+          <th scope="col" class="number" title="Admitted, but denied by the exact sliding log">
             False admits
           </th>
-          <th scope="col" class="number" title="Denied, and let through by the exact log">
+          <th scope="col" class="number" title="Denied, but admitted by the exact sliding log">
             False denials
           </th>
         </tr>

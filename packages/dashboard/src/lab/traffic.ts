@@ -1,4 +1,4 @@
-/** The calls that are tried, in the order of their times: made by a shape, drawn, or typed. */
+/** Produces the calls of the lab in order of time: generated, drawn or typed. */
 import { adversaryOf, generateTraffic, momentsOf, type Piece, Random } from 'sluice-traffic/lab';
 import { definePolicy } from './engine.ts';
 import { type LabSettings, MAX_CALLS, policyOptions, SLOTS, type TrafficName } from './settings.ts';
@@ -6,31 +6,29 @@ import { type LabSettings, MAX_CALLS, policyOptions, SLOTS, type TrafficName } f
 export interface Call {
   readonly atMs: number;
   readonly cost: number;
-  /** Whom it counts for. */
   readonly key: string;
 }
 
 export interface Traffic {
   readonly calls: readonly Call[];
-  /** The stretch of time that is shown. */
   readonly startMs: number;
   readonly endMs: number;
-  /** Calls that there would have been beyond what can be shown. */
+  /** Calls beyond the maximum. */
   readonly omitted: number;
 }
 
-/** Who calls, where it is always the same. */
+/** The key of traffic with a single client. */
 export const CALLER = 'caller';
 
-export const TRAFFIC_WORDS: Readonly<Record<TrafficName, readonly [string, string]>> = {
-  boundary: ['Boundary burst', 'Half right before a window ends, half right after.'],
-  steady: ['Steady', 'The same rate all the time.'],
-  bursts: ['Bursts', 'Now and then many at once.'],
-  'flash-crowd': ['Flash crowd', 'Up to ten times the usual rate.'],
-  abuser: ['One abuser', 'As much as five others together, each with a limit of its own.'],
-  adversary: ['Adversary', 'The worst that an algorithm can be made to let through.'],
-  drawn: ['Drawn by hand', 'In the strip, by a pointer or by arrow keys.'],
-  typed: ['Typed', 'Times and costs, call by call.'],
+export const TRAFFIC_LABELS: Readonly<Record<TrafficName, readonly [string, string]>> = {
+  boundary: ['Boundary burst', 'Half right before a window boundary, half right after.'],
+  steady: ['Steady', 'Constant rate.'],
+  bursts: ['Bursts', 'Three bursts per window.'],
+  'flash-crowd': ['Flash crowd', 'Up to ten times the base rate.'],
+  abuser: ['One abuser', 'One client sends as much as five others together.'],
+  adversary: ['Adversary', 'The worst case of one algorithm.'],
+  drawn: ['Drawn', 'Draw in the strip with a pointer or the arrow keys.'],
+  typed: ['Typed', 'Time and cost of each call.'],
 };
 
 export function trafficOf(settings: LabSettings): Traffic {
@@ -44,7 +42,7 @@ export function trafficOf(settings: LabSettings): Traffic {
     case 'bursts':
       return cut(settings, burstCalls(settings));
     case 'boundary':
-      // There has to be time on both sides of one.
+      // A boundary needs a window on both sides.
       return shaped(settings, 'boundary', Math.max(2 * settings.windowMs, lengthOf(settings)));
     default:
       return shaped(settings, settings.traffic, lengthOf(settings));
@@ -88,7 +86,7 @@ function shaped(
 const BURSTS_PER_WINDOW = 3;
 const BURST_PART = 0.08;
 
-/** Silence between bursts that come a bit more often than windows begin. */
+/** Bursts separated by silence. */
 function burstCalls(settings: LabSettings): readonly Call[] {
   const { seed, calls, startMs, windowMs, cost, windows } = settings;
   const eachMs = windowMs / BURSTS_PER_WINDOW;
@@ -100,7 +98,7 @@ function burstCalls(settings: LabSettings): readonly Call[] {
   return Array.from(moments, ({ timeMs }) => ({ atMs: timeMs, cost, key: CALLER }));
 }
 
-/** The calls of each slot lie evenly in it. */
+/** Spreads the calls of each slot evenly. */
 function drawnCalls(settings: LabSettings): readonly Call[] {
   const { slots, startMs, cost } = settings;
   const slotMs = lengthOf(settings) / SLOTS;
@@ -112,7 +110,7 @@ function drawnCalls(settings: LabSettings): readonly Call[] {
   );
 }
 
-/** As many windows as it takes. */
+/** Covers as many windows as the calls need. */
 function typedTraffic(settings: LabSettings): Traffic {
   const { typed, windowMs, startMs } = settings;
   const lastMs = typed[typed.length - 1]?.atMs ?? startMs;
@@ -121,7 +119,7 @@ function typedTraffic(settings: LabSettings): Traffic {
   return cut(settings, calls, windows * windowMs);
 }
 
-/** The bursts that the search finds, as calls; it looks at three windows. */
+/** The bursts of the adversary search, which covers three windows, as calls. */
 function adversaryTraffic(settings: LabSettings): Traffic {
   const { against, startMs, windowMs, cost } = settings;
   const policy = definePolicy('lab', policyOptions(settings, against));
@@ -137,7 +135,7 @@ function adversaryTraffic(settings: LabSettings): Traffic {
   return { ...cut(settings, calls, lengthMs), omitted: wanted - calls.length };
 }
 
-/** How many calls come in each part of the time: what drawing begins with. */
+/** Returns the number of calls per slot, at most `most`. */
 export function slotsOf({ calls, startMs, endMs }: Traffic, most: number): readonly number[] {
   const slots = new Array<number>(SLOTS).fill(0);
   for (const { atMs } of calls) {

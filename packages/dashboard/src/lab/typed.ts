@@ -1,7 +1,7 @@
-/** Calls as lines of text, a time and a cost each. */
+/** Parses and formats calls as lines of text: a time and a cost. */
 import { BOUNDS, isWithin, type LabSettings, MAX_CALLS, type TypedCall } from './settings.ts';
 
-/** Times are counted from the start; as large as that, they are since 1970. */
+/** Smaller times are relative to the start, others are since 1970. */
 const MIN_EPOCH_MS = 100_000_000_000;
 
 export type ReadCalls =
@@ -30,7 +30,7 @@ export function readCalls(text: string, startMs: number): ReadCalls {
   return { calls: calls.sort((a, b) => a.atMs - b.atMs) };
 }
 
-/** Calls of quite another time are looked at from the boundary before them on. */
+/** Returns the start time; for calls outside the range, the window boundary before the first. */
 export function startOf({ startMs, windowMs }: LabSettings, calls: readonly TypedCall[]): number {
   const firstMs = calls[0]?.atMs ?? startMs;
   const isNear = firstMs >= startMs && firstMs < startMs + BOUNDS.windows[1] * windowMs;

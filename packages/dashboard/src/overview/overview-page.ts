@@ -1,4 +1,4 @@
-/** Everything at a glance: what is decided, whether the store is well, and each policy. */
+/** Overview: traffic, store health and all policies. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { PolledQuery } from '../api/polled-query.ts';
 import type { PolicyDefinition, ReadyReport } from '../api/types.ts';
@@ -18,9 +18,9 @@ import { counters } from './counters.ts';
 import { columnsFor, heatNumbers, omittedText, type PolicyRow, policyRows } from './policies.ts';
 import { storeCard } from './store-card.ts';
 
-/** Mistakes in the files are not told by the stream. */
-const ASK_READY_MS = 10_000;
-/** With more policies there is a field to find one. */
+/** Configuration errors are not part of the event stream. */
+const READY_POLL_MS = 10_000;
+/** A filter field appears above this many policies. */
 const FEW_POLICIES = 10;
 const FIRST_SORTING: Sorting = { by: 'denied', isDown: true };
 
@@ -31,7 +31,7 @@ class OverviewPage implements Page {
   readonly #ready: PolledQuery<ReadyReport>;
   readonly #stops: readonly (() => void)[];
   #route: Route;
-  /** Names in the order they were last shown in. */
+  /** Policy names in the order last shown. */
   #order: readonly string[] = [];
 
   constructor(context: PageContext, route: Route) {
@@ -45,11 +45,11 @@ class OverviewPage implements Page {
         void this.#policies.refresh();
         void this.#ready.refresh();
       }),
-      every(ASK_READY_MS, () => {
+      every(READY_POLL_MS, () => {
         if (!document.hidden) void this.#ready.refreshQuietly();
       }),
-      () => this.#policies.leave(),
-      () => this.#ready.leave(),
+      () => this.#policies.cancel(),
+      () => this.#ready.cancel(),
     ];
     void this.#policies.refresh();
     void this.#ready.refresh();
@@ -73,10 +73,10 @@ class OverviewPage implements Page {
         <h1>Overview</h1>
         ${rangeButtons(range, (text) => this.#go({ range: text }))}
       </div>
-      ${this.#mistakes()} ${counters(isKnown ? history.total : undefined, range)}
+      ${this.#configErrors()} ${counters(isKnown ? history.total : undefined, range)}
       <div class="columns main-and-side">
         <section class="card" aria-labelledby="traffic-title">
-          <h2 id="traffic-title">Calls a second</h2>
+          <h2 id="traffic-title">Calls per second</h2>
           ${
             isKnown
               ? chart(countsFigure(history.total, history.times(), range.seconds))
@@ -89,13 +89,13 @@ class OverviewPage implements Page {
     `;
   }
 
-  #mistakes(): TemplateResult | typeof nothing {
+  #configErrors(): TemplateResult | typeof nothing {
     const config = this.#ready.value?.config;
     if (config === undefined || config.ok) return nothing;
     const problems = config.problems ?? [];
-    return html`<section class="card banner" role="alert" aria-labelledby="mistakes-title">
-      <h2 id="mistakes-title">The configuration files have mistakes</h2>
-      <p>What was read before them still counts. When they are mended, they are read again.</p>
+    return html`<section class="card banner" role="alert" aria-labelledby="config-errors-title">
+      <h2 id="config-errors-title">Configuration errors</h2>
+      <p>The last valid configuration stays in effect. Corrected files are loaded automatically.</p>
       <ul class="plain">
         ${problems.map((problem) => html`<li><code>${problem}</code></li>`)}
       </ul>
@@ -108,7 +108,7 @@ class OverviewPage implements Page {
       ${
         value === undefined
           ? html`<h2 id="policies-title">Policies</h2>
-              <p class="empty">${problem?.message ?? 'Asking for the policies…'}</p>`
+              <p class="empty">${problem?.message ?? 'Loading policies…'}</p>`
           : this.#policyTable(value, range)
       }
     </section>`;
@@ -127,19 +127,19 @@ class OverviewPage implements Page {
     const columns = columnsFor(span);
     const sorting = readSorting(this.#route.query.sort, columns, FIRST_SORTING);
     const filter = this.#route.query.filter ?? '';
-    const fitting = this.#arranged(sorted(all, columns, sorting)).filter(({ name }) =>
+    const matching = this.#arranged(sorted(all, columns, sorting)).filter(({ name }) =>
       name.toLowerCase().includes(filter.toLowerCase()),
     );
-    const page = pageOf(fitting, this.#route.query.from);
+    const page = pageOf(matching, this.#route.query.from);
     const { rows } = page;
-    const caption = 'How full the fullest key of each policy was';
+    const caption = 'Fullest key of each policy over time';
     return html`
       <div class="row">
         ${head} ${all.length > FEW_POLICIES ? this.#filterField(filter) : nothing}
       </div>
       ${
         rows.length === 0
-          ? html`<p class="empty">No policy has “${filter}” in its name.</p>`
+          ? html`<p class="empty">No policy name contains “${filter}”.</p>`
           : table({
               label: 'Policies',
               className: 'policies',
@@ -162,7 +162,7 @@ class OverviewPage implements Page {
     `;
   }
 
-  /** Rows stay where they are while somebody is about to click on one. */
+  /** Keeps the row order while the pointer or the focus is in the table. */
   #arranged(rows: readonly PolicyRow[]): readonly PolicyRow[] {
     const isHeld = document.querySelector('.policies tbody:is(:hover, :focus-within)') !== null;
     if (!isHeld) {
@@ -179,7 +179,7 @@ class OverviewPage implements Page {
       this.#go({ filter: (event.target as HTMLInputElement).value, from: '' });
     return html`<div class="row end">
       <label for="policy-filter">Filter</label>
-      <input id="policy-filter" type="search" autocomplete="off" placeholder="part of a name"
+      <input id="policy-filter" type="search" autocomplete="off" placeholder="policy name"
         .value=${filter} @input=${change} />
     </div>`;
   }
@@ -196,11 +196,11 @@ const EXAMPLE = `policies:
   perMinute: 100 per 1m`;
 
 const noPolicies = (): TemplateResult => html`<div class="empty">
-  <p>There are no policies yet. A file with one is enough:</p>
+  <p>There are no policies yet. Create a file with one:</p>
   ${command(EXAMPLE)}
-  <p>Check it, and have the service serve it:</p>
+  <p>Validate it and start the service with it:</p>
   ${command('sluice validate sluice.yaml && sluice serve --config sluice.yaml')}
-  <p>All that can be in it is in <code>docs/configuration.md</code>.</p>
+  <p>All fields are described in <code>docs/configuration.md</code>.</p>
 </div>`;
 
 export const overviewPage: PageMaker = (context, route) => new OverviewPage(context, route);

@@ -1,4 +1,4 @@
-/** The policies, with what becomes of them. */
+/** Rows and columns of the policy table. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { History } from '../api/history.ts';
 import type { CountSeries, PolicyDefinition } from '../api/types.ts';
@@ -12,19 +12,19 @@ import type { Column } from '../view/table.ts';
 
 export interface PolicyRow {
   readonly name: string;
-  /** Undefined of limits that share a label, because requests brought them along. */
+  /** Undefined for labels that group inline limits or further policies. */
   readonly policy: PolicyDefinition | undefined;
   readonly series: CountSeries;
   readonly isIdle: boolean;
-  /** A second, lately. Of a policy in shadow, those that would have been. */
+  /** Current rate per second; for a shadow policy, its shadow decisions. */
   readonly allowed: number;
   readonly denied: number;
-  /** How many of all, lately; undefined if there were none. */
+  /** Denied share of current decisions; undefined if there were none. */
   readonly share: number | undefined;
   readonly overrides: number;
 }
 
-/** Those that were denied most, over the whole range, come first until they are sorted. */
+/** Returns the rows by denials, then by admissions, over the whole range. */
 export function policyRows(
   policies: readonly PolicyDefinition[],
   history: History,
@@ -39,7 +39,7 @@ export function policyRows(
   return rows.sort((a, b) => weights.get(b)! - weights.get(a)! || (a.name < b.name ? -1 : 1));
 }
 
-/** A denial outweighs whatever was allowed. */
+/** A denial outweighs any number of admissions. */
 function weightOf({ isIdle, series }: PolicyRow, seconds: number): number {
   if (isIdle) return 0;
   const denied = sum(series.denied, seconds) + sum(series.shadowDenied, seconds);
@@ -63,21 +63,21 @@ function rowOf(name: string, policy: PolicyDefinition | undefined, history: Hist
 }
 
 const LABELS: Readonly<Record<string, string>> = {
-  '(request)': 'limits that requests bring along',
-  '(other)': 'policies after the first thousand',
+  '(request)': 'inline limits sent with requests',
+  '(other)': 'policies beyond the first thousand',
 };
 
 function nameCell(row: PolicyRow): TemplateResult {
   const { name, policy } = row;
-  const words = html`<div class="words">${definitionOf(row)}</div>`;
-  if (policy === undefined) return html`<span class="policy-name">${name}</span> ${words}`;
+  const definition = html`<div class="words">${definitionOf(row)}</div>`;
+  if (policy === undefined) return html`<span class="policy-name">${name}</span> ${definition}`;
   const badge = html`<span class="badge shadow">shadow</span>`;
   return html`<a class="policy-name" href=${to('policy', [name])}>${name}</a>
-    ${policy.shadow ? badge : nothing} ${words}`;
+    ${policy.shadow ? badge : nothing} ${definition}`;
 }
 
 const definitionOf = ({ name, policy }: PolicyRow): string =>
-  policy === undefined ? (LABELS[name] ?? 'not in the files any more') : definitionText(policy);
+  policy === undefined ? (LABELS[name] ?? 'no longer in the files') : definitionText(policy);
 
 function deniedCell({ denied, policy }: PolicyRow): TemplateResult {
   if (!policy?.shadow) return html`${rateText(denied)}`;
@@ -89,29 +89,29 @@ function deniedCell({ denied, policy }: PolicyRow): TemplateResult {
 export interface TableSpan {
   readonly lastMs: number;
   readonly seconds: number;
-  /** Whether there are policies that the stream does not tell of. */
+  /** Whether the stream omits some policies. */
   readonly isPartial: boolean;
 }
 
 export function columnsFor(span: TableSpan): readonly Column<PolicyRow>[] {
   const { lastMs, seconds } = span;
-  // What is not told is not nothing.
-  const isUntold = ({ isIdle }: PolicyRow): boolean => isIdle && span.isPartial;
-  const idle = html`<span class="dim">${span.isPartial ? 'not told' : 'nothing decided'}</span>`;
+  // A policy missing from a partial stream is unknown, not idle.
+  const isOmitted = ({ isIdle }: PolicyRow): boolean => isIdle && span.isPartial;
+  const idle = html`<span class="dim">${span.isPartial ? 'not sent' : 'no decisions'}</span>`;
   return [
     { id: 'name', head: 'Policy', isName: true, cell: nameCell, by: ({ name }) => name },
     {
       ...{ id: 'allowed', head: 'Allowed/s', isNumber: true },
-      cell: (row) => (isUntold(row) ? '–' : rateText(row.allowed)),
+      cell: (row) => (isOmitted(row) ? '–' : rateText(row.allowed)),
       by: ({ allowed }) => allowed,
     },
     {
       ...{ id: 'denied', head: 'Denied/s', isNumber: true },
-      cell: (row) => (isUntold(row) ? '–' : deniedCell(row)),
+      cell: (row) => (isOmitted(row) ? '–' : deniedCell(row)),
       by: ({ denied }) => denied,
     },
     {
-      ...{ id: 'share', head: 'Denied', hint: 'Share of what was decided lately', isNumber: true },
+      ...{ id: 'share', head: 'Denied %', hint: 'Share of current decisions', isNumber: true },
       cell: ({ share }) => (share === undefined ? '–' : percentText(share)),
       by: ({ share }) => share ?? -1,
     },
@@ -129,7 +129,7 @@ export function columnsFor(span: TableSpan): readonly Column<PolicyRow>[] {
   ];
 }
 
-/** The strips of the rows as numbers, for a table: a column for each cell. */
+/** The heat strips as a table of numbers: a row per policy, a column per cell. */
 export function heatNumbers(
   rows: readonly PolicyRow[],
   { lastMs, seconds }: TableSpan,
@@ -142,9 +142,8 @@ export function heatNumbers(
   };
 }
 
-/** What the feed does not tell, so that nobody takes it for nothing. */
 export function omittedText(omitted: number): string {
   const more = omitted === 1 ? '1 more policy' : `${countText(omitted)} more policies`;
-  const told = 'but each second only the 100 busiest are told';
-  return `${more} decided something in the last second, ${told}: of the others, numbers lack it.`;
+  const reason = 'the stream contains the 100 busiest policies of each second';
+  return `${more} had decisions in the last second but are not shown: ${reason}.`;
 }

@@ -1,4 +1,4 @@
-/** All that the files say about a policy. */
+/** The definition of a policy. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { PolicyDefinition } from '../api/types.ts';
 import { countText, windowText } from '../view/format.ts';
@@ -25,14 +25,14 @@ export function definitionCard(policy: PolicyDefinition): TemplateResult {
     <dl class="facts">
       ${fact('Limit', countText(limit))} ${fact('Window', windowText(windowMs))}
       ${fact('Algorithm', algorithm, ALGORITHMS[algorithm])}
-      ${burst === undefined ? nothing : fact('Burst', countText(burst), 'at once at most')}
+      ${burst === undefined ? nothing : fact('Burst', countText(burst), 'largest burst')}
       ${
         buckets === undefined
           ? nothing
           : fact('Buckets', countText(buckets), `of ${windowText(Math.ceil(windowMs / buckets))}`)
       }
-      ${fact('Costs', costs.length === 0 ? '1 if a call does not say' : costList(costs))}
-      ${fact('If the store is away', onFailure ?? 'what the service is set to')}
+      ${fact('Costs', costs.length === 0 ? 'default 1' : costList(costs))}
+      ${fact('On store failure', onFailure ?? 'service default')}
       ${fact('Overrides', countText(policy.overrides))}
     </dl>
   </section>`;

@@ -1,4 +1,4 @@
-/** The limits that keys and patterns have of their own under a policy. */
+/** The overrides of a policy: limits for single keys or patterns. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { PolledQuery } from '../api/polled-query.ts';
 import type { Override } from '../api/types.ts';
@@ -11,15 +11,14 @@ export interface OverrideActions {
   readonly add: () => void;
   readonly change: (override: Override) => void;
   readonly remove: (override: Override) => void;
-  /** Shows those from there on. */
   readonly go: (from: string) => void;
 }
 
-/** `3 h 5 min more`; it lasts if it has no end. */
+/** `3 h 5 min left`, or `until removed` without an expiry time. */
 export function endText(expiresAtMs: number | undefined, nowMs: number): string {
-  if (expiresAtMs === undefined) return 'until it is removed';
+  if (expiresAtMs === undefined) return 'until removed';
   const leftMs = expiresAtMs - nowMs;
-  return leftMs <= 0 ? 'over' : `${durationText(leftMs)} more`;
+  return leftMs <= 0 ? 'expired' : `${durationText(leftMs)} left`;
 }
 
 const keyCell = ({ policy, key }: Override): TemplateResult =>
@@ -32,9 +31,9 @@ const endCell = ({ expiresAtMs }: Override, nowMs: number): TemplateResult =>
   ${expiresAtMs === undefined ? nothing : html`<div class="dim">${dateText(expiresAtMs)}</div>`}`;
 
 const sourceCell = ({ source, persisted }: Override): TemplateResult => {
-  if (source === 'file') return html`the files <div class="dim">can be changed only there</div>`;
-  return html`by hand
-    <div class="dim">${persisted ? 'also after a restart' : 'gone after a restart'}</div>`;
+  if (source === 'file') return html`file <div class="dim">edit the file to change it</div>`;
+  return html`API
+    <div class="dim">${persisted ? 'survives a restart' : 'lost on restart'}</div>`;
 };
 
 function actionCell(override: Override, { change, remove }: OverrideActions): unknown {
@@ -51,10 +50,10 @@ function actionCell(override: Override, { change, remove }: OverrideActions): un
 const columnsOf = (nowMs: number, actions: OverrideActions): readonly Column<Override>[] => [
   { id: 'key', head: 'Key or pattern', isName: true, className: 'key-cell', cell: keyCell },
   { id: 'limit', head: 'Limit', isNumber: true, cell: ({ limit }) => countText(limit) },
-  { id: 'end', head: 'Counts for', cell: (each) => endCell(each, nowMs) },
+  { id: 'end', head: 'Expires', cell: (each) => endCell(each, nowMs) },
   { id: 'reason', head: 'Reason', className: 'words', cell: ({ reason }) => reason ?? '–' },
-  { id: 'source', head: 'Made', cell: sourceCell },
-  { id: 'actions', head: 'Change', cell: (each) => actionCell(each, actions) },
+  { id: 'source', head: 'Source', cell: sourceCell },
+  { id: 'actions', head: 'Actions', cell: (each) => actionCell(each, actions) },
 ];
 
 export function overridesCard(
@@ -68,11 +67,11 @@ export function overridesCard(
       <h2 id="overrides-title">
         Overrides <span class="dim">${value && countText(value.length)}</span>
       </h2>
-      <button type="button" class="quiet small end" @click=${actions.add}>Add an override</button>
+      <button type="button" class="quiet small end" @click=${actions.add}>Add override</button>
     </div>
     ${
       value === undefined
-        ? html`<p class="empty">${problem?.message ?? 'Asking for the overrides…'}</p>`
+        ? html`<p class="empty">${problem?.message ?? 'Loading overrides…'}</p>`
         : listed(value, nowMs, from, actions)
     }
   </section>`;
@@ -86,8 +85,8 @@ function listed(
 ): TemplateResult {
   if (overrides.length === 0) {
     return html`<p class="empty">
-      Every key has the policy's limit. An override gives one key another, or all that a pattern
-      fits.
+      Every key has the policy's limit. An override sets another limit for one key or for all keys
+      that match a pattern.
     </p>`;
   }
   const page = pageOf(overrides, from);

@@ -1,10 +1,10 @@
-/** One policy: what it is, what it does, to whom, and changing that. */
+/** One policy: definition, traffic, top keys, shadow mode and overrides. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { HISTORY_SECONDS } from '../api/history.ts';
 import { PolledQuery } from '../api/polled-query.ts';
 import type {
+  ChangeResult,
   CountSeries,
-  Kept,
   Override,
   PolicyDefinition,
   SeriesReport,
@@ -29,7 +29,7 @@ import { overridesCard } from './overrides.ts';
 import { MAX_KEYS, shadowCard } from './shadow-card.ts';
 import { type TopList, topCard } from './top-keys.ts';
 
-const ASK_MS = 3000;
+const POLL_MS = 3000;
 
 class PolicyPage implements Page {
   readonly #context: PageContext;
@@ -37,7 +37,7 @@ class PolicyPage implements Page {
   readonly #policies: PolledQuery<readonly PolicyDefinition[]>;
   readonly #overrides: PolledQuery<readonly Override[]>;
   readonly #top: Readonly<Record<TopBy, PolledQuery<TopReport>>>;
-  /** Asked for only where there are so many policies that the stream does not tell of all. */
+  /** Polled only if the event stream omits policies. */
   readonly #series: PolledQuery<SeriesReport>;
   readonly #stops: readonly (() => void)[];
   #route: Route;
@@ -55,8 +55,8 @@ class PolicyPage implements Page {
     this.#top = { denied: top('denied'), allowed: top('allowed') };
     this.#stops = [
       feed.onChanged(() => this.#refresh()),
-      every(ASK_MS, () => this.#refreshNumbers()),
-      ...this.#all.map((asked) => () => asked.leave()),
+      every(POLL_MS, () => this.#refreshNumbers()),
+      ...this.#all.map((query) => () => query.cancel()),
     ];
     this.#refresh();
   }
@@ -78,7 +78,7 @@ class PolicyPage implements Page {
     this.#route = route;
     if (isSame) return;
     this.#dialogs.close();
-    for (const asked of this.#all) asked.value = undefined;
+    for (const query of this.#all) query.value = undefined;
     this.#refresh();
   }
 
@@ -86,7 +86,7 @@ class PolicyPage implements Page {
     for (const stop of this.#stops) stop();
   }
 
-  /** Of a policy that is not there, nothing else is asked. */
+  /** Loads nothing further for an unknown policy. */
   #refresh(): void {
     void this.#policies.refresh().then(() => {
       if (this.#policy === undefined) return;
@@ -117,9 +117,9 @@ class PolicyPage implements Page {
   }
 
   #unknown(policies: readonly PolicyDefinition[]): TemplateResult {
-    return html`<h1>There is no policy ${this.#name || 'without a name'}</h1>
+    return html`<h1>Unknown policy ${this.#name}</h1>
       <div class="empty">
-        <p>It may have been renamed, or taken out of the files. These are there:</p>
+        <p>It may have been renamed or removed from the files. Existing policies:</p>
         <ul class="names">
           ${policies.map(({ name }) => html`<li><a href=${to('policy', [name])}>${name}</a></li>`)}
         </ul>
@@ -156,7 +156,7 @@ class PolicyPage implements Page {
   #head(policy: PolicyDefinition, range: Range): TemplateResult {
     return html`<div class="row page-head">
       <div>
-        <nav class="crumbs" aria-label="Where this is">
+        <nav class="crumbs" aria-label="Breadcrumb">
           <a href=${to('overview')}>Overview</a> <span aria-hidden="true">›</span>
         </nav>
         <h1>
@@ -165,10 +165,10 @@ class PolicyPage implements Page {
         <p class="dim">${definitionText(policy)}</p>
       </div>
       <form class="row end" role="search" @submit=${(event: Event) => this.#lookUp(event)}>
-        <label for="look-up">See a key</label>
+        <label for="look-up">Inspect key</label>
         <input id="look-up" name="key" required autocomplete="off" autocapitalize="off"
-          spellcheck="false" placeholder="a client's key" />
-        <button type="submit" class="quiet">Look</button>
+          spellcheck="false" placeholder="user:1" />
+        <button type="submit" class="quiet">Open</button>
       </form>
       ${rangeButtons(range, (text) => this.#go({ range: text }))}
     </div>`;
@@ -180,8 +180,8 @@ class PolicyPage implements Page {
     const live = to('denials', [], { policy: policy.name });
     return html`<section class="card" aria-labelledby="traffic-title">
       <div class="row">
-        <h2 id="traffic-title">Calls a second</h2>
-        <a class="end" href=${live}>Live denials</a>
+        <h2 id="traffic-title">Calls per second</h2>
+        <a class="end" href=${live}>Recent denials</a>
       </div>
       ${
         lastMs === 0
@@ -192,14 +192,14 @@ class PolicyPage implements Page {
       ${heatStrip(policy.name, cells)} ${heatLegend()}
       ${asTable({
         summary: 'Fullest key as a table',
-        caption: `How full the fullest key of ${policy.name} was`,
+        caption: `Fullest key of ${policy.name} over time`,
         heads: ['From', 'Fullest key, and denials'],
         rows: () => cells.map((cell) => [clockText(cell.time * 1000), heatText(cell)]).reverse(),
       })}
     </section>`;
   }
 
-  /** From the stream, or from the service if the stream has not told all. */
+  /** From the event stream, or from `/v1/series` if the stream omits policies. */
   #numbers(): { series: CountSeries; times: readonly number[]; lastMs: number } {
     const { history, last } = this.#context.feed;
     const report = this.#series.value;
@@ -212,21 +212,21 @@ class PolicyPage implements Page {
   }
 
   #topLists({ name, shadow }: PolicyDefinition): readonly TopList[] {
-    const nobody = shadow ? 'Nobody would have been denied' : 'Nobody was denied';
+    const none = shadow ? 'No key would have been denied' : 'No key was denied';
     return [
       {
         by: 'denied',
-        title: shadow ? 'Would be denied most' : 'Most denied',
-        empty: (since) => html`<p>${nobody} since ${since}.</p>`,
-        asked: this.#top.denied,
+        title: shadow ? 'Top keys by shadow denials' : 'Top keys by denials',
+        empty: (since) => html`<p>${none} since ${since}.</p>`,
+        query: this.#top.denied,
       },
       {
         by: 'allowed',
-        title: 'Most used',
+        title: 'Top keys by admissions',
         empty: (since) =>
-          html`<p>Nobody was allowed anything since ${since}. To be the first:</p>
+          html`<p>No call was admitted since ${since}. To send one:</p>
             ${command(checkCommand(name, 'ada'))}`,
-        asked: this.#top.allowed,
+        query: this.#top.allowed,
       },
     ];
   }
@@ -245,8 +245,8 @@ class PolicyPage implements Page {
     const { api } = this.#context;
     const change = await api.setShadow(name, shadow);
     await this.#policies.refresh();
-    const now = change.policy?.shadow ? 'in shadow' : 'enforced';
-    this.#tell(`${name} is ${now}.`, shadow === null || change.persisted);
+    const now = change.policy?.shadow ? 'in shadow mode' : 'enforced';
+    this.#notify(`${name} is ${now}.`, shadow === null || change.persisted);
   }
 
   #askForOverride(policy: PolicyDefinition, before?: Override): void {
@@ -254,7 +254,7 @@ class PolicyPage implements Page {
     askForOverride(this.#dialogs, {
       ...{ policy, before, nowMs: feed.nowMs },
       save: (key, fields) =>
-        this.#changeOverride(`The override of ${key} counts.`, () =>
+        this.#changeOverride(`Override for ${key} saved.`, () =>
           api.setOverride(policy.name, key, fields),
         ),
     });
@@ -263,29 +263,27 @@ class PolicyPage implements Page {
   #askToRemove({ policy, key }: Override): void {
     const { api } = this.#context;
     this.#dialogs.ask({
-      title: 'Remove the override?',
+      title: 'Remove override?',
       action: 'Remove',
       isDanger: true,
       body: () => html`<p>
-        <code class="key">${key}</code> then has the limit that it would have without it, from the
-        very next decision on.
+        The policy's limit, or the next matching override, applies to
+        <code class="key">${key}</code> from the next decision.
       </p>`,
       run: () =>
-        this.#changeOverride(`The override of ${key} is gone.`, () =>
-          api.deleteOverride(policy, key),
-        ),
+        this.#changeOverride(`Override for ${key} removed.`, () => api.deleteOverride(policy, key)),
     });
   }
 
-  async #changeOverride(done: string, change: () => Promise<Kept>): Promise<void> {
+  async #changeOverride(done: string, change: () => Promise<ChangeResult>): Promise<void> {
     const { persisted } = await change();
     await Promise.all([this.#overrides.refresh(), this.#policies.refresh()]);
-    this.#tell(done, persisted);
+    this.#notify(done, persisted);
   }
 
-  #tell(done: string, persisted: boolean): void {
-    const until = 'Until the service is restarted: it has no overridesFile to keep that in.';
-    this.#context.tell(persisted ? done : `${done} ${until}`);
+  #notify(done: string, persisted: boolean): void {
+    const warning = 'Lost on restart: no overridesFile is configured.';
+    this.#context.notify(persisted ? done : `${done} ${warning}`);
   }
 }
 

@@ -1,14 +1,14 @@
-/** Whether a policy is in the way of anybody, what it would do, and changing that. */
+/** Shadow mode of a policy: its state, its effect and the buttons to change it. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { PolicyDefinition, TopReport } from '../api/types.ts';
 import type { Question } from '../view/dialog.ts';
 import { clockText, counted } from '../view/format.ts';
 import { definitionText } from '../view/policy-text.ts';
 
-/** The most keys that the service lists. */
+/** Most keys that `/v1/top` lists. */
 export const MAX_KEYS = 200;
 
-/** `12 clients`, or `at least 200 clients` where more may have been than are listed. */
+/** `12 clients`, or `at least 200 clients` if the list is incomplete. */
 export function clientsText({ keys, othersAtMost }: TopReport): string {
   const certain = keys.filter(({ atLeast }) => atLeast > 0).length;
   const isAll = keys.length < MAX_KEYS && othersAtMost === 0;
@@ -17,7 +17,7 @@ export function clientsText({ keys, othersAtMost }: TopReport): string {
 
 export interface ShadowActions {
   readonly ask: (question: Question) => void;
-  /** Null: as the files say. */
+  /** Null restores the value of the configuration files. */
   readonly set: (shadow: boolean | null) => Promise<void>;
 }
 
@@ -27,46 +27,47 @@ export function shadowCard(
   actions: ShadowActions,
 ): TemplateResult {
   return html`<section class="card" aria-labelledby="shadow-title">
-    <h2 id="shadow-title">${policy.shadow ? 'In shadow' : 'Enforced'}</h2>
-    ${policy.shadow ? shadowStory(denied) : enforcedStory(denied)}
-    ${policy.shadowBy === 'api' ? byHand(policy) : nothing}
+    <h2 id="shadow-title">${policy.shadow ? 'Shadow mode' : 'Enforced'}</h2>
+    ${policy.shadow ? shadowSummary(denied) : enforcedSummary(denied)}
+    ${policy.shadowBy === 'api' ? overrideNote(policy) : nothing}
     <div class="row">
-      ${policy.shadow ? enforceButton(policy, denied, actions) : demoteButton(policy, actions)}
+      ${policy.shadow ? enforceButton(policy, denied, actions) : shadowButton(policy, actions)}
       ${policy.shadowBy === 'api' ? filesButton(actions) : nothing}
     </div>
   </section>`;
 }
 
-function shadowStory(denied: TopReport | undefined): TemplateResult {
-  const told = html`<p>It is decided and reported, but never in the way.</p>`;
-  if (denied === undefined) return told;
+function shadowSummary(denied: TopReport | undefined): TemplateResult {
+  const meaning = html`<p>Decisions are reported, but no call is denied.</p>`;
+  if (denied === undefined) return meaning;
+  const since = clockText(denied.sinceMs);
   if (denied.keys.length === 0) {
-    return html`${told}
-      <p>If this were on, nobody would have been denied since ${clockText(denied.sinceMs)}.</p>`;
+    return html`${meaning}
+      <p>If enforced, no client would have been denied since ${since}.</p>`;
   }
-  return html`${told}
+  return html`${meaning}
     <p class="story">
-      If this were on, <b>${clientsText(denied)}</b> would have been denied since
-      ${clockText(denied.sinceMs)}, ${counted(denied.hits, 'call')} in all.
+      If enforced, <b>${clientsText(denied)}</b> would have been denied since ${since},
+      ${counted(denied.hits, 'call')} in total.
     </p>`;
 }
 
-function enforcedStory(denied: TopReport | undefined): TemplateResult {
-  const told = html`<p>Calls that do not fit are denied.</p>`;
-  if (denied === undefined) return told;
-  const who = denied.keys.length === 0 ? 'Nobody was' : `${clientsText(denied)} were`;
-  const calls = denied.hits === 0 ? '' : `, ${counted(denied.hits, 'call')} in all`;
-  return html`${told}
-    <p class="story">${sentence(who)} denied since ${clockText(denied.sinceMs)}${calls}.</p>`;
+function enforcedSummary(denied: TopReport | undefined): TemplateResult {
+  const meaning = html`<p>Calls above the limit are denied.</p>`;
+  if (denied === undefined) return meaning;
+  const clients = denied.keys.length === 0 ? 'No client' : clientsText(denied);
+  const calls = denied.hits === 0 ? '' : `, ${counted(denied.hits, 'call')} in total`;
+  return html`${meaning}
+    <p class="story">${sentence(clients)} denied since ${clockText(denied.sinceMs)}${calls}.</p>`;
 }
 
 const sentence = (text: string): string => text[0].toUpperCase() + text.slice(1);
 
-function byHand({ shadow, shadowInFile }: PolicyDefinition): TemplateResult {
-  const files = shadowInFile ? 'in shadow' : 'enforced';
+function overrideNote({ shadow, shadowInFile }: PolicyDefinition): TemplateResult {
+  const files = shadowInFile ? 'shadow mode' : 'enforced';
   return html`<p class="hint">
-    Set by hand, which goes before the files, also when they are read again. They
-    ${shadow === shadowInFile ? 'say the same.' : `have it ${files}.`}
+    Set by the API, which takes precedence over the files, also after a reload. Files:
+    ${shadow === shadowInFile ? 'the same.' : `${files}.`}
   </p>`;
 }
 
@@ -79,50 +80,50 @@ function enforceButton(
     denied === undefined || denied.hits === 0
       ? nothing
       : html`<p>
-          Since ${clockText(denied.sinceMs)} that would have been ${counted(denied.hits, 'call')} of
+          Since ${clockText(denied.sinceMs)} it would have denied ${counted(denied.hits, 'call')} of
           ${clientsText(denied)}.
         </p>`;
   const question: Question = {
     title: `Enforce ${policy.name}?`,
-    action: 'Enforce it',
+    action: 'Enforce',
     isDanger: true,
     body: () => html`<p>
-        From the very next decision on, in all processes, calls that do not fit
-        <b>${definitionText(policy)}</b> are denied. What it has counted until now counts.
+        From the next decision, all processes deny calls above
+        <b>${definitionText(policy)}</b>. Current usage is kept.
       </p>
       ${before}`,
     run: () => set(false),
   };
-  return html`<button type="button" @click=${() => ask(question)}>Enforce it</button>`;
+  return html`<button type="button" @click=${() => ask(question)}>Enforce</button>`;
 }
 
-function demoteButton(policy: PolicyDefinition, { ask, set }: ShadowActions): TemplateResult {
+function shadowButton(policy: PolicyDefinition, { ask, set }: ShadowActions): TemplateResult {
   const question: Question = {
-    title: `Put ${policy.name} in shadow?`,
-    action: 'Put in shadow',
+    title: `Put ${policy.name} in shadow mode?`,
+    action: 'Use shadow mode',
     isDanger: true,
     body: () => html`<p>
-      From the very next decision on, in all processes, nobody is denied by it. It still counts,
-      and tells whom it would have denied.
+      From the next decision, in all processes, the policy denies no call. It keeps counting and
+      reports the calls it would have denied.
     </p>`,
     run: () => set(true),
   };
   return html`<button type="button" class="quiet" @click=${() => ask(question)}>
-    Put in shadow
+    Use shadow mode
   </button>`;
 }
 
 function filesButton({ ask, set }: ShadowActions): TemplateResult {
   const question: Question = {
-    title: 'Do as the files say?',
-    action: 'As the files say',
+    title: 'Use the setting in the files?',
+    action: 'Use file setting',
     body: () => html`<p>
-      What was set by hand is taken back. Whether the policy is then in shadow or enforced is for
-      the files to say, now and whenever they are read again.
+      Removes the setting made through the API. The configuration files decide whether the policy is
+      enforced, now and after each reload.
     </p>`,
     run: () => set(null),
   };
   return html`<button type="button" class="quiet" @click=${() => ask(question)}>
-    As the files say
+    Use file setting
   </button>`;
 }

@@ -1,4 +1,4 @@
-/** Who is denied most, and who uses most. */
+/** The keys of a policy with the most denials or admissions. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { PolledQuery } from '../api/polled-query.ts';
 import type { TopBy, TopReport } from '../api/types.ts';
@@ -10,7 +10,7 @@ const SHOWN = 15;
 
 type TopKey = TopReport['keys'][number];
 
-/** What is counted in little memory is known only to lie between two numbers. */
+/** Counts are bounds, since the service counts in fixed memory: `95–100`. */
 export const betweenText = (atLeast: number, atMost: number): string =>
   atLeast === atMost ? countText(atLeast) : `${countText(atLeast)}–${countText(atMost)}`;
 
@@ -53,18 +53,17 @@ function columnsOf({ policy, by, hits, keys }: TopReport): readonly Column<TopKe
 export interface TopList {
   readonly by: TopBy;
   readonly title: string;
-  /** What there is to say if nobody is in it. */
   readonly empty: (since: string) => unknown;
-  readonly asked: PolledQuery<TopReport>;
+  readonly query: PolledQuery<TopReport>;
 }
 
-export function topCard({ by, title, empty, asked }: TopList): TemplateResult {
-  const { value, problem } = asked;
+export function topCard({ by, title, empty, query }: TopList): TemplateResult {
+  const { value, problem } = query;
   return html`<section class="card" aria-labelledby=${`top-${by}`}>
     <h2 id=${`top-${by}`}>${title}</h2>
     ${
       value === undefined
-        ? html`<p class="empty">${problem?.message ?? 'Asking who…'}</p>`
+        ? html`<p class="empty">${problem?.message ?? 'Loading keys…'}</p>`
         : listed(title, value, empty)
     }
   </section>`;
@@ -79,7 +78,7 @@ function listed(title: string, report: TopReport, empty: TopList['empty']): Temp
   return html`
     <p class="hint">
       ${counted(report.hits, 'call')} since ${since}.
-      ${others > 0 ? `Whoever is not listed had at most ${countText(others)}.` : nothing}
+      ${others > 0 ? `Keys not listed: at most ${countText(others)} each.` : nothing}
     </p>
     ${table({ label: title, className: 'top', columns: columnsOf(report), rows, keyOf })}
   `;

@@ -1,4 +1,4 @@
-/** Asks for the admin token, which goes to the service once and is not kept. */
+/** The sign-in form. Sends the admin token to the service once and does not store it. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { ref } from 'lit-html/directives/ref.js';
 import type { Api } from '../api/client.ts';
@@ -11,12 +11,12 @@ export interface SignInFrame {
 
 export class SignIn {
   isNeeded = false;
-  /** Whether somebody was signed in until now. */
-  isOver = false;
+  /** Whether a session has just ended. */
+  isExpired = false;
   readonly #api: Api;
   readonly #frame: SignInFrame;
   #problem: string | undefined = undefined;
-  #isAsking = false;
+  #isSubmitting = false;
 
   constructor(api: Api, frame: SignInFrame) {
     this.#api = api;
@@ -24,26 +24,26 @@ export class SignIn {
   }
 
   view(): TemplateResult {
-    const over = html`<p role="status">
-      The session is over. Sign in, and you are back where you were.
+    const expired = html`<p role="status">
+      Your session has expired. Sign in to return to this page.
     </p>`;
     return html`<main class="sign-in">
-      <form aria-busy=${this.#isAsking} @submit=${(event: SubmitEvent) => this.#submit(event)}>
+      <form aria-busy=${this.#isSubmitting} @submit=${(event: SubmitEvent) => this.#submit(event)}>
         <h1 class="brand">${logo()} Sluice</h1>
         <p class="hint">${location.host}</p>
-        ${this.isOver ? over : nothing}
+        ${this.isExpired ? expired : nothing}
         <div class="field">
           <label for="token">Admin token</label>
           <input id="token" name="token" type="password" autocomplete="current-password" required
             aria-describedby="token-hint token-wrong" aria-invalid=${this.#problem !== undefined}
-            ?readonly=${this.#isAsking} ${ref(focusFirst)} />
+            ?readonly=${this.#isSubmitting} ${ref(focusFirst)} />
           <p id="token-wrong" class="wrong" role="alert">${this.#problem ?? nothing}</p>
           <p id="token-hint" class="hint">
-            What the service was started with: <code>--admin-token-file</code> or
+            The token set by <code>--admin-token-file</code> or
             <code>SLUICE_ADMIN_TOKEN</code>.
           </p>
         </div>
-        <button type="submit" ?disabled=${this.#isAsking}>Sign in</button>
+        <button type="submit" ?disabled=${this.#isSubmitting}>Sign in</button>
       </form>
     </main>`;
   }
@@ -52,7 +52,7 @@ export class SignIn {
     event.preventDefault();
     const form = event.target as HTMLFormElement;
     const token = new FormData(form).get('token') as string;
-    this.#isAsking = true;
+    this.#isSubmitting = true;
     this.#problem = undefined;
     this.#frame.redraw();
     try {
@@ -63,13 +63,13 @@ export class SignIn {
       this.#problem = (error as Error).message;
       queueMicrotask(() => focusFirst(form.querySelector('input') ?? undefined));
     } finally {
-      this.#isAsking = false;
+      this.#isSubmitting = false;
       this.#frame.redraw();
     }
   }
 }
 
-/** The field can have the focus only once it is in the document, which it is after the drawing. */
+/** Deferred: an element can be focused only after rendering has attached it to the document. */
 function focusFirst(element: Element | undefined): void {
   queueMicrotask(() => (element as HTMLElement | undefined)?.focus());
 }

@@ -1,6 +1,6 @@
 /**
- * The numbers of a picture as a table, for who asks for it. It stays as it was when it was opened,
- * because nobody can read a table that moves every second.
+ * The data of a chart as a table, opened on demand. Shows a snapshot, since a table that changes
+ * every second cannot be read.
  */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { AsyncDirective } from 'lit-html/async-directive.js';
@@ -10,15 +10,14 @@ import { clockText } from './format.ts';
 
 export interface TableContent {
   readonly caption: string;
-  /** What opens it, `As a table` if not told. */
+  /** Default: `As a table`. */
   readonly summary?: string;
   readonly heads: readonly string[];
-  /** Only asked for when somebody looks; the first cell names the row. */
+  /** Called when the table is opened; the first cell is the row's header. */
   readonly rows: () => readonly (readonly string[])[];
 }
 
-/** The numbers of the time when somebody looked. */
-interface Taken {
+interface Snapshot {
   readonly atMs: number;
   readonly content: TableContent;
   readonly rows: unknown;
@@ -26,20 +25,20 @@ interface Taken {
 
 class AsTable extends AsyncDirective {
   #content!: TableContent;
-  #taken: Taken | undefined = undefined;
+  #snapshot: Snapshot | undefined = undefined;
 
   override render(content: TableContent): unknown {
     this.#content = content;
     return html`<details class="as-table" @toggle=${this.#toggled}>
       <summary @click=${this.#clicked}>${content.summary ?? 'As a table'}</summary>
-      ${this.#taken === undefined ? nothing : this.#table(this.#taken)}
+      ${this.#snapshot === undefined ? nothing : this.#table(this.#snapshot)}
     </details>`;
   }
 
-  #table({ atMs, content, rows }: Taken): unknown {
+  #table({ atMs, content, rows }: Snapshot): unknown {
     return html`<p class="row hint">
         As of ${clockText(atMs)}.
-        <button type="button" class="quiet small" @click=${() => this.#take()}>Once more</button>
+        <button type="button" class="quiet small" @click=${() => this.#take()}>Refresh</button>
       </p>
       <div class="scroll tall" tabindex="0" role="region" aria-label=${content.caption}>
         <table>
@@ -64,23 +63,23 @@ class AsTable extends AsyncDirective {
         ${cells.map((cell) => html`<td class="number">${cell}</td>`)}
       </tr>`,
     );
-    this.#taken = { atMs: nowMs(), content, rows };
+    this.#snapshot = { atMs: nowMs(), content, rows };
     this.setValue(this.render(content));
   }
 
-  /** So that it is there as soon as it is open. */
+  /** Fills the table before the click opens it. */
   readonly #clicked = (event: Event): void => {
     const { open } = (event.currentTarget as HTMLElement).parentElement as HTMLDetailsElement;
     if (!open) this.#take();
   };
 
-  /** Browsers open it themselves too, when what is searched for is in it. */
+  /** Browsers also open it for a match of their page search. */
   readonly #toggled = (event: Event): void => {
     if ((event.target as HTMLDetailsElement).open) {
-      if (this.#taken === undefined) this.#take();
+      if (this.#snapshot === undefined) this.#take();
       return;
     }
-    this.#taken = undefined;
+    this.#snapshot = undefined;
     this.setValue(this.render(this.#content));
   };
 }

@@ -1,6 +1,6 @@
 /**
- * Numbers over time, drawn once and then only given new data. What is drawn is also said: in the
- * legend at the pointer, in the label for those who do not see it, and in a table.
+ * Line chart over time. Created once, then updated with new data. The legend shows the values at
+ * the pointer; a label and a table carry the data for screen readers.
  */
 import { html, noChange, type TemplateResult } from 'lit-html';
 import { AsyncDirective } from 'lit-html/async-directive.js';
@@ -14,29 +14,28 @@ export interface ChartLine {
   readonly label: string;
   /** A custom property of the style sheets: `--denied`. */
   readonly colour: string;
-  /** Lines are told apart by it as well: `[6, 4]`. */
+  /** Dash pattern, so that lines differ not by colour alone: `[6, 4]`. */
   readonly dash?: readonly number[];
-  /** Whether the area below is coloured. */
   readonly isFilled?: boolean;
-  /** Stands on the lines before it that do too, and is always filled. */
+  /** Stacked on the stacked lines before it, and filled. */
   readonly isStacked?: boolean;
-  /** Not drawn while it is 0, where it would only hide the lines below it. */
+  /** Not drawn while 0, where it would cover the lines below. */
   readonly isHiddenAtZero?: boolean;
-  /** One for each time; null leaves a gap. */
+  /** One per time; null leaves a gap. */
   readonly values: readonly (number | null)[];
 }
 
 export interface ChartFigure {
-  /** What it shows now, in words. */
+  /** Description for screen readers. */
   readonly label: string;
-  /** In seconds, the oldest first. */
+  /** In seconds since 1970, oldest first. */
   readonly times: readonly number[];
   readonly lines: readonly ChartLine[];
-  /** In CSS pixels, 240 if not told. */
+  /** In CSS pixels (default 240). */
   readonly height?: number;
-  /** What the axis reaches at least, 1 if not told. */
+  /** Smallest top of the axis (default 1). */
   readonly atLeast?: number;
-  /** How a value is written; as a count if not told. */
+  /** Formats a value (default: as a count). */
   readonly format?: (value: number) => string;
 }
 
@@ -60,27 +59,26 @@ export const chart = (figure: ChartFigure): TemplateResult => html`<figure
     })}
   </figure>`;
 
-/** The line as it is drawn, for legends. */
+/** The line style, for legends. */
 export const swatch = ({ colour, dash }: Pick<ChartLine, 'colour' | 'dash'>): TemplateResult =>
   html`<svg class="swatch" viewBox="0 0 22 8" aria-hidden="true">
     <line x1="0" x2="22" y1="4" y2="4" stroke-width="3" stroke=${`var(${colour})`}
       stroke-dasharray=${dash?.join(' ') ?? 'none'} />
   </svg>`;
 
-/** Beside the chart there is room for every digit. */
-const written = ({ format }: ChartFigure, value: number | null | undefined): string =>
+const valueText = ({ format }: ChartFigure, value: number | null | undefined): string =>
   value === null || value === undefined ? '–' : (format ?? countText)(value);
 
-/** The newest first, as that is what is looked for. */
+/** Newest first. */
 function rowsOf(figure: ChartFigure): string[][] {
   const row = (time: number, at: number): string[] => [
     clockText(time * 1000),
-    ...figure.lines.map(({ values }) => written(figure, values[at])),
+    ...figure.lines.map(({ values }) => valueText(figure, values[at])),
   ];
   return figure.times.map(row).reverse();
 }
 
-/** A stack is drawn as sums; where a line has a gap, those on top of it have one too. */
+/** Stacked lines become sums; a gap in one is a gap in those above it. */
 function dataOf({ times, lines }: ChartFigure): uPlot.AlignedData {
   const sums: (number | null)[] = new Array(times.length).fill(0);
   const columns = lines.map((line) => {
@@ -95,7 +93,7 @@ function dataOf({ times, lines }: ChartFigure): uPlot.AlignedData {
   return [times as number[], ...columns];
 }
 
-/** A zero beside something else is where the line starts or ends, and stays. */
+/** Drops zeros, except next to other values, where the line starts or ends. */
 function withoutZeros(
   { values, isHiddenAtZero }: ChartLine,
   drawn: readonly (number | null)[],
@@ -106,7 +104,7 @@ function withoutZeros(
   );
 }
 
-/** What cannot be changed in a chart that is there. */
+/** The properties that uPlot cannot change after creation. */
 const shapeOf = ({ lines, height }: ChartFigure): string =>
   JSON.stringify([height, lines.map(({ values: _, ...looks }) => looks)]);
 
@@ -131,7 +129,7 @@ class Plotted extends AsyncDirective {
     if (this.#element === undefined) {
       this.#element = part.element as HTMLElement;
       this.#start();
-      // The parts inside are drawn after this.
+      // The element's content is rendered after this directive.
     } else queueMicrotask(() => this.#draw());
     return noChange;
   }
@@ -139,7 +137,7 @@ class Plotted extends AsyncDirective {
   override disconnected(): void {
     this.#resized.disconnect();
     this.#offTheme();
-    this.#forget();
+    this.#destroy();
   }
 
   override reconnected(): void {
@@ -148,13 +146,13 @@ class Plotted extends AsyncDirective {
 
   #start(): void {
     this.#offTheme = onTheme(() => {
-      this.#forget();
+      this.#destroy();
       this.#draw();
     });
     queueMicrotask(() => this.#resized.observe(this.#target));
   }
 
-  #forget(): void {
+  #destroy(): void {
     this.#plot?.destroy();
     this.#plot = undefined;
   }
@@ -171,19 +169,19 @@ class Plotted extends AsyncDirective {
       if (this.#plot.width === this.#width) this.#plot.setData(dataOf(figure));
       else this.#plot.setSize({ width: this.#width, height: this.#plot.height });
     } else {
-      this.#forget();
+      this.#destroy();
       this.#shape = shape;
       this.#plot = new uPlot(this.#options(), dataOf(figure), this.#target);
     }
     this.#fillLegend();
   }
 
-  /** What the values are where the pointer is, or else the newest. */
+  /** Shows the values at the pointer, or the newest. */
   #fillLegend(): void {
     const { times, lines } = this.#figure;
     const pointed = this.#plot?.cursor.idx ?? null;
     const at = pointed ?? times.length - 1;
-    const texts = lines.map(({ values }) => written(this.#figure, values[at]));
+    const texts = lines.map(({ values }) => valueText(this.#figure, values[at]));
     const places = this.#element!.querySelectorAll('.legend-line b');
     for (const [index, text] of texts.entries()) places[index].textContent = text;
     const time = times.length === 0 ? '' : `at ${clockText(times[at] * 1000)}`;
@@ -237,7 +235,7 @@ class Plotted extends AsyncDirective {
 
 const plotted = directive(Plotted);
 
-/** Counts have no halves, and neither has their axis. */
+/** Axis steps for counts: whole numbers. */
 const WHOLE = Array.from({ length: 10 }, (_, power) =>
   [1, 2, 5].map((at) => at * 10 ** power),
 ).flat();
@@ -249,7 +247,7 @@ const axis = (): uPlot.Axis => ({
   ticks: { show: false },
 });
 
-/** Between the lines of a stack. The lowest stands on the axis, and is filled as any line is. */
+/** Fills between stacked lines. The lowest is filled down to the axis like any line. */
 const bandsOf = (stack: readonly number[], fillOf: (at: number) => string): uPlot.Band[] =>
   stack
     .slice(1)

@@ -1,4 +1,4 @@
-/** A command to try, and a button that copies it. */
+/** A shell command with a copy button. */
 import { html, type TemplateResult } from 'lit-html';
 
 export const command = (text: string): TemplateResult => html`<div class="command">
@@ -8,7 +8,7 @@ export const command = (text: string): TemplateResult => html`<div class="comman
   </button>
 </div>`;
 
-/** Where the clipboard is only for pages that came encrypted, the text is at least selected. */
+/** Selects the text where the browser has no clipboard access (plain HTTP). */
 async function copy(event: Event, text: string): Promise<void> {
   const button = event.currentTarget as HTMLElement;
   try {
@@ -20,7 +20,7 @@ async function copy(event: Event, text: string): Promise<void> {
   }
 }
 
-/** `curl` that asks this very service. */
+/** A `curl` command that sends a check to this service. */
 export const checkCommand = (policy: string, key: string): string =>
   `curl -s ${location.origin}/v1/check -d '${shellText(JSON.stringify({ policy, key }))}'`;
 

@@ -1,4 +1,4 @@
-/** The four things that are counted: what they are called, and how they are drawn everywhere. */
+/** Labels and line styles of the counted decisions, and their chart. */
 import { COUNTED, type CountSeries } from '../api/types.ts';
 import type { ChartFigure, ChartLine } from './chart.ts';
 import { counted, rateText } from './format.ts';
@@ -8,36 +8,36 @@ type Drawn = Counted | 'shadowAllowed';
 
 type Looks = Omit<ChartLine, 'values'>;
 
-const seldom = { isHiddenAtZero: true };
+const RARE = { isHiddenAtZero: true };
 
 export const LOOKS: Readonly<Record<Drawn, Looks>> = {
   allowed: { label: 'Allowed', colour: '--allowed', isStacked: true },
-  denied: { label: 'Denied', colour: '--denied', dash: [9, 3], isStacked: true, ...seldom },
-  shadowAllowed: { label: 'Shadow-allowed', colour: '--dim', dash: [1, 4], ...seldom },
-  shadowDenied: { label: 'Shadow-denied', colour: '--shadow-denied', dash: [3, 3], ...seldom },
-  degraded: { label: 'Degraded', colour: '--degraded', dash: [9, 3, 2, 3], ...seldom },
+  denied: { label: 'Denied', colour: '--denied', dash: [9, 3], isStacked: true, ...RARE },
+  shadowAllowed: { label: 'Shadow-allowed', colour: '--dim', dash: [1, 4], ...RARE },
+  shadowDenied: { label: 'Shadow-denied', colour: '--shadow-denied', dash: [3, 3], ...RARE },
+  degraded: { label: 'Degraded', colour: '--degraded', dash: [9, 3, 2, 3], ...RARE },
 };
 
-/** Of a policy in shadow; the rest is from before it was. */
+/** Lines for a shadow policy; the enforced counts are from before shadow mode. */
 export const OF_SHADOW: readonly Drawn[] = ['shadowAllowed', ...COUNTED];
 
-/** How many seconds "now" is, so that it can be read before it is something else. */
+/** Current rates are averages over this many seconds. */
 export const NOW_SECONDS = 5;
 
 export const sum = (counts: readonly number[], seconds: number): number =>
   counts.slice(-seconds).reduce((all, each) => all + each, 0);
 
-/** How often a second, lately. */
+/** The current rate per second. */
 export const rateOf = (counts: readonly number[]): number => sum(counts, NOW_SECONDS) / NOW_SECONDS;
 
-/** How many were counted at all; what is degraded is also allowed or denied. */
+/** The number of decisions; degraded ones are also counted as allowed or denied. */
 export const allOf = (series: CountSeries, seconds: number): number =>
   sum(series.allowed, seconds) +
   sum(series.denied, seconds) +
   sum(series.shadowAllowed, seconds) +
   sum(series.shadowDenied, seconds);
 
-/** The last seconds of what was counted, as a chart. */
+/** Chart of the last `seconds`. */
 export function countsFigure(
   series: CountSeries,
   times: readonly number[],
@@ -50,7 +50,7 @@ export function countsFigure(
   );
   const span = counted(Math.round(seconds / 60), 'minute');
   return {
-    label: `Calls a second over the last ${span}; now ${now.join(', ')}`,
+    label: `Calls per second over the last ${span}; now ${now.join(', ')}`,
     times: times.slice(-seconds),
     lines,
   };

@@ -1,24 +1,24 @@
-/** Questions that have to be answered before the page goes on: a confirmation, or a form. */
+/** Modal dialogs: confirmations and forms. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { keyed } from 'lit-html/directives/keyed.js';
 import { ref } from 'lit-html/directives/ref.js';
 
-/** Why something was not done, and which field of the form that is about. */
-export interface Refusal {
+/** The error of a failed submission, and the form field it concerns. */
+export interface FormError {
   readonly text: string;
   readonly field?: string | undefined;
 }
 
 export interface Question {
   readonly title: string;
-  /** Also draws the refusal if it is about one of its fields. */
-  readonly body: (refusal: Refusal | undefined) => unknown;
-  /** What the button says, and does. */
+  /** Renders `error` beside its field, if it is one of `fields`. */
+  readonly body: (error: FormError | undefined) => unknown;
+  /** Label of the submit button. */
   readonly action: string;
   readonly isDanger?: boolean;
-  /** The fields that show a refusal themselves. */
+  /** Fields whose errors `body` renders. */
   readonly fields?: readonly string[];
-  /** Closes the dialog when it is done; what it throws is shown instead. */
+  /** The dialog closes when it resolves, and shows the error when it rejects. */
   readonly run: (form: HTMLFormElement) => Promise<void>;
 }
 
@@ -26,17 +26,17 @@ export class Dialogs {
   readonly #redraw: () => void;
   #question: Question | undefined = undefined;
   #element: HTMLDialogElement | undefined = undefined;
-  #refusal: Refusal | undefined = undefined;
+  #error: FormError | undefined = undefined;
   #isRunning = false;
 
   constructor(redraw: () => void) {
     this.#redraw = redraw;
   }
 
-  /** The page has to draw `view()` somewhere. */
+  /** Opens a dialog; the page must render `view()`. */
   ask(question: Question): void {
     this.#question = question;
-    this.#refusal = undefined;
+    this.#error = undefined;
     this.#redraw();
   }
 
@@ -44,20 +44,20 @@ export class Dialogs {
     this.#redraw();
   }
 
-  /** Puts the focus back to where it was before. */
+  /** Closing returns the focus to the element that had it. */
   close(): void {
     this.#element?.close();
   }
 
   view(): unknown {
     const question = this.#question;
-    // Each in a dialog of its own, as that of the one before may not have told yet that it closed.
+    // A new element per question: the close event of the previous dialog may still be pending.
     return question === undefined ? nothing : keyed(question, this.#dialog(question));
   }
 
   #dialog(question: Question): TemplateResult {
-    const refusal = this.#refusal;
-    const isShownAbove = question.fields?.includes(refusal?.field ?? '') === true;
+    const error = this.#error;
+    const isInField = question.fields?.includes(error?.field ?? '') === true;
     const isBusy = this.#isRunning;
     return html`<dialog
       class="ask"
@@ -68,8 +68,8 @@ export class Dialogs {
     >
       <form novalidate aria-busy=${isBusy} @submit=${(event: Event) => this.#submit(event)}>
         <h2 id="ask-title">${question.title}</h2>
-        ${question.body(refusal)}
-        <p class="wrong" role="alert">${isShownAbove ? nothing : refusal?.text}</p>
+        ${question.body(error)}
+        <p class="wrong" role="alert">${isInField ? nothing : error?.text}</p>
         <div class="row ask-buttons">
           <button type="button" class="quiet" ?disabled=${isBusy} @click=${() => this.close()}>
             Cancel
@@ -82,7 +82,7 @@ export class Dialogs {
     </dialog>`;
   }
 
-  /** It can be shown only once it is in the document, which it is after this drawing. */
+  /** Deferred: `showModal` needs an element that is attached to the document. */
   readonly #show = (element: Element | undefined): void => {
     this.#element = element as HTMLDialogElement | undefined;
     queueMicrotask(() => {
@@ -94,21 +94,21 @@ export class Dialogs {
     if (this.#question !== question) return;
     this.#question = undefined;
     this.#redraw();
-    requestAnimationFrame(findFocus);
+    requestAnimationFrame(restoreFocus);
   }
 
   async #submit(event: Event): Promise<void> {
     event.preventDefault();
     const question = this.#question!;
     this.#isRunning = true;
-    this.#refusal = undefined;
+    this.#error = undefined;
     this.#redraw();
     try {
       await question.run(event.target as HTMLFormElement);
       this.close();
     } catch (error) {
       const { message, pointer } = error as Error & { readonly pointer?: string };
-      this.#refusal = { text: message, field: pointer?.slice(1) };
+      this.#error = { text: message, field: pointer?.slice(1) };
     } finally {
       this.#isRunning = false;
       this.#redraw();
@@ -116,7 +116,7 @@ export class Dialogs {
   }
 }
 
-/** What had the focus before the question may be gone with what the question was about. */
-function findFocus(): void {
+/** Focuses the page if the previously focused element no longer exists. */
+function restoreFocus(): void {
   if (document.activeElement === document.body) document.getElementById('main')?.focus();
 }

@@ -1,4 +1,4 @@
-/** Numbers and times as people read them, the same on every page. */
+/** Formats numbers and times. */
 import { localTime } from '../clock.ts';
 
 const whole = new Intl.NumberFormat('en-US');
@@ -17,14 +17,14 @@ export function shortCount(count: number): string {
   return `${value.toFixed(value < 10 ? 1 : 0).replace(/\.0$/, '')}${unit}`;
 }
 
-/** `42 %`, and never 0 or 100 for what is neither. */
+/** `42 %`; `0 %` and `100 %` only for exactly none and all. */
 export function percentText(share: number): string {
   if (share > 0 && share < 0.01) return '< 1 %';
   if (share < 1 && share > 0.99) return '> 99 %';
   return `${Math.round(share * 100)} %`;
 }
 
-/** How often in a second: `0`, `0.4`, `4.0`, `12`, `1.2k`. */
+/** A rate per second: `0`, `0.4`, `4.0`, `12`, `1.2k`. */
 export function rateText(perSecond: number): string {
   if (perSecond === 0) return '0';
   if (perSecond < 0.1) return '< 0.1';
@@ -50,14 +50,14 @@ export function durationText(timeMs: number): string {
   return small === 0 ? `${big} ${unit}` : `${big} ${unit} ${small} ${smallUnit}`;
 }
 
-/** A window as policies have it: `1 min`, `90 s`, `1 d`. */
+/** A window in its largest whole unit: `1 min`, `90 s`, `1 d`. */
 export function windowText(windowMs: number): string {
   const found = UNITS.find(([size]) => windowMs % size === 0);
   return found === undefined ? `${windowMs} ms` : `${windowMs / found[0]} ${found[1]}`;
 }
 
-/** `13:05:59` in the time of this browser. */
+/** `13:05:59` in the browser's time zone. */
 export const clockText = (timeMs: number): string => localTime(timeMs).slice(11);
 
-/** `2026-10-10 13:05` in the time of this browser. */
+/** `2026-10-10 13:05` in the browser's time zone. */
 export const dateText = (timeMs: number): string => localTime(timeMs).slice(0, 16);

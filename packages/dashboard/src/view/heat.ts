@@ -1,6 +1,6 @@
 /**
- * How full a policy's fullest key was over time: a strip of cells. Denials are marks above the
- * strip, as a key may be full without anybody being denied.
+ * Heat strip: utilization of a policy's fullest key over time. Denials are marks above the strip,
+ * since a full key does not imply a denial.
  */
 import { html, noChange, type TemplateResult } from 'lit-html';
 import { Directive, directive, type ElementPart } from 'lit-html/directive.js';
@@ -9,9 +9,9 @@ import { clockText, counted, percentText } from './format.ts';
 import { colour, onTheme } from './theme.ts';
 
 export interface HeatCell {
-  /** The start of its first second, in seconds. */
+  /** Start, in seconds since 1970. */
   readonly time: number;
-  /** From 0 to 1; null if nothing was decided. */
+  /** From 0 to 1; null without decisions. */
   readonly fullest: number | null;
   readonly denied: number;
   readonly shadowDenied: number;
@@ -20,7 +20,7 @@ export interface HeatCell {
 const CELLS = 60;
 const LEVELS = 5;
 
-/** Cells begin at round times, so that they do not change as they move to the left. */
+/** Cells start at multiples of their size, so that they keep their content as time moves on. */
 export function heatCells(
   series: CountSeries,
   lastMs: number,
@@ -45,26 +45,26 @@ export function heatCells(
   });
 }
 
-/** Which of the colours; the last only for what is full. */
+/** Index of the colour; the last is for full keys only. */
 export const heatLevel = (fullest: number): number =>
   Math.min(Math.floor(fullest * (LEVELS - 1)), LEVELS - 1);
 
 export function heatText({ fullest, denied, shadowDenied }: HeatCell): string {
   const parts = [
-    fullest === null ? 'nothing decided' : `fullest key ${percentText(fullest)}`,
+    fullest === null ? 'no decisions' : `fullest key ${percentText(fullest)}`,
     ...(denied > 0 ? [`${counted(denied, 'call')} denied`] : []),
     ...(shadowDenied > 0 ? [`${counted(shadowDenied, 'call')} would have been denied`] : []),
   ];
   return parts.join(', ');
 }
 
-/** What the strip shows, in a sentence. */
+/** Description for screen readers. */
 export function heatLabel(name: string, cells: readonly HeatCell[]): string {
   const newest = cells.findLast(({ fullest }) => fullest !== null);
-  if (newest === undefined) return `${name}: nothing decided`;
+  if (newest === undefined) return `${name}: no decisions`;
   const most = Math.max(...cells.map(({ fullest }) => fullest ?? 0));
   const denied = cells.filter((cell) => cell.denied + cell.shadowDenied > 0).length;
-  const now = `fullest key ${percentText(newest.fullest!)} full lately`;
+  const now = `fullest key ${percentText(newest.fullest!)} full now`;
   return `${name}: ${now}, ${percentText(most)} at most, denials in ${denied} of ${CELLS} cells`;
 }
 
@@ -72,7 +72,7 @@ export const heatStrip = (name: string, cells: readonly HeatCell[]): TemplateRes
   html`<canvas class="heat" role="img" aria-label=${heatLabel(name, cells)} ${strip(cells)}>
   </canvas>`;
 
-/** In pixels of the canvas, whatever size it is shown in. */
+/** Canvas pixels; CSS scales the canvas. */
 const CELL_WIDTH = 12;
 const MARK_HEIGHT = 14;
 const GAP_HEIGHT = 4;
@@ -144,7 +144,6 @@ function lookOf({ fullest, denied, shadowDenied }: HeatCell): string {
 
 const LEGEND = ['0 %', '25 %', '50 %', '75 %', '100 %'];
 
-/** What the colours and marks of strips mean. */
 export const heatLegend = (): TemplateResult => html`<p class="legend heat-legend">
   <span class="dim">Fullest key:</span>
   ${LEGEND.map(
@@ -163,6 +162,6 @@ export const heatLegend = (): TemplateResult => html`<p class="legend heat-legen
     <svg class="heat-swatch" viewBox="0 0 14 12" aria-hidden="true">
       <rect x="1" y="1" width="12" height="5" fill="none" stroke="var(--shadow-denied)"
         stroke-width="1.6" /></svg
-    >would have been
+    >shadow-denied
   </span>
 </p>`;

@@ -1,4 +1,4 @@
-/** A gate between two posts. */
+/** The logo: a gate between two posts. */
 import { html, type TemplateResult } from 'lit-html';
 
 export const logo =

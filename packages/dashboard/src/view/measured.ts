@@ -1,6 +1,6 @@
-/** How wide an element is, for pictures that are drawn in pixels. */
+/** Tracks the width of an element, for drawings in pixels. */
 export class Measured {
-  /** 0 until it is known. */
+  /** 0 until measured. */
   width = 0;
   readonly #redraw: () => void;
   readonly #observer = new ResizeObserver(([entry]) => {
@@ -14,7 +14,7 @@ export class Measured {
     this.#redraw = redraw;
   }
 
-  /** For `ref`: it is always the same, so that lit does not take it for another. */
+  /** For `ref`. A stable function, so that lit-html does not reattach it on each render. */
   readonly element = (element: Element | undefined): void => {
     this.#observer.disconnect();
     if (element !== undefined) this.#observer.observe(element);

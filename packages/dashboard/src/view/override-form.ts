@@ -1,30 +1,30 @@
-/** The form that gives a key, or all keys that a pattern fits, a limit of its own. */
+/** The form that adds or changes an override. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { Override, OverrideFields } from '../api/types.ts';
 import { localTime, readLocalTime } from '../clock.ts';
-import type { Dialogs, Refusal } from './dialog.ts';
+import type { Dialogs, FormError } from './dialog.ts';
 import { countText, windowText } from './format.ts';
 
 export interface OverrideQuestion {
   readonly policy: { readonly name: string; readonly limit: number; readonly windowMs: number };
-  /** Whose limit it is, if that is not asked for too. */
+  /** If given, the form has no key field. */
   readonly key?: string;
-  /** The one that is changed. */
+  /** The override to change. */
   readonly before?: Override | undefined;
-  /** The time now, as the service has it. */
+  /** By the service's clock. */
   readonly nowMs: number;
   readonly save: (key: string, fields: OverrideFields) => Promise<void>;
 }
 
 const HOUR_MS = 3_600_000;
 
-/** How long it is to count. `at` asks for a time. */
-const ENDS: readonly [string, string][] = [
+/** `at` shows a time field. */
+const EXPIRIES: readonly [string, string][] = [
   ['1h', 'for 1 hour'],
   ['1d', 'for 1 day'],
   ['7d', 'for 7 days'],
-  ['at', 'until a time…'],
-  ['never', 'until it is removed'],
+  ['at', 'until a given time…'],
+  ['never', 'until removed'],
 ];
 const LASTS_MS: Readonly<Record<string, number>> = {
   '1h': HOUR_MS,
@@ -34,7 +34,7 @@ const LASTS_MS: Readonly<Record<string, number>> = {
 
 const FIELDS = ['key', 'limit', 'expiresAt', 'reason'];
 
-/** What the form says wrong about itself, in the shape in which the service refuses. */
+/** A validation error of the form, with a pointer like the errors of the service. */
 class FieldError extends Error {
   constructor(
     readonly pointer: string,
@@ -52,10 +52,10 @@ export function askForOverride(dialogs: Dialogs, question: OverrideQuestion): vo
     dialogs.redraw();
   };
   dialogs.ask({
-    title: before === undefined ? 'Add an override' : 'Change the override',
+    title: before === undefined ? 'Add override' : 'Edit override',
     action: before === undefined ? 'Add' : 'Save',
     fields: FIELDS,
-    body: (refusal) => body(question, end, choose, refusal),
+    body: (error) => body(question, end, choose, error),
     run: async (form) => {
       const read = readOverride(new FormData(form));
       await save(key ?? before?.key ?? read.key, read.fields);
@@ -68,7 +68,7 @@ function firstEnd(before: Override | undefined): string {
   return before.expiresAtMs === undefined ? 'never' : 'at';
 }
 
-/** What is in the form. What only the service can judge is left to it. */
+/** Reads the form. The service validates the values. */
 export function readOverride(form: FormData): {
   readonly key: string;
   readonly fields: OverrideFields;
@@ -101,75 +101,75 @@ function endOf(end: string, at: string): Pick<OverrideFields, 'expiresAt' | 'exp
   return { expiresAt };
 }
 
-type WrongOf = (field: string) => string | undefined;
+type ErrorOf = (field: string) => string | undefined;
 
 function body(
   question: OverrideQuestion,
   end: string,
   choose: (end: string) => void,
-  refusal: Refusal | undefined,
+  error: FormError | undefined,
 ): TemplateResult {
   const { policy, before } = question;
-  const wrong: WrongOf = (field) => (refusal?.field === field ? refusal.text : undefined);
+  const errorOf: ErrorOf = (field) => (error?.field === field ? error.text : undefined);
   return html`
     <p class="hint">
-      In the place of ${countText(policy.limit)} per ${windowText(policy.windowMs)} of
-      <b>${policy.name}</b>, from the very next decision on.
+      Replaces ${countText(policy.limit)} per ${windowText(policy.windowMs)} of
+      <b>${policy.name}</b>, starting with the next decision.
     </p>
-    ${keyField(question, wrong('key'))}
+    ${keyField(question, errorOf('key'))}
     <div class="field">
       <label for="override-limit">Limit</label>
       <input id="override-limit" name="limit" inputmode="numeric" autocomplete="off"
         value=${before?.limit ?? ''} aria-describedby="override-limit-wrong"
-        aria-invalid=${wrong('limit') !== undefined} />
-      ${said('limit', wrong('limit'))}
+        aria-invalid=${errorOf('limit') !== undefined} />
+      ${fieldError('limit', errorOf('limit'))}
     </div>
     <div class="field">
-      <label for="override-end">Counts</label>
+      <label for="override-end">Expires</label>
       <select id="override-end" name="end"
         @change=${(event: Event) => choose((event.target as HTMLSelectElement).value)}>
-        ${ENDS.map(
+        ${EXPIRIES.map(
           ([value, label]) =>
             html`<option value=${value} ?selected=${value === end}>${label}</option>`,
         )}
       </select>
-      ${end === 'at' ? timeField(question, wrong('expiresAt')) : nothing}
-      ${said('expiresAt', wrong('expiresAt'))}
+      ${end === 'at' ? timeField(question, errorOf('expiresAt')) : nothing}
+      ${fieldError('expiresAt', errorOf('expiresAt'))}
     </div>
     <div class="field">
       <label for="override-reason">Reason <span class="dim">(optional)</span></label>
       <input id="override-reason" name="reason" autocomplete="off" value=${before?.reason ?? ''}
-        aria-describedby="override-reason-wrong" aria-invalid=${wrong('reason') !== undefined} />
-      ${said('reason', wrong('reason'))}
+        aria-describedby="override-reason-wrong" aria-invalid=${errorOf('reason') !== undefined} />
+      ${fieldError('reason', errorOf('reason'))}
     </div>
   `;
 }
 
-/** A key that is not asked for is told, as text: it may be anything. */
-function keyField({ key, before }: OverrideQuestion, wrong: string | undefined): TemplateResult {
+/** Shows a given key as text, or a field for it. */
+function keyField({ key, before }: OverrideQuestion, error: string | undefined): TemplateResult {
   const known = key ?? before?.key;
   if (known !== undefined) {
     return html`<p class="field">
-      <span class="label">Key</span> <code class="key">${known}</code>${said('key', wrong)}
+      <span class="label">Key</span> <code class="key">${known}</code>${fieldError('key', error)}
     </p>`;
   }
   return html`<div class="field">
     <label for="override-key">Key or pattern</label>
     <input id="override-key" name="key" autocomplete="off" autocapitalize="off" spellcheck="false"
       class="mono" aria-describedby="override-key-hint override-key-wrong"
-      aria-invalid=${wrong !== undefined} />
-    <p id="override-key-hint" class="hint">In a pattern, * stands for any characters.</p>
-    ${said('key', wrong)}
+      aria-invalid=${error !== undefined} />
+    <p id="override-key-hint" class="hint">In a pattern, * matches any characters.</p>
+    ${fieldError('key', error)}
   </div>`;
 }
 
-function timeField({ before, nowMs }: OverrideQuestion, wrong: string | undefined): TemplateResult {
+function timeField({ before, nowMs }: OverrideQuestion, error: string | undefined): TemplateResult {
   const endsMs = before?.expiresAtMs ?? nowMs + HOUR_MS;
-  return html`<label for="override-at" class="unseen">Time it ends</label>
+  return html`<label for="override-at" class="unseen">Expiry time</label>
     <input id="override-at" name="at" type="datetime-local"
       value=${localTime(endsMs).slice(0, 16).replace(' ', 'T')}
-      aria-describedby="override-expiresAt-wrong" aria-invalid=${wrong !== undefined} />`;
+      aria-describedby="override-expiresAt-wrong" aria-invalid=${error !== undefined} />`;
 }
 
-const said = (field: string, wrong: string | undefined): TemplateResult =>
-  html`<span id=${`override-${field}-wrong`} class="wrong" role="alert">${wrong ?? nothing}</span>`;
+const fieldError = (field: string, error: string | undefined): TemplateResult =>
+  html`<span id=${`override-${field}-wrong`} class="wrong" role="alert">${error ?? nothing}</span>`;

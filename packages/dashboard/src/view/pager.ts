@@ -1,4 +1,4 @@
-/** Long lists a hundred rows at a time, as thousands cannot be drawn every second. */
+/** Pages of 100 rows, since thousands cannot be rendered every second. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { countText } from './format.ts';
 
@@ -6,12 +6,12 @@ const ROWS = 100;
 
 export interface RowPage<Row> {
   readonly rows: readonly Row[];
-  /** How many come before them. */
+  /** Index of the first row. */
   readonly from: number;
   readonly all: number;
 }
 
-/** `from` is as the address has it; what is beyond the end is the last page. */
+/** Returns the page containing row `from` of the address, at most the last page. */
 export function pageOf<Row>(all: readonly Row[], from: string | undefined): RowPage<Row> {
   const wanted = /^\d{1,9}$/.test(from ?? '') ? Number(from) : 0;
   const last = Math.max(Math.ceil(all.length / ROWS) - 1, 0);

@@ -1,4 +1,4 @@
-/** Policies and denials in words. */
+/** Policies and denials as text. */
 import type { Denial, PolicyDefinition } from '../api/types.ts';
 import { countText, durationText, windowText } from './format.ts';
 
@@ -13,7 +13,7 @@ export function definitionText(policy: PolicyDefinition): string {
   ].join(', ');
 }
 
-/** Names of windows that begin on the clock. */
+/** Names of clock-aligned windows. */
 const SPANS: readonly [number, string][] = [
   [1000, 'this second'],
   [60_000, 'this minute'],
@@ -25,37 +25,36 @@ const thisSpan = (windowMs: number): string =>
   SPANS.find(([size]) => size === windowMs)?.[1] ?? `this window of ${windowText(windowMs)}`;
 
 const REASONS: Readonly<Record<string, string>> = {
-  timeout: 'did not answer in time',
-  error: 'failed',
-  open: 'fails too often to be asked',
-  overload: 'has too much to do',
+  timeout: 'the store timed out',
+  error: 'the store failed',
+  open: 'the circuit breaker is open',
+  overload: 'the store is overloaded',
 };
 
 /** `used 98 of 100 in the last 1 min; this call costs 5; fits in 3.2 s` */
-export function whyText(denial: Denial): string {
+export function denialText(denial: Denial): string {
   const { degraded } = denial;
   if (degraded === undefined) return roomText(denial);
-  const store = `the store ${REASONS[degraded.reason] ?? `is away (${degraded.reason})`}`;
-  if (degraded.action !== 'local') return `${store}, so the policy says ${degraded.action}`;
-  return `${roomText(denial)}; counted here alone, as ${store}`;
+  const cause = REASONS[degraded.reason] ?? `the store is unavailable (${degraded.reason})`;
+  if (degraded.action !== 'local') return `${cause}; onFailure: ${degraded.action}`;
+  return `${roomText(denial)}; local fallback: ${cause}`;
 }
 
 function roomText(denial: Denial): string {
   const { algorithm, limit, remaining, cost, retryAfterMs } = denial;
   if (retryAfterMs === undefined || cost > limit) {
-    return `this call costs ${countText(cost)}; no more than ${countText(limit)} ever fit`;
+    return `this call costs ${countText(cost)}, more than the limit of ${countText(limit)}`;
   }
   const call = `this call costs ${countText(cost)}`;
   const wait = durationText(retryAfterMs);
   if (algorithm === 'token-bucket') {
-    const tokens = `${countText(remaining)} of ${countText(limit)} tokens left`;
+    const tokens = `${countText(remaining)} of ${countText(limit)} tokens remaining`;
     return `${tokens}; ${call}; enough in ${wait}`;
   }
   return `${usedText(denial)}; ${call}; fits in ${wait}`;
 }
 
 function usedText({ algorithm, windowMs, limit, remaining }: Denial): string {
-  // An estimate is not made more exact by being written down.
   const about = algorithm === 'sliding-counter' ? 'about ' : '';
   const used = `used ${about}${countText(limit - remaining)} of ${countText(limit)}`;
   if (windowMs === undefined) return used;

@@ -1,4 +1,4 @@
-/** How far back the pages look: one, five or ten minutes, as the address says. */
+/** Time range of the charts: 1, 5 or 10 minutes, kept in the address. */
 import { html, type TemplateResult } from 'lit-html';
 
 const MINUTES = [1, 5, 10] as const;
@@ -17,7 +17,7 @@ export function readRange(text: string | undefined): Range {
 }
 
 export const rangeButtons = (now: Range, choose: (text: string) => void): TemplateResult =>
-  html`<div class="segments" role="group" aria-label="How far back">
+  html`<div class="segments" role="group" aria-label="Time range">
     ${MINUTES.map(
       (minutes) => html`<button
         type="button"

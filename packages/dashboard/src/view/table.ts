@@ -1,21 +1,21 @@
-/** Tables whose columns can be sorted by; the sorting is in the address, so others see the same. */
+/** Sortable tables. The sort order is part of the address, so that links preserve it. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { repeat } from 'lit-html/directives/repeat.js';
 
 export interface Column<Row> {
-  /** Names it in the address. */
+  /** Column name in the address. */
   readonly id: string;
   readonly head: string;
-  /** Said of the head where it is not enough. */
+  /** Tooltip of the header. */
   readonly hint?: string;
   readonly isNumber?: boolean;
-  /** First sorted from the largest down, as numbers are. */
+  /** Whether the first click sorts descending (default for numbers). */
   readonly isDownFirst?: boolean;
-  /** The cell that names the row. */
+  /** Whether the cell is the row's header. */
   readonly isName?: boolean;
   readonly className?: string;
   readonly cell: (row: Row) => unknown;
-  /** What it is sorted by; without it, it is not. */
+  /** Sort value; without it the column is not sortable. */
   readonly by?: (row: Row) => number | string;
 }
 
@@ -27,7 +27,7 @@ export interface Sorting {
 export interface TableView<Row> {
   readonly label: string;
   readonly className?: string;
-  /** Whether rows are blocks where it is narrow. Roles keep it a table to those who hear it. */
+  /** Shows rows as blocks on narrow screens. ARIA roles keep it a table for screen readers. */
   readonly isStacking?: boolean;
   readonly columns: readonly Column<Row>[];
   readonly rows: readonly Row[];
@@ -36,7 +36,7 @@ export interface TableView<Row> {
   readonly onSort?: (sorting: Sorting) => void;
 }
 
-/** `name` or `-denied`, as the address has it; what names no column means the first sorting. */
+/** Parses `name` or `-denied`. Returns `first` if it names no sortable column. */
 export function readSorting<Row>(
   text: string | undefined,
   columns: readonly Column<Row>[],
@@ -50,7 +50,7 @@ export function readSorting<Row>(
 
 export const sortingText = ({ by, isDown }: Sorting): string => `${isDown ? '-' : ''}${by}`;
 
-/** Equal ones stay in the order they came in. */
+/** A stable sort. */
 export function sorted<Row>(
   rows: readonly Row[],
   columns: readonly Column<Row>[],
@@ -69,7 +69,7 @@ function compare(a: number | string, b: number | string): number {
   return alphabet.compare(String(a), String(b));
 }
 
-/** In a box that scrolls by itself where it is too wide. */
+/** In a box that scrolls sideways if the table is too wide. */
 export function table<Row>(view: TableView<Row>): TemplateResult {
   const { label, columns, rows, keyOf, className = '', isStacking = false } = view;
   const row = (each: Row): TemplateResult =>

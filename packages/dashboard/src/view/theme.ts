@@ -1,20 +1,20 @@
-/** Dark, light, or as the system has it. The choice is kept in this browser. */
+/** Light, dark or system theme. The choice is kept in localStorage. */
 const THEMES = ['auto', 'light', 'dark'] as const;
 type Theme = (typeof THEMES)[number];
 
 const STORED = 'sluice.theme';
 
-/** A browser may be told to let nobody keep anything. */
-function kept<T>(ask: () => T): T | undefined {
+/** Returns undefined if the browser blocks localStorage. */
+function tryStorage<T>(access: () => T): T | undefined {
   try {
-    return ask();
+    return access();
   } catch {
     return undefined;
   }
 }
 
 function storedTheme(): Theme {
-  const stored = kept(() => localStorage.getItem(STORED));
+  const stored = tryStorage(() => localStorage.getItem(STORED));
   return THEMES.find((theme) => theme === stored) ?? 'auto';
 }
 
@@ -33,7 +33,7 @@ export function followTheme(): void {
   show();
 }
 
-/** Charts are drawn with the colours of the theme, so they have to be told. */
+/** Charts use the theme's colours and are redrawn when it changes. */
 export function onTheme(listener: () => void): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
@@ -41,7 +41,7 @@ export function onTheme(listener: () => void): () => void {
 
 export function nextTheme(): void {
   theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
-  kept(() => localStorage.setItem(STORED, theme));
+  tryStorage(() => localStorage.setItem(STORED, theme));
   show();
 }
 
@@ -50,8 +50,8 @@ export const themeLabel = (): string => `Theme: ${theme}`;
 const colours = new Map<string, string>();
 
 /**
- * What a colour of the style sheets is now, for canvases: `colour('--denied')`. Only an element
- * that has it as its colour can tell, because a custom property itself is no more than text.
+ * Returns the current value of a colour property, for canvases: `colour('--denied')`. Reads it from
+ * a probe element, because the custom property itself is unresolved text such as `light-dark(…)`.
  */
 export function colour(name: string, alpha = 1): string {
   let found = colours.get(name);

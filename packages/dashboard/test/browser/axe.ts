@@ -1,4 +1,4 @@
-/** What axe finds that keeps people from using a page. */
+/** Accessibility violations found by axe. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Page } from 'playwright-core';
@@ -14,9 +14,9 @@ interface Violation {
   }[];
 }
 
-/** Serious and critical ones, with what they are about. With `rules`, only of those. */
+/** Serious and critical violations; with `rules`, of those rules only. */
 export async function barriersIn(page: Page, rules?: readonly string[]): Promise<string[]> {
-  // Not by a tag, which the policy of the page forbids.
+  // Evaluated, since the page's CSP blocks injected script tags.
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(source);
   const options = {
     resultTypes: ['violations'],

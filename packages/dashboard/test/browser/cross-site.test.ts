@@ -1,4 +1,4 @@
-/** Pages of other sites in the same browser: they learn nothing and change nothing. */
+/** Cross-site requests: pages of other origins can neither read nor change anything. */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -12,7 +12,7 @@ const OVERRIDE = { policy: 'few', key: 'ada', limit: 1000 };
 
 const browser = useBrowser(['--host-resolver-rules=MAP *.test 127.0.0.1']);
 
-/** Hands out empty pages under any name. */
+/** Serves empty pages under any host name. */
 let stranger: Server;
 beforeAll(async () => {
   stranger = createServer((_, response) => {
@@ -25,13 +25,13 @@ afterAll(() => {
   stranger.close();
 });
 
-/** What a page elsewhere got out of asking; nothing of it if it could not even ask. */
+/** The response type, status and text visible to the page, or the error name. */
 const fetched = (page: Page, url: string, init: RequestInit): Promise<string> =>
   page.evaluate(
     async ([to, options]) => {
       try {
-        const answer = await fetch(to, options);
-        return `${answer.type} ${answer.status} ${await answer.text()}`;
+        const response = await fetch(to, options);
+        return `${response.type} ${response.status} ${await response.text()}`;
       } catch (error) {
         return (error as Error).name;
       }
@@ -52,9 +52,9 @@ const WRITES: readonly [string, string, object][] = [
   ['DELETE', '/v1/session', {}],
 ];
 
-/** A form whose one field is, with the `=` that is between name and value, JSON. */
+/** Submits a text/plain form whose `name=value` is JSON. */
 async function submitted(page: Page, url: string, body: object): Promise<void> {
-  const answered = page.waitForResponse((response) => response.url() === url);
+  const responded = page.waitForResponse((response) => response.url() === url);
   await page.evaluate(
     ([to, text]) => {
       const frame = document.createElement('iframe');
@@ -71,10 +71,10 @@ async function submitted(page: Page, url: string, body: object): Promise<void> {
     },
     [url, JSON.stringify({ ...body, reason: '=' })] as const,
   );
-  await answered;
+  await responded;
 }
 
-/** The names of the events that came, or `refused`. */
+/** The name of the first event, or `refused`. */
 const streamed = (page: Page, url: string): Promise<string> =>
   page.evaluate(
     (to) =>
@@ -91,7 +91,7 @@ const streamed = (page: Page, url: string): Promise<string> =>
     url,
   );
 
-/** Whether what is asked for by a tag comes in a form that the page has something of. */
+/** Whether the page can load a URL by an element. */
 const included = (page: Page, tag: 'script' | 'img', url: string): Promise<string> =>
   page.evaluate(
     ([name, to]) =>
@@ -105,14 +105,14 @@ const included = (page: Page, tag: 'script' | 'img', url: string): Promise<strin
     [tag, url] as const,
   );
 
-/** What of the dashboard is in a frame that was to show it. */
+/** The text of the dashboard in an iframe. */
 async function framed(page: Page, url: string): Promise<readonly string[]> {
   await page.evaluate(
     (to) =>
       new Promise<void>((resolve) => {
         const frame = document.createElement('iframe');
         frame.src = to;
-        // Also comes of what is not shown.
+        // Also fires for blocked frames.
         frame.addEventListener('load', () => resolve());
         document.body.append(frame);
       }),
@@ -123,9 +123,9 @@ async function framed(page: Page, url: string): Promise<readonly string[]> {
 }
 
 describe.each([
-  ['only for this machine', '127.0.0.1', undefined, ['127.0.0.1', 'localhost']],
-  ['for who has signed in', 'sluice.test', TOKEN, ['sluice.test', 'evil.test']],
-])('to a service that is %s', (_, host, adminToken, names) => {
+  ['on loopback', '127.0.0.1', undefined, ['127.0.0.1', 'localhost']],
+  ['with an admin token', 'sluice.test', TOKEN, ['sluice.test', 'evil.test']],
+])('a service %s', (_, host, adminToken, names) => {
   let running: Running;
   let url: string;
   let context: BrowserContext;
@@ -150,7 +150,7 @@ describe.each([
     await running.close();
   });
 
-  /** All that somebody could want to change. */
+  /** The state that an attacker could change. */
   async function stateOf() {
     const { json: policies } = await running.get('/v1/policies', authorization);
     const { json: overrides } = await running.get('/v1/overrides', authorization);
@@ -158,21 +158,21 @@ describe.each([
     return { policies, overrides, used: key.used, entries: key.entries };
   }
 
-  describe.each(names)('a page of %s at another port', (name) => {
+  describe.each(names)('against a page of %s at another port', (name) => {
     let page: Page;
-    const answers: string[] = [];
+    const responses: string[] = [];
     beforeAll(async () => {
       page = await context.newPage();
       page.on('response', (response) => {
         if (!response.url().startsWith(url)) return;
         const { pathname } = new URL(response.url());
-        answers.push(`${response.request().method()} ${pathname} ${response.status()}`);
+        responses.push(`${response.request().method()} ${pathname} ${response.status()}`);
       });
       await page.goto(`http://${name}:${(stranger.address() as AddressInfo).port}/`);
     });
     afterAll(() => page.close());
 
-    test.each(READS)('reads nothing of %s', async (path) => {
+    test.each(READS)('does not expose %s', async (path) => {
       const credentials = 'include' as const;
       expect(await fetched(page, url + path, { credentials })).toBe('TypeError');
       const opaque = await fetched(page, url + path, { credentials, mode: 'no-cors' });
@@ -181,13 +181,13 @@ describe.each([
       expect(await included(page, 'img', url + path)).toBe('failed');
     });
 
-    test('hears nothing of what happens', async () => {
+    test('does not expose the event stream', async () => {
       expect(await streamed(page, `${url}/v1/events`)).toBe('refused');
     });
 
-    test('changes nothing, whatever it sends and how', async () => {
+    test('rejects every cross-site write', async () => {
       const before = await stateOf();
-      answers.length = 0;
+      responses.length = 0;
       for (const [method, path, body] of WRITES) {
         const init = { method, body: JSON.stringify(body), credentials: 'include' as const };
         const headers = { 'content-type': 'application/json' };
@@ -197,21 +197,21 @@ describe.each([
         if (method === 'POST') await submitted(page, url + path, body);
       }
       expect(await stateOf()).toEqual(before);
-      expect(answers.length).toBeGreaterThan(0);
-      expect(answers.filter((answer) => / [23]\d\d$/.test(answer))).toEqual([]);
+      expect(responses.length).toBeGreaterThan(0);
+      expect(responses.filter((line) => / [23]\d\d$/.test(line))).toEqual([]);
     });
 
-    test('has no frame with the dashboard in it', async () => {
+    test('cannot be framed', async () => {
       expect(await framed(page, `${url}/dashboard/`)).toEqual([]);
     });
 
-    test('leaves who has the dashboard open where they were', async () => {
+    test('keeps the open session', async () => {
       expect(await own.locator('.connection').textContent()).toBe('live');
       const session = await own.evaluate(async () => (await fetch('/v1/session')).json());
       expect(session).toMatchObject({ required: adminToken !== undefined, signedIn: true });
     });
 
-    test('may lead to the dashboard, as any link may', async () => {
+    test('can be linked to', async () => {
       await page.evaluate((to) => {
         location.href = to;
       }, `${url}/`);

@@ -1,4 +1,4 @@
-/** Live denials: who is denied and why, as it happens, and only those that are looked for. */
+/** The page of recent denials: reasons, filters and pausing. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { policy, type Running, startRunning } from '../../../server/test/running.ts';
@@ -23,11 +23,11 @@ const browser = useBrowser();
 let running: Running;
 let load: Load;
 let page: Page;
-let noises: string[];
+let problems: string[];
 beforeAll(async () => {
   running = await startRunning({ config: { policies: POLICIES } });
   load = new Load(running, calls);
-  ({ page, noises } = await visit(browser(), running.url, '#/denials'));
+  ({ page, problems } = await visit(browser(), running.url, '#/denials'));
   await isLive(page);
 });
 beforeEach(() => load.start());
@@ -40,20 +40,20 @@ const denials = () => page.getByRole('table', { name: /^Denials/ });
 const shown = async () => ((await denials().count()) === 0 ? [] : recordsOf(denials()));
 const policies = async () => [...new Set((await shown()).map(({ Policy }) => Policy))];
 const firstOf = async (policy: string) => (await shown()).find((each) => each.Policy === policy);
-/** How many it says that there were. */
-const toldIn = (text: string | null): number => numberOf(/([\d,]+) denials?/.exec(text!)![1]);
+/** The number of denials in the status line. */
+const countIn = (text: string | null): number => numberOf(/([\d,]+) denials?/.exec(text!)![1]);
 const state = () => page.locator('.denials-state').textContent();
 
 test.each([
   ['log', /^used 2 of 2 in the last 1 h; this call costs 1; fits in 59 min/],
   ['window', /^used 2 of 2 in this day; this call costs 1; fits in /],
-  ['bucket', /^1 of 4 tokens left; this call costs 3; enough in /],
+  ['bucket', /^1 of 4 tokens remaining; this call costs 3; enough in /],
   ['shadowed', /^would have been denied used 1 of 1 in the last 1 h; this call costs 1; fits in /],
-])('a denial by %s tells why', async (policy, why) => {
-  await eventually(async () => (await firstOf(policy))?.Why).toMatch(why);
+])('a denial by %s shows its reason', async (policy, reason) => {
+  await eventually(async () => (await firstOf(policy))?.Reason).toMatch(reason);
 });
 
-test('new ones come on top, all the time', async () => {
+test('new denials appear on top', async () => {
   const newest = async () => (await shown())[0].Time;
   const before = await newest();
   await eventually(newest).not.toBe(before);
@@ -61,21 +61,21 @@ test('new ones come on top, all the time', async () => {
   expect(times).toEqual([...times].sort().reverse());
 });
 
-test('as many are told as callers were denied', async () => {
+test('counts the denials that clients received', async () => {
   await load.rest();
   await page.reload();
   await isLive(page);
   await eventually(state).toMatch(/^0 denials/);
-  const before = { ...load.told };
+  const before = { ...load.received };
   load.start();
-  await eventually(async () => toldIn(await state())).toBeGreaterThan(0);
+  await eventually(async () => countIn(await state())).toBeGreaterThan(0);
   await load.rest();
-  const { denied, shadowDenied } = load.told;
+  const { denied, shadowDenied } = load.received;
   const all = denied + shadowDenied - before.denied - before.shadowDenied;
-  await eventually(async () => toldIn(await state())).toBe(all);
+  await eventually(async () => countIn(await state())).toBe(all);
 });
 
-test('only those of a policy are shown, and a reload keeps it', async () => {
+test('filters by policy, also after a reload', async () => {
   await page.getByLabel('Policy').selectOption('window');
   await eventually(policies).toEqual(['window']);
   await page.reload();
@@ -84,7 +84,7 @@ test('only those of a policy are shown, and a reload keeps it', async () => {
   expect(page.url()).toMatch(/#\/denials\?policy=window$/);
 });
 
-test('only those of keys that a pattern fits are shown, and a reload keeps it', async () => {
+test('filters by key pattern, also after a reload', async () => {
   await page.getByLabel('Policy').selectOption('all');
   await page.getByLabel('Key', { exact: true }).fill('*:2');
   const keys = async () => [...new Set((await shown()).map(({ Key }) => Key))];
@@ -94,27 +94,27 @@ test('only those of keys that a pattern fits are shown, and a reload keeps it', 
   expect(await page.getByLabel('Key', { exact: true }).inputValue()).toBe('*:2');
 });
 
-test('a filter that nothing fits says so, and lets go', async () => {
+test('a filter without matches offers to show all', async () => {
   await page.getByLabel('Key', { exact: true }).fill('nobody');
-  await page.getByText(/that fits the filter/).waitFor();
+  await page.getByText(/match the filter/).waitFor();
   await page.getByRole('button', { name: 'Show all' }).click();
   await denials().waitFor();
   expect(page.url()).toMatch(/#\/denials$/);
 });
 
-test('paused, nothing moves and what comes is counted; resumed, it is shown', async () => {
+test('Pause freezes the list and counts new denials; Resume shows them', async () => {
   await go(page, '#/denials');
   await denials().waitFor();
   await page.getByRole('button', { name: 'Pause' }).click();
   await eventually(state).toMatch(/^Paused/);
   const before = await shown();
-  await eventually(async () => toldIn(await state())).toBeGreaterThan(5);
+  await eventually(async () => countIn(await state())).toBeGreaterThan(5);
   expect(await shown()).toEqual(before);
   await page.getByRole('button', { name: 'Resume' }).click();
   await eventually(async () => (await shown())[0]).not.toEqual(before[0]);
 });
 
-test('a denial leads to its key', async () => {
+test('a denial links to its key', async () => {
   await go(page, '#/denials?policy=window');
   await eventually(policies).toEqual(['window']);
   await page.getByRole('button', { name: 'Pause' }).click();
@@ -123,6 +123,6 @@ test('a denial leads to its key', async () => {
   expect(page.url()).toMatch(/#\/key\/window\/ada$/);
 });
 
-test('nothing of all that went wrong', () => {
-  expect(noises).toEqual([]);
+test('the page reports no errors', () => {
+  expect(problems).toEqual([]);
 });

@@ -1,15 +1,15 @@
-/** The page of a key: its window as it slides, its numbers, and what is done to it there. */
+/** The page of a key: its sliding window, its numbers and its actions. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { policy, type Running, startRunning } from '../../../server/test/running.ts';
 import { Load } from './load.ts';
 import {
-  answer,
   cellsOf,
   eventually,
   go,
+  noticeOf,
   numberOf,
-  toldBy,
+  submitDialog,
   useBrowser,
   type Visit,
   visit,
@@ -29,11 +29,11 @@ const browser = useBrowser();
 let running: Running;
 let load: Load;
 let page: Page;
-let noises: string[];
+let problems: string[];
 beforeAll(async () => {
   running = await startRunning({ config: { policies: [...LONG, SHORT, SHADOWED] } });
   load = new Load(running, () => [{ policy: 'short', key: 'busy' }]);
-  ({ page, noises } = await visit(browser(), running.url, '#/key/short/busy'));
+  ({ page, problems } = await visit(browser(), running.url, '#/key/short/busy'));
 });
 afterAll(async () => {
   await load.stop();
@@ -43,7 +43,7 @@ afterAll(async () => {
 const check = async (policy: string, key: string, cost = 1) =>
   (await running.post('/v1/check', { policy, key, cost })).json;
 
-/** What the tiles say: `Used` to `7 of 10`. */
+/** The tiles by name: `Used` is `7 of 10`. */
 const tilesOf = (at: Page): Promise<Record<string, string>> =>
   at
     .locator('dl.tiles > div')
@@ -57,10 +57,10 @@ const tilesOf = (at: Page): Promise<Record<string, string>> =>
     );
 
 const windowOf = (at: Page) =>
-  at.getByRole('region', { name: /, the last|each of|over/ }).getByRole('img');
+  at.getByRole('region', { name: /^Admissions in|^Windows of|^Token level/ }).getByRole('img');
 
 describe('a key under load', () => {
-  test('its window slides, and what it says goes along', async () => {
+  test('the window slides and its label follows', async () => {
     const shape = () => windowOf(page).evaluate((svg) => svg.innerHTML);
     const [before, label] = [await shape(), await windowOf(page).getAttribute('aria-label')];
     await eventually(shape).not.toBe(before);
@@ -68,7 +68,7 @@ describe('a key under load', () => {
     await eventually(async () => (await tilesOf(page))['Next call of cost 1']).toMatch(/^in /);
   });
 
-  test('who wants nothing to move has it move only with what the service tells', async () => {
+  test('with reduced motion the window moves only with new reports', async () => {
     const still = await visit(browser(), running.url, '#/key/short/busy', {
       reducedMotion: 'reduce',
     });
@@ -91,13 +91,13 @@ describe('a key under load', () => {
 });
 
 describe.each(LONG.map(({ name }) => name))('a key under the policy %s', (name) => {
-  test('has the numbers that the service has', async () => {
+  test('shows the numbers of the service', async () => {
     for (const cost of [1, 2, 1]) await check(name, 'ada', cost);
     await go(page, `#/key/${name}/ada?cost=6`);
     const { json } = await running.get(`/v1/keys/${name}/ada`);
     expect(json).toMatchObject({ used: 4, nextMs: 0 });
     await eventually(() => tilesOf(page)).toMatchObject({
-      [name === 'bucket' ? 'Taken' : 'Used']: `${json.used} of ${numberText(json.limit)}`,
+      Used: `${json.used} of ${numberText(json.limit)}`,
       'Next call of cost 1': 'now',
     });
     const tiles = await tilesOf(page);
@@ -106,13 +106,13 @@ describe.each(LONG.map(({ name }) => name))('a key under the policy %s', (name) 
     expect(await windowOf(page).getAttribute('aria-label')).toContain(numberText(json.limit));
     const { json: peek } = await running.post('/v1/peek', { policy: name, key: 'ada', cost: 6 });
     expect(peek.allowed).toBe(true);
-    await page.getByText('passes now').waitFor();
+    await page.getByText('admitted now').waitFor();
   });
 });
 
 const numberText = (value: number): string => value.toLocaleString('en-US');
 
-test('the admissions of a log are its entries', async () => {
+test('lists the entries of a log as admissions', async () => {
   await go(page, '#/key/log/ada');
   const { json } = await running.get('/v1/keys/log/ada');
   const table = page.getByRole('table', { name: /^Recent admissions/ });
@@ -125,48 +125,48 @@ test('the admissions of a log are its entries', async () => {
   await eventually(shown).toEqual(expected.reverse());
 });
 
-test('a call of another cost is told what it would be told, and a reload keeps it', async () => {
+test('shows when a call of a given cost is admitted, also after a reload', async () => {
   await go(page, '#/key/log/ada');
   await page.getByLabel('A call of cost').fill('7');
-  await page.getByText(/^passes in /).waitFor();
+  await page.getByText(/^admitted in /).waitFor();
   expect(page.url()).toMatch(/\?cost=7$/);
   await page.getByLabel('A call of cost').fill('11');
-  await page.getByText('never passes: 10 is the most that ever fits').waitFor();
+  await page.getByText('never admitted: the limit is 10').waitFor();
   await page.reload();
-  await page.getByText('never passes: 10 is the most that ever fits').waitFor();
+  await page.getByText('never admitted: the limit is 10').waitFor();
   expect(await page.getByLabel('A call of cost').inputValue()).toBe('11');
 });
 
-describe('what is done to a key in its page counts for the very next call:', () => {
-  test('a reset', async () => {
+describe('actions take effect with the next call:', () => {
+  test('reset', async () => {
     await check('log', 'bob', 10);
     expect((await check('log', 'bob')).allowed).toBe(false);
     await go(page, '#/key/log/bob');
     await eventually(async () => (await tilesOf(page)).Used).toBe('10 of 10');
     await page.getByRole('button', { name: 'Reset' }).click();
-    await answer(page, 'Reset');
+    await submitDialog(page, 'Reset');
     expect(await check('log', 'bob')).toMatchObject({ allowed: true, remaining: 9 });
-    expect(await toldBy(page).textContent()).toBe('bob is as good as new');
+    expect(await noticeOf(page).textContent()).toBe('bob reset');
     await eventually(async () => (await tilesOf(page)).Used).toBe('1 of 10');
   });
 
-  test('an override, and its end', async () => {
-    await page.getByRole('button', { name: 'Set an override' }).click();
-    await answer(page, 'Add', async (dialog) => {
+  test('set and remove an override', async () => {
+    await page.getByRole('button', { name: 'Set override' }).click();
+    await submitDialog(page, 'Add', async (dialog) => {
       await dialog.getByLabel('Limit').fill('25');
       await dialog.getByLabel('Reason').fill('migration');
     });
     expect((await check('log', 'bob')).limit).toBe(25);
     await page.getByText('Reason: “migration”').or(page.getByText('migration')).first().waitFor();
     await eventually(async () => (await tilesOf(page)).Used).toBe('2 of 25');
-    await page.getByRole('button', { name: 'Remove the override' }).click();
-    await answer(page, 'Remove');
+    await page.getByRole('button', { name: 'Remove override' }).click();
+    await submitDialog(page, 'Remove');
     expect((await check('log', 'bob')).limit).toBe(10);
-    await page.getByRole('button', { name: 'Set an override' }).waitFor();
+    await page.getByRole('button', { name: 'Set override' }).waitFor();
   });
 });
 
-test('a reset that is called off changes nothing', async () => {
+test('a cancelled reset changes nothing', async () => {
   await page.getByRole('button', { name: 'Reset' }).click();
   const dialog = page.getByRole('dialog');
   await dialog.getByRole('button', { name: 'Cancel' }).click();
@@ -174,32 +174,32 @@ test('a reset that is called off changes nothing', async () => {
   expect((await running.get('/v1/keys/log/bob')).json.used).toBe(3);
 });
 
-test('a key that nobody has asked for is as good as new, and says how to ask', async () => {
-  await go(page, '#/key/log/nobody');
-  await page.getByText('as good as new', { exact: true }).waitFor();
+test('a key without state shows a command to send a call', async () => {
+  await go(page, '#/key/log/unused');
+  await page.getByText('The store holds no state for this key').waitFor();
   const text = await page.getByText('curl -s').textContent();
   expect(text).toContain(`${running.url}/v1/check`);
-  expect(text).toContain('{"policy":"log","key":"nobody"}');
+  expect(text).toContain('{"policy":"log","key":"unused"}');
 });
 
-test('a key of a policy in shadow says that it is', async () => {
+test('a key of a shadow policy has a badge', async () => {
   await check('shadowed', 'ada', 2);
   await go(page, '#/key/shadowed/ada');
-  await page.getByText('in shadow').waitFor();
+  await page.locator('.badge.shadow').waitFor();
   await eventually(async () => (await tilesOf(page)).Used).toBe('2 of 2');
 });
 
-test('an address of no policy says so', async () => {
-  const { page: other, noises: own }: Visit = await visit(
+test('an unknown policy is reported', async () => {
+  const { page: other, problems: own }: Visit = await visit(
     browser(),
     running.url,
     '#/key/nothing/ada',
   );
-  await other.getByText('The service has no policy of that name.').waitFor();
-  expect(own.filter((noise) => !noise.includes('404 (Not Found)'))).toEqual([]);
+  await other.getByText('Unknown policy.').waitFor();
+  expect(own.filter((problem) => !problem.includes('404 (Not Found)'))).toEqual([]);
   await other.context().close();
 });
 
-test('nothing of all that went wrong', () => {
-  expect(noises).toEqual([]);
+test('the page reports no errors', () => {
+  expect(problems).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** Everything without a mouse: reached by Tab, seen to be reached, and done by keys. */
+/** Keyboard operation: every control is reachable by Tab, visibly focused and usable. */
 import type { Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { policy, type Running, startRunning } from '../../../server/test/running.ts';
@@ -22,7 +22,7 @@ afterAll(async () => {
   await load.stop();
   await running.close();
 });
-/** As if the page had just been opened: Tab begins at its start. */
+/** Resets the focus, so that Tab starts at the top of the page. */
 beforeEach(async () => {
   await go(page, '#/overview?sort=name');
   await page.getByRole('link', { name: 'few', exact: true }).waitFor();
@@ -39,7 +39,7 @@ const isFocused = (target: Locator): Promise<boolean> =>
 
 const MAX_TABS = 80;
 
-/** Tabs on until it has the focus. */
+/** Presses Tab until the target has the focus. */
 async function tabTo(target: Locator): Promise<void> {
   await target.waitFor();
   for (let tabs = 0; tabs < MAX_TABS; tabs++) {
@@ -53,8 +53,8 @@ const button = (name: string): Locator => page.getByRole('button', { name, exact
 
 const USABLE = 'a[href], button, input, select, textarea, summary, [tabindex="0"]';
 
-/** Numbers all that can be used, and goes by it until it is where it was before. */
-async function goneBy(): Promise<{ readonly missed: string[]; readonly unmarked: string[] }> {
+/** Tabs through all controls once. Returns those missed and those without a focus outline. */
+async function tabThrough(): Promise<{ readonly missed: string[]; readonly unmarked: string[] }> {
   await page.locator(USABLE).evaluateAll((all) => {
     for (const [at, each] of all.entries()) (each as HTMLElement).dataset.at = String(at);
   });
@@ -69,7 +69,7 @@ async function goneBy(): Promise<{ readonly missed: string[]; readonly unmarked:
       const isBody = element === document.body;
       return { at: element.dataset.at, isBody, isMarked, text: element.outerHTML.slice(0, 80) };
     });
-    // Between the last and the first there is the browser itself.
+    // Between the last and the first control the focus is in the browser's own UI.
     if (now.isBody || now.at === undefined) continue;
     if (seen.has(now.at)) break;
     seen.add(now.at);
@@ -90,19 +90,19 @@ async function goneBy(): Promise<{ readonly missed: string[]; readonly unmarked:
 }
 
 test.each(['#/overview', '#/policy/many', '#/key/many/bob', '#/denials?policy=many', '#/lab'])(
-  'all that can be used at %s is reached by Tab, and is then seen to be',
+  'all controls of %s are reachable by Tab and show the focus',
   async (hash) => {
     await go(page, hash);
     await isLive(page);
     await page.locator('.card').first().waitFor();
-    expect(await goneBy()).toEqual({ missed: [], unmarked: [] });
+    expect(await tabThrough()).toEqual({ missed: [], unmarked: [] });
   },
 );
 
-describe('by keys alone', () => {
-  test('the first thing is to skip what is on every page', async () => {
+describe('with the keyboard', () => {
+  test('the first control skips to the content', async () => {
     await page.keyboard.press('Tab');
-    const skip = page.getByRole('link', { name: 'Skip to the content' });
+    const skip = page.getByRole('link', { name: 'Skip to content' });
     expect(await isFocused(skip)).toBe(true);
     await page.keyboard.press('Enter');
     expect(await isFocused(page.locator('main'))).toBe(true);
@@ -111,29 +111,29 @@ describe('by keys alone', () => {
     expect(await isFocused(button('1 min'))).toBe(true);
   });
 
-  test('a policy is gone to, and the focus goes along', async () => {
+  test('a policy link moves the focus to the new page', async () => {
     await tabTo(page.getByRole('link', { name: 'few', exact: true }));
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { level: 1, name: 'few' }).waitFor();
     await eventually(() => isFocused(page.locator('main'))).toBe(true);
   });
 
-  test('the policies are sorted, and a table is opened', async () => {
+  test('the policies can be sorted and a table opened', async () => {
     await tabTo(page.getByRole('columnheader', { name: 'Policy' }).getByRole('button'));
     await page.keyboard.press('Space');
     await eventually(() => page.url()).toContain('sort=-name');
     const summary = page.getByText('Fullest keys as a table');
     await tabTo(summary);
     await page.keyboard.press('Enter');
-    await page.getByRole('table', { name: /^How full/ }).waitFor();
+    await page.getByRole('table', { name: /^Fullest key/ }).waitFor();
     expect(await isFocused(summary)).toBe(true);
   });
 
-  test('an override is begun and called off, and the focus is back where it was', async () => {
+  test('a cancelled dialog returns the focus to its button', async () => {
     await go(page, '#/policy/few');
-    await tabTo(button('Add an override'));
+    await tabTo(button('Add override'));
     await page.keyboard.press('Enter');
-    const dialog = page.getByRole('dialog', { name: 'Add an override' });
+    const dialog = page.getByRole('dialog', { name: 'Add override' });
     await dialog.waitFor();
     const hasFocus = () => dialog.evaluate((each) => each.contains(document.activeElement));
     expect(await hasFocus()).toBe(true);
@@ -148,12 +148,12 @@ describe('by keys alone', () => {
     }
     await page.keyboard.press('Escape');
     await dialog.waitFor({ state: 'detached' });
-    expect(await isFocused(button('Add an override'))).toBe(true);
+    expect(await isFocused(button('Add override'))).toBe(true);
   });
 
-  test('an override is made, and taken away', async () => {
+  test('an override can be added and removed', async () => {
     await go(page, '#/policy/few');
-    await tabTo(button('Add an override'));
+    await tabTo(button('Add override'));
     await page.keyboard.press('Enter');
     const dialog = page.getByRole('dialog');
     await dialog.waitFor();
@@ -176,9 +176,9 @@ describe('by keys alone', () => {
     await eventually(() => page.evaluate(() => document.activeElement!.tagName)).not.toBe('BODY');
   });
 
-  test('a key is looked up and made new', async () => {
+  test('a key can be inspected and reset', async () => {
     await go(page, '#/policy/many');
-    await tabTo(page.getByLabel('See a key'));
+    await tabTo(page.getByLabel('Inspect key'));
     await page.keyboard.type('bob');
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { level: 1, name: 'bob' }).waitFor();
@@ -194,19 +194,19 @@ describe('by keys alone', () => {
     load.start();
   });
 
-  test('live denials are filtered and paused', async () => {
+  test('recent denials can be filtered and paused', async () => {
     await go(page, '#/denials');
     await page.getByRole('table', { name: /^Denials/ }).waitFor();
     await tabTo(page.getByLabel('Key', { exact: true }));
-    await page.keyboard.type('nobody');
-    await page.getByText(/that fits the filter/).waitFor();
+    await page.keyboard.type('unused');
+    await page.getByText(/match the filter/).waitFor();
     await tabTo(button('Pause'));
     await page.keyboard.press('Space');
     await button('Resume').waitFor();
     expect(await isFocused(button('Resume'))).toBe(true);
   });
 
-  test('the theme is changed', async () => {
+  test('the theme can be changed', async () => {
     await tabTo(button('Theme: auto'));
     await page.keyboard.press('Enter');
     await button('Theme: light').waitFor();
@@ -216,18 +216,18 @@ describe('by keys alone', () => {
     await button('Theme: auto').waitFor();
   });
 
-  test('traffic is drawn in the lab by arrows, and looked at call by call', async () => {
+  test('lab traffic can be drawn and stepped through', async () => {
     await go(page, '#/lab');
-    const strip = page.getByRole('slider', { name: /^Calls in part 1 of/ });
+    const strip = page.getByRole('slider', { name: /^Calls in slot 1 of/ });
     await tabTo(strip);
-    const now = page.getByRole('slider', { name: /^Calls in part/ });
+    const now = page.getByRole('slider', { name: /^Calls in slot/ });
     expect(await now.getAttribute('aria-valuenow')).toBe('0');
     await page.keyboard.press('ArrowUp');
     await page.keyboard.press('PageUp');
     await eventually(() => now.getAttribute('aria-valuenow')).toBe('11');
     await page.keyboard.press('ArrowRight');
     await page.keyboard.press('ArrowRight');
-    await eventually(() => now.getAttribute('aria-label')).toMatch(/^Calls in part 3 of/);
+    await eventually(() => now.getAttribute('aria-label')).toMatch(/^Calls in slot 3 of/);
     await page.keyboard.press('PageUp');
     await page.keyboard.press('ArrowDown');
     await eventually(() => now.getAttribute('aria-valuenow')).toBe('9');
@@ -241,7 +241,7 @@ describe('by keys alone', () => {
   });
 });
 
-/** In a question there is little to tab by. */
+/** Like `tabTo`, within a dialog. */
 async function tabInto(target: Locator): Promise<void> {
   for (let tabs = 0; tabs < 10 && !(await isFocused(target)); tabs++) {
     await page.keyboard.press('Tab');

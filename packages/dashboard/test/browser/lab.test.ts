@@ -1,4 +1,4 @@
-/** The lab: it decides as the engine does, and as the vectors say; and it is easy to use. */
+/** The lab: decisions equal those of the engine and the vectors, and its controls work. */
 import type { Page } from 'playwright-core';
 import { createLimiter, ManualClock, memoryStore } from 'sluice';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -19,17 +19,17 @@ import {
 const browser = useBrowser();
 let running: Running;
 let page: Page;
-let noises: string[];
-/** What was asked for: since the last test began to look, and before the lab was gone to. */
-const asked: string[] = [];
-const askedBefore: string[] = [];
+let problems: string[];
+/** Requests so far, and those before the lab was opened. */
+const requests: string[] = [];
+const requestsBefore: string[] = [];
 beforeAll(async () => {
   running = await startRunning();
-  ({ page, noises } = await enter(browser(), running.url));
-  page.on('request', (request) => asked.push(request.url().slice(running.url.length)));
+  ({ page, problems } = await enter(browser(), running.url));
+  page.on('request', (request) => requests.push(request.url().slice(running.url.length)));
   await page.goto(`${running.url}/dashboard/#/overview`);
   await isLive(page);
-  askedBefore.push(...asked);
+  requestsBefore.push(...requests);
 });
 beforeEach(async () => {
   await go(page, '#/lab');
@@ -37,13 +37,13 @@ beforeEach(async () => {
 });
 afterAll(() => running.close());
 
-test('the engine is asked for only by the lab, and is what that decides with', () => {
-  expect(askedBefore).toContain('/v1/policies');
-  expect(askedBefore).not.toContain(assets + chunkOfEngine());
-  expect(asked).toContain(assets + chunkOfEngine());
+test('the engine is loaded only by the lab', () => {
+  expect(requestsBefore).toContain('/v1/policies');
+  expect(requestsBefore).not.toContain(assets + chunkOfEngine());
+  expect(requests).toContain(assets + chunkOfEngine());
 });
 
-describe('the engine that the service hands out', () => {
+describe('the served engine', () => {
   const run = (vectors: string): Promise<unknown> =>
     page.evaluate(`(async (text) => {
       const { memoryStore } = await import('${assets}${engine}');
@@ -53,17 +53,17 @@ describe('the engine that the service hands out', () => {
   beforeAll(async () => {
     const body = await runner();
     expect(body).toContain(assets + engine);
-    // A file of the service's own, as far as the page can tell, so its policy lets it in.
+    // Served from the same origin, so that the CSP allows it.
     await page.route(`**${assets}vectors.js`, (route) =>
       route.fulfill({ contentType: 'text/javascript', body }),
     );
   });
 
-  test('decides all vectors as expected, field by field', async () => {
+  test('passes all vectors', async () => {
     expect(await run(text)).toEqual({ passed: 160, failed: 0, differences: [] });
   });
 
-  test('is found out if it decides otherwise', async () => {
+  test('fails a changed vector', async () => {
     const [first] = structuredClone(cases) as unknown as [
       { steps: { expect: { remaining: number } }[] },
     ];
@@ -73,23 +73,23 @@ describe('the engine that the service hands out', () => {
   });
 });
 
-describe('the table of the lab', () => {
-  test('can be compared with vectors of every algorithm', () => {
+describe('the decisions table', () => {
+  test('is compared with vectors of every algorithm', () => {
     const algorithms = forLab.map(({ policies }) => policies[0].algorithm);
     expect(new Set(algorithms)).toEqual(new Set(Object.keys(SHORT)));
   });
 
-  test('has the decisions of the vectors, call by call', async () => {
+  test('has the decisions of the vectors', async () => {
     await page.getByText(/decisions as a table/).click();
     for (const each of forLab) {
       await go(page, addressOf(each));
       const checks = each.steps.filter(({ op }) => op === 'check');
-      const expected = checks.map(({ at, cost = 1, expect: told }) => {
-        const { allowed, remaining, retryAfterMs } = told!;
+      const expected = checks.map(({ at, cost = 1, expect: result }) => {
+        const { allowed, remaining, retryAfterMs } = result!;
         return [at, cost, allowed, remaining, retryAfterMs].map(String);
       });
       const table = page.getByRole('table', { name: /^Each call/ });
-      const shown = async () => (await cellsOf(table)).map(([at, _, ...told]) => [at, ...told]);
+      const shown = async () => (await cellsOf(table)).map(([at, _, ...rest]) => [at, ...rest]);
       await eventually(shown, each.name).toEqual(expected);
       expect(await page.getByRole('alert').filter({ hasText: 'Expected' }).count()).toBe(0);
     }
@@ -97,18 +97,18 @@ describe('the table of the lab', () => {
   });
 });
 
-const compared = () => page.getByRole('table', { name: /^What each algorithm/ });
+const compared = () => page.getByRole('table', { name: /^Decisions of each algorithm/ });
 const numbers = async (): Promise<readonly [string, string, string, string][]> =>
   (await recordsOf(compared())).map((row) => [
     ...([row.Algorithm, row.Admitted, row.Denied, row['× limit']] as const),
   ]);
-/** Each lane as it is told to who does not see it. */
+/** The labels of all lanes. */
 const lanes = () =>
   page
     .getByRole('img', { name: / admitted, .* denied; / })
     .evaluateAll((all) => all.map((lane) => lane.getAttribute('aria-label')));
 
-test('opens with twice the limit through a fixed window, around a boundary', async () => {
+test('the default traffic passes a fixed window with twice the limit', async () => {
   await eventually(numbers).toEqual([
     ['fixed-window', '100', '0', '2.00'],
     ['sliding-log', '50', '50', '1.00'],
@@ -121,8 +121,8 @@ test('opens with twice the limit through a fixed window, around a boundary', asy
   expect((await lanes())[1]).toContain('50 admitted, 50 denied');
 });
 
-describe('what is tried', () => {
-  test('is decided as the engine decides it here, for every shape', async () => {
+describe('lab settings', () => {
+  test('of every shape are decided like the engine in Node', async () => {
     await page.getByLabel('Limit', { exact: true }).fill('7');
     await page.getByLabel('Window', { exact: true }).fill('3s');
     await page.getByText(/decisions as a table/).click();
@@ -134,13 +134,13 @@ describe('what is tried', () => {
       const count = await page.getByText(/decisions as a table/).textContent();
       expect(count).toContain(String(rows.length));
       expect(rows.length).toBeGreaterThan(10);
-      // The last three columns are the token bucket's, and those of the log are after the window's.
+      // Three columns per algorithm: the log is fourth from the end, the token bucket last.
       expect(rows.map((row) => row.slice(-12, -9))).toEqual(await decided(rows, 'sliding-log'));
       expect(rows.map((row) => row.slice(-3))).toEqual(await decided(rows, 'token-bucket'));
     }
   });
 
-  test('is in the address, and a reload keeps it', async () => {
+  test('survive a reload', async () => {
     await page.getByLabel('Shape').selectOption('flash-crowd');
     await page.getByLabel('Limit', { exact: true }).fill('12');
     await page.getByLabel('Window', { exact: true }).fill('20s');
@@ -158,9 +158,9 @@ describe('what is tried', () => {
     expect(await page.getByRole('checkbox', { name: 'sliding-buckets' }).isChecked()).toBe(false);
   });
 
-  test('can be drawn, and a reload keeps that too', async () => {
+  test('include drawn traffic, also after a reload', async () => {
     const before = await numbers();
-    const strip = page.getByRole('slider', { name: /^Calls in part/ });
+    const strip = page.getByRole('slider', { name: /^Calls in slot/ });
     const { x, y, width, height } = (await strip.boundingBox())!;
     await page.mouse.move(x + width * 0.1, y + height * 0.9);
     await page.mouse.down();
@@ -174,7 +174,7 @@ describe('what is tried', () => {
     expect(await page.getByLabel('Shape').inputValue()).toBe('drawn');
   });
 
-  test('can be typed', async () => {
+  test('include typed calls', async () => {
     await page.getByLabel('Shape').selectOption('typed');
     await page.getByLabel('Limit', { exact: true }).fill('2');
     await page.getByLabel('Calls: time in ms, cost').fill('0\n10\n20 2\n10000');
@@ -186,16 +186,16 @@ describe('what is tried', () => {
     ['Limit', 'many', 'Expected a whole number from 1 to 1,000,000'],
     ['Limit', '0', 'Expected a whole number from 1 to 1,000,000'],
     ['Window', 'soon', 'Expected a duration such as 10s'],
-  ])('as a %s of `%s` is refused, says why, and what was tried stays', async (name, value, why) => {
+  ])('reject a %s of `%s` with a message and keep the result', async (name, value, message) => {
     const before = await numbers();
     const field = page.getByLabel(name, { exact: true });
     await field.fill(value);
-    await page.getByText(why).waitFor();
+    await page.getByText(message).waitFor();
     expect(await field.getAttribute('aria-invalid')).toBe('true');
     expect(await numbers()).toEqual(before);
   });
 
-  test('as an address that makes no sense is told, and the opening scene is shown', async () => {
+  test('in an invalid address fall back to the defaults with a notice', async () => {
     await go(page, '#/lab?limit=nothing&traffic=else');
     const notices = page.getByRole('alert').filter({ hasText: 'Expected' });
     await eventually(async () => (await notices.allTextContents()).join()).toContain('`limit`');
@@ -203,7 +203,7 @@ describe('what is tried', () => {
   });
 });
 
-/** What the engine says here to the calls of a table: allowed, remaining, retryAfterMs. */
+/** The engine's decisions on the calls of a table: allowed, remaining, retryAfterMs. */
 async function decided(
   rows: readonly string[][],
   algorithm: 'sliding-log' | 'token-bucket',
@@ -213,21 +213,21 @@ async function decided(
   const limiter = createLimiter({ policies, store: memoryStore(), clock });
   // With several clients there is a column for them.
   const hasKeys = rows[0].length > 3 + 5 * 3;
-  const answers: string[][] = [];
+  const decisions: string[][] = [];
   for (const row of rows) {
     const [at, , ...rest] = row;
     clock.set(Number(at));
     const key = hasKeys ? rest[0] : 'a';
     const cost = Number(rest[hasKeys ? 1 : 0]);
     const { allowed, remaining, retryAfterMs } = await limiter.check('lab', key, { cost });
-    answers.push([allowed, remaining, retryAfterMs].map(String));
+    decisions.push([allowed, remaining, retryAfterMs].map(String));
   }
-  return answers;
+  return decisions;
 }
 
-describe('looking closer', () => {
-  test('play moves through the time, and pause stops it', async () => {
-    const at = page.getByLabel('Window up to');
+describe('playback', () => {
+  test('Play moves the window, and Pause stops it', async () => {
+    const at = page.getByLabel('Window ends at');
     await at.fill('0');
     await page.getByRole('button', { name: 'Play' }).click();
     await eventually(async () => Number(await at.inputValue())).toBeGreaterThan(0);
@@ -238,17 +238,17 @@ describe('looking closer', () => {
     expect(await at.inputValue()).toBe(stopped);
   });
 
-  test('a call that is chosen is told with what each algorithm said', async () => {
+  test('a chosen call shows the decision of each algorithm', async () => {
     await page.getByLabel('Call', { exact: true }).fill('51');
     await page.getByText(/^Call 51 of 100, at /).waitFor();
-    const said = await page.getByLabel('Call', { exact: true }).getAttribute('aria-valuetext');
-    expect(said).toMatch(/fixed-window allowed.*sliding-log denied/);
+    const label = await page.getByLabel('Call', { exact: true }).getAttribute('aria-valuetext');
+    expect(label).toMatch(/fixed-window allowed.*sliding-log denied/);
     await eventually(() => page.url()).toContain('call=51');
     await page.reload();
     await page.getByText(/^Call 51 of 100, at /).waitFor();
   });
 
-  test('the policy is there as a file that the service reads', async () => {
+  test('the policy file follows the algorithm', async () => {
     const yaml = page.getByLabel('The policy as YAML');
     expect(await yaml.textContent()).toBe(
       'policies:\n  lab:\n    limit: 50\n    algorithm: sliding-log\n    window: 10s\n',
@@ -258,13 +258,13 @@ describe('looking closer', () => {
   });
 });
 
-test('nothing that is tried is sent anywhere, and nothing went wrong', async () => {
-  asked.length = 0;
-  // What every page asks for, whatever is tried; the icon is asked for with every address.
+test('the lab sends no requests and reports no errors', async () => {
+  requests.length = 0;
+  // Requests of every page; the browser requests the icon on each address change.
   const usual = ['/v1/events', '/v1/series?seconds=600', '/dashboard/assets/icon'];
   await page.getByLabel('Shape').selectOption('abuser');
   await page.getByLabel('Limit', { exact: true }).fill('9');
   await eventually(() => page.url()).toContain('limit=9');
-  expect(asked.filter((each) => !usual.some((known) => each.startsWith(known)))).toEqual([]);
-  expect(noises).toEqual([]);
+  expect(requests.filter((each) => !usual.some((known) => each.startsWith(known)))).toEqual([]);
+  expect(problems).toEqual([]);
 });

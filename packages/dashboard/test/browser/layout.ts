@@ -1,16 +1,16 @@
-/** What can be wrong with how a page is laid out, as far as a machine can see it. */
+/** Finds layout faults: overflow, clipped text, overlapping and small controls. */
 import type { Page } from 'playwright-core';
 
 export interface LayoutFaults {
-  /** By how many pixels the page is wider than the window. */
+  /** Pixels by which the page is wider than the window. */
   readonly wider: number;
-  /** Texts of which a part is cut off, and cannot be read otherwise. */
+  /** Clipped texts without a tooltip. */
   readonly clipped: readonly string[];
-  /** Pairs of controls that lie on each other. */
+  /** Pairs of overlapping controls. */
   readonly overlapping: readonly string[];
-  /** Buttons whose text is broken into more lines than it has words. */
+  /** Buttons with more lines than words. */
   readonly squeezed: readonly string[];
-  /** Controls that are too small to be hit with a finger, where fingers are used. */
+  /** Controls too small for touch, on touch devices. */
   readonly small: readonly string[];
 }
 
@@ -52,7 +52,7 @@ export const faultsOf = (page: Page): Promise<LayoutFaults> =>
       range.selectNodeContents(node);
       const { left, right } = range.getBoundingClientRect();
       const chain = [element, ...ancestors(element)];
-      // Whoever points at it can read it all.
+      // The tooltip shows the whole text.
       if (chain.some((each) => each.hasAttribute('title') && hides(each.parentElement!))) continue;
       const edge = chain.find((each) => hides(each) || each.matches('.card, dialog'));
       if (edge === undefined || edge.tagName === 'svg' || chain.some(scrolls)) continue;
@@ -63,7 +63,7 @@ export const faultsOf = (page: Page): Promise<LayoutFaults> =>
     const controls = [
       ...root.querySelectorAll('a[href], button, input, select, textarea, summary, [role=slider]'),
     ].filter((element) => !isUnseen(element));
-    /** What is left of it where something around it scrolls. */
+    /** The part visible within scrolling ancestors. */
     const boxOf = (element: Element) => {
       const { left, top, right, bottom } = element.getBoundingClientRect();
       const box = { left, top, right, bottom };
@@ -103,7 +103,7 @@ export const faultsOf = (page: Page): Promise<LayoutFaults> =>
       .filter((element) => !isUnseen(element))
       .filter((element) => linesOf(element) > element.textContent!.trim().split(/\s+/).length)
       .map(short);
-    // Links in running text and in tables are as high as their line.
+    // Links in text and tables are exempt: they are as high as their line.
     const small = boxes
       .filter(({ element }) => /^(?:BUTTON|SELECT|INPUT|SUMMARY)$/.test(element.tagName))
       .filter(({ element }) => matchMedia('(pointer: coarse)').matches && isLow(element))

@@ -1,4 +1,4 @@
-/** Callers that ask a service over HTTP all the time, and count what they are told. */
+/** Clients that send checks over HTTP continuously and count the decisions. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { policy, type Running } from '../../../server/test/running.ts';
 import { eventually } from './stage.ts';
@@ -9,12 +9,12 @@ export interface Check {
   readonly cost?: number;
 }
 
-interface Told {
+interface Decision {
   readonly allowed: boolean;
   readonly shadow?: readonly { readonly allowed: boolean }[];
 }
 
-/** Policies of every kind: with room, without, in shadow, and one that nobody asks for. */
+/** Policies of every kind: below and at the limit, in shadow mode, and unused. */
 export const POLICIES = [
   policy('perMinute', 5, '1m', { algorithm: 'sliding-log' }),
   policy('perHour', 1_000_000, '1h', { algorithm: 'sliding-counter' }),
@@ -27,7 +27,7 @@ export const POLICIES = [
 
 const PAUSE_MS = 60;
 
-/** A few clients, one of which wants more than all others, and more from turn to turn. */
+/** A few clients, one of them with a growing rate. */
 export function mixed(turn: number): readonly Check[] {
   const client = `user:${turn % 7}`;
   return [
@@ -41,8 +41,8 @@ export function mixed(turn: number): readonly Check[] {
 }
 
 export class Load {
-  /** Of limits in shadow, what is allowed is not counted by the service either. */
-  readonly told = { allowed: 0, denied: 0, shadowDenied: 0 };
+  /** Shadow admissions are not counted. */
+  readonly received = { allowed: 0, denied: 0, shadowDenied: 0 };
   readonly #running: Running;
   readonly #checksOf: (turn: number) => readonly Check[];
   #turn = 0;
@@ -65,15 +65,15 @@ export class Load {
     while (this.#isOn) {
       const checks = this.#checksOf(this.#turn++);
       const { json } = await this.#running.post('/v1/check', { checks });
-      for (const decision of json.decisions as Told[]) this.#count(decision);
+      for (const decision of json.decisions as Decision[]) this.#count(decision);
       await sleep(PAUSE_MS);
     }
   }
 
-  #count({ allowed, shadow }: Told): void {
-    if (shadow !== undefined) this.told.shadowDenied += shadow[0].allowed ? 0 : 1;
-    else if (allowed) this.told.allowed++;
-    else this.told.denied++;
+  #count({ allowed, shadow }: Decision): void {
+    if (shadow !== undefined) this.received.shadowDenied += shadow[0].allowed ? 0 : 1;
+    else if (allowed) this.received.allowed++;
+    else this.received.denied++;
   }
 
   async stop(): Promise<void> {
@@ -81,20 +81,20 @@ export class Load {
     await this.#ended;
   }
 
-  /** Stops, and waits until all that was told is history. */
+  /** Stops, and waits until the series contains all decisions. */
   async rest(): Promise<void> {
     await this.stop();
     await eventually(async () => {
       const { json } = await this.#running.get('/v1/series?seconds=600');
       return sums(json.total);
-    }).toEqual(this.told);
+    }).toEqual(this.received);
   }
 }
 
 export const sum = (counts: readonly number[]): number =>
   counts.reduce((all, each) => all + each, 0);
 
-const sums = (total: Record<string, number[]>): Load['told'] => ({
+const sums = (total: Record<string, number[]>): Load['received'] => ({
   allowed: sum(total.allowed),
   denied: sum(total.denied),
   shadowDenied: sum(total.shadowDenied),
@@ -102,7 +102,7 @@ const sums = (total: Record<string, number[]>): Load['told'] => ({
 
 const COUNTED = ['allowed', 'denied', 'shadowDenied', 'degraded', 'shadowAllowed'] as const;
 
-/** What the service remembers, by the second as pages in UTC write it, in the order above. */
+/** The series of the service by second (UTC), in the order of COUNTED. */
 export async function remembered(
   running: Running,
   policy?: string,

@@ -1,4 +1,4 @@
-/** Every view on one kind of device, in both themes: nothing cut off, nothing in the way. */
+/** Layout and accessibility of every view on one device, in both themes. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { BrowserContextOptions, Page } from 'playwright-core';
@@ -9,7 +9,7 @@ import { enter, useBrowser } from './stage.ts';
 import { type Scenes, show, startScenes, VIEWS } from './views.ts';
 
 export function looksOn(device: string, size: BrowserContextOptions): void {
-  // Pictures of all of them are for who says where to.
+  // Saves screenshots if set.
   const folder = process.env.SLUICE_SCREENSHOTS;
   const browser = useBrowser();
   let scenes: Scenes;
@@ -26,10 +26,10 @@ export function looksOn(device: string, size: BrowserContextOptions): void {
     });
     afterAll(() => page.context().close());
 
-    // Between the themes only colours are different.
+    // The themes differ in colours only.
     const isFirst = colorScheme === 'light';
     const views = VIEWS.filter(({ isAlike }) => isFirst || isAlike === undefined);
-    test.each(views)('nothing is cut off or in the way: $name', async (view) => {
+    test.each(views)('$name has no layout faults or accessibility violations', async (view) => {
       await show(page, scenes, view);
       if (folder !== undefined) {
         const path = join(folder, `${view.name}-${device}-${colorScheme}.png`);

@@ -1,4 +1,4 @@
-/** The overview, of a service that is being asked all the time, and of one that is away. */
+/** The overview of a busy service, and after the connection is lost. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Serving, scratch, serving } from '../../../cli/test/running.ts';
@@ -20,12 +20,12 @@ import { Way } from './way.ts';
 
 const browser = useBrowser();
 
-const chartOf = (page: Page) => page.getByRole('img', { name: /^Calls a second/ });
+const chartOf = (page: Page) => page.getByRole('img', { name: /^Calls per second/ });
 
 const NAMES = POLICIES.map(({ name }) => name).sort();
 const nameIn = (cell: string): string => cell.split(' ')[0];
 
-/** The policies as they were shown at one time. */
+/** The policy table as of one second. */
 async function policiesOf(page: Page) {
   const timeOf = () => page.locator('.legend-time').textContent();
   for (;;) {
@@ -39,11 +39,11 @@ describe('the overview', () => {
   let running: Running;
   let load: Load;
   let page: Page;
-  let noises: string[];
+  let problems: string[];
   beforeAll(async () => {
     running = await startRunning({ config: { policies: POLICIES } });
     load = new Load(running);
-    ({ page, noises } = await visit(browser(), running.url, '#/overview?range=1'));
+    ({ page, problems } = await visit(browser(), running.url, '#/overview?range=1'));
     await isLive(page);
   });
   afterAll(async () => {
@@ -51,7 +51,7 @@ describe('the overview', () => {
     await running.close();
   });
 
-  test('its chart moves, second by second', async () => {
+  test('the chart moves every second', async () => {
     const before = await picture(chartOf(page).locator('canvas'));
     const label = await chartOf(page).getAttribute('aria-label');
     const time = await page.locator('.legend-time').textContent();
@@ -64,9 +64,9 @@ describe('the overview', () => {
     expect(await chartOf(page).locator('canvas').count()).toBe(1);
   });
 
-  test('its table has what the service remembers, second by second', async () => {
+  test('the chart table has the series of the service', async () => {
     await page.getByText('As a table', { exact: true }).click();
-    const rows = await cellsOf(page.getByRole('table', { name: /^Calls a second/ }));
+    const rows = await cellsOf(page.getByRole('table', { name: /^Calls per second/ }));
     const known = await remembered(running);
     expect(rows).toHaveLength(60);
     for (const [time, ...counts] of rows) {
@@ -74,14 +74,14 @@ describe('the overview', () => {
     }
     expect(sum(rows.map(([, allowed]) => Number(allowed)))).toBeGreaterThan(0);
     const before = rows[0][0];
-    await page.getByRole('button', { name: 'Once more' }).click();
+    await page.getByRole('button', { name: 'Refresh' }).click();
     await eventually(async () => {
-      await page.getByRole('button', { name: 'Once more' }).click();
-      return (await cellsOf(page.getByRole('table', { name: /^Calls a second/ })))[0][0];
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      return (await cellsOf(page.getByRole('table', { name: /^Calls per second/ })))[0][0];
     }).not.toBe(before);
   });
 
-  test('its policies have the rates of the last five seconds of the history', async () => {
+  test('the policy table has the average rates of the last five seconds', async () => {
     const { time, rows } = await policiesOf(page);
     expect(rows.map(({ Policy }) => nameIn(Policy)).sort()).toEqual(NAMES);
     for (const { Policy, 'Allowed/s': allowed, 'Denied/s': denied } of rows) {
@@ -96,15 +96,15 @@ describe('the overview', () => {
     }
   });
 
-  test('its counters are what the callers were told, once they have stopped', async () => {
+  test('the counters equal the decisions that the clients received', async () => {
     await go(page, '#/overview?range=10');
     await load.rest();
-    const counters = page.getByRole('list', { name: 'Calls a second now' });
+    const counters = page.getByRole('list', { name: 'Current calls per second' });
     const totals = () =>
       counters
         .getByRole('listitem')
         .evaluateAll((all) => all.map((each) => /([\d,]+) in 10 min/.exec(each.textContent!)![1]));
-    const { allowed, denied, shadowDenied } = load.told;
+    const { allowed, denied, shadowDenied } = load.received;
     await eventually(async () => (await totals()).map(numberOf)).toEqual([
       allowed,
       denied,
@@ -115,7 +115,7 @@ describe('the overview', () => {
     load.start();
   });
 
-  test('range, sorting and filter are in the address, and a reload keeps them', async () => {
+  test('range and sort order survive a reload', async () => {
     await page.getByRole('button', { name: '1 min', exact: true }).click();
     await page.getByRole('button', { name: 'Policy' }).click();
     expect(page.url()).toMatch(/#\/overview\?range=1&sort=name$/);
@@ -135,7 +135,7 @@ describe('the overview', () => {
     expect(await head.getAttribute('aria-sort')).toBe('descending');
   });
 
-  test('a policy is a link to its page, and back is back', async () => {
+  test('a policy links to its page, and Back returns', async () => {
     await page.getByRole('link', { name: 'perMinute', exact: true }).click();
     await page.getByRole('heading', { level: 1, name: 'perMinute' }).waitFor();
     expect(await page.title()).toBe('perMinute · Sluice');
@@ -144,22 +144,22 @@ describe('the overview', () => {
     expect(page.url()).toMatch(/sort=-name$/);
   });
 
-  test('nothing of all that went wrong', () => {
-    expect(noises).toEqual([]);
+  test('the page reports no errors', () => {
+    expect(problems).toEqual([]);
   });
 });
 
 const state = (page: Page) => page.locator('.connection').textContent();
 
-/** The seconds of the chart, the newest first. */
+/** The seconds of the chart, newest first. */
 async function secondsOf(page: Page): Promise<string[][]> {
   const details = page.locator('details.as-table').first();
   if ((await details.getAttribute('open')) === null) await details.locator('summary').click();
-  else await details.getByRole('button', { name: 'Once more' }).click();
-  return cellsOf(page.getByRole('table', { name: /^Calls a second/ }));
+  else await details.getByRole('button', { name: 'Refresh' }).click();
+  return cellsOf(page.getByRole('table', { name: /^Calls per second/ }));
 }
 
-describe('a connection that is lost while the service goes on', () => {
+describe('a lost connection', () => {
   let running: Running;
   let load: Load;
   let way: Way;
@@ -177,19 +177,19 @@ describe('a connection that is lost while the service goes on', () => {
     await running.close();
   });
 
-  test('is said, with since when, and what is shown stays', async () => {
+  test('is shown with its time, and the data stays', async () => {
     const [newest] = await secondsOf(page);
     way.cut();
     await eventually(() => state(page)).toMatch(/^connection lost since \d\d:\d\d:\d\d$/);
-    await page.getByText(/The service does not answer\. It is tried again/).waitFor();
+    await page.getByText(/The service is unreachable\. Retrying/).waitFor();
     const times = (await secondsOf(page)).map(([time]) => time);
     expect(times).toContain(newest[0]);
     expect(await page.getByRole('link', { name: 'few', exact: true }).isVisible()).toBe(true);
   });
 
-  test('comes back by itself, and the seconds that were missed are filled in', async () => {
+  test('is restored automatically, and missed seconds are loaded', async () => {
     const lost = (await secondsOf(page))[0][0];
-    /** By their place: at midnight a later time is not a larger text. */
+    /** By position, since times wrap at midnight. */
     const since = async () => {
       const all = [...(await remembered(running))];
       const place = all.findIndex(([time]) => time === lost);
@@ -206,11 +206,11 @@ describe('a connection that is lost while the service goes on', () => {
         counts.slice(0, 4),
       );
     }
-    expect(await page.getByText(/does not answer/).count()).toBe(0);
+    expect(await page.getByText(/unreachable/).count()).toBe(0);
   });
 });
 
-describe('a service that is killed', () => {
+describe('a restarted service', () => {
   const file = scratch();
   let config: string;
   let service: Serving;
@@ -229,11 +229,11 @@ describe('a service that is killed', () => {
     await service.stop();
   });
 
-  test('is missed at once, and found again with what it is now', async () => {
+  test('is detected after SIGKILL, and its new policies are shown', async () => {
     await service.stop('SIGKILL');
     await eventually(() => state(page)).toMatch(/^connection lost since/);
-    await page.getByRole('link', { name: 'Live denials' }).click();
-    await page.getByRole('heading', { level: 1, name: 'Live denials' }).waitFor();
+    await page.getByRole('link', { name: 'Recent denials' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Recent denials' }).waitFor();
     await page.goBack();
     file('sluice.yaml', 'policies:\n  after: 5 per 1m\n');
     service = await serving(['--config', config, '--drain', '100ms']);
@@ -243,7 +243,7 @@ describe('a service that is killed', () => {
     await eventually(() => page.getByRole('link', { name: 'before', exact: true }).count()).toBe(0);
   });
 
-  test('says that it stops, which is a connection lost too', async () => {
+  test('is detected after SIGTERM', async () => {
     await service.stop('SIGTERM');
     await eventually(() => state(page)).toMatch(/^connection lost since/);
     service = await serving(['--config', config, '--drain', '100ms']);

@@ -1,10 +1,10 @@
-/** What is drawn, as something that can be compared. */
+/** Digest of a canvas, to compare drawings. */
 import type { Locator } from 'playwright-core';
 
 export interface Picture {
-  /** The same for the same pixels. */
+  /** Equal for equal pixels. */
   readonly digest: number;
-  /** How many different ones there are; one of a canvas that nothing was drawn on. */
+  /** Number of different colours; 1 for an empty canvas. */
   readonly colours: number;
 }
 
@@ -12,7 +12,7 @@ export const picture = (canvas: Locator): Promise<Picture> =>
   canvas.evaluate((element) => {
     const drawn = element as HTMLCanvasElement;
     const { width, height } = drawn;
-    // A copy, as a canvas that is read becomes one that is drawn otherwise.
+    // A copy: reading a canvas switches it to another rendering mode.
     const context = new OffscreenCanvas(width, height).getContext('2d')!;
     context.drawImage(drawn, 0, 0);
     const pixels = new Uint32Array(context.getImageData(0, 0, width, height).data.buffer);

@@ -1,9 +1,9 @@
-/** Nothing runs, is shown or is asked that is not the service's own, whatever keys are called. */
+/** Content security: hostile keys stay text, and the page loads nothing from other hosts. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { policy, type Running, startRunning } from '../../../server/test/running.ts';
 import { Load } from './load.ts';
-import { answer, eventually, go, isLive, toldBy, useBrowser, visit } from './stage.ts';
+import { eventually, go, isLive, noticeOf, submitDialog, useBrowser, visit } from './stage.ts';
 
 const HOSTILE = [
   '<img src=x onerror=alert(1)>',
@@ -23,7 +23,7 @@ const browser = useBrowser();
 let running: Running;
 let load: Load;
 let page: Page;
-let noises: string[];
+let problems: string[];
 beforeAll(async () => {
   const config = {
     policies: [policy('few', 1, '1h'), policy('shadowed', 1, '1h', { shadow: true })],
@@ -39,7 +39,7 @@ beforeAll(async () => {
   for (const key of HOSTILE) {
     await running.post('/v1/overrides', { policy: 'few', key, limit: 1, reason: key });
   }
-  ({ page, noises } = await visit(browser(), running.url));
+  ({ page, problems } = await visit(browser(), running.url));
   await isLive(page);
 });
 afterAll(async () => {
@@ -49,7 +49,7 @@ afterAll(async () => {
 
 const keyAddress = (key: string): string => `#/key/few/${encodeURIComponent(key)}`;
 
-/** Elements that no template has, and attributes that none may have. */
+/** Elements and attributes that no template contains. */
 const planted = (): Promise<string[]> =>
   page.evaluate(() => {
     const isOurs = (element: Element): boolean =>
@@ -66,11 +66,10 @@ const planted = (): Promise<string[]> =>
     );
   });
 
-/** What is on the page as text. */
 const texts = (): Promise<string> => page.evaluate(() => document.body.textContent!);
 
-describe('a key with markup in its name is text', () => {
-  test('among those that are denied and used most, and in overrides', async () => {
+describe('a key with markup is shown as text', () => {
+  test('in top keys and overrides', async () => {
     await go(page, '#/policy/few');
     for (const key of HOSTILE) {
       await eventually(
@@ -81,19 +80,19 @@ describe('a key with markup in its name is text', () => {
     expect(await planted()).toEqual([]);
   });
 
-  test('among those that would be denied', async () => {
+  test('in the top keys of a shadow policy', async () => {
     await go(page, '#/policy/shadowed');
     await eventually(texts).toContain(HOSTILE[0]);
     expect(await planted()).toEqual([]);
   });
 
-  test('in live denials', async () => {
+  test('in recent denials', async () => {
     await go(page, '#/denials');
     for (const key of HOSTILE) await eventually(texts).toContain(key);
     expect(await planted()).toEqual([]);
   });
 
-  test('as a filter of live denials', async () => {
+  test('as a filter of recent denials', async () => {
     for (const key of HOSTILE.slice(0, 3)) {
       await go(page, `#/denials?${new URLSearchParams({ policy: 'few', key })}`);
       await eventually(() =>
@@ -102,7 +101,7 @@ describe('a key with markup in its name is text', () => {
       expect(await page.getByLabel('Key', { exact: true }).inputValue()).toBe(key);
     }
     await go(page, `#/denials?${new URLSearchParams({ policy: NAME })}`);
-    await page.getByText(`There is no policy ${NAME}`).waitFor();
+    await page.getByText(`The policy ${NAME} no longer exists.`).waitFor();
     expect(await page.getByLabel('Policy').inputValue()).toBe(NAME);
     expect(await planted()).toEqual([]);
   });
@@ -115,34 +114,31 @@ describe('a key with markup in its name is text', () => {
     expect(await planted()).toEqual([]);
   });
 
-  test.each(HOSTILE.slice(0, 3))(
-    'in questions, and in what is told after them: %j',
-    async (key) => {
-      await go(page, keyAddress(key));
-      await eventually(() => page.locator('h1').textContent()).toBe(key);
-      await page.getByRole('button', { name: 'Reset' }).click();
-      await answer(page, 'Reset', async (dialog) => {
-        expect(await dialog.textContent()).toContain(key);
-        expect(await planted()).toEqual([]);
-      });
-      await eventually(() => toldBy(page).textContent()).toContain(key);
-      await page.getByRole('button', { name: 'Change the override' }).click();
-      await answer(page, 'Save', async (dialog) => {
-        expect(await dialog.textContent()).toContain(key);
-        expect(await dialog.getByLabel('Reason').inputValue()).toBe(key);
-        await dialog.getByLabel('Limit').fill('2');
-      });
-      await eventually(() => toldBy(page).textContent()).toContain(key);
-      await page.getByRole('button', { name: 'Remove the override' }).click();
-      await answer(page, 'Remove', async (dialog) => {
-        expect(await dialog.textContent()).toContain(key);
-      });
-      await eventually(() => toldBy(page).textContent()).toContain(key);
+  test.each(HOSTILE.slice(0, 3))('in dialogs and notices: %j', async (key) => {
+    await go(page, keyAddress(key));
+    await eventually(() => page.locator('h1').textContent()).toBe(key);
+    await page.getByRole('button', { name: 'Reset' }).click();
+    await submitDialog(page, 'Reset', async (dialog) => {
+      expect(await dialog.textContent()).toContain(key);
       expect(await planted()).toEqual([]);
-    },
-  );
+    });
+    await eventually(() => noticeOf(page).textContent()).toContain(key);
+    await page.getByRole('button', { name: 'Edit override' }).click();
+    await submitDialog(page, 'Save', async (dialog) => {
+      expect(await dialog.textContent()).toContain(key);
+      expect(await dialog.getByLabel('Reason').inputValue()).toBe(key);
+      await dialog.getByLabel('Limit').fill('2');
+    });
+    await eventually(() => noticeOf(page).textContent()).toContain(key);
+    await page.getByRole('button', { name: 'Remove override' }).click();
+    await submitDialog(page, 'Remove', async (dialog) => {
+      expect(await dialog.textContent()).toContain(key);
+    });
+    await eventually(() => noticeOf(page).textContent()).toContain(key);
+    expect(await planted()).toEqual([]);
+  });
 
-  test('in the command that asks for it, which a shell takes as one word', async () => {
+  test('in the curl command, as one shell word', async () => {
     const key = `it's <b> $(id) \`id\``;
     await go(page, keyAddress(key));
     await eventually(() => page.locator('h1').textContent()).toBe(key);
@@ -153,7 +149,7 @@ describe('a key with markup in its name is text', () => {
   });
 
   test.each(['#/policy/', '#/key/few/', '#/key/'])(
-    'in an address of nothing: %s',
+    'in an address that names nothing: %s',
     async (start) => {
       for (const name of [HOSTILE[0], NAME]) {
         await go(page, start + encodeURIComponent(name));
@@ -163,13 +159,13 @@ describe('a key with markup in its name is text', () => {
     },
   );
 
-  test('that runs nothing and says nothing', () => {
-    expect(noises.filter((noise) => !noise.includes('404 (Not Found)'))).toEqual([]);
+  test('without console errors', () => {
+    expect(problems.filter((problem) => !problem.includes('404 (Not Found)'))).toEqual([]);
   });
 });
 
-describe('the policy of the page', () => {
-  test('lets only what is the service’s own run, look or ask', async () => {
+describe('the Content-Security-Policy', () => {
+  test('allows only resources of the service', async () => {
     const { headers } = await running.get('/dashboard/');
     const csp = headers.get('content-security-policy')!;
     const directives = new Map(
@@ -188,13 +184,13 @@ describe('the policy of the page', () => {
     expect(csp).not.toMatch(/unsafe|\*|https?:|blob:/);
   });
 
-  test('is kept by the page as it is built: nothing is inline', async () => {
+  test('is met by the built page: nothing is inline', async () => {
     const { text } = await running.get('/dashboard/');
     expect(text).not.toMatch(/<style|style=|\son\w+=|<script(?![^>]*\ssrc=)/);
   });
 
-  test('blocks what gets in all the same', async () => {
-    const { page: other, noises: blocked } = await visit(browser(), running.url);
+  test('blocks injected content', async () => {
+    const { page: other, problems: blocked } = await visit(browser(), running.url);
     await isLive(other);
     await other.evaluate(() => {
       const style = document.createElement('style');
@@ -208,7 +204,7 @@ describe('the policy of the page', () => {
       expect.stringContaining('img-src'),
       expect.stringContaining('style-src-elem'),
     ]);
-    const refused = await other.evaluate(() =>
+    const results = await other.evaluate(() =>
       [
         () => document.body.setAttribute('onclick', 'alert(1)'),
         () => document.body.insertAdjacentHTML('beforeend', '<b>'),
@@ -218,19 +214,19 @@ describe('the policy of the page', () => {
       ].map((attempt) => {
         try {
           attempt();
-          return 'taken';
+          return 'accepted';
         } catch (error) {
           return (error as Error).name;
         }
       }),
     );
-    expect(refused).toEqual(['TypeError', 'TypeError', 'TypeError']);
+    expect(results).toEqual(['TypeError', 'TypeError', 'TypeError']);
     expect(blocked.filter((each) => each.startsWith('popped up'))).toEqual([]);
     await other.context().close();
   });
 
-  test('is violated by nothing on any page, and nobody else is asked for anything', async () => {
-    const { page: own, noises: heard } = await visit(browser(), running.url);
+  test('is violated by no page, and no page contacts another host', async () => {
+    const { page: own, problems: reported } = await visit(browser(), running.url);
     await isLive(own);
     for (const hash of ['#/overview', '#/policy/few', '#/key/few/..', '#/denials', '#/lab']) {
       await go(own, hash);
@@ -241,7 +237,7 @@ describe('the policy of the page', () => {
         await own.getByRole('button', { name: `Theme: ${theme}` }).waitFor();
       }
     }
-    expect(heard).toEqual([]);
+    expect(reported).toEqual([]);
     const stored = await own.evaluate(() => [
       { ...localStorage },
       { ...sessionStorage },

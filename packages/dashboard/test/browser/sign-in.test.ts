@@ -1,4 +1,4 @@
-/** Where a token is needed: nothing is shown without it, and nobody but the service gets it. */
+/** Sign-in: nothing is shown without the token, and the token reaches only the service. */
 import type { BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { Sessions } from '../../../server/src/http/sessions.ts';
@@ -7,7 +7,7 @@ import { enter, eventually, go, isLive, useBrowser, type Visit } from './stage.t
 
 const TOKEN = 'correct-horse-battery-staple';
 const WRONG = 'correct-horse-battery-stable';
-/** A name as of another machine: to browsers, a page that came by plain HTTP from elsewhere. */
+/** A name other than localhost: browsers treat it as an insecure origin. */
 const HOST = 'sluice.test';
 
 const browser = useBrowser([`--host-resolver-rules=MAP ${HOST} 127.0.0.1`]);
@@ -25,7 +25,7 @@ async function signIn(page: Page, token = TOKEN): Promise<void> {
   await page.getByRole('button', { name: 'Sign in' }).click();
 }
 
-/** All that scripts and whoever looks at the browser can get at. */
+/** Everything readable by scripts. */
 const traces = (page: Page): Promise<string> =>
   page.evaluate(() =>
     JSON.stringify([
@@ -43,7 +43,7 @@ const traces = (page: Page): Promise<string> =>
 const cookieOf = async (context: BrowserContext) =>
   (await context.cookies()).find(({ name }) => name === 'sluice_session');
 
-/** What everybody may ask for: decisions, health, signing in, and the page, which says nothing. */
+/** Routes without authentication: decisions, health, sign-in and the static page. */
 const OPEN = [
   ...['POST /v1/check', 'POST /v1/peek', 'POST /json', 'GET /v1/openapi.json'],
   ...['GET /healthz', 'GET /readyz', 'GET /', 'GET /dashboard', 'GET /dashboard/'],
@@ -51,23 +51,23 @@ const OPEN = [
 ];
 
 describe('without the token', () => {
-  test('everything is a 401 but what is open to all', async () => {
+  test('all routes respond 401 except the public ones', async () => {
     const open: string[] = [];
     for (const { method, path } of running.service.routes) {
-      // Proxies ask there with any method.
+      // Accepts any method from proxies.
       if (path.startsWith('/v1/forward-auth')) continue;
-      const answer = await running.ask(method, path.replaceAll(/:\w+/g, 'few'));
-      if (answer.status !== 401) open.push(`${method} ${path}`);
-      else expect(answer.json.code).toBe('ERR_UNAUTHORIZED');
+      const response = await running.ask(method, path.replaceAll(/:\w+/g, 'few'));
+      if (response.status !== 401) open.push(`${method} ${path}`);
+      else expect(response.json.code).toBe('ERR_UNAUTHORIZED');
     }
     expect(open.sort()).toEqual([...OPEN].sort());
     expect(running.service.routes.length).toBeGreaterThan(OPEN.length + 10);
   });
 
-  test('every page shows only that one has to sign in, and asks for nothing else', async () => {
-    const { page, noises } = await enter(browser(), url);
-    const asked: string[] = [];
-    page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+  test('every page shows only the sign-in form and requests only the session', async () => {
+    const { page, problems } = await enter(browser(), url);
+    const requests: string[] = [];
+    page.on('request', (request) => requests.push(new URL(request.url()).pathname));
     for (const hash of ['#/overview', '#/policy/few', '#/key/few/ada', '#/denials', '#/lab']) {
       await page.goto(`${url}/dashboard/${hash}`);
       await page.reload();
@@ -75,10 +75,10 @@ describe('without the token', () => {
       expect(await page.locator('header, nav, table, canvas').count()).toBe(0);
       expect(await page.title()).toBe('Sluice');
     }
-    expect(new Set(asked.filter((path) => path.startsWith('/v1')))).toEqual(
+    expect(new Set(requests.filter((path) => path.startsWith('/v1')))).toEqual(
       new Set(['/v1/session']),
     );
-    expect(noises).toEqual([]);
+    expect(problems).toEqual([]);
     await page.context().close();
   });
 });
@@ -86,17 +86,17 @@ describe('without the token', () => {
 describe('signing in', () => {
   let visited: Visit;
   let page: Page;
-  const asked: string[] = [];
+  const requests: string[] = [];
   const hash = '#/policy/few?range=10';
   beforeAll(async () => {
     visited = await enter(browser(), url);
     page = visited.page;
-    page.on('request', (request) => asked.push(`${request.method()} ${request.url()}`));
+    page.on('request', (request) => requests.push(`${request.method()} ${request.url()}`));
     await page.goto(`${url}/dashboard/${hash}`);
   });
   afterAll(() => page.context().close());
 
-  test('with a wrong token is told, and nothing is shown', async () => {
+  test('with a wrong token shows an error and no data', async () => {
     await signIn(page, WRONG);
     await page.getByText('Expected `token` to be the admin token').waitFor();
     expect(await page.getByLabel('Admin token').getAttribute('aria-invalid')).toBe('true');
@@ -108,7 +108,7 @@ describe('signing in', () => {
     expect(await page.locator('table').count()).toBe(0);
   });
 
-  test('with the token leads to where one wanted to be', async () => {
+  test('with the token opens the requested page', async () => {
     await signIn(page);
     await page.getByRole('heading', { level: 1, name: 'few' }).waitFor();
     await isLive(page);
@@ -117,26 +117,26 @@ describe('signing in', () => {
     expect(await button.getAttribute('aria-pressed')).toBe('true');
   });
 
-  test('leaves a cookie that no script reads and no other site sends', async () => {
+  test('sets an HttpOnly, SameSite=Strict cookie', async () => {
     expect(await cookieOf(page.context())).toMatchObject({
       ...{ httpOnly: true, sameSite: 'Strict', path: '/', secure: false, domain: HOST },
     });
     expect(await page.evaluate(() => document.cookie)).toBe('');
   });
 
-  test('leaves the token nowhere', async () => {
+  test('leaves no copy of the token in the browser', async () => {
     for (const token of [TOKEN, WRONG]) {
       expect(await traces(page)).not.toContain(token);
-      expect(asked.join()).not.toContain(token);
+      expect(requests.join()).not.toContain(token);
     }
     const { value } = (await cookieOf(page.context()))!;
     expect(value).not.toContain(TOKEN);
     expect(await traces(page)).not.toContain(value);
-    expect(asked.join()).not.toContain(value);
-    expect(asked.filter((each) => each.startsWith('POST'))).toHaveLength(2);
+    expect(requests.join()).not.toContain(value);
+    expect(requests.filter((each) => each.startsWith('POST'))).toHaveLength(2);
   });
 
-  test('lasts over a reload, and in another window', async () => {
+  test('persists across reloads and windows', async () => {
     await page.reload();
     await isLive(page);
     const other = await page.context().newPage();
@@ -145,29 +145,31 @@ describe('signing in', () => {
     await other.close();
   });
 
-  test('lets things be changed, over plain HTTP too', async () => {
-    await page.getByRole('button', { name: 'Put in shadow' }).click();
+  test('allows changes over plain HTTP', async () => {
+    await page.getByRole('button', { name: 'Use shadow mode' }).click();
     const dialog = page.getByRole('dialog');
-    await dialog.getByRole('button', { name: 'Put in shadow' }).click();
+    await dialog.getByRole('button', { name: 'Use shadow mode' }).click();
     await dialog.waitFor({ state: 'detached' });
     const { json } = await running.get('/v1/policies/few', { authorization: `Bearer ${TOKEN}` });
     expect(json).toMatchObject({ shadow: true, shadowBy: 'api' });
   });
 
-  test('is over for good when one signs out, also for who has kept the cookie', async () => {
-    const kept = (await cookieOf(page.context()))!;
+  test('ends with sign-out, which also revokes the cookie', async () => {
+    const copy = (await cookieOf(page.context()))!;
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByLabel('Admin token').waitFor();
     expect(await page.locator('header, table').count()).toBe(0);
     expect(await cookieOf(page.context())).toBeUndefined();
-    const cookie = `sluice_session=${kept.value}`;
+    const cookie = `sluice_session=${copy.value}`;
     expect((await running.get('/v1/policies', { cookie })).status).toBe(401);
     await page.reload();
     await page.getByLabel('Admin token').waitFor();
   });
 
-  test('makes no noise but for the token that was wrong', () => {
-    expect(visited.noises.filter((noise) => !noise.includes('401 (Unauthorized)'))).toEqual([]);
+  test('reports no errors except the wrong token', () => {
+    expect(visited.problems.filter((problem) => !problem.includes('401 (Unauthorized)'))).toEqual(
+      [],
+    );
   });
 });
 
@@ -181,7 +183,7 @@ describe('a session', () => {
     await page.context().clearCookies();
   });
 
-  /** As if somebody had signed in almost eight hours ago. */
+  /** Sets the cookie of a session that expires in `leftMs`. */
   async function signedIn(leftMs: number): Promise<void> {
     const sessions = new Sessions(TOKEN);
     const value = sessions.textOf({ ...sessions.open(), expiresAtMs: Date.now() + leftMs });
@@ -190,32 +192,32 @@ describe('a session', () => {
       .addCookies([{ name: 'sluice_session', value, url, httpOnly: true, sameSite: 'Strict' }]);
   }
 
-  test('that expires brings the sign-in back, and one is then where one was', async () => {
+  test('that expires shows the sign-in form, then the same page again', async () => {
     await signedIn(4000);
     await page.goto(`${url}/dashboard/#/denials?policy=few`);
-    await page.getByRole('heading', { level: 1, name: 'Live denials' }).waitFor();
-    await page.getByText('The session is over.').waitFor();
+    await page.getByRole('heading', { level: 1, name: 'Recent denials' }).waitFor();
+    await page.getByText('Your session has expired.').waitFor();
     expect(await page.locator('header, table').count()).toBe(0);
     await signIn(page);
-    await page.getByRole('heading', { level: 1, name: 'Live denials' }).waitFor();
+    await page.getByRole('heading', { level: 1, name: 'Recent denials' }).waitFor();
     await isLive(page);
     expect(page.url()).toBe(`${url}/dashboard/#/denials?policy=few`);
     expect(await page.getByLabel('Policy').inputValue()).toBe('few');
   });
 
-  test('that is ended elsewhere ends here, in the middle of a change', async () => {
+  test('that is revoked closes an open dialog', async () => {
     await page.goto(`${url}/dashboard/#/key/few/ada`);
     await signIn(page);
     await page.getByRole('button', { name: 'Reset' }).click();
     const { value } = (await cookieOf(page.context()))!;
     await running.ask('DELETE', '/v1/session', undefined, { cookie: `sluice_session=${value}` });
-    await page.getByText('The session is over.').waitFor();
+    await page.getByText('Your session has expired.').waitFor();
     expect(await page.getByRole('dialog').count()).toBe(0);
     await signIn(page);
     await page.getByRole('heading', { level: 1, name: 'ada' }).waitFor();
   });
 
-  test('is needed to go anywhere by the address', async () => {
+  test('is required for every address', async () => {
     await page.goto(`${url}/dashboard/`);
     await page.getByLabel('Admin token').waitFor();
     await go(page, '#/key/few/ada');
@@ -225,7 +227,7 @@ describe('a session', () => {
     await page.getByRole('heading', { level: 1, name: 'few' }).waitFor();
   });
 
-  test('is not opened by who has tried too often, and that is told', async () => {
+  test('is refused after too many attempts', async () => {
     await page.goto(`${url}/dashboard/`);
     await page.getByLabel('Admin token').waitFor();
     const wrong = () =>

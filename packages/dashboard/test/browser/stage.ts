@@ -1,4 +1,4 @@
-/** A browser before a real service: what the tests of the pages begin with. Needs a build. */
+/** Chromium and helpers for tests against a real service. Needs a build. */
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -11,8 +11,8 @@ import {
 import { afterAll, beforeAll, expect } from 'vitest';
 
 /**
- * An address bar that nobody sees has pages of its own, which take a second a window. The rest are
- * those that Playwright turns off, because the last list counts.
+ * The popups of the address bar are pages that take a second per window. The other entries are
+ * Playwright's defaults, since the last `--disable-features` wins.
  */
 const WITHOUT = [
   ...['WebUIOmniboxPopup', 'WebUIOmniboxAimPopup', 'WebUIOmniboxFullPopup', 'LensOverlay'],
@@ -27,13 +27,13 @@ const FLAGS = [
   `--disable-features=${WITHOUT.join(',')}`,
 ];
 
-/** For what a busy machine may take its time with; whoever waits goes on as soon as it is there. */
-const PATIENCE_MS = 20_000;
-export const SOON = { timeout: PATIENCE_MS, interval: 50 };
+/** Upper bound for a busy machine; waits end as soon as the condition holds. */
+const TIMEOUT_MS = 20_000;
+export const SOON = { timeout: TIMEOUT_MS, interval: 50 };
 
 const root = new URL('../../', import.meta.url).pathname;
 
-/** What is tested is what is built, so it has to be of what is written. */
+/** Throws if the build is older than the sources. */
 function checkBuilt(): void {
   const built = join(root, 'dist/index.html');
   const sources = readdirSync(join(root, 'src'), { recursive: true, withFileTypes: true });
@@ -57,21 +57,21 @@ export function useBrowser(flags: readonly string[] = []): () => Browser {
   return () => browser;
 }
 
-/** As much as a desktop shows, and no more: every pixel is drawn by the processor. */
+/** Small, since the CPU renders every pixel. */
 const WINDOW = { viewport: { width: 1040, height: 640 } };
 export const DESKTOP = { viewport: { width: 1280, height: 900 } };
 export const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
 
 export interface Visit {
   readonly page: Page;
-  /** What went wrong, popped up, or was asked of anybody but the service. */
-  readonly noises: string[];
+  /** Console errors, exceptions, popups and requests to other hosts. */
+  readonly problems: string[];
 }
 
-/** What browsers say of every page that comes by plain HTTP from another machine. */
+/** Chromium's warning for every page over plain HTTP from another host. */
 const UNTRUSTED = /Cross-Origin-Opener-Policy header has been ignored/;
 
-/** Opens a page of the dashboard, by what its address has after the `#`. */
+/** Opens a page of the dashboard by the fragment of its address. */
 export async function visit(
   browser: Browser,
   url: string,
@@ -83,42 +83,42 @@ export async function visit(
   return visited;
 }
 
-/** A page that is nowhere yet. */
+/** Creates a blank page. */
 export async function enter(
   browser: Browser,
   url: string,
   look: BrowserContextOptions = {},
 ): Promise<Visit> {
   const context = await browser.newContext({ ...WINDOW, timezoneId: 'UTC', ...look });
-  context.setDefaultTimeout(PATIENCE_MS);
+  context.setDefaultTimeout(TIMEOUT_MS);
   const page = await context.newPage();
-  const noises: string[] = [];
+  const problems: string[] = [];
   page.on('console', (message) => {
-    const isNoise = message.type() === 'error' || message.type() === 'warning';
-    if (isNoise && !UNTRUSTED.test(message.text())) noises.push(message.text());
+    const isProblem = message.type() === 'error' || message.type() === 'warning';
+    if (isProblem && !UNTRUSTED.test(message.text())) problems.push(message.text());
   });
-  page.on('pageerror', (error) => noises.push(`thrown: ${error.message}`));
+  page.on('pageerror', (error) => problems.push(`thrown: ${error.message}`));
   page.on('dialog', (dialog) => {
-    noises.push(`popped up: ${dialog.message()}`);
+    problems.push(`popped up: ${dialog.message()}`);
     void dialog.dismiss();
   });
   page.on('request', (request) => {
-    if (!request.url().startsWith(`${url}/`)) noises.push(`asked: ${request.url()}`);
+    if (!request.url().startsWith(`${url}/`)) problems.push(`requested: ${request.url()}`);
   });
   await page.addInitScript(() => {
     addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) => {
       console.error(`violated: ${violatedDirective} by ${blockedURI}`);
     });
   });
-  return { page, noises };
+  return { page, problems };
 }
 
-/** Goes somewhere else in the page that is open, as a link does. */
+/** Navigates within the open page, like a link. */
 export async function go(page: Page, hash: string): Promise<void> {
   await page.evaluate(
     (to) =>
       new Promise<void>((resolve) => {
-        // Until it is drawn, what is looked for may be found on the page that was there before.
+        // Wait for the redraw, else locators may match the previous page.
         const isDrawn = (): void => void requestAnimationFrame(() => setTimeout(resolve));
         if (location.hash === to) isDrawn();
         else addEventListener('hashchange', isDrawn, { once: true });
@@ -128,11 +128,11 @@ export async function go(page: Page, hash: string): Promise<void> {
   );
 }
 
-/** The stream is there, and has told a second. */
+/** Waits until the stream has received a tick. */
 export const isLive = (page: Page): Promise<void> =>
   page.locator('.connection.live').waitFor({ state: 'visible' });
 
-/** The chart has got as far as this second, `13:05:59`. */
+/** Waits until the chart shows a second, `13:05:59`. */
 export const isShown = async (page: Page, time: string): Promise<void> => {
   const newest = async () => (await page.locator('.legend-time').textContent())!.slice(3);
   await eventually(async () => (await newest()) >= time).toBe(true);
@@ -150,7 +150,7 @@ export const cellsOf = (table: Locator): Promise<string[][]> =>
       ),
     );
 
-/** The rows of a table by the heads of its columns. */
+/** The rows of a table as records by column header. */
 export const recordsOf = (table: Locator): Promise<Record<string, string>[]> =>
   table.evaluate((element) => {
     const texts = (parent: Element, cells: string): string[] =>
@@ -166,11 +166,15 @@ export const recordsOf = (table: Locator): Promise<Record<string, string>[]> =>
 /** `1,234 calls` is 1234. */
 export const numberOf = (text: string): number => Number(text.replace(/[^\d.]/g, ''));
 
-export const eventually = <T>(ask: () => T | Promise<T>, message?: string) =>
-  expect.poll(ask, message === undefined ? SOON : { ...SOON, message });
+export const eventually = <T>(read: () => T | Promise<T>, message?: string) =>
+  expect.poll(read, message === undefined ? SOON : { ...SOON, message });
 
-/** Waits for the question, does what it takes, and until it is answered. */
-export async function answer(page: Page, button: string, fill?: (dialog: Locator) => unknown) {
+/** Fills in the open dialog, submits it and waits until it closes. */
+export async function submitDialog(
+  page: Page,
+  button: string,
+  fill?: (dialog: Locator) => unknown,
+) {
   const dialog = page.getByRole('dialog');
   await dialog.waitFor({ state: 'visible' });
   await fill?.(dialog);
@@ -178,5 +182,5 @@ export async function answer(page: Page, button: string, fill?: (dialog: Locator
   await dialog.waitFor({ state: 'detached' });
 }
 
-/** What the page says it has done. */
-export const toldBy = (page: Page): Locator => page.locator('.told p');
+/** The notice after an action. */
+export const noticeOf = (page: Page): Locator => page.locator('.notice p');

@@ -1,4 +1,4 @@
-/** The vectors for a browser: what runs them there, and as addresses of the lab. */
+/** Runs the vectors in a browser, and converts them to lab addresses. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { rolldown } from 'rolldown';
 import { parseVectors, type VectorCase } from 'sluice/testing';
@@ -9,24 +9,24 @@ export const { cases } = parseVectors(text);
 
 export const assets = '/dashboard/assets/';
 
-/** The file of the engine under its own names. */
+/** The built entry file of the engine. */
 export const engine = readdirSync(file('dashboard/dist/assets')).find((name) =>
   /^lab-engine-.*\.js$/.test(name),
 )!;
 
-/** Where the rest of it is. */
+/** The chunk that the entry imports. */
 export function chunkOfEngine(): string {
   const source = readFileSync(file(`dashboard/dist/assets/${engine}`), 'utf8');
   return /from ?"\.\/([^"]+)"/.exec(source)![1];
 }
 
-/** What runs the vectors elsewhere, but with the engine that is handed out. */
+/** Bundles the vector runner against the served engine. */
 export async function runner(): Promise<string> {
   const bundle = await rolldown({
     input: file('sluice/src/testing/vectors.ts'),
     plugins: [
       {
-        name: 'handed-out',
+        name: 'served-engine',
         resolveId: (id) =>
           /\/(?:clock|limiter)\.ts$/.test(id) ? { id: assets + engine, external: true } : null,
       },
@@ -45,7 +45,7 @@ export const SHORT: Readonly<Record<string, string>> = {
   'token-bucket': 'tokens',
 };
 
-/** Checks of one key under one policy, in the order of their times: what the lab can be given. */
+/** The vectors that the lab can represent: checks of one key and policy in order of time. */
 export const forLab = cases.filter(
   ({ policies, steps }) =>
     policies.length === 1 &&

@@ -1,4 +1,4 @@
-/** Everything that can be looked at: each page as it is in use, empty, and with a question open. */
+/** All views: each page in use, empty, and with an open dialog. */
 import type { Page } from 'playwright-core';
 import { policy, type Running, startRunning } from '../../../server/test/running.ts';
 import { Load, POLICIES } from './load.ts';
@@ -8,7 +8,7 @@ export const TOKEN = 'correct-horse-battery-staple';
 
 const LONG_KEY = `tenant:${'0123456789abcdef'.repeat(12)}`;
 
-/** Services with something to show, with nothing, and with a token that is needed. */
+/** Services with traffic, without traffic, without policies and with an admin token. */
 export interface Scenes {
   readonly busy: Running;
   readonly quiet: Running;
@@ -46,16 +46,16 @@ export interface View {
   readonly name: string;
   readonly of: 'busy' | 'quiet' | 'bare' | 'closed';
   readonly hash: string;
-  /** Nothing in it that is not elsewhere in the same colours. */
+  /** Uses no colours that other views do not use. */
   readonly isAlike?: true;
-  /** What has to be there before it is looked at, or to be done. */
+  /** Waits for the content, or opens a dialog. */
   readonly ready: (page: Page) => Promise<unknown>;
 }
 
 const heading = (name: string) => (page: Page) =>
   page.getByRole('heading', { level: 1, name }).waitFor();
 
-async function ask(page: Page, button: string): Promise<void> {
+async function openDialog(page: Page, button: string): Promise<void> {
   await page.getByRole('button', { name: button }).first().click();
   await page.getByRole('dialog').waitFor();
 }
@@ -72,28 +72,28 @@ export const VIEWS: readonly View[] = [
     ready: async (page) => {
       await drawn(page);
       for (const summary of await page.locator('summary').all()) await summary.click();
-      await page.getByRole('table', { name: /^Calls a second/ }).waitFor();
+      await page.getByRole('table', { name: /^Calls per second/ }).waitFor();
     },
   },
   {
     ...{ name: 'policy', of: 'busy', hash: '#/policy/perMinute?range=1' },
     ready: async (page) => {
       await drawn(page);
-      await page.getByRole('table', { name: 'Most denied' }).waitFor();
+      await page.getByRole('table', { name: 'Top keys by denials' }).waitFor();
       await page.getByRole('table', { name: 'Overrides' }).waitFor();
     },
   },
   {
     ...{ name: 'policy-shadow', of: 'busy', hash: '#/policy/shadowed?range=1' },
-    ready: (page) => page.getByText(/If this were on/).waitFor(),
+    ready: (page) => page.getByText(/If enforced/).waitFor(),
   },
   {
     ...{ name: 'policy-override', of: 'busy', hash: '#/policy/parts' },
-    ready: (page) => ask(page, 'Add an override'),
+    ready: (page) => openDialog(page, 'Add override'),
   },
   {
     ...{ name: 'policy-enforce', isAlike: true, of: 'busy', hash: '#/policy/shadowed?range=10' },
-    ready: (page) => ask(page, 'Enforce it'),
+    ready: (page) => openDialog(page, 'Enforce'),
   },
   ...['perMinute/user:1', 'perHour/user:2', 'perDay/greedy', 'perSecond/ada', 'parts/user:3'].map(
     (key): View => ({
@@ -107,7 +107,7 @@ export const VIEWS: readonly View[] = [
   },
   {
     ...{ name: 'key-reset', isAlike: true, of: 'busy', hash: `#/key/perMinute/user:4` },
-    ready: (page) => ask(page, 'Reset'),
+    ready: (page) => openDialog(page, 'Reset'),
   },
   {
     ...{ name: 'denials', of: 'busy', hash: '#/denials?policy=perMinute' },
@@ -137,14 +137,14 @@ export const VIEWS: readonly View[] = [
     isAlike: true,
     of: 'quiet',
     hash: '#/denials',
-    ready: heading('Live denials'),
+    ready: heading('Recent denials'),
   },
   {
     name: 'policy-unknown',
     isAlike: true,
     of: 'quiet',
     hash: '#/policy/gone',
-    ready: heading('There is no'),
+    ready: heading('Unknown policy'),
   },
   { name: 'overview-bare', isAlike: true, of: 'bare', hash: '#/overview', ready: drawn },
   {
@@ -161,7 +161,7 @@ export const VIEWS: readonly View[] = [
   },
 ];
 
-/** Shows a view in a page that may be at another one. */
+/** Navigates a page to a view. */
 export async function show(page: Page, scenes: Scenes, view: View): Promise<void> {
   const base = `${scenes[view.of].url}/dashboard/`;
   if (page.url().startsWith(base)) {

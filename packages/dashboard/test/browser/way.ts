@@ -1,8 +1,8 @@
-/** The way to a service, for tests in which the service is away. */
+/** A TCP proxy to a service, for tests with a lost connection. */
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
-/** Can be cut while the service goes on, and lead to another one. */
+/** Can be cut while the service keeps running, and point to another service. */
 export class Way {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();

@@ -33,27 +33,33 @@ describe('what counts between two reports', () => {
         const state = store.inspectSync(policy, params, 'a', nowMs);
         if (state === undefined) continue;
         const { used, cells, entries } = state;
-        const told = report({
+        const current = report({
           ...{ algorithm, windowMs, limit: params.capacity, used, cells, entries },
           ...{ atMs: nowMs, entryCount: entries.length },
         });
-        const facts = factsOf(told, { limit: 50, ...own } as unknown as PolicyDefinition);
+        const facts = factsOf(current, { limit: 50, ...own } as unknown as PolicyDefinition);
         expect(facts.bucketMs).toBe(
           algorithm === 'sliding-buckets' ? params.bucketMs : facts.bucketMs,
         );
         const laterMs = nowMs + random.below(2 * windowMs);
         const later = store.inspectSync(policy, params, 'a', laterMs);
-        expect(usedAt(facts, told, laterMs)).toBe(later?.used ?? 0);
+        expect(usedAt(facts, current, laterMs)).toBe(later?.used ?? 0);
       }
     }
   });
 
   test('is what the report says where that does not list all', () => {
     const entries = [{ atMs: START_MS + 50, cost: 2 }];
-    const told = report({ windowMs: 100, used: 10, entries, entryCount: 5, atMs: START_MS + 60 });
-    const facts = factsOf(told, undefined);
-    expect(usedAt(facts, told, START_MS + 60)).toBe(10);
-    expect(usedAt(facts, told, START_MS + 150)).toBe(8);
+    const current = report({
+      windowMs: 100,
+      used: 10,
+      entries,
+      entryCount: 5,
+      atMs: START_MS + 60,
+    });
+    const facts = factsOf(current, undefined);
+    expect(usedAt(facts, current, START_MS + 60)).toBe(10);
+    expect(usedAt(facts, current, START_MS + 150)).toBe(8);
   });
 });
 
@@ -61,26 +67,26 @@ describe('the facts of a key', () => {
   const policy = { limit: 60, buckets: 15 } as PolicyDefinition;
 
   test('are those of its policy', () => {
-    const told = report({ algorithm: 'token-bucket', limit: 100, windowMs: 30_000 });
-    expect(factsOf(told, policy)).toMatchObject({ capacity: 100, limit: 60, bucketMs: 2000 });
+    const current = report({ algorithm: 'token-bucket', limit: 100, windowMs: 30_000 });
+    expect(factsOf(current, policy)).toMatchObject({ capacity: 100, limit: 60, bucketMs: 2000 });
   });
 
   test('have the limit of an override, and the burst as it is', () => {
     const override = { policy: 'p', key: 'a', limit: 7, source: 'api' } as const;
-    const told = report({ algorithm: 'token-bucket', limit: 100, override });
-    expect(factsOf(told, policy)).toMatchObject({ capacity: 100, limit: 7 });
+    const current = report({ algorithm: 'token-bucket', limit: 100, override });
+    expect(factsOf(current, policy)).toMatchObject({ capacity: 100, limit: 7 });
   });
 
   test('are guessed as far as that goes while the policy is not known', () => {
-    const told = report({ limit: 100, windowMs: 30 });
-    expect(factsOf(told, undefined)).toMatchObject({ capacity: 100, limit: 100, bucketMs: 1 });
+    const current = report({ limit: 100, windowMs: 30 });
+    expect(factsOf(current, undefined)).toMatchObject({ capacity: 100, limit: 100, bucketMs: 1 });
   });
 });
 
 describe('the story', () => {
   const tell = (fields: Partial<KeyReport>, nowMs: number, policy?: Partial<PolicyDefinition>) => {
-    const told = report(fields);
-    return explainKey(factsOf(told, policy as PolicyDefinition), told, nowMs);
+    const current = report(fields);
+    return explainKey(factsOf(current, policy as PolicyDefinition), current, nowMs);
   };
   const windowMs = 60_000;
 
@@ -94,10 +100,10 @@ describe('the story', () => {
   });
 
   test('of a counter takes the newest window for the previous one once it is over', () => {
-    const told = report({ algorithm: 'sliding-counter', windowMs, limit: 100 });
+    const current = report({ algorithm: 'sliding-counter', windowMs, limit: 100 });
     const cells = [START_MS + 2 * windowMs, 40, 80];
     const at = (afterMs: number) =>
-      counterParts(factsOf(told, undefined), cells, START_MS + afterMs);
+      counterParts(factsOf(current, undefined), cells, START_MS + afterMs);
     expect(at(windowMs)).toMatchObject({ previous: 40, current: 0, weighed: 40 });
     expect(at(1.5 * windowMs)).toMatchObject({ previous: 40, current: 0, weighed: 20 });
     expect(at(2 * windowMs)).toMatchObject({ previous: 0, current: 0, weighed: 0 });
@@ -125,19 +131,19 @@ describe('the story', () => {
 
   test('of a fixed window tells when the next begins', () => {
     const cells = [START_MS + windowMs, 9, 0];
-    const told = { algorithm: 'fixed-window', windowMs, limit: 10, cells } as const;
-    expect(tell(told, START_MS + 15_000).sum).toMatch(/^9 of 10: .* since \d\d:\d\d:00/);
-    expect(tell(told, START_MS + 15_000).frees).toContain('begins in 45.0 s');
-    expect(tell(told, START_MS + windowMs).sum).toMatch(/^0 of 10/);
+    const current = { algorithm: 'fixed-window', windowMs, limit: 10, cells } as const;
+    expect(tell(current, START_MS + 15_000).sum).toMatch(/^9 of 10: .* since \d\d:\d\d:00/);
+    expect(tell(current, START_MS + 15_000).frees).toContain('begins in 45.0 s');
+    expect(tell(current, START_MS + windowMs).sum).toMatch(/^0 of 10/);
   });
 
   test('of a token bucket tells the tokens, and how they come back', () => {
     const cells = [START_MS + 90_000, 10 * windowMs, START_MS];
-    const told = { algorithm: 'token-bucket', windowMs, limit: 100, cells } as const;
-    const story = tell(told, START_MS + 10_000, { limit: 60 });
+    const current = { algorithm: 'token-bucket', windowMs, limit: 100, cells } as const;
+    const story = tell(current, START_MS + 10_000, { limit: 60 });
     expect(story.sum).toBe('20 of 100 tokens are there');
     expect(story.frees).toBe('60 come back in 1 min, one every 1.0 s');
-    const facts = factsOf(report(told), { limit: 60 } as PolicyDefinition);
+    const facts = factsOf(report(current), { limit: 60 } as PolicyDefinition);
     expect(tokensAt(facts, cells, START_MS + 10 * windowMs)).toBe(100);
     expect(tokensAt(facts, [], START_MS)).toBe(100);
   });
@@ -145,7 +151,7 @@ describe('the story', () => {
 
 test('a log that is longer than its list says how many entries are shown', () => {
   const entries = Array.from({ length: 1000 }, (_, at) => ({ atMs: START_MS + at, cost: 1 }));
-  const told = report({ entries, entryCount: 100_000, used: 100_000, atMs: START_MS + 1000 });
-  const note = noteOf(factsOf(told, undefined), told, 50, 100);
-  expect(note).toBe('50 of 100,000 entries shown. The service lists the newest 1,000.');
+  const current = report({ entries, entryCount: 100_000, used: 100_000, atMs: START_MS + 1000 });
+  const note = noteOf(factsOf(current, undefined), current, 50, 100);
+  expect(note).toBe('Showing 50 of 100,000 entries; the service returns the newest 1,000.');
 });

@@ -6,24 +6,24 @@ import { report } from './reports.ts';
 
 const WINDOW_MS = 1000;
 
-/** Takes what a service says, one after the other. */
+/** Takes reports in order. */
 function remember(...reports: readonly Partial<KeyReport>[]): WindowMemory {
   const memory = new WindowMemory();
   for (const fields of reports) {
-    const told = report({
+    const current = report({
       windowMs: WINDOW_MS,
       entryCount: fields.entries?.length ?? 0,
       ...fields,
     });
-    memory.take(told, factsOf(told, undefined));
+    memory.take(current, factsOf(current, undefined));
   }
   return memory;
 }
 
 const entry = (atMs: number, cost = 1) => ({ atMs, cost });
 
-describe('the memory of a log', () => {
-  test('keeps what has left the window, though the service forgets it', () => {
+describe('the history of a log', () => {
+  test('keeps entries that have left the window', () => {
     const { entries } = remember(
       { atMs: 5100, entries: [entry(5000), entry(5100)] },
       { atMs: 6050, entries: [entry(5100), entry(6000)] },
@@ -31,7 +31,7 @@ describe('the memory of a log', () => {
     expect(entries).toEqual([entry(5000), entry(5100), entry(6000)]);
   });
 
-  test('has an entry as it was told last', () => {
+  test('updates the cost of an entry', () => {
     const { entries } = remember(
       { atMs: 5100, entries: [entry(5000, 1)] },
       { atMs: 5200, entries: [entry(5000, 4)] },
@@ -39,7 +39,7 @@ describe('the memory of a log', () => {
     expect(entries).toEqual([entry(5000, 4)]);
   });
 
-  test('loses what a reset has taken out of the window, and keeps what had left it before', () => {
+  test('a reset removes entries in the window and keeps earlier ones', () => {
     const { entries } = remember(
       { atMs: 5100, entries: [entry(4500), entry(5100)] },
       { atMs: 5600, entries: [], held: false },
@@ -47,7 +47,7 @@ describe('the memory of a log', () => {
     expect(entries).toEqual([entry(4500)]);
   });
 
-  test('keeps what is older than the newest thousand that are told', () => {
+  test('keeps entries older than those listed', () => {
     const { entries } = remember(
       { atMs: 5100, entries: [entry(5000), entry(5050)] },
       { atMs: 5200, entries: [entry(5050), entry(5150)], entryCount: 3 },
@@ -55,7 +55,7 @@ describe('the memory of a log', () => {
     expect(entries).toEqual([entry(5000), entry(5050), entry(5150)]);
   });
 
-  test('lets go of what is out of the picture', () => {
+  test('deletes entries older than the drawing', () => {
     const { entries } = remember(
       { atMs: 5000, entries: [entry(5000)] },
       { atMs: 9000, entries: [entry(9000)] },
@@ -63,23 +63,23 @@ describe('the memory of a log', () => {
     expect(entries).toEqual([entry(9000)]);
   });
 
-  test('is bounded', () => {
+  test('has at most 6000 entries', () => {
     const memory = new WindowMemory();
     for (let second = 0; second < 20; second++) {
       const entries = Array.from({ length: 1000 }, (_, at) => entry(second * 1000 + at));
-      const told = report({ windowMs: 10_000_000, atMs: second * 1000 + 999, entries });
-      memory.take({ ...told, entryCount: 1000 * (second + 1) }, factsOf(told, undefined));
+      const current = report({ windowMs: 10_000_000, atMs: second * 1000 + 999, entries });
+      memory.take({ ...current, entryCount: 1000 * (second + 1) }, factsOf(current, undefined));
     }
     expect(memory.entries).toHaveLength(6000);
     expect(memory.entries.at(-1)).toEqual(entry(19_999));
   });
 });
 
-describe('the memory of windows of the clock', () => {
+describe('the history of clock-aligned windows', () => {
   const fixed = { algorithm: 'fixed-window' } as const;
   const counter = { algorithm: 'sliding-counter' } as const;
 
-  test('keeps the counts of those that are over', () => {
+  test('keeps the counts of past windows', () => {
     const { windows } = remember(
       { ...fixed, atMs: 5100, cells: [6000, 4, 0] },
       { ...fixed, atMs: 6100, cells: [7000, 2, 0] },
@@ -90,7 +90,7 @@ describe('the memory of windows of the clock', () => {
     ]);
   });
 
-  test('sees what was admitted between two reports', () => {
+  test('records admissions between two reports', () => {
     const { sightings } = remember(
       { ...fixed, atMs: 5100, cells: [6000, 4, 0] },
       { ...fixed, atMs: 5900, cells: [6000, 7, 0] },
@@ -103,7 +103,7 @@ describe('the memory of windows of the clock', () => {
     ]);
   });
 
-  test('loses what a reset took away', () => {
+  test('a reset removes the current window', () => {
     const { windows } = remember(
       { ...fixed, atMs: 5900, cells: [6000, 4, 0] },
       { ...fixed, atMs: 6100, cells: [7000, 2, 0] },
@@ -112,7 +112,7 @@ describe('the memory of windows of the clock', () => {
     expect(windows).toEqual([{ startMs: 5000, count: 4 }]);
   });
 
-  test('has both that a counter counts', () => {
+  test('has the current and previous window of a counter', () => {
     const { windows } = remember(
       { ...counter, atMs: 5100, cells: [7000, 4, 9] },
       { ...counter, atMs: 6100, cells: [8000, 1, 6] },
@@ -125,7 +125,7 @@ describe('the memory of windows of the clock', () => {
   });
 });
 
-describe('the memory of a token bucket', () => {
+describe('the history of a token bucket', () => {
   const bucket = { algorithm: 'token-bucket', limit: 10 } as const;
   /** `tokens` right after a charge at a time. */
   const cells = (atMs: number, tokens: number) => [
@@ -134,7 +134,7 @@ describe('the memory of a token bucket', () => {
     atMs,
   ];
 
-  test('has each charge with what there was before', () => {
+  test('records each charge with the level before it', () => {
     const { charges, sightings } = remember(
       { ...bucket, atMs: 5100, cells: cells(5000, 4) },
       { ...bucket, atMs: 5150, cells: cells(5000, 4) },
@@ -147,14 +147,14 @@ describe('the memory of a token bucket', () => {
     expect(sightings).toEqual([{ atMs: 5200, cost: 5, sinceMs: 5150 }]);
   });
 
-  test('is nothing after a reset, and stays where the bucket has filled by itself', () => {
+  test('is cleared by a reset, but not by refilling', () => {
     const charged = { ...bucket, atMs: 5100, cells: cells(5000, 4) };
     expect(remember(charged, { ...bucket, atMs: 5200, cells: [] }).charges).toEqual([]);
     expect(remember(charged, { ...bucket, atMs: 5700, cells: [] }).charges).toHaveLength(1);
   });
 });
 
-test('another algorithm of the same name is remembered anew', () => {
+test('a change of the algorithm clears the history', () => {
   const memory = remember(
     { atMs: 5100, entries: [entry(5000)] },
     { atMs: 5200, algorithm: 'fixed-window', cells: [6000, 4, 0] },

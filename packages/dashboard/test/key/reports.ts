@@ -1,4 +1,4 @@
-/** What a service tells of a key, with whatever a test is about in it. */
+/** A key report with the given fields. */
 import type { KeyReport } from '../../src/api/types.ts';
 
 export const report = (fields: Partial<KeyReport>): KeyReport => ({

@@ -14,23 +14,23 @@ function scene<S>(
   nowMs = NOW_MS,
   policy?: Partial<PolicyDefinition>,
 ): S {
-  const told = report({
+  const current = report({
     ...{ windowMs: WINDOW_MS, atMs: NOW_MS, entryCount: fields.entries?.length ?? 0 },
     ...fields,
   });
-  const facts = factsOf(told, policy as PolicyDefinition);
+  const facts = factsOf(current, policy as PolicyDefinition);
   const memory = new WindowMemory();
-  memory.take(told, facts);
-  return sceneOf(facts, told, memory, nowMs) as S;
+  memory.take(current, facts);
+  return sceneOf(facts, current, memory, nowMs) as S;
 }
 
-describe('the picture of a log', () => {
+describe('the scene of a log', () => {
   const entries = [
     { atMs: NOW_MS - 5000, cost: 2 },
     { atMs: NOW_MS - 1000, cost: 8 },
   ];
 
-  test('has its window between an edge and now, and something on either side', () => {
+  test('spans the window and a margin on both sides', () => {
     const { span, window, solidFromMs, top, limit } = scene<TickScene>({ entries });
     expect(window).toEqual({ fromMs: NOW_MS - WINDOW_MS, toMs: NOW_MS });
     expect(solidFromMs).toBe(NOW_MS - WINDOW_MS);
@@ -39,35 +39,34 @@ describe('the picture of a log', () => {
     expect([top, limit]).toEqual([8, undefined]);
   });
 
-  test('slides with the time, and keeps its entries', () => {
+  test('slides with time and keeps expired entries', () => {
     const later = scene<TickScene>({ entries }, NOW_MS + 1500);
     expect(later.solidFromMs).toBe(NOW_MS + 1500 - WINDOW_MS);
-    // The first has left by now, and is still there to be seen.
+    // The first entry has expired and is still visible.
     expect(later.entries).toEqual(entries);
     expect(later.entries[0].atMs).toBeLessThan(later.solidFromMs);
     expect(later.entries[0].atMs).toBeGreaterThan(later.span.fromMs);
   });
 
-  test('says from where on it is not told', () => {
-    expect(scene<TickScene>({ entries }).untoldUntilMs).toBeUndefined();
+  test('marks the part without listed entries', () => {
+    expect(scene<TickScene>({ entries }).unlistedUntilMs).toBeUndefined();
     const cut = scene<TickScene>({ entries, entryCount: 10_000 });
-    expect(cut.untoldUntilMs).toBe(NOW_MS - 5000);
+    expect(cut.unlistedUntilMs).toBe(NOW_MS - 5000);
   });
 
-  test('of buckets counts a bucket whole while its last millisecond is inside', () => {
+  test('a bucket counts whole while its last millisecond is in the window', () => {
     const fields = { algorithm: 'sliding-buckets', entries: [] } as const;
     const policy = { buckets: 6 };
     const edges = [0, 998, 999, 1000].map(
       (afterMs) => scene<TickScene>(fields, NOW_MS + afterMs, policy).solidFromMs,
     );
-    // The bucket of the second before the edge counts up to the very last millisecond.
     const edgeMs = NOW_MS - WINDOW_MS;
     expect(edges).toEqual([edgeMs, edgeMs, edgeMs + 1000, edgeMs + 1000]);
   });
 });
 
-describe('the picture of windows of the clock', () => {
-  test('of a fixed window ends what counts with the window', () => {
+describe('the scene of clock-aligned windows', () => {
+  test('a fixed window counts until its end', () => {
     const fields = { algorithm: 'fixed-window', cells: [NOW_MS + WINDOW_MS, 7, 0] } as const;
     const now = scene<BarScene>(fields, NOW_MS + 2000);
     expect(now.bars).toEqual([{ startMs: NOW_MS, count: 7 }]);
@@ -78,7 +77,7 @@ describe('the picture of windows of the clock', () => {
     expect(next.bars).toEqual([{ startMs: NOW_MS, count: 7 }]);
   });
 
-  test('of a counter has the window slide over the previous one', () => {
+  test('the window of a counter slides over the previous one', () => {
     const cells = [NOW_MS + 2 * WINDOW_MS, 3, 8];
     const { bars, window, solidFromMs } = scene<BarScene>(
       { algorithm: 'sliding-counter', cells },
@@ -92,17 +91,17 @@ describe('the picture of windows of the clock', () => {
     expect(solidFromMs).toBe(window!.fromMs);
   });
 
-  test('is as high as the fullest window, if that is over the limit', () => {
+  test('scales to a count above the limit', () => {
     const cells = [NOW_MS + WINDOW_MS, 25, 0];
     expect(scene<BarScene>({ algorithm: 'fixed-window', cells }).top).toBe(25);
   });
 });
 
-describe('the picture of a token bucket', () => {
+describe('the scene of a token bucket', () => {
   const cells = [NOW_MS + 3000, 4 * WINDOW_MS, NOW_MS - 600];
   const fields: Partial<KeyReport> = { algorithm: 'token-bucket', limit: 10, cells };
 
-  test('rises to what the bucket holds, and stays there', () => {
+  test('rises to the capacity and stays there', () => {
     const { points, level, top } = scene<LevelScene>(fields);
     expect(level).toBe(5);
     expect(top).toBe(10);
@@ -114,20 +113,20 @@ describe('the picture of a token bucket', () => {
     ]);
   });
 
-  test('of one that is full is a line at the top', () => {
+  test('a full bucket is a constant line', () => {
     const { points, level } = scene<LevelScene>({ ...fields, cells: [] });
     expect(level).toBe(10);
     expect(points.every(({ tokens }) => tokens === 10)).toBe(true);
   });
 });
 
-describe('pixels', () => {
-  test('are as many for the same time, wherever it is', () => {
+describe('pixel coordinates', () => {
+  test('are linear in time', () => {
     const { x, perMs } = scaleOf({ fromMs: 1000, toMs: 3000 }, 500);
     expect([x(1000), x(2000), x(3000), perMs]).toEqual([0, 250, 500, 0.25]);
   });
 
-  test('of ticks are the same while the window slides', () => {
+  test('ticks keep their path while the window slides', () => {
     const entries = [
       { atMs: 1000, cost: 1 },
       { atMs: 2000, cost: 4 },
@@ -139,7 +138,7 @@ describe('pixels', () => {
     expect(buckets.match(/z/g)).toHaveLength(2);
   });
 
-  test('are never none for what is there, and none for what is not', () => {
+  test('have a minimum height for positive values', () => {
     expect([heightOf(0, 10), heightOf(1, 1000, 5), heightOf(30, 10)]).toEqual([0, 5, 132]);
   });
 });

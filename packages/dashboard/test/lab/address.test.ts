@@ -7,25 +7,25 @@ import {
   queryOf,
   readDuration,
 } from '../../src/lab/address.ts';
-import { type LabSettings, MAX_CALLS, OPENING, SLOTS } from '../../src/lab/settings.ts';
+import { DEFAULTS, type LabSettings, MAX_CALLS, SLOTS } from '../../src/lab/settings.ts';
 import { readRoute, routeText } from '../../src/route.ts';
 
 const slots = (...counts: readonly number[]): readonly number[] =>
   Array.from({ length: SLOTS }, (_, at) => counts[at] ?? 0);
 
-/** As it comes back out of an address. */
-const again = (changes: Partial<LabSettings>): LabSettings => {
-  const query = queryOf({ ...OPENING, slots: slots(), ...changes });
+/** Encodes and parses settings. */
+const roundTrip = (changes: Partial<LabSettings>): LabSettings => {
+  const query = queryOf({ ...DEFAULTS, slots: slots(), ...changes });
   const hash = routeText({ page: 'lab', names: [], query });
   const { settings, notices } = parseLabQuery(readRoute(hash).query);
   expect(notices).toEqual([]);
   return settings;
 };
 
-describe('settings in an address', () => {
-  test('of the opening scene are nothing', () => {
-    expect(queryOf(OPENING)).toEqual({});
-    expect(parseLabQuery({}).settings).toEqual({ ...OPENING, slots: slots() });
+describe('lab settings in the address', () => {
+  test('are omitted if default', () => {
+    expect(queryOf(DEFAULTS)).toEqual({});
+    expect(parseLabQuery({}).settings).toEqual({ ...DEFAULTS, slots: slots() });
   });
 
   test.each<[string, Partial<LabSettings>]>([
@@ -38,11 +38,11 @@ describe('settings in an address', () => {
     ['a drawing', { traffic: 'drawn', slots: slots(0, 0, 0, 5, 5, 12, 0, 0, 1) }],
     ['an empty drawing', { traffic: 'drawn' }],
     ['a full drawing', { traffic: 'drawn', slots: slots(...new Array(SLOTS).fill(500)) }],
-  ])('comes back: %s', (_, changes) => {
-    expect(again(changes)).toEqual({ ...OPENING, slots: slots(), ...changes });
+  ])('round-trip: %s', (_, changes) => {
+    expect(roundTrip(changes)).toEqual({ ...DEFAULTS, slots: slots(), ...changes });
   });
 
-  test('has typed calls to the millisecond', () => {
+  test('keep typed calls to the millisecond', () => {
     const startMs = 1_745_000_000_123;
     const typed = [
       ...Array.from({ length: 50 }, () => ({ atMs: startMs, cost: 1 })),
@@ -51,30 +51,30 @@ describe('settings in an address', () => {
       { atMs: startMs + 86_400_000, cost: 100 },
     ];
     const changes = { traffic: 'typed', startMs, typed } as const;
-    expect(again(changes)).toEqual({ ...OPENING, slots: slots(), ...changes });
-    expect(queryOf({ ...OPENING, ...changes }).times).toBe('0*50_0.2_1.2_86399999.100');
+    expect(roundTrip(changes)).toEqual({ ...DEFAULTS, slots: slots(), ...changes });
+    expect(queryOf({ ...DEFAULTS, ...changes }).times).toBe('0*50_0.2_1.2_86399999.100');
   });
 
-  test('is short for a boundary burst, and tells how long it is for others', () => {
+  test('are short for bursts, and can exceed the maximum length', () => {
     const burst = (atMs: number) => Array.from({ length: 50 }, () => ({ atMs, cost: 1 }));
-    const { startMs } = OPENING;
+    const { startMs } = DEFAULTS;
     const typed = [...burst(startMs + 9000), ...burst(startMs + 11_000)];
-    expect(queryOf({ ...OPENING, traffic: 'typed', typed }).times).toBe('9000*50_2000*50');
+    expect(queryOf({ ...DEFAULTS, traffic: 'typed', typed }).times).toBe('9000*50_2000*50');
     const scattered = Array.from({ length: MAX_CALLS }, (_, at) => {
       return { atMs: startMs + at * (at % 7), cost: 1 + (at % 9) };
     });
-    const long = queryOf({ ...OPENING, traffic: 'typed', typed: scattered });
+    const long = queryOf({ ...DEFAULTS, traffic: 'typed', typed: scattered });
     expect(queryLength(long)).toBeGreaterThan(MAX_QUERY_LENGTH);
   });
 
-  test('needs no escapes', () => {
+  test('need no escaping', () => {
     const changes = { traffic: 'drawn', slots: slots(3, 3, 3, 1), limit: 7 } as const;
-    const hash = routeText({ page: 'lab', names: [], query: queryOf({ ...OPENING, ...changes }) });
+    const hash = routeText({ page: 'lab', names: [], query: queryOf({ ...DEFAULTS, ...changes }) });
     expect(hash).toBe('#/lab?traffic=drawn&limit=7&drawn=3*3.1');
   });
 });
 
-describe('what cannot be read', () => {
+describe('invalid lab settings', () => {
   test.each<[string, string]>([
     ['traffic', 'nothing'],
     ['limit', '0'],
@@ -104,22 +104,22 @@ describe('what cannot be read', () => {
     ['times', '1*2001'],
     ['times', '0*999999_0*999999'],
     ['times', '<script>'],
-  ])('%s=%s is as in the opening scene, and told', (name, text) => {
+  ])('%s=%s falls back to the default with a notice', (name, text) => {
     const { settings, notices } = parseLabQuery({ [name]: text });
-    expect(settings).toEqual({ ...OPENING, slots: slots() });
+    expect(settings).toEqual({ ...DEFAULTS, slots: slots() });
     expect(notices).toHaveLength(1);
     expect(notices[0]).toContain(`Expected \`${name}\` to be `);
     expect(notices[0]).toContain(`got \`${text.slice(0, 40)}\``);
   });
 
-  test('does not keep the rest from being read', () => {
+  test('leave other settings in effect', () => {
     const { settings, notices } = parseLabQuery({ limit: 'x', window: '1m', drawn: '' });
     expect(settings.windowMs).toBe(60_000);
     expect(notices).toHaveLength(1);
   });
 });
 
-test('durations are written as short as they can be, and read as people write them', () => {
+test('durations use the largest unit, and parse with spaces and min', () => {
   const codes = [1, 997, 1000, 90_000, 60_000, 3_600_000, 86_400_000].map(durationCode);
   expect(codes).toEqual(['1ms', '997ms', '1s', '90s', '1m', '1h', '1d']);
   expect(codes.map(readDuration)).toEqual([1, 997, 1000, 90_000, 60_000, 3_600_000, 86_400_000]);

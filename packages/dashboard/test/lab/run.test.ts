@@ -4,31 +4,31 @@ import { Comparison } from 'sluice-traffic';
 import { describe, expect, test } from 'vitest';
 import { parseLabQuery } from '../../src/lab/address.ts';
 import { type LabResult, type Lane, runLab } from '../../src/lab/run.ts';
-import { ALGORITHMS, type LabSettings, MAX_CALLS, OPENING } from '../../src/lab/settings.ts';
+import { ALGORITHMS, DEFAULTS, type LabSettings, MAX_CALLS } from '../../src/lab/settings.ts';
 import { slotsOf, trafficOf } from '../../src/lab/traffic.ts';
 
 const run = (changes: Partial<LabSettings> = {}): LabResult => {
-  const settings = { ...OPENING, ...changes };
+  const settings = { ...DEFAULTS, ...changes };
   return runLab(settings, trafficOf(settings));
 };
 
 const laneOf = ({ lanes }: LabResult, algorithm: string): Lane =>
   lanes.find((lane) => lane.algorithm === algorithm)!;
 
-describe('the opening scene', () => {
+describe('the default settings', () => {
   const result = run();
 
-  test('is 50 calls right before a boundary and 50 right after it', () => {
-    const boundaryMs = OPENING.startMs + OPENING.windowMs;
+  test('are 50 calls right before a boundary and 50 right after', () => {
+    const boundaryMs = DEFAULTS.startMs + DEFAULTS.windowMs;
     const { calls } = result.traffic;
     expect(calls).toHaveLength(100);
     expect(calls.filter(({ atMs }) => atMs < boundaryMs)).toHaveLength(50);
     for (const { atMs } of calls) {
-      expect(Math.abs(atMs - boundaryMs)).toBeLessThanOrEqual(OPENING.windowMs / 60);
+      expect(Math.abs(atMs - boundaryMs)).toBeLessThanOrEqual(DEFAULTS.windowMs / 60);
     }
   });
 
-  test('lets twice the limit through a fixed window, and the limit through a sliding log', () => {
+  test('make a fixed window admit twice the limit, and a sliding log the limit', () => {
     const fixed = laneOf(result, 'fixed-window');
     expect([fixed.admitted, fixed.denied, fixed.fullest]).toMatchObject([
       ...[100, 0],
@@ -45,13 +45,13 @@ describe('the opening scene', () => {
   });
 });
 
-describe('a run', () => {
+describe('a lab run', () => {
   const file = new URL('../../../sluice/test/vectors/decisions.json', import.meta.url);
   const plain = parseVectors(readFileSync(file, 'utf8')).cases.filter(
     ({ policies, steps }) => policies.length === 1 && steps.every(({ op }) => op === 'check'),
   );
 
-  test.each(plain)('decides as the vectors say: $name', ({ policies: [policy], steps }) => {
+  test.each(plain)('decides the vector $name', ({ policies: [policy], steps }) => {
     const times = steps.map(({ at, cost }, step) => {
       const sinceMs = step === 0 ? 0 : at - steps[step - 1].at;
       return `${sinceMs}.${cost}`;
@@ -61,21 +61,21 @@ describe('a run', () => {
       ...{ limit: String(policy.limit), window: `${policy.windowMs}ms` },
     });
     expect(notices).toEqual([]);
-    const { told } = laneOf(run(settings), policy.algorithm!);
-    const expected = steps.map(({ expect: answer }) => {
-      const { allowed, remaining, retryAfterMs } = answer!;
+    const { decisions } = laneOf(run(settings), policy.algorithm!);
+    const expected = steps.map(({ expect: result }) => {
+      const { allowed, remaining, retryAfterMs } = result!;
       return { allowed, remaining, retryAfterMs };
     });
-    expect(told).toEqual(expected);
+    expect(decisions).toEqual(expected);
   });
 
   test.each(['steady', 'bursts', 'flash-crowd', 'abuser', 'adversary'] as const)(
-    'of %s traffic comes to the numbers of `sluice compare`',
+    'of %s traffic has the numbers of `sluice compare`',
     (traffic) => {
       const changes = { traffic, calls: 600, windows: 5, limit: 20, seed: 7 } as const;
       const result = run(changes);
       const comparison = new Comparison({
-        ...{ limit: 20, windowMs: OPENING.windowMs },
+        ...{ limit: 20, windowMs: DEFAULTS.windowMs },
         keyOf: ({ client }) => client,
       });
       const entries = result.traffic.calls.map(({ atMs, key }) => ({ timeMs: atMs, client: key }));
@@ -89,36 +89,36 @@ describe('a run', () => {
     },
   );
 
-  test('tells what counts over time, and changes nothing by asking', () => {
+  test('samples usage without changing decisions', () => {
     const { lanes, traffic } = run({ traffic: 'steady', windows: 3 });
-    for (const { used, capacity, told } of lanes) {
+    for (const { used, capacity, decisions } of lanes) {
       const times = used.map(({ atMs }) => atMs);
       expect(times).toEqual([...times].sort((a, b) => a - b));
       expect([times[0], times.at(-1)]).toEqual([traffic.startMs, traffic.endMs]);
       expect(Math.max(...used.map(({ cost }) => cost))).toBeLessThanOrEqual(capacity);
       const last = traffic.calls.length - 1;
       const after = used.findLast(({ atMs }) => atMs === traffic.calls[last].atMs)!;
-      expect(after.cost).toBe(capacity - told[last].remaining);
+      expect(after.cost).toBe(capacity - decisions[last].remaining);
     }
   });
 
-  test('says never to a call that costs more than could ever pass', () => {
-    const typed = [{ atMs: OPENING.startMs, cost: 51 }];
+  test('denies a cost above the capacity with an infinite wait', () => {
+    const typed = [{ atMs: DEFAULTS.startMs, cost: 51 }];
     const { lanes } = run({ traffic: 'typed', typed, burst: 60 });
-    const told = Object.fromEntries(lanes.map((lane) => [lane.algorithm, lane.told[0]]));
-    expect(told['sliding-log']).toEqual({
+    const first = Object.fromEntries(lanes.map((lane) => [lane.algorithm, lane.decisions[0]]));
+    expect(first['sliding-log']).toEqual({
       ...{ allowed: false, remaining: 50, retryAfterMs: Number.POSITIVE_INFINITY },
     });
-    expect(told['token-bucket']).toEqual({ allowed: true, remaining: 9, retryAfterMs: 0 });
+    expect(first['token-bucket']).toEqual({ allowed: true, remaining: 9, retryAfterMs: 0 });
   });
 
-  test('of nothing is nothing', () => {
-    for (const { told, fullest, admitted } of run({ traffic: 'typed' }).lanes) {
-      expect([told, fullest, admitted]).toEqual([[], undefined, 0]);
+  test('without calls has no decisions', () => {
+    for (const { decisions, fullest, admitted } of run({ traffic: 'typed' }).lanes) {
+      expect([decisions, fullest, admitted]).toEqual([[], undefined, 0]);
     }
   });
 
-  test('compares only what is chosen, still with the exact log', () => {
+  test('compares selected algorithms with the exact log', () => {
     const { lanes } = run({ algorithms: ['fixed-window'] });
     expect(lanes.map(({ algorithm, falseAdmits }) => [algorithm, falseAdmits])).toEqual([
       ['fixed-window', 50],
@@ -127,20 +127,20 @@ describe('a run', () => {
   });
 });
 
-describe('traffic', () => {
-  test('is the same for the same settings, and another for another seed', () => {
-    const timesOf = (seed: number) => trafficOf({ ...OPENING, traffic: 'steady', seed }).calls;
+describe('lab traffic', () => {
+  test('depends on the seed', () => {
+    const timesOf = (seed: number) => trafficOf({ ...DEFAULTS, traffic: 'steady', seed }).calls;
     expect(timesOf(3)).toEqual(timesOf(3));
     expect(timesOf(3)).not.toEqual(timesOf(4));
   });
 
-  test('comes in the order of its times, within what is shown, whatever its shape', () => {
+  test('of every shape is in order and within the time range', () => {
     for (const traffic of ['boundary', 'steady', 'bursts', 'flash-crowd', 'abuser'] as const) {
       for (const windowMs of [7, 997, 10_000, 86_400_000]) {
         for (const windows of [1, 4]) {
-          const made = trafficOf({ ...OPENING, traffic, windowMs, windows });
+          const made = trafficOf({ ...DEFAULTS, traffic, windowMs, windows });
           const times = made.calls.map(({ atMs }) => atMs);
-          expect(times).toHaveLength(OPENING.calls);
+          expect(times).toHaveLength(DEFAULTS.calls);
           expect(times).toEqual([...times].sort((a, b) => a - b));
           expect(times[0]).toBeGreaterThanOrEqual(made.startMs);
           expect(times.at(-1)).toBeLessThan(made.endMs);
@@ -149,27 +149,27 @@ describe('traffic', () => {
     }
   });
 
-  test('of an adversary gets nearly twice the limit through a counter', () => {
+  test('of an adversary gets 99 of limit 50 through a sliding counter', () => {
     const counter = laneOf(run({ traffic: 'adversary' }), 'sliding-counter');
     expect(counter.fullest?.cost).toBe(99);
     expect(counter.denied).toBe(0);
   });
 
-  test('that is drawn has as many calls in each part as are drawn there', () => {
+  test('has the drawn number of calls in each slot', () => {
     const slots = Array.from({ length: 60 }, (_, at) => (at % 7 === 0 ? at : 0));
-    const traffic = trafficOf({ ...OPENING, traffic: 'drawn', slots });
+    const traffic = trafficOf({ ...DEFAULTS, traffic: 'drawn', slots });
     expect(slotsOf(traffic, 500)).toEqual(slots);
   });
 
-  test('is cut where there is too much of it, which is told', () => {
+  test('is cut to the maximum, and reports the omitted calls', () => {
     const slots = new Array<number>(60).fill(100);
-    const { calls, omitted } = trafficOf({ ...OPENING, traffic: 'drawn', slots });
+    const { calls, omitted } = trafficOf({ ...DEFAULTS, traffic: 'drawn', slots });
     expect([calls.length, omitted]).toEqual([MAX_CALLS, 6000 - MAX_CALLS]);
-    const many = { ...OPENING, traffic: 'adversary', limit: 1_000_000 } as const;
+    const many = { ...DEFAULTS, traffic: 'adversary', limit: 1_000_000 } as const;
     expect(trafficOf(many).calls).toHaveLength(MAX_CALLS);
   });
 
-  test('of all algorithms at their bounds can be run', () => {
+  test('runs at the bounds of all settings', () => {
     for (const windowMs of [1, 30 * 86_400_000]) {
       const settings = { limit: 1_000_000, windowMs, burst: 1_000_000, buckets: 10_000 };
       const { lanes } = run({ ...settings, traffic: 'steady', calls: 20, cost: 1_000_000 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { multipleText, sinceText, toldText } from '../../src/lab/lab-text.ts';
+import { decisionText, multipleText, sinceText } from '../../src/lab/lab-text.ts';
 import {
   areaPath,
   axisSteps,
@@ -11,20 +11,20 @@ import {
   trueSteps,
 } from '../../src/lab/lane-shapes.ts';
 import { runLab } from '../../src/lab/run.ts';
-import { OPENING } from '../../src/lab/settings.ts';
+import { DEFAULTS } from '../../src/lab/settings.ts';
 import { stripTop, withLine } from '../../src/lab/slots.ts';
 import { trafficOf } from '../../src/lab/traffic.ts';
 
 const call = (atMs: number, cost = 1, key = 'a') => ({ atMs, cost, key });
-const told = (...allowed: readonly boolean[]) => ({
-  told: allowed.map((each) => ({ allowed: each, remaining: 0, retryAfterMs: each ? 0 : 5 })),
+const decided = (...allowed: readonly boolean[]) => ({
+  decisions: allowed.map((each) => ({ allowed: each, remaining: 0, retryAfterMs: each ? 0 : 5 })),
 });
 const scale = timeScale({ calls: [], startMs: 0, endMs: 100, omitted: 0 }, 300);
 
-describe('what is in the true window', () => {
-  test('counts from its call on, for as long as the window', () => {
+describe('the admitted cost per window', () => {
+  test('includes a call for the length of the window', () => {
     const calls = [call(0, 2), call(10), call(10, 5), call(50, 3)];
-    const steps = trueSteps(calls, told(true, true, false, true), 'a', 50);
+    const steps = trueSteps(calls, decided(true, true, false, true), 'a', 50);
     expect(steps).toEqual([
       { atMs: 0, cost: 2 },
       { atMs: 10, cost: 3 },
@@ -37,14 +37,14 @@ describe('what is in the true window', () => {
     ]);
   });
 
-  test('is that of one caller', () => {
+  test('counts one client', () => {
     const calls = [call(0, 2, 'a'), call(0, 7, 'b')];
-    expect(trueSteps(calls, told(true, true), 'b', 50)[0]).toEqual({ atMs: 0, cost: 7 });
+    expect(trueSteps(calls, decided(true, true), 'b', 50)[0]).toEqual({ atMs: 0, cost: 7 });
   });
 
-  test('is at its fullest what the run says', () => {
+  test('has the maximum that the run reports', () => {
     for (const traffic of ['boundary', 'steady', 'bursts', 'adversary'] as const) {
-      const settings = { ...OPENING, traffic, calls: 400, windows: 4 };
+      const settings = { ...DEFAULTS, traffic, calls: 400, windows: 4 };
       const result = runLab(settings, trafficOf(settings));
       for (const lane of result.lanes) {
         const { calls } = result.traffic;
@@ -55,34 +55,39 @@ describe('what is in the true window', () => {
     }
   });
 
-  test('is drawn as an area that is closed', () => {
+  test('is drawn as a closed area', () => {
     expect(areaPath([{ atMs: 50, cost: 10 }], 10, scale)).toBe('M0 66H150V8H300V66Z');
     expect(areaPath([], 10, scale)).toBe('');
   });
 });
 
-describe('calls', () => {
-  test('stand on the ground if they passed, and hang from it if not', () => {
+describe('columns of calls', () => {
+  test('rise for admitted calls and hang for denied ones', () => {
     const calls = [call(0), call(50, 4)];
-    const { passed, denied } = callColumns(calls, told(true, false).told, 4, scale);
+    const { passed, denied } = callColumns(calls, decided(true, false).decisions, 4, scale);
     expect(passed).toBe(`M1 ${GROUND}v-5`);
     expect(denied).toBe(`M151 ${GROUND}v14`);
   });
 
-  test('that lie too close to be told apart are one column of all their costs', () => {
+  test('sum calls within three pixels', () => {
     const calls = Array.from({ length: 10 }, () => call(20));
-    const { passed } = callColumns(calls, told(...new Array(10).fill(true)).told, 10, scale);
+    const { passed } = callColumns(
+      calls,
+      decided(...new Array(10).fill(true)).decisions,
+      10,
+      scale,
+    );
     expect(passed).toBe(`M61 ${GROUND}v-20`);
   });
 
-  test('are found by a place near them', () => {
+  test('nearestCall finds the call at a position', () => {
     const calls = [call(10), call(20), call(20), call(90)];
     expect([0, 44, 46, 299].map((at) => nearestCall(calls, at, scale))).toEqual([0, 0, 1, 3]);
-    expect(nearestCall([], 5, scale)).toBe(-1);
+    expect(nearestCall([], 5, scale)).toBeUndefined();
   });
 });
 
-test('the axis has round times, not too close together', () => {
+test('the axis has round times at least 70 pixels apart', () => {
   const steps = (endMs: number) =>
     axisSteps(timeScale({ calls: [], startMs: 0, endMs, omitted: 0 }, 700), 70);
   expect(steps(20_000)).toEqual([
@@ -93,25 +98,27 @@ test('the axis has round times, not too close together', () => {
   expect(steps(1)).toEqual([0, 1]);
 });
 
-describe('drawing', () => {
-  test('sets all slots on the way', () => {
+describe('drawing in the strip', () => {
+  test('sets all slots between two points', () => {
     const drawn = withLine([9, 9, 9, 9, 9, 9], { slot: 4, count: 0 }, { slot: 1, count: 6 });
     expect(drawn).toEqual([9, 6, 4, 2, 0, 9]);
     expect(withLine([1, 2], { slot: 1, count: 5 }, { slot: 1, count: 7 })).toEqual([1, 7]);
   });
 
-  test('reaches up to the limit at least, within bounds', () => {
+  test('reaches at least the limit, at most 500', () => {
     expect([stripTop([0], 3), stripTop([0, 70], 50), stripTop([0], 9999)]).toEqual([10, 70, 500]);
   });
 });
 
-test('times and answers are told to the millisecond', () => {
+test('times, multiples and decisions have a text', () => {
   expect([0, 9912, 60_000, 3_723_004].map(sinceText)).toEqual([
     ...['+0.000 s', '+9.912 s', '+1:00.000', '+1:02:03.004'],
   ]);
   expect([2, 1, 1.001, 0.5].map(multipleText)).toEqual(['2.00 ×', '1.00 ×', '1.01 ×', '0.50 ×']);
-  expect(toldText({ allowed: true, remaining: 7, retryAfterMs: 0 })).toBe('allowed, 7 left');
-  expect(toldText({ allowed: false, remaining: 0, retryAfterMs: 9670 })).toBe(
-    'denied, fits in 9.7 s',
+  expect(decisionText({ allowed: true, remaining: 7, retryAfterMs: 0 })).toBe(
+    'allowed, 7 remaining',
+  );
+  expect(decisionText({ allowed: false, remaining: 0, retryAfterMs: 9670 })).toBe(
+    'denied, retry in 9.7 s',
   );
 });

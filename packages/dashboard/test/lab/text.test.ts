@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../../server/src/config/read.ts';
 import { policyFile } from '../../src/lab/policy-file.ts';
-import { ALGORITHMS, MAX_CALLS, OPENING } from '../../src/lab/settings.ts';
+import { ALGORITHMS, DEFAULTS, MAX_CALLS } from '../../src/lab/settings.ts';
 import { callsText, readCalls, startOf } from '../../src/lab/typed.ts';
 
-const START_MS = OPENING.startMs;
+const START_MS = DEFAULTS.startMs;
 
 describe('typed calls', () => {
-  test('are lines of a time and a cost, sorted', () => {
+  test('are sorted lines of a time and a cost', () => {
     const text = ' 20, 3\n\n5 2 # first\n5\t1\n7;4\n1767225600009';
     expect(readCalls(text, START_MS)).toEqual({
       calls: [
@@ -20,7 +20,7 @@ describe('typed calls', () => {
     });
   });
 
-  test('come back as the text that they are', () => {
+  test('round-trip through text', () => {
     const calls = [
       { atMs: START_MS, cost: 1 },
       { atMs: START_MS + 12, cost: 40 },
@@ -30,7 +30,7 @@ describe('typed calls', () => {
   });
 
   test.each(['-1', '1.5', 'now', '5, 0', '5, 1000001', '5, 1, 2', '5, x'])(
-    'are refused with their line: %s',
+    'reject the line %s with its number',
     (line) => {
       expect(readCalls(`1, 1\n${line}`, START_MS)).toEqual({
         problem: `Expected line 2 to be a time and a cost, got \`${line}\``,
@@ -38,28 +38,28 @@ describe('typed calls', () => {
     },
   );
 
-  test('are bounded', () => {
+  test('are at most 2000', () => {
     const text = (count: number) => new Array(count).fill('5').join('\n');
     expect(readCalls(text(MAX_CALLS), START_MS).problem).toBeUndefined();
     expect(readCalls(text(MAX_CALLS + 1), START_MS).problem).toMatch(/at most 2000 calls/);
   });
 
-  test('of quite another time begin with the boundary before them', () => {
-    const at = (atMs: number) => startOf(OPENING, [{ atMs, cost: 1 }]);
+  test('outside the range start at the window boundary before them', () => {
+    const at = (atMs: number) => startOf(DEFAULTS, [{ atMs, cost: 1 }]);
     expect(at(START_MS + 199_999)).toBe(START_MS);
     expect(at(START_MS + 200_005)).toBe(START_MS + 200_000);
     expect(at(1_745_000_109_000)).toBe(1_745_000_100_000);
-    expect(startOf(OPENING, [])).toBe(START_MS);
+    expect(startOf(DEFAULTS, [])).toBe(START_MS);
   });
 
-  test('of an empty text are none', () => {
+  test('are none for an empty text', () => {
     expect(readCalls('', START_MS)).toEqual({ calls: [] });
   });
 });
 
-describe('the policy as a file', () => {
-  test.each(ALGORITHMS)('is one that the service takes: %s', (algorithm) => {
-    const settings = { ...OPENING, policy: algorithm, burst: 70, buckets: 12, windowMs: 90_000 };
+describe('the policy file', () => {
+  test.each(ALGORITHMS)('is valid for %s', (algorithm) => {
+    const settings = { ...DEFAULTS, policy: algorithm, burst: 70, buckets: 12, windowMs: 90_000 };
     const text = policyFile(settings);
     const { policies } = readConfig([{ path: 'sluice.yaml', text }]);
     expect(policies).toMatchObject([
@@ -75,8 +75,8 @@ describe('the policy as a file', () => {
     expect(text.includes('burst')).toBe(algorithm === 'token-bucket');
   });
 
-  test('says what is tried, and no more', () => {
-    expect(policyFile(OPENING)).toBe(
+  test('contains only the settings in use', () => {
+    expect(policyFile(DEFAULTS)).toBe(
       'policies:\n  lab:\n    limit: 50\n    algorithm: sliding-log\n    window: 10s\n',
     );
   });

@@ -1,0 +1,47 @@
+/** Keeps the address of the lab up to date, and makes links to share. */
+import { after } from '../clock.ts';
+import type { PageContext } from '../page.ts';
+import { type Route, routeText } from '../route.ts';
+import { type LabQuery, MAX_QUERY_LENGTH, queryLength } from './address.ts';
+
+/** Debounce: browsers limit the rate of address changes. */
+const WRITE_MS = 300;
+
+/** The route of a query. If the query is too long for a link, without the calls. */
+function routeOf(query: LabQuery): Route {
+  const { times, drawn, ...rest } = query;
+  return { page: 'lab', names: [], query: isTooLong(query) ? rest : query };
+}
+
+export const isTooLong = (query: LabQuery): boolean => queryLength(query) > MAX_QUERY_LENGTH;
+
+export const linkTo = (query: LabQuery): string =>
+  `${location.origin}${location.pathname}${routeText(routeOf(query))}`;
+
+export class LabAddress {
+  readonly #context: PageContext;
+  #written: string | undefined = undefined;
+  #cancel: () => void = () => {};
+
+  constructor(context: PageContext) {
+    this.#context = context;
+  }
+
+  /** Whether the address is the one that `write` set. */
+  isOwn(route: Route): boolean {
+    return routeText(route) === this.#written;
+  }
+
+  write(query: () => LabQuery): void {
+    this.cancel();
+    this.#cancel = after(WRITE_MS, () => {
+      const route = routeOf(query());
+      this.#written = routeText(route);
+      this.#context.go(route, 'replace');
+    });
+  }
+
+  cancel(): void {
+    this.#cancel();
+  }
+}
