@@ -3,6 +3,12 @@ import { defineConfig } from 'vite';
 
 export default defineConfig({
   base: '/dashboard/',
+  resolve: {
+    // The unbundled modules, so that pages other than the lab load descriptions, not the engine.
+    alias: {
+      'sluice/engine': new URL('../sluice/dist/engine.js', import.meta.url).pathname,
+    },
+  },
   build: {
     target: 'es2022',
     // The Content-Security-Policy allows no inline images or modules.

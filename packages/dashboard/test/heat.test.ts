@@ -56,10 +56,10 @@ describe('a heat strip', () => {
   test('has a text description', () => {
     const cells = heatCells(series({ 0: { full: 0.5 }, 20: { full: 1, denied: 2 } }), LAST_MS, 60);
     expect(heatLabel('perMinute', cells)).toBe(
-      'perMinute: fullest key 50 % full now, 100 % at most, denials in 1 of 60 cells',
+      'perMinute: fullest key 50% full now, 100% at most, denials in 1 of 60 cells',
     );
     expect(heatLabel('idle', heatCells(series({}), LAST_MS, 60))).toBe('idle: no decisions');
-    expect(heatText(cells[39])).toBe('fullest key 100 %, 2 calls denied');
+    expect(heatText(cells[39])).toBe('fullest key 100%, 2 calls denied');
   });
 });
 

@@ -1,7 +1,7 @@
 /** Responses of the admin API, documented in docs/http-api.md. */
-import type { AlgorithmName } from 'sluice';
+import type { AlgorithmName, LimitParams } from 'sluice';
 
-export type { AlgorithmName };
+export type { AlgorithmName, LimitParams };
 
 export interface SessionReport {
   /** Whether the service has an admin token. */

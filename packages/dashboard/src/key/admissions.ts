@@ -1,9 +1,9 @@
 /** Recent admissions: the entries of a log, or the increases observed since the page was opened. */
 import { html, nothing, type TemplateResult } from 'lit-html';
+import type { EntriesDescription, KeyDescription } from 'sluice/engine';
 import type { KeyReport } from '../api/types.ts';
 import { clockText, countText, durationText, windowText } from '../view/format.ts';
 import { type Column, table } from '../view/table.ts';
-import type { KeyFacts } from './key-facts.ts';
 import type { Sighting, WindowMemory } from './memory.ts';
 
 const MAX_ROWS = 50;
@@ -28,20 +28,17 @@ const EXPIRES: Column<Row> = {
   cell: ({ expires }) => expires,
 };
 
-const keepsEntries = ({ algorithm }: KeyFacts): boolean =>
-  algorithm === 'sliding-log' || algorithm === 'sliding-buckets';
-
 export function admissions(
-  facts: KeyFacts,
+  described: KeyDescription,
   report: KeyReport,
   memory: WindowMemory,
 ): TemplateResult {
-  const isLog = keepsEntries(facts);
-  const rows = isLog ? logRows(facts, report, memory) : memory.sightings.map(seenRow);
+  const isLog = described.shape === 'entries';
+  const rows = isLog ? logRows(described, report, memory) : memory.sightings.map(seenRow);
   const shown = rows.slice(0, MAX_ROWS);
   return html`<section class="card admissions" aria-labelledby="admissions-title">
     <h2 id="admissions-title">Recent admissions</h2>
-    <p class="hint">${noteOf(facts, report, shown.length, rows.length)}</p>
+    <p class="hint">${noteOf(described, report, shown.length, rows.length)}</p>
     ${
       shown.length === 0
         ? nothing
@@ -56,9 +53,14 @@ export function admissions(
 }
 
 /** Explains which of the `known` rows are in the table. */
-export function noteOf(facts: KeyFacts, report: KeyReport, shown: number, known: number): string {
-  if (!keepsEntries(facts)) {
-    const what = `A ${facts.algorithm} stores counts, not calls`;
+export function noteOf(
+  described: KeyDescription,
+  report: KeyReport,
+  shown: number,
+  known: number,
+): string {
+  if (described.shape !== 'entries') {
+    const what = `A ${report.algorithm} stores counts, not calls`;
     return shown === 0
       ? `${what}. Admissions from now on are listed here.`
       : `${what}. Listed: admissions since this page was opened.`;
@@ -68,20 +70,22 @@ export function noteOf(facts: KeyFacts, report: KeyReport, shown: number, known:
     const listed = `the service returns the newest ${countText(entries.length)}`;
     return `Showing ${shown} of ${countText(entryCount)} entries; ${listed}.`;
   }
-  if (known === 0) return `No admissions in the last ${windowText(facts.windowMs)}.`;
+  if (known === 0) return `No admissions in the last ${windowText(report.windowMs)}.`;
   const rest = known > shown ? ` Showing the newest ${shown} of ${countText(known)}.` : '';
-  const same = facts.algorithm === 'sliding-buckets' ? 'bucket' : 'millisecond';
+  const same = described.entrySpanMs > 1 ? 'bucket' : 'millisecond';
   return `Calls in the same ${same} share one entry.${rest}`;
 }
 
-function logRows(facts: KeyFacts, { atMs: nowMs }: KeyReport, memory: WindowMemory): Row[] {
-  const { windowMs, algorithm, bucketMs } = facts;
-  const isBuckets = algorithm === 'sliding-buckets';
+function logRows(
+  { entrySpanMs }: EntriesDescription,
+  { atMs: nowMs, windowMs }: KeyReport,
+  memory: WindowMemory,
+): Row[] {
   return memory.entries
     .slice(-2 * MAX_ROWS)
     .map(({ atMs, cost }) => {
       const expiresMs = atMs + windowMs - nowMs;
-      const from = isBuckets ? `${exactTime(atMs - bucketMs + 1)} – ` : '';
+      const from = entrySpanMs > 1 ? `${exactTime(atMs - entrySpanMs + 1)} – ` : '';
       return {
         ...{ atMs, cost, when: `${from}${exactTime(atMs)}` },
         expires: expiresMs > 0 ? `in ${durationText(expiresMs)}` : 'expired',

@@ -1,8 +1,8 @@
 /** The numbers of a key at a time: used, remaining, limit, next call, reset. */
 import { html, nothing, type TemplateResult } from 'lit-html';
-import type { KeyReport, Peek, PolicyDefinition } from '../api/types.ts';
+import type { KeyDescription } from 'sluice/engine';
+import type { KeyReport, LimitParams, Peek, PolicyDefinition } from '../api/types.ts';
 import { clockText, countText, dateText, durationText, windowText } from '../view/format.ts';
-import { type KeyFacts, usedAt } from './key-facts.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -19,19 +19,18 @@ const restMs = ({ atMs }: { readonly atMs: number }, waitMs: number, nowMs: numb
   Math.max(0, waitMs - Math.max(0, nowMs - atMs));
 
 export function keyNumbers(
-  facts: KeyFacts,
+  { used, remaining, limit }: KeyDescription,
+  params: LimitParams,
   report: KeyReport,
   policy: PolicyDefinition | undefined,
   nowMs: number,
 ): TemplateResult {
-  const used = usedAt(facts, report, nowMs);
-  const { capacity } = facts;
   const nextMs = restMs(report, report.nextMs, nowMs);
   const resetMs = restMs(report, report.resetAfterMs, nowMs);
   return html`<dl class="tiles">
-    ${tile('Used', countText(used), `of ${countText(capacity)}`)}
-    ${tile('Remaining', countText(Math.max(0, capacity - used)), gauge(used, capacity))}
-    ${tile('Limit', countText(facts.limit), limitHint(facts, report, policy))}
+    ${tile('Used', countText(used), `of ${countText(limit)}`)}
+    ${tile('Remaining', countText(remaining), gauge(used, limit))}
+    ${tile('Limit', countText(params.limit), limitHint(params, report, policy))}
     ${tile('Next call of cost 1', waitText(nextMs))}
     ${tile(
       'Resets',
@@ -55,7 +54,7 @@ function gauge(used: number, capacity: number): TemplateResult {
 }
 
 function limitHint(
-  { windowMs, capacity, limit }: KeyFacts,
+  { windowMs, capacity, limit }: LimitParams,
   { override }: KeyReport,
   policy: PolicyDefinition | undefined,
 ): unknown {

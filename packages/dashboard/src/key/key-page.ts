@@ -1,8 +1,9 @@
 /** One key: its numbers, its window as it slides, and its actions. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { guard } from 'lit-html/directives/guard.js';
+import type { KeyDescription } from 'sluice/engine';
 import { ApiError } from '../api/client.ts';
-import type { KeyReport, PolicyDefinition } from '../api/types.ts';
+import type { KeyReport, LimitParams, PolicyDefinition } from '../api/types.ts';
 import { after, every, nowMs } from '../clock.ts';
 import type { Page, PageContext, PageMaker } from '../page.ts';
 import { type Route, to } from '../route.ts';
@@ -12,10 +13,9 @@ import { countText, windowText } from '../view/format.ts';
 import { Measured } from '../view/measured.ts';
 import { definitionText } from '../view/policy-text.ts';
 import { admissions } from './admissions.ts';
-import { explainKey } from './explanation.ts';
 import { actionButtons, shortName } from './key-actions.ts';
-import { factsOf, type KeyFacts } from './key-facts.ts';
 import { type CostResult, costText, keyNumbers, overrideNote } from './key-numbers.ts';
+import { describe, paramsOf } from './key-params.ts';
 import { WindowMemory } from './memory.ts';
 import { type Scene, sceneOf } from './scene.ts';
 import { ServiceClock } from './service-clock.ts';
@@ -128,7 +128,7 @@ class KeyPage implements Page {
       if (this.#names.key !== key || this.#names.policy !== policy) return;
       this.#clock.add(report.atMs, sentMs, nowMs());
       this.#report = report;
-      this.#memory.take(report, factsOf(report, this.#policy));
+      this.#memory.take(report, paramsOf(report, this.#policy));
       this.#problem = undefined;
       await this.#fetchCost();
     } catch (error) {
@@ -213,7 +213,7 @@ class KeyPage implements Page {
 
   #body(): TemplateResult {
     const report = this.#report;
-    if (report !== undefined) return this.#known(report, factsOf(report, this.#policy));
+    if (report !== undefined) return this.#known(report, paramsOf(report, this.#policy));
     if (this.#names.key === '') return empty('The address contains no key.');
     const problem = this.#problem;
     if (problem === undefined) return html`<p class="empty">Loading…</p>`;
@@ -223,9 +223,10 @@ class KeyPage implements Page {
     return empty(problem.message);
   }
 
-  #known(report: KeyReport, facts: KeyFacts): TemplateResult {
+  #known(report: KeyReport, params: LimitParams): TemplateResult {
     const now = this.#textMs;
     const policy = this.#policy;
+    const described = describe(report, params, now);
     return html`${this.#problem === undefined ? nothing : stale(this.#problem)}
       <section class="card" aria-labelledby="numbers-title">
         <div class="row spread">
@@ -233,11 +234,11 @@ class KeyPage implements Page {
           ${policy === undefined ? nothing : this.#buttons(policy, report, now)}
         </div>
         ${report.held ? nothing : noState(report)}
-        ${keyNumbers(facts, report, policy, now)} ${overrideNote(report, now)}
+        ${keyNumbers(described, params, report, policy, now)} ${overrideNote(report, now)}
         ${this.#costForm(now)}
       </section>
-      ${this.#picture(facts, report)}
-      ${guard([report, policy], () => admissions(facts, report, this.#memory))}`;
+      ${this.#picture(described, params, report)}
+      ${guard([report, policy], () => admissions(described, report, this.#memory))}`;
   }
 
   #buttons(policy: PolicyDefinition, report: KeyReport, now: number): TemplateResult {
@@ -255,15 +256,22 @@ class KeyPage implements Page {
     await this.#refetch();
   }
 
-  #picture(facts: KeyFacts, report: KeyReport): TemplateResult {
-    const scene = sceneOf(facts, report, this.#memory, this.#nowMs);
-    const { sum, frees } = explainKey(facts, report, this.#textMs);
+  /** The texts change less often than the drawing. */
+  #picture(
+    { usedText, freesText }: KeyDescription,
+    params: LimitParams,
+    report: KeyReport,
+  ): TemplateResult {
+    const now = this.#nowMs;
+    const scene = sceneOf(describe(report, params, now), params, report, this.#memory, now);
     const { entries, entryCount } = report;
     const shown = `Showing ${countText(entries.length)} of ${countText(entryCount)} entries`;
     return html`<section class="card" aria-labelledby="window-title">
-      <h2 id="window-title">${TITLES[scene.kind]} ${windowText(facts.windowMs)}</h2>
-      ${this.#window.view(scene, sum)}
-      <p class="window-story"><b>${sum}</b>${frees === '' ? nothing : html`<br />${frees}`}</p>
+      <h2 id="window-title">${TITLES[scene.kind]} ${windowText(params.windowMs)}</h2>
+      ${this.#window.view(scene, usedText)}
+      <p class="window-story">
+        <b>${usedText}</b>${freesText === '' ? nothing : html`<br />${freesText}`}
+      </p>
       ${
         entryCount === entries.length
           ? nothing

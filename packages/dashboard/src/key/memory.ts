@@ -2,18 +2,16 @@
  * History of a key as seen by this page. The service deletes expired state; the page keeps it as
  * long as it is visible in the drawing.
  */
-import type { KeyReport } from '../api/types.ts';
-import { type KeyFacts, tokensAt } from './key-facts.ts';
+import type { LevelDescription, LogEntry, WindowsDescription } from 'sluice/engine';
+import type { KeyReport, LimitParams } from '../api/types.ts';
+import { describe } from './key-params.ts';
 
-export interface Entry {
-  readonly atMs: number;
-  readonly cost: number;
-}
+export type Entry = LogEntry;
 
 /** A clock-aligned window and the cost admitted in it. */
 export interface CountedWindow {
   readonly startMs: number;
-  readonly count: number;
+  readonly cost: number;
 }
 
 /** The token level right after a charge. */
@@ -45,22 +43,13 @@ export class WindowMemory {
   sightings: readonly Sighting[] = [];
   #last: KeyReport | undefined = undefined;
 
-  take(report: KeyReport, facts: KeyFacts): void {
+  take(report: KeyReport, params: LimitParams): void {
     const isOther = this.#last !== undefined && this.#last.algorithm !== report.algorithm;
     if (isOther) this.clear();
-    switch (facts.algorithm) {
-      case 'fixed-window':
-        this.#takeWindows(report, facts, 1);
-        break;
-      case 'sliding-counter':
-        this.#takeWindows(report, facts, 2);
-        break;
-      case 'token-bucket':
-        this.#takeTokens(report, facts);
-        break;
-      default:
-        this.#takeEntries(report, facts);
-    }
+    const described = describe(report, params, report.atMs);
+    if (described.shape === 'entries') this.#takeEntries(report, params);
+    else if (described.shape === 'windows') this.#takeWindows(report, params, described);
+    else this.#takeLevel(report, params, described);
     this.#last = report;
   }
 
@@ -73,7 +62,7 @@ export class WindowMemory {
   }
 
   /** Keeps expired entries, and those before the first listed one if the report is truncated. */
-  #takeEntries(report: KeyReport, { windowMs }: KeyFacts): void {
+  #takeEntries(report: KeyReport, { windowMs }: LimitParams): void {
     const { entries, entryCount, atMs } = report;
     const edgeMs = atMs - windowMs;
     const isAll = entryCount === entries.length;
@@ -83,54 +72,50 @@ export class WindowMemory {
     this.entries = [...known, ...entries].slice(-MAX_ENTRIES);
   }
 
-  /** `counting`: for how many windows a count is in use, including its own. */
-  #takeWindows(report: KeyReport, { windowMs }: KeyFacts, counting: number): void {
-    const { cells, atMs } = report;
-    const counts = new Map(
-      this.windows
-        .filter(({ startMs }) => startMs + counting * windowMs <= atMs)
-        .map(({ startMs, count }) => [startMs, count]),
+  /** Keeps the windows that no longer count, and replaces those that do. */
+  #takeWindows(
+    report: KeyReport,
+    { windowMs }: LimitParams,
+    { windows }: WindowsDescription,
+  ): void {
+    const known = new Map(this.windows.map(({ startMs, cost }) => [startMs, cost]));
+    const admitted = windows.map(({ startMs, cost }) => cost - (known.get(startMs) ?? 0));
+    this.#record(
+      report,
+      admitted.reduce((sum, cost) => sum + Math.max(0, cost), 0),
     );
-    if (cells.length > 0) {
-      const newestMs = cells[0] - counting * windowMs;
-      if (counting === 2 && cells[2] > 0) counts.set(newestMs - windowMs, cells[2]);
-      if (cells[1] > 0) counts.set(newestMs, cells[1]);
-      const before = this.windows.find(({ startMs }) => startMs === newestMs)?.count ?? 0;
-      this.#record(report, cells[1] - before, this.#last?.atMs ?? newestMs);
-    }
-    const sinceMs = atMs - (KEPT_WINDOWS + 1) * windowMs;
-    this.windows = [...counts]
-      .filter(([startMs]) => startMs > sinceMs)
-      .sort(([a], [b]) => a - b)
-      .map(([startMs, count]) => ({ startMs, count }));
+    const sinceMs = report.atMs - (KEPT_WINDOWS + 1) * windowMs;
+    const past = this.windows.filter(
+      ({ startMs }) => startMs < windows[0].startMs && startMs > sinceMs,
+    );
+    const counted = windows.filter(({ cost }) => cost > 0);
+    this.windows = [...past, ...counted.map(({ startMs, cost }) => ({ startMs, cost }))];
   }
 
-  #takeTokens(report: KeyReport, facts: KeyFacts): void {
-    const { cells, atMs } = report;
-    const { windowMs } = facts;
+  #takeLevel(report: KeyReport, params: LimitParams, { charged }: LevelDescription): void {
     const last = this.#last;
-    if (cells.length === 0 || cells[0] === 0) {
+    const lastTokens = (nowMs: number): number | undefined =>
+      last && (describe(last, params, nowMs) as LevelDescription).tokens;
+    if (charged === undefined) {
       // Full before the refill time means that the key was reset.
-      const isReset = last !== undefined && (last.cells[0] ?? 0) > atMs;
-      if (isReset) this.charges = [];
+      if ((lastTokens(report.atMs) ?? params.capacity) < params.capacity) this.charges = [];
       return;
     }
-    const [, level, chargedAtMs] = cells;
     const newest = this.charges[this.charges.length - 1];
-    const tokens = level / windowMs;
-    if (newest?.atMs === chargedAtMs && newest.tokens === tokens) return;
-    const before = last === undefined ? tokens : tokensAt(facts, last.cells, chargedAtMs);
-    const sinceMs = atMs - KEPT_WINDOWS * windowMs;
-    this.charges = [...this.charges, { atMs: chargedAtMs, tokens, before }]
+    const { atMs, tokens } = charged;
+    if (newest?.atMs === atMs && newest.tokens === tokens) return;
+    const before = lastTokens(atMs) ?? tokens;
+    const sinceMs = report.atMs - KEPT_WINDOWS * params.windowMs;
+    this.charges = [...this.charges, { atMs, tokens, before }]
       .filter((each, at, all) => each.atMs > sinceMs || at === all.length - 1)
       .slice(-MAX_CHARGES);
-    if (last !== undefined)
-      this.#record(report, Math.round(before - tokens), last.atMs, chargedAtMs);
+    this.#record(report, Math.round(before - tokens), atMs);
   }
 
   /** Ignores the first report, which does not show when its count was admitted. */
-  #record(report: KeyReport, cost: number, sinceMs: number, atMs = report.atMs): void {
+  #record(report: KeyReport, cost: number, atMs = report.atMs): void {
     if (cost <= 0 || this.#last === undefined) return;
+    const sinceMs = this.#last.atMs;
     this.sightings = [{ atMs, cost, sinceMs }, ...this.sightings].slice(0, MAX_SIGHTINGS);
   }
 }

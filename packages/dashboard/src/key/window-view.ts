@@ -108,8 +108,8 @@ function band({ window }: Scene, { x }: Scale, width: number): unknown {
 /** Bars are solid where they count, outlined for the rest of the current window. */
 function barsOf({ bars, top, nowMs, boundaries }: BarScene, { x }: Scale): unknown {
   const windowMs = boundaries.length > 1 ? boundaries[1] - boundaries[0] : 0;
-  return bars.map(({ startMs, count }) => {
-    const height = heightOf(count, top, MIN_TICK);
+  return bars.map(({ startMs, cost }) => {
+    const height = heightOf(cost, top, MIN_TICK);
     const y = BASE - height;
     const [from, to] = [x(startMs) + 1, x(startMs + windowMs) - 1];
     const width = Math.max(0, to - from);
@@ -126,7 +126,7 @@ function barsOf({ bars, top, nowMs, boundaries }: BarScene, { x }: Scale): unkno
             : nothing
         }</g>
       <text class="bar-label" x=${labelX} y=${Math.max(TOP + 12, y - 5)} text-anchor="middle">
-        ${countText(count)}</text>`;
+        ${countText(cost)}</text>`;
   });
 }
 

@@ -5,10 +5,10 @@
  *     drawn=0*12.5.9     12 slots without calls, then one with 5 and one with 9
  *     times=0*50_2000.3  50 calls at the start, one of cost 3 two seconds after the last of them
  */
+import { algorithmNames } from 'sluice/engine';
 import type { AlgorithmName } from '../api/types.ts';
 import { countText } from '../view/format.ts';
 import {
-  ALGORITHMS,
   BOUNDS,
   DEFAULTS,
   isWithin,
@@ -25,14 +25,6 @@ export type LabQuery = Readonly<Record<string, string>>;
 
 /** Chat and mail programs truncate longer addresses. */
 export const MAX_QUERY_LENGTH = 2000;
-
-const SHORT: Readonly<Record<AlgorithmName, string>> = {
-  'fixed-window': 'fixed',
-  'sliding-log': 'log',
-  'sliding-counter': 'counter',
-  'sliding-buckets': 'buckets',
-  'token-bucket': 'tokens',
-};
 
 const NUMBERS: Readonly<Record<NumberName, string>> = {
   ...{ seed: 'seed', calls: 'calls', windows: 'windows', startMs: 'start', cost: 'cost' },
@@ -100,13 +92,13 @@ export function queryOf(settings: LabSettings): LabQuery {
     if (value === undefined || value === DEFAULTS[name]) continue;
     query[code] = name === 'windowMs' ? durationCode(value) : String(value);
   }
-  if (traffic === 'adversary' && against !== DEFAULTS.against) query.against = SHORT[against];
+  if (traffic === 'adversary' && against !== DEFAULTS.against) query.against = against;
   if (traffic === 'drawn') query.drawn = slotsText(settings.slots);
   if (traffic === 'typed') query.times = timesText(settings.startMs, settings.typed);
-  if (algorithms.length < ALGORITHMS.length) {
-    query.algorithms = algorithms.map((name) => SHORT[name]).join('.') || 'none';
+  if (algorithms.length < algorithmNames.length) {
+    query.algorithms = algorithms.join('.') || 'none';
   }
-  if (policy !== DEFAULTS.policy) query.policy = SHORT[policy];
+  if (policy !== DEFAULTS.policy) query.policy = policy;
   return query;
 }
 
@@ -146,12 +138,12 @@ class Reader {
     return DEFAULTS[name];
   }
 
-  one<T extends string>(name: string, first: T, known: ReadonlyMap<string, T>): T {
+  one<T extends string>(name: string, first: T, known: readonly T[]): T {
     const text = this.#query[name];
     if (text === undefined) return first;
-    const found = known.get(text);
+    const found = known.find((each) => each === text);
     if (found !== undefined) return found;
-    this.#reject(name, `one of ${[...known.keys()].join(' ')}`);
+    this.#reject(name, `one of ${known.join(' ')}`);
     return first;
   }
 
@@ -160,9 +152,9 @@ class Reader {
     if (text === undefined) return DEFAULTS.algorithms;
     const names = text.split('.');
     if (text === 'none') return [];
-    const isKnown = names.every((name) => Object.values(SHORT).includes(name));
-    if (isKnown) return ALGORITHMS.filter((name) => names.includes(SHORT[name]));
-    this.#reject('algorithms', `some of ${Object.values(SHORT).join(' ')} with dots between`);
+    const known = algorithmNames.filter((name) => names.includes(name));
+    if (known.length === new Set(names).size) return known;
+    this.#reject('algorithms', `some of ${algorithmNames.join(' ')} with dots between`);
     return DEFAULTS.algorithms;
   }
 
@@ -215,17 +207,15 @@ function readTimes(text: string, startMs: number): readonly TypedCall[] | undefi
 
 export function parseLabQuery(query: LabQuery): ParsedLabQuery {
   const reader = new Reader(query);
-  const shorts = new Map(ALGORITHMS.map((name) => [SHORT[name], name]));
-  const traffics = new Map(TRAFFIC_NAMES.map((name) => [name as string, name]));
   const startMs = reader.number('startMs')!;
   const settings: LabSettings = {
-    traffic: reader.one('traffic', DEFAULTS.traffic, traffics),
+    traffic: reader.one('traffic', DEFAULTS.traffic, TRAFFIC_NAMES),
     seed: reader.number('seed')!,
     calls: reader.number('calls')!,
     windows: reader.number('windows')!,
     startMs,
     cost: reader.number('cost')!,
-    against: reader.one('against', DEFAULTS.against, shorts),
+    against: reader.one('against', DEFAULTS.against, algorithmNames),
     slots: reader.slots(),
     typed: reader.typed(startMs),
     limit: reader.number('limit')!,
@@ -233,7 +223,7 @@ export function parseLabQuery(query: LabQuery): ParsedLabQuery {
     burst: reader.number('burst'),
     buckets: reader.number('buckets')!,
     algorithms: reader.algorithms(),
-    policy: reader.one('policy', DEFAULTS.policy, shorts),
+    policy: reader.one('policy', DEFAULTS.policy, algorithmNames),
   };
   return { settings, notices: reader.notices };
 }

@@ -1,11 +1,11 @@
 /** The input fields of the lab. Invalid input shows an error at the field and is not applied. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { live } from 'lit-html/directives/live.js';
+import { algorithmNames, optionOf } from 'sluice/engine';
 import type { AlgorithmName } from '../api/types.ts';
 import { countText } from '../view/format.ts';
 import { durationCode, readDuration } from './address.ts';
 import {
-  ALGORITHMS,
   BOUNDS,
   isWithin,
   type LabSettings,
@@ -79,24 +79,17 @@ export class Controls {
   }
 
   limits(settings: LabSettings): TemplateResult {
-    const { algorithms } = settings;
+    const hasOption = (option: 'burst' | 'buckets'): boolean =>
+      settings.algorithms.some((name) => optionOf(name) === option);
     return html`<section class="card lab-fields" aria-labelledby="limit-title">
       <h2 id="limit-title">Policy</h2>
       ${this.#number(settings, 'limit', 'Limit')} ${this.#window(settings)}
       <fieldset class="wide">
         <legend>Algorithms to compare</legend>
-        ${ALGORITHMS.map((name) => this.#algorithm(settings, name))}
+        ${algorithmNames.map((name) => this.#algorithm(settings, name))}
       </fieldset>
-      ${
-        algorithms.includes('token-bucket')
-          ? this.#number(settings, 'burst', 'Burst (tokens)')
-          : nothing
-      }
-      ${
-        algorithms.includes('sliding-buckets')
-          ? this.#number(settings, 'buckets', 'Buckets')
-          : nothing
-      }
+      ${hasOption('burst') ? this.#number(settings, 'burst', 'Burst (tokens)') : nothing}
+      ${hasOption('buckets') ? this.#number(settings, 'buckets', 'Buckets') : nothing}
     </section>`;
   }
 
@@ -159,7 +152,7 @@ export class Controls {
       <label for="lab-against">Against</label>
       <select id="lab-against" .value=${live(against)}
         @change=${(event: Event) => this.#change({ against: textIn(event) as AlgorithmName })}>
-        ${ALGORITHMS.map(
+        ${algorithmNames.map(
           (name) => html`<option value=${name} ?selected=${name === against}>${name}</option>`,
         )}
       </select>
@@ -172,7 +165,7 @@ export class Controls {
       const on = new Set(algorithms);
       if (isOn) on.delete(name);
       else on.add(name);
-      this.#change({ algorithms: ALGORITHMS.filter((each) => on.has(each)) });
+      this.#change({ algorithms: algorithmNames.filter((each) => on.has(each)) });
     };
     return html`<label class="check">
       <input type="checkbox" .checked=${live(isOn)} @change=${toggle} /> ${name}

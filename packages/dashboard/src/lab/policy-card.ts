@@ -1,9 +1,10 @@
 /** The policy as a configuration file to copy. */
 import { html, type TemplateResult } from 'lit-html';
 import { live } from 'lit-html/directives/live.js';
+import { algorithmNames } from 'sluice/engine';
 import type { AlgorithmName } from '../api/types.ts';
 import { policyFile } from './policy-file.ts';
-import { ALGORITHMS, type LabSettings } from './settings.ts';
+import type { LabSettings } from './settings.ts';
 
 export interface PolicyActions {
   choose(algorithm: AlgorithmName): void;
@@ -19,7 +20,7 @@ export function policyCard(settings: LabSettings, actions: PolicyActions): Templ
     <div class="row">
       <label for="lab-policy">Algorithm</label>
       <select id="lab-policy" .value=${live(settings.policy)} @change=${chosen}>
-        ${ALGORITHMS.map(
+        ${algorithmNames.map(
           (name) =>
             html`<option value=${name} ?selected=${name === settings.policy}>${name}</option>`,
         )}

@@ -1,4 +1,5 @@
 /** Settings of the lab: traffic, limit and algorithms. */
+import { algorithmNames, optionOf } from 'sluice/engine';
 import type { AlgorithmName } from '../api/types.ts';
 
 /** Generated shapes, the worst case of an algorithm, and calls entered by hand. */
@@ -13,15 +14,6 @@ export const TRAFFIC_NAMES = [
   'typed',
 ] as const;
 export type TrafficName = (typeof TRAFFIC_NAMES)[number];
-
-/** In display order. */
-export const ALGORITHMS: readonly AlgorithmName[] = [
-  'fixed-window',
-  'sliding-log',
-  'sliding-counter',
-  'sliding-buckets',
-  'token-bucket',
-];
 
 export interface TypedCall {
   readonly atMs: number;
@@ -94,7 +86,7 @@ export const DEFAULTS: LabSettings = {
   windowMs: 10_000,
   burst: undefined,
   buckets: 60,
-  algorithms: ALGORITHMS,
+  algorithms: algorithmNames,
   policy: 'sliding-log',
 };
 
@@ -103,13 +95,14 @@ export const isWithin = (name: NumberName, value: number): boolean =>
 
 /** The largest cost that the algorithm can admit. */
 export const capacityOf = ({ limit, burst }: LabSettings, algorithm: AlgorithmName): number =>
-  algorithm === 'token-bucket' ? (burst ?? limit) : limit;
+  optionOf(algorithm) === 'burst' ? (burst ?? limit) : limit;
 
 export function policyOptions(settings: LabSettings, algorithm: AlgorithmName) {
-  const { limit, windowMs, burst, buckets } = settings;
+  const { limit, windowMs } = settings;
+  const option = optionOf(algorithm);
+  const value = option && settings[option];
   return {
     ...{ limit, window: windowMs, algorithm },
-    ...(algorithm === 'token-bucket' && burst !== undefined && { burst }),
-    ...(algorithm === 'sliding-buckets' && { buckets }),
+    ...(value !== undefined && { [option!]: value }),
   };
 }

@@ -5,7 +5,7 @@ import type { CountSeries, PolicyDefinition } from '../api/types.ts';
 import { to } from '../route.ts';
 import type { TableContent } from '../view/as-table.ts';
 import { NOW_SECONDS, rateOf, sum } from '../view/counts.ts';
-import { clockText, countText, percentText, rateText } from '../view/format.ts';
+import { clockText, counted, percentText, rateText } from '../view/format.ts';
 import { heatCells, heatStrip, heatText } from '../view/heat.ts';
 import { definitionText } from '../view/policy-text.ts';
 import type { Column } from '../view/table.ts';
@@ -143,7 +143,7 @@ export function heatNumbers(
 }
 
 export function omittedText(omitted: number): string {
-  const more = omitted === 1 ? '1 more policy' : `${countText(omitted)} more policies`;
+  const more = counted(omitted, 'more policy');
   const reason = 'the stream contains the 100 busiest policies of each second';
   return `${more} had decisions in the last second but are not shown: ${reason}.`;
 }

@@ -1,15 +1,8 @@
 /** The definition of a policy. */
 import { html, nothing, type TemplateResult } from 'lit-html';
+import { algorithmInfo } from 'sluice/engine';
 import type { PolicyDefinition } from '../api/types.ts';
 import { countText, windowText } from '../view/format.ts';
-
-const ALGORITHMS: Readonly<Record<string, string>> = {
-  'fixed-window': 'windows on the clock, one after another',
-  'sliding-log': 'exact: every call is remembered',
-  'sliding-counter': 'estimated from this window and the one before',
-  'sliding-buckets': 'the window in parts, each counted',
-  'token-bucket': 'tokens that come back evenly',
-};
 
 const fact = (name: string, value: unknown, more?: string): TemplateResult =>
   html`<div>
@@ -24,7 +17,7 @@ export function definitionCard(policy: PolicyDefinition): TemplateResult {
     <h2 id="definition-title">Definition</h2>
     <dl class="facts">
       ${fact('Limit', countText(limit))} ${fact('Window', windowText(windowMs))}
-      ${fact('Algorithm', algorithm, ALGORITHMS[algorithm])}
+      ${fact('Algorithm', algorithm, algorithmInfo[algorithm].summary)}
       ${burst === undefined ? nothing : fact('Burst', countText(burst), 'largest burst')}
       ${
         buckets === undefined

@@ -142,7 +142,7 @@ function lookOf({ fullest, denied, shadowDenied }: HeatCell): string {
   return `${fullest === null ? '' : heatLevel(fullest)}${mark}`;
 }
 
-const LEGEND = ['0 %', '25 %', '50 %', '75 %', '100 %'];
+const LEGEND = ['0%', '25%', '50%', '75%', '100%'];
 
 export const heatLegend = (): TemplateResult => html`<p class="legend heat-legend">
   <span class="dim">Fullest key:</span>

@@ -1,4 +1,5 @@
 /** Policies and denials as text. */
+import { algorithmInfo } from 'sluice/engine';
 import type { Denial, PolicyDefinition } from '../api/types.ts';
 import { countText, durationText, windowText } from './format.ts';
 
@@ -13,17 +14,6 @@ export function definitionText(policy: PolicyDefinition): string {
   ].join(', ');
 }
 
-/** Names of clock-aligned windows. */
-const SPANS: readonly [number, string][] = [
-  [1000, 'this second'],
-  [60_000, 'this minute'],
-  [3_600_000, 'this hour'],
-  [86_400_000, 'this day'],
-];
-
-const thisSpan = (windowMs: number): string =>
-  SPANS.find(([size]) => size === windowMs)?.[1] ?? `this window of ${windowText(windowMs)}`;
-
 const REASONS: Readonly<Record<string, string>> = {
   timeout: 'the store timed out',
   error: 'the store failed',
@@ -31,7 +21,7 @@ const REASONS: Readonly<Record<string, string>> = {
   overload: 'the store is overloaded',
 };
 
-/** `used 98 of 100 in the last 1 min; this call costs 5; fits in 3.2 s` */
+/** `98 of 100 used in a window of 1 min; this call costs 5; retry in 3.2 s` */
 export function denialText(denial: Denial): string {
   const { degraded } = denial;
   if (degraded === undefined) return roomText(denial);
@@ -41,23 +31,19 @@ export function denialText(denial: Denial): string {
 }
 
 function roomText(denial: Denial): string {
-  const { algorithm, limit, remaining, cost, retryAfterMs } = denial;
-  if (retryAfterMs === undefined || cost > limit) {
-    return `this call costs ${countText(cost)}, more than the limit of ${countText(limit)}`;
-  }
+  const { limit, cost, retryAfterMs } = denial;
   const call = `this call costs ${countText(cost)}`;
-  const wait = durationText(retryAfterMs);
-  if (algorithm === 'token-bucket') {
-    const tokens = `${countText(remaining)} of ${countText(limit)} tokens remaining`;
-    return `${tokens}; ${call}; enough in ${wait}`;
+  if (retryAfterMs === undefined || cost > limit) {
+    return `${call}, more than the limit of ${countText(limit)}`;
   }
-  return `${usedText(denial)}; ${call}; fits in ${wait}`;
+  return `${usedText(denial)}; ${call}; retry in ${durationText(retryAfterMs)}`;
 }
 
 function usedText({ algorithm, windowMs, limit, remaining }: Denial): string {
-  const about = algorithm === 'sliding-counter' ? 'about ' : '';
-  const used = `used ${about}${countText(limit - remaining)} of ${countText(limit)}`;
-  if (windowMs === undefined) return used;
-  if (algorithm === 'fixed-window') return `${used} in ${thisSpan(windowMs)}`;
-  return `${used} in the last ${windowText(windowMs)}`;
+  const ofLimit = `of ${countText(limit)}`;
+  if (algorithm !== undefined && algorithmInfo[algorithm].shape === 'level') {
+    return `${countText(remaining)} ${ofLimit} tokens available`;
+  }
+  const used = `${countText(limit - remaining)} ${ofLimit} used`;
+  return windowMs === undefined ? used : `${used} in a window of ${windowText(windowMs)}`;
 }

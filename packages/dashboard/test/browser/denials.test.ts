@@ -45,10 +45,13 @@ const countIn = (text: string | null): number => numberOf(/([\d,]+) denials?/.ex
 const state = () => page.locator('.denials-state').textContent();
 
 test.each([
-  ['log', /^used 2 of 2 in the last 1 h; this call costs 1; fits in 59 min/],
-  ['window', /^used 2 of 2 in this day; this call costs 1; fits in /],
-  ['bucket', /^1 of 4 tokens remaining; this call costs 3; enough in /],
-  ['shadowed', /^would have been denied used 1 of 1 in the last 1 h; this call costs 1; fits in /],
+  ['log', /^2 of 2 used in a window of 1 h; this call costs 1; retry in (?:1 h|59 min)/],
+  ['window', /^2 of 2 used in a window of 1 d; this call costs 1; retry in /],
+  ['bucket', /^1 of 4 tokens available; this call costs 3; retry in /],
+  [
+    'shadowed',
+    /^would have been denied 1 of 1 used in a window of 1 h; this call costs 1; retry in /,
+  ],
 ])('a denial by %s shows its reason', async (policy, reason) => {
   await eventually(async () => (await firstOf(policy))?.Reason).toMatch(reason);
 });

@@ -1,6 +1,7 @@
 /** The lab: decisions equal those of the engine and the vectors, and its controls work. */
 import type { Page } from 'playwright-core';
 import { createLimiter, ManualClock, memoryStore } from 'sluice';
+import { algorithmNames } from 'sluice/engine';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Running, startRunning } from '../../../server/test/running.ts';
 import { cellsOf, enter, eventually, go, isLive, recordsOf, useBrowser } from './stage.ts';
@@ -12,7 +13,6 @@ import {
   engine,
   forLab,
   runner,
-  SHORT,
   text,
 } from './vectors.ts';
 
@@ -76,7 +76,7 @@ describe('the served engine', () => {
 describe('the decisions table', () => {
   test('is compared with vectors of every algorithm', () => {
     const algorithms = forLab.map(({ policies }) => policies[0].algorithm);
-    expect(new Set(algorithms)).toEqual(new Set(Object.keys(SHORT)));
+    expect(new Set(algorithms)).toEqual(new Set(algorithmNames));
   });
 
   test('has the decisions of the vectors', async () => {
@@ -149,7 +149,9 @@ describe('lab settings', () => {
     await page.getByLabel('Burst').fill('30');
     await page.getByRole('checkbox', { name: 'sliding-buckets' }).uncheck();
     await eventually(() => page.url()).toContain('burst=30');
-    await eventually(() => page.url()).toContain('algorithms=fixed.log.counter.tokens');
+    await eventually(() => page.url()).toContain(
+      'algorithms=fixed-window.sliding-log.sliding-counter.token-bucket',
+    );
     const before = [await numbers(), await lanes()];
     await page.reload();
     await eventually(async () => [await numbers(), await lanes()]).toEqual(before);

@@ -60,11 +60,11 @@ describe('the numbers of a policy', () => {
   });
 
   test('the heat strip is drawn, and its table has the same numbers', async () => {
-    const strip = page.getByRole('img', { name: /^perMinute: fullest key 100 %/ });
+    const strip = page.getByRole('img', { name: /^perMinute: fullest key 100%/ });
     expect((await picture(strip)).colours).toBeGreaterThan(1);
     await page.getByText('Fullest key as a table').click();
     const rows = await cellsOf(page.getByRole('table', { name: /^Fullest key/ }));
-    expect(rows.some(([, text]) => /^fullest key 100 %, \d+ calls? denied$/.test(text))).toBe(true);
+    expect(rows.some(([, text]) => /^fullest key 100%, \d+ calls? denied$/.test(text))).toBe(true);
     const { json } = await running.get('/v1/series?seconds=600&policy=perMinute');
     const denied = rows.map(([, text]) =>
       numberOf(/([\d,]+) calls? denied/.exec(text)?.[1] ?? '0'),

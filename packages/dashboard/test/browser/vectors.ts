@@ -37,14 +37,6 @@ export async function runner(): Promise<string> {
   return output[0].code;
 }
 
-export const SHORT: Readonly<Record<string, string>> = {
-  'fixed-window': 'fixed',
-  'sliding-log': 'log',
-  'sliding-counter': 'counter',
-  'sliding-buckets': 'buckets',
-  'token-bucket': 'tokens',
-};
-
 /** The vectors that the lab can represent: checks of one key and policy in order of time. */
 export const forLab = cases.filter(
   ({ policies, steps }) =>
@@ -62,7 +54,7 @@ export function addressOf({ policies: [policy], steps }: VectorCase): string {
   const query = new URLSearchParams({
     ...{ traffic: 'typed', start: String(checks[0].at), times: times.join('_') },
     ...{ limit: String(policy.limit), window: `${policy.windowMs}ms` },
-    algorithms: SHORT[policy.algorithm ?? 'sliding-log'],
+    algorithms: policy.algorithm ?? 'sliding-log',
     ...(policy.burst !== undefined && { burst: String(policy.burst) }),
     ...(policy.buckets !== undefined && { buckets: String(policy.buckets) }),
   });

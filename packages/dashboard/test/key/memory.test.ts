@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { KeyReport } from '../../src/api/types.ts';
-import { factsOf } from '../../src/key/key-facts.ts';
+import { paramsOf } from '../../src/key/key-params.ts';
 import { WindowMemory } from '../../src/key/memory.ts';
 import { report } from './reports.ts';
 
@@ -15,7 +15,7 @@ function remember(...reports: readonly Partial<KeyReport>[]): WindowMemory {
       entryCount: fields.entries?.length ?? 0,
       ...fields,
     });
-    memory.take(current, factsOf(current, undefined));
+    memory.take(current, paramsOf(current, undefined));
   }
   return memory;
 }
@@ -68,7 +68,7 @@ describe('the history of a log', () => {
     for (let second = 0; second < 20; second++) {
       const entries = Array.from({ length: 1000 }, (_, at) => entry(second * 1000 + at));
       const current = report({ windowMs: 10_000_000, atMs: second * 1000 + 999, entries });
-      memory.take({ ...current, entryCount: 1000 * (second + 1) }, factsOf(current, undefined));
+      memory.take({ ...current, entryCount: 1000 * (second + 1) }, paramsOf(current, undefined));
     }
     expect(memory.entries).toHaveLength(6000);
     expect(memory.entries.at(-1)).toEqual(entry(19_999));
@@ -85,8 +85,8 @@ describe('the history of clock-aligned windows', () => {
       { ...fixed, atMs: 6100, cells: [7000, 2, 0] },
     );
     expect(windows).toEqual([
-      { startMs: 5000, count: 4 },
-      { startMs: 6000, count: 2 },
+      { startMs: 5000, cost: 4 },
+      { startMs: 6000, cost: 2 },
     ]);
   });
 
@@ -109,7 +109,7 @@ describe('the history of clock-aligned windows', () => {
       { ...fixed, atMs: 6100, cells: [7000, 2, 0] },
       { ...fixed, atMs: 6200, cells: [], held: false },
     );
-    expect(windows).toEqual([{ startMs: 5000, count: 4 }]);
+    expect(windows).toEqual([{ startMs: 5000, cost: 4 }]);
   });
 
   test('has the current and previous window of a counter', () => {
@@ -118,9 +118,9 @@ describe('the history of clock-aligned windows', () => {
       { ...counter, atMs: 6100, cells: [8000, 1, 6] },
     );
     expect(windows).toEqual([
-      { startMs: 4000, count: 9 },
-      { startMs: 5000, count: 6 },
-      { startMs: 6000, count: 1 },
+      { startMs: 4000, cost: 9 },
+      { startMs: 5000, cost: 6 },
+      { startMs: 6000, cost: 1 },
     ]);
   });
 });

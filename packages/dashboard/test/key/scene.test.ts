@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { KeyReport, PolicyDefinition } from '../../src/api/types.ts';
-import { factsOf } from '../../src/key/key-facts.ts';
+import { describe as describeReport, paramsOf } from '../../src/key/key-params.ts';
 import { WindowMemory } from '../../src/key/memory.ts';
 import { type BarScene, type LevelScene, sceneOf, type TickScene } from '../../src/key/scene.ts';
 import { heightOf, scaleOf, ticksPath } from '../../src/key/window-shapes.ts';
@@ -18,10 +18,11 @@ function scene<S>(
     ...{ windowMs: WINDOW_MS, atMs: NOW_MS, entryCount: fields.entries?.length ?? 0 },
     ...fields,
   });
-  const facts = factsOf(current, policy as PolicyDefinition);
+  const params = paramsOf(current, policy as PolicyDefinition);
   const memory = new WindowMemory();
-  memory.take(current, facts);
-  return sceneOf(facts, current, memory, nowMs) as S;
+  memory.take(current, params);
+  const described = describeReport(current, params, nowMs);
+  return sceneOf(described, params, current, memory, nowMs) as S;
 }
 
 describe('the scene of a log', () => {
@@ -33,7 +34,7 @@ describe('the scene of a log', () => {
   test('spans the window and a margin on both sides', () => {
     const { span, window, solidFromMs, top, limit } = scene<TickScene>({ entries });
     expect(window).toEqual({ fromMs: NOW_MS - WINDOW_MS, toMs: NOW_MS });
-    expect(solidFromMs).toBe(NOW_MS - WINDOW_MS);
+    expect(solidFromMs).toBe(NOW_MS - WINDOW_MS + 1);
     expect(span.fromMs).toBe(NOW_MS - 8000);
     expect(span.toMs).toBeGreaterThan(NOW_MS);
     expect([top, limit]).toEqual([8, undefined]);
@@ -41,7 +42,7 @@ describe('the scene of a log', () => {
 
   test('slides with time and keeps expired entries', () => {
     const later = scene<TickScene>({ entries }, NOW_MS + 1500);
-    expect(later.solidFromMs).toBe(NOW_MS + 1500 - WINDOW_MS);
+    expect(later.solidFromMs).toBe(NOW_MS + 1500 - WINDOW_MS + 1);
     // The first entry has expired and is still visible.
     expect(later.entries).toEqual(entries);
     expect(later.entries[0].atMs).toBeLessThan(later.solidFromMs);
@@ -69,12 +70,12 @@ describe('the scene of clock-aligned windows', () => {
   test('a fixed window counts until its end', () => {
     const fields = { algorithm: 'fixed-window', cells: [NOW_MS + WINDOW_MS, 7, 0] } as const;
     const now = scene<BarScene>(fields, NOW_MS + 2000);
-    expect(now.bars).toEqual([{ startMs: NOW_MS, count: 7 }]);
+    expect(now.bars).toMatchObject([{ startMs: NOW_MS, cost: 7 }]);
     expect([now.solidFromMs, now.limit, now.top]).toEqual([NOW_MS, 10, 10]);
     expect(now.boundaries).toEqual([NOW_MS - WINDOW_MS, NOW_MS, NOW_MS + WINDOW_MS]);
     const next = scene<BarScene>(fields, NOW_MS + WINDOW_MS);
     expect(next.solidFromMs).toBe(NOW_MS + WINDOW_MS);
-    expect(next.bars).toEqual([{ startMs: NOW_MS, count: 7 }]);
+    expect(next.bars).toEqual([{ startMs: NOW_MS, cost: 7 }]);
   });
 
   test('the window of a counter slides over the previous one', () => {
@@ -83,9 +84,9 @@ describe('the scene of clock-aligned windows', () => {
       { algorithm: 'sliding-counter', cells },
       NOW_MS + 1500,
     );
-    expect(bars).toEqual([
-      { startMs: NOW_MS - WINDOW_MS, count: 8 },
-      { startMs: NOW_MS, count: 3 },
+    expect(bars).toMatchObject([
+      { startMs: NOW_MS - WINDOW_MS, cost: 8 },
+      { startMs: NOW_MS, cost: 3 },
     ]);
     expect(window).toEqual({ fromMs: NOW_MS + 1500 - WINDOW_MS, toMs: NOW_MS + 1500 });
     expect(solidFromMs).toBe(window!.fromMs);

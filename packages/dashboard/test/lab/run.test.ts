@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs';
+import { algorithmNames } from 'sluice/engine';
 import { parseVectors } from 'sluice/testing';
 import { Comparison } from 'sluice-traffic';
 import { describe, expect, test } from 'vitest';
 import { parseLabQuery } from '../../src/lab/address.ts';
 import { type LabResult, type Lane, runLab } from '../../src/lab/run.ts';
-import { ALGORITHMS, DEFAULTS, type LabSettings, MAX_CALLS } from '../../src/lab/settings.ts';
+import { DEFAULTS, type LabSettings, MAX_CALLS } from '../../src/lab/settings.ts';
 import { slotsOf, trafficOf } from '../../src/lab/traffic.ts';
 
 const run = (changes: Partial<LabSettings> = {}): LabResult => {
@@ -173,7 +174,7 @@ describe('lab traffic', () => {
     for (const windowMs of [1, 30 * 86_400_000]) {
       const settings = { limit: 1_000_000, windowMs, burst: 1_000_000, buckets: 10_000 };
       const { lanes } = run({ ...settings, traffic: 'steady', calls: 20, cost: 1_000_000 });
-      expect(lanes.map(({ algorithm }) => algorithm)).toEqual(ALGORITHMS);
+      expect(lanes.map(({ algorithm }) => algorithm)).toEqual(algorithmNames);
     }
   });
 });

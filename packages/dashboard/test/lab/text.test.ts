@@ -1,7 +1,8 @@
+import { algorithmNames } from 'sluice/engine';
 import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../../server/src/config/read.ts';
 import { policyFile } from '../../src/lab/policy-file.ts';
-import { ALGORITHMS, DEFAULTS, MAX_CALLS } from '../../src/lab/settings.ts';
+import { DEFAULTS, MAX_CALLS } from '../../src/lab/settings.ts';
 import { callsText, readCalls, startOf } from '../../src/lab/typed.ts';
 
 const START_MS = DEFAULTS.startMs;
@@ -58,7 +59,7 @@ describe('typed calls', () => {
 });
 
 describe('the policy file', () => {
-  test.each(ALGORITHMS)('is valid for %s', (algorithm) => {
+  test.each(algorithmNames)('is valid for %s', (algorithm) => {
     const settings = { ...DEFAULTS, policy: algorithm, burst: 70, buckets: 12, windowMs: 90_000 };
     const text = policyFile(settings);
     const { policies } = readConfig([{ path: 'sluice.yaml', text }]);
