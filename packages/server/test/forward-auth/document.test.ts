@@ -28,7 +28,7 @@ describe('docs/proxies.md', () => {
   });
 
   const rows = page
-    .slice(page.indexOf('| pattern | fits |'))
+    .slice(page.indexOf('| pattern | matches |'))
     .split('\n\n')[0]
     .split('\n')
     .slice(2)
