@@ -2,8 +2,10 @@
 /** The page of an explanation in a browser. */
 import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { numberOf, type Opened, open, tableOf } from './browser.ts';
+import { numberOf, type Opened, open, tableOf, useBrowser } from './browser.ts';
 import { explainResult, NASTY } from './results.ts';
+
+useBrowser();
 
 describe('the page of an explanation', () => {
   const result = explainResult();

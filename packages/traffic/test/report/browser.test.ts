@@ -6,8 +6,19 @@ import { pathToFileURL } from 'node:url';
 import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { htmlReport } from '../../src/index.ts';
-import { browser, columnsOf, folder, numberOf, type Opened, open, tableOf } from './browser.ts';
+import {
+  browser,
+  columnsOf,
+  folder,
+  numberOf,
+  type Opened,
+  open,
+  tableOf,
+  useBrowser,
+} from './browser.ts';
 import { compareResult, NASTY, planResult, results, suggestResult } from './results.ts';
+
+useBrowser();
 
 describe('the page of a plan', () => {
   const result = planResult();

@@ -13,16 +13,21 @@ const FLAGS = [
   ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
 ];
 
-export const folder = mkdtempSync(join(tmpdir(), 'sluice-report-'));
+export let folder: string;
 export let browser: Browser;
-beforeAll(async () => {
-  const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
-  browser = await chromium.launch({ executablePath, args: FLAGS });
-}, 120_000);
-afterAll(async () => {
-  await browser?.close();
-  rmSync(folder, { recursive: true });
-});
+
+/** Starts a browser for the tests of the file that calls it, and closes it after them. */
+export function useBrowser(): void {
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'sluice-report-'));
+    const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
+    browser = await chromium.launch({ executablePath, args: FLAGS });
+  }, 120_000);
+  afterAll(async () => {
+    await browser?.close();
+    rmSync(folder, { recursive: true });
+  });
+}
 
 export interface Opened {
   readonly page: Page;
