@@ -22,7 +22,7 @@ describe('the store contract', () => {
       };
       return { ...promisesOnly(store), decide };
     };
-    const heavy = storeContract.find(({ name }) => name.includes('costs nothing'));
+    const heavy = storeContract.find(({ name }) => name.includes('charges nothing'));
     await expect(heavy?.run(charging)).rejects.toThrow('light: expected true, got false');
   });
 

@@ -1,6 +1,6 @@
 /**
- * What every adapter must do, as a list of named cases that any test runner can run, each on a
- * server that really listens:
+ * The contract of adapters, as named cases that any test runner can run. Each case uses a real
+ * server:
  *
  *     for (const { name, run } of adapterContract) it(name, () => run(myAdapter, () => myStore()));
  */
@@ -11,24 +11,24 @@ import type { RequestOptions } from '../http/options.ts';
 import type { FailureAction } from '../policy.ts';
 import type { Store } from '../store.ts';
 
-// biome-ignore lint/suspicious/noExplicitAny: every adapter has a request of its own kind.
+// biome-ignore lint/suspicious/noExplicitAny: the type of requests differs between adapters.
 type AnyRequest = any;
 
 export interface RunningServer {
   readonly port: number;
-  /** How many requests have come to the handler. */
+  /** Returns the number of requests that reached the handler. */
   reached(): number;
   close(): Promise<void>;
 }
 
 /**
- * An adapter with a server around it, on 127.0.0.1, on any free port. Behind the limit is a handler
- * that answers with the status in the header `x-status` (default 200) and the body `hello`, after
- * as many ms as the header `x-wait` says.
+ * An adapter and how to serve it on 127.0.0.1, on any free port. The handler behind the limit
+ * responds with the status in the header `x-status` (default 200) and the body `hello`, after the
+ * number of ms in the header `x-wait`.
  */
 export interface AdapterUnderTest {
   serve(options: RequestOptions<AnyRequest>): Promise<RunningServer>;
-  /** A header of what the adapter passes to functions. */
+  /** Returns a header of the request that the adapter passes to functions. */
   header(request: AnyRequest, name: string): string | undefined;
 }
 
@@ -41,7 +41,7 @@ interface World {
   readonly adapter: AdapterUnderTest;
   readonly store: Store;
   readonly server: RunningServer;
-  ask(headers?: Record<string, string>, method?: string): Promise<Response>;
+  request(headers?: Record<string, string>, method?: string): Promise<Response>;
 }
 
 function equal(what: string, got: unknown, expected: unknown): void {
@@ -61,10 +61,10 @@ function adapterCase(
     async run(adapter, openStore) {
       const store = await openStore();
       const server = await adapter.serve({ store, ...optionsOf(adapter) });
-      const ask = (headers: Record<string, string> = {}, method = 'GET'): Promise<Response> =>
+      const request = (headers: Record<string, string> = {}, method = 'GET'): Promise<Response> =>
         fetch(`http://127.0.0.1:${server.port}/`, { headers, method });
       try {
-        await test({ adapter, store, server, ask });
+        await test({ adapter, store, server, request });
       } finally {
         await server.close();
         await store.close();
@@ -80,7 +80,7 @@ const pause = (delayMs: number): Promise<void> =>
     systemClock.schedule(delayMs, resolve);
   });
 
-/** Waits for what an adapter does after the answer is out. */
+/** Waits until `look` returns the expected value: adapters work on after the response. */
 async function eventually(
   what: string,
   look: () => unknown,
@@ -97,14 +97,14 @@ async function eventually(
 const remainingOf = (response: Response): string | undefined =>
   /;r=(\d+)/.exec(response.headers.get('ratelimit') ?? '')?.[1];
 
-/** A store that fails every time, and what then is done. */
+/** Returns a store that always fails, with a failure action. */
 function broken(onFailure: FailureAction): Store {
-  const fail = (): Promise<never> => Promise.reject(new Error('gone'));
+  const fail = (): Promise<never> => Promise.reject(new Error('store is down'));
   const store = { decide: fail, adjust: fail, reset: fail, close: async () => {} };
   return withFailurePolicy(store, { onFailure });
 }
 
-/** Sends bytes over one connection and reads until `count` answers have come. */
+/** Sends bytes over one connection. Resolves to the statuses of `count` responses. */
 function sendRaw(port: number, bytes: string, count: number): Promise<string[]> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1', () => socket.write(bytes));
@@ -121,152 +121,144 @@ function sendRaw(port: number, bytes: string, count: number): Promise<string[]> 
   });
 }
 
-const AWAY: readonly (readonly [FailureAction, status: number, reached: number])[] = [
+const FAILURES: readonly (readonly [FailureAction, status: number, reached: number])[] = [
   ['allow', 200, 1],
   ['deny', 503, 0],
   ['local', 200, 1],
   ['throw', 503, 0],
 ];
 
-const failureCases = AWAY.map(([action, status, reached]) =>
+const failureCases = FAILURES.map(([action, status, reached]) =>
   adapterCase(
-    `a store that is away, and \`${action}\`, is ${status}`,
+    `responds ${status} if the store fails and onFailure is \`${action}\``,
     () => ({ limit: 5, window: '1h', store: broken(action) }),
-    async ({ server, ask }) => {
-      const answer = await ask();
-      equal('status', answer.status, status);
+    async ({ server, request }) => {
+      const response = await request();
+      equal('status', response.status, status);
       equal('reached', server.reached(), reached);
       if (action !== 'deny') return;
-      const { type } = (await answer.json()) as { type: string };
+      const { type } = (await response.json()) as { type: string };
       equal('type', type.endsWith('#temporary-reduced-capacity'), true);
     },
   ),
 );
 
 export const adapterContract: readonly AdapterCase[] = [
-  adapterCase(
-    'lets pass what is within the limit, and says how much is left',
-    five,
-    async (world) => {
-      const answer = await world.ask();
-      equal('status', answer.status, 200);
-      equal('body', await answer.text(), 'hello');
-      equal('policy', answer.headers.get('ratelimit-policy'), '"five";q=5;w=3600');
-      equal('remaining', remainingOf(answer), '4');
-      equal('again', remainingOf(await world.ask()), '3');
-      equal('retry', answer.headers.get('retry-after'), null);
-    },
-  ),
+  adapterCase('admits requests within the limit and reports what remains', five, async (world) => {
+    const response = await world.request();
+    equal('status', response.status, 200);
+    equal('body', await response.text(), 'hello');
+    equal('policy', response.headers.get('ratelimit-policy'), '"five";q=5;w=3600');
+    equal('remaining', remainingOf(response), '4');
+    equal('again', remainingOf(await world.request()), '3');
+    equal('retry', response.headers.get('retry-after'), null);
+  }),
+
+  adapterCase('denies requests over the limit with 429 and Retry-After', five, async (world) => {
+    for (let call = 0; call < 5; call++) equal('status', (await world.request()).status, 200);
+    const denied = await world.request();
+    equal('status', denied.status, 429);
+    equal('type', denied.headers.get('content-type')?.split(';')[0], 'application/problem+json');
+    const problem = (await denied.json()) as Record<string, unknown>;
+    equal('violated', problem['violated-policies'], ['five']);
+    const wait = Number(denied.headers.get('retry-after'));
+    equal('wait', wait > 3500 && wait <= 3600, true);
+    equal('remaining', remainingOf(denied), '0');
+    equal('the handler was not reached', world.server.reached(), 5);
+  }),
 
   adapterCase(
-    'refuses what is over it with 429, and tells when to come back',
-    five,
-    async (world) => {
-      for (let call = 0; call < 5; call++) equal('status', (await world.ask()).status, 200);
-      const refused = await world.ask();
-      equal('status', refused.status, 429);
-      equal('type', refused.headers.get('content-type')?.split(';')[0], 'application/problem+json');
-      const problem = (await refused.json()) as Record<string, unknown>;
-      equal('violated', problem['violated-policies'], ['five']);
-      const wait = Number(refused.headers.get('retry-after'));
-      equal('wait', wait > 3500 && wait <= 3600, true);
-      equal('remaining', remainingOf(refused), '0');
-      equal('the handler was not reached', world.server.reached(), 5);
-    },
-  ),
-
-  adapterCase(
-    'decides several limits together, each with a key of its own',
+    'decides several limits together, each with its own key',
     () => ({
       limits: [
         { name: 'user', limit: 1, window: '1h', key: { header: 'x-user' } },
         { name: 'all', limit: 3, window: '1h', key: () => 'all' },
       ],
     }),
-    async ({ ask }) => {
+    async ({ request }) => {
       const statuses: number[] = [];
       for (const user of ['ada', 'ada', 'bob', 'eve', 'kim']) {
-        statuses.push((await ask({ 'x-user': user })).status);
+        statuses.push((await request({ 'x-user': user })).status);
       }
-      // What was refused to ada is not taken from all.
+      // The request denied for ada is not charged to `all`.
       equal('statuses', statuses, [200, 429, 200, 200, 429]);
     },
   ),
 
   adapterCase(
-    'takes the cost that a function says',
+    'charges the cost that a function returns',
     (adapter) => ({
       limit: 10,
       window: '1h',
       cost: (request) => Number(adapter.header(request, 'x-cost') ?? 1),
     }),
-    async ({ ask }) => {
-      equal('heavy', remainingOf(await ask({ 'x-cost': '7' })), '3');
-      equal('too heavy', (await ask({ 'x-cost': '4' })).status, 429);
-      equal('light', remainingOf(await ask({ 'x-cost': '3' })), '0');
+    async ({ request }) => {
+      equal('heavy', remainingOf(await request({ 'x-cost': '7' })), '3');
+      equal('too heavy', (await request({ 'x-cost': '4' })).status, 429);
+      equal('light', remainingOf(await request({ 'x-cost': '3' })), '0');
     },
   ),
 
   adapterCase(
-    'settles the cost when the answer is known',
+    'settles the cost after the response',
     () => ({ limit: 10, window: '1h', cost: 5, settle: ({ status }) => (status === 200 ? 1 : 3) }),
-    async ({ ask }) => {
-      equal('reserved', remainingOf(await ask()), '5');
+    async ({ request }) => {
+      equal('reserved', remainingOf(await request()), '5');
       const left = async (): Promise<string | undefined> => {
-        const answer = await ask({ 'x-status': '404' });
-        return answer.status === 404 ? remainingOf(answer) : undefined;
+        const response = await request({ 'x-status': '404' });
+        return response.status === 404 ? remainingOf(response) : undefined;
       };
       equal('settled at 1', await left(), '4');
-      equal('and then at 3', (await ask()).status, 200);
+      equal('and then at 3', (await request()).status, 200);
     },
   ),
 
   adapterCase(
-    'counts only failures, if told so',
+    'counts only failed requests with `count: failures`',
     () => ({ limit: 2, window: '1h', count: 'failures' as const }),
-    async ({ ask }) => {
+    async ({ request }) => {
       for (let call = 0; call < 6; call++) {
-        await eventually('status', async () => (await ask()).status, 200);
+        await eventually('status', async () => (await request()).status, 200);
       }
-      equal('first', (await ask({ 'x-status': '401' })).status, 401);
-      equal('second', (await ask({ 'x-status': '401' })).status, 401);
-      equal('refused', (await ask()).status, 429);
+      equal('first', (await request({ 'x-status': '401' })).status, 401);
+      equal('second', (await request({ 'x-status': '401' })).status, 401);
+      equal('denied', (await request()).status, 429);
     },
   ),
 
   adapterCase(
-    'skips what is to be skipped',
+    'does not count requests that `skip` selects',
     (adapter) => ({
       limit: 1,
       window: '1h',
       skip: (request) => adapter.header(request, 'x-skip') === 'yes',
     }),
-    async ({ ask }) => {
+    async ({ request }) => {
       const statuses: number[] = [];
       for (const skip of ['yes', 'no', 'yes', 'no']) {
-        statuses.push((await ask({ 'x-skip': skip })).status);
+        statuses.push((await request({ 'x-skip': skip })).status);
       }
       equal('statuses', statuses, [200, 200, 200, 429]);
     },
   ),
 
   adapterCase(
-    'a shadow decides and is never in the way',
+    'a shadow limit denies no request and sends no headers',
     () => ({ limit: 1, window: '1h', shadow: true }),
-    async ({ ask }) => {
+    async ({ request }) => {
       for (let call = 0; call < 3; call++) {
-        const answer = await ask();
-        equal('status', answer.status, 200);
-        equal('no field', answer.headers.get('ratelimit'), null);
+        const response = await request();
+        equal('status', response.status, 200);
+        equal('no header', response.headers.get('ratelimit'), null);
       }
     },
   ),
 
   adapterCase(
-    'an address on a list always passes, or never',
+    'responds 403 to an address in the deny list',
     () => ({ limit: 1, window: '1h', deny: ['127.0.0.0/8'] }),
-    async ({ ask, server }) => {
-      equal('denied', (await ask()).status, 403);
+    async ({ request, server }) => {
+      equal('denied', (await request()).status, 403);
       equal('reached', server.reached(), 0);
     },
   ),
@@ -274,40 +266,40 @@ export const adapterContract: readonly AdapterCase[] = [
   ...failureCases,
 
   adapterCase(
-    'a client that is gone before the answer is a failure',
+    'counts a request that the client aborts as failed',
     () => ({ limit: 10, window: '1h', count: 'failures' as const, settle: () => 5 }),
-    async ({ ask, server }) => {
+    async ({ request, server }) => {
       for (let call = 0; call < 2; call++) {
         const control = new AbortController();
-        const asking = fetch(`http://127.0.0.1:${server.port}/`, {
+        const pending = fetch(`http://127.0.0.1:${server.port}/`, {
           headers: { 'x-wait': '2000' },
           signal: control.signal,
         }).catch(() => {});
         await eventually('reached', () => server.reached() > call, true);
         control.abort();
-        await asking;
+        await pending;
       }
-      // Some adapters learn of it when the handler is done. Who asks meanwhile is not counted.
-      await eventually('status', async () => (await ask()).status, 429);
+      // Some adapters notice the abort when the handler is done. Requests until then are refunded.
+      await eventually('status', async () => (await request()).status, 429);
     },
   ),
 
-  adapterCase('counts HEAD and OPTIONS like any other', five, async ({ ask }) => {
-    const head = await ask({}, 'HEAD');
+  adapterCase('counts HEAD and OPTIONS like other methods', five, async ({ request }) => {
+    const head = await request({}, 'HEAD');
     equal('head', [head.status, remainingOf(head), await head.text()], [200, '4', '']);
-    equal('options', remainingOf(await ask({}, 'OPTIONS')), '3');
-    for (let call = 0; call < 3; call++) await ask();
-    const refused = await ask({}, 'HEAD');
-    equal('refused', [refused.status, await refused.text()], [429, '']);
-    equal('wait', Number(refused.headers.get('retry-after')) > 0, true);
-    equal('options too', (await ask({}, 'OPTIONS')).status, 429);
+    equal('options', remainingOf(await request({}, 'OPTIONS')), '3');
+    for (let call = 0; call < 3; call++) await request();
+    const denied = await request({}, 'HEAD');
+    equal('denied', [denied.status, await denied.text()], [429, '']);
+    equal('wait', Number(denied.headers.get('retry-after')) > 0, true);
+    equal('options too', (await request({}, 'OPTIONS')).status, 429);
   }),
 
-  adapterCase('200 requests in one packet are never more than the limit', five, async (world) => {
-    const request = 'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n';
-    const statuses = await sendRaw(world.server.port, request.repeat(200), 200);
+  adapterCase('200 pipelined requests never exceed the limit', five, async (world) => {
+    const bytes = 'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n';
+    const statuses = await sendRaw(world.server.port, bytes.repeat(200), 200);
     equal('admitted', statuses.filter((status) => status === '200').length, 5);
-    equal('refused', statuses.filter((status) => status === '429').length, 195);
+    equal('denied', statuses.filter((status) => status === '429').length, 195);
     equal('reached', world.server.reached(), 5);
   }),
 ];

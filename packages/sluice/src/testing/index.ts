@@ -1,4 +1,4 @@
-/** What the author of a store needs to hold it to the contract: `sluice/testing`. */
+/** `sluice/testing`: contract tests for stores and adapters, and a runner of vector files. */
 export {
   type AdapterCase,
   type AdapterUnderTest,

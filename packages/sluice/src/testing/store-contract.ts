@@ -1,5 +1,5 @@
 /**
- * What every store must do, as a list of named cases that any test runner can run:
+ * The contract of stores, as named cases that any test runner can run:
  *
  *     for (const { name, run } of storeContract) it(name, () => run(() => myStore()));
  */
@@ -23,7 +23,7 @@ function equal(what: string, got: unknown, expected: unknown): void {
   if (left !== right) throw new Error(`${what}: expected ${right}, got ${left}`);
 }
 
-/** A limiter with two policies, on a clock that stands still. */
+/** Creates a limiter with two policies and a manual clock. */
 function setUp(store: Store, algorithm: AlgorithmName) {
   const clock = new ManualClock(START_MS);
   const main: PolicyOptions = { limit: 5, window: 1000, algorithm };
@@ -34,7 +34,7 @@ function setUp(store: Store, algorithm: AlgorithmName) {
 
 type SetUp = ReturnType<typeof setUp>;
 
-/** What settling an admitted check of `main` at `actual` means for the store. */
+/** Returns the adjustments that settle each charge of a decision at `actual`. */
 function adjustmentsOf(algorithm: AlgorithmName, decision: Decision, actual: number): Adjustment[] {
   const policies = {
     main: definePolicy('main', { limit: 5, window: 1000, algorithm }),
@@ -64,7 +64,7 @@ function forEach(
 }
 
 export const storeContract: readonly ContractCase[] = [
-  ...forEach('admits up to the limit and denies what is over it', async ({ limiter }) => {
+  ...forEach('admits calls up to the limit and denies the next', async ({ limiter }) => {
     for (let left = 4; left >= 0; left--) {
       const { allowed, remaining } = await limiter.check('main', 'a');
       equal('decision', [allowed, remaining], [true, left]);
@@ -74,13 +74,13 @@ export const storeContract: readonly ContractCase[] = [
     equal('another key', (await limiter.check('main', 'b')).remaining, 4);
   }),
 
-  ...forEach('a denied check costs nothing, whatever its weight', async ({ limiter }) => {
+  ...forEach('charges nothing for a denied check of any cost', async ({ limiter }) => {
     await limiter.check('main', 'a', { cost: 3 });
     equal('heavy', (await limiter.check('main', 'a', { cost: 5 })).allowed, false);
     equal('light', (await limiter.check('main', 'a', { cost: 2 })).allowed, true);
   }),
 
-  ...forEach('passes at retryAfterMs and not a millisecond earlier', async ({ limiter, clock }) => {
+  ...forEach('admits after retryAfterMs and not 1 ms earlier', async ({ limiter, clock }) => {
     await limiter.check('main', 'a', { cost: 5 });
     clock.advance(137);
     const { retryAfterMs, atMs } = await limiter.check('main', 'a', { cost: 2 });
@@ -90,7 +90,7 @@ export const storeContract: readonly ContractCase[] = [
     equal('in time', (await limiter.check('main', 'a', { cost: 2 })).allowed, true);
   }),
 
-  ...forEach('a peek writes nothing', async ({ limiter }) => {
+  ...forEach('peek changes nothing', async ({ limiter }) => {
     equal('new key', (await limiter.peek('main', 'a')).remaining, 5);
     await limiter.check('main', 'a', { cost: 4 });
     const first = await limiter.peek('main', 'a', { cost: 2 });
@@ -103,7 +103,7 @@ export const storeContract: readonly ContractCase[] = [
     equal('still fits', (await limiter.check('main', 'a')).allowed, true);
   }),
 
-  ...forEach('several limits are charged all or none', async ({ limiter }) => {
+  ...forEach('charges all limits of a check or none', async ({ limiter }) => {
     const both = [
       { policy: 'main', key: 'a' },
       { policy: 'other', key: 'a' },
@@ -120,16 +120,16 @@ export const storeContract: readonly ContractCase[] = [
     equal('main', (await limiter.peek('main', 'a')).remaining, 3);
   }),
 
-  ...forEach('a refund gives back what was charged, once', async ({ limiter }) => {
+  ...forEach('refunds a charge once', async ({ limiter }) => {
     const admitted = await limiter.check('main', 'a', { cost: 4 });
     if (!admitted.allowed) throw new Error('expected to be admitted');
-    equal('given back', await limiter.refund(admitted.receipt), 4);
+    equal('refunded', await limiter.refund(admitted.receipt), 4);
     equal('again', await limiter.refund(admitted.receipt), 0);
     const result = await limiter.peek('main', 'a');
-    equal('as new', [result.remaining, result.resetAfterMs], [5, 0]);
+    equal('unused', [result.remaining, result.resetAfterMs], [5, 0]);
   }),
 
-  ...forEach('settling makes the reserved cost the real one', async ({ limiter }) => {
+  ...forEach('settle adjusts the reserved cost to the actual cost', async ({ limiter }) => {
     const small = await limiter.check('main', 'a', { cost: 4 });
     if (!small.allowed) throw new Error('expected to be admitted');
     equal('less', await limiter.settle(small.receipt, 1), -3);
@@ -141,18 +141,21 @@ export const storeContract: readonly ContractCase[] = [
     equal('over', [over.allowed, over.remaining], [false, 0]);
   }),
 
-  ...forEach('an overcharge is waited out exactly', async ({ limiter, clock }) => {
-    const admitted = await limiter.check('main', 'a', { cost: 1 });
-    if (!admitted.allowed) throw new Error('expected to be admitted');
-    await limiter.settle(admitted.receipt, 8);
-    const { retryAfterMs } = await limiter.check('main', 'a');
-    clock.advance(retryAfterMs - 1);
-    equal('too early', (await limiter.check('main', 'a')).allowed, false);
-    clock.advance(1);
-    equal('in time', (await limiter.check('main', 'a')).allowed, true);
-  }),
+  ...forEach(
+    'denies until an overcharge has expired, to the millisecond',
+    async ({ limiter, clock }) => {
+      const admitted = await limiter.check('main', 'a', { cost: 1 });
+      if (!admitted.allowed) throw new Error('expected to be admitted');
+      await limiter.settle(admitted.receipt, 8);
+      const { retryAfterMs } = await limiter.check('main', 'a');
+      clock.advance(retryAfterMs - 1);
+      equal('too early', (await limiter.check('main', 'a')).allowed, false);
+      clock.advance(1);
+      equal('in time', (await limiter.check('main', 'a')).allowed, true);
+    },
+  ),
 
-  ...forEach('a call that is repeated under its id is charged once', async ({ limiter, clock }) => {
+  ...forEach('charges a call repeated under its id once', async ({ limiter, clock }) => {
     const options = { cost: 2, id: 'call-1' };
     const first = JSON.stringify(await limiter.check('main', 'a', options));
     clock.advance(10);
@@ -166,10 +169,14 @@ export const storeContract: readonly ContractCase[] = [
     equal('another key', (await limiter.check('main', 'b', options)).remaining, 3);
     equal('denied', (await limiter.check('main', 'a', { cost: 5, id: 'call-3' })).allowed, false);
     await limiter.reset('main', 'a');
-    equal('anew', (await limiter.check('main', 'a', { cost: 5, id: 'call-3' })).allowed, true);
+    equal(
+      'after a reset',
+      (await limiter.check('main', 'a', { cost: 5, id: 'call-3' })).allowed,
+      true,
+    );
   }),
 
-  ...forEach('a reset makes a key new, and only that key', async ({ limiter }) => {
+  ...forEach('reset deletes one key and no other', async ({ limiter }) => {
     await limiter.check('main', 'a', { cost: 5 });
     await limiter.check('main', 'b', { cost: 5 });
     await limiter.reset('main', 'a');
@@ -177,13 +184,13 @@ export const storeContract: readonly ContractCase[] = [
     equal('b', (await limiter.peek('main', 'b')).remaining, 0);
   }),
 
-  ...forEach('a clock that steps back grants nothing twice', async ({ limiter, clock }) => {
+  ...forEach('admits nothing twice if the clock steps back', async ({ limiter, clock }) => {
     await limiter.check('main', 'a', { cost: 5 });
     clock.set(START_MS - 900);
     equal('before', (await limiter.check('main', 'a')).allowed, false);
   }),
 
-  ...forEach('a state from far ahead is dropped', async ({ limiter, clock }) => {
+  ...forEach('ignores a state written far in the future', async ({ limiter, clock }) => {
     clock.set(START_MS + 86_400_000);
     await limiter.check('main', 'a', { cost: 5 });
     clock.set(START_MS);
@@ -191,13 +198,13 @@ export const storeContract: readonly ContractCase[] = [
     equal('counts', (await limiter.check('main', 'a')).allowed, false);
   }),
 
-  ...forEach('many checks at once never admit more than the limit', async ({ limiter }) => {
-    const asked = Array.from({ length: 50 }, () => limiter.check('main', 'hot'));
-    const admitted = (await Promise.all(asked)).filter((decision) => decision.allowed);
+  ...forEach('concurrent checks never admit more than the limit', async ({ limiter }) => {
+    const checks = Array.from({ length: 50 }, () => limiter.check('main', 'hot'));
+    const admitted = (await Promise.all(checks)).filter((decision) => decision.allowed);
     equal('admitted', admitted.length, 5);
   }),
 
-  ...forEach('tells what it holds about a key', async ({ limiter, clock }, algorithm) => {
+  ...forEach('inspect returns the state of a key', async ({ limiter, clock }, algorithm) => {
     equal('nothing', await limiter.inspect('main', 'a'), undefined);
     await limiter.check('main', 'a', { cost: 3 });
     const state = await limiter.inspect('main', 'a');
@@ -207,28 +214,31 @@ export const storeContract: readonly ContractCase[] = [
     equal('expired', await limiter.inspect('main', 'a'), undefined);
   }),
 
-  ...forEach('another call under an id does not disturb the first', async (world, algorithm) => {
-    const { limiter, clock, store } = world;
-    if (store.adjustOnce === undefined) return;
-    const first = JSON.stringify(await limiter.check('main', 'a', { id: 'x' }));
-    const limits = [
-      { policy: 'main', key: 'a' },
-      { policy: 'other', key: 'a' },
-    ] as const;
-    equal('other cost', (await limiter.check('main', 'a', { id: 'x', cost: 2 })).remaining, 2);
-    equal('other limits', (await limiter.check(limits, { id: 'x' })).limits[0].remaining, 1);
-    for (const changed of [
-      { limit: 5, window: 1000, algorithm: otherThan(algorithm) },
-      { limit: 5, window: 2000, algorithm },
-    ]) {
-      const policies = { main: changed, other: '2/1s' } as const;
-      const reloaded = createLimiter({ policies, store, clock });
-      equal('other policy', (await reloaded.check('main', 'a', { id: 'x' })).remaining, 4);
-    }
-    equal('the first', JSON.stringify(await limiter.check('main', 'a', { id: 'x' })), first);
-  }),
+  ...forEach(
+    'a different call under the same id does not affect the first',
+    async (world, algorithm) => {
+      const { limiter, clock, store } = world;
+      if (store.adjustOnce === undefined) return;
+      const first = JSON.stringify(await limiter.check('main', 'a', { id: 'x' }));
+      const limits = [
+        { policy: 'main', key: 'a' },
+        { policy: 'other', key: 'a' },
+      ] as const;
+      equal('other cost', (await limiter.check('main', 'a', { id: 'x', cost: 2 })).remaining, 2);
+      equal('other limits', (await limiter.check(limits, { id: 'x' })).limits[0].remaining, 1);
+      for (const changed of [
+        { limit: 5, window: 1000, algorithm: otherThan(algorithm) },
+        { limit: 5, window: 2000, algorithm },
+      ]) {
+        const policies = { main: changed, other: '2/1s' } as const;
+        const reloaded = createLimiter({ policies, store, clock });
+        equal('other policy', (await reloaded.check('main', 'a', { id: 'x' })).remaining, 4);
+      }
+      equal('the first', JSON.stringify(await limiter.check('main', 'a', { id: 'x' })), first);
+    },
+  ),
 
-  ...forEach('a reset makes the ids of a key new', async ({ limiter, store }) => {
+  ...forEach('reset deletes the ids of a key', async ({ limiter, store }) => {
     if (store.adjustOnce === undefined) return;
     const both = [
       { policy: 'main', key: 'a' },
@@ -244,22 +254,25 @@ export const storeContract: readonly ContractCase[] = [
     equal('through the second limit', (await limiter.peek('main', 'a')).remaining, 3);
   }),
 
-  ...forEach('a receipt is used once', async ({ limiter, store, clock }, algorithm) => {
-    if (store.adjustOnce === undefined) return;
-    const both = [
-      { policy: 'main', key: 'a', cost: 2 },
-      { policy: 'other', key: 'a' },
-    ] as const;
-    const adjustments = adjustmentsOf(algorithm, await limiter.check(both), 0);
-    await limiter.check(both);
-    equal('first', await store.adjustOnce('r', adjustments, clock.now()), [-2, -1]);
-    equal('again', await store.adjustOnce('r', adjustments, clock.now()), undefined);
-    equal('main', (await limiter.peek('main', 'a')).remaining, 3);
-    equal('other', (await limiter.peek('other', 'a')).remaining, 1);
-    equal('another', await store.adjustOnce('r2', adjustments, clock.now()), [-2, -1]);
-  }),
+  ...forEach(
+    'applies the adjustments of a receipt once',
+    async ({ limiter, store, clock }, algorithm) => {
+      if (store.adjustOnce === undefined) return;
+      const both = [
+        { policy: 'main', key: 'a', cost: 2 },
+        { policy: 'other', key: 'a' },
+      ] as const;
+      const adjustments = adjustmentsOf(algorithm, await limiter.check(both), 0);
+      await limiter.check(both);
+      equal('first', await store.adjustOnce('r', adjustments, clock.now()), [-2, -1]);
+      equal('again', await store.adjustOnce('r', adjustments, clock.now()), undefined);
+      equal('main', (await limiter.peek('main', 'a')).remaining, 3);
+      equal('other', (await limiter.peek('other', 'a')).remaining, 1);
+      equal('another', await store.adjustOnce('r2', adjustments, clock.now()), [-2, -1]);
+    },
+  ),
 
-  ...forEach('a reset makes the receipts of a key new', async (world, algorithm) => {
+  ...forEach('reset deletes the used receipts of a key', async (world, algorithm) => {
     const { limiter, store, clock } = world;
     if (store.adjustOnce === undefined) return;
     const once = async (): Promise<readonly number[] | undefined> => {

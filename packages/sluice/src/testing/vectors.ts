@@ -1,6 +1,4 @@
-/**
- * Runs vector files: recorded steps with the decisions that are expected of any store.
- */
+/** Runs vector files: recorded steps with the decisions that any store must return. */
 
 import type { Limiter, Policies } from '../api.ts';
 import { ManualClock } from '../clock.ts';
@@ -9,16 +7,18 @@ import { createLimiter } from '../limiter.ts';
 import type { PolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
 
-type Answer = Pick<CheckResult, 'allowed' | 'remaining' | 'retryAfterMs' | 'resetAfterMs'>;
+type Expected = Pick<CheckResult, 'allowed' | 'remaining' | 'retryAfterMs' | 'resetAfterMs'>;
 
 export interface VectorStep {
   readonly at: number;
   readonly op: 'check' | 'peek' | 'refund' | 'reset';
   readonly cost?: number;
   readonly costs?: readonly number[];
-  /** For a refund: the number of the step whose receipt it is. */
+  /** For a refund: the number of the step with the receipt. */
   readonly of?: number;
-  readonly expect?: Answer & { readonly limits?: readonly (Answer & { readonly limit: number })[] };
+  readonly expect?: Expected & {
+    readonly limits?: readonly (Expected & { readonly limit: number })[];
+  };
 }
 
 export interface VectorCase {
@@ -32,7 +32,7 @@ export interface VectorFile {
   readonly cases: readonly VectorCase[];
 }
 
-/** The first step of a case whose decision is not the expected one. */
+/** The first step of a case with an unexpected decision. */
 export interface VectorDifference {
   readonly name: string;
   readonly step: number;
@@ -46,10 +46,10 @@ export interface VectorReport {
   readonly differences: readonly VectorDifference[];
 }
 
-const ANSWER_FIELDS = ['allowed', 'remaining', 'retryAfterMs', 'resetAfterMs'] as const;
+const DECISION_FIELDS = ['allowed', 'remaining', 'retryAfterMs', 'resetAfterMs'] as const;
 const LIMIT_FIELDS = ['allowed', 'limit', 'remaining', 'retryAfterMs', 'resetAfterMs'] as const;
 
-/** Refuses what is not a vector file, with the place of the mistake. */
+/** Parses a vector file. Throws with the place of the first mistake. */
 export function parseVectors(text: string): VectorFile {
   const file = JSON.parse(text) as Partial<VectorFile> | null;
   if (file?.version !== 1) throw new TypeError(`Expected version 1, got ${file?.version}`);
@@ -77,7 +77,7 @@ export function parseVectors(text: string): VectorFile {
 
 const OPERATIONS: readonly string[] = ['check', 'peek', 'refund', 'reset'];
 
-/** Runs every case on a fresh limiter over the given store, each under a key of its own. */
+/** Runs every case with a new limiter, a new store and its own key. */
 export async function runVectors(
   { cases }: VectorFile,
   openStore: () => Store | Promise<Store>,
@@ -123,7 +123,7 @@ async function runCase(
   return undefined;
 }
 
-/** Does what a step says; the answer, if it is a decision. */
+/** Performs a step. Resolves to the decision of a check or peek. */
 async function perform(
   limiter: Limiter<Policies>,
   key: string,
@@ -146,7 +146,7 @@ async function perform(
 
 function agrees(got: CheckResult | undefined, expect: VectorStep['expect']): boolean {
   if (expect === undefined) return true;
-  if (got === undefined || ANSWER_FIELDS.some((field) => got[field] !== expect[field]))
+  if (got === undefined || DECISION_FIELDS.some((field) => got[field] !== expect[field]))
     return false;
   const limits = expect.limits ?? [];
   if (expect.limits !== undefined && limits.length !== got.limits.length) return false;
@@ -155,13 +155,13 @@ function agrees(got: CheckResult | undefined, expect: VectorStep['expect']): boo
   );
 }
 
-/** The fields of an answer that a vector speaks of, for the report. */
+/** Returns the fields of a decision that a vector compares. */
 function picked(got: CheckResult | string | undefined, expect: VectorStep['expect']): unknown {
   if (got === undefined || typeof got === 'string') return got;
-  const answer = Object.fromEntries(ANSWER_FIELDS.map((field) => [field, got[field]]));
-  if (expect?.limits === undefined) return answer;
+  const decision = Object.fromEntries(DECISION_FIELDS.map((field) => [field, got[field]]));
+  if (expect?.limits === undefined) return decision;
   const limits = got.limits.map((limit) =>
     Object.fromEntries(LIMIT_FIELDS.map((field) => [field, limit[field]])),
   );
-  return { ...answer, limits };
+  return { ...decision, limits };
 }

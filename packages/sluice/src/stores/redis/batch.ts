@@ -1,7 +1,7 @@
 /**
- * Operations that are asked for in the same turn of the event loop travel together: one command
- * does all of them, in order, and each gets its own answer. In a Cluster there is one command for
- * each slot. A batch is bounded, so that Redis is never held up for long.
+ * Batches operations: those of the same turn of the event loop are sent as one command, which
+ * executes them in order. In a Cluster there is one command for each slot. The size of a batch is
+ * bounded, so that Redis is never blocked for long.
  */
 import { atEndOfTurn, monotonicClock, systemClock } from '../../clock.ts';
 import type { OnSent, Recipient, SentCommand } from '../../store.ts';
@@ -14,30 +14,30 @@ import { isMissingScript, isNotDone, NotSentError, type StoreReplyError } from '
 import { SCRIPT, SCRIPT_SHA } from './scripts.generated.ts';
 import { SlowLane } from './slow-lane.ts';
 
-/** As many checks as Redis does in well under a millisecond. */
+/** The number of checks that Redis does in well under a millisecond. */
 const MAX_KEYS = 64;
-/** How long to wait before the one repetition of what surely was not done. */
+/** The delay before the one retry of an operation that was certainly not executed. */
 const PAUSE_MS = 10;
 
 export class Batcher {
   readonly #send: Send;
   readonly #isCluster: boolean;
   readonly #deadlineMs: number;
-  /** What waits for the end of this turn: by slot in a Cluster, and by the time that was given. */
+  /** Batches that wait for the end of this turn, by slot and given time. */
   readonly #waiting = new Map<string, Waiting>();
   #single: Waiting | undefined = undefined;
-  /** Slow operations by failure domain: a silent node must not hold up the others. */
+  /** Slow operations by failure domain: a silent node must not delay the others. */
   readonly #lanes = new Map<number, SlowLane<SlowOperation>>();
   #scheduled = false;
 
-  /** After `deadlineMs` nobody waits for an answer any more. */
+  /** No caller waits longer than `deadlineMs` for a reply. */
   constructor(send: Send, isCluster: boolean, deadlineMs: number) {
     this.#send = send;
     this.#isCluster = isCluster;
     this.#deadlineMs = deadlineMs;
   }
 
-  /** Does an operation with the others of this turn; the answer is what it reads. */
+  /** Sends an operation with the others of this turn. Resolves to what it reads. */
   do<T>(operation: RedisOperation<T>, nowMs: number | undefined, onSent?: OnSent): Promise<T> {
     return new Promise<T>((answered, failed) => {
       const recipient = { answered, failed };
@@ -99,7 +99,7 @@ export class Batcher {
     return lane;
   }
 
-  /** Only operations of the same group can travel in one command. */
+  /** Returns the group of an operation: only operations of one group can share a command. */
   #groupOf(keys: readonly string[], nowMs: number | undefined): string {
     return `${this.#isCluster ? slotOf(keys[0]) : ''} ${nowMs}`;
   }
@@ -122,7 +122,7 @@ export class Batcher {
     this.#scheduled = false;
     if (this.#single !== undefined) this.#dispatch(this.#single);
     for (const waiting of [...this.#waiting.values()]) this.#dispatch(waiting);
-    // Last: what was asked for before a slow operation, and concerns its keys, has been sent now.
+    // Last: operations on the same keys that came before a slow one have been sent now.
     const send = (slow: readonly SlowOperation[]): Promise<void> =>
       this.#sendAll(
         slow.map(({ operation }) => operation),
@@ -150,15 +150,15 @@ export class Batcher {
       command: { domain: this.#domainOf(key), outcome: undefined },
     };
     for (const { recipient } of operations) recipient.sent?.(sent.command);
-    await this.#exchange(args, key).then(
-      (value) => this.#answer(sent, value),
+    await this.#evaluate(args, key).then(
+      (value) => this.#complete(sent, value),
       (error) => this.#failAll(sent, error),
     );
   }
 
   /**
-   * The arguments of one command for these operations. An operation that cannot be written down
-   * fails alone, with an error of its caller; the others are sent without it.
+   * Returns one command for these operations. An operation that cannot be encoded fails alone, with
+   * an error of its caller, and the others are sent without it.
    */
   #build(operations: readonly RedisOperation[], nowMs: number | undefined): Built | undefined {
     try {
@@ -169,15 +169,15 @@ export class Batcher {
         return undefined;
       }
     }
-    const sound = operations.filter((each) => this.#build([each], nowMs) !== undefined);
-    return sound.length === 0 ? undefined : buildCommand(sound, nowMs);
+    const valid = operations.filter((each) => this.#build([each], nowMs) !== undefined);
+    return valid.length === 0 ? undefined : buildCommand(valid, nowMs);
   }
 
   /**
-   * Reads the whole reply before it passes any part on: if a part is malformed, the command has
-   * failed. An error of one key is not a failure.
+   * Reads the whole reply before it completes any operation: if a part is malformed, the command
+   * has failed. An error of one key is not a failure of the command.
    */
-  #answer(sent: Sent, value: unknown): void {
+  #complete(sent: Sent, value: unknown): void {
     let reply: Reply;
     try {
       reply = new Reply(value, sent.sentMs);
@@ -186,21 +186,21 @@ export class Batcher {
       for (const { recipient } of sent.operations) recipient.failed(error);
       return;
     }
-    const answers: unknown[] = [];
+    const results: unknown[] = [];
     let isBroken = false;
     for (const operation of sent.operations) {
       try {
-        answers.push(operation.read(reply));
+        results.push(operation.read(reply));
       } catch (error) {
-        answers.push(new Unread(error));
+        results.push(new Unread(error));
         isBroken ||= !(error as Partial<StoreReplyError> | undefined)?.isOfKey;
       }
     }
     sent.command.outcome = isBroken ? 'failed' : 'replied';
-    for (let place = 0; place < answers.length; place++) {
-      const [operation, answer] = [sent.operations[place], answers[place]];
-      if (answer instanceof Unread) this.#fail(operation, sent, answer.error);
-      else operation.recipient.answered(answer);
+    for (let place = 0; place < results.length; place++) {
+      const [operation, result] = [sent.operations[place], results[place]];
+      if (result instanceof Unread) this.#fail(operation, sent, result.error);
+      else operation.recipient.answered(result);
     }
   }
 
@@ -210,8 +210,8 @@ export class Batcher {
   }
 
   /**
-   * What surely was not done is asked for once more, if the answer can still be in time; everything
-   * else might be done twice, or for nobody.
+   * Retries an operation once if it was certainly not executed and the reply can still be in time.
+   * Any other operation might be executed twice, or too late.
    */
   #fail(operation: RedisOperation, { nowMs, startedMs }: Sent, error: unknown): void {
     const notDone = isNotDone(error);
@@ -224,8 +224,8 @@ export class Batcher {
     monotonicClock.schedule(PAUSE_MS, () => this.#add(operation, nowMs));
   }
 
-  /** By the script's hash; only when Redis does not know it, by its text. */
-  async #exchange(args: readonly string[], key: string): Promise<unknown> {
+  /** Sends the script's hash, and its text only if Redis does not have it. */
+  async #evaluate(args: readonly string[], key: string): Promise<unknown> {
     try {
       return await this.#send(['EVALSHA', SCRIPT_SHA, ...args], key);
     } catch (error) {
@@ -235,24 +235,24 @@ export class Batcher {
   }
 }
 
-/** A command that is on its way. */
+/** A command in flight. */
 interface Sent {
   readonly operations: readonly RedisOperation[];
   readonly nowMs: number | undefined;
-  /** When it was sent, by the clock that denials are dated by. */
+  /** When it was sent, by the system clock, for cached denials. */
   readonly sentMs: number;
   /** When it was sent, by the monotonic clock. */
   readonly startedMs: number;
-  /** What recipients get: without the operations, because a breaker keeps the last one. */
+  /** Passed to recipients. Without the operations, because a breaker keeps the last command. */
   readonly command: SentCommand;
 }
 
-/** Instead of an answer that could not be read. */
+/** Marks a result that could not be read. */
 class Unread {
   constructor(readonly error: unknown) {}
 }
 
-/** An operation that waits for the commands before it. */
+/** An operation in a `SlowLane`. */
 interface SlowOperation {
   readonly operation: RedisOperation;
   readonly keys: readonly string[];

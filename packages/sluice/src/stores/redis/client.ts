@@ -1,7 +1,8 @@
 /**
- * Any Redis client, as one function: `send(args, key)`. Clients are recognised by their shape, so
- * that none of them is a dependency. A warning names each option under which a client repeats or
- * queues commands, or does not notice a silent connection or a failover, and the value to set.
+ * Adapts any Redis client to one function: `send(args, key)`. Clients are recognized by their
+ * shape, so that none of them is a dependency. Options with which a client repeats or queues
+ * commands, or does not notice a silent connection or a failover, cause a warning that names the
+ * value to set.
  */
 import { expected } from '../../errors.ts';
 import type { Warning } from '../../warning.ts';
@@ -9,7 +10,7 @@ import { slotOf } from './keys.ts';
 import { type OnReady, onReadyOf } from './ready-signal.ts';
 import { sparingSilentNodes } from './silent-nodes.ts';
 
-/** Sends one command. `key` is the key by which a Cluster finds the node. */
+/** Sends one command. `key` determines the node in a Cluster. */
 export type Send = (args: readonly string[], key: string) => Promise<unknown>;
 
 /** ioredis and iovalkey: `new Redis()`, with Sentinel or not, and `new Cluster()`. */
@@ -36,12 +37,12 @@ export type RedisWarning = Warning;
 
 export interface Connection {
   readonly send: Send;
-  /** Asks the server about its memory; undefined where only scripts can be sent. */
+  /** Sends `INFO memory`; undefined for a `send` function, which only gets scripts. */
   readonly info: (() => Promise<unknown>) | undefined;
-  /** Whether the keys of one command must lie in one slot. */
+  /** Whether the keys of one command must be in one slot. */
   readonly isCluster: boolean;
   readonly warnings: readonly RedisWarning[];
-  /** Reports that the client has connected; undefined for clients that emit no events. */
+  /** Adds a listener for connections; undefined for clients that emit no events. */
   readonly onReady: OnReady | undefined;
 }
 
@@ -54,22 +55,22 @@ function offlineQueue(fix: string): RedisWarning {
     code: 'WARN_REDIS_OFFLINE_QUEUE',
     message:
       'The Redis client queues commands while it is disconnected: they pile up, and are charged ' +
-      `long after their callers were told something else. Set ${fix}.`,
+      `long after their callers got another decision. Set ${fix}.`,
   };
 }
 
 const RESENDS: RedisWarning = {
   code: 'WARN_REDIS_RESEND',
   message:
-    'The Redis client sends commands again after a reconnect, although they may have been done: ' +
-    'calls are charged twice. Set autoResendUnfulfilledCommands: false.',
+    'The Redis client sends commands again after a reconnect, although they may have been ' +
+    'executed: calls are charged twice. Set autoResendUnfulfilledCommands: false.',
 };
 
 const CLUSTER_RESENDS: RedisWarning = {
   code: 'WARN_REDIS_RESEND',
   message:
     'The Cluster client sends commands again after a lost connection, although they may have ' +
-    'been done: calls are charged twice. Set retryDelayOnFailover: 0.',
+    'been executed: calls are charged twice. Set retryDelayOnFailover: 0.',
 };
 
 const KEY_PREFIX: RedisWarning = {
@@ -101,7 +102,7 @@ function missedFailover(fix: string): RedisWarning {
 
 const isPositive = (value: unknown): boolean => typeof value === 'number' && value > 0;
 
-/** Checks how ioredis and iovalkey notice silent connections and failovers. */
+/** Returns warnings if ioredis or iovalkey cannot notice silent connections or failovers. */
 function ioredisFailoverWarnings(options: Shape, isCluster: boolean): RedisWarning[] {
   const warnings: RedisWarning[] = [];
   const nodes = (isCluster ? (options.redisOptions ?? {}) : options) as Shape;
@@ -118,7 +119,7 @@ function ioredisFailoverWarnings(options: Shape, isCluster: boolean): RedisWarni
   return warnings;
 }
 
-/** Checks the options of ioredis and iovalkey; a Cluster has those of its nodes in a field. */
+/** Checks the options of ioredis and iovalkey. A Cluster has node options in `redisOptions`. */
 function ioredisWarnings({ options, isCluster }: IoredisLike): RedisWarning[] {
   const own = options as Shape;
   const inner = (own.redisOptions ?? {}) as Shape;
@@ -135,8 +136,8 @@ function ioredisWarnings({ options, isCluster }: IoredisLike): RedisWarning[] {
 
 function fromIoredis(client: IoredisLike): Connection {
   return {
-    // In lower case: iovalkey and ioredis 5 find the keys of a command only so, and a Cluster
-    // client that does not find them sends the command to any node.
+    // In lower case, because iovalkey and ioredis 5 find the keys of a command only then. Without
+    // them, a Cluster client sends the command to any node.
     send: ([command, ...args]) => client.call(command.toLowerCase(), args),
     info: () => client.call('INFO', ['memory']),
     isCluster: client.isCluster === true,
@@ -166,7 +167,7 @@ function nodeRedisWarnings(client: Shape): RedisWarning[] {
   return warnings;
 }
 
-/** Sends to the node of a key; with a timeout, not to a node that is silent. */
+/** Sends to the node of a key. If the client has a socket timeout, spares silent nodes. */
 function clusterSend(client: NodeRedisLike): Send {
   const send: Send = (args, key) => client.sendCommand(key, false, args);
   const shape = client as unknown as Shape;
@@ -204,7 +205,7 @@ function fromGlide(client: GlideLike): Connection {
   };
 }
 
-/** The connection that a client of any known kind makes. */
+/** Returns the connection of a client of any known kind. */
 export function connectionOf(client: RedisClient): Connection {
   if (typeof client === 'function') {
     return { send: client, info: undefined, isCluster: false, warnings: [], onReady: undefined };

@@ -1,4 +1,4 @@
-/** One command for several operations: the arguments of decide.lua. */
+/** Builds one command from several operations: the arguments of decide.lua. */
 import { COUNTED, type RedisOperation } from './operation.ts';
 
 export function buildCommand(
@@ -14,11 +14,10 @@ export function buildCommand(
 export interface Built {
   readonly operations: readonly RedisOperation[];
   readonly args: readonly string[];
-  /** By which a Cluster finds the node. */
+  /** The key that determines the node in a Cluster. */
   readonly key: string;
 }
 
-/** The arguments of one command, made of operations. */
 class Command {
   readonly keys: string[] = [];
   readonly #policies: string[] = [];
@@ -74,7 +73,7 @@ class Command {
   }
 }
 
-/** Whether two operations differ in nothing but their keys, so that one run can do both. */
+/** Whether two operations differ only in their keys, so that one run can do both. */
 function isAlike(a: RedisOperation, b: RedisOperation): boolean {
   if (a.kind !== b.kind || a.limits.length !== b.limits.length) return false;
   if (!COUNTED.includes(a.kind) || a.numbers !== b.numbers) return false;

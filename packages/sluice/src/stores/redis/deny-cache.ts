@@ -1,12 +1,14 @@
 /**
- * Denials that are still true, so that a client that hammers at a full limit does not reach Redis.
+ * Caches denials, so that a client that retries at a full limit causes no load on Redis.
  *
- * A key that was denied cost c until t is denied cost c until t, whatever else happens, unless
- * something is given back: and what this process gives back clears its denials, while what others
- * give back is missed for as long as `longestMs` at the most. Larger costs are denied as well, but
- * for longer, and how long only Redis knows. A denial is kept
- * from when the question was sent, so it ends before the one that Redis meant; and the wait that
- * is told counts from when the answer came, so whoever waits that long is served.
+ * A denial of cost c until t stays valid until t, unless a charge is refunded. A refund by this
+ * process deletes its cached denials. A refund by another process is noticed after at most `maxMs`.
+ * Only the same cost is served from the cache: larger costs are denied for longer, and how long is
+ * known only to Redis.
+ *
+ * A denial is cached from the time at which its command was sent, so it expires before the denial
+ * in Redis. The wait that is returned counts from the arrival of the reply, so a retry after it
+ * succeeds.
  */
 import type { LimitParams } from '../../algorithms/algorithm.ts';
 import { systemClock } from '../../clock.ts';
@@ -20,7 +22,6 @@ interface Denial {
   readonly untilMs: number;
 }
 
-/** A denial that is told again. */
 class CachedDecision extends DecisionRecord {
   readonly cached = true;
 }
@@ -30,16 +31,16 @@ class CachedPeek extends PeekRecord {
 }
 
 export class DenyCache {
-  readonly #longestMs: number;
-  readonly #mostKeys: number;
+  readonly #maxMs: number;
+  readonly #maxKeys: number;
   readonly #denials = new Map<string, Denial>();
 
-  constructor(longestMs: number, mostKeys: number) {
-    this.#longestMs = longestMs;
-    this.#mostKeys = mostKeys;
+  constructor(maxMs: number, maxKeys: number) {
+    this.#maxMs = maxMs;
+    this.#maxKeys = maxKeys;
   }
 
-  /** The denial that still holds for this limit, if there is one. */
+  /** Returns the cached denial of a limit, or undefined. */
   find(
     key: string,
     { policy, params, cost, key: text }: Limit,
@@ -64,19 +65,19 @@ export class DenyCache {
     });
   }
 
-  /** Remembers a denial. `sentMs` is when the question was sent. */
+  /** Caches a denial. `sentMs` is when its command was sent. */
   add(key: string, params: LimitParams, result: CheckResult, sentMs: number): void {
     const receivedMs = systemClock.now();
-    const untilMs = sentMs + Math.min(result.retryAfterMs, this.#longestMs);
+    const untilMs = sentMs + Math.min(result.retryAfterMs, this.#maxMs);
     if (untilMs <= receivedMs) return;
     this.#denials.delete(key);
-    if (this.#denials.size >= this.#mostKeys) {
+    if (this.#denials.size >= this.#maxKeys) {
       this.#denials.delete(this.#denials.keys().next().value!);
     }
     this.#denials.set(key, { result, params, receivedMs, untilMs });
   }
 
-  forget(key: string): void {
+  delete(key: string): void {
     this.#denials.delete(key);
   }
 }

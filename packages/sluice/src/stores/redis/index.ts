@@ -1,4 +1,4 @@
-/** `sluice/redis`: the store that many processes share. */
+/** `sluice/redis`: a store in Redis or Valkey, shared by many processes. */
 export type {
   GlideLike,
   IoredisLike,

@@ -1,23 +1,24 @@
-/** What is asked of the script, and how much of a batch it takes up. */
+/** The base class of operations, each of which is a run of decide.lua. */
+import { algorithms } from '../../algorithms/index.ts';
 import type { Limit, Recipient } from '../../store.ts';
 import type { Reply } from './reply.ts';
 
-/** As many entries as a log has before it becomes a hash. */
+/** A log with more entries than this is stored as a hash. */
 const SHORT_LOG = 36;
 
 /** The kinds of runs, as decide.lua describes them. */
 export type Kind = Counted | 'adjust' | 'spend' | 'unspend' | 'inspect';
-/** Of these one run does several that are alike. */
+/** Kinds of which one run can do several equal operations. */
 type Counted = 'check' | 'peek' | 'once' | 'forget' | 'reset';
 
 export const COUNTED: readonly Kind[] = ['check', 'peek', 'once', 'forget', 'reset'];
 
 /**
- * What is asked of the script: a run of decide.lua, and what to make of its answer. Methods rather
- * than functions: there is one for every decision, and each function is an object.
+ * An operation and how to read its reply. A class with methods, because there is one per decision
+ * and each closure is an object.
  */
 export abstract class RedisOperation<T = unknown> {
-  /** Whether it has been sent twice. */
+  /** Whether it was sent a second time. */
   repeated = false;
   recipient!: Recipient<T>;
 
@@ -25,17 +26,17 @@ export abstract class RedisOperation<T = unknown> {
     readonly kind: Kind,
     readonly limits: readonly Limit[],
     readonly keys: readonly string[],
-    /** The numbers that end the run: how long to remember what was done. */
+    /** The last arguments of the run: how long to keep its records. */
     readonly numbers = '',
     /** The id of the call or the receipt. */
     readonly id?: string,
-    /** For each limit, how to adjust it: when it was charged, by how much, the cost charged. */
+    /** For each limit: when it was charged, the change, and the cost charged. */
     readonly changes: readonly string[] = [],
   ) {}
 
   /**
-   * How much of a batch it takes up: 1 for each key, or more if Redis needs longer than for a
-   * check. A refund in a log of 100,000 entries takes about 150 us, an inspection 450 us.
+   * Its share of a batch: 1 for each key, or more if it takes Redis longer than a check. A refund
+   * in a log of 100,000 entries takes about 150 us, an inspection 450 us.
    */
   get weight(): number {
     const { kind, limits, keys } = this;
@@ -43,13 +44,14 @@ export abstract class RedisOperation<T = unknown> {
     return kind === 'inspect' ? 64 : 22 * limits.length;
   }
 
-  /** Takes from the reply what belongs to this operation. */
+  /** Reads the values of this operation from the reply. */
   abstract read(reply: Reply): T;
 }
 
-/** Whether a limit keeps a log that can be longer than one string of the script. */
+/** Whether a limit has a log that can become a hash. */
 function canBeLong({ policy, params }: Limit): boolean {
   const { limit, windowMs, bucketMs } = params;
-  if (policy.algorithm === 'sliding-log') return limit > SHORT_LOG;
-  return policy.algorithm === 'sliding-buckets' && Math.min(limit, windowMs / bucketMs) > SHORT_LOG;
+  const { keepsEntries, option } = algorithms[policy.algorithm];
+  const buckets = option === 'buckets' ? windowMs / bucketMs : limit;
+  return keepsEntries && Math.min(limit, buckets) > SHORT_LOG;
 }

@@ -1,4 +1,4 @@
-/** The operations of the Redis store: what each sends to the script, and how its reply is read. */
+/** The operations of the Redis store: their arguments for the script, and how to read replies. */
 import {
   type CheckResult,
   DecisionRecord,
@@ -18,7 +18,7 @@ import { type Kind, RedisOperation } from './operation.ts';
 import type { Reply } from './reply.ts';
 
 export class CheckOperation extends RedisOperation<readonly CheckResult[]> {
-  /** Whether it was decided now, and not remembered from an earlier call under its id. */
+  /** False if the decision is that of an earlier call with the same idempotency id. */
   isNew = true;
 
   constructor(
@@ -54,7 +54,7 @@ export class NumberOperation extends RedisOperation<number> {
   }
 }
 
-/** Adjustments that a receipt is used for; undefined if it has been used before. */
+/** Applies the adjustments of a receipt. Results in undefined if it was used before. */
 export class SpendOperation extends RedisOperation<readonly number[] | undefined> {
   constructor(
     id: string,
@@ -71,7 +71,7 @@ export class SpendOperation extends RedisOperation<readonly number[] | undefined
   }
 }
 
-/** The limit that a charge belongs to. */
+/** Returns the limit of a charge. */
 export const limitOf = ({ policy, params, charge }: Adjustment): Limit => ({
   policy,
   params,
@@ -79,11 +79,11 @@ export const limitOf = ({ policy, params, charge }: Adjustment): Limit => ({
   cost: 0,
 });
 
-/** What to change, in the words of the script. */
+/** Returns the arguments of an adjustment for the script. */
 export const changeOf = ({ charge, delta }: Adjustment): string =>
   ` ${charge.atMs} ${delta} ${charge.cost}`;
 
-/** Until when a receipt is remembered as used: until none of its charges counts any more. */
+/** Returns the arguments that say until when a receipt is recorded as used. */
 export function rememberText(adjustments: readonly Adjustment[]): string {
   const longestMs = Math.max(...adjustments.map(receiptLifetimeMs));
   const newestMs = Math.max(...adjustments.map(({ charge }) => charge.atMs));
@@ -96,9 +96,9 @@ export class InspectOperation extends RedisOperation<KeyState | undefined> {
   }
 }
 
-function readLimit(reply: Reply, limit: Limit, asked: Kind): CheckResult {
+function readLimit(reply: Reply, limit: Limit, operation: Kind): CheckResult {
   const { policy, params, key, cost } = limit;
-  let atMs = asked === 'once' ? reply.number() : reply.nowMs;
+  let atMs = operation === 'once' ? reply.number() : reply.nowMs;
   let waitMs = reply.number();
   if (waitMs < 0) {
     atMs -= waitMs;
@@ -106,12 +106,12 @@ function readLimit(reply: Reply, limit: Limit, asked: Kind): CheckResult {
   }
   const free = reply.number();
   const resetAfterMs = reply.number();
-  const kind = asked === 'peek' ? PeekRecord : DecisionRecord;
+  const kind = operation === 'peek' ? PeekRecord : DecisionRecord;
   return new kind(policy.name, key, cost, params.capacity, waitMs, atMs, { free, resetAfterMs });
 }
 
-export function joint(answers: readonly LimitDecision[], peek: boolean): CheckResult {
-  return jointDecision(answers, !peek && answers.every((answer) => answer.allowed));
+export function joint(limits: readonly LimitDecision[], peek: boolean): CheckResult {
+  return jointDecision(limits, !peek && limits.every(({ allowed }) => allowed));
 }
 
 function readState(reply: Reply, { policy, params }: Limit): KeyState | undefined {
@@ -137,7 +137,7 @@ function readState(reply: Reply, { policy, params }: Limit): KeyState | undefine
   };
 }
 
-/** Adds the entries of a chunk: times are counted from its base, and totals run on. */
+/** Adds the entries of a chunk: times are relative to its base, and totals are cumulative. */
 function readEntries(reply: Reply, entries: { atMs: number; cost: number }[]): void {
   const baseMs = reply.number();
   let before = reply.number();

@@ -1,4 +1,4 @@
-/** The events by which a client reports that it, or one of its nodes, has connected. */
+/** Listens to the events of a client that report a connection. */
 
 type Emitter = Record<'on' | 'removeListener', (event: string, listener: () => void) => void>;
 
@@ -35,7 +35,7 @@ class ReadySignal {
 
 const signals = new WeakMap<object, ReadySignal>();
 
-/** Returns undefined for a client that emits no events. */
+/** Returns a function that adds a listener, or undefined for a client that emits no events. */
 export function onReadyOf(client: object, ...events: readonly string[]): OnReady | undefined {
   const emitter = client as Emitter;
   if (typeof emitter.on !== 'function' || typeof emitter.removeListener !== 'function') {

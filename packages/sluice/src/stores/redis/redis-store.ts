@@ -1,6 +1,4 @@
-/**
- * The Redis store: everything is decided by one script, on the server, by the server's clock.
- */
+/** The Redis store: one script decides everything on the server, by the server's clock. */
 import type { LimitParams } from '../../algorithms/algorithm.ts';
 import type { CheckResult, LimitDecision } from '../../decision.ts';
 import { checkFields, expected, isInteger } from '../../errors.ts';
@@ -48,20 +46,20 @@ import { StoreReplyError } from './reply-errors.ts';
 import { evictionWarning, parseServerInfo } from './server.ts';
 
 export interface DenyCacheOptions {
-  /** How long a denial is repeated without asking Redis, at the most. Default 1,000. */
+  /** The longest time for which a denial is cached, in ms. Default 1,000. */
   readonly maxMs?: number;
-  /** How many keys are remembered. Default 10,000. */
+  /** The most keys in the cache. Default 10,000. */
   readonly maxKeys?: number;
 }
 
 export interface RedisStoreOptions extends FailureOptions {
-  /** What all keys begin with. Default `'s:'`. */
+  /** The prefix of all keys. Default `'s:'`. */
   readonly prefix?: string;
-  /** Repeats denials that still hold without asking Redis. On by default; `false` is off. */
+  /** Caches denials in this process while they are valid. On by default; `false` is off. */
   readonly denyCache?: DenyCacheOptions | false;
-  /** For a `send` function: whether it leads to a Cluster. Clients tell by themselves. */
+  /** For a `send` function: whether it connects to a Cluster. Clients are detected. */
   readonly cluster?: boolean;
-  /** Told what is dangerous about the setup. Default: a process warning. */
+  /** Called with warnings about a harmful setup. Default: `process.emitWarning`. */
   readonly onWarning?: (warning: RedisWarning) => void;
 }
 
@@ -73,7 +71,7 @@ export class RedisStore implements Store {
   readonly #isCluster: boolean;
   readonly #names: KeyNames;
   readonly #denials: DenyCache | undefined;
-  /** One server is one failure domain. */
+  /** Undefined without a Cluster: one server is one failure domain. */
   readonly domainOf?: NonNullable<Store['domainOf']>;
   readonly onReady?: OnReady;
 
@@ -112,7 +110,7 @@ export class RedisStore implements Store {
     for (let place = 1; place < limits.length; place++) {
       keys.push(this.#names.of(limits[place].policy, limits[place].key));
     }
-    // A clock that was given says nothing about how long ago a denial was.
+    // With a given time, the age of a denial is unknown.
     const denials = nowMs === undefined && keys.length === 1 ? this.#denials : undefined;
     const known = id === undefined ? denials?.find(keys[0], limits[0], peek) : undefined;
     if (known !== undefined) {
@@ -122,14 +120,14 @@ export class RedisStore implements Store {
     const groups = this.#isCluster && keys.length > 1 ? groupsOf(keys) : [];
     if (groups.length > 1) {
       const onSent = (command: SentCommand): void => recipient.sent?.(command);
-      this.#decideApart(check, keys, groups, nowMs, onSent).then(
+      this.#decideAcrossSlots(check, keys, groups, nowMs, onSent).then(
         (results) => recipient.answered(results),
         (error) => recipient.failed(error),
       );
     } else this.#batcher.submit(this.#operation(check, keys, denials), nowMs, recipient);
   }
 
-  /** One check whose keys lie in one slot. */
+  /** Returns the operation of a check whose keys are in one slot. */
   #operation(
     { limits, peek, id }: Check,
     keys: readonly string[],
@@ -154,11 +152,11 @@ export class RedisStore implements Store {
   }
 
   /**
-   * Limits on several nodes cannot be decided in one step. So each node's are reserved, and given
-   * back if another node says no: for a moment a neighbour may be denied, but never is too much
+   * Decides limits in several slots, which is not atomic: reserves those of each slot, and refunds
+   * them if another slot denies. Meanwhile another call may be denied, but never is too much
    * admitted.
    */
-  async #decideApart(
+  async #decideAcrossSlots(
     check: Check,
     keys: readonly string[],
     groups: readonly (readonly number[])[],
@@ -166,15 +164,15 @@ export class RedisStore implements Store {
     onSent: OnSent,
   ): Promise<readonly CheckResult[]> {
     const { limits, peek, id } = check;
-    const answers: LimitDecision[] = [];
+    const decisions: LimitDecision[] = [];
     const reserved: (readonly number[])[] = [];
     const reserve = async (places: readonly number[]): Promise<boolean> => {
       const part = { limits: places.map((place) => limits[place]), peek, id };
       const names = places.map((place) => keys[place]);
       const operation = this.#operation(part, names, undefined, longestWindow(limits));
       const [result] = await this.#batcher.do(operation, nowMs, onSent);
-      for (const [at, place] of places.entries()) answers[place] = result.limits[at];
-      // What is remembered was charged by an earlier call, and stays its own.
+      for (const [at, place] of places.entries()) decisions[place] = result.limits[at];
+      // A repeated decision was charged by an earlier call, which keeps the charge.
       if (result.allowed && !peek && operation.isNew) reserved.push(places);
       return result.allowed;
     };
@@ -182,38 +180,38 @@ export class RedisStore implements Store {
     const fits = results.every((each) => each.status === 'fulfilled' && each.value);
     if (!fits) {
       await Promise.all([
-        ...reserved.map((places) => this.#forget(places, limits, keys, id, nowMs)),
-        this.#giveBack(reserved.flat(), limits, keys, answers, nowMs),
+        ...reserved.map((places) => this.#deleteRecords(places, limits, keys, id, nowMs)),
+        this.#refundReserved(reserved.flat(), limits, keys, decisions, nowMs),
       ]);
     }
     const failure = results.find((each) => each.status === 'rejected');
     if (failure !== undefined) throw failure.reason;
-    return [Object.assign(joint(answers, peek), { atomic: false as const })];
+    return [Object.assign(joint(decisions, peek), { atomic: false as const })];
   }
 
-  /** Gives reservations back, and asks how things stand then. */
-  async #giveBack(
+  /** Refunds reservations, and reads the state after it. */
+  async #refundReserved(
     places: readonly number[],
     limits: readonly Limit[],
     keys: readonly string[],
-    answers: LimitDecision[],
+    decisions: LimitDecision[],
     nowMs: number | undefined,
   ): Promise<void> {
     await Promise.all(
       places.map(async (place) => {
-        const done = this.#adjustOne(refundOf(limits[place], answers[place].atMs), nowMs);
+        const done = this.#adjustOne(refundOf(limits[place], decisions[place].atMs), nowMs);
         const look = this.#batcher.do(
           new CheckOperation('peek', [limits[place]], [keys[place]], undefined),
           nowMs,
         );
         const [, [result]] = await Promise.all([done, look]);
-        answers[place] = result.limits[0];
+        decisions[place] = result.limits[0];
       }),
     );
   }
 
-  /** Makes the id of a reservation new. */
-  async #forget(
+  /** Deletes the records of a reservation's idempotency id. */
+  async #deleteRecords(
     places: readonly number[],
     limits: readonly Limit[],
     keys: readonly string[],
@@ -238,7 +236,7 @@ export class RedisStore implements Store {
     if (failures.length === 0) {
       return results.map((result) => (result as PromiseFulfilledResult<number>).value);
     }
-    // What was done in part must not be done again.
+    // Adjustments that were applied in part must not be retried.
     const { reason } = failures[0];
     if (failures.length < results.length || !failures.every(({ reason: { notDone } }) => notDone)) {
       throw new StoreReplyError(reason?.message ?? String(reason));
@@ -255,7 +253,7 @@ export class RedisStore implements Store {
     const operation = new NumberOperation('adjust', [limitOf(adjustment)], [key], '', undefined, [
       changeOf(adjustment),
     ]);
-    return this.#clearing([key], this.#batcher.do(operation, nowMs, onSent));
+    return this.#clearingDenials([key], this.#batcher.do(operation, nowMs, onSent));
   }
 
   async adjustOnce(
@@ -270,9 +268,9 @@ export class RedisStore implements Store {
     const records = this.#names.ofRecords(keys[0]);
     if (!this.#isCluster || groupsOf(keys).length === 1) {
       const all = new SpendOperation(text, adjustments, [...keys, records], remember);
-      return this.#clearing(keys, this.#batcher.do(all, nowMs, onSent));
+      return this.#clearingDenials(keys, this.#batcher.do(all, nowMs, onSent));
     }
-    // On several nodes: marked as used first, so that no failure lets it be used twice.
+    // In several slots: mark the receipt as used first, so that no failure lets it be used twice.
     const claim = new SpendOperation(text, [], [records], remember);
     if ((await this.#batcher.do(claim, nowMs, onSent)) === undefined) return undefined;
     try {
@@ -283,7 +281,7 @@ export class RedisStore implements Store {
     }
   }
 
-  /** Makes a receipt unused. If that fails it stays used, which never admits too much. */
+  /** Marks a receipt as unused. If that fails it stays used, which never admits too much. */
   async #unspend(id: string, records: string, nowMs: number | undefined): Promise<void> {
     const operation = new NumberOperation('unspend', [], [records], '', id);
     await this.#batcher.do(operation, nowMs).catch(() => {});
@@ -292,15 +290,15 @@ export class RedisStore implements Store {
   async reset(policy: Policy, key: string, nowMs?: number, onSent?: OnSent): Promise<void> {
     const name = this.#names.of(policy, key);
     const operation = new NumberOperation('reset', [], this.#withRecords([name]));
-    await this.#clearing([name], this.#batcher.do(operation, nowMs, onSent));
+    await this.#clearingDenials([name], this.#batcher.do(operation, nowMs, onSent));
   }
 
-  /** What changes a key makes denials untrue: those of before, and those that come meanwhile. */
-  async #clearing<T>(keys: readonly string[], change: Promise<T>): Promise<T> {
-    for (const key of keys) this.#denials?.forget(key);
-    const answer = await change;
-    for (const key of keys) this.#denials?.forget(key);
-    return answer;
+  /** Deletes cached denials of keys before and after a change, which invalidates them. */
+  async #clearingDenials<T>(keys: readonly string[], change: Promise<T>): Promise<T> {
+    for (const key of keys) this.#denials?.delete(key);
+    const result = await change;
+    for (const key of keys) this.#denials?.delete(key);
+    return result;
   }
 
   inspect(policy: Policy, params: LimitParams, key: string, nowMs?: number, onSent?: OnSent) {
@@ -309,7 +307,7 @@ export class RedisStore implements Store {
     return this.#batcher.do(new InspectOperation('inspect', [limit], [name]), nowMs, onSent);
   }
 
-  /** The client is the caller's to close. */
+  /** Does not close the client, which the caller owns. */
   async close(): Promise<void> {}
 }
 
@@ -317,7 +315,7 @@ function longestWindow(limits: readonly Limit[]): number {
   return Math.max(...limits.map(({ policy }) => policy.windowMs));
 }
 
-/** The places of the keys that lie in one slot, slot by slot. */
+/** Groups the indexes of keys by slot. */
 function groupsOf(keys: readonly string[]): number[][] {
   const groups = new Map<number, number[]>();
   for (const [place, key] of keys.entries()) {
@@ -341,34 +339,34 @@ function denyCacheOf(options: DenyCacheOptions | false | undefined): DenyCache |
 }
 
 /**
- * Calls `then` once, when the first command has been answered: by then there is a connection.
- * Async, so that whatever a client does instead of returning a promise becomes a rejection.
+ * Calls `then` once, after the first reply, when there is a connection. Async, so that a client
+ * that throws instead of rejecting also rejects.
  */
 function afterFirst(send: Send, then: () => void): Send {
   let isFirst = true;
   return async (args, key) => {
-    const answer = await send(args, key);
+    const reply = await send(args, key);
     if (isFirst) {
       isFirst = false;
       then();
     }
-    return answer;
+    return reply;
   };
 }
 
-function checkOption(isRight: boolean, what: string, came: unknown): void {
-  if (!isRight) throw expected('ERR_INVALID_OPTION', what, came);
+function checkOption(isValid: boolean, what: string, value: unknown): void {
+  if (!isValid) throw expected('ERR_INVALID_OPTION', what, value);
 }
 
-/** Warns if the server evicts. A user without the right to ask is not told. */
-async function lookAt(info: Connection['info'], onWarning: (warning: RedisWarning) => void) {
+/** Warns if the server evicts keys. Does nothing if `INFO` is not permitted. */
+async function checkEviction(info: Connection['info'], onWarning: (warning: RedisWarning) => void) {
   const reply = await (async () => info?.())().catch(() => '');
   const report = parseServerInfo(reply);
   if (report.evicts) onWarning(evictionWarning(report));
 }
 
 /**
- * A store in Redis or Valkey, for a limiter that many processes share.
+ * Creates a store in Redis or Valkey, for limiters that many processes share.
  *
  *     const store = redisStore(new Redis({ enableOfflineQueue: false }), { onFailure: 'deny' });
  */
@@ -384,7 +382,7 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   const warn = contained(onWarning);
   for (const warning of warnings) warn(warning);
   const batcher = new Batcher(
-    afterFirst(send, () => void lookAt(info, warn)),
+    afterFirst(send, () => void checkEviction(info, warn)),
     isCluster,
     failure.deadlineMs ?? DEFAULT_DEADLINE_MS,
   );

@@ -1,11 +1,11 @@
 /**
- * What the errors of Redis mean for what was asked. Clients word them differently: most give the
- * server's own text, which begins with a code; valkey-glide names the kind of error.
+ * Classifies the errors of Redis. Most clients return the server's text, which starts with a code.
+ * valkey-glide returns the name of the kind of error.
  */
 
-/** The reply to one operation is an error, or not what was agreed. */
+/** The reply to an operation is an error or malformed. */
 export class StoreReplyError extends Error {
-  /** Whether it says something about a key, and nothing about the store. */
+  /** Whether the error concerns one key and not the store. */
   readonly isOfKey: boolean;
 
   constructor(message: string) {
@@ -16,8 +16,8 @@ export class StoreReplyError extends Error {
 }
 
 /**
- * An operation that could not be written down as a command: an error of its caller, not of the
- * store. What was thrown is the `cause`.
+ * An operation could not be encoded as a command. That is an error of the caller, not of the store.
+ * The `cause` is what was thrown.
  */
 export class NotSentError extends Error {
   readonly notSent = true;
@@ -29,9 +29,9 @@ export class NotSentError extends Error {
 }
 
 /**
- * The value under a key cannot be decoded: another program has written it. Errors that Redis itself
- * raises inside a script begin with a code, or with `@user_script` before version 7. Those of the
- * script begin with its name, and those of the decoders with neither.
+ * Matches errors about a value that another program has written. Errors that Redis raises inside a
+ * script start with a code, or with `@user_script` before version 7. Those of the script start with
+ * its name, and those of the decoders with neither.
  */
 const OF_KEY = new RegExp(
   [
@@ -42,7 +42,7 @@ const OF_KEY = new RegExp(
 
 const MISSING_SCRIPT = /\bNOSCRIPT\b|NoScriptError/;
 
-/** With these Redis says that it has not done it, so that it may be asked for again. */
+/** Errors with which Redis reports that the command was not executed, so it can be retried. */
 const NOT_DONE = new RegExp(
   [
     String.raw`\b(?:READONLY|LOADING|CLUSTERDOWN|MOVED|ASK|TRYAGAIN|NOREPLICAS|MASTERDOWN)\b`,

@@ -2,13 +2,13 @@
 import { isInteger } from '../../errors.ts';
 import { StoreReplyError } from './reply-errors.ts';
 
-/** A reply, read from the front. */
+/** Reads a reply value by value. */
 export class Reply {
   readonly #values: readonly unknown[];
   #at = 1;
-  /** What was wrong with it: from there on nobody knows whose is what. */
+  /** The first malformed value, after which the reply cannot be assigned to operations. */
   #broken: StoreReplyError | undefined = undefined;
-  /** The time of the decisions, by whatever clock was asked for. */
+  /** The time of the decisions. */
   readonly nowMs: number;
 
   constructor(
@@ -24,18 +24,17 @@ export class Reply {
 
   number(): number {
     const value = this.#values[this.#at++];
-    return typeof value === 'number' && this.#broken === undefined ? value : this.#odd(value);
+    return typeof value === 'number' && this.#broken === undefined ? value : this.#parse(value);
   }
 
-  /** A list of numbers. */
   numbers(): readonly number[] {
     const list = this.#values[this.#at++];
     if (this.#broken !== undefined || !Array.isArray(list)) throw this.#break(list);
-    return list.map((value) => (typeof value === 'number' ? value : this.#odd(value)));
+    return list.map((value) => (typeof value === 'number' ? value : this.#parse(value)));
   }
 
-  /** Some clients give numbers as text; and an operation that failed has an error instead. */
-  #odd(value: unknown): number {
+  /** Parses numbers that a client returned as text. Throws the error of a failed operation. */
+  #parse(value: unknown): number {
     if (this.#broken !== undefined) throw this.#broken;
     const text = textOf(value);
     if (text.startsWith('!')) throw new StoreReplyError(text.slice(1));
@@ -46,14 +45,14 @@ export class Reply {
 
   #break(value: unknown): StoreReplyError {
     const what = textOf(value).slice(0, 100);
-    this.#broken = new StoreReplyError(`Expected something else from Redis than ${what}`);
+    this.#broken = new StoreReplyError(`Expected a number or an error from Redis, got ${what}`);
     return this.#broken;
   }
 }
 
 const decoder = new TextDecoder();
 
-/** The text of a value; clients may return text as bytes, which `String` would list as numbers. */
+/** Returns the text of a value. Clients may return text as bytes. */
 function textOf(value: unknown): string {
   return ArrayBuffer.isView(value) ? decoder.decode(value as Uint8Array) : String(value);
 }

@@ -1,5 +1,5 @@
 /** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
-export const SCRIPT_SHA = 'b6cc5ed4714f6cf0f2c8f206b88281957b306292';
+export const SCRIPT_SHA = '490f5876c9de6398cfd9786e70f6be85a6d91e5f';
 
 export const SCRIPT = String.raw`local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
@@ -32,8 +32,8 @@ error('ERR not a log of this limiter: ' .. key, 0)
 end
 local function cellsOf(value)
 local a, b, c, more = unpackAll(value)
-local isSound = a >= 0 and a <= MOST and b >= -MOST and b <= MOST and c >= 0 and c <= MOST
-if isSound and more == nil and a % 1 + b % 1 + c % 1 == 0 then return a, b, c end
+local isValid = a >= 0 and a <= MOST and b >= -MOST and b <= MOST and c >= 0 and c <= MOST
+if isValid and more == nil and a % 1 + b % 1 + c % 1 == 0 then return a, b, c end
 end
 local function readCells(key, state)
 local value = redis.pcall('GET', key)
@@ -52,53 +52,53 @@ else
 call('SET', key, pack(a, b, c), 'PX', lifetime(expiresMs))
 end
 end
-local function adjusted(before, delta, terms)
-local after = min(max(before + delta, 0), terms.most)
+local function adjusted(before, delta, params)
+local after = min(max(before + delta, 0), params.most)
 return after, after - before
 end
 local build = {}
 build['fixed-window'] = function()
-local function expires(window, terms)
-return (window + 1) * terms.window
+local function expires(window, params)
+return (window + 1) * params.window
 end
 return {
-read = function(key, state, terms)
+read = function(key, state, params)
 local window, used = readCells(key, state)
 if not window then return nil end
-if used < 0 or used > terms.most then notCounter(key) end
-state.window, state.used, state.expires = window, used, expires(window, terms)
-return window * terms.window
+if used < 0 or used > params.most then notCounter(key) end
+state.window, state.used, state.expires = window, used, expires(window, params)
+return window * params.window
 end,
-blank = function(state, terms, time)
-state.window, state.used, state.expires = floor(time / terms.window), 0, nil
+blank = function(state, params, time)
+state.window, state.used, state.expires = floor(time / params.window), 0, nil
 return state
 end,
-write = function(key, state, terms)
+write = function(key, state, params)
 local window = state.window
-writeCells(key, state, expires(window, terms), window, state.used, 0)
+writeCells(key, state, expires(window, params), window, state.used, 0)
 end,
-decide = function(state, terms, time, cost, take)
-local window = floor(time / terms.window)
-local left = expires(window, terms) - time
+decide = function(state, params, time, cost, take)
+local window = floor(time / params.window)
+local left = expires(window, params) - time
 local used = state.window == window and state.used or 0
 local wait = 0
-if used + cost > terms.limit then
+if used + cost > params.limit then
 wait = left
 elseif take then
 used = used + cost
 state.window, state.used = window, used
 end
-return wait, terms.limit - used, used > 0 and left or 0
+return wait, params.limit - used, used > 0 and left or 0
 end,
-adjust = function(state, terms, time, charged, delta)
-local window = floor(charged / terms.window)
-if window ~= state.window or expires(window, terms) <= time then return 0 end
+adjust = function(state, params, time, charged, delta)
+local window = floor(charged / params.window)
+if window ~= state.window or expires(window, params) <= time then return 0 end
 local change
-state.used, change = adjusted(state.used, delta, terms)
+state.used, change = adjusted(state.used, delta, params)
 return change
 end,
-cells = function(state, terms)
-return expires(state.window, terms), state.used, 0
+cells = function(state, params)
+return expires(state.window, params), state.used, 0
 end,
 }
 end
@@ -521,7 +521,7 @@ if mark ~= 104 then notLog(log.key) end
 log.bytes, log.start = bytes, LONG_HEADER_SIZE
 log.isLong, log.isHash, log.isFolded = true, true, true
 end
-local function readLog(key, log, terms)
+local function readLog(key, log, params)
 log.key, log.stored, log.edge = key, nil, nil
 local bytes = call('MGET', key)[1]
 if bytes then
@@ -538,7 +538,7 @@ if log.before > log.first or log.first > log.total or log.total > MOST
 or log.oldest > log.newest or log.newest > log.known or log.known > MOST then
 notLog(key)
 end
-return startOf(terms, log.known)
+return startOf(params, log.known)
 end
 local function find(log, edge, needed)
 local chunk, index
@@ -614,10 +614,10 @@ if type(redis.pcall('EXISTS', log.key .. '+')) == 'number' then return true end
 if log.count < MOST_IN_STRING then return false end
 error('TRYAGAIN the slot of ' .. log.key .. ' is being migrated', 0)
 end
-local function append(log, terms, stamp, cost)
+local function append(log, params, stamp, cost)
 if isEmpty(log) then
 empty(log, stamp)
-chunks.setWidth(log, chunks.widthFor(ROOM * max(terms.window, terms.limit)))
+chunks.setWidth(log, chunks.widthFor(ROOM * max(params.window, params.limit)))
 end
 if log.total + cost > MOST then rebase(log) end
 local isSame = log.count > 0 and log.newest == stamp
@@ -686,8 +686,8 @@ log.newest = read(log, log.count - 1)
 end
 return by
 end
-local function writeLog(key, log, terms)
-local expires = log.known + terms.window
+local function writeLog(key, log, params)
+local expires = log.known + params.window
 local isExtended = log.expires < expires
 if isExtended then log.expires = expires + SLACK_MS end
 if log.isLong then
@@ -704,8 +704,8 @@ else
 call('SET', key, bytes, 'KEEPTTL')
 end
 end
-local function entriesOf(log, terms, time, most)
-local edge, parts = time - terms.window, {}
+local function entriesOf(log, params, time, most)
+local edge, parts = time - params.window, {}
 if isEmpty(log) or log.newest <= edge then return 0, parts end
 local oldest, index, before = find(log, edge, 0)
 local count, listed = log.count - index, { log }
@@ -729,13 +729,13 @@ end
 return {
 read = readLog,
 write = writeLog,
-blank = function(log, terms, time)
+blank = function(log, params, time)
 empty(log, time)
 log.known, log.expires, log.base = time, time, time
 return log
 end,
-decide = function(log, terms, time, cost, take)
-local limit, length = terms.limit, terms.window
+decide = function(log, params, time, cost, take)
+local limit, length = params.limit, params.window
 local edge = time - length
 local free = limit - (log.total - passed(log, edge))
 if cost > free then
@@ -750,18 +750,18 @@ if not take then
 return 0, free, not isEmpty(log) and max(log.newest + length - time, 0) or 0
 end
 unfold(log)
-local stamp = stampOf(terms, time)
-drop(log, startOf(terms, stamp) - length)
-append(log, terms, stamp, cost)
+local stamp = stampOf(params, time)
+drop(log, startOf(params, stamp) - length)
+append(log, params, stamp, cost)
 return 0, free - cost, stamp + length - time
 end,
-adjust = function(log, terms, time, charged, delta)
-local stamp = stampOf(terms, charged)
-if stamp + terms.window <= time then return 0 end
+adjust = function(log, params, time, charged, delta)
+local stamp = stampOf(params, charged)
+if stamp + params.window <= time then return 0 end
 return change(log, stamp, min(delta, MOST - (log.total - log.before)))
 end,
-cells = function(log, terms)
-return log.known + terms.window, log.total - log.before, 0
+cells = function(log, params)
+return log.known + params.window, log.total - log.before, 0
 end,
 entries = entriesOf,
 }
@@ -773,29 +773,29 @@ function(_, stamp) return stamp end
 )
 end
 build['sliding-counter'] = function()
-local function expires(window, terms)
-return (window + 2) * terms.window
+local function expires(window, params)
+return (window + 2) * params.window
 end
 return {
-read = function(key, state, terms)
+read = function(key, state, params)
 local window, current, previous = readCells(key, state)
 if not window then return nil end
-if current < 0 or max(current, previous) > terms.most then notCounter(key) end
+if current < 0 or max(current, previous) > params.most then notCounter(key) end
 state.window, state.current, state.previous = window, current, previous
-state.expires = (window + 2) * terms.window
-return window * terms.window
+state.expires = (window + 2) * params.window
+return window * params.window
 end,
-blank = function(state, terms, time)
-state.window, state.current, state.previous = floor(time / terms.window), 0, 0
+blank = function(state, params, time)
+state.window, state.current, state.previous = floor(time / params.window), 0, 0
 state.expires = nil
 return state
 end,
-write = function(key, state, terms)
+write = function(key, state, params)
 local window = state.window
-writeCells(key, state, expires(window, terms), window, state.current, state.previous)
+writeCells(key, state, expires(window, params), window, state.current, state.previous)
 end,
-decide = function(state, terms, time, cost, take)
-local limit, length = terms.limit, terms.window
+decide = function(state, params, time, cost, take)
+local limit, length = params.limit, params.window
 local window = floor(time / length)
 local left = (window + 1) * length - time
 local current, previous = 0, 0
@@ -826,81 +826,81 @@ reset = left
 end
 return wait, limit - counting, reset
 end,
-adjust = function(state, terms, time, charged, delta)
-local window = floor(charged / terms.window)
-if expires(window, terms) <= time then return 0 end
+adjust = function(state, params, time, charged, delta)
+local window = floor(charged / params.window)
+if expires(window, params) <= time then return 0 end
 local change = 0
 if window == state.window then
-state.current, change = adjusted(state.current, delta, terms)
+state.current, change = adjusted(state.current, delta, params)
 elseif window == state.window - 1 then
-state.previous, change = adjusted(state.previous, delta, terms)
+state.previous, change = adjusted(state.previous, delta, params)
 end
 return change
 end,
-cells = function(state, terms)
-return expires(state.window, terms), state.current, state.previous
+cells = function(state, params)
+return expires(state.window, params), state.current, state.previous
 end,
 }
 end
 build['sliding-buckets'] = function()
 return buildLog(
-function(terms, time) return (floor(time / terms.bucket) + 1) * terms.bucket - 1 end,
-function(terms, stamp) return stamp - terms.bucket + 1 end
+function(params, time) return (floor(time / params.bucket) + 1) * params.bucket - 1 end,
+function(params, stamp) return stamp - params.bucket + 1 end
 )
 end
 build['token-bucket'] = function()
-local function levelAt(state, terms, time)
-return min(terms.capacity * terms.window, state.level + (time - state.charged) * terms.limit)
+local function levelAt(state, params, time)
+return min(params.capacity * params.window, state.level + (time - state.charged) * params.limit)
 end
-local function fullAt(state, terms)
-return state.charged + ceil((terms.capacity * terms.window - state.level) / terms.limit)
+local function fullAt(state, params)
+return state.charged + ceil((params.capacity * params.window - state.level) / params.limit)
 end
 return {
-read = function(key, state, terms)
+read = function(key, state, params)
 local charged, level, lasts = readCells(key, state)
 if not charged then return nil end
 state.charged, state.level, state.expires = charged, level, charged + lasts
-local full = fullAt(state, terms)
+local full = fullAt(state, params)
 if state.expires < full and full > now then call('PEXPIRE', key, lifetime(full)) end
 return charged
 end,
-blank = function(state, terms, time)
-state.charged, state.level, state.expires = time, terms.capacity * terms.window, nil
+blank = function(state, params, time)
+state.charged, state.level, state.expires = time, params.capacity * params.window, nil
 return state
 end,
-write = function(key, state, terms)
-local full = fullAt(state, terms)
+write = function(key, state, params)
+local full = fullAt(state, params)
 local lasts = min(full - state.charged, MOST)
 writeCells(key, state, full, state.charged, state.level, lasts)
 end,
-decide = function(state, terms, time, cost, take)
-local length = terms.window
-local level = levelAt(state, terms, time)
+decide = function(state, params, time, cost, take)
+local length = params.window
+local level = levelAt(state, params, time)
 local missing = cost * length - level
-local wait = missing <= 0 and 0 or ceil(missing / terms.limit)
+local wait = missing <= 0 and 0 or ceil(missing / params.limit)
 if take and wait == 0 then
 level = level - cost * length
 state.charged, state.level = time, level
 end
-return wait, floor(level / length), ceil((terms.capacity * length - level) / terms.limit)
+return wait, floor(level / length), ceil((params.capacity * length - level) / params.limit)
 end,
-adjust = function(state, terms, time, charged, delta, cost)
-local full = terms.capacity * terms.window
+adjust = function(state, params, time, charged, delta, cost)
+local full = params.capacity * params.window
 local deepest = full - MOST
-local before = levelAt(state, terms, time)
-local missing = max(cost * terms.window - (time - charged) * terms.limit, 0)
-local change = max(delta * terms.window, -missing)
+local before = levelAt(state, params, time)
+local missing = max(cost * params.window - (time - charged) * params.limit, 0)
+local change = max(delta * params.window, -missing)
 local level = max(state.level - change, deepest)
 state.level = min(level, full)
-return ceil((before - levelAt(state, terms, time)) / terms.window), true
+return ceil((before - levelAt(state, params, time)) / params.window), true
 end,
-cells = function(state, terms)
-return fullAt(state, terms), state.level, state.charged
+cells = function(state, params)
+return fullAt(state, params), state.level, state.charged
 end,
 }
 end
 local function buildRecords()
-local MOST_RECORDS, FEW_RECORDS, LOOKED_AT, LOOKED_AT_IF_FULL = 10000, 64, 3, 32
+local MOST_RECORDS, FEW_RECORDS, SAMPLED, SAMPLED_IF_FULL = 10000, 64, 3, 32
 local ID, ID_SIZE, MARK, MARK_SIZE = '>BI7I7I7I7', 29, '>BI7', 8
 local toBytes, fromBytes = struct.pack, struct.unpack
 local records = {}
@@ -936,7 +936,7 @@ return at, free, reset
 end
 local function makeRoom(key, count)
 local isFull = count >= MOST_RECORDS
-local some = call('HRANDFIELD', key, isFull and LOOKED_AT_IF_FULL or LOOKED_AT, 'WITHVALUES')
+local some = call('HRANDFIELD', key, isFull and SAMPLED_IF_FULL or SAMPLED, 'WITHVALUES')
 local expired, id = {}, nil
 for place = 1, #some, 2 do
 local value = some[place + 1]
@@ -964,19 +964,19 @@ local reply, size = { now }, 1
 local policies, nextKey, keys = {}, 1, KEYS
 local LARGE = 2^52
 local MOST_INSPECTED = 1000
-local function say(value)
+local function addReply(value)
 size = size + 1
 if type(value) == 'number' and (value > LARGE or value < -LARGE) then
 value = string.format('%.0f', value)
 end
 reply[size] = value
 end
-local function sayList(numbers)
+local function replyList(numbers)
 local last = #numbers
 if max(numbers[last - 1], numbers[last]) > LARGE then
 for place = 1, last do numbers[place] = string.format('%.0f', numbers[place]) end
 end
-say(numbers)
+addReply(numbers)
 end
 local built = {}
 local function policyOf(text)
@@ -984,42 +984,42 @@ local name, limit, window, bucket, capacity =
 string.match(text, '^(%S+) (%d+) (%d+) (%d+) (%d+)$')
 if not build[name] then error('ERR expected a policy, got ' .. text) end
 built[name] = built[name] or build[name]()
-local terms = {
+local params = {
 limit = whole(limit), window = whole(window), bucket = whole(bucket),
 capacity = whole(capacity), algorithm = built[name],
 most = floor(MOST / window),
 }
-if min(terms.limit, terms.window, terms.bucket, terms.capacity) < 1 then
+if min(params.limit, params.window, params.bucket, params.capacity) < 1 then
 error('ERR expected a policy, got ' .. text)
 end
-return terms
+return params
 end
 local function policyAt(place)
 return policies[place] or error('ERR expected the place of a policy')
 end
-local function open(key, terms, state)
-local known = terms.algorithm.read(key, state, terms)
+local function open(key, params, state)
+local known = params.algorithm.read(key, state, params)
 if not known then return nil, now end
 if known <= now then return state, now end
-if known - now > terms.window then return nil, now end
+if known - now > params.window then return nil, now end
 return state, known
 end
-local function sayLimit(time, wait, free, reset)
-if time ~= now then say(now - time) end
+local function replyLimit(time, wait, free, reset)
+if time ~= now then addReply(now - time) end
 if wait < LARGE and free < LARGE and free > -LARGE and reset < LARGE then
 reply[size + 1], reply[size + 2], reply[size + 3] = wait, free, reset
 size = size + 3
 else
-say(wait)
-say(free)
-say(reset)
+addReply(wait)
+addReply(free)
+addReply(reset)
 end
 end
-local function sayTimed(time, wait, free, reset)
-say(time)
-say(wait)
-say(free)
-say(reset)
+local function replyTimed(time, wait, free, reset)
+addReply(time)
+addReply(wait)
+addReply(free)
+addReply(reset)
 end
 local function checkWait(wait, key)
 if not (wait == 0 or wait >= 1 and wait <= MOST) then
@@ -1027,36 +1027,36 @@ error('ERR not a value of this limiter: ' .. key, 0)
 end
 end
 local scratch = {}
-local function decideOne(first, legs, take, tell)
-local terms, key = legs[1], keys[first]
-local algorithm = terms.algorithm
-local state, time = open(key, terms, scratch)
-if not state then state = algorithm.blank(scratch, terms, time) end
-local wait, free, reset = algorithm.decide(state, terms, time, legs[2], take)
+local function decideOne(first, legs, take, addResult)
+local params, key = legs[1], keys[first]
+local algorithm = params.algorithm
+local state, time = open(key, params, scratch)
+if not state then state = algorithm.blank(scratch, params, time) end
+local wait, free, reset = algorithm.decide(state, params, time, legs[2], take)
 if wait ~= 0 then checkWait(wait, key) end
-if take and wait == 0 then algorithm.write(key, state, terms) end
-tell(time, wait, free, reset)
+if take and wait == 0 then algorithm.write(key, state, params) end
+addResult(time, wait, free, reset)
 return wait == 0
 end
-local function decideAll(first, legs, take, tell)
-local states, times, answers, fits = {}, {}, {}, true
+local function decideAll(first, legs, take, addResult)
+local states, times, results, fits = {}, {}, {}, true
 for leg = 1, #legs / 2 do
-local terms, state = legs[2 * leg - 1], {}
-local isHeld, time = open(keys[first + leg - 1], terms, state)
-if not isHeld then terms.algorithm.blank(state, terms, time) end
+local params, state = legs[2 * leg - 1], {}
+local isHeld, time = open(keys[first + leg - 1], params, state)
+if not isHeld then params.algorithm.blank(state, params, time) end
 states[leg], times[leg] = state, time
-answers[leg] = { terms.algorithm.decide(state, terms, time, legs[2 * leg], false) }
-checkWait(answers[leg][1], keys[first + leg - 1])
-fits = fits and answers[leg][1] == 0
+results[leg] = { params.algorithm.decide(state, params, time, legs[2 * leg], false) }
+checkWait(results[leg][1], keys[first + leg - 1])
+fits = fits and results[leg][1] == 0
 end
 for leg = 1, take and fits and #legs / 2 or 0 do
-local terms = legs[2 * leg - 1]
-answers[leg] = { terms.algorithm.decide(states[leg], terms, times[leg], legs[2 * leg], true) }
+local params = legs[2 * leg - 1]
+results[leg] = { params.algorithm.decide(states[leg], params, times[leg], legs[2 * leg], true) }
 end
 for leg = 1, #legs / 2 do
-local terms = legs[2 * leg - 1]
-if take and fits then terms.algorithm.write(keys[first + leg - 1], states[leg], terms) end
-tell(times[leg], unpack(answers[leg]))
+local params = legs[2 * leg - 1]
+if take and fits then params.algorithm.write(keys[first + leg - 1], states[leg], params) end
+addResult(times[leg], unpack(results[leg]))
 end
 return fits
 end
@@ -1078,17 +1078,17 @@ held[leg] = records.find(keys[first + count + leg - 1], name)
 isHeld = isHeld and held[leg]
 end
 if isHeld then
-say(0)
+addReply(0)
 for leg = 1, count do
 local at, free, reset = records.decided(keys[first + count + leg - 1], held[leg])
-sayTimed(at, 0, free, reset)
+replyTimed(at, 0, free, reset)
 end
 return
 end
-say(1)
+addReply(1)
 local before = size
 local kind = count == 1 and decideOne or decideAll
-if not kind(first, legs, true, sayTimed) then return end
+if not kind(first, legs, true, replyTimed) then return end
 local expiresMs = now + rememberMs
 for leg = 1, count do
 local at = before + 4 * leg - 3
@@ -1099,66 +1099,66 @@ end
 local function forget(first, legs, _, id)
 local count, name, done = #legs / 2, nameOf('i', id, first, legs), 0
 for leg = 1, count do done = done + call('HDEL', keys[first + count + leg - 1], name) end
-say(done)
+addReply(done)
 end
-local function changed(key, terms, charged, delta, cost)
-local state, time = open(key, terms, {})
+local function changed(key, params, charged, delta, cost)
+local state, time = open(key, params, {})
 if not state then return nil, 0 end
-local change, isChanged = terms.algorithm.adjust(state, terms, time, charged, delta, cost)
+local change, isChanged = params.algorithm.adjust(state, params, time, charged, delta, cost)
 return (change ~= 0 or isChanged) and state, change
 end
-local function adjust(first, terms, charged, delta, cost)
-local state, change = changed(keys[first], terms, charged, delta, cost)
-if state then terms.algorithm.write(keys[first], state, terms) end
-say(change)
+local function adjust(first, params, charged, delta, cost)
+local state, change = changed(keys[first], params, charged, delta, cost)
+if state then params.algorithm.write(keys[first], state, params) end
+addReply(change)
 end
 local function spend(first, legs, untilMs, mostMs, id)
 local count, name, states, changes = #legs / 4, nameOf('r', id, first, {}), {}, {}
 local memory = keys[first + count]
-if records.find(memory, name) then return say(0) end
+if records.find(memory, name) then return addReply(0) end
 for leg = 1, count do
 states[leg], changes[leg] = changed(keys[first + leg - 1], unpack(legs, 4 * leg - 3, 4 * leg))
 end
 local expiresMs = min(untilMs, now + 2 * mostMs)
 if expiresMs > now and not records.store(memory, name, records.markBytes(expiresMs), expiresMs) then
-return say(0)
+return addReply(0)
 end
-say(1)
+addReply(1)
 for leg = 1, count do
-local terms = legs[4 * leg - 3]
-if states[leg] then terms.algorithm.write(keys[first + leg - 1], states[leg], terms) end
-say(changes[leg])
+local params = legs[4 * leg - 3]
+if states[leg] then params.algorithm.write(keys[first + leg - 1], states[leg], params) end
+addReply(changes[leg])
 end
 end
 local function unspend(first, id)
-say(call('HDEL', keys[first], nameOf('r', id, first, {})))
+addReply(call('HDEL', keys[first], nameOf('r', id, first, {})))
 end
-local function inspect(key, terms)
-local state, time = open(keys[key], terms, {})
+local function inspect(key, params)
+local state, time = open(keys[key], params, {})
 local free, reset, _ = 0, 0, 0
-if state then _, free, reset = terms.algorithm.decide(state, terms, time, 0, false) end
-if reset == 0 then return say(0) end
-sayTimed(1, time, free, reset)
-local a, b, c = terms.algorithm.cells(state, terms)
-say(a)
-say(b)
-say(c)
+if state then _, free, reset = params.algorithm.decide(state, params, time, 0, false) end
+if reset == 0 then return addReply(0) end
+replyTimed(1, time, free, reset)
+local a, b, c = params.algorithm.cells(state, params)
+addReply(a)
+addReply(b)
+addReply(c)
 local count, parts = 0, {}
-if terms.algorithm.entries then
-count, parts = terms.algorithm.entries(state, terms, time, MOST_INSPECTED)
+if params.algorithm.entries then
+count, parts = params.algorithm.entries(state, params, time, MOST_INSPECTED)
 end
-say(count)
-say(#parts)
+addReply(count)
+addReply(#parts)
 for _, part in ipairs(parts) do
-say(part.base)
-say(part.before)
-sayList(part.numbers)
+addReply(part.base)
+addReply(part.before)
+replyList(part.numbers)
 end
 end
 local function reset(first)
-say(call('UNLINK', keys[first], keys[first + 1]))
+addReply(call('UNLINK', keys[first], keys[first + 1]))
 end
-local function wordsOf(problem, key)
+local function errorText(problem, key)
 local text = type(problem) == 'table' and problem.err or tostring(problem)
 if string.find(text, 'bad argument') or string.find(text, 'attempt to') then
 return 'ERR not a value of this limiter: ' .. key .. ' (' .. text .. ')'
@@ -1179,7 +1179,7 @@ local isDone, problem = pcall(go, ...)
 if not isDone then
 for place = before + 1, size do reply[place] = nil end
 size = before
-say('!' .. wordsOf(problem, keys[nextKey]))
+addReply('!' .. errorText(problem, keys[nextKey]))
 done, nextKey = done + 1, nextKey + each
 end
 end
@@ -1220,7 +1220,7 @@ end
 return place + numbers[1] + 1
 else
 local legs = legsOf(numbers, 2, 2)
-repeatedly(numbers[1], #legs / 2, #legs == 2 and decideOne or decideAll, legs, kind == 'check', sayLimit)
+repeatedly(numbers[1], #legs / 2, #legs == 2 and decideOne or decideAll, legs, kind == 'check', replyLimit)
 end
 return place + 1
 end

@@ -1,39 +1,39 @@
 /**
- * Operations that take Redis long, and those that must not overtake them. They are sent one command
- * at a time, and more only if many wait: Redis does everything that one connection has sent before
- * it turns to the next connection, so ten slow commands sent at once would make other clients wait
- * for all ten of them.
+ * Operations that take Redis long, and operations that must not overtake them. They are sent one
+ * command at a time, or more if many wait. Redis executes all commands that a connection has sent
+ * before it serves the next connection. So ten slow commands sent at once would delay other clients
+ * by all ten.
  */
 import { monotonicClock } from '../../clock.ts';
 
-/** For so many operations that wait, one more command is sent: Redis may be far away. */
+/** One more command is sent for this many waiting operations, in case Redis is far away. */
 const WAITING_PER_COMMAND = 32;
 
 interface Queued {
   readonly keys: readonly string[];
   readonly weight: number;
-  /** Operations with the same group can travel in one command. */
+  /** Operations of the same group can share a command. */
   readonly group: string;
 }
 
 export class SlowLane<T extends Queued> {
-  readonly #longestMs: number;
-  readonly #mostWeight: number;
+  readonly #timeoutMs: number;
+  readonly #maxWeight: number;
   readonly #queue: T[] = [];
-  /** How many operations that wait concern a key. */
+  /** The number of waiting operations by key. */
   readonly #keys = new Map<string, number>();
   #inFlight = 0;
 
   /**
-   * A command weighs at most `mostWeight`, unless it is one operation. If it has no reply after
-   * `longestMs`, it is not waited for any longer.
+   * A command weighs at most `maxWeight`, unless it is one operation. If it has no reply after
+   * `timeoutMs`, the next one is sent.
    */
-  constructor(mostWeight: number, longestMs: number) {
-    this.#mostWeight = mostWeight;
-    this.#longestMs = longestMs;
+  constructor(maxWeight: number, timeoutMs: number) {
+    this.#maxWeight = maxWeight;
+    this.#timeoutMs = timeoutMs;
   }
 
-  /** Whether an operation that concerns one of these keys waits. */
+  /** Whether an operation with one of these keys is waiting. */
   holds(keys: readonly string[]): boolean {
     return this.#keys.size > 0 && keys.some((key) => this.#keys.has(key));
   }
@@ -44,8 +44,8 @@ export class SlowLane<T extends Queued> {
   }
 
   /**
-   * Sends as many commands as may be on their way. The promise of `send` must not reject. Calls
-   * `onRoom` when a reply lets others be sent.
+   * Sends as many commands as may be in flight. The promise of `send` must not reject. Calls
+   * `onRoom` when a reply makes room for another command.
    */
   send(send: (operations: readonly T[]) => Promise<void>, onRoom: () => void): void {
     while (this.#queue.length > 0 && this.#inFlight <= this.#queue.length / WAITING_PER_COMMAND) {
@@ -58,19 +58,19 @@ export class SlowLane<T extends Queued> {
         this.#inFlight--;
         if (this.#queue.length > 0) onRoom();
       };
-      const stopTimer = monotonicClock.schedule(this.#longestMs, end);
+      const stopTimer = monotonicClock.schedule(this.#timeoutMs, end);
       send(this.#take()).then(end);
     }
   }
 
-  /** The next operations that fit in one command. */
+  /** Removes and returns the next operations that fit in one command. */
   #take(): readonly T[] {
     const [{ group }] = this.#queue;
     let count = 0;
     let weight = 0;
     for (const operation of this.#queue) {
       weight += operation.weight;
-      if (operation.group !== group || (count > 0 && weight > this.#mostWeight)) break;
+      if (operation.group !== group || (count > 0 && weight > this.#maxWeight)) break;
       count++;
     }
     const taken = this.#queue.splice(0, count);

@@ -1,44 +1,45 @@
--- Does a batch of operations, in order, at one instant. One that fails does not fail the others.
+-- Executes a batch of operations in order, atomically. One that fails does not fail the others.
 --
 -- ARGV   now       ms since the epoch, or '' for the server's own time
---        p         how many policies follow
+--        p         the number of policies that follow
 --        policies  `algorithm limit window bucket capacity`, windows and buckets in ms
---        runs      operations that follow one another and are alike are one run:
---          check n p1 c1 [p2 c2 ...]   n checks, each of these policies and costs; a key for each
+--        runs      consecutive operations that differ only in their keys are one run:
+--          check n p1 c1 [p2 c2 ...]   n checks of these policies and costs, with a key for each
 --          peek n p1 c1 [p2 c2 ...]    the same without charging
---          once n p1 c1 [p2 c2 ...] m  n checks that are done once, and remembered for m ms: a key
---                                      for each limit, then one for its records; n ids follow
---          forget n p1 c1 [...] m      forgets n such checks; keys and ids as for `once`
+--          once n p1 c1 [p2 c2 ...] m  n checks with an idempotency id, recorded for m ms: a key for
+--                                      each limit, then one for its records; n ids follow
+--          forget n p1 c1 [...] m      deletes the records of n such checks; keys and ids as above
 --          adjust p at delta cost      changes by `delta` the `cost` that was charged at `at` ms
---          spend [p at delta cost ...] u m   several adjustments, once for a receipt, which is
---                                      remembered until u, at most 2m from now: a key for each, then
---                                      the one for the records; the receipt's id follows
---          unspend                     makes a receipt unused: the key for the records; its id follows
+--          spend [p at delta cost ...] u m   adjustments that use a receipt, which is recorded until
+--                                      u, at most 2m from now: a key for each, then the one for the
+--                                      records; the receipt's id follows
+--          unspend                     marks a receipt as unused: the key for records; its id follows
 --          inspect p
---          reset n                     makes n keys new: each with its records
+--          reset n                     deletes n keys, each with its records
 -- KEYS   those of the operations, in order
 --
 -- Reply: `now`, then for each operation
---          check, peek   for each limit: wait, free, reset; before them, if the limit was decided
---                        at a later time than now, by how much, as a negative number
---          once          1 if it was decided, 0 if it was remembered; then for each limit: at, wait,
---                        free, reset
+--          check, peek   for each limit: wait, free, reset. If the limit was decided at a later time
+--                        than now, the difference precedes them as a negative number
+--          once          1 if it was decided, 0 if the record was returned; then for each limit: at,
+--                        wait, free, reset
 --          adjust        the change made
---          spend         0 if the receipt has been used; else 1, and the change made by each
---          forget, unspend   how many records there were
---          inspect       expired or new: 0. Else 1, at, free, reset, three cells, how many entries
---                        count, and how many chunks with the newest of them follow. For each: its
---                        base, the total before it, and a list of times and totals (log-entries.lua)
---          reset         how many keys there were
+--          spend         0 if the receipt was used before; else 1, and each change made
+--          forget, unspend   the number of records deleted
+--          inspect       0 if nothing counts. Else 1, at, free, reset, three cells, the number of
+--                        entries that count, and the number of chunks with the newest of them. For
+--                        each chunk: its base, the total before it, and a list of times and totals
+--                        (log-entries.lua)
+--          reset         the number of keys deleted
 --        or, for one that failed, the error as text after a `!`.
 local reply, size = { now }, 1
 local policies, nextKey, keys = {}, 1, KEYS
 
--- Some clients misread integers close to 2^53, so large ones go as text.
+-- Some clients misread integers close to 2^53, so large ones are sent as text.
 local LARGE = 2^52
--- At least so many entries are returned by `inspect`, if there are.
+-- `inspect` returns at least this many entries, if there are as many.
 local MOST_INSPECTED = 1000
-local function say(value)
+local function addReply(value)
   size = size + 1
   if type(value) == 'number' and (value > LARGE or value < -LARGE) then
     value = string.format('%.0f', value)
@@ -46,13 +47,13 @@ local function say(value)
   reply[size] = value
 end
 
--- A list of numbers as it is: to look at each of 2,000 would take longer than all the rest.
-local function sayList(numbers)
+-- Adds a list unchanged, unless its last numbers are large: checking each of 2,000 would be slow.
+local function replyList(numbers)
   local last = #numbers
   if max(numbers[last - 1], numbers[last]) > LARGE then
     for place = 1, last do numbers[place] = string.format('%.0f', numbers[place]) end
   end
-  say(numbers)
+  addReply(numbers)
 end
 
 local built = {}
@@ -61,93 +62,94 @@ local function policyOf(text)
     string.match(text, '^(%S+) (%d+) (%d+) (%d+) (%d+)$')
   if not build[name] then error('ERR expected a policy, got ' .. text) end
   built[name] = built[name] or build[name]()
-  local terms = {
+  local params = {
     limit = whole(limit), window = whole(window), bucket = whole(bucket),
     capacity = whole(capacity), algorithm = built[name],
     -- The largest cost whose product with the window is exact.
     most = floor(MOST / window),
   }
-  if min(terms.limit, terms.window, terms.bucket, terms.capacity) < 1 then
+  if min(params.limit, params.window, params.bucket, params.capacity) < 1 then
     error('ERR expected a policy, got ' .. text)
   end
-  return terms
+  return params
 end
 
 local function policyAt(place)
   return policies[place] or error('ERR expected the place of a policy')
 end
 
--- Fills `state` with what is known of a key; and the time of a decision about it: never before what
--- it knows. A state that lies more than a window ahead was written by a wrong clock, and counts as new.
-local function open(key, terms, state)
-  local known = terms.algorithm.read(key, state, terms)
+-- Reads a key into `state`. Returns the state, or nil for a new key, and the time of a decision,
+-- which is never before the latest time in the state. A state that is more than a window ahead was
+-- written by a wrong clock and counts as new.
+local function open(key, params, state)
+  local known = params.algorithm.read(key, state, params)
   if not known then return nil, now end
   if known <= now then return state, now end
-  if known - now > terms.window then return nil, now end
+  if known - now > params.window then return nil, now end
   return state, known
 end
 
-local function sayLimit(time, wait, free, reset)
-  if time ~= now then say(now - time) end
+local function replyLimit(time, wait, free, reset)
+  if time ~= now then addReply(now - time) end
   if wait < LARGE and free < LARGE and free > -LARGE and reset < LARGE then
     reply[size + 1], reply[size + 2], reply[size + 3] = wait, free, reset
     size = size + 3
   else
-    say(wait)
-    say(free)
-    say(reset)
+    addReply(wait)
+    addReply(free)
+    addReply(reset)
   end
 end
 
-local function sayTimed(time, wait, free, reset)
-  say(time)
-  say(wait)
-  say(free)
-  say(reset)
+local function replyTimed(time, wait, free, reset)
+  addReply(time)
+  addReply(wait)
+  addReply(free)
+  addReply(reset)
 end
 
--- Only numbers that were not written by this limiter make a wait that is none.
+-- Raises an error for an invalid wait, which only a damaged value can cause.
 local function checkWait(wait, key)
   if not (wait == 0 or wait >= 1 and wait <= MOST) then
     error('ERR not a value of this limiter: ' .. key, 0)
   end
 end
 
--- One limit alone, which most checks are. One table serves all of them, one after the other.
+-- Decides a check of one limit, as most are. All of them reuse one table.
 local scratch = {}
-local function decideOne(first, legs, take, tell)
-  local terms, key = legs[1], keys[first]
-  local algorithm = terms.algorithm
-  local state, time = open(key, terms, scratch)
-  if not state then state = algorithm.blank(scratch, terms, time) end
-  local wait, free, reset = algorithm.decide(state, terms, time, legs[2], take)
+local function decideOne(first, legs, take, addResult)
+  local params, key = legs[1], keys[first]
+  local algorithm = params.algorithm
+  local state, time = open(key, params, scratch)
+  if not state then state = algorithm.blank(scratch, params, time) end
+  local wait, free, reset = algorithm.decide(state, params, time, legs[2], take)
   if wait ~= 0 then checkWait(wait, key) end
-  if take and wait == 0 then algorithm.write(key, state, terms) end
-  tell(time, wait, free, reset)
+  if take and wait == 0 then algorithm.write(key, state, params) end
+  addResult(time, wait, free, reset)
   return wait == 0
 end
 
--- Several limits: nothing is charged before all have said yes, and nothing can say no after that.
-local function decideAll(first, legs, take, tell)
-  local states, times, answers, fits = {}, {}, {}, true
+-- Decides a check of several limits: they are charged only if all of them fit.
+local function decideAll(first, legs, take, addResult)
+  local states, times, results, fits = {}, {}, {}, true
   for leg = 1, #legs / 2 do
-    local terms, state = legs[2 * leg - 1], {}
-    local isHeld, time = open(keys[first + leg - 1], terms, state)
-    if not isHeld then terms.algorithm.blank(state, terms, time) end
+    local params, state = legs[2 * leg - 1], {}
+    local isHeld, time = open(keys[first + leg - 1], params, state)
+    if not isHeld then params.algorithm.blank(state, params, time) end
     states[leg], times[leg] = state, time
-    answers[leg] = { terms.algorithm.decide(state, terms, time, legs[2 * leg], false) }
-    checkWait(answers[leg][1], keys[first + leg - 1])
-    fits = fits and answers[leg][1] == 0
+    results[leg] = { params.algorithm.decide(state, params, time, legs[2 * leg], false) }
+    checkWait(results[leg][1], keys[first + leg - 1])
+    fits = fits and results[leg][1] == 0
   end
-  -- All are charged before the first is written: a value that cannot be read charges none of them.
+  -- All are charged before the first is written, so that an unreadable value charges none of them.
   for leg = 1, take and fits and #legs / 2 or 0 do
-    local terms = legs[2 * leg - 1]
-    answers[leg] = { terms.algorithm.decide(states[leg], terms, times[leg], legs[2 * leg], true) }
+    local params = legs[2 * leg - 1]
+    results[leg] = { params.algorithm.decide(states[leg], params, times[leg], legs[2 * leg], true) }
   end
   for leg = 1, #legs / 2 do
-    local terms = legs[2 * leg - 1]
-    if take and fits then terms.algorithm.write(keys[first + leg - 1], states[leg], terms) end
-    tell(times[leg], unpack(answers[leg]))
+    local params = legs[2 * leg - 1]
+    if take and fits then params.algorithm.write(keys[first + leg - 1], states[leg], params) end
+    addResult(times[leg], unpack(results[leg]))
   end
   return fits
 end
@@ -163,9 +165,9 @@ local function nameOf(kind, id, first, legs)
   return records.name(table.concat(parts))
 end
 
--- An admission is remembered beside each of its limits, and returned again instead of repeated, if
--- it is the same call: the same id, limits and costs. All of its limits must remember it, so a
--- reset of one of them makes the id new.
+-- Decides a check with an idempotency id. An admission is recorded beside each of its limits, and
+-- returned again for the same id, limits and costs. All limits must have the record, so a reset of
+-- one of them makes the id new.
 local function decideOnce(first, legs, rememberMs, id)
   local count, isHeld = #legs / 2, true
   local name, held = nameOf('i', id, first, legs), {}
@@ -174,17 +176,17 @@ local function decideOnce(first, legs, rememberMs, id)
     isHeld = isHeld and held[leg]
   end
   if isHeld then
-    say(0)
+    addReply(0)
     for leg = 1, count do
       local at, free, reset = records.decided(keys[first + count + leg - 1], held[leg])
-      sayTimed(at, 0, free, reset)
+      replyTimed(at, 0, free, reset)
     end
     return
   end
-  say(1)
+  addReply(1)
   local before = size
   local kind = count == 1 and decideOne or decideAll
-  if not kind(first, legs, true, sayTimed) then return end
+  if not kind(first, legs, true, replyTimed) then return end
   local expiresMs = now + rememberMs
   for leg = 1, count do
     local at = before + 4 * leg - 3
@@ -196,77 +198,77 @@ end
 local function forget(first, legs, _, id)
   local count, name, done = #legs / 2, nameOf('i', id, first, legs), 0
   for leg = 1, count do done = done + call('HDEL', keys[first + count + leg - 1], name) end
-  say(done)
+  addReply(done)
 end
 
--- The state after a change, or nil if nothing was changed; and the change.
-local function changed(key, terms, charged, delta, cost)
-  local state, time = open(key, terms, {})
+-- Returns the changed state, or nil if nothing was changed, and the change.
+local function changed(key, params, charged, delta, cost)
+  local state, time = open(key, params, {})
   if not state then return nil, 0 end
-  local change, isChanged = terms.algorithm.adjust(state, terms, time, charged, delta, cost)
+  local change, isChanged = params.algorithm.adjust(state, params, time, charged, delta, cost)
   return (change ~= 0 or isChanged) and state, change
 end
 
-local function adjust(first, terms, charged, delta, cost)
-  local state, change = changed(keys[first], terms, charged, delta, cost)
-  if state then terms.algorithm.write(keys[first], state, terms) end
-  say(change)
+local function adjust(first, params, charged, delta, cost)
+  local state, change = changed(keys[first], params, charged, delta, cost)
+  if state then params.algorithm.write(keys[first], state, params) end
+  addReply(change)
 end
 
--- Everything is read before the first is written, so a value that cannot be read changes nothing.
+-- Reads everything before the first write, so that an unreadable value changes nothing.
 local function spend(first, legs, untilMs, mostMs, id)
   local count, name, states, changes = #legs / 4, nameOf('r', id, first, {}), {}, {}
   local memory = keys[first + count]
-  if records.find(memory, name) then return say(0) end
+  if records.find(memory, name) then return addReply(0) end
   for leg = 1, count do
     states[leg], changes[leg] = changed(keys[first + leg - 1], unpack(legs, 4 * leg - 3, 4 * leg))
   end
-  -- After that the charges can change nothing any more.
+  -- After this time, adjustments of these charges have no effect.
   local expiresMs = min(untilMs, now + 2 * mostMs)
   if expiresMs > now and not records.store(memory, name, records.markBytes(expiresMs), expiresMs) then
-    return say(0)
+    return addReply(0)
   end
-  say(1)
+  addReply(1)
   for leg = 1, count do
-    local terms = legs[4 * leg - 3]
-    if states[leg] then terms.algorithm.write(keys[first + leg - 1], states[leg], terms) end
-    say(changes[leg])
+    local params = legs[4 * leg - 3]
+    if states[leg] then params.algorithm.write(keys[first + leg - 1], states[leg], params) end
+    addReply(changes[leg])
   end
 end
 
 local function unspend(first, id)
-  say(call('HDEL', keys[first], nameOf('r', id, first, {})))
+  addReply(call('HDEL', keys[first], nameOf('r', id, first, {})))
 end
 
-local function inspect(key, terms)
-  local state, time = open(keys[key], terms, {})
+local function inspect(key, params)
+  local state, time = open(keys[key], params, {})
   local free, reset, _ = 0, 0, 0
-  if state then _, free, reset = terms.algorithm.decide(state, terms, time, 0, false) end
-  if reset == 0 then return say(0) end
-  sayTimed(1, time, free, reset)
-  local a, b, c = terms.algorithm.cells(state, terms)
-  say(a)
-  say(b)
-  say(c)
+  if state then _, free, reset = params.algorithm.decide(state, params, time, 0, false) end
+  if reset == 0 then return addReply(0) end
+  replyTimed(1, time, free, reset)
+  local a, b, c = params.algorithm.cells(state, params)
+  addReply(a)
+  addReply(b)
+  addReply(c)
   local count, parts = 0, {}
-  if terms.algorithm.entries then
-    count, parts = terms.algorithm.entries(state, terms, time, MOST_INSPECTED)
+  if params.algorithm.entries then
+    count, parts = params.algorithm.entries(state, params, time, MOST_INSPECTED)
   end
-  say(count)
-  say(#parts)
+  addReply(count)
+  addReply(#parts)
   for _, part in ipairs(parts) do
-    say(part.base)
-    say(part.before)
-    sayList(part.numbers)
+    addReply(part.base)
+    addReply(part.before)
+    replyList(part.numbers)
   end
 end
 
 local function reset(first)
-  say(call('UNLINK', keys[first], keys[first + 1]))
+  addReply(call('UNLINK', keys[first], keys[first + 1]))
 end
 
--- What an error says. Numbers that make no sense together are those of a value that was damaged.
-local function wordsOf(problem, key)
+-- Returns the text of an error. Inconsistent numbers come from a damaged value.
+local function errorText(problem, key)
   local text = type(problem) == 'table' and problem.err or tostring(problem)
   if string.find(text, 'bad argument') or string.find(text, 'attempt to') then
     return 'ERR not a value of this limiter: ' .. key .. ' (' .. text .. ')'
@@ -274,8 +276,8 @@ local function wordsOf(problem, key)
   return text
 end
 
--- Does `work(first key, ...)` `count` times, `each` keys on each time. One that fails says its error
--- instead of what it had begun to say, and the next one goes on.
+-- Calls `work(first key, ...)` `count` times, advancing by `each` keys. If a call fails, its error
+-- replaces its part of the reply, and the next call follows.
 local function repeatedly(count, each, work, ...)
   local done, before = 0, size
   local function go(...)
@@ -290,7 +292,7 @@ local function repeatedly(count, each, work, ...)
     if not isDone then
       for place = before + 1, size do reply[place] = nil end
       size = before
-      say('!' .. wordsOf(problem, keys[nextKey]))
+      addReply('!' .. errorText(problem, keys[nextKey]))
       done, nextKey = done + 1, nextKey + each
     end
   end
@@ -306,7 +308,7 @@ local function legsOf(numbers, from, size)
   return legs
 end
 
--- Does the run at `place`; the place of the next one.
+-- Executes the run at `place`. Returns the place of the next one.
 local function doRun(place)
   local text, numbers = ARGV[place], {}
   local kind = string.match(text, '^%l+')
@@ -334,7 +336,7 @@ local function doRun(place)
     return place + numbers[1] + 1
   else
     local legs = legsOf(numbers, 2, 2)
-    repeatedly(numbers[1], #legs / 2, #legs == 2 and decideOne or decideAll, legs, kind == 'check', sayLimit)
+    repeatedly(numbers[1], #legs / 2, #legs == 2 and decideOne or decideAll, legs, kind == 'check', replyLimit)
   end
   return place + 1
 end

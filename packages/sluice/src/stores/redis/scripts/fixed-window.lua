@@ -2,53 +2,53 @@
 --
 -- Value: the number of the newest window, and the cost in it.
 build['fixed-window'] = function()
-  local function expires(window, terms)
-    return (window + 1) * terms.window
+  local function expires(window, params)
+    return (window + 1) * params.window
   end
 
   return {
-    read = function(key, state, terms)
+    read = function(key, state, params)
       local window, used = readCells(key, state)
       if not window then return nil end
-      if used < 0 or used > terms.most then notCounter(key) end
-      state.window, state.used, state.expires = window, used, expires(window, terms)
-      return window * terms.window
+      if used < 0 or used > params.most then notCounter(key) end
+      state.window, state.used, state.expires = window, used, expires(window, params)
+      return window * params.window
     end,
 
-    blank = function(state, terms, time)
-      state.window, state.used, state.expires = floor(time / terms.window), 0, nil
+    blank = function(state, params, time)
+      state.window, state.used, state.expires = floor(time / params.window), 0, nil
       return state
     end,
 
-    write = function(key, state, terms)
+    write = function(key, state, params)
       local window = state.window
-      writeCells(key, state, expires(window, terms), window, state.used, 0)
+      writeCells(key, state, expires(window, params), window, state.used, 0)
     end,
 
-    decide = function(state, terms, time, cost, take)
-      local window = floor(time / terms.window)
-      local left = expires(window, terms) - time
+    decide = function(state, params, time, cost, take)
+      local window = floor(time / params.window)
+      local left = expires(window, params) - time
       local used = state.window == window and state.used or 0
       local wait = 0
-      if used + cost > terms.limit then
+      if used + cost > params.limit then
         wait = left
       elseif take then
         used = used + cost
         state.window, state.used = window, used
       end
-      return wait, terms.limit - used, used > 0 and left or 0
+      return wait, params.limit - used, used > 0 and left or 0
     end,
 
-    adjust = function(state, terms, time, charged, delta)
-      local window = floor(charged / terms.window)
-      if window ~= state.window or expires(window, terms) <= time then return 0 end
+    adjust = function(state, params, time, charged, delta)
+      local window = floor(charged / params.window)
+      if window ~= state.window or expires(window, params) <= time then return 0 end
       local change
-      state.used, change = adjusted(state.used, delta, terms)
+      state.used, change = adjusted(state.used, delta, params)
       return change
     end,
 
-    cells = function(state, terms)
-      return expires(state.window, terms), state.used, 0
+    cells = function(state, params)
+      return expires(state.window, params), state.used, 0
     end,
   }
 end

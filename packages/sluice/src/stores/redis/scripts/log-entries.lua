@@ -2,13 +2,14 @@
 --
 --   entry:  time w | total w        (w = width, 1 to 7 bytes)
 --
--- Times are milliseconds since `base`. The total of an entry is the summed cost of all entries up to
--- and including it, counted from `origin`. So the cost of any stretch is one subtraction, and a
--- search by time or by cost halves its way through. The width is the smallest that holds the largest
--- time and total of the chunk.
+-- Times are milliseconds since `base`. The total of an entry is the summed cost of all entries up
+-- to and including it, counted from `origin`. So the cost of a range is one subtraction, and a
+-- binary search works by time and by cost. The width is the smallest that holds the largest time
+-- and total of the chunk.
 --
--- In Lua a chunk is a table: `bytes`, `start` (offset of entry 0), `count`, `base`, `origin`, and
--- `width` with what follows from it: `size` (bytes an entry), `format` and `most` (largest number).
+-- In Lua a chunk is a table: `bytes`, `start` (offset of entry 0), `count`, `base`, `origin`,
+-- `width`, and three values derived from it: `size` (bytes per entry), `format` and `most` (largest
+-- number).
 local function buildChunks()
   local toBytes, fromBytes = struct.pack, struct.unpack
   local FORMATS = { '>I1I1', '>I2I2', '>I3I3', '>I4I4', '>I5I5', '>I6I6', '>I7I7' }
@@ -22,22 +23,22 @@ local function buildChunks()
     return 7
   end
 
-  -- False if there is no such width.
+  -- Returns nil if there is no such width.
   function chunks.setWidth(chunk, width)
     chunk.width, chunk.size = width, 2 * width
     chunk.format, chunk.most = FORMATS[width], LARGEST[width]
     return chunk.format
   end
 
-  -- The time and the total of entry `index`, counted from 0.
+  -- Returns the time and the total of entry `index`, counted from 0.
   function chunks.at(chunk, index)
     local time, total = fromBytes(chunk.format, chunk.bytes, chunk.start + index * chunk.size + 1)
     return chunk.base + time, chunk.origin + total
   end
 
-  -- The first entry from `index` on that is after `edge` and whose total is at least `needed`: both
-  -- are true of the newer entries and false of the older ones. `count` if there is none. Strides
-  -- double, then halve.
+  -- Returns the first entry from `index` on that is after `edge` and whose total is at least
+  -- `needed`, or `count` if there is none. Both conditions are false for older and true for newer
+  -- entries. An exponential search.
   function chunks.seek(chunk, index, edge, needed)
     local bytes, first, size, format = chunk.bytes, chunk.start + 1, chunk.size, chunk.format
     local low, high, stride = index - 1, chunk.count, 1
@@ -56,8 +57,8 @@ local function buildChunks()
     return low + 1
   end
 
-  -- The numbers of the entries from `index` on, as they are stored: time, total, time, total. One
-  -- call of `unpack` for all of them takes a tenth of one call for each.
+  -- Returns the stored numbers of the entries from `index` on: time, total, time, total. One
+  -- `unpack` for all of them takes a tenth of the time of one for each.
   function chunks.numbers(chunk, index)
     local count = 2 * (chunk.count - index)
     if count == 0 then return {} end
@@ -78,7 +79,7 @@ local function buildChunks()
     chunk.bytes, chunk.start, chunk.count = chunks.pack(numbers, chunk.width), 0, count / 2
   end
 
-  -- Changes the totals from entry `index` on, which lies `from` entries into the list.
+  -- Adds `by` to the totals from entry `index` on. Removes that entry if `isGone`.
   function chunks.change(numbers, index, by, isGone)
     for place = 2 * index + 2, #numbers, 2 do numbers[place] = numbers[place] + by end
     if isGone then

@@ -1,18 +1,19 @@
--- The part of a long log that lies in segments: chunks of up to 252 entries, each a field of the
--- key's hash, named by a number. The tail is added to the newest one, the open segment, as it is:
--- both have one base, origin and width. A full one is closed, and entered in the directory:
+-- The segments of a long log: chunks of up to 252 entries, each a field of the key's hash, named by
+-- a number. The tail is appended to the newest one, the open segment, unchanged: both have the same
+-- base, origin and width. A full segment is closed and added to the directory:
 --
 --   d    for each segment, oldest first: number 4 | base 7 | count 1 | width 1
 --   t    for each segment: origin 7, the running total before it
 --
--- Times are absolute and totals run on from segment to segment, so a segment is found by halving.
--- A refund rewrites one segment and adds to the origins of those after it, all in one `unpack` and
--- one `pack`. Entries of cost 0 are removed, and two neighbours that fit in half a segment become
--- one: so the segments are bounded by the entries that count, whatever is refunded.
+-- Times are absolute and totals are cumulative over all segments, so a binary search finds a
+-- segment. A refund rewrites one segment and adds to the origins of those after it, with one
+-- `unpack` and one `pack`. Entries of cost 0 are removed, and two neighbours that fit in half a
+-- segment are merged. So the number of segments is bounded by the entries that count, however many
+-- are refunded.
 --
--- The first `dead` segments have expired as a whole, and the first `skipped` entries of the next,
--- the head. The header repeats the head's record, so that a log that slides needs no directory.
--- Dead segments are deleted some at a time.
+-- The first `dead` segments have expired completely, and so have the first `skipped` entries of the
+-- next one, the head. The header repeats the head's record, so that ordinary calls do not read the
+-- directory. Dead segments are deleted a few at a time.
 local function buildSegments(chunks)
   local toBytes, fromBytes, at, seek = struct.pack, struct.unpack, chunks.at, chunks.seek
   local RECORD, RECORD_SIZE, ORIGIN_SIZE = '>I4I7BB', 13, 7
@@ -38,7 +39,7 @@ local function buildSegments(chunks)
     return (fromBytes('>I7', log.origins, place * ORIGIN_SIZE + 1))
   end
 
-  -- Where the closed segment at `place` ends: the base and the origin of what follows it.
+  -- Returns the base and the origin of the chunk after the closed segment at `place`.
   local function follows(log, place)
     if place + 1 == log.segments then
       return log.count + log.filed > 0 and log.base or MOST, log.origin
@@ -82,12 +83,12 @@ local function buildSegments(chunks)
     return string.sub(text, 1, place * size) .. bytes .. string.sub(text, (place + count) * size + 1)
   end
 
-  -- Puts a chunk where `count` segments were.
+  -- Replaces `count` segments by a chunk.
   local function store(log, place, count, chunk)
     load(log)
     local record = toBytes(RECORD, chunk.number, chunk.base, chunk.count, chunk.width)
     local at, origin = place * RECORD_SIZE, toBytes('>I7', chunk.origin)
-    -- To copy a long directory takes longer than to see that it stays the same.
+    -- Comparing is faster than copying a long directory.
     if count ~= 1 or string.sub(log.records, at + 1, at + RECORD_SIZE) ~= record then
       log.records = splice(log.records, RECORD_SIZE, place, count, record)
     end
@@ -111,7 +112,7 @@ local function buildSegments(chunks)
     log.deleted[#log.deleted + 1] = number
   end
 
-  -- Adds to the origins from `place` on.
+  -- Adds `by` to the origins from `place` on.
   local function addToOrigins(log, place, by)
     local parts = { string.sub(log.origins, 1, place * ORIGIN_SIZE) }
     while place < log.segments do
@@ -126,13 +127,13 @@ local function buildSegments(chunks)
     log.origins, log.isFiled, log.chunk = table.concat(parts), true, nil
   end
 
-  -- How many entries of the segment at `place` have expired.
+  -- Returns the number of expired entries of the segment at `place`.
   local function skippedAt(log, place)
     return place == log.dead and log.skipped or 0
   end
 
-  -- The chunk of the first entry that is after `edge` and whose total is at least `needed`, and its
-  -- place in the chunk. There is one.
+  -- Returns the chunk of the first entry that is after `edge` and whose total is at least `needed`,
+  -- and its place in the chunk. There is always one.
   function segments.find(log, edge, needed)
     local chunk = chunkAt(log, log.dead)
     local index = seek(chunk, log.skipped, edge, needed)
@@ -146,7 +147,7 @@ local function buildSegments(chunks)
       local base, origin = follows(log, middle)
       if base > edge and origin >= needed then high = middle else low = middle end
     end
-    -- What follows the segment fits, so either an entry of the segment does or the next one.
+    -- The chunk after the segment matches, so either an entry of the segment does or the next one.
     if high < log.segments then
       chunk = chunkAt(log, high)
       index = seek(chunk, 0, edge, needed)
@@ -161,7 +162,7 @@ local function buildSegments(chunks)
     return log, 0
   end
 
-  -- Makes an entry of a segment the oldest of the log.
+  -- Sets the oldest entry of the log to an entry of a segment.
   function segments.moveHead(log, chunk, index)
     log.dead, log.skipped = chunk.place, index
     if chunk.place < log.segments then setHead(log, chunk) end
@@ -176,7 +177,7 @@ local function buildSegments(chunks)
     return at(chunk, chunk.count - 1)
   end
 
-  -- The entries of two neighbours become one segment, if they are at most so many.
+  -- Merges two neighbours if they have at most `most` entries together.
   local function merge(log, place, most)
     if place < log.dead or place + 1 >= log.segments then return false end
     local one = chunkAt(log, place)
@@ -196,7 +197,7 @@ local function buildSegments(chunks)
     return true
   end
 
-  -- Closes the open segment, if there is one. The tail is packed anew, in at least that width.
+  -- Closes the open segment, if there is one. Repacks the tail in at least the given width.
   function segments.close(log, width)
     local numbers, less = chunks.numbers(log, 0), log.upTo - log.origin
     local later = numbers[1] or 0
@@ -230,7 +231,7 @@ local function buildSegments(chunks)
       log.isLong, log.isFiled, log.isHash = true, false, false
       log.headNumber, log.headBase, log.headCount, log.headWidth, log.headOrigin = 0, 0, 0, 0, 0
     elseif log.filed + log.count > FULL then
-      -- The next one will span about as much.
+      -- The next segment will span about as much.
       segments.close(log, chunks.widthFor(1.25 * max(log.newest - log.base, log.total - log.origin)))
     end
     local bytes = log.filed > 0 and chunkAt(log, log.segments).bytes or ''
@@ -239,7 +240,7 @@ local function buildSegments(chunks)
     log.bytes, log.start, log.count = '', 0, 0
   end
 
-  -- The tail has the origin of the open segment, so it changes with it. The width stays the same.
+  -- Changes an entry of the open segment, and the tail, which has the same origin and width.
   local function changeOpen(log, chunk, index, by, isGone)
     local skipped = skippedAt(log, chunk.place)
     local numbers, tail = chunks.numbers(chunk, skipped), chunks.numbers(log, 0)
@@ -256,7 +257,7 @@ local function buildSegments(chunks)
     end
   end
 
-  -- Changes the cost of an entry by `by`; removes it if `isGone`.
+  -- Changes the cost of an entry by `by`. Removes it if `isGone`.
   function segments.change(log, chunk, index, by, isGone)
     if chunk.place == log.segments then return changeOpen(log, chunk, index, by, isGone) end
     load(log)
@@ -280,7 +281,7 @@ local function buildSegments(chunks)
     end
   end
 
-  -- Counts totals from the oldest entry again, which keeps them exact integers.
+  -- Recounts totals from the oldest entry, which keeps them exact integers.
   function segments.rebase(log)
     segments.close(log, log.width)
     load(log)
@@ -294,7 +295,7 @@ local function buildSegments(chunks)
     log.headOrigin, log.origin, log.upTo = 0, log.origin - before, log.upTo - before
   end
 
-  -- How many entries there are from one on.
+  -- Returns the number of entries from an entry on.
   function segments.countFrom(log, chunk, index)
     if chunk == log then return log.count - index end
     local count = chunk.count - index + log.count
@@ -307,7 +308,7 @@ local function buildSegments(chunks)
     return count
   end
 
-  -- The chunks with the newest entries, newest chunk first, up to about `most` entries, and none
+  -- Returns the chunks with the newest entries, newest first, up to about `most` entries, and none
   -- before the chunk `oldest`.
   function segments.newestChunks(log, oldest, most)
     local found, count = { log }, log.count
@@ -320,7 +321,7 @@ local function buildSegments(chunks)
     return found
   end
 
-  -- Takes some of the dead segments out of the directory; their fields are deleted with the rest.
+  -- Removes some dead segments from the directory. `write` deletes their fields.
   local function purge(log)
     load(log)
     local count = min(log.dead, PURGED)
@@ -346,7 +347,7 @@ local function buildSegments(chunks)
     if log.dead > log.segments or log.skipped >= count then notLog(log.key) end
   end
 
-  -- `header` is the first part.
+  -- Writes the log. `header` is its first part.
   function segments.write(key, log, header, isExtended)
     if log.dead > 0 then purge(log) end
     header = header .. toBytes(REST, log.base, log.origin, log.upTo, log.segments, log.dead,

@@ -1,34 +1,34 @@
--- What the algorithms share. Each of them is built, when a policy of the batch needs it, as a table of
--- functions over one key's state, which they read from and write to one string:
+-- Functions that the algorithms share. Each algorithm is built when a policy of the batch needs it,
+-- as a table of functions over the state of one key:
 --
---   read(key, state, terms)                  fills `state`, a table; the latest time that it knows
---                                            of, ms, or nil for a key that is new
---   decide(state, terms, time, cost, take)   wait (0 if the cost fits), free, reset. If it fits and
---                                            `take` is set, charges it to `state`
---   adjust(state, terms, time, charged, delta, cost)   changes the `cost` charged at `charged` by
---                                            `delta`; the change made
---   blank(state, terms, time)                fills `state` for a new key
---   write(key, state, terms)                 puts the state back, with a TTL
---   cells(state, terms)                      its three numbers, as the TypeScript has them
---   entries(state, terms, time, most)        for the logs: how many entries count, and the times and
---                                            costs of at least the newest `most`, oldest first
+--   read(key, state, params)                  fills the table `state`; returns the latest time
+--                                             in it, ms, or nil for a new key
+--   decide(state, params, time, cost, take)   returns wait (0 if the cost fits), free, reset. If it
+--                                             fits and `take` is set, charges it to `state`
+--   adjust(state, params, time, charged, delta, cost)   changes the `cost` charged at `charged` by
+--                                             `delta`; returns the change made
+--   blank(state, params, time)                fills `state` for a new key
+--   write(key, state, params)                 writes the state, with a TTL
+--   cells(state, params)                      returns its three numbers as in TypeScript
+--   entries(state, params, time, most)        for logs: returns how many entries count, and chunks
+--                                             with at least the newest `most`, oldest first
 --
 -- The steps are those of the TypeScript files of the same names, in the same arithmetic: doubles
--- that hold integers below 2^53. Numbers go to redis.call as they are, never through tostring,
--- which would write a large one as 1.7e+15.
+-- that hold integers below 2^53. Numbers are passed to redis.call unchanged, because tostring would
+-- write a large one as 1.7e+15.
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
 local MOST = 9007199254740991
 
--- A number that is none must never decide anything: NaN compares false with every limit.
+-- Parses an integer. NaN must not get through: it compares false with every limit.
 local function whole(text)
   local number = tonumber(text)
   if number and number % 1 == 0 and number >= -MOST and number <= MOST then return number end
   error('ERR expected an integer, got ' .. tostring(text))
 end
 
--- The time: the server's own, read once, or the one that was given. Keys that were written at a
--- given time outlive it by an hour of real time, because the two pass differently.
+-- The time: the server's clock, read once, or the given time. Keys that are written at a given time
+-- live for an hour of real time longer, because the two clocks run differently.
 local now, outliveMs
 if ARGV[1] == '' then
   local time = call('TIME')
@@ -37,8 +37,8 @@ else
   now, outliveMs = whole(ARGV[1]), 3600000
 end
 
--- Every key gets a TTL with every write. In a batch many expire at the same time, so the text of the
--- last one is kept. A TTL below 1 would delete, which is then right as well.
+-- Returns the TTL of a key as text. Every key has a TTL. In a batch many keys expire at the same
+-- time, so the last text is kept.
 local lastExpiresMs, lastLifetime
 local function lifetime(expiresMs)
   if expiresMs ~= lastExpiresMs then
@@ -48,9 +48,9 @@ local function lifetime(expiresMs)
   return lastLifetime
 end
 
--- The small states are three numbers, packed in as many bytes as they need. `state.expires` is when the
--- key goes, if it has a TTL: while that stays the same, it is not set again, which is half the work.
--- A value that is not this limiter's is an error of its key, whatever its type.
+-- Small states are three numbers, packed in as few bytes as possible. `state.expires` is when the
+-- key expires: while that stays the same, the TTL is not set again, which halves the work. A value
+-- that another program has written is an error of its key, whatever its type.
 local function notCounter(key)
   error('ERR not a counter of this limiter: ' .. key, 0)
 end
@@ -59,11 +59,11 @@ local function notLog(key)
   error('ERR not a log of this limiter: ' .. key, 0)
 end
 
--- Three numbers and nothing else; raises an error if they cannot be compared as such.
+-- Returns exactly three integers, or nothing. Raises an error if a value is not a number.
 local function cellsOf(value)
   local a, b, c, more = unpackAll(value)
-  local isSound = a >= 0 and a <= MOST and b >= -MOST and b <= MOST and c >= 0 and c <= MOST
-  if isSound and more == nil and a % 1 + b % 1 + c % 1 == 0 then return a, b, c end
+  local isValid = a >= 0 and a <= MOST and b >= -MOST and b <= MOST and c >= 0 and c <= MOST
+  if isValid and more == nil and a % 1 + b % 1 + c % 1 == 0 then return a, b, c end
 end
 
 local function readCells(key, state)
@@ -85,10 +85,10 @@ local function writeCells(key, state, expiresMs, a, b, c)
   end
 end
 
--- A cost in a cell changes by `delta`, never below zero and never beyond exact products with the
--- window; the new cost, and the change made.
-local function adjusted(before, delta, terms)
-  local after = min(max(before + delta, 0), terms.most)
+-- Changes a cost by `delta`: not below zero, and only as far as products with the window stay
+-- exact. Returns the new cost and the change made.
+local function adjusted(before, delta, params)
+  local after = min(max(before + delta, 0), params.most)
   return after, after - before
 end
 

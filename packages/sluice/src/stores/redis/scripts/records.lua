@@ -1,16 +1,16 @@
--- Records of what must not be done twice: admissions under an id, and used receipts. Those of a limit
--- lie beside its key K, in the hash `K=`, so that a reset deletes them with the key.
+-- Records that prevent counting twice: admissions by idempotency id, and used receipts. The records
+-- of the limit with key K are in the hash `K=`, which a reset deletes with the key.
 --
--- A field is named by 96 bits of a hash, so that a long id takes no more than a short one. Values:
+-- The name of a field is 96 bits of a hash, so a long id takes no more memory than a short one.
 --
---   id:       'i' 1 | until 7 | at 7 | free 7 | reset 7      what was decided for this limit
+--   id:       'i' 1 | until 7 | at 7 | free 7 | reset 7      the decision of this limit
 --   receipt:  'r' 1 | until 7
 --
--- `until` is when a record expires. Each new record looks at a few others and deletes those that have
--- expired, which keeps the expired ones a minority; the hash as a whole has a TTL. At most 10,000
--- records are kept for a limit. If that is not enough, another id is evicted, but never a receipt.
+-- `until` is when a record expires. Each new record checks a few others and deletes the expired
+-- ones, which keeps them a minority. The hash as a whole has a TTL. A limit has at most 10,000
+-- records. If that is not enough, an id is evicted, but never a receipt.
 local function buildRecords()
-  local MOST_RECORDS, FEW_RECORDS, LOOKED_AT, LOOKED_AT_IF_FULL = 10000, 64, 3, 32
+  local MOST_RECORDS, FEW_RECORDS, SAMPLED, SAMPLED_IF_FULL = 10000, 64, 3, 32
   local ID, ID_SIZE, MARK, MARK_SIZE = '>BI7I7I7I7', 29, '>BI7', 8
   local toBytes, fromBytes = struct.pack, struct.unpack
   local records = {}
@@ -39,7 +39,7 @@ local function buildRecords()
     return expiresMs
   end
 
-  -- The value of a record that has not expired.
+  -- Returns the value of a record that has not expired, or nil.
   function records.find(key, name)
     local value = redis.pcall('HGET', key, name)
     if not value then return nil end
@@ -47,18 +47,18 @@ local function buildRecords()
     return untilOf(key, value) > now and value or nil
   end
 
-  -- What was decided: at, free, reset.
+  -- Returns the recorded decision: at, free, reset.
   function records.decided(key, value)
     if #value ~= ID_SIZE then notRecords(key) end
     local _, _, at, free, reset = fromBytes(ID, value)
     return at, free, reset
   end
 
-  -- Deletes those of a few records that have expired. If the hash is full, also one id. Returns
-  -- whether there is room for one more.
+  -- Deletes expired records of a random sample. If the hash is full and none has expired, deletes
+  -- an id. Returns whether there is room for one more.
   local function makeRoom(key, count)
     local isFull = count >= MOST_RECORDS
-    local some = call('HRANDFIELD', key, isFull and LOOKED_AT_IF_FULL or LOOKED_AT, 'WITHVALUES')
+    local some = call('HRANDFIELD', key, isFull and SAMPLED_IF_FULL or SAMPLED, 'WITHVALUES')
     local expired, id = {}, nil
     for place = 1, #some, 2 do
       local value = some[place + 1]

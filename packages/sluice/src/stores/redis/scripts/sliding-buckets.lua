@@ -1,8 +1,8 @@
--- sliding-buckets: a sliding log in which every admission is written down at the last millisecond of
--- its bucket of b ms, so that a bucket counts whole while any of it could still be inside the window.
+-- sliding-buckets: a sliding log that records every admission at the last millisecond of its bucket
+-- of b ms, so that a bucket counts whole while any of it could be inside the window.
 build['sliding-buckets'] = function()
   return buildLog(
-    function(terms, time) return (floor(time / terms.bucket) + 1) * terms.bucket - 1 end,
-    function(terms, stamp) return stamp - terms.bucket + 1 end
+    function(params, time) return (floor(time / params.bucket) + 1) * params.bucket - 1 end,
+    function(params, stamp) return stamp - params.bucket + 1 end
   )
 end

@@ -3,49 +3,49 @@
 --
 -- Value: the number of the newest window, cur and prev as of that window.
 build['sliding-counter'] = function()
-  local function expires(window, terms)
-    return (window + 2) * terms.window
+  local function expires(window, params)
+    return (window + 2) * params.window
   end
 
   return {
-    read = function(key, state, terms)
+    read = function(key, state, params)
       local window, current, previous = readCells(key, state)
       if not window then return nil end
-      if current < 0 or max(current, previous) > terms.most then notCounter(key) end
+      if current < 0 or max(current, previous) > params.most then notCounter(key) end
       state.window, state.current, state.previous = window, current, previous
-      state.expires = (window + 2) * terms.window
-      return window * terms.window
+      state.expires = (window + 2) * params.window
+      return window * params.window
     end,
 
-    blank = function(state, terms, time)
-      state.window, state.current, state.previous = floor(time / terms.window), 0, 0
+    blank = function(state, params, time)
+      state.window, state.current, state.previous = floor(time / params.window), 0, 0
       state.expires = nil
       return state
     end,
 
-    write = function(key, state, terms)
+    write = function(key, state, params)
       local window = state.window
-      writeCells(key, state, expires(window, terms), window, state.current, state.previous)
+      writeCells(key, state, expires(window, params), window, state.current, state.previous)
     end,
 
-    decide = function(state, terms, time, cost, take)
-      local limit, length = terms.limit, terms.window
+    decide = function(state, params, time, cost, take)
+      local limit, length = params.limit, params.window
       local window = floor(time / length)
       local left = (window + 1) * length - time
-      -- 1. What the newest window is to this time: the current one, the previous one, or neither.
+      -- 1. At this time, the newest window is the current one, the previous one, or neither.
       local current, previous = 0, 0
       if state.window == window then
         current, previous = state.current, state.previous
       elseif state.window == window - 1 then
         previous = state.current
       end
-      -- 2. What counts, with the part of the previous window that is still in sight.
+      -- 2. Add the current window and the weighted previous one.
       local counting = current
       if previous > 0 then counting = counting + ceil(previous * left / length) end
       local wait = 0
       if counting + cost > limit then
-        -- In this window it fits once `previous * left <= room * W`; with no room, in the next, where
-        -- `current` is the previous one and nothing else counts.
+        -- In this window it fits once `previous * left <= room * W`. With no room it fits in the
+        -- next window, in which `current` is the previous one and nothing else counts.
         local room = limit - current - cost
         if room >= 0 then
           wait = left - floor(room * length / previous)
@@ -65,20 +65,20 @@ build['sliding-counter'] = function()
       return wait, limit - counting, reset
     end,
 
-    adjust = function(state, terms, time, charged, delta)
-      local window = floor(charged / terms.window)
-      if expires(window, terms) <= time then return 0 end
+    adjust = function(state, params, time, charged, delta)
+      local window = floor(charged / params.window)
+      if expires(window, params) <= time then return 0 end
       local change = 0
       if window == state.window then
-        state.current, change = adjusted(state.current, delta, terms)
+        state.current, change = adjusted(state.current, delta, params)
       elseif window == state.window - 1 then
-        state.previous, change = adjusted(state.previous, delta, terms)
+        state.previous, change = adjusted(state.previous, delta, params)
       end
       return change
     end,
 
-    cells = function(state, terms)
-      return expires(state.window, terms), state.current, state.previous
+    cells = function(state, params)
+      return expires(state.window, params), state.current, state.previous
     end,
   }
 end

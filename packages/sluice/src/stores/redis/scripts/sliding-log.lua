@@ -1,26 +1,29 @@
 -- sliding-log: an admission at t counts while `t > now - W`; a cost c fits when
--- `cost(counting) + c <= L`. Admissions in the same millisecond are one entry, whatever their cost.
+-- `cost(counting) + c <= L`. Admissions in the same millisecond share an entry.
 --
--- Up to 36 entries are one string: a header and a chunk (log-entries.lua). While the Cluster slot of
--- the key is being migrated, up to 252 are: see `canBecomeHash`.
+-- Up to 36 entries are stored as one string: a header and a chunk (log-entries.lua). While the
+-- Cluster slot of the key is being migrated, up to 252 are, see `canBecomeHash`.
 --
 --   's' 1 | width 1 | until 7 | known 7 | base 7 | before 7 | entries
 --
--- `known` is the newest time ever written, which a refund does not take back. `until` is when the
--- key expires: a little later than it must, so that a busy key does not get a new TTL with every
--- call. `before` is the running total before the oldest entry, which is not 0 after others expired.
+-- `known` is the latest time ever written; a refund does not change it. `until` is when the key
+-- expires: a little later than necessary, so that a busy key does not get a new TTL with every
+-- call. `before` is the running total before the oldest entry. It is not 0 after entries have
+-- expired.
 --
--- A longer log is a hash. Its field `h` has a header, of which a denial needs the first part alone,
+-- A longer log is a hash. Its field `h` has a header, of which a denial reads only the first part:
 --
 --   'h' 1 | width 1 | until 7 | known 7 | before 7 | oldest 7 | first 7 | newest 7 | total 7
 --
--- (`first` is the running total up to the oldest entry, `total` up to the newest) and the newest entries, the tail; a tail of 36
--- entries is moved to a segment (log-segments.lua). So an admission writes `h` alone, and reads the
--- oldest segment as well if something has expired. No call does more than a few hundred small steps,
--- however long the log. When all its segments have expired, a log is a string again.
+-- `first` is the running total up to the oldest entry, `total` up to the newest. The newest
+-- entries, the tail, follow. A tail of 36 entries is moved to a segment (log-segments.lua). So an
+-- admission writes only `h`, and also reads the oldest segment if entries have expired. No call
+-- takes more than a few hundred small steps, however long the log. When all its segments have
+-- expired, the log becomes a string again.
 --
--- `stampOf(terms, time)` is the time under which an admission is written down, and `startOf(terms, stamp)`
--- the earliest time that is written down under it: that is all that sets one log apart from another.
+-- The two logs differ only in these functions: `stampOf(params, time)` returns the time of the
+-- entry that records an admission, and `startOf(params, stamp)` the earliest time that the entry
+-- records.
 local function buildLog(stampOf, startOf)
   local FULL, MOST_IN_STRING, SLACK_MS, ROOM = 36, 252, 900, 4
   local HEADER, HEADER_SIZE = '>BBI7I7I7I7', 30
@@ -29,7 +32,7 @@ local function buildLog(stampOf, startOf)
   local chunks, segments = buildChunks(), nil
   local at = chunks.at
 
-  -- The log is, or becomes, one without segments.
+  -- Marks the log as one without segments.
   local function makeString(log)
     log.isLong, log.isHash, log.filed = false, false, 0
   end
@@ -44,7 +47,7 @@ local function buildLog(stampOf, startOf)
     if log.count % 1 ~= 0 or log.count > MOST_IN_STRING then notLog(log.key) end
   end
 
-  -- Reads the rest of a long log: what a denial does not need.
+  -- Reads the second part of the header of a long log, which a denial does not need.
   local function unfold(log)
     if not log.isFolded then return end
     log.isFolded = false
@@ -79,7 +82,7 @@ local function buildLog(stampOf, startOf)
     log.isLong, log.isHash, log.isFolded = true, true, true
   end
 
-  local function readLog(key, log, terms)
+  local function readLog(key, log, params)
     log.key, log.stored, log.edge = key, nil, nil
     -- MGET, because it does not fail if the key holds a hash.
     local bytes = call('MGET', key)[1]
@@ -97,11 +100,12 @@ local function buildLog(stampOf, startOf)
       or log.oldest > log.newest or log.newest > log.known or log.known > MOST then
       notLog(key)
     end
-    return startOf(terms, log.known)
+    return startOf(params, log.known)
   end
 
-  -- The first entry that is after `edge` and whose total is at least `needed`. There is one: the
-  -- newest is. Returns its chunk, its place there, the running total before it, its time and total.
+  -- Finds the first entry that is after `edge` and whose total is at least `needed`. The newest
+  -- entry always is. Returns its chunk, its place there, the running total before it, its time and
+  -- total.
   local function find(log, edge, needed)
     local chunk, index
     if log.isLong then
@@ -123,7 +127,7 @@ local function buildLog(stampOf, startOf)
     return chunk, index, before, time, total
   end
 
-  -- The running total of all that is stamped at `edge` or earlier. What was found is kept for `drop`.
+  -- Returns the running total of the entries up to `edge`. Keeps the entry found for `drop`.
   local function passed(log, edge)
     if isEmpty(log) or log.oldest > edge then return log.before end
     if log.newest <= edge then return log.total end
@@ -141,7 +145,7 @@ local function buildLog(stampOf, startOf)
     makeString(log)
   end
 
-  -- Forgets the entries that are stamped at `edge` or earlier.
+  -- Deletes the entries up to `edge`.
   local function drop(log, edge)
     if isEmpty(log) or log.oldest > edge then return end
     if log.newest <= edge then return empty(log, log.newest) end
@@ -156,14 +160,14 @@ local function buildLog(stampOf, startOf)
     log.before, log.oldest, log.first, log.edge = log.edgeBefore, log.edgeTime, log.edgeTotal, nil
   end
 
-  -- Counts totals from the oldest entry again.
+  -- Recounts totals from the oldest entry.
   local function rebase(log)
     if log.isLong then segments.rebase(log) else log.origin = log.origin - log.before end
     log.first, log.total, log.before = log.first - log.before, log.total - log.before, 0
   end
 
-  -- Packs the tail anew so that `cost` more at `time` can be added. The tail of a string will lose
-  -- its oldest entries, so it is counted from the oldest again, with room for some time.
+  -- Repacks the tail in a width that has room for `cost` more at `time`. The tail of a string will
+  -- lose its oldest entries, so its totals are recounted from the oldest, with spare room.
   local function widen(log, time, cost)
     if log.filed > 0 then segments.close(log, log.width + 1) end
     local numbers = chunks.numbers(log, 0)
@@ -182,20 +186,20 @@ local function buildLog(stampOf, startOf)
     log.bytes, log.start = chunks.pack(numbers, log.width), 0
   end
 
-  -- A string becomes a hash by being deleted and written anew. The node that gives a slot away
-  -- rejects every access to a key of it that does not exist, so there the log would be lost between
-  -- the two. An access to a key that never exists shows whether this is such a node.
+  -- A string becomes a hash by deleting it and writing the hash. A node that migrates a slot
+  -- rejects every access to a key of the slot that does not exist, so the log would be lost in
+  -- between. An access to a key that never exists shows whether this node migrates the slot.
   local function canBecomeHash(log)
     if type(redis.pcall('EXISTS', log.key .. '+')) == 'number' then return true end
     if log.count < MOST_IN_STRING then return false end
     error('TRYAGAIN the slot of ' .. log.key .. ' is being migrated', 0)
   end
 
-  -- Writes an admission down at `stamp`.
-  local function append(log, terms, stamp, cost)
+  -- Records an admission at `stamp`.
+  local function append(log, params, stamp, cost)
     if isEmpty(log) then
       empty(log, stamp)
-      chunks.setWidth(log, chunks.widthFor(ROOM * max(terms.window, terms.limit)))
+      chunks.setWidth(log, chunks.widthFor(ROOM * max(params.window, params.limit)))
     end
     if log.total + cost > MOST then rebase(log) end
     local isSame = log.count > 0 and log.newest == stamp
@@ -229,7 +233,7 @@ local function buildLog(stampOf, startOf)
     log.start, log.count = 0, index + #numbers / 2
   end
 
-  -- Changes the cost at `stamp` by up to `delta`, not below zero; the change made.
+  -- Changes the cost at `stamp` by up to `delta`, not below zero. Returns the change made.
   local function change(log, stamp, delta)
     if isEmpty(log) or stamp < log.oldest or stamp > log.newest then return 0 end
     unfold(log)
@@ -268,8 +272,8 @@ local function buildLog(stampOf, startOf)
     return by
   end
 
-  local function writeLog(key, log, terms)
-    local expires = log.known + terms.window
+  local function writeLog(key, log, params)
+    local expires = log.known + params.window
     local isExtended = log.expires < expires
     if isExtended then log.expires = expires + SLACK_MS end
     if log.isLong then
@@ -287,10 +291,10 @@ local function buildLog(stampOf, startOf)
     end
   end
 
-  -- The number of the entries that count, and chunks with the newest of them, oldest first: for
-  -- each its base, the total before its first number, and its numbers, both counted as in the chunk.
-  local function entriesOf(log, terms, time, most)
-    local edge, parts = time - terms.window, {}
+  -- Returns the number of entries that count, and chunks with the newest of them, oldest first.
+  -- Each chunk has its base, the total before its first entry, and its numbers.
+  local function entriesOf(log, params, time, most)
+    local edge, parts = time - params.window, {}
     if isEmpty(log) or log.newest <= edge then return 0, parts end
     local oldest, index, before = find(log, edge, 0)
     local count, listed = log.count - index, { log }
@@ -316,18 +320,18 @@ local function buildLog(stampOf, startOf)
     read = readLog,
     write = writeLog,
 
-    blank = function(log, terms, time)
+    blank = function(log, params, time)
       empty(log, time)
       log.known, log.expires, log.base = time, time, time
       return log
     end,
 
-    decide = function(log, terms, time, cost, take)
-      local limit, length = terms.limit, terms.window
+    decide = function(log, params, time, cost, take)
+      local limit, length = params.limit, params.window
       local edge = time - length
       local free = limit - (log.total - passed(log, edge))
       if cost > free then
-        -- Counted from the oldest entry kept, this much has to expire before the cost fits.
+        -- The cost, counted from the oldest entry kept, that must expire before `cost` fits.
         local needed, oldest = log.total + (cost - limit), log.oldest
         if oldest <= edge or log.first < needed then
           local _, _, _, found = find(log, edge, needed)
@@ -339,22 +343,22 @@ local function buildLog(stampOf, startOf)
         return 0, free, not isEmpty(log) and max(log.newest + length - time, 0) or 0
       end
       unfold(log)
-      local stamp = stampOf(terms, time)
-      -- The clock may still step back to where the entry starts, so what counts there is kept.
-      drop(log, startOf(terms, stamp) - length)
-      append(log, terms, stamp, cost)
+      local stamp = stampOf(params, time)
+      -- The clock may step back to where this entry starts, so keep the entries that count there.
+      drop(log, startOf(params, stamp) - length)
+      append(log, params, stamp, cost)
       return 0, free - cost, stamp + length - time
     end,
 
-    adjust = function(log, terms, time, charged, delta)
-      local stamp = stampOf(terms, charged)
-      if stamp + terms.window <= time then return 0 end
-      -- A debt is kept as far as the sum stays an exact integer.
+    adjust = function(log, params, time, charged, delta)
+      local stamp = stampOf(params, charged)
+      if stamp + params.window <= time then return 0 end
+      -- A debt is limited so that the sum stays an exact integer.
       return change(log, stamp, min(delta, MOST - (log.total - log.before)))
     end,
 
-    cells = function(log, terms)
-      return log.known + terms.window, log.total - log.before, 0
+    cells = function(log, params)
+      return log.known + params.window, log.total - log.before, 0
     end,
 
     entries = entriesOf,
