@@ -1,4 +1,4 @@
-/** What the rounds come to: a row for each server, and ratios with how far the rounds differ. */
+/** Summaries of the measured turns: a row for each server, and ratios between servers. */
 import { median, spread } from '../harness.mjs';
 import { bar, round } from '../report.mjs';
 
@@ -13,7 +13,7 @@ export function loadRows(turns, traffic) {
       'requests/s': Math.round(1e9 / median(of('time'))),
       'spread %': percent(spread(of('time'))),
       'server CPU us': round(median(of('server')) / 1e3),
-      // If the load were as busy as the server, it would be the load that was measured.
+      // If the load is as busy as the server, the throughput measured is that of the load.
       'server busy %': percent(median(rounds.map(({ server, time }) => server / time))),
       'load busy %': percent(median(rounds.map(({ load, time }) => load / time))),
     };
@@ -21,16 +21,17 @@ export function loadRows(turns, traffic) {
 }
 
 /**
- * How many times as many requests a second `name` answers as `peer`, round by round, and what that
- * is by the processor time of the servers alone, which other work on the machine disturbs less.
+ * Adds the ratios of `name` to `peer`, above 1 if `name` is faster: by throughput (`time`) and by
+ * the server's CPU time per request (`server`), each the median over the turns. If `need` is given,
+ * adds a bar for the ratio by `judged`.
  */
-export function compare(result, turns, traffic, [name, peer, need]) {
+export function compare(result, turns, traffic, [name, peer, need], judged = 'time') {
   const others = turns.get(peer);
   const ratios = (field) => turns.get(name).map((own, turn) => others[turn][field] / own[field]);
   const label = `${name} / ${peer.split(', ').at(-1)}, ${traffic}`;
-  const speeds = ratios('time');
-  result.ratios[label] = round(median(speeds));
-  result.ratios[`CPU, ${label}`] = round(median(ratios('server')));
-  result.ratios[`spread %, ${label}`] = percent(spread(speeds));
-  if (need) result.bars.push(bar(label, '>=', need, result.ratios[label]));
+  const labels = { time: label, server: `CPU, ${label}` };
+  result.ratios[labels.time] = round(median(ratios('time')));
+  result.ratios[labels.server] = round(median(ratios('server')));
+  result.ratios[`spread %, ${label}`] = percent(spread(ratios('time')));
+  if (need) result.bars.push(bar(labels[judged], '>=', need, result.ratios[labels[judged]]));
 }

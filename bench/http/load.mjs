@@ -1,7 +1,6 @@
 /**
- * The load: a process that keeps requests in flight, one on each of several connections that stay
- * open, each of what is `asked` in turn. It knows as little of HTTP as it can do with, so that the
- * server is what takes the time.
+ * The load generator: a process with one request in flight on each of several keep-alive
+ * connections. It parses the minimum of HTTP, so that the server is the bottleneck.
  */
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -11,32 +10,32 @@ const ROOT = { method: 'GET', path: '/' };
 const HEAD_END = '\r\n\r\n';
 const LAST_CHUNK = '\r\n0\r\n\r\n';
 
-/** The status of an answer and how long all of it is, or undefined while some of it is missing. */
-export function readAnswer(text) {
+/** Returns the status and the length of a response, or undefined while it is incomplete. */
+export function readResponse(text) {
   const head = text.indexOf(HEAD_END);
   if (head < 0) return undefined;
   const status = Number(text.slice(9, 12));
-  const fields = text.slice(0, head).toLowerCase();
+  const headers = text.slice(0, head).toLowerCase();
   const start = head + HEAD_END.length;
-  const length = /\r\ncontent-length: *(\d+)/.exec(fields);
-  if (length === null && !fields.includes('\r\ntransfer-encoding: chunked')) {
-    throw new Error(`an answer of unknown length: ${fields}`);
+  const length = /\r\ncontent-length: *(\d+)/.exec(headers);
+  if (length === null && !headers.includes('\r\ntransfer-encoding: chunked')) {
+    throw new Error(`Expected Content-Length or chunks, got ${headers}`);
   }
-  // The bodies here are one line of JSON or text, so that no chunk of theirs looks like the last.
+  // The bodies are one line of JSON or text, so no other chunk can look like the last one.
   const last = text.indexOf(LAST_CHUNK, head);
   const end = length ? start + Number(length[1]) : last < 0 ? Infinity : last + LAST_CHUNK.length;
   return text.length < end ? undefined : { status, end };
 }
 
-/** A request as it goes over the wire; `fields` are lines of its head. */
+/** Returns the bytes of a request; `fields` are its header lines. */
 function requestText({ method, path, fields = [], body }) {
   const length = body === undefined ? [] : [`Content-Length: ${Buffer.byteLength(body)}`];
   const head = [`${method} ${path} HTTP/1.1`, `Host: ${HOST}`, 'Connection: keep-alive'];
   return Buffer.from(`${[...head, ...fields, ...length].join('\r\n')}${HEAD_END}${body ?? ''}`);
 }
 
-/** Sends one request after the other for as long as `next` says so; ends when it does not. */
-function converse(socket, texts, next, isExpected) {
+/** Sends the requests `texts` in turn until `next` returns a negative number. */
+function sendAll(socket, texts, next, isExpected) {
   return new Promise((resolve, reject) => {
     let received = '';
     const send = () => {
@@ -47,11 +46,11 @@ function converse(socket, texts, next, isExpected) {
     socket.on('data', (data) => {
       received += data.latin1Slice();
       try {
-        const answer = readAnswer(received);
-        if (answer === undefined) return;
-        // Nothing else was asked for, so there can be nothing after the answer.
-        if (!isExpected(answer.status) || answer.end !== received.length) {
-          throw new Error(`answered with ${received}`);
+        const response = readResponse(received);
+        if (response === undefined) return;
+        // One request was sent, so no bytes may follow its response.
+        if (!isExpected(response.status) || response.end !== received.length) {
+          throw new Error(`Unexpected response ${received}`);
         }
         received = '';
         send();
@@ -60,7 +59,7 @@ function converse(socket, texts, next, isExpected) {
       }
     });
     socket.once('error', reject);
-    socket.once('close', () => reject(new Error('the server has closed a connection')));
+    socket.once('close', () => reject(new Error('The server closed a connection')));
     send();
   });
 }
@@ -72,7 +71,7 @@ async function open(port) {
   return socket;
 }
 
-/** Answers what a request takes in time, and costs here in processor time, in nanoseconds. */
+/** Returns the time and the CPU time of this process per request, in nanoseconds. */
 export async function run(port, { connections, status, asked = [ROOT] }, requests) {
   const texts = asked.map(requestText);
   const sockets = await Promise.all(Array.from({ length: connections }, () => open(port)));
@@ -81,7 +80,7 @@ export async function run(port, { connections, status, asked = [ROOT] }, request
   try {
     const cpu = process.cpuUsage();
     const start = process.hrtime.bigint();
-    await Promise.all(sockets.map((each) => converse(each, texts, next, (got) => got === status)));
+    await Promise.all(sockets.map((each) => sendAll(each, texts, next, (got) => got === status)));
     const elapsed = Number(process.hrtime.bigint() - start);
     const { user, system } = process.cpuUsage(cpu);
     return { time: elapsed / requests, load: (1e3 * (user + system)) / requests };

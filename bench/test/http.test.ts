@@ -2,9 +2,9 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { compare, loadRows } from '../http/compare.mjs';
-import { readAnswer, run } from '../http/load.mjs';
+import { readResponse, run } from '../http/load.mjs';
 
-describe('an answer', () => {
+describe('readResponse', () => {
   const head = 'HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n';
   const sized = `${head}content-length: 5\r\n\r\nhello`;
   const chunked = `${head}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n`;
@@ -13,24 +13,24 @@ describe('an answer', () => {
     ['with a length', sized],
     ['in chunks', chunked],
     ['without a body', 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'],
-  ])('is read to its end: %s', (_, text) => {
-    expect(readAnswer(text)).toEqual({ status: 200, end: text.length });
-    expect(readAnswer(`${text}HTTP/1.1`)).toEqual({ status: 200, end: text.length });
+  ])('reads a response %s to its end', (_, text) => {
+    expect(readResponse(text)).toEqual({ status: 200, end: text.length });
+    expect(readResponse(`${text}HTTP/1.1`)).toEqual({ status: 200, end: text.length });
     for (let end = 0; end < text.length; end++)
-      expect(readAnswer(text.slice(0, end))).toBe(undefined);
+      expect(readResponse(text.slice(0, end))).toBe(undefined);
   });
 
-  it('has its own status', () => {
+  it('reads the status', () => {
     const refused = 'HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n';
-    expect(readAnswer(refused)).toMatchObject({ status: 429 });
+    expect(readResponse(refused)).toMatchObject({ status: 429 });
   });
 
-  it('must say how long it is', () => {
-    expect(() => readAnswer(`${head}\r\nhello`)).toThrow('an answer of unknown length');
+  it('rejects a response of unknown length', () => {
+    expect(() => readResponse(`${head}\r\nhello`)).toThrow('Expected Content-Length or chunks');
   });
 });
 
-describe('the load', () => {
+describe('run', () => {
   let server: Server;
   afterEach(() => server.close());
 
@@ -40,7 +40,7 @@ describe('the load', () => {
     return (server.address() as AddressInfo).port;
   }
 
-  it('is as many requests as asked for, each connection with one at a time', async () => {
+  it('sends the requested number of requests, one at a time on each connection', async () => {
     let [connections, now, most, made] = [0, 0, 0, 0];
     const port = await serve((_, response) => {
       most = Math.max(most, ++now);
@@ -58,9 +58,9 @@ describe('the load', () => {
   });
 
   it.each([
-    ['another status', { status: 429 }, 'answered with HTTP/1.1 200'],
-    ['a connection that ends', { status: 200 }, 'the server has closed a connection'],
-  ])('counts for nothing after %s', async (_, { status }, message) => {
+    ['another status', { status: 429 }, 'Unexpected response HTTP/1.1 200'],
+    ['a closed connection', { status: 200 }, 'The server closed a connection'],
+  ])('rejects after %s', async (_, { status }, message) => {
     let made = 0;
     const port = await serve((_request, response) => {
       if (++made === 5 && status === 200) response.destroy();
@@ -70,14 +70,14 @@ describe('the load', () => {
   });
 });
 
-describe('the comparison', () => {
+describe('comparison', () => {
   const cost = (time: number, server: number) => ({ time, server, load: 20_000 });
   const turns = new Map([
     ['x, ours', [cost(40_000, 30_000), cost(50_000, 40_000), cost(60_000, 50_000)]],
     ['x, bare', [cost(20_000, 15_000), cost(40_000, 30_000), cost(54_000, 40_000)]],
   ]);
 
-  it('has requests a second, and how busy both sides are', () => {
+  it('reports throughput, CPU time per request and utilization', () => {
     expect(loadRows(turns, 'busy')[0]).toEqual({
       measure: 'busy',
       contender: 'x, ours',
@@ -89,7 +89,7 @@ describe('the comparison', () => {
     });
   });
 
-  it('takes the median of what is compared round by round', () => {
+  it('takes the median of the ratios of each turn', () => {
     const result = { ratios: {}, bars: [] };
     compare(result, turns, 'busy', ['x, ours', 'x, bare', 0.9]);
     compare(result, turns, 'busy', ['x, bare', 'x, ours']);
@@ -104,5 +104,13 @@ describe('the comparison', () => {
       },
       bars: [{ name: 'x, ours / bare, busy', need: '>= 0.9', got: 0.8, ok: false }],
     });
+  });
+
+  it('judges the bar by CPU time per request', () => {
+    const result = { ratios: {}, bars: [] };
+    compare(result, turns, 'busy', ['x, ours', 'x, bare', 0.7], 'server');
+    expect(result.bars).toEqual([
+      { name: 'CPU, x, ours / bare, busy', need: '>= 0.7', got: 0.75, ok: true },
+    ]);
   });
 });

@@ -16,6 +16,7 @@ export class NodeRequestInfo<R> implements RequestInfo<R> {
   readonly request: R;
   /** Read at once, because a closed socket no longer has its address. */
   readonly socketAddress: string | undefined;
+  readonly isForwarded: boolean;
   readonly #raw: IncomingMessage;
   readonly #foundAddress: string | undefined;
   readonly #readHeader: HeaderReader<R> | undefined;
@@ -33,13 +34,10 @@ export class NodeRequestInfo<R> implements RequestInfo<R> {
     this.request = request;
     this.#raw = raw;
     this.#readHeader = readHeader;
+    const { 'x-forwarded-for': forwardedFor, forwarded } = raw.headers;
+    this.isForwarded = forwardedFor !== undefined || forwarded !== undefined;
     this.#foundAddress = find !== undefined && this.isForwarded ? find(request) : undefined;
     this.socketAddress = this.#foundAddress ?? raw.socket?.remoteAddress;
-  }
-
-  get isForwarded(): boolean {
-    const { 'x-forwarded-for': list, forwarded } = this.#raw.headers;
-    return list !== undefined || forwarded !== undefined;
   }
 
   header(name: string): string | undefined {
@@ -70,11 +68,19 @@ export function trustWarning(
   };
 }
 
-/** Sets the rate-limit headers. Does nothing if the response's headers have been sent. */
+/**
+ * Sets the rate-limit headers. Does nothing if the response's headers have been sent. Looks up few
+ * properties: each takes about 0.5 us on a response of Express, whose prototype is replaced.
+ */
 export function setHeaders(response: ServerResponse, { headers }: RequestDecision<never>): void {
-  if (response.headersSent) return;
-  for (const [name, value] of headers) {
-    response.setHeader(name, appendToList(response.getHeader(name), value));
+  if (headers.length === 0) return;
+  try {
+    const isFirst = response.getHeader(headers[0][0]) === undefined;
+    for (const [name, value] of headers) {
+      response.setHeader(name, isFirst ? value : appendToList(response.getHeader(name), value));
+    }
+  } catch (error) {
+    if (!response.headersSent) throw error;
   }
 }
 

@@ -9,7 +9,7 @@ import type { Store } from '../store.ts';
 import { type ClientKeys, clientKeys } from './client-address.ts';
 import { throwWithStatus } from './http-error.ts';
 import { normalizeKey } from './normalize-key.ts';
-import type { ResolvedLimit, ResolvedOptions } from './options.ts';
+import type { KeySource, ResolvedLimit, ResolvedOptions } from './options.ts';
 import type { RequestInfo } from './request-decision.ts';
 
 /** A decision, with the limits that functions returned for the request, by policy. */
@@ -47,16 +47,20 @@ export class RequestChecks<R> {
 
   checkSync(limits: readonly ResolvedLimit<R>[], info: RequestInfo<R>): Checked {
     const limiter = this.limiter as SyncLimiter<Policies>;
-    const checks = limits.map(({ name, key, cost }) => ({
-      policy: name,
-      key: normalizeKey(this.#keyOf(key, info) as Key),
-      cost: cost as number,
-    }));
+    const keyOf = (source: KeySource<R>) => normalizeKey(this.#keyOf(source, info) as Key);
     try {
-      const [{ policy, key, cost }] = checks;
-      const decision =
-        checks.length > 1 ? limiter.checkSync(checks) : limiter.checkSync(policy, key, { cost });
-      return { decision, dynamicLimits: NO_LIMITS };
+      if (limits.length > 1) {
+        const checks = limits.map(({ name, key, cost }) => ({
+          policy: name,
+          key: keyOf(key),
+          cost: cost as number,
+        }));
+        return { decision: limiter.checkSync(checks), dynamicLimits: NO_LIMITS };
+      }
+      const [{ name, key, cost }] = limits;
+      // The limiter validates options on every call, so the default cost is not passed.
+      const options = cost === 1 ? undefined : { cost: cost as number };
+      return { decision: limiter.checkSync(name, keyOf(key), options), dynamicLimits: NO_LIMITS };
     } catch (error) {
       return throwWithStatus(error);
     }
@@ -93,10 +97,7 @@ export class RequestChecks<R> {
     }
   }
 
-  #keyOf(
-    source: ResolvedLimit<R>['key'],
-    info: RequestInfo<R>,
-  ): Key | number | Promise<Key | number> {
+  #keyOf(source: KeySource<R>, info: RequestInfo<R>): Key | number | Promise<Key | number> {
     if (typeof source === 'function') return source(info.request);
     if (source !== 'address') {
       const value = info.header(source.header);

@@ -122,18 +122,21 @@ export class RequestLimiter<R> {
   #result(checked: Checked | undefined, shadow: readonly Checked[]): RequestDecision<R> {
     const decision = checked?.decision;
     const passes = decision === undefined || decision.allowed;
-    const all = checked === undefined ? shadow : [checked, ...shadow];
     return {
       passes,
       headers: decision === undefined ? [] : this.#output.headers(decision),
       rejection: passes ? undefined : this.#output.rejection(decision),
       decision,
-      shadow: shadow.map((each) => each.decision),
-      settle: passes && this.settles ? this.#settlement(all) : undefined,
+      shadow: shadow.length === 0 ? PASSES.shadow : shadow.map((each) => each.decision),
+      settle: passes && this.settles ? this.#settlement(checked, shadow) : undefined,
     };
   }
 
-  #settlement(checked: readonly Checked[]): (outcome: ResponseOutcome<R>) => void {
+  #settlement(
+    enforced: Checked | undefined,
+    shadow: readonly Checked[],
+  ): (outcome: ResponseOutcome<R>) => void {
+    const checked = enforced === undefined ? shadow : [enforced, ...shadow];
     return (outcome) => {
       // The response has been sent, so an error can no longer be reported to the client.
       this.#settle(checked, outcome).catch(() => {});

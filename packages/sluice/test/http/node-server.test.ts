@@ -62,10 +62,12 @@ describe('setHeaders', () => {
 
   it('appends to the list of an earlier limiter', async () => {
     const { headers } = await responseTo((response) => {
+      response.setHeader('RateLimit-Policy', '"first";q=2;w=1');
       response.setHeader('RateLimit', '"first";r=1;t=1');
       setHeaders(response, LIMITED);
       response.end('hello');
     });
+    expect(headers.get('ratelimit-policy')).toBe('"first";q=2;w=1, "a";q=9;w=60');
     expect(headers.get('ratelimit')).toBe('"first";r=1;t=1, "a";r=8;t=60');
   });
 
