@@ -1,5 +1,5 @@
-/** What is decided about requests, whatever the framework. */
-import { describe, expect, it } from 'vitest';
+/** Decisions about requests, independent of the framework. */
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { RequestOptions } from '../../src/http/options.ts';
 import type { RequestDecision } from '../../src/http/request-decision.ts';
 import { RequestLimiter } from '../../src/http/request-limiter.ts';
@@ -9,70 +9,113 @@ import { type Decision, memoryStore, type Store } from '../../src/index.ts';
 /** A request is the name of a tenant. */
 type Request = string;
 
-function deciding(options: RequestOptions<Request>) {
+function deciding(options: RequestOptions<Request>, socketAddress = '192.0.2.1') {
   const limiter = new RequestLimiter<Request>(resolveOptions(options));
   return async (request: Request): Promise<RequestDecision<Request>> =>
-    limiter.decide({ request, socketAddress: '192.0.2.1', header: () => undefined });
+    limiter.decide({ request, socketAddress, header: () => undefined });
 }
 
 const remainingIn = ({ decision }: RequestDecision<Request>): number => decision!.remaining;
 
-/** Lets what is done after an answer be done. */
+/** Waits for a settlement, which runs after the response. */
 const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
 
-describe('a limit that is only watched', () => {
-  const real = { name: 'real', limit: 1, window: '1h' } as const;
+describe('a denied request', () => {
+  beforeEach(() => vi.useFakeTimers({ toFake: ['Date'], now: 1_745_000_100_000 }));
+  afterEach(() => vi.useRealTimers());
+  const options = { limit: 1, window: '1m' } as const;
+
+  it('gets a body with its own wait, not that of an earlier denial', async () => {
+    const decide = deciding(options);
+    const waitIn = ({ rejection }: RequestDecision<Request>) =>
+      JSON.parse(rejection!.body)['retry-after-ms'];
+    await decide('a');
+    const waits = [waitIn(await decide('a')), waitIn(await decide('a'))];
+    vi.setSystemTime(Date.now() + 10_000);
+    waits.push(waitIn(await decide('a')));
+    expect(waits).toEqual([60_000, 60_000, 50_000]);
+  });
+
+  it('gets a frozen rejection, because denials with the same wait share it', async () => {
+    const decide = deciding(options);
+    await decide('a');
+    const [first, second] = [await decide('a'), await decide('a')];
+    expect(second.rejection).toBe(first.rejection);
+    expect(Object.isFrozen(first.rejection)).toBe(true);
+  });
+});
+
+describe('network lists', () => {
+  const lists = { allow: ['192.0.2.1'], deny: ['192.0.2.2'] };
+  it.each([
+    ['192.0.2.1', [undefined, undefined]],
+    ['192.0.2.2', [403, 403]],
+    ['192.0.2.3', [undefined, 429]],
+  ])('one allowed and one denied address: %s gets %j', async (address, statuses) => {
+    const decide = deciding({ limit: 1, window: '1h', ...lists }, address);
+    const decisions = [await decide('a'), await decide('a')];
+    expect(decisions.map(({ rejection }) => rejection?.status)).toEqual(statuses);
+  });
+
+  it('an address in both lists is allowed', async () => {
+    const both = { allow: ['192.0.2.0/24'], deny: ['192.0.2.0/24'] };
+    expect((await deciding({ limit: 1, ...both })('a')).passes).toBe(true);
+  });
+});
+
+describe('a shadow limit', () => {
+  const enforced = { name: 'enforced', limit: 1, window: '1h' } as const;
   const planned = { name: 'planned', limit: 3, window: '1h', shadow: true } as const;
 
-  it('is told of, with the request, for each that passes the others', async () => {
-    const told: [string, boolean, number][] = [];
+  it('reports its decision and the request, for each request that the others admit', async () => {
+    const reported: [string, boolean, number][] = [];
     const decide = deciding({
       limits: [
-        { ...real, limit: 9 },
+        { ...enforced, limit: 9 },
         { ...planned, limit: 2 },
       ],
       onShadow: ({ policy, allowed, remaining }, request) => {
         expect(policy).toBe('planned');
-        told.push([request, allowed, remaining]);
+        reported.push([request, allowed, remaining]);
       },
     });
     for (const request of ['a', 'b', 'c']) expect((await decide(request)).passes).toBe(true);
-    expect(told).toEqual([
+    expect(reported).toEqual([
       ['a', true, 1],
       ['b', true, 0],
       ['c', false, 0],
     ]);
   });
 
-  it('is told of also if it is the only one', async () => {
-    const told: Decision[] = [];
+  it('reports its decision if it is the only limit', async () => {
+    const reported: Decision[] = [];
     const decide = deciding({
       ...{ limit: 1, window: '1h', shadow: true },
-      onShadow: (decision) => void told.push(decision),
+      onShadow: (decision) => void reported.push(decision),
     });
     for (let call = 0; call < 3; call++) expect((await decide('a')).passes).toBe(true);
-    expect(told.map(({ allowed }) => allowed)).toEqual([true, false, false]);
+    expect(reported.map(({ allowed }) => allowed)).toEqual([true, false, false]);
   });
 
-  it('is not used up by requests that are refused anyway', async () => {
-    const told: boolean[] = [];
+  it('does not count requests that an enforced limit denies', async () => {
+    const reported: boolean[] = [];
     const decide = deciding({
-      limits: [real, planned],
-      onShadow: ({ allowed }) => void told.push(allowed),
+      limits: [enforced, planned],
+      onShadow: ({ allowed }) => void reported.push(allowed),
     });
     const passed: boolean[] = [];
     for (let call = 0; call < 6; call++) passed.push((await decide('a')).passes);
     expect(passed).toEqual([true, false, false, false, false, false]);
-    expect(told).toEqual([true]);
+    expect(reported).toEqual([true]);
   });
 
-  it('is in nobody’s way if it costs more than it has, or if its store is away', async () => {
-    const dear = deciding({ limits: [real, { ...planned, cost: () => 4 }] });
+  it('lets requests pass if the cost is above its limit or its store is unavailable', async () => {
+    const dear = deciding({ limits: [enforced, { ...planned, cost: () => 4 }] });
     expect((await dear('a')).passes).toBe(true);
-    const gone = () => Promise.reject(new Error('gone'));
-    const store: Store = { decide: gone, adjust: gone, reset: gone, close: async () => {} };
-    const away = deciding({ ...planned, store, onFailure: 'throw' });
-    expect((await away('a')).passes).toBe(true);
+    const fail = () => Promise.reject(new Error('unavailable'));
+    const store: Store = { decide: fail, adjust: fail, reset: fail, close: async () => {} };
+    const unavailable = deciding({ ...planned, store, onFailure: 'throw' });
+    expect((await unavailable('a')).passes).toBe(true);
   });
 
   it.each([
@@ -83,7 +126,7 @@ describe('a limit that is only watched', () => {
       },
     ],
     ['rejects', () => Promise.reject(new Error('of the listener'))],
-  ])('has a listener that %s, which is told once and in nobody’s way', async (_, onShadow) => {
+  ])('warns once if onShadow %s, and lets requests pass', async (_, onShadow) => {
     const warnings: { code: string; message: string }[] = [];
     const decide = deciding({
       ...{ limit: 1, window: '1h', shadow: true, onShadow },
@@ -100,12 +143,12 @@ describe('a limit that is only watched', () => {
   });
 });
 
-describe('a limit by request', () => {
+describe('a limit that is a function of the request', () => {
   const limits: Record<string, number> = { big: 100, small: 10, broken: 0 };
   const outcome = { status: 200, finished: true, bytes: undefined };
 
   it.each(['token-bucket', 'sliding-log'] as const)(
-    '%s: what is given back is given back under the limit of its own request',
+    '%s: a refund applies under the limit of its own request',
     async (algorithm) => {
       const decide = deciding({
         ...{ limit: (request) => limits[request], window: '1h', algorithm },
@@ -122,8 +165,8 @@ describe('a limit by request', () => {
   );
 });
 
-describe('options in the words of express-rate-limit', () => {
-  it('identifier is the name, and ipv6Subnet the prefix', () => {
+describe('options of express-rate-limit', () => {
+  it('identifier sets the name, ipv6Subnet the prefix', () => {
     const { limits, address } = resolveOptions({
       ...{ windowMs: 1000, limit: 2, identifier: 'api', ipv6Subnet: 56 },
     });
@@ -139,7 +182,7 @@ describe('options in the words of express-rate-limit', () => {
     [{ limit: 5, windowMs: 1000, ipv6Prefix: 64, ipv6Subnet: 56 }, 'one of ipv6Prefix and'],
     [{ limit: 5, windowMs: 1000, identifier: () => 'a' }, '`name` to be a non-empty string'],
     [{ limit: 5, windowMs: 1000, onShadow: 'log' }, '`onShadow` to be a function'],
-  ])('refuses %j', (options, message) => {
+  ])('rejects %j', (options, message) => {
     expect(() => resolveOptions(options as never)).toThrow(message);
   });
 });
