@@ -1,44 +1,44 @@
 /**
- * Internet addresses by their bits. One address has many spellings, and whoever could choose among
- * them would be as many clients, so text is read once and nothing is ever decided by it.
+ * IP addresses as bits. An address has many spellings. If keys were compared as text, one client
+ * could count as several.
  */
 
 /**
- * The 128 bits as eight groups of 16. An IPv4 address is the IPv6 address that maps it,
- * `::ffff:1.2.3.4`, so that the two can be no different clients.
+ * 128 bits as eight groups of 16. An IPv4 address is stored as its IPv4-mapped IPv6 address,
+ * `::ffff:1.2.3.4`, so that both are the same client.
  */
 export type Address = readonly number[];
 
 const GROUPS = 8;
 const GROUP_BITS = 16;
 
-/** The bits in front of an IPv4 address, and how many they are. */
+/** The prefix of IPv4-mapped addresses. */
 const MAPPED: Address = [0, 0, 0, 0, 0, 0xffff, 0, 0];
 export const MAPPED_BITS = 96;
-/** Where translators put IPv4 addresses by default (RFC 6052). */
+/** The well-known prefix of NAT64 (RFC 6052). */
 const NAT64: Address = [0x64, 0xff9b, 0, 0, 0, 0, 0, 0];
 const NAT64_BITS = 96;
-/** Where everyone with an IPv4 address has a network of 80 bits (RFC 3056). */
+/** The prefix of 6to4, where each IPv4 address has a /48 (RFC 3056). */
 const SIX_TO_FOUR: Address = [0x2002, 0, 0, 0, 0, 0, 0, 0];
 const SIX_TO_FOUR_BITS = 16;
 const SIX_TO_FOUR_CLIENT_BITS = 48;
 
 const OCTET = '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])';
-/** Four decimal numbers: 010 is 8 to some readers and 10 to others, so it is no address. */
+/** A dotted quad without leading zeros, which some parsers read as octal. */
 const QUAD = new RegExp(`^${OCTET}\\.${OCTET}\\.${OCTET}\\.${OCTET}$`);
 const GROUP = /^[0-9a-f]{1,4}$/i;
 const ZONE = /^[0-9a-z._:~-]+$/i;
 
-/** No address is longer, be it with a zone: what is need not be looked at. */
+/** The longest text that is parsed. No valid address, with or without a zone, is longer. */
 const MAX_CHARACTERS = 128;
 
-/** The last two groups of a dotted quad. */
+/** Returns the last two groups of the mapped address of a dotted quad. */
 function quadGroups(text: string): [number, number] | undefined {
   const octets = QUAD.exec(text)?.map(Number);
   return octets && [octets[1] * 256 + octets[2], octets[3] * 256 + octets[4]];
 }
 
-/** The groups of one side of `::`; of nothing there are none. */
+/** Returns the groups on one side of `::`, none for an empty text. */
 function groupsOf(text: string, isLast: boolean): number[] | undefined {
   if (text === '') return [];
   const groups: number[] = [];
@@ -52,7 +52,7 @@ function groupsOf(text: string, isLast: boolean): number[] | undefined {
   return groups;
 }
 
-/** Reads the text forms of RFC 4291, and an IPv6 zone, which is cut off: it is the reader's own. */
+/** Parses the forms of RFC 4291. Removes a zone, which has a meaning on the local host only. */
 function readIpv6(text: string): Address | undefined {
   const zone = text.indexOf('%');
   if (zone >= 0 && !ZONE.test(text.slice(zone + 1))) return undefined;
@@ -62,12 +62,12 @@ function readIpv6(text: string): Address | undefined {
   const right = sides.length === 1 ? [] : groupsOf(sides[1], true);
   if (!left || !right) return undefined;
   const zeros = GROUPS - left.length - right.length;
-  // A `::` stands for at least one group, and without it there is none to stand for.
+  // `::` stands for at least one group.
   if (sides.length === 1 ? zeros !== 0 : zeros < 1) return undefined;
   return [...left, ...new Array<number>(zeros).fill(0), ...right];
 }
 
-/** Reads an address without brackets and port, or gives undefined if it is none. */
+/** Parses an address without brackets and port. Returns undefined if it is invalid. */
 export function readAddress(text: string | undefined): Address | undefined {
   if (typeof text !== 'string' || text.length > MAX_CHARACTERS) return undefined;
   if (text.includes(':')) return readIpv6(text);
@@ -75,7 +75,7 @@ export function readAddress(text: string | undefined): Address | undefined {
   return quad && [...MAPPED.slice(0, 6), ...quad];
 }
 
-/** Whether two addresses begin with the same bits. */
+/** Whether the first `bits` bits of two addresses are equal. */
 export function sharesPrefix(one: Address, other: Address, bits: number): boolean {
   const whole = Math.floor(bits / GROUP_BITS);
   for (let index = 0; index < whole; index++) if (one[index] !== other[index]) return false;
@@ -83,7 +83,7 @@ export function sharesPrefix(one: Address, other: Address, bits: number): boolea
   return rest === 0 || (one[whole] ^ other[whole]) >> (GROUP_BITS - rest) === 0;
 }
 
-/** The address with all bits behind the first `bits` made zero. */
+/** Returns the address with all bits after the first `bits` set to zero. */
 export function firstBits(address: Address, bits: number): Address {
   return address.map((group, index) => {
     const kept = Math.min(Math.max(bits - index * GROUP_BITS, 0), GROUP_BITS);
@@ -91,8 +91,8 @@ export function firstBits(address: Address, bits: number): Address {
   });
 }
 
-/** Writes an IPv6 address as RFC 5952 has it: the first of the longest runs of zeros is `::`. */
-function written(address: Address): string {
+/** Formats an IPv6 address as in RFC 5952: the first of the longest runs of zeros is `::`. */
+function ipv6Text(address: Address): string {
   let [from, length] = [0, 1];
   for (let start = 0; start < GROUPS; start++) {
     let end = start;
@@ -104,27 +104,26 @@ function written(address: Address): string {
   return `${hex.slice(0, from).join(':')}::${hex.slice(from + length).join(':')}`;
 }
 
-const writtenQuad = ([, , , , , , high, low]: Address): string =>
+const ipv4Text = ([, , , , , , high, low]: Address): string =>
   `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`;
 
-/** The IPv4 address that an address behind the well-known prefix of a NAT64 stands for. */
+/** Returns the IPv4 address that a NAT64 address stands for. Returns other addresses unchanged. */
 export function withoutNat64(address: Address): Address {
   if (!sharesPrefix(address, NAT64, NAT64_BITS)) return address;
   return [...MAPPED.slice(0, 6), address[6], address[7]];
 }
 
 /**
- * The key of the client that an address belongs to.
+ * Returns the key of the client with an address.
  *
- * An IPv4 address is one client, mapped into IPv6 or behind the well-known prefix of a NAT64, too.
- * Of an IPv6 address the first `ipv6Prefix` bits are, because whoever has one has its network. With
- * 6to4 (2002::/16) everyone with an IPv4 address has a /48, so no more than that counts. All else
- * is plain IPv6, `::1.2.3.4` too.
+ * An IPv4 address is one client, also IPv4-mapped or behind NAT64. IPv6 clients usually have a
+ * whole network, so the key is the first `ipv6Prefix` bits. In 6to4 (2002::/16) each IPv4 address
+ * has a /48, so at most 48 bits are used. All others, including `::1.2.3.4`, are plain IPv6.
  */
 export function keyOf(raw: Address, ipv6Prefix: number): string {
   const address = withoutNat64(raw);
-  if (sharesPrefix(address, MAPPED, MAPPED_BITS)) return writtenQuad(address);
+  if (sharesPrefix(address, MAPPED, MAPPED_BITS)) return ipv4Text(address);
   const isSixToFour = sharesPrefix(address, SIX_TO_FOUR, SIX_TO_FOUR_BITS);
   const bits = isSixToFour ? Math.min(ipv6Prefix, SIX_TO_FOUR_CLIENT_BITS) : ipv6Prefix;
-  return `${written(firstBits(address, bits))}/${bits}`;
+  return `${ipv6Text(firstBits(address, bits))}/${bits}`;
 }

@@ -1,30 +1,30 @@
 /**
- * The addresses in X-Forwarded-For and Forwarded (RFC 7239), read from the right.
+ * The addresses in X-Forwarded-For and Forwarded (RFC 7239), parsed from the right.
  *
- * The right end is what the nearest proxy wrote; further left it is the client's own text sooner or
- * later, with quotes that never end. From the right, that text cannot change how the rest is read.
+ * The nearest proxy writes at the right end. Text further left may come from the client, and may
+ * have an unclosed quote. Parsed from the right, it cannot change how the rest is parsed.
  */
 import { type Address, readAddress } from './address-bits.ts';
 
 export type ForwardedHeader = 'x-forwarded-for' | 'forwarded';
 
-/** More is not looked at: nobody has so many proxies. */
+/** Limits on the part of a header that is parsed. */
 const MAX_ENTRIES = 64;
 const MAX_CHARACTERS = 8192;
 
 const [TAB, SPACE, QUOTE, BACKSLASH] = [9, 32, 34, 92];
 
-/** A port after an address, or one of RFC 7239 that tells nothing. */
+/** A port, or an obfuscated port of RFC 7239. */
 const PORT = '(?::(?:[0-9]{1,5}|_[0-9A-Za-z._-]+))?';
 const BRACKETED = new RegExp(`^\\[([^\\]]*:[^\\]]*)\\]${PORT}$`);
 const QUAD = new RegExp(`^([0-9.]+)${PORT}$`);
-/** A value without quotes may have only letters and digits, but many write colons and brackets. */
+/** Accepts colons and brackets without quotes, which RFC 7239 forbids but many proxies write. */
 const PAIR = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s"]+))$/;
 
 /**
- * Where the last separator before `end` is, or -1. In Forwarded those in quotes do not count. From
- * the right, the first quote ends quoted text. The next one begins it, after a `=`, or is itself
- * part of the text, after a backslash.
+ * Returns the index of the last separator before `end`, or -1. In Forwarded, separators in quotes
+ * do not count. From the right, the first quote closes quoted text; the next one opens it, unless a
+ * backslash precedes it.
  */
 function separatorBefore(
   text: string,
@@ -42,7 +42,7 @@ function separatorBefore(
   return -1;
 }
 
-/** The part without the blanks around it. `trim` would take more for blank than HTTP does. */
+/** Returns the part without surrounding spaces and tabs. `trim` removes more than HTTP allows. */
 function part(text: string, start: number, end: number): string {
   const isBlank = (at: number) => text.charCodeAt(at) === SPACE || text.charCodeAt(at) === TAB;
   while (start < end && isBlank(start)) start++;
@@ -50,21 +50,18 @@ function part(text: string, start: number, end: number): string {
   return text.slice(start, end);
 }
 
-/** An address of X-Forwarded-For: alone, in brackets, or with a port if that is unmistakable. */
+/** Parses an entry of X-Forwarded-For: plain, in brackets, or with a port if unambiguous. */
 function readEntry(text: string): Address | undefined {
-  const address = readAddress(text);
-  if (address) return address;
-  const inside = BRACKETED.exec(text) ?? QUAD.exec(text);
-  return inside ? readAddress(inside[1]) : undefined;
+  return readAddress(text) ?? readNode(text);
 }
 
-/** A node of Forwarded, where an IPv6 address is always in brackets. */
+/** Parses a node of Forwarded, where an IPv6 address is always in brackets. */
 function readNode(text: string): Address | undefined {
   const inside = BRACKETED.exec(text) ?? QUAD.exec(text);
   return inside ? readAddress(inside[1]) : undefined;
 }
 
-/** The address in one element of Forwarded. One that has a fault anywhere has no address. */
+/** Returns the address of an element of Forwarded, or undefined if any part of it is invalid. */
 function readElement(text: string): Address | undefined {
   let address: Address | undefined;
   let hasNode = false;
@@ -83,7 +80,7 @@ function readElement(text: string): Address | undefined {
   return address;
 }
 
-/** The addresses of a header, the last one first; undefined where an entry is no address. */
+/** Yields the addresses of a header from the right; undefined for an invalid entry. */
 export function* addressesFromRight(
   list: string,
   header: ForwardedHeader,
@@ -94,7 +91,7 @@ export function* addressesFromRight(
   let end = list.length;
   for (let count = 0; count < MAX_ENTRIES && end >= 0; count++) {
     const comma = separatorBefore(list, end, floor, ',', hasQuotes);
-    // What reaches to the cut may go on beyond it, so what is left of it means nothing.
+    // An entry at the cut may be incomplete.
     const isCut = comma < 0 && floor > 0;
     yield isCut ? undefined : read(part(list, comma + 1, end));
     end = comma;

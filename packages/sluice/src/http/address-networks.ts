@@ -1,10 +1,10 @@
-/** Networks by their bits: those that trusted proxies are in, for one. */
+/** Networks in CIDR notation, for `trustProxy`, `allow` and `deny`. */
 import { expected, SluiceError } from '../errors.ts';
 import { type Address, firstBits, MAPPED_BITS, readAddress, sharesPrefix } from './address-bits.ts';
 
 export interface Network {
   readonly start: Address;
-  /** How many of its bits all addresses of the network have. */
+  /** Length of the prefix. */
   readonly bits: number;
 }
 
@@ -13,7 +13,7 @@ const NAMED: Readonly<Record<string, readonly string[]>> = {
   private: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'],
 };
 
-/** All addresses that anyone can have: of IPv4, behind a NAT64 too, and of IPv6. */
+/** All public unicast addresses: IPv4, IPv4 behind NAT64, and IPv6. */
 const INTERNETS = [
   ['0.0.0.0/1', '128.0.0.0/2', '192.0.0.0/3'],
   ['64:ff9b::/97', '64:ff9b::8000:0/98', '64:ff9b::c000:0/99'],
@@ -22,9 +22,9 @@ const INTERNETS = [
 
 const LENGTH = /^(?:0|[1-9][0-9]{0,2})$/;
 
-/** Reads `10.0.0.0/8`, or an address alone: a network of one. */
+/** Parses `10.0.0.0/8`, or an address as a network of one. */
 function readNetwork(text: unknown, option: string): Network {
-  const what = `networks such as '10.0.0.0/8', '::1', 'loopback' or 'private' in ${option}`;
+  const what = `${option} to have networks such as '10.0.0.0/8', '::1', 'loopback' or 'private'`;
   const [words, length, ...more] = typeof text === 'string' ? text.split('/') : [''];
   const start = words.includes('%') ? undefined : readAddress(words);
   const isQuad = !words.includes(':');
@@ -33,26 +33,30 @@ function readNetwork(text: unknown, option: string): Network {
   const isLength = length === undefined || (LENGTH.test(length) && written <= most);
   if (!start || !isLength || more.length > 0) throw expected('ERR_INVALID_OPTION', what, text);
   const bits = isQuad ? written + MAPPED_BITS : written;
-  // What was meant is one address, or the network around it: the second trusts many more.
+  // Ambiguous: either one address or the network around it, which contains many more.
   if (!sharesPrefix(start, firstBits(start, bits), 128)) {
-    throw expected('ERR_INVALID_OPTION', 'a network to start with its own first address', text);
+    throw expected(
+      'ERR_INVALID_OPTION',
+      `${option} to have networks that start with their first address`,
+      text,
+    );
   }
   return { start, bits };
 }
 
 /**
- * Whether an address is in one of the networks. Bits are compared as they are, without the
- * translations that keys go through: who only looks like 10.0.0.1 behind a NAT64 is not trusted.
+ * Whether an address is in one of the networks. Compares bits without translating NAT64, so that
+ * the NAT64 address of 10.0.0.1 is not trusted as 10.0.0.1.
  */
 export function contains(networks: readonly Network[], address: Address): boolean {
   return networks.some(({ start, bits }) => sharesPrefix(start, address, bits));
 }
 
-/** The other half of a network whose first half begins where it does. */
+/** Returns the start of the second half of a network. */
 const middle = (start: Address, bits: number): Address =>
   start.map((group, index) => (index === bits >> 4 ? group | (0x8000 >> (bits & 15)) : group));
 
-/** Whether the networks together hold every address of another. */
+/** Whether the networks together contain every address of another. */
 function cover(networks: readonly Network[], { start, bits }: Network): boolean {
   const holds = (each: Network) => each.bits <= bits && sharesPrefix(each.start, start, each.bits);
   if (networks.some(holds)) return true;
@@ -62,15 +66,15 @@ function cover(networks: readonly Network[], { start, bits }: Network): boolean 
   return halves.every((half) => cover(inside, half));
 }
 
-/** Reads a list of networks, where a name stands for all networks of a kind. */
-export function readNetworks(texts: readonly unknown[], option = 'the list'): readonly Network[] {
+/** Parses a list of networks and of the names in `NAMED`. */
+export function readNetworks(texts: readonly unknown[], option = 'networks'): readonly Network[] {
   return texts.flatMap((text) => {
     const named = typeof text === 'string' && Object.hasOwn(NAMED, text) ? NAMED[text] : [text];
     return named.map((each) => readNetwork(each, option));
   });
 }
 
-/** Reads the networks of trusted proxies, and refuses those that together are an internet. */
+/** Parses the networks of trusted proxies. Rejects lists that contain every public address. */
 export function trustedNetworks(texts: readonly unknown[]): readonly Network[] {
   const networks = readNetworks(texts, 'trustProxy');
   for (const internet of INTERNETS) {
@@ -78,9 +82,9 @@ export function trustedNetworks(texts: readonly unknown[]): readonly Network[] {
     if (!parts.every((part) => cover(networks, part))) continue;
     throw new SluiceError(
       'ERR_INVALID_OPTION',
-      `Expected trustProxy to name the networks of your own proxies, got ${texts.join(', ')}, ` +
-        'which trusts everybody: anyone could pass for anyone. If their addresses are not known, ' +
-        'give the number of proxies, such as trustProxy: 1.',
+      `Expected trustProxy to have the networks of your proxies, got ${texts.join(', ')}, which ` +
+        'contains every public address, so that any client could forge its address. If the ' +
+        'networks are unknown, set the number of proxies, such as trustProxy: 1.',
     );
   }
   return networks;

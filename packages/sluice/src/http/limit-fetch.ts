@@ -1,6 +1,6 @@
 /**
- * For those who call somebody else's API: spends a budget before each call, waits or gives up as
- * told, and believes what the API itself says about when to come back.
+ * A rate-limited `fetch` for calling an API: consumes a limit before each call, waits for capacity,
+ * and honours the API's own `Retry-After` and rate-limit headers.
  */
 import type { Limiter, Policies } from '../api.ts';
 import { type Clock, systemClock } from '../clock.ts';
@@ -14,17 +14,35 @@ type Input = Parameters<Fetch>[0];
 type Init = Parameters<Fetch>[1];
 
 export interface LimitFetchOptions {
-  /** Which policy of the limiter is spent. */
+  /**
+   * The limiter's policy to consume.
+   *
+   * @example policy: 'quota'
+   */
   readonly policy: string;
-  /** Whose budget it is, for each call. Default: the host that is called. */
+  /**
+   * The key to consume. Default: the host of the URL.
+   *
+   * @example key: 'tenant-1'
+   */
   readonly key?: Key | ((input: Input, init: Init) => Key);
-  /** What a call costs. Default 1. */
+  /**
+   * The cost of a call. Default 1.
+   *
+   * @example cost: (input, init) => (init?.method === 'POST' ? 5 : 1)
+   */
   readonly cost?: number | ((input: Input, init: Init) => number);
-  /** How long a call may wait for its turn, in ms. Default 0: it does not wait. */
+  /**
+   * The longest time to wait for capacity, in ms. Default 0: no waiting.
+   *
+   * @example maxWaitMs: 5000
+   */
   readonly maxWaitMs?: number;
   /**
-   * What becomes of a call that may not be made: an answer of 429 with `Retry-After` as if the API
-   * had refused it (default), or an error with the code `ERR_RATE_LIMITED`.
+   * The result of a denied call: `'respond'` returns a 429 response with `Retry-After`, `'throw'`
+   * throws an error with the code `ERR_RATE_LIMITED`. Default `'respond'`.
+   *
+   * @example onDenied: 'throw'
    */
   readonly onDenied?: 'respond' | 'throw';
 }
@@ -32,11 +50,11 @@ export interface LimitFetchOptions {
 const FIELDS = ['policy', 'key', 'cost', 'maxWaitMs', 'onDenied'];
 const TOO_MANY = 429;
 const UNAVAILABLE = 503;
-/** More keys than that are not remembered: the oldest word is forgotten first. */
-const MAX_HOLDS = 10_000;
+/** The oldest pause is evicted above this number. */
+const MAX_PAUSES = 10_000;
 
-/** Until when the other side wants to be left alone, by key. */
-class Holds {
+/** When calls may resume, by key, according to the API's responses. */
+class Pauses {
   readonly #clock: Clock;
   readonly #untilMs = new Map<string, number>();
 
@@ -50,12 +68,12 @@ class Holds {
     return Math.max(waitMs, 0);
   }
 
-  /** Takes an answer's word for it: a refusal, or a budget there that is used up. */
-  learn(name: string, response: Response): void {
+  /** Pauses calls if the API denied this one, or if one of its limits has nothing remaining. */
+  update(name: string, response: Response): void {
     const nowMs = this.#clock.now();
     const { retryAfterMs, limits } = parseRateLimit(response.headers, { nowMs });
-    const isRefused = response.status === TOO_MANY || response.status === UNAVAILABLE;
-    const waits = isRefused && retryAfterMs !== undefined ? [retryAfterMs] : [];
+    const isDenied = response.status === TOO_MANY || response.status === UNAVAILABLE;
+    const waits = isDenied && retryAfterMs !== undefined ? [retryAfterMs] : [];
     for (const { remaining, resetAfterMs } of limits) {
       if (remaining === 0 && resetAfterMs !== undefined) waits.push(resetAfterMs);
     }
@@ -63,7 +81,7 @@ class Holds {
     const untilMs = Math.max(nowMs + Math.max(...waits), this.#untilMs.get(name) ?? 0);
     this.#untilMs.delete(name);
     this.#untilMs.set(name, untilMs);
-    if (this.#untilMs.size > MAX_HOLDS) {
+    if (this.#untilMs.size > MAX_PAUSES) {
       this.#untilMs.delete(this.#untilMs.keys().next().value!);
     }
   }
@@ -73,11 +91,10 @@ function hostOf(input: Input): string {
   return new URL(input instanceof Request ? input.url : input).host;
 }
 
-/** The signal of a call, wherever it was given. */
 const signalOf = (input: Input, init: Init): AbortSignal | undefined =>
   init?.signal ?? (input instanceof Request ? input.signal : undefined);
 
-function pause(clock: Clock, waitMs: number, signal: AbortSignal | undefined): Promise<void> {
+function sleep(clock: Clock, waitMs: number, signal: AbortSignal | undefined): Promise<void> {
   signal?.throwIfAborted();
   return new Promise((resolve, reject) => {
     const abort = (): void => {
@@ -93,7 +110,7 @@ function pause(clock: Clock, waitMs: number, signal: AbortSignal | undefined): P
 }
 
 /**
- * A `fetch` that keeps to a budget.
+ * Returns a `fetch` that consumes a limit before each call.
  *
  *     const limited = limitFetch(fetch, limiter, { policy: 'quota', maxWaitMs: 5000 });
  *     const response = await limited('https://api.example.com/items');
@@ -106,34 +123,34 @@ export function limitFetch<P extends Policies>(
   checkFields(options, FIELDS);
   const { policy, key = hostOf, cost = 1, maxWaitMs = 0, onDenied = 'respond' } = options;
   if (onDenied !== 'respond' && onDenied !== 'throw') {
-    throw expected('ERR_INVALID_OPTION', '`onDenied` to be respond or throw', onDenied);
+    throw expected('ERR_INVALID_OPTION', "`onDenied` to be 'respond' or 'throw'", onDenied);
   }
-  const holds = new Holds(systemClock);
+  const pauses = new Pauses(systemClock);
 
   return async (input, init) => {
-    const whose = typeof key === 'function' ? key(input, init) : key;
-    const name = JSON.stringify(whose);
+    const limitKey = typeof key === 'function' ? key(input, init) : key;
+    const name = JSON.stringify(limitKey);
     const signal = signalOf(input, init);
     const startMs = systemClock.now();
-    const heldMs = holds.waitMs(name);
-    if (heldMs > maxWaitMs) return refused(heldMs, onDenied);
-    if (heldMs > 0) await pause(systemClock, heldMs, signal);
-    const left = Math.max(maxWaitMs - (systemClock.now() - startMs), 0);
-    const price = typeof cost === 'function' ? cost(input, init) : cost;
-    const waiting = { cost: price, maxWaitMs: left, ...(signal && { signal }) };
-    const decision: Decision = await limiter.acquire(policy, whose, waiting as never);
-    if (!decision.allowed) return refused(decision.retryAfterMs, onDenied);
+    const pauseMs = pauses.waitMs(name);
+    if (pauseMs > maxWaitMs) return denied(pauseMs, onDenied);
+    if (pauseMs > 0) await sleep(systemClock, pauseMs, signal);
+    const remainingMs = Math.max(maxWaitMs - (systemClock.now() - startMs), 0);
+    const callCost = typeof cost === 'function' ? cost(input, init) : cost;
+    const waiting = { cost: callCost, maxWaitMs: remainingMs, ...(signal && { signal }) };
+    const decision: Decision = await limiter.acquire(policy, limitKey, waiting as never);
+    if (!decision.allowed) return denied(decision.retryAfterMs, onDenied);
     const response = await fetch(input, init);
-    holds.learn(name, response);
+    pauses.update(name, response);
     return response;
   };
 }
 
-/** What the API would have said, had it been asked. */
-function refused(waitMs: number, onDenied: 'respond' | 'throw'): Response {
+/** Returns a 429 response like the API's, or throws. */
+function denied(waitMs: number, onDenied: 'respond' | 'throw'): Response {
   if (onDenied === 'throw') {
-    const what = 'a call within the budget';
-    const error = expected('ERR_RATE_LIMITED', what, `one that fits in ${waitMs} ms`);
+    const what = 'a call within the limit';
+    const error = expected('ERR_RATE_LIMITED', what, `a call that has to wait ${waitMs} ms`);
     throw Object.assign(error, { retryAfterMs: waitMs });
   }
   const headers = { 'Retry-After': String(Math.ceil(waitMs / 1000)) };

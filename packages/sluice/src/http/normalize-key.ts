@@ -1,15 +1,15 @@
 /**
- * Keys that are longer than a limiter takes, such as a token of thousands of characters: their
- * SHA-256 stands for them. It is computed here, because `node:crypto` is not everywhere, and
- * `crypto.subtle` answers only with a promise.
+ * Normalizes keys for the limiter. Keys above its length limit, such as long tokens, are replaced
+ * by their SHA-256. It is implemented here because not every platform has `node:crypto`, and
+ * `crypto.subtle` is asynchronous.
  */
 import { joinKey, type Key, MAX_KEY_LENGTH } from '../key.ts';
 
-/** A key that a limiter takes. An id of a user is often a number. */
+/** Returns a key that the limiter accepts. User ids are often numbers. */
 export function normalizeKey(key: Key | number): Key {
   if (typeof key === 'number') return String(key);
   const text = Array.isArray(key) ? joinKey(...key) : key;
-  // What is no text is the limiter's to refuse.
+  // The limiter rejects other types.
   if (typeof text !== 'string' || text.length <= MAX_KEY_LENGTH) return text as Key;
   return `sha256:${sha256(text)}`;
 }
@@ -17,7 +17,7 @@ export function normalizeKey(key: Key | number): Key {
 const ROUNDS = 64;
 const BLOCK_BYTES = 64;
 
-/** The first 32 bits of the fraction of a root: the constants of SHA-256 are those of primes. */
+/** Returns the first 32 bits of the fraction of a root, as in the constants of SHA-256. */
 const fraction = (root: number): number => ((root % 1) * 2 ** 32) | 0;
 
 function firstPrimes(count: number): number[] {
@@ -29,21 +29,21 @@ function firstPrimes(count: number): number[] {
 }
 
 const PRIMES = firstPrimes(ROUNDS);
-const STEPS = Int32Array.from(PRIMES, (prime) => fraction(Math.cbrt(prime)));
-const START = Int32Array.from(PRIMES.slice(0, 8), (prime) => fraction(Math.sqrt(prime)));
+const ROUND_CONSTANTS = Int32Array.from(PRIMES, (prime) => fraction(Math.cbrt(prime)));
+const INITIAL_STATE = Int32Array.from(PRIMES.slice(0, 8), (prime) => fraction(Math.sqrt(prime)));
 
-const turned = (word: number, bits: number): number => (word >>> bits) | (word << (32 - bits));
+const rotate = (word: number, bits: number): number => (word >>> bits) | (word << (32 - bits));
 
-/** SHA-256 in hexadecimal, of UTF-16: in UTF-8 all halves of surrogate pairs would be alike. */
+/** Returns the SHA-256 of the UTF-16 text in hexadecimal. UTF-8 cannot encode lone surrogates. */
 export function sha256(text: string): string {
   const bytes = padded(text);
-  const state = Int32Array.from(START);
+  const state = Int32Array.from(INITIAL_STATE);
   const words = new Int32Array(ROUNDS);
   for (let from = 0; from < bytes.byteLength; from += BLOCK_BYTES) mix(state, words, bytes, from);
   return Array.from(state, (word) => (word >>> 0).toString(16).padStart(8, '0')).join('');
 }
 
-/** The text, a one, zeros, and how many bits it has: whole blocks. */
+/** Returns the text, a one bit, zeros and the length in bits, padded to whole blocks. */
 function padded(text: string): DataView {
   const length = 2 * text.length;
   const blocks = Math.ceil((length + 9) / BLOCK_BYTES);
@@ -56,15 +56,16 @@ function padded(text: string): DataView {
   return bytes;
 }
 
-/** One block into the state. */
+/** Processes one block. */
 function mix(state: Int32Array, words: Int32Array, bytes: DataView, from: number): void {
   let [a, b, c, d, e, f, g, h] = state;
   for (let round = 0; round < ROUNDS; round++) {
     words[round] = round < 16 ? bytes.getInt32(from + 4 * round) : scheduled(words, round);
     const choice = (e & f) ^ (~e & g);
-    const one = h + (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) + choice + STEPS[round];
+    const one =
+      h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + choice + ROUND_CONSTANTS[round];
     const most = (a & b) ^ (a & c) ^ (b & c);
-    const other = (turned(a, 2) ^ turned(a, 13) ^ turned(a, 22)) + most;
+    const other = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + most;
     const sum = one + words[round];
     [h, g, f, e, d, c, b, a] = [g, f, e, (d + sum) | 0, c, b, a, (sum + other) | 0];
   }
@@ -73,7 +74,7 @@ function mix(state: Int32Array, words: Int32Array, bytes: DataView, from: number
 
 function scheduled(words: Int32Array, round: number): number {
   const [early, late] = [words[round - 15], words[round - 2]];
-  const first = turned(early, 7) ^ turned(early, 18) ^ (early >>> 3);
-  const second = turned(late, 17) ^ turned(late, 19) ^ (late >>> 10);
+  const first = rotate(early, 7) ^ rotate(early, 18) ^ (early >>> 3);
+  const second = rotate(late, 17) ^ rotate(late, 19) ^ (late >>> 10);
   return words[round - 16] + first + words[round - 7] + second;
 }

@@ -1,9 +1,9 @@
 /**
- * For clients: what a response says about the limits of its server, in any of the forms that
- * `headers.ts` writes, and in those of GitHub, OpenAI and others that look alike.
+ * Parses the rate-limit headers of a response: every form that `headers.ts` writes, and the similar
+ * ones of GitHub, OpenAI and others.
  *
- * Headers come from strangers. A field that breaks its definition is ignored whole, as the draft
- * demands, and the others still count. No header makes it throw, and none keeps it busy.
+ * Headers are untrusted. A malformed header is ignored as a whole, as the draft requires, and the
+ * others still apply. Parsing never throws and takes linear time.
  */
 import { isInteger, isRecord } from '../errors.ts';
 import type { HeaderForm } from './headers.ts';
@@ -19,14 +19,14 @@ export interface ParsedLimit {
   readonly name?: string;
   readonly limit?: number;
   readonly remaining: number;
-  /** In how many ms there is more. Missing if not said, or said as a time without `nowMs`. */
+  /** Time until more is available. Missing if not sent, or sent as a time without `nowMs`. */
   readonly resetAfterMs?: number;
 }
 
 export interface ParsedRateLimit {
   readonly policies: readonly ParsedPolicy[];
   readonly limits: readonly ParsedLimit[];
-  /** It takes precedence over what the limits say. */
+  /** Takes precedence over the limits' `resetAfterMs`. */
   readonly retryAfterMs?: number;
   /** The form of the limits, or of the policies if there are no limits. */
   readonly form: HeaderForm;
@@ -34,42 +34,42 @@ export interface ParsedRateLimit {
 
 type Value = string | readonly string[] | null | undefined;
 
-/** `Headers`, Node's `message.headers`, an object like it in any case, or a function of a name. */
+/** `Headers`, an object of headers with names in any case, or a function that returns a header. */
 export type HeaderSource =
   | { get(name: string): string | null | undefined }
   | Readonly<Record<string, string | readonly string[] | undefined>>
   | ((name: string) => Value);
 
 export interface ParseOptions {
-  /** The time now, ms since the epoch, to turn times into waits. */
+  /** The current time in ms since the epoch, to convert times to durations. */
   readonly nowMs?: number | undefined;
 }
 
 type Reader = (name: string) => string | undefined;
 
-/** Longer values are ignored unseen; servers and proxies refuse them too. */
+/** Longer values are ignored. Servers and proxies reject them too. */
 const MAX_VALUE_LENGTH = 8192;
-/** What `X-RateLimit-Reset` has below this is seconds from now; above, seconds since the epoch. */
+/** `X-RateLimit-Reset` below this is seconds from now; from here on, seconds since the epoch. */
 const FIRST_EPOCH_S = 1e8;
-/** And above this, milliseconds since the epoch. */
+/** From here on, milliseconds since the epoch. */
 const FIRST_EPOCH_MS = 1e11;
 
 /**
- * Waits stay exact integers, however many digits a server sends. Below a microsecond a fraction is
- * an error of binary arithmetic, and would round up to a millisecond that nobody asked for.
+ * Converts seconds to a safe integer of ms, rounded up. Rounds to microseconds first, because a
+ * floating-point error would otherwise round up to a whole millisecond.
  */
 function inMs(seconds: number): number {
   const ms = Number.isInteger(seconds) ? seconds * 1000 : Math.round(seconds * 1e6) / 1000;
   return Math.min(Math.ceil(ms), Number.MAX_SAFE_INTEGER);
 }
 
-/** The field with that value, or no field. */
+/** Returns an object with the property, or without it if the value is undefined. */
 const field = <N extends string, T>(name: N, value: T | undefined) =>
   (value === undefined ? {} : { [name]: value }) as { [K in N]?: T };
 
-// --- Structured fields (RFC 9651): lists and dictionaries whose members are items. ---
+// --- Structured fields (RFC 9651): lists and dictionaries of items ---
 
-/** Text of a string, an integer, or null for an item of any other type. */
+/** A string, an integer, or null for an item of another type. */
 type Bare = string | number | null;
 
 interface Member {
@@ -100,7 +100,7 @@ const COMMA = /[ \t]*,[ \t]*/y;
 const SPACES = / */y;
 const END = /[ \t]*$/y;
 
-/** Takes what matches here, and moves on; undefined if nothing does. */
+/** Consumes and returns the match at the cursor, or returns undefined. */
 function take(cursor: Cursor, pattern: RegExp): string | undefined {
   pattern.lastIndex = cursor.at;
   const found = pattern.exec(cursor.text)?.[0];
@@ -120,7 +120,7 @@ function takeBare(cursor: Cursor): Bare | undefined {
   const text = take(cursor, STRING);
   if (text !== undefined) return text.slice(1, -1).replace(/\\(.)/g, '$1');
   const integer = take(cursor, INTEGER);
-  // Adding 0 turns -0, which is a valid integer, into the usual one.
+  // Adding 0 converts -0 to 0.
   if (integer !== undefined) return Number(integer) + 0;
   const display = take(cursor, DISPLAY);
   if (display !== undefined) {
@@ -140,7 +140,7 @@ function takeParameters(cursor: Cursor): Map<string, Bare> | undefined {
   return parameters;
 }
 
-/** One wrong character, and the whole field is undefined: so it is in the standard. */
+/** Returns the members, or undefined if any character is invalid, as the standard requires. */
 function membersOf(text: string | undefined, kind: 'list' | 'dictionary'): Member[] | undefined {
   if (text === undefined) return undefined;
   const cursor = { text, at: 0 };
@@ -158,9 +158,9 @@ function membersOf(text: string | undefined, kind: 'list' | 'dictionary'): Membe
   return take(cursor, END) === undefined ? undefined : members;
 }
 
-// --- The forms. Each function gives undefined if the field is missing or malformed. ---
+// --- The forms. Each function returns undefined if the header is missing or malformed. ---
 
-/** Maps all members, or none if one is not as it has to be. */
+/** Maps all members. Returns undefined if one is mapped to undefined. */
 function every<T>(
   members: readonly Member[] | undefined,
   map: (member: Member) => T | undefined,
@@ -169,12 +169,12 @@ function every<T>(
   return mapped?.some((each) => each === undefined) ? undefined : (mapped as T[] | undefined);
 }
 
-/** An optional parameter: false if it is there and not an integer of at least `least`. */
+/** Returns an optional parameter, or false if it is not an integer of at least `least`. */
 function optional(value: Bare | undefined, least: number): number | undefined | false {
   return value === undefined || isInteger(value, least) ? value : false;
 }
 
-/** Undoes `wireName`, but leaves alone what another server may have meant literally. */
+/** Reverses `wireName`. Returns names that `wireName` cannot have produced unchanged. */
 function nameOf(wire: string): string {
   const name = percentDecoded(wire);
   return name !== undefined && wireName(name) === wire ? name : wire;
@@ -203,7 +203,7 @@ function draftLimitOf({ value, parameters }: Member): ParsedLimit | undefined {
   return { name: nameOf(value), remaining, ...field('resetAfterMs', resetAfterMs) };
 }
 
-/** `limit=100, remaining=50, reset=30`, of which draft 7 lets `remaining` be missing. */
+/** `limit=100, remaining=50, reset=30`, where `remaining` is optional. */
 function draft7Limits(text: string | undefined): ParsedLimit[] | undefined {
   const members = membersOf(text, 'dictionary');
   if (members === undefined) return undefined;
@@ -220,21 +220,21 @@ function draft6Limits(read: Reader): ParsedLimit[] | undefined {
     every(membersOf(read(name), 'list'), ({ value }) =>
       isInteger(value, 0) ? value : undefined,
     ) ?? [];
-  // Two values come of two servers that both add the field, and nobody knows which one is meant.
+  // Two values come from two servers that both add the header: ambiguous.
   const only = (name: string): number | undefined => {
     const [first, second] = integers(name);
     return second === undefined ? first : undefined;
   };
   const remaining = only('ratelimit-remaining');
   if (remaining === undefined) return undefined;
-  // Still older drafts have the policies after the limit: `100, 100;w=60`.
+  // Older drafts list the policies after the limit: `100, 100;w=60`.
   const [limit] = integers('ratelimit-limit');
   const resetS = only('ratelimit-reset');
   const resetAfterMs = resetS === undefined ? undefined : inMs(resetS);
   return [{ ...field('limit', limit), remaining, ...field('resetAfterMs', resetAfterMs) }];
 }
 
-/** A number as servers without a standard write it, some of them with a fraction. */
+/** Parses a non-standard number, which may have a fraction. */
 function plainNumber(text: string | undefined): number | undefined {
   return /^\d{1,15}(?:\.\d{1,9})?$/.test(text ?? '') ? Number(text) : undefined;
 }
@@ -251,7 +251,7 @@ function durationMs(text: string): number | undefined {
   return inMs(seconds);
 }
 
-/** A duration, seconds from now, or a time. */
+/** Parses a duration, seconds from now, or a time. */
 function legacyResetMs(text: string | undefined, nowMs: number | undefined): number | undefined {
   const value = plainNumber(text);
   if (value === undefined) return text === undefined ? undefined : durationMs(text);
@@ -260,7 +260,7 @@ function legacyResetMs(text: string | undefined, nowMs: number | undefined): num
   return Math.max(0, (value < FIRST_EPOCH_MS ? inMs(value) : Math.ceil(value)) - nowMs);
 }
 
-/** `X-RateLimit-Remaining` and the like; OpenAI counts requests and tokens apart. */
+/** `X-RateLimit-Remaining`, and OpenAI's separate headers for requests and tokens. */
 function legacyLimits(read: Reader, nowMs: number | undefined): ParsedLimit[] {
   return [undefined, 'requests', 'tokens'].flatMap((name) => {
     const of = (what: string) => read(`x-ratelimit-${what}${name === undefined ? '' : `-${name}`}`);
@@ -275,14 +275,14 @@ function legacyLimits(read: Reader, nowMs: number | undefined): ParsedLimit[] {
   });
 }
 
-// --- Retry-After (RFC 9110). ---
+// --- Retry-After (RFC 9110) ---
 
 const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
 const CLOCK = '(?<h>[01]\\d|2[0-3]):(?<m>[0-5]\\d):(?<s>[0-5]\\d|60)';
 const MONTH = `(?<month>${MONTHS.join('|')})`;
 const DAY = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)';
 const LONG_DAY = '(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day';
-/** The form in use, and the two old ones that a recipient has to understand. */
+/** The current form, and the two obsolete ones that a recipient must accept. */
 const HTTP_DATES = [
   `${DAY}, (?<day>\\d\\d) ${MONTH} (?<year>\\d{4}) ${CLOCK} GMT`,
   `${LONG_DAY}, (?<day>\\d\\d)-${MONTH}-(?<year>\\d\\d) ${CLOCK} GMT`,
@@ -297,12 +297,12 @@ function httpDateMs(text: string, nowMs: number): number | undefined {
   const month = MONTHS.indexOf(parts.month);
   const timeIn = (year: number): number | undefined => {
     const ms = Date.UTC(year, month, day, h, m, s);
-    // A day that the month does not have would count on into the next month.
+    // `Date.UTC` would move an invalid day into the next month.
     const isReal = day >= 1 && Date.UTC(year, month, day) < Date.UTC(year, month + 1, 1);
     return isReal ? ms : undefined;
   };
   if (parts.year.length === 4) return timeIn(Number(parts.year));
-  // Two digits that seem to be more than 50 years ahead mean the last such year that is past.
+  // A two-digit year more than 50 years ahead is the most recent past year with those digits.
   const times = [2100, 2000, 1900].map((century) => timeIn(century + Number(parts.year)));
   return times.find((ms) => ms !== undefined && ms <= nowMs + FIFTY_YEARS_MS);
 }
@@ -314,9 +314,9 @@ function retryAfterMs(text: string | undefined, nowMs: number | undefined): numb
   return atMs === undefined || nowMs === undefined ? undefined : Math.max(0, atMs - nowMs);
 }
 
-// --- All together. ---
+// --- All headers ---
 
-/** A value of sane length as one line; a field may come in several, which a comma joins. */
+/** Joins the lines of a header. Returns undefined if it is missing or too long. */
 function lineOf(value: unknown): string | undefined {
   const lines: unknown[] = Array.isArray(value) ? value : [value];
   let length = 0;
@@ -339,7 +339,7 @@ function readerOf(headers: unknown): Reader {
   return (name) => lineOf(byName.get(name));
 }
 
-/** The limits in the newest form that has any. */
+/** Returns the limits in the newest form that is present. */
 function currentOf(
   read: Reader,
   nowMs: number | undefined,
@@ -356,8 +356,8 @@ function currentOf(
 }
 
 /**
- * Reads what a response says about its server's limits. Headers that say nothing, or nothing that
- * makes sense, give empty lists and the form `none`.
+ * Parses the rate-limit headers of a response. Missing or malformed headers result in empty lists
+ * and the form `none`.
  */
 export function parseRateLimit(
   headers: HeaderSource,

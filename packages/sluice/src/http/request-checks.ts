@@ -18,7 +18,13 @@ export interface Checked {
   readonly dynamicLimits: ReadonlyMap<string, number>;
 }
 
-const NO_LIMITS: ReadonlyMap<string, number> = new Map();
+interface Check {
+  readonly policy: string;
+  readonly key: Key;
+  readonly cost: number;
+}
+
+export const NO_DYNAMIC_LIMITS: ReadonlyMap<string, number> = new Map();
 
 export class RequestChecks<R> {
   readonly limiter: Limiter<Policies>;
@@ -27,7 +33,7 @@ export class RequestChecks<R> {
   readonly #clients: ClientKeys;
   readonly #onFailure: ResolvedOptions<R>['onFailure'];
   /** Dynamic limits of the current call. The limiter reads them before its first await. */
-  #dynamicLimits = NO_LIMITS;
+  #dynamicLimits = NO_DYNAMIC_LIMITS;
 
   constructor(options: ResolvedOptions<R>) {
     const { limits, onFailure } = options;
@@ -45,30 +51,31 @@ export class RequestChecks<R> {
     return { ...policy, limit: isDynamic ? () => this.#dynamicLimits.get(name)! : limit };
   }
 
-  checkSync(limits: readonly ResolvedLimit<R>[], info: RequestInfo<R>): Checked {
+  /** Checks limits without functions among their options. */
+  checkSync(limits: readonly ResolvedLimit<R>[], info: RequestInfo<R>): Decision {
     const limiter = this.limiter as SyncLimiter<Policies>;
-    const keyOf = (source: KeySource<R>) => normalizeKey(this.#keyOf(source, info) as Key);
+    const [{ name, key, cost }] = limits;
     try {
-      if (limits.length > 1) {
-        const checks = limits.map(({ name, key, cost }) => ({
-          policy: name,
-          key: keyOf(key),
-          cost: cost as number,
-        }));
-        return { decision: limiter.checkSync(checks), dynamicLimits: NO_LIMITS };
-      }
-      const [{ name, key, cost }] = limits;
+      if (limits.length > 1) return limiter.checkSync(this.#staticChecks(limits, info));
       // The limiter validates options on every call, so the default cost is not passed.
       const options = cost === 1 ? undefined : { cost: cost as number };
-      return { decision: limiter.checkSync(name, keyOf(key), options), dynamicLimits: NO_LIMITS };
+      return limiter.checkSync(name, normalizeKey(this.#keyOf(key, info) as Key), options);
     } catch (error) {
       return throwWithStatus(error);
     }
   }
 
+  #staticChecks(limits: readonly ResolvedLimit<R>[], info: RequestInfo<R>): Check[] {
+    return limits.map(({ name, key, cost }) => ({
+      policy: name,
+      key: normalizeKey(this.#keyOf(key, info) as Key),
+      cost: cost as number,
+    }));
+  }
+
   async check(limits: readonly ResolvedLimit<R>[], info: RequestInfo<R>): Promise<Checked> {
     const { request } = info;
-    const checks: { policy: string; key: Key; cost: number }[] = [];
+    const checks: Check[] = [];
     const dynamicLimits = new Map<string, number>();
     for (const { name, limit, key, cost } of limits) {
       if (typeof limit === 'function') dynamicLimits.set(name, await limit(request));

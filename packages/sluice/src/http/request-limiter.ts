@@ -8,17 +8,18 @@ import { wholeAddress } from './client-address.ts';
 import { DecisionOutput } from './decision-output.ts';
 import type { ResolvedLimit, ResolvedOptions, ResponseOutcome } from './options.ts';
 import type { Rejection } from './rejection.ts';
-import { type Checked, RequestChecks } from './request-checks.ts';
+import { type Checked, NO_DYNAMIC_LIMITS, RequestChecks } from './request-checks.ts';
 import type { RequestDecision, RequestInfo } from './request-decision.ts';
 
-const NO_SHADOW: readonly Checked[] = [];
+const NONE: readonly Checked[] = [];
+const NO_SHADOW: readonly Decision[] = [];
 
 const PASSES: RequestDecision<unknown> = {
   passes: true,
   headers: [],
   rejection: undefined,
   decision: undefined,
-  shadow: [],
+  shadow: NO_SHADOW,
   settle: undefined,
 };
 
@@ -73,7 +74,10 @@ export class RequestLimiter<R> {
 
   #decideSync(info: RequestInfo<R>): RequestDecision<R> {
     const listed = this.#hasLists ? this.#listed(info) : undefined;
-    return listed ?? this.#result(this.#checks.checkSync(this.#enforced, info), NO_SHADOW);
+    if (listed !== undefined) return listed;
+    const decision = this.#checks.checkSync(this.#enforced, info);
+    const checked = this.settles ? [{ decision, dynamicLimits: NO_DYNAMIC_LIMITS }] : NONE;
+    return this.#result(decision, checked, NO_SHADOW);
   }
 
   async #decideAsync(info: RequestInfo<R>): Promise<RequestDecision<R>> {
@@ -81,10 +85,15 @@ export class RequestLimiter<R> {
     const listed = this.#hasLists ? this.#listed(info) : undefined;
     if (listed !== undefined) return listed;
     const isEnforced = this.#enforced.length > 0;
-    const checked = isEnforced ? await this.#checks.check(this.#enforced, info) : undefined;
+    const enforced = isEnforced ? [await this.#checks.check(this.#enforced, info)] : NONE;
+    const decision = enforced[0]?.decision;
     // Denied requests are not counted by shadow limits.
-    const isDenied = checked?.decision.allowed === false;
-    return this.#result(checked, isDenied ? NO_SHADOW : await this.#checkShadow(info));
+    const shadow = decision?.allowed === false ? NONE : await this.#checkShadow(info);
+    return this.#result(
+      decision,
+      [...enforced, ...shadow],
+      shadow.map((each) => each.decision),
+    );
   }
 
   #listed(info: RequestInfo<R>): RequestDecision<R> | undefined {
@@ -119,24 +128,23 @@ export class RequestLimiter<R> {
     }
   }
 
-  #result(checked: Checked | undefined, shadow: readonly Checked[]): RequestDecision<R> {
-    const decision = checked?.decision;
+  #result(
+    decision: Decision | undefined,
+    checked: readonly Checked[],
+    shadow: readonly Decision[],
+  ): RequestDecision<R> {
     const passes = decision === undefined || decision.allowed;
     return {
       passes,
       headers: decision === undefined ? [] : this.#output.headers(decision),
       rejection: passes ? undefined : this.#output.rejection(decision),
       decision,
-      shadow: shadow.length === 0 ? PASSES.shadow : shadow.map((each) => each.decision),
-      settle: passes && this.settles ? this.#settlement(checked, shadow) : undefined,
+      shadow,
+      settle: passes && this.settles ? this.#settlement(checked) : undefined,
     };
   }
 
-  #settlement(
-    enforced: Checked | undefined,
-    shadow: readonly Checked[],
-  ): (outcome: ResponseOutcome<R>) => void {
-    const checked = enforced === undefined ? shadow : [enforced, ...shadow];
+  #settlement(checked: readonly Checked[]): (outcome: ResponseOutcome<R>) => void {
     return (outcome) => {
       // The response has been sent, so an error can no longer be reported to the client.
       this.#settle(checked, outcome).catch(() => {});

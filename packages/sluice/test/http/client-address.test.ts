@@ -336,7 +336,7 @@ describe('the options', () => {
   ])('refuse to trust everybody with %j', (trustProxy) => {
     expect(refused({ trustProxy })).toMatchObject({
       code: 'ERR_INVALID_OPTION',
-      message: expect.stringMatching(/trusts everybody.*trustProxy: 1/),
+      message: expect.stringMatching(/contains every public address.*trustProxy: 1/),
     });
   });
 
