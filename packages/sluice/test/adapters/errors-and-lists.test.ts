@@ -1,4 +1,4 @@
-/** Answers to errors and to those on lists, and options that cannot be right. */
+/** Error responses, network lists and invalid options. */
 import 'reflect-metadata';
 import { createServer } from 'node:http';
 import express from 'express';
@@ -20,13 +20,13 @@ const ONE = { limit: 1, window: '1h' };
 const MANY = { limit: 99, window: '1h' };
 const asked = () => new Request('http://localhost/');
 
-describe('a handler behind sluice/node that fails', () => {
+describe('a handler behind sluice/node that throws', () => {
   it.each([
-    ['with an error of its own', new Error('mine')],
-    ['with a status that is none', Object.assign(new Error('mine'), { status: 'NOT_FOUND' })],
-    ['with a status of success', Object.assign(new Error('mine'), { status: 200 })],
-    ['with nothing', null],
-  ])('%s is a 500, and the connection goes on', async (_, error) => {
+    ['an error', new Error('mine')],
+    ['an error with an invalid status', Object.assign(new Error('mine'), { status: 'NOT_FOUND' })],
+    ['an error with a success status', Object.assign(new Error('mine'), { status: 200 })],
+    ['null', null],
+  ])('%s: responds with 500 and keeps the connection', async (_, error) => {
     const limited = nodeLimit(MANY)((_request, response) => {
       response.setHeader('content-length', 1000);
       throw error;
@@ -41,7 +41,7 @@ describe('a handler behind sluice/node that fails', () => {
   });
 });
 
-it('in Koa an error is answered with the fields, and with its own', async () => {
+it('Koa: an error response has the rate-limit headers and those of the error', async () => {
   const app = new Koa();
   app.silent = true;
   app.use(koaLimit(MANY) as never);
@@ -58,7 +58,7 @@ it('in Koa an error is answered with the fields, and with its own', async () => 
   });
 });
 
-it('a Hono handler that throws what is no error has failed', async () => {
+it('Hono: a handler that throws a non-error counts as failed', async () => {
   const app = new Hono();
   app.use(honoLimit({ ...ONE, key: () => 'a', count: 'successes' }));
   app.get('/', () => {
@@ -69,8 +69,8 @@ it('a Hono handler that throws what is no error has failed', async () => {
   }
 });
 
-describe('a client on a list', () => {
-  it('of those denied gets 403 in Express, whatever refusals are said to be', async () => {
+describe('network lists', () => {
+  it('Express: a denied network gets 403, regardless of statusCode and message', async () => {
     const app = express();
     app.use(
       expressLimit({ ...ONE, deny: ['loopback'], statusCode: 420, message: 'slow' }) as never,
@@ -84,14 +84,14 @@ describe('a client on a list', () => {
     });
   });
 
-  it('is not who comes without the header of a proxy that is counted on', async () => {
+  it('a request without the header of a counted proxy is in no list', async () => {
     const limited = fetchLimit({ ...ONE, trustProxy: 1, allow: ['loopback'], onWarning: () => {} });
     const GET = limited(() => new Response('hello'));
     expect([(await GET(asked())).status, (await GET(asked())).status]).toEqual([200, 429]);
   });
 });
 
-describe('options that cannot be right are refused', () => {
+describe('rejects invalid options', () => {
   it.each([
     ['a list that is none', { ...ONE, allow: '10.0.0.0/8' }, '`allow` to be a list'],
     ['a list of nothing', { ...ONE, deny: null }, '`deny` to be a list'],
@@ -114,7 +114,7 @@ describe('options that cannot be right are refused', () => {
   it.each([
     ['a word that is none', { limt: 1 }, 'limt'],
     ['a trust in everybody', { window: '1m', trustProxy: true }, 'trustProxy to be the number'],
-  ])('%s, also where there is no limit to hold', async (_, options, message) => {
+  ])('%s, also without a limit', async (_, options, message) => {
     await expect(async () => {
       await fastify().register(fastifyLimit, options as never);
     }).rejects.toThrow(message);
@@ -122,7 +122,7 @@ describe('options that cannot be right are refused', () => {
   });
 });
 
-it('in Fastify windowMs alone is a limit of five, as everywhere', async () => {
+it('Fastify: windowMs alone means a limit of 5', async () => {
   const app = fastify();
   await app.register(fastifyLimit, { windowMs: 60_000 });
   app.get('/', async () => 'hello');
@@ -132,7 +132,7 @@ it('in Fastify windowMs alone is a limit of five, as everywhere', async () => {
   await app.close();
 });
 
-it('in Fastify a handler of refusals may just answer', async () => {
+it('Fastify: the handler of denied requests can return the body', async () => {
   const app = fastify();
   const handler = async () => ({ error: 'slow down' });
   await app.register(fastifyLimit, { ...ONE, handler });
@@ -143,7 +143,7 @@ it('in Fastify a handler of refusals may just answer', async () => {
   await app.close();
 });
 
-it('the express adapter works where there is no Express', async () => {
+it('the express adapter works with node:http', async () => {
   const seen: unknown[] = [];
   const limit = expressLimit({
     ...ONE,
@@ -164,7 +164,7 @@ it('the express adapter works where there is no Express', async () => {
   });
 });
 
-it('what refusals share cannot be changed by who answers one', async () => {
+it('a handler cannot change the shared headers of denied requests', async () => {
   const handler = (_: Request, { headers }: { headers: readonly unknown[] }) => {
     expect(() => (headers as unknown[]).push(['x-own', 'yes'])).toThrow(TypeError);
     return new Response(null, { status: 429 });

@@ -1,4 +1,4 @@
-/** What one framework has and the others have not. */
+/** Features of single frameworks. */
 import 'reflect-metadata';
 import { createServer } from 'node:http';
 import { Controller, Get, Module } from '@nestjs/common';
@@ -32,7 +32,7 @@ describe('Express', () => {
     }
   }
 
-  it('routes that use one limiter share its budget, others do not', async () => {
+  it('routes with the same limiter share its limit, others do not', async () => {
     const app = express();
     const shared = expressLimit({ limit: 3, window: '1h' });
     app.get(['/a', '/b'], shared as never, (_request, response) => void response.send('hello'));
@@ -46,7 +46,7 @@ describe('Express', () => {
     });
   });
 
-  it('the request carries what was decided, and a key can be reset', async () => {
+  it('request.rateLimit has the decision, and resetKey resets a key', async () => {
     const app = express();
     const limit = expressLimit({ limit: 2, window: '1h', keyGenerator: () => 'one' });
     app.use(limit as never);
@@ -64,7 +64,7 @@ describe('Express', () => {
     });
   });
 
-  /** What requests say under a name, to whoever comes after the limiters. */
+  /** Returns the value of a request property after the limiters. */
   async function saidUnder(name: string, ...handlers: unknown[]): Promise<unknown[]> {
     const said: unknown[] = [];
     const app = express();
@@ -77,14 +77,14 @@ describe('Express', () => {
     return said;
   }
 
-  it('each request carries its own, under each of its limiters\u2019 names', async () => {
+  it('each limiter sets its own property of the request', async () => {
     const two = expressLimit({ limit: 9, window: '1h', requestPropertyName: 'second' });
     const both = [expressLimit({ limit: 9, window: '1h' }), two];
     expect(await saidUnder('rateLimit', ...both)).toMatchObject([{ used: 1 }, { used: 2 }]);
     expect(await saidUnder('second', ...both)).toMatchObject([{ used: 3 }, { used: 4 }]);
   });
 
-  it('whoever writes over it is heard, and so is a limiter after that', async () => {
+  it('a handler and a later limiter can overwrite the property', async () => {
     const write = (request: object, _response: unknown, next: () => void): void => {
       Object.assign(request, { rateLimit: 'mine' });
       next();
@@ -94,12 +94,12 @@ describe('Express', () => {
     expect(await saidUnder('rateLimit', write, limit)).toMatchObject([{ used: 3 }, { used: 4 }]);
   });
 
-  it('a name that requests have already is written to them, as it was', async () => {
+  it('requestPropertyName overwrites an existing property', async () => {
     const limit = expressLimit({ limit: 9, window: '1h', requestPropertyName: 'statusMessage' });
     expect(await saidUnder('statusMessage', limit)).toMatchObject([{ used: 1 }, { used: 2 }]);
   });
 
-  it('requests that Express has not made carry it too', async () => {
+  it('requests of node:http get the property too', async () => {
     const limit = expressLimit({ limit: 9, window: '1h' });
     const said: unknown[] = [];
     const server = createServer((request, response) => {
@@ -140,7 +140,7 @@ describe('Fastify', () => {
     await app.close();
   });
 
-  it('a route has a limit of its own, or none, and the others the plugin\u2019s', async () => {
+  it('a route has its own limit, none, or that of the plugin', async () => {
     const app = fastify();
     await app.register(fastifyLimit, { limit: 2, window: '1h' });
     const answer = async () => 'hello';
@@ -155,7 +155,7 @@ describe('Fastify', () => {
     await app.close();
   });
 
-  it('without a limit of its own the plugin concerns only routes that have one', async () => {
+  it('without a limit, the plugin affects only routes with their own', async () => {
     const app = fastify();
     await app.register(fastifyLimit, {});
     app.get('/plain', async () => 'hello');
@@ -172,7 +172,7 @@ describe('Fastify', () => {
 });
 
 describe('Hono', () => {
-  it('tells the handler what was decided', async () => {
+  it('context.get returns the decision', async () => {
     const app = new Hono<{ Variables: { rateLimit: { remaining: number } } }>();
     app.use(honoLimit({ limit: 2, window: '1h', key: () => 'a' }) as never);
     app.get('/', (context) => context.text(String(context.get('rateLimit').remaining)));
@@ -181,7 +181,7 @@ describe('Hono', () => {
 });
 
 describe('Nest on Fastify', () => {
-  it('a handler has a limit of its own, or none, and the others the module\u2019s', async () => {
+  it('a handler has its own limit, none, or that of the module', async () => {
     class Pages {
       plain() {
         return 'plain';

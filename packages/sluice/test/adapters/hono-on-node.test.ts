@@ -1,4 +1,4 @@
-/** Hono, mostly on Node, where fields go out with Node's own answer. */
+/** Hono on Node, where the headers are set on Node's response. */
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import { connect, createServer as createHttp2Server } from 'node:http2';
@@ -11,7 +11,7 @@ import { rateLimit as fetchLimit } from '../../src/adapters/fetch.ts';
 import { rateLimit as honoLimit } from '../../src/adapters/hono.ts';
 import { withServer } from './listening.ts';
 
-it('in Hono an answer that cannot be changed gets its fields all the same', async () => {
+it('Hono: an immutable response gets the rate-limit headers', async () => {
   const app = new Hono();
   app.use(honoLimit({ limit: 2, window: '1h', key: () => 'a' }));
   app.get('/', () => Response.redirect('http://localhost/elsewhere', 302));
@@ -20,12 +20,12 @@ it('in Hono an answer that cannot be changed gets its fields all the same', asyn
 });
 
 describe('a Hono app on Node', () => {
-  /** An app behind limits, on a server that listens. */
+  /** Serves an app during a test. */
   async function withApp(app: Hono, test: (url: string) => Promise<void>): Promise<void> {
     await withServer(createServer(getRequestListener(app.fetch)), test);
   }
 
-  /** An app with answers of all kinds, and a limit as its middleware if there is one. */
+  /** An app with all kinds of responses, and optionally a limit. */
   function manyAnswers(limit?: ReturnType<typeof honoLimit>): Hono {
     const app = new Hono();
     if (limit) app.use(limit);
@@ -49,7 +49,7 @@ describe('a Hono app on Node', () => {
   it.each([
     ['a middleware', manyAnswers(honoLimit(options)).fetch],
     ['a limit in front', fetchLimit(options)(manyAnswers().fetch)],
-  ])('with %s has the fields on whatever is answered', async (_, fetcher) => {
+  ])('with %s sends the headers on every kind of response', async (_, fetcher) => {
     await withServer(createServer(getRequestListener(fetcher)), async (url) => {
       const answers: [string, number, string | null][] = [];
       for (const path of ['json', 'raw', 'redirect', 'stream', 'error', 'sent', 'missing']) {
@@ -69,7 +69,7 @@ describe('a Hono app on Node', () => {
     });
   });
 
-  it('tells two limits in one field, also if one of them refuses', async () => {
+  it('combines the headers of two limits, also if one denies', async () => {
     const app = new Hono();
     app.use(honoLimit({ name: 'wide', limit: 9, window: '1h' }));
     app.use(honoLimit({ name: 'tight', limit: 1, window: '1h' }));
@@ -82,7 +82,7 @@ describe('a Hono app on Node', () => {
     });
   });
 
-  it('tells them over HTTP/2 as well', async () => {
+  it('sends the headers over HTTP/2', async () => {
     const app = new Hono();
     app.use(honoLimit({ limit: 9, window: '1h' }));
     app.get('/', (context) => context.json({ hello: 'world' }));
@@ -100,7 +100,7 @@ describe('a Hono app on Node', () => {
     server.close();
   });
 
-  it('is limited by the headers that other middleware has left', async () => {
+  it('reads request headers as changed by earlier middleware', async () => {
     const app = new Hono();
     app.use((context, next) => {
       const headers = { 'x-user': context.req.query('user') ?? '' };
@@ -115,7 +115,7 @@ describe('a Hono app on Node', () => {
     });
   });
 
-  it('lets a handler answer a refusal, which has the fields', async () => {
+  it('adds the headers to the response of the handler option', async () => {
     const app = new Hono();
     const handler = () => new Response('slow down', { status: 420 });
     app.use(honoLimit({ limit: 1, window: '1h', key: () => 'a', handler }));
@@ -126,7 +126,7 @@ describe('a Hono app on Node', () => {
       expect([refused.status, await refused.text()]).toEqual([420, 'slow down']);
       expect(refused.headers.get('retry-after')).toBe('3600');
     });
-    // Without a server of Node they are on the answer itself.
+    // Without a Node server the headers are on the Response.
     const elsewhere = await app.request('/');
     expect([elsewhere.status, elsewhere.headers.get('retry-after')]).toEqual([420, '3600']);
   });

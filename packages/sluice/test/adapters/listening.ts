@@ -1,4 +1,4 @@
-/** Servers that listen for as long as a test takes. */
+/** Servers that listen during a test. */
 import type { Server } from 'node:http';
 
 export async function withServer(

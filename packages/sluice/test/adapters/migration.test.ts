@@ -1,4 +1,4 @@
-/** An app for express-rate-limit, on both. The clock stands still unless a step moves it. */
+/** Runs the same app with express-rate-limit and Sluice. Only the steps advance the clock. */
 import type { AddressInfo } from 'node:net';
 import express, { type Request, type RequestHandler, type Response } from 'express';
 import { rateLimit as theirs } from 'express-rate-limit';
@@ -12,14 +12,14 @@ const START_MS = 1_745_000_100_000;
 interface Step {
   readonly path?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** When it is asked, after the start. */
+  /** Time of the request after the start. */
   readonly atMs?: number;
 }
 
 interface Answer {
   readonly status: number;
   readonly body: string;
-  /** What is said about limits, and of which type the body is. */
+  /** Rate-limit headers and Content-Type. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
@@ -27,12 +27,12 @@ type Options = Readonly<Record<string, unknown>>;
 type Middleware = RequestHandler & { resetKey(key: string): unknown };
 type Library = (options: never) => unknown;
 
-/** The limit of most tests: two in a minute, in text that is the same on both. */
+/** The limit of most tests, with the same message in both libraries. */
 const TWO: Options = { windowMs: 60_000, limit: 2, message: 'Slow down.' };
 
 const times = (count: number, step: Step = {}): Step[] => Array.from({ length: count }, () => step);
 
-/** The app. It answers as it is told, and tells what the request carries. */
+/** An app that responds with the status in `x-status` and the request's rate-limit property. */
 function appOf(limit: Middleware, property: string): express.Express {
   const app = express();
   app.get('/reset', async (_request, response) => {
@@ -55,11 +55,17 @@ function appOf(limit: Middleware, property: string): express.Express {
 
 async function ask(port: number, { path = '/', headers = {} }: Step): Promise<Answer> {
   const answer = await fetch(`http://127.0.0.1:${port}${path}`, { headers });
-  const told = [...answer.headers].filter(([name]) => /ratelimit|retry|content-type/.test(name));
-  return { status: answer.status, body: await answer.text(), headers: Object.fromEntries(told) };
+  const selected = [...answer.headers].filter(([name]) =>
+    /ratelimit|retry|content-type/.test(name),
+  );
+  return {
+    status: answer.status,
+    body: await answer.text(),
+    headers: Object.fromEntries(selected),
+  };
 }
 
-/** Asks the app on one library, step by step. */
+/** Runs the steps on the app with one library. */
 async function talk(library: Library, options: Options, steps: readonly Step[]) {
   vi.setSystemTime(START_MS);
   const property = String(options.requestPropertyName ?? 'rateLimit');
@@ -86,7 +92,7 @@ const statuses = (answers: readonly Answer[]): number[] => answers.map(({ status
 beforeEach(() => vi.useFakeTimers({ toFake: ['Date'], now: START_MS }));
 afterEach(() => vi.useRealTimers());
 
-/** What is alike to the last header. Each starts with what to expect, so that both are right. */
+/** Cases with equal responses in both libraries: name, expected statuses, options, steps. */
 const alike: readonly [string, readonly number[], Options, readonly Step[]][] = [
   [
     'windowMs',
@@ -97,7 +103,7 @@ const alike: readonly [string, readonly number[], Options, readonly Step[]][] = 
   ['limit', [200, 200, 429, 429], TWO, times(4)],
   ['max', [200, 200, 200, 429], { windowMs: 60_000, max: 3, message: 'No.' }, times(4)],
   [
-    'limit, of the request and the answer',
+    'limit as a function of request and response',
     [200, 200, 429],
     {
       ...TWO,
@@ -138,7 +144,7 @@ const alike: readonly [string, readonly number[], Options, readonly Step[]][] = 
   ],
   ['an empty message', [200, 200, 429], { ...TWO, message: '' }, times(3)],
   [
-    'handler, which is told the status and the message',
+    'handler with status and message',
     [200, 200, 420],
     {
       ...TWO,
@@ -153,7 +159,7 @@ const alike: readonly [string, readonly number[], Options, readonly Step[]][] = 
     times(3),
   ],
   [
-    'handler, which asks for an error',
+    'handler that calls next with an error',
     [200, 200, 500],
     {
       ...TWO,
@@ -177,7 +183,7 @@ const alike: readonly [string, readonly number[], Options, readonly Step[]][] = 
   ['requestPropertyName', [200, 200, 429], { ...TWO, requestPropertyName: 'budget' }, times(3)],
   ['resetKey', [200, 200, 429, 200, 200], TWO, [...times(3), { path: '/reset' }, {}]],
   [
-    'undefined, as if it were not said',
+    'undefined as the default',
     [200, 200, 429],
     { ...TWO, max: undefined, skip: undefined, handler: undefined, keyGenerator: undefined },
     times(3),
@@ -188,9 +194,9 @@ function statusOf(status: string): Step {
   return { headers: { 'x-status': status } };
 }
 
-describe('an app for express-rate-limit does the same here with', () => {
+describe('responses equal those of express-rate-limit with', () => {
   it.each(alike)('%s', async (_name, expected, options, steps) => {
-    // What says nothing about headers gets other ones here: see below.
+    // The default headers differ: see below.
     const answers = await both({ legacyHeaders: true, standardHeaders: true, ...options }, steps);
     expect(statuses(answers.theirs)).toEqual(expected);
     expect(answers.ours).toEqual(answers.theirs);
@@ -206,29 +212,29 @@ describe('an app for express-rate-limit does the same here with', () => {
   });
 });
 
-/** A store of each kind that is away. */
-const gone = { increment: away, decrement: away, resetKey: away };
-const lost: Store = { ...memoryStore(), decide: () => Promise.reject(new Error('away')) };
+/** An unavailable store of each library. */
+const gone = { increment: fail, decrement: fail, resetKey: fail };
+const lost: Store = { ...memoryStore(), decide: () => Promise.reject(new Error('unavailable')) };
 
-function away(): Promise<never> {
-  return Promise.reject(new Error('away'));
+function fail(): Promise<never> {
+  return Promise.reject(new Error('unavailable'));
 }
 
-describe('on purpose it differs:', () => {
+describe('intended differences:', () => {
   const legacy = { ...TWO, windowMs: 10_000, legacyHeaders: true, standardHeaders: false };
 
-  it('it slides: no 10 s hold more than the limit; theirs lets three pass in 2 s', async () => {
+  it('the window slides: 10 s never exceed the limit; theirs admits three in 2 s', async () => {
     const steps = [{}, { atMs: 9000 }, { atMs: 10_500 }, { atMs: 11_000 }, { atMs: 19_000 }];
     const answers = await both(legacy, steps);
     expect(statuses(answers.theirs)).toEqual([200, 200, 200, 200, 429]);
     expect(statuses(answers.ours)).toEqual([200, 200, 200, 429, 200]);
-    // The call at 9 s is in the way until 19 s, and not a millisecond longer.
+    // The call at 9 s leaves the window at exactly 19 s.
     expect(answers.ours[3].headers['retry-after']).toBe('8');
     const early = await talk(ours, legacy, [...steps.slice(0, 4), { atMs: 18_999 }]);
     expect(statuses(early).at(-1)).toBe(429);
   });
 
-  it('the reset of an answer that passes is when all of the limit is back', async () => {
+  it('the reset of an allowed response is when the full limit is available', async () => {
     const answers = await both(legacy, [{}, { atMs: 4000 }]);
     const resets = (list: readonly Answer[]) =>
       list.map(({ headers }) => Number(headers['x-ratelimit-reset']) - START_MS / 1000);
@@ -247,7 +253,7 @@ describe('on purpose it differs:', () => {
     expect(used(answers.ours)).toEqual([2, 2, 2]);
   });
 
-  it('draft-8 is the newest draft: a name of yours, no spaces, no hash of the key', async () => {
+  it('draft-8 is the current draft: configurable name, no spaces, no hash of the key', async () => {
     const draft = { ...TWO, standardHeaders: 'draft-8', legacyHeaders: false };
     const answers = { theirs: await talk(theirs, draft, times(3)) };
     const named = await talk(ours, { ...draft, name: '2-in-1min' }, times(3));
@@ -264,7 +270,7 @@ describe('on purpose it differs:', () => {
     expect(named).toEqual(plain);
   });
 
-  it('without a message the body is problem details, which programs can read', async () => {
+  it('the default body is problem details', async () => {
     const answers = await both({ windowMs: 60_000, limit: 1, standardHeaders: true }, times(2));
     expect(answers.theirs[1].body).toBe('Too many requests, please try again later.');
     expect(answers.ours[1].headers['content-type']).toBe('application/problem+json');
@@ -276,7 +282,7 @@ describe('on purpose it differs:', () => {
     expect(statuses(answers.ours)).toEqual(statuses(answers.theirs));
   });
 
-  it('without a word about headers they are those of the newest draft', async () => {
+  it('the default headers are those of the current draft', async () => {
     const answers = await both(TWO, times(3));
     const names = ({ headers }: Answer) => Object.keys(headers).filter((n) => n !== 'content-type');
     expect(names(answers.theirs[0])).toEqual(
@@ -286,7 +292,7 @@ describe('on purpose it differs:', () => {
     expect(statuses(answers.ours)).toEqual(statuses(answers.theirs));
   });
 
-  it('a store that is away is stood in for here; there it is a 500', async () => {
+  it('an unavailable store results in a local limit instead of 500', async () => {
     const there = await talk(theirs, { ...TWO, store: gone }, times(3));
     expect(statuses(there)).toEqual([500, 500, 500]);
     const store = withFailurePolicy(lost, {});
@@ -296,7 +302,7 @@ describe('on purpose it differs:', () => {
     expect(statuses(here)).toEqual([503, 503]);
   });
 
-  it('passOnStoreError lets everybody pass as well, without fields', async () => {
+  it('passOnStoreError admits all requests, without headers', async () => {
     const printed = vi.spyOn(console, 'error').mockImplementation(() => {});
     const options = { ...TWO, passOnStoreError: true, legacyHeaders: true };
     const there = await talk(theirs, { ...options, store: gone }, times(3));

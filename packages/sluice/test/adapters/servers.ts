@@ -1,4 +1,4 @@
-/** The adapters, each with a server around it, for the contract. */
+/** A server for each adapter, for the contract tests. */
 import 'reflect-metadata';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -22,7 +22,7 @@ import type { AdapterUnderTest, RunningServer } from '../../src/testing/index.ts
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** What the handler does: counts, waits as told, answers as told. */
+/** Counts requests, waits as long as `x-wait` and responds with the status in `x-status`. */
 class Handler {
   reached = 0;
 
@@ -97,7 +97,7 @@ const koa: AdapterUnderTest = {
   },
 };
 
-/** A server on Node for handlers from a request to a response. */
+/** Serves a fetch handler on Node. */
 function fetchServer(
   answer: (request: Request, env: never) => Response | Promise<Response>,
   handler: Handler,
@@ -202,7 +202,7 @@ const nest: AdapterUnderTest = {
   },
 };
 
-/** A controller without decorator syntax, which the tests' compiler does not have. */
+/** A controller without decorator syntax, which the test compiler does not support. */
 function pagesOf(handler: Handler) {
   class Pages {
     async all(request: never, response: { status(code: number): { send(text: string): void } }) {

@@ -1,10 +1,10 @@
-/** What is read from the forwarding headers, and what cannot be. */
+/** Parsing of X-Forwarded-For and Forwarded. */
 import { describe, expect, it } from 'vitest';
 import { clientAddress, type ForwardedHeader } from '../../src/http/client-address.ts';
 
 const PROXIES = ['10.0.0.0/8'];
 
-/** The key of a request from the trusted proxy 10.0.0.1 with this header and no other. */
+/** Returns the key of a request from the trusted proxy 10.0.0.1 with this header only. */
 const reading =
   (forwardedHeader: ForwardedHeader) =>
   (trustProxy: number | readonly string[], list: string): string => {
@@ -20,13 +20,13 @@ describe('X-Forwarded-For', () => {
     ['[2001:db8::1]', '2001:db8::/64'],
     ['[2001:db8::1]:443', '2001:db8::/64'],
     ['2001:db8::1', '2001:db8::/64'],
-    // Without brackets these are the last 16 bits, and no port.
+    // Without brackets, 80 is the last group, not a port.
     ['2001:db8:0:0:0:0:1:443', '2001:db8::/64'],
     ['[::ffff:1.1.1.1]:443', '1.1.1.1'],
     ['fe80::1%eth0', 'fe80::/64'],
     [' \t 1.1.1.1 \t ', '1.1.1.1'],
     ['9.9.9.9 ,\t1.1.1.1', '1.1.1.1'],
-  ])('%j is read as %s', (list, key) => {
+  ])('client of %j is %s', (list, key) => {
     expect(xff(1, list)).toBe(key);
   });
 
@@ -35,7 +35,7 @@ describe('X-Forwarded-For', () => {
     ...['[2001:db8::1', '2001:db8::1]', '[2001:db8::1]:', '[2001:db8::1]x', '[[::1]]', '[]'],
     ...['"1.1.1.1"', "'1.1.1.1'", 'for=1.1.1.1', '1.1.1.1;', '1.1.1.1 2.2.2.2', '\u00a01.1.1.1'],
     ...['1.1.1.1/32', 'http://1.1.1.1', '1.1.1.1, ', ',', '\x001.1.1.1'],
-  ])('%j is no address: the proxy is the client', (list) => {
+  ])('invalid address %j: the proxy is the client', (list) => {
     expect(xff(1, list)).toBe('10.0.0.1');
   });
 });
@@ -61,12 +61,12 @@ describe('Forwarded', () => {
     ['for=1.1.1.1;host="a\\", for=9.9.9.9;x=\\"b"', '1.1.1.1'],
     ['for=1.1.1.1;host="\\\\"', '1.1.1.1'],
     ['for=9.9.9.9;host="\\\\", for=1.1.1.1', '1.1.1.1'],
-    // Many write these without the quotes they should have.
+    // RFC 7239 requires quotes here, but many proxies omit them.
     ['for=1.1.1.1:80', '1.1.1.1'],
     ['for=[2001:db8::1]:80', '2001:db8::/64'],
-    // All trusted: the leftmost.
+    // All addresses are trusted, so the client is the leftmost.
     ['for=10.0.0.3, for=10.0.0.2', '10.0.0.3'],
-  ])('%j is read as %s', (list, key) => {
+  ])('client of %j is %s', (list, key) => {
     expect(forwarded(PROXIES, list)).toBe(key);
   });
 
@@ -77,7 +77,7 @@ describe('Forwarded', () => {
     ...['for=1.1.1.1"', 'for="1.1.1.1"x', 'for="1.1.1.1\\"', 'for=1.1.1.1;host="', 'for=1.1.1.1;x'],
     ...['for="2001:db8::1"', 'for=2001:db8::1', 'for="[1.1.1.1]"', 'for=01.1.1.1', 'for="a, b"'],
     ...["for='1.1.1.1'", 'for=1.1.1.1 proto=https', 'f\u00f6r=1.1.1.1'],
-  ])('%j is no address: the proxy is the client', (list) => {
+  ])('invalid address %j: the proxy is the client', (list) => {
     expect(forwarded(PROXIES, list)).toBe('10.0.0.1');
     expect(forwarded(PROXIES, `for=9.9.9.9, ${list}`)).toBe('10.0.0.1');
   });
@@ -92,7 +92,7 @@ describe('Forwarded', () => {
     '\\',
     '""""",',
     'for=9.9.9.9;host="a", for="',
-  ])('what a client sends as %j cannot hide what the proxy adds', (forged) => {
+  ])('a forged %j does not hide the address that the proxy appends', (forged) => {
     for (const honest of ['for=1.1.1.1', 'for="1.1.1.1:80";host="a,b"', 'by="\\"";for=1.1.1.1']) {
       expect(forwarded(PROXIES, `${forged}, ${honest}`)).toBe('1.1.1.1');
       expect(forwarded(1, `${forged}, ${honest}`)).toBe('1.1.1.1');
@@ -100,7 +100,7 @@ describe('Forwarded', () => {
     }
   });
 
-  it('is not looked at where X-Forwarded-For is what the proxies set, and the reverse', () => {
+  it('only the header in forwardedHeader is parsed', () => {
     const both = new Map([
       ['x-forwarded-for', '1.1.1.1'],
       ['forwarded', 'for=2.2.2.2'],
@@ -112,14 +112,14 @@ describe('Forwarded', () => {
   });
 });
 
-describe('the work', () => {
-  it('ends after 64 addresses from the right', () => {
+describe('bounds', () => {
+  it('parses at most 64 addresses from the right', () => {
     const list = Array.from({ length: 70 }, (_, index) => `10.0.1.${index}`).join(', ');
     expect(xff(PROXIES, list)).toBe('10.0.1.6');
     expect(xff(PROXIES, `1.1.1.1, ${list}`)).toBe('10.0.1.6');
   });
 
-  it('ends after 8 KB from the right, and an address that is cut there is none', () => {
+  it('parses at most 8 KB from the right and drops an address that is cut there', () => {
     const proxies = ', 10.0.0.2';
     const padded = (address: string) => address + ' '.repeat(8192 - 7 - proxies.length) + proxies;
     expect(xff(PROXIES, padded('1.1.1.1'))).toBe('1.1.1.1');
@@ -127,7 +127,7 @@ describe('the work', () => {
     expect(xff(PROXIES, padded('9.9.9.9,1.1.1.1'))).toBe('10.0.0.2');
   });
 
-  it('is little for the worst that can be sent', () => {
+  it('takes linear time on adversarial headers', () => {
     const worst = [' ', '\t', ',', '"', '\\', '\\"', ';', 'for=', '1', '1.', ':', '[', '%', '= '];
     const startMs = performance.now();
     for (const piece of worst) {

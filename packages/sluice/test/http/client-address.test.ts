@@ -10,7 +10,7 @@ import {
 
 type Headers = Readonly<Record<string, string>>;
 
-/** A reader, and what it warned of. */
+/** Returns a key function and the warnings that it emits. */
 function open(options: AddressOptions = {}) {
   const warnings: AddressWarning[] = [];
   const read = clientAddress({ onWarning: (warning) => warnings.push(warning), ...options });
@@ -19,13 +19,13 @@ function open(options: AddressOptions = {}) {
   return { key, warnings, codes: () => warnings.map(({ code }) => code) };
 }
 
-/** The key of a request from 10.0.0.1 with this X-Forwarded-For. */
+/** Returns the key of a request from 10.0.0.1 with this X-Forwarded-For. */
 const xff = (trustProxy: number | readonly string[], list: string): string =>
   open({ trustProxy }).key('10.0.0.1', { 'x-forwarded-for': list });
 
 const PROXIES = ['10.0.0.0/8'];
 
-describe('the key of an address', () => {
+describe('addressKey', () => {
   it.each([
     ['1.2.3.4', '1.2.3.4'],
     ['0.0.0.0', '0.0.0.0'],
@@ -51,7 +51,7 @@ describe('the key of an address', () => {
     ['fe80::1', 'fe80::/64'],
     ['fe80::1%eth0', 'fe80::/64'],
     ['fe80::1%25eth0', 'fe80::/64'],
-  ])('of %s is %s', (text, key) => {
+  ])('key of %s is %s', (text, key) => {
     expect(addressKey(text)).toBe(key);
   });
 
@@ -68,11 +68,11 @@ describe('the key of an address', () => {
     ['2002:102:304:5::1', 128, '2002:102:304::/48'],
     ['2002:102:304:5::1', 40, '2002:102:300::/40'],
     ['1.2.3.4', 32, '1.2.3.4'],
-  ])('of %s with %i bits is %s', (text, bits, key) => {
+  ])('key of %s with prefix %i is %s', (text, bits, key) => {
     expect(addressKey(text, bits)).toBe(key);
   });
 
-  it('tells the two loopbacks apart', () => {
+  it('IPv4 and IPv6 loopback have different keys', () => {
     expect(addressKey('::1', 128)).not.toBe(addressKey('127.0.0.1', 128));
   });
 
@@ -106,25 +106,25 @@ describe('the key of an address', () => {
     ],
     ...['fe80::1%', 'fe80::1%eth0%eth1', 'fe80::1%e th', '%eth0', `::1%${'e'.repeat(200)}`],
     ...['1'.repeat(10_000), `${':'.repeat(10_000)}1`],
-  ])('does not exist for %j', (text) => {
+  ])('returns undefined for %j', (text) => {
     expect(addressKey(text)).toBeUndefined();
   });
 
-  it('does not exist for something else than text', () => {
+  it('returns undefined for values that are not strings', () => {
     for (const value of [undefined, null, 16909060, ['1.2.3.4']]) {
       expect(addressKey(value as never)).toBeUndefined();
     }
   });
 
-  it.each([0, 1, 31, 129, 64.5, Number.NaN, '64', null])('refuses %j bits', (bits) => {
+  it.each([0, 1, 31, 129, 64.5, Number.NaN, '64', null])('rejects a prefix of %j bits', (bits) => {
     expect(() => addressKey('::1', bits as never)).toThrow(
       expect.objectContaining({ code: 'ERR_INVALID_OPTION' }),
     );
   });
 });
 
-describe('with nobody trusted', () => {
-  it('the client is the socket, whatever the headers say', () => {
+describe('without trustProxy', () => {
+  it('the client is the socket address, regardless of headers', () => {
     const { key } = open();
     expect(key('203.0.113.7')).toBe('203.0.113.7');
     expect(key('::ffff:203.0.113.7', { 'x-forwarded-for': '1.1.1.1' })).toBe('203.0.113.7');
@@ -134,7 +134,7 @@ describe('with nobody trusted', () => {
   it.each([
     ['x-forwarded-for', '1.1.1.1'],
     ['forwarded', 'for=1.1.1.1'],
-  ])('%s is warned of once, with what to do', (name, value) => {
+  ])('warns once about an ignored %s, with the fix', (name, value) => {
     const { key, warnings, codes } = open();
     key('10.0.0.1');
     expect(codes()).toEqual([]);
@@ -145,57 +145,55 @@ describe('with nobody trusted', () => {
     expect(warnings[0].message).toContain('set trustProxy');
   });
 
-  it('a proxy that comes up in a server long in use is warned of soon', () => {
+  it('warns about a proxy that appears after many requests', () => {
     const { key, codes } = open();
     for (let request = 0; request < 10_000; request++) key('10.0.0.1');
     const forwarded = { 'x-forwarded-for': '1.1.1.1' };
-    let requests = 0;
-    while (codes().length === 0 && requests < 100) {
-      key('10.0.0.1', forwarded);
-      requests++;
-    }
-    expect(codes()).toEqual(['WARN_FORWARDED_IGNORED']);
-    expect(requests).toBeLessThanOrEqual(16);
+    expect(codes()).toEqual([]);
     expect(key('10.0.0.1', forwarded)).toBe('10.0.0.1');
+    expect(codes()).toEqual(['WARN_FORWARDED_IGNORED']);
   });
 });
 
-describe('a request without a readable socket', () => {
-  it.each([undefined, '', 'unknown', '/run/app.sock', '1.2.3.4:80'])('%j is refused', (socket) => {
-    for (const options of [{}, { trustProxy: 1 }, { trustProxy: PROXIES }]) {
-      const { key } = open(options);
-      expect(() => key(socket, { 'x-forwarded-for': '1.1.1.1' })).toThrow(
-        expect.objectContaining({
-          code: 'ERR_NO_CLIENT_ADDRESS',
-          message: expect.stringContaining('set `key` to a function'),
-        }),
-      );
-    }
-  });
+describe('a request without a valid socket address', () => {
+  it.each([undefined, '', 'unknown', '/run/app.sock', '1.2.3.4:80'])(
+    'throws ERR_NO_CLIENT_ADDRESS for %j',
+    (socket) => {
+      for (const options of [{}, { trustProxy: 1 }, { trustProxy: PROXIES }]) {
+        const { key } = open(options);
+        expect(() => key(socket, { 'x-forwarded-for': '1.1.1.1' })).toThrow(
+          expect.objectContaining({
+            code: 'ERR_NO_CLIENT_ADDRESS',
+            message: expect.stringContaining('set `key` to a function'),
+          }),
+        );
+      }
+    },
+  );
 });
 
-describe('with a number of proxies', () => {
+describe('trustProxy as a number', () => {
   it.each([
     [1, '1.1.1.1', '1.1.1.1'],
     [1, '9.9.9.9, 1.1.1.1', '1.1.1.1'],
     [2, '1.1.1.1, 10.0.0.2', '1.1.1.1'],
     [2, '9.9.9.9, 1.1.1.1, 10.0.0.2', '1.1.1.1'],
     [3, '9.9.9.9, 8.8.8.8, 1.1.1.1, 10.0.0.3, 10.0.0.2', '1.1.1.1'],
-    // Fewer entries than proxies: the leftmost.
+    // Fewer addresses than proxies: the client is the leftmost.
     [2, '1.1.1.1', '1.1.1.1'],
     [5, '1.1.1.1, 10.0.0.2', '1.1.1.1'],
-    // What is no address stops the walk, and the one who reported it is the client.
+    // An invalid address ends the search: the client is the proxy that reported it.
     [1, 'unknown', '10.0.0.1'],
     [1, '1.1.1.1, ', '10.0.0.1'],
     [2, 'unknown, 10.0.0.2', '10.0.0.2'],
     [3, '9.9.9.9, unknown, 10.0.0.2', '10.0.0.2'],
     [2, '1.1.1.1,,10.0.0.2', '10.0.0.2'],
     [2, '9.9.9.9, 010.0.0.9, 10.0.0.2', '10.0.0.2'],
-  ])('%i behind %j the client is %s', (proxies, list, key) => {
+  ])('%i proxies, header %j: the client is %s', (proxies, list, key) => {
     expect(xff(proxies, list)).toBe(key);
   });
 
-  it('fewer addresses than proxies are warned of once: clients could choose their address', () => {
+  it('warns once about fewer addresses than proxies', () => {
     const { key, warnings, codes } = open({ trustProxy: 2 });
     key('10.0.0.1', { 'x-forwarded-for': '9.9.9.9, 1.1.1.1, 10.0.0.2' });
     key('10.0.0.1', { 'x-forwarded-for': '1.1.1.1, 10.0.0.2' });
@@ -206,25 +204,25 @@ describe('with a number of proxies', () => {
   });
 });
 
-describe('with the networks of the proxies', () => {
+describe('trustProxy as networks', () => {
   it.each([
     ['1.1.1.1', '1.1.1.1'],
     ['9.9.9.9, 1.1.1.1', '1.1.1.1'],
     ['9.9.9.9, 1.1.1.1, 10.0.0.3, 10.255.255.255', '1.1.1.1'],
     ['9.9.9.9, 1.1.1.1, ::ffff:10.0.0.2', '1.1.1.1'],
     ['9.9.9.9, 1.1.1.1, ::ffff:a00:2', '1.1.1.1'],
-    // All trusted: the leftmost.
+    // All addresses are trusted, so the client is the leftmost.
     ['10.0.0.3, 10.0.0.2', '10.0.0.3'],
     ['unknown', '10.0.0.1'],
     ['1.1.1.1, unknown, 10.0.0.2', '10.0.0.2'],
     ['unknown, 1.1.1.1, 10.0.0.2', '1.1.1.1'],
-    // Who looks like a proxy only behind a NAT64 is none.
+    // The NAT64 form of a proxy's address is not trusted.
     ['9.9.9.9, 64:ff9b::10.0.0.2', '10.0.0.2'],
-  ])('behind %j the client is %s', (list, key) => {
+  ])('header %j: the client is %s', (list, key) => {
     expect(xff(PROXIES, list)).toBe(key);
   });
 
-  it('a stranger on the socket is the client, and its headers are ignored with a warning', () => {
+  it('an untrusted socket is the client, and its headers are ignored with a warning', () => {
     const { key, warnings, codes } = open({ trustProxy: PROXIES });
     expect(key('11.0.0.1')).toBe('11.0.0.1');
     expect(codes()).toEqual([]);
@@ -240,7 +238,7 @@ describe('with the networks of the proxies', () => {
     [['192.0.2.128/25'], ['192.0.2.128', '192.0.2.255'], ['192.0.2.127', '192.0.3.0']],
     [['2001:db8::/33'], ['2001:db8:7fff::1'], ['2001:db8:8000::1', '2001:db9::1']],
     [['::ffff:10.0.0.0/104'], ['10.255.0.1'], ['11.0.0.0', '::10.0.0.1']],
-  ])('%j has %j and not %j', (trustProxy, inside, outside) => {
+  ])('%j trusts %j but not %j', (trustProxy, inside, outside) => {
     const headers = { 'x-forwarded-for': '203.0.113.9' };
     for (const socket of inside) {
       expect(open({ trustProxy }).key(socket, headers)).toBe('203.0.113.9');
@@ -250,7 +248,7 @@ describe('with the networks of the proxies', () => {
     }
   });
 
-  it('the whole address can be had for other lists, as the IPv4 address it stands for', () => {
+  it('wholeAddress returns the IPv4 address behind NAT64 and mapped addresses', () => {
     const read = wholeAddress({ trustProxy: PROXIES, onWarning: () => {} });
     const denied = readNetworks(['1.1.1.0/24', '2001:db8::7', '2002:102:304:5::/64']);
     const isDenied = (list: string) =>
@@ -265,14 +263,14 @@ describe('with the networks of the proxies', () => {
     expect(contains(denied, read({ socketAddress, header: () => undefined }))).toBe(true);
   });
 
-  it('lists other than of proxies may hold everybody', () => {
+  it('readNetworks accepts networks of all addresses', () => {
     expect(readNetworks(['0.0.0.0/0', '::/0', 'loopback'])).toHaveLength(4);
   });
 });
 
 describe('a trusted proxy', () => {
   it.each([{ trustProxy: 1 }, { trustProxy: PROXIES }])(
-    'without the header is the client, which is warned of once: %j',
+    'without the header is the client, with one warning: %j',
     (options) => {
       const { key, warnings, codes } = open(options);
       for (const headers of [{}, {}, { 'x-forwarded-for': '' }, { forwarded: 'for=1.1.1.1' }]) {
@@ -284,14 +282,14 @@ describe('a trusted proxy', () => {
     },
   );
 
-  it('that writes no address is warned of once', () => {
+  it('that writes an invalid address causes one warning', () => {
     const { key, warnings, codes } = open({ trustProxy: 2 });
     for (const _ of [1, 2]) key('10.0.0.1', { 'x-forwarded-for': 'unknown, 10.0.0.2' });
     expect(codes()).toEqual(['WARN_FORWARDED_UNREADABLE']);
     expect(warnings[0].message).toContain('The trusted proxy 10.0.0.2 wrote');
   });
 
-  it('is not warned of for what a client wrote further left', () => {
+  it('causes no warning for invalid addresses left of the client', () => {
     const { key, codes } = open({ trustProxy: PROXIES });
     key('10.0.0.1', { 'x-forwarded-for': 'nonsense, 1.1.1.1, 10.0.0.2' });
     key('10.0.0.1', { 'x-forwarded-for': '10.0.0.3, 10.0.0.2' });
@@ -299,8 +297,8 @@ describe('a trusted proxy', () => {
   });
 });
 
-describe('the options', () => {
-  const refused = (options: unknown): unknown => {
+describe('AddressOptions', () => {
+  const errorOf = (options: unknown): unknown => {
     try {
       clientAddress(options as AddressOptions);
     } catch (error) {
@@ -310,9 +308,9 @@ describe('the options', () => {
   };
 
   it.each([true, false, 0, -1, 1.5, 33, '1', 'loopback', null, [], {}, Number.NaN, () => true])(
-    'refuse to trust %j, and say how to do it',
+    'rejects trustProxy %j and names valid values',
     (trustProxy) => {
-      expect(refused({ trustProxy })).toMatchObject({
+      expect(errorOf({ trustProxy })).toMatchObject({
         code: 'ERR_INVALID_OPTION',
         message: expect.stringMatching(
           /number of proxies.*\['10\.0\.0\.0\/8'\].*omit it to trust none/,
@@ -333,8 +331,8 @@ describe('the options', () => {
     [['128.0.0.0/2', '0.0.0.0/2', '10.0.0.0/8', '64.0.0.0/2', '192.0.0.0/3']],
     [['2000::/4', '3000::/5', '3800::/5']],
     [['loopback', '0.0.0.0/0']],
-  ])('refuse to trust everybody with %j', (trustProxy) => {
-    expect(refused({ trustProxy })).toMatchObject({
+  ])('rejects networks with all public addresses: %j', (trustProxy) => {
+    expect(errorOf({ trustProxy })).toMatchObject({
       code: 'ERR_INVALID_OPTION',
       message: expect.stringMatching(/contains every public address.*trustProxy: 1/),
     });
@@ -345,8 +343,8 @@ describe('the options', () => {
     [['0.0.0.0/1', '128.0.0.0/2', '192.0.0.0/4']],
     [['loopback', 'private', '2001:db8::/32', '100.64.0.0/10', 'fe80::/10']],
     [[...Array.from({ length: 250 }, (_, index) => `2001:db8:${index.toString(16)}::/48`)]],
-  ])('allow what is not everybody: %j', (trustProxy) => {
-    expect(refused({ trustProxy })).toBeUndefined();
+  ])('accepts networks with a part of the public addresses: %j', (trustProxy) => {
+    expect(errorOf({ trustProxy })).toBeUndefined();
   });
 
   it.each([
@@ -354,8 +352,8 @@ describe('the options', () => {
     ...['10.0.0.0/8/8', '10/8', '10.0.0/8', '::1/129', '10.0.0.0/255.0.0.0', ' 10.0.0.0/8'],
     ...['10.0.0.1/8', '2001:db8::1/32', 'fe80::%eth0/64', '[::1]', '10.0.0.1:80', 'constructor'],
     ...[10, null, undefined, ['10.0.0.0/8']],
-  ])('refuse the network %j', (network) => {
-    expect(refused({ trustProxy: ['127.0.0.1', network] })).toMatchObject({
+  ])('rejects the network %j', (network) => {
+    expect(errorOf({ trustProxy: ['127.0.0.1', network] })).toMatchObject({
       code: 'ERR_INVALID_OPTION',
       message: expect.stringMatching(/network.*got/),
     });
@@ -372,11 +370,11 @@ describe('the options', () => {
     [],
     'loopback',
     null,
-  ])('refuse %j', (options) => {
-    expect(refused(options)).toMatchObject({ code: 'ERR_INVALID_OPTION' });
+  ])('rejects %j', (options) => {
+    expect(errorOf(options)).toMatchObject({ code: 'ERR_INVALID_OPTION' });
   });
 
-  it('say how many bits are one client', () => {
+  it('ipv6Prefix sets the bits of a key', () => {
     expect(open({ ipv6Prefix: 56 }).key('2001:db8:0:1ff::1')).toBe('2001:db8:0:100::/56');
     const { key } = open({ ipv6Prefix: 128, trustProxy: 1 });
     expect(key('10.0.0.1', { 'x-forwarded-for': '2001:DB8::0:1' })).toBe('2001:db8::1/128');
@@ -386,7 +384,7 @@ describe('the options', () => {
 describe('without onWarning', () => {
   afterEach(() => void vi.restoreAllMocks());
 
-  it('the process emits the warning, with its code', () => {
+  it('process.emitWarning receives message and code', () => {
     const emit = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
     const read = clientAddress();
     for (const _ of [1, 2]) read('10.0.0.1', () => '1.1.1.1');

@@ -24,7 +24,7 @@ const spent = { allowed: false, remaining: 0 } as const;
 
 const AT_MS = 1_745_000_100_250;
 
-/** A report as a check would make it: denied if a limit that counts denies. */
+/** Builds a report as a check does: denied if an enforced limit denies. */
 function report(...limits: LimitReport[]): HeaderReport {
   const violated = limits.filter((limit) => !limit.allowed && !limit.shadow);
   return {
@@ -41,25 +41,25 @@ const rateLimit = (...limits: LimitReport[]) => sent('draft', report(...limits))
 const policy = (...limits: LimitReport[]) => sent('draft', report(...limits))['RateLimit-Policy'];
 
 describe('the current draft', () => {
-  it('names each policy with its quota and window, and what is left of it', () => {
+  it('lists each policy with quota and window, and its remaining', () => {
     expect(headerForms.draft(report(burst, daily))).toEqual([
       ['RateLimit-Policy', '"burst";q=100;w=60, "daily";q=1000;w=86400'],
       ['RateLimit', '"burst";r=50;t=30, "daily";r=900;t=4000'],
     ]);
   });
 
-  it('gives a limit without room its own wait', () => {
+  it('has the retry time of each violated limit', () => {
     const first = { ...burst, ...spent, retryAfterMs: 5001, resetAfterMs: 59_000 };
     const second = { ...daily, ...spent, retryAfterMs: 70_000 };
     expect(rateLimit(first, second)).toBe('"burst";r=0;t=6, "daily";r=0;t=70');
   });
 
-  it('says no time for a limit with room when another one denies', () => {
+  it('omits the reset of an unviolated limit if another one denies', () => {
     const first = { ...burst, ...spent, retryAfterMs: 5001 };
     expect(rateLimit(first, daily)).toBe('"burst";r=0;t=6, "daily";r=900');
   });
 
-  it('rounds times up and room down', () => {
+  it('rounds times up and remaining down', () => {
     expect(rateLimit({ ...burst, remaining: 7.9, resetAfterMs: 1 })).toBe('"burst";r=7;t=1');
     expect(rateLimit({ ...burst, resetAfterMs: 1000 })).toBe('"burst";r=50;t=1');
     expect(rateLimit({ ...burst, resetAfterMs: 1001 })).toBe('"burst";r=50;t=2');
@@ -72,18 +72,18 @@ describe('the current draft', () => {
     [1000, 1],
     [1001, 2],
     [3_153_600_000_000, 3_153_600_000],
-  ])('has the window of %d ms as %d s', (windowMs, seconds) => {
+  ])('shows a window of %d ms as %d s', (windowMs, seconds) => {
     expect(policy({ ...burst, windowMs })).toBe(`"burst";q=100;w=${seconds}`);
   });
 
-  it('rounds a single millisecond up, however large the number', () => {
+  it('rounds one millisecond up for large numbers too', () => {
     for (const seconds of [8_796_093_022_208, 9_007_199_254_740]) {
       expect(rateLimit({ ...burst, resetAfterMs: seconds * 1000 })).toMatch(`t=${seconds}`);
       expect(rateLimit({ ...burst, resetAfterMs: seconds * 1000 + 1 })).toMatch(`t=${seconds + 1}`);
     }
   });
 
-  it('keeps numbers within the 15 digits of structured fields', () => {
+  it('limits numbers to the 15 digits of structured fields', () => {
     const most = 999_999_999_999_999;
     const limit = Number.MAX_SAFE_INTEGER;
     const huge = { ...burst, limit, remaining: limit, resetAfterMs: 1e30, windowMs: Infinity };
@@ -91,19 +91,19 @@ describe('the current draft', () => {
     expect(rateLimit(huge)).toBe(`"burst";r=${most};t=${most}`);
   });
 
-  it.each([Number.NaN, -1, -Infinity])('sends the number %d, which cannot be, as 0', (wrong) => {
+  it.each([Number.NaN, -1, -Infinity])('sends the invalid number %d as 0', (wrong) => {
     const broken = { ...burst, limit: wrong, remaining: wrong, resetAfterMs: wrong };
     expect(policy({ ...broken, windowMs: wrong })).toBe('"burst";q=0;w=1');
     expect(rateLimit(broken)).toBe('"burst";r=0;t=0');
   });
 
-  it('leaves out limits that are only watched, also when they would deny', () => {
+  it('omits shadow limits, also if they would deny', () => {
     const watched = { ...daily, ...spent, retryAfterMs: 9000, shadow: true };
     expect(headerForms.draft(report(watched, burst))).toEqual(headerForms.draft(report(burst)));
     expect(retryAfter(report(watched, burst))).toBeUndefined();
   });
 
-  it('sends nothing rather than an empty list', () => {
+  it('sends no header rather than an empty list', () => {
     const watched = { ...burst, shadow: true };
     for (const form of Object.values(headerForms)) {
       expect(form(report())).toEqual([]);
@@ -127,26 +127,26 @@ describe('the name of a policy', () => {
     ['\0\x7f', '"%00%7F"'],
     ['\ud83d', '"%ED%A0%BD"'],
     ['\udeb0\ud83d', '"%ED%BA%B0%ED%A0%BD"'],
-  ])('%j is sent as %s', (name, wire) => {
+  ])('name %j is sent as %s', (name, wire) => {
     expect(policy({ ...burst, policy: name })).toBe(`${wire};q=100;w=60`);
     expect(rateLimit({ ...burst, policy: name })).toBe(`${wire};r=50;t=30`);
   });
 
-  it('is never that of another policy', () => {
+  it('distinct names stay distinct', () => {
     const names = ['ä', '%C3%A4', '%c3%a4', '%25C3%25A4', 'Ã¤', 'a\u0308', '\ufffd', '\ud800'];
     expect(new Set(names.map(wireName)).size).toBe(names.length);
   });
 });
 
 describe('draft 7', () => {
-  it('lists the policies without names, and the limit with the least remaining', () => {
+  it('lists unnamed policies and the limit with the least remaining', () => {
     expect(headerForms['draft-7'](report(burst, daily))).toEqual([
       ['RateLimit-Policy', '100;w=60, 1000;w=86400'],
       ['RateLimit', 'limit=100, remaining=50, reset=30'],
     ]);
   });
 
-  it('has, denied, the limit that makes the caller wait longest, and that wait', () => {
+  it('if denied, shows the limit with the longest wait', () => {
     const first = { ...burst, ...spent, retryAfterMs: 5001 };
     const second = { ...daily, allowed: false, remaining: 3, retryAfterMs: 70_000 };
     const both = report(first, second);
@@ -156,7 +156,7 @@ describe('draft 7', () => {
     );
   });
 
-  it('has the first of several limits in a tie', () => {
+  it('shows the first limit in a tie', () => {
     const same = { ...daily, remaining: burst.remaining };
     expect(sent('draft-7', report(burst, same)).RateLimit).toMatch(/^limit=100,/);
     expect(sent('draft-7', report(same, burst)).RateLimit).toMatch(/^limit=1000,/);
@@ -164,14 +164,14 @@ describe('draft 7', () => {
     expect(sent('draft-7', report(...denied)).RateLimit).toMatch(/^limit=100,/);
   });
 
-  it('keeps the longest window of policies with the same quota, of which it allows but one', () => {
+  it('shows only the longest window of policies with the same quota', () => {
     const hourly = { ...burst, policy: 'hourly', windowMs: 3_600_000 };
     const minutely = { ...burst, policy: 'minutely' };
     const policies = sent('draft-7', report(burst, daily, hourly, minutely))['RateLimit-Policy'];
     expect(policies).toBe('100;w=3600, 1000;w=86400');
   });
 
-  it('resets when the caller may retry if a denied answer has room in all its limits', () => {
+  it('resets at the retry time if denied without a violated limit', () => {
     const strange = { ...report(burst), allowed: false, retryAfterMs: 2500 };
     expect(sent('draft-7', strange).RateLimit).toBe('limit=100, remaining=50, reset=3');
     expect(retryAfter(strange)).toEqual(['Retry-After', '3']);
@@ -180,7 +180,7 @@ describe('draft 7', () => {
 });
 
 describe('draft 6 and the legacy form', () => {
-  it('have a field for each number', () => {
+  it('draft 6 has a header for each number', () => {
     expect(headerForms['draft-6'](report(daily, burst))).toEqual([
       ['RateLimit-Policy', '1000;w=86400, 100;w=60'],
       ['RateLimit-Limit', '100'],
@@ -189,7 +189,7 @@ describe('draft 6 and the legacy form', () => {
     ]);
   });
 
-  it('have, if legacy, the time of the reset in seconds since the epoch, rounded up', () => {
+  it('legacy has the reset in seconds since the epoch, rounded up', () => {
     expect(headerForms.legacy(report(daily, burst))).toEqual([
       ['X-RateLimit-Limit', '100'],
       ['X-RateLimit-Remaining', '50'],
@@ -211,18 +211,18 @@ describe('Retry-After', () => {
     [1001, '2'],
     [86_400_000, '86400'],
     [Infinity, '999999999999999'],
-  ])('after a wait of %d ms is %s', (retryAfterMs, value) => {
+  ])('for a wait of %d ms is %s', (retryAfterMs, value) => {
     const denied = report({ ...burst, ...spent, retryAfterMs });
     expect(retryAfter(denied)).toEqual(['Retry-After', value]);
   });
 
-  it('is at least 1, because 0 would be an invitation to a loop', () => {
+  it('is at least 1, so that clients do not retry in a loop', () => {
     expect(retryAfter({ ...report(), allowed: false })).toEqual(['Retry-After', '1']);
     const unknown = { ...report(), allowed: false, retryAfterMs: Number.NaN };
     expect(retryAfter(unknown)).toEqual(['Retry-After', '1']);
   });
 
-  it('waits for all limits, whatever the whole answer says', () => {
+  it('is the longest wait of all violated limits', () => {
     const first = { ...burst, ...spent, retryAfterMs: 5001 };
     const second = { ...daily, ...spent, retryAfterMs: 2000 };
     const low = { ...report(first, second), retryAfterMs: 1 };
@@ -231,7 +231,7 @@ describe('Retry-After', () => {
     expect(retryAfter(missing)).toEqual(['Retry-After', '6']);
   });
 
-  it('is not sent when allowed, nor by the form `none`, which sends nothing', () => {
+  it('is not sent if allowed or with the form `none`', () => {
     const denied = report({ ...burst, ...spent, retryAfterMs: 5000 });
     expect(retryAfter(report(burst))).toBeUndefined();
     expect(retryAfter(denied, 'none')).toBeUndefined();

@@ -35,8 +35,8 @@ function limited(
   return { limiter, call: limitFetch(fetch, limiter, { policy: 'budget', ...options }) };
 }
 
-describe('a fetch that keeps to a budget', () => {
-  it('spends before it calls, and does not call when nothing is left', async () => {
+describe('limitFetch', () => {
+  it('consumes the limit before a call and does not call when it is exhausted', async () => {
     const { call } = limited();
     const statuses = [];
     for (let number = 0; number < 3; number++) statuses.push((await call(url)).status);
@@ -44,7 +44,7 @@ describe('a fetch that keeps to a budget', () => {
     expect(calls).toBe(2);
   });
 
-  it('tells how long to wait, as the other side would', async () => {
+  it('returns 429 with Retry-After when denied', async () => {
     const { call } = limited({}, 1);
     await call(url);
     const refused = await call(url);
@@ -53,7 +53,7 @@ describe('a fetch that keeps to a budget', () => {
     expect(seconds).toBeLessThanOrEqual(3600);
   });
 
-  it('throws instead, if told so, with the wait', async () => {
+  it("throws ERR_RATE_LIMITED with the wait if onDenied is 'throw'", async () => {
     const { call } = limited({ onDenied: 'throw' }, 1);
     await call(url);
     await expect(call(url)).rejects.toMatchObject({
@@ -62,14 +62,14 @@ describe('a fetch that keeps to a budget', () => {
     });
   });
 
-  it('waits for its turn as long as it may', async () => {
+  it('waits for capacity up to maxWaitMs', async () => {
     const { call } = limited({ maxWaitMs: 5000 }, 1, 200);
     await call(url);
     expect((await call(url)).status).toBe(200);
     expect(calls).toBe(2);
   });
 
-  it('takes the cost and the key that functions say', async () => {
+  it('accepts functions for cost and key', async () => {
     const { limiter, call } = limited({
       cost: (_input, init) => (init?.method === 'POST' ? 2 : 1),
       key: (input) => ['host', new URL(String(input)).hostname],
@@ -79,7 +79,7 @@ describe('a fetch that keeps to a budget', () => {
     expect((await call(url)).status).toBe(429);
   });
 
-  it('leaves the other side alone for as long as it says in a refusal', async () => {
+  it('makes no calls until the Retry-After of a 429 has passed', async () => {
     const { call } = limited({}, 100);
     answer = { status: 429, headers: { 'Retry-After': '30' } };
     expect((await call(url)).status).toBe(429);
@@ -89,7 +89,7 @@ describe('a fetch that keeps to a budget', () => {
     expect(Number(held.headers.get('retry-after'))).toBeGreaterThan(28);
   });
 
-  it('leaves it alone when its budget there is used up, though the answer is well', async () => {
+  it('makes no calls until the reset if a successful response has 0 remaining', async () => {
     const { call } = limited({}, 100);
     answer = { status: 200, headers: { RateLimit: '"minute";r=0;t=20, "day";r=5;t=4000' } };
     expect((await call(url)).status).toBe(200);
@@ -98,7 +98,7 @@ describe('a fetch that keeps to a budget', () => {
     expect(Number(held.headers.get('retry-after'))).toBeLessThanOrEqual(20);
   });
 
-  it('waits that out, if it may', async () => {
+  it('waits for the end of a pause within maxWaitMs', async () => {
     const { call } = limited({ maxWaitMs: 5000 }, 100);
     answer = { status: 503, headers: { 'Retry-After': '1' } };
     await call(url);
@@ -107,7 +107,7 @@ describe('a fetch that keeps to a budget', () => {
     expect(calls).toBe(2);
   });
 
-  it('what it says about one key does not concern another', async () => {
+  it('pauses one key without affecting others', async () => {
     const { call } = limited({
       key: (_input, init) => String(new Headers(init?.headers).get('x-key')),
     });
@@ -118,7 +118,7 @@ describe('a fetch that keeps to a budget', () => {
     expect((await call(url, { headers: { 'x-key': 'b' } })).status).toBe(200);
   });
 
-  it('stops waiting when it is called off, and has spent nothing', async () => {
+  it('stops waiting on abort and consumes nothing', async () => {
     const { limiter, call } = limited({ maxWaitMs: 60_000, key: 'k' }, 1, '30s');
     await call(url);
     const control = new AbortController();
@@ -128,7 +128,7 @@ describe('a fetch that keeps to a budget', () => {
     expect((await limiter.inspect('budget', 'k'))?.used).toBe(1);
   });
 
-  it('refuses what it does not know', () => {
+  it('rejects unknown options', () => {
     expect(() => limited({ onDenied: 'wait' as never })).toThrow(
       expect.objectContaining({ code: 'ERR_INVALID_OPTION' }),
     );

@@ -3,12 +3,12 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { normalizeKey, sha256 } from '../../src/http/normalize-key.ts';
 
-/** The same by Node, of the bytes of UTF-16, the higher one first. */
+/** Node's SHA-256 of the big-endian UTF-16 bytes. */
 const byNode = (text: string): string =>
   createHash('sha256').update(Buffer.from(text, 'utf16le').swap16()).digest('hex');
 
-describe('the hash of a long key', () => {
-  it('is SHA-256, whatever the length and the characters', () => {
+describe('normalizeKey', () => {
+  it('hashes with SHA-256 for all lengths and characters', () => {
     const texts = fc
       .array(fc.integer({ min: 0, max: 0xffff }), { maxLength: 300 })
       .map((units) => String.fromCharCode(...units));
@@ -21,7 +21,7 @@ describe('the hash of a long key', () => {
     expect(sha256(token)).toBe(byNode(token));
   });
 
-  it('stands for keys of more than 1,024 characters, and only for those', () => {
+  it('hashes only keys of more than 1,024 characters', () => {
     expect(normalizeKey('a'.repeat(1024))).toBe('a'.repeat(1024));
     expect(normalizeKey('a'.repeat(1025))).toBe(`sha256:${byNode('a'.repeat(1025))}`);
     expect(normalizeKey(['a:b', 7])).toBe('a\\:b:7');
@@ -29,7 +29,7 @@ describe('the hash of a long key', () => {
     expect(normalizeKey(42)).toBe('42');
   });
 
-  it('leaves it to the limiter to refuse what is no key', () => {
+  it('returns invalid keys unchanged', () => {
     for (const key of [undefined, null, {}, '']) expect(normalizeKey(key as never)).toBe(key);
   });
 });

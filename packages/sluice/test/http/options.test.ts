@@ -6,13 +6,13 @@ import type { RequestOptions } from '../../src/http/options.ts';
 const request = (headers: Record<string, string> = {}): Request =>
   new Request('http://localhost/', { headers });
 
-/** A handler behind a limit, asked as if from one address. */
+/** Returns a limited handler whose requests come from one address. */
 function serve(options: RequestOptions<Request>) {
   const limited = rateLimit({ address: () => '203.0.113.7', ...options });
   return limited(async () => new Response('hello'));
 }
 
-describe('options that are refused when the limiter is built', () => {
+describe('invalid options', () => {
   it.each([
     [{}, '`limit` with `window`, or `limits`'],
     [{ limit: 5, limits: [{ limit: 5, window: '1m' }] }, '`limit` with `window`, or `limits`'],
@@ -56,7 +56,7 @@ describe('options that are refused when the limiter is built', () => {
     [{ limits: [{ limit: 5, window: '1m' }], name: 'a' }, '`name` in each of `limits`'],
     [{ limit: 5, trustProxy: true }, 'trustProxy'],
     [{ limit: 5, allow: ['not an address'] }, 'not an address'],
-  ])('%j: expected %s', (options, message) => {
+  ])('rejects %j: expected %s', (options, message) => {
     expect(() => serve(options as never)).toThrow(
       expect.objectContaining({
         code: 'ERR_INVALID_OPTION',
@@ -73,12 +73,12 @@ describe('options that are refused when the limiter is built', () => {
     [{ limit: 5, cost: 'x' }, 'ERR_INVALID_COST'],
     [{ limit: 5, cost: 0 }, 'ERR_INVALID_COST'],
     [{ limits: [{ limit: 5, window: '1m', cost: null }] }, 'ERR_INVALID_COST'],
-  ])('%j has the code of the policy: %s', (options, code) => {
+  ])('rejects %j with the code %s', (options, code) => {
     expect(() => serve(options as never)).toThrow(expect.objectContaining({ code }));
   });
 
   it.each([{ statusCode: 'x' }, { statusCode: 42 }, { requestWasSuccessful: 1 }])(
-    'by Express: %j',
+    'rejects %j in Express',
     (options) => {
       expect(() => expressLimit({ limit: 5, window: '1m', ...options } as never)).toThrow(
         expect.objectContaining({ code: 'ERR_INVALID_OPTION' }),
@@ -88,7 +88,7 @@ describe('options that are refused when the limiter is built', () => {
 });
 
 describe('a limit on requests', () => {
-  it('by a header counts each value, and the address where it is missing', async () => {
+  it('by header counts each value, and the address if the header is missing', async () => {
     const handle = serve({ limit: 1, window: '1h', key: { header: 'x-api-key' } });
     const statuses = [];
     for (const headers of [
@@ -103,13 +103,13 @@ describe('a limit on requests', () => {
     expect(statuses).toEqual([200, 200, 200, 429, 429]);
   });
 
-  it('a header cannot spend what an address has', async () => {
+  it('a header with an address in it does not consume the limit of the address', async () => {
     const handle = serve({ limit: 1, window: '1h', key: { header: 'x-api-key' } });
     expect((await handle(request({ 'x-api-key': '203.0.113.7' }))).status).toBe(200);
     expect((await handle(request())).status).toBe(200);
   });
 
-  it('by a header knows it by any spelling of its name', async () => {
+  it('by header ignores the case of its name', async () => {
     const handle = serve({ limit: 1, window: '1h', key: { header: 'X-API-Key' } });
     expect((await handle(request({ 'x-api-key': 'a' }))).status).toBe(200);
     expect((await handle(request({ 'x-api-key': 'b' }))).status).toBe(200);
@@ -120,7 +120,7 @@ describe('a limit on requests', () => {
     ['a header', { header: 'authorization' }],
     ['a function', (asked: Request) => asked.headers.get('authorization')!],
     ['parts', (asked: Request) => ['token', asked.headers.get('authorization')!]],
-  ])('by %s keeps keys of any length apart', async (_, key) => {
+  ])('by %s distinguishes keys of any length', async (_, key) => {
     const handle = serve({ limit: 1, window: '1h', key });
     const long = 'x'.repeat(5000);
     const statuses = [];
@@ -130,12 +130,12 @@ describe('a limit on requests', () => {
     expect(statuses).toEqual([200, 200, 429, 200]);
   });
 
-  it('may be another one for each request', async () => {
+  it('can be a function of the request', async () => {
     const limit = (asked: Request): number => (asked.headers.get('x-plan') === 'pro' ? 3 : 1);
     const handle = serve({
       limit,
       window: '1h',
-      key: (asked) => asked.headers.get('x-user') ?? 'nobody',
+      key: (asked) => asked.headers.get('x-user') ?? 'anonymous',
     });
     const pro = { 'x-plan': 'pro', 'x-user': 'ada' };
     const answers = [];
@@ -144,7 +144,7 @@ describe('a limit on requests', () => {
     expect(answers).toEqual([200, 200, 200, 429, 200, 429]);
   });
 
-  it('several at once keep their own limits, however they come', async () => {
+  it('concurrent requests keep their own dynamic limits', async () => {
     const handle = serve({
       limit: async (asked) => Number(asked.headers.get('x-limit')),
       window: '1h',
@@ -177,12 +177,12 @@ describe('a limit on requests', () => {
     ],
     ['legacy', ['retry-after', 'x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset']],
     ['none', []],
-  ] as const)('sends the fields of %s', async (headers, names) => {
+  ] as const)('sends the headers of %s', async (headers, names) => {
     const handle = serve({ limit: 1, window: '1h', headers });
     await handle(request());
-    const refused = await handle(request());
-    expect(refused.status).toBe(429);
-    expect([...refused.headers.keys()].filter((name) => /rate|retry/.test(name)).sort()).toEqual([
+    const denied = await handle(request());
+    expect(denied.status).toBe(429);
+    expect([...denied.headers.keys()].filter((name) => /rate|retry/.test(name)).sort()).toEqual([
       ...names,
     ]);
   });
@@ -196,7 +196,7 @@ describe('a limit on requests', () => {
     expect((await other(request())).status).toBe(200);
   });
 
-  it('one that is only watched is not in the way of another', async () => {
+  it('in shadow mode does not deny', async () => {
     const handle = serve({
       limits: [
         { name: 'real', limit: 3, window: '1h' },
@@ -209,7 +209,7 @@ describe('a limit on requests', () => {
     expect(answers[0].headers.get('ratelimit-policy')).toBe('"real";q=3;w=3600');
   });
 
-  it('without a way to know who asks it says so instead of keying everybody alike', async () => {
+  it('rejects with ERR_NO_CLIENT_ADDRESS if no address is known', async () => {
     const handle = rateLimit({ limit: 1, window: '1h' })(() => new Response('hello'));
     await expect(handle(request())).rejects.toMatchObject({ code: 'ERR_NO_CLIENT_ADDRESS' });
   });

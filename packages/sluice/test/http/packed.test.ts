@@ -1,4 +1,4 @@
-/** From an empty folder: the packed library is installed, and README's lines of Express run. */
+/** Installs the packed library in an empty folder and runs the Express example of the README. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
@@ -32,7 +32,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-it('npm i, the lines of the README, and a 429 with true headers', async () => {
+it('the README example of the installed package returns 429 with correct headers', async () => {
   const [{ filename }] = JSON.parse(
     npm(['pack', '--json', '--pack-destination', folder], `${root}packages/sluice`),
   );

@@ -11,8 +11,8 @@ const waitOf = (retryAfter: string) => parse({ 'retry-after': retryAfter }).retr
 const resetOf = (reset: string) =>
   parse({ 'x-ratelimit-remaining': '1', 'x-ratelimit-reset': reset }).limits[0].resetAfterMs;
 
-describe('the forms', () => {
-  it('are told apart: the current draft', () => {
+describe('header forms', () => {
+  it('parses the current draft', () => {
     const headers = {
       'RateLimit-Policy': '"burst";q=100;w=60, "daily";q=1000;w=86400',
       RateLimit: '"burst";r=50;t=30, "daily";r=900',
@@ -30,7 +30,7 @@ describe('the forms', () => {
     });
   });
 
-  it('are told apart: draft 7', () => {
+  it('parses draft 7', () => {
     const headers = {
       'ratelimit-policy': '100;w=60, 1000;w=86400;comment="a day"',
       ratelimit: 'limit=100, remaining=50, reset=30',
@@ -43,11 +43,11 @@ describe('the forms', () => {
       limits: [{ limit: 100, remaining: 50, resetAfterMs: 30_000 }],
       form: 'draft-7',
     });
-    // `remaining` is optional there, and without it there is nothing to say.
+    // `remaining` is optional in draft 7. Without it there is no limit to return.
     expect(parse({ ratelimit: 'limit=100, reset=30' })).toEqual({ ...NOTHING, form: 'draft-7' });
   });
 
-  it('are told apart: draft 6, also with the policies of the drafts before it', () => {
+  it('parses draft 6, also with the policies of older drafts', () => {
     const headers = { 'RateLimit-Remaining': '50', 'RateLimit-Reset': '30' };
     const limits = [{ limit: 100, remaining: 50, resetAfterMs: 30_000 }];
     for (const limit of ['100', '100, 100;w=60, 1000;w=86400']) {
@@ -56,7 +56,7 @@ describe('the forms', () => {
     }
   });
 
-  it('are told apart: GitHub', () => {
+  it('parses the headers of GitHub', () => {
     const headers = {
       'x-ratelimit-limit': '60',
       'x-ratelimit-remaining': '56',
@@ -72,7 +72,7 @@ describe('the forms', () => {
     expect(parseRateLimit(headers).limits).toEqual([{ limit: 60, remaining: 56 }]);
   });
 
-  it('are told apart: OpenAI', () => {
+  it('parses the headers of OpenAI', () => {
     const headers = {
       'x-ratelimit-limit-requests': '60',
       'x-ratelimit-limit-tokens': '150000',
@@ -91,7 +91,7 @@ describe('the forms', () => {
     });
   });
 
-  it('may be sent together: the newest one with limits counts', () => {
+  it('uses the newest of several forms', () => {
     const legacy = { 'x-ratelimit-remaining': '1' };
     const draft6 = { ...legacy, 'ratelimit-remaining': '2' };
     expect(parse(draft6)).toMatchObject({ form: 'draft-6', limits: [{ remaining: 2 }] });
@@ -100,7 +100,7 @@ describe('the forms', () => {
     expect(parse({ ...draft6, ratelimit: 'what?' }).form).toBe('draft-6');
   });
 
-  it('are that of the policies if there is nothing else', () => {
+  it('returns the form of the policies if there are no limits', () => {
     expect(parse({ 'ratelimit-policy': '"a";q=1' }).form).toBe('draft');
     expect(parse({ 'ratelimit-policy': '1;w=1' }).form).toBe('draft-7');
     expect(parse({ 'retry-after': '1' })).toEqual({ ...NOTHING, retryAfterMs: 1000 });
@@ -119,7 +119,7 @@ describe('a structured field', () => {
     ['"a";r=999999999999999', { name: 'a', remaining: 999_999_999_999_999 }],
     ['"\\"a\\\\";r=1', { name: '"a\\', remaining: 1 }],
     ['"";r=1', { name: '', remaining: 1 }],
-  ])('may be %s', (text, limit) => {
+  ])('accepts %s', (text, limit) => {
     expect(limitsOf(text)).toEqual([limit]);
   });
 
@@ -153,7 +153,7 @@ describe('a structured field', () => {
     ['text that is not UTF-8', '"a";r=1;x=%"%ff"'],
     ['text in capital hexadecimals', '"a";r=1;x=%"%C3%A4"'],
     ['one good and one bad member', '"a";r=1, "b";r=oops!'],
-  ])('is ignored with %s', (_what, text) => {
+  ])('ignores a field with %s', (_what, text) => {
     expect(parse({ ratelimit: text })).toEqual(NOTHING);
   });
 
@@ -167,7 +167,7 @@ describe('a structured field', () => {
     ['a time that is no integer', '"a";r=1;t=soon'],
     ['a number for a name', '5;r=1'],
     ['one member that is wrong', '"a";r=1, "b";t=1'],
-  ])('is ignored with %s, because the draft does', (_what, text) => {
+  ])('ignores a field with %s, as the draft requires', (_what, text) => {
     expect(parse({ ratelimit: text })).toEqual(NOTHING);
   });
 
@@ -182,11 +182,11 @@ describe('a structured field', () => {
     '1;w=x',
     'token;q=1',
     '"a";q=1, "b"',
-  ])('is ignored as a policy if it is %s', (text) => {
+  ])('ignores the policy %s', (text) => {
     expect(parse({ 'ratelimit-policy': text })).toEqual(NOTHING);
   });
 
-  it('may have policies without a window, and of both kinds', () => {
+  it('accepts policies without a window, named and unnamed', () => {
     expect(policiesOf('"a";q=1, 5, "b";q=2;w=3;qu="content-bytes"')).toEqual([
       { name: 'a', limit: 1 },
       { limit: 5 },
@@ -203,11 +203,11 @@ describe('a structured field', () => {
     'limit=1; remaining=1; reset=1',
     'limit=1, remaining=1, reset=1,',
     'Limit=1, remaining=1, reset=1',
-  ])('is ignored as a dictionary if it is %s', (text) => {
+  ])('ignores the dictionary %s', (text) => {
     expect(parse({ ratelimit: text })).toEqual(NOTHING);
   });
 
-  it('may be a dictionary in any order, with more in it', () => {
+  it('accepts a dictionary in any order and with unknown keys', () => {
     expect(limitsOf('reset=3;x=1,flag , other="x",remaining=0,\tlimit=1,limit=2')).toEqual([
       { limit: 2, remaining: 0, resetAfterMs: 3000 },
     ]);
@@ -220,7 +220,7 @@ describe('a name', () => {
     ['100%25', '100%'],
     ['%F0%9F%9A%B0', '🚰'],
     ['%0D%0A', '\r\n'],
-  ])('that was encoded as %s is %j again', (wire, name) => {
+  ])('%s is decoded to %j', (wire, name) => {
     expect(limitsOf(`"${wire}";r=1`)[0].name).toBe(name);
   });
 
@@ -232,7 +232,7 @@ describe('a name', () => {
   );
 });
 
-describe('a reset without a standard', () => {
+describe('X-RateLimit-Reset', () => {
   it.each([
     ['0', 0],
     ['30', 30_000],
@@ -250,27 +250,27 @@ describe('a reset without a standard', () => {
     ['6m0s', 360_000],
     ['1h0m0s', 3_600_000],
     ['1d2h', 93_600_000],
-  ])('of %s is in %d ms', (text, ms) => {
+  ])('%s is in %d ms', (text, ms) => {
     expect(resetOf(text)).toBe(ms);
   });
 
   it.each([
     ...['', '-1', 'soon', '1 s', '1x', 's', '1s!', '1e3', '0x10', 'Infinity', 'NaN', '1.2.3s'],
     ...['1, 2', '1s1s1s1s1s1s', '1234567890s', '1234567890123456', '2025-04-18T18:15:30Z'],
-  ])('of %j is ignored, and the rest is not', (text) => {
+  ])('%j is ignored, other headers are not', (text) => {
     expect(resetOf(text)).toBeUndefined();
     const headers = { 'x-ratelimit-remaining': '1', 'x-ratelimit-reset': text };
     expect(parse(headers)).toEqual({ ...NOTHING, limits: [{ remaining: 1 }], form: 'legacy' });
   });
 
-  it('is not said where the rest makes no sense', () => {
+  it('is ignored if the other headers are malformed', () => {
     for (const remaining of ['-1', '', 'many', '1e9', '1, 2']) {
       expect(parse({ 'x-ratelimit-remaining': remaining })).toEqual(NOTHING);
       expect(parse({ 'ratelimit-remaining': remaining })).toEqual(NOTHING);
     }
   });
 
-  it('is ignored alone in draft 6 too', () => {
+  it('a malformed RateLimit-Reset of draft 6 is ignored alone', () => {
     const headers = {
       'ratelimit-remaining': '1',
       'ratelimit-limit': 'x',
@@ -279,7 +279,7 @@ describe('a reset without a standard', () => {
     expect(parse(headers).limits).toEqual([{ remaining: 1 }]);
   });
 
-  it('may come with numbers that have a fraction, which are rounded down', () => {
+  it('fractions of remaining are rounded down', () => {
     const headers = { 'x-ratelimit-remaining': '598.7', 'x-ratelimit-limit': '600.0' };
     expect(parse(headers).limits).toEqual([{ limit: 600, remaining: 598 }]);
   });
@@ -299,7 +299,7 @@ describe('Retry-After', () => {
     ['Sunday, 06-Nov-94 08:49:37 GMT', 0],
     ['Sat, 29 Feb 2020 00:00:00 GMT', 0],
     ['Thu, 01 Jan 1970 00:00:00 GMT', 0],
-  ])('of %s is a wait of %d ms', (text, ms) => {
+  ])('%s is %d ms', (text, ms) => {
     expect(waitOf(text)).toBe(ms);
   });
 
@@ -311,11 +311,11 @@ describe('Retry-After', () => {
     ...['Fri, 29 Feb 2030 18:15:30 GMT', 'Fri, 18 Abc 2030 18:15:30 GMT'],
     ...['Fri, 18 Apr 2030 24:15:30 GMT', 'Fri, 18 Apr 2030 18:60:30 GMT'],
     ...['Fri, 18 Apr 2030 18:15:61 GMT', 'Fri, 18 Apr 20300 18:15:30 GMT'],
-  ])('of %j is ignored', (text) => {
+  ])('%j is ignored', (text) => {
     expect(parse({ 'retry-after': text })).toEqual(NOTHING);
   });
 
-  it('needs the time now for a date, and only for that', () => {
+  it('a date requires nowMs, seconds do not', () => {
     const date = { 'retry-after': 'Fri, 18 Apr 2025 18:15:30 GMT' };
     expect(parseRateLimit(date)).toEqual(NOTHING);
     for (const nowMs of [undefined, Number.NaN, Infinity]) {
@@ -324,7 +324,7 @@ describe('Retry-After', () => {
     }
   });
 
-  it('of two digits for a year is never more than 50 years ahead', () => {
+  it('a two-digit year is at most 50 years ahead', () => {
     expect(waitOf('Sunday, 18-Apr-75 18:15:00 GMT')).toBeGreaterThan(49 * 365 * 86_400_000);
     expect(waitOf('Monday, 18-Apr-77 18:15:00 GMT')).toBe(0);
   });
@@ -341,11 +341,11 @@ describe('headers', () => {
     ['an object without a prototype', Object.assign(Object.create(null), { ratelimit: '"a";r=1' })],
     ['a function', (name: string) => (name === 'ratelimit' ? '"a";r=1' : null)],
     ['an object with a header called get', { get: 'x', ratelimit: '"a";r=1' }],
-  ])('may be %s', (_what, headers) => {
+  ])('accepts %s', (_what, headers) => {
     expect(parse(headers)).toEqual(expected);
   });
 
-  it('may come in several lines, which are one list', () => {
+  it('several lines are joined to one list', () => {
     const lines = ['"a";r=1', '"b";r=2'];
     const limits = [
       { name: 'a', remaining: 1 },
@@ -372,7 +372,7 @@ describe('headers', () => {
     },
   );
 
-  it('are ignored beyond 8 KB, in one line or in many', () => {
+  it('values over 8 KB are ignored, in one line or several', () => {
     const of = (length: number) => `"${'a'.repeat(length - 6)}";r=1`;
     expect(limitsOf(of(8192))).toHaveLength(1);
     expect(limitsOf(of(8193))).toEqual([]);
@@ -391,7 +391,7 @@ describe('headers', () => {
     ['digits', '9'],
     ['units', '1m'],
     ['percent signs', '%"%c3'],
-  ])('of 8 KB of %s take no time', (_what, unit) => {
+  ])('8 KB of %s are parsed in linear time', (_what, unit) => {
     const value = unit.repeat(8192 / unit.length);
     const start = performance.now();
     for (let round = 0; round < 20; round++) parse(() => value);

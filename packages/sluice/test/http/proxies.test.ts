@@ -1,4 +1,4 @@
-/** Behind real proxies a client is who it is, whatever it writes into the forwarding headers. */
+/** Behind real proxies, forged forwarding headers do not change the client's key. */
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, request } from 'node:http';
@@ -20,14 +20,14 @@ import {
 const ensureServices = new URL('../../../../tools/ensure-services', import.meta.url).pathname;
 const KINDS: readonly ProxyKind[] = ['nginx', 'caddy', 'haproxy'];
 const CLIENTS = ['127.0.0.2', '127.0.0.3', '127.0.0.4'];
-/** Random requests through each way, besides those of the table. */
+/** Random requests for each chain of proxies, in addition to the table. */
 const RANDOM_REQUESTS = Number(process.env.PROXY_REQUESTS ?? 100);
 
 const warned = new Set<string>();
 const open = (options: AddressOptions): AddressReader =>
   clientAddress({ ...options, onWarning: ({ code }) => warned.add(code) });
 
-/** Readers for each header, number of proxies and manner of trust, by name. */
+/** Key functions for each header, number of proxies and kind of trustProxy, by name. */
 const readers = new Map<string, AddressReader>();
 for (const forwardedHeader of ['x-forwarded-for', 'forwarded'] as const) {
   for (const trustProxy of [1, 2, 3, ['127.0.0.1']]) {
@@ -37,7 +37,7 @@ for (const forwardedHeader of ['x-forwarded-for', 'forwarded'] as const) {
 }
 readers.set('nobody', open({}));
 
-/** Answers with what each reader makes of the request. */
+/** Responds with the key of each key function. */
 const app = createServer((incoming, response) => {
   const header = (name: string) => incoming.headers[name] as string | undefined;
   const keys = [...readers].map(([name, read]) => [
@@ -88,13 +88,13 @@ beforeAll(async () => {
 afterAll(async () => {
   await Promise.all([...outer.values(), ...inner.values()].map((proxy) => proxy.stop()));
   app.close();
-  // A long campaign shows how far it went.
+  // Shows the progress of a long campaign.
   if (RANDOM_REQUESTS > 100) {
     process.stderr.write(`proxies: ${requests} requests, ${bypasses.length} bypasses\n`);
   }
 });
 
-/** Addresses that a client might pretend to have, and things that are none. */
+/** Valid and invalid addresses that a client may forge. */
 const PRETENCES = [
   ...['9.9.9.9', '127.0.0.1', '127.0.0.99', '::1', '::ffff:127.0.0.1', '::ffff:7f00:1'],
   ...['2001:db8::1', '[2001:db8::1]', '[2001:db8::1]:443', '9.9.9.9:80', '127.1', '0x7f000001'],
@@ -105,7 +105,7 @@ const PRETENCES = [
 const elementOf = (pretence: string): string =>
   /[:[]/.test(pretence) ? `for="${pretence}"` : `For=${pretence};proto=https`;
 
-/** Broken on purpose, so that a reader from the left would swallow what a proxy adds. */
+/** Malformed, so that a parser from the left would skip what a proxy appends. */
 const TRAPS = [
   ...['for="', 'for=9.9.9.9;host="', 'for="9.9.9.9\\', 'host="a, for=9.9.9.9', 'for=9.9.9.9,'],
   ...[',', ',,,', 'for=9.9.9.9;', '"",', 'for=127.0.0.1, for="', 'for=9.9.9.9;host="\\"'],
@@ -116,7 +116,7 @@ const SPELLINGS: Readonly<Record<ForwardedHeader, readonly string[]>> = {
   forwarded: ['Forwarded', 'forwarded', 'FORWARDED'],
 };
 
-/** What is sent under a header's name: the same address in 0 to 5 places, on 1 to 5 lines. */
+/** Returns forged header lines: an address in 0 to 5 places, on 1 to 5 lines. */
 function forgeries(header: ForwardedHeader): Line[][] {
   const [name, other] = SPELLINGS[header];
   const write = header === 'forwarded' ? elementOf : String;
@@ -145,7 +145,7 @@ const anyLines = (header: ForwardedHeader): fc.Arbitrary<Line[]> => {
   return fc.array(fc.tuple(fc.constantFrom(...SPELLINGS[header]), value), { maxLength: 4 });
 };
 
-/** Sends everything through one way, and notes every key that is not the client's. */
+/** Sends all requests through one chain and returns every key that is not the client's. */
 async function attack(port: number, proxies: number, header: ForwardedHeader): Promise<void> {
   const random = fc.sample(anyLines(header), RANDOM_REQUESTS);
   const all = [...forgeries(header), ...random];
@@ -163,7 +163,7 @@ async function attack(port: number, proxies: number, header: ForwardedHeader): P
 
 describe('one proxy', () => {
   describe.each(KINDS)('%s', (kind) => {
-    it.each(['x-forwarded-for', 'forwarded'] as const)('tells who it is by %s', (header) =>
+    it.each(['x-forwarded-for', 'forwarded'] as const)('passes the client on in %s', (header) =>
       attack(inner.get(kind)!.port, 1, header),
     );
   });
@@ -172,27 +172,27 @@ describe('one proxy', () => {
 describe('two proxies', () => {
   const pairs = KINDS.flatMap((first) => KINDS.map((second) => `${first}, ${second}`));
 
-  it.each(pairs)('%s tell who it is by X-Forwarded-For', (pair) =>
+  it.each(pairs)('%s pass the client on in X-Forwarded-For', (pair) =>
     attack(outer.get(pair)!.port, 2, 'x-forwarded-for'),
   );
 
-  // Before 1.23, nginx knows only the first line of a header that it has no rule for, which is the
-  // client's if the proxy before it adds a line. What it has lost, nobody can read.
+  // Before 1.23, nginx passes on only the first line of an unknown header, which is the client's if
+  // the proxy before it adds a line.
   it.each(pairs.filter((pair) => !/(?:caddy|haproxy), nginx/.test(pair)))(
     '%s tell who it is by Forwarded',
     (pair) => attack(outer.get(pair)!.port, 2, 'forwarded'),
   );
 });
 
-describe('with the wrong trust', () => {
-  it('in nobody, all behind a proxy are one client, which is warned of', async () => {
+describe('a wrong trustProxy', () => {
+  it('none: all clients behind a proxy share one key, with a warning', async () => {
     const { port } = inner.get('nginx')!;
     const keys = await Promise.all(CLIENTS.map((client) => ask(port, client, [])));
     expect(keys.map(({ nobody }) => nobody)).toEqual(CLIENTS.map(() => '127.0.0.1'));
     expect(warned).toContain('WARN_FORWARDED_IGNORED');
   });
 
-  it('in more proxies than there are, clients can be anyone, which is warned of', async () => {
+  it('more proxies than there are: clients can forge their key, with a warning', async () => {
     const { port } = inner.get('haproxy')!;
     const forged = await ask(port, '127.0.0.2', [['X-Forwarded-For', '9.9.9.9']]);
     expect(forged['x-forwarded-for 2']).toBe('9.9.9.9');
@@ -201,13 +201,13 @@ describe('with the wrong trust', () => {
     expect(warned).toContain('WARN_FORWARDED_SHORT');
   });
 
-  it('in fewer than there are, clients are one, and cannot choose', async () => {
+  it('fewer proxies than there are: clients share one key and cannot forge it', async () => {
     const { port } = outer.get('nginx, haproxy')!;
     const keys = await ask(port, '127.0.0.2', [['X-Forwarded-For', '9.9.9.9']]);
     expect(keys['x-forwarded-for 1']).toBe('127.0.0.1');
   });
 
-  it('without any proxy, networks still tell who it is', async () => {
+  it('networks without any proxy: the key is the client', async () => {
     const { port } = app.address() as AddressInfo;
     const keys = await ask(port, '127.0.0.2', [['X-Forwarded-For', '9.9.9.9']]);
     expect(keys['x-forwarded-for ["127.0.0.1"]']).toBe('127.0.0.2');

@@ -22,8 +22,8 @@ const denied = (...limits: LimitReport[]): HeaderReport => ({
 
 const TYPES = 'https://iana.org/assignments/http-problem-types';
 
-describe('a request that a limit denies', () => {
-  it('gets 429 and the names of the policies without room', () => {
+describe('rejection of a denied request', () => {
+  it('has status 429 and the names of the violated policies', () => {
     const daily = { ...limit, policy: 'daily', allowed: true, retryAfterMs: 0 };
     const hourly = { ...limit, policy: 'hourly', retryAfterMs: 20 };
     const { status, contentType, body } = rejection({ report: denied(limit, daily, hourly) });
@@ -40,14 +40,14 @@ describe('a request that a limit denies', () => {
     });
   });
 
-  it('always gets the members in the same order', () => {
+  it('has its members in a fixed order', () => {
     expect(rejection({ report: denied(limit), instance: '/orders/7' }).body).toBe(
       `{"type":"${TYPES}#quota-exceeded","title":"Quota Exceeded","status":429,` +
         '"instance":"/orders/7","violated-policies":["burst"],"retry-after-ms":5001}',
     );
   });
 
-  it('does not hear of limits that are only watched', () => {
+  it('does not contain shadow limits', () => {
     const watched = { ...limit, policy: 'planned', retryAfterMs: 90_000, shadow: true };
     const report = { ...denied(watched, limit), retryAfterMs: limit.retryAfterMs };
     expect(JSON.parse(rejection({ report }).body)).toMatchObject({
@@ -56,13 +56,13 @@ describe('a request that a limit denies', () => {
     });
   });
 
-  it('gets any name as it is, since JSON can hold it', () => {
+  it('contains policy names unencoded', () => {
     const names = ['täglich', '100%', '"quoted"\\', 'a\r\nb', '\ud83d', '</script>'];
     const report = denied(...names.map((policy) => ({ ...limit, policy })));
     expect(JSON.parse(rejection({ report }).body)['violated-policies']).toEqual(names);
   });
 
-  it('is not told a wait that nobody knows', () => {
+  it('omits an unknown wait', () => {
     for (const retryAfterMs of [0, -1, Number.NaN, Infinity]) {
       const { status, body } = rejection({ report: denied({ ...limit, retryAfterMs }) });
       expect(status).toBe(429);
@@ -70,11 +70,11 @@ describe('a request that a limit denies', () => {
     }
   });
 
-  it('never finds its key in the body', () => {
+  it('does not contain the key', () => {
     const clock = new ManualClock(1_745_000_100_000);
     const limiter = createLimiter({ policies: { burst: '1/1m' }, clock });
     limiter.checkSync('burst', 'alice@example.org');
-    // An adapter may well hand over the limits of the decision itself, which have the key.
+    // An adapter may pass the limits of the decision, which contain the key.
     const { allowed, retryAfterMs, atMs, limits } = limiter.checkSync('burst', 'alice@example.org');
     const withWindows = limits.map((each) => ({ ...each, windowMs: 60_000 }));
     const report = { allowed, retryAfterMs, atMs, limits: withWindows };
@@ -84,10 +84,10 @@ describe('a request that a limit denies', () => {
   });
 });
 
-describe('a request about which nothing could be decided', () => {
+describe('rejection without a decision of the store', () => {
   const outage: Degraded = { reason: 'timeout', action: 'deny' };
 
-  it('gets 503, with the same members', () => {
+  it('has status 503 and the same members', () => {
     const { status, contentType, body } = rejection({ report: denied(limit), degraded: outage });
     expect({ status, contentType }).toEqual({
       status: 503,
@@ -102,7 +102,7 @@ describe('a request about which nothing could be decided', () => {
     });
   });
 
-  it('gets 503 when the store threw, and blames no policy', () => {
+  it('has status 503 and no violated policies if the store threw', () => {
     for (const input of [{}, { report: undefined }, { degraded: outage }]) {
       const { status, body } = rejection(input);
       expect(status).toBe(503);
@@ -125,14 +125,14 @@ describe('a request about which nothing could be decided', () => {
     },
   );
 
-  it('says nothing of why the store is away', () => {
+  it('does not contain the reason of the failure', () => {
     const { body } = rejection({ report: denied(limit), degraded: outage });
     expect(body).not.toMatch(/timeout|deny|store|degraded/);
   });
 });
 
-describe('an allowed answer', () => {
-  it('cannot be rejected', () => {
+describe('rejection of an allowed decision', () => {
+  it('throws', () => {
     const report = { ...denied(), allowed: true };
     const attempts = [
       { report },
@@ -151,7 +151,7 @@ describe('an allowed answer', () => {
   });
 });
 
-it('takes what a decision says of its store as it is', () => {
+it('rejection accepts the degraded property of a decision', () => {
   const result = { degraded: { reason: 'open', action: 'deny' } } as Pick<CheckResult, 'degraded'>;
   expect(rejection({ report: denied(limit), degraded: result.degraded }).status).toBe(503);
 });

@@ -1,4 +1,4 @@
-/** Answers of unusual kinds, limits in a row, and how requests end. */
+/** Unusual responses, several limiters in a row, and outcomes of requests. */
 import 'reflect-metadata';
 import { once } from 'node:events';
 import { request as ask, createServer, type Server } from 'node:http';
@@ -23,7 +23,7 @@ const WIDE = { name: 'wide', limit: 9, window: '1h' };
 const TIGHT = { name: 'tight', limit: 1, window: '1h' };
 const BOTH = '"wide";r=7;t=3600, "tight";r=0;t=3600';
 
-describe('of two limits in a row both are told, also by a refusal', () => {
+describe('headers of two limiters in a row are combined, also if denied', () => {
   it('in Hono without Node', async () => {
     const app = new Hono();
     app.use(honoLimit({ ...WIDE, key: () => 'a' }), honoLimit({ ...TIGHT, key: () => 'a' }));
@@ -63,7 +63,7 @@ describe('of two limits in a row both are told, also by a refusal', () => {
   });
 });
 
-it('each of several limits is by the minute if nothing is said', async () => {
+it('the default window of each of several limits is one minute', async () => {
   const limits = [
     { name: 'few', limit: 5 },
     { name: 'many', limit: 9, window: '1h' },
@@ -75,7 +75,7 @@ it('each of several limits is by the minute if nothing is said', async () => {
   expect(headers.get('ratelimit-policy')).toBe('"few";q=5;w=60, "many";q=9;w=3600');
 });
 
-it('what an app asks itself says its fields to the app, not to the client', async () => {
+it('headers of an internal app.request go to the app, not to the client', async () => {
   const app = new Hono();
   const inner: (string | null)[] = [];
   app.use('/api/*', honoLimit(TIGHT));
@@ -99,15 +99,15 @@ it('what an app asks itself says its fields to the app, not to the client', asyn
 });
 
 it.each([
-  ['that is none', () => Response.error()],
-  ['to a WebSocket', () => upgraded()],
-])('an answer %s, which can be neither changed nor copied, stays as it is', async (_, answer) => {
+  ['of Response.error()', () => Response.error()],
+  ['of a WebSocket upgrade', () => upgraded()],
+])('an immutable response %s is returned unchanged', async (_, answer) => {
   const given = answer();
   const GET = fetchLimit({ ...WIDE, key: () => 'a' })(() => given);
   expect(await GET(new Request('http://localhost/'))).toBe(given);
 });
 
-/** As some servers make it: with a status that `new Response` does not take. */
+/** A response with status 101, which `new Response` rejects. */
 function upgraded(): Response {
   const headers = Response.redirect('http://localhost/', 302).headers;
   return Object.defineProperties(new Response(null), {
@@ -118,9 +118,9 @@ function upgraded(): Response {
 
 it.each([
   ['a promise', () => Promise.resolve(new Response('hello'))],
-  ['something to wait for', () => thenable],
-  ['nothing to wait for', () => new Response('hello')],
-])('outside Node a limited handler answers %s as a promise', async (_, handler) => {
+  ['a thenable', () => thenable],
+  ['a response', () => new Response('hello')],
+])('outside Node, a handler that returns %s results in a promise', async (_, handler) => {
   const GET = fetchLimit({ ...WIDE, key: () => 'a' })(handler as never) as (
     request: Request,
   ) => Promise<Response>;
@@ -128,10 +128,10 @@ it.each([
   expect(answer).toBeInstanceOf(Promise);
   expect((await answer).headers.get('ratelimit')).toBe('"wide";r=8;t=3600');
 });
-// biome-ignore lint/suspicious/noThenProperty: there are promises of other makes.
+// biome-ignore lint/suspicious/noThenProperty: promise libraries have thenables.
 const thenable = { then: (done: (answer: Response) => void) => done(new Response('hello')) };
 
-it('an answer that is the same object every time says only what holds now', async () => {
+it('a reused Response object gets only the current rate-limit headers', async () => {
   const answer = new Response(null, { headers: { RateLimit: '"upstream, \\"x\\"";r=1' } });
   const GET = fetchLimit({ ...WIDE, key: () => 'a' })(() => answer);
   for (const left of [8, 7, 6]) {
@@ -140,7 +140,7 @@ it('an answer that is the same object every time says only what holds now', asyn
   }
 });
 
-it('so does one that says when to come again', async () => {
+it('a reused Response object gets the current Retry-After', async () => {
   const refused = new Response(null, { status: 429, headers: { 'retry-after': '7' } });
   const handler = () => refused;
   const GET = fetchLimit({ ...TIGHT, key: () => 'a', handler })(() => new Response('hello'));
@@ -149,7 +149,7 @@ it('so does one that says when to come again', async () => {
   expect(headers.get('retry-after')).toBe('3600');
 });
 
-describe('on Node a client that leaves in the middle of an answer has not got it', () => {
+describe('on Node, finished is false if the client disconnects during the response', () => {
   const stream = () =>
     new Response(
       new ReadableStream({
@@ -182,14 +182,14 @@ describe('on Node a client that leaves in the middle of an answer has not got it
   });
 });
 
-it('an address is known even if the client has gone while something was waited for', () => {
+it('the address is read before the client can disconnect', () => {
   const socket: { remoteAddress: string | undefined } = { remoteAddress: '203.0.113.1' };
   const info = new NodeRequestInfo('mine', { headers: {}, socket } as never);
   socket.remoteAddress = undefined;
   expect(info.socketAddress).toBe('203.0.113.1');
 });
 
-describe('what a framework has found out about proxies', () => {
+describe('trust settings of the framework', () => {
   const from = (address: string) => ({ headers: { 'x-forwarded-for': address } });
   const statuses = async (url: string, addresses: readonly string[]) => {
     const found: number[] = [];
@@ -197,19 +197,18 @@ describe('what a framework has found out about proxies', () => {
     return found;
   };
 
-  it('Express may have found an address with a port, or none', async () => {
+  it('Express: a port is removed, and an invalid address counts as the proxy', async () => {
     const app = express().set('trust proxy', 1);
     app.use(expressLimit(TIGHT) as never);
     app.get('/', (_request, response) => void response.send('hello'));
     await withServer(createServer(app), async (url) => {
       const named = ['203.0.113.7:4711', '203.0.113.7', '[2001:db8::1]:80', '2001:db8::1'];
       expect(await statuses(url, named)).toEqual([200, 429, 200, 429]);
-      // Those count as the proxy.
       expect(await statuses(url, ['unknown', '_hidden'])).toEqual([200, 429]);
     });
   });
 
-  it('holds in Nest as well', async () => {
+  it('Nest: trust proxy of Express applies', async () => {
     class Pages {
       all() {
         return 'hello';

@@ -1,4 +1,4 @@
-/** What people do with limiters in servers, and must not be surprised by. */
+/** Common uses of the adapters. */
 import { createServer } from 'node:http';
 import express from 'express';
 import { fastify } from 'fastify';
@@ -23,8 +23,8 @@ function appWith(...middlewares: readonly Middleware[]): express.Express {
 
 const from = (address: string) => ({ headers: { 'x-forwarded-for': address } });
 
-describe('an Express app that trusts its proxy', () => {
-  it('is limited by the addresses that Express finds', async () => {
+describe('trust proxy of Express', () => {
+  it('limits by the address that Express determines', async () => {
     const app = express().set('trust proxy', 1);
     app.use(rateLimit({ limit: 1, window: '1h' }) as never);
     app.get('/', (_request, response) => void response.send('hello'));
@@ -35,7 +35,7 @@ describe('an Express app that trusts its proxy', () => {
     });
   });
 
-  it('is warned when it trusts everybody', async () => {
+  it('warns once if it is true', async () => {
     const codes: string[] = [];
     const app = express().set('trust proxy', true);
     const onWarning = ({ code }: { code: string }): void => void codes.push(code);
@@ -47,7 +47,7 @@ describe('an Express app that trusts its proxy', () => {
     });
   });
 
-  it('and one that does not is warned that a header is ignored', async () => {
+  it('warns about an ignored header if it is not set', async () => {
     const codes: string[] = [];
     const onWarning = ({ code }: { code: string }): void => void codes.push(code);
     const app = appWith(rateLimit({ limit: 9, window: '1h', onWarning }));
@@ -59,7 +59,7 @@ describe('an Express app that trusts its proxy', () => {
 });
 
 describe('limiters on one store', () => {
-  it('do not share counters unless they share a name', async () => {
+  it('share counters only if they have the same name', async () => {
     const store = memoryStore();
     const [wide, tight] = [
       { limit: 10, window: '1h' },
@@ -70,7 +70,7 @@ describe('limiters on one store', () => {
       const answers = [];
       for (let call = 0; call < 4; call++) answers.push(await fetch(url));
       expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429]);
-      // Both are told in one field.
+      // One header lists both.
       expect(answers[0].headers.get('ratelimit')).toBe(
         '"default";r=9;t=3600, "default.2";r=2;t=3600',
       );
@@ -83,7 +83,7 @@ describe('limiters on one store', () => {
     expect((await other(new Request('http://localhost/'))).status).toBe(429);
   });
 
-  it('that nobody guards are guarded: passOnStoreError lets pass', async () => {
+  it('apply a failure policy to a store without one', async () => {
     const fail = (): Promise<never> => Promise.reject(new Error('gone'));
     const store: Store = { decide: fail, adjust: fail, reset: fail, close: async () => {} };
     const options = { windowMs: 60_000, limit: 1, store } as const;
@@ -103,8 +103,8 @@ describe('limiters on one store', () => {
   });
 });
 
-describe('a refusal in Express', () => {
-  it('is the handler\u2019s own, who may let the request pass', async () => {
+describe('a denied request in Express', () => {
+  it('is passed to the handler, which may call next', async () => {
     const limit = rateLimit({
       limit: 1,
       window: '1h',
@@ -121,7 +121,7 @@ describe('a refusal in Express', () => {
     });
   });
 
-  it('has the status and the body it was given, also by a function that answers', async () => {
+  it('gets statusCode and message, also from a function that responds', async () => {
     const message = (_request: unknown, response: { json(body: unknown): void }): void =>
       response.json({ slow: 'down' });
     const limit = rateLimit({ limit: 1, window: '1h', statusCode: 420, message });
@@ -140,7 +140,7 @@ describe('a refusal in Express', () => {
     );
   });
 
-  it('of a request that is larger than the whole limit is 413', async () => {
+  it('gets 413 if its cost is above the limit', async () => {
     const limit = rateLimit({ limit: 5, window: '1h', cost: () => 6 });
     const app = express();
     app.use(limit as never);
@@ -153,7 +153,7 @@ describe('a refusal in Express', () => {
     });
   });
 
-  it('counts as requestWasSuccessful says', async () => {
+  it('counts by requestWasSuccessful', async () => {
     const limit = rateLimit({
       windowMs: 60_000,
       limit: 1,
@@ -167,8 +167,8 @@ describe('a refusal in Express', () => {
   });
 });
 
-describe('habits from express-rate-limit', () => {
-  it('the default export, five a window without a limit, a key that is a number', async () => {
+describe('compatibility with express-rate-limit', () => {
+  it('default export, limit of 5 by default, numeric keys', async () => {
     const limit = expressLimit({ windowMs: 60_000, keyGenerator: () => 42, validate: false });
     await withServer(createServer(appWith(limit)), async (url) => {
       const statuses = [];
@@ -178,12 +178,12 @@ describe('habits from express-rate-limit', () => {
     expect(ipKeyGenerator('2001:db8::1')).toBe('2001:db8::/64');
   });
 
-  it('no options at all are a coded error', () => {
+  it('no options: throws ERR_INVALID_OPTION', () => {
     expect(() => rateLimit()).toThrow(expect.objectContaining({ code: 'ERR_INVALID_OPTION' }));
   });
 });
 
-it('in Fastify HEAD and GET of a route share its limit', async () => {
+it('Fastify: HEAD and GET of a route share its limit', async () => {
   const app = fastify();
   await app.register(fastifyLimit, { store: memoryStore() });
   const config = { rateLimit: { limit: 2, window: '1h' } } as never;
@@ -200,7 +200,7 @@ it('in Fastify HEAD and GET of a route share its limit', async () => {
   await app.close();
 });
 
-it('in Fastify the addresses are those that Fastify finds, if it trusts its proxy', async () => {
+it('Fastify: limits by the address that trustProxy determines', async () => {
   const app = fastify({ trustProxy: '127.0.0.1' });
   await app.register(fastifyLimit, { limit: 1, window: '1h' });
   app.get('/', async () => 'hello');
@@ -211,7 +211,7 @@ it('in Fastify the addresses are those that Fastify finds, if it trusts its prox
   await app.close();
 });
 
-it('in Fastify trusting everybody is warned of, once', async () => {
+it('Fastify: warns once if trustProxy is true', async () => {
   const codes: string[] = [];
   const onWarning = ({ code }: { code: string }): void => void codes.push(code);
   const app = fastify({ trustProxy: true });
@@ -226,7 +226,7 @@ it('in Fastify trusting everybody is warned of, once', async () => {
   await app.close();
 });
 
-it('in Fastify only routes that have to know how they end listen for it', async () => {
+it('Fastify: only routes that settle decisions have an onResponse hook', async () => {
   const app = fastify();
   const known: Record<string, boolean> = {};
   await app.register(fastifyLimit, { limit: 9, window: '1h', key: () => 'one' });
@@ -239,13 +239,13 @@ it('in Fastify only routes that have to know how they end listen for it', async 
   expect(known).toEqual({ '/plain': false, '/login': true });
   for (let call = 0; call < 3; call++) {
     expect((await app.inject('/login')).statusCode).toBe(200);
-    // What did not fail is given back when the answer is out.
+    // Successful requests are refunded after the response.
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   await app.close();
 });
 
-it('a route with limits of its own takes nothing from the limit of the plugin', async () => {
+it('Fastify: a route with its own limits inherits no key or cost of the plugin', async () => {
   const app = fastify();
   await app.register(fastifyLimit, { limit: 9, window: '1h', key: () => 'one', cost: 3 });
   const several = [{ name: 'user', limit: 1, window: '1h', key: { header: 'x-user' } }];
@@ -261,7 +261,7 @@ it('a route with limits of its own takes nothing from the limit of the plugin', 
   await app.close();
 });
 
-it('behind counted proxies a fetch handler needs no address of the socket', async () => {
+it('a fetch handler with numeric trustProxy needs no socket address', async () => {
   const limited = fetchLimit({ limit: 1, window: '1h', trustProxy: 1, ...silent });
   const handle = limited(() => new Response('hello'));
   const ask = async (address: string): Promise<number> =>
@@ -270,7 +270,7 @@ it('behind counted proxies a fetch handler needs no address of the socket', asyn
   expect(asked).toEqual([200, 200, 429]);
 });
 
-it('a handler of node:http that throws is answered with 500', async () => {
+it('node:http: a handler that throws results in 500', async () => {
   const handler = nodeLimit({ limit: 5, window: '1h' })(() => {
     throw new Error('mine');
   });

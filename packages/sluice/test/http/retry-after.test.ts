@@ -1,4 +1,4 @@
-/** What the wire says is true: whoever waits as long as `Retry-After` says is served. */
+/** A request that is repeated after `Retry-After` seconds passes. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { RequestOptions } from '../../src/http/options.ts';
@@ -32,7 +32,7 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all(servers.map((server) => server.close())));
 
-it(`${DENIED} random refusals: after Retry-After seconds the same request passes`, async () => {
+it(`${DENIED} random denials: the same request passes after Retry-After seconds`, async () => {
   const dice = new Dice(42);
   const clients = Array.from({ length: DENIED }, (_, number) => {
     const server = servers[number % servers.length];
@@ -49,12 +49,12 @@ it(`${DENIED} random refusals: after Retry-After seconds the same request passes
         if (answer.status === 200) continue;
         const seconds = Number(answer.headers.get('retry-after'));
         await sleep(seconds * 1000);
-        return { refused: answer.status, after: (await ask(cost)).status };
+        return { denied: answer.status, after: (await ask(cost)).status };
       }
-      return 'was never refused';
+      return 'was never denied';
     }),
   );
-  expect(outcomes.filter((each) => JSON.stringify(each) !== '{"refused":429,"after":200}')).toEqual(
+  expect(outcomes.filter((each) => JSON.stringify(each) !== '{"denied":429,"after":200}')).toEqual(
     [],
   );
 });
