@@ -1,26 +1,26 @@
-/** What somebody may have meant: the known word that is the fewest slips away. */
+/** Suggestions for misspelt names: the known name with the smallest edit distance. */
 
-/** Longer words are not worth comparing: nobody misspells those into a known one. */
-const MAX_WORD_LENGTH = 64;
+/** Longer names are not compared. */
+const MAX_NAME_LENGTH = 64;
 
-/** The nearest word, unless even that is too far away to be a slip. */
-export function closestName(word: string, known: readonly string[]): string | undefined {
-  if (word.length > MAX_WORD_LENGTH) return undefined;
-  const most = Math.max(1, Math.floor(word.length / 3));
+/** Returns the closest known name, if at most a third of the letters differ. */
+export function closestName(name: string, known: readonly string[]): string | undefined {
+  if (name.length > MAX_NAME_LENGTH) return undefined;
+  const maxEdits = Math.max(1, Math.floor(name.length / 3));
   let best: string | undefined;
-  let bestSlips = most + 1;
+  let bestEdits = maxEdits + 1;
   for (const each of known) {
-    if (Math.abs(each.length - word.length) >= bestSlips) continue;
-    const slips = slipsBetween(word.toLowerCase(), each.toLowerCase());
-    // Where every letter is another one, nothing was misspelt.
-    if (slips >= Math.max(word.length, each.length)) continue;
-    if (slips < bestSlips) [best, bestSlips] = [each, slips];
+    if (Math.abs(each.length - name.length) >= bestEdits) continue;
+    const edits = editDistance(name.toLowerCase(), each.toLowerCase());
+    // If all letters differ, the name is not a misspelling.
+    if (edits >= Math.max(name.length, each.length)) continue;
+    if (edits < bestEdits) [best, bestEdits] = [each, edits];
   }
   return best;
 }
 
-/** How many letters are left out, added, wrong or swapped with their neighbour. */
-function slipsBetween(from: string, to: string): number {
+/** Damerau-Levenshtein distance: letters that are missing, added, wrong or swapped. */
+function editDistance(from: string, to: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: to.length + 1 }, (_, index) => index);
   for (let row = 1; row <= from.length; row++) {
@@ -44,8 +44,8 @@ function slipsBetween(from: string, to: string): number {
   return last[to.length];
 }
 
-/** `; did you mean ...?`, or nothing. */
-export function didYouMean(word: string, known: readonly string[]): string {
-  const near = closestName(word, known);
-  return near === undefined ? '' : `; did you mean \`${near}\`?`;
+/** Returns `; did you mean ...?`, or an empty text. */
+export function didYouMean(name: string, known: readonly string[]): string {
+  const closest = closestName(name, known);
+  return closest === undefined ? '' : `; did you mean \`${closest}\`?`;
 }

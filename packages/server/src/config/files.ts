@@ -1,7 +1,7 @@
 /**
- * Configuration files as bytes, with a fingerprint of exactly these bytes: a change that comes
- * while they are parsed shows in the next fingerprint. Reading has a deadline, and a file system
- * that does not respond holds one of Node's four threads at most, however often the files are read.
+ * Reads configuration files as bytes, with a fingerprint of exactly these bytes: a change during
+ * parsing shows in the next fingerprint. Reading has a deadline. A file system that does not
+ * respond blocks at most one of Node's four threads, however often the files are read.
  */
 import { createHash, type Hash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
@@ -10,10 +10,10 @@ import { readRegularFile } from '../regular-file.ts';
 import { withTimeout } from '../with-timeout.ts';
 import { MAX_FILE_BYTES } from './source.ts';
 
-/** How long all files together may take. */
+/** Deadline for all files together. */
 export const READ_DEADLINE_MS = 10_000;
 
-/** A file and what is in it, or why that is not known. */
+/** A file with its content, or why it could not be read. */
 export interface ConfigFile {
   readonly path: string;
   readonly bytes?: Uint8Array;
@@ -23,45 +23,45 @@ export interface ConfigFile {
 
 export interface ConfigFiles {
   readonly files: readonly ConfigFile[];
-  /** The same for the same contents. That a file cannot be read is a content too. */
+  /** A hash of the contents. That a file cannot be read counts as its content. */
   readonly fingerprint: string;
 }
 
 export interface ReadOptions {
   readonly deadlineMs?: number;
-  /** Reads one file. Tests replace it. */
-  readonly readFile?: (path: string, mostBytes: number) => Promise<Uint8Array>;
+  /** Reads one file; tests replace it. */
+  readonly readFile?: (path: string, maxBytes: number) => Promise<Uint8Array>;
 }
 
-/** Reads that have not returned in time, by what they read. */
+/** Reads that missed their deadline and are still pending, by their paths. */
 const unresponsive = new Map<string, Promise<unknown>>();
 
-/** Reads files, and of folders the `*.yaml` and `*.yml` in them by name. Never rejects. */
+/** Reads files, and the `*.yaml` and `*.yml` of folders in order of their names. Never rejects. */
 export async function readConfigFiles(
   paths: readonly string[],
   { deadlineMs = READ_DEADLINE_MS, readFile = readRegularFile }: ReadOptions = {},
 ): Promise<ConfigFiles> {
   const id = JSON.stringify(paths);
-  const before = unresponsive.get(id);
-  if (before !== undefined) {
-    await withTimeout(deadlineMs, before);
-    if (unresponsive.get(id) === before) return late(paths, deadlineMs);
+  const pending = unresponsive.get(id);
+  if (pending !== undefined) {
+    await withTimeout(deadlineMs, pending);
+    if (unresponsive.get(id) === pending) return timedOut(paths, deadlineMs);
   }
   const reading = readAll(paths, readFile);
   const read = await withTimeout(deadlineMs, reading);
   if (read !== undefined) return read;
   unresponsive.set(id, reading);
   void reading.then(() => unresponsive.delete(id));
-  return late(paths, deadlineMs);
+  return timedOut(paths, deadlineMs);
 }
 
-/** The fingerprint of files as they are now. */
+/** Returns the fingerprint of the files as they are now. */
 export const fingerprint = async (paths: readonly string[]): Promise<string> =>
   (await readConfigFiles(paths)).fingerprint;
 
-function late([path = '']: readonly string[], deadlineMs: number): ConfigFiles {
+function timedOut([path = '']: readonly string[], deadlineMs: number): ConfigFiles {
   const problem = `Expected the file system to respond within ${deadlineMs} ms, got no response`;
-  return { files: [{ path, problem }], fingerprint: 'late' };
+  return { files: [{ path, problem }], fingerprint: 'timed out' };
 }
 
 async function readAll(
@@ -72,7 +72,7 @@ async function readAll(
   const seen = new Set<string>();
   for (const path of paths) {
     for (const found of await filesAt(path)) {
-      // A file may be named by itself and by its folder.
+      // A file can be listed both by itself and through its folder.
       if (seen.has(resolve(found.path))) continue;
       seen.add(resolve(found.path));
       files.push(found.problem === undefined ? await fileAt(found.path, readFile) : found);
@@ -105,13 +105,13 @@ async function fileAt(
   }
 }
 
-/** With its length first, so that no two lists of contents look alike. */
+/** Each length is hashed before its content, so that different lists have different hashes. */
 function addTo(hash: Hash, { path, bytes, problem = '' }: ConfigFile): void {
   for (const content of [path, bytes ?? '', problem]) {
     hash.update(`${content.length}:`).update(content);
   }
 }
 
-/** `ENOENT: no such file or directory`, without the path, which stands before it anyway. */
+/** Returns `ENOENT: no such file or directory`, without the path: messages begin with it. */
 const causeOf = (error: unknown): string =>
   (error as Error).message.replace(/, \w+(?: '.*')?$/, '');

@@ -1,6 +1,6 @@
 /**
- * Warnings about keys that clients make up. A client that sends another API key with each request
- * has a fresh counter each time, unless a limit by address counts it as well.
+ * Warnings about keys that clients choose. A client that sends a new API key with each request has
+ * a new counter each time, unless a limit by address counts it as well.
  */
 import type { KeySource, RequestMatch, RuleConfig, RuleLimit } from './model.ts';
 

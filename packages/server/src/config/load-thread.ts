@@ -1,4 +1,4 @@
-/** The program of the thread that reads configuration files; see `load-in-thread.ts`. */
+/** The program of the thread that loads configuration files; see `load-in-thread.ts`. */
 import { setPriority } from 'node:os';
 import { parentPort } from 'node:worker_threads';
 import { fingerprintOf, loadConfig } from './load.ts';
@@ -23,7 +23,7 @@ async function load(paths: readonly string[]): Promise<void> {
   }
 }
 
-/** Paths to load, or nothing for the next slice of what was loaded. */
+/** A message is a list of paths to load, or undefined to request the next slice. */
 port.on('message', (paths: readonly string[] | undefined) => {
   if (paths !== undefined) void load(paths);
   else port.postMessage({ slice: slices.next().value });

@@ -1,4 +1,4 @@
-/** Configuration from the disk: files, and folders of files. */
+/** Loads the configuration from files and folders. */
 import { type ConfigFile, readConfigFiles } from './files.ts';
 import { type Config, ConfigError } from './model.ts';
 import { Problems } from './problems.ts';
@@ -6,8 +6,8 @@ import { readFiles } from './read.ts';
 import type { ConfigText } from './source.ts';
 
 /**
- * Reads files, and of folders the `*.yaml` and `*.yml` in them by name. Throws a `ConfigError` with
- * everything that is wrong with any of them, be it that they cannot be read.
+ * Loads files, and the `*.yaml` and `*.yml` of folders in order of their names. Rejects with a
+ * `ConfigError` that has the problems of all files, including those that cannot be read.
  */
 export async function loadConfig(paths: readonly string[]): Promise<Config> {
   const problems = new Problems();
@@ -29,14 +29,14 @@ const fingerprints = new WeakMap<Config | ConfigError, string>();
 export const fingerprintOf = (loaded: Config | ConfigError): string | undefined =>
   fingerprints.get(loaded);
 
-/** Notes the fingerprint of what another thread has loaded. */
+/** Sets the fingerprint of a configuration that another thread has loaded. */
 export function withFingerprint<T extends Config | ConfigError>(loaded: T, fingerprint: string): T {
   fingerprints.set(loaded, fingerprint);
   return loaded;
 }
 
 function textOf({ path, bytes, problem }: ConfigFile, problems: Problems): ConfigText | undefined {
-  problems.announce(path);
+  problems.addFile(path);
   try {
     const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
     if (bytes !== undefined) return { path, text: utf8.decode(bytes) };

@@ -1,34 +1,34 @@
 /**
- * What configuration files come to, once read: plain data in one form, whichever the files had.
- * Everything in it has been checked; only the readers in this folder make it.
+ * The parsed configuration: validated plain data in one form, for Sluice's own files and those of
+ * envoyproxy/ratelimit.
  */
 import type { PolicyOptions } from 'sluice';
 
-/** A policy as it is served. Counters go by its name, so they live on when its limit changes. */
+/** Counters belong to the name of a policy, so they survive a change of its limit. */
 export interface PolicyConfig {
   readonly name: string;
-  /** What the engine needs to know. The limit is a number here: keys have overrides. */
+  /** The limit is a number: limits of single keys are overrides. */
   readonly options: PolicyOptions & { readonly limit: number };
-  /** Decided and reported, but never in the way. */
+  /** Shadow mode: decisions are reported, but not enforced. */
   readonly shadow: boolean;
 }
 
 /**
- * Where a part of a key comes from. Sources are tried in order, and the first that has something
- * is it; with none the part is empty, so that all who lack it share one key.
+ * A part of a key. The first source with a value is used. If none has a value the part is empty,
+ * so that all such requests share one key.
  */
 export interface KeyPart {
   readonly sources: readonly KeySource[];
 }
 
 export type KeySource =
-  /** The client's address, as far as proxies are trusted. */
+  /** The client's address, according to the trusted proxies. */
   | { readonly from: 'address' }
   | { readonly from: 'method' | 'path' | 'host' }
   | { readonly from: 'header' | 'cookie' | 'query' | 'descriptor'; readonly name: string }
   | { readonly from: 'text'; readonly text: string };
 
-/** One limit of a rule: a policy, whom it counts, and how much a request takes. */
+/** One limit of a rule: a policy, the key, and the cost of a request. */
 export interface RuleLimit {
   readonly policy: string;
   readonly key: readonly KeyPart[];
@@ -36,57 +36,57 @@ export interface RuleLimit {
   readonly cost?: number;
   /** The name of one of the policy's costs. */
   readonly operation?: string;
-  /** What the operation costs, if there is one. */
+  /** The cost of `operation`. */
   readonly weight?: number;
 }
 
 /**
- * Which requests or descriptors a rule is about. All that is said must hold. `*` in a text stands
- * for any characters; in a path it stops at `/`, and `**` does not.
+ * Requests that a rule applies to. All fields have to match. `*` in a text matches any characters;
+ * in a path it stops at `/`, and `**` does not.
  */
 export interface RequestMatch {
   readonly kind: 'request';
   readonly path?: readonly string[];
-  /** Whether case tells paths apart. Default: it does not. */
+  /** Whether paths are case-sensitive. Default: they are not. */
   readonly caseSensitive?: true;
   readonly method?: readonly string[];
   readonly host?: readonly string[];
-  /** By lower-case name; `*` alone means that it is there. */
+  /** By lower-case name; `*` matches any value. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A descriptor that has just these entries, in any order. */
+/** Descriptors with exactly these entries, in any order. */
 export interface DescriptorMatch {
   readonly kind: 'descriptor';
   readonly domain: string;
   readonly entries: Readonly<Record<string, string>>;
 }
 
-/** From the top, the first rule that matches is it, unless it says to go on. */
+/** The first rule that matches applies. With `goOn`, later rules can apply as well. */
 export interface RuleConfig {
   readonly name: string;
   readonly match: RequestMatch | DescriptorMatch;
-  /** Decided together, all or nothing. None at all means unlimited. */
+  /** Checked together: all are charged, or none. An empty list means unlimited. */
   readonly limits: readonly RuleLimit[];
-  /** Whether the rules after it are asked as well, and their limits added. */
+  /** Whether later rules add their limits. */
   readonly goOn: boolean;
 }
 
-/** Entries of the stores are 32 bits wide unless the policy's own limit is wider. */
+/** Entries of the stores have 32 bits unless the policy's own limit needs more. */
 export const MAX_OVERRIDE = 2 ** 31 - 1;
 
-/** One key, or all that a pattern with `*` fits, has a limit of its own. */
+/** The limit of one key, or of all keys that a pattern with `*` matches. */
 export interface OverrideConfig {
   readonly policy: string;
   readonly key: string;
   readonly limit: number;
-  /** From then on it does not count. */
+  /** The override ends at this time. */
   readonly expiresAtMs?: number;
-  /** Why it is there, for whoever finds it later. */
+  /** Why the override exists. */
   readonly reason?: string;
 }
 
-/** What envoyproxy/ratelimit calls a domain: a tree of descriptors. */
+/** A domain of envoyproxy/ratelimit: a tree of descriptors. */
 export interface DomainConfig {
   readonly domain: string;
   readonly descriptors: readonly DescriptorConfig[];
@@ -94,17 +94,16 @@ export interface DomainConfig {
 
 export interface DescriptorConfig {
   readonly key: string;
-  /** Without one: any value, each counted for itself. In it `*` stands for any characters. */
+  /** `*` matches any characters. Without a value: any value, each with its own counter. */
   readonly value?: string;
-  /** Whether all values that the `*` fits are counted as one, by the pattern, here and below. */
+  /** Whether all values that match the `*` share one counter, here and in children. */
   readonly shared?: boolean;
   readonly limit?: DescriptorLimit;
   readonly descriptors: readonly DescriptorConfig[];
-  /** Plain data for Envoy, sent while the descriptor is within its limit. */
+  /** Plain data that is sent to Envoy while the descriptor is within its limit. */
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
-/** What all limits of descriptors may say. */
 interface NamedLimit {
   /** The name that `replaces` elsewhere refers to. */
   readonly name?: string;
@@ -113,11 +112,11 @@ interface NamedLimit {
 
 interface EnforcedLimit extends NamedLimit {
   readonly unlimited: false;
-  /** A soft limit: a request is denied only if all of its soft limits are exceeded. */
+  /** A soft limit: a request is denied only if all its soft limits are exceeded. */
   readonly quota?: boolean;
 }
 
-/** `requests_per_unit: 0` is `blocked`: the engine has no such limit, so it is not asked. */
+/** `requests_per_unit: 0` is `blocked`: the library has no limit of 0, so no store is called. */
 export type DescriptorLimit =
   | (NamedLimit & { readonly unlimited: true })
   | (EnforcedLimit & {
@@ -126,16 +125,15 @@ export type DescriptorLimit =
       readonly policy: string;
     })
   | (EnforcedLimit & {
-      /** Nothing passes, not even a question that costs nothing. */
+      /** All requests are denied, including those of cost 0. */
       readonly blocked: true;
-      /** For reports. It is not among `policies`. */
+      /** For reports only; it is not among `policies`. */
       readonly policy: string;
       readonly windowMs: number;
-      /** Reported, but not in the way. */
       readonly shadow: boolean;
     });
 
-/** All files together. */
+/** The configuration of all files. */
 export interface Config {
   readonly files: readonly string[];
   /** Those under `policies`, and one for each limit of a domain. */
@@ -143,13 +141,13 @@ export interface Config {
   readonly rules: readonly RuleConfig[];
   readonly domains: readonly DomainConfig[];
   readonly overrides: readonly OverrideConfig[];
-  /** What is allowed, but rarely meant, such as keys that clients can make up. */
+  /** Valid, but probably mistakes, such as keys that clients can choose. */
   readonly warnings: readonly ConfigProblem[];
-  /** Settings that the file gives, by their names in `settings.ts`, still as written. */
+  /** Settings in the file, by their names in `settings.ts`, as written. */
   readonly settings: Readonly<Record<string, unknown>>;
 }
 
-/** One mistake, where it is. Line and column count from 1. */
+/** A problem at a position. Line and column start at 1. */
 export interface ConfigProblem {
   readonly file: string;
   readonly line: number;
@@ -158,11 +156,11 @@ export interface ConfigProblem {
   readonly message: string;
 }
 
-/** `sluice.yaml:3:5: Expected ...` */
+/** Returns `sluice.yaml:3:5: Expected ...`. */
 export const problemText = ({ file, line, column, message }: ConfigProblem): string =>
   `${file}:${line}:${column}: ${message}`;
 
-/** Everything that is wrong, at once. Nothing has been taken over. */
+/** All problems of the files. The configuration in use is unchanged. */
 export class ConfigError extends Error {
   constructor(readonly problems: readonly ConfigProblem[]) {
     super(problems.map(problemText).join('\n'));

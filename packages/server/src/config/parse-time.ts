@@ -1,4 +1,4 @@
-/** Points in time as files write them. */
+/** Parses times in configuration files. */
 
 const DATE = String.raw`(\d{4})-(\d\d)-(\d\d)`;
 const CLOCK = String.raw`(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?`;
@@ -8,8 +8,8 @@ const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
 
 /**
- * Milliseconds since the epoch of `2030-01-31T12:00:00Z`, `2030-01-31 13:00:00 +01:00` or
- * `2030-01-31`; undefined if there is no such time. Without a zone it is UTC, as YAML has it.
+ * Returns the milliseconds since the epoch of `2030-01-31T12:00:00Z`, `2030-01-31 13:00:00 +01:00`
+ * or `2030-01-31`; undefined if the time is not valid. Without a zone the time is UTC, as in YAML.
  */
 export function parseTime(text: string): number | undefined {
   const parts = TIME.exec(text);

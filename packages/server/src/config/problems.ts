@@ -1,24 +1,24 @@
-/** Everything that is found wrong with configuration files, told at once and in order. */
+/** Collects the problems of configuration files, to report them together and in order. */
 import { ConfigError, type ConfigProblem, problemText } from './model.ts';
 
-/** More are counted, but not shown: nobody reads them, and junk has one in every line. */
+/** Per file; further problems are only counted. */
 const MAX_SHOWN = 100;
 
 export class Problems {
   readonly #byFile = new Map<string, ConfigProblem[]>();
   readonly #warnings: ConfigProblem[] = [];
 
-  /** Files are told in the order in which they are announced. */
-  announce(file: string): void {
+  /** Problems are listed in the order in which their files are added. */
+  addFile(file: string): void {
     if (!this.#byFile.has(file)) this.#byFile.set(file, []);
   }
 
   add(file: string, line: number, column: number, message: string): void {
-    this.announce(file);
+    this.addFile(file);
     this.#byFile.get(file)!.push({ file, line, column, message });
   }
 
-  /** Adds what is allowed, but rarely meant. */
+  /** Adds a warning: valid, but probably a mistake. */
   warn(file: string, line: number, column: number, message: string): void {
     this.#warnings.push({ file, line, column, message });
   }
@@ -37,7 +37,7 @@ export class Problems {
   }
 }
 
-/** Sorted, and each once: what an alias stands for is read as often as it is named. */
+/** Sorts and removes duplicates: the target of an alias is read each time it is used. */
 function shown(problems: readonly ConfigProblem[]): readonly ConfigProblem[] {
   const once = new Map(problems.map((each) => [problemText(each), each]));
   const sorted = [...once.values()].sort((a, b) => a.line - b.line || a.column - b.column);

@@ -1,22 +1,22 @@
 /**
- * A configuration in pieces of bounded size, to be passed to another thread or process: received as
- * a whole, 10,000 rules would hold the event loop that receives them.
+ * Splits a configuration into slices of bounded size, to pass it to another thread or process.
+ * Received in one message, 10,000 rules would block the event loop of the receiver.
  */
 import type { Config, DescriptorConfig, DomainConfig } from './model.ts';
 
-/** How many entries a slice has: policies, rules, descriptors and overrides are entries. */
+/** Policies, rules, descriptors or overrides per slice. */
 const SLICE_ENTRIES = 100;
 
 const LISTS = ['policies', 'rules', 'overrides'] as const;
 type List = (typeof LISTS)[number];
 
-/** What has no entries. */
+/** The parts of a configuration that are not split. */
 type Base = Omit<Config, List | 'domains'>;
 
-/** A descriptor without those below it. The level says below which it is. */
+/** A descriptor without its children. `level` is its depth in the tree. */
 type FlatDescriptor = Omit<DescriptorConfig, 'descriptors'> & { readonly level: number };
 
-/** Plain data: it survives JSON. */
+/** Plain data, serializable as JSON. */
 export type ConfigSlice =
   | { readonly kind: 'base'; readonly base: Base }
   | { readonly kind: 'list'; readonly list: List; readonly entries: readonly unknown[] }
@@ -55,12 +55,12 @@ function* flat(all: readonly DescriptorConfig[], level: number): Generator<FlatD
   }
 }
 
-/** Puts slices together again, in the order in which they were made. */
+/** Joins slices, which have to arrive in order. */
 export class ConfigParts {
   #base: Base = { files: [], warnings: [], settings: {} };
   readonly #lists: Record<List, unknown[]> = { policies: [], rules: [], overrides: [] };
   readonly #domains: DomainConfig[] = [];
-  /** The lists that the next descriptor may be added to, by level. */
+  /** By level, the list that the next descriptor of that level is added to. */
   #open: DescriptorConfig[][] = [];
 
   add(slice: ConfigSlice): void {
@@ -73,10 +73,10 @@ export class ConfigParts {
   }
 
   #addDescriptor({ level, ...entry }: FlatDescriptor): void {
-    const below: DescriptorConfig[] = [];
+    const children: DescriptorConfig[] = [];
     this.#open.length = level + 1;
-    this.#open[level].push({ ...entry, descriptors: below });
-    this.#open.push(below);
+    this.#open[level].push({ ...entry, descriptors: children });
+    this.#open.push(children);
   }
 
   get config(): Config {

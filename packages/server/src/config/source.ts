@@ -1,4 +1,4 @@
-/** One file as YAML: its nodes, where they stand, and what aliases stand for. Nothing unbounded. */
+/** Parses one YAML file: nodes, their positions, and the targets of aliases. All is bounded. */
 import {
   type Alias,
   type Document,
@@ -11,26 +11,25 @@ import {
 } from 'yaml';
 import type { Problems } from './problems.ts';
 
-/** A file and what is in it. */
 export interface ConfigText {
   readonly path: string;
   readonly text: string;
 }
 
 export const MAX_FILE_BYTES = 4 * 2 ** 20;
-/** Aliases count each time, so that a few lines cannot stand for millions. */
+/** The target of an alias counts each time, so that a few lines cannot expand to millions. */
 const MAX_VALUES = 1_000_000;
 const MAX_LEVELS = 200;
 const LEVELS = `${MAX_LEVELS} levels`;
-/** What the parser says too much or too little about. */
-const MEANINGS: Readonly<Record<string, string>> = {
+/** Replacements for messages of the parser, by code. */
+const MESSAGES: Readonly<Record<string, string>> = {
   MULTIPLE_DOCS: 'one document, got another',
   RESOURCE_EXHAUSTION: `at most ${LEVELS}, got more`,
 };
-/** Names, values and signs. What is more than that is no configuration, and takes long to parse. */
+/** Names, values and punctuation. The limit bounds the time that parsing takes. */
 const MAX_TOKENS = 1_000_000;
 
-/** Ends the reading of one file, after what is wrong has been told. */
+/** Stops the parsing of one file. Its problem has already been reported. */
 export class Unreadable extends Error {}
 
 export class Source {
@@ -38,7 +37,7 @@ export class Source {
   readonly root: Node | null;
   readonly #problems: Problems;
   readonly #text: string;
-  /** Where each line begins; found when something is wrong. */
+  /** The offset of each line, computed for the first problem. */
   #lines: readonly number[] | undefined = undefined;
   readonly #aliased: ReadonlyMap<Alias, Node>;
   #values = 0;
@@ -47,7 +46,7 @@ export class Source {
   constructor({ path, text }: ConfigText, problems: Problems) {
     this.path = path;
     this.#problems = problems;
-    problems.announce(path);
+    problems.addFile(path);
     const bare = text.replace(/^\uFEFF/, '');
     this.#text = bare;
     const document = this.#parsed(bare);
@@ -55,19 +54,19 @@ export class Source {
     this.#aliased = this.#aliasesIn(document);
   }
 
-  /** Says what is wrong at an offset. */
+  /** Adds a problem at an offset. */
   report(offset: number, message: string): void {
-    const { line, column } = this.#placeOf(offset);
+    const { line, column } = this.#positionOf(offset);
     this.#problems.add(this.path, line, column, message);
   }
 
-  /** Says what is rarely meant at an offset. */
+  /** Adds a warning at an offset. */
   warn(offset: number, message: string): void {
-    const { line, column } = this.#placeOf(offset);
+    const { line, column } = this.#positionOf(offset);
     this.#problems.warn(this.path, line, column, message);
   }
 
-  #placeOf(offset: number): { line: number; column: number } {
+  #positionOf(offset: number): { line: number; column: number } {
     this.#lines ??= linesOf(this.#text);
     const at = Math.min(offset, this.#text.length);
     let line = 0;
@@ -79,7 +78,7 @@ export class Source {
     return { line: line + 1, column: at - this.#lines[line] + 1 };
   }
 
-  /** What a node stands for, each time it is read; too much of it is an error. */
+  /** Returns the target of an alias, and other nodes as they are. Counts towards the bounds. */
   resolved(node: unknown, level: number): Node | null {
     const found = isNode(node) ? node : null;
     if (++this.#values > MAX_VALUES) {
@@ -91,11 +90,11 @@ export class Source {
     return isAlias(found) ? this.#aliased.get(found)! : found;
   }
 
-  /** An alias means the last anchor of its name before it. Found for all at once, in one walk. */
+  /** An alias refers to the last anchor of its name before it. */
   #aliasesIn(document: Document.Parsed): ReadonlyMap<Alias, Node> {
     const anchors = new Map<string, Node>();
     const aliased = new Map<Alias, Node>();
-    let isWhole = true;
+    let isValid = true;
     visit(document, {
       Node: (_key, node) => {
         if (!isAlias(node)) {
@@ -105,13 +104,13 @@ export class Source {
         const target = anchors.get(node.source);
         if (target !== undefined) aliased.set(node, target);
         else {
-          isWhole = false;
-          const wanted = `an anchor \`&${node.source}\` before \`*${node.source}\``;
-          this.report(startOf(node), `Expected ${wanted}, got none`);
+          isValid = false;
+          const what = `an anchor \`&${node.source}\` before \`*${node.source}\``;
+          this.report(startOf(node), `Expected ${what}, got none`);
         }
       },
     });
-    if (!isWhole) throw new Unreadable(this.path);
+    if (!isValid) throw new Unreadable(this.path);
     return aliased;
   }
 
@@ -125,21 +124,21 @@ export class Source {
     if (excess !== undefined) throw this.#unreadable(0, `Expected at most ${excess}, got more`);
     const document = parseDocument(text, {
       prettyErrors: false,
-      // With less it would say nothing about a second document.
+      // At lower levels the parser does not report a second document.
       logLevel: 'error',
-      // YAML 1.2 whatever the file says: only text, numbers, true, false and null.
+      // YAML 1.2 even if the file declares another version: text, numbers, booleans and null.
       schema: 'core',
       merge: false,
       resolveKnownTags: false,
-      // Compares each key with each other; where maps are read, that is done with a table.
+      // The parser compares each pair of keys; `map-entries.ts` uses a set.
       uniqueKeys: false,
     });
-    const faults = [...document.errors, ...document.warnings];
-    for (const { code, pos, message } of faults) {
-      const what = MEANINGS[code] ?? `YAML, got an error: ${message}`;
+    const errors = [...document.errors, ...document.warnings];
+    for (const { code, pos, message } of errors) {
+      const what = MESSAGES[code] ?? `YAML, got an error: ${message}`;
       this.report(pos[0], `Expected ${what}`);
     }
-    if (faults.length > 0) throw new Unreadable(this.path);
+    if (errors.length > 0) throw new Unreadable(this.path);
     return document;
   }
 }
@@ -150,25 +149,25 @@ function linesOf(text: string): readonly number[] {
   return lines;
 }
 
-/** What there is too much of. Told from the tokens, because the parser is not thrifty. */
+/** Returns the bound that a text exceeds. Counts tokens, before the parser allocates nodes. */
 function excessOf(text: string): string | undefined {
   if (text.length > MAX_FILE_BYTES) return `${MAX_FILE_BYTES} bytes`;
   let tokens = 0;
   let brackets = 0;
   let inLine = 0;
+  // The mark U+001F precedes the text of a scalar, which may contain brackets.
   let isScalar = false;
   for (const token of new Lexer().lex(text)) {
-    // What follows this mark is text, whatever it looks like.
     if (!isScalar && '[{'.includes(token)) brackets++;
     else if (!isScalar && ']}'.includes(token)) brackets--;
     else if (!isScalar && '-?'.includes(token) && brackets <= 0) inLine++;
     else if (token.endsWith('\n')) inLine = 0;
     isScalar = token === '\u001f';
-    if (++tokens > MAX_TOKENS) return `${MAX_TOKENS} names, values and signs`;
+    if (++tokens > MAX_TOKENS) return `${MAX_TOKENS} names, values and punctuation marks`;
     if (brackets + inLine > MAX_LEVELS) return LEVELS;
   }
   return undefined;
 }
 
-/** Where a node begins. */
+/** Returns the offset of a node. */
 export const startOf = (node: Node | null): number => node?.range?.[0] ?? 0;

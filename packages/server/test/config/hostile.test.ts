@@ -4,7 +4,8 @@ import { mistakes, read } from './fixtures.ts';
 
 const LEVELS = 'sluice.yaml:1:1: Expected at most 200 levels, got more';
 const VALUES = 'sluice.yaml:1:1: Expected at most 1000000 values, aliases counted, got more';
-const TOKENS = 'sluice.yaml:1:1: Expected at most 1000000 names, values and signs, got more';
+const TOKENS =
+  'sluice.yaml:1:1: Expected at most 1000000 names, values and punctuation marks, got more';
 const MEGABYTE = 2 ** 20;
 
 describe('nesting without end', () => {
