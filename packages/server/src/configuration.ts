@@ -1,7 +1,7 @@
 /**
- * The configuration that counts now, and how it came to be. Reading it again either replaces all of
- * it between two decisions, or, if anything is wrong with the files, nothing. The new one is
- * prepared in slices while the old one counts.
+ * The configuration in use, and its reloads. A reload replaces all of it between two decisions, or
+ * nothing if the files have a problem. The new configuration is prepared in slices while the old
+ * one is in use.
  */
 import { fingerprintOf } from './config/load.ts';
 import { type Config, ConfigError, type ConfigProblem } from './config/model.ts';
@@ -12,21 +12,21 @@ import { atOnce, inSlices } from './slices.ts';
 
 export interface ReloadReport {
   readonly ok: boolean;
-  /** What is wrong with the files; then the old configuration goes on. */
+  /** Problems of the files; if any, the old configuration stays in use. */
   readonly problems: readonly ConfigProblem[];
-  /** Of the bytes that were parsed, where they come from files. */
+  /** Fingerprint of the bytes that were parsed, if they came from files. */
   readonly fingerprint?: string | undefined;
-  /** Set if the files were those of the last reload, and so this was none. */
+  /** Whether the files were the same as at the last reload, so that nothing changed. */
   readonly isUnchanged?: boolean;
 }
 
 export interface ReloadOptions {
-  /** Whether files with the bytes of the last reload change nothing. Default false. */
+  /** Whether to skip the reload if the files are the same as at the last one. Default false. */
   readonly ifChanged?: boolean;
 }
 
-/** What became of a reload in another process. */
-export type ReloadElsewhere = (
+/** Reloads in another process. */
+export type RemoteReload = (
   options: ReloadOptions,
 ) => Promise<Pick<ReloadReport, 'problems' | 'isUnchanged'>>;
 
@@ -39,16 +39,16 @@ export class Configuration {
   #requests!: RequestRules;
   #descriptors!: DescriptorRules;
   #problems: readonly ConfigProblem[] = [];
-  /** How many reloads there were, by result. */
+  /** Number of reloads by result. */
   readonly reloads = { ok: 0, failed: 0 };
   readonly #listeners: ReloadListener[] = [];
-  /** The last that was asked for; and the reload that has not begun, which further ones share. */
+  /** The last reload in the queue; and the reload that has not started, which callers share. */
   #last: Promise<unknown> = Promise.resolve();
   #nextReload: Promise<ReloadReport> | undefined = undefined;
   #isNextIfChanged = true;
-  /** Reloads by another process, where several serve. */
-  #elsewhere: ReloadElsewhere | undefined = undefined;
-  /** Of the bytes of the last reload, good or bad. */
+  /** Set if another process reloads, with several workers. */
+  #remoteReload: RemoteReload | undefined = undefined;
+  /** Fingerprint of the last reload, successful or not. */
   #fingerprint: string | undefined;
 
   constructor(decisionService: DecisionService, config: Config, load: () => Promise<Config>) {
@@ -63,17 +63,15 @@ export class Configuration {
     return this.#config;
   }
 
-  /** Which limits a request has. */
   get requests(): RequestRules {
     return this.#requests;
   }
 
-  /** Which limits a descriptor has. */
   get descriptors(): DescriptorRules {
     return this.#descriptors;
   }
 
-  /** What the last reload found wrong; empty if it went well, or there was none. */
+  /** Problems of the last reload; empty if it succeeded or there was none. */
   get problems(): readonly ConfigProblem[] {
     return this.#problems;
   }
@@ -82,12 +80,12 @@ export class Configuration {
     this.#listeners.push(listener);
   }
 
-  /** Takes a configuration over. */
+  /** Replaces the configuration at once. */
   use(config: Config): void {
     atOnce(this.#preparing(config))();
   }
 
-  /** Prepares a configuration in slices: all that can fail, and all that takes long. */
+  /** Prepares a configuration in slices. Returns a function that applies it and cannot fail. */
   *#preparing(config: Config): Generator<void, () => void> {
     const requests = yield* RequestRules.building(config.rules);
     const descriptors = yield* DescriptorRules.building(config.rules, config.domains);
@@ -102,40 +100,40 @@ export class Configuration {
     };
   }
 
-  /** Has another process read the files, which then has this one `replace` its configuration. */
-  delegate(reload: ReloadElsewhere): void {
-    this.#elsewhere = reload;
+  /** Lets another process read the files. It then has this one `replace` its configuration. */
+  delegate(reload: RemoteReload): void {
+    this.#remoteReload = reload;
   }
 
-  /** Reads the files again. Never throws; asked for twice at once, it reads once more after. */
+  /** Reloads the files. Never rejects. Calls during a reload share one further reload. */
   async reload(options: ReloadOptions = {}): Promise<ReloadReport> {
-    if (this.#elsewhere !== undefined) {
+    if (this.#remoteReload !== undefined) {
       const failed = (error: unknown) => ({ problems: this.#problemsOf(error) });
-      const outcome = await this.#elsewhere(options).catch(failed);
-      return { ok: outcome.problems.length === 0, ...outcome };
+      const result = await this.#remoteReload(options).catch(failed);
+      return { ok: result.problems.length === 0, ...result };
     }
     this.#isNextIfChanged &&= options.ifChanged === true;
-    this.#nextReload ??= this.#inTurn(() => {
+    this.#nextReload ??= this.#enqueue(() => {
       const ifChanged = this.#isNextIfChanged;
       this.#nextReload = undefined;
       this.#isNextIfChanged = true;
-      return this.#replace((fingerprint) => ifChanged && this.#isLast(fingerprint));
+      return this.#replace((fingerprint) => ifChanged && this.#isSameAsLast(fingerprint));
     });
     return this.#nextReload;
   }
 
-  /** Loads a configuration and takes it over, unless it is unchanged. Never throws. */
+  /** Loads and applies a configuration, unless it is unchanged. Never rejects. */
   replace(isUnchanged = false): Promise<ReloadReport> {
-    return this.#inTurn(() => this.#replace(() => isUnchanged));
+    return this.#enqueue(() => this.#replace(() => isUnchanged));
   }
 
-  #inTurn(work: () => Promise<ReloadReport>): Promise<ReloadReport> {
+  #enqueue(work: () => Promise<ReloadReport>): Promise<ReloadReport> {
     const next = this.#last.then(work);
     this.#last = next.catch(() => {});
     return next;
   }
 
-  #isLast(fingerprint: string | undefined): boolean {
+  #isSameAsLast(fingerprint: string | undefined): boolean {
     return fingerprint !== undefined && fingerprint === this.#fingerprint;
   }
 

@@ -1,6 +1,6 @@
 /**
- * `sluice-server/configured`: a configuration and what it says about requests, for those who serve
- * nothing. The service itself is large, and what it is made of makes a process slower.
+ * `sluice-server/configured`: the configuration and its rules without the service, for tools that
+ * serve nothing. Loading the whole service would make such a process slower.
  */
 
 export { AmbiguousRequest } from './ambiguous-request.ts';

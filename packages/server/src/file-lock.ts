@@ -1,7 +1,8 @@
 /**
- * A lock beside a file, so that two instances never write it. It survives crashes: the lock names
- * the process by pid and start time, and where that process cannot be looked up, as in another
- * container, the owner shows that it runs by touching the lock every 5 seconds.
+ * A lock file, so that two instances never write the same file. A lock of a crashed process is
+ * detected: the lock has the pid and start time of its owner. If that process cannot be looked up,
+ * for example in another container, a lock that was not touched for 20 seconds is stale; its owner
+ * touches it every 5 seconds.
  */
 import { readFileSync, readlinkSync, unlinkSync } from 'node:fs';
 import { readFile, rename, stat, unlink, writeFile } from 'node:fs/promises';
@@ -11,19 +12,17 @@ import { systemClock } from 'sluice';
 import { isRecord } from 'sluice/engine';
 import { withTimeout } from './with-timeout.ts';
 
-/** How often the owner touches its lock. */
 export const TOUCH_MS = 5000;
-/** A lock that was not touched for this long has no owner any more. */
 export const STALE_MS = 4 * TOUCH_MS;
-const LOOK_MS = 500;
+const POLL_MS = 500;
 const RELEASE_MS = 1000;
 
 interface Owner {
   readonly pid: number;
-  /** Of the process, in ticks since the machine started: a pid is used again, this pair is not. */
+  /** In ticks since boot. Pids are reused; a pid with its start time is unique. */
   readonly startTime: string;
-  /** Where the pid means something: the machine since it started, and the container. */
-  readonly place: string;
+  /** Boot id and pid namespace, in which the pid is valid. */
+  readonly pidScope: string;
   readonly host: string;
 }
 
@@ -46,7 +45,7 @@ export class FileLock {
     this.#touchLater();
   }
 
-  /** Locks a file. Throws a `LockedError` that names the owner if another instance has it. */
+  /** Locks a file. Throws a `LockedError` that names the owner if another instance has the lock. */
   static async take(file: string, staleMs = STALE_MS): Promise<FileLock> {
     const path = `${resolve(file)}.lock`;
     if (held.has(path)) throw new LockedError('another service of this process');
@@ -65,7 +64,7 @@ export class FileLock {
     try {
       unlinkSync(this.#path);
     } catch {
-      // The next instance finds that its owner is gone.
+      // The next instance detects that the owner has exited.
     }
   };
 
@@ -76,10 +75,10 @@ export class FileLock {
     });
   }
 
-  /** Returns false if another instance has it now, as after this process was stopped for long. */
+  /** Returns false if another instance has the lock, for example after this process was paused. */
   async #touch(): Promise<boolean> {
     const found = await readFile(this.#path, 'utf8').catch(() => undefined);
-    // Written, so that the time is that of the file system. One that was deleted is put back.
+    // Writing sets the time by the clock of the file system. A deleted lock is created again.
     if (found === undefined) await create(this.#path, this.#text);
     else if (found === this.#text) await writeFile(this.#path, this.#text, { flag: 'r+' });
     return found === undefined || found === this.#text;
@@ -108,16 +107,17 @@ async function create(path: string, text: string): Promise<boolean> {
   }
 }
 
-/** Deletes a lock whose owner is gone; throws a `LockedError` if it is not. */
+/** Deletes a stale lock; throws a `LockedError` if its owner is running. */
 async function removeStale(path: string, staleMs: number): Promise<void> {
   const found = await readFile(path, 'utf8').catch(() => undefined);
   if (found === undefined) return;
   const owner = ownerIn(found);
-  const who = owner === undefined ? 'another instance' : `process ${owner.pid} on ${owner.host}`;
+  const ownerText =
+    owner === undefined ? 'another instance' : `process ${owner.pid} on ${owner.host}`;
   const isRunning = owner && isRunningHere(owner);
-  if (isRunning === true) throw new LockedError(who);
-  if (isRunning === undefined) await waitUntilStale(path, who, staleMs);
-  // Another instance may have found the same and be faster: only the lock that was read is deleted.
+  if (isRunning === true) throw new LockedError(ownerText);
+  if (isRunning === undefined) await waitUntilStale(path, ownerText, staleMs);
+  // Another instance may have replaced the stale lock meanwhile: only the one read is deleted.
   const aside = `${path}.${process.pid}.stale`;
   await rename(path, aside).catch(() => {});
   const moved = await readFile(aside, 'utf8').catch(() => undefined);
@@ -129,8 +129,8 @@ async function removeStale(path: string, staleMs: number): Promise<void> {
   await unlink(aside).catch(() => {});
 }
 
-/** The times are those of one clock, that of the file system: clocks of machines differ. */
-async function waitUntilStale(path: string, who: string, staleMs: number): Promise<void> {
+/** Compares times of the file system's clock only: clocks of machines differ. */
+async function waitUntilStale(path: string, ownerText: string, staleMs: number): Promise<void> {
   const touchedAt = (): Promise<number | undefined> =>
     stat(path).then(
       ({ mtimeMs }) => mtimeMs,
@@ -139,15 +139,15 @@ async function waitUntilStale(path: string, who: string, staleMs: number): Promi
   const first = await touchedAt();
   const now = await fileSystemNow(path);
   if (first === undefined || now - first >= staleMs) return;
-  for (let waitedMs = 0; waitedMs < staleMs; waitedMs += LOOK_MS) {
-    await new Promise<void>((done) => systemClock.schedule(Math.min(LOOK_MS, staleMs), done));
+  for (let waitedMs = 0; waitedMs < staleMs; waitedMs += POLL_MS) {
+    await new Promise<void>((done) => systemClock.schedule(Math.min(POLL_MS, staleMs), done));
     const touched = await touchedAt();
     if (touched === undefined) return;
-    if (touched !== first) throw new LockedError(who);
+    if (touched !== first) throw new LockedError(ownerText);
   }
 }
 
-/** The time that the file system gives to a file that is written now. */
+/** Returns the current time of the file system, from a file written now. */
 async function fileSystemNow(path: string): Promise<number> {
   const probe = `${path}.${process.pid}.now`;
   await writeFile(probe, '');
@@ -166,11 +166,11 @@ function ownerIn(text: string): Owner | undefined {
   }
 }
 
-/** Undefined if that cannot be known from here. */
-function isRunningHere({ pid, startTime, place }: Owner): boolean | undefined {
+/** Returns undefined if the process cannot be looked up from here. */
+function isRunningHere({ pid, startTime, pidScope }: Owner): boolean | undefined {
   const here = ownerHere();
-  if (place !== here.place || place === '') return undefined;
-  // This process holds no such lock, so it is one that it left behind.
+  if (pidScope !== here.pidScope || pidScope === '') return undefined;
+  // This process does not hold the lock, so it is a remnant.
   if (pid === here.pid && startTime === here.startTime) return false;
   const now = startTimeOf(pid);
   return now !== undefined && now === startTime;
@@ -179,12 +179,12 @@ function isRunningHere({ pid, startTime, place }: Owner): boolean | undefined {
 const ownerHere = (): Owner => ({
   pid: process.pid,
   startTime: startTimeOf('self') ?? '',
-  place: placeHere(),
+  pidScope: pidScopeHere(),
   host: hostname(),
 });
 
-/** Linux only. Elsewhere the lock is known by its touches alone. */
-function placeHere(): string {
+/** Linux only. Elsewhere, only the time of the last touch counts. */
+function pidScopeHere(): string {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
     return `${boot} ${readlinkSync('/proc/self/ns/pid')}`;
@@ -193,7 +193,7 @@ function placeHere(): string {
   }
 }
 
-/** The 22nd field; the second, the name in brackets, may hold anything. */
+/** Returns field 22 of /proc/PID/stat. Field 2, the name in parentheses, can have any character. */
 function startTimeOf(pid: number | 'self'): string | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8');

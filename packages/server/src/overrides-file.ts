@@ -1,7 +1,7 @@
 /**
- * The file that keeps what the API has set, so that it is there after a restart. It is always
- * whole: each change writes a new file beside it, waits until the disk has it, and puts it in its
- * place. A write that fails, as on a full disk, is retried; meanwhile the service goes on.
+ * Persists the overrides and shadow mode that were set through the API. Writes are atomic: each
+ * change writes a temporary file, syncs it to disk and renames it. A failed write, for example on a
+ * full disk, is retried; the service continues meanwhile.
  */
 import { constants } from 'node:fs';
 import { access, open, readdir, rename, unlink } from 'node:fs/promises';
@@ -18,11 +18,11 @@ import { readRegularFile } from './regular-file.ts';
 import type { ShadowOverrides } from './shadow-overrides.ts';
 import { withTimeout } from './with-timeout.ts';
 
-/** What 10,000 overrides take, four times. */
+/** Four times the size of 10,000 overrides. */
 const MAX_FILE_BYTES = 128 * 2 ** 20;
-/** How long a caller waits for a disk; then its change counts, and is not saved yet. */
+/** Time that a caller waits for the disk. After it, the change is in effect, but not saved. */
 const SAVE_MS = 5000;
-/** After a write that failed, doubling. */
+/** Delay after the first failed write. It doubles with each failure. */
 const FIRST_RETRY_MS = 1000;
 const MAX_RETRY_MS = 60_000;
 
@@ -33,25 +33,25 @@ const entry = z.strictObject({
   expiresAtMs: z.number().optional(),
   reason: z.string().optional(),
 });
-/** By policy. Not a record of the library's, which leaves `__proto__` out. */
-const words = z.unknown().superRefine((found, context) => {
+/** Shadow mode by policy. Not `z.record`, which drops a policy named `__proto__`. */
+const shadowModes = z.unknown().superRefine((found, context) => {
   if (!isRecord(found)) return context.addIssue({ code: 'custom', message: 'Expected an object' });
   for (const [policy, shadow] of Object.entries(found)) {
     if (typeof shadow === 'boolean') continue;
     context.addIssue({ code: 'custom', path: [policy], message: 'Expected true or false' });
   }
 });
-const content = z.strictObject({ overrides: z.array(entry), shadow: words.optional() });
+const content = z.strictObject({ overrides: z.array(entry), shadow: shadowModes.optional() });
 
-/** What is kept; a desk has it. */
-export interface Kept {
+/** The state that the file persists. */
+export interface PersistedState {
   readonly overrides: Overrides;
   readonly shadowOverrides: ShadowOverrides;
 }
 
 export class OverridesFile {
   readonly path: string;
-  readonly #kept: Kept;
+  readonly #state: PersistedState;
   readonly #log: Logger;
   #writing: Promise<boolean> = Promise.resolve(true);
   #isQueued = false;
@@ -60,57 +60,57 @@ export class OverridesFile {
   #failures = 0;
   #cancelRetry: () => void = () => {};
 
-  private constructor(path: string, kept: Kept, log: Logger, lock: FileLock) {
+  private constructor(path: string, state: PersistedState, log: Logger, lock: FileLock) {
     this.path = path;
-    this.#kept = kept;
+    this.#state = state;
     this.#log = log;
     this.#lock = lock;
-    // Those of other processes too: they may have written before they knew of one from here.
-    kept.overrides.onChange(() => this.#changed());
-    kept.shadowOverrides.onChange(() => this.#changed());
+    // Changes of other processes too: they may have written the file before a change from here.
+    state.overrides.onChange(() => this.#onChange());
+    state.shadowOverrides.onChange(() => this.#onChange());
   }
 
   /**
-   * Locks the file and sets what it holds. Throws a `ConfigError` if it cannot be read, or never be
-   * written, or if another instance has it.
+   * Locks the file and loads it into `state`. Throws a `ConfigError` if it cannot be read or
+   * written, or if another instance has locked it.
    */
-  static async open(path: string, kept: Kept, log: Logger): Promise<OverridesFile> {
+  static async open(path: string, state: PersistedState, log: Logger): Promise<OverridesFile> {
     await checkFolder(path);
     const lock = await lockOf(path);
     try {
-      await removeLeftOvers(path);
-      await readInto(path, kept);
+      await removeTemporaryFiles(path);
+      await readInto(path, state);
     } catch (error) {
       await lock.release();
       throw error;
     }
-    return new OverridesFile(path, kept, log, lock);
+    return new OverridesFile(path, state, log, lock);
   }
 
-  /** Whether the file holds what counts, as far as that has been written. */
+  /** Whether the last write succeeded. */
   get isSaved(): boolean {
     return this.#isSaved;
   }
 
   /**
-   * Waits until all that has changed by now is in the file, or has failed to get there; false if
-   * the disk takes longer than 5 seconds.
+   * Waits until all changes so far are written. Resolves to false if the write failed, or if the
+   * disk takes longer than 5 seconds.
    */
   async saved(): Promise<boolean> {
     return (await withTimeout(SAVE_MS, this.#writing)) === true;
   }
 
-  /** Tries once more to save what is not, and lets another instance have the file. */
+  /** Retries a failed write once, and unlocks the file. */
   async close(): Promise<void> {
     this.#cancelRetry();
-    if (!this.#isSaved) this.#changed();
+    if (!this.#isSaved) this.#onChange();
     await this.saved();
     this.#cancelRetry();
     await this.#lock.release();
   }
 
-  #changed(): void {
-    // The write that waits for its turn takes this along.
+  #onChange(): void {
+    // The queued write includes this change.
     if (this.#isQueued) return;
     this.#isQueued = true;
     this.#writing = this.#writing.then(() => this.#write());
@@ -120,49 +120,52 @@ export class OverridesFile {
     this.#isQueued = false;
     this.#cancelRetry();
     try {
-      await replace(this.path, textFor(this.#kept));
+      await replace(this.path, textFor(this.#state));
       if (this.#failures > 0) this.#log.info({ file: this.path }, 'overrides written again');
       this.#failures = 0;
       this.#isSaved = true;
     } catch (err) {
       this.#isSaved = false;
       const retryMs = Math.min(FIRST_RETRY_MS * 2 ** this.#failures, MAX_RETRY_MS);
-      // Retries fail as the first write did; the log has it once.
+      // Only the first failure is logged.
       if (this.#failures++ === 0) {
         this.#log.error({ err, file: this.path, retryMs }, 'overrides could not be written');
       }
-      this.#cancelRetry = systemClock.schedule(retryMs, () => this.#changed());
+      this.#cancelRetry = systemClock.schedule(retryMs, () => this.#onChange());
     }
     return this.#isSaved;
   }
 }
 
-/** Rejects a file that another instance has: each would delete what the other was told. */
+/** Rejects a file that another instance uses: each would overwrite the changes of the other. */
 async function lockOf(path: string): Promise<FileLock> {
   try {
     return await FileLock.take(path);
   } catch (error) {
     if (!(error instanceof LockedError)) {
-      throw problem(path, `Expected a lock beside it to be written: ${(error as Error).message}`);
+      throw problem(
+        path,
+        `Expected a writable lock file beside it, got ${(error as Error).message}`,
+      );
     }
     const advice = 'Give each instance its own --overrides-file';
     throw problem(
       path,
-      `Expected a file of this instance alone, got one that ${error.message} uses. ${advice}`,
+      `Expected a file that no other instance uses, got one that ${error.message} uses. ${advice}`,
     );
   }
 }
 
-/** Files that a process which was killed had not finished. */
-async function removeLeftOvers(path: string): Promise<void> {
+/** Deletes temporary files of processes that were killed. */
+async function removeTemporaryFiles(path: string): Promise<void> {
   const start = `${basename(path)}.`;
   for (const name of await readdir(dirname(path))) {
-    const isLeftOver = name.startsWith(start) && /^\d+\.new$/.test(name.slice(start.length));
-    if (isLeftOver) await unlink(join(dirname(path), name)).catch(() => {});
+    const isTemporary = name.startsWith(start) && /^\d+\.new$/.test(name.slice(start.length));
+    if (isTemporary) await unlink(join(dirname(path), name)).catch(() => {});
   }
 }
 
-async function readInto(path: string, kept: Kept): Promise<void> {
+async function readInto(path: string, state: PersistedState): Promise<void> {
   const text = await textOf(path);
   const { overrides, shadow = {} } = contentOf(path, text);
   const at = (where: readonly PropertyKey[], set: () => void): void => {
@@ -173,46 +176,46 @@ async function readInto(path: string, kept: Kept): Promise<void> {
     }
   };
   for (const [place, override] of overrides.entries()) {
-    at(['overrides', place], () => kept.overrides.set(override));
+    at(['overrides', place], () => state.overrides.set(override));
   }
-  for (const [policy, word] of Object.entries(shadow)) {
-    at(['shadow', policy], () => kept.shadowOverrides.set({ policy, shadow: word }));
+  for (const [policy, isShadow] of Object.entries(shadow)) {
+    at(['shadow', policy], () => state.shadowOverrides.set({ policy, shadow: isShadow }));
   }
 }
 
-/** One on each line, so that differences can be read. */
-function textFor({ overrides, shadowOverrides }: Kept): string {
+/** Writes one override per line, for readable diffs. */
+function textFor({ overrides, shadowOverrides }: PersistedState): string {
   const lines = overrides
     .list()
     .filter(({ source }) => source === 'api')
     .map(({ source, ...override }) => JSON.stringify(override));
-  const words = shadowOverrides
+  const modes = shadowOverrides
     .list()
     .map(({ policy, shadow }) => `${JSON.stringify(policy)}: ${shadow}`);
-  // Left out while there are none, as in files that were written before there could be any.
-  const shadow = words.length === 0 ? '' : `, "shadow": {\n${words.join(',\n')}\n}`;
+  // Omitted if empty, as in files of older versions.
+  const shadow = modes.length === 0 ? '' : `, "shadow": {\n${modes.join(',\n')}\n}`;
   return `{"overrides": [\n${lines.join(',\n')}\n]${shadow}}\n`;
 }
 
 async function replace(path: string, text: string): Promise<void> {
-  const beside = `${path}.${process.pid}.new`;
-  // Whatever is left over there, such as a file of another user or a FIFO, is not written to.
-  await unlink(beside).catch((error: NodeJS.ErrnoException) => {
+  const temporary = `${path}.${process.pid}.new`;
+  // An existing file may be a FIFO or belong to another user, so it is not written to.
+  await unlink(temporary).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error;
   });
-  const file = await open(beside, 'wx', 0o600);
+  const file = await open(temporary, 'wx', 0o600);
   try {
     await file.writeFile(text);
     await file.sync();
-    await rename(beside, path);
+    await rename(temporary, path);
   } catch (error) {
-    // A part of a file takes space that a full disk does not have.
-    await unlink(beside).catch(() => {});
+    // On a full disk, a partial file would keep its space.
+    await unlink(temporary).catch(() => {});
     throw error;
   } finally {
     await file.close();
   }
-  // The new name is on the disk only when the folder is.
+  // The rename is durable only after the folder is synced.
   const folder = await open(dirname(path), 'r');
   await folder.sync().finally(() => folder.close());
 }
@@ -222,7 +225,7 @@ async function textOf(path: string): Promise<string> {
     return (await readRegularFile(path, MAX_FILE_BYTES)).toString('utf8');
   } catch (error) {
     if ((error as { code?: string }).code === 'ENOENT') return '{"overrides": []}';
-    throw problem(path, `Expected a file that can be read: ${(error as Error).message}`);
+    throw problem(path, `Expected a readable file, got ${(error as Error).message}`);
   }
 }
 
@@ -230,7 +233,7 @@ async function checkFolder(path: string): Promise<void> {
   try {
     await access(dirname(path), constants.W_OK);
   } catch (error) {
-    throw problem(path, `Expected a folder that can be written to: ${(error as Error).message}`);
+    throw problem(path, `Expected a writable folder, got ${(error as Error).message}`);
   }
 }
 
@@ -250,20 +253,15 @@ function contentOf(path: string, text: string): Content {
   if (result.success) return result.data as Content;
   const [{ path: where, message }] = result.error.issues;
   const what = isRecord(value) ? where.join('.') || 'the file' : 'the file';
-  throw problemAt(
-    path,
-    text,
-    where,
-    `Expected \`${what}\` to be as the service writes it: ${message}`,
-  );
+  throw problemAt(path, text, where, `Expected \`${what}\` as written by the service: ${message}`);
 }
 
 const problem = (file: string, message: string, line = 1, column = 1): ConfigError =>
   new ConfigError([{ file, line, column, message }]);
 
 /**
- * JSON is YAML, whose reader knows where things are. What is missing is told where it should be;
- * without a place it is where the text stops being JSON.
+ * Returns an error with the position of a path, or of its closest parent if it is missing. Without
+ * a path: the position of the syntax error. Uses the YAML parser, because JSON is YAML.
  */
 function problemAt(
   file: string,

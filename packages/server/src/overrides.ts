@@ -1,7 +1,7 @@
 /**
- * Overrides: keys that have a limit of their own, from the files or from the API. Asked at every
- * decision, so a policy without any costs nothing. What the API says of a key goes before what the
- * files say of it, and hides it only for as long as it is there.
+ * Overrides: limits of single keys, from the files or from the API. Looked up at every decision, so
+ * a policy without overrides costs nothing. An override of the API takes precedence over that of
+ * the files for the same key, until it is deleted or expires.
  */
 import { systemClock } from 'sluice';
 import { expected, isInteger, keyText } from 'sluice/engine';
@@ -10,46 +10,46 @@ import { type IndexedPattern, mostSpecific, PatternIndex } from './pattern-index
 import { atOnce } from './slices.ts';
 
 export interface Override extends OverrideConfig {
-  /** The file's are replaced when it is read again, the API's stay. */
+  /** A reload replaces those of the files; those of the API stay. */
   readonly source: 'file' | 'api';
 }
 
-/** A change that the API made, here or in another process of the same service. */
+/** A change through the API, in this process or in another worker. */
 export interface OverrideChange {
   readonly op: 'set' | 'delete';
-  /** What is set now, or what was deleted. */
+  /** The override that was set or deleted. */
   readonly override: Override;
-  /** Whether another process told us, so that nobody has to be told again. */
+  /** Whether the change came from another process, so it is not forwarded. */
   readonly isRemote: boolean;
 }
 
 export type OverrideListener = (change: OverrideChange) => void;
 
 export interface ChangeOptions {
-  /** For changes that another process made and told us of. */
+  /** For a change that came from another process. */
   readonly isRemote?: boolean;
 }
 
 export { MAX_OVERRIDE };
-/** Of the API; those of the files are bounded by the files. */
+/** Maximum number of overrides of the API. Those of the files are bounded by the files. */
 export const MAX_OVERRIDES = 10_000;
 
-/** The limits of their own that the keys of one policy have, from one source. */
-interface OfPolicy {
+/** The overrides of one policy from one source. */
+interface PolicyOverrides {
   readonly exact: Map<string, Override>;
-  /** By their text. */
+  /** By pattern. */
   readonly patterns: Map<string, IndexedPattern<Override>>;
   readonly index: PatternIndex<Override>;
 }
 
-const newPolicy = (): OfPolicy => ({
+const noOverrides = (): PolicyOverrides => ({
   exact: new Map(),
   patterns: new Map(),
   index: new PatternIndex(mostSpecific),
 });
 
 class Layer {
-  readonly policies = new Map<string, OfPolicy>();
+  readonly policies = new Map<string, PolicyOverrides>();
   size = 0;
 
   find(policy: string, key: string): Override | undefined {
@@ -60,7 +60,7 @@ class Layer {
   set(override: Override): void {
     const { policy, key } = override;
     this.delete(policy, key);
-    const own = this.policies.get(policy) ?? newPolicy();
+    const own = this.policies.get(policy) ?? noOverrides();
     this.policies.set(policy, own);
     this.size++;
     if (key.includes('*')) own.patterns.set(key, own.index.add(key, override));
@@ -95,32 +95,35 @@ export class Overrides {
   #file = new Layer();
   readonly #listeners: OverrideListener[] = [];
 
-  /** The limit of its own that a key has now, if any. */
+  /** Returns the limit of the override for a key; undefined if there is none. */
   limitFor(policy: string, key: string): number | undefined {
     if (this.#api.size + this.#file.size === 0) return undefined;
     return this.overrideFor(policy, key)?.limit;
   }
 
-  /** A key's own goes before patterns; of those the most specific counts, and the API's first. */
+  /**
+   * Returns the override for a key. That of the key itself takes precedence over patterns, then the
+   * most specific pattern, and among equally specific ones that of the API.
+   */
   overrideFor(policy: string, key: string): Override | undefined {
     const api = this.#api.policies.get(policy);
     const file = this.#file.policies.get(policy);
     if (api === undefined && file === undefined) return undefined;
     const own = currentOf(api?.exact.get(key)) ?? currentOf(file?.exact.get(key));
     if (own !== undefined) return own;
-    const ofApi = fitting(api, key);
-    const ofFile = fitting(file, key);
+    const ofApi = matching(api, key);
+    const ofFile = matching(file, key);
     if (ofApi === undefined || ofFile === undefined) return (ofApi ?? ofFile)?.value;
-    const isFileCloser = ofFile.literalLength > ofApi.literalLength;
-    return (isFileCloser ? ofFile : ofApi).value;
+    const isFileMoreSpecific = ofFile.literalLength > ofApi.literalLength;
+    return (isFileMoreSpecific ? ofFile : ofApi).value;
   }
 
-  /** The one that stands for a key or pattern, by its very text. */
+  /** Returns the override that is defined for exactly this key or pattern. */
   get(policy: string, key: string): Override | undefined {
     return currentOf(this.#api.find(policy, key)) ?? currentOf(this.#file.find(policy, key));
   }
 
-  /** All that count now, by policy and key. */
+  /** Returns all overrides in effect, sorted by policy and key. */
   list(): readonly Override[] {
     const all = [...this.#api.all(), ...this.#file.all()];
     return all
@@ -128,17 +131,17 @@ export class Overrides {
       .sort((a, b) => compare(a.policy, b.policy) || compare(a.key, b.key));
   }
 
-  /** Has every change told that the API makes. */
+  /** Adds a listener for changes through the API. */
   onChange(listener: OverrideListener): void {
     this.#listeners.push(listener);
   }
 
-  /** Puts one in the place of what the API had there. The caller knows that the policy exists. */
+  /** Sets or replaces an override of the API. The caller has checked that the policy exists. */
   set(override: OverrideConfig, { isRemote = false }: ChangeOptions = {}): void {
     checkOverride(override);
     const { policy, key } = override;
     const isNew = this.#api.find(policy, key) === undefined;
-    // What another process has set counts there, so it has to count here.
+    // An override of another process is in effect there, so it is accepted beyond the maximum.
     if (isNew && !isRemote && this.#api.size >= MAX_OVERRIDES) {
       this.#dropExpired();
       if (this.#api.size >= MAX_OVERRIDES) {
@@ -147,26 +150,26 @@ export class Overrides {
     }
     const set: Override = { ...override, source: 'api' };
     this.#api.set(set);
-    this.#tell({ op: 'set', override: set, isRemote });
+    this.#notify({ op: 'set', override: set, isRemote });
   }
 
-  /** Takes one of the API's away, and answers it. What the files say of the key counts again. */
+  /** Deletes an override of the API and returns it. One of the files is in effect again. */
   delete(
     policy: string,
     key: string,
     { isRemote = false }: ChangeOptions = {},
   ): Override | undefined {
     const deleted = this.#api.delete(policy, key);
-    if (deleted !== undefined) this.#tell({ op: 'delete', override: deleted, isRemote });
+    if (deleted !== undefined) this.#notify({ op: 'delete', override: deleted, isRemote });
     return currentOf(deleted);
   }
 
-  /** Takes the files' anew; if any of them is wrong, none. */
+  /** Replaces the overrides of the files. Throws, without a change, if one is invalid. */
   useFile(overrides: readonly OverrideConfig[]): void {
     atOnce(this.preparingFile(overrides))();
   }
 
-  /** Prepares the files' in slices. Returns the function that takes them over. */
+  /** Prepares the overrides of the files in slices. Returns the function that applies them. */
   *preparingFile(overrides: readonly OverrideConfig[]): Generator<void, () => void> {
     const layer = new Layer();
     for (const each of overrides) {
@@ -179,7 +182,7 @@ export class Overrides {
     };
   }
 
-  #tell(change: OverrideChange): void {
+  #notify(change: OverrideChange): void {
     for (const listener of this.#listeners) listener(change);
   }
 
@@ -201,13 +204,16 @@ function checkOverride({ key, limit, expiresAtMs }: OverrideConfig): void {
   }
 }
 
-/** The override, if there is one and it has not expired. */
+/** Returns the override unless it has expired. */
 function currentOf(override: Override | undefined): Override | undefined {
   if (override?.expiresAtMs === undefined) return override;
   return override.expiresAtMs > systemClock.now() ? override : undefined;
 }
 
-const fitting = (own: OfPolicy | undefined, key: string): IndexedPattern<Override> | undefined =>
+const matching = (
+  own: PolicyOverrides | undefined,
+  key: string,
+): IndexedPattern<Override> | undefined =>
   own?.index.find(key, (override) => currentOf(override) !== undefined);
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);

@@ -1,35 +1,35 @@
 /**
- * Patterns with `*`, found by their literal beginning and end: a lookup costs one step for each
- * pair of lengths that patterns have, not for each pattern. Only patterns that differ in their
- * middle alone, such as `*a*` and `*b*`, are compared one by one.
+ * Index of patterns with `*` by their literal start and end. A lookup takes one step for each
+ * distinct pair of lengths (start, end), not for each pattern. Only patterns with the same start
+ * and end, such as `*a*` and `*b*`, are compared one by one.
  */
 import { matchesWildcardParts } from './wildcard.ts';
 
 export interface IndexedPattern<T> {
   readonly pattern: string;
   readonly value: T;
-  /** What stands between the stars. */
+  /** The texts between the stars. */
   readonly parts: readonly string[];
-  /** How many characters are not stars. */
+  /** Number of characters that are not stars. */
   readonly literalLength: number;
-  /** Rises with each pattern that is added. */
+  /** Increases with each pattern that is added. */
   readonly order: number;
 }
 
-/** Negative if `a` goes before `b`. */
+/** Negative if `a` has precedence over `b`. */
 export type Precedence = (a: IndexedPattern<unknown>, b: IndexedPattern<unknown>) => number;
 
-/** The pattern that was added first counts. */
+/** The pattern that was added first has precedence. */
 export const firstAdded: Precedence = (a, b) => a.order - b.order;
-/** The pattern with the most literal characters counts; among equal ones that added first. */
+/** The pattern with the most literal characters, and among equal ones that added first. */
 export const mostSpecific: Precedence = (a, b) =>
   b.literalLength - a.literalLength || a.order - b.order;
 
-/** All patterns whose beginning and whose end are so long. */
+/** All patterns whose start and end have the same lengths. */
 interface Shape<T> {
   readonly startLength: number;
   readonly endLength: number;
-  /** By both texts, joined; in the order of precedence. */
+  /** By start and end, concatenated; each list is sorted by precedence. */
   readonly byTexts: Map<string, IndexedPattern<T>[]>;
 }
 
@@ -61,7 +61,7 @@ export class PatternIndex<T> {
     }
     const same = shape.byTexts.get(start + end);
     if (same === undefined) shape.byTexts.set(start + end, [added]);
-    else same.splice(this.#placeOf(same, added), 0, added);
+    else same.splice(this.#indexIn(same, added), 0, added);
     this.#size++;
     return added;
   }
@@ -72,15 +72,15 @@ export class PatternIndex<T> {
     const shape = this.#shapes.get(id);
     const same = shape?.byTexts.get(start + end);
     if (shape === undefined || same === undefined) return;
-    const place = this.#placeOf(same, pattern);
-    if (same[place] !== pattern) return;
-    same.splice(place, 1);
+    const index = this.#indexIn(same, pattern);
+    if (same[index] !== pattern) return;
+    same.splice(index, 1);
     this.#size--;
     if (same.length === 0) shape.byTexts.delete(start + end);
     if (shape.byTexts.size === 0) this.#shapes.delete(id);
   }
 
-  /** Returns the pattern that goes before all others that fit the text and are accepted. */
+  /** Returns the pattern with the highest precedence that matches the text and is accepted. */
   find(text: string, accepts: (value: T) => boolean = () => true): IndexedPattern<T> | undefined {
     let best: IndexedPattern<T> | undefined;
     for (const { startLength, endLength, byTexts } of this.#shapes.values()) {
@@ -96,8 +96,8 @@ export class PatternIndex<T> {
     return best;
   }
 
-  /** Where a pattern is, or belongs, in a list that is in order. */
-  #placeOf(list: readonly IndexedPattern<T>[], pattern: IndexedPattern<T>): number {
+  /** Returns the index of a pattern in a sorted list, or where to insert it. */
+  #indexIn(list: readonly IndexedPattern<T>[], pattern: IndexedPattern<T>): number {
     let low = 0;
     for (let high = list.length; low < high; ) {
       const middle = (low + high) >> 1;

@@ -1,4 +1,4 @@
-/** The policies that are served, by name, with the limits of their own that keys have. */
+/** The policies in use, by name, with their overrides. */
 import { definePolicy, type Key, type Limit, type LimitParams, type Policy } from 'sluice';
 import { type CostFields, expected, PolicyRegistry } from 'sluice/engine';
 import type { PolicyConfig } from './config/model.ts';
@@ -6,7 +6,7 @@ import type { Overrides } from './overrides.ts';
 import { ShadowOverrides } from './shadow-overrides.ts';
 import { atOnce } from './slices.ts';
 
-/** Names that begin like this are the service's own. */
+/** Prefix of names that are reserved for the service. */
 export const OWN_NAMES = 'sluice.';
 
 export interface ServedPolicy {
@@ -14,12 +14,12 @@ export interface ServedPolicy {
   readonly policy: Policy;
 }
 
-/** Asks the engine's own book about everything but what a policy's name stands for. */
+/** Resolves names to policies of the configuration; the library's registry does the rest. */
 export class ServedPolicies extends PolicyRegistry {
   readonly #served = new Map<string, ServedPolicy>();
   readonly #shadowOverrides: ShadowOverrides;
   readonly #inShadow = new Set<string>();
-  /** Whether any of them is in shadow: mostly none is. Asked at every decision. */
+  /** Whether any policy is in shadow mode. Read at every decision. */
   hasShadow = false;
 
   constructor(
@@ -41,7 +41,7 @@ export class ServedPolicies extends PolicyRegistry {
     }
   }
 
-  /** Goes by what the API says of a policy now, or else by what the files say. */
+  /** Updates the shadow mode of a policy from the API's override, or else from the files. */
   applyShadowOverride(name: string): void {
     const served = this.#served.get(name);
     if (served === undefined) return;
@@ -57,8 +57,8 @@ export class ServedPolicies extends PolicyRegistry {
     throw expected('ERR_UNKNOWN_POLICY', `a policy, one of: ${names}`, name);
   }
 
-  override limit(name: string, key: Key, asked: CostFields | undefined, least: 0 | 1): Limit {
-    const limit = super.limit(name, key, asked, least);
+  override limit(name: string, key: Key, fields: CostFields | undefined, minCost: 0 | 1): Limit {
+    const limit = super.limit(name, key, fields, minCost);
     checkCharacters(limit.key);
     return limit;
   }
@@ -71,25 +71,22 @@ export class ServedPolicies extends PolicyRegistry {
     return [...this.#served.values()];
   }
 
-  /** As it counts now, whoever said so. */
+  /** Whether a policy is in shadow mode, by the API or by the files. */
   isShadow(name: string): boolean {
     return this.#inShadow.has(name);
   }
 }
 
 /**
- * Half of a surrogate pair is no character. Redis would keep all of them as one and the same, so
- * different keys would share a counter there, and nowhere else.
+ * Throws if a key has a lone surrogate. Encoded as UTF-8 for Redis, all lone surrogates become the
+ * same character, so different keys would share a counter there, but not in memory.
  */
-type Unicode = { isWellFormed(): boolean };
-
-/** Refuses keys that are not text in every store. */
 export function checkCharacters(key: string): void {
-  if ((key as unknown as Unicode).isWellFormed()) return;
-  throw expected('ERR_INVALID_KEY', 'a key without halves of surrogate pairs', key);
+  if ((key as unknown as { isWellFormed(): boolean }).isWellFormed()) return;
+  throw expected('ERR_INVALID_KEY', 'a key without lone surrogates', key);
 }
 
-/** A file of Envoy's may have thousands, which nobody wants to be told for each misspelt name. */
+/** Names in an error message. Configurations can have thousands. */
 const MAX_SHOWN = 20;
 
 function shownNames(names: readonly string[]): string {
@@ -104,7 +101,7 @@ function withOverrides({ name, options }: PolicyConfig, overrides: Overrides): P
   const paramsFor = (key: string): LimitParams => {
     const own = overrides.limitFor(name, key);
     if (own === undefined) return base;
-    // The window may have grown since it was set.
+    // A reload can have changed the window since the override was set.
     const limit = Math.min(own, Math.floor(Number.MAX_SAFE_INTEGER / base.windowMs));
     return { ...base, limit, capacity: hasBurst ? base.capacity : limit };
   };

@@ -5,17 +5,17 @@
 import { constants, type Stats } from 'node:fs';
 import { open } from 'node:fs/promises';
 
-/** Without effect on regular files. A FIFO is opened at once, so that it can be rejected. */
+/** O_NONBLOCK has no effect on regular files; a FIFO opens at once, and is then rejected. */
 const FLAGS = constants.O_RDONLY | constants.O_NONBLOCK;
 
-/** Returns at most `mostBytes` from the beginning of the file. */
-export async function readRegularFile(path: string, mostBytes: number): Promise<Buffer> {
+/** Returns at most `maxBytes` from the start of the file. */
+export async function readRegularFile(path: string, maxBytes: number): Promise<Buffer> {
   const file = await open(path, FLAGS);
   try {
     const found = await file.stat();
     if (!found.isFile()) throw notRegular(found);
-    // A file that grows is read up to the size that it had.
-    const bytes = Buffer.allocUnsafe(Math.min(found.size, mostBytes));
+    // A growing file is read up to its size at the start.
+    const bytes = Buffer.allocUnsafe(Math.min(found.size, maxBytes));
     let length = 0;
     while (length < bytes.length) {
       const { bytesRead } = await file.read(bytes, length, bytes.length - length, length);

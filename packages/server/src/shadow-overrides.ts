@@ -1,67 +1,70 @@
 /**
- * What the API says of policies: in shadow or enforced. Its word on a policy goes before what the
- * files say, also when they are read again, until it is taken away. Those on policies that are not
- * served are kept, and mean nothing until they are.
+ * Shadow mode of policies, set through the API. It takes precedence over the files, also after a
+ * reload, until it is removed. Overrides of unknown policies are kept, without effect.
  */
 import { expected, isRecord } from 'sluice/engine';
 
 export interface ShadowOverride {
   readonly policy: string;
-  /** Null takes the API's word away: then the files' counts. */
+  /** Null removes the override: then `shadow` of the files applies. */
   readonly shadow: boolean | null;
 }
 
-/** A change that the API made, here or in another process of the same service. */
+/** A change through the API, in this process or in another worker. */
 export interface ShadowChange extends ShadowOverride {
-  /** Whether another process told us, so that nobody has to be told again. */
+  /** Whether the change came from another process, so it is not forwarded. */
   readonly isRemote: boolean;
 }
 
 export type ShadowListener = (change: ShadowChange) => void;
 
 export interface ShadowOptions {
-  /** For changes that another process made and told us of. */
+  /** For a change that came from another process. */
   readonly isRemote?: boolean;
 }
 
 export const MAX_SHADOW_OVERRIDES = 1000;
 
 export class ShadowOverrides {
-  readonly #words = new Map<string, boolean>();
+  readonly #overrides = new Map<string, boolean>();
   readonly #listeners: ShadowListener[] = [];
 
-  /** The API's word on a policy, if it has one. */
+  /** Returns the override of a policy, if any. */
   get(policy: string): boolean | undefined {
-    return this.#words.get(policy);
+    return this.#overrides.get(policy);
   }
 
-  /** All of them, by policy. */
+  /** Returns all overrides, sorted by policy. */
   list(): readonly { readonly policy: string; readonly shadow: boolean }[] {
-    const words = [...this.#words].map(([policy, shadow]) => ({ policy, shadow }));
-    return words.sort((a, b) => (a.policy < b.policy ? -1 : 1));
+    const overrides = [...this.#overrides].map(([policy, shadow]) => ({ policy, shadow }));
+    return overrides.sort((a, b) => (a.policy < b.policy ? -1 : 1));
   }
 
-  /** Has every change told; also one to what was so already, which may not be written yet. */
+  /** Adds a listener. It is also called if the value is the same, which may not be saved yet. */
   onChange(listener: ShadowListener): void {
     this.#listeners.push(listener);
   }
 
-  /** The caller knows that the policy exists. */
+  /** The caller has checked that the policy exists. */
   set({ policy, shadow }: ShadowOverride, { isRemote = false }: ShadowOptions = {}): void {
-    if (shadow === null) this.#words.delete(policy);
+    if (shadow === null) this.#overrides.delete(policy);
     else {
-      // Whoever tells us has counted them.
-      if (!isRemote && !this.#words.has(policy) && this.#words.size >= MAX_SHADOW_OVERRIDES) {
-        const what = `at most ${MAX_SHADOW_OVERRIDES} policies put in or out of shadow by the API`;
+      // The process that accepted a remote change has checked the maximum.
+      if (
+        !isRemote &&
+        !this.#overrides.has(policy) &&
+        this.#overrides.size >= MAX_SHADOW_OVERRIDES
+      ) {
+        const what = `at most ${MAX_SHADOW_OVERRIDES} policies with shadow mode set by the API`;
         throw expected('ERR_INVALID_OPTION', what, MAX_SHADOW_OVERRIDES + 1);
       }
-      this.#words.set(policy, shadow);
+      this.#overrides.set(policy, shadow);
     }
     for (const listener of this.#listeners) listener({ policy, shadow, isRemote });
   }
 }
 
-/** Reads what another process says. */
+/** Validates a message from another process. */
 export function shadowOverrideOf(body: unknown): ShadowOverride {
   const { policy, shadow } = isRecord(body) ? body : {};
   if (typeof policy === 'string' && (shadow === null || typeof shadow === 'boolean')) {

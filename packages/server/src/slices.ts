@@ -1,10 +1,10 @@
 /**
- * Long work in slices, so that it never holds the event loop of a process that serves. The work is
- * a generator that yields wherever it may be interrupted.
+ * Runs long work in slices, so that it does not block the event loop. The work is a generator that
+ * yields wherever it can be interrupted.
  */
 import { monotonicMs } from './clock.ts';
 
-/** How long one slice may take. The requests that have come in are served between two slices. */
+/** Duration of a slice. Pending requests are served between two slices. */
 const SLICE_MS = 1;
 
 export async function inSlices<T>(work: Generator<void, T>): Promise<T> {
@@ -18,7 +18,7 @@ export async function inSlices<T>(work: Generator<void, T>): Promise<T> {
   }
 }
 
-/** The same without a pause, for a process that does not serve yet. */
+/** Runs the work without a pause, for a process that does not serve yet. */
 export function atOnce<T>(work: Generator<void, T>): T {
   for (;;) {
     const { done, value } = work.next();

@@ -1,10 +1,10 @@
-/** Texts with `*` in them: the keys of overrides, and what rules and descriptors match. */
+/** Wildcard patterns, in keys of overrides and in rules and descriptors. */
 
-/** Whether a text is what a pattern describes, where `*` stands for any characters. */
+/** Whether a text matches a pattern, where `*` matches any characters. */
 export const matchesWildcard = (pattern: string, text: string): boolean =>
   matchesWildcardParts(pattern.split('*'), text);
 
-/** Each part between stars is taken where it comes first, so that no pattern makes it slow. */
+/** Matches each part at its first occurrence, without backtracking: linear time. */
 export function matchesWildcardParts(parts: readonly string[], text: string): boolean {
   const first = parts[0];
   const last = parts[parts.length - 1];

@@ -45,7 +45,7 @@ async function startProcess(): Promise<ChildProcess> {
   return child;
 }
 
-const TAKEN = /Expected a file of this instance alone, got one that process \d+ on \S+ uses/;
+const TAKEN = /Expected a file that no other instance uses, got one that process \d+ on \S+ uses/;
 
 describe('a second instance on one overrides file', () => {
   test('is rejected at its start, in another process', async () => {
@@ -111,7 +111,7 @@ describe('a lock', () => {
 
   test('of another container is respected for as long as it is touched', async () => {
     const owner = await ownerNow();
-    writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, place: 'another container' }));
+    writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, pidScope: 'another container' }));
     const text = readFileSync(lockPath, 'utf8');
     const touching = setInterval(() => writeFileSync(lockPath, text), 100);
     await expect(FileLock.take(file, 5000)).rejects.toBeInstanceOf(LockedError);
@@ -121,7 +121,7 @@ describe('a lock', () => {
 
   test('of another container that was not touched for long is taken over at once', async () => {
     const owner = await ownerNow();
-    writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, place: 'another container' }));
+    writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, pidScope: 'another container' }));
     utimesSync(lockPath, 1, 1);
     await (await FileLock.take(file, 3_600_000)).release();
   });

@@ -1,4 +1,4 @@
-/** Which limits a descriptor of Envoy's has: rules first, then the trees of domains. */
+/** Finds the limits of Envoy's descriptors: first by rules, then in the trees of domains. */
 import { joinKey } from 'sluice';
 import type {
   DescriptorConfig,
@@ -17,31 +17,30 @@ import { ANONYMOUS_KEY, shortened } from './request-keys.ts';
 /** The entries of a descriptor, in order. */
 export type Entries = readonly { readonly key: string; readonly value: string }[];
 
-/** A limit of a descriptor. Its cost, if it has one, is that of each hit of the request. */
+/** A limit of a descriptor. Its cost, if any, applies to each hit of the request. */
 export interface DescriptorRequest extends LimitRequest {
   readonly key: string;
-  /** What it is called towards Envoy: in rules the policy's name, in trees its own if any. */
+  /** Name in responses to Envoy: of the policy in rules, of the limit (if any) in trees. */
   readonly name: string | undefined;
 }
 
-/** What is said about a descriptor, whatever it is held to. */
-interface Finding {
+interface DescriptorProperties {
   readonly name: string | undefined;
   readonly replaces: readonly string[];
-  /** Whether it denies only together with all other soft limits of the request. */
+  /** Whether the request is denied only if all its soft limits are exceeded. */
   readonly soft: boolean;
-  /** Plain data for Envoy, for as long as the limit is kept. */
+  /** Sent to Envoy while the descriptor is within its limit. */
   readonly metadata: Readonly<Record<string, unknown>> | undefined;
 }
 
 export type DescriptorLimits =
-  | (Finding & {
+  | (DescriptorProperties & {
       readonly kind: 'limited';
       readonly limits: readonly DescriptorRequest[];
     })
-  | (Finding & { readonly kind: 'unlimited' })
-  | (Finding & {
-      /** Nothing passes. */
+  | (DescriptorProperties & { readonly kind: 'unlimited' })
+  | (DescriptorProperties & {
+      /** All requests are denied. */
       readonly kind: 'blocked';
       readonly policy: string;
       readonly key: string;
@@ -49,17 +48,17 @@ export type DescriptorLimits =
       readonly shadow: boolean;
     });
 
-const NOTHING_SAID = {
+const NO_PROPERTIES = {
   name: undefined,
   replaces: [],
   soft: false,
   metadata: undefined,
-} as const satisfies Finding;
+} as const satisfies DescriptorProperties;
 
 export class DescriptorRules {
   readonly #domains = new Map<string, Domain>();
 
-  /** `run` runs the work that makes the rules ready. Default: at once. */
+  /** `run` runs the preparation of the rules. Default: at once. */
   constructor(
     rules: readonly RuleConfig[],
     domains: readonly DomainConfig[],
@@ -68,17 +67,17 @@ export class DescriptorRules {
     run(this.#prepare(rules, domains));
   }
 
-  /** Makes rules in slices. */
+  /** Builds rules in slices. */
   static *building(
     rules: readonly RuleConfig[],
     domains: readonly DomainConfig[],
   ): Generator<void, DescriptorRules> {
     let work: Generator<void, void> | undefined;
-    const made = new DescriptorRules(rules, domains, (given) => {
+    const built = new DescriptorRules(rules, domains, (given) => {
       work = given;
     });
     yield* work!;
-    return made;
+    return built;
   }
 
   *#prepare(rules: readonly RuleConfig[], domains: readonly DomainConfig[]): Generator<void, void> {
@@ -101,12 +100,12 @@ export class DescriptorRules {
     return domain;
   }
 
-  /** Whether anything is said about a domain. */
+  /** Whether the configuration has limits for a domain. */
   hasDomain(domain: string): boolean {
     return this.#domains.has(domain);
   }
 
-  /** What a descriptor is held to; undefined if nothing is said about it. */
+  /** Returns the limits of a descriptor; undefined if the configuration has none for it. */
   find(domain: string, entries: Entries): DescriptorLimits | undefined {
     const known = this.#domains.get(domain);
     if (known === undefined || entries.length === 0) return undefined;
@@ -115,9 +114,9 @@ export class DescriptorRules {
     if (limits === undefined) return found;
     if (found?.kind === 'blocked') return found;
     const all = found?.kind === 'limited' ? [...limits, ...found.limits] : limits;
-    const said = found ?? NOTHING_SAID;
-    if (all.length === 0) return { ...said, kind: 'unlimited' };
-    return { ...said, kind: 'limited', limits: withoutRepeats(all) };
+    const properties = found ?? NO_PROPERTIES;
+    if (all.length === 0) return { ...properties, kind: 'unlimited' };
+    return { ...properties, kind: 'limited', limits: withoutRepeats(all) };
   }
 }
 
@@ -125,7 +124,7 @@ interface Domain extends Node {
   readonly rules: DomainRules;
 }
 
-/** A limit that two rules lead to is one limit, and the first of them says what it costs. */
+/** The same limit of two rules counts once, with the cost of the first. */
 function withoutRepeats(limits: readonly DescriptorRequest[]): readonly DescriptorRequest[] {
   if (limits.length === 1) return limits;
   return limits.filter(
@@ -137,7 +136,7 @@ function withoutRepeats(limits: readonly DescriptorRequest[]): readonly Descript
 interface RulesFound {
   /** Undefined if no rule matches. */
   readonly limits: readonly DescriptorRequest[] | undefined;
-  /** Whether nothing else is to be asked. */
+  /** Whether a rule without `continue` matched, so that the tree is not searched. */
   readonly isFinal: boolean;
 }
 
@@ -145,20 +144,20 @@ const NO_RULE: RulesFound = { limits: undefined, isFinal: false };
 
 interface CompiledRule {
   readonly rule: RuleConfig;
-  /** What stands between the stars of each value. */
+  /** The texts between the stars of each value. */
   readonly patterns: readonly (readonly [key: string, parts: readonly string[]])[];
 }
 
-/** Rules whose descriptors have the same keys, and where those without stars are. */
+/** Rules whose descriptors have the same keys. */
 interface RulesOfKeys {
   readonly rules: CompiledRule[];
-  /** Places by the values of the entries. */
+  /** Indexes of rules without patterns, by the values of the entries. */
   readonly exact: Map<string, number[]>;
-  /** Places of rules with a pattern. */
+  /** Indexes of rules with a pattern. */
   readonly others: number[];
 }
 
-/** Rules that may fit, in the order of the file. */
+/** Returns the rules that can match, in the order of the file. */
 function candidatesOf(
   { rules, exact, others }: RulesOfKeys,
   entries: Entries,
@@ -168,13 +167,13 @@ function candidatesOf(
   return [...same, ...others].sort((a, b) => a - b).map((place) => rules[place]);
 }
 
-/** The values of entries in the order of their keys. */
+/** Returns the values of entries, sorted by key. */
 const valuesOf = (entries: Entries): string =>
   joinKey(...[...entries].sort((a, b) => (a.key < b.key ? -1 : 1)).map(({ value }) => value));
 
 /**
- * The rules of one domain. A rule fits only descriptors that have its keys and no others, so rules
- * are found by their keys; among those with the same keys the order of the file holds.
+ * The rules of one domain, indexed by their keys: a rule matches only descriptors with exactly its
+ * keys. Rules with the same keys are tried in the order of the file.
  */
 class DomainRules {
   readonly #byKeys = new Map<string, RulesOfKeys>();
@@ -182,15 +181,15 @@ class DomainRules {
   add(rule: RuleConfig, match: DescriptorMatch): void {
     const entries = Object.entries(match.entries);
     const id = keysOf(entries.map(([key]) => key));
-    const known: RulesOfKeys = this.#byKeys.get(id) ?? { rules: [], exact: new Map(), others: [] };
-    this.#byKeys.set(id, known);
-    const place = known.rules.length;
-    known.rules.push({ rule, patterns: entries.map(([key, text]) => [key, text.split('*')]) });
-    if (entries.some(([, text]) => text.includes('*'))) known.others.push(place);
+    const group: RulesOfKeys = this.#byKeys.get(id) ?? { rules: [], exact: new Map(), others: [] };
+    this.#byKeys.set(id, group);
+    const place = group.rules.length;
+    group.rules.push({ rule, patterns: entries.map(([key, text]) => [key, text.split('*')]) });
+    if (entries.some(([, text]) => text.includes('*'))) group.others.push(place);
     else {
       const values = valuesOf(entries.map(([key, value]) => ({ key, value })));
-      const same = known.exact.get(values);
-      if (same === undefined) known.exact.set(values, [place]);
+      const same = group.exact.get(values);
+      if (same === undefined) group.exact.set(values, [place]);
       else same.push(place);
     }
   }
@@ -214,13 +213,13 @@ class DomainRules {
   }
 }
 
-/** Which keys there are, in any order. One that is there twice is no rule's, as theirs differ. */
+/** Returns an id for a set of keys. A repeated key matches no rule, whose keys are unique. */
 const keysOf = (keys: string[]): string => joinKey(...keys.sort());
 
 const entryValue = (entries: Entries, key: string): string =>
   entries.find((entry) => entry.key === key)?.value ?? '';
 
-/** The first source that has something. Only entries and texts can: there is no request here. */
+/** Returns the value of the first source that has one. Descriptors have only entries and texts. */
 function partOf({ sources }: KeyPart, entries: Entries): string {
   for (const source of sources) {
     const text =
@@ -234,23 +233,23 @@ function partOf({ sources }: KeyPart, entries: Entries): string {
   return '';
 }
 
-/** One descriptor of a file, with those below it by key, and then by value. */
+/** A descriptor with its children by key, and then by value. */
 interface Node {
   readonly children: Map<string, Children>;
   readonly config: DescriptorConfig | undefined;
 }
 
-/** The descriptors of one place that have the same key. */
+/** Children with the same key. */
 interface Children {
   readonly exact: Map<string, Node>;
-  /** The first of the file that fits counts. */
+  /** The first match in the order of the file has precedence. */
   readonly patterns: PatternIndex<Node>;
   any: Node | undefined;
 }
 
 const newNode = (config?: DescriptorConfig): Node => ({ children: new Map(), config });
 
-/** Where two descriptors are the same, the first is it. */
+/** Of two equal descriptors, the first is used. */
 function* addChildren(node: Node, configs: readonly DescriptorConfig[]): Generator<void, void> {
   for (const config of configs) {
     const { key, value = '', descriptors } = config;
@@ -269,7 +268,7 @@ function* addChildren(node: Node, configs: readonly DescriptorConfig[]): Generat
   }
 }
 
-/** The value itself goes before patterns, in their order, and those before any value at all. */
+/** An exact value has precedence over patterns, and these over a descriptor without a value. */
 function childOf(node: Node, key: string, value: string): Node | undefined {
   const children = node.children.get(key);
   if (children === undefined) return undefined;
@@ -279,8 +278,8 @@ function childOf(node: Node, key: string, value: string): Node | undefined {
 }
 
 /**
- * Takes one step for each entry, and never goes back: a descriptor has the limit of the place where
- * its last entry leads, or none.
+ * Descends one level per entry, without backtracking: a descriptor has the limit of the node that
+ * its last entry leads to, or none.
  */
 function findInTree(root: Node, entries: Entries): DescriptorLimits | undefined {
   let node = root;
@@ -312,6 +311,6 @@ function limitsOf(
   return { kind: 'blocked', policy, key, windowMs, shadow, name, replaces, soft, metadata };
 }
 
-/** Parts as a key, whatever they are: the same as for the same parts of a request. */
+/** Returns the key of the parts. Requests with the same parts have the same key. */
 export const keyOf = (parts: readonly string[]): string =>
   joinKey(...(parts.length < 2 && !parts[0] ? ANONYMOUS_KEY : shortened(parts)));

@@ -1,13 +1,12 @@
 /**
- * Every path that an application may take a request's path for. Proxies and applications disagree
- * about encoded slashes, backslashes, empty segments, dot segments and parameters, so a path is
- * read in all of these ways, and rules apply to each distinct reading.
+ * Returns every path that an application may read a request's path as. Proxies and applications
+ * disagree about encoded slashes, backslashes, empty segments, dot segments and parameters, so a
+ * path is read in all of these ways, and rules apply to each distinct reading.
  *
  *     /x/..%2flogin   ->   /x/..%2flogin, /x/../login, /login
  *
- * Steps add variants to a set of texts until none adds another, so readings that combine habits in
- * any order are covered. A path without the characters that make a difference has one reading and
- * skips all steps.
+ * Steps add variants to a set until no step adds another, so all combinations are covered. A path
+ * without special characters has one reading and skips all steps.
  */
 import { AmbiguousRequest } from '../ambiguous-request.ts';
 import { casedPath, decodePlain, finishedPath, withoutDots } from './request-path.ts';
@@ -21,7 +20,7 @@ const UNUSUAL = /[%\\;]|\/\/|\.(?:\/|$)/;
 
 const NOT_PLAIN = /[^!-~]|[%\\;?#A-Z]|\/\/|\/\.|\.(?:\/|$)|.\/$/;
 
-/** Whether a path is in its normal form and has no other reading. Most are. */
+/** Fast path: whether a path is in its normal form and has no other reading. Most are. */
 export const isPlain = (path: string): boolean =>
   path.charCodeAt(0) === SLASH && !NOT_PLAIN.test(path);
 
@@ -35,12 +34,12 @@ export const readingsOf = (path: string): readonly string[] => [
   ...new Set(casedReadingsOf(path).map((reading) => reading.toLowerCase())),
 ];
 
-/** The same with upper and lower case as they are. */
+/** Returns the distinct readings with their case preserved. */
 export function casedReadingsOf(path: string): readonly string[] {
   if (hasOneReading(path)) return [casedPath(path)];
   if (path.length > MAX_UNUSUAL_PATH_LENGTH) throw tooMany();
   const texts = new Set([decodePlain(path), decodePlain(legacyDecoded(path))]);
-  // A set also iterates over what is added meanwhile, so the steps apply in any order.
+  // A set also iterates over elements added meanwhile, so the steps apply in any order.
   for (const text of texts) {
     for (const step of STEPS) {
       for (const variant of step(text)) texts.add(variant);
@@ -60,12 +59,12 @@ type Step = (text: string) => readonly string[];
 
 const NONE: readonly string[] = [];
 
-/** The changed text, if the change makes a difference. */
+/** Returns the changed text, or nothing if it is the same. */
 const changed = (text: string, to: string): readonly string[] => (to === text ? NONE : [to]);
 
 const byte = (code: number): string => `%${code.toString(16).padStart(2, '0')}`;
 
-/** `%u002f` of IIS, and UTF-8 in more bytes than needed: `%c0%af` and `%e0%80%af` are `/`. */
+/** Decodes `%u002f` of IIS and overlong UTF-8: `%c0%af` and `%e0%80%af` are `/`. */
 function legacyDecoded(text: string): string {
   return text
     .replace(/%u00([\da-f]{2})/gi, '%$1')
@@ -74,13 +73,13 @@ function legacyDecoded(text: string): string {
     );
 }
 
-/** URL parsers take `%2e` for a dot and decode nothing else. */
+/** URL parsers decode `%2e` and nothing else. */
 const encodedDots: Step = (text) => changed(text, text.replace(/%2e/gi, '.'));
 
-/** Apache decodes all but slashes, if told so. */
+/** Apache decodes all but slashes, with `AllowEncodedSlashes NoDecode`. */
 const encodedNames: Step = (text) => changed(text, decodedOnce(text, /%(?:5c|2e|3b|25)/gi));
 
-/** Most decode everything. A proxy and the application behind it may each do so. */
+/** Most servers decode everything. A proxy and its application may each do so. */
 const encodedSlashes: Step = (text) => changed(text, decodedOnce(text, /%(?:2f|5c|2e|3b|25)/gi));
 
 const decodedOnce = (text: string, encoded: RegExp): string =>

@@ -1,13 +1,13 @@
-/** What is known of a request when its limits are looked up, and when its keys are read. */
+/** The properties of a request that rules match and that keys are made of. */
 export interface RequestFacts {
   readonly method: string;
   /** Without the query. */
   readonly path: string;
-  /** What follows the `?`, or nothing. */
+  /** The query without `?`; empty if there is none. */
   readonly search: string;
   readonly host: string;
   /** By lower-case name. */
   header(name: string): string | undefined;
-  /** The client's address as a key; asked only if a rule needs it. */
+  /** The client's address as a key. Called only if a rule needs it. */
   address(): string;
 }

@@ -1,6 +1,6 @@
 /**
- * Keys of requests. Each part of a key begins with its source, so that no value of one source is
- * the key of another: `address:192.0.2.1`, `header:x-user:ada`, `query:api_key:k1`.
+ * Keys of requests. Each part of a key begins with its source, so that equal values of different
+ * sources have different keys: `address:192.0.2.1`, `header:x-user:ada`, `query:api_key:k1`.
  */
 import { createHash } from 'node:crypto';
 import { joinKey } from 'sluice';
@@ -9,15 +9,15 @@ import type { KeyPart, KeySource } from '../config/model.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { cookieValue, headerValue, queryValue } from './request-values.ts';
 
-/** Reads a request whose method, path and host have the form in which they are counted. */
+/** Reads a value of a normalized request. */
 type Reader = (facts: RequestFacts) => string | undefined;
 
 /** A string if nothing in the key needs escaping. */
 export type KeyReader = (facts: RequestFacts) => string | readonly string[];
 
 /**
- * Returns a reader of all parts of a key. Of each part, the first source with a value counts. If
- * none has one, the part is the last source with an empty value, which all such requests share.
+ * Returns a reader of all parts of a key. Each part has the first source with a value. If none has
+ * a value, the part is the last source with an empty value, which all such requests share.
  */
 export function keyReader(parts: readonly KeyPart[]): KeyReader {
   const readers = parts.map(({ sources }) => sources.map(sourceReader));
@@ -37,9 +37,9 @@ export function keyReader(parts: readonly KeyPart[]): KeyReader {
 }
 
 interface SourceReader {
-  /** What the part begins with: `['header', 'x-user']`. */
+  /** The start of the part: `['header', 'x-user']`. */
   readonly names: readonly string[];
-  /** The same as the beginning of a key: `header:x-user:`. */
+  /** The same as text: `header:x-user:`. */
   readonly start: string;
   readonly read: Reader;
 }
@@ -56,7 +56,7 @@ function firstFound(sources: readonly SourceReader[], facts: RequestFacts): Foun
   return { ...sources[sources.length - 1], value: '' };
 }
 
-/** Most keys have one part. The form depends on the part alone, whatever the other sources are. */
+/** Fast path for keys of one part. The form depends on the part only, not on other sources. */
 function singleReader(sources: readonly SourceReader[]): KeyReader {
   const last = sources.length - 1;
   return (facts) => {
@@ -75,7 +75,7 @@ const NEEDS_ESCAPING = /[:\\]/;
 
 export const ANONYMOUS_KEY: readonly string[] = ['', ''];
 
-/** Escaping at most doubles a part. */
+/** Keys up to this length fit after escaping, which at most doubles them. */
 const SURELY_SHORT = MAX_KEY_LENGTH / 2;
 
 function sourceReader(source: KeySource): SourceReader {
@@ -117,8 +117,8 @@ function readerOf(source: KeySource): Reader {
 }
 
 /**
- * Callers choose how long their headers are, and too long a key would be an error. So then every
- * part that is longer than a hash is replaced by one; if that is not enough, all parts are.
+ * Shortens keys above the maximum length, because clients choose the length of their headers. Each
+ * part that is longer than a hash is replaced by its hash; if that is not enough, the whole key is.
  */
 export function shortened(parts: readonly string[]): readonly string[] {
   if (isShort(parts)) return parts;

@@ -1,12 +1,12 @@
 /**
- * The normal form in which paths are compared and counted, and the patterns that they are compared
- * with. Spellings that are different paths to some applications are in `path-readings.ts`.
+ * The normal form of paths, and the patterns that they are matched with. `path-readings.ts` has
+ * spellings that are different paths to some applications.
  */
 
-/** What makes a path worth a closer look; most have none of it. */
-const ROUGH = /[^!-~]|[%?#A-Z]|\/\/|\/\.|.\/$/;
+/** Matches paths that may not be in normal form. */
+const NOT_NORMAL = /[^!-~]|[%?#A-Z]|\/\/|\/\.|.\/$/;
 
-/** Bytes that mean the same with and without their percent-encoding, to every application. */
+/** Whether all applications treat a byte and its percent-encoding as the same. */
 const isDecoded = (byte: number): boolean =>
   byte > 0x20 && byte < 0x7f && !'/\\.;%?#'.includes(chr(byte));
 
@@ -42,17 +42,17 @@ export function finishedPath(text: string): string {
 }
 
 /**
- * Returns the normal form of a path: lower case, percent-encodings decoded where that is
- * unmistakable, all else encoded, dot segments removed, and the rest as `finishedPath`. A query or
- * fragment is dropped. An encoded slash is no separator, and a broken encoding stays. Expects a
- * character for each byte, as headers have it.
+ * Returns the normal form of a path: lower case, percent-encodings decoded where all applications
+ * agree and all else encoded, dot segments removed, and the rest as `finishedPath`. A query or
+ * fragment is dropped. An encoded slash is not a separator, and a broken encoding stays. Expects
+ * one character per byte, as in headers.
  */
 export function normalPath(path: string): string {
-  if (path.charCodeAt(0) === SLASH && !ROUGH.test(path)) return path;
+  if (path.charCodeAt(0) === SLASH && !NOT_NORMAL.test(path)) return path;
   return casedPath(path).toLowerCase();
 }
 
-/** The normal form, but with upper and lower case as they are. */
+/** Returns the normal form with the case preserved. */
 export function casedPath(path: string): string {
   const end = path.search(/[?#]/);
   const plain = decodePlain(end < 0 ? path : path.slice(0, end));
@@ -68,17 +68,16 @@ const ANYTHING = -2;
 const MAYBE_SLASH = -3;
 
 /**
- * `*` stands for any characters but `/`, `**` for any at all. `/**` as a whole end or middle stands
- * for everything below, and for nothing: `/a/**` is also `/a`, and `/a/**` followed by `/b` is also
- * `/a/b`.
+ * `*` matches any characters except `/`, and `**` any characters. `/**` before a slash or at the
+ * end also matches nothing: `/a/**` matches `/a`, and `/a/**` followed by `/b` matches `/a/b`.
  *
- * All ways to fit are followed at once, a character at a time, so no path makes it slow: what it
- * takes is at most the length of the path times that of the pattern.
+ * A nondeterministic automaton: all possible matches advance together, one character at a time, so
+ * the time is at most the length of the path times that of the pattern.
  */
 export class PathPattern {
-  /** What every path that fits begins with. */
+  /** The literal start of all paths that match. */
   readonly prefix: string;
-  /** Whether the prefix is all there is. */
+  /** Whether the pattern is only its prefix. */
   readonly isExact: boolean;
   /** The first segment, if it has no `*`. */
   readonly firstSegment: string | undefined;
@@ -87,7 +86,7 @@ export class PathPattern {
   #now: Uint8Array;
   #next: Uint8Array;
 
-  /** Fits paths in their normal form; with `isCased`, those with case as it is. */
+  /** Matches paths in their normal form; with `isCased`, case-sensitively. */
   constructor(pattern: string, isCased = false) {
     const bytes = Buffer.from(pattern).toString('latin1');
     const pieces = (isCased ? casedPath : normalPath)(bytes).match(PIECES) ?? [];
@@ -103,16 +102,16 @@ export class PathPattern {
     this.#next = new Uint8Array(this.#steps.length + 1);
   }
 
-  /** Whether a path in its normal form fits. */
-  fits(path: string): boolean {
+  /** Whether a path in its normal form matches. */
+  matches(path: string): boolean {
     const { prefix } = this;
     if (this.isExact) return path === prefix;
     if (!path.startsWith(prefix)) return false;
-    if (!this.#isBelow) return this.#fitsFrom(path, prefix.length);
+    if (!this.#isBelow) return this.#matchesFrom(path, prefix.length);
     return path.length === prefix.length || path.charCodeAt(prefix.length) === SLASH;
   }
 
-  #fitsFrom(path: string, start: number): boolean {
+  #matchesFrom(path: string, start: number): boolean {
     const steps = this.#steps;
     this.#now.fill(0);
     this.#enter(this.#now, 0);
@@ -135,7 +134,7 @@ export class PathPattern {
     return this.#now[steps.length] === 1;
   }
 
-  /** Marks a place, and those that are reached from it without a character. */
+  /** Marks a state, and those that are reached from it without a character. */
   #enter(marks: Uint8Array, place: number): void {
     for (let at = place; ; ) {
       marks[at] = 1;
@@ -147,7 +146,7 @@ export class PathPattern {
   }
 }
 
-/** Where a character leads from a place; -1 if nowhere. */
+/** Returns the state that a character leads to; -1 if none. */
 function nextPlace(step: number, code: number, place: number): number {
   if (step === ANYTHING) return place;
   if (step === SEGMENT) return code === SLASH ? -1 : place;

@@ -1,4 +1,4 @@
-/** Which limits a request has: the rules of the configuration, applied to what a proxy reports. */
+/** Finds the limits of a request by the rules of the configuration. */
 import { MAX_LIMITS } from 'sluice/engine';
 import { AmbiguousRequest } from '../ambiguous-request.ts';
 import type { RequestMatch, RuleConfig, RuleLimit } from '../config/model.ts';
@@ -11,20 +11,20 @@ import { type KeyReader, keyReader } from './request-keys.ts';
 import { casedPath, normalPath, PathPattern } from './request-path.ts';
 
 export class RequestRules {
-  /** Places of rules by the paths that they name whole. */
+  /** Indexes of rules by their paths without wildcards. */
   readonly #exact = new Map<string, number[]>();
-  /** Places of rules with patterns, by the first segment that these begin with. */
+  /** Indexes of rules with patterns, by the first segment of the pattern. */
   readonly #bySegment = new Map<string, number[]>();
-  /** Places of rules that may be about any path. */
-  readonly #elsewhere: number[] = [];
-  /** Whether a rule tells paths apart by case. */
+  /** Indexes of rules that can match any path. */
+  readonly #anywhere: number[] = [];
+  /** Whether a rule has case-sensitive paths. */
   #isCased = false;
-  readonly #ready: ReadyRule[] = [];
-  /** Lists of rules that were put together for a path or a segment, up to a bound. */
-  readonly #joined = new Map<string, readonly ReadyRule[]>();
-  #joinedRules = 0;
+  readonly #compiled: CompiledRule[] = [];
+  /** Cached lists of rules for a path or a first segment, up to a bound. */
+  readonly #candidates = new Map<string, readonly CompiledRule[]>();
+  #cachedRules = 0;
 
-  /** `run` runs the work that makes the rules ready. Default: at once. */
+  /** `run` runs the preparation of the rules. Default: at once. */
   constructor(
     readonly rules: readonly RuleConfig[],
     run: (work: Generator<void, void>) => void = atOnce,
@@ -32,26 +32,26 @@ export class RequestRules {
     run(this.#prepare());
   }
 
-  /** Makes rules in slices. */
+  /** Builds rules in slices. */
   static *building(rules: readonly RuleConfig[]): Generator<void, RequestRules> {
     let work: Generator<void, void> | undefined;
-    const made = new RequestRules(rules, (given) => {
+    const built = new RequestRules(rules, (given) => {
       work = given;
     });
     yield* work!;
-    return made;
+    return built;
   }
 
   *#prepare(): Generator<void, void> {
     for (const rule of this.rules) {
       if (rule.match.kind === 'request') {
-        this.#ready.push(new ReadyRule(rule, rule.match));
+        this.#compiled.push(new CompiledRule(rule, rule.match));
         this.#isCased ||= rule.match.caseSensitive === true;
       }
       yield;
     }
-    for (const [place, rule] of this.#ready.entries()) {
-      if (rule.mayBeAnywhere) this.#elsewhere.push(place);
+    for (const [place, rule] of this.#compiled.entries()) {
+      if (rule.matchesAnySegment) this.#anywhere.push(place);
       for (const { isExact, prefix, firstSegment } of rule.paths ?? []) {
         if (isExact) addPlace(this.#exact, prefix, place);
         else if (firstSegment !== undefined) addPlace(this.#bySegment, firstSegment, place);
@@ -61,81 +61,85 @@ export class RequestRules {
   }
 
   /**
-   * Returns the limits of the first rule that matches, and of those after it as long as they say
-   * to go on; undefined if none matches. The same limit for the same key counts once, as the first
-   * rule has it. If an application may read the path in several ways, returns the limits of all
-   * readings, each with its highest cost, so no reading leaves the request uncounted.
+   * Returns the limits of the first rule that matches, and with `continue` of later ones; undefined
+   * if none matches. The same limit for the same key counts once, with the cost of the first rule.
+   * If an application may read the path in several ways, returns the limits of all readings, each
+   * with its highest cost, so that no reading leaves the request uncounted.
    */
   limitsFor(facts: RequestFacts): readonly LimitRequest[] | undefined {
     const { path } = facts;
-    if (isPlain(path)) return this.#limitsOf(new Normalised(facts, path, path));
-    if (hasOneReading(path)) return this.#limitsOf(new Normalised(facts, normalPath(path), path));
+    if (isPlain(path)) return this.#limitsOf(new NormalizedRequest(facts, path, path));
+    if (hasOneReading(path))
+      return this.#limitsOf(new NormalizedRequest(facts, normalPath(path), path));
     let all: LimitRequest[] | undefined;
     const weights = new Map<LimitRequest, number>();
     for (const reading of this.#isCased ? casedReadingsOf(path) : readingsOf(path)) {
-      const normal = new Normalised(facts, reading.toLowerCase(), reading);
+      const normal = new NormalizedRequest(facts, reading.toLowerCase(), reading);
       const found = this.#limitsOf(normal, weights);
       if (found !== undefined) all = all === undefined ? found : merged(all, found, weights);
     }
     return all;
   }
 
-  /** Returns the limits of one reading, and adds what each takes to `weights`. */
-  #limitsOf(normal: Normalised, weights?: Map<LimitRequest, number>): LimitRequest[] | undefined {
-    const isKnown = this.#exact.size > 0 && this.#exact.has(normal.path);
-    const rules = isKnown ? this.#ofExact(normal.path) : this.#below(normal.path);
+  /** Returns the limits of one reading, and adds the cost of each to `weights`. */
+  #limitsOf(
+    normal: NormalizedRequest,
+    weights?: Map<LimitRequest, number>,
+  ): LimitRequest[] | undefined {
+    const isExact = this.#exact.size > 0 && this.#exact.has(normal.path);
+    const rules = isExact ? this.#forExact(normal.path) : this.#forSegment(normal.path);
     let found: LimitRequest[] | undefined;
     for (const rule of rules) {
-      if (!isKnown && !rule.fitsPath(normal.path)) continue;
-      if (!rule.fitsRest(normal)) continue;
+      if (!isExact && !rule.matchesPath(normal.path)) continue;
+      if (!rule.matchesRest(normal)) continue;
       found ??= [];
       for (const limit of rule.limits) {
         const request = limit.requestFor(normal);
         weights?.set(request, limit.weight);
         addLimit(found, request);
       }
-      if (!rule.goesOn) break;
+      if (!rule.goOn) break;
     }
     return found;
   }
 
-  /** The rules about a path that some of them name whole. */
-  #ofExact(path: string): readonly ReadyRule[] {
+  /** Returns the rules that match a path that some rule names without wildcards. */
+  #forExact(path: string): readonly CompiledRule[] {
     const id = `=${path}`;
-    const known = this.#joined.get(id);
+    const known = this.#candidates.get(id);
     if (known !== undefined) return known;
     const lists = [this.#exact.get(path), this.#bySegment.get(segmentOf(path))];
-    return this.#join(id, lists, (rule) => rule.fitsPath(path));
+    return this.#join(id, lists, (rule) => rule.matchesPath(path));
   }
 
-  /** The rules that may be about any other path. */
-  #below(path: string): readonly ReadyRule[] {
+  /** Returns the rules that can match any other path. */
+  #forSegment(path: string): readonly CompiledRule[] {
     const segment = this.#bySegment.size === 0 ? '' : segmentOf(path);
     const places = this.#bySegment.get(segment);
     const id = places === undefined ? '' : segment;
-    return this.#joined.get(id) ?? this.#join(id, [places]);
+    return this.#candidates.get(id) ?? this.#join(id, [places]);
   }
 
-  /** Rules at these places and those that may be about any path, in the order of the file. */
+  /** Returns the rules of the lists and those for any path, in the order of the file. */
   #join(
     id: string,
     lists: readonly (readonly number[] | undefined)[],
-    isKept: (rule: ReadyRule) => boolean = () => true,
-  ): readonly ReadyRule[] {
-    const places = new Set([...lists.flatMap((list) => list ?? []), ...this.#elsewhere]);
+    isKept: (rule: CompiledRule) => boolean = () => true,
+  ): readonly CompiledRule[] {
+    const places = new Set([...lists.flatMap((list) => list ?? []), ...this.#anywhere]);
     const sorted = [...places].sort((a, b) => a - b);
-    const rules = sorted.map((place) => this.#ready[place]).filter(isKept);
-    // Each path with its own list of many rules would be more than the rules themselves.
-    if (this.#joinedRules + rules.length <= MAX_JOINED_RULES) {
-      this.#joinedRules += rules.length;
-      this.#joined.set(id, rules);
+    const rules = sorted.map((place) => this.#compiled[place]).filter(isKept);
+    // Lists for all paths could take more memory than the rules themselves.
+    if (this.#cachedRules + rules.length <= MAX_CACHED_RULES) {
+      this.#cachedRules += rules.length;
+      this.#candidates.set(id, rules);
     }
     return rules;
   }
 }
 
-/** Rules in lists that are kept, 8 bytes each. */
-const MAX_JOINED_RULES = 1_000_000;
+/** Rules in cached lists, 8 bytes each. */
+const MAX_CACHED_RULES = 1_000_000;
 
 function addPlace(byText: Map<string, number[]>, text: string, place: number): void {
   const places = byText.get(text);
@@ -150,7 +154,7 @@ function segmentOf(path: string): string {
 
 function addLimit(limits: LimitRequest[], limit: LimitRequest): void {
   for (const each of limits) if (isSame(each, limit)) return;
-  // Most such rules are rejected when they are read. None is left out silently.
+  // Most such configurations are rejected when they are loaded. No limit is dropped silently.
   if (limits.length >= MAX_LIMITS) throw tooManyLimits('rules');
   limits.push(limit);
 }
@@ -158,7 +162,7 @@ function addLimit(limits: LimitRequest[], limit: LimitRequest): void {
 const tooManyLimits = (what: string): AmbiguousRequest =>
   new AmbiguousRequest(`Expected ${what} with at most ${MAX_LIMITS} limits, got more`);
 
-/** Joins the limits of two readings. Throws a 400 rather than leave one out. */
+/** Merges the limits of two readings; throws a 400 if there are too many. */
 function merged(
   first: readonly LimitRequest[],
   second: readonly LimitRequest[],
@@ -174,16 +178,15 @@ function merged(
   throw tooManyLimits('readings of the path');
 }
 
-/** The same key is always in the same form, since that depends on nothing but its parts. */
+/** Equal keys have the same form (text or parts), since the form depends on the parts only. */
 function isSame(a: LimitRequest, b: LimitRequest): boolean {
   if (a.policy !== b.policy || a.key.length !== b.key.length) return false;
   if (typeof a.key === 'string' || typeof b.key === 'string') return a.key === b.key;
   return a.key.every((part, at) => part === b.key[at]);
 }
 
-/** One limit of a rule, with its key ready to be read. */
-class ReadyLimit {
-  /** The units that a request takes. */
+class CompiledLimit {
+  /** The cost of a request. */
   readonly weight: number;
   readonly #limit: RuleLimit;
   readonly #keyOf: KeyReader;
@@ -200,20 +203,19 @@ class ReadyLimit {
   }
 }
 
-/** A rule whose texts have been made ready for comparing. */
-class ReadyRule {
-  readonly limits: readonly ReadyLimit[];
-  readonly goesOn: boolean;
+class CompiledRule {
+  readonly limits: readonly CompiledLimit[];
+  readonly goOn: boolean;
   readonly paths: readonly PathPattern[] | undefined;
-  /** The same with case, if that counts. */
+  /** The case-sensitive patterns, if the rule has any. */
   readonly #casedPaths: readonly PathPattern[] | undefined;
   readonly #methods: readonly string[] | undefined;
   readonly #hosts: readonly string[] | undefined;
   readonly #headers: readonly (readonly [name: string, pattern: string])[];
 
   constructor({ limits, goOn }: RuleConfig, match: RequestMatch) {
-    this.limits = limits.map((limit) => new ReadyLimit(limit));
-    this.goesOn = goOn;
+    this.limits = limits.map((limit) => new CompiledLimit(limit));
+    this.goOn = goOn;
     this.paths = match.path?.map((pattern) => new PathPattern(pattern));
     this.#casedPaths = match.caseSensitive
       ? match.path?.map((pattern) => new PathPattern(pattern, true))
@@ -226,22 +228,22 @@ class ReadyRule {
     ]);
   }
 
-  /** Whether it may match paths of any first segment. */
-  get mayBeAnywhere(): boolean {
+  /** Whether the rule can match paths with any first segment. */
+  get matchesAnySegment(): boolean {
     if (this.paths === undefined) return true;
     return this.paths.some(({ isExact, firstSegment }) => !isExact && firstSegment === undefined);
   }
 
-  fitsPath(path: string): boolean {
-    return this.paths === undefined || this.paths.some((pattern) => pattern.fits(path));
+  matchesPath(path: string): boolean {
+    return this.paths === undefined || this.paths.some((pattern) => pattern.matches(path));
   }
 
-  /** Whether all that is said besides the path without case holds. */
-  fitsRest(facts: Normalised): boolean {
+  /** Whether everything except the case-insensitive path matches. */
+  matchesRest(facts: NormalizedRequest): boolean {
     return (
-      (this.#casedPaths === undefined || facts.fitsCased(this.#casedPaths)) &&
-      (this.#methods === undefined || fitsOne(this.#methods, facts.method)) &&
-      (this.#hosts === undefined || fitsOne(this.#hosts, facts.host)) &&
+      (this.#casedPaths === undefined || facts.matchesCased(this.#casedPaths)) &&
+      (this.#methods === undefined || matchesAny(this.#methods, facts.method)) &&
+      (this.#hosts === undefined || matchesAny(this.#hosts, facts.host)) &&
       this.#headers.every(([name, pattern]) => {
         const value = facts.header(name);
         return value !== undefined && matchesWildcard(pattern, value);
@@ -250,16 +252,16 @@ class ReadyRule {
   }
 }
 
-const fitsOne = (patterns: readonly string[], text: string): boolean =>
+const matchesAny = (patterns: readonly string[], text: string): boolean =>
   patterns.some((pattern) => matchesWildcard(pattern, text));
 
-/** What answers GET answers HEAD as well, and takes as much trouble over it. */
+/** A rule for GET also matches HEAD, which costs an application as much. */
 function methodsOf(method: string): readonly string[] {
   const name = method.toUpperCase();
   return name === 'GET' ? ['GET', 'HEAD'] : [name];
 }
 
-/** In small letters, without the port and without dots at the end. */
+/** Returns the host in lower case, without port and trailing dots. */
 function normalHost(host: string): string {
   return PLAIN_HOST.test(host)
     ? host
@@ -271,22 +273,24 @@ function normalHost(host: string): string {
 
 const PLAIN_HOST = /^[a-z\d-]+(?:\.[a-z\d-]+)*$/;
 
-/** What is known of a request, in the forms in which it is compared. */
-class Normalised implements RequestFacts {
+/** A request with normalized method, path and host. */
+class NormalizedRequest implements RequestFacts {
   readonly path: string;
   readonly #facts: RequestFacts;
-  readonly #spelt: string;
+  readonly #casedReading: string;
 
-  /** `spelt` is the reading with its case, or the path as it came if that is its only reading. */
-  constructor(facts: RequestFacts, path: string, spelt: string) {
+  /** `casedReading` has the case preserved; it is the raw path if that has only one reading. */
+  constructor(facts: RequestFacts, path: string, casedReading: string) {
     this.#facts = facts;
     this.path = path;
-    this.#spelt = spelt;
+    this.#casedReading = casedReading;
   }
 
-  fitsCased(patterns: readonly PathPattern[]): boolean {
-    const path = hasOneReading(this.#spelt) ? casedPath(this.#spelt) : this.#spelt;
-    return patterns.some((pattern) => pattern.fits(path));
+  matchesCased(patterns: readonly PathPattern[]): boolean {
+    const path = hasOneReading(this.#casedReading)
+      ? casedPath(this.#casedReading)
+      : this.#casedReading;
+    return patterns.some((pattern) => pattern.matches(path));
   }
 
   get method(): string {

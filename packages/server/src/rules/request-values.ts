@@ -1,11 +1,10 @@
 /**
- * Values of headers, cookies and query parameters that identify a client, in the form in which they
- * are counted. Applications disagree about repeated names, so a name that occurs twice, or in a
- * spelling that only some applications take for it, is rejected with 400.
+ * Normalized values of headers, cookies and query parameters that identify a client. Applications
+ * disagree about repeated names, so a name that occurs twice, or in a spelling that only some
+ * applications accept, is rejected with 400.
  */
 import { AmbiguousRequest } from '../ambiguous-request.ts';
 
-/** Returns a reader of one name. */
 type ValueReader = (text: string | undefined) => string | undefined;
 
 /** Applications trim values, and compare the scheme of credentials without case. */
@@ -18,13 +17,13 @@ const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'proxy-author
 
 /** Some applications decode cookies and drop quotes, others do not. */
 export function cookieValue(name: string): ValueReader {
-  const isAlike = likeness(name);
+  const isSpelling = isSpellingOf(name);
   return (header) => {
     if (!header) return undefined;
     // Parsers of RFC 2109 also end a cookie at a comma.
-    const found = pairsIn(header, /;/).filter(([each]) => isAlike(each));
+    const found = pairsIn(header, /;/).filter(([each]) => isSpelling(each));
     const other = header.includes(',')
-      ? pairsIn(header, /[;,]/).filter(([each]) => isAlike(each))
+      ? pairsIn(header, /[;,]/).filter(([each]) => isSpelling(each))
       : found;
     const value = onlyValue(found, other, `cookie \`${name}\``, name);
     return value?.replace(/^"(.*)"$/, '$1').trim();
@@ -33,12 +32,12 @@ export function cookieValue(name: string): ValueReader {
 
 /**
  * Some applications also end a parameter at `;`, some decode `+` to a space, and some trim. So `+`
- * and spaces count as the same, and not at the ends.
+ * and spaces are the same character here, and are trimmed.
  */
 export function queryValue(name: string): ValueReader {
-  const isAlike = likeness(name);
+  const isSpelling = isSpellingOf(name);
   const pairs = (search: string): Pairs =>
-    [...new URLSearchParams(search)].filter(([each]) => isAlike(each));
+    [...new URLSearchParams(search)].filter(([each]) => isSpelling(each));
   return (search) => {
     if (!search) return undefined;
     const found = pairs(search);
@@ -69,11 +68,11 @@ function decoded(text: string): string {
 }
 
 /**
- * Whether an application may take a name for another: ASP.NET ignores case, PHP reads `api.key` and
- * `api key` as `api_key` and decodes names of cookies, and PHP, Rails and Express read `api_key[]`
- * as `api_key`.
+ * Returns whether an application may read another name as this one: ASP.NET ignores case, PHP reads
+ * `api.key` and `api key` as `api_key` and decodes names of cookies, and PHP, Rails and Express
+ * read `api_key[]` as `api_key`.
  */
-function likeness(name: string): (other: string) => boolean {
+function isSpellingOf(name: string): (other: string) => boolean {
   const hasBracket = name.includes('[');
   const form = (text: string): string => {
     const name = decoded(text);

@@ -38,9 +38,9 @@ describe('docs/proxies.md', () => {
     expect(fitting.length * others.length).toBeGreaterThan(0);
     const compiled = new PathPattern(pattern);
     for (const path of fitting)
-      expect([path, compiled.fits(normalPath(path))]).toEqual([path, true]);
+      expect([path, compiled.matches(normalPath(path))]).toEqual([path, true]);
     for (const path of others)
-      expect([path, compiled.fits(normalPath(path))]).toEqual([path, false]);
+      expect([path, compiled.matches(normalPath(path))]).toEqual([path, false]);
   });
 });
 

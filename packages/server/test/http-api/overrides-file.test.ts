@@ -224,9 +224,9 @@ describe('the file of overrides', () => {
     ['{"overrides": [\n{"policy":"few","key":"a","limit":0}]}', 2, 1, limitProblem],
     ['{"overrides": [\n{"policy":"few","key":"","limit":3}]}', 2, 1, 'Expected the key'],
     ['{"shadow": {}}', 1, 1, 'Expected `overrides`'],
-    ['{"overrides": [],\n"shadow": null}', 2, 11, '`shadow` to be as the service writes it'],
-    ['{"overrides": [],\n"shadow": [true]}', 2, 11, 'writes it: Expected an object'],
-    ['{"overrides": [], "shadow":\n{"few": 1}}', 2, 9, '`shadow.few` to be as the service'],
+    ['{"overrides": [],\n"shadow": null}', 2, 11, '`shadow` as written by the service'],
+    ['{"overrides": [],\n"shadow": [true]}', 2, 11, 'by the service: Expected an object'],
+    ['{"overrides": [], "shadow":\n{"few": 1}}', 2, 9, '`shadow.few` as written by the service'],
     ['{"overrides": [], "shadow":\n{"__proto__": null}}', 2, 15, 'Expected true or false'],
   ])('is refused at the start if it is %j', async (text, line, column, message) => {
     writeFileSync(file, text);
@@ -242,9 +242,9 @@ describe('the file of overrides', () => {
   test('is refused at the start if it can neither be read nor ever be written', async () => {
     const whole = file;
     file = join(folder, 'none', 'overrides.json');
-    await expect(start()).rejects.toThrow(/none\/overrides\.json:1:1: Expected a folder/);
+    await expect(start()).rejects.toThrow(/none\/overrides\.json:1:1: Expected a writable folder/);
     file = folder;
-    await expect(start()).rejects.toThrow(/Expected a file that can be read/);
+    await expect(start()).rejects.toThrow(/Expected a readable file, got/);
     file = whole;
   });
 });

@@ -291,7 +291,7 @@ descriptors:
       shadowOverrides.set({ policy: `p${at}`, shadow: true });
     const { status, json } = await patch('few', true);
     expect([status, json.code]).toEqual([400, 'ERR_INVALID_OPTION']);
-    expect(json.detail).toContain('Expected at most 1000 policies put in or out of shadow');
+    expect(json.detail).toContain('Expected at most 1000 policies with shadow mode set');
     expect([await told('few'), audits()]).toEqual([[false, 'file'], []]);
     shadowOverrides.set({ policy: 'p0', shadow: false });
     shadowOverrides.set({ policy: 'p1', shadow: null });

@@ -12,7 +12,7 @@ import type { RedisAddress } from './url.ts';
 
 export interface RedisClient {
   readonly client: Redis | Cluster;
-  /** Disconnects for good. */
+  /** Disconnects permanently. */
   close(): void;
 }
 
@@ -126,7 +126,7 @@ function openCluster(
   const seeds = [...address.hosts];
   const cluster = new create(seeds, { ...CLUSTER_OPTIONS, redisOptions, dnsLookup });
   // The client reads the list whenever it connects. With the nodes that it has found meanwhile in
-  // the list, it connects also if all nodes of the URL are gone.
+  // the list, it connects also if all nodes of the URL are unreachable.
   cluster.on('refresh', () => {
     const found = cluster.nodes().map(({ options: { host, port } }) => ({ host, port }));
     seeds.splice(0, seeds.length, ...distinct([...address.hosts, ...(found as Host[])]));
