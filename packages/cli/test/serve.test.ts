@@ -58,7 +58,7 @@ describe('sluice serve', () => {
     expect([await reload(), await reload()]).toEqual(Array(2).fill({ ok: true, changed: false }));
     expect(await reloads()).toBe('0');
     file(`unchanged-${workers}.yaml`, 'policies: { perMinute: 50/1m }\n');
-    await service.printed(/read the configuration again/);
+    await service.printed(/config reloaded/);
     expect([await reload(), await reload()]).toEqual(Array(2).fill({ ok: true, changed: false }));
     expect(await reloads()).toBe('1');
     const { code, stderr } = await service.stop();
@@ -108,10 +108,10 @@ describe('sluice serve', () => {
     };
     expect(await ask('few')).toMatchObject({ allowed: true, limit: 2 });
     file('limits.yaml', CONFIG.replace('2/1h', '5/1h'));
-    await service.printed(/read the configuration again/);
+    await service.printed(/config reloaded/);
     expect(await ask('few')).toMatchObject({ allowed: true, limit: 5, remaining: 3 });
     file('limits.yaml', 'policies: { few: none }\n');
-    await service.printed(/kept the old configuration/);
+    await service.printed(/config rejected/);
     expect(await ask('few')).toMatchObject({ limit: 5, remaining: 2 });
   });
 

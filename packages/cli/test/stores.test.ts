@@ -87,7 +87,7 @@ describe('sluice serve --store redis://', () => {
     );
     const ended = await service.stop();
     expect(ended.code).toBe(0);
-    expect(ended.stdout).toContain('not connected to the store');
+    expect(ended.stdout).toContain('store disconnected');
     expect(ended.stdout + ended.stderr).not.toContain('hunter2');
   });
 

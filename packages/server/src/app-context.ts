@@ -1,4 +1,4 @@
-/** What the protocols are made of: each takes what it needs, and knows nothing of the others. */
+/** The components that route handlers share. */
 
 import type { ProcessGroup } from './cluster/process-group.ts';
 import type { Configuration } from './configuration.ts';
@@ -28,12 +28,9 @@ export interface AppContext {
   readonly topKeys: TopKeys;
   /** The history and the live feed. */
   readonly live: Live;
-  /** Who may do what; it knows the sessions. */
   readonly access: AccessControl;
-  /** Limits guesses at the token. */
   readonly attempts: TokenAttempts;
-  /** The processes that serve together; mostly this one alone. */
   readonly group: ProcessGroup;
-  /** Where what the API has set is kept, if anywhere. */
+  /** Undefined without `--overrides-file`. */
   readonly overridesFile?: OverridesFile | undefined;
 }

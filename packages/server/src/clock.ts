@@ -1,9 +1,9 @@
-/** The only file of the service that reads time itself, for how long things take. */
+/** The only file of the service that reads the monotonic clock. */
 
-/** Milliseconds with fractions since some moment; only differences mean something. */
+/** Returns fractional milliseconds since an arbitrary origin. */
 export const monotonicMs = (): number => performance.now();
 
-/** Calls back later, if the process runs for so long. Returns a function that cancels it. */
+/** Calls back later without keeping the process alive. Returns a function that cancels it. */
 export function scheduleInBackground(delayMs: number, callback: () => void): () => void {
   const timer = setTimeout(callback, delayMs).unref();
   return () => clearTimeout(timer);

@@ -1,7 +1,9 @@
 /**
- * Where every protocol has its limits decided: names, keys and costs are made sound, the enforced
- * limits are decided together, those in shadow are each decided alone, and whoever watches is told.
- * A reload changes what the desk knows between two decisions; the counters are the store's.
+ * Decides limits for all protocols (HTTP API, forward-auth, Envoy).
+ *
+ * Validates policy names, keys and costs, decides the enforced limits atomically, decides each
+ * shadow limit separately, and notifies observers (metrics, top keys, log). A configuration reload
+ * replaces the policies between two decisions; counters live in the store and survive it.
  */
 import {
   type Charge,
@@ -26,13 +28,13 @@ import { OWN_NAMES, ServedPolicies } from './policies.ts';
 import { ShadowOverrides } from './shadow-overrides.ts';
 import { atOnce } from './slices.ts';
 
-/** What all limits of a check come to. */
+/** The decision of all limits of a check. */
 export interface ServiceDecision {
-  /** Whether every limit that is enforced has room. */
+  /** Whether all enforced limits allow the call. */
   readonly allowed: boolean;
-  /** What the enforced limits say together; undefined if all that was asked for is in shadow. */
+  /** The joint result of the enforced limits; undefined if all limits are in shadow mode. */
   readonly result: CheckResult | undefined;
-  /** What the limits in shadow say, each alone. They are not asked when the others deny. */
+  /** The results of the shadow limits, each decided alone. Empty if the enforced limits deny. */
   readonly shadow: readonly CheckResult[];
   readonly peek: boolean;
 }
@@ -41,39 +43,39 @@ export interface DecideOptions {
   readonly peek?: boolean | undefined;
   readonly id?: string | undefined;
   readonly onFailure?: FailureAction | undefined;
-  /** Whether no watcher is told: the caller makes one decision of several and tells of that. */
+  /** Skips the listeners: the caller combines several decisions and calls `notify` itself. */
   readonly isQuiet?: boolean;
 }
 
-/** One limit as callers name it. */
+/** One limit as callers specify it. */
 export interface LimitRequest extends CostFields {
   readonly policy: string;
   readonly key: string | readonly (string | number)[];
 }
 
 export interface Refund {
-  /** The change that was made; a refund is negative. */
+  /** The change of the charged cost; negative for a refund. */
   readonly change: number;
-  /** Whether the receipt had been used before, so that nothing was done. */
+  /** Whether the receipt had been used before, so that nothing changed. */
   readonly used: boolean;
 }
 
-/** A receipt with a name, so that it is used once, whichever process it comes to. */
+/** A receipt with an id, by which all processes apply it at most once. */
 export interface NamedReceipt extends Receipt {
   readonly id: string;
 }
 
 export interface KeyInspection {
-  /** Undefined if nothing that counts is held. */
+  /** Undefined if the store has no entry for the key. */
   readonly state: KeyState | undefined;
   readonly atMs: number;
   /** 0 if a call of cost 1 passes, else the wait in ms until it does. */
   readonly nextMs: number;
 }
 
-/** Told of a decision, and of the enforced limits that it was about. */
+/** Receives each decision and its enforced limits. */
 export type DecisionListener = (decision: ServiceDecision, limits: readonly Limit[]) => void;
-/** Told of limits that nobody could decide, because the store is away and nothing stands in. */
+/** Receives limits without a decision: the store is unavailable and the action is `throw`. */
 export type FailureListener = (limits: readonly Limit[]) => void;
 
 /** A store that applies the adjustments of a receipt once, whichever process settles it. */
@@ -90,11 +92,11 @@ export class DecisionService {
   readonly store: ReceiptStore;
   readonly #sync: SyncStore | undefined;
   #policies: ServedPolicies;
-  /** Policies that are being prepared. */
+  /** Policies of a reload in progress. */
   #nextPolicies: ServedPolicies | undefined = undefined;
-  readonly #watchers: DecisionListener[] = [];
-  readonly #failureWatchers: FailureListener[] = [];
-  /** Policies that came with a request, by what they say. */
+  readonly #listeners: DecisionListener[] = [];
+  readonly #failureListeners: FailureListener[] = [];
+  /** Policies defined inline by requests, by name and options. */
   readonly #inlinePolicies = new Map<string, Limit['policy']>();
 
   constructor(store: Store, policies: readonly PolicyConfig[] = []) {
@@ -105,7 +107,7 @@ export class DecisionService {
     this.store = store;
     this.#sync = 'decideSync' in store ? (store as SyncStore) : undefined;
     this.#policies = new ServedPolicies(policies, this.overrides, this.shadowOverrides);
-    // Nobody can listen before this: whoever hears of a word finds that it counts.
+    // Registered first, so that the change is in effect when other listeners run.
     this.shadowOverrides.onChange(({ policy }) => {
       this.#policies.applyShadowOverride(policy);
       this.#nextPolicies?.applyShadowOverride(policy);
@@ -116,12 +118,12 @@ export class DecisionService {
     return this.#policies;
   }
 
-  /** Serves other policies from now on. Counters go by name, algorithm and window. */
+  /** Replaces the policies. Counters are kept by name, algorithm and window. */
   use(policies: readonly PolicyConfig[]): void {
     atOnce(this.preparing(policies))();
   }
 
-  /** Prepares other policies in slices. Returns the function that serves them from then on. */
+  /** Prepares other policies in slices. Returns a function that puts them into effect. */
   *preparing(policies: readonly PolicyConfig[]): Generator<void, () => void> {
     const next = new ServedPolicies([], this.overrides, this.shadowOverrides);
     this.#nextPolicies = next;
@@ -132,13 +134,13 @@ export class DecisionService {
     };
   }
 
-  /** Has every decision told that is not a peek. */
-  watch(watcher: DecisionListener, onFailure?: FailureListener): void {
-    this.#watchers.push(watcher);
-    if (onFailure !== undefined) this.#failureWatchers.push(onFailure);
+  /** Registers a listener for all decisions except peeks. */
+  watch(listener: DecisionListener, onFailure?: FailureListener): void {
+    this.#listeners.push(listener);
+    if (onFailure !== undefined) this.#failureListeners.push(onFailure);
   }
 
-  /** Limits by name, made sound; throws a `SluiceError` that says what is wrong. */
+  /** Returns validated limits; throws a `SluiceError` if a name, key or cost is invalid. */
   limits(requests: readonly LimitRequest[], peek = false): readonly Limit[] {
     const least = peek ? 0 : 1;
     if (requests.length !== 1) return this.#policies.limits(requests, least);
@@ -146,7 +148,7 @@ export class DecisionService {
     return [this.#policies.limit(request.policy, request.key, request, least)];
   }
 
-  /** A limit that a request brings along, under a name that tells it from all others. */
+  /** Creates a limit defined inline by a request. Policies are cached by name and options. */
   inlineLimit(name: string, options: PolicyOptions, key: string, cost: number): Limit {
     const id = JSON.stringify([name, options]);
     let policy = this.#inlinePolicies.get(id);
@@ -158,7 +160,7 @@ export class DecisionService {
     return { policy, params: policy.params!, key: keyText(key), cost };
   }
 
-  /** Decides sound limits: at once if the store is in this process. */
+  /** Decides validated limits; synchronously if the store is in this process. */
   decide(
     limits: readonly Limit[],
     options = NO_OPTIONS,
@@ -169,14 +171,14 @@ export class DecisionService {
       if (!this.#policies.hasShadow) return this.#decideOne(sync, limits, peek, isQuiet);
     }
     const check: Check = { limits, peek, id: peek ? undefined : id, onFailure };
-    if (this.#policies.hasShadow) return this.#decideApart(check, isQuiet);
+    if (this.#policies.hasShadow) return this.#decideWithShadow(check, isQuiet);
     if (sync === undefined || limits.length === 0) return this.#decideLater(check, [], isQuiet);
     const result = sync.decideSync(check, systemClock.now());
-    const verdict = { allowed: result.allowed, result, shadow: NO_SHADOW, peek };
-    return isQuiet ? verdict : this.tell(verdict, limits);
+    const decision = { allowed: result.allowed, result, shadow: NO_SHADOW, peek };
+    return isQuiet ? decision : this.notify(decision, limits);
   }
 
-  /** The short way, for what is asked most. */
+  /** Fast path: one limit, no id, a store in this process. */
   #decideOne(
     sync: SyncStore,
     limits: readonly Limit[],
@@ -184,30 +186,30 @@ export class DecisionService {
     isQuiet: boolean,
   ): ServiceDecision {
     const { policy, params, key, cost } = limits[0];
-    const space = sync.open(policy);
+    const table = sync.open(policy);
     const nowMs = systemClock.now();
     const result = peek
-      ? space.peekSync(params, key, cost, nowMs)
-      : space.takeSync(params, key, cost, nowMs);
-    const verdict = { allowed: result.allowed, result, shadow: NO_SHADOW, peek };
-    return isQuiet ? verdict : this.tell(verdict, limits);
+      ? table.peekSync(params, key, cost, nowMs)
+      : table.takeSync(params, key, cost, nowMs);
+    const decision = { allowed: result.allowed, result, shadow: NO_SHADOW, peek };
+    return isQuiet ? decision : this.notify(decision, limits);
   }
 
-  /** The limits in shadow are taken out, and asked when the others have let the call pass. */
-  #decideApart(asked: Check, isQuiet: boolean): ServiceDecision | Promise<ServiceDecision> {
+  /** Decides the enforced limits and, if they allow the call, each shadow limit. */
+  #decideWithShadow(all: Check, isQuiet: boolean): ServiceDecision | Promise<ServiceDecision> {
     const isShadow = ({ policy }: Limit): boolean => this.#policies.isShadow(policy.name);
-    const shadow = asked.limits.filter(isShadow);
-    const check = { ...asked, limits: asked.limits.filter((limit) => !isShadow(limit)) };
+    const shadow = all.limits.filter(isShadow);
+    const check = { ...all, limits: all.limits.filter((limit) => !isShadow(limit)) };
     const sync = this.#sync;
     if (sync === undefined) return this.#decideLater(check, shadow, isQuiet);
     const nowMs = systemClock.now();
     const result = check.limits.length === 0 ? undefined : sync.decideSync(check, nowMs);
     const allowed = result?.allowed !== false;
-    const watched = allowed
+    const shadowResults = allowed
       ? shadow.map((limit) => sync.decideSync({ ...check, limits: [limit] }, nowMs))
       : NO_SHADOW;
-    const verdict = { allowed, result, shadow: watched, peek: check.peek };
-    return isQuiet ? verdict : this.tell(verdict, check.limits);
+    const decision = { allowed, result, shadow: shadowResults, peek: check.peek };
+    return isQuiet ? decision : this.notify(decision, check.limits);
   }
 
   async #decideLater(
@@ -220,15 +222,15 @@ export class DecisionService {
     try {
       if (check.limits.length > 0) result = await this.#ask(check);
     } catch (error) {
-      if (!peek) for (const watcher of this.#failureWatchers) watcher(check.limits);
+      if (!peek) for (const listener of this.#failureListeners) listener(check.limits);
       throw error;
     }
     const allowed = result?.allowed !== false;
-    const watched = allowed
-      ? await Promise.all(shadow.map((limit) => this.#askInShadow({ ...check, limits: [limit] })))
+    const shadowResults = allowed
+      ? await Promise.all(shadow.map((limit) => this.#decideShadow({ ...check, limits: [limit] })))
       : [];
-    const verdict = { allowed, result, shadow: watched.flat(), peek };
-    return isQuiet ? verdict : this.tell(verdict, check.limits);
+    const decision = { allowed, result, shadow: shadowResults.flat(), peek };
+    return isQuiet ? decision : this.notify(decision, check.limits);
   }
 
   async #ask(check: Check): Promise<CheckResult> {
@@ -236,8 +238,8 @@ export class DecisionService {
     return result;
   }
 
-  /** What only watches must not be in the way when the store is away. */
-  async #askInShadow(check: Check): Promise<readonly CheckResult[]> {
+  /** Resolves to no result if the store fails: a shadow limit never fails a call. */
+  async #decideShadow(check: Check): Promise<readonly CheckResult[]> {
     try {
       return await this.store.decide([check]);
     } catch {
@@ -245,26 +247,26 @@ export class DecisionService {
     }
   }
 
-  /** Tells all watchers of a decision about enforced limits. */
-  tell(decision: ServiceDecision, limits: readonly Limit[]): ServiceDecision {
-    for (const watcher of this.#watchers) watcher(decision, limits);
+  /** Passes a decision and its enforced limits to all listeners. */
+  notify(decision: ServiceDecision, limits: readonly Limit[]): ServiceDecision {
+    for (const listener of this.#listeners) listener(decision, limits);
     return decision;
   }
 
   /**
-   * Denies limits that can never admit their cost, because it is above their capacity. Nothing is
-   * charged. The wait is infinite. In shadow they are only reported.
+   * Denies limits whose cost is above their capacity, with an infinite wait. Nothing is charged. In
+   * shadow mode the denial is only reported.
    */
   async denyForever(limits: readonly Limit[], isShadow = false): Promise<ServiceDecision> {
-    const asked = limits.map((limit) => ({ ...limit, cost: 1 }));
-    const { limits: known } = await this.#ask({ limits: asked, peek: true, onFailure: 'allow' });
-    const denied = known.map((each, at) => neverFits(each, limits[at].cost));
+    const peeked = limits.map((limit) => ({ ...limit, cost: 1 }));
+    const result = await this.#ask({ limits: peeked, peek: true, onFailure: 'allow' });
+    const denied = result.limits.map((each, at) => neverFits(each, limits[at].cost));
     if (isShadow) {
       const shadow = denied.map((each) => jointDecision([each], false));
-      return this.tell({ allowed: true, result: undefined, shadow, peek: false }, []);
+      return this.notify({ allowed: true, result: undefined, shadow, peek: false }, []);
     }
-    const result = jointDecision(denied, false);
-    return this.tell({ allowed: false, result, shadow: [], peek: false }, limits);
+    const joint = jointDecision(denied, false);
+    return this.notify({ allowed: false, result: joint, shadow: [], peek: false }, limits);
   }
 
   /**
@@ -286,20 +288,20 @@ export class DecisionService {
     await this.store.reset(this.#policies.policy(policy), keyText(key));
   }
 
-  async inspect(name: string, asked: LimitRequest['key']): Promise<KeyState | undefined> {
-    const { policy, params, key } = this.#policies.limit(name, asked, undefined, 0);
+  async inspect(name: string, given: LimitRequest['key']): Promise<KeyState | undefined> {
+    const { policy, params, key } = this.#policies.limit(name, given, undefined, 0);
     if (this.#sync !== undefined) {
       return this.#sync.inspectSync(policy, params, key, systemClock.now());
     }
     return this.store.inspect?.(policy, params, key);
   }
 
-  /** What is held about a key, and the wait for a call of cost 1, both of the same moment. */
-  async view(name: string, asked: LimitRequest['key']): Promise<KeyInspection> {
-    const { policy, params, key } = this.#policies.limit(name, asked, undefined, 0);
+  /** Returns the state of a key and the wait for a call of cost 1, both at the same time. */
+  async view(name: string, given: LimitRequest['key']): Promise<KeyInspection> {
+    const { policy, params, key } = this.#policies.limit(name, given, undefined, 0);
     const sync = this.#sync;
     const nowMs = systemClock.now();
-    // What a store is asked in one turn, it is asked at once.
+    // Calls of one event-loop turn are sent to the store in one batch.
     const [state, { atMs, retryAfterMs }] =
       sync !== undefined
         ? [
@@ -318,8 +320,8 @@ export class DecisionService {
   }
 
   /**
-   * Has the store really decide something, and answers whether it was the store that did. Memory
-   * that can be read can be written, and a key that was written there would be counted as held.
+   * Resolves to whether the store decides. Charges a probe key, but only peeks in a memory store:
+   * there, reading proves as much, and the key would count in its size.
    */
   async probe(): Promise<boolean> {
     const limit = this.inlineLimit(`${OWN_NAMES}probe`, PROBE, 'probe', 1);
@@ -333,7 +335,7 @@ export class DecisionService {
   }
 }
 
-/** What a limit says about a cost that it can never admit. */
+/** Returns the decision for a cost above the capacity: denied, with an infinite wait. */
 export const neverFits = (known: LimitDecision, cost: number): LimitDecision => ({
   ...known,
   cost,
@@ -343,10 +345,10 @@ export const neverFits = (known: LimitDecision, cost: number): LimitDecision => 
 
 const MAX_INLINE_POLICIES = 1000;
 
-/** So small a window that a probe is never denied for long, and leaves nothing behind. */
+/** A small window, so that a probe key expires soon. */
 const PROBE: PolicyOptions = { limit: 1000, window: '1s', algorithm: 'fixed-window' };
 
-/** The charges of a verdict, under a name of their own; undefined if nothing was charged. */
+/** Returns the receipt of a decision, or undefined if nothing was charged. */
 export function receiptOf(decision: ServiceDecision, checkId?: string): NamedReceipt | undefined {
   const { allowed, result, shadow, peek } = decision;
   if (!allowed || peek) return undefined;
@@ -354,14 +356,13 @@ export function receiptOf(decision: ServiceDecision, checkId?: string): NamedRec
   const charges = shadow.length === 0 ? enforced : [...enforced, ...shadow.flatMap(chargesOf)];
   if (charges.length === 0) return undefined;
   if (checkId === undefined) return { id: nextReceiptId(), charges };
-  // What is in shadow is decided alone: it may be charged anew where the others are answered again.
+  // Not by shadow charges: a repeated check may charge those again, but not the enforced limits.
   return { id: receiptIdOf(checkId, enforced.length > 0 ? enforced : charges), charges };
 }
 
 /**
- * A check that has an id is answered again with the same charges, by any process, and so under the
- * same name. Under that id other limits may be charged too, and the same ones later: those have
- * other names.
+ * Returns the receipt id of a check with an id. A repeated check has the same charges in every
+ * process, and so the same receipt id. Other or later charges under the check id have another.
  */
 function receiptIdOf(checkId: string, charges: readonly Charge[]): string {
   const parts = charges.map(({ policy, key, cost, atMs, degraded, local }) => [
@@ -377,5 +378,5 @@ const chargesOf = (result: CheckResult): readonly Charge[] =>
 const RECEIPTS_OF = crypto.randomUUID().replaceAll('-', '').slice(0, 16);
 let receipts = 0;
 
-/** Never the same twice: this process's random name, and a number. */
+/** Returns a unique id: a random prefix of this process and a counter. */
 export const nextReceiptId = (): string => `${RECEIPTS_OF}${(receipts++).toString(36)}`;

@@ -1,15 +1,15 @@
-/** The process around a service: it runs until it is told to stop, and then stops without haste. */
+/** Runs a service until a signal, then shuts it down gracefully. */
 import type { Logger } from './observe/log.ts';
 import { flushLog } from './observe/log-output.ts';
 
 const SIGNALS: Readonly<Record<string, number>> = { SIGINT: 2, SIGTERM: 15 };
 
-/** How long a process that is ended at once waits for its last line to be written. */
+/** How long an immediate exit waits for the last log line. */
 const END_FLUSH_MS = 100;
 
 /**
- * Resolves when a signal came and everything in flight has been answered; a second signal ends the
- * process at once, with the code that such an end has.
+ * Resolves after SIGINT or SIGTERM, when all requests in flight are complete. A second signal exits
+ * immediately with code 128 + the signal number.
  */
 export function runUntilSignal(
   service: { close(): Promise<void> },
@@ -19,7 +19,7 @@ export function runUntilSignal(
     let isStopping = false;
     const onSignal = (signal: string): void => {
       if (isStopping) {
-        log.warn({ signal }, 'ended at once');
+        log.warn({ signal }, 'exiting immediately');
         void flushLog(END_FLUSH_MS).then(() => process.exit(128 + SIGNALS[signal]));
         return;
       }
@@ -27,7 +27,7 @@ export function runUntilSignal(
       log.info({ signal }, 'stopping');
       service.close().then(async () => {
         log.info('stopped');
-        // An output that is not read would keep the process from ending.
+        // An unread pipe at standard output would keep the process alive.
         if (!(await flushLog())) process.exit(0);
         resolve();
       }, reject);

@@ -1,4 +1,4 @@
-/** The service: a desk over a store, a configuration, and the protocols that ask them. */
+/** Starts the service: store, configuration, protocols, observers. */
 
 import type { AppContext } from './app-context.ts';
 import { type ProcessGroup, SingleProcess } from './cluster/process-group.ts';
@@ -35,7 +35,7 @@ export interface ServiceOptions {
   readonly config: Config;
   /** Reads the files again, for a reload. */
   readonly load: () => Promise<Config>;
-  /** Those who serve beside this process. Default: nobody. */
+  /** The other processes of the service. Default: none. */
   readonly group?: ProcessGroup;
 }
 
@@ -45,9 +45,8 @@ export interface Service {
   readonly http: Listen;
   readonly grpc: Listen | undefined;
   readonly app: AppContext;
-  /** All that is served over HTTP. */
   readonly routes: readonly RouteName[];
-  /** Answers what is in flight, then lets everything go. */
+  /** Graceful shutdown: completes requests in flight, then releases all resources. */
   close(): Promise<void>;
 }
 
@@ -66,7 +65,7 @@ function routes(app: AppContext): Router {
   return router;
 }
 
-/** Metrics, top keys and history are those of all processes that serve together. */
+/** Metrics, top keys and history are merged over all processes. */
 function watchRoutes(router: Router, app: AppContext): void {
   const { group, metrics, topKeys, live } = app;
   group.handle('metrics', () => metrics.data());
@@ -79,7 +78,7 @@ function watchRoutes(router: Router, app: AppContext): void {
   seriesRoutes(router, app, live);
 }
 
-/** Its libraries are loaded only if it is on. */
+/** Loads the gRPC libraries only if gRPC is on. */
 async function startGrpc(app: AppContext): Promise<GrpcServer | undefined> {
   const { grpc } = app.settings;
   if (grpc === undefined) return undefined;
@@ -88,10 +87,10 @@ async function startGrpc(app: AppContext): Promise<GrpcServer | undefined> {
 }
 
 /**
- * Has the store answer once, as soon as it can: it tells what is wrong with its server after its
- * first answer, and that must not be left to whoever comes first. One that is away is waited for.
+ * Probes the store once it is connected. The store checks its server after the first reply, and
+ * this logs its warnings before the first request arrives.
  */
-async function meetStore({
+async function probeStore({
   decisionService,
   store,
 }: Pick<AppContext, 'decisionService' | 'store'>): Promise<void> {
@@ -131,7 +130,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const app: AppContext = { ...base, ...watchers, live, access, attempts };
   const denialLog = new DenialLog(log, settings);
   const storeLog = new StoreLog(log);
-  // Beside other processes, the one that holds the store logs what it evicts.
+  // With several processes, the store process logs evictions.
   const evictionLog = options.group === undefined ? new EvictionLog(log, store.store) : undefined;
   decisionService.watch(metrics.watch, metrics.onFailure);
   decisionService.watch(topKeys.watch);
@@ -153,7 +152,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   });
   live.start();
   evictionLog?.start();
-  void meetStore(app);
+  void probeStore(app);
   const scheme = settings.tlsCert === undefined ? 'http' : 'https';
   return {
     url: `${scheme}://${listenText(http)}`,
@@ -168,7 +167,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         server.close(settings.drainMs),
         grpc?.close(settings.drainMs),
       ]);
-      if (cut > 0) log.warn({ requests: cut }, 'not answered before the time to stop was up');
+      if (cut > 0) log.warn({ requests: cut }, 'requests cut off at shutdown');
       denialLog.flush();
       evictionLog?.stop();
       attempts.close();

@@ -1,7 +1,6 @@
-/** For what is waited for, but not for long. */
 import { systemClock } from 'sluice';
 
-/** What comes in time; undefined if nothing does. */
+/** Resolves to undefined if `pending` rejects or does not settle within `timeMs`. */
 export function withTimeout<T>(
   timeMs: number,
   pending: Promise<T> | undefined,

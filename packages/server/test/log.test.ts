@@ -120,7 +120,7 @@ describe('denials', () => {
     ask(2 + 100_000);
     clock.advance(1000);
     expect(lines().map(({ msg, suppressed }) => [msg, suppressed])).toEqual([
-      ['more were denied', 100_000],
+      ['more denials not logged', 100_000],
     ]);
   });
 
@@ -163,15 +163,12 @@ describe('a store that is away', () => {
     state.isAway = true;
     for (let call = 0; call < 4; call++) await ask();
     expect(lines()).toMatchObject([
-      { level: 'error', msg: 'the store does not answer', reason: 'error', action: 'allow' },
+      { level: 'error', msg: 'store unavailable', reason: 'error', action: 'allow' },
     ]);
     state.isAway = false;
     clock.advance(1000);
     for (let call = 0; call < 5; call++) await ask();
-    expect(lines().map(({ msg }) => msg)).toEqual([
-      'the store does not answer',
-      'the store answers again',
-    ]);
+    expect(lines().map(({ msg }) => msg)).toEqual(['store unavailable', 'store available']);
   });
 
   test('is told about if nothing stands in for it', async () => {
@@ -179,7 +176,7 @@ describe('a store that is away', () => {
     state.isAway = true;
     await ask('throw');
     await ask('throw');
-    expect(lines()).toMatchObject([{ msg: 'the store does not answer', action: 'throw' }]);
+    expect(lines()).toMatchObject([{ msg: 'store unavailable', action: 'throw' }]);
   });
 
   test('now and then does not fill the log', async () => {
@@ -209,12 +206,12 @@ describe('the connection to Redis', () => {
       storeListeners(log),
     );
     const messages = () => lines().map(({ msg }) => msg);
-    await expect.poll(messages, { timeout: 10_000 }).toContain('connected to the store');
+    await expect.poll(messages, { timeout: 10_000 }).toContain('store connected');
     const before = messages().length;
     await redis.kill();
     await expect
       .poll(() => messages().slice(before), { timeout: 10_000 })
-      .toEqual(['not connected to the store']);
+      .toEqual(['store disconnected']);
     await right.close();
     await redis.stop();
   });

@@ -69,7 +69,7 @@ describe('a change is noticed', () => {
     writeFileSync(at('sluice.yaml'), textOf(2));
     await expect.poll(limitNow, soon).toBe(2);
     expect(await reloads('ok')).toBe(1);
-    expect(logged.join('')).toContain('read the configuration again');
+    expect(logged.join('')).toContain('config reloaded');
   });
 
   test('of a file that another is put in the place of, again and again', async () => {
@@ -151,14 +151,14 @@ describe('no reload is', () => {
     writeFileSync(at('sluice.yaml'), textOf(1));
     await start(at('sluice.yaml'));
     utimesSync(at('sluice.yaml'), 1, 1);
-    expect(await watch!.look()).toBeUndefined();
+    expect(await watch!.check()).toBeUndefined();
     writeFileSync(at('sluice.yaml'), textOf(1));
-    expect(await watch!.look()).toBeUndefined();
+    expect(await watch!.check()).toBeUndefined();
     writeFileSync(at('other.yaml'), textOf(9));
-    expect(await watch!.look()).toBeUndefined();
+    expect(await watch!.check()).toBeUndefined();
     writeFileSync(at('sluice.yaml'), textOf(2));
-    expect((await watch!.look())?.ok).toBe(true);
-    expect(await watch!.look()).toBeUndefined();
+    expect((await watch!.check())?.ok).toBe(true);
+    expect(await watch!.check()).toBeUndefined();
     expect(await reloads('ok')).toBe(1);
   });
 
@@ -202,7 +202,7 @@ describe('files that are wrong', () => {
     writeFileSync(at('sluice.yaml'), textOf(5));
     await start(at('sluice.yaml'));
     appendFileSync(at('sluice.yaml'), 'rules:\n  - match: { path: /a }\n    limit: 3\n');
-    const report = await watch!.look();
+    const report = await watch!.check();
     expect(report?.ok).toBe(false);
     const problems = report!.problems.map(problemText);
     expect(problems.join('\n')).toMatch(/sluice\.yaml:5:5: Expected /);
@@ -212,7 +212,7 @@ describe('files that are wrong', () => {
     expect(await metric('sluice_config_bad')).toBe(1);
     expect(await limitNow()).toBe(5);
     writeFileSync(at('sluice.yaml'), textOf(6));
-    await watch!.look();
+    await watch!.check();
     expect(await limitNow()).toBe(6);
     expect(await metric('sluice_config_bad')).toBe(0);
     expect((await running!.get('/readyz')).json.config).toEqual({ ok: true });
@@ -265,7 +265,7 @@ describe('reloads under load', () => {
     for (let turn = 1; turn <= RELOADS; turn++) {
       const isBad = turn % 3 === 0;
       writeFileSync(at('sluice.yaml'), isBad ? bad(turn) : good(turn));
-      const report = await watch!.look();
+      const report = await watch!.check();
       // The watcher may have been faster, and then there is nothing left to do.
       const { problems } = running!.service.app.configuration;
       expect(report?.ok ?? problems.length === 0).toBe(!isBad);
@@ -280,7 +280,7 @@ describe('reloads under load', () => {
     expect(admitted).toBe(LIMIT);
     expect(await reloads('failed')).toBe(wrong);
     expect(await reloads('ok')).toBe(RELOADS - wrong);
-    expect(logged.filter((line) => line.includes('kept the old configuration')).length).toBe(wrong);
+    expect(logged.filter((line) => line.includes('config rejected')).length).toBe(wrong);
     agent.destroy();
   });
 });
@@ -331,7 +331,7 @@ describe('a path that is no regular file', () => {
     await expect.poll(() => logged.join(''), soon).toContain('a FIFO, which is not a regular file');
     expect(await limitNow()).toBe(1);
     // Neither a look nor a reload waits for a program that writes to it.
-    expect(await watch!.look()).toBeUndefined();
+    expect(await watch!.check()).toBeUndefined();
     expect((await running!.service.app.configuration.reload()).ok).toBe(false);
     unlinkSync(path);
     writeFileSync(path, textOf(2));

@@ -195,7 +195,7 @@ describe('the end of a process', () => {
   test('is not brought about by SIGHUP, which has the files read again', async () => {
     const service = await startProcess();
     const path = join(folder, 'sluice.yaml');
-    const reloads = (): number => service.output().split('read the configuration again').length - 1;
+    const reloads = (): number => service.output().split('config reloaded').length - 1;
     // Files that are as they were are read all the same.
     service.child.kill('SIGHUP');
     await expect.poll(reloads, { timeout: 20_000 }).toBe(1);

@@ -1,6 +1,6 @@
 /**
- * The files of the dashboard, read once. What can be asked for are the names that were found then,
- * looked up whole, so no path leads anywhere else.
+ * The files of the dashboard, read once. Requests are looked up by the names found then, so no path
+ * can reach other files.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -8,11 +8,11 @@ import { createRequire } from 'node:module';
 import { dirname, extname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 
-/** A file in the two forms in which it can be sent. */
+/** A file, plain and compressed. */
 export interface PageFile {
   readonly type: string;
   readonly plain: Variant;
-  /** Undefined where it is no smaller. */
+  /** Undefined if not smaller. */
   readonly gzip: Variant | undefined;
 }
 
@@ -24,10 +24,10 @@ export interface Variant {
 /** By path below `/dashboard/`: the page itself is `index.html`. */
 export type PageFiles = ReadonlyMap<string, PageFile>;
 
-/** Of all files together; they stay in memory. */
+/** Of all files together, which stay in memory. */
 export const MAX_BYTES = 1024 * 1024;
 
-/** What a page can be made of here; other files are not handed out. */
+/** Files of other types are not served. */
 const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
@@ -48,7 +48,7 @@ function fileOf(path: string, type: string): PageFile {
   return { type, plain: variantOf(bytes), gzip };
 }
 
-/** Reads the page and its assets; throws if there is no page, or too much of it. */
+/** Reads the page and its assets; throws if the page is missing or the files are too large. */
 export function readPageFiles(folder: string): PageFiles {
   const assets = readdirSync(join(folder, 'assets')).map((name) => `assets/${name}`);
   const files = new Map<string, PageFile>();
@@ -64,7 +64,7 @@ export function readPageFiles(folder: string): PageFiles {
   return files;
 }
 
-/** Where the files of the installed dashboard are; throws if it is not installed. */
+/** Returns the folder of the installed dashboard; throws if it is not installed. */
 function installedFolder(): string {
   const { resolve } = createRequire(import.meta.url);
   return join(dirname(resolve('sluice-dashboard/package.json')), 'dist');
@@ -72,7 +72,7 @@ function installedFolder(): string {
 
 let installed: PageFiles | undefined;
 
-/** Those of the installed dashboard, or why there are none. Read once for all services. */
+/** Returns the files of the installed dashboard, or the error. Read once for all services. */
 export function installedFiles(): PageFiles | Error {
   try {
     installed ??= readPageFiles(installedFolder());

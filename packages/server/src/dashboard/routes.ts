@@ -1,7 +1,4 @@
-/**
- * The dashboard as it is handed out: static files, open to everybody, since they say nothing. What
- * the page shows it asks of the API, where it is found out who may.
- */
+/** Serves the static files of the dashboard, open to every client. Its data comes from the API. */
 import type { OutgoingHttpHeaders } from 'node:http';
 import { HttpError, type RequestContext } from '../http/request-context.ts';
 import type { Router } from '../http/router.ts';
@@ -11,7 +8,7 @@ import { installedFiles, type PageFile, type PageFiles } from './files.ts';
 const PAGE = '/dashboard/';
 const INDEX = 'index.html';
 
-/** Nothing runs, is shown or is asked that is not this service's own, and no page frames it. */
+/** Allows only resources and requests of this service, and no frames. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -34,11 +31,11 @@ const SECURITY: OutgoingHttpHeaders = {
   'cross-origin-resource-policy': 'same-origin',
 };
 
-/** The names of assets have a hash of what is in them, so what is there never changes. */
+/** Asset names contain a hash of the content. */
 const FOREVER = 'public, max-age=31536000, immutable';
-const ASK_AGAIN = 'no-cache';
+const REVALIDATE = 'no-cache';
 
-/** What `/` says to whoever is not a browser. */
+/** The response of `/` for clients other than browsers. */
 const LINKS = {
   service: 'sluice',
   dashboard: PAGE,
@@ -47,8 +44,8 @@ const LINKS = {
   ready: '/readyz',
 };
 
-/** Whether gzip is taken: named, or by `*`, and not with a weight of 0. */
-function takesGzip(accepted: string | undefined): boolean {
+/** Whether `Accept-Encoding` includes gzip or `*` with a weight above 0. */
+function acceptsGzip(accepted: string | undefined): boolean {
   if (accepted === undefined) return false;
   const weights = new Map(
     accepted.split(',').map((part) => {
@@ -60,13 +57,15 @@ function takesGzip(accepted: string | undefined): boolean {
   return weights.get('gzip') ?? weights.get('*') ?? false;
 }
 
-/** Whether the other end has this very thing already. A weak mark means the same here. */
+/** Whether `If-None-Match` contains the tag, strong or weak. */
 const isKnown = (known: string | undefined, etag: string): boolean =>
   known?.split(',').some((each) => ['*', etag, `W/${etag}`].includes(each.trim())) === true;
 
 function sendFile({ request, response }: RequestContext, file: PageFile, caching: string): void {
   const { headers, method } = request;
-  const gzip = takesGzip(headers['accept-encoding'] as string | undefined) ? file.gzip : undefined;
+  const gzip = acceptsGzip(headers['accept-encoding'] as string | undefined)
+    ? file.gzip
+    : undefined;
   const { bytes, etag } = gzip ?? file.plain;
   const common = { ...SECURITY, etag, 'cache-control': caching, vary: 'accept-encoding' };
   if (isKnown(headers['if-none-match'], etag)) {
@@ -91,8 +90,8 @@ const missing = (message: string): HttpError =>
   new HttpError(404, 'ERR_NOT_FOUND', message, undefined, { ...SECURITY });
 
 const NOT_BUILT =
-  'The dashboard is not installed here. In a checkout `npm run build` makes it; everything else ' +
-  'is served without it, see /v1/openapi.json';
+  'The dashboard is not installed. In a checkout, run `npm run build`. All other endpoints work; ' +
+  'see /v1/openapi.json';
 
 /** `files` are read when the service starts. */
 export function dashboardRoutes(
@@ -100,11 +99,11 @@ export function dashboardRoutes(
   log: Pick<Logger, 'debug'>,
   files: PageFiles | Error = installedFiles(),
 ): void {
-  if (files instanceof Error) log.debug({ err: files }, 'there is no dashboard');
+  if (files instanceof Error) log.debug({ err: files }, 'dashboard not installed');
   const send = (context: RequestContext, name: string, caching: string): void => {
     if (files instanceof Error) throw missing(NOT_BUILT);
     const file = files.get(name);
-    if (file === undefined) throw missing('There is no such file of the dashboard');
+    if (file === undefined) throw missing('The dashboard has no such file');
     sendFile(context, file, caching);
   };
   router.add('GET', '/', 'page', (context) => {
@@ -113,7 +112,7 @@ export function dashboardRoutes(
     else context.send(200, LINKS, { vary: 'accept' });
   });
   router.add('GET', '/dashboard', 'page', redirect);
-  router.add('GET', PAGE, 'page', (context) => send(context, INDEX, ASK_AGAIN));
+  router.add('GET', PAGE, 'page', (context) => send(context, INDEX, REVALIDATE));
   router.add('GET', `${PAGE}assets/*`, 'page', (context) =>
     send(context, context.path.slice(PAGE.length), FOREVER),
   );

@@ -1,6 +1,7 @@
 /**
- * Has the claims of a request decided: all that are charged in one step, all or nothing. What costs
- * nothing, can never fit or is soft is asked beforehand, because the answer says what is charged.
+ * Decides the claims of a request. All charges are made in one atomic step. Claims that cost
+ * nothing, exceed the capacity or are soft are peeked first, because their result determines which
+ * claims are charged.
  */
 import { type CheckResult, type Limit, type LimitDecision, systemClock } from 'sluice';
 import { jointDecision } from 'sluice/engine';
@@ -9,18 +10,18 @@ import type { Blocked, Claim, Plan } from './plan.ts';
 
 export interface DescriptorDecisions {
   readonly isDenied: boolean;
-  /** What the enforced limits say together; its wait is infinite if no wait helps. */
+  /** The joint result of the enforced limits; its wait may be infinite. */
   readonly result?: CheckResult | undefined;
-  /** The limits that it is about. */
+  /** The limits of `result`. */
   readonly limits: readonly Limit[];
 }
 
-/** What does not fit however long it waits. Nothing of it must reach the store. */
+/** Whether the cost exceeds the capacity. Such a cost must not be sent to the store. */
 export const isTooLarge = ({ cost, limit }: Claim): boolean => cost > limit.params.capacity;
 
-/** Whether a claim says no. Those in shadow are not listened to. */
+/** Whether an enforced claim is denied. */
 export const isExceeded = (claim: Claim): boolean =>
-  !claim.isShadow && (isTooLarge(claim) || claim.answer?.allowed === false);
+  !claim.isShadow && (isTooLarge(claim) || claim.decision?.allowed === false);
 
 export function decide(
   decisionService: DecisionService,
@@ -38,39 +39,39 @@ export function decide(
 }
 
 function outcomeOf(claims: readonly Claim[], decision: ServiceDecision): DescriptorDecisions {
-  tell(claims, decision);
+  storeDecisions(claims, decision);
   const { allowed, result } = decision;
   const limits = claims.filter(({ isShadow }) => !isShadow).map(({ limit }) => limit);
   return { isDenied: !allowed, result, limits };
 }
 
-/** The limit with what the request takes of it. */
+/** Returns the limit with the cost of the claim. */
 const chargedLimit = ({ limit, cost }: Claim): Limit =>
   cost === limit.cost ? limit : { ...limit, cost };
 
-/** The limit with what it is asked about: room for all of that, or for anything at all. */
-const askedLimit = (claim: Claim): Limit =>
+/** Returns the limit to peek: with the cost of the claim, or 1 if that is 0 or too large. */
+const peekedLimit = (claim: Claim): Limit =>
   claim.cost === 0 || isTooLarge(claim) ? { ...claim.limit, cost: 1 } : chargedLimit(claim);
 
-/** Gives each claim its answer. Those in shadow have none if the others deny. */
-function tell(claims: readonly Claim[], { result, shadow }: ServiceDecision): void {
+/** Stores the decision of each claim. Shadow claims have none if the enforced limits deny. */
+function storeDecisions(claims: readonly Claim[], { result, shadow }: ServiceDecision): void {
   if (claims.length === 1) {
-    claims[0].answer = result ?? shadow[0];
+    claims[0].decision = result ?? shadow[0];
     return;
   }
-  const answers = [...(result?.limits ?? []), ...shadow];
+  const decisions = [...(result?.limits ?? []), ...shadow];
   for (const claim of claims) {
     const { key, policy } = claim.limit;
-    const answer = answers.find((each) => each.key === key && each.policy === policy.name);
-    claim.answer = answer ?? claim.answer;
+    const decided = decisions.find((each) => each.key === key && each.policy === policy.name);
+    claim.decision = decided ?? claim.decision;
   }
 }
 
-/** What the steps of a decision leave to be reported. */
+/** Collects the results of the steps for the report. */
 interface Trace {
   degraded: CheckResult['degraded'];
   shadow: readonly CheckResult[];
-  /** What was charged. */
+  /** The charged claims. */
   paid: readonly Claim[];
 }
 
@@ -80,15 +81,15 @@ async function decideInSteps(
 ): Promise<DescriptorDecisions> {
   const { claims, items } = plan;
   const trace: Trace = { degraded: undefined, shadow: [], paid: [] };
-  const ask = async (asked: readonly Claim[], limits: readonly Limit[], peek: boolean) => {
+  const step = async (ofStep: readonly Claim[], limits: readonly Limit[], peek: boolean) => {
     const decision = await decisionService.decide(limits, { peek, isQuiet: true });
     trace.degraded ??= decision.result?.degraded;
     if (!peek && decision.allowed) trace.shadow = decision.shadow;
-    tell(asked, decision);
+    storeDecisions(ofStep, decision);
     return decision.allowed;
   };
   const first = claims.filter((claim) => claim.cost === 0 || claim.isSoft || isTooLarge(claim));
-  if (first.length > 0) await ask(first, first.map(askedLimit), true);
+  if (first.length > 0) await step(first, first.map(peekedLimit), true);
 
   const blocked = items.flatMap((item) => item.blocked ?? []).filter(({ isShadow }) => !isShadow);
   const isForever = blocked.some(({ isSoft }) => !isSoft) || first.some(isHopeless);
@@ -100,10 +101,10 @@ async function decideInSteps(
   let paid = claims.filter((claim) => claim.cost > 0 && !isTooLarge(claim));
   for (;;) {
     paid = paid.filter((claim) => !claim.isSoft || !isExceeded(claim));
-    // A request that is denied is only asked about, for what the other limits have to say.
-    if (paid.length === 0 || (await ask(paid, paid.map(chargedLimit), isDenied))) break;
+    // For a denied request, the other limits are only peeked.
+    if (paid.length === 0 || (await step(paid, paid.map(chargedLimit), isDenied))) break;
     if (isDenied) break;
-    // Nothing was charged. If only soft limits have filled up meanwhile, the others are left.
+    // Nothing was charged. If only soft limits became full meanwhile, retry without them.
     isDenied = !paid.some(isExceeded) || paid.some(isHardNo) || areAllSoftExceeded();
     if (isDenied) break;
   }
@@ -111,7 +112,7 @@ async function decideInSteps(
   return reported(decisionService, plan, isDenied, trace);
 }
 
-/** Tells the desk's watchers of the whole decision, which no single step has shown them. */
+/** Notifies the listeners of the whole decision, because the steps are quiet. */
 function reported(
   decisionService: DecisionService,
   { claims, items }: Plan,
@@ -121,7 +122,7 @@ function reported(
   const blocked = items.flatMap((item) => item.blocked ?? []);
   const enforced = claims.filter(({ isShadow }) => !isShadow);
   const stops = isDenied ? blocked.filter(({ isShadow }) => !isShadow).map(blockedPart) : [];
-  // Without a cost a limit that has room was only asked, and nothing became of it.
+  // A claim without cost that is not exceeded is not reported.
   const concerned = isDenied
     ? enforced.filter((claim) => claim.cost > 0 || isExceeded(claim))
     : trace.paid.filter(({ isShadow }) => !isShadow);
@@ -129,15 +130,15 @@ function reported(
   const result = resultOf(parts, trace.degraded);
   const shadow = isDenied ? [] : [...trace.shadow, ...shadowDenials(claims, blocked)];
   if (result !== undefined || shadow.length > 0) {
-    decisionService.tell({ allowed: !isDenied, result, shadow, peek: false }, limitsOf(parts));
+    decisionService.notify({ allowed: !isDenied, result, shadow, peek: false }, limitsOf(parts));
   }
-  // Soft limits that do not stand in the way of an admitted request have nothing to tell.
+  // Exceeded soft limits of an allowed request get no headers.
   const shown = enforced.filter((claim) => isDenied || !isExceeded(claim)).flatMap(claimPart);
   const all = [...stops, ...shown];
   return { isDenied, result: resultOf(all, trace.degraded), limits: limitsOf(all) };
 }
 
-/** What limits in shadow would have denied for ever, without being asked. */
+/** Returns denials of shadow limits with an infinite wait, which no step has decided. */
 const shadowDenials = (
   claims: readonly Claim[],
   blocked: readonly Blocked[],
@@ -156,9 +157,9 @@ interface Part {
 const limitsOf = (parts: readonly Part[]): readonly Limit[] => parts.map(({ limit }) => limit);
 
 function claimPart(claim: Claim): readonly Part[] {
-  const { limit, cost, answer } = claim;
-  if (answer === undefined) return [];
-  return [{ limit, decision: isTooLarge(claim) ? neverFits(answer, cost) : answer }];
+  const { limit, cost, decision } = claim;
+  if (decision === undefined) return [];
+  return [{ limit, decision: isTooLarge(claim) ? neverFits(decision, cost) : decision }];
 }
 
 function blockedPart({ limit }: Blocked): Part {

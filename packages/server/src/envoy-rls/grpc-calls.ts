@@ -1,6 +1,6 @@
 /**
- * Calls of gRPC on streams of HTTP/2: one message comes, and one or several go back. Requests are
- * bounded in bytes and in time, and everything that a client does wrong is one of its own statuses.
+ * gRPC calls on HTTP/2 streams: one request message, one or more response messages. Requests are
+ * limited in bytes and in time. Invalid requests end with a gRPC status.
  */
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
 import { systemClock } from 'sluice';
@@ -18,11 +18,10 @@ export const STATUS = {
 } as const;
 export type Status = (typeof STATUS)[keyof typeof STATUS];
 
-/** What a client sends before it is decided. */
 export const MAX_MESSAGE_BYTES = 256 * 1024;
-/** One byte says whether a message is compressed, four how long it is. */
+/** Prefix of a message: 1 byte for compression, 4 bytes for the length. */
 const PREFIX_BYTES = 5;
-/** How long a message may take to come, as for a request of HTTP. */
+/** Timeout for a whole request message, as for HTTP requests. */
 export const REQUEST_TIMEOUT_MS = 15_000;
 
 const RESPONSE = {
@@ -31,7 +30,7 @@ const RESPONSE = {
   'grpc-accept-encoding': 'identity',
 };
 
-/** A failure with the status that the client gets. */
+/** An error with a gRPC status. */
 export class CallError extends Error {
   constructor(
     readonly status: Status,
@@ -44,7 +43,7 @@ export class CallError extends Error {
 export interface Method {
   readonly requestDeserialize: (bytes: Buffer) => object;
   readonly responseSerialize: (message: object) => Buffer;
-  /** Called with each message that has come whole. */
+  /** Called when the request message is complete. */
   handle(call: Call): void;
 }
 
@@ -61,12 +60,12 @@ export class Call {
     stream.once('close', () => this.#onEnd?.());
   }
 
-  /** Calls back when the call is over, whichever side ends it. */
+  /** Calls back when the call ends, on either side. */
   onEnd(listener: () => void): void {
     this.#onEnd = listener;
   }
 
-  /** Sends the only message. */
+  /** Sends a message and ends the call. */
   answer(message: object): void {
     this.write(message);
     this.end();
@@ -80,7 +79,7 @@ export class Call {
     stream.write(framed(this.#method.responseSerialize(message)));
   }
 
-  /** Ends the call well. */
+  /** Ends the call with status OK. */
   end(): void {
     const stream = this.#stream;
     if (stream.destroyed || stream.writableEnded) return;
@@ -100,7 +99,7 @@ export class Call {
   }
 }
 
-/** Ends a call with a status. What the client still sends is not read. */
+/** Ends a call with a status. Further data of the client is not read. */
 export function refuse(stream: ServerHttp2Stream, status: Status, details: string): void {
   if (stream.destroyed || stream.headersSent) return;
   const fields = { 'grpc-status': status, 'grpc-message': escaped(details) };
@@ -108,7 +107,7 @@ export function refuse(stream: ServerHttp2Stream, status: Status, details: strin
   stream.close(constants.NGHTTP2_NO_ERROR);
 }
 
-/** Receives the message of a stream and has it handled. Never throws. */
+/** Receives the message of a stream and passes it to the handler. Never throws. */
 export function receive(
   method: Method,
   stream: ServerHttp2Stream,
@@ -125,7 +124,11 @@ export function receive(
   let size = 0;
   const share = new BodyShare(stream, client);
   const cancel = systemClock.schedule(REQUEST_TIMEOUT_MS, () =>
-    refuse(stream, STATUS.DEADLINE_EXCEEDED, 'Expected the whole message earlier'),
+    refuse(
+      stream,
+      STATUS.DEADLINE_EXCEEDED,
+      `Expected the message within ${REQUEST_TIMEOUT_MS} ms`,
+    ),
   );
   stream.once('close', cancel);
   stream.on('data', (chunk: Buffer) => {
@@ -135,7 +138,7 @@ export function receive(
       refuse(stream, STATUS.RESOURCE_EXHAUSTED, tooLarge());
     } else if (!share.grow(size)) {
       chunks.length = 0;
-      refuse(stream, STATUS.RESOURCE_EXHAUSTED, 'Other messages take all memory reserved for them');
+      refuse(stream, STATUS.RESOURCE_EXHAUSTED, 'The memory for messages is in use; retry later');
     } else chunks.push(chunk);
   });
   stream.once('end', () => {
@@ -177,7 +180,7 @@ function framed(message: Buffer): Buffer {
   return frame;
 }
 
-/** Percent-encoded UTF-8, as `grpc-message` has to be: printable ASCII stays as it is. */
+/** Returns percent-encoded UTF-8, as `grpc-message` requires; printable ASCII is unchanged. */
 const escaped = (text: string): string =>
   Buffer.from(text)
     .toString('latin1')

@@ -1,7 +1,4 @@
-/**
- * The health checking protocol of gRPC: serving unless the store is away, or the server is about to
- * stop.
- */
+/** The gRPC health checking protocol: NOT_SERVING if the store is unavailable or on shutdown. */
 import { systemClock } from 'sluice';
 import { type Call, STATUS } from './grpc-calls.ts';
 
@@ -11,19 +8,19 @@ type Serving = (typeof SERVING)[keyof typeof SERVING];
 interface HealthRequest {
   readonly service?: string;
 }
-const LOOK_EVERY_MS = 2000;
-/** Each keeps its connection open for as long as it likes. */
+const POLL_MS = 2000;
+/** Bounds the calls that stay open. */
 export const MAX_WATCHERS = 1000;
 
 export class HealthService {
   readonly #isHealthy: () => Promise<boolean>;
   readonly #services: ReadonlySet<string>;
   #isDraining = false;
-  /** Those who want to be told of changes, and what they were told last. */
+  /** Open `Watch` calls and the status each was sent last. */
   readonly #watchers = new Map<Call, Serving>();
-  #stopLooking: (() => void) | undefined = undefined;
+  #cancelPoll: (() => void) | undefined = undefined;
 
-  /** `isHealthy` is asked often, so it should remember its answer for a while. */
+  /** `isHealthy` is called often and should cache its result. */
   constructor(isHealthy: () => Promise<boolean>, services: readonly string[]) {
     this.#isHealthy = isHealthy;
     this.#services = new Set(services);
@@ -36,24 +33,24 @@ export class HealthService {
   readonly #check = (call: Call): void => {
     const { service = '' } = call.request as HealthRequest;
     if (!this.#services.has(service)) {
-      call.fail(STATUS.NOT_FOUND, 'There is no such service here');
+      call.fail(STATUS.NOT_FOUND, 'Unknown service');
     } else void this.#serving().then((serving) => call.answer({ status: serving }));
   };
 
   readonly #watch = (call: Call): void => {
     const { service = '' } = call.request as HealthRequest;
     if (this.#watchers.size >= MAX_WATCHERS) {
-      call.fail(STATUS.RESOURCE_EXHAUSTED, `Expected at most ${MAX_WATCHERS} calls that watch`);
+      call.fail(STATUS.RESOURCE_EXHAUSTED, `Expected at most ${MAX_WATCHERS} Watch calls`);
       return;
     }
     call.onEnd(() => this.#watchers.delete(call));
     if (!this.#services.has(service)) {
-      // It may come to be, for all that the caller knows; so the call stays open.
+      // The protocol keeps the call open, because the service may appear later.
       this.#watchers.set(call, SERVING.SERVICE_UNKNOWN);
       call.write({ status: SERVING.SERVICE_UNKNOWN });
     } else {
       this.#watchers.set(call, SERVING.UNKNOWN);
-      void this.#look();
+      void this.#poll();
     }
     if (this.#isDraining) this.drain();
   };
@@ -63,28 +60,28 @@ export class HealthService {
     return isHealthy && !this.#isDraining ? SERVING.SERVING : SERVING.NOT_SERVING;
   }
 
-  /** Tells watchers of a change, and looks again later for as long as there are any. */
-  async #look(): Promise<void> {
-    this.#stopLooking?.();
-    this.#stopLooking = undefined;
-    this.#tell(await this.#serving());
+  /** Sends a change to all watchers. Repeats while there are any. */
+  async #poll(): Promise<void> {
+    this.#cancelPoll?.();
+    this.#cancelPoll = undefined;
+    this.#send(await this.#serving());
     if (this.#watchers.size === 0 || this.#isDraining) return;
-    this.#stopLooking ??= systemClock.schedule(LOOK_EVERY_MS, () => void this.#look());
+    this.#cancelPoll ??= systemClock.schedule(POLL_MS, () => void this.#poll());
   }
 
-  #tell(serving: Serving): void {
-    for (const [call, told] of this.#watchers) {
-      if (told === serving || told === SERVING.SERVICE_UNKNOWN) continue;
+  #send(serving: Serving): void {
+    for (const [call, sent] of this.#watchers) {
+      if (sent === serving || sent === SERVING.SERVICE_UNKNOWN) continue;
       this.#watchers.set(call, serving);
       call.write({ status: serving });
     }
   }
 
-  /** Says that it is over. Calls that only watch would keep the server from stopping. */
+  /** Sends NOT_SERVING to all watchers and ends their calls, which would delay shutdown. */
   drain(): void {
     this.#isDraining = true;
-    this.#stopLooking?.();
-    this.#tell(SERVING.NOT_SERVING);
+    this.#cancelPoll?.();
+    this.#send(SERVING.NOT_SERVING);
     for (const call of this.#watchers.keys()) call.end();
     this.#watchers.clear();
   }

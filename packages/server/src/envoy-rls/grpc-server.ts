@@ -1,13 +1,13 @@
 /**
- * The rate limit service and the health of it over gRPC. Nothing else imports this file, and it is
- * loaded only when gRPC is on, so that others do not pay for its libraries.
+ * The rate limit service and the health service over gRPC. Imported dynamically, so that its
+ * libraries are loaded only if gRPC is on.
  */
 import { fileURLToPath } from 'node:url';
 import { load, type ServiceDefinition } from '@grpc/proto-loader';
 import { SluiceError } from 'sluice';
 import type { AppContext } from '../app-context.ts';
 import { monotonicMs } from '../clock.ts';
-import { storeWords } from '../http/problems.ts';
+import { storeMessage } from '../http/problems.ts';
 import type { Listen } from '../settings.ts';
 import { type Call, type Method, STATUS } from './grpc-calls.ts';
 import { HealthService } from './grpc-health.ts';
@@ -19,7 +19,7 @@ import { structOf } from './struct.ts';
 
 export interface GrpcServer {
   readonly listen: Listen;
-  /** Takes no new calls, answers those in flight, and ends what is left after `drainMs`. */
+  /** Graceful shutdown: completes calls in flight and cuts off the rest after `drainMs`. */
   close(drainMs: number): Promise<void>;
 }
 
@@ -27,13 +27,13 @@ const PROTOS = fileURLToPath(new URL('../../proto', import.meta.url));
 const RATE_LIMIT = 'envoy.service.ratelimit.v3.RateLimitService';
 const HEALTH = 'grpc.health.v1.Health';
 
-/** Only what was sent is in a message, and 64 bits are a number: a cost that large never fits. */
+/** 64-bit integers become numbers: a cost that loses precision is above every limit. */
 const FORM = { includeDirs: [PROTOS], longs: Number };
 
 export async function startGrpcServer(app: AppContext, listen: Listen): Promise<GrpcServer> {
   const files = ['envoy/service/ratelimit/v3/rls.proto', 'grpc/health/v1/health.proto'];
   const services = await load(files, FORM);
-  // The last is the name that envoyproxy/ratelimit has for itself.
+  // The last is the name in envoyproxy/ratelimit.
   const names = ['', RATE_LIMIT, 'ratelimit'];
   const health = new HealthService(() => app.health.isStoreUp(), names);
   const methods = new Map([
@@ -55,7 +55,7 @@ export async function startGrpcServer(app: AppContext, listen: Listen): Promise<
 
 type Handlers = Readonly<Record<string, Method['handle']>>;
 
-/** By path, such as `/grpc.health.v1.Health/Check`. */
+/** Returns methods by path, such as `/grpc.health.v1.Health/Check`. */
 const methodsOf = (service: ServiceDefinition, handlers: Handlers): readonly [string, Method][] =>
   Object.entries(handlers).map(([name, handle]) => {
     const { path, requestDeserialize, responseSerialize } = service[name];
@@ -86,13 +86,13 @@ function wireForm(response: RateLimitResponse): object {
   return { ...response, dynamicMetadata: structOf(dynamicMetadata) };
 }
 
-/** Envoy lets a request pass, or not, by its own setting when a call fails. */
+/** Envoy's `failure_mode_deny` decides about a request whose call fails. */
 function failWith(call: Call, error: unknown, { log }: AppContext): void {
   if (error instanceof InvalidRequest) call.fail(STATUS.INVALID_ARGUMENT, error.message);
   else if (error instanceof SluiceError && error.code === 'ERR_STORE_UNAVAILABLE') {
-    call.fail(STATUS.UNAVAILABLE, storeWords(error.message));
+    call.fail(STATUS.UNAVAILABLE, storeMessage(error.message));
   } else {
-    log.error({ err: error }, 'failed');
-    call.fail(STATUS.INTERNAL, 'Something went wrong here; the log says what');
+    log.error({ err: error }, 'call failed');
+    call.fail(STATUS.INTERNAL, 'Internal error; see the log of the service');
   }
 }

@@ -1,8 +1,8 @@
 /**
- * HTTP/2 for gRPC: connections with the same bounds in time as those of HTTP, and a shutdown in two
- * steps. A first GOAWAY announces it and rejects nothing. When the client has acknowledged a ping,
- * every call that it sent before the announcement has come; then a second GOAWAY names the last of
- * them, and all are answered before the connection ends.
+ * HTTP/2 for gRPC: connections with the same timeouts as HTTP, and graceful shutdown in two steps.
+ * A first GOAWAY announces it and rejects no call. When the client acknowledges a ping, all calls
+ * that it sent before the announcement have arrived. Then a second GOAWAY names the last call, and
+ * the connection ends when all are complete.
  */
 import {
   constants,
@@ -23,15 +23,15 @@ import type { Logger } from '../observe/log.ts';
 import type { Listen } from '../settings.ts';
 import { type Method, receive, refuse, STATUS } from './grpc-calls.ts';
 
-/** What a connection may take. Envoy opens another where one has all the calls it may have. */
+/** Limits per connection. Envoy opens another connection at the maximum of streams. */
 export const GRPC_BOUNDS = {
   maxConcurrentStreams: 1000,
-  /** The head of a call: Envoy sends a few hundred bytes. */
+  /** Envoy sends a few hundred bytes of headers. */
   maxHeaderListSize: 16 * 1024,
   maxHeaderFields: 100,
-  /** How long a client may take until HTTP/2 is agreed on, TLS included. */
+  /** Timeout for the HTTP/2 preface, including the TLS handshake. */
   beginMs: 10_000,
-  /** A connection without calls is told to end after this time. */
+  /** A connection without calls gets a GOAWAY after this time. */
   idleMs: 60_000,
   /** A connection without calls is pinged after this time; no reply for as long again ends it. */
   pingMs: 5000,
@@ -40,35 +40,33 @@ export const GRPC_BOUNDS = {
   sweepMs: 2000,
 };
 
-/** When stopping, how long a client may take to acknowledge the announcement, or half the drain. */
+/** On shutdown, timeout for the acknowledgement of the first GOAWAY, or half of the drain time. */
 const ACKNOWLEDGE_MS = 1000;
-/** How long a client may take to close a connection that has ended here. */
+/** Timeout for the client to close a connection after the end of its session. */
 const ENDING_MS = 1000;
-/** No stream has a higher number: it rejects none. */
-const LAST_OF_ALL = 2 ** 31 - 1;
-/**
- * When stopping, clients in the queue of the system are accepted for this long, or half the drain.
- */
+/** The highest stream number: a GOAWAY with it rejects no call. */
+const MAX_STREAM_ID = 2 ** 31 - 1;
+/** On shutdown, connections of the backlog are accepted for this long, or half the drain time. */
 const LISTEN_MS = 1000;
 
 interface Connection {
   readonly socket: Socket;
   readonly bornMs: number;
   session: ServerHttp2Session | undefined;
-  /** Whether the client speaks HTTP/2: its settings have come. */
+  /** Whether the settings of the client have arrived. */
   hasBegun: boolean;
   calls: number;
-  /** Since when there has been no call. */
+  /** End of the last call. */
   idleSinceMs: number;
-  /** When a ping was sent that has not been acknowledged. */
+  /** Time of a ping that has not been acknowledged. */
   pingedMs?: number | undefined;
-  /** When the last ping was acknowledged. */
-  heardMs?: number;
+  /** Time of the last acknowledged ping. */
+  acknowledgedMs?: number;
   written: number;
   writtenAtMs: number;
-  /** Whether its end has been announced. */
+  /** Whether the first GOAWAY was sent. */
   isEnding?: boolean;
-  /** Since when the session is over and only the socket is left. */
+  /** Set when the session has ended and the socket is still open. */
   endedMs?: number;
 }
 
@@ -81,7 +79,7 @@ export class GrpcTransport {
   #accepted = 0;
   #drainMs: number | undefined = undefined;
   #cancelSweep: () => void = () => {};
-  #emptied: () => void = () => {};
+  #onEmpty: () => void = () => {};
 
   constructor(
     methods: ReadonlyMap<string, Method>,
@@ -94,7 +92,7 @@ export class GrpcTransport {
     this.#bounds = bounds;
     const server = serverOf(certificates, bounds);
     this.#server = server;
-    // Before the listener of HTTP/2 itself, which makes the session.
+    // Prepended to the listener of HTTP/2, which creates the session.
     server.prependListener('connection', (socket: Socket) => this.#add(socket));
     server.on('session', (session: ServerHttp2Session) => this.#begin(session));
     server.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) =>
@@ -102,7 +100,7 @@ export class GrpcTransport {
     );
     // A client that does not speak HTTP/2 over TLS.
     server.on('unknownProtocol', (socket: Socket) => socket.destroy());
-    // Whatever ends a session, its connection ends with it.
+    // Each session error also closes the connection.
     server.on('sessionError', () => {});
     server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
   }
@@ -111,7 +109,7 @@ export class GrpcTransport {
     return this.#connections.size;
   }
 
-  /** Connections come from the port, or from another process that has it. */
+  /** Accepts connections on the port, or from `source`. Resolves to the address. */
   async listen({ host, port }: Listen, source?: ConnectionSource): Promise<Listen> {
     const server = this.#server;
     this.#sweepLater();
@@ -125,7 +123,7 @@ export class GrpcTransport {
       server.once('error', fail);
       server.listen({ host, port, backlog: 4096 }, () => {
         server.off('error', fail);
-        server.on('error', (err) => this.#log.error({ err }, 'a connection failed'));
+        server.on('error', (err) => this.#log.error({ err }, 'connection failed'));
         resolve({ host, port: (server.address() as AddressInfo).port });
       });
     });
@@ -141,11 +139,11 @@ export class GrpcTransport {
     };
     this.#connections.set(id, connection);
     socket.on('error', () => {});
-    // A peer that is gone without a word is noticed by the system.
+    // TCP keep-alive detects peers that disappeared.
     socket.setKeepAlive(true, 60_000);
     socket.once('close', () => {
       if (this.#connections.get(id) === connection) this.#connections.delete(id);
-      if (this.#connections.size === 0) this.#emptied();
+      if (this.#connections.size === 0) this.#onEmpty();
     });
   }
 
@@ -182,9 +180,9 @@ export class GrpcTransport {
     });
     const isGrpc = /^application\/grpc(?:$|[+;])/.test(headers['content-type'] ?? '');
     const method = this.#methods.get(headers[':path'] ?? '');
-    if (headers[':method'] !== 'POST') answerWith(stream, 405);
-    else if (!isGrpc) answerWith(stream, 415);
-    else if (method === undefined) refuse(stream, STATUS.UNIMPLEMENTED, 'There is no such method');
+    if (headers[':method'] !== 'POST') sendStatus(stream, 405);
+    else if (!isGrpc) sendStatus(stream, 415);
+    else if (method === undefined) refuse(stream, STATUS.UNIMPLEMENTED, 'Unknown method');
     else receive(method, stream, headers, connection.socket.remoteAddress ?? '');
   }
 
@@ -204,44 +202,44 @@ export class GrpcTransport {
       return;
     }
     if (session.destroyed) {
-      // Node ends the socket and waits for its client, which may be gone or never close it.
+      // Node ends the socket and waits for the client to close it, which may never happen.
       connection.endedMs ??= nowMs;
       if (nowMs - connection.endedMs >= ENDING_MS) socket.destroy();
       return;
     }
     const { bytesWritten, writableLength } = session.socket;
     const written = bytesWritten - writableLength;
-    const isWaiting = writableLength > 0;
-    if (!isWaiting || written !== connection.written) connection.writtenAtMs = nowMs;
+    const hasPending = writableLength > 0;
+    if (!hasPending || written !== connection.written) connection.writtenAtMs = nowMs;
     connection.written = written;
     if (nowMs - connection.writtenAtMs >= stalledMs) socket.destroy();
     else if (calls === 0 && nowMs - idleSinceMs >= idleMs) {
-      // Once it has been told to end, it has as long again.
+      // After the GOAWAY the client has the same time again.
       if (session.closed || nowMs - idleSinceMs >= 2 * idleMs) socket.destroy();
       else this.#announceEnd(connection, idleMs);
     } else if (calls === 0 && !session.closed) this.#ping(connection, nowMs);
   }
 
   /**
-   * Finds clients that are gone: after broken frames, Node reads no more from a connection and so
-   * does not notice its end.
+   * Detects clients that disappeared: after invalid frames, Node stops reading from a connection
+   * and does not notice its end.
    */
   #ping(connection: Connection, nowMs: number): void {
-    const { session, socket, idleSinceMs, pingedMs, heardMs = 0 } = connection;
+    const { session, socket, idleSinceMs, pingedMs, acknowledgedMs = 0 } = connection;
     const { pingMs } = this.#bounds;
     if (pingedMs !== undefined) {
       if (nowMs - pingedMs >= pingMs) socket.destroy();
-    } else if (nowMs - Math.max(idleSinceMs, heardMs) >= pingMs) {
+    } else if (nowMs - Math.max(idleSinceMs, acknowledgedMs) >= pingMs) {
       connection.pingedMs = nowMs;
       const isSent = session!.ping(() => {
         connection.pingedMs = undefined;
-        connection.heardMs = monotonicMs();
+        connection.acknowledgedMs = monotonicMs();
       });
       if (!isSent) socket.destroy();
     }
   }
 
-  /** Ends a connection in two steps; see above. */
+  /** Ends a connection in two steps; see the header of this file. */
   #announceEnd(connection: Connection, withinMs: number): void {
     const { session, socket } = connection;
     if (session === undefined || session.closed || session.destroyed) return;
@@ -257,17 +255,17 @@ export class GrpcTransport {
     session.once('close', cancel);
     session.once('close', () => systemClock.schedule(ENDING_MS, () => socket.destroy()));
     try {
-      session.goaway(constants.NGHTTP2_NO_ERROR, LAST_OF_ALL);
+      session.goaway(constants.NGHTTP2_NO_ERROR, MAX_STREAM_ID);
       if (!session.ping(() => end())) end();
     } catch {
-      // It has ended meanwhile.
+      // The session has ended meanwhile.
       socket.destroy();
     }
   }
 
   /**
-   * Accepts no new connections, answers every call that has come, and cuts what is left after
-   * `drainMs`. Resolves when no connection is open.
+   * Graceful shutdown: stops accepting connections, completes every received call, and closes all
+   * connections after `drainMs`. Resolves when none is open.
    */
   async close(drainMs: number): Promise<void> {
     await drainBacklog({
@@ -288,7 +286,7 @@ export class GrpcTransport {
       for (const { socket } of this.#connections.values()) socket.destroy();
     });
     await new Promise<void>((resolve) => {
-      this.#emptied = resolve;
+      this.#onEmpty = resolve;
       if (this.#connections.size === 0) resolve();
     });
     cancelSilent();
@@ -312,12 +310,12 @@ function serverOf(
   return server as unknown as Http2Server;
 }
 
-function answerWith(stream: ServerHttp2Stream, status: number): void {
+function sendStatus(stream: ServerHttp2Stream, status: number): void {
   stream.respond({ ':status': status }, { endStream: true });
   stream.close(constants.NGHTTP2_NO_ERROR);
 }
 
-/** What tells a connection from all others of this process. */
+/** Identifies a connection within this process. */
 const idOf = ({
   remoteAddress,
   remotePort,

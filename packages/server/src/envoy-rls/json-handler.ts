@@ -1,4 +1,4 @@
-/** `POST /json`: the rate limit service for those without gRPC, as envoyproxy/ratelimit has it. */
+/** `POST /json`: the rate limit service without gRPC, as in envoyproxy/ratelimit. */
 import { badRequest } from '../http/request-context.ts';
 import type { Handler } from '../http/router.ts';
 import { jsonOfResponse, requestOfJson } from './json.ts';
@@ -6,7 +6,7 @@ import { CODE } from './messages.ts';
 import { InvalidRequest } from './plan.ts';
 import { type RateLimitParts, rateLimit } from './rate-limit.ts';
 
-/** Answers 200, or 429 if the request is over a limit. */
+/** Responds 200, or 429 if the request is over a limit. */
 export function jsonHandler(parts: RateLimitParts): Handler {
   return async (context) => {
     const request = requestOfJson(await context.readJson());

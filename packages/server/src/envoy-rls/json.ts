@@ -1,6 +1,6 @@
 /**
- * The messages as JSON, in the mapping of protocol buffers: fields in either spelling, numbers also
- * as text, enums by name or number. What is unknown is refused, as it would silently mean nothing.
+ * The JSON mapping of the protocol buffers: fields in either spelling, numbers also as strings,
+ * enums by name or number. Unknown fields are rejected.
  */
 import { badRequest, type HttpError } from '../http/request-context.ts';
 import {
@@ -20,8 +20,8 @@ type Reader<T> = (value: unknown, pointer: string) => T;
 const MAX_UINT64 = 2 ** 64;
 
 function wrong(what: string, value: unknown, pointer: string): HttpError {
-  const came = value === undefined ? 'nothing' : JSON.stringify(value).slice(0, 60);
-  return badRequest('ERR_INVALID_BODY', `Expected ${what}, got \`${came}\``, pointer);
+  const received = value === undefined ? 'nothing' : JSON.stringify(value).slice(0, 60);
+  return badRequest('ERR_INVALID_BODY', `Expected ${what}, got \`${received}\``, pointer);
 }
 
 const camel = (name: string): string =>
@@ -30,7 +30,7 @@ const camel = (name: string): string =>
 const escaped = (name: string): string =>
   name.slice(0, 60).replaceAll('~', '~0').replaceAll('/', '~1');
 
-/** Reads an object whose fields are known by their names in lowerCamelCase. */
+/** Returns a reader of an object. `fields` has the names in lowerCamelCase. */
 function object<T>(what: string, fields: { readonly [Name in keyof T]-?: Reader<T[Name]> }) {
   const readers = new Map<string, Reader<unknown>>(Object.entries(fields));
   return (value: unknown, pointer: string): T => {
@@ -46,7 +46,7 @@ function object<T>(what: string, fields: { readonly [Name in keyof T]-?: Reader<
         throw wrong(`${what} to have only ${[...readers.keys()].join(', ')}`, given, at);
       }
       if (read.has(name)) throw wrong(`${what} to have \`${name}\` once`, given, at);
-      // JSON's null is how a field is written that is not there.
+      // In the JSON mapping, null means a missing field.
       if (field !== null) read.set(name, reader(field, at));
     }
     return Object.fromEntries(read) as T;
@@ -106,16 +106,16 @@ const request = object<Required<RateLimitRequest>>('the body', {
   hitsAddend: uint32,
 });
 
-/** Throws an `HttpError` that says where the mistake is. */
+/** Throws an `HttpError` with the position of the error. */
 export const requestOfJson = (body: unknown): RateLimitRequest => request(body, '');
 
 const nameOf = (names: Readonly<Record<string, number>>, number: number): string | undefined =>
   Object.keys(names).find((name) => names[name] === number);
 
-/** Fields that are 0, empty or missing are not written. */
+/** Omits fields that are 0, empty or missing. */
 const orNothing = <T>(value: T): T | undefined => (value || undefined) as T | undefined;
 
-/** `59.250s`: the fraction has no digits, or three. */
+/** Returns text such as `59.250s` or `59s`. */
 function durationText({ seconds, nanos }: Duration): string {
   const fraction = nanos === 0 ? '' : `.${String(nanos / 1e6).padStart(3, '0')}`;
   return `${seconds}${fraction}s`;

@@ -1,6 +1,6 @@
 /**
- * What Envoy asks and is answered, as plain data: the messages of `proto/` in the form that gRPC
- * reads them into, which the JSON endpoint makes as well. Whatever was not sent is missing.
+ * Requests and responses of Envoy as plain data: the messages of `proto/` as gRPC and the JSON
+ * endpoint parse them. Fields that were not sent are missing.
  */
 
 export interface RateLimitRequest {
@@ -67,7 +67,7 @@ export const MAX_UINT32 = 2 ** 32 - 1;
 const SECOND_MS = 1000;
 const DAY_MS = 86_400 * SECOND_MS;
 
-/** A month is 30 days and a year 365, as envoyproxy/ratelimit has it: windows do not change. */
+/** A month has 30 days and a year 365, as in envoyproxy/ratelimit. */
 const WINDOWS_MS: ReadonlyMap<Unit, number> = new Map([
   [UNIT.SECOND, SECOND_MS],
   [UNIT.MINUTE, 60 * SECOND_MS],
@@ -82,10 +82,10 @@ const UNITS: ReadonlyMap<number, Unit> = new Map(
   [...WINDOWS_MS].map(([unit, windowMs]) => [windowMs, unit]),
 );
 
-/** How long a unit is; undefined for one that is not known. */
+/** Returns the duration of a unit, or undefined for an unknown one. */
 export const windowOfUnit = (unit: number): number | undefined => WINDOWS_MS.get(unit as Unit);
 
-/** The unit that a window is, if it is one. */
+/** Returns the unit of a window, or UNKNOWN. */
 export const unitOfWindow = (windowMs: number): Unit => UNITS.get(windowMs) ?? UNIT.UNKNOWN;
 
 export const durationOf = (ms: number): Duration => {

@@ -1,7 +1,6 @@
 /**
- * From a request to what has to be decided. Every descriptor finds its limits; where several lead
- * to the same limit, it is one claim with the sum of their costs, because a limit that is asked
- * twice in one step could not tell what the other takes.
+ * Converts a request to claims. Descriptors with the same limit share one claim with the sum of
+ * their costs, because the store decides each limit of a check only once.
  */
 import { type Limit, type LimitDecision, SluiceError } from 'sluice';
 import type { DecisionService } from '../decision-service.ts';
@@ -14,38 +13,38 @@ import {
 } from '../rules/descriptor-rules.ts';
 import { type Descriptor, type RateLimitRequest, UNIT, windowOfUnit } from './messages.ts';
 
-/** What Envoy did wrong: gRPC's INVALID_ARGUMENT, or 400. Nothing has been charged. */
+/** An invalid request of Envoy: INVALID_ARGUMENT in gRPC, 400 in HTTP. Nothing was charged. */
 export class InvalidRequest extends Error {}
 
 export const MAX_DESCRIPTORS = 256;
 export const MAX_ENTRIES = 64;
-/** The most that a store decides in one step. */
+/** The maximum number of limits of a check. */
 export const MAX_CLAIMS = 64;
 
-/** One limit, and what the whole request takes of it. */
+/** One limit and the cost of the whole request. */
 export interface Claim {
   limit: Limit;
-  /** 0 if it is only asked. */
+  /** 0 for a peek. */
   cost: number;
   readonly isShadow: boolean;
-  /** Whether it denies only together with all the other soft ones. */
+  /** Whether it denies only if all soft limits are exceeded (`quota_mode`). */
   isSoft: boolean;
-  /** What it is called towards Envoy. */
+  /** The name reported to Envoy. */
   readonly name: string | undefined;
-  /** What it says, once it has been asked. */
-  answer: LimitDecision | undefined;
+  /** Undefined until decided. */
+  decision: LimitDecision | undefined;
 }
 
-/** `requests_per_unit: 0`: nothing passes. */
+/** A limit of `requests_per_unit: 0`, which denies everything. */
 export interface Blocked {
-  /** As it is reported: a policy with a limit of 1, since the engine has none of 0. */
+  /** For reports: a policy with a limit of 1, because the engine does not support 0. */
   readonly limit: Limit;
   readonly name: string | undefined;
   readonly isShadow: boolean;
   readonly isSoft: boolean;
 }
 
-/** What is known of one descriptor before anything is decided. */
+/** One descriptor before the decision. */
 export interface Item {
   readonly kind: 'free' | 'unlimited' | 'blocked' | 'limited';
   readonly claims: readonly Claim[];
@@ -57,17 +56,17 @@ export interface Plan {
   readonly domain: string;
   /** In the order of the descriptors. */
   readonly items: readonly Item[];
-  /** Each limit once. */
+  /** One per limit. */
   readonly claims: readonly Claim[];
 }
 
-/** What an override is: enforced, and without a name. */
+/** Limits that come with a descriptor are enforced and have no name. */
 const PLAIN = { isShadow: false, isSoft: false, name: undefined };
 const FREE: Item = { kind: 'free', claims: [] };
 const UNIT_NAMES = Object.keys(UNIT).map((name) => name.toLowerCase());
 
-const invalid = (what: string, came: unknown): InvalidRequest =>
-  new InvalidRequest(`Expected ${what}, got ${came}`);
+const invalid = (what: string, received: unknown): InvalidRequest =>
+  new InvalidRequest(`Expected ${what}, got ${received}`);
 
 export function planOf(
   decisionService: DecisionService,
@@ -82,15 +81,15 @@ export function planOf(
   }
   const planner = new Planner(decisionService, domain, hitsAddend || 1);
   const isKnown = rules.hasDomain(domain);
-  const asked = descriptors.map((descriptor) => {
+  const matched = descriptors.map((descriptor) => {
     const entries = entriesOf(descriptor);
-    // As in envoyproxy/ratelimit, a domain that nobody configured has no limits, sent along or not.
+    // As in envoyproxy/ratelimit, an unknown domain has no limits, not even those in descriptors.
     if (!isKnown) return { descriptor, entries, found: undefined };
     const found = descriptor.limit === undefined ? rules.find(domain, entries) : undefined;
     return { descriptor, entries, found };
   });
-  const replaced = new Set(asked.flatMap(({ found }) => found?.replaces ?? []));
-  const items = asked.map(({ descriptor, entries, found }) => {
+  const replaced = new Set(matched.flatMap(({ found }) => found?.replaces ?? []));
+  const items = matched.map(({ descriptor, entries, found }) => {
     if (isKnown && descriptor.limit !== undefined) return planner.override(descriptor, entries);
     if (found === undefined) return FREE;
     const isReplaced = found.kind !== 'unlimited' && replaced.has(found.name ?? '');
@@ -100,7 +99,7 @@ export function planOf(
 }
 
 function entriesOf({ entries = [], isNegativeHits }: Descriptor): Entries {
-  if (isNegativeHits) throw invalid('hits that are taken', 'hits that are given back');
+  if (isNegativeHits) throw invalid('a positive number of hits', '`is_negative_hits`');
   if (entries.length > MAX_ENTRIES) {
     throw invalid(`at most ${MAX_ENTRIES} entries in a descriptor`, entries.length);
   }
@@ -137,12 +136,12 @@ class Planner {
       const limit = policies.limit(policy, key, undefined, 1);
       const each = cost ?? limit.policy.costs.get(operation ?? '') ?? 1;
       const isShadow = policies.isShadow(policy);
-      return this.#claim({ limit, cost: each * hits, isShadow, isSoft, name, answer: undefined });
+      return this.#claim({ limit, cost: each * hits, isShadow, isSoft, name, decision: undefined });
     });
     return { kind, claims, metadata };
   }
 
-  /** A limit that came with the descriptor. It is never in shadow. */
+  /** Returns the item of a limit that comes with the descriptor. It is never in shadow mode. */
   override(descriptor: Descriptor, entries: Entries): Item {
     const { requestsPerUnit: limit = 0, unit = UNIT.UNKNOWN } = descriptor.limit ?? {};
     const windowMs = unit === UNIT.WEEK ? undefined : windowOfUnit(unit);
@@ -154,8 +153,8 @@ class Planner {
       const blocked = { limit: this.#inlineLimit(policy, 1, windowMs, key, cost), ...PLAIN };
       return { kind: 'blocked', claims: [], blocked };
     }
-    const inlinePolicies = this.#inlineLimit(policy, limit, windowMs, key, 1);
-    const claim = this.#claim({ limit: inlinePolicies, cost, ...PLAIN, answer: undefined });
+    const inlineLimit = this.#inlineLimit(policy, limit, windowMs, key, 1);
+    const claim = this.#claim({ limit: inlineLimit, cost, ...PLAIN, decision: undefined });
     return { kind: 'limited', claims: [claim] };
   }
 
@@ -167,7 +166,7 @@ class Planner {
     }
   }
 
-  /** The claim itself, or the one that is already there for its limit. */
+  /** Adds a claim. Returns it, or the existing claim of the same limit with the cost added. */
   #claim(claim: Claim): Claim {
     const { limit, cost, isSoft } = claim;
     const known = this.claims.find((each) => isSameLimit(each.limit, limit));
@@ -180,12 +179,11 @@ class Planner {
     }
     known.cost += cost;
     known.isSoft &&= isSoft;
-    // Two overrides of one descriptor may differ; whoever keeps to the smaller keeps to both.
+    // Limits of equal descriptors may differ; the smaller one satisfies both.
     if (limit.params.capacity < known.limit.params.capacity) known.limit = limit;
     return known;
   }
 }
 
-/** Names tell policies apart, and with them windows. */
 const isSameLimit = (a: Limit, b: Limit): boolean =>
   a.key === b.key && a.policy.name === b.policy.name;

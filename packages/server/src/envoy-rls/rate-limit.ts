@@ -1,4 +1,4 @@
-/** Envoy's rate limit service itself, whichever way it is asked. */
+/** Envoy's rate limit service, for gRPC and JSON. */
 import type { AppContext } from '../app-context.ts';
 import { decide } from './decide.ts';
 import type { RateLimitRequest, RateLimitResponse } from './messages.ts';
@@ -8,8 +8,8 @@ import { responseOf } from './response.ts';
 export type RateLimitParts = Pick<AppContext, 'decisionService' | 'configuration' | 'settings'>;
 
 /**
- * Answers at once if the store is in this process. Throws `InvalidRequest` for what Envoy did
- * wrong, and a `SluiceError` if the store is away and a policy wants that to be known.
+ * Returns the response; synchronously if the store is in this process. Throws `InvalidRequest`, or
+ * a `SluiceError` if the store is unavailable and the action is `throw`.
  */
 export function rateLimit(
   { decisionService, configuration, settings }: RateLimitParts,

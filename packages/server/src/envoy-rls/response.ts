@@ -1,4 +1,4 @@
-/** What Envoy is answered, once the claims of its request have been decided. */
+/** Builds the response to Envoy from the decided claims. */
 import type { HeaderForm } from 'sluice/http';
 import { fieldsOf } from '../http/fields.ts';
 import { type DescriptorDecisions, isExceeded, isTooLarge } from './decide.ts';
@@ -39,9 +39,9 @@ function statusOf({ kind, blocked, claims }: Item): DescriptorStatus {
   const exceeded = claims.filter(isExceeded);
   const claim = exceeded.length > 0 ? longestWait(exceeded) : leastRemaining(claims);
   const code = exceeded.length > 0 ? CODE.OVER_LIMIT : CODE.OK;
-  const { answer } = claim;
-  if (answer === undefined) return { code };
-  const { retryAfterMs, resetAfterMs, remaining } = answer;
+  const { decision } = claim;
+  if (decision === undefined) return { code };
+  const { retryAfterMs, resetAfterMs, remaining } = decision;
   const waitMs = isTooLarge(claim) ? claim.limit.policy.windowMs : retryAfterMs || resetAfterMs;
   return {
     code,
@@ -51,7 +51,7 @@ function statusOf({ kind, blocked, claims }: Item): DescriptorStatus {
   };
 }
 
-/** No wait helps. The time is a window, because clients would retry at once without one. */
+/** The wait is infinite, but reported as one window: without one, clients would retry at once. */
 function blockedStatus({ limit, name, isShadow }: Blocked): DescriptorStatus {
   const { windowMs } = limit.policy;
   const unit = unitOfWindow(windowMs);
@@ -73,16 +73,17 @@ const longestWait = (claims: readonly Claim[]): Claim =>
   claims.reduce((most, each) => (waitOf(each) > waitOf(most) ? each : most));
 
 const waitOf = (claim: Claim): number =>
-  isTooLarge(claim) ? Number.POSITIVE_INFINITY : (claim.answer?.retryAfterMs ?? 0);
+  isTooLarge(claim) ? Number.POSITIVE_INFINITY : (claim.decision?.retryAfterMs ?? 0);
 
-/** One that is enforced, if there is one; in a tie the first. */
+/** Prefers enforced claims, then the first. */
 function leastRemaining(claims: readonly Claim[]): Claim {
   const enforced = claims.filter(({ isShadow }) => !isShadow);
   const all = enforced.length > 0 ? enforced : claims;
   return all.reduce((least, each) => (remainingOf(each) < remainingOf(least) ? each : least));
 }
 
-const remainingOf = ({ answer }: Claim): number => answer?.remaining ?? Number.POSITIVE_INFINITY;
+const remainingOf = ({ decision }: Claim): number =>
+  decision?.remaining ?? Number.POSITIVE_INFINITY;
 
 function headersOf(outcome: DescriptorDecisions, form: HeaderForm): readonly HeaderValue[] {
   const { isDenied, result, limits } = outcome;
@@ -92,7 +93,7 @@ function headersOf(outcome: DescriptorDecisions, form: HeaderForm): readonly Hea
 
 type Data = Readonly<Record<string, unknown>>;
 
-/** The metadata of all descriptors that passed, together; where two say something, the first. */
+/** Merges the metadata of all allowed descriptors; of two values the first one wins. */
 function metadataOf({ items }: Plan, statuses: readonly DescriptorStatus[]): Data | undefined {
   let merged: Data | undefined;
   for (const [at, { metadata }] of items.entries()) {

@@ -1,4 +1,4 @@
-/** Plain data as protocol buffers carry it: a `google.protobuf.Struct`. */
+/** Converts plain data to a `google.protobuf.Struct`. */
 
 type Value =
   | { readonly nullValue: 0 }

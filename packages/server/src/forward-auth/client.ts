@@ -1,8 +1,8 @@
 /**
- * Whose request it is that a proxy asks about. The other end of the socket is always the proxy, so
- * without any trust all clients would be one. Unless it is said whom to trust, a proxy on this
- * machine is believed about its client, because whoever runs something here can ask as anybody
- * anyway. One on another machine is not, and that is warned of.
+ * The client address of a forwarded request. The peer of the socket is always the proxy, so without
+ * a trusted proxy all clients would share one key. Without `trustProxy`, a proxy on this machine is
+ * trusted, because local programs can send any client address anyway. A proxy on another machine is
+ * not trusted, and a warning is logged.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
@@ -23,31 +23,29 @@ export function forwardedClient(settings: AddressSettings, log: Logger): Address
     const read = clientAddress({ ...base, trustProxy });
     return (incoming) => addressBy(read, incoming);
   }
-  const readNear = remembering(clientAddress({ ...base, trustProxy: 1 }), forwardedHeader);
-  const readFar = clientAddress(base);
+  const readLocal = cached(clientAddress({ ...base, trustProxy: 1 }), forwardedHeader);
+  const readRemote = clientAddress(base);
   return (incoming) =>
-    isNear(incoming.socket) ? readNear(incoming) : addressBy(readFar, incoming);
+    isLocal(incoming.socket) ? readLocal(incoming) : addressBy(readRemote, incoming);
 }
 
 const addressBy = (read: AddressReader, incoming: IncomingMessage): string =>
   read(incoming.socket.remoteAddress, (name) => singleHeader(incoming, name));
 
-const NEAR = Symbol('near');
+const LOCAL = Symbol('local');
 
-/**
- * Whether it is this machine. A connection is asked once, because asking the system takes a while.
- */
-function isNear(socket: Socket & { [NEAR]?: boolean }): boolean {
-  // A socket for both kinds of addresses writes the older one within the newer.
-  socket[NEAR] ??= isLoopback((socket.remoteAddress ?? '').replace(/^::ffff:/, ''));
-  return socket[NEAR];
+/** Whether the peer is on this machine. Cached on the socket to avoid parsing the address again. */
+function isLocal(socket: Socket & { [LOCAL]?: boolean }): boolean {
+  // Dual-stack sockets report IPv4 addresses as `::ffff:127.0.0.1`.
+  socket[LOCAL] ??= isLoopback((socket.remoteAddress ?? '').replace(/^::ffff:/, ''));
+  return socket[LOCAL];
 }
 
 const MAX_CACHED = 4096;
 const MAX_CACHED_LENGTH = 256;
 
-/** What one trusted hop says of its client depends on nothing but the header. */
-function remembering(read: AddressReader, name: string): AddressOf {
+/** Caches addresses by header value: with one trusted hop, the address depends on nothing else. */
+function cached(read: AddressReader, name: string): AddressOf {
   const keys = new Map<string, string>();
   return (incoming) => {
     const list = singleHeader(incoming, name);

@@ -1,6 +1,6 @@
 /**
- * The request that a proxy asks about, read from the headers of the proxy's profile and from
- * nothing else. A request that two programs could read differently is rejected with 400.
+ * The forwarded request, read only from the headers that the proxy's profile names. A request that
+ * two programs could read differently is rejected with 400.
  */
 import type { IncomingMessage } from 'node:http';
 import { AmbiguousRequest } from '../ambiguous-request.ts';
@@ -9,10 +9,10 @@ import type { ProxyProfile } from '../proxy-profiles.ts';
 import type { RequestFacts } from '../rules/request-facts.ts';
 import { ruleHeader, singleHeader } from './single-header.ts';
 
-/** Returns the client of a request that came through a proxy, as a key. */
+/** Returns the client address of a forwarded request, as a key. */
 export type AddressOf = (incoming: IncomingMessage) => string;
 
-/** Created for every request, so all but method and path are read when a rule needs them. */
+/** Reads everything but method and path lazily, when a rule needs it. */
 export class ForwardedRequest implements RequestFacts {
   readonly path: string;
   readonly #query: number;
@@ -51,15 +51,15 @@ export class ForwardedRequest implements RequestFacts {
   }
 }
 
-/** A name of 255 characters, and a port. */
+/** A name of 255 characters and a port of 5 digits. */
 const MAX_HOST_LENGTH = 261;
 
-/** A `#` is never sent by a correct client, and applications disagree about what follows it. */
+/** Without `#`: correct clients never send it, and applications parse it differently. */
 const TARGET = /^(?:\/[!"$-~\x80-\xff]*|\*)$/;
 const METHOD = /^[\w!#$%&'*+.^`|~-]+$/;
 const HOST = /^(?:[\w.!$&'()*+;=~-]+|\[[\da-fA-F:.]+\])(?::\d*)?$/;
 
-/** Returns the request that the profile's headers describe. */
+/** Returns the request that the headers of the profile describe. */
 export function describedRequest(
   incoming: IncomingMessage,
   addressOf: AddressOf,
@@ -72,7 +72,7 @@ export function describedRequest(
   return new ForwardedRequest(incoming, addressOf, profile, method, target);
 }
 
-/** Returns the request itself, without the prefix that Envoy puts before the path. */
+/** Returns the request itself, without the prefix that Envoy adds to the path. */
 export function prefixedRequest(
   incoming: IncomingMessage,
   addressOf: AddressOf,
@@ -86,7 +86,7 @@ export function prefixedRequest(
 function required(incoming: IncomingMessage, name: string): string {
   const value = singleHeader(incoming, name);
   if (value) return value;
-  const message = `Expected the proxy to send \`${name}\`, got nothing; check --proxy`;
+  const message = `Expected the proxy to send \`${name}\`, got no such header; check --proxy`;
   throw badRequest('ERR_MISSING_HEADER', message);
 }
 

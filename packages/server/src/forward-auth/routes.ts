@@ -1,14 +1,13 @@
 /**
- * One endpoint behind every proxy: it asks about a request before passing it on. 200 lets the
- * request pass, 429 does not, and both tell about the limits. Any method will do, and bodies are
- * ignored.
+ * Forward-auth endpoints. A proxy sends a subrequest before it forwards a request: 200 admits the
+ * request, 429 denies it, both with rate-limit headers. Accepts any method and ignores the body.
  *
- *     /v1/forward-auth               the request is told in headers
- *     /v1/forward-auth?deny=403      the same for nginx, which knows 401 and 403 and takes all else
- *                                    for a fault
- *     /v1/forward-auth/ext-authz/... the request is this one, without the prefix, for Envoy
+ *     /v1/forward-auth               headers describe the request
+ *     /v1/forward-auth?deny=403      for nginx, which treats statuses other than 401 and 403 as
+ *                                    errors
+ *     /v1/forward-auth/ext-authz/... for Envoy: the request itself, with a path prefix
  *
- * The real status of a refusal is in `X-Sluice-Status` too, for those who ask for another one.
+ * `X-Sluice-Status` holds the original status of a denial, also with `deny=403`.
  */
 import type { IncomingMessage } from 'node:http';
 import { type CheckResult, type Limit, type Policy, SluiceError } from 'sluice';
@@ -43,17 +42,17 @@ const ENVOY_PREFIX = `${PATH}/ext-authz`;
 export function forwardAuthRoutes(router: Router, app: AppContext): void {
   const gate = new Gate(app);
   const profile = PROXY_PROFILES[app.settings.proxy];
-  // Envoy sends no headers that describe the request, so all that come are its client's.
+  // Envoy sends no headers that describe the request; such headers would be the client's own.
   if (profile.described !== undefined) {
     const described: FactsOf = (incoming, addressOf) =>
       describedRequest(incoming, addressOf, profile);
     router.add(ANY_METHOD, PATH, 'proxied', (context) =>
-      gate.answer(context, described, disguiseIn(context)),
+      gate.respond(context, described, denyStatusIn(context)),
     );
   }
-  // What follows is the client's own path and query, and no word of it is for this service.
+  // The rest of the path and the query are the client's, so `deny` is not read from them.
   router.add(ANY_METHOD, `${ENVOY_PREFIX}/*`, 'proxied', (context) =>
-    gate.answer(context, fromEnvoy, undefined),
+    gate.respond(context, fromEnvoy, undefined),
   );
 }
 
@@ -62,8 +61,8 @@ type FactsOf = (incoming: IncomingMessage, addressOf: AddressOf) => ForwardedReq
 const fromEnvoy: FactsOf = (incoming, addressOf) =>
   prefixedRequest(incoming, addressOf, PROXY_PROFILES.envoy, ENVOY_PREFIX);
 
-/** The status of a refusal that was asked for instead of the real one. */
-type Disguise = 403 | undefined;
+/** Replaces the status of every denial and error. Set by `?deny=403`. */
+type DenyStatus = 403 | undefined;
 
 class Gate {
   readonly #decisionService: DecisionService;
@@ -81,17 +80,17 @@ class Gate {
     this.#log = log;
   }
 
-  /** At once, if the store is in this process. */
-  answer(context: RequestContext, factsOf: FactsOf, disguise: Disguise): void | Promise<void> {
+  /** Responds synchronously if the store is in this process. */
+  respond(context: RequestContext, factsOf: FactsOf, denyStatus: DenyStatus): void | Promise<void> {
     try {
-      return this.#decide(context, factsOf(context.request, this.#addressOf), disguise);
+      return this.#decide(context, factsOf(context.request, this.#addressOf), denyStatus);
     } catch (error) {
       this.#warnOfProfile(error);
-      failed(context, error, disguise);
+      sendFailure(context, error, denyStatus);
     }
   }
 
-  /** Logs once that the proxy is not the one of `--proxy`: then every request is rejected. */
+  /** Logs once that `--proxy` names the wrong proxy, in which case every request is rejected. */
   #warnOfProfile(error: unknown): void {
     if (this.#hasWarned || !(error instanceof HttpError)) return;
     const { code, message } = error;
@@ -103,86 +102,85 @@ class Gate {
   #decide(
     context: RequestContext,
     facts: ForwardedRequest,
-    disguise: Disguise,
+    denyStatus: DenyStatus,
   ): void | Promise<void> {
     const requests = this.#configuration.requests.limitsFor(facts);
     if (requests === undefined || requests.length === 0) return allow(context, []);
     const limits = this.#limitsOf(requests);
-    if ('violated' in limits) return this.#refuseForever(context, limits.violated, disguise);
+    if ('violated' in limits) return this.#denyForever(context, limits.violated, denyStatus);
     if (limits.length === 0) return allow(context, []);
     const decision = this.#decisionService.decide(limits);
-    if (!(decision instanceof Promise)) return this.#tell(context, decision, limits, disguise);
+    if (!(decision instanceof Promise)) return this.#send(context, decision, limits, denyStatus);
     return decision.then(
-      (known) => this.#tell(context, known, limits, disguise),
-      (error: unknown) => failed(context, error, disguise),
+      (later) => this.#send(context, later, limits, denyStatus),
+      (error: unknown) => sendFailure(context, error, denyStatus),
     );
   }
 
   /**
-   * A key may have a limit of its own that is lower than what a request costs: then no wait helps,
-   * which is a refusal and no mistake of anybody's. In shadow it is not even that.
+   * Returns validated limits, or the enforced limits whose override is below the cost of the
+   * request. Those deny for ever. If such a limit is in shadow mode, it is only reported.
    */
   #limitsOf(requests: readonly LimitRequest[]): readonly Limit[] | { violated: readonly Limit[] } {
     try {
       return this.#decisionService.limits(requests);
     } catch (error) {
-      if (!isTooDear(error)) throw error;
+      if (!isCostAboveLimit(error)) throw error;
     }
-    const dear = new Set(requests.filter((request) => this.#isTooDear(request)));
+    const tooLarge = new Set(requests.filter((request) => this.#isTooLarge(request)));
     const isShadow = ({ policy }: LimitRequest): boolean =>
       this.#decisionService.policies.isShadow(policy);
-    const violated = [...dear].filter((request) => !isShadow(request));
-    if (violated.length > 0) return { violated: violated.map((each) => this.#dearLimit(each)) };
-    const watched = [...dear].map((each) => this.#dearLimit(each));
-    // Nobody waits for what is only reported.
-    this.#decisionService.denyForever(watched, true).catch(() => {});
-    const rest = requests.filter((request) => !dear.has(request));
+    const enforced = [...tooLarge].filter((request) => !isShadow(request));
+    if (enforced.length > 0) return { violated: enforced.map((each) => this.#tooLargeLimit(each)) };
+    const shadow = [...tooLarge].map((each) => this.#tooLargeLimit(each));
+    // The response does not wait for the report.
+    this.#decisionService.denyForever(shadow, true).catch(() => {});
+    const rest = requests.filter((request) => !tooLarge.has(request));
     return rest.length === 0 ? [] : this.#decisionService.limits(rest);
   }
 
-  /** A limit with a cost above its capacity, which `desk.limits` rejects. */
-  #dearLimit({ policy, key, cost, operation }: LimitRequest): Limit {
+  /** Returns a limit with a cost above its capacity, which `DecisionService.limits` rejects. */
+  #tooLargeLimit({ policy, key, cost, operation }: LimitRequest): Limit {
     const limit = this.#decisionService.policies.limit(policy, key, undefined, 1);
     return { ...limit, cost: cost ?? limit.policy.costs.get(operation ?? '') ?? 1 };
   }
 
-  /** A refusal for good: there is no time to come back at. */
-  async #refuseForever(
+  async #denyForever(
     context: RequestContext,
     limits: readonly Limit[],
-    disguise: Disguise,
+    denyStatus: DenyStatus,
   ): Promise<void> {
     try {
-      this.#tell(context, await this.#decisionService.denyForever(limits), limits, disguise);
+      this.#send(context, await this.#decisionService.denyForever(limits), limits, denyStatus);
     } catch (error) {
-      failed(context, error, disguise);
+      sendFailure(context, error, denyStatus);
     }
   }
 
-  #isTooDear(request: LimitRequest): boolean {
+  #isTooLarge(request: LimitRequest): boolean {
     try {
       this.#decisionService.limits([request]);
       return false;
     } catch (error) {
-      return isTooDear(error);
+      return isCostAboveLimit(error);
     }
   }
 
-  #tell(
+  #send(
     context: RequestContext,
     decision: ServiceDecision,
     limits: readonly Limit[],
-    disguise: Disguise,
+    denyStatus: DenyStatus,
   ): void {
     const { allowed, result } = decision;
     if (result === undefined) allow(context, []);
     else if (allowed) {
-      const isUsual = limits.length === 1 && this.#form === 'draft';
-      allow(context, isUsual ? usualFields(result, limits[0]) : this.#fields(decision, limits));
+      const isSingle = limits.length === 1 && this.#form === 'draft';
+      allow(context, isSingle ? singleFields(result, limits[0]) : this.#fields(decision, limits));
     } else {
       const report = decisionReport(result, limits);
-      const refusal = rejection({ report, degraded: result.degraded });
-      refuse(context, refusal, this.#fields(decision, limits), disguise);
+      const denial = rejection({ report, degraded: result.degraded });
+      deny(context, denial, this.#fields(decision, limits), denyStatus);
     }
   }
 
@@ -191,62 +189,62 @@ class Gate {
   }
 }
 
-const usual = new WeakMap<Policy, SingleLimitHeaders>();
+const headersOfPolicy = new WeakMap<Policy, SingleLimitHeaders>();
 
-/** What passes under one limit: the parts of its fields that never change are made once. */
-function usualFields(result: CheckResult, { policy }: Limit): readonly Field[] {
-  let draft = usual.get(policy);
-  if (draft === undefined) {
-    draft = new SingleLimitHeaders(policy.name, policy.windowMs);
-    usual.set(policy, draft);
+/** Fast path for one limit: caches the constant parts of the headers by policy. */
+function singleFields(result: CheckResult, { policy }: Limit): readonly Field[] {
+  let headers = headersOfPolicy.get(policy);
+  if (headers === undefined) {
+    headers = new SingleLimitHeaders(policy.name, policy.windowMs);
+    headersOfPolicy.set(policy, headers);
   }
-  return draft.headersFor(result);
+  return headers.headersFor(result);
 }
 
-function disguiseIn(context: RequestContext): Disguise {
+function denyStatusIn(context: RequestContext): DenyStatus {
   const { search } = context;
   if (search === '') return undefined;
   if (search === 'deny=403') return 403;
-  // Caddy adds the query of the client's request, so all else means nothing here.
+  // Caddy appends the query of the client's request, so other parameters are ignored.
   return context.query.get('deny') === '403' ? 403 : undefined;
 }
 
-const isTooDear = (error: unknown): boolean =>
+const isCostAboveLimit = (error: unknown): boolean =>
   error instanceof SluiceError && error.code === 'ERR_COST_ABOVE_LIMIT';
 
-function failed(context: RequestContext, error: unknown, disguise: Disguise): void {
-  const known =
+function sendFailure(context: RequestContext, error: unknown, denyStatus: DenyStatus): void {
+  const failure =
     error instanceof AmbiguousRequest
       ? badRequest('ERR_AMBIGUOUS_REQUEST', error.message)
       : asHttpError(error);
-  // What is wrong here goes to the log, and nobody can tell whether the request may pass.
-  if (known.status === 500) throw error;
-  const { status } = known;
-  const body = JSON.stringify(problemBody(known));
-  const refusal = status === 503 ? rejection({}) : { status, contentType: PROBLEM_TYPE, body };
-  refuse(context, refusal, [], disguise);
+  // Internal errors are logged and sent as 500 by the server, whatever `deny` says.
+  if (failure.status === 500) throw error;
+  const { status } = failure;
+  const body = JSON.stringify(problemBody(failure));
+  const denial = status === 503 ? rejection({}) : { status, contentType: PROBLEM_TYPE, body };
+  deny(context, denial, [], denyStatus);
 }
 
 const PROBLEM_TYPE = 'application/problem+json';
 
-/** Written as a flat list, because that is the least work, and it is what is done most. */
+/** Passes the headers as a flat list, the form that `writeHead` handles fastest. */
 function allow({ request, response }: RequestContext, fields: readonly Field[]): void {
   const lines = ['Content-Length', '0'];
-  // From HTTP/1.1 on a connection stays open without a word, and proxies go by their own times.
+  // HTTP/1.1 connections stay open without the header, and proxies use their own idle timeouts.
   if (response.shouldKeepAlive && request.httpVersionMinor > 0) response.removeHeader('connection');
   for (const [name, value] of fields) lines.push(name, value);
   response.writeHead(200, lines);
   response.end();
 }
 
-type Refusal = Omit<Rejection, 'status' | 'contentType'> & { status: number; contentType: string };
+type Denial = Omit<Rejection, 'status' | 'contentType'> & { status: number; contentType: string };
 
-function refuse(
+function deny(
   context: RequestContext,
-  { status, contentType, body }: Refusal,
+  { status, contentType, body }: Denial,
   fields: readonly Field[],
-  disguise: Disguise,
+  denyStatus: DenyStatus,
 ): void {
   const lines = { ...Object.fromEntries(fields), 'X-Sluice-Status': String(status) };
-  context.sendText(disguise ?? status, body, lines, contentType);
+  context.sendText(denyStatus ?? status, body, lines, contentType);
 }

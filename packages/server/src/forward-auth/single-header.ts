@@ -13,11 +13,11 @@ export function singleHeader(incoming: IncomingMessage, name: string): string | 
   if (typeof value === 'string') {
     // Fast path: Node joins extension headers with ", ", so a value without it is one line.
     if (name.startsWith('x-') && !value.includes(', ')) return value;
-    // HTTP/2 clients may send each cookie in its own line.
+    // HTTP/2 clients may send each cookie on its own line.
     if (name === 'cookie' || countLines(incoming, name) < 2) return value;
     throw repeated(name);
   }
-  // A name such as `constructor` leads to a member of Object.prototype.
+  // A name such as `constructor` finds a member of Object.prototype.
   if (!Array.isArray(value)) return undefined;
   if (value.length > 1) throw repeated(name);
   return value[0];
@@ -32,15 +32,15 @@ function countLines({ rawHeaders }: IncomingMessage, name: string): number {
   return count;
 }
 
-/** Headers in which a comma is usual and that identify nobody. */
+/** Headers that often contain a comma and do not identify a client. */
 const WITH_COMMAS: ReadonlySet<string> = new Set([
   ...['accept', 'accept-encoding', 'accept-language', 'cookie', 'referer', 'user-agent'],
 ]);
 
 /**
- * Returns a header that a rule or key reads. Beside a repeated header, rejects a header that
- * differs only in `_` and `-`, because CGI, WSGI and PHP applications read both under one name,
- * and, if the proxy may join repeated lines, a comma.
+ * Returns a header that a rule or key reads. Rejects a repeated header; a second header that
+ * differs only in `_` and `-`, because CGI, WSGI and PHP applications read both under one name;
+ * and a comma if the proxy may join repeated lines.
  */
 export function ruleHeader(
   incoming: IncomingMessage,

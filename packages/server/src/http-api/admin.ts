@@ -1,4 +1,4 @@
-/** What takes the admin token: receipts, keys, policies, overrides, reloads. */
+/** Routes of the admin API: receipts, keys, policies, overrides, reload. */
 
 import type { AppContext } from '../app-context.ts';
 import { HttpError } from '../http/request-context.ts';
@@ -24,7 +24,7 @@ function reloadHandler({ configuration, log }: AppContext): Handler {
     const changed = report.isUnchanged !== true;
     audit(log, context, { action: 'reload', after: { ok, changed, problems: problems.length } });
     if (ok) return context.send(200, { ok, changed });
-    const what = 'Expected files without mistakes; what counted before still does';
+    const what = 'The configuration files are invalid; the previous configuration is in effect';
     throw new HttpError(422, 'ERR_CONFIG', what, undefined, {}, { problems });
   };
 }

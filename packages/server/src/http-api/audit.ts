@@ -1,4 +1,4 @@
-/** What was done by hand: who, what, and what it was before. */
+/** Audit log of the admin API: caller, action, and the values before and after. */
 import type { RequestContext } from '../http/request-context.ts';
 import { sessionName } from '../http/sessions.ts';
 import type { Logger } from '../observe/log.ts';
@@ -7,19 +7,19 @@ type Changing = 'reset' | 'override.set' | 'override.delete' | 'policy.shadow' |
 
 export interface Change {
   readonly action: Changing | 'sign-in' | 'sign-out' | 'token';
-  /** Whether somebody who tried got in, and the name of the session that is theirs then. */
+  /** Result of a sign-in or token, and the name of the new session. */
   readonly ok?: boolean;
   readonly session?: string;
   readonly policy?: string;
   readonly key?: string;
-  /** What it was; null if there was nothing. */
+  /** Null if there was no value. */
   readonly before?: unknown;
   readonly after?: unknown;
 }
 
 /**
- * `by` is the address at the other end of the connection, whatever headers claim, `as` how they
- * were let in, and `session` the name of the session, if that was it.
+ * `by` is the peer address of the connection, independent of headers; `as` is the method of
+ * authentication; `session` is the name of the session, if any.
  */
 export function auditLine({ request, caller }: RequestContext, change: Change): object {
   const { remoteAddress = 'unknown' } = request.socket;
@@ -31,14 +31,14 @@ export function auditLine({ request, caller }: RequestContext, change: Change): 
   return { audit: { ...change, ...who } };
 }
 
-/** The log for audit lines, which are written at every log level, also `silent`. */
+/** Returns the log for audit lines, which are written at every log level, also `silent`. */
 export const auditLog = (log: Logger): Logger => log.child({}, { level: 'info' });
 
 export function audit(
   log: Logger,
   context: RequestContext,
   change: Change,
-  message = 'changed by hand',
+  message = 'admin change',
 ): void {
   auditLog(log).info(auditLine(context, change), message);
 }

@@ -1,10 +1,10 @@
-/** Bodies of the admin side, read by their schemas, and refused in the service's own words. */
+/** Reads bodies of the admin API by their schemas; converts schema errors to problem details. */
 import { expected, isRecord } from 'sluice/engine';
 import type { z } from 'zod';
 import { type ServiceErrorCode, withNothing } from '../http/problems.ts';
 import { badRequest, type HttpError, type RequestContext } from '../http/request-context.ts';
 
-/** Codes that the engine has for a field of that name; the others are told as a wrong body. */
+/** Error codes by field name. Default: ERR_INVALID_BODY. */
 const CODES: Readonly<Record<string, ServiceErrorCode>> = {
   policy: 'ERR_UNKNOWN_POLICY',
   key: 'ERR_INVALID_KEY',
@@ -17,10 +17,10 @@ const CODES: Readonly<Record<string, ServiceErrorCode>> = {
   reason: 'ERR_INVALID_OPTION',
 };
 
-/** Not repeated to anybody, not even to whom it is from: answers are kept where tokens are not. */
+/** The value of this field is never repeated in a response. */
 const SECRET = 'token';
 
-/** `advice` is what to do about a field that does not belong there, by its name. */
+/** `advice` is added to the message for an unknown field, by name. */
 export async function readBody<S extends z.ZodObject>(
   context: RequestContext,
   schema: S,
@@ -29,7 +29,7 @@ export async function readBody<S extends z.ZodObject>(
   const body = await context.readJson();
   const result = schema.safeParse(body);
   if (result.success) return result.data;
-  throw problemOf(schema, body, tellingOf(body, result.error.issues), advice);
+  throw problemOf(schema, body, mainIssue(body, result.error.issues), advice);
 }
 
 type Issue = z.core.$ZodIssue;
@@ -37,8 +37,8 @@ type Issue = z.core.$ZodIssue;
 const isStray = (issue: Issue): issue is z.core.$ZodIssueUnrecognizedKeys =>
   issue.code === 'unrecognized_keys' && issue.path.length === 0;
 
-/** The first, unless that is a field that is missing: another may stand there in its stead. */
-function tellingOf(body: unknown, issues: readonly Issue[]): Issue {
+/** Returns the first issue; if a field is missing, an unknown field, which may be misspelt. */
+function mainIssue(body: unknown, issues: readonly Issue[]): Issue {
   const [first] = issues;
   const isMissing = isRecord(body) && first.path.length === 1 && !(first.path[0] in body);
   return (isMissing ? issues.find(isStray) : undefined) ?? first;
@@ -69,14 +69,13 @@ function problemOf(
   return badRequest(code, message, pointer);
 }
 
-/** The one form all messages have. */
-const messageOf = (what: string, came: unknown): string =>
-  withNothing(expected('ERR_INVALID_OPTION', what, came).message);
+const messageOf = (what: string, received: unknown): string =>
+  withNothing(expected('ERR_INVALID_OPTION', what, received).message);
 
 export const escapePointer = (name: string): string =>
   name.replaceAll('~', '~0').replaceAll('/', '~1');
 
-/** A misspelt field would silently mean the default. */
+/** Returns the error for an unknown field: a misspelt one would silently mean the default. */
 export function strayField(
   known: Iterable<string>,
   name: string,

@@ -1,6 +1,6 @@
 /**
- * `POST /v1/check` and `POST /v1/peek`: one check, or a batch of them under `checks`. A batch is
- * read whole before anything is decided, so a mistake in it charges nobody.
+ * `POST /v1/check` and `POST /v1/peek`: one check, or a batch under `checks`. A batch is validated
+ * as a whole before the first decision, so an invalid batch charges nothing.
  */
 import { type FailureAction, type Limit, SluiceError } from 'sluice';
 import { checkAction, expected, isRecord } from 'sluice/engine';
@@ -14,21 +14,20 @@ import { strayField } from './bodies.ts';
 import { decisionText } from './decision-text.ts';
 import { MAX_CHECKS, MAX_ID_LENGTH } from './schemas.ts';
 
-/** Of all checks of a batch together: so much is decided while nobody else is served. */
+/** Of all checks of a batch together, because they are decided in one event-loop turn. */
 export const MAX_LIMITS_OF_BATCH = 4096;
 
 const LIMIT_FIELDS = new Set(['policy', 'key', 'cost', 'operation']);
 const ONE_FIELDS = new Set([...LIMIT_FIELDS, 'id', 'onFailure']);
 const SEVERAL_FIELDS = new Set(['limits', 'id', 'onFailure']);
 
-/** A check that has been found sound. */
-interface SoundCheck {
+interface ValidatedCheck {
   readonly limits: readonly Limit[];
   readonly id: string | undefined;
   readonly onFailure: FailureAction | undefined;
 }
 
-/** The fields an object must not go beyond: a misspelt one would silently mean the default. */
+/** Rejects unknown fields: a misspelt one would silently mean the default. */
 function checkNames(value: Record<string, unknown>, known: Set<string>, pointer: string): void {
   for (const name in value) {
     if (!known.has(name)) throw strayField(known, name, pointer);
@@ -40,7 +39,7 @@ function validateCheck(
   body: unknown,
   peek: boolean,
   pointer: string,
-): SoundCheck {
+): ValidatedCheck {
   if (!isRecord(body)) {
     const what = 'Expected a check: an object with `policy` and `key`, or with `limits`';
     throw badRequest('ERR_INVALID_CHECK', what, pointer);
@@ -67,7 +66,7 @@ function validateLimits(
   try {
     return decisionService.limits(requests, peek);
   } catch (error) {
-    // Which of them it was is found out here, so that limits without a mistake are read once.
+    // Finds the invalid limit for the pointer. Valid limits are validated only once.
     const place = isJoint ? `${pointer}/limits` : pointer;
     for (const [at, request] of requests.entries()) {
       checkAlone(decisionService, request, peek, isJoint ? `${place}/${at}` : place);
@@ -89,7 +88,7 @@ function checkAlone(
   }
 }
 
-/** The field that an error of the engine is about; empty if it is about no single one. */
+/** Returns the pointer to the field that caused an error of the engine, or an empty string. */
 function fieldOf(error: unknown, { cost }: LimitRequest): string {
   switch (error instanceof SluiceError ? error.code : undefined) {
     case 'ERR_UNKNOWN_POLICY':
@@ -101,7 +100,7 @@ function fieldOf(error: unknown, { cost }: LimitRequest): string {
     case 'ERR_INVALID_COST':
       return '/cost';
     case 'ERR_COST_ABOVE_LIMIT':
-      // An operation may cost more than an override leaves to its key.
+      // The cost of an operation may be above the override of the key.
       return cost === undefined ? '/operation' : '/cost';
     default:
       return '';
@@ -163,26 +162,25 @@ function batchOf(body: unknown): readonly unknown[] | undefined {
 const limitCount = (check: unknown): number =>
   isRecord(check) && Array.isArray(check.limits) ? check.limits.length : 1;
 
-async function answerBatch(
+async function decideBatch(
   decisionService: DecisionService,
   context: RequestContext,
   checks: readonly unknown[],
   peek: boolean,
 ): Promise<void> {
-  const sound = checks.map((check, at) =>
+  const validated = checks.map((check, at) =>
     validateCheck(decisionService, check, peek, `/checks/${at}`),
   );
-  const pending: (ServiceDecision | Promise<ServiceDecision>)[] = sound.map(
+  const pending: (ServiceDecision | Promise<ServiceDecision>)[] = validated.map(
     ({ limits, id, onFailure }) => decisionService.decide(limits, { peek, id, onFailure }),
   );
-  // Each is answered for itself: one that fails must not hide what the others were charged. All are
-  // waited for at once, as one that fails while another is waited for would be nobody's.
+  // A failed check must not hide the charges of the others, so each has its own result.
   const settled = pending.some((each) => each instanceof Promise)
     ? await Promise.allSettled(pending)
     : pending.map((value) => ({ status: 'fulfilled' as const, value: value as ServiceDecision }));
   const texts = settled.map((each, at) => {
     if (each.status === 'fulfilled') {
-      const { id, limits } = sound[at];
+      const { id, limits } = validated[at];
       return decisionText(each.value, id, limits.length);
     }
     const { status, code, message } = asHttpError(each.reason, `/checks/${at}`);
@@ -191,10 +189,7 @@ async function answerBatch(
   context.sendText(200, `{"decisions":[${texts.join(',')}]}`);
 }
 
-/**
- * Answers 200 either way; with `?enforce` a denial is a 429, with the fields that tell about it.
- * All that can be wrong is looked at before anything is decided.
- */
+/** Responds 200 to a denied check as well; with `?enforce`, 429 with rate-limit headers. */
 export function checkHandler(
   decisionService: DecisionService,
   peek: boolean,
@@ -206,11 +201,14 @@ export function checkHandler(
     return context.useJson((body) => {
       const batch = batchOf(body);
       if (batch !== undefined) {
-        if (!isEnforced) return answerBatch(decisionService, context, batch, peek);
-        throw badRequest('ERR_INVALID_OPTION', 'Expected `enforce` with one check, got a batch');
+        if (!isEnforced) return decideBatch(decisionService, context, batch, peek);
+        throw badRequest(
+          'ERR_INVALID_OPTION',
+          'Expected `enforce` with a single check, got a batch',
+        );
       }
       const { limits, id, onFailure } = validateCheck(decisionService, body, peek, '');
-      const answer = (decision: ServiceDecision): void => {
+      const send = (decision: ServiceDecision): void => {
         const fields = isEnforced
           ? Object.fromEntries(fieldsOf(decision, limits, form))
           : undefined;
@@ -218,7 +216,7 @@ export function checkHandler(
         context.sendText(status, decisionText(decision, id, limits.length), fields);
       };
       const decision = decisionService.decide(limits, { peek, id, onFailure });
-      return decision instanceof Promise ? decision.then(answer) : answer(decision);
+      return decision instanceof Promise ? decision.then(send) : send(decision);
     });
   };
 }

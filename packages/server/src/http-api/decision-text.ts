@@ -1,4 +1,4 @@
-/** Decisions as JSON, written by hand: it is what the service does most. */
+/** Serializes decisions to JSON by concatenation, which avoids building objects. */
 import type { CheckResult, LimitDecision } from 'sluice';
 import { DecisionRecord } from 'sluice/engine';
 import { nextReceiptId, receiptOf, type ServiceDecision } from '../decision-service.ts';
@@ -24,35 +24,32 @@ function resultText(result: CheckResult): string {
 }
 
 /**
- * What is answered most: one limit, decided by the store. Its text is its own only limit's, and its
- * receipt says again what was charged, so no object is built for either.
+ * Fast path for one limit decided by the store: the text of the decision is reused for its only
+ * limit, and the charge of the receipt for its policy and key.
  */
-function soleText(quote: DecisionRecord, peek: boolean): string {
-  const policy = JSON.stringify(quote.policy);
-  const key = JSON.stringify(quote.key);
-  const { allowed, cost, atMs } = quote;
+function singleText(result: DecisionRecord, peek: boolean): string {
+  const policy = JSON.stringify(result.policy);
+  const key = JSON.stringify(result.key);
+  const { allowed, cost, atMs } = result;
   const own =
     `"allowed":${allowed},"policy":${policy},"key":${key},"cost":${cost},` +
-    `"limit":${quote.limit},"remaining":${quote.remaining},` +
-    `"retryAfterMs":${quote.retryAfterMs},"resetAfterMs":${quote.resetAfterMs},"atMs":${atMs}`;
-  const cached = 'cached' in quote ? ',"cached":true' : '';
+    `"limit":${result.limit},"remaining":${result.remaining},` +
+    `"retryAfterMs":${result.retryAfterMs},"resetAfterMs":${result.resetAfterMs},"atMs":${atMs}`;
+  const cached = 'cached' in result ? ',"cached":true' : '';
   if (!allowed || peek) return `{${own},"limits":[{${own}}]${cached}}`;
   const charge = `{"policy":${policy},"key":${key},"cost":${cost},"atMs":${atMs}}`;
   return `{${own},"limits":[{${own}}],"receipt":{"id":"${nextReceiptId()}","charges":[${charge}]}}`;
 }
 
-/**
- * The decision of the enforced limits, what those in shadow say, and the receipt. `limits` is how
- * many were asked for, those in shadow included.
- */
+/** Returns the JSON of a decision. `limits` is the number of limits of the check. */
 export function decisionText(
   decision: ServiceDecision,
   checkId: string | undefined,
   limits: number,
 ): string {
   const { result, shadow, peek } = decision;
-  const isSole = limits === 1 && checkId === undefined && result instanceof DecisionRecord;
-  if (isSole && !('degraded' in result)) return soleText(result, peek);
+  const isSingle = limits === 1 && checkId === undefined && result instanceof DecisionRecord;
+  if (isSingle && !('degraded' in result)) return singleText(result, peek);
   let text = result === undefined ? '{"allowed":true,"limits":[]' : `{${resultText(result)}`;
   if (shadow.length > 0) {
     text += `,"shadow":[${shadow.map((each) => `{${limitText(each)}}`).join(',')}]`;

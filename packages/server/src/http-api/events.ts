@@ -1,4 +1,4 @@
-/** `GET /v1/events`: what happens, live, as server-sent events. */
+/** `GET /v1/events`: the live feed as server-sent events. */
 import type { ServerResponse } from 'node:http';
 import { systemClock } from 'sluice';
 import { MAX_KEY_LENGTH } from 'sluice/engine';
@@ -9,21 +9,20 @@ import type { DenialFilter } from '../observe/denials.ts';
 import { type EndReason, type Listener, MAX_STREAMS } from '../observe/feed.ts';
 import { checkLabel } from '../observe/policy-labels.ts';
 
-/** Whoever leaves more than this unread is not waited for. */
+/** A stream with more unread data is ended. */
 export const MAX_BACKLOG_BYTES = 256 * 1024;
 
-/** How long the last event may take to be read. */
+/** Timeout for sending the last event. */
 const LINGER_MS = 1000;
 
-/** After so long a browser that lost the stream asks again. */
+/** Reconnection delay of browsers. */
 const RETRY_MS = 2000;
 
 const HEAD = {
   'content-type': 'text/event-stream',
   'cache-control': 'no-store, no-transform',
-  // nginx would collect events until there are some kilobytes of them.
+  // Prevents nginx from buffering events.
   'x-accel-buffering': 'no',
-  // Nothing comes after a stream, so its connection ends with it.
   connection: 'close',
 };
 
@@ -50,7 +49,7 @@ export class EventStream implements Listener {
     return this.#response.writableLength > MAX_BACKLOG_BYTES;
   }
 
-  /** JSON has no line ends of its own, so it is one line of data. */
+  /** `data` is JSON, which contains no line breaks. */
   send(event: string, data: string): void {
     const response = this.#response;
     if (!response.writableEnded && !response.destroyed) {
@@ -58,7 +57,7 @@ export class EventStream implements Listener {
     }
   }
 
-  /** Says why. Whoever does not read even that is cut off. */
+  /** Sends the reason, then closes; destroys the connection if the client does not read it. */
   end(why: EndReason): void {
     const response = this.#response;
     if (response.writableEnded || response.destroyed) return;
@@ -73,7 +72,7 @@ function filterOf(app: AppContext, { query }: RequestContext): DenialFilter {
   const key = query.get('key') ?? undefined;
   if (policy !== undefined) checkLabel(app, policy);
   if (key === '' || (key?.length ?? 0) > MAX_KEY_LENGTH) {
-    const what = `Expected \`key\` to be text of 1 to ${MAX_KEY_LENGTH} characters, with * for any`;
+    const what = `Expected \`key\` to be a key or pattern of 1 to ${MAX_KEY_LENGTH} characters`;
     throw badRequest('ERR_INVALID_KEY', what);
   }
   return { policy, key };
@@ -83,12 +82,12 @@ const tooMany = (): HttpError =>
   new HttpError(
     503,
     'ERR_TOO_MANY_STREAMS',
-    `Expected at most ${MAX_STREAMS} streams at a time`,
+    `Expected at most ${MAX_STREAMS} event streams`,
     undefined,
     { 'retry-after': '10' },
   );
 
-/** Answered as soon as it begins: a service that stops does not wait for it, but ends it. */
+/** The request counts as complete when its headers are sent. Shutdown ends streams at once. */
 export function eventsHandler(app: AppContext): Handler {
   const { access } = app;
   const { feed } = app.live;

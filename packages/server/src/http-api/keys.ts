@@ -1,4 +1,4 @@
-/** What is held about a key, and making it new: `/v1/keys` and `POST /v1/reset`. */
+/** State and reset of a key: `/v1/keys` and `POST /v1/reset`. */
 import { keyText } from 'sluice/engine';
 import type { AppContext } from '../app-context.ts';
 import type { KeyInspection, LimitRequest } from '../decision-service.ts';
@@ -10,13 +10,13 @@ import { readBody } from './bodies.ts';
 import { namesOf } from './names.ts';
 import { ResetRequest } from './schemas.ts';
 
-/** The newest entries of a log that are listed. The store lists at most as many. */
+/** Maximum number of log entries in a report; the newest are kept. */
 const MAX_ENTRIES = 1000;
 
-/** What is asked for is the policy's, so without it there is nothing here. */
+/** Throws a 404 if the policy does not exist. */
 export function checkPolicy({ decisionService }: AppContext, name: string): void {
   if (decisionService.policies.get(name) !== undefined) return;
-  throw new HttpError(404, 'ERR_UNKNOWN_POLICY', 'Expected the path to name a policy');
+  throw new HttpError(404, 'ERR_UNKNOWN_POLICY', 'Expected the name of a policy in the path');
 }
 
 function reportOf(
@@ -49,7 +49,7 @@ function reportOf(
   };
 }
 
-/** Answers 200 also if nothing is held: that such a key is as good as new is worth knowing. */
+/** Responds 200 with `held: false` for a key without an entry. */
 export function inspectHandler(app: AppContext): Handler {
   return async (context) => {
     const { policy, key } = namesOf(context);
@@ -63,13 +63,13 @@ async function reset(
   app: AppContext,
   context: RequestContext,
   policy: string,
-  asked: LimitRequest['key'],
+  given: LimitRequest['key'],
 ): Promise<void> {
   const { decisionService, log } = app;
   decisionService.policies.policy(policy);
-  const key = keyText(asked);
+  const key = keyText(given);
   checkCharacters(key);
-  // For the log alone, so that a store which cannot tell is no reason not to reset.
+  // Only for the audit log, so a failure does not prevent the reset.
   const held = await decisionService.inspect(policy, key).catch(() => undefined);
   await decisionService.reset(policy, key);
   const before = held === undefined ? null : { used: held.used, remaining: held.remaining };

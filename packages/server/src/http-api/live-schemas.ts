@@ -1,8 +1,8 @@
-/** What the history and the live feed tell, as schemas. */
+/** Schemas of the history and the live feed. */
 import { z } from 'zod';
 import { STORE_KINDS } from '../stores/index.ts';
 
-const name = z.string().describe('the name of a policy, or a label that several share');
+const name = z.string().describe('the name of a policy, or a label shared by several policies');
 const count = z.int().min(0);
 const timeMs = z.int().min(0).describe('a time in ms since the epoch');
 const durationMs = z.int().min(0).describe('a duration in ms');
@@ -11,16 +11,16 @@ const full = z
   .min(0)
   .max(1)
   .nullable()
-  .describe('how full the fullest key was that was decided; 1 for a denial; null if none was');
+  .describe('used part of the limit of the fullest key; 1 for a denial; null without decisions');
 const waitMs = z.number().min(0).optional();
-const processes = z.int().min(1).describe('how many serve together');
-const omitted = count.describe('how many policies more there are than are told');
+const processes = z.int().min(1).describe('number of processes of the service');
+const omitted = count.describe('number of policies that are not listed');
 
 const counts = {
   allowed: count,
   denied: count,
-  shadowAllowed: count.describe('by limits in shadow'),
-  shadowDenied: count.describe('by limits in shadow, so nobody was'),
+  shadowAllowed: count.describe('allowed by limits in shadow mode'),
+  shadowDenied: count.describe('denied by limits in shadow mode, which has no effect'),
   degraded: count.describe('checks that the store could not decide'),
   fullest: full,
 };
@@ -36,53 +36,53 @@ const series = {
 export const SeriesReport = z.object({
   stepMs: z.literal(1000),
   startMs: timeMs.describe('the start of the first second'),
-  total: z.object(series).describe('all policies together, the oldest second first'),
-  policies: z.array(z.object({ name, ...series })).describe('the busiest first'),
+  total: z.object(series).describe('all policies together, oldest second first'),
+  policies: z.array(z.object({ name, ...series })).describe('most decisions first'),
   omitted,
 });
 
 export const HelloEvent = z
   .object({ version: z.string(), startedAtMs: timeMs, atMs: timeMs, processes })
-  .describe('the data of `hello`, which comes once: from then on no denial is missed');
+  .describe('the data of `hello`, sent once; no denial after it is missed');
 
 const denial = z.object({
   atMs: timeMs,
   policy: z.string(),
   key: z.string(),
   cost: count,
-  limit: count.describe('the capacity; 0 if nothing ever passes'),
+  limit: count.describe('the capacity; 0 for a limit that denies everything'),
   remaining: count,
-  retryAfterMs: durationMs.optional().describe('not there if no wait helps'),
+  retryAfterMs: durationMs.optional().describe('absent if the wait is infinite'),
   windowMs: durationMs.optional(),
   algorithm: z.string().optional(),
-  shadow: z.literal(true).optional().describe('set if the policy is in shadow, so nobody was'),
+  shadow: z.literal(true).optional().describe('set if the policy is in shadow mode'),
   degraded: z.object({ reason: z.string(), action: z.string() }).optional(),
 });
 export const TickEvent = z
   .object({
-    atMs: timeMs.describe('the start of the second that it is about'),
+    atMs: timeMs.describe('the start of the second'),
     total: z.object(counts),
-    policies: z.array(z.object({ name, ...counts })).describe('those that something happened to'),
+    policies: z.array(z.object({ name, ...counts })).describe('policies with decisions'),
     omitted,
     store: z.object({
       kind: z.enum(STORE_KINDS.map(({ name }) => name)),
       up: z.boolean(),
       breaker: z.enum(['closed', 'open', 'probing']).optional(),
-      latencyMs: waitMs.describe('how long it took to decide when it was probed'),
+      latencyMs: waitMs.describe('duration of the last probe'),
       keys: count.optional(),
     }),
     decisions: z
       .object({ p50Ms: waitMs, p99Ms: waitMs })
-      .describe('how long was waited for decisions, reckoned from the buckets of the histogram'),
+      .describe('duration of decisions, estimated from histogram buckets'),
     processes,
-    denials: z.array(denial).describe('the first of those that fit the filter'),
-    denialsOmitted: count.describe('how many more fit it'),
+    denials: z.array(denial).describe('the first denials that match the filter'),
+    denialsOmitted: count.describe('number of further denials that match the filter'),
   })
-  .describe('the data of `tick`, which comes once a second');
+  .describe('the data of `tick`, sent once per second');
 
 export const ChangedEvent = z
   .object({ what: z.enum(['policies', 'overrides']) })
-  .describe('the data of `changed`: what is worth asking for again');
+  .describe('the data of `changed`: the resource that changed');
 
 export const EndEvent = z
   .object({ why: z.enum(['expired', 'stopping', 'slow']) })
@@ -92,4 +92,4 @@ export const LiveEvent = z
   .union([HelloEvent, TickEvent, ChangedEvent, EndEvent])
   .describe('the data of one event, by its name');
 
-export const Links = z.record(z.string(), z.string()).describe('where things are');
+export const Links = z.record(z.string(), z.string()).describe('entry points of the service');

@@ -1,4 +1,4 @@
-/** Whom a request is about: in its path, or in its query, as clients take `..` out of paths. */
+/** Policy and key of a request, in the path or in the query: clients remove `..` from paths. */
 import { badRequest, type RequestContext } from '../http/request-context.ts';
 
 export interface Names {

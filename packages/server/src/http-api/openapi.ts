@@ -1,4 +1,4 @@
-/** `GET /v1/openapi.json`: what is served, in the form that tools read, made of the schemas. */
+/** `GET /v1/openapi.json`: the OpenAPI document, generated from operations and schemas. */
 import { z } from 'zod';
 import { NO_SNIFFING } from '../http/request-context.ts';
 import { ANY_METHOD, type Handler } from '../http/router.ts';
@@ -7,9 +7,9 @@ import { type ApiOperation, type ApiOperationResponse, OPERATIONS } from './oper
 import * as schemas from './schemas.ts';
 
 const DESCRIPTION = [
-  'Sliding-window rate limits over HTTP. Being denied is an answer and no error: see `allowed`.',
-  'Errors are problem details with a `code`. Without the admin token only what is open answers,',
-  'unless the service listens on loopback alone.',
+  'Sliding-window rate limits over HTTP. A denied check is not an error: see `allowed`.',
+  'Errors are problem details with a `code`. Operations with a security requirement need the admin',
+  'token, unless the service listens on loopback without one.',
 ].join(' ');
 
 const LICENSE = { name: 'MIT', identifier: 'MIT' };
@@ -18,12 +18,12 @@ const EVERY_METHOD = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options'
 
 /** Errors that no operation lists. */
 const PROBLEM = { $ref: '#/components/responses/Problem' };
-const OTHER_ANSWERS = { '4XX': PROBLEM, '5XX': PROBLEM };
+const OTHER_RESPONSES = { '4XX': PROBLEM, '5XX': PROBLEM };
 
-const PLACES: Readonly<Record<string, string>> = {
+const PARAMS: Readonly<Record<string, string>> = {
   policy: 'the name of a policy',
-  key: 'a key as one text, percent-encoded',
-  path: 'the rest of the path, which may be several segments',
+  key: 'a key, percent-encoded',
+  path: 'the rest of the path, one or more segments',
 };
 
 type Json = Record<string, unknown>;
@@ -35,7 +35,7 @@ for (const [name, value] of Object.entries(schemas)) {
 
 const placeOf = (name: string): string => `#/components/schemas/${name}`;
 
-/** Schemas that have a name are told once, and referred to. */
+/** Returns the named schemas, to which operations refer. */
 function components(): Json {
   const registry = z.registry<{ id: string }>();
   for (const [schema, id] of namesOfSchemas) registry.add(schema as z.ZodType, { id });
@@ -50,9 +50,9 @@ const contentOf = (schema: z.ZodType | undefined, type = 'application/json'): Js
   [type]: schema === undefined ? {} : { schema: { $ref: placeOf(namesOfSchemas.get(schema)!) } },
 });
 
-function answerOf(answers: readonly ApiOperationResponse[]): Json {
-  const description = answers.map((each) => each.description).join('; or ');
-  const contents = answers
+function responseOf(responses: readonly ApiOperationResponse[]): Json {
+  const description = responses.map((each) => each.description).join('; or ');
+  const contents = responses
     .filter(({ schema, type }) => schema !== undefined || type !== undefined)
     .map(({ schema, type }) => contentOf(schema, type));
   if (contents.length === 0) return { description };
@@ -62,7 +62,7 @@ function answerOf(answers: readonly ApiOperationResponse[]): Json {
 function parametersOf({ path, query = {} }: ApiOperation): readonly Json[] {
   const text = { type: 'string' };
   const inPath = [...pathOf(path).matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
-    ...{ name, in: 'path', required: true, schema: text, description: PLACES[name] },
+    ...{ name, in: 'path', required: true, schema: text, description: PARAMS[name] },
   }));
   const inQuery = Object.entries(query).map(([name, description]) => ({
     ...{ name, in: 'query', required: false, schema: text, description },
@@ -71,8 +71,8 @@ function parametersOf({ path, query = {} }: ApiOperation): readonly Json[] {
 }
 
 /**
- * `/v1/keys/:policy/:key` is `/v1/keys/{policy}/{key}` there. A slash at the end is left out,
- * because tools take a path with it for a mistake.
+ * Returns an OpenAPI path: `/v1/keys/{policy}/{key}` for `/v1/keys/:policy/:key`. Removes a
+ * trailing slash, which linters reject.
  */
 export const pathOf = (path: string): string =>
   path
@@ -84,7 +84,7 @@ export const methodsOf = (method: string): readonly string[] =>
   method === ANY_METHOD ? EVERY_METHOD : [method.toLowerCase()];
 
 function operationOf(operation: ApiOperation, method: string): Json {
-  const { summary, request, isOpen, answers, path } = operation;
+  const { summary, request, isOpen, responses, path } = operation;
   const parameters = parametersOf(operation);
   const words = path === '/' ? ['index'] : path.match(/\w+/g)!;
   return {
@@ -97,9 +97,9 @@ function operationOf(operation: ApiOperation, method: string): Json {
     }),
     responses: {
       ...Object.fromEntries(
-        Object.entries(answers).map(([status, each]) => [status, answerOf([each].flat())]),
+        Object.entries(responses).map(([status, each]) => [status, responseOf([each].flat())]),
       ),
-      ...OTHER_ANSWERS,
+      ...OTHER_RESPONSES,
     },
   };
 }
@@ -122,7 +122,7 @@ export function openapiDocument(): Json {
       schemas: components(),
       responses: {
         Problem: {
-          description: 'why it was refused',
+          description: 'an error',
           content: contentOf(schemas.Problem, 'application/problem+json'),
         },
       },
@@ -134,7 +134,7 @@ export function openapiDocument(): Json {
   };
 }
 
-/** Made when it is first asked for. */
+/** Generates the document at the first request. */
 export function openapiHandler(): Handler {
   let text: string | undefined;
   return (context) => {

@@ -1,20 +1,20 @@
-/** What can be asked for over HTTP, as the description that is served tells it. */
+/** The operations of the HTTP API, from which the OpenAPI document is generated. */
 import type { z } from 'zod';
 import { ANY_METHOD } from '../http/router.ts';
 import * as schemas from './schemas.ts';
 
 export interface ApiOperation {
   readonly method: string;
-  /** As the router has it: `/v1/keys/:policy/:key`. */
+  /** In the form of the router: `/v1/keys/:policy/:key`. */
   readonly path: string;
   readonly summary: string;
-  /** Who may come; without it, whoever has the admin token. */
+  /** Set if the operation does not require the admin token. */
   readonly isOpen?: true;
-  /** What may stand in the query, each with its meaning. */
+  /** Query parameters and their descriptions. */
   readonly query?: Readonly<Record<string, string>>;
   readonly request?: z.ZodType;
-  /** Several for a status whose body has several types. */
-  readonly answers: Readonly<
+  /** By status; a list if the body has several types. */
+  readonly responses: Readonly<
     Record<number, ApiOperationResponse | readonly ApiOperationResponse[]>
   >;
 }
@@ -22,7 +22,7 @@ export interface ApiOperation {
 export interface ApiOperationResponse {
   readonly description: string;
   readonly schema?: z.ZodType;
-  /** Default `application/json`, if there is a schema; without either there is no body. */
+  /** Default `application/json` if there is a schema; without either, no body. */
   readonly type?: string;
 }
 
@@ -36,250 +36,252 @@ const problem = (description: string): ApiOperationResponse => ({
   type: 'application/problem+json',
 });
 
-const refusal = (description: string): ApiOperationResponse => ({
+const denial = (description: string): ApiOperationResponse => ({
   ...problem(description),
   schema: schemas.ProxyRefusal,
 });
 
-const { CheckBody, CheckAnswer, Decision } = schemas;
-const enforce = { enforce: '`true`: a denial of one check is a 429, with RateLimit fields' };
+const { CheckBody, CheckResponse, Decision } = schemas;
+const enforce = {
+  enforce: '`true`: responds 429 with RateLimit headers if a single check is denied',
+};
 const checked = {
-  200: json('what was decided, allowed or not', CheckAnswer),
-  429: json('denied, and `enforce` was asked for', Decision),
+  200: json('the decision, allowed or denied', CheckResponse),
+  429: json('denied, with `enforce`', Decision),
   503: [
-    json('denied because the store is unavailable, and `enforce` was asked for', Decision),
-    problem('the store is unavailable, and the action is `throw`'),
+    json('denied because the store is unavailable, with `enforce`', Decision),
+    problem('the store is unavailable and the action is `throw`'),
   ],
 };
-const noPolicy = problem('there is no such policy');
-const names = { policy: 'the name of the policy', key: 'the key; both are needed' };
+const noPolicy = problem('unknown policy');
+const names = { policy: 'the name of the policy (required)', key: 'the key (required)' };
 const inspected = {
-  200: json('what is held; with `held: false` nothing', schemas.KeyReport),
+  200: json('the state of the key; `held` is false if the store has no entry', schemas.KeyReport),
   404: noPolicy,
 };
-const undone = {
-  200: json('it does not count any more', schemas.OverrideDeletion),
-  404: problem('there is none'),
-  409: problem('it is in the configuration files'),
+const overrideDeleted = {
+  200: json('deleted', schemas.OverrideDeletion),
+  404: problem('no such override'),
+  409: problem('the configuration files define the override'),
 };
 const proxied = {
-  200: { description: 'the request may pass; RateLimit fields tell about its limits' },
-  403: refusal('the request may not pass, and `deny=403` was asked for'),
-  429: refusal('the request may not pass'),
-  503: refusal('the store is unavailable, and the action is `deny` or `throw`'),
+  200: { description: 'the request is allowed, with RateLimit headers' },
+  403: denial('the request is denied, with `deny=403`'),
+  429: denial('the request is denied'),
+  503: denial('the store is unavailable and the action is `deny` or `throw`'),
 };
-const toDashboard = { description: 'to /dashboard/' };
+const toDashboard = { description: 'redirect to /dashboard/' };
 const file = {
-  304: { description: 'it is what the asker has' },
-  404: problem('there is none, or the dashboard is not built'),
+  304: { description: 'not modified' },
+  404: problem('no such file, or the dashboard is not installed'),
 };
 
 export const OPERATIONS: readonly ApiOperation[] = [
   {
     ...{ method: 'POST', path: '/v1/check', isOpen: true },
-    summary: 'Decides one check, or a batch of them, and charges what is allowed.',
-    ...{ query: enforce, request: CheckBody, answers: checked },
+    summary: 'Decides one check or a batch of checks, and charges the allowed ones.',
+    ...{ query: enforce, request: CheckBody, responses: checked },
   },
   {
     ...{ method: 'POST', path: '/v1/peek', isOpen: true },
-    summary: 'Says what a check would be answered, and charges nothing.',
-    ...{ query: enforce, request: CheckBody, answers: checked },
+    summary: 'Returns the decision of a check without charging it.',
+    ...{ query: enforce, request: CheckBody, responses: checked },
   },
   {
     ...{ method: 'POST', path: '/v1/refund' },
-    summary: 'Gives back what a check was charged. A receipt works once.',
+    summary: 'Refunds the cost of a check. A receipt can be used once.',
     request: schemas.RefundRequest,
-    answers: { 200: json('what was given back', schemas.RefundAnswer) },
+    responses: { 200: json('the refunded cost', schemas.RefundResponse) },
   },
   {
     ...{ method: 'POST', path: '/v1/settle' },
-    summary: 'Makes what a check was charged what it really cost. A receipt works once.',
+    summary: 'Adjusts the reserved cost of a check to the actual cost. A receipt can be used once.',
     request: schemas.SettleRequest,
-    answers: { 200: json('what was changed', schemas.SettleAnswer) },
+    responses: { 200: json('the change of the cost', schemas.SettleResponse) },
   },
   {
     ...{ method: 'POST', path: '/v1/reset' },
-    summary: 'Makes a key new.',
+    summary: 'Resets a key.',
     request: schemas.ResetRequest,
-    answers: { 200: json('it is new', schemas.ResetAnswer) },
+    responses: { 200: json('reset', schemas.ResetResponse) },
   },
   {
     ...{ method: 'GET', path: '/v1/keys' },
-    summary: 'What is held about a key, also one that cannot stand in a path.',
-    ...{ query: names, answers: inspected },
+    summary: 'Returns the state of any key, also of one that cannot be part of a path.',
+    ...{ query: names, responses: inspected },
   },
   {
     ...{ method: 'GET', path: '/v1/keys/:policy/:key' },
-    summary: 'What is held about a key.',
-    answers: inspected,
+    summary: 'Returns the state of a key.',
+    responses: inspected,
   },
   {
     ...{ method: 'DELETE', path: '/v1/keys/:policy/:key' },
-    summary: 'Makes a key new.',
-    answers: { 200: json('it is new', schemas.ResetAnswer), 404: noPolicy },
+    summary: 'Resets a key.',
+    responses: { 200: json('reset', schemas.ResetResponse), 404: noPolicy },
   },
   {
     ...{ method: 'GET', path: '/v1/policies' },
-    summary: 'All policies.',
-    answers: { 200: json('as they count now', schemas.PolicyList) },
+    summary: 'Lists all policies.',
+    responses: { 200: json('the current policies', schemas.PolicyList) },
   },
   {
     ...{ method: 'GET', path: '/v1/policies/:policy' },
-    summary: 'One policy.',
-    answers: { 200: json('as it counts now', schemas.Policy), 404: noPolicy },
+    summary: 'Returns a policy.',
+    responses: { 200: json('the current policy', schemas.Policy), 404: noPolicy },
   },
   {
     ...{ method: 'PATCH', path: '/v1/policies/:policy' },
-    summary: 'Puts a policy in shadow or enforces it, from the next decision on.',
+    summary: 'Turns shadow mode of a policy on or off, from the next decision on.',
     request: schemas.PolicyChange,
-    answers: { 200: json('it counts', schemas.PolicyChanged), 404: noPolicy },
+    responses: { 200: json('in effect', schemas.PolicyChanged), 404: noPolicy },
   },
   {
     ...{ method: 'GET', path: '/v1/overrides' },
-    summary: 'Keys that have a limit of their own.',
-    query: { policy: 'the name of a policy: only its' },
-    answers: { 200: json('those that count now', schemas.OverrideList) },
+    summary: 'Lists overrides: limits of individual keys.',
+    query: { policy: 'lists only the overrides of this policy' },
+    responses: { 200: json('the current overrides', schemas.OverrideList) },
   },
   {
     ...{ method: 'POST', path: '/v1/overrides' },
-    summary: 'Gives a key a limit of its own, from the next decision on.',
+    summary: 'Sets the limit of a key, from the next decision on.',
     request: schemas.OverrideRequest,
-    answers: { 200: json('it counts', schemas.OverrideAnswer) },
+    responses: { 200: json('in effect', schemas.OverrideResponse) },
   },
   {
     ...{ method: 'PUT', path: '/v1/overrides/:policy/:key' },
-    summary: 'Gives a key a limit of its own, from the next decision on.',
+    summary: 'Sets the limit of a key, from the next decision on.',
     request: schemas.OverrideFields,
-    answers: { 200: json('it counts', schemas.OverrideAnswer) },
+    responses: { 200: json('in effect', schemas.OverrideResponse) },
   },
   {
     ...{ method: 'DELETE', path: '/v1/overrides' },
-    summary: 'Takes one away again, also from a key that cannot stand in a path.',
-    ...{ query: names, answers: undone },
+    summary: 'Deletes the override of any key, also of one that cannot be part of a path.',
+    ...{ query: names, responses: overrideDeleted },
   },
   {
     ...{ method: 'DELETE', path: '/v1/overrides/:policy/:key' },
-    summary: 'Takes it away again.',
-    answers: undone,
+    summary: 'Deletes the override of a key.',
+    responses: overrideDeleted,
   },
   {
     ...{ method: 'GET', path: '/v1/session', isOpen: true },
-    summary: 'Whether the admin side is open to this client.',
-    answers: { 200: json('whether it is', schemas.SessionAnswer) },
+    summary: 'Returns whether this client has admin access.',
+    responses: { 200: json('the session', schemas.SessionResponse) },
   },
   {
     ...{ method: 'POST', path: '/v1/session', isOpen: true },
-    summary: 'Signs in with the admin token, for eight hours; sets a cookie.',
+    summary: 'Signs in with the admin token for eight hours. Sets a cookie.',
     request: schemas.SignInRequest,
-    answers: {
-      200: json('signed in', schemas.SessionAnswer),
-      401: problem('it is not the token'),
-      429: problem('too many attempts from this address; `Retry-After` says how long to wait'),
+    responses: {
+      200: json('signed in', schemas.SessionResponse),
+      401: problem('wrong token'),
+      429: problem('too many attempts from this address, with `Retry-After`'),
     },
   },
   {
     ...{ method: 'DELETE', path: '/v1/session', isOpen: true },
-    summary: 'Signs out: the session counts nowhere in this service any more.',
-    answers: { 200: json('signed out', schemas.SessionAnswer) },
+    summary: 'Signs out: ends the session in all processes.',
+    responses: { 200: json('signed out', schemas.SessionResponse) },
   },
   {
     ...{ method: 'POST', path: '/v1/reload' },
-    summary: 'Reads the configuration files again.',
-    answers: {
-      200: json('they count', schemas.ReloadAnswer),
-      422: problem('they have mistakes, and the old ones still count'),
+    summary: 'Reloads the configuration files.',
+    responses: {
+      200: json('in effect', schemas.ReloadResponse),
+      422: problem('the files are invalid; the previous configuration is in effect'),
     },
   },
   {
     ...{ method: 'GET', path: '/v1/top' },
-    summary: 'The keys that are denied most, or allowed, of the last minutes.',
+    summary: 'Returns the keys with the most denied or allowed requests of the last minutes.',
     query: {
       policy: 'the name of a policy',
       by: '`denied` (default) or `allowed`',
-      count: 'how many, 20 by default',
+      count: 'maximum number of keys (default: 20)',
     },
-    answers: { 200: json('the most frequent first', schemas.TopReport), 404: noPolicy },
+    responses: { 200: json('most frequent first', schemas.TopReport), 404: noPolicy },
   },
   {
     ...{ method: 'GET', path: '/v1/series' },
-    summary: 'What was decided in the last minutes, second by second.',
+    summary: 'Returns the decisions per second of the last minutes.',
     query: {
-      seconds: 'how many, from 1 to 600, 300 by default',
-      policy: 'the name of a policy: only its, beside the total',
+      seconds: 'number of seconds, from 1 to 600 (default: 300)',
+      policy: 'returns only this policy and the total',
     },
-    answers: { 200: json('the oldest second first', schemas.SeriesReport), 404: noPolicy },
+    responses: { 200: json('oldest second first', schemas.SeriesReport), 404: noPolicy },
   },
   {
     ...{ method: 'GET', path: '/v1/events' },
-    summary: 'What happens, live: server-sent events, a tick each second.',
+    summary: 'Streams live statistics as server-sent events, one tick per second.',
     query: {
-      policy: 'the name of a policy: only its denials',
-      key: 'a key, or a pattern with `*`: only its denials',
+      policy: 'sends only denials of this policy',
+      key: 'sends only denials of this key, or of keys that match a pattern with `*`',
     },
-    answers: {
+    responses: {
       200: {
-        description: 'until it is closed',
+        description: 'an event stream',
         schema: schemas.LiveEvent,
         type: 'text/event-stream',
       },
       404: noPolicy,
-      503: problem('there are as many streams as there may be'),
+      503: problem('too many event streams'),
     },
   },
   {
     ...{ method: 'GET', path: '/v1/openapi.json', isOpen: true },
-    summary: 'This description.',
-    answers: { 200: { description: 'OpenAPI 3.1', type: 'application/json' } },
+    summary: 'Returns this document.',
+    responses: { 200: { description: 'OpenAPI 3.1', type: 'application/json' } },
   },
   {
     ...{ method: ANY_METHOD, path: '/v1/forward-auth', isOpen: true },
-    summary: 'For proxies: whether the request that headers tell of may pass.',
-    query: { deny: '`403`: the status of a refusal, for nginx' },
-    answers: proxied,
+    summary: 'For proxies: decides the request that the headers describe.',
+    query: { deny: '`403`: responds 403 instead of 429, for nginx' },
+    responses: proxied,
   },
   {
     ...{ method: ANY_METHOD, path: '/v1/forward-auth/ext-authz/*', isOpen: true },
-    summary: 'For Envoy: whether this request, without the prefix, may pass.',
-    answers: proxied,
+    summary: 'For Envoy: decides this request, without the path prefix.',
+    responses: proxied,
   },
   {
     ...{ method: 'POST', path: '/json', isOpen: true },
     summary: "Envoy's rate limit service in JSON.",
     request: schemas.RateLimitRequest,
-    answers: {
+    responses: {
       200: json('within the limits', schemas.RateLimitResponse),
       429: json('over a limit', schemas.RateLimitResponse),
     },
   },
   {
     ...{ method: 'GET', path: '/healthz', isOpen: true },
-    summary: 'Whether the process is alive.',
-    answers: { 200: json('it is', schemas.Alive) },
+    summary: 'Liveness probe.',
+    responses: { 200: json('alive', schemas.Alive) },
   },
   {
     ...{ method: 'GET', path: '/readyz', isOpen: true },
-    summary: 'Whether it can decide.',
-    query: { store: '`optional`: ready also without the store' },
-    answers: { 200: json('it can', schemas.Ready), 503: json('it cannot', schemas.Ready) },
+    summary: 'Readiness probe: whether the service can decide.',
+    query: { store: '`optional`: ready even if the store is unavailable' },
+    responses: { 200: json('ready', schemas.Ready), 503: json('not ready', schemas.Ready) },
   },
   {
     ...{ method: 'GET', path: '/', isOpen: true },
-    summary: 'Where things are; browsers are led to the dashboard.',
-    answers: { 200: json('paths', schemas.Links), 302: toDashboard },
+    summary: 'Lists entry points; redirects browsers to the dashboard.',
+    responses: { 200: json('paths', schemas.Links), 302: toDashboard },
   },
   {
     ...{ method: 'GET', path: '/dashboard', isOpen: true },
-    summary: 'The dashboard: a page that asks this API, at this path with a slash at its end.',
-    answers: { 200: { description: 'the page', type: 'text/html' }, 302: toDashboard, ...file },
+    summary: 'The dashboard page, at this path with a trailing slash.',
+    responses: { 200: { description: 'the page', type: 'text/html' }, 302: toDashboard, ...file },
   },
   {
     ...{ method: 'GET', path: '/dashboard/assets/*', isOpen: true },
-    summary: 'What the page is made of.',
-    answers: { 200: { description: 'a file', type: '*/*' }, ...file },
+    summary: 'Assets of the dashboard.',
+    responses: { 200: { description: 'a file', type: '*/*' }, ...file },
   },
   {
     ...{ method: 'GET', path: '/metrics' },
     summary: 'Metrics for Prometheus.',
-    answers: { 200: { description: 'in its text format', type: 'text/plain' } },
+    responses: { 200: { description: 'the Prometheus text format', type: 'text/plain' } },
   },
 ];

@@ -1,4 +1,4 @@
-/** `/v1/overrides`: limits of their own for keys, from the very next decision on. */
+/** `/v1/overrides`: limits of individual keys, in effect from the next decision on. */
 import { systemClock } from 'sluice';
 import { expected, keyText } from 'sluice/engine';
 import type { z } from 'zod';
@@ -15,14 +15,14 @@ import { OverrideFields, OverrideRequest } from './schemas.ts';
 
 type Fields = z.output<typeof OverrideFields>;
 
-/** Where several processes serve, another one keeps the file. */
+/** With several processes, the store process writes the file. */
 const isSaved = ({ overridesFile, group }: AppContext): boolean =>
   (group.isSaved ?? overridesFile?.isSaved) === true;
 
 const isPersisted = (app: AppContext, { source }: Override): boolean =>
   source === 'file' || isSaved(app);
 
-/** Waits until all processes go by a change, and answers whether it is in the file. */
+/** Waits until a change is in effect in all processes. Resolves to whether it is in the file. */
 export async function isKept(app: AppContext): Promise<boolean> {
   await Promise.all([app.overridesFile?.saved(), app.group.synced()]);
   return isSaved(app);
@@ -48,10 +48,10 @@ function expiryOf({ expiresAt, expiresInMs }: Fields): number | undefined {
   if (expiresInMs !== undefined) return systemClock.now() + expiresInMs;
   const atMs = typeof expiresAt === 'string' ? Date.parse(expiresAt) : expiresAt;
   if (atMs === undefined || atMs > systemClock.now()) return atMs;
-  throw badRequest('ERR_INVALID_OPTION', 'Expected `expiresAt` to lie ahead', '/expiresAt');
+  throw badRequest('ERR_INVALID_OPTION', 'Expected `expiresAt` in the future', '/expiresAt');
 }
 
-/** What fits a limit need not fit the arithmetic with the window of this policy. */
+/** Throws if limit x window exceeds the largest safe integer. */
 function checkProduct({ decisionService }: AppContext, { policy, limit }: OverrideConfig): void {
   const { windowMs } = decisionService.policies.policy(policy);
   if (limit * windowMs <= Number.MAX_SAFE_INTEGER) return;
@@ -106,7 +106,7 @@ export function setOverrideByPathHandler(app: AppContext): Handler {
   };
 }
 
-/** Also for policies that are not served any more: what is set can be taken away. */
+/** Also deletes overrides of policies that are no longer configured. */
 export function deleteOverrideHandler(app: AppContext): Handler {
   return async (context) => {
     const { decisionService, log } = app;
@@ -114,8 +114,8 @@ export function deleteOverrideHandler(app: AppContext): Handler {
     const deleted = decisionService.overrides.delete(policy, key);
     const now = decisionService.overrides.get(policy, key);
     if (deleted === undefined) {
-      if (now === undefined) throw new HttpError(404, 'ERR_NOT_FOUND', 'There is no such override');
-      const what = 'Expected an override of the API; the files have this one, and keep it';
+      if (now === undefined) throw new HttpError(404, 'ERR_NOT_FOUND', 'No such override');
+      const what = 'The configuration files define this override; change it there';
       throw new HttpError(409, 'ERR_CONFLICT', what);
     }
     audit(log, context, {

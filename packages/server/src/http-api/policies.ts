@@ -1,4 +1,4 @@
-/** `/v1/policies`: what is served, as it counts now, and putting it in shadow or out of it. */
+/** `/v1/policies`: lists the current policies and changes their shadow mode. */
 
 import type { AppContext } from '../app-context.ts';
 import type { DecisionService } from '../decision-service.ts';
@@ -10,10 +10,10 @@ import { checkPolicy } from './keys.ts';
 import { isKept } from './overrides.ts';
 import { PolicyChange } from './schemas.ts';
 
-/** What counts for a policy, and who said so; undefined if nobody says anything of it. */
+/** Returns the shadow mode of a policy and its source, or undefined for an unknown policy. */
 function shadowOf({ shadowOverrides, policies }: DecisionService, name: string) {
-  const word = shadowOverrides.get(name);
-  if (word !== undefined) return { shadow: word, shadowBy: 'api' };
+  const override = shadowOverrides.get(name);
+  if (override !== undefined) return { shadow: override, shadowBy: 'api' };
   const served = policies.get(name);
   return served && { shadow: served.config.shadow, shadowBy: 'file' };
 }
@@ -73,15 +73,15 @@ function namedDefinition(app: AppContext, name: string) {
   return served && definitionOf(app, served, overrideCounts(app).get(name) ?? 0);
 }
 
-const IN_FILES = 'a policy is changed in the files';
-/** Where all else of a policy is changed. */
+const IN_FILES = 'change it in the configuration files';
+/** Advice for fields that PATCH does not accept. */
 const ELSEWHERE = {
-  limit: 'limits are changed in the files, or for a key by an override',
+  limit: 'change it in the configuration files, or for a key by an override',
   ...{ window: IN_FILES, windowMs: IN_FILES, algorithm: IN_FILES, burst: IN_FILES },
   ...{ buckets: IN_FILES, costs: IN_FILES, onFailure: IN_FILES },
 };
 
-/** What was said of a policy that is not served any more can be taken back, and nothing else. */
+/** For a policy that is no longer configured, accepts only `null`, which deletes the override. */
 export function changePolicyHandler(app: AppContext): Handler {
   return async (context) => {
     context.checkQuery();

@@ -1,4 +1,4 @@
-/** `POST /v1/refund` and `POST /v1/settle`: what a check took is given back, or put right. */
+/** `POST /v1/refund` and `POST /v1/settle`. */
 import type { DecisionService, NamedReceipt } from '../decision-service.ts';
 import { badRequest } from '../http/request-context.ts';
 import type { Handler } from '../http/router.ts';
@@ -23,7 +23,7 @@ export function settleHandler(decisionService: DecisionService): Handler {
     checkCharacters(receipt.id);
     const actual = cost ?? costs;
     if (actual === undefined || (cost !== undefined && costs !== undefined)) {
-      const what = 'Expected `cost`, or `costs` with one for each charge';
+      const what = 'Expected either `cost`, or `costs` with one cost per charge';
       throw badRequest('ERR_INVALID_COST', what, '/cost');
     }
     context.send(200, await decisionService.settle(receipt as NamedReceipt, actual));

@@ -1,7 +1,7 @@
 /**
- * What goes over `/v1`, as schemas. Bodies of the admin side are held to them; checks, which come
- * most often, are read by hand, and tests hold those to the schemas. Descriptions of fields end the
- * sentence "Expected `field` to be ...", so they are also what a wrong one is told.
+ * Schemas of the HTTP API. Bodies of the admin API are validated by them. Checks are validated by
+ * hand for speed, and tests compare that with the schemas. Descriptions of request fields complete
+ * the sentence "Expected `field` to be ..." in error messages.
  */
 import { FAILURE_ACTIONS, MAX_KEY_LENGTH, MAX_LIMITS } from 'sluice/engine';
 import { z } from 'zod';
@@ -9,11 +9,11 @@ import { MAX_OVERRIDE } from '../overrides.ts';
 
 export * from './live-schemas.ts';
 
-/** Receipts are named after it, with some characters before it, and a name is as long as a key. */
+/** Less than a key, because the receipt id is a key of the check id with a prefix. */
 export const MAX_ID_LENGTH = 1000;
 export const MAX_CHECKS = 1000;
 export const MAX_REASON_LENGTH = 500;
-/** No head can carry more. */
+/** As long as the headers of a request can be. */
 const MAX_TOKEN_LENGTH = 32 * 1024;
 
 const policyName = z.string().describe('the name of a policy');
@@ -29,10 +29,10 @@ export const Key = z
       .min(1)
       .max(MAX_KEY_LENGTH),
   ])
-  .describe('text of 1 to 1024 characters, or a list of parts that are joined to one');
-const keyText = z.string().describe('a key as one text');
+  .describe('a string of 1 to 1024 characters, or a list of parts that are joined');
+const keyText = z.string().describe('a key as a string');
 
-const cost = z.int().min(0).describe('an integer: at least 1, for a peek at least 0');
+const cost = z.int().min(0).describe('an integer of at least 1, or at least 0 for a peek');
 const limitFields = {
   policy: policyName,
   key: Key,
@@ -45,8 +45,8 @@ const callFields = {
     .min(1)
     .max(MAX_ID_LENGTH)
     .optional()
-    .describe('a name for this check: repeated under it, it is answered again, not charged again'),
-  onFailure: z.enum(FAILURE_ACTIONS).optional().describe('what to do if the store is away'),
+    .describe('an idempotency key: a repeated check returns the same decision, charged once'),
+  onFailure: z.enum(FAILURE_ACTIONS).optional().describe('the action if the store is unavailable'),
 };
 export const LimitRequest = z.strictObject(limitFields);
 export const OneCheck = z.strictObject({ ...limitFields, ...callFields });
@@ -55,7 +55,7 @@ export const JointCheck = z.strictObject({
     .array(LimitRequest)
     .min(1)
     .max(MAX_LIMITS)
-    .describe('limits that are decided together: all are charged, or none'),
+    .describe('limits that are decided atomically: all are charged, or none'),
   ...callFields,
 });
 export const Check = z.union([OneCheck, JointCheck]);
@@ -64,7 +64,7 @@ export const CheckBatch = z.strictObject({
     .array(Check)
     .min(1)
     .max(MAX_CHECKS)
-    .describe('checks that are each decided for itself, in order'),
+    .describe('checks that are decided independently, in order'),
 });
 
 const charge = z.strictObject({
@@ -72,8 +72,8 @@ const charge = z.strictObject({
   key: keyText,
   cost: z.int().min(1),
   atMs: timeMs,
-  degraded: z.literal(true).optional().describe('set if it was not the store that charged it'),
-  local: z.literal(true).optional().describe('set if one process charged it in its place'),
+  degraded: z.literal(true).optional().describe('set if the store did not charge it'),
+  local: z.literal(true).optional().describe('set if the local fallback charged it'),
   late: z
     .string()
     .min(1)
@@ -86,17 +86,17 @@ export const Receipt = z
     id: z.string().min(1).max(MAX_KEY_LENGTH),
     charges: z.array(charge).min(1).max(MAX_LIMITS),
   })
-  .describe('the receipt of an allowed check, as it came');
+  .describe('the unchanged receipt of an allowed check');
 
 const decisionFields = {
   allowed: z.boolean(),
   policy: policyName,
   key: keyText,
   cost: integer,
-  limit: z.int().min(1).describe('the largest cost that could ever fit'),
-  remaining: integer.describe('the largest cost that still fits now'),
-  retryAfterMs: durationMs.describe('0 if allowed, else the wait in ms after which it passes'),
-  resetAfterMs: durationMs.describe('in how many ms the key is as good as new'),
+  limit: z.int().min(1).describe('the capacity: the largest cost that can ever be allowed'),
+  remaining: integer.describe('the largest cost that is allowed now'),
+  retryAfterMs: durationMs.describe('0 if allowed, else the time in ms until it is allowed'),
+  resetAfterMs: durationMs.describe('the time in ms until the key is fully reset'),
   atMs: timeMs,
 };
 export const LimitDecision = z.object(decisionFields);
@@ -105,67 +105,66 @@ export const Decision = z
   .object({
     allowed,
     ...z.object(ofEnforced).partial().shape,
-    limits: z.array(LimitDecision).describe('what each limit says; none if all are in shadow'),
+    limits: z
+      .array(LimitDecision)
+      .describe('the decision of each limit; empty if all are in shadow mode'),
     degraded: z
       .object({
         reason: z.enum(['timeout', 'error', 'open', 'overload']),
         action: z.enum(['allow', 'deny', 'local']),
       })
       .optional()
-      .describe('set if the store could not decide: why, and what was done instead'),
+      .describe('set if the store could not decide: the reason and the fallback action'),
     cached: z.literal(true).optional().describe('set if a denial was repeated from memory'),
-    atomic: z.literal(false).optional().describe('set if the limits lay on several nodes'),
-    shadow: z.array(LimitDecision).optional().describe('what limits in shadow say, each alone'),
+    atomic: z.literal(false).optional().describe('set if the limits are on several Redis nodes'),
+    shadow: z.array(LimitDecision).optional().describe('the decisions of limits in shadow mode'),
     receipt: Receipt.optional(),
   })
-  .describe('the fields of one limit speak of the limit that matters most');
+  .describe('the fields outside `limits` are those of the most restrictive limit');
 const failedCheck = z.object({
   error: z.object({ status: z.int(), code: z.string(), detail: z.string() }),
 });
 export const DecisionBatch = z.object({ decisions: z.array(z.union([Decision, failedCheck])) });
 
 export const RefundRequest = z.strictObject({ receipt: Receipt });
-export const RefundAnswer = z.object({
-  refunded: integer.describe('how much was given back, over all limits'),
+export const RefundResponse = z.object({
+  refunded: integer.describe('the refunded cost, summed over all limits'),
   used: z.boolean().describe('whether the receipt had been used before'),
 });
 export const SettleRequest = z.strictObject({
   receipt: Receipt,
-  cost: integer.optional().describe('an integer of at least 0: what it really cost, each limit'),
+  cost: integer.optional().describe('an integer of at least 0: the actual cost for each limit'),
   costs: z
     .array(integer)
     .max(MAX_LIMITS)
     .optional()
-    .describe('a list of what it really cost, one for each charge of the receipt'),
+    .describe('a list of actual costs, one per charge of the receipt'),
 });
-export const SettleAnswer = z.object({
-  change: z.int().describe('the change that was made, over all limits; negative if given back'),
+export const SettleResponse = z.object({
+  change: z.int().describe('the change of the cost, summed over all limits; negative if refunded'),
   used: z.boolean().describe('whether the receipt had been used before'),
 });
 
 export const ResetRequest = z.strictObject({ policy: policyName, key: Key });
-export const ResetAnswer = z.object({ policy: policyName, key: keyText, reset: z.literal(true) });
+export const ResetResponse = z.object({ policy: policyName, key: keyText, reset: z.literal(true) });
 
 const overrideFields = {
   limit: z.int().min(1).max(MAX_OVERRIDE).describe(`an integer from 1 to ${MAX_OVERRIDE}`),
   expiresAt: z
     .union([z.int().min(0), z.iso.datetime({ offset: true })])
     .optional()
-    .describe('a time to come, such as 2030-01-31T12:00:00Z or ms since the epoch'),
+    .describe('a time in the future, such as 2030-01-31T12:00:00Z or ms since the epoch'),
   expiresInMs: z.int().min(1).optional().describe('a duration in ms, instead of expiresAt'),
   reason: z
     .string()
     .max(MAX_REASON_LENGTH)
     .optional()
-    .describe(`text of at most ${MAX_REASON_LENGTH} characters: why it is there`),
+    .describe(`a string of at most ${MAX_REASON_LENGTH} characters`),
 };
 export const OverrideFields = z.strictObject(overrideFields);
 export const OverrideRequest = z.strictObject({
   policy: policyName,
-  key: keyText
-    .min(1)
-    .max(MAX_KEY_LENGTH)
-    .describe('a key as one text; in it * stands for anything'),
+  key: keyText.min(1).max(MAX_KEY_LENGTH).describe('a key, or a pattern with * for any characters'),
   ...overrideFields,
 });
 export const Override = z.object({
@@ -174,47 +173,47 @@ export const Override = z.object({
   limit: overrideFields.limit,
   expiresAtMs: timeMs.optional(),
   reason: z.string().optional(),
-  source: z.enum(['file', 'api']).describe('where it was made'),
+  source: z.enum(['file', 'api']).describe('where it is defined'),
 });
-const persisted = z.boolean().describe('whether it is there after a restart');
+const persisted = z.boolean().describe('whether the change survives a restart');
 export const OverrideList = z.object({
   overrides: z.array(Override.extend({ persisted })),
 });
-export const OverrideAnswer = z.object({
+export const OverrideResponse = z.object({
   override: Override,
-  before: Override.optional().describe('the one that it goes before, or in the place of'),
+  before: Override.optional().describe('the override that was in effect before'),
   persisted,
 });
 export const OverrideDeletion = z.object({
   deleted: Override,
-  now: Override.optional().describe('what the files say, which counts again'),
-  persisted: persisted.describe('whether it is gone after a restart'),
+  now: Override.optional().describe('the override of the files, which is in effect again'),
+  persisted,
 });
 
 export const KeyReport = z.object({
   policy: policyName,
   key: keyText,
-  held: z.boolean().describe('false if nothing is held about the key: it is as good as new'),
+  held: z.boolean().describe('false if the store has no entry for the key'),
   algorithm: z.string(),
-  limit: z.int().min(1).describe('the largest cost that could ever fit this key'),
+  limit: z.int().min(1).describe('the capacity of the key'),
   windowMs: durationMs,
   used: integer,
   remaining: integer,
   resetAfterMs: durationMs,
-  cells: z.array(z.number()).describe("the algorithm's own numbers"),
+  cells: z.array(z.number()).describe('internal numbers of the algorithm'),
   entries: z
     .array(z.object({ atMs: timeMs, cost: integer }))
-    .describe('the entries of a log that count, oldest first; at most the newest 1,000'),
-  entryCount: integer.describe('how many entries of the log count, listed or not'),
-  atMs: timeMs.describe('the time that all this is of'),
-  nextMs: durationMs.describe('0 if a call of cost 1 passes now, else in how many ms it does'),
-  override: Override.optional().describe('the override that the limit is from'),
+    .describe('the unexpired entries of a log, oldest first; at most the newest 1,000'),
+  entryCount: integer.describe('number of unexpired entries of the log, listed or not'),
+  atMs: timeMs.describe('the time of this report'),
+  nextMs: durationMs.describe('0 if a call of cost 1 is allowed now, else the time until it is'),
+  override: Override.optional().describe('the override that defines the limit'),
 });
 
 const shadowFields = {
-  shadow: z.boolean().describe('whether it is decided and reported, but never in the way'),
-  shadowBy: z.enum(['file', 'api']).describe('who said so: the files, or a PATCH'),
-  shadowInFile: z.boolean().optional().describe('what the files say, where a PATCH goes before'),
+  shadow: z.boolean().describe('whether the policy is in shadow mode: reported, not enforced'),
+  shadowBy: z.enum(['file', 'api']).describe('the source of `shadow`: the files or a PATCH'),
+  shadowInFile: z.boolean().optional().describe('the value in the files, if a PATCH overrides it'),
 };
 export const Policy = z.object({
   name: policyName,
@@ -226,30 +225,30 @@ export const Policy = z.object({
   costs: z.record(z.string(), z.int()),
   ...shadowFields,
   onFailure: callFields.onFailure,
-  overrides: integer.describe('how many keys or patterns have a limit of their own'),
+  overrides: integer.describe('number of overrides'),
 });
 export const PolicyList = z.object({ policies: z.array(Policy) });
 export const PolicyChange = z.strictObject({
-  shadow: z.boolean().nullable().describe('true, false, or null for what the files say'),
+  shadow: z.boolean().nullable().describe('true, false, or null for the value in the files'),
 });
 export const PolicyChanged = z.object({
-  policy: Policy.optional().describe('as it counts now; not there if it is not served any more'),
-  before: z.object(shadowFields).describe('what counted until now'),
+  policy: Policy.optional().describe('the current policy; absent if no longer configured'),
+  before: z.object(shadowFields).describe('the values before the change'),
   persisted,
 });
 
 export const SignInRequest = z.strictObject({
   token: z.string().min(1).max(MAX_TOKEN_LENGTH).describe('the admin token'),
 });
-export const SessionAnswer = z.object({
-  required: z.boolean().describe('whether the admin side takes a token here'),
-  signedIn: z.boolean().describe('whether the admin side is open to this client'),
-  expiresAtMs: timeMs.optional().describe('when the session ends, if it is by one'),
+export const SessionResponse = z.object({
+  required: z.boolean().describe('whether the admin API requires a token'),
+  signedIn: z.boolean().describe('whether this client has admin access'),
+  expiresAtMs: timeMs.optional().describe('the expiry of the session, if any'),
 });
 
-export const ReloadAnswer = z.object({
+export const ReloadResponse = z.object({
   ok: z.literal(true),
-  changed: z.boolean().describe('false if the files are those of the last reload'),
+  changed: z.boolean().describe('false if the files have not changed since the last reload'),
 });
 
 const configProblem = z.object({
@@ -263,9 +262,9 @@ export const Problem = z
     type: z.string(),
     title: z.string(),
     status: z.int(),
-    code: z.string().describe('what programs tell errors apart by'),
+    code: z.string().describe('a stable error code'),
     detail: z.string(),
-    pointer: z.string().optional().describe('where in the body, as a JSON pointer'),
+    pointer: z.string().optional().describe('the position in the body, as a JSON pointer'),
     problems: z.array(configProblem).optional().describe('for ERR_CONFIG'),
   })
   .describe('problem details, RFC 9457');
@@ -276,7 +275,7 @@ export const Refusal = z
     title: z.string(),
     status: z.int(),
     'violated-policies': z.array(policyName),
-    'retry-after-ms': durationMs.optional().describe('not there if no wait is known to help'),
+    'retry-after-ms': durationMs.optional().describe('absent if the wait is unknown or infinite'),
   })
   .describe('a denial as problem details, RFC 9457');
 export const ProxyRefusal = z.union([Refusal, Problem]);
@@ -284,13 +283,13 @@ export const ProxyRefusal = z.union([Refusal, Problem]);
 export const Alive = z.object({ alive: z.literal(true) });
 export const Ready = z.object({
   ready: z.boolean(),
-  draining: z.literal(true).optional().describe('set if it has been told to stop'),
+  draining: z.literal(true).optional().describe('set during shutdown'),
   store: z.object({
-    up: z.boolean().describe('whether the store decided something within the last second'),
+    up: z.boolean().describe('whether the store decided the last probe'),
     breaker: z.enum(['closed', 'open', 'probing']).optional(),
   }),
   config: z.object({
-    ok: z.boolean().describe('whether the last reload went well'),
+    ok: z.boolean().describe('whether the last reload succeeded'),
     problems: z.array(z.string()).optional().describe('for admins'),
   }),
 });
@@ -298,18 +297,18 @@ export const TopReport = z.object({
   policy: policyName,
   by: z.enum(['denied', 'allowed']),
   sinceMs: timeMs,
-  hits: integer.describe('all hits of the policy, whatever their keys'),
-  othersAtMost: integer.describe('how many hits a key that is not listed can have had'),
+  hits: integer.describe('all hits of the policy'),
+  othersAtMost: integer.describe('upper bound of the hits of any key that is not listed'),
   keys: z
     .array(z.object({ key: keyText, atLeast: integer, atMost: integer }))
-    .describe('the most frequent first'),
+    .describe('most frequent first'),
 });
 
-/** What checks and peeks take and answer: one, or a batch. */
+/** Bodies of checks and peeks: one check or a batch. */
 export const CheckBody = z.union([OneCheck, JointCheck, CheckBatch]);
-export const CheckAnswer = z.union([Decision, DecisionBatch]);
+export const CheckResponse = z.union([Decision, DecisionBatch]);
 
-/** The mapping of protocol buffers to JSON has more than one spelling, so it is only sketched. */
+/** Loose, because the JSON mapping of protocol buffers allows several spellings. */
 export const RateLimitRequest = z
   .looseObject({
     domain: z.string(),

@@ -1,4 +1,4 @@
-/** `/v1/session`: signing in with the admin token, for browsers, and out again. */
+/** `/v1/session`: sign-in with the admin token and sign-out, for browsers. */
 
 import type { AppContext } from '../app-context.ts';
 import { isEncrypted, unauthorized } from '../http/access.ts';
@@ -20,7 +20,7 @@ import { SignInRequest } from './schemas.ts';
 const SIGN_OUT = 'sign-out';
 const SIGNED_OUT = 'signed-out';
 
-/** Whether the browser came by TLS: to this process, or to a proxy before it. */
+/** Whether the browser uses TLS, to this process or to a proxy in front of it. */
 const isSecure = ({ request }: RequestContext): boolean =>
   isEncrypted(request) || request.headers.origin?.startsWith('https://') === true;
 
@@ -69,7 +69,7 @@ function signInHandler(app: AppContext): Handler {
   };
 }
 
-/** Whatever browsers say or do not say about where this comes from: nobody gets in by it. */
+/** Accepts cross-site requests too: ending a session grants no access. */
 function signOutHandler(app: AppContext): Handler {
   const { access, log } = app;
   return async (context) => {
@@ -93,13 +93,13 @@ async function notifyGroup({ group }: AppContext, session: Session, cookie: stri
   try {
     await group.gather(SIGN_OUT, session);
   } catch (error) {
-    const why = `The other processes were not told: ${(error as Error).message}`;
+    const why = `Signed out in this process only: ${(error as Error).message}`;
     const fields = { 'set-cookie': cookie };
     throw new HttpError(503, 'ERR_STORE_UNAVAILABLE', why, undefined, fields);
   }
 }
 
-/** What any process of the crew ends is ended in all. */
+/** Ends sessions in this process that another process ends. */
 function shareEnded({ group }: AppContext, sessions: Sessions): void {
   group.handle(SIGN_OUT, (session) => {
     sessions.end(session as Session);
@@ -108,7 +108,7 @@ function shareEnded({ group }: AppContext, sessions: Sessions): void {
   group.handle(SIGNED_OUT, () => sessions.ended);
 }
 
-/** A process that joins the others has to know what they have ended before it serves. */
+/** Fetches the ended sessions of the other processes before this one accepts requests. */
 export async function learnEnded({ access: { sessions }, group }: AppContext): Promise<void> {
   if (sessions === undefined) return;
   for (const ended of await group.gather(SIGNED_OUT)) sessions.learn(ended as EndedSessions);

@@ -28,7 +28,7 @@ import { withTimeout } from '../with-timeout.ts';
 import { auditLine, auditLog } from './audit.ts';
 
 export const ATTEMPTS_PER_MINUTE = 10;
-/** Wrong attempts of all addresses together; beyond it, each address gets two attempts. */
+/** Failed attempts of all addresses together; beyond it, each address has two attempts. */
 export const FAILURES_PER_MINUTE = 100;
 
 const WINDOW_MS = 60_000;
@@ -36,18 +36,19 @@ const POLICIES = { attempts: `${ATTEMPTS_PER_MINUTE}/1m`, failures: `${FAILURES_
 const LIMITS = { attempts: ATTEMPTS_PER_MINUTE, failures: FAILURES_PER_MINUTE };
 type PolicyName = keyof typeof POLICIES;
 
-const EVERYBODY = 'everybody';
+/** The key that all addresses share. */
+const ALL_ADDRESSES = 'all';
 const COST_IN_FLOOD = ATTEMPTS_PER_MINUTE / 2;
 /** Addresses that this process counts; more evict the least used. */
 const MAX_ADDRESSES = 10_000;
-/** Failures of a minute that are logged one by one. */
+/** Failures per minute that are logged individually. */
 const MAX_LINES = 10;
-/** How long the store of the service may take. */
+/** Timeout for the store of the service. */
 const STORE_MS = 500;
 
 const TEXTS = {
-  'sign-in': { message: 'sign-in failed', others: 'more attempts to sign in failed' },
-  token: { message: 'token rejected', others: 'more tokens were rejected' },
+  'sign-in': { message: 'sign-in failed', others: 'more failed sign-ins not logged' },
+  token: { message: 'token rejected', others: 'more rejected tokens not logged' },
 } as const;
 type Action = keyof typeof TEXTS;
 
@@ -56,7 +57,7 @@ type AttemptSettings = Pick<Settings, 'trustProxy' | 'forwardedHeader' | 'ipv6Pr
 export class TokenAttempts implements AttemptLimiter {
   readonly #limiter: SyncLimiter<typeof POLICIES>;
   readonly #decisionService: DecisionService;
-  /** Whether other processes may count in the store too. */
+  /** Whether the store is shared with other processes. */
   readonly #isShared: boolean;
   readonly #addressOf: AddressReader;
   readonly #failures: Readonly<Record<Action, FewLines>>;
@@ -71,7 +72,7 @@ export class TokenAttempts implements AttemptLimiter {
     const store = memoryStore({ maxKeys: MAX_ADDRESSES });
     this.#limiter = createLimiter({ policies: POLICIES, store, clock });
     this.#decisionService = decisionService;
-    // A synchronous store is in this process, and no other process counts there.
+    // A synchronous store is in this process only.
     this.#isShared = !('decideSync' in decisionService.store);
     this.#addressOf = clientAddress({
       ...{ forwardedHeader, ipv6Prefix },
@@ -106,37 +107,37 @@ export class TokenAttempts implements AttemptLimiter {
   ): Promise<void> {
     const { socket } = context.request;
     const address = this.#addressOf(socket.remoteAddress, (name) => context.header(name));
-    // Without a pause between both, so that requests that came together cannot all pass.
+    // Charged synchronously, so that concurrent requests cannot all pass.
     const local = this.#countHere(address, isRight, isCharged);
     const joint = local.allowed ? await this.#countJointly(address, isRight, isCharged) : local;
     if (!isRight || !joint.allowed) this.#log(context, action);
     if (joint.allowed) return;
-    const message = `Expected at most ${ATTEMPTS_PER_MINUTE} attempts a minute, got more`;
+    const message = `Expected at most ${ATTEMPTS_PER_MINUTE} attempts per minute, got more`;
     throw new HttpError(429, 'ERR_TOO_MANY_ATTEMPTS', message, undefined, fieldsOf(joint));
   }
 
   #countHere(address: string, isRight: boolean, isCharged: boolean): Outcome {
     const limiter = this.#limiter;
-    const isFlood = !limiter.peekSync('failures', EVERYBODY, { cost: 1 }).allowed;
+    const isFlood = !limiter.peekSync('failures', ALL_ADDRESSES, { cost: 1 }).allowed;
     const cost = isFlood && isCharged ? COST_IN_FLOOD : 1;
     const decision = isCharged
       ? limiter.checkSync('attempts', address, { cost })
       : limiter.peekSync('attempts', address, { cost });
-    if (decision.allowed && !isRight) limiter.checkSync('failures', EVERYBODY);
+    if (decision.allowed && !isRight) limiter.checkSync('failures', ALL_ADDRESSES);
     return decision;
   }
 
-  /** What the limits of all processes say; allowed if the store does not reply. */
+  /** Resolves to the decision of the shared store; allowed if it does not reply. */
   async #countJointly(address: string, isRight: boolean, isCharged: boolean): Promise<Outcome> {
     if (!this.#isShared) return ALLOWED;
-    const flood = isCharged ? await this.#ask('failures', EVERYBODY, 1, true) : undefined;
+    const flood = isCharged ? await this.#decide('failures', ALL_ADDRESSES, 1, true) : undefined;
     const cost = flood?.allowed === false ? COST_IN_FLOOD : 1;
-    const outcome = (await this.#ask('attempts', address, cost, !isCharged)) ?? ALLOWED;
-    if (outcome.allowed && !isRight) await this.#ask('failures', EVERYBODY, 1, false);
+    const outcome = (await this.#decide('attempts', address, cost, !isCharged)) ?? ALLOWED;
+    if (outcome.allowed && !isRight) await this.#decide('failures', ALL_ADDRESSES, 1, false);
     return outcome;
   }
 
-  #ask(
+  #decide(
     name: PolicyName,
     key: string,
     cost: number,

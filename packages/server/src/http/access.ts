@@ -1,8 +1,7 @@
 /**
- * Who may do what. Checks are for everybody who can reach the port; the rest takes the admin token,
- * or a session that was opened with it, unless only this machine can come. A page of another site
- * that makes somebody's browser ask is turned away in any case: on loopback there is no token that
- * it would lack.
+ * Access control. Checks are open to every client that can reach the port. The admin API requires
+ * the admin token or a session opened with it, unless the service listens on loopback without a
+ * token. Cross-site browser requests are always rejected: on loopback no token would stop them.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
@@ -20,7 +19,7 @@ const hostName = (host: string): string =>
     .replace(/:\d*$/, '')
     .replace(/^\[|\]$/g, '');
 
-/** Limits guesses at the token. */
+/** Limits guesses at the admin token. */
 export interface AttemptLimiter {
   /** Counts a bearer token. Rejects with a 429 if the address has sent too many wrong ones. */
   bearer(context: RequestContext, isRight: boolean): Promise<void>;
@@ -33,7 +32,7 @@ export class AccessControl {
   readonly #token: Buffer | undefined;
   readonly #isLoopback: boolean;
   readonly #attempts: AttemptLimiter;
-  /** Undefined where there is no token to sign in with. */
+  /** Undefined without an admin token. */
   readonly sessions: Sessions | undefined;
 
   constructor(
@@ -47,15 +46,15 @@ export class AccessControl {
   }
 
   /**
-   * Throws a 401 or 403 if this is not for them. With a bearer token it returns a promise, which
+   * Throws a 401 or 403 if the caller has no access. With a bearer token it returns a promise that
    * rejects instead, also with a 429.
    */
   admit(context: RequestContext, access: Access): undefined | Promise<void> {
-    // What a proxy reports of a browser is about the page that it guards, not about this service.
+    // A proxy forwards the browser's headers, which concern the protected page, not this service.
     if (access === 'proxied') return undefined;
     const { headers } = context.request;
     if (headers.origin !== undefined || headers['sec-fetch-site'] !== undefined) {
-      if (access !== 'page' || !isVisit(context)) refuseOtherSites(context);
+      if (access !== 'page' || !isNavigation(context)) rejectCrossSite(context);
     }
     if (access === 'open' || access === 'page') return undefined;
     const caller = this.callerOf(context);
@@ -67,11 +66,11 @@ export class AccessControl {
   #admit(context: RequestContext, caller: Caller | undefined): void {
     context.caller = caller;
     if (caller !== undefined) return;
-    if (!this.#isForMachine) throw unauthorized('Expected `Authorization: Bearer` with the token');
-    throw new HttpError(403, 'ERR_CROSS_SITE', 'Expected the Host to be a name of this machine');
+    if (!this.#isLocalOnly) throw unauthorized('Expected `Authorization: Bearer` with the token');
+    throw new HttpError(403, 'ERR_CROSS_SITE', 'Expected the Host to be a loopback name');
   }
 
-  /** As whom somebody may do what admins may; undefined if they may not. */
+  /** Returns how the caller is authenticated as an admin, or undefined. */
   callerOf(context: RequestContext): Caller | undefined | Promise<Caller | undefined> {
     const { authorization } = context.request.headers;
     const [, token] = /^Bearer +(.+)$/i.exec(authorization ?? '') ?? [];
@@ -80,7 +79,7 @@ export class AccessControl {
   }
 
   async #callerByToken(context: RequestContext, token: string): Promise<Caller | undefined> {
-    // Headers are read as Latin-1, so these are the bytes that came.
+    // Node decodes headers as Latin-1, so this restores the received bytes.
     const isRight = this.#isTokenIn(Buffer.from(token, 'latin1'));
     await this.#attempts.bearer(context, isRight);
     return isRight ? BY_TOKEN : this.#callerWithoutToken(context);
@@ -88,29 +87,29 @@ export class AccessControl {
 
   #callerWithoutToken(context: RequestContext): Caller | undefined {
     const { cookie, host } = context.request.headers;
-    if (this.#isForMachine) {
-      // A name that leads here, but is not this machine's own, is another site's (DNS rebinding).
+    if (this.#isLocalOnly) {
+      // Any other host name that resolves to loopback may be a DNS rebinding attack.
       return isLoopback(hostName(host ?? '')) ? ON_LOOPBACK : undefined;
     }
     if (cookie === undefined || !isOfOwnSite(context)) return undefined;
     const [text, second] = sessionCookies(cookie);
-    // Of two nobody knows which one is the browser's own.
+    // With two cookies, one may have been set by another site.
     if (text === undefined || second !== undefined) return undefined;
     const session = this.sessions?.read(text);
     return session && { as: 'session', session };
   }
 
-  /** Whether who was let in still would be: a session ends, or is ended, during a long answer. */
+  /** Returns false if the caller's session has expired or was ended since, as for event streams. */
   stillAdmits({ caller }: RequestContext): boolean {
     return caller?.session === undefined || this.sessions?.isGood(caller.session) === true;
   }
 
-  /** Whether an admin asks, or somebody on this machine if that is all it takes. */
+  /** Resolves to whether the caller has admin access. */
   async isAdmin(context: RequestContext): Promise<boolean> {
     try {
       return (await this.callerOf(context)) !== undefined;
     } catch {
-      // After too many wrong tokens the right one does not count either.
+      // After too many wrong tokens the right one is rejected as well.
       return false;
     }
   }
@@ -119,41 +118,41 @@ export class AccessControl {
     return this.#isTokenIn(Buffer.from(text));
   }
 
-  /** Whether being on this machine is all it takes. */
-  get #isForMachine(): boolean {
+  /** Whether every local caller has admin access. */
+  get #isLocalOnly(): boolean {
     return this.#isLoopback && this.#token === undefined;
   }
 
-  /** Digests are compared: that takes equally long whatever is wrong, and hides the length. */
+  /** Compares digests: constant time, and independent of the length. */
   #isTokenIn(bytes: Buffer): boolean {
     return this.#token !== undefined && timingSafeEqual(this.#token, digest(bytes));
   }
 }
 
-/** Browsers ask for no password at this scheme; they leave it to the page. */
+/** The Bearer scheme makes browsers show no password dialog. */
 export const unauthorized = (message: string): HttpError =>
   new HttpError(401, 'ERR_UNAUTHORIZED', message, undefined, {
     'www-authenticate': 'Bearer realm="sluice"',
   });
 
-/** Browsers say where a request comes from, and pages cannot change that. */
-function refuseOtherSites({ request: { headers } }: RequestContext): void {
+/** Throws a 403 by `Sec-Fetch-Site` and `Origin`, which pages cannot set. */
+function rejectCrossSite({ request: { headers } }: RequestContext): void {
   const site = headers['sec-fetch-site'];
   const isOther = site === 'cross-site' || site === 'same-site';
   const { origin } = headers;
   const isForeign = origin !== undefined && origin.replace(/^https?:\/\//, '') !== headers.host;
   if (!isOther && !isForeign) return;
-  throw new HttpError(403, 'ERR_CROSS_SITE', 'Expected no request from a page of another site');
+  throw new HttpError(403, 'ERR_CROSS_SITE', 'Expected a same-site request, got a cross-site one');
 }
 
-/** Whether somebody followed a link, or typed one: to a page in its own right, in no frame. */
-const isVisit = ({ request: { headers } }: RequestContext): boolean =>
+/** Whether a user opened the page by a link or the address bar, not in a frame. */
+const isNavigation = ({ request: { headers } }: RequestContext): boolean =>
   headers['sec-fetch-mode'] === 'navigate' && headers['sec-fetch-dest'] === 'document';
 
 /**
- * Whether a cookie counts: a browser adds it to whatever is asked for, so it has to say that one of
- * our own pages asks, or somebody by hand. Over plain HTTP browsers say so only where something
- * could be changed; to look at things there, the cookie alone has to do.
+ * Whether the session cookie is accepted. Browsers attach cookies to cross-site requests too, so
+ * the request must come from our own page or from the address bar. Over plain HTTP, browsers send
+ * no `Sec-Fetch-Site`, and `Origin` only with unsafe methods; there, GET and HEAD are accepted.
  */
 function isOfOwnSite({ request }: RequestContext): boolean {
   const { headers, method } = request;
@@ -163,8 +162,8 @@ function isOfOwnSite({ request }: RequestContext): boolean {
   if (site !== undefined && site !== 'same-origin') return isSafe && site === 'none';
   if (origin === undefined) return isSafe || site !== undefined;
   if (origin === `https://${host}`) return true;
-  // Without TLS here there may be a proxy that has it; with TLS this is a page that anybody could
-  // have put there.
+  // Without TLS here, a proxy may terminate it. With TLS, an attacker on the network could have
+  // injected the http: page.
   return !isEncrypted(request) && origin === `http://${host}`;
 }
 

@@ -6,19 +6,19 @@
 
 export const SMALL_BODY_BYTES = 16 * 1024;
 export const LARGE_BODIES_BYTES = 64 * 1024 * 1024;
-/** Of one address: a quarter, so that one client leaves room for others. */
+/** Per client address. */
 export const CLIENT_BODIES_BYTES = LARGE_BODIES_BYTES / 4;
 
-/** Bytes of large bodies whose requests are not answered yet. */
+/** Bytes of large bodies of pending requests. */
 let heldBytes = 0;
 const heldByClient = new Map<string, number>();
 
-/** What a body is released with: a response, or a stream. */
+/** A response or stream. The share is released when it closes. */
 interface Closing {
   once(event: 'close', listener: () => void): unknown;
 }
 
-/** What one request holds of the budget until its response is sent or its client disconnects. */
+/** The part of the budget that one request holds until its response or connection closes. */
 export class BodyShare {
   #bytes = 0;
 

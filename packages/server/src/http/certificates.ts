@@ -1,6 +1,6 @@
 /**
- * The certificate and private key that HTTP and gRPC are served with. They are read again with the
- * configuration, and replaced together: new connections get the new certificate, open ones stay.
+ * The TLS certificate and private key of HTTP and gRPC. A configuration reload reads both files
+ * again. New connections get the new certificate; open connections keep the old one.
  */
 import { createSecureContext } from 'node:tls';
 import { type Config, ConfigError } from '../config/model.ts';
@@ -11,7 +11,7 @@ import { withTimeout } from '../with-timeout.ts';
 const MAX_PEM_BYTES = 1024 * 1024;
 const READ_DEADLINE_MS = 10_000;
 
-/** PEM, as the files hold it. */
+/** PEM files. */
 export interface KeyPair {
   readonly cert: Buffer;
   readonly key: Buffer;
@@ -31,7 +31,7 @@ export class Certificates {
     this.#next = pair;
   }
 
-  /** Returns undefined if the service has no TLS. Throws a `ConfigError` if the files are wrong. */
+  /** Resolves to undefined without TLS. Rejects with a `ConfigError` if the files are invalid. */
   static async open({
     tlsCert,
     tlsKey,
@@ -48,12 +48,12 @@ export class Certificates {
     this.#listeners.push(listener);
   }
 
-  /** Reads the files, for `use`. Throws a `ConfigError` if they are wrong; the old pair stays. */
+  /** Reads the files for `use`. If they are invalid, rejects with a `ConfigError`. */
   async read(): Promise<void> {
     this.#next = await readPair(this.certPath, this.keyPath);
   }
 
-  /** Serves new connections with what was read last. */
+  /** Uses the pair that was read last for new connections. */
   use(): void {
     const next = this.#next;
     if (next.cert.equals(this.#pair.cert) && next.key.equals(this.#pair.key)) return;
@@ -62,9 +62,7 @@ export class Certificates {
   }
 }
 
-/**
- * Loads a configuration and, if there are any, the certificates: both are right, or neither counts.
- */
+/** Returns a loader of the configuration and the certificates: if either is invalid, it rejects. */
 export function loadWith(
   load: () => Promise<Config>,
   certificates: Certificates | undefined,

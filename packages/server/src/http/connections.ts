@@ -1,16 +1,16 @@
 /**
- * The connections that are open, and how they end when the service stops: with an answer that says
- * so. Whoever sends a request to a connection that is just being closed never learns whether it was
- * served; so none is closed before its other end has been told, unless it stays silent.
+ * The open connections. On shutdown each ends with a `Connection: close` response, because a client
+ * whose connection closes while it sends a request cannot tell whether the request was served. Only
+ * silent connections are closed without a response.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** The answer to the latest request of a connection, if it is still to be made. */
+/** The pending response to the latest request of a connection. */
 const LATEST = Symbol('latest');
-/** How much had been written when it was last looked whether the other end reads. */
+/** Bytes that the peer had taken at the last check for stalled connections. */
 const WRITTEN = Symbol('written');
-/** The connection was in its TLS handshake when it was last looked at. */
+/** Whether the connection was in its TLS handshake at that check. */
 const HANDSHAKING = Symbol('handshaking');
 
 type Connection = Socket & {
@@ -21,22 +21,19 @@ type Connection = Socket & {
 
 export class Connections {
   readonly #isTls: boolean;
-  /**
-   * By the TCP socket, the socket that requests come from. Over TLS that is another one, and
-   * undefined until the handshake is done: what is read and written shows there only.
-   */
+  /** By TCP socket, the socket of the requests: the TLS socket, once the handshake is done. */
   readonly #open = new Map<Connection, Connection | undefined>();
-  /** TCP sockets in their handshake, by their addresses. */
+  /** TCP sockets in their TLS handshake, by address pair. */
   readonly #handshaking = new Map<string, Connection>();
   #isDraining = false;
   #accepted = 0;
-  #emptied: () => void = () => {};
+  #onEmpty: () => void = () => {};
 
   constructor(isTls = false) {
     this.#isTls = isTls;
   }
 
-  /** How many there have been. */
+  /** Number of connections since the start. */
   get accepted(): number {
     return this.#accepted;
   }
@@ -49,7 +46,7 @@ export class Connections {
     return this.#isDraining;
   }
 
-  /** A TCP connection has come. */
+  /** Registers a new TCP connection. */
   add(socket: Connection): void {
     this.#accepted++;
     this.#open.set(socket, this.#isTls ? undefined : socket);
@@ -60,11 +57,11 @@ export class Connections {
       if (addresses !== undefined && this.#handshaking.get(addresses) === socket) {
         this.#handshaking.delete(addresses);
       }
-      if (this.#open.size === 0) this.#emptied();
+      if (this.#open.size === 0) this.#onEmpty();
     });
   }
 
-  /** Its TLS handshake is done. */
+  /** Registers the end of a TLS handshake. */
   secured(secure: Connection): void {
     const addresses = addressesOf(secure);
     const socket = this.#handshaking.get(addresses);
@@ -73,33 +70,33 @@ export class Connections {
     this.#open.set(socket, secure);
   }
 
-  /** Calls back once, when none is open. */
+  /** Calls back once, when no connection is open. */
   whenEmpty(then: () => void): void {
-    this.#emptied = () => {
-      this.#emptied = () => {};
+    this.#onEmpty = () => {
+      this.#onEmpty = () => {};
       then();
     };
-    if (this.#open.size === 0) this.#emptied();
+    if (this.#open.size === 0) this.#onEmpty();
   }
 
-  /** A request has come. */
+  /** Registers a new request. */
   began(request: IncomingMessage, response: ServerResponse): void {
     const socket: Connection = request.socket;
     const before = socket[LATEST];
     socket[LATEST] = response;
     if (!this.#isDraining) return;
-    // Only the last of several answers may say that the connection ends.
+    // With pipelined requests, only the last response may close the connection.
     if (before !== undefined && !before.headersSent) before.shouldKeepAlive = true;
     response.shouldKeepAlive = false;
   }
 
-  /** It has been answered, so that nothing can be changed about the answer any more. */
+  /** Registers that the headers of a response were sent. */
   ended(request: IncomingMessage, response: ServerResponse): void {
     const socket: Connection = request.socket;
     if (socket[LATEST] === response) socket[LATEST] = undefined;
   }
 
-  /** From now on each connection ends with its next answer. */
+  /** Closes each connection with its next response. */
   drain(): void {
     this.#isDraining = true;
     for (const served of this.#open.values()) {
@@ -109,9 +106,8 @@ export class Connections {
   }
 
   /**
-   * Closes those whose other end has read nothing of what waits for it since it was last looked,
-   * and those that have been in their handshake since then. A timer for each would do the same, at
-   * a price for each request.
+   * Closes connections whose peer has read nothing of its pending data since the last call, or that
+   * were in their handshake at the last call. Avoids a timer per request.
    */
   closeStalled(): void {
     for (const [socket, served] of this.#open) {
@@ -126,7 +122,7 @@ export class Connections {
     }
   }
 
-  /** Closes those on which no request has ever begun; to Node they are not idle. */
+  /** Closes connections without any request yet, which Node does not consider idle. */
   closeSilent(): void {
     for (const [socket, served] of this.#open) {
       if (served === undefined || served.bytesRead === 0) socket.destroy();
@@ -134,6 +130,6 @@ export class Connections {
   }
 }
 
-/** What tells a connection from all others of this process. */
+/** Identifies a connection within this process. */
 const addressesOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket): string =>
   `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;

@@ -1,4 +1,4 @@
-/** The rate-limit fields of a verdict, for whichever protocol carries them. */
+/** Rate-limit headers of a decision, for all protocols. */
 import type { CheckResult, Limit } from 'sluice';
 import { headerReport } from 'sluice/engine';
 import { type HeaderForm, type HeaderReport, headerForms, retryAfter } from 'sluice/http';
@@ -6,18 +6,18 @@ import type { ServiceDecision } from '../decision-service.ts';
 
 export type Field = readonly [name: string, value: string];
 
-/** What the enforced limits say, with their windows; those in shadow are nobody's business. */
+/** Returns the report of the enforced limits. Shadow limits are not reported to clients. */
 export function decisionReport(result: CheckResult, limits: readonly Limit[]): HeaderReport {
   const windowOf = (name: string): number =>
     limits.find(({ policy }) => policy.name === name)?.policy.windowMs ?? 0;
-  // A wait that never ends is told as a window, so that clients that go by it do not hurry.
+  // An infinite wait is reported as one window, so that clients do not retry at once.
   const finite = result.limits.map((each) =>
     Number.isFinite(each.retryAfterMs) ? each : { ...each, retryAfterMs: windowOf(each.policy) },
   );
   return headerReport(result, finite, windowOf);
 }
 
-/** A store that is away has measured nothing, so then only the wait is told. */
+/** Returns the headers of a decision; only `Retry-After` if the store was unavailable. */
 export function fieldsOf(
   { result }: ServiceDecision,
   limits: readonly Limit[],
@@ -25,13 +25,13 @@ export function fieldsOf(
 ): readonly Field[] {
   if (result === undefined) return [];
   const report = decisionReport(result, limits);
-  const isAway = result.degraded?.action === 'deny';
-  const fields = isAway ? [] : headerForms[form](report);
+  const isUnmeasured = result.degraded?.action === 'deny';
+  const fields = isUnmeasured ? [] : headerForms[form](report);
   const wait = Number.isFinite(result.retryAfterMs) ? retryAfter(report, form) : undefined;
   return wait === undefined ? fields : [...fields, wait];
 }
 
-/** 200, 429 for a caller who asked too often, 503 if nobody could tell. */
+/** Returns 200 if allowed, 429 if denied, 503 if denied because the store is unavailable. */
 export function statusOf({ allowed, result }: ServiceDecision): 200 | 429 | 503 {
   if (allowed) return 200;
   return result?.degraded?.action === 'deny' ? 503 : 429;

@@ -1,4 +1,4 @@
-/** One request and its answer: reading bodies within bounds, and writing JSON and problems. */
+/** One request and its response: reads bodies within limits, writes JSON and problem details. */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { systemClock } from 'sluice';
@@ -8,12 +8,11 @@ import type { Session } from './sessions.ts';
 
 export { asHttpError, badRequest, HttpError, type ServiceErrorCode } from './problems.ts';
 
-/** Larger bodies are refused before they are read to the end. */
+/** Larger bodies are rejected before they are read to the end. */
 export const MAX_BODY_BYTES = 1024 * 1024;
-/** What is nested deeper means nothing to anybody here. */
 export const MAX_BODY_DEPTH = 16;
 
-/** How much of a refused body is still taken in, so that its sender gets to read the answer. */
+/** How much of a rejected body is still read, so that the client can read the response. */
 const LINGER_BYTES = 4 * MAX_BODY_BYTES;
 const LINGER_MS = 1000;
 
@@ -30,29 +29,29 @@ const FLAGS: Readonly<Record<string, boolean>> = {
 
 export const NO_SNIFFING: OutgoingHttpHeaders = { 'x-content-type-options': 'nosniff' };
 
-const NO_PLACES: Readonly<Record<string, string>> = {};
+const NO_PARAMS: Readonly<Record<string, string>> = {};
 
-/** As whom an admin asks: by the token, by a session, or as somebody on this machine. */
+/** How an admin is authenticated: by token, by session, or as a local caller. */
 export type Caller =
   | { readonly as: 'token' | 'loopback'; readonly session?: undefined }
   | { readonly as: 'session'; readonly session: Session };
 
 export class RequestContext {
   #query: URLSearchParams | undefined = undefined;
-  /** What the path's places stand for: `/v1/keys/:policy/:key`. */
-  params: Readonly<Record<string, string>> = NO_PLACES;
-  /** Who was let in; undefined where everybody is. */
+  /** Parameters of the path, such as `policy` in `/v1/keys/:policy/:key`. */
+  params: Readonly<Record<string, string>> = NO_PARAMS;
+  /** Undefined on routes without access control. */
   caller: Caller | undefined = undefined;
 
   constructor(
     readonly request: IncomingMessage,
     readonly response: ServerResponse,
     readonly path: string,
-    /** What follows the `?`, or nothing. */
+    /** The query without `?`; empty if there is none. */
     readonly search: string,
   ) {}
 
-  /** When the session ends that the request was let in by, so that a long answer ends with it. */
+  /** Expiry of the session that authenticated the request. Ends long responses. */
   get sessionExpiresAtMs(): number | undefined {
     return this.caller?.session?.expiresAtMs;
   }
@@ -62,7 +61,7 @@ export class RequestContext {
     return this.#query;
   }
 
-  /** Whether a query asks for something: `?enforce`, `?enforce=true`, but not `?enforce=false`. */
+  /** Returns a boolean parameter: true for `?enforce` and `?enforce=true`. */
   flag(name: string): boolean {
     if (this.search === '') return false;
     const value = this.query.get(name);
@@ -71,7 +70,7 @@ export class RequestContext {
     throw badRequest('ERR_INVALID_OPTION', `Expected \`${name}\` to be true or false`);
   }
 
-  /** Refuses a misspelt query, which would otherwise silently mean the default. */
+  /** Rejects unknown parameters: a misspelt one would silently mean the default. */
   checkQuery(...known: readonly string[]): void {
     if (this.search === '') return;
     for (const name of this.query.keys()) {
@@ -86,22 +85,22 @@ export class RequestContext {
     return typeof value === 'string' ? value : value?.join(', ');
   }
 
-  /** Answers with JSON that is already text. */
+  /** Sends serialized JSON, or text of another type. */
   sendText(status: number, text: string, fields?: OutgoingHttpHeaders, type = JSON_TYPE): void {
     const { response } = this;
     const base = { 'content-type': type, 'content-length': Buffer.byteLength(text) };
     response.writeHead(status, fields === undefined ? base : { ...base, ...fields });
-    // Two calls, because the head and the text then go out as one piece, and not as two and a none.
+    // With `write` before `end`, Node sends head and body in one write.
     if (this.request.method !== 'HEAD') response.write(text);
     response.end();
   }
 
-  /** Answers with JSON that no browser takes for something else, wherever nobody is in a hurry. */
+  /** Sends JSON with `nosniff`. */
   send(status: number, body: unknown, fields?: OutgoingHttpHeaders): void {
     this.sendText(status, JSON.stringify(body), { ...NO_SNIFFING, ...fields });
   }
 
-  /** Problem details, with the code by which programs tell errors apart. */
+  /** Sends problem details. */
   sendError(error: HttpError): void {
     const { response } = this;
     if (response.headersSent || response.destroyed) return;
@@ -111,7 +110,7 @@ export class RequestContext {
     else this.#sendAndLinger(error, text);
   }
 
-  /** Whether so much of the body is missing that reading it would be a favour. */
+  /** Whether more of the body may arrive than the connection would discard without harm. */
   #hasMoreToCome(): boolean {
     const { complete, headers } = this.request;
     if (complete) return false;
@@ -123,8 +122,8 @@ export class RequestContext {
   }
 
   /**
-   * Answers at once and closes later. A connection that is closed while its other end still sends
-   * is reset, and then the answer is lost on its way.
+   * Sends the response at once and closes later. Closing a connection while the client still sends
+   * resets it, and the client would not receive the response.
    */
   #sendAndLinger({ status, fields }: HttpError, text: string): void {
     const { request, response } = this;
@@ -147,17 +146,17 @@ export class RequestContext {
     request.resume();
   }
 
-  /** The body as it came; refused if it is too large or not UTF-8. */
+  /** Resolves to the body; rejects if it is too large or not UTF-8. */
   readText(): Promise<string> {
     return new Promise((resolve, reject) => this.#receive(resolve, reject));
   }
 
-  /** The body as JSON; refused if it is not, or nested too deep. */
+  /** Resolves to the parsed body; rejects if it is not JSON or nested too deep. */
   async readJson(): Promise<unknown> {
     return jsonOf(await this.readText());
   }
 
-  /** The same for those who are asked most: `use` is called at once, without a promise between. */
+  /** Fast path of `readJson`: calls `use` synchronously, which saves a promise. */
   useJson(use: (body: unknown) => void | Promise<void>): Promise<void> {
     return new Promise((resolve, reject) => {
       const receive = (text: string): void => {
@@ -171,52 +170,52 @@ export class RequestContext {
     });
   }
 
-  #receive(receive: (text: string) => void, refuse: (error: HttpError) => void): void {
+  #receive(receive: (text: string) => void, reject: (error: HttpError) => void): void {
     const { request } = this;
     if (this.#announcedBytes > MAX_BODY_BYTES) {
-      refuse(tooLarge());
+      reject(tooLarge());
       return;
     }
     let first: Buffer | undefined;
     let more: Buffer[] | undefined;
     let size = 0;
-    let isRefused = false;
+    let isRejected = false;
     const share = new BodyShare(this.response, request.socket.remoteAddress ?? '');
     request.on('data', (chunk: Buffer) => {
       size += chunk.length;
       if (size > MAX_BODY_BYTES || !share.grow(size)) {
-        isRefused = true;
+        isRejected = true;
         request.removeAllListeners('data');
         more = undefined;
-        refuse(size > MAX_BODY_BYTES ? tooLarge() : tooBusy());
+        reject(size > MAX_BODY_BYTES ? tooLarge() : tooBusy());
       } else if (first === undefined) first = chunk;
       else if (more === undefined) more = [first, chunk];
       else more.push(chunk);
     });
     request.on('end', () => {
-      if (isRefused) return;
+      if (isRejected) return;
       const bytes = more === undefined ? first : Buffer.concat(more);
       const text = bytes?.toString() ?? '';
       // Invalid bytes decode to U+FFFD, so a text without it is valid. Avoids calling `isUtf8`
       // (26.7 to 26.3 us of CPU per check).
       if (!text.includes(REPLACEMENT) || isUtf8(bytes!)) receive(text);
-      else refuse(badRequest('ERR_INVALID_BODY', 'Expected the body to be UTF-8'));
+      else reject(badRequest('ERR_INVALID_BODY', 'Expected the body to be UTF-8'));
     });
-    // Also if the connection is closed in the middle.
-    request.on('error', () => refuse(gone()));
+    // Also emitted if the client disconnects before the end of the body.
+    request.on('error', () => reject(incomplete()));
   }
 }
 
 function jsonOf(text: string): unknown {
   if (isTooDeep(text)) {
-    const message = `Expected the body to be nested at most ${MAX_BODY_DEPTH} deep`;
+    const message = `Expected the body to be nested at most ${MAX_BODY_DEPTH} levels deep`;
     throw badRequest('ERR_BODY_TOO_DEEP', message);
   }
   try {
     return JSON.parse(text);
   } catch (error) {
-    const came = text === '' ? 'nothing' : `an error: ${(error as Error).message}`;
-    throw badRequest('ERR_INVALID_BODY', `Expected the body to be JSON, got ${came}`);
+    const received = text === '' ? 'an empty body' : `an error: ${(error as Error).message}`;
+    throw badRequest('ERR_INVALID_BODY', `Expected the body to be JSON, got ${received}`);
   }
 }
 
@@ -227,18 +226,19 @@ const tooBusy = (): HttpError =>
   new HttpError(
     503,
     'ERR_TOO_BUSY',
-    'The bodies of other requests take all memory that is reserved for them; retry later',
+    'The memory for request bodies is in use; retry later',
     undefined,
     { 'retry-after': '1' },
   );
 
-const gone = (): HttpError => badRequest('ERR_INVALID_BODY', 'The body was not sent to its end');
+const incomplete = (): HttpError =>
+  badRequest('ERR_INVALID_BODY', 'The connection closed before the end of the body');
 
 const REPLACEMENT = '\ufffd';
 const QUOTE = 34;
 const BACKSLASH = 92;
 
-/** Looks at the brackets alone, so that nothing is built of what will be refused. */
+/** Counts brackets without parsing, so that a rejected body allocates nothing. */
 function isTooDeep(text: string): boolean {
   let depth = 0;
   let isInside = false;

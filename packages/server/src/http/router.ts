@@ -1,12 +1,13 @@
-/** Which handler a request is for. Paths are looked up whole; those with places are compared. */
+/** Finds the handler of a request by the whole path, by prefix, or by a pattern with parameters. */
 import { HttpError, type RequestContext } from './request-context.ts';
 
 export type Handler = (context: RequestContext) => void | Promise<void>;
 
 /**
- * Who may come: everybody; everybody, also by a link on a page of another site; whoever has the
- * admin token (on loopback, everybody); or everybody by way of a proxy, whose headers tell of
- * another request.
+ * - `open`: every client
+ * - `page`: every client, also by a link from another site
+ * - `admin`: clients with the admin token; on loopback without a token, every local client
+ * - `proxied`: every client; the headers describe a forwarded request
  */
 export type Access = 'open' | 'page' | 'admin' | 'proxied';
 
@@ -24,23 +25,22 @@ export interface RouteName {
 
 type Methods = Map<string, Route>;
 
-interface Place {
+interface Pattern {
   readonly path: string;
   readonly segments: readonly string[];
   readonly methods: Methods;
 }
 
-/** Stands for all methods. */
 export const ANY_METHOD = '*';
 
 export class Router {
   readonly #exact = new Map<string, Methods>();
-  readonly #patterns: Place[] = [];
-  readonly #below = new Map<string, Methods>();
+  readonly #patterns: Pattern[] = [];
+  readonly #prefixes = new Map<string, Methods>();
 
   /**
-   * A segment of a path that begins with `:` is a place: `/v1/keys/:policy/:key`. A path that ends
-   * with `/*` is all that lies below.
+   * A segment that begins with `:` is a parameter: `/v1/keys/:policy/:key`. A path that ends with
+   * `/*` matches all paths with that prefix.
    */
   add(method: string, path: string, access: Access, handler: Handler): this {
     const methods = this.#methodsOf(path);
@@ -48,11 +48,10 @@ export class Router {
     return this;
   }
 
-  /** All that was added, by path. */
   list(): readonly RouteName[] {
     const patterns = this.#patterns.map((each) => [each.path, each.methods]);
-    const places = [...this.#exact, ...patterns, ...this.#below];
-    return (places as [string, Methods][]).flatMap(([path, methods]) =>
+    const all = [...this.#exact, ...patterns, ...this.#prefixes];
+    return (all as [string, Methods][]).flatMap(([path, methods]) =>
       [...methods].map(([method, { access }]) => ({ method, path, access })),
     );
   }
@@ -60,25 +59,21 @@ export class Router {
   #methodsOf(path: string): Methods {
     const known =
       this.#exact.get(path) ??
-      this.#below.get(path) ??
+      this.#prefixes.get(path) ??
       this.#patterns.find((each) => each.path === path)?.methods;
     if (known !== undefined) return known;
     const methods: Methods = new Map();
-    if (path.endsWith('/*')) this.#below.set(path, methods);
+    if (path.endsWith('/*')) this.#prefixes.set(path, methods);
     else if (!path.includes('/:')) this.#exact.set(path, methods);
     else this.#patterns.push({ path, segments: path.split('/'), methods });
     return methods;
   }
 
-  /** Throws a 404 or a 405 if there is none. */
+  /** Throws a 404 or 405 if no route matches. */
   find(context: RequestContext): Route {
     const methods = this.#exact.get(context.path) ?? this.#matching(context);
     if (methods === undefined) {
-      throw new HttpError(
-        404,
-        'ERR_NOT_FOUND',
-        'There is nothing at this path; see /v1/openapi.json',
-      );
+      throw new HttpError(404, 'ERR_NOT_FOUND', 'This path does not exist; see /v1/openapi.json');
     }
     const { method = '' } = context.request;
     const route =
@@ -92,29 +87,29 @@ export class Router {
   }
 
   #matching(context: RequestContext): Methods | undefined {
-    for (const [path, methods] of this.#below) {
+    for (const [path, methods] of this.#prefixes) {
       if (context.path.startsWith(path.slice(0, -1))) return methods;
     }
     const parts = context.path.split('/');
     for (const { segments, methods } of this.#patterns) {
       if (segments.length !== parts.length) continue;
       if (!segments.every((each, at) => each.startsWith(':') || each === parts[at])) continue;
-      context.params = placesOf(segments, parts);
+      context.params = paramsOf(segments, parts);
       return methods;
     }
     return undefined;
   }
 }
 
-function placesOf(segments: readonly string[], parts: readonly string[]): Record<string, string> {
-  const places: Record<string, string> = Object.create(null);
+function paramsOf(segments: readonly string[], parts: readonly string[]): Record<string, string> {
+  const params: Record<string, string> = Object.create(null);
   for (const [at, segment] of segments.entries()) {
     if (!segment.startsWith(':')) continue;
     try {
-      places[segment.slice(1)] = decodeURIComponent(parts[at]);
+      params[segment.slice(1)] = decodeURIComponent(parts[at]);
     } catch {
       throw new HttpError(400, 'ERR_INVALID_BODY', 'Expected the path to be percent-encoded UTF-8');
     }
   }
-  return places;
+  return params;
 }

@@ -1,4 +1,4 @@
-/** The HTTP server: bounds on what a connection may take, and from a request to its handler. */
+/** The HTTP server: limits per connection, dispatch to handlers, graceful shutdown. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
@@ -15,39 +15,37 @@ import { asHttpError, HttpError, MAX_BODY_BYTES, RequestContext } from './reques
 import type { Route, Router } from './router.ts';
 
 /**
- * What a connection may take: a slow or silent one must not cost those who are not. How many there
- * may be is left to the limit on open files, since one that is idle costs some kilobytes.
+ * Limits per connection, so that slow or silent clients do not affect others. The number of
+ * connections is limited only by open files: an idle one costs a few kilobytes.
  */
 export const BOUNDS = {
-  // More than proxies take in from clients, as a rule: what they pass on has to be read here.
+  // More than the default of common proxies, because forwarded headers must fit.
   maxHeaderSize: 32 * 1024,
   headersTimeout: 10_000,
   requestTimeout: 15_000,
   keepAliveTimeout: 60_000,
   connectionsCheckingInterval: 2000,
   noDelay: true,
-  /** Whoever reads nothing of an answer for so long, or up to twice as long, is gone. */
+  /** A client that reads nothing of its response for this long, or up to twice as long, is cut. */
   stalledMs: 45_000,
 };
-/** No proxy or client has a use for so many, and each costs some time. */
 const MAX_FIELDS = 1000;
 /**
- * Node is to count no fields, only the bytes of the head, which bound their number too. Beyond a
- * count of its own, Node 20 forgets fields and says nothing, and the one a proxy adds, with the
- * client's address, could be among them; later versions refuse the request, but without a code.
+ * Value of `maxHeadersCount` for "no limit". With a limit, Node 20 silently drops further headers,
+ * such as the client address that a proxy appends. `maxHeaderSize` bounds their number anyway.
  */
-const UNCOUNTED = 0;
+const UNLIMITED = 0;
 const HANDSHAKE_MS = 10_000;
 
-/** Told of every answer, with the path of its route; at a 499 nobody was left to be answered. */
+/** Receives every response with the path of its route; 499 if the client disconnected before it. */
 export interface TrafficWatcher {
   answered(route: string, status: number, tookMs: number): void;
 }
 
-/** When stopping, connections on which nothing comes are kept for so long, or half of the drain. */
+/** On shutdown, silent connections are closed after this time, or half of the drain time. */
 const SILENT_MS = 5000;
 
-/** When stopping, those who wait to be let in are let in for so long at the most. */
+/** On shutdown, connections of the backlog are accepted for at most this long. */
 const LISTEN_MS = 1000;
 
 const NO_ROUTE = 'none';
@@ -66,7 +64,7 @@ export class HttpServer {
   #closing: Promise<number> | undefined = undefined;
   readonly #stalledMs: number;
   #cancelSweep: () => void = () => {};
-  /** What comes between the order to stop and the end of listening. */
+  /** Requests that arrive while the backlog is drained. */
   #held: (() => void)[] | undefined = undefined;
 
   constructor(
@@ -85,9 +83,9 @@ export class HttpServer {
     this.#stalledMs = bounds.stalledMs;
     const listener: Listener = (request, response) => this.#serve(request, response);
     this.#server = serverOf(certificates, bounds, listener);
-    this.#server.maxHeadersCount = UNCOUNTED;
+    this.#server.maxHeadersCount = UNLIMITED;
     this.#server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
-      // Whoever asks before sending too much is spared it.
+      // A client that announces too large a body does not have to send it.
       const announced = Number(request.headers['content-length'] ?? 0);
       if (announced <= MAX_BODY_BYTES) response.writeContinue();
       this.#serve(request, response);
@@ -100,7 +98,7 @@ export class HttpServer {
     return this.#connections.size;
   }
 
-  /** Requests that have come and are not answered yet. */
+  /** Requests without a response yet. */
   get inFlight(): number {
     return this.#inFlight;
   }
@@ -114,7 +112,7 @@ export class HttpServer {
       return;
     }
     const handle = (): void => this.#handle(request, response, startMs);
-    // Requests that came in one packet are all known before the first of them is answered.
+    // Pipelined requests of one packet are all registered before the first is handled.
     if (this.#held === undefined) setImmediate(handle);
     else this.#held.push(handle);
   }
@@ -129,7 +127,7 @@ export class HttpServer {
         : new RequestContext(request, response, target.slice(0, at), target.slice(at + 1));
     let route: Route | undefined;
     try {
-      // Names and values take turns in this list.
+      // `rawHeaders` alternates names and values.
       if (request.rawHeaders.length >= 2 * MAX_FIELDS) throw tooManyFields();
       route = this.#router.find(context);
       const { handler } = route;
@@ -167,35 +165,37 @@ export class HttpServer {
   }
 
   #fail(context: RequestContext, error: unknown): void {
-    const answer = asHttpError(error);
-    if (answer.status === 500) this.#log.error({ err: error, path: context.path }, 'failed');
-    context.sendError(answer);
+    const failure = asHttpError(error);
+    if (failure.status === 500) {
+      this.#log.error({ err: error, path: context.path }, 'request failed');
+    }
+    context.sendError(failure);
   }
 
-  /** Connections come from the port, or from another process that has it. */
+  /** Accepts connections on the port, or from `source`. Resolves to the address. */
   async listen({ host, port }: Listen, source?: ConnectionSource): Promise<Listen> {
     this.#sweep();
     if (source !== undefined) {
-      // From this event on Node looks after the times of connections.
+      // Starts Node's checks of connection timeouts.
       this.#server.emit('listening');
       return source.open('http', (socket) => this.#server.emit('connection', socket));
     }
     return new Promise((resolve, reject) => {
-      const refuse = (error: Error): void => {
+      const onError = (error: Error): void => {
         this.#cancelSweep();
         reject(error);
       };
-      this.#server.once('error', refuse);
+      this.#server.once('error', onError);
       this.#server.listen({ host, port, backlog: 4096 }, () => {
-        this.#server.off('error', refuse);
-        // Such as a connection that could not be taken for want of open files.
-        this.#server.on('error', (err) => this.#log.error({ err }, 'a connection failed'));
+        this.#server.off('error', onError);
+        // For example EMFILE: too many open files.
+        this.#server.on('error', (err) => this.#log.error({ err }, 'connection failed'));
         resolve({ host, port: (this.#server.address() as AddressInfo).port });
       });
     });
   }
 
-  /** From time to time looks for those who do not read. */
+  /** Closes stalled connections periodically. */
   #sweep(): void {
     this.#cancelSweep = systemClock.schedule(this.#stalledMs, () => {
       this.#connections.closeStalled();
@@ -204,9 +204,9 @@ export class HttpServer {
   }
 
   /**
-   * Takes no new connections, answers what has come and what still comes on those that are open,
-   * and ends each with such an answer. Those that stay silent are closed after a while, and all
-   * that is left when the time is up; answers how many requests were not answered until then.
+   * Graceful shutdown. Stops accepting connections, and closes each open connection with its next
+   * response. Silent connections are closed earlier, all others after `drainMs`. Resolves to the
+   * number of requests cut off then.
    */
   close(drainMs: number): Promise<number> {
     this.#closing ??= this.#close(drainMs);
@@ -231,7 +231,7 @@ export class HttpServer {
         cancelSilent();
         cancelAll();
         this.#cancelSweep();
-        // Nothing is open any more; this ends the timer that Node looks at connections with.
+        // Stops Node's timer that checks connection timeouts.
         server.close();
         resolve(cut);
       };
@@ -242,7 +242,7 @@ export class HttpServer {
   /** Requests are held meanwhile: clients that then reconnect would refill the backlog. */
   async #stopListening(timeoutMs: number, closed: () => void): Promise<void> {
     await drainBacklog({ accepted: () => this.#connections.accepted, timeoutMs });
-    // Not the method of http.Server, because that closes idle connections at once.
+    // The method of http.Server would close idle connections at once.
     NetServer.prototype.close.call(this.#server, () => this.#connections.whenEmpty(closed));
     const held = this.#held ?? [];
     this.#held = undefined;
@@ -263,9 +263,9 @@ function serverOf(
 }
 
 const tooManyFields = (): HttpError =>
-  new HttpError(431, 'ERR_TOO_MANY_FIELDS', `Expected fewer than ${MAX_FIELDS} header fields`);
+  new HttpError(431, 'ERR_TOO_MANY_FIELDS', `Expected fewer than ${MAX_FIELDS} headers`);
 
-/** Clients that believe this to be a proxy send `http://host/path`, which has to be understood. */
+/** Converts the absolute form that clients send to proxies, `http://host/path`. */
 function originForm(url: string): string {
   const [, rest] = /^https?:\/\/[^/?#]*(.*)$/i.exec(url) ?? [];
   if (rest === undefined) return url;

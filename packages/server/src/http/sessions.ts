@@ -1,11 +1,11 @@
 /**
- * Signed sessions, so that a browser need not keep the admin token. A session says itself until
- * when it is good, and is signed with a key made of the token: every process can read it, also
- * after a restart, and none does any more once there is another token.
+ * Signed sessions, so that a browser does not store the admin token. A session contains its expiry
+ * and is signed with a key derived from the token. Every process can verify it, also after a
+ * restart. A new token invalidates all sessions.
  *
- *     v1.<end in ms, base 36>.<random id>.<HMAC-SHA256 of all before it>
+ *     v1.<expiry in ms, base 36>.<random id>.<HMAC-SHA256 of all before it>
  *
- * Only those that were ended before their time have to be remembered, and only until that time.
+ * Only sessions ended by sign-out are stored, until they would have expired.
  */
 import { createHash, createHmac, randomBytes, scryptSync, timingSafeEqual } from 'node:crypto';
 import { type Clock, systemClock } from 'sluice';
@@ -15,25 +15,25 @@ export interface Session {
   readonly expiresAtMs: number;
 }
 
-/** What processes tell each other about sessions that were ended. */
+/** Sessions ended by sign-out, as exchanged between processes. */
 export interface EndedSessions {
   readonly sessions: readonly Session[];
-  /** All that would end until then count as ended. */
+  /** All sessions that expire by then count as ended. */
   readonly untilMs: number;
 }
 
-/** From signing in; it does not get longer by being used. */
+/** From sign-in; use does not extend it. */
 export const SESSION_MS = 8 * 60 * 60 * 1000;
 
-/** Beyond it the oldest is forgotten, and with it all sessions that are not younger. */
+/** Beyond it the oldest entry is dropped, and all sessions that expire no later count as ended. */
 const MAX_ENDED = 10_000;
 
 const ID_BYTES = 16;
 const FORM = /^(v1\.([0-9a-z]{1,11})\.([\w-]{22}))\.([\w-]{43})$/;
 
 /**
- * Slow on purpose: whoever gets hold of a session can try tokens on it, wherever they like. The
- * salt is always the same, since all processes have to come to the same key.
+ * Slow on purpose: an attacker with a stolen session can guess tokens offline. The salt is constant
+ * because all processes must derive the same key.
  */
 const keyOf = (adminToken: string): Buffer => scryptSync(adminToken, 'sluice session v1', 32);
 
@@ -53,31 +53,31 @@ export class Sessions {
     return { id, expiresAtMs: this.#clock.now() + SESSION_MS };
   }
 
-  /** As the cookie has it. */
+  /** Returns the value of the cookie. */
   textOf({ id, expiresAtMs }: Session): string {
     const signed = `v1.${expiresAtMs.toString(36)}.${id}`;
     return `${signed}.${this.#sign(signed)}`;
   }
 
-  /** The session that a text stands for; undefined if it is none of ours, or over. */
+  /** Returns the session of a cookie value, or undefined if it is invalid or has ended. */
   read(text: string): Session | undefined {
     const [, signed, end, id, signature] = FORM.exec(text) ?? [];
     if (signed === undefined) return undefined;
-    // Compared as text, because several texts can stand for the same bytes.
+    // Compared as text, because several base64url texts decode to the same bytes.
     const isOurs = timingSafeEqual(Buffer.from(this.#sign(signed)), Buffer.from(signature));
     if (!isOurs) return undefined;
     const session = { id, expiresAtMs: Number.parseInt(end, 36) };
     return this.isGood(session) ? session : undefined;
   }
 
-  /** Whether it is neither over nor ended. */
+  /** Whether the session has neither expired nor been ended. */
   isGood({ id, expiresAtMs }: Session): boolean {
     if (expiresAtMs <= this.#clock.now() || expiresAtMs <= this.#endedUntilMs) return false;
     return !this.#ended.has(id);
   }
 
   end({ id, expiresAtMs }: Session): void {
-    if (this.#ended.size >= MAX_ENDED) this.#forget();
+    if (this.#ended.size >= MAX_ENDED) this.#makeRoom();
     this.#ended.set(id, expiresAtMs);
   }
 
@@ -86,14 +86,13 @@ export class Sessions {
     return { sessions, untilMs: this.#endedUntilMs };
   }
 
-  /** Takes over what another process knows. */
+  /** Adds the ended sessions of another process. */
   learn({ sessions, untilMs }: EndedSessions): void {
     this.#endedUntilMs = Math.max(this.#endedUntilMs, untilMs);
     for (const session of sessions) this.end(session);
   }
 
-  /** Makes room: of those that are over, or else of one, with whatever is not younger. */
-  #forget(): void {
+  #makeRoom(): void {
     const nowMs = this.#clock.now();
     for (const [id, expiresAtMs] of this.#ended) {
       if (expiresAtMs <= nowMs) this.#ended.delete(id);
@@ -109,13 +108,13 @@ export class Sessions {
   }
 }
 
-/** A name for the log. It tells sessions apart, and nobody gets in with it. */
+/** Returns a name for the log that identifies a session but does not authenticate. */
 export const sessionName = ({ id }: Session): string =>
   createHash('sha256').update(id).digest('hex').slice(0, 8);
 
 export const SESSION_COOKIE = 'sluice_session';
 
-/** All that a request has under the name of the session's cookie. */
+/** Returns the values of all session cookies of a request. */
 export function sessionCookies(header: string | undefined): readonly string[] {
   if (header === undefined || !header.includes(SESSION_COOKIE)) return [];
   return header.split(';').flatMap((part) => {
@@ -124,7 +123,7 @@ export function sessionCookies(header: string | undefined): readonly string[] {
   });
 }
 
-/** `text` is empty, and the age 0, to take the cookie away. */
+/** Returns a `Set-Cookie` value. An empty text and age 0 delete the cookie. */
 export function setCookie(text: string, maxAgeMs: number, isSecure: boolean): string {
   const fields = `HttpOnly; SameSite=Strict; Path=/; Max-Age=${Math.floor(maxAgeMs / 1000)}`;
   return `${SESSION_COOKIE}=${text}; ${fields}${isSecure ? '; Secure' : ''}`;

@@ -1,14 +1,14 @@
 /**
- * Denials for those who watch them live. They are collected only while somebody does, and each
- * filter has a list of its own, so that a rare key is found in a flood of others. A list is short:
- * the first of each second are told, and how many more there were.
+ * Collects denials for event streams while at least one is open. Each filter has its own list, so
+ * that a flood of other keys does not hide a rare one. A list holds the first 50 denials of each
+ * second and the number of further ones.
  */
 import { type Clock, type Degraded, type Limit, type LimitDecision, systemClock } from 'sluice';
 import type { DecisionService } from '../decision-service.ts';
 import { matchesWildcardParts } from '../wildcard.ts';
 import type { DecisionCounters, DenialHook } from './policy-counters.ts';
 
-/** Which denials somebody wants to see; without either, all. Plain data. */
+/** Selects denials; without fields, all. Plain data. */
 export interface DenialFilter {
   /** The name of a policy, or the label that it shares with others. */
   readonly policy?: string | undefined;
@@ -23,7 +23,7 @@ export interface Denial {
   readonly cost: number;
   readonly limit: number;
   readonly remaining: number;
-  /** Undefined if no wait helps. */
+  /** Undefined if the wait is infinite. */
   readonly retryAfterMs?: number;
   readonly windowMs?: number;
   readonly algorithm?: string;
@@ -33,17 +33,16 @@ export interface Denial {
 
 export interface DenialBatch {
   readonly denials: readonly Denial[];
-  /** How many more there were that fit the filter. */
+  /** Number of further denials that match the filter. */
   readonly omitted: number;
 }
 
-/** How many are told at once. */
 export const MAX_DENIALS = 50;
 
-/** Whoever has not asked for so long is gone. */
-const FORGET_MS = 5000;
+/** A process that has not polled for this long is dropped. */
+const EXPIRY_MS = 5000;
 
-/** Filters that are alike have the same text. */
+/** Equal filters have the same text. */
 export const filterText = ({ policy, key }: DenialFilter): string =>
   JSON.stringify([policy ?? null, key ?? null]);
 
@@ -64,7 +63,7 @@ class Collector {
     return this.#keyParts === undefined || matchesWildcardParts(this.#keyParts, key);
   }
 
-  /** Whether there is room; if not, it is counted. */
+  /** Returns false, and counts the denial, if the list is full. */
   hasRoom(): boolean {
     if (this.#denials.length < MAX_DENIALS) return true;
     this.#omitted++;
@@ -83,9 +82,9 @@ class Collector {
   }
 }
 
-/** The filters of one process that has streams. */
-interface Asker {
-  askedMs: number;
+/** The filters of one process with open event streams. */
+interface Subscriber {
+  polledMs: number;
   readonly collectors: Map<string, Collector>;
 }
 
@@ -93,7 +92,7 @@ export class DenialCollectors {
   readonly #decisionService: DecisionService;
   readonly #counters: DecisionCounters;
   readonly #clock: Clock;
-  readonly #askers = new Map<string, Asker>();
+  readonly #subscribers = new Map<string, Subscriber>();
   #cancel: (() => void) | undefined = undefined;
 
   constructor(
@@ -106,61 +105,61 @@ export class DenialCollectors {
     this.#clock = clock;
   }
 
-  /** Whether anything is collected. */
+  /** Whether denials are collected. */
   get isOn(): boolean {
-    return this.#askers.size > 0;
+    return this.#subscribers.size > 0;
   }
 
-  /** Collects what fits one more filter, until the asker is forgotten or takes without it. */
+  /** Adds a filter, until the subscriber expires or calls `take` without it. */
   add(name: string, filter: DenialFilter): void {
-    const { collectors } = this.#asker(name);
+    const { collectors } = this.#subscriber(name);
     const text = filterText(filter);
     if (!collectors.has(text)) collectors.set(text, new Collector(filter));
   }
 
-  /** What fits each filter, since it was last taken. From now on these are all that count. */
+  /** Returns the denials per filter since the last call, and drops all other filters. */
   take(name: string, filters: readonly DenialFilter[]): readonly DenialBatch[] {
-    const { collectors } = this.#asker(name);
+    const { collectors } = this.#subscriber(name);
     const wanted = new Set(filters.map(filterText));
     for (const text of [...collectors.keys()]) if (!wanted.has(text)) collectors.delete(text);
     for (const filter of filters) this.add(name, filter);
     return filters.map((filter) => collectors.get(filterText(filter))!.take());
   }
 
-  #asker(name: string): Asker {
-    const askedMs = this.#clock.now();
-    let asker = this.#askers.get(name);
-    if (asker === undefined) {
-      asker = { askedMs, collectors: new Map() };
-      this.#askers.set(name, asker);
+  #subscriber(name: string): Subscriber {
+    const polledMs = this.#clock.now();
+    let subscriber = this.#subscribers.get(name);
+    if (subscriber === undefined) {
+      subscriber = { polledMs, collectors: new Map() };
+      this.#subscribers.set(name, subscriber);
       this.#counters.onDenial = this.#collect;
-      this.#cancel ??= this.#clock.schedule(FORGET_MS, () => this.#forget());
+      this.#cancel ??= this.#clock.schedule(EXPIRY_MS, () => this.#expire());
     }
-    asker.askedMs = askedMs;
-    return asker;
+    subscriber.polledMs = polledMs;
+    return subscriber;
   }
 
-  #forget(): void {
+  #expire(): void {
     this.#cancel = undefined;
     const nowMs = this.#clock.now();
-    for (const [name, { askedMs }] of this.#askers) {
-      if (Math.abs(nowMs - askedMs) >= FORGET_MS) this.#askers.delete(name);
+    for (const [name, { polledMs }] of this.#subscribers) {
+      if (Math.abs(nowMs - polledMs) >= EXPIRY_MS) this.#subscribers.delete(name);
     }
-    if (this.isOn) this.#cancel = this.#clock.schedule(FORGET_MS, () => this.#forget());
+    if (this.isOn) this.#cancel = this.#clock.schedule(EXPIRY_MS, () => this.#expire());
     else this.#counters.onDenial = undefined;
   }
 
-  /** Forgets everybody. */
+  /** Drops all subscribers. */
   close(): void {
     this.#cancel?.();
     this.#cancel = undefined;
-    this.#askers.clear();
+    this.#subscribers.clear();
     this.#counters.onDenial = undefined;
   }
 
   readonly #collect: DenialHook = (denied, { label }, limits, degraded, isShadow) => {
     let denial: Denial | undefined;
-    for (const { collectors } of this.#askers.values()) {
+    for (const { collectors } of this.#subscribers.values()) {
       for (const collector of collectors.values()) {
         if (!collector.fits(denied, label) || !collector.hasRoom()) continue;
         denial ??= this.#denialOf(denied, limits, degraded, isShadow);
@@ -176,7 +175,7 @@ export class DenialCollectors {
     isShadow: boolean,
   ): Denial {
     const { atMs, policy, key, cost, limit, remaining, retryAfterMs } = denied;
-    // A policy that came with the request is known only there; those in shadow are not.
+    // Inline policies are only in `limits`; shadow policies only in the configuration.
     const definition =
       limits.find((each) => each.policy.name === policy)?.policy ??
       this.#decisionService.policies.get(policy)?.policy;

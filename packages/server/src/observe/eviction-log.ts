@@ -1,11 +1,11 @@
 /**
- * Logs that the embedded store evicted keys that still counted: the first eviction within a second,
- * further ones at most once a minute, with their number.
+ * Logs evictions of unexpired keys by the embedded store: the first within a second, further ones
+ * at most once a minute, with their number.
  */
 import { type Clock, type Store, systemClock } from 'sluice';
 import type { Logger } from './log.ts';
 
-const LOOK_MS = 1000;
+const POLL_MS = 1000;
 export const PAUSE_MS = 60_000;
 
 type EvictingStore = Pick<Store, 'size' | 'evicted' | 'guaranteedKeys'>;
@@ -15,7 +15,7 @@ export class EvictionLog {
   readonly #store: EvictingStore;
   readonly #clock: Clock;
   #logged = 0;
-  /** How many more times to look before another line may be logged. */
+  /** Number of polls until another line may be logged. */
   #pause = 0;
   #cancel: (() => void) | undefined = undefined;
 
@@ -25,18 +25,18 @@ export class EvictionLog {
     this.#clock = clock;
   }
 
-  /** Starts to look once a second. Does nothing for a store that has no number of evictions. */
+  /** Starts to poll once a second. Does nothing for a store that does not count evictions. */
   start(): void {
     if (this.#store.evicted === undefined) return;
-    this.#cancel = this.#clock.schedule(LOOK_MS, () => {
-      this.#look();
+    this.#cancel = this.#clock.schedule(POLL_MS, () => {
+      this.#poll();
       this.start();
     });
   }
 
-  #look(): void {
+  #poll(): void {
     if (this.#pause > 0) this.#pause--;
-    else if (this.#write()) this.#pause = PAUSE_MS / LOOK_MS - 1;
+    else if (this.#write()) this.#pause = PAUSE_MS / POLL_MS - 1;
   }
 
   #write(): boolean {
@@ -48,7 +48,7 @@ export class EvictionLog {
     return true;
   }
 
-  /** Stops, and logs what was evicted since the last line. */
+  /** Stops, and logs evictions since the last line. */
   stop(): void {
     if (this.#cancel === undefined) return;
     this.#cancel();

@@ -1,69 +1,68 @@
 /**
- * What happens, told live, once a second, to whoever listens. However many do, the crew is asked
- * once a second, and not at all while nobody listens. Every second is told once, also if the crew
- * is late with its answer: then several are told at once.
+ * The live feed: sends a tick per second to all listeners of this process. Polls all processes once
+ * a second, however many listeners there are, and not at all without listeners. Each second is sent
+ * once; if a poll is late, the next one covers several seconds.
  */
 import { type Clock, systemClock } from 'sluice';
 import { type DenialBatch, type DenialFilter, filterText } from './denials.ts';
 import { PATIENCE_SECONDS, type Span, STEP_MS } from './history.ts';
 import type { Logger } from './log.ts';
-import { jointBatch, type TickPart, type TickQuestion, ticksOf } from './tick.ts';
+import { jointBatch, type TickPart, type TickRequest, ticksOf } from './tick.ts';
 import { version } from './version.ts';
 
-/** In one process. */
+/** Per process. */
 export const MAX_STREAMS = 32;
 
-/** What was missed longer ago is in the history alone. */
+/** Older seconds are not sent; they are in the history. */
 const MAX_LATE_SECONDS = 10;
 
-/** Changes that come close upon each other are told as one. */
+/** Changes within this time are sent as one event. */
 const CHANGE_MS = 50;
 
 export type EndReason = 'expired' | 'stopping' | 'slow';
 export type ChangedThing = 'policies' | 'overrides';
 
-/** Somebody who listens. */
 export interface Listener {
   readonly filter: DenialFilter;
-  /** Whether it may still be told anything. */
+  /** False after the end of the listener's session. */
   readonly isAdmitted: boolean;
-  /** Whether so much waits to be read that it seems to read no more. */
+  /** Whether the listener has too much unread data. */
   readonly isSlow: boolean;
   /** `data` is JSON. */
   send(event: 'hello' | 'tick' | 'changed', data: string): void;
   end(why: EndReason): void;
 }
 
-/** What is asked of each process of the crew when somebody begins to listen. */
-export interface ListenQuestion {
-  readonly asker: string;
+/** Sent to each process when a listener joins. */
+export interface ListenRequest {
+  readonly subscriber: string;
   readonly filter: DenialFilter;
 }
 
-export interface ListenAnswer {
+export interface ListenReply {
   readonly startedAtMs: number;
 }
 
-/** Asks the crew. Whoever does not answer is left out. */
+/** Requests to all processes. Processes that do not reply are left out. */
 export interface FeedSource {
-  listen(question: ListenQuestion): Promise<readonly ListenAnswer[]>;
-  tick(question: TickQuestion): Promise<readonly TickPart[]>;
+  listen(question: ListenRequest): Promise<readonly ListenReply[]>;
+  tick(question: TickRequest): Promise<readonly TickPart[]>;
 }
 
 export class Feed {
   readonly #source: FeedSource;
   readonly #log: Logger;
   readonly #clock: Clock;
-  /** The name under which denials are collected for this process. */
-  readonly #asker = crypto.randomUUID();
-  /** Those who listen, and whether they have been greeted. */
+  /** Identifies this process to the denial collectors of all processes. */
+  readonly #subscriber = crypto.randomUUID();
+  /** Whether each listener has received `hello`. */
   readonly #listeners = new Map<Listener, boolean>();
   readonly #changed = new Set<ChangedThing>();
   #cancelTick: (() => void) | undefined = undefined;
   #cancelChanged: (() => void) | undefined = undefined;
-  #isAsking = false;
+  #isPolling = false;
   #isClosed = false;
-  /** The start of the first second that has not been told. */
+  /** The start of the first second that has not been sent. */
   #nextMs = 0;
 
   constructor(source: FeedSource, log: Logger, clock: Clock = systemClock) {
@@ -87,7 +86,7 @@ export class Feed {
     }
     if (this.#listeners.size === 0) this.#nextMs = this.#thisSecond();
     this.#listeners.set(listener, false);
-    void this.#greet(listener);
+    void this.#sendHello(listener);
     this.#arm();
   }
 
@@ -101,14 +100,14 @@ export class Feed {
     this.#changed.clear();
   }
 
-  /** Once it is greeted, no denial is missed: by then all processes collect what it wants. */
-  async #greet(listener: Listener): Promise<void> {
-    const question = { asker: this.#asker, filter: listener.filter };
-    const answers = await this.#source.listen(question).catch(() => []);
+  /** Sends `hello` when all processes collect the listener's denials: none is missed after it. */
+  async #sendHello(listener: Listener): Promise<void> {
+    const request = { subscriber: this.#subscriber, filter: listener.filter };
+    const replies = await this.#source.listen(request).catch(() => []);
     if (!this.#listeners.has(listener)) return;
     const atMs = this.#clock.now();
-    const startedAtMs = Math.min(atMs, ...answers.map((each) => each.startedAtMs));
-    const hello = { version, startedAtMs, atMs, processes: Math.max(answers.length, 1) };
+    const startedAtMs = Math.min(atMs, ...replies.map((each) => each.startedAtMs));
+    const hello = { version, startedAtMs, atMs, processes: Math.max(replies.length, 1) };
     this.#listeners.set(listener, true);
     listener.send('hello', JSON.stringify(hello));
   }
@@ -119,7 +118,7 @@ export class Feed {
   }
 
   #arm(): void {
-    if (this.#cancelTick !== undefined || this.#isAsking || this.#listeners.size === 0) return;
+    if (this.#cancelTick !== undefined || this.#isPolling || this.#listeners.size === 0) return;
     const delayMs = STEP_MS - (this.#clock.now() % STEP_MS);
     this.#cancelTick = this.#clock.schedule(delayMs, () => {
       this.#cancelTick = undefined;
@@ -128,21 +127,21 @@ export class Feed {
   }
 
   async #tick(): Promise<void> {
-    this.#isAsking = true;
+    this.#isPolling = true;
     try {
-      this.#endUnwanted();
+      this.#endStale();
       const span = this.#span();
-      if (span.seconds > 0 && this.#listeners.size > 0) await this.#tell(span);
+      if (span.seconds > 0 && this.#listeners.size > 0) await this.#send(span);
     } catch (err) {
-      // What was not told now is told with the next tick.
-      if (!this.#isClosed) this.#log.warn({ err }, 'could not be told live');
+      // The next tick includes the seconds of this one.
+      if (!this.#isClosed) this.#log.warn({ err }, 'live feed failed');
     } finally {
-      this.#isAsking = false;
+      this.#isPolling = false;
       this.#arm();
     }
   }
 
-  #endUnwanted(): void {
+  #endStale(): void {
     for (const listener of [...this.#listeners.keys()]) {
       if (!listener.isAdmitted) this.#end(listener, 'expired');
       else if (listener.isSlow) this.#end(listener, 'slow');
@@ -154,20 +153,20 @@ export class Feed {
     listener.end(why);
   }
 
-  /** The seconds that are over and have not been told. */
+  /** Returns the completed seconds that have not been sent. */
   #span(): Span {
     const endMs = this.#thisSecond();
-    // A clock that was set back: the seconds that come again are told again.
+    // If the clock was set back, repeated seconds are sent again.
     if (this.#nextMs - endMs > PATIENCE_SECONDS * STEP_MS) this.#nextMs = endMs - STEP_MS;
     const startMs = Math.max(this.#nextMs, endMs - MAX_LATE_SECONDS * STEP_MS);
     return { startMs, seconds: Math.max((endMs - startMs) / STEP_MS, 0) };
   }
 
-  async #tell(span: Span): Promise<void> {
+  async #send(span: Span): Promise<void> {
     const filters = new Map<string, DenialFilter>();
     for (const { filter } of this.#listeners.keys()) filters.set(filterText(filter), filter);
-    const question = { ...span, asker: this.#asker, filters: [...filters.values()] };
-    const parts = await this.#source.tick(question);
+    const request = { ...span, subscriber: this.#subscriber, filters: [...filters.values()] };
+    const parts = await this.#source.tick(request);
     if (parts.length === 0) return;
     this.#nextMs = span.startMs + span.seconds * STEP_MS;
     const batches = new Map<string, string>();
@@ -178,14 +177,14 @@ export class Feed {
     for (const [at, tick] of ticks.entries()) {
       const isLast = at === ticks.length - 1;
       const text = JSON.stringify(tick).slice(0, -1);
-      for (const [listener, isGreeted] of this.#listeners) {
+      for (const [listener, hasHello] of this.#listeners) {
         const denials = isLast ? batches.get(filterText(listener.filter)) : undefined;
-        if (isGreeted) listener.send('tick', `${text},${denials ?? NO_DENIALS}}`);
+        if (hasHello) listener.send('tick', `${text},${denials ?? NO_DENIALS}}`);
       }
     }
   }
 
-  /** Has those who listen look at something again. */
+  /** Sends a `changed` event to all listeners. */
   changed(...things: readonly ChangedThing[]): void {
     if (this.#listeners.size === 0) return;
     for (const each of things) this.#changed.add(each);
@@ -199,7 +198,7 @@ export class Feed {
     });
   }
 
-  /** Ends all that listen, and those who come from now on. */
+  /** Ends all listeners, and each one that joins afterwards. */
   close(): void {
     this.#isClosed = true;
     for (const listener of [...this.#listeners.keys()]) this.#end(listener, 'stopping');

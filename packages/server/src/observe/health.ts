@@ -1,7 +1,6 @@
 /**
- * `/healthz` says that the process is alive, `/readyz` that it can decide: its store has really
- * decided something within the last second. Everybody may ask, so asking often costs the store
- * nothing more.
+ * `/healthz` responds 200 if the process is alive, `/readyz` if its store decided a probe within
+ * the last second. Both are open to every client, so probes are cached.
  */
 import { monotonicMs } from '../clock.ts';
 import { problemText } from '../config/model.ts';
@@ -11,7 +10,7 @@ import type { AccessControl } from '../http/access.ts';
 import { badRequest, type RequestContext } from '../http/request-context.ts';
 import type { Router } from '../http/router.ts';
 
-/** How long the answer of a probe is good for. */
+/** How long the result of a probe is cached. */
 const PROBE_MS = 1000;
 
 export type BreakerState = 'closed' | 'open' | 'probing';
@@ -21,17 +20,17 @@ export class Health {
   #probed: Promise<boolean> | undefined = undefined;
   #probedAtMs = 0;
   #latencyMs: number | undefined = undefined;
-  /** Set when the service has been told to stop. */
+  /** Set when shutdown begins. */
   isDraining = false;
 
   constructor(decisionService: DecisionService) {
     this.#decisionService = decisionService;
   }
 
-  /** Whether the store decides. Asks it once a second at the most, or as often as is said. */
-  isStoreUp(goodForMs = PROBE_MS): Promise<boolean> {
+  /** Resolves to whether the store decides. Cached for `maxAgeMs`, 1 s by default. */
+  isStoreUp(maxAgeMs = PROBE_MS): Promise<boolean> {
     const nowMs = monotonicMs();
-    if (this.#probed === undefined || nowMs - this.#probedAtMs >= goodForMs) {
+    if (this.#probed === undefined || nowMs - this.#probedAtMs >= maxAgeMs) {
       this.#probedAtMs = nowMs;
       this.#probed = this.#probe(nowMs);
     }
@@ -44,12 +43,12 @@ export class Health {
     return isUp;
   }
 
-  /** How long the store took when it was last probed; undefined if it did not decide then. */
+  /** Duration of the last probe; undefined if it failed. */
   get latencyMs(): number | undefined {
     return this.#latencyMs;
   }
 
-  /** Whether the store is asked at all; undefined for one that cannot be away. */
+  /** State of the circuit breaker; undefined for a store in this process. */
   get breaker(): BreakerState | undefined {
     return (this.#decisionService.store as { breaker?: BreakerState }).breaker;
   }
@@ -62,16 +61,16 @@ export interface HealthParts {
 }
 
 /**
- * Not ready means that others had better serve. Where a store that is away is no reason for that,
- * because all share it and each can do without for a while, ask `/readyz?store=optional`.
+ * Responds 503 if traffic should go to other instances. With `?store=optional` an unavailable store
+ * is no reason: if all instances share it, none of them would be ready.
  */
-async function answerReady(parts: HealthParts, context: RequestContext): Promise<void> {
+async function sendReadiness(parts: HealthParts, context: RequestContext): Promise<void> {
   const { health, configuration, access } = parts;
   const isOptional = isStoreOptional(context);
   const isUp = await health.isStoreUp();
   const isReady = !health.isDraining && (isUp || isOptional);
   const { problems } = configuration;
-  // They name files of this machine.
+  // Problems contain file paths of this machine.
   const areProblemsShown = problems.length > 0 && (await access.isAdmin(context));
   const { breaker } = health;
   const body = {
@@ -91,10 +90,10 @@ function isStoreOptional(context: RequestContext): boolean {
   context.checkQuery('store');
   const given = context.query.get('store') ?? '';
   if (given === 'optional') return true;
-  throw badRequest('ERR_INVALID_OPTION', 'Expected `store` to be optional, or no query at all');
+  throw badRequest('ERR_INVALID_OPTION', 'Expected `store=optional` or no query');
 }
 
 export function healthRoutes(router: Router, parts: HealthParts): void {
   router.add('GET', '/healthz', 'open', (context) => context.send(200, { alive: true }));
-  router.add('GET', '/readyz', 'open', (context) => answerReady(parts, context));
+  router.add('GET', '/readyz', 'open', (context) => sendReadiness(parts, context));
 }

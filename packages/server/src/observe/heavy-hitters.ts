@@ -77,7 +77,7 @@ const moved = {
   sorted: new Float64Array(MAX_PLACES),
 };
 
-/** All tables share one secret, so that nobody can aim at a place. */
+/** Keyed by a secret, so that a client cannot choose keys that collide. */
 const hasher = new KeyedHash();
 
 export class HeavyHitters {

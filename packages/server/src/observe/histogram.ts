@@ -1,15 +1,15 @@
 /**
- * A histogram in plain numbers, for where it is filled at every request: prom-client's own makes a
- * text of the labels each time. It is read by the registry like any other metric.
+ * A histogram in plain numbers, cheap enough for every request: prom-client builds a string of the
+ * labels at each observation. The registry reads it like any other metric.
  */
 import type { Metric, MetricValue, Registry } from 'prom-client';
 
-/** In seconds: from what memory takes to what nobody waits for. */
+/** Upper bounds of the buckets, in seconds. */
 const BOUNDS = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
 ];
 
-/** How many buckets there are, the last without an end. */
+/** Number of buckets, including the last without an upper bound. */
 export const BUCKETS = BOUNDS.length + 1;
 
 export class Observations {
@@ -25,9 +25,8 @@ export class Observations {
 }
 
 /**
- * The value, in seconds, that a part of all observations is not above: 0.5 for the median. What is
- * known are buckets, so it is put where it would be if those in its bucket were spread evenly; in
- * the last, where that bucket begins. Undefined if nothing was observed.
+ * Returns a quantile in seconds, such as 0.5 for the median, or undefined without observations.
+ * Interpolates linearly within a bucket. In the last bucket it is the lower bound.
  */
 export function quantileOf(buckets: readonly number[], part: number): number | undefined {
   const count = buckets.reduce((sum, each) => sum + each, 0);
@@ -64,11 +63,11 @@ export function registerHistogram(registry: Registry, options: HistogramOptions)
       valuesOf(name, { [label]: value }, observations),
     ),
   });
-  // Its types ask for a class of its own; its registry asks for no more than this.
+  // The types of prom-client require its own class; its registry needs only these members.
   registry.registerMetric({ name, help, type: 'histogram', get } as unknown as Metric<string>);
 }
 
-/** Each bucket counts those below it too, as the format demands. */
+/** Buckets are cumulative, as the Prometheus format requires. */
 function valuesOf(
   name: string,
   labels: Record<string, string>,

@@ -1,28 +1,28 @@
 /**
- * The counts of one policy in the last ten minutes, second by second. They lie in blocks of two
- * minutes that exist only if something happened in them. A policy that was used once takes 1.5 KB,
- * until its block is older than ten minutes.
+ * The counts of one policy in the last ten minutes, per second, in blocks of two minutes. Blocks
+ * without traffic are not allocated. A policy that was used once takes 1.5 KB until its block is
+ * older than ten minutes.
  */
-import { type PolicyCounters, ZERO_COUNTERS } from './policy-counters.ts';
+import { NO_FULLEST, type PolicyCounters } from './policy-counters.ts';
 
 export const HISTORY_SECONDS = 600;
 
 export const BLOCK_SECONDS = 120;
-/** One more than ten minutes fill, because the newest block begins before the oldest has ended. */
+/** Ten minutes, plus one block because the newest is only partly filled. */
 const BLOCKS = HISTORY_SECONDS / BLOCK_SECONDS + 1;
 
-/** The fullness of keys is kept in ten-thousandths; this is more than there are. */
+/** Fullness of a key is stored in ten-thousandths. */
 const FULL = 10_000;
 const NO_KEY = 65_535;
 
-/** What was decided in some seconds, the oldest first. Plain data: it survives JSON. */
+/** Decisions per second, oldest first. Plain data, serializable as JSON. */
 export interface Counts {
   readonly allowed: number[];
   readonly denied: number[];
   readonly shadowAllowed: number[];
   readonly shadowDenied: number[];
   readonly degraded: number[];
-  /** How full the fullest key was that was decided, from 0 to 1; null if none was. */
+  /** Used part of the limit of the fullest key, from 0 to 1; null without decisions. */
   readonly fullest: (number | null)[];
 }
 
@@ -50,19 +50,19 @@ class Sums {
   }
 }
 
-/** What happened in the second that is being written: 1,000 rings are written in one turn. */
+/** Counts of the second being written. Shared: up to 1,000 rings are written in one turn. */
 const passed = new Sums();
 
-/** Columns of a block: three that most policies fill, and three that few do. */
+/** Columns of a block: three that most policies use, and three that few use. */
 const USUAL = 3;
 const RARE = 3;
 
-/** Two minutes. A second has its numbers side by side. */
+/** Two minutes, row by row: a row holds the columns of one second. */
 class Block {
   readonly #usual = new Uint32Array(BLOCK_SECONDS * USUAL);
   #rare: Uint32Array | undefined = undefined;
 
-  /** `number` counts blocks since the epoch. */
+  /** `number` is the index of the block since the epoch. */
   constructor(readonly number: number) {
     for (let at = 0; at < BLOCK_SECONDS; at++) this.#usual[at * USUAL + 2] = NO_KEY;
   }
@@ -92,22 +92,22 @@ class Block {
   activity(at: number): number {
     let count = this.#usual[at * USUAL] + this.#usual[at * USUAL + 1];
     for (let column = 0; column < RARE; column++) count += this.#rare?.[at * RARE + column] ?? 0;
-    // A limit that was released because of another limit of its check is in none of the counts.
+    // A limit that was released because another limit of its check denied is in none of the counts.
     return count === 0 && this.#usual[at * USUAL + 2] !== NO_KEY ? 0.001 : count;
   }
 }
 
 export class Ring {
-  readonly #tally: PolicyCounters;
+  readonly #counters: PolicyCounters;
   readonly #blocks: (Block | undefined)[] = new Array(BLOCKS).fill(undefined);
-  /** What the tally said when it was last read. */
+  /** Values of the counters at the last read. */
   readonly #seen = new Sums();
 
-  constructor(tally: PolicyCounters) {
-    this.#tally = tally;
+  constructor(counters: PolicyCounters) {
+    this.#counters = counters;
   }
 
-  /** Stores what the tally has counted since it was last read as what happened in `second`. */
+  /** Stores the increase of the counters since the last read under `second`. */
   write(second: number): void {
     const number = Math.floor(second / BLOCK_SECONDS);
     const place = number % BLOCKS;
@@ -118,21 +118,21 @@ export class Ring {
   }
 
   #read(): void {
-    const tally = this.#tally;
+    const counters = this.#counters;
     const seen = this.#seen;
-    passed.allowed = tally.allowed - seen.allowed;
-    passed.denied = tally.denied - seen.denied;
-    passed.shadowAllowed = tally.shadow_allowed - seen.shadowAllowed;
-    passed.shadowDenied = tally.shadow_denied - seen.shadowDenied;
-    passed.degraded = tally.degradedChecks - seen.degraded;
-    seen.allowed = tally.allowed;
-    seen.denied = tally.denied;
-    seen.shadowAllowed = tally.shadow_allowed;
-    seen.shadowDenied = tally.shadow_denied;
-    seen.degraded = tally.degradedChecks;
-    const full = Math.min(Math.max(Math.round(tally.fullest * FULL), 0), FULL);
-    passed.fullest = tally.fullest === ZERO_COUNTERS ? NO_KEY : full;
-    tally.fullest = ZERO_COUNTERS;
+    passed.allowed = counters.allowed - seen.allowed;
+    passed.denied = counters.denied - seen.denied;
+    passed.shadowAllowed = counters.shadow_allowed - seen.shadowAllowed;
+    passed.shadowDenied = counters.shadow_denied - seen.shadowDenied;
+    passed.degraded = counters.degradedChecks - seen.degraded;
+    seen.allowed = counters.allowed;
+    seen.denied = counters.denied;
+    seen.shadowAllowed = counters.shadow_allowed;
+    seen.shadowDenied = counters.shadow_denied;
+    seen.degraded = counters.degradedChecks;
+    const full = Math.min(Math.max(Math.round(counters.fullest * FULL), 0), FULL);
+    passed.fullest = counters.fullest === NO_FULLEST ? NO_KEY : full;
+    counters.fullest = NO_FULLEST;
   }
 
   #blockOf(second: number): Block | undefined {
@@ -145,7 +145,7 @@ export class Ring {
     this.#blockOf(second)?.addTo(counts, to, second % BLOCK_SECONDS);
   }
 
-  /** How many decisions there were; more than 0 if there was anything. */
+  /** Returns the number of decisions; a fraction if the policy only released limits. */
   activity(second: number): number {
     return this.#blockOf(second)?.activity(second % BLOCK_SECONDS) ?? 0;
   }

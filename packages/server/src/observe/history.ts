@@ -1,22 +1,20 @@
 /**
- * The last ten minutes, second by second. Once a second it is looked how much the tallies have
- * grown, so a decision costs nothing for it. What is decided in the moment between the end of a
- * second and that look is counted to the second.
+ * The last ten minutes, per second. Reads the increase of the counters once a second, so it adds no
+ * cost to a decision. Decisions between the end of a second and its read count to that second.
  *
- * Each policy that something has happened to has a ring of its own. Which seconds were looked at is
- * kept once for all rings, where second `s` has the place `s mod 600`: a second that was not looked
- * at in its time reads as nothing.
+ * Each policy with traffic has a ring. The recorded seconds are stored once for all rings, second
+ * `s` at index `s mod 600`. Seconds that were not recorded read as 0.
  */
 import { type Clock, systemClock } from 'sluice';
 import { BUCKETS, type Observations } from './histogram.ts';
 import { type Counts, emptyCounts, HISTORY_SECONDS, Ring } from './history-ring.ts';
-import { type DecisionCounters, type PolicyCounters, ZERO_COUNTERS } from './policy-counters.ts';
+import { type DecisionCounters, NO_FULLEST, type PolicyCounters } from './policy-counters.ts';
 
 export { type Counts, emptyCounts, HISTORY_SECONDS };
 
 export const STEP_MS = 1000;
 
-/** A clock that is set back by no more than this is waited for; by more, it begins anew there. */
+/** If the clock is set back by at most this, recording pauses; if by more, it restarts there. */
 export const PATIENCE_SECONDS = 5;
 
 export interface PolicyCounts extends Counts {
@@ -24,9 +22,9 @@ export interface PolicyCounts extends Counts {
   readonly name: string;
 }
 
-/** The seconds that something is asked about. */
+/** A range of seconds. */
 export interface Span {
-  /** The start of the first. */
+  /** Start of the first second. */
   readonly startMs: number;
   readonly seconds: number;
 }
@@ -40,26 +38,26 @@ export class History {
   readonly #source: HistorySource;
   readonly #clock: Clock;
   readonly #rings = new Map<string, Ring>();
-  /** The second that each place holds. */
+  /** The second recorded at each index. */
   readonly #seconds = new Float64Array(HISTORY_SECONDS).fill(Number.NaN);
-  /** How long those waited who asked for decisions: the buckets of each place. */
+  /** Histogram buckets of decision durations at each index. */
   readonly #durations = new Uint32Array(HISTORY_SECONDS * BUCKETS);
   readonly #seenDurations = new Float64Array(BUCKETS);
-  /** The last second that was looked at. */
+  /** The last recorded second. */
   #last: number;
   #cancel: (() => void) | undefined = undefined;
 
   constructor(source: HistorySource, clock: Clock = systemClock) {
     this.#source = source;
     this.#clock = clock;
-    this.#last = this.#lastOver();
+    this.#last = this.#lastComplete();
   }
 
-  /** Looks at the end of each second from now on. */
+  /** Records at the end of each second. */
   start(): void {
     const nowMs = this.#clock.now();
     this.#cancel = this.#clock.schedule(STEP_MS - (nowMs % STEP_MS), () => {
-      this.look();
+      this.record();
       this.start();
     });
   }
@@ -69,32 +67,32 @@ export class History {
     this.#cancel = undefined;
   }
 
-  #lastOver(): number {
+  #lastComplete(): number {
     return Math.floor(this.#clock.now() / STEP_MS) - 1;
   }
 
-  /** The start of the last second that is over. */
+  /** Start of the last complete second. */
   get lastMs(): number {
-    return this.#lastOver() * STEP_MS;
+    return this.#lastComplete() * STEP_MS;
   }
 
   /**
-   * Takes over what has been counted since the last look, if a second has ended since. Who asks
-   * about a second looks first, so that it does not depend on timers what is answered.
+   * Records the increase of the counters if a second has ended since the last call. Readers call it
+   * first, so that results do not depend on timers.
    */
-  look(): void {
-    const over = this.#lastOver();
-    const ahead = this.#last - over;
+  record(): void {
+    const complete = this.#lastComplete();
+    const ahead = this.#last - complete;
     if (ahead >= 0 && ahead <= PATIENCE_SECONDS) return;
-    if (ahead > 0) this.#forgetAfter(over - 1);
-    // When it is late, hardly anything was served since: what was counted is of the first second.
-    const first = ahead > 0 ? over : Math.max(this.#last + 1, over - HISTORY_SECONDS + 1);
+    if (ahead > 0) this.#deleteAfter(complete - 1);
+    // A late call means a blocked event loop, so the increase belongs to the first second.
+    const first = ahead > 0 ? complete : Math.max(this.#last + 1, complete - HISTORY_SECONDS + 1);
     this.#write(first);
-    this.#last = over;
+    this.#last = complete;
   }
 
-  /** What a clock that was set back has yet to come to has not been. */
-  #forgetAfter(second: number): void {
+  /** Deletes seconds that lie in the future after the clock was set back. */
+  #deleteAfter(second: number): void {
     for (const [place, each] of this.#seconds.entries()) {
       if (each > second) this.#seconds[place] = Number.NaN;
     }
@@ -103,11 +101,11 @@ export class History {
   #write(second: number): void {
     const place = second % HISTORY_SECONDS;
     this.#seconds[place] = second;
-    for (const [label, tally] of this.#source.counters.entries()) {
+    for (const [label, counters] of this.#source.counters.entries()) {
       let ring = this.#rings.get(label);
       if (ring === undefined) {
-        if (!hasTraffic(tally)) continue;
-        ring = new Ring(tally);
+        if (!hasTraffic(counters)) continue;
+        ring = new Ring(counters);
         this.#rings.set(label, ring);
       }
       ring.write(second);
@@ -120,7 +118,7 @@ export class History {
     }
   }
 
-  /** Calls `use` with each second of a span that was looked at. */
+  /** Calls `use` with each recorded second of a span. */
   #each({ startMs, seconds }: Span, use: (at: number, second: number) => void): void {
     const first = Math.floor(startMs / STEP_MS);
     for (let at = 0; at < seconds; at++) {
@@ -129,7 +127,7 @@ export class History {
     }
   }
 
-  /** How much each policy was asked for, if at all. */
+  /** Returns the number of decisions of each policy with traffic. */
   activity(span: Span): readonly (readonly [name: string, count: number])[] {
     const all = [...this.#rings].map(([name, ring]) => {
       let count = 0;
@@ -141,7 +139,7 @@ export class History {
     return all.filter(([, count]) => count > 0);
   }
 
-  /** What was decided, of all policies together. */
+  /** Returns the counts of all policies together. */
   total(span: Span): Counts {
     const counts = emptyCounts(span.seconds);
     for (const ring of this.#rings.values()) {
@@ -150,7 +148,7 @@ export class History {
     return counts;
   }
 
-  /** What was decided, of those of the named policies that something has ever happened to. */
+  /** Returns the counts of those of the named policies that have had traffic. */
   policies(span: Span, names: Iterable<string>): readonly PolicyCounts[] {
     return [...names].flatMap((name) => {
       const ring = this.#rings.get(name);
@@ -161,7 +159,7 @@ export class History {
     });
   }
 
-  /** For each second, how many waited for a decision for how long, by bucket. */
+  /** Returns the histogram buckets of decision durations of each second. */
   durations({ startMs, seconds }: Span): readonly (readonly number[])[] {
     const all = Array.from({ length: seconds }, () => new Array<number>(BUCKETS).fill(0));
     this.#each({ startMs, seconds }, (at, second) => {
@@ -172,8 +170,8 @@ export class History {
   }
 }
 
-function hasTraffic(tally: PolicyCounters): boolean {
-  const { allowed, denied, shadow_allowed, shadow_denied, degradedChecks, fullest } = tally;
+function hasTraffic(counters: PolicyCounters): boolean {
+  const { allowed, denied, shadow_allowed, shadow_denied, degradedChecks, fullest } = counters;
   const count = allowed + denied + shadow_allowed + shadow_denied + degradedChecks;
-  return count > 0 || fullest !== ZERO_COUNTERS;
+  return count > 0 || fullest !== NO_FULLEST;
 }

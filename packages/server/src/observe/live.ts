@@ -1,17 +1,17 @@
-/** What is kept of the last minutes and told live, of all processes that serve together. */
+/** History and live feed, merged over all processes. */
 import { systemClock } from 'sluice';
 import type { ProcessGroup } from '../cluster/process-group.ts';
 import type { Configuration } from '../configuration.ts';
 import type { DecisionService } from '../decision-service.ts';
 import type { OpenStore } from '../stores/index.ts';
 import { DenialCollectors } from './denials.ts';
-import { Feed, type FeedSource, type ListenAnswer, type ListenQuestion } from './feed.ts';
+import { Feed, type FeedSource, type ListenReply, type ListenRequest } from './feed.ts';
 import type { Health } from './health.ts';
 import { History, type PolicyCounts, type Span } from './history.ts';
 import type { Logger } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { type Outline, outlineOf, type SeriesSource } from './series.ts';
-import { type TickPart, type TickQuestion, tickPart } from './tick.ts';
+import { type TickPart, type TickRequest, tickPart } from './tick.ts';
 
 export interface LiveParts {
   readonly decisionService: DecisionService;
@@ -23,7 +23,7 @@ export interface LiveParts {
   readonly log: Logger;
 }
 
-type PoliciesQuestion = readonly [span: Span, names: readonly string[]];
+type PoliciesRequest = readonly [span: Span, names: readonly string[]];
 
 export class Live {
   readonly history: History;
@@ -39,40 +39,39 @@ export class Live {
     this.feed = new Feed(this.#feedSource(), log);
     this.#answer({ history: this.history, denials: this.#denials, health, store });
     configuration.onReload(({ ok, isUnchanged }) => {
-      // The files have overrides, too.
+      // The files contain overrides as well.
       if (ok && !isUnchanged) this.feed.changed('policies', 'overrides');
     });
     decisionService.overrides.onChange(() => this.feed.changed('overrides'));
     decisionService.shadowOverrides.onChange(() => this.feed.changed('policies'));
   }
 
-  /** What this process says of itself. */
+  /** Registers the replies of this process. */
   #answer(parts: Parameters<typeof tickPart>[0]): void {
     const group = this.#group;
     const startedAtMs = systemClock.now();
-    group.handle('live.listen', (detail): ListenAnswer => {
-      const { asker, filter } = detail as ListenQuestion;
-      // What is decided from now on is of a second that will be told.
-      this.history.look();
-      this.#denials.add(asker, filter);
+    group.handle('live.listen', (detail): ListenReply => {
+      const { subscriber, filter } = detail as ListenRequest;
+      // Later decisions then count to a second that the listener receives.
+      this.history.record();
+      this.#denials.add(subscriber, filter);
       return { startedAtMs };
     });
-    group.handle('live.tick', (detail) => tickPart(parts, detail as TickQuestion));
+    group.handle('live.tick', (detail) => tickPart(parts, detail as TickRequest));
     group.handle('series.outline', (detail) => outlineOf(this.history, detail as Span));
     group.handle('series.policies', (detail) =>
-      this.history.policies(...(detail as PoliciesQuestion)),
+      this.history.policies(...(detail as PoliciesRequest)),
     );
   }
 
   #feedSource(): FeedSource {
     const group = this.#group;
     return {
-      listen: async (question) => (await group.gather('live.listen', question)) as ListenAnswer[],
+      listen: async (question) => (await group.gather('live.listen', question)) as ListenReply[],
       tick: async (question) => (await group.gather('live.tick', question)) as TickPart[],
     };
   }
 
-  /** What all processes say. */
   get series(): SeriesSource {
     const group = this.#group;
     return {
@@ -82,12 +81,11 @@ export class Live {
     };
   }
 
-  /** From now on the seconds are counted. */
   start(): void {
     this.history.start();
   }
 
-  /** Ends all streams, and leaves no timer behind. */
+  /** Ends all event streams and timers. */
   close(): void {
     this.history.stop();
     this.feed.close();

@@ -5,7 +5,7 @@
 import { fstatSync, write, writeSync } from 'node:fs';
 import { systemClock } from 'sluice';
 
-/** Bytes of lines that wait to be written. Lines beyond it are dropped and counted. */
+/** Bytes of queued lines. Lines beyond it are dropped and counted. */
 export const MAX_WAITING_BYTES = 1 << 20;
 /**
  * A pipe takes up to this many bytes whole or not at all (POSIX `PIPE_BUF`), so lines of several
@@ -15,14 +15,14 @@ const BATCH_BYTES = 4096;
 
 type Done = (error?: Error | null) => void;
 
-/** Writes text and calls back when all of it is written, or cannot be. */
+/** Writes text and calls back when all of it is written, or with an error. */
 export type Sink = (text: string, done: Done) => void;
 
 export class LogOutput {
   readonly #sink: Sink;
-  /** Called with the number of lines that were lost, as soon as lines are written again. */
+  /** Called with the number of dropped lines, as soon as lines are written again. */
   onDropped: (lines: number) => void = () => {};
-  /** Changes each line before it is written, such as for people on a terminal. */
+  /** Changes each line before it is written, for example for a terminal. */
   format: (line: string) => string = (line) => line;
   #waiting: string[] = [];
   #waitingBytes = 0;
@@ -36,7 +36,7 @@ export class LogOutput {
     this.#sink = sink;
   }
 
-  /** Lines that were not written, since the start. */
+  /** Number of dropped lines since the start. */
   get dropped(): number {
     return this.#dropped;
   }
@@ -65,10 +65,7 @@ export class LogOutput {
     });
   }
 
-  /**
-   * Returns the lines that wait, and forgets them. For an output that is written synchronously at
-   * exit.
-   */
+  /** Removes and returns the queued lines, for a synchronous write at exit. */
   takeWaiting(): string {
     const text = this.#waiting.join('');
     this.#waiting = [];
@@ -97,7 +94,7 @@ export class LogOutput {
     });
   }
 
-  /** Whole lines, up to the size that a pipe takes at once. */
+  /** Removes and returns whole lines, up to the size that a pipe takes at once. */
   #nextBatch(): readonly [text: string, bytes: number, lines: number] {
     let bytes = 0;
     let lines = 0;
@@ -113,7 +110,7 @@ export class LogOutput {
   #wrote(): void {
     this.#isFailing = false;
     const lost = this.#unreported;
-    // Half of the room is free again, so that the report is not dropped itself.
+    // Wait until half of the queue is free, so that the report is not dropped itself.
     if (lost === 0 || this.#waitingBytes > MAX_WAITING_BYTES / 2) return;
     this.#unreported = 0;
     this.onDropped(lost);
@@ -124,9 +121,9 @@ export class LogOutput {
     this.#drop(lines);
     const isReported = this.#isFailing;
     this.#isFailing = true;
-    // A reader that has ended, such as `head`, is no fault.
+    // A reader that exits, such as `head`, is not an error.
     if (isReported || code === 'EPIPE' || code === 'ERR_STREAM_DESTROYED') return;
-    process.stderr.write(`The log cannot be written (${code}); the service goes on.\n`, () => {});
+    process.stderr.write(`Log not written (${code}); the service continues.\n`, () => {});
   }
 }
 
@@ -141,7 +138,7 @@ function pipeSink(): Sink {
   return (text, done) => void stdout.write(text, done);
 }
 
-/** Files and terminals. Node itself writes them synchronously. */
+/** For files and terminals, which `process.stdout` would write synchronously. */
 const fileSink: Sink = (text, done) => {
   const bytes = Buffer.from(text);
   const writeFrom = (at: number): void =>
@@ -159,14 +156,14 @@ function isPipe(): boolean {
     const found = fstatSync(STDOUT);
     return found.isFIFO() || found.isSocket();
   } catch {
-    // Standard output is closed: each write fails, and is counted.
+    // Standard output is closed: each write fails and is counted.
     return false;
   }
 }
 
 let shared: LogOutput | undefined;
 
-/** Standard output, of which a process has one. */
+/** Returns the standard output of this process. */
 export function standardOutput(): LogOutput {
   if (shared !== undefined) return shared;
   process.stderr.on('error', () => {});
@@ -182,18 +179,17 @@ export function standardOutput(): LogOutput {
     try {
       writeSync(STDOUT, rest);
     } catch {
-      // A full disk; that has been reported.
+      // A full disk, which has been reported.
     }
   });
   return output;
 }
 
-/** Log lines that this process dropped. */
+/** Returns the number of log lines that this process dropped. */
 export const droppedLogLines = (): number => shared?.dropped ?? 0;
 
-/** How long a process that ends waits for its log to be read. */
 const FLUSH_MS = 1000;
 
-/** Resolves to whether the log is written, within a second. */
+/** Resolves to whether all log lines are written within `timeoutMs`. */
 export const flushLog = (timeoutMs = FLUSH_MS): Promise<boolean> =>
   shared?.flush(timeoutMs) ?? Promise.resolve(true);

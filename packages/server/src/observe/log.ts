@@ -1,4 +1,4 @@
-/** The log: lines of JSON on standard output. What a flood would repeat is summed up. */
+/** The log: JSON lines on standard output. Repeated events are sampled and counted. */
 import { type DestinationStream, type Logger, pino } from 'pino';
 import { type CheckResult, type Clock, systemClock } from 'sluice';
 import type { DecisionListener, FailureListener } from '../decision-service.ts';
@@ -7,19 +7,19 @@ import { LogOutput, standardOutput } from './log-output.ts';
 
 export type { Logger };
 
-/** Whoever has these is somebody else, so they are cut out wherever they turn up. */
+/** Credentials, redacted wherever they occur. */
 const SECRETS = ['authorization', 'cookie', 'set-cookie', 'adminToken', 'password', 'token'];
 
 const REDACTED = SECRETS.flatMap((name) =>
   ['', '*', 'headers', '*.headers'].map((place) => `${place}["${name}"]`),
 );
 
-/** `redis://user:password@host` keeps its host. */
+/** Redacts the credentials of URLs such as `redis://user:password@host`. */
 const withoutLogin = (text: string): string => text.replace(/\/\/[^\s/]*@/g, '//***@');
 
 /**
- * What an error says, and nothing that hangs on it: a client's error carries the command that
- * failed, and that may be the one with the password.
+ * Returns the known fields of an error only: errors of Redis clients also carry the failed command,
+ * which may contain the password.
  */
 function errorFields(error: unknown): object {
   if (!(error instanceof Error)) return { message: withoutLogin(String(error)) };
@@ -54,28 +54,28 @@ export function makeLog(
   return log;
 }
 
-/** What the client of the store tells about its connection and its server. */
+/** Logs warnings and connection changes of the store's client. */
 export const storeListeners = (log: Logger) => ({
   onWarning: ({ code, message }: { readonly code: string; readonly message: string }): void =>
     log.warn({ code }, message),
   onConnection: (state: 'up' | 'down', error?: Error): void => {
-    if (state === 'up') log.info('connected to the store');
-    else log.error(error === undefined ? {} : { err: error }, 'not connected to the store');
+    if (state === 'up') log.info('store connected');
+    else log.error(error === undefined ? {} : { err: error }, 'store disconnected');
   },
 });
 
 const SECOND_MS = 1000;
 
 export interface FewLinesOptions {
-  /** How many of each period are logged in full. */
+  /** Number of lines per period. */
   readonly most: number;
   readonly periodMs: number;
   readonly message: string;
-  /** What the line says that has the number of the others. */
+  /** Message of the line with the number of suppressed lines. */
   readonly others: string;
 }
 
-/** Logs a few of each period in full, and how many more there were. */
+/** Logs the first lines of each period, then one line with the number of suppressed ones. */
 export class FewLines {
   readonly #log: Logger;
   readonly #options: FewLinesOptions;
@@ -90,7 +90,7 @@ export class FewLines {
     this.#clock = clock;
   }
 
-  /** Whether it is one of the few that are logged; if not, it is counted. */
+  /** Returns false, and counts the line as suppressed, if the period has its lines. */
   isNext(): boolean {
     const { most, periodMs } = this.#options;
     this.#cancel ??= this.#clock.schedule(periodMs, () => this.flush());
@@ -104,7 +104,7 @@ export class FewLines {
     this.#log.info(fields, this.#options.message);
   }
 
-  /** Ends the period: says how many were not logged. */
+  /** Ends the period and logs the number of suppressed lines. */
   flush(): void {
     this.#cancel?.();
     this.#cancel = undefined;
@@ -115,65 +115,64 @@ export class FewLines {
   }
 }
 
-/** Logs a few denials of each second in full, and how many more there were. */
+/** Logs the first denials of each second, and the number of further ones. */
 export class DenialLog {
   readonly #lines: FewLines;
 
   constructor(log: Logger, { logDenials }: Pick<Settings, 'logDenials'>, clock = systemClock) {
-    const texts = { message: 'denied', others: 'more were denied' };
+    const texts = { message: 'denied', others: 'more denials not logged' };
     this.#lines = new FewLines(log, { most: logDenials, periodMs: SECOND_MS, ...texts }, clock);
   }
 
-  /** For `desk.watch`. Whom the limits in shadow would deny is in the metrics. */
+  /** For `DecisionService.watch`. Denials of shadow limits are in the metrics only. */
   readonly watch: DecisionListener = ({ allowed, result }) => {
     if (!allowed && result !== undefined) this.#denied(result);
   };
 
   #denied({ policy, key, cost, remaining, retryAfterMs }: CheckResult): void {
     if (!this.#lines.isNext()) return;
-    // An infinite wait is none that could be logged.
+    // JSON has no infinity.
     const wait = Number.isFinite(retryAfterMs) ? { retryAfterMs } : {};
     this.#lines.write({ policy, key, cost, remaining, ...wait });
   }
 
-  /** Ends the second: says how many were not logged. */
   flush(): void {
     this.#lines.flush();
   }
 }
 
-/** A store that fails now and then is told about once a second at the most. */
+/** Logs when the store becomes unavailable and available again, at most once a second. */
 export class StoreLog {
   readonly #log: Logger;
   readonly #clock: Clock;
-  #isAway = false;
-  #lastAwayMs = 0;
+  #isUnavailable = false;
+  #lastFailureMs = 0;
 
   constructor(log: Logger, clock: Clock = systemClock) {
     this.#log = log;
     this.#clock = clock;
   }
 
-  /** For `desk.watch`. */
+  /** For `DecisionService.watch`. */
   readonly watch: DecisionListener = ({ result }) => {
-    if (result?.degraded !== undefined) this.#away(result.degraded);
-    // A denial from this process's memory says nothing about the store.
-    else if (this.#isAway && result !== undefined && !result.cached) this.#back();
+    if (result?.degraded !== undefined) this.#failed(result.degraded);
+    // A cached denial does not prove that the store is available.
+    else if (this.#isUnavailable && result !== undefined && !result.cached) this.#succeeded();
   };
 
-  readonly onFailure: FailureListener = () => this.#away({ action: 'throw' });
+  readonly onFailure: FailureListener = () => this.#failed({ action: 'throw' });
 
-  #away(degraded: object): void {
-    this.#lastAwayMs = this.#clock.now();
-    if (this.#isAway) return;
-    this.#isAway = true;
-    this.#log.error(degraded, 'the store does not answer');
+  #failed(degraded: object): void {
+    this.#lastFailureMs = this.#clock.now();
+    if (this.#isUnavailable) return;
+    this.#isUnavailable = true;
+    this.#log.error(degraded, 'store unavailable');
   }
 
-  #back(): void {
-    const quietMs = this.#clock.now() - this.#lastAwayMs;
-    if (quietMs >= 0 && quietMs < SECOND_MS) return;
-    this.#isAway = false;
-    this.#log.info('the store answers again');
+  #succeeded(): void {
+    const sinceFailureMs = this.#clock.now() - this.#lastFailureMs;
+    if (sinceFailureMs >= 0 && sinceFailureMs < SECOND_MS) return;
+    this.#isUnavailable = false;
+    this.#log.info('store available');
   }
 }

@@ -1,7 +1,7 @@
 /**
- * What happens, in numbers, for Prometheus. Decisions and requests are counted in plain fields and
- * become metrics only when somebody asks. Labels are policies, routes and outcomes, never keys: of
- * those there is no end, and they are nobody else's business.
+ * Prometheus metrics. Decisions and requests are counted in plain fields, and converted when
+ * `/metrics` is read. Labels are policies, routes and outcomes, never keys: their number is
+ * unbounded, and they may be personal data.
  */
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { systemClock } from 'sluice';
@@ -24,13 +24,13 @@ export interface MetricsParts {
   readonly health: Health;
 }
 
-/** What is open at the moment. */
+/** Current connections and requests. */
 export interface Traffic {
   readonly connections: number;
   readonly inFlight: number;
 }
 
-/** The routes that decide, and what their protocols are called. */
+/** Protocols of the routes that decide. */
 const PROTOCOLS: Readonly<Record<string, Protocol>> = {
   '/v1/check': 'http',
   '/v1/forward-auth': 'forward_auth',
@@ -38,14 +38,14 @@ const PROTOCOLS: Readonly<Record<string, Protocol>> = {
   '/json': 'json',
 };
 
-/** A status is below it. */
+/** Statuses are below it. */
 const STATUSES = 600;
 
-/** What was answered at a route, as numbers at fixed places, since it is counted each time. */
+/** Responses of a route, in typed arrays because every request updates them. */
 interface RouteTraffic {
-  /** How often, by status. */
+  /** Number of responses by status. */
   readonly statuses: Float64Array;
-  /** How long it took, where something is decided. */
+  /** Undefined for routes that do not decide. */
   readonly durations: Observations | undefined;
 }
 
@@ -56,9 +56,8 @@ const INFO_MS = 500;
 export class Metrics implements TrafficWatcher {
   readonly #registry = new Registry();
   readonly #parts: MetricsParts;
-  /** What became of limits. */
   readonly counters: DecisionCounters;
-  /** How long those waited who asked for a decision. */
+  /** Durations of decisions by protocol. */
   readonly durations = new Map<Protocol, Observations>();
   readonly #requests = new Map<string, RouteTraffic>();
   #reloadedMs = systemClock.now();
@@ -78,7 +77,7 @@ export class Metrics implements TrafficWatcher {
     });
   }
 
-  /** For `desk.watch`. */
+  /** For `DecisionService.watch`. */
   get watch(): DecisionListener {
     return this.counters.watch;
   }
@@ -101,7 +100,7 @@ export class Metrics implements TrafficWatcher {
     return traffic;
   }
 
-  /** How long somebody who asked for a decision waited for it. */
+  /** Records the duration of a decision. */
   decided(protocol: Protocol, tookMs: number): void {
     this.#durationsOf(protocol).add(tookMs / 1000);
   }
@@ -115,7 +114,7 @@ export class Metrics implements TrafficWatcher {
     return durations;
   }
 
-  /** Has connections read from a server from now on. */
+  /** Sets the server whose connections and requests are reported. */
   readTraffic(traffic: Traffic): void {
     this.#traffic = traffic;
   }
@@ -130,24 +129,24 @@ export class Metrics implements TrafficWatcher {
       registers: [this.#registry],
       collect() {
         this.reset();
-        // Those that nothing has happened to yet are there as well, so that a rate has a beginning.
+        // Policies without decisions are exported as 0, so that `rate()` sees their first increase.
         for (const { config } of decisionService.policies.list()) {
-          const tally = counters.of(config.name);
-          if (tally !== counters.get(config.name)) continue;
+          const ofPolicy = counters.of(config.name);
+          if (ofPolicy !== counters.get(config.name)) continue;
           const isShadow = decisionService.policies.isShadow(config.name);
           const usual = isShadow ? DECISION_OUTCOMES.slice(3) : DECISION_OUTCOMES.slice(0, 2);
           for (const outcome of usual) this.inc({ policy: config.name, outcome }, 0);
         }
-        for (const [policy, tally] of counters.entries()) {
+        for (const [policy, ofPolicy] of counters.entries()) {
           for (const outcome of DECISION_OUTCOMES) {
-            if (tally[outcome] > 0) this.inc({ policy, outcome }, tally[outcome]);
+            if (ofPolicy[outcome] > 0) this.inc({ policy, outcome }, ofPolicy[outcome]);
           }
         }
       },
     });
     new Counter({
       name: 'sluice_degraded_total',
-      help: 'Checks that the store could not decide, by reason and by what was done instead.',
+      help: 'Checks that the store could not decide, by reason and fallback action.',
       labelNames: ['policy', 'reason', 'action'],
       registers: [this.#registry],
       collect() {
@@ -159,7 +158,7 @@ export class Metrics implements TrafficWatcher {
     });
     registerHistogram(this.#registry, {
       name: 'sluice_decision_duration_seconds',
-      help: 'Time from a request for a decision to its answer, by protocol.',
+      help: 'Time from a request for a decision to its response, by protocol.',
       label: 'protocol',
       series: this.durations,
     });
@@ -170,7 +169,7 @@ export class Metrics implements TrafficWatcher {
     const registers = [this.#registry];
     new Gauge({
       name: 'sluice_store_up',
-      help: 'Whether the store decided when it was last probed.',
+      help: '1 if the store decided the last probe, else 0.',
       registers,
       aggregator: 'min',
       async collect() {
@@ -180,7 +179,7 @@ export class Metrics implements TrafficWatcher {
     if (health.breaker !== undefined) {
       new Gauge({
         name: 'sluice_store_breaker',
-        help: 'Whether the store is asked: the state that the breaker is in is 1.',
+        help: 'State of the circuit breaker of the store: 1 for the current state, else 0.',
         labelNames: ['state'],
         registers,
         aggregator: 'max',
@@ -194,7 +193,7 @@ export class Metrics implements TrafficWatcher {
     if (store.store.size !== undefined) {
       new Gauge({
         name: 'sluice_keys',
-        help: 'Keys held by the embedded store.',
+        help: 'Keys in the embedded store.',
         registers,
         aggregator: 'max',
         collect() {
@@ -218,7 +217,7 @@ export class Metrics implements TrafficWatcher {
     const evicted = (): Promise<number | undefined> => this.#readEvicted();
     new Counter({
       name: 'sluice_evicted_keys_total',
-      help: 'Keys that the store evicted while they still counted.',
+      help: 'Unexpired keys that the store evicted.',
       registers,
       aggregator: 'max',
       async collect() {
@@ -229,7 +228,7 @@ export class Metrics implements TrafficWatcher {
     });
   }
 
-  /** The last number that is known, if the server does not say. */
+  /** Resolves to the number of evictions; the last known one if the server does not reply. */
   async #readEvicted(): Promise<number | undefined> {
     const { store } = this.#parts;
     if (store.store.evicted !== undefined) return store.store.evicted;
@@ -246,10 +245,10 @@ export class Metrics implements TrafficWatcher {
     const reloadedMs = (): number => this.#reloadedMs;
     new Counter({
       name: 'sluice_config_reloads_total',
-      help: 'How often changed configuration files were read again, by result.',
+      help: 'Reloads of changed configuration files, by result.',
       labelNames: ['result'],
       registers,
-      // Processes that serve together are told of the same reload.
+      // All processes count the same reload.
       aggregator: 'max',
       collect() {
         this.reset();
@@ -258,7 +257,7 @@ export class Metrics implements TrafficWatcher {
     });
     new Gauge({
       name: 'sluice_config_last_reload_success_timestamp_seconds',
-      help: 'When the configuration that counts was read.',
+      help: 'Time of the last successful load of the configuration.',
       registers,
       aggregator: 'min',
       collect() {
@@ -267,7 +266,7 @@ export class Metrics implements TrafficWatcher {
     });
     new Gauge({
       name: 'sluice_config_bad',
-      help: 'Whether the files are wrong and an older configuration counts.',
+      help: '1 if the files are invalid and the previous configuration is in effect, else 0.',
       registers,
       aggregator: 'max',
       collect() {
@@ -282,7 +281,7 @@ export class Metrics implements TrafficWatcher {
     const registers = [this.#registry];
     new Counter({
       name: 'sluice_http_requests_total',
-      help: 'HTTP requests answered, by route and status; 499 is a client that went away.',
+      help: 'HTTP responses by route and status; 499 if the client disconnected before it.',
       labelNames: ['route', 'status'],
       registers,
       collect() {
@@ -296,7 +295,7 @@ export class Metrics implements TrafficWatcher {
     });
     new Gauge({
       name: 'sluice_http_connections',
-      help: 'HTTP connections that are open.',
+      help: 'Open HTTP connections.',
       registers,
       collect() {
         this.set(traffic().connections);
@@ -304,7 +303,7 @@ export class Metrics implements TrafficWatcher {
     });
     new Gauge({
       name: 'sluice_http_requests_in_flight',
-      help: 'HTTP requests that have come and are not answered yet.',
+      help: 'HTTP requests without a response yet.',
       registers,
       collect() {
         this.set(traffic().inFlight);
@@ -312,7 +311,7 @@ export class Metrics implements TrafficWatcher {
     });
     new Counter({
       name: 'sluice_log_lines_dropped_total',
-      help: 'Log lines that were not written because standard output was full or failed.',
+      help: 'Log lines dropped because standard output was full or failed.',
       registers,
       collect() {
         this.reset();
@@ -328,29 +327,29 @@ export class Metrics implements TrafficWatcher {
     }).set({ version, node: process.version }, 1);
   }
 
-  /** The text that Prometheus reads, about this process. */
+  /** Resolves to the metrics of this process in the Prometheus text format. */
   async text(): Promise<string> {
     const texts = [this.#registry, ofProcess()].map((each) => each.metrics());
     return (await Promise.all(texts)).join('\n');
   }
 
-  /** What this process counted, to be put together with what others did. */
+  /** Resolves to the metrics of this process as data, for `jointMetricsText`. */
   async data(): Promise<MetricsData> {
     const all = [this.#registry, ofProcess()].map((each) => each.getMetricsAsJSON());
     return (await Promise.all(all)).flat();
   }
 }
 
-/** Plain data: it survives JSON. */
+/** Plain data, serializable as JSON. */
 export type MetricsData = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
-/** The text that Prometheus reads, about several processes that serve as one. */
+/** Resolves to the merged metrics of several processes in the Prometheus text format. */
 export const jointMetricsText = (parts: readonly MetricsData[]): Promise<string> =>
   AggregatorRegistry.aggregate([...parts]).metrics();
 
 let processRegistry: Registry | undefined;
 
-/** Memory, processor time and so on are the process's, however many services run in it. */
+/** Memory, CPU time and other metrics of the process, once for all services in it. */
 function ofProcess(): Registry {
   if (processRegistry === undefined) {
     processRegistry = new Registry();
@@ -359,10 +358,10 @@ function ofProcess(): Registry {
   return processRegistry;
 }
 
-/** `text` is that of the whole, where several processes serve. */
-/** Browsers take plain text for a script where a page of another site says that it is one. */
+/** Browsers would run plain text as a script if a page of another site includes it as one. */
 const NO_SCRIPT = { 'x-content-type-options': 'nosniff' };
 
+/** `text` resolves to the metrics of all processes. */
 export function metricsRoutes(router: Router, text: () => Promise<string>): void {
   router.add('GET', '/metrics', 'admin', async (context) => {
     context.sendText(200, await text(), NO_SCRIPT, Registry.PROMETHEUS_CONTENT_TYPE);

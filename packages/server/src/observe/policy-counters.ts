@@ -1,6 +1,6 @@
 /**
- * What became of limits, by policy, in plain fields: they are counted at every decision, and read
- * when somebody asks for metrics, or once a second for the history.
+ * Decision counters by policy, in plain fields: incremented at every decision, read by the metrics
+ * and once a second by the history.
  */
 import type { CheckResult, Degraded, Limit, LimitDecision } from 'sluice';
 import type { DecisionListener, FailureListener } from '../decision-service.ts';
@@ -15,10 +15,9 @@ export const DECISION_OUTCOMES = [
 ] as const;
 export type DecisionOutcome = (typeof DECISION_OUTCOMES)[number];
 
-/** Less full than any key can be. */
-export const ZERO_COUNTERS = -1;
+/** Value of `fullest` before the first decision. */
+export const NO_FULLEST = -1;
 
-/** What became of the limits of one policy. */
 export class PolicyCounters implements Record<DecisionOutcome, number> {
   allowed = 0;
   denied = 0;
@@ -27,24 +26,24 @@ export class PolicyCounters implements Record<DecisionOutcome, number> {
   shadow_denied = 0;
   /** By reason and action, as JSON. */
   readonly degraded = new Map<string, number>();
-  /** All of them. */
+  /** Sum of `degraded`. */
   degradedChecks = 0;
-  /** How full the fullest key was, from 0 to 1, since whoever reads it made it new. */
-  fullest = ZERO_COUNTERS;
+  /** Used part of the limit of the fullest key, from 0 to 1, since the history last reset it. */
+  fullest = NO_FULLEST;
 
   constructor(readonly label: string) {}
 
-  /** Keeps the fullest: one division and one comparison, since it is done at every decision. */
+  /** Updates `fullest`. */
   fill({ remaining, limit }: LimitDecision): void {
     const full = 1 - remaining / limit;
     if (full > this.fullest) this.fullest = full;
   }
 }
 
-/** Told of a limit that denied, with the enforced limits of its check. */
+/** Receives each limit that denied, with the enforced limits of its check. */
 export type DenialHook = (
   denied: LimitDecision,
-  tally: PolicyCounters,
+  counters: PolicyCounters,
   limits: readonly Limit[],
   degraded: Degraded | undefined,
   isShadow: boolean,
@@ -54,7 +53,7 @@ const NO_LIMITS: readonly Limit[] = [];
 
 export class DecisionCounters {
   readonly #byPolicy = new ByPolicy((label) => new PolicyCounters(label));
-  /** Mostly nobody listens, and what is allowed never asks. */
+  /** Set while event streams are open. */
   onDenial: DenialHook | undefined = undefined;
 
   of(policy: string): PolicyCounters {
@@ -69,7 +68,7 @@ export class DecisionCounters {
     return this.#byPolicy.entries();
   }
 
-  /** For `desk.watch`. */
+  /** For `DecisionService.watch`. */
   readonly watch: DecisionListener = ({ allowed, result, shadow }, limits) => {
     for (const each of shadow) this.#countShadow(each);
     if (result === undefined) return;
@@ -78,23 +77,23 @@ export class DecisionCounters {
     if (limits.length !== 1) this.#countJoint(result, limits);
     else if (!allowed) this.#denied(result, limits, degraded);
     else {
-      const tally = this.#byPolicy.of(result.policy);
-      tally.allowed++;
-      if (isMeasured(degraded)) tally.fill(result);
+      const counters = this.#byPolicy.of(result.policy);
+      counters.allowed++;
+      if (isMeasured(degraded)) counters.fill(result);
     }
   };
 
   #countShadow(result: CheckResult): void {
     const { allowed, policy, degraded } = result;
-    const tally = this.#byPolicy.of(policy);
+    const counters = this.#byPolicy.of(policy);
     if (allowed) {
-      tally.shadow_allowed++;
-      if (isMeasured(degraded)) tally.fill(result);
+      counters.shadow_allowed++;
+      if (isMeasured(degraded)) counters.fill(result);
       return;
     }
-    tally.shadow_denied++;
-    if (isMeasured(degraded)) tally.fullest = 1;
-    this.onDenial?.(result, tally, NO_LIMITS, degraded, true);
+    counters.shadow_denied++;
+    if (isMeasured(degraded)) counters.fullest = 1;
+    this.onDenial?.(result, counters, NO_LIMITS, degraded, true);
   }
 
   #countJoint({ allowed, limits: decided, degraded }: CheckResult, limits: readonly Limit[]): void {
@@ -103,31 +102,31 @@ export class DecisionCounters {
         this.#denied(each, limits, degraded);
         continue;
       }
-      const tally = this.#byPolicy.of(each.policy);
-      if (allowed) tally.allowed++;
-      else tally.released++;
-      if (isMeasured(degraded)) tally.fill(each);
+      const counters = this.#byPolicy.of(each.policy);
+      if (allowed) counters.allowed++;
+      else counters.released++;
+      if (isMeasured(degraded)) counters.fill(each);
     }
   }
 
   #denied(limit: LimitDecision, limits: readonly Limit[], degraded: Degraded | undefined): void {
-    const tally = this.#byPolicy.of(limit.policy);
-    tally.denied++;
-    if (isMeasured(degraded)) tally.fullest = 1;
-    this.onDenial?.(limit, tally, limits, degraded, false);
+    const counters = this.#byPolicy.of(limit.policy);
+    counters.denied++;
+    if (isMeasured(degraded)) counters.fullest = 1;
+    this.onDenial?.(limit, counters, limits, degraded, false);
   }
 
   readonly onFailure: FailureListener = (limits: readonly Limit[]) =>
     this.#degraded(limits[0].policy.name, 'unavailable', 'throw');
 
   #degraded(policy: string, reason: string, action: string): void {
-    const tally = this.#byPolicy.of(policy);
+    const counters = this.#byPolicy.of(policy);
     const id = JSON.stringify({ reason, action });
-    tally.degraded.set(id, (tally.degraded.get(id) ?? 0) + 1);
-    tally.degradedChecks++;
+    counters.degraded.set(id, (counters.degraded.get(id) ?? 0) + 1);
+    counters.degradedChecks++;
   }
 }
 
-/** Who is allowed or denied because the store is away was not measured. */
+/** Whether remaining and limit are measured, not those of a fallback action. */
 const isMeasured = (degraded: Degraded | undefined): boolean =>
   degraded === undefined || degraded.action === 'local';

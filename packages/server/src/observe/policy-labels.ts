@@ -1,7 +1,6 @@
 /**
- * Policies as labels. Every label is a time series that somebody has to keep, so there is a bound:
- * policies of the configuration go by their names, limits that requests bring along share a label,
- * and so do all names after the first thousand.
+ * Policies as metric labels. Each label is a time series, so their number is bounded: inline
+ * policies of requests share one label, and all names after the first 1,000 share another.
  */
 import type { Config, DescriptorConfig } from '../config/model.ts';
 import type { Configuration } from '../configuration.ts';
@@ -10,12 +9,12 @@ import { HttpError } from '../http/request-context.ts';
 import { OWN_NAMES } from '../policies.ts';
 
 export const MAX_LABELS = 1000;
-/** The label of limits that came with a request. No policy of a file is written like this. */
+/** The label of inline policies. Policy names in files cannot contain parentheses. */
 export const OF_REQUESTS = '(request)';
-/** The label of what came after the first thousand. */
+/** The label of all names after the first 1,000. */
 export const OF_OTHERS = '(other)';
 
-/** What is kept about each label, made when it is first asked for. */
+/** A value per label, created at its first use. */
 export class ByPolicy<T> {
   readonly #make: (label: string) => T;
   readonly #kept = new Map<string, T>();
@@ -42,7 +41,6 @@ export class ByPolicy<T> {
     return kept;
   }
 
-  /** What is kept under a label, if anything is. */
   get(label: string): T | undefined {
     return this.#kept.get(label);
   }
@@ -54,7 +52,7 @@ export class ByPolicy<T> {
 
 const blocked = new WeakMap<Config, ReadonlySet<string>>();
 
-/** The names of limits that let nothing pass. They are reported, but the engine has none. */
+/** Returns the names of limits of 0, which deny everything and are no policies of the engine. */
 function blockedNames(config: Config): ReadonlySet<string> {
   const namesIn = ({ limit, descriptors }: DescriptorConfig): readonly string[] => [
     ...(limit !== undefined && !limit.unlimited && limit.blocked ? [limit.policy] : []),
@@ -73,7 +71,7 @@ export interface LabelParts {
   readonly configuration: Configuration;
 }
 
-/** Refuses what is neither the name of a limit nor a label that several share. */
+/** Throws a 404 if `name` is neither a policy nor a shared label. */
 export function checkLabel(
   { decisionService: { policies }, configuration }: LabelParts,
   name: string,

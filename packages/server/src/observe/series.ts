@@ -1,7 +1,7 @@
 /**
- * `GET /v1/series`: what was decided in the last minutes, second by second, by all processes that
- * serve together. Of thousands of policies the busiest are told: it is first found out which those
- * are, so that not everything about all the others goes from process to process.
+ * `GET /v1/series`: decisions per second of the last minutes, over all processes. Reports at most
+ * 100 policies: a first request to the other processes finds the busiest, a second one gets only
+ * their counts.
  */
 import { badRequest } from '../http/request-context.ts';
 import type { Router } from '../http/router.ts';
@@ -16,23 +16,23 @@ import {
 } from './history.ts';
 import { checkLabel, type LabelParts } from './policy-labels.ts';
 
-/** More policies than these are only counted. */
+/** Further policies are only counted. */
 export const MAX_REPORTED_POLICIES = 100;
 
 const DEFAULT_SECONDS = 300;
 
-/** What a process says first: the whole, and how much each policy was asked for. */
+/** The first reply of a process: the total, and the number of decisions of each policy. */
 export interface Outline {
   readonly total: Counts;
   readonly activity: readonly (readonly [name: string, count: number])[];
 }
 
 export function outlineOf(history: History, span: Span): Outline {
-  history.look();
+  history.record();
   return { total: history.total(span), activity: history.activity(span) };
 }
 
-/** Adds what another process counted. */
+/** Adds the counts of another process. */
 function addTo(sum: Counts, counts: Counts): void {
   for (const name of ['allowed', 'denied', 'shadowAllowed', 'shadowDenied', 'degraded'] as const) {
     for (const [at, count] of counts[name].entries()) sum[name][at] += count;
@@ -48,7 +48,7 @@ export function summed(seconds: number, parts: readonly Counts[]): Counts {
   return sum;
 }
 
-/** Puts together what several processes say of the same policies. */
+/** Sums the counts of several processes by policy. */
 export function summedByPolicy(
   seconds: number,
   parts: readonly (readonly PolicyCounts[])[],
@@ -62,7 +62,7 @@ export function summedByPolicy(
   return sums;
 }
 
-/** The names that were asked for most, and how many others there are. */
+/** Returns the names with the most decisions, and the number of other names. */
 export function busiest(activity: Iterable<readonly [name: string, count: number]>): {
   readonly names: readonly string[];
   readonly omitted: number;
@@ -74,7 +74,7 @@ export function busiest(activity: Iterable<readonly [name: string, count: number
   return { names, omitted: sorted.length - names.length };
 }
 
-/** Who is asked for the whole, where several processes serve. */
+/** Requests to all processes. */
 export interface SeriesSource {
   outlines(span: Span): Promise<readonly Outline[]>;
   policies(span: Span, names: readonly string[]): Promise<readonly (readonly PolicyCounts[])[]>;
@@ -88,7 +88,7 @@ export interface SeriesReport {
   readonly omitted: number;
 }
 
-/** One policy that is asked for is told also if nothing has happened to it. */
+/** Resolves to the report of the busiest policies, or of `policy` even without traffic. */
 export async function seriesReport(
   source: SeriesSource,
   span: Span,

@@ -1,7 +1,4 @@
-/**
- * What happened in a second, as those who watch live are told: each process that serves says its
- * part, and the parts are put together.
- */
+/** Ticks of the live feed: each process replies with its part, and the parts are merged. */
 import type { OpenStore } from '../stores/index.ts';
 import { withTimeout } from '../with-timeout.ts';
 import { type DenialBatch, type DenialFilter, MAX_DENIALS } from './denials.ts';
@@ -10,33 +7,33 @@ import { quantileOf } from './histogram.ts';
 import { type Counts, type History, type PolicyCounts, type Span, STEP_MS } from './history.ts';
 import { busiest, summed, summedByPolicy } from './series.ts';
 
-/** A store that takes longer to decide is as good as away to whoever looks at it every second. */
+/** A store that takes longer to decide is reported as down. */
 const PROBE_MS = 500;
-/** A little less than a second, so that each tick has a probe of its own. */
-const GOOD_FOR_MS = 900;
+/** Less than a second, so that each tick has its own probe. */
+const PROBE_MAX_AGE_MS = 900;
 
 export interface StoreReport {
   readonly kind: string;
   readonly up: boolean;
   readonly breaker?: BreakerState;
-  /** How long the store took to decide when it was probed. */
+  /** Duration of the last probe. */
   readonly latencyMs?: number;
   readonly keys?: number;
 }
 
-/** Plain data: it survives JSON. */
-export interface TickQuestion extends Span {
-  /** The process that asks. */
-  readonly asker: string;
+/** Plain data, serializable as JSON. */
+export interface TickRequest extends Span {
+  /** The process that sends the request. */
+  readonly subscriber: string;
   readonly filters: readonly DenialFilter[];
 }
 
-/** What one process says. */
+/** The reply of one process. */
 export interface TickPart {
   readonly policies: readonly PolicyCounts[];
   readonly durations: readonly (readonly number[])[];
   readonly store: StoreReport;
-  /** For each filter of the question. */
+  /** One per filter of the request. */
   readonly denials: readonly DenialBatch[];
 }
 
@@ -45,14 +42,14 @@ export interface TickParts {
   readonly health: Health;
   readonly store: OpenStore;
   readonly denials: {
-    take(asker: string, filters: readonly DenialFilter[]): readonly DenialBatch[];
+    take(subscriber: string, filters: readonly DenialFilter[]): readonly DenialBatch[];
   };
 }
 
 const rounded = (value: number): number => Math.round(value * 1000) / 1000;
 
 async function storeReport({ health, store }: TickParts): Promise<StoreReport> {
-  const up = (await withTimeout(PROBE_MS, health.isStoreUp(GOOD_FOR_MS))) === true;
+  const up = (await withTimeout(PROBE_MS, health.isStoreUp(PROBE_MAX_AGE_MS))) === true;
   const { breaker, latencyMs } = health;
   const { size } = store.store;
   return {
@@ -63,17 +60,17 @@ async function storeReport({ health, store }: TickParts): Promise<StoreReport> {
   };
 }
 
-export async function tickPart(parts: TickParts, question: TickQuestion): Promise<TickPart> {
+export async function tickPart(parts: TickParts, request: TickRequest): Promise<TickPart> {
   const { history } = parts;
-  history.look();
-  const names = history.activity(question).map(([name]) => name);
-  const policies = history.policies(question, names);
-  const durations = history.durations(question);
-  const denials = parts.denials.take(question.asker, question.filters);
+  history.record();
+  const names = history.activity(request).map(([name]) => name);
+  const policies = history.policies(request, names);
+  const durations = history.durations(request);
+  const denials = parts.denials.take(request.subscriber, request.filters);
   return { policies, durations, denials, store: await storeReport(parts) };
 }
 
-/** What a stream is told of one second, but for the denials, which depend on its filter. */
+/** The tick of one second without denials, which depend on the filter of each stream. */
 export interface Tick {
   readonly atMs: number;
   readonly total: SecondCounts;
@@ -98,7 +95,7 @@ const secondOf = (counts: Counts, at: number): SecondCounts => ({
 const activityOf = (counts: SecondCounts): number =>
   counts.allowed + counts.denied + counts.shadowAllowed + counts.shadowDenied + counts.degraded;
 
-/** A tick for each second of a span. */
+/** Returns a tick for each second of a span. */
 export function ticksOf({ startMs, seconds }: Span, parts: readonly TickPart[]): readonly Tick[] {
   const byPolicy = summedByPolicy(
     seconds,
@@ -109,20 +106,20 @@ export function ticksOf({ startMs, seconds }: Span, parts: readonly TickPart[]):
   return Array.from({ length: seconds }, (_, at) => {
     const counts = [...byPolicy].map(([name, each]) => ({ name, ...secondOf(each, at) }));
     const active = counts.filter((each) => activityOf(each) > 0 || each.fullest !== null);
-    const told = busiest(active.map((each) => [each.name, activityOf(each)]));
+    const { names, omitted } = busiest(active.map((each) => [each.name, activityOf(each)]));
     const byName = new Map(active.map((each) => [each.name, each]));
     return {
       atMs: startMs + at * STEP_MS,
       total: secondOf(total, at),
-      policies: told.names.map((name) => byName.get(name)!),
-      omitted: told.omitted,
+      policies: names.map((name) => byName.get(name)!),
+      omitted,
       decisions: waitsOf(parts.map(({ durations }) => durations[at])),
       ...common,
     };
   });
 }
 
-/** Each process has its own connection to the store: what is told is the worst of them. */
+/** Each process has its own connection to the store. Returns the worst of the reports. */
 function worstOf(reports: readonly StoreReport[]): StoreReport {
   const [{ kind }] = reports;
   const breakers = reports.map(({ breaker }) => breaker);
@@ -149,7 +146,7 @@ function waitsOf(all: readonly (readonly number[])[]): Tick['decisions'] {
   return { p50Ms: rounded(p50 * 1000), p99Ms: rounded(p99 * 1000) };
 }
 
-/** What all processes collected for one filter: the first of them, and how many more. */
+/** Merges the denials of all processes for one filter: the first 50, and the number of others. */
 export function jointBatch(batches: readonly DenialBatch[]): DenialBatch {
   const all = batches.flatMap(({ denials }) => denials).sort((a, b) => a.atMs - b.atMs);
   const omitted = batches.reduce((sum, each) => sum + each.omitted, 0);

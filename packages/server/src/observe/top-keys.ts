@@ -1,6 +1,6 @@
 /**
- * Which keys are denied, or allowed, most: for each policy two summaries, over the last five to ten
- * minutes. Keys are told to whoever has the admin token; they are never labels of metrics.
+ * Top keys: the most frequently denied and allowed keys of each policy, over the last five to ten
+ * minutes. Requires the admin token. Keys are never metric labels.
  */
 import { systemClock } from 'sluice';
 import type { DecisionListener } from '../decision-service.ts';
@@ -9,17 +9,17 @@ import type { Router } from '../http/router.ts';
 import { HeavyHitters, type HitsData, KEPT_KEYS, SummaryBudget } from './heavy-hitters.ts';
 import { ByPolicy, checkLabel, type LabelParts } from './policy-labels.ts';
 
-/** How long hits are counted together; those of two such spans are told. */
+/** Duration of a generation. Reports cover the current one and the one before it. */
 export const GENERATION_MS = 5 * 60_000;
 
-/** How much later than it should a generation may end. */
+/** Maximum delay of the end of a generation. */
 const CLOCK_MS = 100;
 
 export type TopBy = 'denied' | 'allowed';
 
 export interface TopKey {
   readonly key: string;
-  /** It has had at least and at most so many hits since then. */
+  /** Bounds of the number of hits. */
   readonly atLeast: number;
   readonly atMost: number;
 }
@@ -28,15 +28,15 @@ export interface TopReport {
   readonly policy: string;
   readonly by: TopBy;
   readonly sinceMs: number;
-  /** All hits of the policy, whatever their keys. */
+  /** All hits of the policy. */
   readonly hits: number;
-  /** A key that is not among `keys` has had at most so many hits. */
+  /** Upper bound of the hits of any key that is not in `keys`. */
   readonly othersAtMost: number;
-  /** The most frequent first. */
+  /** Most frequent first. */
   readonly keys: readonly TopKey[];
 }
 
-/** What a process knows of a policy, for another one to merge. */
+/** The summary of one policy in one process, for merging. */
 export interface TopData extends HitsData {
   readonly sinceMs: number;
 }
@@ -49,12 +49,12 @@ export interface TopOptions {
 }
 
 /**
- * What the summaries of one generation may take together, beyond their first 2.5 KB each: enough
- * for 45 of the largest size. Those that find it spent list fewer keys.
+ * Memory of all summaries of a generation, beyond the first 2.5 KB of each: enough for 45 of the
+ * largest size. When it is spent, further summaries list fewer keys.
  */
 export const GENERATION_BYTES = 8 * 1024 * 1024;
 
-/** Each is created at its first hit: most policies of a large file are never denied. */
+/** Creates each summary at its first hit: most policies of a large file never deny. */
 class Summaries implements Record<TopBy, HeavyHitters | undefined> {
   denied: HeavyHitters | undefined = undefined;
   allowed: HeavyHitters | undefined = undefined;
@@ -80,7 +80,7 @@ interface Generation {
 export class TopKeys {
   #current: Generation;
   #previous: Generation | undefined = undefined;
-  /** When the decision was made at which the clock was last read, by the clock of the store. */
+  /** Store time of the decision at which the clock was last read. */
   #decidedMs = Number.NaN;
 
   constructor() {
@@ -92,11 +92,11 @@ export class TopKeys {
     return { startMs, policies: new ByPolicy(() => new Summaries(budget)) };
   }
 
-  /** For `desk.watch`. A key that was let go because of another limit is in neither list. */
+  /** For `DecisionService.watch`. A limit released because another denied is in neither list. */
   readonly watch: DecisionListener = ({ allowed, result, shadow }, limits) => {
     const { policies } = this.#at((result ?? shadow[0])?.atMs);
     for (const { policy, key, allowed } of shadow) policies.of(policy).hit(key, allowed);
-    // A store that is away has counted nobody, so nobody is near a limit or over it.
+    // Without the store, the decision does not depend on the key's count.
     if (result === undefined || (result.degraded && result.degraded.action !== 'local')) return;
     if (limits.length === 1) return policies.of(result.policy).hit(result.key, allowed);
     for (const limit of result.limits) {
@@ -104,7 +104,7 @@ export class TopKeys {
     }
   };
 
-  /** Reading the clock takes a while, so it is done when the time of the decisions has moved. */
+  /** Reads the clock only when the time of the decisions has advanced by 100 ms: 50 ns saved. */
   #at(decidedMs = Number.NaN): Generation {
     const movedMs = decidedMs - this.#decidedMs;
     if (movedMs >= 0 && movedMs < CLOCK_MS) return this.#current;
@@ -115,7 +115,7 @@ export class TopKeys {
   #now(): Generation {
     const nowMs = systemClock.now();
     const ageMs = nowMs - this.#current.startMs;
-    // A clock that was set back begins anew as well, rather than wait until it gets there again.
+    // If the clock was set back, a new generation starts at once.
     if (ageMs >= GENERATION_MS || ageMs < 0) {
       const isRecent = ageMs >= 0 && ageMs < 2 * GENERATION_MS;
       this.#previous = isRecent ? this.#current : undefined;
@@ -124,7 +124,7 @@ export class TopKeys {
     return this.#current;
   }
 
-  /** What this process knows of a policy. */
+  /** Returns the summary of a policy in this process. */
   data(policy: string, by: TopBy): TopData {
     this.#now();
     const generations = [this.#previous, this.#current].filter((each) => each !== undefined);
@@ -139,7 +139,7 @@ export class TopKeys {
   }
 }
 
-/** What several processes know, together. */
+/** Returns the merged report of several processes. */
 export function topReport(
   policy: string,
   by: TopBy,
@@ -177,7 +177,7 @@ function byOf(text: string | null): TopBy {
   throw badRequest('ERR_INVALID_OPTION', what);
 }
 
-/** Who asks for the whole, where several processes serve. */
+/** Resolves to the summaries of all processes. */
 export type TopSource = (policy: string, by: TopBy) => Promise<readonly TopData[]>;
 
 export function topRoutes(router: Router, parts: LabelParts, source: TopSource): void {

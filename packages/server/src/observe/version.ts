@@ -1,4 +1,4 @@
-/** The version of this package, as it is told to whoever asks. */
+/** The version of this package. */
 import { readFileSync } from 'node:fs';
 
 export const { version } = JSON.parse(

@@ -1,7 +1,7 @@
 /**
- * Tells when files may have changed. The folders that they lie in are watched, not the files: an
- * editor puts a new file in the old one's place, and Kubernetes swaps a link (`..data`) above them.
- * Where the system tells nothing, as on some network disks, a look now and then has to do.
+ * Calls back when files may have changed. Watches the folders instead of the files: editors replace
+ * files, and Kubernetes swaps a link (`..data`) above them. Also polls every 5 s, because some
+ * network file systems send no events.
  */
 import { type FSWatcher, watch } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
@@ -9,59 +9,59 @@ import { basename, dirname, resolve } from 'node:path';
 import { systemClock } from 'sluice';
 import { withTimeout } from '../with-timeout.ts';
 
-/** A file is mostly written in several steps; so long after the last one it is looked at. */
+/** Delay after the last event, because a file is usually written in several steps. */
 const SETTLE_MS = 100;
-/** But not put off for longer than this. */
+/** Maximum delay after the first event. */
 const MAX_SETTLE_MS = 1000;
-const LOOK_MS = 5000;
-/** How long a file system may take to tell where folders are; then files are looked at without. */
+const POLL_MS = 5000;
+/** Timeout for resolving folders on a file system that hangs. */
 const FOLDERS_MS = 10_000;
 
 export class FileWatch {
   readonly #paths: readonly string[];
-  readonly #look: () => Promise<unknown>;
+  readonly #check: () => Promise<unknown>;
   readonly #watchers = new Map<string, FSWatcher>();
   #names = new Set<string>();
   #cancelSettle: (() => void) | undefined = undefined;
-  #cancelLook: () => void = () => {};
+  #cancelPoll: () => void = () => {};
   #firstEventMs = 0;
-  /** Set until the file system has responded, so that only one request waits for it. */
+  /** Pending resolution of folders: at most one at a time. */
   #watching: Promise<void> | undefined = undefined;
   #isStopped = false;
 
-  /** `look` is called after events, and now and then. */
-  constructor(paths: readonly string[], look: () => Promise<unknown>) {
+  /** `check` is called after events and every 5 s. */
+  constructor(paths: readonly string[], check: () => Promise<unknown>) {
     this.#paths = paths;
-    this.#look = look;
+    this.#check = check;
   }
 
-  /** Resolves when changes are noticed. */
+  /** Resolves when the folders are watched. */
   async start(): Promise<void> {
     await this.#watch();
-    this.#lookLater();
+    this.#schedulePoll();
   }
 
   stop(): void {
     this.#isStopped = true;
     this.#cancelSettle?.();
-    this.#cancelLook();
+    this.#cancelPoll();
     for (const watcher of this.#watchers.values()) watcher.close();
     this.#watchers.clear();
   }
 
-  #lookLater(): void {
-    if (!this.#isStopped) this.#cancelLook = systemClock.schedule(LOOK_MS, () => this.#lookNow());
+  #schedulePoll(): void {
+    if (!this.#isStopped) this.#cancelPoll = systemClock.schedule(POLL_MS, () => this.#poll());
   }
 
-  async #lookNow(): Promise<void> {
+  async #poll(): Promise<void> {
     this.#cancelSettle?.();
     this.#cancelSettle = undefined;
-    this.#cancelLook();
-    // Folders come and go as well, such as those that a link leads to.
+    this.#cancelPoll();
+    // The target folder of a link may have changed.
     await this.#watch();
-    await this.#look();
-    this.#cancelLook();
-    this.#lookLater();
+    await this.#check();
+    this.#cancelPoll();
+    this.#schedulePoll();
   }
 
   #changed(name: string | null): void {
@@ -71,7 +71,7 @@ export class FileWatch {
     const waitedMs = nowMs - this.#firstEventMs;
     if (this.#cancelSettle !== undefined && waitedMs >= MAX_SETTLE_MS - SETTLE_MS) return;
     this.#cancelSettle?.();
-    this.#cancelSettle = systemClock.schedule(SETTLE_MS, () => this.#lookNow());
+    this.#cancelSettle = systemClock.schedule(SETTLE_MS, () => this.#poll());
   }
 
   #isOurs(name: string | null): boolean {
@@ -106,11 +106,11 @@ export class FileWatch {
   #add(folder: string): void {
     try {
       const watcher = watch(folder, { persistent: false }, (_, name) => this.#changed(name));
-      // A folder that is gone is looked for again with the next look.
+      // The next poll watches the folder again.
       watcher.on('error', () => this.#drop(folder, watcher));
       this.#watchers.set(folder, watcher);
     } catch {
-      // It is not there, or the system watches no more folders: the look now and then goes on.
+      // The folder does not exist, or the system has no more watches. Polling continues.
     }
   }
 

@@ -1,6 +1,6 @@
 /**
- * Reads the configuration again when its files have changed, and on every SIGHUP unless standard
- * output is a terminal. Files that are wrong are named and change nothing.
+ * Reloads the configuration when its files change, and on every SIGHUP unless standard output is a
+ * terminal. If the files are invalid, logs the problems and keeps the previous configuration.
  */
 import { fingerprint } from '../config/files.ts';
 import { problemText } from '../config/model.ts';
@@ -8,31 +8,31 @@ import type { ReloadReport } from '../configuration.ts';
 import type { Logger } from '../observe/log.ts';
 import { FileWatch } from './file-watch.ts';
 
-/** `Parts` has these, and so has whoever reads files for others. */
+/** The parts of `AppContext` that a reload needs; the supervisor has them too. */
 export interface Reloadable {
   readonly configuration: { reload(): Promise<ReloadReport> };
   readonly log: Logger;
 }
 
 export interface ConfigWatch {
-  /** Looks at the files now; answers what came of it, or undefined if they are as they were. */
-  look(): Promise<ReloadReport | undefined>;
+  /** Reloads if the files have changed. Resolves to the report, or undefined if they have not. */
+  check(): Promise<ReloadReport | undefined>;
   stop(): void;
 }
 
 export interface WatchOptions {
   /**
-   * The fingerprint of the bytes that the configuration was parsed from. A file that has changed
-   * since then is noticed at once. Default: as the files are now.
+   * Fingerprint of the bytes that the configuration was parsed from, so that a change since then is
+   * detected. Default: of the current files.
    */
   readonly fingerprint?: string | undefined;
-  /** Other files that take effect with a reload, such as certificates. Default: none. */
+  /** Other files that a reload reads, such as certificates. Default: none. */
   readonly others?: readonly string[];
-  /** The fingerprint of the others before they were read. Default: as they are now. */
+  /** Fingerprint of `others` before they were read. Default: of the current files. */
   readonly othersFingerprint?: string | undefined;
 }
 
-/** `paths` are files and folders, as they were given. */
+/** `paths` are files and folders. */
 export async function watchConfig(
   parts: Reloadable,
   paths: readonly string[],
@@ -41,15 +41,15 @@ export async function watchConfig(
   const { others = [] } = options;
   const reloader = new Reloader(parts, paths, others);
   await reloader.begin(options);
-  const files = new FileWatch([...paths, ...others], () => reloader.look());
+  const files = new FileWatch([...paths, ...others], () => reloader.check());
   await files.start();
   const onHangup = (): void => void reloader.reload();
-  // A terminal that is closed sends the signal too: there it ends the process, as by default.
+  // Closing a terminal sends SIGHUP too and must end the process.
   if (!process.stdout.isTTY) process.on('SIGHUP', onHangup);
-  // A change between the first load and the start of the watch has no event.
-  await reloader.look();
+  // A change between the first load and the start of the watch causes no event.
+  await reloader.check();
   return {
-    look: () => reloader.look(),
+    check: () => reloader.check(),
     stop: () => {
       process.off('SIGHUP', onHangup);
       reloader.stop();
@@ -64,7 +64,7 @@ class Reloader {
   readonly #others: readonly string[];
   #known: readonly string[] = [];
   #isStopped = false;
-  /** Looks take turns, so that none misses what another is just reading. */
+  /** Serializes checks and reloads. */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(parts: Reloadable, paths: readonly string[], others: readonly string[]) {
@@ -83,7 +83,7 @@ class Reloader {
   }
 
   /** Reloads if the files have changed. */
-  look(): Promise<ReloadReport | undefined> {
+  check(): Promise<ReloadReport | undefined> {
     return this.#inTurn(async () => {
       const found = await this.#fingerprints();
       const isKnown = found.every((each, at) => each === this.#known[at]);
@@ -106,15 +106,13 @@ class Reloader {
     return [await fingerprint(this.#paths), await fingerprint(this.#others)];
   }
 
-  /**
-   * A change while the files are parsed differs from what is known then, so the next look finds it.
-   */
+  /** Stores the fingerprint of the parsed bytes, so the next check detects a change since then. */
   async #reload([found, others]: readonly string[]): Promise<ReloadReport> {
     const { configuration, log } = this.#parts;
     const report = await configuration.reload();
     this.#known = [report.fingerprint ?? found, others];
-    if (report.ok) log.info('read the configuration again');
-    else log.error({ problems: report.problems.map(problemText) }, 'kept the old configuration');
+    if (report.ok) log.info('config reloaded');
+    else log.error({ problems: report.problems.map(problemText) }, 'config rejected');
     return report;
   }
 }

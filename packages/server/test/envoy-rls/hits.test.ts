@@ -127,7 +127,7 @@ describe('hits of a descriptor', () => {
     const given = { ...withHits(3, 'ten', user), is_negative_hits: true };
     expect(await failureOf(ask(given))).toEqual([
       'INVALID_ARGUMENT',
-      'Expected hits that are taken, got hits that are given back',
+      'Expected a positive number of hits, got `is_negative_hits`',
     ]);
     expect(remaining(await ask(entries('ten', user)))).toEqual([9]);
   });

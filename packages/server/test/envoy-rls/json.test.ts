@@ -167,7 +167,7 @@ describe('POST /json refuses', () => {
       'hits to be given back',
       shop({ ...two, isNegativeHits: true }),
       undefined,
-      'hits that are given back',
+      'is_negative_hits',
     ],
     [
       'too many descriptors',

@@ -78,7 +78,7 @@ describe('the page of the HTTP API', () => {
 
   test('has a row for each status that is described, and for what refuses by itself', () => {
     const rows = [...page.matchAll(/^\| (\d{3}) \| .+ \|$/gm)].map(([, status]) => status);
-    const told = OPERATIONS.flatMap(({ answers }) => Object.keys(answers));
+    const told = OPERATIONS.flatMap(({ responses }) => Object.keys(responses));
     const always = ['400', '401', '403', '404', '405', '408', '413', '431', '500', '503'];
     expect(rows).toEqual([...new Set([...told, ...always])].sort());
   });

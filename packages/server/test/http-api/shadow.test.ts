@@ -121,10 +121,10 @@ describe('PATCH /v1/policies/:policy', () => {
     expect(audits()).toEqual([]);
   });
 
-  const inFiles = 'limits are changed in the files, or for a key by an override';
-  const expectedShadow = 'Expected `shadow` to be true, false, or null for what the files say';
+  const inFiles = 'change it in the configuration files, or for a key by an override';
+  const expectedShadow = 'Expected `shadow` to be true, false, or null for the value in the files';
   test.each([
-    [undefined, 'Expected the body to be JSON, got nothing', ''],
+    [undefined, 'Expected the body to be JSON, got an empty body', ''],
     [[], 'Expected the body to be an object with shadow, got ', ''],
     [null, 'Expected the body to be an object with shadow, got ', ''],
     [true, 'Expected the body to be an object with shadow, got ', ''],
@@ -134,7 +134,7 @@ describe('PATCH /v1/policies/:policy', () => {
     [{ shadow: {} }, expectedShadow, '/shadow'],
     [{ shadow: true, limit: 5 }, `Expected only shadow, got \`limit\`; ${inFiles}`, '/limit'],
     [{ limit: 5 }, `Expected only shadow, got \`limit\`; ${inFiles}`, '/limit'],
-    [{ window: '1m' }, 'got `window`; a policy is changed in the files', '/window'],
+    [{ window: '1m' }, 'got `window`; change it in the configuration files', '/window'],
     [{ shdaow: true }, 'Expected only shadow, got `shdaow`', '/shdaow'],
   ])('refuses %j as a body', async (body, detail, pointer) => {
     const { status, json } = await api.ask('PATCH', '/v1/policies/few', body);

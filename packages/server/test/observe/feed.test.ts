@@ -7,7 +7,7 @@ import { DecisionService } from '../../src/decision-service.ts';
 import { DenialCollectors, type DenialFilter, MAX_DENIALS } from '../../src/observe/denials.ts';
 import { type EndReason, Feed, type FeedSource, type Listener } from '../../src/observe/feed.ts';
 import { DecisionCounters } from '../../src/observe/policy-counters.ts';
-import type { TickPart, TickQuestion } from '../../src/observe/tick.ts';
+import type { TickPart, TickRequest } from '../../src/observe/tick.ts';
 import { policy } from '../running.ts';
 import { PendingClock } from './pending-clock.ts';
 
@@ -38,7 +38,7 @@ class Ear implements Listener {
 }
 
 /** The part of a process that allows `second mod 10` calls in each second. */
-function partOf({ startMs, seconds, filters }: TickQuestion): TickPart {
+function partOf({ startMs, seconds, filters }: TickRequest): TickPart {
   const zeros = Array(seconds).fill(0);
   const allowed = zeros.map((_, at) => (startMs / 1000 + at) % 10);
   return {
@@ -57,7 +57,7 @@ function partOf({ startMs, seconds, filters }: TickQuestion): TickPart {
 
 function setUp() {
   const clock = new PendingClock(START_MS + 400);
-  const questions: TickQuestion[] = [];
+  const questions: TickRequest[] = [];
   const source: FeedSource = {
     listen: async () => [{ startedAtMs: START_MS - 5000 }],
     tick: async (question) => {

@@ -33,7 +33,7 @@ function setUp(policies = [policy('few', 4, '1h'), policy('many', 100, '1h')]) {
   };
   /** What the last seconds have, up to the last that is over. */
   const last = (seconds: number): Counts => {
-    history.look();
+    history.record();
     return history.total({ startMs: history.lastMs - (seconds - 1) * 1000, seconds });
   };
   return { clock, decisionService, counters, durations, history, call, last };
@@ -122,7 +122,7 @@ describe('the history', () => {
     for (let second = 0; second < 1500; second++) {
       call('many', calls(second));
       clock.set(START_MS + (second + 1) * 1000);
-      history.look();
+      history.record();
       if (second % 50 !== 0) continue;
       const expected = Array.from({ length: HISTORY_SECONDS }, (_, at) => {
         const past = second - HISTORY_SECONDS + 1 + at;
@@ -151,14 +151,14 @@ describe('the history', () => {
     await decisionService.decide(limits, { onFailure: 'deny' });
     await expect(decisionService.decide(limits, { onFailure: 'throw' })).rejects.toThrow();
     clock.set(START_MS + 1000);
-    history.look();
+    history.record();
     expect(history.total({ startMs: START_MS, seconds: 1 })).toEqual({
       ...{ allowed: [1], denied: [1], shadowDenied: [0], degraded: [3], fullest: [null] },
       shadowAllowed: [0],
     });
     await decisionService.decide(limits, { onFailure: 'local' });
     clock.set(START_MS + 2000);
-    history.look();
+    history.record();
     expect(history.total({ startMs: START_MS + 1000, seconds: 1 }).fullest).toEqual([0.75]);
   });
 
@@ -238,11 +238,11 @@ describe('the history', () => {
     const { clock, call, history } = setUp(names.map((name) => policy(name, 5, '1h')));
     call('p7');
     clock.set(START_MS + 1000);
-    history.look();
+    history.record();
     expect(history.activity({ startMs: START_MS, seconds: 1 })).toEqual([['p7', 1]]);
     for (const name of names) call(name);
     clock.set(START_MS + 2000);
-    history.look();
+    history.record();
     const activity = history.activity({ startMs: START_MS + 1000, seconds: 1 });
     expect(activity).toHaveLength(MAX_LABELS + 1);
     expect(new Map(activity).get(OF_OTHERS)).toBe(20);
@@ -256,10 +256,10 @@ describe('the history', () => {
     http.add(0.0002);
     grpc.add(0.0002);
     clock.set(START_MS + 1000);
-    history.look();
+    history.record();
     http.add(3);
     clock.set(START_MS + 2000);
-    history.look();
+    history.record();
     const [first, second, third] = history.durations({ startMs: START_MS, seconds: 3 });
     expect(first.slice(0, 3)).toEqual([0, 2, 0]);
     expect([second[1], second.at(-1)]).toEqual([0, 1]);

@@ -39,7 +39,7 @@ function inBothGenerations(use) {
     clock.advance(GENERATION_MS);
     for (const name of names) use(name);
     clock.advance(1000);
-    history.look();
+    history.record();
   }
 }
 
@@ -64,7 +64,7 @@ const flooded = heldBytes() - emptyBytes;
 
 for (let second = 0; second < 720; second++) {
   clock.advance(1000);
-  history.look();
+  history.record();
 }
 hit(names[0], 'client', true);
 const quiet = heldBytes() - emptyBytes;
