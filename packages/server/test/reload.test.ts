@@ -390,7 +390,7 @@ describe('POST /v1/reload', () => {
     expect([(await post())[0], (await post())[0], await limitNow()]).toEqual([422, 422, 6]);
     expect([await reloads('ok'), await reloads('failed')]).toEqual([1, 1]);
 
-    // What counts is what these files say, but the last reload found mistakes.
+    // The configuration in effect is that of these files, but the last reload failed.
     writeFileSync(at('a.yaml'), textOf(6));
     expect(await post()).toEqual([200, true]);
     expect([await reloads('ok'), await metric('sluice_config_bad')]).toEqual([2, 0]);

@@ -177,9 +177,9 @@ export class Supervisor {
   }
 
   /** Reads the files once for all workers. If they have problems, the old configuration stays. */
-  async reload(): Promise<ReloadReport> {
-    const { problems, fingerprint } = await this.#reload({});
-    return { ok: problems.length === 0, problems, fingerprint };
+  async reload(options: ReloadOptions = {}): Promise<ReloadReport> {
+    const outcome = await this.#reload(options);
+    return { ok: outcome.problems.length === 0, ...outcome };
   }
 
   /** Reloads run one after the other. All requests during one share the next. */

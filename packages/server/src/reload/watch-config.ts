@@ -4,13 +4,13 @@
  */
 import { fingerprint } from '../config/files.ts';
 import { problemText } from '../config/model.ts';
-import type { ReloadReport } from '../configuration.ts';
+import type { ReloadOptions, ReloadReport } from '../configuration.ts';
 import type { Logger } from '../observe/log.ts';
 import { FileWatch } from './file-watch.ts';
 
 /** The parts of `AppContext` that a reload needs; the supervisor has them too. */
 export interface Reloadable {
-  readonly configuration: { reload(): Promise<ReloadReport> };
+  readonly configuration: { reload(options?: ReloadOptions): Promise<ReloadReport> };
   readonly log: Logger;
 }
 
@@ -87,7 +87,10 @@ class Reloader {
     return this.#inTurn(async () => {
       const found = await this.#fingerprints();
       const isKnown = found.every((each, at) => each === this.#known[at]);
-      return isKnown || this.#isStopped ? undefined : this.#reload(found);
+      if (isKnown || this.#isStopped) return undefined;
+      // `POST /v1/reload` may have loaded the same change already.
+      const report = await this.#reload(found, { ifChanged: found[1] === this.#known[1] });
+      return report.isUnchanged ? undefined : report;
     });
   }
 
@@ -107,10 +110,14 @@ class Reloader {
   }
 
   /** Stores the fingerprint of the parsed bytes, so the next check detects a change since then. */
-  async #reload([found, others]: readonly string[]): Promise<ReloadReport> {
+  async #reload(
+    [found, others]: readonly string[],
+    options?: ReloadOptions,
+  ): Promise<ReloadReport> {
     const { configuration, log } = this.#parts;
-    const report = await configuration.reload();
+    const report = await configuration.reload(options);
     this.#known = [report.fingerprint ?? found, others];
+    if (report.isUnchanged) return report;
     if (report.ok) log.info('config reloaded');
     else log.error({ problems: report.problems.map(problemText) }, 'config rejected');
     return report;

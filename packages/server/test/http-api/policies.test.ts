@@ -1,6 +1,11 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { loadConfig } from '../../src/config/load.ts';
 import { ConfigError } from '../../src/config/model.ts';
 import { makeLog } from '../../src/observe/log.ts';
+import { watchConfig } from '../../src/reload/watch-config.ts';
 import { configOf, policy, startRunning } from '../running.ts';
 import { Described } from './described.ts';
 
@@ -87,5 +92,24 @@ describe('POST /v1/reload', () => {
       { action: 'reload', after: { ok: false, changed: true, problems: 1 }, ...who },
       { action: 'reload', after: { ok: true, changed: true, problems: 0 }, ...who },
     ]);
+  });
+
+  test('is not repeated by the file watch for the same change', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-reload-'));
+    const path = join(folder, 'sluice.yaml');
+    writeFileSync(path, 'policies: { few: 5/1h }');
+    const load = () => loadConfig([path]);
+    const running = await startRunning({ config: await load(), load });
+    const { configuration } = running.service.app;
+    const watch = await watchConfig(running.service.app, [path]);
+    for (const text of ['policies: { few: 6/1h }', 'policies: [']) {
+      writeFileSync(path, text);
+      await running.post('/v1/reload', undefined);
+      await watch.check();
+    }
+    expect(configuration.reloads).toEqual({ ok: 1, failed: 1 });
+    watch.stop();
+    await running.close();
+    rmSync(folder, { recursive: true });
   });
 });
