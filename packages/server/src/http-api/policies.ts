@@ -3,6 +3,7 @@
 import type { AppContext } from '../app-context.ts';
 import type { DecisionService } from '../decision-service.ts';
 import type { Handler } from '../http/router.ts';
+import { blockedLimits } from '../observe/policy-labels.ts';
 import type { ServedPolicy } from '../policies.ts';
 import { audit } from './audit.ts';
 import { readBody } from './bodies.ts';
@@ -41,6 +42,17 @@ function definitionOf(
   };
 }
 
+/** Returns the definition of a limit of 0, which has no counters, costs or overrides. */
+function blockedDefinition({ configuration, decisionService }: AppContext, name: string) {
+  const limit = blockedLimits(configuration.config).get(name);
+  if (limit === undefined) return undefined;
+  const { windowMs, shadow } = limit;
+  const { policy } = decisionService.inlineLimit(name, { limit: 1, window: windowMs }, name, 1);
+  const { algorithm } = policy;
+  const rest = { costs: {}, shadow, shadowBy: 'file', overrides: 0 };
+  return { name, limit: 0, windowMs, algorithm, ...rest };
+}
+
 function overrideCounts({ decisionService }: AppContext): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   for (const { policy } of decisionService.overrides.list())
@@ -55,7 +67,11 @@ export function policiesHandler(app: AppContext): Handler {
     const policies = app.decisionService.policies
       .list()
       .map((served) => definitionOf(app, served, counts.get(served.policy.name) ?? 0));
-    context.send(200, { policies }, { 'cache-control': 'no-store' });
+    const blocked = [...blockedLimits(app.configuration.config).keys()].map((name) =>
+      blockedDefinition(app, name),
+    );
+    const all = { policies: [...policies, ...blocked] };
+    context.send(200, all, { 'cache-control': 'no-store' });
   };
 }
 
@@ -63,8 +79,10 @@ export function policyHandler(app: AppContext): Handler {
   return (context) => {
     context.checkQuery();
     const { policy } = context.params;
-    checkPolicy(app, policy);
-    context.send(200, namedDefinition(app, policy), { 'cache-control': 'no-store' });
+    const blocked = blockedDefinition(app, policy);
+    if (blocked === undefined) checkPolicy(app, policy);
+    const definition = blocked ?? namedDefinition(app, policy);
+    context.send(200, definition, { 'cache-control': 'no-store' });
   };
 }
 

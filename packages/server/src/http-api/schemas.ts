@@ -217,7 +217,7 @@ const shadowFields = {
 };
 export const Policy = z.object({
   name: policyName,
-  limit: z.int().min(1),
+  limit: integer.describe('0 for a limit that denies everything'),
   windowMs: durationMs,
   algorithm: z.string(),
   burst: z.int().min(1).optional(),

@@ -50,20 +50,23 @@ export class ByPolicy<T> {
   }
 }
 
-const blocked = new WeakMap<Config, ReadonlySet<string>>();
+type BlockedLimit = Extract<DescriptorConfig['limit'], { readonly blocked: true }>;
 
-/** Returns the names of limits of 0, which deny everything and are no policies of the engine. */
-function blockedNames(config: Config): ReadonlySet<string> {
-  const namesIn = ({ limit, descriptors }: DescriptorConfig): readonly string[] => [
-    ...(limit !== undefined && !limit.unlimited && limit.blocked ? [limit.policy] : []),
-    ...descriptors.flatMap(namesIn),
+const blocked = new WeakMap<Config, ReadonlyMap<string, BlockedLimit>>();
+
+/** Returns limits of 0 by name. They deny everything and are no policies of the engine. */
+export function blockedLimits(config: Config): ReadonlyMap<string, BlockedLimit> {
+  const limitsIn = ({ limit, descriptors }: DescriptorConfig): readonly BlockedLimit[] => [
+    ...(limit !== undefined && !limit.unlimited && limit.blocked ? [limit] : []),
+    ...descriptors.flatMap(limitsIn),
   ];
-  let names = blocked.get(config);
-  if (names === undefined) {
-    names = new Set(config.domains.flatMap(({ descriptors }) => descriptors.flatMap(namesIn)));
-    blocked.set(config, names);
+  let limits = blocked.get(config);
+  if (limits === undefined) {
+    const all = config.domains.flatMap(({ descriptors }) => descriptors.flatMap(limitsIn));
+    limits = new Map(all.map((limit) => [limit.policy, limit]));
+    blocked.set(config, limits);
   }
-  return names;
+  return limits;
 }
 
 export interface LabelParts {
@@ -77,7 +80,7 @@ export function checkLabel(
   name: string,
 ): void {
   if (name === OF_REQUESTS || name === OF_OTHERS || policies.get(name) !== undefined) return;
-  if (blockedNames(configuration.config).has(name)) return;
+  if (blockedLimits(configuration.config).has(name)) return;
   const names = policies.list().map(({ config }) => config.name);
   const what = `Expected \`policy\` to be one of: ${names.join(' ').slice(0, 500) || 'none'}`;
   throw new HttpError(404, 'ERR_UNKNOWN_POLICY', what);

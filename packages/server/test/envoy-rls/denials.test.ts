@@ -43,6 +43,17 @@ const topKeys = async (policy: string): Promise<readonly string[]> => {
 
 const logged = () => lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'denied');
 
+test('GET /v1/policies lists limits of requests_per_unit: 0', async () => {
+  const { json } = await served.running.get('/v1/policies');
+  const zero = json.policies.filter(({ limit }: { limit: number }) => limit === 0);
+  const common = { windowMs: 60_000, algorithm: 'sliding-log', costs: {}, overrides: 0 };
+  expect(zero).toEqual([
+    { name: 'shop.never', limit: 0, shadow: false, shadowBy: 'file', ...common },
+    { name: 'shop.quiet', limit: 0, shadow: true, shadowBy: 'file', ...common },
+  ]);
+  expect((await served.running.get('/v1/policies/shop.never')).json).toEqual(zero[0]);
+});
+
 interface Denial {
   readonly title: string;
   /** Resolves to the response that is the denial. */
