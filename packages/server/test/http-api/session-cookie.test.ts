@@ -1,6 +1,6 @@
 /** Whom the cookie of a session lets in, and when it does not. */
 import { ManualClock } from 'sluice';
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { SESSION_MS, Sessions } from '../../src/http/sessions.ts';
 import type { Running } from '../running.ts';
 import { cookieIn } from './plain-request.ts';
@@ -10,23 +10,18 @@ import {
   foreign,
   type Headers,
   hostOf,
-  leaks,
   lines,
   own,
   signIn,
   start,
+  startForAll,
   TOKEN,
 } from './signing.ts';
 
 let running: Running;
-beforeAll(async () => {
-  running = await start();
+startForAll((started) => {
+  running = started;
 });
-afterAll(async () => {
-  await running.close();
-  expect(leaks()).toEqual([]);
-});
-beforeEach(() => void lines.splice(0));
 
 describe('a session', () => {
   const status = async (headers: Headers, method = 'GET', path = '/v1/policies') =>

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { SESSION_MS } from '../../src/http/sessions.ts';
 import type { Running } from '../running.ts';
 import { Described } from './described.ts';
@@ -15,23 +15,17 @@ import {
   fresh,
   type Headers,
   hostOf,
-  leaks,
-  lines,
   own,
   signIn,
   start,
+  startForAll,
   TOKEN,
 } from './signing.ts';
 
 let running: Running;
-beforeAll(async () => {
-  running = await start();
+startForAll((started) => {
+  running = started;
 });
-afterAll(async () => {
-  await running.close();
-  expect(leaks()).toEqual([]);
-});
-beforeEach(() => void lines.splice(0));
 
 describe('signing in', () => {
   test('takes the token and gives a cookie that opens the admin side', async () => {

@@ -1,4 +1,5 @@
 /** Services that take a token, what browsers ask of them, and what they log. */
+import { afterAll, beforeAll, beforeEach, expect } from 'vitest';
 import { makeLog } from '../../src/observe/log.ts';
 import type { LogLevel } from '../../src/settings.ts';
 import { policy, type Running, startRunning } from '../running.ts';
@@ -28,6 +29,20 @@ export async function start(settings: object = {}, logLevel = 'trace'): Promise<
   const log = makeLog({ logLevel: logLevel as LogLevel }, { write });
   const config = { policies: [policy('few', 2, '1m')] };
   return startRunning({ config, settings: { adminToken: TOKEN, ...settings }, log });
+}
+
+/** Starts a service for all tests of a file. After them, checks that no secret was logged. */
+export function startForAll(use: (running: Running) => void): void {
+  let running: Running;
+  beforeAll(async () => {
+    running = await start();
+    use(running);
+  });
+  afterAll(async () => {
+    await running.close();
+    expect(leaks()).toEqual([]);
+  });
+  beforeEach(() => void lines.splice(0));
 }
 
 export const hostOf = ({ service }: Running): string => `127.0.0.1:${service.http.port}`;

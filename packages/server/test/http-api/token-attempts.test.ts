@@ -1,5 +1,5 @@
 /** How often the token may be guessed, at sign-in and as a bearer token, and what is logged. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type RedisServer, startRedis } from '../../../../tools/servers/redis.mjs';
 import type { Running } from '../running.ts';
 import { cookieIn } from './plain-request.ts';
@@ -13,15 +13,14 @@ import {
   own,
   signIn,
   start,
+  startForAll,
   TOKEN,
 } from './signing.ts';
 
 let running: Running;
-beforeAll(async () => {
-  running = await start();
+startForAll((started) => {
+  running = started;
 });
-afterAll(() => running.close());
-beforeEach(() => void lines.splice(0));
 
 const bearing = (service: Running, from: string, token: string, path = '/v1/policies') =>
   ask(service, 'GET', path, { authorization: `Bearer ${token}` }, undefined, {
