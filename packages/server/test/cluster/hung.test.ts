@@ -25,8 +25,11 @@ afterEach(async () => {
   for (const group of running.splice(0)) await group.stop();
 }, 60_000);
 
-async function start(settings: GroupOptions['settings'] = {}): Promise<RunningGroup> {
-  const group = await RunningGroup.start({ config, settings });
+async function start(
+  settings: GroupOptions['settings'] = {},
+  preload?: string,
+): Promise<RunningGroup> {
+  const group = await RunningGroup.start({ config, settings, ...(preload && { preload }) });
   running.push(group);
   return group;
 }
@@ -89,6 +92,29 @@ describe('a stopped worker', () => {
     expect(replies.filter(({ json }) => json.allowed)).toHaveLength(1);
   });
 });
+
+test.each(['worker', 'store process'])(
+  'a %s in an endless loop is killed and replaced',
+  {
+    timeout: 120_000,
+  },
+  async (name) => {
+    const group = await start({ workers: 2 }, 'busy-loop.mjs');
+    const victim = name === 'worker' ? (await group.pids())[0] : await group.storePid();
+    process.kill(victim, 'SIGUSR2');
+    await vi.waitUntil(() => lines(group, `${name} replaced`).length > 0, soon);
+    expect(lines(group, `${name} not responding, killed`)).toMatchObject([{ pid: victim }]);
+    expect(isAlive(victim)).toBe(false);
+    const all = await connections(group, 8);
+    const isDecided = async (): Promise<boolean> => {
+      const replies = await Promise.all(
+        all.map((each) => each.check({ policy: 'p', key: 'loop' })),
+      );
+      return !replies.some(isDegraded);
+    };
+    await vi.waitUntil(isDecided, soon);
+  },
+);
 
 describe('a stopped supervisor', () => {
   test('keeps no request on an open connection from being answered', {

@@ -15,6 +15,8 @@ export interface GroupOptions {
   readonly config: Partial<Config>;
   /** As flags. */
   readonly settings?: Partial<Record<SettingName, unknown>>;
+  /** Module in this folder that all processes load first. */
+  readonly preload?: string;
 }
 
 /** The store process may be late on a busy machine, and then a fallback would decide. */
@@ -51,13 +53,15 @@ export class RunningGroup {
     });
   }
 
-  static async start({ config, settings = {} }: GroupOptions): Promise<RunningGroup> {
+  static async start({ config, settings = {}, preload }: GroupOptions): Promise<RunningGroup> {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-crew-'));
     const file = join(folder, 'config.json');
     writeFileSync(file, JSON.stringify(configOf(config)));
     const flags = JSON.stringify({ ...DEFAULTS, ...settings });
+    const hook = preload === undefined ? '' : `--import ${new URL(preload, import.meta.url)}`;
     const supervisor = fork(PROGRAM, [flags, file], {
       execArgv: [],
+      env: { ...process.env, NODE_OPTIONS: hook },
       stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
     });
     const crewed = new RunningGroup(supervisor, folder);
