@@ -97,7 +97,7 @@ export const arrows = {
       'sluice',
       'node:*',
     ].join(' '),
-    'process.ts': 'observe/log-output.ts type:observe/',
+    'process.ts': 'clock.ts observe/log-output.ts type:observe/',
     'envoy-rls/': [
       './ clock.ts http/ type:observe/ policies.ts rules/ settings.ts decision-service.ts',
       'type:app-context.ts',

@@ -1,5 +1,8 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import { binary, CONTROL, onTerminal, Process, root, scratch, serving, sluice } from './running.ts';
@@ -136,6 +139,22 @@ describe('sluice serve', () => {
     );
     expect(answers.filter(Boolean)).toHaveLength(2);
     expect((await service.stop()).code).toBe(0);
+  });
+
+  test.each(['1', '2'])('a hung mount does not delay the exit of %s worker(s)', async (workers) => {
+    const path = file('config.yaml', CONFIG);
+    const folder = dirname(path);
+    execFileSync('mkfifo', [join(folder, 'fifo')]);
+    const preload = new URL('hung-mount.mjs', import.meta.url).pathname;
+    const variables = { NODE_OPTIONS: `--import ${preload}`, HUNG_MOUNT: folder };
+    const service = keep(await serving(['--config', path, '--workers', workers], variables));
+    file('hang', '');
+    file('config.yaml', CONFIG.replace('2/1h', '5/1h'));
+    await expect.poll(() => existsSync(join(folder, 'is-hung')), { timeout: 30_000 }).toBe(true);
+    const { stdout } = await service.stop();
+    expect(stdout).toContain('"msg":"stopped"');
+    expect(service.child.signalCode).toBe('SIGTERM');
+    for (const name of ['fifo', 'hang', 'is-hung']) rmSync(join(folder, name));
   });
 
   test.each([[[]], [['--workers', '2']]])(

@@ -106,7 +106,7 @@ export class OverridesFile {
     if (!this.#isSaved) this.#onChange();
     await this.saved();
     this.#cancelRetry();
-    await this.#lock.release();
+    await withTimeout(SAVE_MS, this.#lock.release());
   }
 
   #onChange(): void {

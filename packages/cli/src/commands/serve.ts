@@ -1,4 +1,4 @@
-/** `sluice serve`: runs the service until it is told to stop. */
+/** `sluice serve`: runs the service until SIGINT or SIGTERM. */
 import { Option } from 'commander';
 import {
   type Config,
@@ -33,7 +33,7 @@ interface ServeOptions {
   readonly json?: boolean;
 }
 
-/** One process or several: what matters of it here. */
+/** A service of one process or of several. */
 interface Running extends Up {
   reload(): Promise<ReloadReport>;
   close(): Promise<void>;
@@ -45,11 +45,11 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
   try {
     const found = await effective(flagsOf(options), environment);
     if (options.printConfig) printConfig(output, found, options.json);
-    else await serveUntilTold(output, found);
+    else await serveUntilSignal(output, found);
     return FINE;
   } catch (error) {
     if (error instanceof Problems) printProblems(output, error);
-    // A file that only the service itself reads.
+    // Thrown for files that only the service reads, such as the overrides file.
     else if (error instanceof ConfigError) printProblems(output, new Problems(error.problems, []));
     else throw error;
     return NO;
@@ -61,7 +61,7 @@ function printProblems(output: Output, { ofFiles, ofSettings }: Problems): void 
   for (const line of [...lines, ...ofSettings.map(visible)]) output.printError(line);
 }
 
-async function serveUntilTold(output: Output, found: Effective): Promise<void> {
+async function serveUntilSignal(output: Output, found: Effective): Promise<void> {
   const { settings, config, paths, warnings } = found;
   const logTo = output.isTerminal ? standardOutput() : undefined;
   if (logTo !== undefined) logTo.format = terminalLine(output);
@@ -71,7 +71,7 @@ async function serveUntilTold(output: Output, found: Effective): Promise<void> {
   const base = { settings, log, config, load, ...(logTo !== undefined && { logTo }) };
   const { tlsCert, tlsKey } = settings;
   const others = tlsCert === undefined || tlsKey === undefined ? [] : [tlsCert, tlsKey];
-  // Before they are read: a change meanwhile is then noticed as one.
+  // Taken before the files are read, so that a change during the start is detected.
   const othersFingerprint = await fingerprint(others);
   const running = await start(base).catch((error) => {
     throw error instanceof ConfigError ? error : startFailure(error, settings);
@@ -82,7 +82,7 @@ async function serveUntilTold(output: Output, found: Effective): Promise<void> {
     watch.stop();
     return running.close();
   };
-  // Whoever reads that it listens may stop it at once.
+  // Before 'listening' is printed: a script may send a signal as soon as it reads that.
   const stopped = runUntilSignal({ close }, log);
   if (output.isTerminal) for (const line of welcomeLines(running, found)) output.print(line);
   else log.info(fieldsOf(running, found), 'listening');
@@ -115,13 +115,13 @@ async function start(base: WorkersOptions): Promise<Running> {
 export const serve: Command = {
   options: () => [
     ...settingOptions(),
-    new Option('--print-config', 'print the settings, where each comes from, and exit'),
-    new Option('--json', 'print them as JSON'),
+    new Option('--print-config', 'print the settings and their sources, then exit'),
+    new Option('--json', 'print the settings as JSON'),
   ],
   epilogue: `
-Each setting can also be a variable, SLUICE_LISTEN for --listen, or stand in the file, as
-listen. Flags go before variables, and those before the file. Without --config a small
-example is served.
+Each setting can also be an environment variable (SLUICE_LISTEN for --listen) or a field of
+the configuration file (listen). Flags override variables, and variables override the file.
+Without --config, an example configuration is used.
 `,
   run,
 };
