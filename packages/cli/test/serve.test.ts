@@ -8,7 +8,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { binary, CONTROL, onTerminal, Process, root, scratch, serving, sluice } from './running.ts';
 
 const file = scratch();
-const TOKEN = 'a-token-that-nobody-guesses';
+const TOKEN = 'a-token-that-is-hard-to-guess';
 const CONFIG = 'policies: { perMinute: 100/1m, few: 2/1h }\n';
 
 const running: Process[] = [];
@@ -20,7 +20,7 @@ const keep = <T extends Process>(process: T): T => {
   return process;
 };
 
-/** Runs a line as somebody would who copies it. */
+/** Runs a line as copied from the output. */
 const shell = (line: string) => new Process('bash', ['-c', line], {}).ended;
 
 const lines = (text: string) =>
@@ -30,7 +30,7 @@ const lines = (text: string) =>
     .map((line) => JSON.parse(line));
 
 describe('sluice serve', () => {
-  test('without flags it serves the example in memory, and the line it prints works', async () => {
+  test('without flags it serves the example, and the printed command works', async () => {
     const service = keep(await serving());
     const [listening] = lines(service.stdout);
     expect(listening).toMatchObject({ msg: 'listening', example: true, url: service.url });
@@ -50,30 +50,34 @@ describe('sluice serve', () => {
     expect(stdout).not.toMatch(CONTROL);
   });
 
-  test.each([1, 2])('with %i workers, a reload of unchanged files is none', async (workers) => {
-    const path = file(`unchanged-${workers}.yaml`, CONFIG);
-    const service = keep(await serving(['--config', path, '--workers', String(workers)]));
-    const reload = async () => (await fetch(`${service.url}/v1/reload`, { method: 'POST' })).json();
-    const reloads = async () => {
-      const text = await (await fetch(`${service.url}/metrics`)).text();
-      return /^sluice_config_reloads_total{result="ok"} (\d+)$/m.exec(text)?.[1];
-    };
-    expect([await reload(), await reload()]).toEqual(Array(2).fill({ ok: true, changed: false }));
-    expect(await reloads()).toBe('0');
-    file(`unchanged-${workers}.yaml`, 'policies: { perMinute: 50/1m }\n');
-    await service.printed(/config reloaded/);
-    expect([await reload(), await reload()]).toEqual(Array(2).fill({ ok: true, changed: false }));
-    expect(await reloads()).toBe('1');
-    const { code, stderr } = await service.stop();
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-  });
+  test.each([1, 2])(
+    'with %i worker(s), a reload of unchanged files is not counted',
+    async (workers) => {
+      const path = file(`unchanged-${workers}.yaml`, CONFIG);
+      const service = keep(await serving(['--config', path, '--workers', String(workers)]));
+      const reload = async () =>
+        (await fetch(`${service.url}/v1/reload`, { method: 'POST' })).json();
+      const reloads = async () => {
+        const text = await (await fetch(`${service.url}/metrics`)).text();
+        return /^sluice_config_reloads_total{result="ok"} (\d+)$/m.exec(text)?.[1];
+      };
+      expect([await reload(), await reload()]).toEqual(Array(2).fill({ ok: true, changed: false }));
+      expect(await reloads()).toBe('0');
+      file(`unchanged-${workers}.yaml`, 'policies: { perMinute: 50/1m }\n');
+      await service.printed(/config reloaded/);
+      expect([await reload(), await reload()]).toEqual(Array(2).fill({ ok: true, changed: false }));
+      expect(await reloads()).toBe('1');
+      const { code, stderr } = await service.stop();
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    },
+  );
 
   test('the default address is 127.0.0.1:8080', async () => {
     const { stdout } = await sluice(['serve', '--print-config']);
     expect(stdout).toMatch(/^listen +127\.0\.0\.1:8080 +default$/m);
   });
 
-  test('on a terminal it says the same for people', async () => {
+  test('on a terminal it prints readable lines', async () => {
     const words = ['serve', '--listen', '127.0.0.1:0'];
     const service = keep(onTerminal(words, { NO_COLOR: '1' }));
     await service.printed(/Ctrl-C stops it/);
@@ -89,55 +93,55 @@ describe('sluice serve', () => {
     await service.printed(/\d\d:\d\d:\d\d info {2}denied policy=perMinute key=user:42 /);
   });
 
-  test('ends when its terminal is closed', async () => {
+  test('exits when its terminal is closed', async () => {
     const service = keep(onTerminal(['serve', '--listen', '127.0.0.1:0'], { NO_COLOR: '1' }));
     const [, url] = await service.printed(/listens on (\S+)/);
     expect((await fetch(`${url}/healthz`)).status).toBe(200);
     service.child.kill('SIGKILL');
-    const isGone = () =>
+    const isStopped = () =>
       fetch(`${url}/healthz`).then(
         () => false,
         () => true,
       );
-    await expect.poll(isGone, { timeout: 30_000 }).toBe(true);
+    await expect.poll(isStopped, { timeout: 30_000 }).toBe(true);
   });
 
-  test('serves the files it is given, and reads them again when they change', async () => {
+  test('reloads the configuration files when they change', async () => {
     const path = file('limits.yaml', CONFIG);
     const service = keep(await serving(['--config', path]));
-    const ask = async (policy: string) => {
+    const check = async (policy: string) => {
       const body = JSON.stringify({ policy, key: 'a' });
       return (await fetch(`${service.url}/v1/check`, { method: 'POST', body })).json();
     };
-    expect(await ask('few')).toMatchObject({ allowed: true, limit: 2 });
+    expect(await check('few')).toMatchObject({ allowed: true, limit: 2 });
     file('limits.yaml', CONFIG.replace('2/1h', '5/1h'));
     await service.printed(/config reloaded/);
-    expect(await ask('few')).toMatchObject({ allowed: true, limit: 5, remaining: 3 });
+    expect(await check('few')).toMatchObject({ allowed: true, limit: 5, remaining: 3 });
     file('limits.yaml', 'policies: { few: none }\n');
-    await service.printed(/config rejected/);
-    expect(await ask('few')).toMatchObject({ limit: 5, remaining: 2 });
+    await service.printed(/kept the old configuration/);
+    expect(await check('few')).toMatchObject({ limit: 5, remaining: 2 });
   });
 
-  test.each(['SIGTERM', 'SIGINT'] as const)('ends with 0 on %s', async (signal) => {
+  test.each(['SIGTERM', 'SIGINT'] as const)('exits with 0 on %s', async (signal) => {
     const service = keep(await serving());
     const { code } = await service.stop(signal);
     expect(code).toBe(0);
     await expect(fetch(service.url)).rejects.toThrow();
   });
 
-  test('several workers serve one port, and end with 0', async () => {
+  test('several workers share one port, and the supervisor exits with 0', async () => {
     const config = ['--config', file('workers.yaml', CONFIG)];
-    // The store process may be late on a busy machine, and then a fallback would decide.
+    // The deadline is long because on a busy machine a fallback would decide.
     const service = keep(await serving(['--workers', '2', '--deadline', '10s', ...config]));
-    const answers = await Promise.all(
+    const admitted = await Promise.all(
       Array.from({ length: 20 }, async () => {
         const body = JSON.stringify({ policy: 'few', key: 'a' });
         const headers = { connection: 'close' };
-        const answer = await fetch(`${service.url}/v1/check`, { method: 'POST', body, headers });
-        return ((await answer.json()) as { allowed: boolean }).allowed;
+        const response = await fetch(`${service.url}/v1/check`, { method: 'POST', body, headers });
+        return ((await response.json()) as { allowed: boolean }).allowed;
       }),
     );
-    expect(answers.filter(Boolean)).toHaveLength(2);
+    expect(admitted.filter(Boolean)).toHaveLength(2);
     expect((await service.stop()).code).toBe(0);
   });
 
@@ -158,7 +162,7 @@ describe('sluice serve', () => {
   });
 
   test.each([[[]], [['--workers', '2']]])(
-    'a port that is taken is told with what to do, and ends with 2: %j',
+    'a port in use is reported with a remedy and exits with 2: %j',
     async (words) => {
       const other = createServer();
       await new Promise((resolve) => other.listen(0, '127.0.0.1', () => resolve(undefined)));
@@ -174,7 +178,7 @@ describe('sluice serve', () => {
     },
   );
 
-  test('a port of gRPC that is taken is told as well', async () => {
+  test('a gRPC port in use is reported and exits with 2', async () => {
     const other = createServer();
     await new Promise((resolve) => other.listen(0, '127.0.0.1', () => resolve(undefined)));
     const grpc = `127.0.0.1:${(other.address() as AddressInfo).port}`;
@@ -185,28 +189,28 @@ describe('sluice serve', () => {
     expect(code).toBe(2);
   });
 
-  test('an address of another machine is told', async () => {
+  test('an address of another machine is reported and exits with 2', async () => {
     const token = { SLUICE_ADMIN_TOKEN: TOKEN };
     const { code, stderr } = await sluice(['serve', '--listen', '192.0.2.1:80'], token);
     expect(stderr).toContain('Cannot listen on 192.0.2.1:80 (EADDRNOTAVAIL)');
     expect(code).toBe(2);
   });
 
-  test('all that is wrong with files, variables and flags is told, and ends with 1', async () => {
+  test('all problems of files, variables and flags are reported, and it exits with 1', async () => {
     const path = file('wrong.yaml', 'policies:\n  a: 100/1x\n  b: -1\nlogDenials: many\n');
     const words = ['serve', '--config', path, '--workers', 'x'];
     const { code, stdout, stderr } = await sluice(words, { SLUICE_HEADERS: 'y' });
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-    const told = stderr.trimEnd().split('\n');
-    expect(told).toHaveLength(5);
-    expect(told[0]).toMatch(/wrong\.yaml:2:6: Expected /);
-    expect(told[1]).toMatch(/wrong\.yaml:3:6: Expected /);
-    expect(told[2]).toMatch(/wrong\.yaml:4:13: Expected /);
-    expect(told[3]).toMatch(/^Expected SLUICE_HEADERS to be one of /);
-    expect(told[4]).toMatch(/^Expected --workers to be an integer/);
+    const reported = stderr.trimEnd().split('\n');
+    expect(reported).toHaveLength(5);
+    expect(reported[0]).toMatch(/wrong\.yaml:2:6: Expected /);
+    expect(reported[1]).toMatch(/wrong\.yaml:3:6: Expected /);
+    expect(reported[2]).toMatch(/wrong\.yaml:4:13: Expected /);
+    expect(reported[3]).toMatch(/^Expected SLUICE_HEADERS to be one of /);
+    expect(reported[4]).toMatch(/^Expected --workers to be an integer/);
   });
 
-  test('a file that cannot be read for settings does not accuse the flags', async () => {
+  test('an invalid file is reported without problems of settings that it would set', async () => {
     const path = file('token.yaml', `adminToken: ${TOKEN}\npolicies: { a: nonsense }\n`);
     const { code, stderr } = await sluice(['serve', '--config', path, '--listen', ':0']);
     expect(code).toBe(1);
@@ -220,14 +224,14 @@ describe('sluice serve', () => {
     [['--overrides-file', '/nowhere/overrides.json'], /nowhere/],
     [['--admin-token-file', '/nowhere/token'], /got ENOENT/],
     [['--listen', '0.0.0.0:0'], /can be reached from other machines/],
-  ])('%j does not start, without a stack, and ends with 1', async (words, message) => {
+  ])('%j is reported without a stack trace and exits with 1', async (words, message) => {
     const { code, stderr } = await sluice(['serve', '--listen', '127.0.0.1:0', ...words]);
     expect(stderr).toMatch(message);
     expect(stderr).not.toMatch(/^ +at /m);
     expect(code).toBe(1);
   });
 
-  test('a token of a file is needed from then on', async () => {
+  test('requires the token of --admin-token-file, and does not print it', async () => {
     const path = file('token', `${TOKEN}\n`);
     const service = keep(await serving(['--admin-token-file', path]));
     const status = async (headers = {}) =>
@@ -238,7 +242,7 @@ describe('sluice serve', () => {
     expect(service.stdout + service.stderr).not.toContain(TOKEN);
   });
 
-  test('a variable that is nearly a setting is warned about', async () => {
+  test('warns about a misspelt variable', async () => {
     const service = keep(await serving([], { SLUICE_LISTN: 'x', SLUICE_PORT: 'tcp://10.0.0.1' }));
     const warnings = lines(service.stdout).filter(({ level }) => level === 'warn');
     expect(warnings.map(({ msg }) => msg)).toEqual([
@@ -246,7 +250,7 @@ describe('sluice serve', () => {
     ]);
   });
 
-  test('it also starts through a link to its program', async () => {
+  test('starts through a symbolic link', async () => {
     const link = `${root}node_modules/.bin/sluice`;
     const { code, stdout } = await new Process(link, ['--version'], {}).ended;
     expect({ code, stdout }).toEqual({

@@ -1,4 +1,4 @@
-/** The short form of the chaos campaign: `npm run chaos` is the full one, with the figures. */
+/** Short form of `npm run chaos`, without the bounds that depend on the machine. */
 import { execFile, execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -14,7 +14,7 @@ beforeAll(() => {
   execFileSync(pathOf('ensure-services'), ['openssl']);
 }, 300_000);
 
-test('limits hold, and each event is logged once, while processes are stopped and killed', {
+test('limits hold and each event is logged once while processes are stopped and killed', {
   timeout: 300_000,
 }, async () => {
   const words = [pathOf('chaos/main.mjs'), '--json', ...(isFull ? [] : SHORT)];
@@ -22,6 +22,6 @@ test('limits hold, and each event is logged once, while processes are stopped an
   const figures = JSON.parse(stdout);
   expect(figures).toMatchObject({ wrongAdmits: 0, notLoggedOnce: 0, exitCode: 0 });
   expect(figures.events.length).toBeGreaterThanOrEqual(3);
-  // Most requests were at workers that nothing happened to.
+  // Most requests are at workers that were neither stopped nor killed.
   expect(figures.lost).toBeLessThan(figures.requests / 4);
 });

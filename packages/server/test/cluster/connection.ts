@@ -1,6 +1,6 @@
 /**
- * One TCP connection that speaks HTTP/1.1: many requests in one packet, and an account of which of
- * them were answered before the other end closed it.
+ * HTTP/1.1 connection that sends many requests in one packet. Requests without a response when the
+ * server closes the connection are rejected.
  */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -9,7 +9,7 @@ export interface Reply {
   readonly status: number;
   readonly head: string;
   readonly text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever came.
+  // biome-ignore lint/suspicious/noExplicitAny: tests read any field.
   readonly json: any;
 }
 
@@ -20,16 +20,16 @@ export class Connection {
   #received = Buffer.alloc(0);
   readonly #waiting: { resolve(reply: Reply): void; reject(error: Error): void }[] = [];
   isClosed = false;
-  /** Whether the other end said that it is going to close, so that nothing more may be sent. */
+  /** Whether the server has sent `Connection: close`. */
   isClosing = false;
 
   private constructor(socket: Socket) {
     this.#socket = socket;
-    socket.on('data', (chunk) => this.#take(chunk));
+    socket.on('data', (chunk) => this.#receive(chunk));
     socket.on('error', () => {});
     socket.on('close', () => {
       this.isClosed = true;
-      const error = new ConnectionClosed(`closed before ${this.#waiting.length} answers`);
+      const error = new ConnectionClosed(`closed before ${this.#waiting.length} responses`);
       for (const { reject } of this.#waiting.splice(0)) reject(error);
     });
   }
@@ -40,7 +40,7 @@ export class Connection {
     return new Connection(socket);
   }
 
-  /** Sends all requests in one write; their replies come in order. */
+  /** Sends all requests in one write. Responses arrive in order. */
   post(path: string, bodies: readonly unknown[], method = 'POST'): Promise<Reply>[] {
     const texts = bodies.map((body) => {
       const json = JSON.stringify(body);
@@ -55,7 +55,7 @@ export class Connection {
     return replies;
   }
 
-  /** Sends whatever it is; nobody waits for a reply. */
+  /** Sends raw text, without expecting a response. */
   write(text: string): void {
     this.#socket.write(text);
   }
@@ -64,7 +64,7 @@ export class Connection {
     return this.post('/v1/check', [body])[0];
   }
 
-  #take(chunk: Buffer): void {
+  #receive(chunk: Buffer): void {
     this.#received = Buffer.concat([this.#received, chunk]);
     for (;;) {
       const end = this.#received.indexOf('\r\n\r\n');

@@ -1,4 +1,4 @@
-/** Workers that stop answer every call of gRPC that they have accepted. */
+/** Graceful shutdown of gRPC with workers. */
 import { type ClientHttp2Session, connect, constants } from 'node:http2';
 import { afterEach, expect, test, vi } from 'vitest';
 import { open } from '../http/raw.ts';
@@ -20,13 +20,11 @@ const FRAME = Buffer.concat([Buffer.from([0, 0, 0, 0, MESSAGE.length]), MESSAGE]
 let group: RunningGroup | undefined;
 afterEach(() => group?.stop());
 
-/** A client that always has some calls in flight, until the server announces its end. */
+/** Client that keeps calls in flight until the server sends GOAWAY. */
 class Caller {
   readonly session: ClientHttp2Session;
   answered = 0;
-  /**
-   * Calls that were not answered, and not rejected as never begun either: a client may retry those.
-   */
+  /** Calls without a response, except refused streams: a client may retry those. */
   lost = 0;
   #isOver = false;
 
@@ -39,14 +37,14 @@ class Caller {
   }
 
   async run(): Promise<void> {
-    await Promise.all(Array.from({ length: AT_ONCE }, () => this.#askOn()));
+    await Promise.all(Array.from({ length: AT_ONCE }, () => this.#run()));
   }
 
-  async #askOn(): Promise<void> {
-    while (!this.#isOver && !this.session.closed) await this.#ask();
+  async #run(): Promise<void> {
+    while (!this.#isOver && !this.session.closed) await this.#call();
   }
 
-  #ask(): Promise<void> {
+  #call(): Promise<void> {
     return new Promise((resolve) => {
       const stream = this.session.request(HEADERS);
       let status: unknown;
@@ -67,7 +65,9 @@ class Caller {
   }
 }
 
-test('every accepted call is answered when two workers stop', { timeout: 120_000 }, async () => {
+test('every accepted call gets a response when two workers stop', {
+  timeout: 120_000,
+}, async () => {
   for (let round = 0; round < ROUNDS; round++) {
     const settings = { grpc: '127.0.0.1:0', drainMs: '20s' };
     group = await RunningGroup.start({ config: { policies: [policy('p', 9, '1h')] }, settings });
@@ -83,7 +83,7 @@ test('every accepted call is answered when two workers stop', { timeout: 120_000
   }
 });
 
-test('a silent connection does not keep workers from ending', async () => {
+test('a silent connection does not delay the exit of workers', async () => {
   const settings = { grpc: '127.0.0.1:0', drainMs: '60s' };
   group = await RunningGroup.start({ config: { policies: [policy('p', 9, '1h')] }, settings });
   expect((await fetch(`${group.url}/healthz`)).status).toBe(200);

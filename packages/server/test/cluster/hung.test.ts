@@ -1,4 +1,4 @@
-/** Processes that are stopped or killed, and the requests that go on being answered. */
+/** Requests are answered while processes are stopped, killed or looping. */
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { policy } from '../running.ts';
 import { Connection, ConnectionClosed, type Reply } from './connection.ts';
@@ -51,7 +51,7 @@ const isDegraded = ({ status, json }: Reply): boolean =>
   status === 503 || json.degraded !== undefined;
 
 describe('a stopped worker', () => {
-  test('keeps no new connection from being answered', { timeout: 120_000 }, async () => {
+  test('new connections are answered while a worker is stopped', { timeout: 120_000 }, async () => {
     const group = await start({ workers: 3 });
     const [victim] = await group.pids();
     stop(victim);
@@ -61,7 +61,7 @@ describe('a stopped worker', () => {
     expect(new Set(replies.map(({ json }) => json.remaining)).size).toBe(60);
   });
 
-  test('is logged once, killed and replaced', { timeout: 120_000 }, async () => {
+  test('a stopped worker is logged once, killed and replaced', { timeout: 120_000 }, async () => {
     const group = await start();
     const [victim] = await group.pids();
     stop(victim);
@@ -73,7 +73,7 @@ describe('a stopped worker', () => {
     expect(await group.pids()).toHaveLength(2);
   });
 
-  test('delays neither metrics nor reloads for longer than it lives', {
+  test('metrics and reloads complete when a stopped worker is killed', {
     timeout: 120_000,
   }, async () => {
     const group = await start({ workers: 3 });
@@ -117,7 +117,7 @@ test.each(['worker', 'store process'])(
 );
 
 describe('a stopped supervisor', () => {
-  test('keeps no request on an open connection from being answered', {
+  test('open connections are answered while the supervisor is stopped', {
     timeout: 120_000,
   }, async () => {
     const group = await start();
@@ -131,7 +131,7 @@ describe('a stopped supervisor', () => {
     }
     group.kill('SIGCONT');
     const pids = await group.pids();
-    // The heartbeats that it did not read were sent in time.
+    // The heartbeats were sent in time, and are read now.
     const replies = await Promise.all(all.map((each) => each.check({ policy: 'p', key: 'k' })));
     expect(replies.every(({ json }) => json.allowed)).toBe(true);
     expect(lines(group, 'worker not responding, killed')).toEqual([]);
@@ -143,20 +143,20 @@ describe.each([
   ['stopped', 'SIGSTOP', 'store process not responding, killed'],
   ['killed', 'SIGKILL', 'store process exited'],
 ] as const)('a store process that is %s', (_, signal, message) => {
-  test('leaves each policy its failure action until it is replaced', {
+  test('each policy applies its failure action until the store process is replaced', {
     timeout: 120_000,
   }, async () => {
     const group = await start({ workers: 2, deadlineMs: '200ms' });
     const all = await connections(group, 4);
-    const ask = (name: string): Promise<readonly Reply[]> =>
+    const checkAll = (name: string): Promise<readonly Reply[]> =>
       Promise.all(all.map((each) => each.check({ policy: name, key: signal })));
-    await vi.waitUntil(async () => !(await ask('throw')).some(isDegraded), soon);
+    await vi.waitUntil(async () => !(await checkAll('throw')).some(isDegraded), soon);
     const pid = await group.storePid();
     if (signal === 'SIGSTOP') stop(pid);
     else process.kill(pid, signal);
-    // Whoever asks is answered, be it by the fallback.
+    // Each request gets a response, from the store or the fallback.
     for (const name of ['deny', 'allow', 'local', 'throw']) {
-      for (const reply of await ask(name)) {
+      for (const reply of await checkAll(name)) {
         if (!isDegraded(reply)) continue;
         expect(reply.status).toBe(name === 'throw' ? 503 : 200);
         if (name === 'deny') expect(reply.json.allowed).toBe(false);
@@ -164,16 +164,18 @@ describe.each([
       }
     }
     await vi.waitUntil(() => lines(group, 'store process replaced').length > 0, soon);
-    await vi.waitUntil(async () => !(await ask('throw')).some(isDegraded), soon);
+    await vi.waitUntil(async () => !(await checkAll('throw')).some(isDegraded), soon);
     expect(lines(group, message)).toHaveLength(1);
     expect(lines(group, 'store process replaced')).toHaveLength(1);
-    // The workers were not replaced, and their connections are open.
+    // The workers and their connections are still there.
     expect(lines(group, 'worker exited')).toEqual([]);
     expect(all.every(({ isClosed }) => !isClosed)).toBe(true);
     expect(await group.storePid()).not.toBe(pid);
   });
 
-  test('decides for workers that are started while it is away', { timeout: 120_000 }, async () => {
+  test('a new store process serves a worker that was started meanwhile', {
+    timeout: 120_000,
+  }, async () => {
     const group = await start({ workers: 2 });
     const pid = await group.storePid();
     const [victim] = await group.pids();
@@ -184,8 +186,8 @@ describe.each([
     await vi.waitUntil(() => lines(group, 'worker replaced').length > 0, soon);
     const all = await connections(group, 8);
     const isDecided = async (): Promise<boolean> => {
-      const asked = all.map((each) => each.check({ policy: 'throw', key: 'both' }));
-      return !(await Promise.all(asked)).some(isDegraded);
+      const checks = all.map((each) => each.check({ policy: 'throw', key: 'both' }));
+      return !(await Promise.all(checks)).some(isDegraded);
     };
     await vi.waitUntil(isDecided, soon);
     const bodies = Array(50).fill({ policy: 'throw', key: 'exact', cost: LIMIT / 100 });
@@ -195,7 +197,7 @@ describe.each([
 });
 
 describe('counters', () => {
-  /** A worker may be stopped when it has the request, and then another one is asked. */
+  /** Retries if the worker that has the request is killed. */
   async function metrics(group: RunningGroup): Promise<string> {
     for (;;) {
       const [connection] = await connections(group, 1);
@@ -215,7 +217,7 @@ describe('counters', () => {
   }
 
   test.each(['SIGKILL', 'SIGSTOP'] as const)(
-    'do not fall when a worker gets %s',
+    'counters do not decrease when a worker gets %s',
     { timeout: 120_000 },
     async (signal) => {
       const group = await start({ workers: 3 });
@@ -228,7 +230,7 @@ describe('counters', () => {
       for (const pid of pids) {
         if (signal === 'SIGSTOP') stop(pid);
         else process.kill(pid, signal);
-        // Read while it is missing, and when another one is in its place.
+        // Read before and after the replacement.
         const replaced = lines(group, 'worker replaced').length;
         const isReplaced = (): boolean => lines(group, 'worker replaced').length > replaced;
         do expect(await decisions(group)).toBe(450);
@@ -240,7 +242,7 @@ describe('counters', () => {
     },
   );
 
-  test('of reloads and of evictions do not fall when all processes are replaced', {
+  test('counters of reloads and evictions do not decrease when all processes are replaced', {
     timeout: 120_000,
   }, async () => {
     const group = await start({ workers: 2, maxKeys: 1024 });
@@ -266,7 +268,7 @@ describe('counters', () => {
     const [reloads, evicted] = await values();
     expect(reloads).toBe(1);
     expect(evicted).toBeGreaterThan(0);
-    // A heartbeat tells the supervisor of the evictions.
+    // A heartbeat has reported the evictions to the supervisor.
     await vi.waitUntil(() => lines(group, 'keys evicted').length > 0, soon);
     const before = [...(await group.pids()), await group.storePid()];
     for (const pid of before) process.kill(pid, 'SIGKILL');

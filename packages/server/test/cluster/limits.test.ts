@@ -1,4 +1,4 @@
-/** Several processes, one port, and limits that hold to the last request. */
+/** Limits are exact over several workers on one port. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { policy } from '../running.ts';
 import { Connection, ConnectionClosed, type Reply } from './connection.ts';
@@ -32,7 +32,7 @@ beforeAll(async () => {
 afterAll(() => group?.stop(), 60_000);
 
 describe('several workers', () => {
-  test('are as many processes as was asked for, and count together', async () => {
+  test('metrics and top keys are summed over all workers', async () => {
     expect(new Set(await group.pids()).size).toBe(WORKERS);
     const open = await connections(group.port, 16);
     await Promise.all(open.map((each) => each.check({ policy: 'other', key: 'each' })));
@@ -53,7 +53,7 @@ describe('several workers', () => {
   });
 
   test.each(['log', 'counter', 'buckets', 'tokens', 'fixed'])(
-    'admit exactly the limit of one key (%s) on 16 connections with 200 requests in a packet',
+    '16 connections are admitted exactly the limit of one key (%s)',
     async (name) => {
       const open = await connections(group.port, 16);
       const bodies = Array.from({ length: 200 }, () => ({ policy: name, key: 'hot' }));
@@ -61,13 +61,17 @@ describe('several workers', () => {
       expect(replies).toHaveLength(3200);
       expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([200]));
       expect(admitted(replies)).toBe(500);
-      const left = replies.filter(({ json }) => json.allowed).map(({ json }) => json.remaining);
-      expect(left.sort((a, b) => b - a)).toEqual(Array.from({ length: 500 }, (_, at) => 499 - at));
+      const remaining = replies
+        .filter(({ json }) => json.allowed)
+        .map(({ json }) => json.remaining);
+      expect(remaining.sort((a, b) => b - a)).toEqual(
+        Array.from({ length: 500 }, (_, at) => 499 - at),
+      );
       for (const each of open) each.close();
     },
   );
 
-  test('admit exactly the limit of joint checks, and charge nothing for a denied one', async () => {
+  test('joint checks are admitted exactly the limit, and denied ones cost nothing', async () => {
     const open = await connections(group.port, 16);
     const limits = [
       { policy: 'log', key: 'joint' },
@@ -81,7 +85,7 @@ describe('several workers', () => {
     for (const each of open) each.close();
   });
 
-  test('charge once what comes under one id, whichever of them it comes to', async () => {
+  test('checks with one id are charged once over all workers', async () => {
     const open = await connections(group.port, 16);
     const body = { policy: 'log', key: 'once', id: 'call-1', cost: 7 };
     const replies = await Promise.all(open.map((each) => each.check(body)));
@@ -91,7 +95,7 @@ describe('several workers', () => {
     for (const each of open) each.close();
   });
 
-  test('take a receipt back once, whichever of them it comes to', async () => {
+  test('a receipt is refunded once over all workers', async () => {
     const open = await connections(group.port, 8);
     const { json } = await open[0].check({ policy: 'log', key: 'receipts', cost: 9 });
     const refunds = await Promise.all(
@@ -105,7 +109,7 @@ describe('several workers', () => {
     for (const each of open) each.close();
   });
 
-  test('keep keys with any characters apart', async () => {
+  test('keys with unusual characters are distinct', async () => {
     const open = await connections(group.port, 4);
     const keys = ['\u00e9', 'e\u0301', '\ud83d\ude00', '\u2028', '__proto__', 'a\nb', 'a\\nb', '"'];
     const check = (key: string, at: number): Promise<Reply> =>
@@ -117,13 +121,13 @@ describe('several workers', () => {
 });
 
 describe('a worker that is killed under load', () => {
-  test('is replaced, and the limit holds', { timeout: 60_000 }, async () => {
+  test('the limit holds while a worker is killed and replaced', { timeout: 60_000 }, async () => {
     const before = await group.pids();
     const [victim] = before;
-    const answers: Reply[] = [];
+    const received: Reply[] = [];
     let lost = 0;
     let isOver = false;
-    const ask = async (): Promise<void> => {
+    const run = async (): Promise<void> => {
       while (!isOver) {
         const connection = await Connection.open(group.port);
         try {
@@ -131,7 +135,7 @@ describe('a worker that is killed under load', () => {
             const bodies = Array.from({ length: 5 }, () => ({ policy: 'log', key: 'killed' }));
             const replies = await Promise.allSettled(connection.post('/v1/check', bodies));
             for (const each of replies) {
-              if (each.status === 'fulfilled') answers.push(each.value);
+              if (each.status === 'fulfilled') received.push(each.value);
               else throw each.reason;
             }
           }
@@ -143,29 +147,29 @@ describe('a worker that is killed under load', () => {
         }
       }
     };
-    const asking = Array.from({ length: 16 }, ask);
-    await vi.waitUntil(() => answers.length > 100, soon);
+    const runs = Array.from({ length: 16 }, run);
+    await vi.waitUntil(() => received.length > 100, soon);
     process.kill(victim, 'SIGKILL');
     await vi.waitUntil(async () => {
       const now = await group.pids();
       return now.length === WORKERS && !now.includes(victim);
     }, soon);
-    const seen = answers.length;
-    await vi.waitUntil(() => answers.length > Math.max(seen + 200, 1500), soon);
+    const seen = received.length;
+    await vi.waitUntil(() => received.length > Math.max(seen + 200, 1500), soon);
     isOver = true;
-    await Promise.all(asking);
-    const passed = admitted(answers);
-    // What was admitted to whoever was cut off is charged, and nobody was told.
+    await Promise.all(runs);
+    const passed = admitted(received);
+    // Requests on lost connections may be charged without a response.
     expect(passed).toBeLessThanOrEqual(500);
     expect(passed).toBeGreaterThan(500 - 16 * 5);
     expect(lost).toBeGreaterThan(0);
     expect(isAlive(victim)).toBe(false);
     await vi.waitUntil(() => group.log.some(({ msg }) => msg === 'worker replaced'), soon);
-    const died = group.log.find(({ msg }) => msg === 'worker exited');
-    expect(died).toMatchObject({ pid: victim, signal: 'SIGKILL' });
+    const exit = group.log.find(({ msg }) => msg === 'worker exited');
+    expect(exit).toMatchObject({ pid: victim, signal: 'SIGKILL' });
   });
 
-  test('comes back again and again, with all that is set', { timeout: 60_000 }, async () => {
+  test('replaced workers start with the overrides', { timeout: 60_000 }, async () => {
     const key = encodeURIComponent('vip');
     const put = await fetch(`${group.url}/v1/overrides/log/${key}`, {
       method: 'PUT',
@@ -192,7 +196,7 @@ describe('a worker that is killed under load', () => {
   });
 });
 
-test('a receipt is settled once, whichever workers get it', async () => {
+test('a receipt is settled once over all workers', async () => {
   const open = await connections(group.port, 16);
   const [{ json }] = await Promise.all(
     open[0].post('/v1/check', [{ policy: 'other', key: 'settled', cost: 10 }]),

@@ -1,4 +1,4 @@
-/** What is told live, and of the last minutes, is about all workers. */
+/** Event streams and history cover all workers. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EventReader, sumOf } from '../http-api/event-reader.ts';
 import { policy } from '../running.ts';
@@ -6,7 +6,7 @@ import { Connection } from './connection.ts';
 import { RunningGroup } from './running-group.ts';
 
 const WORKERS = 2;
-/** As many as reach each of the workers, however connections are dealt out. */
+/** Enough for each worker to have at least one. */
 const CONNECTIONS = 6;
 
 let group: RunningGroup;
@@ -29,12 +29,12 @@ async function listen(path?: string): Promise<EventReader> {
   return reader;
 }
 
-/** Has each connection, and so each worker, check the same. */
+/** Sends the same check on each connection, hence to each worker. */
 const checks = (body: object, times: number) =>
   Promise.all(open.flatMap((each) => each.post('/v1/check', Array(times).fill(body))));
 
 describe('the streams of several workers', () => {
-  test('add up what all of them decide, wherever the stream is, and in history', async () => {
+  test('streams and history of each worker count the decisions of all workers', async () => {
     const all = await Promise.all(Array.from({ length: CONNECTIONS }, () => listen()));
     for (const reader of all) expect(reader.of('hello')).toMatchObject([{ processes: WORKERS }]);
     for (let round = 0; round < 3; round++) {
@@ -47,9 +47,9 @@ describe('the streams of several workers', () => {
       expect(sumOf(reader.ticks, 'allowed')).toBe(total);
       expect(reader.ticks.at(-1)).toMatchObject({ processes: WORKERS, store: { up: true } });
     }
-    for (let asked = 0; asked < CONNECTIONS; asked++) {
-      const answer = await fetch(`${group.url}/v1/series?seconds=60`);
-      const { total: counts, policies } = (await answer.json()) as {
+    for (let request = 0; request < CONNECTIONS; request++) {
+      const response = await fetch(`${group.url}/v1/series?seconds=60`);
+      const { total: counts, policies } = (await response.json()) as {
         total: { allowed: number[] };
         policies: { name: string; allowed: number[] }[];
       };
@@ -62,27 +62,27 @@ describe('the streams of several workers', () => {
     expect(metrics.split('\n')).toContain(line);
   });
 
-  test('tell the denials of all of them, each stream those of its filter', async () => {
+  test('streams report the denials of all workers that match their filter', async () => {
     const all = await listen();
     const rare = await listen('/v1/events?policy=few&key=ra*');
-    const other = await listen('/v1/events?key=nobody');
+    const other = await listen('/v1/events?key=unused');
     await checks({ policy: 'few', key: 'flood' }, 100);
-    // Three are allowed, so that at least one of each worker's is denied.
+    // Three are allowed, so each worker denies at least one.
     await checks({ policy: 'few', key: 'rare' }, 1);
-    const told = (reader: EventReader): number =>
+    const reported = (reader: EventReader): number =>
       reader.ticks.reduce((sum, each) => sum + each.denials.length + each.denialsOmitted, 0);
     const denied = 101 * CONNECTIONS - 6;
-    await all.until(() => told(all) >= denied);
-    expect([told(all), sumOf(all.ticks, 'denied')]).toEqual([denied, denied]);
+    await all.until(() => reported(all) >= denied);
+    expect([reported(all), sumOf(all.ticks, 'denied')]).toEqual([denied, denied]);
     for (const { denials } of all.ticks) expect(denials.length).toBeLessThanOrEqual(50);
-    await rare.until(() => told(rare) >= CONNECTIONS - 3);
+    await rare.until(() => reported(rare) >= CONNECTIONS - 3);
     expect(rare.denials.map(({ key }) => key)).toEqual(Array(CONNECTIONS - 3).fill('rare'));
     expect(rare.denials[0]).toMatchObject({ windowMs: 3_600_000, algorithm: 'sliding-log' });
     await other.nextTick();
-    expect(told(other)).toBe(0);
+    expect(reported(other)).toBe(0);
   });
 
-  test('tell of changes that another worker made', async () => {
+  test('streams report changes made at another worker', async () => {
     const all = await Promise.all(Array.from({ length: CONNECTIONS }, () => listen()));
     await open[0].post('/v1/overrides', [{ policy: 'few', key: 'a', limit: 9 }])[0];
     for (const reader of all) expect(await reader.first('changed')).toEqual({ what: 'overrides' });
@@ -94,7 +94,7 @@ describe('the streams of several workers', () => {
     }
   });
 
-  test('end when the service stops', async () => {
+  test('streams end when the service stops', async () => {
     const all = await Promise.all(Array.from({ length: CONNECTIONS }, () => listen()));
     for (const each of open) each.close();
     group.kill('SIGTERM');

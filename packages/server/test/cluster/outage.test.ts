@@ -1,4 +1,4 @@
-/** Redis dies, or says nothing any more, under load: with one process and with several. */
+/** Redis is killed or stopped under load, with one process and with several. */
 import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type RedisServer, startRedis } from '../../../../tools/servers/redis.mjs';
@@ -10,7 +10,7 @@ const soon = { timeout: 30_000, interval: 20 };
 const ensureServices = new URL('../../../../tools/ensure-services', import.meta.url).pathname;
 
 const DEADLINE_MS = 200;
-/** A machine that does other things too may be late, but not by orders of magnitude. */
+/** Allows for a busy machine. */
 const LATEST_MS = 25 * DEADLINE_MS;
 const CONNECTIONS = 9;
 const LIMIT = 12;
@@ -31,7 +31,7 @@ interface Timed extends Reply {
   readonly tookMs: number;
 }
 
-/** Asks on all connections, without a pause, under all policies in turn. */
+/** Checks all policies in turn on all connections, without a pause. */
 class Load {
   #replies: Timed[] = [];
   #isOver = false;
@@ -54,7 +54,7 @@ class Load {
     }
   }
 
-  /** What has been answered since it was last asked for. */
+  /** Returns the replies since the last call. */
   take(): readonly Timed[] {
     const replies = this.#replies;
     this.#replies = [];
@@ -70,7 +70,7 @@ class Load {
 const isDegraded = ({ status, json }: Timed): boolean =>
   status === 503 || json.degraded !== undefined;
 
-/** What each policy says when the store is away, of replies that came while it was. */
+/** Expects the failure action of each policy in the degraded replies. */
 function expectOutcomes(replies: readonly Timed[], key: string): void {
   const of = (action: Action): readonly Timed[] => {
     const found = replies.filter((each) => each.action === action && isDegraded(each));
@@ -89,7 +89,7 @@ function expectOutcomes(replies: readonly Timed[], key: string): void {
   for (const { json } of of('local')) expect(json.degraded.action).toBe('local');
   const local = of('local').filter(({ json }) => json.allowed && json.key === key);
   expect(local.length).toBeGreaterThan(0);
-  // All processes together admit no more than one would.
+  // All processes together admit at most the limit.
   expect(local.length).toBeLessThanOrEqual(LIMIT);
 }
 
@@ -111,12 +111,12 @@ describe.each([1, 3])('on Redis, with %i process(es)', (workers) => {
     await redis?.stop();
   }, 60_000);
 
-  test('limits hold while Redis is there', async () => {
+  test('limits hold while Redis is available', async () => {
     await allDecided('before');
-    const asked = open.flatMap((each) =>
+    const checks = open.flatMap((each) =>
       each.post('/v1/check', Array(20).fill({ policy: 'throw', key: 'hot' })),
     );
-    const replies = await Promise.all(asked);
+    const replies = await Promise.all(checks);
     expect(replies.filter(({ json }) => json.allowed)).toHaveLength(LIMIT);
   });
 
@@ -130,10 +130,10 @@ describe.each([1, 3])('on Redis, with %i process(es)', (workers) => {
   }
 
   test.each([
-    ['dies', () => redis.kill(), () => redis.restart()],
-    ['says nothing', () => redis.pause(), () => redis.resume()],
+    ['killed', () => redis.kill(), () => redis.restart()],
+    ['stopped', () => redis.pause(), () => redis.resume()],
   ])(
-    'when it %s the policies say what happens, in time, until it is back',
+    'failure actions apply in time while Redis is %s, and end with the outage',
     {
       timeout: 120_000,
     },
@@ -143,22 +143,22 @@ describe.each([1, 3])('on Redis, with %i process(es)', (workers) => {
       const load = new Load(open, () => key);
       await vi.waitUntil(() => load.take().some((each) => !isDegraded(each)), soon);
       await stop();
-      key = `${how} away`;
-      const away: Timed[] = [];
-      const isAway = (): boolean => {
-        away.push(...load.take());
-        return away.filter((each) => isDegraded(each) && each.json.key === key).length > 500;
+      key = `${how} during`;
+      const during: Timed[] = [];
+      const isOutage = (): boolean => {
+        during.push(...load.take());
+        return during.filter((each) => isDegraded(each) && each.json.key === key).length > 500;
       };
-      await vi.waitUntil(isAway, soon);
-      key = `${how} back`;
+      await vi.waitUntil(isOutage, soon);
+      key = `${how} ending`;
       await start();
       await allDecided(`${how} after`);
       await load.stop();
-      const back = load.take();
-      expectOutcomes(away, `${how} away`);
-      const longestMs = Math.max(...[...away, ...back].map(({ tookMs }) => tookMs));
+      const after = load.take();
+      expectOutcomes(during, `${how} during`);
+      const longestMs = Math.max(...[...during, ...after].map(({ tookMs }) => tookMs));
       expect(longestMs).toBeLessThan(LATEST_MS);
-      // Nobody had to be restarted for that.
+      // No worker was restarted.
       expect(group.log.filter(({ msg }) => msg === 'worker exited')).toEqual([]);
     },
   );

@@ -1,4 +1,4 @@
-/** Every protocol of the service, served by several processes. */
+/** All protocols of the service, with several workers. */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -37,19 +37,19 @@ descriptors:
   const clients = (count: number): RlsClient[] =>
     Array.from({ length: count }, () => new RlsClient(`127.0.0.1:${group.grpc!.port}`));
 
-  test('exactly as many calls pass as the limit says, over all workers', async () => {
+  test('gRPC calls over all workers are admitted up to the limit', async () => {
     const all = clients(9);
-    const verdicts = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 900 }, (_, call) => all[call % 9].ask(fifty('crowded'))),
     );
-    const passed = verdicts.filter(({ overall_code }) => overall_code === OK);
+    const passed = responses.filter(({ overall_code }) => overall_code === OK);
     expect(passed).toHaveLength(50);
-    expect(verdicts.filter(({ overall_code }) => overall_code === OVER)).toHaveLength(850);
+    expect(responses.filter(({ overall_code }) => overall_code === OVER)).toHaveLength(850);
     expect(await all[0].health()).toBe('STATE_SERVING');
     for (const each of all) each.close();
   });
 
-  test('calls and requests share their counters', async () => {
+  test('gRPC calls and HTTP requests share their counters', async () => {
     const [client] = clients(1);
     expect(await client.passing(fifty('shared'), 30)).toBe(30);
     const body = {
@@ -62,11 +62,11 @@ descriptors:
     client.close();
   });
 
-  test('calls in flight are answered when it stops', { timeout: 60_000 }, async () => {
+  test('gRPC calls in flight complete during a shutdown', { timeout: 60_000 }, async () => {
     const all = clients(6);
     await Promise.all(all.map((each) => each.ask(fifty('stopping'))));
     const calls = Array.from({ length: 300 }, (_, call) => all[call % 6].ask(fifty('stopping')));
-    // By then the first of them have been answered, and the others are on their way.
+    // The others are in flight then.
     await calls[0];
     group.kill('SIGTERM');
     const results = await Promise.allSettled(calls);
@@ -76,7 +76,7 @@ descriptors:
   });
 });
 
-test('TLS is spoken by the workers, and limits hold', { timeout: 60_000 }, async () => {
+test('workers serve TLS, and limits hold', { timeout: 60_000 }, async () => {
   const [tlsCert, tlsKey] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
   const words = '-x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2';
   const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1'];
@@ -92,10 +92,10 @@ test('TLS is spoken by the workers, and limits hold', { timeout: 60_000 }, async
   const check = async (): Promise<number | undefined> => {
     const sent = request(`${group.url}/v1/check?enforce`, { method: 'POST', agent });
     sent.end(JSON.stringify({ policy: 'p', key: 'a' }));
-    const [answer] = await once(sent, 'response');
-    answer.resume();
-    await once(answer, 'end');
-    return answer.statusCode;
+    const [response] = await once(sent, 'response');
+    response.resume();
+    await once(response, 'end');
+    return response.statusCode;
   };
   const statuses = await Promise.all(Array.from({ length: 60 }, check));
   expect(statuses.filter((status) => status === 200)).toHaveLength(20);
@@ -106,7 +106,7 @@ test('TLS is spoken by the workers, and limits hold', { timeout: 60_000 }, async
 describe('the command line', () => {
   const binary = new URL('../../../cli/bin/sluice.mjs', import.meta.url).pathname;
 
-  test('serves with workers, reads its file again on SIGHUP, and stops', {
+  test('sluice serve --workers 2 reloads on SIGHUP and stops on SIGTERM', {
     timeout: 60_000,
   }, async () => {
     const file = join(folder, 'sluice.yaml');
@@ -122,8 +122,8 @@ describe('the command line', () => {
     const { url } = JSON.parse(printed.split('\n').find((line) => line.includes('listening'))!);
     const limit = async (): Promise<number> => {
       const body = JSON.stringify({ policy: 'few', key: 'a' });
-      const answer = await fetch(`${url}/v1/peek`, { method: 'POST', body });
-      return ((await answer.json()) as { limit: number }).limit;
+      const response = await fetch(`${url}/v1/peek`, { method: 'POST', body });
+      return ((await response.json()) as { limit: number }).limit;
     };
     expect(await limit()).toBe(3);
     writeFileSync(file, 'policies: { few: 4/1h }\n');

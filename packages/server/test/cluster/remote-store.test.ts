@@ -4,26 +4,26 @@ import { createLimiter, type Decision, definePolicy, ManualClock, memoryStore } 
 import { parseVectors, runVectors, storeContract } from 'sluice/testing';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { MAX_DEFINED } from '../../src/cluster/operations.ts';
-import { StoreServerProcess } from './owned.ts';
+import { StoreServerProcess } from './store-server-process.ts';
 
 const VECTORS = new URL('../../../sluice/test/vectors/decisions.json', import.meta.url);
 
-let owner: StoreServerProcess;
+let server: StoreServerProcess;
 beforeAll(async () => {
-  owner = await StoreServerProcess.start();
+  server = await StoreServerProcess.start();
 });
-afterAll(() => owner.stop());
+afterAll(() => server.stop());
 
-describe('a store whose owner is another process', () => {
-  for (const { name, run } of storeContract) test(name, () => run(() => owner.store()));
+describe('RemoteStore', () => {
+  for (const { name, run } of storeContract) test(name, () => run(() => server.store()));
 
-  test('decides all vectors as expected, field by field', async () => {
+  test('decides all vectors as expected', async () => {
     const vectors = parseVectors(readFileSync(VECTORS, 'utf8'));
-    const report = await runVectors(vectors, () => owner.store());
+    const report = await runVectors(vectors, () => server.store());
     expect(report).toEqual({ passed: 160, failed: 0, differences: [] });
   });
 
-  test('answers what the embedded store answers, whatever is asked', async () => {
+  test('returns the same results as the embedded store', async () => {
     const policies = {
       log: { limit: 5, window: 1000 },
       buckets: { limit: 7, window: 900, algorithm: 'sliding-buckets', buckets: 9 },
@@ -61,13 +61,13 @@ describe('a store whose owner is another process', () => {
     await fc.assert(
       fc.asyncProperty(trace, async (steps) => {
         const clock = new ManualClock(1_745_000_000_000);
-        const stores = [memoryStore(), await owner.store()];
+        const stores = [memoryStore(), await server.store()];
         const limiters = stores.map((store) => createLimiter({ policies, store, clock }));
         const receipts = limiters.map(() => [] as Decision['receipt'][]);
         for (const { afterMs, kind, limits, id, settled } of steps) {
           clock.set(clock.now() + afterMs);
           const [first] = limits;
-          const answers = await Promise.all(
+          const results = await Promise.all(
             limiters.map(async (limiter, place) => {
               if (kind === 'peek') return limiter.peek(limits);
               if (kind === 'reset') return limiter.reset(first.policy, first.key);
@@ -81,7 +81,7 @@ describe('a store whose owner is another process', () => {
               return decision;
             }),
           );
-          expect(plain(answers[1])).toEqual(plain(answers[0]));
+          expect(plain(results[1])).toEqual(plain(results[0]));
         }
         await stores[1].close();
       }),
@@ -89,27 +89,27 @@ describe('a store whose owner is another process', () => {
     );
   });
 
-  /** What is there to be seen, without the third cell of logs: it is the store's own. */
+  /** Omits the third cell of logs, which is internal to the store. */
   function plain(value: unknown): unknown {
     const { cells, ...rest } = JSON.parse(JSON.stringify(value ?? null)) ?? {};
     return { ...rest, cells: cells?.slice(0, 2), type: typeof value };
   }
 
-  test('what several clients ask for at once adds up to the limit, to the last one', async () => {
-    const stores = await Promise.all(Array.from({ length: 4 }, () => owner.store('shared')));
+  test('concurrent clients are admitted exactly the limit', async () => {
+    const stores = await Promise.all(Array.from({ length: 4 }, () => server.store('shared')));
     const limiters = stores.map((store) =>
       createLimiter({ policies: { shared: '100/1h' }, store }),
     );
-    const asked = Array.from({ length: 4000 }, (_, call) =>
+    const checks = Array.from({ length: 4000 }, (_, call) =>
       limiters[call % 4].check('shared', 'hot'),
     );
-    const decisions = await Promise.all(asked);
+    const decisions = await Promise.all(checks);
     expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(100);
     await Promise.all(stores.map((store) => store.close()));
   });
 
-  test('keys that differ in half a character are different keys', async () => {
-    const store = await owner.store();
+  test('keys that differ in one UTF-16 code unit are distinct', async () => {
+    const store = await server.store();
     const limiter = createLimiter({ policies: { p: '1/1h' }, store });
     const units = Array.from({ length: 0x10000 / 97 }, (_, at) => String.fromCharCode(at * 97));
     const keys = [...units, '\ud83d\ude00', '\ud83d', '\ude00', '\ude00\ud83d', 'a'.repeat(1024)];
@@ -120,8 +120,8 @@ describe('a store whose owner is another process', () => {
     await store.close();
   });
 
-  test('decides by the clock of the owner when no time is given', async () => {
-    const store = await owner.store();
+  test('decides by the clock of the store process', async () => {
+    const store = await server.store();
     const policy = definePolicy('p', '5/1h');
     const check = { limits: [{ policy, params: policy.params!, key: 'a', cost: 1 }], peek: false };
     vi.useFakeTimers({ now: 0, toFake: ['Date'] });
@@ -135,8 +135,8 @@ describe('a store whose owner is another process', () => {
     await store.close();
   });
 
-  test('counters live on when a policy is defined anew, as after a reload', async () => {
-    const store = await owner.store();
+  test('counters survive a new definition of their policy', async () => {
+    const store = await server.store();
     const before = createLimiter({ policies: { p: '5/1h' }, store });
     for (let call = 0; call < 4; call++) await before.check('p', 'a');
     const after = createLimiter({ policies: { p: '6/1h', other: '1/1m' }, store });
@@ -144,24 +144,24 @@ describe('a store whose owner is another process', () => {
     await store.close();
   });
 
-  test('any number of policies can come and go', async () => {
-    const store = await owner.store();
+  test('more policies than MAX_DEFINED can be used', async () => {
+    const store = await server.store();
     const hot = createLimiter({ policies: { hot: '10/1h' }, store });
     await hot.check('hot', 'a');
-    const asked: Promise<Decision>[] = [];
+    const checks: Promise<Decision>[] = [];
     for (let number = 0; number < MAX_DEFINED + 500; number++) {
       const limiter = createLimiter({ policies: { [`policy ${number}`]: '1/1h' }, store });
-      asked.push(limiter.check(`policy ${number}`, 'a'));
-      if (number % 500 === 0) asked.push(hot.check('hot', 'a'));
+      checks.push(limiter.check(`policy ${number}`, 'a'));
+      if (number % 500 === 0) checks.push(hot.check('hot', 'a'));
     }
-    const decisions = await Promise.all(asked);
+    const decisions = await Promise.all(checks);
     expect(decisions.filter(({ allowed }) => !allowed)).toEqual([]);
     expect((await hot.check('hot', 'a')).remaining).toBe(10 - 1 - 4 - 1);
     await store.close();
   });
 
-  test('an unsound operation is refused, and its neighbours are not', async () => {
-    const store = await owner.store();
+  test('an invalid operation is rejected without affecting others in its line', async () => {
+    const store = await server.store();
     const policy = definePolicy('p', '5/1h');
     const check = (cost: number, key: string, params = policy.params!) =>
       store.decide([{ limits: [{ policy, params, key, cost }], peek: false }]);
@@ -188,7 +188,7 @@ describe('a store whose owner is another process', () => {
   });
 
   test('applies the adjustments of a receipt once, whichever client sends them', async () => {
-    const stores = [await owner.store('shared'), await owner.store('shared')];
+    const stores = [await server.store('shared'), await server.store('shared')];
     const policies = [definePolicy('receipt a', '10/1h'), definePolicy('receipt b', '10/1h')];
     const limits = policies.map((policy) => ({
       policy,
@@ -211,7 +211,7 @@ describe('a store whose owner is another process', () => {
   });
 
   test('uses the time that a receipt is settled at, and the time of a reset', async () => {
-    const store = await owner.store();
+    const store = await server.store();
     const policy = definePolicy('p', { limit: 10, window: 1000, algorithm: 'token-bucket' });
     const params = policy.params!;
     const limits = [{ policy, params, key: 'k', cost: 10 }];
@@ -226,7 +226,7 @@ describe('a store whose owner is another process', () => {
   });
 
   test('an invalid receipt is rejected, and the channel stays open', async () => {
-    const store = await owner.store();
+    const store = await server.store();
     const policy = definePolicy('p', '5/1h');
     const adjustment = (key: string) => ({
       ...{ policy, params: policy.params!, delta: -1 },
@@ -248,7 +248,7 @@ describe('a store whose owner is another process', () => {
   });
 
   test('a log has the number of its entries and the newest of them', async () => {
-    const store = await owner.store();
+    const store = await server.store();
     const policy = definePolicy('p', '5000/1h');
     const limits = [{ policy, params: policy.params!, key: 'k', cost: 1 }];
     for (let at = 0; at < 1500; at++) await store.decide([{ limits, peek: false }], 1000 + at);
@@ -258,12 +258,12 @@ describe('a store whose owner is another process', () => {
     await store.close();
   });
 
-  test('whoever waits is told when the store is closed, and whoever comes after', async () => {
-    const store = await owner.store();
+  test('close rejects pending and later checks', async () => {
+    const store = await server.store();
     const limiter = createLimiter({ policies: { p: '5/1h' }, store });
-    const waiting = limiter.check('p', 'a');
+    const pending = limiter.check('p', 'a');
     await store.close();
-    await expect(waiting).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
+    await expect(pending).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
     await expect(limiter.check('p', 'a')).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
   });
 });

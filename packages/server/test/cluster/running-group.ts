@@ -1,4 +1,4 @@
-/** Services of several processes, for tests: the supervisor is a process of its own. */
+/** A service with several workers, for tests. The supervisor is a separate process. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ export interface GroupOptions {
   readonly preload?: string;
 }
 
-/** The store process may be late on a busy machine, and then a fallback would decide. */
+/** The deadline is long because on a busy machine a fallback would decide. */
 const DEFAULTS = { listen: '127.0.0.1:0', workers: 2, drainMs: '2s', deadlineMs: '10s' };
 
 interface Ready {
@@ -35,10 +35,10 @@ export interface Ended {
 
 export class RunningGroup {
   readonly ended: Promise<Ended>;
-  /** What was logged, line by line. */
+  /** Parsed lines of the log. */
   readonly log: Record<string, unknown>[] = [];
   #ready!: Ready;
-  #asked = 0;
+  #queries = 0;
 
   private constructor(
     readonly supervisor: ChildProcess,
@@ -54,7 +54,7 @@ export class RunningGroup {
   }
 
   static async start({ config, settings = {}, preload }: GroupOptions): Promise<RunningGroup> {
-    const folder = mkdtempSync(join(tmpdir(), 'sluice-crew-'));
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-group-'));
     const file = join(folder, 'config.json');
     writeFileSync(file, JSON.stringify(configOf(config)));
     const flags = JSON.stringify({ ...DEFAULTS, ...settings });
@@ -64,14 +64,15 @@ export class RunningGroup {
       env: { ...process.env, NODE_OPTIONS: hook },
       stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
     });
-    const crewed = new RunningGroup(supervisor, folder);
+    const group = new RunningGroup(supervisor, folder);
     const [message] = await Promise.race([once(supervisor, 'message'), once(supervisor, 'exit')]);
     if (message?.ready) {
-      crewed.#ready = message.ready;
-      return crewed;
+      group.#ready = message.ready;
+      return group;
     }
-    await crewed.stop();
-    const { failed = { message: 'the supervisor did not start: was it built?' } } = message ?? {};
+    await group.stop();
+    const { failed = { message: 'The supervisor did not start. Run the build first.' } } =
+      message ?? {};
     throw Object.assign(new Error(failed.message), { code: failed.code });
   }
 
@@ -88,19 +89,20 @@ export class RunningGroup {
   }
 
   pids(): Promise<readonly number[]> {
-    return this.#ask('pids') as Promise<readonly number[]>;
+    return this.#query('pids') as Promise<readonly number[]>;
   }
 
   storePid(): Promise<number> {
-    return this.#ask('storePid') as Promise<number>;
+    return this.#query('storePid') as Promise<number>;
   }
 
-  /** Writes the configuration, in one step, and has it read again. */
+  /** Writes the configuration and reloads it. */
   reload(config: Partial<Config> | string): Promise<ReloadReport> {
     this.write(config);
-    return this.#ask('reload') as Promise<ReloadReport>;
+    return this.#query('reload') as Promise<ReloadReport>;
   }
 
+  /** Replaces the configuration file atomically. */
   write(config: Partial<Config> | string): void {
     const text = typeof config === 'string' ? config : JSON.stringify(configOf(config));
     const file = join(this.folder, 'config.json');
@@ -108,16 +110,16 @@ export class RunningGroup {
     renameSync(`${file}.new`, file);
   }
 
-  #ask(ask: string): Promise<unknown> {
-    const id = this.#asked++;
+  #query(query: string): Promise<unknown> {
+    const id = this.#queries++;
     return new Promise((resolve) => {
-      const hear = (message: { id?: number; answer?: unknown }): void => {
+      const receive = (message: { id?: number; result?: unknown }): void => {
         if (message.id !== id) return;
-        this.supervisor.off('message', hear);
-        resolve(message.answer);
+        this.supervisor.off('message', receive);
+        resolve(message.result);
       };
-      this.supervisor.on('message', hear);
-      this.supervisor.send({ id, ask });
+      this.supervisor.on('message', receive);
+      this.supervisor.send({ id, query });
     });
   }
 
@@ -125,7 +127,7 @@ export class RunningGroup {
     this.supervisor.kill(signal);
   }
 
-  /** Ends it, if it has not ended by itself. */
+  /** Stops the supervisor, unless it has exited. */
   async stop(): Promise<Ended> {
     const { supervisor } = this;
     if (supervisor.exitCode === null && supervisor.signalCode === null) supervisor.kill('SIGTERM');
@@ -135,7 +137,7 @@ export class RunningGroup {
   }
 }
 
-/** Whether a process is there. */
+/** Whether a process exists. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);

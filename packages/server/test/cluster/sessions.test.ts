@@ -1,4 +1,4 @@
-/** Who signs in at one process is signed in at all of them, and so is who signs out signed out. */
+/** Sessions are valid at all workers, and so are sign-outs. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { askPlainly, cookieIn } from '../http-api/plain-request.ts';
 import { policy } from '../running.ts';
@@ -6,7 +6,7 @@ import { RunningGroup } from './running-group.ts';
 
 const TOKEN = 'correct horse battery staple';
 const soon = { timeout: 20_000, interval: 50 };
-/** As many as reach each of the workers, however connections are dealt out. */
+/** Enough for each worker to have at least one. */
 const CONNECTIONS = 12;
 
 let group: RunningGroup;
@@ -30,29 +30,31 @@ const bearing = (token: string, localAddress: string) => {
 const signing = (token: string, localAddress: string) =>
   askPlainly(`${group.url}/v1/session`, 'POST', {}, { token }, { localAddress });
 
-/** The statuses that a cookie gets, over as many connections as reach everybody. */
+/** Resolves to the distinct statuses of requests with a cookie, over all workers. */
 async function statuses(cookie: string): Promise<readonly number[]> {
-  const asked = Array.from({ length: CONNECTIONS }, () => ask('GET', '/v1/policies', { cookie }));
-  return [...new Set((await Promise.all(asked)).map(({ status }) => status))];
+  const requests = Array.from({ length: CONNECTIONS }, () =>
+    ask('GET', '/v1/policies', { cookie }),
+  );
+  return [...new Set((await Promise.all(requests)).map(({ status }) => status))];
 }
 
-const workersIn = (action: string): unknown[] =>
+const auditLines = (action: string): unknown[] =>
   group.log.filter((line) => (line.audit as { action?: string })?.action === action);
 
 describe('with several processes', () => {
-  test('who signs in at one is signed in at all, until they sign out', async () => {
+  test('a session is valid at all workers until it ends', async () => {
     const [cookie, other] = [await signIn(), await signIn()];
     expect([await statuses(cookie), await statuses(other)]).toEqual([[200], [200]]);
-    const told = await ask('DELETE', '/v1/session', { cookie });
-    expect(told.json).toEqual({ required: true, signedIn: false });
+    const signedOut = await ask('DELETE', '/v1/session', { cookie });
+    expect(signedOut.json).toEqual({ required: true, signedIn: false });
     expect([await statuses(cookie), await statuses(other)]).toEqual([[401], [200]]);
-    await vi.waitUntil(() => workersIn('sign-out').length === 1, soon);
+    await vi.waitUntil(() => auditLines('sign-out').length === 1, soon);
   });
 
   test.each([
     ['bearer tokens', '127.0.0.21', (token: string) => bearing(token, '127.0.0.21')],
     ['sign-ins', '127.0.0.22', (token: string) => signing(token, '127.0.0.22')],
-  ])('wrong %s of an address are counted together, and logged', async (_, by, attempt) => {
+  ])('wrong %s of an address are counted over all workers, and logged', async (_, by, attempt) => {
     const statuses: number[] = [];
     for (let count = 0; count < 12; count++) statuses.push((await attempt('wrong')).status);
     expect(statuses).toEqual([...Array(10).fill(401), 429, 429]);
@@ -65,7 +67,7 @@ describe('with several processes', () => {
     await vi.waitUntil(() => failed().length >= 10, soon);
   });
 
-  test('whoever replaces a worker knows who has signed out', { timeout: 60_000 }, async () => {
+  test('a new worker rejects sessions that have ended', { timeout: 60_000 }, async () => {
     const [cookie, other] = [await signIn(), await signIn()];
     await ask('DELETE', '/v1/session', { cookie });
     const [first, second] = await group.pids();
@@ -74,7 +76,7 @@ describe('with several processes', () => {
     expect(await group.pids()).not.toContain(first);
     expect(await group.pids()).toContain(second);
     expect([await statuses(cookie), await statuses(other)]).toEqual([[401], [200]]);
-    // Now from the one that was itself told by another.
+    // The new worker passes the ended sessions on to the next one.
     process.kill(second, 'SIGKILL');
     const replaced = () => group.log.filter(({ msg }) => msg === 'worker replaced').length;
     await vi.waitUntil(() => replaced() === 2, soon);

@@ -1,4 +1,4 @@
-/** What one worker is told of shadow, all go by before it is answered. */
+/** Shadow overrides set at one worker apply to all before the response. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { isAlive, RunningGroup } from './running-group.ts';
 
 const soon = { timeout: 20_000, interval: 20 };
 
-/** As many as reach each of the workers, however connections are dealt out. */
+/** Enough for each worker to have at least one. */
 const CONNECTIONS = 8;
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-shadow-'));
@@ -39,14 +39,14 @@ afterAll(async () => {
 const patch = (connection: Connection, name: string, shadow: boolean | null): Promise<Reply> =>
   connection.post(`/v1/policies/${name}`, [{ shadow }], 'PATCH')[0];
 
-/** Whether each connection finds a policy in shadow: several questions on each. */
+/** Resolves to the distinct shadow modes of a policy, over all workers. */
 async function seen(name: string): Promise<Set<boolean>> {
   const bodies = Array(3).fill({ policy: name, key: 'peeked' });
   const replies = await Promise.all(open.flatMap((each) => each.post('/v1/peek', bodies)));
   return new Set(replies.map(({ json }) => json.shadow !== undefined));
 }
 
-test('a word told to any worker counts for all, from the very next request on', async () => {
+test('a shadow override set at any worker applies to the next request at all workers', async () => {
   for (const [at, connection] of [...open, ...open].entries()) {
     const shadow = at % 2 === 0;
     expect(await patch(connection, 'p', shadow)).toMatchObject({
@@ -63,7 +63,7 @@ test('a word told to any worker counts for all, from the very next request on', 
   expect(await seen('p')).toEqual(new Set([false]));
 });
 
-test('counters go on, whoever is asked', async () => {
+test('counters continue while a policy changes its shadow mode', async () => {
   const checks = async (): Promise<Reply[]> =>
     Promise.all(open.map((each) => each.check({ policy: 'p', key: 'counted' })));
   expect((await checks()).filter(({ json }) => json.allowed)).toHaveLength(3);
@@ -75,17 +75,19 @@ test('counters go on, whoever is asked', async () => {
   expect((await checks()).filter(({ json }) => json.allowed)).toEqual([]);
 });
 
-test('words told to all at once end up the same everywhere', async () => {
+test('concurrent shadow overrides end with the same state at all workers', async () => {
   for (let round = 0; round < 5; round++) {
-    const asked = open.map((each, at) => patch(each, 'p', [true, false, null][at % 3]));
-    for (const { status } of await Promise.all(asked)) expect(status).toBe(200);
+    const patches = open.map((each, at) => patch(each, 'p', [true, false, null][at % 3]));
+    for (const { status } of await Promise.all(patches)) expect(status).toBe(200);
     expect((await seen('p')).size).toBe(1);
-    const told = await Promise.all(open.map((each) => each.post('/v1/policies/p', [''], 'GET')[0]));
-    expect(new Set(told.map(({ text }) => text)).size).toBe(1);
+    const replies = await Promise.all(
+      open.map((each) => each.post('/v1/policies/p', [''], 'GET')[0]),
+    );
+    expect(new Set(replies.map(({ text }) => text)).size).toBe(1);
   }
 });
 
-test('a reload keeps them in all workers', async () => {
+test('a reload keeps shadow overrides at all workers', async () => {
   await patch(open[0], 'p', true);
   await patch(open[1], 'watched', false);
   expect(
@@ -96,7 +98,7 @@ test('a reload keeps them in all workers', async () => {
   expect([await seen('p'), await seen('watched')]).toEqual([new Set([true]), new Set([false])]);
 });
 
-test('a worker in the place of one that died knows them', { timeout: 60_000 }, async () => {
+test('new workers start with the shadow overrides', { timeout: 60_000 }, async () => {
   await patch(open[0], 'p', true);
   await patch(open[0], 'watched', false);
   const before = await group.pids();
@@ -109,7 +111,7 @@ test('a worker in the place of one that died knows them', { timeout: 60_000 }, a
   expect(await seen('p')).toEqual(new Set([false]));
 });
 
-test('they are kept by the supervisor, over a restart', { timeout: 60_000 }, async () => {
+test('shadow overrides survive a restart', { timeout: 60_000 }, async () => {
   await patch(open[0], 'p', true);
   await patch(open[1], 'watched', false);
   expect(JSON.parse(readFileSync(overridesFile, 'utf8'))).toEqual({
@@ -122,7 +124,7 @@ test('they are kept by the supervisor, over a restart', { timeout: 60_000 }, asy
   expect([await seen('p'), await seen('watched')]).toEqual([new Set([true]), new Set([false])]);
 });
 
-test('who changed them is in the log of the worker that was asked, once', async () => {
+test('a change of shadow mode is audited once', async () => {
   await patch(open[0], 'p', null);
   const lines = () => group.log.filter(({ audit }) => audit !== undefined);
   await vi.waitUntil(() => lines().length > 0, soon);

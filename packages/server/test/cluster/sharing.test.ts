@@ -1,4 +1,4 @@
-/** What one process is told, all go by: configuration and overrides. */
+/** Reloads and overrides apply to all workers. */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { RunningGroup } from './running-group.ts';
 
 const soon = { timeout: 20_000, interval: 20 };
 
-/** As many as reach each of the workers, however connections are dealt out. */
+/** Enough for each worker to have at least one. */
 const CONNECTIONS = 12;
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-sharing-'));
@@ -35,10 +35,10 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 }, 60_000);
 
-/** The limit that each connection is told next. */
+/** Resolves to the limit that each connection gets. */
 async function limits(name: string, key: string): Promise<number[]> {
-  const asked = open.map((each) => each.post('/v1/peek', [{ policy: name, key }])[0]);
-  return (await Promise.all(asked)).map(({ json }) => json.limit);
+  const peeks = open.map((each) => each.post('/v1/peek', [{ policy: name, key }])[0]);
+  return (await Promise.all(peeks)).map(({ json }) => json.limit);
 }
 
 const all = (limit: number): number[] => Array(CONNECTIONS).fill(limit);
@@ -53,7 +53,7 @@ async function metric(name: string): Promise<number> {
 }
 
 describe('a reload', () => {
-  test('under load changes all workers at once, and fails nobody', {
+  test('a reload under load applies to all workers, and no request fails', {
     timeout: 60_000,
   }, async () => {
     const replies: Reply[] = [];
@@ -76,13 +76,13 @@ describe('a reload', () => {
     isOver = true;
     await Promise.all(load);
     expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([200]));
-    // The counters went on as if nothing had happened.
+    // The counters continue.
     const used = replies.map(({ json }) => json.limit - json.remaining).sort((a, b) => a - b);
     expect(used).toEqual(Array.from({ length: replies.length }, (_, at) => at + 1));
     for (const each of others) each.close();
   });
 
-  test('of a bad file changes nobody, and is told', async () => {
+  test('a reload of an invalid file changes no worker and is reported', async () => {
     const before = await limits('p', 'bad');
     const report = await group.reload('{ not json');
     expect(report).toMatchObject({ ok: false, problems: [{ line: 1, column: 1 }] });
@@ -93,7 +93,7 @@ describe('a reload', () => {
     expect(await metric('sluice_config_bad')).toBe(0);
   });
 
-  test('that cannot be served changes nobody, though its form is right', async () => {
+  test('a reload of an invalid policy changes no worker', async () => {
     const wrong = { policies: [policy('p', 5, '1h'), policy('q', 0, '1h')] };
     const report = await group.reload(wrong);
     expect(report.ok).toBe(false);
@@ -101,41 +101,41 @@ describe('a reload', () => {
     expect(await limits('p', 'wrong')).toEqual(all(77_000));
   });
 
-  test('that one worker is asked for reaches all of them', async () => {
+  test('a reload requested at one worker applies to all', async () => {
     const reloads = await metric('sluice_config_reloads_total{result="ok"}');
     group.write(configOf(88_000));
-    const [answer] = open[0].post('/v1/reload', ['']);
-    expect(await answer).toMatchObject({ status: 200, json: { ok: true } });
-    expect(await limits('p', 'asked')).toEqual(all(88_000));
+    const [reply] = open[0].post('/v1/reload', ['']);
+    expect(await reply).toMatchObject({ status: 200, json: { ok: true } });
+    expect(await limits('p', 'requested')).toEqual(all(88_000));
     expect(await metric('sluice_config_reloads_total{result="ok"}')).toBe(reloads + 1);
   });
 
-  test('of a bad file that one worker is asked for is answered with its mistakes', async () => {
+  test('a reload of an invalid file requested at one worker returns its problems', async () => {
     group.write('[');
-    const [answer] = open[1].post('/v1/reload', ['']);
-    const { status, json } = await answer;
+    const [reply] = open[1].post('/v1/reload', ['']);
+    const { status, json } = await reply;
     expect([status, json.code]).toEqual([422, 'ERR_CONFIG']);
     expect(json.problems).toMatchObject([{ line: 1, column: 1 }]);
-    expect(await limits('p', 'answered')).toEqual(all(88_000));
+    expect(await limits('p', 'rejected')).toEqual(all(88_000));
   });
 
-  test('that all are asked for at once ends with what the file says', async () => {
-    const asked: Promise<unknown>[] = [];
+  test('concurrent reloads end with the last file', async () => {
+    const reloads: Promise<unknown>[] = [];
     for (let limit = 99_001; limit <= 99_010; limit++) {
       group.write(configOf(limit));
-      asked.push(group.reload(configOf(limit)));
-      const answers = open.flatMap((each) => each.post('/v1/reload', ['', '']));
-      asked.push(...answers.map(async (each) => expect((await each).status).toBe(200)));
-      // Some of them are asked for while others are under way.
-      if (limit % 3 === 0) await asked.at(-1);
+      reloads.push(group.reload(configOf(limit)));
+      const replies = open.flatMap((each) => each.post('/v1/reload', ['', '']));
+      reloads.push(...replies.map(async (each) => expect((await each).status).toBe(200)));
+      // Some reloads are requested while another one runs.
+      if (limit % 3 === 0) await reloads.at(-1);
     }
-    await Promise.all(asked);
+    await Promise.all(reloads);
     expect(await limits('p', 'at once')).toEqual(all(99_010));
   });
 });
 
 describe('an override', () => {
-  test('that one worker is told counts for all, from the very next request on', async () => {
+  test('an override set at one worker applies to the next request at all workers', async () => {
     for (const [at, connection] of open.entries()) {
       const limit = 20 + at;
       expect(await put(connection, 'tenant', { limit })).toMatchObject({
@@ -151,23 +151,23 @@ describe('an override', () => {
     expect(admitted).toHaveLength(20 + CONNECTIONS - 1);
   });
 
-  test('that one worker deletes is gone for all', async () => {
+  test('an override deleted at one worker is deleted at all', async () => {
     await put(open[2], 'brief', { limit: 3 });
     expect(await limits('q', 'brief')).toEqual(all(3));
-    const answer = await fetch(`${group.url}/v1/overrides/q/brief`, { method: 'DELETE' });
-    expect(answer.status).toBe(200);
+    const response = await fetch(`${group.url}/v1/overrides/q/brief`, { method: 'DELETE' });
+    expect(response.status).toBe(200);
     expect(await limits('q', 'brief')).toEqual(all(10));
   });
 
-  test('of one key, told to all at once, ends up the same everywhere', async () => {
+  test('concurrent overrides of one key end with the same limit at all workers', async () => {
     for (let round = 0; round < 5; round++) {
-      const asked = open.map((each, at) => put(each, 'contended', { limit: 100 + at }));
-      for (const { status } of await Promise.all(asked)) expect(status).toBe(200);
+      const puts = open.map((each, at) => put(each, 'contended', { limit: 100 + at }));
+      for (const { status } of await Promise.all(puts)) expect(status).toBe(200);
       expect(new Set(await limits('q', 'contended')).size).toBe(1);
     }
   });
 
-  test('with characters of any kind reaches all as it is', async () => {
+  test('an override of a key with unusual characters applies to all workers', async () => {
     const keys = ['\u00e9*', 'a\nb', '\u2028', '\ud83d\ude00', '__proto__'];
     for (const [at, key] of keys.entries()) await put(open[at], key, { limit: 40 + at });
     for (const [at, key] of keys.entries()) {
@@ -175,7 +175,7 @@ describe('an override', () => {
     }
   });
 
-  test('is kept by the supervisor, over a restart and in its file alone', async () => {
+  test('overrides survive a restart', async () => {
     await put(open[0], 'kept', { limit: 4321, reason: 'because' });
     const text = readFileSync(overridesFile, 'utf8');
     expect(JSON.parse(text).overrides).toContainEqual({

@@ -1,18 +1,18 @@
-/** What the owner of the store and its clients do with messages that are not as agreed. */
+/** Protocol violations between the store process and its clients. */
 import { once } from 'node:events';
 import { duplexPair } from 'node:stream';
 import { createLimiter, definePolicy } from 'sluice';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { MAX_WAITING_CHARACTERS, RemoteStore } from '../../src/cluster/remote-store.ts';
-import { StoreServerProcess } from './owned.ts';
+import { StoreServerProcess } from './store-server-process.ts';
 
-let owner: StoreServerProcess;
+let server: StoreServerProcess;
 beforeAll(async () => {
-  owner = await StoreServerProcess.start();
+  server = await StoreServerProcess.start();
 });
-afterAll(() => owner.stop());
+afterAll(() => server.stop());
 
-describe('a store whose owner sends an invalid response', () => {
+describe('RemoteStore', () => {
   const policy = definePolicy('p', '5/1h');
   const adjustment = {
     ...{ policy, params: policy.params!, delta: -1 },
@@ -21,8 +21,8 @@ describe('a store whose owner sends an invalid response', () => {
   const state = { policy: 'p', algorithm: 'sliding-log', used: 1, remaining: 4 };
   const whole = { ...state, resetAfterMs: 1, cells: [0, 0, null], entries: [], entryCount: 0 };
 
-  /** Sends one operation to an owner that sends these values back. */
-  async function asked<T>(values: readonly unknown[], call: (store: RemoteStore) => Promise<T>) {
+  /** Resolves to the result of an operation that the store process replies to with `values`. */
+  async function replied<T>(values: readonly unknown[], call: (store: RemoteStore) => Promise<T>) {
     const [mine, theirs] = duplexPair();
     const store = new RemoteStore(mine);
     theirs.once('data', () => theirs.write(`${JSON.stringify(values)}\n`));
@@ -37,13 +37,13 @@ describe('a store whose owner sends an invalid response', () => {
   const settle = (store: RemoteStore) => store.adjustOnce('r', [adjustment, adjustment]);
   const inspect = (store: RemoteStore) => store.inspect(policy, policy.params!, 'k');
 
-  test('reads valid responses', async () => {
-    expect(await asked([1, 0, 0, null, 0], settle)).toEqual({});
-    expect(await asked([1, 0, 0, 50, 1, -1, 2], settle)).toEqual({
+  test('reads valid replies', async () => {
+    expect(await replied([1, 0, 0, null, 0], settle)).toEqual({});
+    expect(await replied([1, 0, 0, 50, 1, -1, 2], settle)).toEqual({
       value: [-1, 2],
       guaranteedKeys: 50,
     });
-    expect(await asked([1, 0, 0, 50, { ...whole, entryCount: 9 }], inspect)).toMatchObject({
+    expect(await replied([1, 0, 0, 50, { ...whole, entryCount: 9 }], inspect)).toMatchObject({
       value: { entryCount: 9, cells: [0, 0, Number.NaN] },
     });
   });
@@ -51,21 +51,21 @@ describe('a store whose owner sends an invalid response', () => {
   test.each([
     ['guaranteed keys below 0', [1, 0, 0, -1, 0], settle],
     ['guaranteed keys that are text', [1, 0, 0, '5', 0], settle],
-    ['no guaranteed keys', [1, 0, 0], settle],
+    ['missing guaranteed keys', [1, 0, 0], settle],
     ['neither 0 nor 1 for a receipt', [1, 0, 0, 5, 2, -1, 2], settle],
     ['too few changes', [1, 0, 0, 5, 1, -1], settle],
-    ['changes that are no integers', [1, 0, 0, 5, 1, -1, 0.5], settle],
+    ['fractional changes', [1, 0, 0, 5, 1, -1, 0.5], settle],
     ['null for a state', [1, 0, 0, 5, null], inspect],
     ['a state without a count of entries', [1, 0, 0, 5, { ...whole, entryCount: 1.5 }], inspect],
     ['more entries than their count', [1, 0, 0, 5, { ...whole, entries: [{}] }], inspect],
     ['a state without cells', [1, 0, 0, 5, { ...whole, cells: 1 }], inspect],
   ] as const)('rejects %s', async (_what, values, call) => {
-    const result = await asked(values, call as (store: RemoteStore) => Promise<unknown>);
+    const result = await replied(values, call as (store: RemoteStore) => Promise<unknown>);
     expect(result).toEqual({ code: 'ERR_STORE_UNAVAILABLE' });
   });
 });
 
-test('operations that wait for an owner are bounded by their length', async () => {
+test('operations in flight are bounded by the length of their lines', async () => {
   const [mine, theirs] = duplexPair();
   theirs.pause();
   const store = new RemoteStore(mine);
@@ -76,7 +76,7 @@ test('operations that wait for an owner are bounded by their length', async () =
   }));
   let rejected = 0;
   let sent = 0;
-  // Each turn sends 6 MB of keys to an owner that reads nothing.
+  // Each turn sends 6 MB of keys, which are not read.
   while (rejected === 0) {
     for (let call = 0; call < 100; call++) {
       store.decide([{ limits, peek: false }]).catch(({ message }) => {
@@ -90,7 +90,7 @@ test('operations that wait for an owner are bounded by their length', async () =
   await store.close();
 });
 
-describe('the owner', () => {
+describe('StoreServer', () => {
   const DEFINE = '0,0,"p","sliding-log",1000,16,5';
   const GARBAGE: readonly (string | Buffer)[] = [
     'garbage\n',
@@ -131,39 +131,39 @@ describe('the owner', () => {
     Buffer.from([0xff, 0xfe, 0, 10, 13, 10]),
   ];
 
-  test.each(GARBAGE)('does not mind %j, and goes on with the others', async (garbage) => {
-    const store = await owner.store('shared');
+  test.each(GARBAGE)('closes the channel of %j, and serves the others', async (garbage) => {
+    const store = await server.store('shared');
     const limiter = createLimiter({ policies: { others: '1000/1h' }, store });
     const before = (await limiter.peek('others', 'a')).remaining;
-    const seen = owner.violations.length;
-    const channel = await owner.channel('shared');
+    const seen = server.violations.length;
+    const channel = await server.channel('shared');
     channel.on('error', () => {});
     channel.resume();
     const closed = once(channel, 'close');
-    // What follows what was not as agreed is not done either.
+    // Operations after the violation are not run.
     const charge = '[0,0,"others","sliding-log",3600000,60000,1000,2,1,0,1000,1000,"a",1]\n';
     channel.write(Buffer.concat([Buffer.from(garbage), Buffer.from(charge)]));
     await closed;
-    await vi.waitUntil(() => owner.violations.length === seen + 1);
+    await vi.waitUntil(() => server.violations.length === seen + 1);
     expect((await limiter.check('others', 'a')).remaining).toBe(before - 1);
     await store.close();
   });
 
-  test('does nothing of a line of which a part is not as agreed', async () => {
-    const store = await owner.store('shared');
+  test('runs no operation of an invalid line', async () => {
+    const store = await server.store('shared');
     const limiter = createLimiter({ policies: { halves: '10/1h' }, store });
-    const channel = await owner.channel('shared');
+    const channel = await server.channel('shared');
     channel.on('error', () => {});
     const closed = once(channel.resume(), 'close');
-    const sound = '0,0,"halves","sliding-log",3600000,60000,10,2,1,0,10,10,"a",1';
-    channel.write(`[${sound},2,1,0,10,10,"a"]\n`);
+    const valid = '0,0,"halves","sliding-log",3600000,60000,10,2,1,0,10,10,"a",1';
+    channel.write(`[${valid},2,1,0,10,10,"a"]\n`);
     await closed;
     expect((await limiter.peek('halves', 'a')).remaining).toBe(10);
     await store.close();
   });
 
-  test('reads lines that come in pieces, one byte at a time', async () => {
-    const channel = await owner.channel('shared');
+  test('reads lines that arrive byte by byte', async () => {
+    const channel = await server.channel('shared');
     channel.setNoDelay(true);
     const line =
       '[0,0,"pieces","sliding-log",3600000,60000,10,2,1,0,10,10,"\u00e9\u20ac\ud83d\ude00",1]\n';
@@ -171,8 +171,8 @@ describe('the owner', () => {
       channel.write(Buffer.from([byte]));
       await new Promise(setImmediate);
     }
-    const [answer] = await once(channel, 'data');
-    expect(JSON.parse(String(answer)).slice(4)).toEqual([0, 9, 3_600_000, 0]);
+    const [reply] = await once(channel, 'data');
+    expect(JSON.parse(String(reply)).slice(4)).toEqual([0, 9, 3_600_000, 0]);
     channel.destroy();
   });
 });

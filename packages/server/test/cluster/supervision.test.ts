@@ -1,4 +1,4 @@
-/** Who is started, stopped and replaced, and what nobody may notice of it. */
+/** Start, graceful shutdown and replacement of workers. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
@@ -22,15 +22,15 @@ async function start(settings: GroupOptions['settings'] = {}): Promise<RunningGr
   return group;
 }
 
-/** Asks one question after the other on a connection, and on the next when that is closed. */
-class Asker {
+/** Sends one request after the other, and reconnects when the connection is closed. */
+class Client {
   answered = 0;
-  /** Requests that were sent, on a connection old or new, and not answered. */
+  /** Requests that were sent and got no response. */
   dropped = 0;
 
   constructor(private readonly port: number) {}
 
-  /** Until nobody listens any more. */
+  /** Runs until connections are refused. */
   async run(): Promise<void> {
     for (;;) {
       let connection: Connection;
@@ -39,12 +39,12 @@ class Asker {
       } catch {
         return;
       }
-      await this.#ask(connection);
+      await this.#checkOn(connection);
       connection.close();
     }
   }
 
-  async #ask(connection: Connection): Promise<void> {
+  async #checkOn(connection: Connection): Promise<void> {
     while (!connection.isClosing && !connection.isClosed) {
       try {
         const { status } = await connection.check({ policy: 'p', key: 'load' });
@@ -59,7 +59,7 @@ class Asker {
 }
 
 describe('starting', () => {
-  test('fails as a whole where a port is taken, and leaves nobody behind', async () => {
+  test('start fails if the port is in use', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as AddressInfo;
@@ -69,7 +69,7 @@ describe('starting', () => {
     other.close();
   });
 
-  test('fails as a whole if a worker cannot start, and says why', async () => {
+  test('start fails with the reason if a worker cannot start', async () => {
     const missing = { tlsCert: '/nowhere/cert.pem', tlsKey: '/nowhere/key.pem' };
     await expect(start(missing)).rejects.toMatchObject({
       code: 'ENOENT',
@@ -80,30 +80,30 @@ describe('starting', () => {
 
 describe('stopping', () => {
   test.each(['SIGTERM', 'SIGINT'] as const)(
-    'on %s all that was asked is answered, and everybody goes',
+    '%s completes all requests, then all processes exit',
     { timeout: 60_000 },
     async (signal) => {
       const group = await start({ workers: 4, drainMs: '20s' });
       const pids = await group.pids();
-      const askers = Array.from({ length: 16 }, () => new Asker(group.port));
-      const asking = askers.map((each) => each.run());
+      const clients = Array.from({ length: 16 }, () => new Client(group.port));
+      const runs = clients.map((each) => each.run());
       const sum = (field: 'answered' | 'dropped'): number =>
-        askers.reduce((total, each) => total + each[field], 0);
+        clients.reduce((total, each) => total + each[field], 0);
       await vi.waitUntil(() => sum('answered') > 500, soon);
       group.kill(signal);
       expect(await group.ended).toEqual({ code: 0, signal: null });
-      await Promise.all(asking);
+      await Promise.all(runs);
       expect(sum('dropped')).toBe(0);
       expect(pids.filter(isAlive)).toEqual([]);
     },
   );
 
-  test('a signal to the whole group of processes is no other', { timeout: 60_000 }, async () => {
+  test('signals to the workers are ignored', { timeout: 60_000 }, async () => {
     const group = await start();
     const connection = await Connection.open(group.port);
     await connection.check({ policy: 'p', key: 'group' });
     const pids = await group.pids();
-    // What a terminal does with Ctrl-C, and systemd when it stops a service.
+    // A terminal (Ctrl-C) and systemd send the signal to all processes.
     for (const pid of pids) process.kill(pid, 'SIGINT');
     for (const pid of pids) process.kill(pid, 'SIGTERM');
     const replies = connection.post('/v1/check', Array(50).fill({ policy: 'p', key: 'group' }));
@@ -113,11 +113,11 @@ describe('stopping', () => {
     expect(group.log.filter(({ msg }) => msg === 'worker exited')).toEqual([]);
   });
 
-  test('a second signal ends all at once, whoever still waits', { timeout: 60_000 }, async () => {
+  test('a second signal exits although a request is in flight', { timeout: 60_000 }, async () => {
     const group = await start({ drainMs: '10m' });
     const pids = await group.pids();
     const connection = await Connection.open(group.port);
-    // A request that is never sent to its end would be waited for.
+    // The shutdown waits for this incomplete request.
     connection.write('POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n{');
     const inFlight = async (): Promise<boolean> =>
       /sluice_http_requests_in_flight 2\n/.test(await (await fetch(`${group.url}/metrics`)).text());
@@ -138,7 +138,7 @@ describe('stopping', () => {
     expect(code).toBe(0);
   });
 
-  test('workers go when the supervisor is killed', { timeout: 60_000 }, async () => {
+  test('workers exit when the supervisor is killed', { timeout: 60_000 }, async () => {
     const group = await start();
     const pids = await group.pids();
     expect(pids.filter(isAlive)).toHaveLength(2);
@@ -149,7 +149,7 @@ describe('stopping', () => {
 });
 
 describe('replacing', () => {
-  test('whoever comes while all workers are dead is served', { timeout: 60_000 }, async () => {
+  test('connections wait while all workers are replaced', { timeout: 60_000 }, async () => {
     const group = await start();
     const pids = await group.pids();
     for (const pid of pids) process.kill(pid, 'SIGKILL');
@@ -158,24 +158,26 @@ describe('replacing', () => {
       Array.from({ length: 8 }, () => Connection.open(group.port)),
     );
     const replies = await Promise.all(
-      connections.map((each) => each.check({ policy: 'p', key: 'patient' })),
+      connections.map((each) => each.check({ policy: 'p', key: 'waiting' })),
     );
     expect(replies.map(({ status }) => status)).toEqual(Array(8).fill(200));
     expect(new Set(replies.map(({ json }) => json.remaining)).size).toBe(8);
     for (const each of connections) each.close();
   });
 
-  test('pauses longer each time that a worker dies young', { timeout: 60_000 }, async () => {
+  test('the pause doubles each time that a worker exits soon after its start', {
+    timeout: 60_000,
+  }, async () => {
     const group = await start();
-    const deaths = () => group.log.filter(({ msg }) => msg === 'worker exited');
-    for (let death = 1; death <= 3; death++) {
+    const exits = () => group.log.filter(({ msg }) => msg === 'worker exited');
+    for (let count = 1; count <= 3; count++) {
       const [first] = await group.pids();
       process.kill(first, 'SIGKILL');
-      await vi.waitUntil(() => deaths().length === death, soon);
+      await vi.waitUntil(() => exits().length === count, soon);
       await vi.waitUntil(async () => (await group.pids()).length === 2, soon);
     }
     const bySlot = new Map<unknown, number[]>();
-    for (const { worker, pauseMs } of deaths()) {
+    for (const { worker, pauseMs } of exits()) {
       bySlot.set(worker, [...(bySlot.get(worker) ?? []), pauseMs as number]);
     }
     for (const pauses of bySlot.values()) {

@@ -1,6 +1,6 @@
 /**
- * A supervisor as a process of its own, for tests: settings as flags in the first argument, the
- * configuration as JSON in the file of the second. It answers what its parent asks.
+ * Supervisor as a separate process, for tests. Arguments: settings as JSON, and the path of the
+ * configuration as JSON. Replies to queries of its parent.
  */
 import { readFile } from 'node:fs/promises';
 import {
@@ -39,13 +39,13 @@ const start =
         })
     : () => serveWithWorkers({ settings, log, config, load });
 
-process.on('message', async ({ id, ask }) => {
-  const answers = {
+process.on('message', async ({ id, query }) => {
+  const handlers = {
     pids: () => service.pids,
     storePid: () => service.storePid,
     reload: () => service.reload(),
   };
-  process.send({ id, answer: await answers[ask]() });
+  process.send({ id, result: await handlers[query]() });
 });
 
 let service;

@@ -1,4 +1,4 @@
-/** Stores whose owner is another process, for tests. */
+/** Client of `store-server-process.mjs`, for tests. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -22,10 +22,10 @@ export class StoreServerProcess {
   }
 
   static async start(): Promise<StoreServerProcess> {
-    const folder = mkdtempSync(join(tmpdir(), 'sluice-owner-'));
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-store-server-'));
     const child = fork(PROGRAM, [join(folder, 'alone'), join(folder, 'shared')], { execArgv: [] });
     const [message] = await Promise.race([once(child, 'message'), once(child, 'exit')]);
-    if (!message?.ready) throw new Error('the owner did not start: was it built?');
+    if (!message?.ready) throw new Error('The store server did not start. Run the build first.');
     return new StoreServerProcess(child, folder);
   }
 
@@ -40,9 +40,9 @@ export class StoreServerProcess {
   }
 
   async stop(): Promise<void> {
-    const gone = once(this.child, 'exit');
+    const exited = once(this.child, 'exit');
     this.child.kill('SIGKILL');
-    await gone;
+    await exited;
     rmSync(this.folder, { recursive: true, force: true });
   }
 }
