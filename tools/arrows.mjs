@@ -122,7 +122,7 @@ export const arrows = {
   },
   'packages/traffic/src/': {
     'calendar.ts': '',
-    'format.ts': 'calendar.ts',
+    'format.ts': 'calendar.ts sluice/engine',
     'entry.ts': '',
     'formats/': './ type:entry.ts',
     'lines.ts': 'node:buffer',
@@ -132,7 +132,7 @@ export const arrows = {
     'read-log.ts': 'type:entry.ts formats/ merge.ts order.ts source.ts',
     'replay/': './ calendar.ts type:entry.ts formats/text.ts sluice sluice/engine sluice/http',
     'generate/': './ calendar.ts type:entry.ts formats/text.ts',
-    'report/': './ calendar.ts format.ts type:* sluice node:crypto',
+    'report/': './ calendar.ts format.ts replay/explain.ts type:* sluice node:crypto',
     'lab.ts': 'generate/ replay/',
     'index.ts': '*',
   },
@@ -150,7 +150,7 @@ export const arrows = {
     'welcome.ts': 'effective.ts output.ts sluice-server sluice-traffic/format',
     'traffic/': [
       './ client.ts type:command.ts decision.ts output.ts problems.ts',
-      'commander sluice sluice/http sluice-server/configured sluice-traffic',
+      'commander sluice sluice/engine sluice/http sluice-server/configured sluice-traffic',
       'sluice-traffic/format node:*',
     ].join(' '),
     'pause.ts': 'sluice',

@@ -1,4 +1,4 @@
-/** Talks to a running service, and says in words what is wrong when that does not work. */
+/** HTTP client of a running service, with error messages that say how to fix the problem. */
 import { readFileSync } from 'node:fs';
 import { type IncomingHttpHeaders, type IncomingMessage, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
@@ -6,16 +6,19 @@ import { Option } from 'commander';
 import { type Environment, Failure, visible } from './output.ts';
 
 export const DEFAULT_URL = 'http://127.0.0.1:8080';
-const PATIENCE_MS = 10_000;
-/** What it is called when the answer to a greeting of TLS is none of TLS. */
+const TIMEOUT_MS = 10_000;
+/** Error codes of a TLS handshake with a server that does not speak TLS. */
 const NO_TLS = /^(?:EPROTO|ERR_SSL_WRONG_VERSION_NUMBER|ERR_SSL_PACKET_LENGTH_TOO_LONG)$/;
 
-/** The options of all commands that ask a service. */
+/** Options of all commands that call a service. */
 export const clientOptions = (): readonly Option[] => [
-  new Option('--url <url>', `the service (SLUICE_URL; default ${DEFAULT_URL})`),
-  new Option('--token <token>', 'the admin token (SLUICE_ADMIN_TOKEN)'),
-  new Option('--token-file <file>', 'a file with it (SLUICE_ADMIN_TOKEN_FILE)').conflicts('token'),
-  new Option('--json', "print the service's own answer"),
+  new Option('--url <url>', `service URL (env: SLUICE_URL, default: ${DEFAULT_URL})`),
+  new Option('--token <token>', 'admin token (env: SLUICE_ADMIN_TOKEN)'),
+  new Option(
+    '--token-file <file>',
+    'file with the admin token (env: SLUICE_ADMIN_TOKEN_FILE)',
+  ).conflicts('token'),
+  new Option('--json', 'print the JSON response of the service'),
 ];
 
 export interface ClientOptions {
@@ -25,7 +28,7 @@ export interface ClientOptions {
   readonly json?: boolean;
 }
 
-export interface Answer {
+export interface ServiceResponse {
   readonly status: number;
   readonly statusText: string;
   readonly headers: IncomingHttpHeaders;
@@ -47,71 +50,70 @@ export class Client {
     this.#token = tokenOf(options, environment);
   }
 
-  /** Where the service is. */
   get url(): string {
     return this.#url;
   }
 
-  /** What a service answers, unless it refuses to: then why. */
-  async ask(method: string, path: string, body?: unknown): Promise<Answer> {
-    const answer = await this.#answer(method, path, body);
-    const isJson = answer.headers['content-type']?.startsWith('application/json');
-    if (isJson && answer.body !== undefined) return answer;
-    throw this.#otherThan(answer);
+  /** Resolves to a JSON response. Throws a `Failure` for a problem document or anything else. */
+  async request(method: string, path: string, body?: unknown): Promise<ServiceResponse> {
+    const response = await this.#checked(method, path, body);
+    const isJson = response.headers['content-type']?.startsWith('application/json');
+    if (isJson && response.body !== undefined) return response;
+    throw this.#unexpected(response);
   }
 
-  /** The same for what is no JSON, such as metrics. */
-  async askText(path: string): Promise<string> {
-    const answer = await this.#answer('GET', path, undefined);
-    if (answer.status === 200 && answer.headers['content-type']?.startsWith('text/plain')) {
-      return answer.text;
+  /** Resolves to the body of a plain text response, such as metrics. */
+  async requestText(path: string): Promise<string> {
+    const response = await this.#checked('GET', path, undefined);
+    if (response.status === 200 && response.headers['content-type']?.startsWith('text/plain')) {
+      return response.text;
     }
-    throw this.#otherThan(answer);
+    throw this.#unexpected(response);
   }
 
-  async #answer(method: string, path: string, body: unknown): Promise<Answer> {
-    const answer = await this.#send(method, path, body).catch((error) => {
+  async #checked(method: string, path: string, body: unknown): Promise<ServiceResponse> {
+    const response = await this.#send(method, path, body).catch((error) => {
       throw this.#unreachable(error);
     });
-    const { status, headers, body: found } = answer;
+    const { status, headers, body: found } = response;
     if (headers['content-type']?.startsWith('application/problem+json') && isProblem(found)) {
-      if (found.code === 'ERR_NOT_FOUND' && this.#hasPath) throw this.#withPath();
-      throw new Failure(refusalText(status, found, this.#token !== undefined));
+      if (found.code === 'ERR_NOT_FOUND' && this.#hasPath) throw this.#wrongPath();
+      throw new Failure(problemText(status, found, this.#token !== undefined));
     }
-    return answer;
+    return response;
   }
 
-  /** A proxy may have the service under a path, so one is wrong only if nothing is there. */
+  /** A proxy may serve Sluice under a path, so a path is an error only if nothing is there. */
   get #hasPath(): boolean {
     return new URL(this.#url).pathname !== '/';
   }
 
-  #withPath(): Failure {
+  #wrongPath(): Failure {
     const { origin } = new URL(this.#url);
     return new Failure(
-      `Expected --url without a path, such as ${origin}, got \`${visible(this.#url)}\`, where ` +
-        'nothing is found',
+      `Expected --url without a path, such as ${origin}, got \`${visible(this.#url)}\`, ` +
+        'which responds with 404',
     );
   }
 
-  #otherThan({ status, headers }: Answer): Failure {
-    if (status === 404 && this.#hasPath) return this.#withPath();
-    const type = visible(headers['content-type'] ?? 'no type');
+  #unexpected({ status, headers }: ServiceResponse): Failure {
+    if (status === 404 && this.#hasPath) return this.#wrongPath();
+    const type = visible(headers['content-type'] ?? 'no content type');
     return new Failure(
-      `Expected a Sluice service at ${this.#url}, got an answer ${status} of ${type}`,
+      `Expected a Sluice service at ${this.#url}, got status ${status} with ${type}`,
     );
   }
 
-  /** By hand, because `fetch` never settles where a connection ends without an answer. */
-  #send(method: string, path: string, body: unknown): Promise<Answer> {
+  /** Not with `fetch`, which never settles if a connection ends without a response. */
+  #send(method: string, path: string, body: unknown): Promise<ServiceResponse> {
     const headers: Record<string, string> = {};
     if (this.#token !== undefined) headers.authorization = `Bearer ${bytes(this.#token)}`;
     if (body !== undefined) headers['content-type'] = 'application/json';
     const request = this.#url.startsWith('https:') ? requestHttps : requestHttp;
-    const signal = AbortSignal.timeout(PATIENCE_MS);
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
     return new Promise((resolve, reject) => {
       const sent = request(this.#url + path, { method, headers, signal, agent: false });
-      sent.on('response', (message) => answerOf(message).then(resolve, reject));
+      sent.on('response', (message) => readResponse(message).then(resolve, reject));
       sent.on('error', reject);
       sent.end(body === undefined ? undefined : JSON.stringify(body));
     });
@@ -120,26 +122,34 @@ export class Client {
   #unreachable(error: unknown): Failure {
     const { name, message, code } = error as NodeJS.ErrnoException;
     if (name === 'AbortError') {
-      return new Failure(`${this.#url} did not answer within ${PATIENCE_MS / 1000} s.`);
+      return new Failure(`${this.#url} did not respond within ${TIMEOUT_MS / 1000} s.`);
     }
     if (code === 'ECONNREFUSED') {
       return new Failure(
-        `Nobody listens at ${this.#url}. Start a service there with \`sluice serve\`, or say ` +
-          'where it is with --url or SLUICE_URL.',
+        `Connection refused by ${this.#url}. Start a service with \`sluice serve\`, or set its ` +
+          'address with --url or SLUICE_URL.',
       );
     }
     const why = code ?? message;
     if (this.#url.startsWith('https:') && NO_TLS.test(why)) {
       const plain = this.#url.replace('https:', 'http:');
-      return new Failure(`Cannot reach ${this.#url} (${why}): it may not speak TLS: try ${plain}`);
+      return new Failure(
+        `Cannot reach ${this.#url} (${why}): it may not support TLS. Try ${plain}`,
+      );
     }
     return new Failure(
-      `Cannot reach ${this.#url} (${why}). Say where the service is with --url or SLUICE_URL.`,
+      `Cannot reach ${this.#url} (${why}). Set the service address with --url or SLUICE_URL.`,
     );
   }
 }
 
-async function answerOf(message: IncomingMessage): Promise<Answer> {
+/** Encodes a path segment. URLs drop `.` and `..`, even if encoded, so these are rejected. */
+export function pathSegment(text: string): string {
+  if (!/^\.{0,2}$/.test(text)) return encodeURIComponent(text);
+  throw new Failure(`Expected a name other than \`.\` and \`..\`, got \`${text}\``);
+}
+
+async function readResponse(message: IncomingMessage): Promise<ServiceResponse> {
   let text = '';
   for await (const piece of message.setEncoding('utf8')) text += piece;
   const { statusCode = 0, statusMessage = '', headers } = message;
@@ -166,11 +176,11 @@ function tokenOf(
     return readFileSync(file, 'utf8').trim();
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    throw new Failure(`Expected a file that can be read at \`${visible(file)}\`, got ${code}`);
+    throw new Failure(`Expected a readable file at \`${visible(file)}\`, got ${code}`);
   }
 }
 
-/** Headers are bytes, and the service takes them for UTF-8. */
+/** Node writes headers as latin1; the service decodes them as UTF-8. */
 const bytes = (text: string): string => Buffer.from(text).toString('latin1');
 
 function parsed(text: string): unknown {
@@ -184,10 +194,10 @@ function parsed(text: string): unknown {
 const isProblem = (body: unknown): body is Problem =>
   typeof (body as Partial<Problem> | undefined)?.detail === 'string';
 
-function refusalText(status: number, { detail, code }: Problem, hasToken: boolean): string {
+function problemText(status: number, { detail, code }: Problem, hasToken: boolean): string {
   const what = visible(code === undefined ? detail : `${detail} (${code})`);
   if (status !== 401) return what;
   return hasToken
-    ? `The service does not take this admin token. ${what}`
-    : `This takes the admin token: --token-file, --token or SLUICE_ADMIN_TOKEN. ${what}`;
+    ? `The service rejected the admin token. ${what}`
+    : `Admin token required: set --token-file, --token or SLUICE_ADMIN_TOKEN. ${what}`;
 }

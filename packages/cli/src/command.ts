@@ -1,4 +1,4 @@
-/** What a command is to the table of commands. */
+/** The interface of a command. */
 import type { Option } from 'commander';
 import type { Environment, ExitCode, Output } from './output.ts';
 
@@ -9,17 +9,17 @@ export interface Context {
 
 export interface Command {
   options(): readonly Option[];
-  /** What is printed below the options. */
+  /** Help text below the options. */
   readonly epilogue?: string;
   run(context: Context, args: readonly unknown[], options: object): Promise<ExitCode>;
 }
 
-/** A row of the table. Only the command that is asked for is loaded: a service is large. */
+/** A row of the table of commands. A command is loaded only when it runs: the service is large. */
 export interface CommandRow {
-  /** As in help: `check <policy> <key>`. */
+  /** `check <policy> <key>` */
   readonly usage: string;
   readonly summary: string;
-  /** By the name of the argument. */
+  /** Descriptions by argument name. */
   readonly arguments?: Readonly<Record<string, string>>;
   load(): Promise<Command>;
 }

@@ -1,4 +1,4 @@
-/** What a service would run with: settings from all places, and the files that they name. */
+/** Loads the effective configuration: settings from all sources, and the configuration files. */
 import { fileURLToPath } from 'node:url';
 import {
   type Config,
@@ -16,23 +16,23 @@ import {
 import type { Flags } from './flags.ts';
 import type { Environment } from './output.ts';
 
-/** A file or folder of the server's package. */
+/** Returns the path of a file in the server package. */
 export const serverPath = (name: string): string =>
   fileURLToPath(new URL(name, import.meta.resolve('sluice-server/package.json')));
 
-/** What is served to those who only want to look. */
+/** The configuration used if none is given. */
 export const examplePath = (): string => serverPath('config/example.yaml');
 
 export interface Effective extends ReadSettings {
   readonly config: Config;
-  /** Files and folders, as they were named. */
+  /** Files and folders as given. */
   readonly paths: readonly string[];
-  /** Whether no files were named, so that the example is served. */
+  /** True if no files were given, so that the example applies. */
   readonly isExample: boolean;
   readonly warnings: readonly string[];
 }
 
-/** Everything that is wrong, wherever it was said. */
+/** All problems of the configuration files and the settings. */
 export class Problems extends Error {
   constructor(
     readonly ofFiles: readonly ConfigProblem[],
@@ -42,7 +42,7 @@ export class Problems extends Error {
   }
 }
 
-/** Throws `Problems` with all there are: a file's mistakes do not hide those of a flag. */
+/** Throws `Problems` with all of them: problems in a file do not hide those of a flag. */
 export async function effective(flags: Flags, environment: Environment): Promise<Effective> {
   const given = flags.config ?? (environment[variableOf('config')] || undefined);
   const isExample = given === undefined;
@@ -62,7 +62,7 @@ export async function effective(flags: Flags, environment: Environment): Promise
 
 type Loaded = { readonly config: Config } | { readonly problems: readonly ConfigProblem[] };
 
-/** Without paths, because they are not right, there is nothing to say about files. */
+/** Returns no problems if `paths` is empty because the setting itself is invalid. */
 async function load(paths: readonly string[]): Promise<Loaded> {
   if (paths.length === 0) return { problems: [] };
   try {
@@ -91,8 +91,8 @@ const OTHER_VARIABLES = ['SLUICE_URL'];
 const withoutPrefix = (name: string): string => name.slice(PREFIX.length);
 
 /**
- * Variables that look like a setting but are none. Not refused: an orchestrator sets variables
- * of its own, such as SLUICE_PORT for a service that is called so.
+ * Warns of variables that look like misspelt settings. Not an error: Kubernetes sets variables such
+ * as SLUICE_PORT for a service named sluice.
  */
 function misspelt(environment: Environment): readonly string[] {
   const known = [...SETTING_NAMES.map(variableOf), ...OTHER_VARIABLES].map(withoutPrefix);

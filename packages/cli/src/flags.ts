@@ -1,4 +1,4 @@
-/** The flags of `serve`: one for each setting, made of the settings' own table. */
+/** The flags of `serve`, generated from the settings table. */
 import { Option } from 'commander';
 import { flagOf, SETTING_NAMES, SETTINGS, type SettingName } from 'sluice-server';
 
@@ -9,7 +9,7 @@ const optionOf = (name: SettingName): Option =>
 
 export const settingOptions = (): readonly Option[] => SETTING_NAMES.map(optionOf);
 
-/** What was given as flags, by the names of the settings. */
+/** Returns the given flags by setting name. */
 export function flagsOf(options: Readonly<Record<string, unknown>>): Flags {
   const given = SETTING_NAMES.map((name) => [name, options[optionOf(name).attributeName()]]);
   return Object.fromEntries(given.filter(([, value]) => value !== undefined));

@@ -1,4 +1,4 @@
-/** What is held about a key, drawn: how much is used, and for logs when it was. */
+/** Formats the state of a key: usage, reset time and, for logs, the entries. */
 import { countText, durationText, windowText } from 'sluice-traffic/format';
 import { columns, type Paint, visible } from './output.ts';
 
@@ -7,7 +7,6 @@ interface Entry {
   readonly cost: number;
 }
 
-/** The part of the service's answer that is shown. */
 export interface KeyReport {
   readonly policy: string;
   readonly key: string;
@@ -17,9 +16,9 @@ export interface KeyReport {
   readonly used: number;
   readonly remaining: number;
   readonly resetAfterMs: number;
-  /** Oldest first; the newest of them if there are too many. */
+  /** Oldest first; only the newest if there are too many. */
   readonly entries: readonly Entry[];
-  /** How many count, listed or not. */
+  /** Number of entries that count, listed or not. */
   readonly entryCount?: number;
   readonly override?: { readonly limit: number; readonly reason?: string };
 }
@@ -32,20 +31,20 @@ export function keyLines(report: KeyReport, paint: Paint): readonly string[] {
   const { policy, key, algorithm, limit, windowMs, used, remaining } = report;
   const { resetAfterMs, override, entries } = report;
   const rows = [
-    ['policy', `${visible(policy)}, a ${algorithm} of ${windowText(windowMs)}`],
+    ['policy', `${visible(policy)} (${algorithm}, ${windowText(windowMs)})`],
     ['key', visible(key)],
-    ['used', `${used} of ${limit}, ${remaining} left`],
-    ['as new', resetAfterMs === 0 ? 'now' : `in ${durationText(resetAfterMs)}`],
+    ['used', `${used} of ${limit}, ${remaining} remaining`],
+    ['resets', resetAfterMs === 0 ? 'now' : `in ${durationText(resetAfterMs)}`],
   ];
   if (override !== undefined) {
     const reason = override.reason === undefined ? '' : ` (${visible(override.reason)})`;
-    rows.push(['override', `a limit of ${override.limit}${reason}`]);
+    rows.push(['override', `limit ${override.limit}${reason}`]);
   }
   const lines = columns(rows.map(([name, text]) => [paint('dim', name.padEnd(8)), text]));
   return entries.length === 0 ? lines : [...lines, '', ...entryLines(report, paint)];
 }
 
-/** A log is as new when its newest entry has left the window, which tells the time over there. */
+/** Returns the time of the service: a log resets when its newest entry leaves the window. */
 const nowOf = ({ entries, windowMs, resetAfterMs }: KeyReport): number =>
   entries[entries.length - 1].atMs + windowMs - resetAfterMs;
 
@@ -57,8 +56,8 @@ function entryLines(report: KeyReport, paint: Paint): readonly string[] {
     .slice(-MAX_ROWS)
     .reverse()
     .map(({ atMs, cost }) => [
-      // An entry of buckets has the time that its bucket ends, which may lie ahead.
-      atMs > nowMs ? 'this bucket' : `${durationText(nowMs - atMs)} ago`,
+      // The time of a sliding-buckets entry is the end of its bucket, which may be in the future.
+      atMs > nowMs ? 'current bucket' : `${durationText(nowMs - atMs)} ago`,
       String(cost),
       `in ${durationText(Math.max(0, atMs + windowMs - nowMs))}`,
     ]);
@@ -69,13 +68,13 @@ function entryLines(report: KeyReport, paint: Paint): readonly string[] {
       ? [paint('dim', `${countText(entries.length)} of ${countText(entryCount)} entries shown`)]
       : []),
     '',
-    ...columns([['when', 'cost', 'free again'], ...rows]),
+    ...columns([['admitted', 'cost', 'expires'], ...rows]),
   ];
   const more = entryCount - rows.length;
-  return more > 0 ? [...lines, paint('dim', `and ${countText(more)} before`)] : lines;
+  return more > 0 ? [...lines, paint('dim', `and ${countText(more)} older`)] : lines;
 }
 
-/** A column for each part of the window, as high as what was taken in it. */
+/** Draws the cost of each part of the window as a column. */
 function timeline(entries: readonly Entry[], nowMs: number, windowMs: number): string {
   const costs = new Array<number>(LINE_COLUMNS).fill(0);
   for (const { atMs, cost } of entries) {

@@ -1,4 +1,4 @@
-/** The command line: from the words of a process to its exit code. */
+/** Runs the command line of this process. */
 import { Output } from './output.ts';
 import { runProgram } from './program.ts';
 

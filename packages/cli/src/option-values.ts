@@ -1,4 +1,4 @@
-/** Values of options, from words: whole numbers, durations, times. */
+/** Parsers of option values. */
 import { InvalidArgumentError } from 'commander';
 
 export const integerValue =
@@ -14,7 +14,7 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   ...{ ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 },
 };
 
-/** `250ms`, `10s`, `1m`, `1h`, `1d`, `2w`, in ms. */
+/** Parses `250ms`, `10s`, `1m`, `1h`, `1d` or `2w` to milliseconds. */
 export function durationValue(text: string): number {
   const [, amount, unit] = /^(\d{1,9})(ms|s|m|h|d|w)$/.exec(text) ?? [];
   const ms = Number(amount) * UNIT_MS[unit];

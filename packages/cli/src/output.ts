@@ -1,19 +1,18 @@
-/** What is printed, and how: colours for people on a terminal, plain text or JSON for the rest. */
+/** Standard output and error, colours and exit codes. */
 import type { Writable } from 'node:stream';
 
-/** What a command ends with. */
-export const FINE = 0;
-/** Denied, or something that was to be valid is not. */
-export const NO = 1;
-/** Used wrongly, or nobody could be asked. */
-export const CANNOT = 2;
-export type ExitCode = typeof FINE | typeof NO | typeof CANNOT;
+export const EXIT_OK = 0;
+/** Denied, or invalid input. */
+export const EXIT_DENIED = 1;
+/** Usage error, or service unreachable. */
+export const EXIT_ERROR = 2;
+export type ExitCode = typeof EXIT_OK | typeof EXIT_DENIED | typeof EXIT_ERROR;
 
-/** What a person is told before the command ends with a code. */
+/** An expected error: its message is printed, and the command exits with its code. */
 export class Failure extends Error {
   constructor(
     message: string,
-    readonly exitCode: ExitCode = CANNOT,
+    readonly exitCode: ExitCode = EXIT_ERROR,
   ) {
     super(message);
   }
@@ -26,35 +25,34 @@ type Stream = Writable & {
   readonly rows?: number;
 };
 
-/** Of terminals that do not say how large they are. */
-const USUAL = { columns: 80, rows: 24 };
+/** For terminals that do not report their size. */
+const DEFAULT_SIZE = { columns: 80, rows: 24 };
 
 const COLOURS = { green: '32', red: '31', yellow: '33', bold: '1', dim: '2' } as const;
 export type Colour = keyof typeof COLOURS;
 export type Paint = (colour: Colour, text: string) => string;
 
-/** `NO_COLOR` with anything in it means none, `FORCE_COLOR` means some, but for 0 and false. */
+/** A non-empty `NO_COLOR` disables colours. `FORCE_COLOR` enables them unless 0 or false. */
 function hasColours(stream: Stream, { NO_COLOR, FORCE_COLOR }: Environment): boolean {
   if (NO_COLOR) return false;
   if (FORCE_COLOR !== undefined) return FORCE_COLOR !== '0' && FORCE_COLOR !== 'false';
   return stream.isTTY === true;
 }
 
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
-/** Text from elsewhere, such as a key, with nothing in it that a terminal would obey. */
+/** Escapes control and formatting characters, for untrusted text such as keys. */
 export const visible = (text: string): string =>
-  text.replace(UNSEEN, (each) => `\\u{${each.codePointAt(0)!.toString(16)}}`);
+  text.replace(INVISIBLE, (each) => `\\u{${each.codePointAt(0)!.toString(16)}}`);
 
 export class Output {
   readonly #stdout: Stream;
   readonly #stderr: Stream;
-  /** Whether a person is looking at what is printed. */
   readonly isTerminal: boolean;
   readonly paint: Paint;
   readonly paintError: Paint;
-  /** Whether nobody reads any more what is printed. */
-  isGone = false;
+  /** True once the reader of standard output has closed it. */
+  isClosed = false;
 
   constructor(stdout: Stream, stderr: Stream, environment: Environment) {
     this.#stdout = stdout;
@@ -62,13 +60,13 @@ export class Output {
     this.isTerminal = stdout.isTTY === true;
     this.paint = painter(hasColours(stdout, environment));
     this.paintError = painter(hasColours(stderr, environment));
-    // Whoever reads the first lines only, as `head` does, has read enough.
     stdout.on('error', (error: NodeJS.ErrnoException) => {
-      this.isGone = true;
+      this.isClosed = true;
+      // The reader, such as `head`, has read enough.
       if (error.code === 'EPIPE' || error.code === 'ECONNRESET') return;
-      // What was decided has not been told, so no code may say it.
-      this.printError(`error: Expected an output that can be written, got ${error.code}`);
-      process.exit(CANNOT);
+      // The result was not printed, so the exit code must not report it.
+      this.printError(`error: Expected a writable standard output, got ${error.code}`);
+      process.exit(EXIT_ERROR);
     });
   }
 
@@ -78,31 +76,31 @@ export class Output {
 
   get size(): { readonly columns: number; readonly rows: number } {
     const { columns, rows } = this.#stdout;
-    return { columns: columns || USUAL.columns, rows: rows || USUAL.rows };
+    return { columns: columns || DEFAULT_SIZE.columns, rows: rows || DEFAULT_SIZE.rows };
   }
 
-  /** Calls back whenever the terminal has another size; the answer ends that. */
+  /** Calls `resized` whenever the terminal changes its size. Returns a function that stops it. */
   onResize(resized: () => void): () => void {
     this.#stdout.on('resize', resized);
     return () => this.#stdout.off('resize', resized);
   }
 
-  /** As it stands, for what is drawn rather than printed. */
+  /** Writes as is, without a newline. */
   write(text: string): void {
     this.#stdout.write(text);
   }
 
-  /** Much text, no faster than it is read, and no longer than somebody reads it. */
-  async pour(pieces: Iterable<string>): Promise<void> {
+  /** Writes chunks with backpressure, until standard output is closed. */
+  async writeChunks(pieces: Iterable<string>): Promise<void> {
     const stream = this.#stdout;
     for (const piece of pieces) {
       const hasRoom = stream.write(piece);
-      // Pipes are written at once, and only then it shows that nobody reads.
+      // A write to a closed pipe reports its error in a later turn.
       await new Promise((resolve) => setImmediate(resolve));
-      if (!hasRoom && stream.writableNeedDrain && !this.isGone) {
-        await room(stream);
+      if (!hasRoom && stream.writableNeedDrain && !this.isClosed) {
+        await drained(stream);
       }
-      if (this.isGone) return;
+      if (this.isClosed) return;
     }
   }
 
@@ -114,7 +112,7 @@ export class Output {
     this.print(JSON.stringify(value, undefined, 2));
   }
 
-  /** Writes to standard error as is, for progress that is redrawn. */
+  /** Writes to standard error as is, without a newline. */
   writeError(text: string): void {
     this.#stderr.write(text);
   }
@@ -124,14 +122,14 @@ export class Output {
   }
 }
 
-/** Waits until a stream takes more, or is closed and never will. */
-const room = (stream: Stream): Promise<void> =>
+/** Resolves when a stream has drained or is closed. */
+const drained = (stream: Stream): Promise<void> =>
   new Promise((resolve) => {
-    const heard = (): void => {
-      for (const name of ['drain', 'close']) stream.off(name, heard);
+    const settle = (): void => {
+      for (const name of ['drain', 'close']) stream.off(name, settle);
       resolve();
     };
-    for (const name of ['drain', 'close']) stream.on(name, heard);
+    for (const name of ['drain', 'close']) stream.on(name, settle);
   });
 
 const painter =
@@ -139,7 +137,7 @@ const painter =
   (colour, text) =>
     isOn ? `\u001b[${COLOURS[colour]}m${text}\u001b[0m` : text;
 
-/** Columns as wide as their widest cell; the last one is as long as it likes. */
+/** Pads the cells of each column to the widest one, except in the last column. */
 export function columns(rows: readonly (readonly string[])[]): readonly string[] {
   const widths = (rows[0] ?? []).map((_, at) => Math.max(...rows.map((row) => row[at].length)));
   return rows.map((row) =>

@@ -1,7 +1,7 @@
-/** Waiting that can be cut short. */
+/** Waits that a signal ends early. */
 import { systemClock } from 'sluice';
 
-/** Resolves after this time, or as soon as the signal says to stop. */
+/** Resolves after `timeMs`, or when the signal aborts. */
 export function pause(timeMs: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve();
@@ -15,7 +15,7 @@ export function pause(timeMs: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Aborts with SIGINT or SIGTERM; a second one ends the process as usual. */
+/** Aborts on the first SIGINT or SIGTERM. A second one ends the process. */
 export function stopSignal(): { readonly signal: AbortSignal; stop(): void; release(): void } {
   const controller = new AbortController();
   const release = (): void => {

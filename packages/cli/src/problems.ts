@@ -1,12 +1,12 @@
-/** Mistakes in configuration files: a line each, and for people the place itself. */
+/** Formats configuration problems, with the source line on a terminal. */
 import { readFileSync } from 'node:fs';
 import { type ConfigProblem, problemText } from 'sluice-server/configured';
 import { type Paint, visible } from './output.ts';
 
-/** What is seen of a line that is longer than a terminal is wide. */
+/** Longer source lines are cut. */
 const FRAME_COLUMNS = 76;
 
-/** `limits.yaml:3:14: Expected ...`, with the line and a caret below it if `frames` says so. */
+/** `limits.yaml:3:14: Expected ...`; if `frames`, followed by the source line and a caret. */
 export function problemLines(
   problems: readonly ConfigProblem[],
   frames: boolean,

@@ -2,11 +2,18 @@
 import { readFileSync } from 'node:fs';
 import { CommanderError, Command as Parser } from 'commander';
 import type { CommandRow, Context } from './command.ts';
-import { CANNOT, type Environment, type ExitCode, Failure, FINE, type Output } from './output.ts';
+import {
+  type Environment,
+  EXIT_ERROR,
+  EXIT_OK,
+  type ExitCode,
+  Failure,
+  type Output,
+} from './output.ts';
 
 const LIMIT = { policy: 'policy name', key: 'key to count, such as user:42' };
 
-const LOGS = { logs: 'access logs, plain or gzip; - reads standard input' };
+const LOGS = { logs: 'access logs, plain or compressed; - reads standard input' };
 
 const COMMANDS: readonly CommandRow[] = [
   {
@@ -130,7 +137,7 @@ export async function runProgram(
   output: Output,
   environment: Environment,
 ): Promise<ExitCode> {
-  let exitCode: ExitCode = FINE;
+  let exitCode: ExitCode = EXIT_OK;
   const program = newParser('sluice', output)
     .description('Sliding-window rate limiter: service, client and log analysis.')
     .version(version(), '--version', 'print the version')
@@ -149,12 +156,12 @@ export async function runProgram(
     return exitCode;
   } catch (error) {
     // The parser has printed its message; exit code 0 means help or the version.
-    if (error instanceof CommanderError) return error.exitCode === 0 ? FINE : CANNOT;
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT_OK : EXIT_ERROR;
     const isExpected = error instanceof Failure;
     const text = isExpected ? error.message : ((error as Error).stack ?? String(error));
     output.printError(`${output.paintError('red', 'error:')} ${text}`);
     // An internal error must not look like a denial (1).
-    return isExpected ? error.exitCode : CANNOT;
+    return isExpected ? error.exitCode : EXIT_ERROR;
   }
 }
 

@@ -1,15 +1,15 @@
-/** Why a service does not start, and what to do about it. */
+/** Error messages of a service that cannot start. */
 import { flagOf, listenText, type Settings, variableOf } from 'sluice-server';
-import { CANNOT, Failure, NO, visible } from './output.ts';
+import { EXIT_DENIED, EXIT_ERROR, Failure, visible } from './output.ts';
 
-/** Errors of workers come as their text alone, so that is where the code is looked for. */
+/** Searched in the message: errors of workers arrive without their `code`. */
 const ADDRESS_CODE = /\b(EADDRINUSE|EACCES|EADDRNOTAVAIL|ENOTFOUND)\b/;
 
 export function startFailure(error: Error, settings: Settings): Failure {
   const message = visible(error.message);
   const [, code] = ADDRESS_CODE.exec(error.message) ?? [];
   const isFile = (error as NodeJS.ErrnoException).syscall === 'open';
-  if (code === undefined || isFile) return new Failure(message, NO);
+  if (code === undefined || isFile) return new Failure(message, EXIT_DENIED);
   const { grpc } = settings;
   const isGrpc = grpc !== undefined && error.message.endsWith(listenText(grpc));
   const name = isGrpc ? 'grpc' : 'listen';
@@ -17,13 +17,13 @@ export function startFailure(error: Error, settings: Settings): Failure {
   const where = listenText(listen);
   const flag = `${flagOf(name)} (${variableOf(name)})`;
   if (code !== 'EADDRINUSE') {
-    const advice = `Take an address of this machine and a port above 1023: ${flag}.`;
-    return new Failure(`Cannot listen on ${where} (${code}). ${advice}`, CANNOT);
+    const advice = `Use a local address and a port above 1023: ${flag}.`;
+    return new Failure(`Cannot listen on ${where} (${code}). ${advice}`, EXIT_ERROR);
   }
   const other = listenText({ ...listen, port: listen.port + 1 });
   return new Failure(
-    `${where} is taken: another program listens there, or another Sluice. Stop that one, or ` +
-      `listen elsewhere, such as on ${other}: ${flag}.`,
-    CANNOT,
+    `${where} is in use by another process. Stop it, or listen on another address, such as ` +
+      `${other}: ${flag}.`,
+    EXIT_ERROR,
   );
 }

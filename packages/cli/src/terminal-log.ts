@@ -1,4 +1,4 @@
-/** The service's log for people: the same lines, as a time, a message and what belongs to it. */
+/** Formats log lines for a terminal: time, level, message and fields. */
 import { type Colour, type Output, visible } from './output.ts';
 
 const COLOURS: Readonly<Record<string, Colour>> = {
@@ -8,14 +8,14 @@ const COLOURS: Readonly<Record<string, Colour>> = {
   info: 'green',
 };
 
-/** A stack is for whoever reads the log as JSON. */
+/** Shows the message of an error; its stack is in the JSON log only. */
 function fieldText([name, value]: [string, unknown]): string {
   const isError = typeof value === 'object' && value !== null && 'stack' in value;
   const shown = isError ? (value as unknown as Error).message : value;
   return `${name}=${typeof shown === 'string' ? shown : JSON.stringify(shown)}`;
 }
 
-/** Returns the function that turns a log line of JSON into a line for people. */
+/** Returns a function that formats a JSON log line. */
 export function terminalLine({ paint }: Pick<Output, 'paint'>): (line: string) => string {
   return (line) => {
     const { level, time, name: _name, msg, ...fields } = JSON.parse(line);

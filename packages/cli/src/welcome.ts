@@ -1,22 +1,22 @@
-/** What a service says when it is up: where it is, and a line to try, which works as it stands. */
+/** Text that `serve` prints on a terminal: the address and a command to try. */
 import type { Config, Listen } from 'sluice-server';
 import { listenText, storeKind } from 'sluice-server';
 import { counted } from 'sluice-traffic/format';
 import type { Effective } from './effective.ts';
 
-/** Where this machine finds a service that listens everywhere. */
+/** Returns a URL that works on this machine if the service listens on all interfaces. */
 function reachable(url: string, { host, port }: Listen): string {
   const { protocol } = new URL(url);
   if (host === '0.0.0.0') return `${protocol}//127.0.0.1:${port}`;
   return host === '::' ? `${protocol}//[::1]:${port}` : url;
 }
 
-/** For a POSIX shell. */
+/** Quotes for a POSIX shell. */
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
 export function tryLine(url: string, listen: Listen, config: Config): string {
   const at = reachable(url, listen);
-  // A certificate is made out to a name, hardly to this address.
+  // The certificate is for a host name, hardly for this address.
   const curl = url.startsWith('https:') ? 'curl -ik' : 'curl -i';
   const [policy] = config.policies;
   if (policy === undefined) return `${curl} ${quoted(`${at}/healthz`)}`;
@@ -30,20 +30,19 @@ export interface Up {
   readonly grpc: Listen | undefined;
 }
 
-/** For a person who has just started it. */
 export function welcomeLines({ url, http, grpc }: Up, found: Effective): readonly string[] {
   const { config, settings, isExample } = found;
   const store = storeKind(settings.store).title;
   const what = counted(config.policies.length, 'policy');
-  const where = isExample ? 'of the example; yours with --config FILE' : 'served';
+  const where = isExample ? 'of the example; set your own with --config FILE' : 'loaded';
   return [
     `Sluice listens on ${url}${grpc === undefined ? '' : `, gRPC on ${listenText(grpc)}`}`,
-    `Counters are in ${store}. ${what} ${where}.`,
+    `Store: ${store}. ${what} ${where}.`,
     '',
     'Try this a few times:',
     `  ${tryLine(url, http, config)}`,
-    `and watch: ${reachable(url, http)}/dashboard/`,
+    `Dashboard: ${reachable(url, http)}/dashboard/`,
     '',
-    'Ctrl-C stops it.',
+    'Press Ctrl-C to stop.',
   ];
 }

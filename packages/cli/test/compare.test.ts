@@ -54,14 +54,14 @@ describe('sluice compare', () => {
       JSON.parse(
         (await runSluice(['compare', log, '--limit', '9/1m', '--key', key, '--json'])).stdout,
       ).clients;
-    expect(await clients('everybody')).toBe(1);
+    expect(await clients('all')).toBe(1);
     expect(await clients('path')).toBe(41);
     expect(await clients('field:user-agent')).toBe(1);
   });
 
   test.each([
-    [['--limit', '30'], /Expected --limit to be such as 100\/1m, got `30`/],
-    [['--limit', '0/1m'], /Expected --limit to be such as 100\/1m, got `0\/1m`/],
+    [['--limit', '30'], /Expected --limit to be a limit such as 100\/1m, got `30`/],
+    [['--limit', '0/1m'], /Expected --limit to be a limit such as 100\/1m, got `0\/1m`/],
     [[], /Expected --limit such as 100\/1m, got none/],
     [['--limit', '30/1m', '--key', 'shoe'], /Expected --key to be one of client, user/],
   ])('%j is refused', async (words, why) => {

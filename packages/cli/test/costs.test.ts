@@ -58,10 +58,8 @@ describe.each(WAYS)('sluice %s', (name, ...words) => {
   test('shows lines with a cost that is none, and says why', async () => {
     const { stdout } = await runSluice([name, table, ...words, ...COLUMN]);
     const text = stdout.replace(/\n {12}/g, ' ');
-    expect(text).toMatch(
-      /4 lines could not be read, such as line 10: \S+,0 of these 4 with a cost/,
-    );
-    expect(text).toContain('a cost that is no integer of at least 1, such as `0`');
+    expect(text).toMatch(/4 lines unreadable, such as line 10: \S+,0 4 of them with a cost/);
+    expect(text).toContain('a cost that is not a positive integer, such as `0`');
     const { log } = await told(name, table, ...words, ...COLUMN);
     expect(log).toMatchObject({
       unreadable: 4,
@@ -79,7 +77,7 @@ describe.each(WAYS)('sluice %s', (name, ...words) => {
 
   test('says so if no request has the column, and nothing where nobody asks', async () => {
     const asked = await runSluice([name, table, ...words, '--column', 'cost=units']);
-    expect(asked.stdout).toContain('no request says what it costs, so each costs 1\n');
+    expect(asked.stdout).toContain('no request has a cost, so each costs 1\n');
     const { stdout } = await runSluice([name, table, ...words]);
     expect(stdout).not.toMatch(/\bcosts? /);
     const { log, ...plain } = await told(name, table, ...words);
@@ -102,8 +100,8 @@ test.each([
     const { code, stderr } = await runSluice(['compare', free, '--limit', '9/1m', ...more]);
     expect(code).toBe(2);
     expect(stderr.replace(/\s+/g, ' ')).toContain(
-      'to have requests, got lines such as `2026-10-10T12:00:00Z,192.0.2.1,0.5`; ' +
-        `a cost in \`${column}\` has to be an integer of at least 1, got \`0.5\``,
+      'to have requests, got lines such as `2026-10-10T12:00:00Z,192.0.2.1,0.5`. ' +
+        `Expected the cost in \`${column}\` to be a positive integer, got \`0.5\``,
     );
   },
 );
@@ -111,11 +109,11 @@ test.each([
 describe('sluice plan, with costs', () => {
   test('counts them, and tells those apart that can never pass', async () => {
     const { stdout } = await runSluice(['plan', table, '--policy', policy, ...COLUMN]);
-    expect(stdout).toContain('a cost of 312 in all\n');
+    expect(stdout).toContain('total cost 312\n');
     // 40, 1 and 30 pass, and then 20.
     expect(stdout).toContain('denied      3 requests (16.7%)\n');
-    expect(stdout).toContain('a cost of 210 (67.3%)\n');
-    expect(stdout).toContain('1 request with a cost above a limit, which can never pass\n');
+    expect(stdout).toContain('cost 210 (67.3%)\n');
+    expect(stdout).toContain('1 request with a cost above a limit, always denied\n');
     expect(await told('plan', table, '--policy', policy, ...COLUMN)).toMatchObject({
       costs: { asked: 312, denied: 210, tooDear: 1 },
     });
@@ -162,9 +160,9 @@ rules:
 
 test('sluice compare counts decisions by cost as well', async () => {
   const { stdout } = await runSluice(['compare', table, '--limit', '100/1m', ...COLUMN]);
-  expect(stdout).toContain('of cost; all requests cost 312\n');
-  expect(stdout).toContain('1 request with a cost above it, which can never pass\n');
-  expect(stdout).toMatch(/^The same in cost:\nalgorithm .*\nsliding-log +102 +210 +0 +0 +0%$/m);
+  expect(stdout).toContain('in units of cost; total cost 312\n');
+  expect(stdout).toContain('1 request with a cost above the limit, always denied\n');
+  expect(stdout).toMatch(/^In units of cost:\nalgorithm .*\nsliding-log +102 +210 +0 +0 +0%$/m);
 });
 
 describe('sluice explain, with costs', () => {
@@ -175,14 +173,14 @@ describe('sluice explain, with costs', () => {
     const { stdout, code } = await ask('--limit', '100/1m');
     expect(code).toBe(1);
     expect(stdout).toContain('cost        40\n');
-    expect(stdout).toContain('sum         71 + 40 = 111 > 100\n');
-    expect(stdout).toContain('a column is as high as the cost in it\n');
+    expect(stdout).toContain('comparison  71 + 40 = 111 > 100\n');
+    expect(stdout).toContain('the height of a column is its cost\n');
   });
 
   test('says of a cost above the limit that it never fits', async () => {
     const { stdout, code } = await ask('--limit', '100/1m', '--at', '2026-10-10T12:00:10Z');
     expect(code).toBe(1);
-    expect(stdout).toContain('answer      denied; the same never fits\n');
-    expect(stdout).toContain('nothing: the cost 120 exceeds the capacity 100\n');
+    expect(stdout).toContain('decision    denied; this cost never fits\n');
+    expect(stdout).toContain('never: at most 100 fits\n');
   });
 });

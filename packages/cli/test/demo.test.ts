@@ -13,7 +13,7 @@ const withoutTimes = (text: string): string =>
     .replace(/in [\d,]+ ms/g, 'in # ms')
     .replace(/[ \t]+$/gm, '');
 
-const PROOF = /A limit of 50 in 3 s;[\s\S]*came back then: \w+/;
+const PROOF = /Limit: 50 in 3 s\.[\s\S]*retry after [\d,]+ ms: \w+/;
 
 describe('sluice demo', () => {
   test('without a terminal: plain lines, a 429 within two seconds, ends by itself', async () => {
@@ -43,8 +43,8 @@ describe('sluice demo', () => {
     const { stdout } = await runSluice(['demo', '--for', '1s']);
     const [proof] = PROOF.exec(stdout)!;
     expect(proof).toMatch(/fixed-window .* 50 before, 50 after\n.* 100: 2 x the limit\n/);
-    expect(proof).toMatch(/sliding-log .* 50 before, 0 after\n.* 50: never over it\n/);
-    expect(proof).toMatch(/came back then: allowed$/);
+    expect(proof).toMatch(/sliding-log .* 50 before, 0 after\n.* 50: within the limit\n/);
+    expect(proof).toMatch(/retry after [\d,]+ ms: allowed$/);
     const [readme] = PROOF.exec(readFileSync(`${root}README.md`, 'utf8'))!;
     expect(withoutTimes(proof)).toBe(withoutTimes(readme));
   });
@@ -84,9 +84,9 @@ describe('sluice demo', () => {
     expect(terminal.isOtherScreen).toBe(false);
     const text = terminal.lines.join('\n');
     expect(text.match(/Sluice listens on/g)).toHaveLength(1);
-    expect(text).toMatch(/passed +█{20}┃█{20} {2}100: 2 x the limit/);
-    expect(text).toMatch(/passed +█{20}┃ +50: never over it/);
-    expect(text).toContain('What to try next:');
+    expect(text).toMatch(/admitted +█{20}┃█{20} {2}100: 2 x the limit/);
+    expect(text).toMatch(/admitted +█{20}┃ +50: within the limit/);
+    expect(text).toContain('Next steps:');
     expect([...terminal.styles].sort()).toEqual(['0', '1', '2', '31', '32']);
   });
 
@@ -115,7 +115,7 @@ describe('sluice demo', () => {
     const words = [binary, 'demo', '--for', '1s', '--keep'];
     const running = new Process(process.execPath, words, {});
     const [, url] = await running.printed(/listens on (\S+),/);
-    await running.printed(/came back then: allowed[\s\S]*Look around:[\s\S]*Ctrl-C stops it/);
+    await running.printed(/retry after [\d,]+ ms: allowed[\s\S]*Try it:[\s\S]*Press Ctrl-C/);
     const top = `${url}/v1/top?policy=each&by=denied&count=1`;
     const hits = async (): Promise<number> => {
       const body = (await (await fetch(top)).json()) as { hits: number };
@@ -125,7 +125,7 @@ describe('sluice demo', () => {
     while ((await hits()) <= before) await sleep(50);
     const { code, stdout, stderr } = await running.stop();
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(stdout).toContain('What to try next:');
+    expect(stdout).toContain('Next steps:');
   });
 
   test('a port that is taken, or that others can reach, is refused', async () => {
@@ -135,14 +135,14 @@ describe('sluice demo', () => {
     const taken = await runSluice(['demo', '--listen', `127.0.0.1:${port}`]);
     server.close();
     expect(taken.code).toBe(2);
-    expect(taken.stderr).toContain('is taken');
+    expect(taken.stderr).toContain('is in use');
     const open = await runSluice(['demo', '--listen', '0.0.0.0:9555']);
     expect(open.code).toBe(2);
     expect(open.stderr).toBe(
-      'error: Expected --listen to be an address of this machine, such as 127.0.0.1:9555, got ' +
+      'error: Expected --listen to be a loopback address, such as 127.0.0.1:9555, got ' +
         '`0.0.0.0:9555`: the demo has no admin token\n',
     );
-    expect((await runSluice(['demo', '--help'])).stdout).toContain('on this machine only');
+    expect((await runSluice(['demo', '--help'])).stdout).toContain('loopback address');
     const wrong = await runSluice(['demo', '--for', 'ever']);
     expect(wrong.code).toBe(2);
     expect(wrong.stderr).toContain('Expected a duration such as');

@@ -16,20 +16,24 @@ describe('sluice explain, of a log', () => {
     const ended = await runSluice(['explain', log, '--limit', '30/1m', ...CLIENT]);
     expect(ended.code).toBe(1);
     isWellFormed(ended);
-    expect(ended.stdout).toContain('when        2026-10-10 12:00:24 UTC\n');
-    expect(ended.stdout).toContain('answer      denied; the same fits in 36 s, at 12:01:00\n');
+    expect(ended.stdout).toContain('time        2026-10-10 12:00:24 UTC\n');
+    expect(ended.stdout).toContain('decision    denied; fits in 36 s, at 12:01:00\n');
     expect(ended.stdout).toMatch(
       /^admitted {4}[·▁-█]{68}\ndenied {6}·{67}[▁-█]\n {12}1 min ago +now$/m,
     );
-    expect(ended.stdout).toContain('sum         30 + 1 = 31 > 30\n');
-    expect(ended.stdout).toContain('the oldest, of 12:00:00, counts until 12:01:00\n');
+    expect(ended.stdout).toContain('comparison  30 + 1 = 31 > 30\n');
+    expect(ended.stdout).toContain('oldest entry, of cost 2, expires in 36 s\n');
   });
 
   test.each([
-    ['sliding-buckets', 'sum         30 + 1 = 31 > 30', 'end of its bucket of 1 s'],
-    ['sliding-counter', 'sum         0 x 36000 / 60000 + 30 + 1 = 31 > 30', 'still in sight'],
-    ['fixed-window', 'sum         30 + 1 = 31 > 30', 'the next window begins at 12:01:00'],
-    ['token-bucket', 'sum         0.5 < 1', 'one every 2000 ms'],
+    ['sliding-buckets', 'comparison  30 + 1 = 31 > 30', 'in buckets of 1 s'],
+    [
+      'sliding-counter',
+      'comparison  0 x 36000 / 60000 + 30 + 1 = 31 > 30',
+      'from the previous one',
+    ],
+    ['fixed-window', 'comparison  30 + 1 = 31 > 30', 'the next window begins in 36 s'],
+    ['token-bucket', 'comparison  0.5 < 1', '30 refill per 1 min'],
   ])('of %s: %s', async (algorithm, sum, words) => {
     const given = ['explain', log, '--limit', '30/1m', ...CLIENT, '--algorithm', algorithm];
     const ended = await runSluice(given);
@@ -43,7 +47,7 @@ describe('sluice explain, of a log', () => {
     const at = ['--at', '2026-10-10T12:00:10Z'];
     const ended = await runSluice(['explain', log, '--limit', '30/1m', ...CLIENT, ...at]);
     expect(ended.code).toBe(0);
-    expect(ended.stdout).toMatch(/^answer {6}allowed, \d+ left after it$/m);
+    expect(ended.stdout).toMatch(/^decision {4}allowed, \d+ remaining after it$/m);
     const json = await runSluice(['explain', log, '--limit', '30/1m', ...CLIENT, ...at, '--json']);
     expect(JSON.parse(json.stdout)).toMatchObject({
       kind: 'explain',
@@ -67,12 +71,12 @@ describe('sluice explain, of a log', () => {
   });
 
   test.each([
-    [[log], /Expected --limit, such as 100\/1m, and --client, such as .+, got neither/],
+    [[log], /Expected --limit, such as 100\/1m, and --client, such as .+ got none/],
     [[log, '--limit', '10/1m'], /Expected --client, such as 198\.51\.100\.7, with a log, got none/],
     [[log, ...CLIENT], /Expected --limit, such as 100\/1m, with a log, got none/],
     [[log, '--limit', '1/1m', '--client', '192.0.2.1'], /Expected requests of `192\.0\.2\.1`/],
     [[log, '--limit', '1/1m', '--client', 'x', '--at', 'noon'], /Expected a time such as/],
-    [[], /Expected one of a log, --policy \(with --key\) and --headers/],
+    [[], /Expected one of a log, --policy \(with --key\) or --headers/],
     [[log, '--policy', 'x', '--key', 'y'], /Expected one of a log/],
   ])('%j is refused', async (words, why) => {
     const { code, stdout, stderr } = await runSluice(['explain', ...words]);
@@ -98,16 +102,16 @@ describe('sluice explain, of a service', () => {
       isWellFormed(ended);
       expect(ended.code).toBe(1);
       expect(ended.stdout).toContain('limit       perMinute: 10 in 1 min, sliding-log\n');
-      expect(ended.stdout).toMatch(/^answer {6}would be denied; the same fits in [\d. a-z]+, at /m);
-      expect(ended.stdout).toContain('sum         10 + 1 = 11 > 10\n');
+      expect(ended.stdout).toMatch(/^decision {4}would be denied; fits in [\d. a-z]+, at /m);
+      expect(ended.stdout).toContain('comparison  10 + 1 = 11 > 10\n');
     }
   });
 
   test('of a token bucket and of a key that is new', async () => {
     const tokens = await ask('explain', '--policy', 'steady', '--key', 'x');
     isWellFormed(tokens);
-    expect(tokens.stdout).toContain('steady: 10 in 1 s, up to 20 at once, token-bucket\n');
-    expect(tokens.stdout).toContain('sum         20 >= 1\n');
+    expect(tokens.stdout).toContain('steady: 10 in 1 s, burst 20, token-bucket\n');
+    expect(tokens.stdout).toContain('comparison  20 >= 1\n');
     expect(tokens.code).toBe(0);
   });
 
@@ -137,19 +141,15 @@ describe('sluice explain, of fields', () => {
     [
       ['RateLimit: "perMinute";r=0;t=12', 'RateLimit-Policy: "perMinute";q=100;w=60'],
       1,
-      ['policies    perMinute: 100 in 1 min', 'limits      perMinute: 0 left, more in 12 s'],
+      ['policies    perMinute: 100 in 1 min', 'limits      perMinute: 0 remaining, resets in 12 s'],
     ],
-    [
-      ['HTTP/1.1 429 Too Many Requests\r\nRetry-After: 90\r\nDate: x'],
-      1,
-      ['try again   in 1 min 30 s'],
-    ],
+    [['HTTP/1.1 429 Too Many Requests\r\nRetry-After: 90\r\nDate: x'], 1, ['retry       in 90 s']],
     [
       ['x-ratelimit-limit: 60\nx-ratelimit-remaining: 7\nx-ratelimit-reset: 30'],
       0,
-      ['limits      7 of 60 left, more in 30 s', 'form        X-RateLimit'],
+      ['limits      7 of 60 remaining, resets in 30 s', 'format      X-RateLimit'],
     ],
-    [['RateLimit: limit=100, remaining=50, reset=30'], 0, ['limits      50 of 100 left']],
+    [['RateLimit: limit=100, remaining=50, reset=30'], 0, ['limits      50 of 100 remaining']],
   ])('%j ends with %i', async (fields, code, told) => {
     const words = fields.flatMap((field) => ['--headers', field]);
     const ended = await runSluice(['explain', ...words]);
@@ -161,7 +161,7 @@ describe('sluice explain, of fields', () => {
   test('that say nothing are refused', async () => {
     const { code, stderr } = await runSluice(['explain', '--headers', 'Server: x\u001b[31m']);
     expect(code).toBe(2);
-    expect(stderr).toMatch(/^error: Expected fields such as /);
+    expect(stderr).toMatch(/^error: Expected headers such as /);
     expect(stderr.replaceAll('\n', '')).not.toMatch(CONTROL);
   });
 });

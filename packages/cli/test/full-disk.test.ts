@@ -44,7 +44,7 @@ describe.skipIf(!existsSync('/dev/full'))('on a disk that is full', () => {
       const { code, stderr } = await onFullDisk(words).ended;
       expect([code, stderr]).toEqual([
         2,
-        'error: Expected an output that can be written, got ENOSPC\n',
+        'error: Expected a writable standard output, got ENOSPC\n',
       ]);
     },
   );
@@ -63,7 +63,7 @@ describe('logs are refused', () => {
     const { code, stderr } = await planned(reversed);
     expect(code).toBe(2);
     expect(stderr.replace(/\s+/g, ' ')).toMatch(
-      /^error: Expected \S+ in the order of time, got \d+ lines of 300 that come too late: sort/,
+      /^error: Expected \S+ in order of time, got \d+ lines of 300 out of order\. Sort/,
     );
     expect((await planned(log)).code).toBe(0);
   });

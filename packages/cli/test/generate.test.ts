@@ -59,7 +59,7 @@ describe('sluice generate, a log', () => {
     expect(existsSync(path)).toBe(false);
   });
 
-  test('whoever reads the first lines only has read enough', async () => {
+  test('a reader that closes the pipe early is not an error', async () => {
     const line = `'${process.execPath}' '${binary}' generate steady --requests 100000000 | head -2`;
     const { code, stdout, stderr } = await new Process(
       'bash',
@@ -70,27 +70,27 @@ describe('sluice generate, a log', () => {
     expect(stdout.trimEnd().split('\n')).toHaveLength(2);
   });
 
-  test('as long as it likes, in memory for a few lines of it', async () => {
-    // Its lines would be six times what this process may have.
+  test('a log larger than the heap is written in constant memory', async () => {
+    // The log is twice as large as the heap.
     const command =
       `'${process.execPath}' --max-old-space-size=24 '${binary}' generate flash-crowd ` +
-      '--requests 800000 --clients 1000000 | wc -lc';
+      '--requests 350000 --clients 1000000 | wc -lc';
     const { code, stdout } = await new Process('bash', ['-c', `set -o pipefail; ${command}`], {})
       .ended;
     expect(code).toBe(0);
     const [lines, bytes] = stdout.trim().split(/\s+/).map(Number);
-    expect(lines).toBe(800_000);
-    expect(bytes).toBeGreaterThan(100 * 1024 * 1024);
+    expect(lines).toBe(350_000);
+    expect(bytes).toBeGreaterThan(48 * 1024 * 1024);
   });
 });
 
 test.each([
-  [['round'], 'Expected a shape, one of steady, boundary, diurnal, flash-crowd, abuser, ipv6-rot'],
+  [['round'], 'Expected the shape to be one of steady, boundary, diurnal, flash-crowd, abuser'],
   [['steady', '--requests', '1.5'], 'Expected an integer of at least 0'],
   [['steady', '--clients', '0'], 'Expected an integer of at least 1'],
   [['steady', '--clients', '9000000'], 'Expected --clients to be an integer from 1 to 8388608'],
   [['steady', '--duration', '5'], 'Expected a duration such as 500ms, 10s or 5m'],
-  [['boundary', '--duration', '30s'], 'Expected --duration to hold a boundary of windows of 60000'],
+  [['boundary', '--duration', '30s'], 'Expected --duration to contain a boundary of 60000 ms'],
   [['steady', '--start', 'tomorrow'], 'Expected a time such as 2026-01-31T12:00:00Z'],
   [['steady', '--format', 'xml'], 'Allowed choices are combined, json-lines'],
   [['steady', '--rate', '5'], 'Expected --rate with --against'],
@@ -136,7 +136,7 @@ describe('sluice generate --against', () => {
   ])('%s is refused, because it is not this machine', async (address) => {
     const { code, stdout, stderr } = await runSluice(['generate', 'steady', '--against', address]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(stderr).toContain('Load is sent to nobody else.');
+    expect(stderr).toContain('Expected --against to be a local address');
   });
 
   test('sends the requests, each as from its client, and tells the statuses', async () => {
@@ -152,7 +152,7 @@ describe('sluice generate --against', () => {
     expect(code).toBe(0);
     expect(seen).toHaveLength(200);
     const logins = seen.filter((request) => request.url === '/login');
-    expect(stdout).toMatch(/^sent {6}200 requests of \d+ clients in \d/);
+    expect(stdout).toMatch(/^sent {6}200 requests from \d+ clients in \d/);
     expect(stdout).toMatch(new RegExp(`^429 +${logins.length} .* Too Many Requests$`, 'm'));
     expect(stdout).toMatch(new RegExp(`^200 +${200 - logins.length} .* OK$`, 'm'));
     expect(stdout).not.toMatch(CONTROL);

@@ -17,7 +17,7 @@ test('much text waits for whoever reads it, and leaves no listener behind', asyn
     },
   });
   const pieces = Array.from({ length: 30 }, (_, number) => `line ${number}\n`);
-  await new Output(slow, new PassThrough(), {}).pour(pieces);
+  await new Output(slow, new PassThrough(), {}).writeChunks(pieces);
   expect(read).toEqual(pieces);
   expect(most).toBeLessThanOrEqual(1);
   expect([slow.listenerCount('drain'), slow.listenerCount('close')]).toEqual([0, 0]);
@@ -47,7 +47,7 @@ test('says how many of the entries of a long log are shown', () => {
   const plain = (_: string, text: string) => text;
   const cut = keyLines({ ...report, entryCount: 100_000 }, plain);
   expect(cut).toContain('1,000 of 100,000 entries shown');
-  expect(cut.at(-1)).toBe('and 99,990 before');
+  expect(cut.at(-1)).toBe('and 99,990 older');
   const whole = keyLines({ ...report, entryCount: 1000 }, plain);
   expect(whole.join('\n')).not.toContain('entries shown');
 });
@@ -76,7 +76,7 @@ test('an entry of a bucket that has not ended is of this bucket, not of the past
   };
   const rows = keyLines(report, (_, text) => text).slice(-2);
   expect(rows.map((row) => row.split(/ {2,}/))).toEqual([
-    ['this bucket', '2', 'in 1 d 1 h'],
+    ['current bucket', '2', 'in 1 d 1 h'],
     ['6 min 40 s ago', '1', 'in 23 h 54 min'],
   ]);
 });

@@ -83,7 +83,7 @@ const withCosts = (entries: readonly Entry[]): readonly Entry[] =>
     cost: at % 5 === 0 ? undefined : 1 + Math.floor((at % 7) ** 3 / 3),
   }));
 
-const isTooDear = (decisionService: DecisionService, request: LimitRequest): boolean => {
+const exceedsCapacity = (decisionService: DecisionService, request: LimitRequest): boolean => {
   try {
     decisionService.limits([request]);
     return false;
@@ -127,7 +127,7 @@ test.each([
     const all = asked.map((each) =>
       each.operation === undefined ? { ...each, cost: each.cost ?? entry.cost } : each,
     );
-    const dear = all.filter((each) => isTooDear(decisionService, each));
+    const dear = all.filter((each) => exceedsCapacity(decisionService, each));
     const isShadow = ({ policy }: LimitRequest): boolean =>
       decisionService.policies.isShadow(policy);
     const violated = dear.filter((each) => !isShadow(each));

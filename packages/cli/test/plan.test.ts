@@ -21,11 +21,11 @@ describe('sluice plan', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).not.toMatch(CONTROL);
     for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
-    expect(stdout).toContain('traffic     540 requests of 41 clients\n');
+    expect(stdout).toContain('traffic     540 requests from 41 clients\n');
     expect(stdout).toMatch(
       /denied {6}\d+ requests \(\d+\.?\d*%\)\n {12}1 client \(2\.4%\), 0 of them/,
     );
-    expect(stdout).toContain('ordinary: not among the heaviest 1% by requests, so at most 6\n');
+    expect(stdout).toContain('ordinary: all but the heaviest 1% by requests; at most 6 requests\n');
     expect(stdout).toMatch(/^198\.51\.100\.7 +\d+ +300 +2026-10-10 12:00:24 +perMinute$/m);
     expect(stdout).toMatch(/GET \/api\/orders\/:id$/m);
   });
@@ -50,7 +50,7 @@ describe('sluice plan', () => {
     const wide = file('wide.yaml', 'policies:\n  perMinute: 3000/1m\n');
     const { code, stdout } = await runSluice(['plan', log, '--policy', wide]);
     expect(code).toBe(0);
-    expect(stdout).toContain('denied      nobody\n');
+    expect(stdout).toContain('denied      none\n');
   });
 
   test('ends with 1 and says so if a threshold is exceeded, and only then', async () => {
@@ -85,8 +85,8 @@ describe('sluice plan', () => {
     const today = file('old.yaml', 'policies:\n  perMinute: 100/1m\n');
     const words = ['plan', log, '--policy', next, '--against', today];
     const { stdout } = await runSluice(words);
-    expect(stdout).toContain('today       perMinute 100 in 1 min\n');
-    expect(stdout).toContain('requests    0 denied today, 180 then:\n');
+    expect(stdout).toContain('current     perMinute 100 in 1 min\n');
+    expect(stdout).toContain('requests    0 denied now, 180 planned:\n');
     expect(stdout).toContain('clients     1 (0 ordinary) newly denied\n');
     for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
     const back = await planned([log, '--policy', today, '--against', next]);
@@ -100,8 +100,8 @@ describe('sluice plan', () => {
       'policies:\n  wide: 500/1m\n  tight: { limit: 30, window: 1m, shadow: true }\n',
     );
     const { stdout } = await runSluice(['plan', log, '--policy', shadow]);
-    expect(stdout).toContain('denied      nobody\n');
-    expect(stdout).toMatch(/^tight +30 in 1 min +sliding-log, in shadow +180 +1 +0$/m);
+    expect(stdout).toContain('denied      none\n');
+    expect(stdout).toMatch(/^tight +30 in 1 min +sliding-log, shadow +180 +1 +0$/m);
   });
 
   test('several logs, packed or not, and standard input are read', async () => {
@@ -178,7 +178,7 @@ rules:
       'policies: { a: 5/1m }\nrules: [{ limits: [{ policy: a, key: header:x-key }] }]\n',
     );
     const { stdout } = await runSluice(['plan', agents, '--policy', keyed]);
-    expect(stdout).toMatch(/^note {8}No request of the log has x-key, which the rules look at/m);
+    expect(stdout).toMatch(/^note {8}No request in the log has x-key, which the rules use/m);
   });
 
   test('overrides hold for their keys, until they expire by the time of the log', async () => {
@@ -251,7 +251,7 @@ describe('bad input ends with 2', () => {
         '    rate_limit: { unit: second, requests_per_unit: 1 }\n',
     );
     expect(await refused([log, '--policy', envoys])).toMatch(
-      /^error: Expected request rules in \S+envoy\.yaml, got rules for descriptors only/,
+      /^error: Expected request rules in \S+envoy\.yaml, got descriptor rules only/,
     );
   });
 
@@ -271,7 +271,7 @@ describe('bad input ends with 2', () => {
     const columns = ['--column', 'time=when', '--column', 'client=who'];
     const other = file('other.csv', 'when,who\n2026-10-10T12:00:00Z,192.0.2.1\n');
     expect(await refused([other, '--policy', next])).toMatch(
-      /got `when,who`; say where they are, such as --column time=when --column client=ip\n$/,
+      /got `when,who`\. Name the columns, such as --column time=when --column client=ip\n$/,
     );
     expect((await runSluice(['plan', other, '--policy', next, ...columns])).code).toBe(0);
   });
@@ -311,9 +311,7 @@ test('lines that cannot be read are counted, and one is shown', async () => {
   const path = file('partly.log', `${combinedLog(burst(40, 10))}what is this\n`);
   const { stdout, code } = await runSluice(['plan', path, '--policy', next]);
   expect(code).toBe(0);
-  expect(stdout).toContain(
-    '1 line could not be read, such as line 41:\n            what is this\n',
-  );
+  expect(stdout).toContain('1 line unreadable, such as line 41:\n            what is this\n');
 });
 
 test('each configuration names clients in its own way', async () => {
@@ -349,6 +347,6 @@ test('a header that only the policies of today look at, and a wrong clock, are t
   const path = file('wrong-clock.log', lines.join('\n'));
   const words = ['plan', path, '--policy', next, '--against', today];
   const { stdout } = await runSluice(words);
-  expect(stdout).toContain('No request of the log has x-api-key');
-  expect(stdout).toContain('1 line too far ahead, taken at the time reached\n');
+  expect(stdout).toContain('No request in the log has x-api-key');
+  expect(stdout).toContain('1 line more than a day ahead, replayed at the latest time reached\n');
 });

@@ -116,7 +116,7 @@ describe('a page', () => {
     const before = readFileSync(path, 'utf8');
     const { code, stdout, stderr } = await plan('--report', path);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(stderr).toContain('Expected --report to be a file of its own');
+    expect(stderr).toContain('Expected --report to be a separate file');
     expect(readFileSync(path, 'utf8')).toBe(before);
   });
 
@@ -124,7 +124,7 @@ describe('a page', () => {
     const path = join(folder, 'both');
     const { code, stderr } = await runSluice(['suggest', log, '--out', path, '--report', path]);
     expect(code).toBe(2);
-    expect(stderr).toContain('which is that of --out');
+    expect(stderr).toContain('which is also --out');
     expect(existsSync(path)).toBe(false);
   });
 
@@ -216,7 +216,7 @@ describe('a service that is not ready', () => {
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const { code, stdout } = await runSluice(['top', '--url', url, '--for', '200ms']);
     expect(code).toBe(1);
-    expect(stdout).toMatch(/^sluice top .* not ready.*\nstore away {2}1 key {2}files fine\n/);
+    expect(stdout).toMatch(/^sluice top .* not ready.*\nstore down {2}1 key {2}config ok\n/);
   });
 });
 

@@ -80,12 +80,10 @@ describe('sluice serve', () => {
   test('on a terminal it prints readable lines', async () => {
     const words = ['serve', '--listen', '127.0.0.1:0'];
     const service = keep(onTerminal(words, { NO_COLOR: '1' }));
-    await service.printed(/Ctrl-C stops it/);
+    await service.printed(/Press Ctrl-C to stop/);
     const text = service.stdout.replaceAll('\r', '');
     expect(text).toMatch(/^Sluice listens on http:\/\/127\.0\.0\.1:\d+\n/);
-    expect(text).toContain(
-      'Counters are in memory. 4 policies of the example; yours with --config',
-    );
+    expect(text).toContain('Store: memory. 4 policies of the example; set your own with --config');
     expect(text).not.toMatch(CONTROL);
     const [, line] = /^ {2}(curl .*)$/m.exec(text)!;
     expect((await shell(`${line} -s`)).stdout).toMatch(/^HTTP\/1\.1 200 OK\r\n/);

@@ -78,7 +78,7 @@ describe('sluice serve --store redis://', () => {
   test('without its Redis it starts all the same, says so, and ends with 0', async () => {
     const service = keep(await serving([...storeOf(1), '--deadline', '1s']));
     const { stdout, code } = await sluice(['check', 'few', 'a', '--url', service.url]);
-    expect(stdout).toMatch(/^allowed .*\ndegraded {2}the store did not decide \(\w+\): local\n$/);
+    expect(stdout).toMatch(/^allowed .*\ndegraded {2}store unavailable \(\w+\), action: local\n$/);
     expect(code).toBe(0);
     const inspected = await sluice(['inspect', 'few', 'a', '--url', service.url]);
     expect(inspected.code).toBe(2);
@@ -95,7 +95,7 @@ describe('sluice serve --store redis://', () => {
     const words = [...storeOf(1), '--deadline', '1s', '--on-failure', 'deny'];
     const service = keep(await serving(words));
     const { stdout, code } = await sluice(['check', 'few', 'a', '--url', service.url]);
-    expect(stdout).toMatch(/^denied {4}the store is away\ndegraded /);
+    expect(stdout).toMatch(/^denied {4}store unavailable\ndegraded /);
     expect(code).toBe(1);
   });
 });

@@ -25,7 +25,7 @@ describe('sluice suggest', () => {
     const out = join(dirname(log), 'found.yaml');
     const { code, stdout } = await runSluice(['suggest', log, '--window', '90s', '--out', out]);
     expect(code).toBe(0);
-    expect(stdout).toContain(`The policy is in ${out}\n`);
+    expect(stdout).toContain(`Policy written to ${out}\n`);
     expect((await runSluice(['validate', out])).stdout).toBe(
       '1 file, 1 policy, 1 rule, no problems\n',
     );
@@ -75,11 +75,11 @@ describe('sluice suggest', () => {
     const { code, stderr } = await runSluice(['suggest', log, '--window', '1d']);
     expect(code).toBe(2);
     expect(stderr).toMatch(
-      /^error: Expected a log that is longer than the window, got one of 4 min 49 s\n$/,
+      /^error: Expected a log longer than the window, got one of 4 min 49 s\n$/,
     );
     const instant = file('instant.log', combinedLog(burst(5, 1)));
     expect((await runSluice(['suggest', instant])).stderr).toMatch(
-      /Expected a log of more than a second, got one of 0 ms/,
+      /Expected a log longer than one second, got one of 0 ms/,
     );
   });
 });

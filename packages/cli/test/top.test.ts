@@ -51,7 +51,7 @@ describe('sluice top', () => {
     const lines = stdout.trimEnd().split('\n');
     for (const line of lines) expect(widthOf(line), line).toBeLessThanOrEqual(80);
     expect(lines[0]).toMatch(/^sluice top {2}http:\S+ {2}ready +\d\d:\d\d:\d\d UTC$/);
-    expect(lines[1]).toMatch(/^store up {2}3 keys {2}files fine {2}sluice \d/);
+    expect(lines[1]).toMatch(/^store up {2}3 keys {2}config ok {2}sluice \d/);
     expect(stdout).toMatch(/^perMinute +3 in 1 min +0 +0$/m);
     expect(stdout).toMatch(/^watched \(shadow\) +2 in 1 h +0 +0$/m);
     expect(stdout).toMatch(/^a-policy-with-a-name… +1,000 in 1 d +0 +0$/m);
@@ -160,10 +160,10 @@ describe('sluice top', () => {
   test('without the token, or without a service, it says so and ends with 2', async () => {
     const { code, stdout, stderr } = await runSluice(['top', '--url', service.url]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(stderr).toContain('This takes the admin token');
+    expect(stderr).toContain('Admin token required');
     const nobody = await runSluice(['top', '--url', 'http://127.0.0.1:1']);
     expect(nobody.code).toBe(2);
-    expect(nobody.stderr).toContain('Nobody listens at http://127.0.0.1:1');
+    expect(nobody.stderr).toContain('Connection refused by http://127.0.0.1:1');
     const hasty = await runSluice(asked('--interval', '1ms'));
     expect(hasty.code).toBe(2);
     expect(hasty.stderr).toContain('Expected --interval to be at least 100ms');

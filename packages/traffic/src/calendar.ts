@@ -1,4 +1,4 @@
-/** Times as logs and people read them, from ms since the epoch. All are in UTC. */
+/** Formats ms since the epoch as dates and times in UTC. */
 
 export const MONTHS = [
   ...['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun'],
@@ -20,7 +20,7 @@ export interface Civil {
 export function civilOf(timeMs: number): Civil {
   const days = Math.floor(timeMs / DAY_MS);
   const rest = timeMs - days * DAY_MS;
-  // Years begin in March here, so that a leap day is a year's last day.
+  // Shifted years start in March, so that the leap day is the last day.
   const shifted = days + 719_468;
   const era = Math.floor(shifted / 146_097);
   const ofEra = shifted - era * 146_097;

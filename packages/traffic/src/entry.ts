@@ -1,53 +1,52 @@
-/** What a line of an access log says about one request, whichever format it has. */
+/** One request of an access log, independent of the format. */
 
-/** Where a log has the costs of its requests, and how many of them, so far. */
+/** Where a log has the costs of its requests, and how many have been read. */
 export interface CostSource {
-  /** The column, or the member of the JSON. */
+  /** Column or JSON member. */
   readonly name: string;
-  /** Lines that say what they cost. */
+  /** Lines with a valid cost. */
   readonly read: number;
-  /** Lines that cannot be read, because what they say is no integer of at least 1. */
+  /** Unreadable lines: their cost is not a positive integer. */
   readonly refused: number;
-  /** What the first of those says. */
+  /** The first invalid cost. */
   readonly sample: string;
 }
 
 export interface Entry {
   /**
-   * When it came, ms since the epoch, or when it was answered if that is all that the log has. A
-   * line that cannot be put in its place has the time reached instead: times never decrease.
+   * Arrival in ms since the epoch, or the time of the response if the log has only that. A line
+   * that is too late to be sorted has the latest time reached instead: times never decrease.
    */
   readonly timeMs: number;
-  /** The client's address as the log has it, without a port; of a list, the first. */
+  /** Address of the client as in the log, without a port; the first one of a list. */
   readonly client: string;
-  /** Empty, like path and search, if what came was no request, such as a TLS handshake. */
+  /** Empty, like path and search, if it was not an HTTP request, such as a TLS handshake. */
   readonly method: string;
   /** Without the query. */
   readonly path: string;
-  /** What follows the `?`, or nothing. */
+  /** The part after `?`, or empty. */
   readonly search: string;
-  /** Without a port; empty if the log does not say. */
+  /** Without a port; empty if the log does not have it. */
   readonly host: string;
-  /** 0 if the log does not say. */
+  /** 0 if the log does not have it. */
   readonly status: number;
   readonly bytes: number;
-  /** Who signed in, if the log says. */
+  /** The authenticated user, or empty. */
   readonly user: string;
-  /** An integer of at least 1; if the log does not say, a request costs 1. */
+  /** A positive integer; undefined means 1. */
   readonly cost?: number | undefined;
-  /** The same object for all entries of a log; undefined if nothing in it may be a cost. */
+  /** The same object for all entries of a log; undefined if the format has no costs. */
   readonly costSource?: CostSource | undefined;
   /**
-   * Any other field of the line: a column or a member of the JSON by its name, a header of the
-   * request by its lower-case name. What is kept for long should be `owned`, also path and search.
+   * Returns another field of the line: a column or JSON member by name, or a request header by
+   * lower-case name. Copy strings that are kept, also path and search, with `owned`.
    */
   field(name: string): string | undefined;
 }
 
-/** One way of writing a log. `read` answers undefined for a line that is not of this form. */
+/** A log format. `read` returns undefined for a line that does not have it. */
 export interface Format {
   readonly name: string;
-  /** Where its costs are, and what has been seen of them, if it may have some. */
   readonly costSource?: CostSource | undefined;
   read(line: string): Entry | undefined;
 }

@@ -1,11 +1,10 @@
 /** `sluice-traffic/format`: numbers, durations and times as text. Nothing here needs Node. */
+import { countText, windowText } from 'sluice/engine';
 import { civilOf, clockText, dateText, MONTHS } from './calendar.ts';
 
-const WHOLE = new Intl.NumberFormat('en');
-const SHORT = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
+export { countText, durationText, windowText } from 'sluice/engine';
 
-/** `1,234,567` */
-export const countText = (value: number): string => WHOLE.format(value);
+const SHORT = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
 
 /** `950`, `1.2K`, `3M` */
 export const shortCount = (value: number): string => SHORT.format(value);
@@ -34,33 +33,6 @@ export function rateText(perSecond: number): string {
 
 /** `2×`, `1.96×` */
 export const multipleText = (multiple: number): string => `${Number(multiple.toFixed(2))}×`;
-
-const UNITS: readonly (readonly [unit: string, ms: number])[] = [
-  ['d', 86_400_000],
-  ['h', 3_600_000],
-  ['min', 60_000],
-  ['s', 1000],
-];
-
-/** `0.52 ms`, `250 ms`, `12.3 s`, `2 h 5 min`. Rounded up, so a wait of that length suffices. */
-export function durationText(ms: number): string {
-  if (ms < 1000) return `${ms < 10 ? Number(ms.toPrecision(2)) : Math.ceil(ms)} ms`;
-  const tenths = Math.ceil(ms / 100);
-  if (tenths < 600) return `${tenths / 10} s`;
-  const at = UNITS.findIndex(([, unitMs]) => ms >= unitMs);
-  const [smaller, smallerMs] = UNITS[at + 1] ?? UNITS[at];
-  const roundedMs = Math.ceil(ms / smallerMs) * smallerMs;
-  const [unit, unitMs] = UNITS.find(([, each]) => roundedMs >= each)!;
-  const rest = (roundedMs % unitMs) / smallerMs;
-  const whole = `${countText(Math.floor(roundedMs / unitMs))} ${unit}`;
-  return rest === 0 ? whole : `${whole} ${rest} ${smaller}`;
-}
-
-/** An exact duration in its largest whole unit: `1 min`, `36 h`, `1,500 ms`. */
-export function windowText(windowMs: number): string {
-  const [unit, unitMs] = UNITS.find(([, each]) => windowMs % each === 0) ?? ['ms', 1];
-  return `${countText(windowMs / unitMs)} ${unit}`;
-}
 
 /** `100 in 1 min` */
 export const limitText = ({ limit, windowMs }: { limit: number; windowMs: number }): string =>

@@ -1,4 +1,4 @@
-/** `sluice-traffic`: logs in, replay through policies, answers out. */
+/** `sluice-traffic`: reads access logs, replays them through policies and reports the result. */
 export { clockText, dateText, isoText } from './calendar.ts';
 export type { CostSource, Entry, Format } from './entry.ts';
 export { FORMAT_NAMES, type FormatName } from './formats/detect.ts';
@@ -18,6 +18,7 @@ export {
 } from './generate/traffic.ts';
 export { LogReader, type LogReport, type ReadOptions, type UnreadableLine } from './read-log.ts';
 export type { AdversaryReport, Burst } from './replay/adversary.ts';
+export type { WorstWindow } from './replay/algorithm-run.ts';
 export type { NamedCount } from './replay/bounded-counts.ts';
 export { clientNames } from './replay/client-name.ts';
 export {
@@ -27,9 +28,9 @@ export {
   type CompareResult,
   Comparison,
   type MemoryReport,
-  type WorstWindow,
 } from './replay/compare.ts';
 export {
+  describeExplanation,
   type ExplainedRequest,
   Explainer,
   type ExplainOptions,
@@ -67,5 +68,4 @@ export { Timeline, type TimelineData } from './replay/timeline.ts';
 export { algorithmPicture } from './report/algorithm-picture.ts';
 export { htmlReport, type ReportExtras, type ReportedResult } from './report/index.ts';
 export type { Judgement } from './report/page.ts';
-export { explainState, type StateExplanation } from './report/state-explanation.ts';
 export { LogError, STANDARD_INPUT } from './source.ts';

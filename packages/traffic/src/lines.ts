@@ -1,18 +1,18 @@
-/** Bytes to lines, however the bytes are cut up. */
+/** Splits chunks of bytes into lines. */
 import { isAscii } from 'node:buffer';
 
-/** A line longer than that is no line of a log. It is cut, so that it costs no more than others. */
+/** Longer lines are cut, to bound memory. */
 export const MAX_LINE_BYTES = 64 * 1024;
 
 const NEWLINE = 10;
 const RETURN = 13;
 
 export class LineSplitter {
-  /** What has come of a line that is not at its end yet, as far as it counts. */
+  /** The incomplete last line, cut to `MAX_LINE_BYTES`. */
   #rest = Buffer.alloc(0);
   #isFirst = true;
 
-  /** The lines that end in these bytes. */
+  /** Returns the lines that end in these bytes. */
   add(bytes: Buffer): string[] {
     const end = bytes.lastIndexOf(NEWLINE);
     if (end < 0) {
@@ -28,7 +28,7 @@ export class LineSplitter {
     return this.#linesOf(block);
   }
 
-  /** The last line, if no newline followed it. */
+  /** Returns the last line, if it has no newline. */
   end(): string[] {
     const rest = this.#rest;
     this.#rest = Buffer.alloc(0);

@@ -1,18 +1,17 @@
 /**
- * Several logs as one, by their times. Servers beside each other write at the same time, and the
- * parts of a log that is rotated come in any order, as `access.log*` names the newest first. A log
- * is opened only when its time comes, so that a year of parts is never open at once.
+ * Merges logs by time: those of several servers, or the parts of a rotated log in any order. A log
+ * is opened only when its time comes, so that the parts of a year are never open at once.
  */
 import type { Entry } from './entry.ts';
 
 export interface Log {
-  /** It has nothing before. */
+  /** Lower bound of its times. */
   readonly fromMs: number;
-  /** Batches in which times never decrease, nor from one to the next. None is empty. */
+  /** Non-empty batches; times never decrease. */
   entries(): AsyncGenerator<readonly Entry[]>;
 }
 
-/** Where a log that is open has been read to. */
+/** Read position in an open log. */
 class Cursor {
   batch: readonly Entry[] = [];
   at = 0;
@@ -26,7 +25,7 @@ class Cursor {
     return this.batch[this.at].timeMs;
   }
 
-  /** False if there are no more. */
+  /** Reads the next batch. Resolves to false at the end. */
   async fill(): Promise<boolean> {
     const { value, done } = await this.batches.next();
     this.batch = done ? [] : value;
@@ -34,7 +33,7 @@ class Cursor {
     return !done;
   }
 
-  /** All up to a time, and at least one. */
+  /** Returns the entries up to a time, at least one. */
   take(untilMs: number): readonly Entry[] {
     const start = this.at;
     do this.at++;
@@ -76,7 +75,7 @@ export async function* merged(logs: readonly Log[]): AsyncGenerator<readonly Ent
   }
 }
 
-/** The two cursors that come first. */
+/** Returns the two cursors with the earliest entries. */
 function earliest(open: readonly Cursor[]): readonly (Cursor | undefined)[] {
   let first: Cursor | undefined;
   let second: Cursor | undefined;

@@ -1,55 +1,54 @@
 /**
- * Puts entries in order. Servers write a line when an answer is done, so a log is nearly in order
- * but not quite. Entries wait until nothing older can come within the bound. What comes later than
- * that is let through at the time reached, because a limiter's time does not run backwards, and is
- * counted.
+ * Sorts entries by time. Servers write a line when a response is complete, so a log is almost in
+ * order. Entries are buffered until no older one can come within the lateness bound. Later ones are
+ * counted, and get the latest time reached, because the time of a limiter must not decrease.
  */
 import type { Entry } from './entry.ts';
 
-/** How far a line may lie behind the newest one before it. */
+/** How far a line may be behind the newest one before it. */
 export const DEFAULT_LATENESS_MS = 10_000;
 
-/** A line that is so far ahead of all before it has a wrong clock, unless the next lines agree. */
+/** A line this far ahead of all before it has a wrong clock, unless the next lines confirm it. */
 export const FAR_AHEAD_MS = 86_400_000;
 
-/** How many lines in a row have to agree. */
-export const LINES_THAT_AGREE = 100;
+/** Number of consecutive lines that confirm a gap. */
+export const CONFIRMING_LINES = 100;
 
-/** More do not wait, whatever the bound: memory counts more than the order of a burst. */
+/** The most buffered entries, regardless of the lateness bound. */
 export const MAX_WAITING = 100_000;
 
-/** How often it is looked whether too many wait. */
+/** Entries between two checks of `MAX_WAITING`. */
 const STEP = 4096;
 
 export interface OrderCounts {
-  /** Not in order, but put there. */
+  /** Out of order, and sorted. */
   moved: number;
-  /** Too late to be put in their place, so taken at the time reached. */
+  /** Too late to be sorted; they got the latest time reached. */
   late: number;
-  /** More than a day ahead of the lines around them, so taken at the time reached. */
+  /** More than a day ahead of their neighbours; they got the latest time reached. */
   early: number;
-  /** How often the log goes on more than a day later. */
+  /** Gaps of more than a day in the log. */
   gaps: number;
 }
 
-/** Whoever orders an entry is the first to have it, and may still say when it came. */
-const takeAt = (entry: Entry, timeMs: number): void => {
+/** The orderer is the first consumer of an entry, so it may still change the time. */
+const setTime = (entry: Entry, timeMs: number): void => {
   (entry as { timeMs: number }).timeMs = timeMs;
 };
 
 export class Orderer {
   readonly #latenessMs: number;
   readonly #counts: OrderCounts;
-  /** Those that wait; what lies before `#head` has gone, and up to `#sorted` they are in order. */
+  /** Buffer: entries before `#head` are released, those before `#sorted` are in order. */
   #waiting: Entry[] = [];
   #head = 0;
   #sorted = 0;
-  /** The least time among those after `#sorted` that are not in order. */
+  /** The earliest time of the out-of-order entries after `#sorted`. */
   #leastMs = Number.POSITIVE_INFINITY;
   #newestMs = Number.NEGATIVE_INFINITY;
-  /** Nothing goes before this any more. */
+  /** No entry is released with an earlier time. */
   #reachedMs = Number.NEGATIVE_INFINITY;
-  /** Those that nobody has agreed with yet. */
+  /** Entries far ahead that are not confirmed yet. */
   #ahead: Entry[] = [];
   #ready: Entry[] = [];
   #placed = 0;
@@ -62,39 +61,39 @@ export class Orderer {
     this.#latenessMs = latenessMs;
   }
 
-  /** Takes entries as they come, and answers those whose turn it is: times never decrease. */
+  /** Adds entries. Returns those that can be released; times never decrease. */
   add(entries: readonly Entry[]): readonly Entry[] {
-    for (const entry of entries) this.#take(entry);
+    for (const entry of entries) this.#add(entry);
     this.#release(0);
-    return this.#answer();
+    return this.#takeReady();
   }
 
-  /** All that still wait. */
+  /** Returns all buffered entries. */
   end(): readonly Entry[] {
-    this.#agree();
+    this.#confirmAhead();
     this.#reachedMs = Number.POSITIVE_INFINITY;
     this.#release(0);
-    return this.#answer();
+    return this.#takeReady();
   }
 
-  #answer(): readonly Entry[] {
+  #takeReady(): readonly Entry[] {
     const ready = this.#ready;
     this.#ready = [];
     return ready;
   }
 
-  #take(entry: Entry): void {
+  #add(entry: Entry): void {
     if (entry.timeMs - this.#newestMs > FAR_AHEAD_MS && this.#placed > 0) {
       this.#ahead.push(entry);
-      if (this.#ahead.length >= LINES_THAT_AGREE) this.#agree();
+      if (this.#ahead.length >= CONFIRMING_LINES) this.#confirmAhead();
       return;
     }
-    if (this.#ahead.length > 0) this.#disagree();
+    if (this.#ahead.length > 0) this.#rejectAhead();
     this.#place(entry);
   }
 
-  /** The log does go on there. */
-  #agree(): void {
+  /** The log continues after a gap. */
+  #confirmAhead(): void {
     const ahead = this.#ahead;
     this.#ahead = [];
     for (const entry of ahead) {
@@ -103,12 +102,12 @@ export class Orderer {
     }
   }
 
-  #disagree(): void {
+  #rejectAhead(): void {
     const ahead = this.#ahead;
     this.#ahead = [];
     this.#counts.early += ahead.length;
     for (const entry of ahead) {
-      takeAt(entry, this.#newestMs);
+      setTime(entry, this.#newestMs);
       this.#place(entry);
     }
   }
@@ -120,18 +119,18 @@ export class Orderer {
       this.#reachedMs = Math.max(this.#reachedMs, timeMs - this.#latenessMs);
     } else if (timeMs < this.#reachedMs) {
       this.#counts.late++;
-      takeAt(entry, this.#reachedMs);
+      setTime(entry, this.#reachedMs);
       this.#leastMs = Math.min(this.#leastMs, this.#reachedMs);
     } else {
       this.#counts.moved++;
       this.#leastMs = Math.min(this.#leastMs, timeMs);
     }
     this.#waiting.push(entry);
-    // Counted in entries rather than in calls, so that it does not matter how a log is cut up.
+    // Counts entries, not calls, so that the result does not depend on the batches.
     if (++this.#placed % STEP === 0) this.#release(MAX_WAITING);
   }
 
-  /** Those up to the time reached, and with a bound also as many as are too many. */
+  /** Releases entries up to the time reached and, if `most` > 0, those above `most`. */
   #release(most: number): void {
     this.#sort();
     const waiting = this.#waiting;
@@ -143,7 +142,7 @@ export class Orderer {
     }
     for (let at = this.#head; at < end; at++) this.#ready.push(waiting[at]);
     this.#head = end;
-    // The array is cut only now and then, or each cut would move all that wait.
+    // Cut rarely, because each cut moves all buffered entries.
     if (end > STEP && end > waiting.length / 2) {
       this.#waiting = waiting.slice(end);
       this.#head = 0;
@@ -151,7 +150,7 @@ export class Orderer {
     this.#sorted = this.#waiting.length;
   }
 
-  /** Only from where the earliest newcomer belongs. Lines of the same time keep their order. */
+  /** Sorts from the position of the earliest out-of-order entry. Stable. */
   #sort(): void {
     if (this.#leastMs === Number.POSITIVE_INFINITY) return;
     const tail = this.#waiting.splice(this.#placeAfter(this.#leastMs));

@@ -1,4 +1,4 @@
-/** Logs from their bytes to entries in order, with a count of everything that is not one. */
+/** Reads logs: detects the format, parses lines, sorts and merges the entries. */
 import type { CostSource, Entry } from './entry.ts';
 import { namesColumns } from './formats/csv.ts';
 import { type Detected, detect, FORMAT_NAMES, type FormatName } from './formats/detect.ts';
@@ -9,35 +9,35 @@ import { DEFAULT_LATENESS_MS, type OrderCounts, Orderer } from './order.ts';
 import { LogError, linesOf, nameOf, type Progress, sizeOf } from './source.ts';
 
 export interface ReadOptions {
-  /** Default: found out from the first lines of each log. */
+  /** Default: detected from the first lines of each log. */
   readonly format?: FormatName;
-  /** Which members or columns have what, for JSON lines and CSV: `{ time: 'when' }`. */
+  /** JSON members or CSV columns by field: `{ time: 'when' }`. */
   readonly columns?: Readonly<Partial<Record<Part, string>>>;
-  /** How far a line may lie behind the newest one. Default 10,000. */
+  /** How far a line may be behind the newest one. Default 10,000. */
   readonly latenessMs?: number;
 }
 
 export interface UnreadableLine {
   readonly path: string;
-  /** In its file, from 1. */
+  /** Line number, from 1. */
   readonly line: number;
-  /** Its beginning, in characters that can be printed. */
+  /** The start of the line, with control characters escaped. */
   readonly text: string;
 }
 
-/** What has been read so far. Each line is one of `entries`, `unreadable`, `blank`, `heading`. */
+/** Counts so far. Each line is one of `entries`, `unreadable`, `blank` or `heading`. */
 export interface LogReport extends OrderCounts {
   readonly progress: Progress;
-  /** Of several logs, all their formats. */
+  /** All formats, if logs differ. */
   format: string;
   lines: number;
   entries: number;
   unreadable: number;
   blank: number;
   heading: number;
-  /** The first few that could not be read. */
+  /** The first unreadable lines. */
   readonly samples: UnreadableLine[];
-  /** Of the entries that were handed out. */
+  /** Times of the entries returned so far. */
   firstMs: number | undefined;
   lastMs: number | undefined;
 }
@@ -45,16 +45,15 @@ export interface LogReport extends OrderCounts {
 const MAX_SAMPLES = 20;
 const MAX_SAMPLE_LENGTH = 200;
 
-/** How many lines are looked at to find the format, or how many if most are blank. */
+/** Non-blank lines used to detect the format, and the most lines searched for them. */
 const DETECTED_LINES = 100;
 const MAX_UNDETECTED = 10_000;
 
-/** What to do about names that are not known. Nobody else can say which they are. */
-const COLUMN_HINT = '; say where they are, such as --column time=when --column client=ip';
+const COLUMN_HINT = '. Name the columns, such as --column time=when --column client=ip';
 
 const isBlank = (line: string): boolean => !(line.charCodeAt(0) > 32) && line.trim() === '';
 
-/** Lines are written by whoever sends requests, so a terminal must not be told to obey them. */
+/** Escapes control characters: lines contain untrusted text. */
 const sampleOf = (line: string): string =>
   line
     .slice(0, MAX_SAMPLE_LENGTH)
@@ -68,7 +67,7 @@ const emptyReport = (progress: Progress): LogReport => ({
   ...{ samples: [], moved: 0, late: 0, early: 0, gaps: 0, firstMs: undefined, lastMs: undefined },
 });
 
-/** One path of several. */
+/** The log of one path. */
 class OneLog {
   fromMs = Number.NEGATIVE_INFINITY;
   readonly #path: string;
@@ -95,7 +94,7 @@ class OneLog {
     if (rest.length > 0) yield rest;
   }
 
-  /** When it begins: not later than any of its first lines, nor than a line that is in time. */
+  /** Resolves to a lower bound of the times in the log. */
   async startMs(): Promise<number> {
     for await (const lines of this.#detectedLines()) {
       const entries = this.#read(lines);
@@ -106,7 +105,7 @@ class OneLog {
     return Number.NEGATIVE_INFINITY;
   }
 
-  /** Lines are held back until there are enough of them to know their format. */
+  /** Buffers lines until there are enough to detect the format. */
   async *#detectedLines(): AsyncGenerator<readonly string[]> {
     let held: string[] = [];
     for await (const lines of linesOf(this.#path, this.#report.progress)) {
@@ -115,10 +114,10 @@ class OneLog {
         continue;
       }
       held = held.concat(lines);
-      const telling = held.filter((line) => !isBlank(line));
-      const isEnough = telling.length >= DETECTED_LINES || held.length >= MAX_UNDETECTED;
-      if (telling.length > 0 && !isEnough) continue;
-      if (telling.length > 0) this.#detect(telling.slice(0, DETECTED_LINES));
+      const nonBlank = held.filter((line) => !isBlank(line));
+      const isEnough = nonBlank.length >= DETECTED_LINES || held.length >= MAX_UNDETECTED;
+      if (nonBlank.length > 0 && !isEnough) continue;
+      if (nonBlank.length > 0) this.#detect(nonBlank.slice(0, DETECTED_LINES));
       yield held;
       held = [];
     }
@@ -170,9 +169,9 @@ class OneLog {
     const isCsv = this.#options.format === 'csv';
     const isNamed = isJson || isCsv || namesColumns(line);
     const wanted = isCsv
-      ? 'to begin with a line that names its columns, a time and a client among them'
+      ? 'to start with a header line that has a time and a client column'
       : isNamed
-        ? 'to have a time and a client under names that are known, or given as columns'
+        ? 'to have known names for the time and the client'
         : `to be in one of the formats ${FORMAT_NAMES.join(', ')}`;
     const hint = isNamed ? COLUMN_HINT : '';
     const got = `got \`${sampleOf(line)}\`${hint}`;
@@ -202,7 +201,7 @@ export class LogReader {
     this.report = emptyReport({ bytesRead: 0, bytesTotal });
   }
 
-  /** Throws a `LogError` if there is no such file. `-` is standard input. */
+  /** Throws a `LogError` if a file does not exist. `-` is standard input. */
   static async open(paths: readonly string[], options: ReadOptions = {}): Promise<LogReader> {
     if (paths.length === 0) throw new LogError('Expected the path of a log, got none');
     const again = paths.find((path, place) => paths.indexOf(path) < place);
@@ -213,8 +212,8 @@ export class LogReader {
   }
 
   /**
-   * The entries in batches, of all logs together: their times never decrease. Can be read once.
-   * Throws a `LogError` for what is not a log, and if there is not one entry in it.
+   * Yields the entries of all logs in batches; times never decrease. Can be called once. Throws a
+   * `LogError` if the format is unknown or there are no entries.
    */
   async *entries(): AsyncGenerator<readonly Entry[]> {
     const { report } = this;
@@ -233,12 +232,12 @@ export class LogReader {
     );
   }
 
-  /** Where no line can be read, it may be for their costs. */
+  /** Explains invalid costs, if that is why no line could be read. */
   #costHint(): string | undefined {
     const source = this.#logs.map((log) => log.costSource).find((each) => each?.refused);
     if (source === undefined) return undefined;
     const [name, got] = [source.name, source.sample].map(sampleOf);
-    return `; a cost in \`${name}\` has to be an integer of at least 1, got \`${got}\``;
+    return `. Expected the cost in \`${name}\` to be a positive integer, got \`${got}\``;
   }
 
   async #all(): Promise<AsyncGenerator<readonly Entry[]>> {
@@ -249,7 +248,7 @@ export class LogReader {
     return merged(logs);
   }
 
-  /** What can be read only once is taken to begin before all others. */
+  /** A pipe can be read only once, so it is opened first. */
   async #startOf(at: number): Promise<number> {
     if (this.#sizes[at] === undefined) return Number.NEGATIVE_INFINITY;
     const unseen = emptyReport({ bytesRead: 0, bytesTotal: undefined });

@@ -1,17 +1,17 @@
-/** Where lines come from: files, standard input, packed by gzip or zstd or not at all. */
+/** Reads lines from files and standard input, plain or compressed with gzip or zstd. */
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { pipeline, type Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
 import { LineSplitter } from './lines.ts';
 
-/** Stands for standard input among paths. */
+/** The path of standard input. */
 export const STANDARD_INPUT = '-';
 
-/** How a path is called to people. */
+/** Returns a path as shown in messages. */
 export const nameOf = (path: string): string => (path === STANDARD_INPUT ? 'standard input' : path);
 
-/** What cannot be read at all, as opposed to lines that cannot be understood. */
+/** A log that cannot be read at all, as opposed to single unreadable lines. */
 export class LogError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -19,36 +19,36 @@ export class LogError extends Error {
   }
 }
 
-/** How much has been read of how much, in bytes as they lie on the disk. */
+/** Bytes read, before decompression. */
 export interface Progress {
   bytesRead: number;
-  /** Undefined for standard input and pipes, which do not say. */
+  /** Undefined for standard input and pipes. */
   readonly bytesTotal: number | undefined;
 }
 
 const CHUNK_BYTES = 64 * 1024;
 
-type Packing = 'none' | 'gzip' | 'zstd';
+type Compression = 'none' | 'gzip' | 'zstd';
 
-const MAGIC: readonly [Packing, readonly number[]][] = [
+const MAGIC: readonly [Compression, readonly number[]][] = [
   ['gzip', [0x1f, 0x8b]],
   ['zstd', [0x28, 0xb5, 0x2f, 0xfd]],
 ];
 const MAGIC_BYTES = 4;
 
-const packingOf = (start: Uint8Array): Packing =>
+const compressionOf = (start: Uint8Array): Compression =>
   MAGIC.find(([, bytes]) => bytes.every((byte, at) => start[at] === byte))?.[0] ?? 'none';
 
-/** Newer versions of Node can read zstd; older ones have no such function. */
+/** Undefined in Node versions without zstd. */
 const zstd = (zlib as { createZstdDecompress?: typeof zlib.createGunzip }).createZstdDecompress;
 
-function unpacker(packing: Packing, name: string): zlib.Gunzip | undefined {
-  if (packing === 'none') return undefined;
-  const unpack = packing === 'gzip' ? zlib.createGunzip : zstd;
+function decompressor(compression: Compression, name: string): zlib.Gunzip | undefined {
+  if (compression === 'none') return undefined;
+  const unpack = compression === 'gzip' ? zlib.createGunzip : zstd;
   if (unpack !== undefined) return unpack({ chunkSize: CHUNK_BYTES });
   throw new LogError(
-    `Expected ${name} to be plain or packed by gzip, got zstd, which Node ` +
-      `${process.versions.node} cannot read: unpack it with zstdcat and read \`-\``,
+    `Expected ${name} to be plain or gzip, got zstd, which Node ${process.versions.node} cannot ` +
+      'read. Decompress it with zstdcat and read `-`.',
   );
 }
 
@@ -56,28 +56,28 @@ const REASONS: Readonly<Record<string, string>> = {
   ENOENT: 'no such file',
   ENOTDIR: 'no such file',
   EISDIR: 'a folder',
-  EACCES: 'one that may not be read',
+  EACCES: 'no permission',
 };
 
-/** An error of the system or of an unpacker, in words. */
+/** Wraps a system or decompression error. */
 function logError(name: string, error: unknown): LogError {
   if (error instanceof LogError) return error;
   const { code = '', message } = error as { code?: string; message: string };
-  const isPacking = /^Z/.test(code);
-  const wanted = isPacking ? 'to be whole' : 'to be a file that can be read';
-  const got = isPacking ? `packed data with an error: ${message}` : (REASONS[code] ?? message);
+  const isCompression = /^Z/.test(code);
+  const wanted = isCompression ? 'to be complete' : 'to be a readable file';
+  const got = isCompression ? `a decompression error: ${message}` : (REASONS[code] ?? message);
   return new LogError(`Expected ${name} ${wanted}, got ${got}`, { cause: error });
 }
 
-/** The bytes of one path, unpacked. It is opened once, so that it may be a pipe. */
+/** Yields the decompressed bytes. The path is opened once, so that it may be a pipe. */
 async function* bytesOf(path: string, progress: Progress): AsyncGenerator<Buffer> {
   const source = path === STANDARD_INPUT ? process.stdin : openFile(path);
   try {
     const chunks = counted(source, progress);
     const start = await startOf(chunks);
     const whole = chain(start, chunks);
-    const packed = unpacker(packingOf(start), nameOf(path));
-    // Whoever reads meets a failure as well, so nothing is left to do about it at its source.
+    const packed = decompressor(compressionOf(start), nameOf(path));
+    // The reader gets the error too, so the callback ignores it.
     yield* packed === undefined ? whole : pipeline(whole, packed, () => {});
   } catch (error) {
     throw logError(nameOf(path), error);
@@ -95,7 +95,7 @@ async function* counted(source: Readable, progress: Progress): AsyncGenerator<Bu
   }
 }
 
-/** Enough to know how it is packed. A pipe may bring its first bytes one by one. */
+/** Reads enough bytes to detect the compression. A pipe may deliver them one by one. */
 async function startOf(chunks: AsyncGenerator<Buffer>): Promise<Buffer> {
   let start: Buffer = Buffer.alloc(0);
   while (start.length < MAGIC_BYTES) {
@@ -111,10 +111,10 @@ async function* chain(start: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerat
   yield* rest;
 }
 
-/** What no text has, but many other files have at once. */
+/** Whether there is a zero byte near the start. */
 const isBinary = (bytes: Buffer): boolean => bytes.subarray(0, 4096).includes(0);
 
-/** The lines of a path, in batches of what a chunk holds. */
+/** Yields the lines of a path, one batch per chunk. */
 export async function* linesOf(
   path: string,
   progress: Progress,
@@ -133,7 +133,7 @@ export async function* linesOf(
   if (last.length > 0) yield last;
 }
 
-/** How many bytes a file has; undefined for what can be read only once, such as a pipe. */
+/** Resolves to the size of a file; undefined for pipes, which can be read only once. */
 export async function sizeOf(path: string): Promise<number | undefined> {
   if (path === STANDARD_INPUT) return undefined;
   try {

@@ -3,9 +3,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Entry } from '../src/entry.ts';
 import {
+  CONFIRMING_LINES,
   DEFAULT_LATENESS_MS,
   FAR_AHEAD_MS,
-  LINES_THAT_AGREE,
   MAX_WAITING,
   type OrderCounts,
   Orderer,
@@ -136,16 +136,16 @@ describe('a line from far ahead', () => {
   });
 
   it('is where the log goes on if enough lines agree', () => {
-    const later = Array.from({ length: LINES_THAT_AGREE }, (_, at) => far + at);
+    const later = Array.from({ length: CONFIRMING_LINES }, (_, at) => far + at);
     const { times, counts } = order(from(0, ...later, 5));
     expect(offsets(times).slice(0, 3)).toEqual([0, far - 1 - (DEFAULT_LATENESS_MS - 100), far]);
     expect(counts).toEqual({ moved: 0, late: 1, early: 0, gaps: 1 });
   });
 
   it('needs just so many', () => {
-    const later = Array.from({ length: LINES_THAT_AGREE - 1 }, (_, at) => far + at);
+    const later = Array.from({ length: CONFIRMING_LINES - 1 }, (_, at) => far + at);
     const { counts } = order(from(0, ...later, 5));
-    expect(counts).toEqual({ moved: 0, late: 0, early: LINES_THAT_AGREE - 1, gaps: 0 });
+    expect(counts).toEqual({ moved: 0, late: 0, early: CONFIRMING_LINES - 1, gaps: 0 });
   });
 
   it('is where the log goes on if nothing follows', () => {

@@ -1,9 +1,9 @@
-/** `sluice check`: asks a service whether a call may go ahead, and charges it if so. */
+/** `sluice check`: checks a limit on a running service and charges it. */
 import { InvalidArgumentError, Option } from 'commander';
 import { Client, type ClientOptions, clientOptions } from '../client.ts';
 import type { Command, Context } from '../command.ts';
 import { decisionLines, decisionOf } from '../decision.ts';
-import { type ExitCode, FINE, NO, visible } from '../output.ts';
+import { EXIT_DENIED, EXIT_OK, type ExitCode, visible } from '../output.ts';
 
 export interface CostOptions extends ClientOptions {
   readonly cost?: number;
@@ -24,11 +24,11 @@ const cost =
   };
 
 export const costOptions = (least: 0 | 1): readonly Option[] => [
-  new Option('--cost <number>', 'how much the call takes (default 1)').argParser(cost(least)),
-  new Option('--operation <name>', "one of the policy's named costs").conflicts('cost'),
+  new Option('--cost <number>', 'cost of the call (default: 1)').argParser(cost(least)),
+  new Option('--operation <name>', 'named cost of the policy').conflicts('cost'),
 ];
 
-/** The key and cost of what is asked, for either command. */
+/** Returns the request body of a check or peek. */
 export const bodyOf = (args: readonly unknown[], { cost, operation }: CostOptions): object => ({
   policy: args[0],
   key: args[1],
@@ -36,7 +36,7 @@ export const bodyOf = (args: readonly unknown[], { cost, operation }: CostOption
   ...(operation !== undefined && { operation }),
 });
 
-const SHOWN_FIELD = /^(?:x-)?ratelimit|^retry-after$/;
+const SHOWN_HEADER = /^(?:x-)?ratelimit|^retry-after$/;
 
 async function run(context: Context, args: readonly unknown[], given: object): Promise<ExitCode> {
   const options = given as CheckOptions;
@@ -44,26 +44,26 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   const { id, enforce } = options;
   const body = { ...bodyOf(args, options), ...(id !== undefined && { id }) };
   const client = new Client(options, environment);
-  const answer = await client.ask('POST', enforce ? '/v1/check?enforce' : '/v1/check', body);
-  const decision = decisionOf(answer);
-  if (options.json) output.print(answer.text);
+  const response = await client.request('POST', enforce ? '/v1/check?enforce' : '/v1/check', body);
+  const decision = decisionOf(response);
+  if (options.json) output.print(response.text);
   else {
     for (const line of decisionLines(decision, output.paint)) output.print(line);
     if (enforce) {
-      output.print(`status    ${answer.status} ${visible(answer.statusText)}`);
-      for (const [name, value] of Object.entries(answer.headers)) {
-        if (SHOWN_FIELD.test(name)) output.print(`${name}: ${visible(String(value))}`);
+      output.print(`status    ${response.status} ${visible(response.statusText)}`);
+      for (const [name, value] of Object.entries(response.headers)) {
+        if (SHOWN_HEADER.test(name)) output.print(`${name}: ${visible(String(value))}`);
       }
     }
   }
-  return decision.allowed ? FINE : NO;
+  return decision.allowed ? EXIT_OK : EXIT_DENIED;
 }
 
 export const check: Command = {
   options: () => [
     ...costOptions(1),
-    new Option('--id <id>', 'asked again under the same id it is answered again, not charged'),
-    new Option('--enforce', 'ask as a proxy would, and show the status and the fields'),
+    new Option('--id <id>', 'idempotency key: repeats with the same id are not charged again'),
+    new Option('--enforce', 'show the status and headers that a proxy would get'),
     ...clientOptions(),
   ],
   run,

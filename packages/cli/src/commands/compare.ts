@@ -1,8 +1,9 @@
-/** `sluice compare`: the five algorithms on the traffic of a log. */
+/** `sluice compare`: compares the algorithms on the traffic of a log. */
 import { Option } from 'commander';
 import { Comparison, KEY_WORDS, keyOfEntry } from 'sluice-traffic';
 import type { Command, Context } from '../command.ts';
-import { type ExitCode, Failure, FINE, visible } from '../output.ts';
+import { EXIT_OK, type ExitCode, Failure, visible } from '../output.ts';
+import { checkOutputFiles } from '../traffic/atomic-file.ts';
 import { compareLines } from '../traffic/compare-text.ts';
 import {
   type LogOptions,
@@ -13,7 +14,6 @@ import {
   withLogs,
 } from '../traffic/log.ts';
 import { type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
-import { checkPlaces } from '../traffic/whole-file.ts';
 
 interface CompareOptions extends LogOptions, ReportOptions {
   readonly limit?: string;
@@ -32,7 +32,7 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   }
   const comparison = new Comparison({ limit, windowMs, keyOf });
   const paths = args[0] as readonly string[];
-  await checkPlaces({ '--report': options.report }, paths);
+  await checkOutputFiles({ '--report': options.report }, paths);
   const log = await readLogs(output, paths, options, (entries) => comparison.add(entries));
   const result = comparison.result();
   const whole = { ...result, key: options.key, log };
@@ -40,13 +40,13 @@ async function run(context: Context, args: readonly unknown[], given: object): P
     ...logLines(log, result),
     ...compareLines(result, options.key, output.paint),
   ]);
-  return FINE;
+  return EXIT_OK;
 }
 
 export const compare: Command = {
   options: () => [
-    new Option('--limit <limit>', 'how much in which window: 100/1m'),
-    new Option('--key <key>', `whom it counts: ${KEY_WORDS.join(', ')}`).default('client'),
+    new Option('--limit <limit>', 'limit and window, such as 100/1m'),
+    new Option('--key <key>', `key to count by: ${KEY_WORDS.join(', ')}`).default('client'),
     reportOption(),
     ...logOptions(),
   ],

@@ -1,4 +1,4 @@
-/** `sluice demo`: a service, traffic on it, and what there is to see, for some seconds. */
+/** `sluice demo`: runs a service with sample traffic and shows its decisions. */
 
 import { Option } from 'commander';
 import { systemClock } from 'sluice';
@@ -20,7 +20,7 @@ import {
 import { CLIENT, COMPARED, startDemoService } from '../demo/service.ts';
 import { Load, type LoadReport } from '../load/load.ts';
 import { durationValue } from '../option-values.ts';
-import { type ExitCode, Failure, FINE, NO, type Output } from '../output.ts';
+import { EXIT_DENIED, EXIT_OK, type ExitCode, Failure, type Output } from '../output.ts';
 import { pause, stopSignal } from '../pause.ts';
 import { inPlace } from '../top/screen.ts';
 import { Progress } from '../traffic/progress.ts';
@@ -46,21 +46,21 @@ interface DemoResult {
   readonly deniedClients: LoadReport['denied'];
   /** True if both bursts were decided on their side of the boundary. */
   readonly isShown: boolean;
-  readonly boundary: readonly (Omit<BoundaryRun, 'backMs'> & typeof COMPARED)[];
+  readonly boundary: readonly (Omit<BoundaryRun, 'retryAtMs'> & typeof COMPARED)[];
   readonly timeline: TimelineData<'allowed' | 'denied'>;
 }
 
 const CLIENTS = 40;
 const REQUESTS_PER_S = 200;
-/** It is stopped long before; traffic is made as it is sent. */
+/** Longer than any demo; requests are generated as they are sent. */
 const TRAFFIC_S = 30 * 86_400;
 const FRAME_MS = 100;
 const PLAIN_LINE_MS = 2000;
-/** Whoever has it run on does not want to read about it all the time. */
+/** Interval of status lines with `--keep`. */
 const KEPT_LINE_MS = 60_000;
 const SEEN_STEPS = 24;
 
-/** All that goes on, and what has been seen of it so far. */
+/** The running demo and its counts so far. */
 class Show {
   readonly startedMs = systemClock.now();
   readonly load: Load;
@@ -83,8 +83,8 @@ class Show {
       startMs: startedMs,
     });
     const target = new URL('/v1/forward-auth', url);
-    const onAnswer = (_: unknown, status: number): void => this.#count(status === 429);
-    this.load = new Load({ url: target, requests, startMs: startedMs, onAnswer });
+    const onResponse = (_: unknown, status: number): void => this.#count(status === 429);
+    this.load = new Load({ url: target, requests, startMs: startedMs, onResponse });
     this.proof = new BoundaryProof(url, signal);
   }
 
@@ -98,7 +98,7 @@ class Show {
     (isDenied ? this.denied : this.allowed)[this.allowed.length - 1]++;
   }
 
-  /** Steps that nothing happened in are there as well. */
+  /** Adds steps up to now, also those without requests. */
   steps(): void {
     for (; this.#stepMs <= this.elapsedMs; this.#stepMs += STEP_MS) {
       for (const counts of [this.allowed, this.denied]) {
@@ -109,12 +109,12 @@ class Show {
   }
 }
 
-/** Commands that work as they stand, as long as the service runs. */
-function lookLines({ url, load }: Show): readonly string[] {
+/** Commands to copy while the service runs. */
+function tryLines({ url, load }: Show): readonly string[] {
   const { policy } = CLIENT;
   const abuser = load.report().denied[0]?.client ?? 'me';
   return [
-    'Look around:',
+    'Try it:',
     `  ${url}/dashboard/`,
     `  curl -i '${new URL(url).host}/v1/check?enforce' -d '{"policy":"${policy}","key":"me"}'`,
     `  npx sluice top --url ${url}`,
@@ -123,20 +123,20 @@ function lookLines({ url, load }: Show): readonly string[] {
 }
 
 const NEXT_LINES = [
-  'What to try next:',
-  '  npx sluice demo --keep                         the same until Ctrl-C',
-  '  npx sluice serve                               a service that stays',
-  '  npx sluice generate abuser --out access.log    such traffic as a log',
-  '  npx sluice suggest access.log                  a limit that fits the log',
+  'Next steps:',
+  '  npx sluice demo --keep                         run until Ctrl-C',
+  '  npx sluice serve                               run the service',
+  '  npx sluice generate abuser --out access.log    write such traffic to a log',
+  '  npx sluice suggest access.log                  suggest a limit for it',
 ];
 
-const BUSY = 'This machine was too busy to send the bursts in time, so the boundary is not shown.';
+const BUSY = 'The machine was too busy to send the bursts in time, so the boundary is not shown.';
 
-/** The whole picture, drawn again and again. */
+/** Returns the lines of one frame. */
 function frame(show: Show, output: Output, endMs: number, isKept: boolean): readonly string[] {
   const { paint } = output;
   const leftS = Math.ceil((endMs - show.elapsedMs) / 1000);
-  const rest = isKept ? 'Ctrl-C stops it' : leftS > 0 ? `${leftS} s left` : '';
+  const rest = isKept ? 'Ctrl-C to stop' : leftS > 0 ? `${leftS} s left` : '';
   const heading = `Sluice listens on ${show.url}`;
   show.steps();
   return [
@@ -150,14 +150,14 @@ function frame(show: Show, output: Output, endMs: number, isKept: boolean): read
   ];
 }
 
-/** Redraws until everything has been shown. */
+/** Redraws until the demo is over. */
 async function animate(show: Show, output: Output, options: DemoOptions): Promise<void> {
   const isKept = options.keep === true;
   const screen = inPlace(output);
   try {
     while (!show.signal.aborted && !isOver(show, options)) {
       const lines = frame(show, output, options.for, isKept);
-      screen.draw([...lines, '', ...lookLines(show)]);
+      screen.draw([...lines, '', ...tryLines(show)]);
       await pause(FRAME_MS, show.signal);
     }
     screen.draw(frame(show, output, 0, false));
@@ -169,12 +169,12 @@ async function animate(show: Show, output: Output, options: DemoOptions): Promis
 const isOver = ({ elapsedMs, proof }: Show, options: DemoOptions): boolean =>
   !options.keep && elapsedMs >= options.for && proof.state.phase === 'over';
 
-/** A line now and then, for logs and for whoever has no terminal. */
-async function narrate(show: Show, output: Output, options: DemoOptions): Promise<void> {
-  output.print(`Sluice listens on ${show.url}, with its counters in memory.`);
+/** Prints status lines, if standard output is not a terminal. */
+async function printStatus(show: Show, output: Output, options: DemoOptions): Promise<void> {
+  output.print(`Sluice listens on ${show.url}, store: memory.`);
   output.print(crowdText(CLIENTS));
   let dueMs = PLAIN_LINE_MS;
-  let isProofTold = false;
+  let isProofShown = false;
   let isGapDue = false;
   let isKeptOn = false;
   const print = (line: string): void => {
@@ -185,15 +185,15 @@ async function narrate(show: Show, output: Output, options: DemoOptions): Promis
   while (!show.signal.aborted && !isOver(show, options)) {
     await pause(FRAME_MS, show.signal);
     const { elapsedMs, load, proof } = show;
-    if (!isProofTold && proof.state.phase === 'over' && !show.signal.aborted) {
-      isProofTold = true;
+    if (!isProofShown && proof.state.phase === 'over' && !show.signal.aborted) {
+      isProofShown = true;
       isGapDue = true;
       output.print(`\n${boundaryHeading()}\n`);
       for (const line of boundaryLines(proof.state, undefined, output.paint)) output.print(line);
     }
-    if (options.keep && !isKeptOn && isProofTold && elapsedMs >= options.for) {
+    if (options.keep && !isKeptOn && isProofShown && elapsedMs >= options.for) {
       isKeptOn = true;
-      for (const line of [...lookLines(show), 'Ctrl-C stops it.']) print(line);
+      for (const line of [...tryLines(show), 'Press Ctrl-C to stop.']) print(line);
     }
     if (elapsedMs < dueMs) continue;
     dueMs = elapsedMs + (isKeptOn ? KEPT_LINE_MS : PLAIN_LINE_MS);
@@ -204,12 +204,12 @@ async function narrate(show: Show, output: Output, options: DemoOptions): Promis
   }
 }
 
-/** Waits for what is printed as JSON, and says how long on the other stream. */
+/** Waits until the demo is over, with progress on standard error. */
 async function waitFor(show: Show, output: Output, options: DemoOptions): Promise<void> {
   const progress = new Progress(output);
   while (!show.signal.aborted && !isOver(show, options)) {
     const leftMs = Math.max(0, options.for - show.elapsedMs);
-    progress.show(() => (options.keep ? 'Ctrl-C stops it' : `${durationText(leftMs)} left`));
+    progress.show(() => (options.keep ? 'Ctrl-C to stop' : `${durationText(leftMs)} left`));
     await pause(FRAME_MS, show.signal);
   }
   progress.end();
@@ -226,7 +226,7 @@ const resultOf = ({ url, proof, timeline }: Show, report: LoadReport): DemoResul
   each: { limit: CLIENT.limit, windowMs: CLIENT.windowMs },
   deniedClients: report.denied,
   isShown: proof.isShown,
-  boundary: proof.state.runs.map(({ backMs: _, ...run }) => ({ ...COMPARED, ...run })),
+  boundary: proof.state.runs.map(({ retryAtMs: _, ...run }) => ({ ...COMPARED, ...run })),
   timeline: timeline.data(),
 });
 
@@ -241,12 +241,12 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
     const show = new Show(service.url, signal);
     const load = show.load.run();
     const proof = show.proof.run();
-    // What goes wrong with them is told when they are waited for, not before.
+    // Their errors are handled by `Promise.all` below.
     for (const each of [load, proof]) each.catch(() => {});
     const isLive = output.isTerminal && environment.TERM !== 'dumb' && !environment.CI;
     if (options.json) await waitFor(show, output, options);
     else if (isLive) await animate(show, output, options);
-    else await narrate(show, output, options);
+    else await printStatus(show, output, options);
     const isStopped = signal.aborted;
     stop();
     show.load.stop();
@@ -258,36 +258,36 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
       ...['', ...summaryLines(report), ...busy],
       ...['', ...NEXT_LINES],
     ]);
-    return isFine ? FINE : NO;
+    return isFine ? EXIT_OK : EXIT_DENIED;
   } finally {
     release();
     await service.close();
   }
 }
 
-/** Whether it went as it should: somebody was denied, and the log never let too many through. */
+/** Whether requests were denied and sliding-log stayed within the limit. */
 const isProven = ({ denied, isShown, boundary }: DemoResult): boolean =>
   denied > 0 &&
   isShown &&
   boundary.every(
-    ({ algorithm, limit, passed, cameBack }) =>
-      algorithm === 'fixed-window' || (passed[0] + passed[1] <= limit && cameBack === true),
+    ({ algorithm, limit, passed, retryAllowed }) =>
+      algorithm === 'fixed-window' || (passed[0] + passed[1] <= limit && retryAllowed === true),
   );
 
 export const demo: Command = {
   options: () => [
-    new Option('--for <duration>', 'how long it lasts')
+    new Option('--for <duration>', 'duration of the demo')
       .argParser(durationValue)
       .default(10_000, '10s'),
-    new Option('--keep', 'go on until Ctrl-C'),
-    new Option('--listen <address>', 'where it listens, on this machine only').default(
+    new Option('--keep', 'run until Ctrl-C'),
+    new Option('--listen <address>', 'loopback address to listen on').default(
       '127.0.0.1:0',
-      'a free port of 127.0.0.1',
+      'a free port on 127.0.0.1',
     ),
-    new Option('--json', 'print what came of it as JSON, at the end'),
+    new Option('--json', 'print the result as JSON at the end'),
   ],
   epilogue: `
-The exit code is 1 if this machine is too busy to show it.
+The exit code is 1 if the machine is too busy to show the boundary.
 `,
   run,
 };

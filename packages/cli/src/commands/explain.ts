@@ -1,4 +1,4 @@
-/** `sluice explain`: why a request is denied: in a log, by a service now, or by what fields say. */
+/** `sluice explain`: explains a decision in a log, on a running service, or from headers. */
 
 import { InvalidArgumentError, Option } from 'commander';
 import { type AlgorithmName, definePolicy, systemClock } from 'sluice';
@@ -11,10 +11,11 @@ import {
   type ReportedResult,
   readTime,
 } from 'sluice-traffic';
-import { counted } from 'sluice-traffic/format';
+import { counted, countText } from 'sluice-traffic/format';
 import { Client, type ClientOptions, clientOptions } from '../client.ts';
 import type { Command, Context } from '../command.ts';
-import { type ExitCode, Failure, FINE, NO, visible } from '../output.ts';
+import { EXIT_DENIED, EXIT_OK, type ExitCode, Failure, visible } from '../output.ts';
+import { checkOutputFiles } from '../traffic/atomic-file.ts';
 import { explainLines } from '../traffic/explain-text.ts';
 import { fieldsDeny, headerLines, parsedFields } from '../traffic/header-text.ts';
 import { explainLive } from '../traffic/live.ts';
@@ -28,7 +29,6 @@ import {
 } from '../traffic/log.ts';
 import { printResult, type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
 import { labelled } from '../traffic/text.ts';
-import { checkPlaces } from '../traffic/whole-file.ts';
 
 interface ExplainOptions extends LogOptions, ClientOptions, ReportOptions {
   readonly policy?: string;
@@ -51,7 +51,7 @@ const collected = (text: string, before: readonly string[] = []): readonly strin
   text,
 ];
 
-async function told(
+async function printExplanation(
   { output }: Context,
   options: ExplainOptions,
   result: Extract<ReportedResult, { kind: 'explain' }>,
@@ -61,14 +61,15 @@ async function told(
     ...lines,
     ...explainLines(result, output.paint),
   ]);
-  return result.allowed ? FINE : NO;
+  return result.allowed ? EXIT_OK : EXIT_DENIED;
 }
 
-function missing(limit: string | undefined, client: string | undefined): string {
-  const [asLimit, asClient] = ['--limit, such as 100/1m,', '--client, such as 198.51.100.7,'];
-  if (limit !== undefined) return `Expected ${asClient} with a log, got none`;
-  if (client !== undefined) return `Expected ${asLimit} with a log, got none`;
-  return `Expected ${asLimit} and ${asClient} with a log, got neither`;
+function missingText(limit: string | undefined, client: string | undefined): string {
+  const missing = [
+    ...(limit === undefined ? ['--limit, such as 100/1m,'] : []),
+    ...(client === undefined ? ['--client, such as 198.51.100.7,'] : []),
+  ];
+  return `Expected ${missing.join(' and ')} with a log, got none`;
 }
 
 async function inLog(
@@ -77,17 +78,17 @@ async function inLog(
   options: ExplainOptions,
 ): Promise<ExitCode> {
   const { output } = context;
-  const { limit, algorithm = 'sliding-log', client, at: atMs, key: word = 'client' } = options;
-  if (limit === undefined || client === undefined) throw new Failure(missing(limit, client));
+  const { limit, algorithm = 'sliding-log', client, at: atMs, key: keyName = 'client' } = options;
+  if (limit === undefined || client === undefined) throw new Failure(missingText(limit, client));
   const { limit: most, windowMs } = limitOf(limit);
   const policy = definePolicy('', { limit: most, window: windowMs, algorithm });
-  const keyOf = keyOfEntry(word);
+  const keyOf = keyOfEntry(keyName);
   if (keyOf === undefined) {
     const words = KEY_WORDS.join(', ');
-    throw new Failure(`Expected --key to be one of ${words}, got \`${visible(word)}\``);
+    throw new Failure(`Expected --key to be one of ${words}, got \`${visible(keyName)}\``);
   }
-  const key = word === 'client' ? clientNames()(client) : client;
-  await checkPlaces({ '--report': options.report }, paths);
+  const key = keyName === 'client' ? clientNames()(client) : client;
+  await checkOutputFiles({ '--report': options.report }, paths);
   const explainer = new Explainer({ policy, keyOf, key, atMs });
   const log = await readLogs(output, paths, options, (entries) => {
     explainer.add(entries);
@@ -100,17 +101,17 @@ async function inLog(
   }
   const { seen } = explainer;
   const { requests, denied } = seen;
-  const text = `${counted(requests, 'request')} of it so far, ${counted(denied, 'denial')}`;
+  const text = `${counted(requests, 'request')} so far, ${countText(denied)} denied`;
   const lines = [...logLines(log, {}), ...labelled('seen', text)];
-  return await told(context, options, { ...explained, seen, log }, lines);
+  return await printExplanation(context, options, { ...explained, seen, log }, lines);
 }
 
 async function live(context: Context, options: ExplainOptions): Promise<ExitCode> {
   const { policy, key } = options;
   if (key === undefined) throw new Failure('Expected --key with --policy, got none');
-  await checkPlaces({ '--report': options.report });
+  await checkOutputFiles({ '--report': options.report });
   const client = new Client(options, context.environment);
-  return await told(context, options, await explainLive(client, policy!, key), []);
+  return await printExplanation(context, options, await explainLive(client, policy!, key), []);
 }
 
 function ofHeaders({ output }: Context, options: ExplainOptions): ExitCode {
@@ -119,15 +120,15 @@ function ofHeaders({ output }: Context, options: ExplainOptions): ExitCode {
   }
   const parsed = parsedFields(options.headers!, systemClock.now());
   printResult(output, options, parsed, () => headerLines(parsed));
-  return fieldsDeny(parsed) ? NO : FINE;
+  return fieldsDeny(parsed) ? EXIT_DENIED : EXIT_OK;
 }
 
 async function run(context: Context, args: readonly unknown[], given: object): Promise<ExitCode> {
   const options = given as ExplainOptions;
   const paths = args[0] as readonly string[];
-  const ways = [paths.length > 0, options.policy !== undefined, options.headers !== undefined];
-  if (ways.filter((is) => is).length !== 1) {
-    throw new Failure('Expected one of a log, --policy (with --key) and --headers');
+  const sources = [paths.length > 0, options.policy !== undefined, options.headers !== undefined];
+  if (sources.filter(Boolean).length !== 1) {
+    throw new Failure('Expected one of a log, --policy (with --key) or --headers');
   }
   if (options.headers !== undefined) return ofHeaders(context, options);
   if (options.policy === undefined) return await inLog(context, paths, options);
@@ -136,15 +137,15 @@ async function run(context: Context, args: readonly unknown[], given: object): P
 
 export const explain: Command = {
   options: () => [
-    new Option('--limit <limit>', 'in a log: how much in which window, 100/1m'),
-    new Option('--client <client>', 'in a log: whose request'),
-    new Option('--at <time>', 'in a log: when (default: the first that is denied)').argParser(
+    new Option('--limit <limit>', 'log: limit and window, such as 100/1m'),
+    new Option('--client <client>', 'log: client, or other key, of the request'),
+    new Option('--at <time>', 'log: time of the request (default: first denied)').argParser(
       timeValue,
     ),
-    new Option('--algorithm <name>', 'in a log (default sliding-log)').choices(COMPARED),
-    new Option('--policy <name>', 'of a running service: a policy'),
-    new Option('--key <key>', 'of a running service: the key; in a log: whom it counts'),
-    new Option('--headers <field>', 'fields of a response, pasted; can be repeated').argParser(
+    new Option('--algorithm <name>', 'log: algorithm (default: sliding-log)').choices(COMPARED),
+    new Option('--policy <name>', 'service: policy name'),
+    new Option('--key <key>', 'service: key; log: what to count by (default: client)'),
+    new Option('--headers <headers>', 'response headers, such as RateLimit; repeatable').argParser(
       collected,
     ),
     reportOption(),
@@ -156,7 +157,7 @@ export const explain: Command = {
   sluice explain --policy perMinute --key user:42
   sluice explain --headers 'RateLimit: "perMinute";r=0;t=12'
 
-The exit code is 1 if the answer is a denial.
+The exit code is 1 if the decision is a denial.
 `,
   run: withLogs(run),
 };

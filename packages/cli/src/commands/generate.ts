@@ -1,4 +1,4 @@
-/** `sluice generate`: traffic with a shape, as a log, or sent to a service on this machine. */
+/** `sluice generate`: generates traffic as a log, or sends it to a local service. */
 
 import { InvalidArgumentError, Option } from 'commander';
 import { systemClock } from 'sluice';
@@ -27,10 +27,10 @@ import { isDenial, Load, type LoadReport } from '../load/load.ts';
 import { loopbackUrl } from '../load/loopback.ts';
 import { loadLines } from '../load/summary.ts';
 import { durationValue, integerValue } from '../option-values.ts';
-import { type ExitCode, Failure, FINE, NO, type Output, visible } from '../output.ts';
+import { EXIT_DENIED, EXIT_OK, type ExitCode, Failure, type Output, visible } from '../output.ts';
+import { checkOutputFiles, writeAtomicChunks } from '../traffic/atomic-file.ts';
 import { Progress } from '../traffic/progress.ts';
 import { type PrintOptions, printResult } from '../traffic/report.ts';
-import { checkPlaces, pourWhole } from '../traffic/whole-file.ts';
 
 interface GenerateOptions extends PrintOptions {
   readonly seed?: number;
@@ -65,8 +65,8 @@ interface GeneratedLoad extends Generated, LoadReport {
 
 const DEFAULT_RATE = 100;
 const DEFAULT_LOAD_MS = 10_000;
-/** Written at once: few enough to begin soon, enough to be fast. */
-const LINES_AT_ONCE = 500;
+/** Lines per write. */
+const CHUNK_LINES = 500;
 
 function timeValue(text: string): number {
   const timeMs = readTime(text);
@@ -74,10 +74,10 @@ function timeValue(text: string): number {
   throw new InvalidArgumentError('Expected a time such as 2026-01-31T12:00:00Z.');
 }
 
-/** Names of options in messages are those of the flags here. */
-function inFlags<T>(make: () => T): T {
+/** Rethrows a `GenerateError` as a `Failure` with flag names instead of option names. */
+function withFlagNames<T>(generate: () => T): T {
   try {
-    return make();
+    return generate();
   } catch (error) {
     if (!(error instanceof GenerateError)) throw error;
     throw new Failure(visible(error.message.replace(/`(\w+?)(?:Ms)?`/, '--$1')));
@@ -85,18 +85,18 @@ function inFlags<T>(make: () => T): T {
 }
 
 const traffic = (options: TrafficOptions): Generator<GeneratedRequest> =>
-  inFlags(() => generateTraffic(options));
+  withFlagNames(() => generateTraffic(options));
 
-/** All that the traffic is made from; throws a `Failure` for what cannot be made. */
-function settled(options: TrafficOptions): TrafficSettings {
+/** Returns the settings with defaults. Throws a `Failure` if they are invalid. */
+function settingsOf(options: TrafficOptions): TrafficSettings {
   traffic(options);
-  return inFlags(() => trafficSettings(options));
+  return withFlagNames(() => trafficSettings(options));
 }
 
 function shapeOf(name: unknown): ShapeName {
   if (SHAPE_NAMES.includes(name as ShapeName)) return name as ShapeName;
   const known = SHAPE_NAMES.join(', ');
-  throw new Failure(`Expected a shape, one of ${known}, got \`${visible(String(name))}\``);
+  throw new Failure(`Expected the shape to be one of ${known}, got \`${visible(String(name))}\``);
 }
 
 interface Written {
@@ -104,8 +104,8 @@ interface Written {
   readonly bytes: number;
 }
 
-/** The lines of a log, in pieces, and how far it has come. */
-function* piecesOf(
+/** Generates a log in chunks; reports each request and how much has been written. */
+function* chunksOf(
   settings: TrafficSettings,
   format: LineFormat,
   seen: (request: GeneratedRequest) => void,
@@ -115,20 +115,20 @@ function* piecesOf(
   let pending: string[] = [];
   let lines = 0;
   let bytes = 0;
-  const taken = (): string => {
-    const piece = `${pending.join('\n')}\n`;
+  const chunk = (): string => {
+    const text = `${pending.join('\n')}\n`;
     lines += pending.length;
-    bytes += Buffer.byteLength(piece);
+    bytes += Buffer.byteLength(text);
     pending = [];
     written({ lines, bytes });
-    return piece;
+    return text;
   };
   for (const request of traffic(settings)) {
     seen(request);
     pending.push(write(request));
-    if (pending.length >= LINES_AT_ONCE) yield taken();
+    if (pending.length >= CHUNK_LINES) yield chunk();
   }
-  if (pending.length > 0) yield taken();
+  if (pending.length > 0) yield chunk();
 }
 
 async function writeLog(
@@ -138,15 +138,15 @@ async function writeLog(
 ): Promise<void> {
   const { out, json, format = 'combined' } = options;
   if (out === undefined && json) {
-    throw new Failure('Expected --json with --out or --against; a log has --format');
+    throw new Failure('Expected --json with --out or --against. For a JSON log, use --format.');
   }
-  await checkPlaces({ '--out': out });
+  await checkOutputFiles({ '--out': out });
   // Only the JSON summary keeps counts by client; without it memory does not grow with the log.
   const survey = json ? new Survey() : undefined;
   const progress = new Progress(output, out !== undefined || !output.isTerminal);
   let written: Written = { lines: 0, bytes: 0 };
   const all = countText(settings.requests);
-  const pieces = piecesOf(
+  const chunks = chunksOf(
     settings,
     format,
     (request) => survey?.add(request),
@@ -159,8 +159,8 @@ async function writeLog(
     },
   );
   try {
-    if (out === undefined) await output.pour(pieces);
-    else await pourWhole(out, pieces);
+    if (out === undefined) await output.writeChunks(chunks);
+    else await writeAtomicChunks(out, chunks);
   } finally {
     progress.end();
   }
@@ -182,7 +182,7 @@ async function writeLog(
   output.printJson(result);
 }
 
-/** Two of requests, duration and rate say the third. */
+/** Computes the third of requests, duration and rate from the other two. */
 function amountOf({ requests, duration, rate }: GenerateOptions) {
   if (requests !== undefined && duration !== undefined && rate !== undefined) {
     throw new Failure('Expected two of --requests, --duration and --rate, got all three');
@@ -203,10 +203,10 @@ async function sendLoad(
   url: URL,
 ): Promise<GeneratedLoad> {
   const { seed, clients, window: windowMs } = options;
-  // Boundaries of windows are those of the clock, so the traffic begins now.
+  // Window boundaries are aligned to the clock, so the traffic starts now.
   const startMs = systemClock.now();
   const given = { shape, seed, clients, windowMs, startMs, ...amountOf(options) };
-  const settings = settled(given);
+  const settings = settingsOf(given);
   const timeline = new Timeline(['requests', 'denied', 'failed']);
   const progress = new Progress(output);
   const count = (what?: 'denied' | 'failed'): void => {
@@ -216,14 +216,14 @@ async function sendLoad(
     progress.show(() => {
       const { sent } = load.report();
       const all = countText(settings.requests);
-      return `sent ${countText(sent)} of ${all} requests; Ctrl-C stops`;
+      return `sent ${countText(sent)} of ${all} requests; Ctrl-C to stop`;
     });
   };
   const load = new Load({
     url,
     requests: traffic(settings),
     startMs,
-    onAnswer: (_, status) => count(isDenial(status) ? 'denied' : undefined),
+    onResponse: (_, status) => count(isDenial(status) ? 'denied' : undefined),
     onFailure: () => count('failed'),
   });
   const stop = (): void => load.stop();
@@ -232,7 +232,7 @@ async function sendLoad(
   for (const signal of ['SIGINT', 'SIGTERM']) process.off(signal, stop);
   const [why] = Object.keys(report.failures);
   if (report.answered === 0 && why !== undefined) {
-    throw new Failure(`Cannot reach ${url.origin} (${visible(why)}). Nothing was answered.`);
+    throw new Failure(`Cannot reach ${url.origin} (${visible(why)}). No request got a response.`);
   }
   return { kind: 'generate', settings, url: url.href, ...report, timeline: timeline.data() };
 }
@@ -246,15 +246,14 @@ async function run(context: Context, args: readonly unknown[], given: object): P
       throw new Failure('Expected --rate with --against, got it alone');
     const { seed, requests, clients, duration: durationMs, window: windowMs } = options;
     const startMs = options.start;
-    // What is wrong about them shows before anything is written.
     const all = { shape, seed, requests, clients, durationMs, windowMs, startMs };
-    await writeLog(output, settled(all), options);
-    return FINE;
+    await writeLog(output, settingsOf(all), options);
+    return EXIT_OK;
   }
   const url = loopbackUrl(options.against);
   const result = await sendLoad(output, shape, options, url);
   printResult(output, options, result, () => loadLines(result, output.paint));
-  return Object.keys(result.failures).length === 0 ? FINE : NO;
+  return Object.keys(result.failures).length === 0 ? EXIT_OK : EXIT_DENIED;
 }
 
 const widest = Math.max(...SHAPE_NAMES.map(({ length }) => length));
@@ -262,39 +261,48 @@ const shapeList = SHAPE_NAMES.map((name) => `  ${name.padEnd(widest)}  ${SHAPES[
 
 export const generate: Command = {
   options: () => [
-    new Option('--seed <number>', 'the same seed is the same traffic (default 1)').argParser(
+    new Option(
+      '--seed <number>',
+      'random seed; the same seed gives the same traffic (default: 1)',
+    ).argParser(integerValue(0)),
+    new Option('--requests <number>', 'number of requests (default: 10000)').argParser(
       integerValue(0),
     ),
-    new Option('--requests <number>', 'how many (default 10000)').argParser(integerValue(0)),
-    new Option('--clients <number>', 'ordinary clients (default 100)').argParser(integerValue(1)),
-    new Option('--duration <duration>', 'how long (default 10m, of diurnal 1d)').argParser(
-      durationValue,
+    new Option('--clients <number>', 'number of ordinary clients (default: 100)').argParser(
+      integerValue(1),
     ),
-    new Option('--window <duration>', 'the windows of boundary (default 1m)').argParser(
-      durationValue,
-    ),
-    new Option('--start <time>', 'when it begins (default 2026-01-01T00:00:00Z)').argParser(
-      timeValue,
-    ),
-    new Option('--format <format>', 'of the log (default combined)').choices(LINE_FORMATS),
-    new Option('--out <file>', 'write the log there rather than to standard output'),
-    new Option('--against <url>', 'send it to this address of this machine instead').conflicts([
+    new Option(
+      '--duration <duration>',
+      'length of the traffic (default: 10m, diurnal 1d)',
+    ).argParser(durationValue),
+    new Option(
+      '--window <duration>',
+      'window length of the boundary shape (default: 1m)',
+    ).argParser(durationValue),
+    new Option(
+      '--start <time>',
+      'time of the first request (default: 2026-01-01T00:00:00Z)',
+    ).argParser(timeValue),
+    new Option('--format <format>', 'log format (default: combined)').choices(LINE_FORMATS),
+    new Option('--out <file>', 'write the log to a file instead of standard output'),
+    new Option('--against <url>', 'send the requests to this local URL instead').conflicts([
       'start',
       'format',
       'out',
     ]),
-    new Option('--rate <number>', 'requests a second, with --against (default 100)').argParser(
+    new Option('--rate <number>', 'requests per second, with --against (default: 100)').argParser(
       integerValue(1, 100_000),
     ),
-    new Option('--json', 'print the summary as JSON, with --out or --against'),
+    new Option('--json', 'print a summary as JSON, with --out or --against'),
   ],
   epilogue: `
 Shapes:
 ${shapeList.join('\n')}
 
-A URL that ends with / is asked for the generated paths, any other one as it
-stands, such as http://127.0.0.1:8080/v1/forward-auth of a service. Clients are
-told in X-Forwarded-For. The exit code is 1 if some got no answer.
+If --against ends with /, the generated paths are appended to it. Any other URL,
+such as http://127.0.0.1:8080/v1/forward-auth, is requested as is. Client
+addresses are sent in X-Forwarded-For. The exit code is 1 if a request got no
+response.
 `,
   run,
 };

@@ -1,4 +1,4 @@
-/** `sluice serve --print-config`: what a service would run with, and where each setting is from. */
+/** `sluice serve --print-config`: prints the effective settings and the source of each. */
 
 import { fileKeyOf, SETTING_NAMES, shownSettings } from 'sluice-server';
 import { counted } from 'sluice-traffic/format';

@@ -21,7 +21,7 @@ import {
 import type { Command, Context } from '../command.ts';
 import { type Effective, effective, Problems } from '../effective.ts';
 import { flagsOf, settingOptions } from '../flags.ts';
-import { type ExitCode, FINE, NO, type Output, visible } from '../output.ts';
+import { EXIT_DENIED, EXIT_OK, type ExitCode, type Output, visible } from '../output.ts';
 import { problemLines } from '../problems.ts';
 import { startFailure } from '../start-failure.ts';
 import { terminalLine } from '../terminal-log.ts';
@@ -46,13 +46,13 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
     const found = await effective(flagsOf(options), environment);
     if (options.printConfig) printConfig(output, found, options.json);
     else await serveUntilSignal(output, found);
-    return FINE;
+    return EXIT_OK;
   } catch (error) {
     if (error instanceof Problems) printProblems(output, error);
     // Thrown for files that only the service reads, such as the overrides file.
     else if (error instanceof ConfigError) printProblems(output, new Problems(error.problems, []));
     else throw error;
-    return NO;
+    return EXIT_DENIED;
   }
 }
 

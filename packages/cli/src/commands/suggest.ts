@@ -1,11 +1,12 @@
-/** `sluice suggest`: which limit fits the traffic of a log. */
+/** `sluice suggest`: suggests a limit that fits the traffic of a log. */
 
 import { Option } from 'commander';
 import { keyOfEntry, Suggester, type SuggestResult } from 'sluice-traffic';
 import { durationText } from 'sluice-traffic/format';
 import type { Command, Context } from '../command.ts';
 import { durationValue } from '../option-values.ts';
-import { type ExitCode, Failure, FINE, visible } from '../output.ts';
+import { EXIT_OK, type ExitCode, Failure, visible } from '../output.ts';
+import { checkOutputFiles } from '../traffic/atomic-file.ts';
 import {
   type LogFacts,
   type LogOptions,
@@ -18,14 +19,13 @@ import { policyText, writePolicy } from '../traffic/policy-file.ts';
 import { type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
 import { withFiles } from '../traffic/spool.ts';
 import { suggestLines } from '../traffic/suggest-text.ts';
-import { checkPlaces } from '../traffic/whole-file.ts';
 
 interface SuggestOptions extends LogOptions, ReportOptions {
   readonly window?: number;
   readonly out?: string;
 }
 
-async function found(
+async function suggestion(
   { output }: Context,
   given: readonly string[],
   options: SuggestOptions,
@@ -34,17 +34,17 @@ async function found(
   const suggester = new Suggester({ keyOf, windowMs: options.window });
   return await withFiles(given, async (paths) => {
     const survey = suggester.survey.bind(suggester);
-    const log = await readLogs(output, paths, options, survey, 'first of two: ');
+    const log = await readLogs(output, paths, options, survey, 'pass 1 of 2: ');
     if (!suggester.choose()) {
       const spanMs = suggester.spanMs;
       const wanted =
         options.window === undefined
-          ? 'a log of more than a second'
-          : 'a log that is longer than the window';
+          ? 'a log longer than one second'
+          : 'a log longer than the window';
       throw new Failure(`Expected ${wanted}, got one of ${durationText(spanMs)}`);
     }
-    const weigh = suggester.weigh.bind(suggester);
-    await readLogs(output, paths, options, weigh, 'second of two: ');
+    const tryLimits = suggester.tryLimits.bind(suggester);
+    await readLogs(output, paths, options, tryLimits, 'pass 2 of 2: ');
     return { result: suggester.result(), log: { ...log, paths: given } };
   });
 }
@@ -53,8 +53,8 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   const options = given as SuggestOptions;
   const { output } = context;
   const paths = args[0] as readonly string[];
-  await checkPlaces({ '--out': options.out, '--report': options.report }, paths);
-  const { result, log } = await found(context, paths, options);
+  await checkOutputFiles({ '--out': options.out, '--report': options.report }, paths);
+  const { result, log } = await suggestion(context, paths, options);
   const policy = policyText(result, log.costs?.columns);
   if (options.out !== undefined) await writePolicy(options.out, policy);
   const whole = { ...result, policy, log };
@@ -63,22 +63,23 @@ async function run(context: Context, args: readonly unknown[], given: object): P
     ...logLines(log, result),
     ...suggestLines(result, output.paint),
     '',
-    out === undefined ? policy.trimEnd() : `The policy is in ${visible(out)}`,
+    out === undefined ? policy.trimEnd() : `Policy written to ${visible(out)}`,
   ]);
-  return FINE;
+  return EXIT_OK;
 }
 
 export const suggest: Command = {
   options: () => [
-    new Option('--window <duration>', 'only this one (default: from 1s to 1d)').argParser(
-      durationValue,
-    ),
-    new Option('--out <file>', 'write the policy there rather than print it'),
+    new Option(
+      '--window <duration>',
+      'window of the limit (default: eight from 1s to 1d)',
+    ).argParser(durationValue),
+    new Option('--out <file>', 'write the policy to a file instead of printing it'),
     reportOption(),
     ...logOptions(),
   ],
   epilogue: `
-The log is read twice. Standard input (-) is kept in a file in between.
+The log is read twice. Standard input (-) is kept in a temporary file.
 `,
   run: withLogs(run),
 };

@@ -1,11 +1,11 @@
-/** `sluice top`: a board of what a service does, drawn again and again. */
+/** `sluice top`: shows decision rates and top keys of a running service. */
 
 import { Option } from 'commander';
 import { durationText } from 'sluice-traffic/format';
 import { Client, type ClientOptions, clientOptions } from '../client.ts';
 import type { Command, Context } from '../command.ts';
 import { durationValue } from '../option-values.ts';
-import { type ExitCode, Failure, FINE, NO, type Output } from '../output.ts';
+import { EXIT_DENIED, EXIT_OK, type ExitCode, Failure, type Output } from '../output.ts';
 import { pause, stopSignal } from '../pause.ts';
 import { PRINTED_ROWS, type TopSize, topLines } from '../top/board.ts';
 import { wholeScreen } from '../top/screen.ts';
@@ -20,13 +20,13 @@ interface TopOptions extends ClientOptions {
 }
 
 const MIN_INTERVAL_MS = 100;
-/** Ctrl-C is a key like any other while keys are read one by one. */
+/** In raw mode, Ctrl-C arrives as a character. */
 const QUIT = ['q', 'Q', '\u0003'];
 
-/** Of terminals only: a file has no width. */
+/** Width if standard output is not a terminal. */
 const PRINTED_COLUMNS = 80;
 
-/** Looks for some time: rates take two looks. Whoever stops it has what was seen until then. */
+/** Polls for `--for`, at least twice, since rates need two snapshots. */
 async function watched(
   output: Output,
   watch: Watch,
@@ -34,20 +34,20 @@ async function watched(
   signal: AbortSignal,
 ): Promise<TopResult> {
   const progress = new Progress(output);
-  let shot = await watch.look();
+  let shot = await watch.poll();
   const endMs = shot.atMs + forMs;
   try {
     while (!signal.aborted && shot.atMs < endMs) {
       const leftMs = endMs - shot.atMs;
-      progress.show(() => `watching, ${durationText(leftMs)} left; Ctrl-C ends it early`);
-      // A last look right after another one would make a rate of next to nothing.
+      progress.show(() => `watching, ${durationText(leftMs)} left; Ctrl-C to stop early`);
+      // Merges a short last interval into the one before.
       await pause(leftMs < 1.5 * interval ? leftMs : interval, signal);
-      if (!signal.aborted) shot = await watch.look();
+      if (!signal.aborted) shot = await watch.poll();
     }
   } finally {
     progress.end();
   }
-  return watch.over(shot);
+  return watch.summary(shot);
 }
 
 async function printOnce(
@@ -62,10 +62,10 @@ async function printOnce(
   printResult(output, options, result, () =>
     topLines(result, watch, output.paint, size).map((line) => line.trimEnd()),
   );
-  return result.ready ? FINE : NO;
+  return result.ready ? EXIT_OK : EXIT_DENIED;
 }
 
-/** Calls back when somebody types `q` or Ctrl-C; the answer ends that. */
+/** Calls `quit` on `q` or Ctrl-C. Returns a function that stops listening. */
 function onQuit(quit: () => void): () => void {
   const { stdin } = process;
   if (!stdin.isTTY) return () => {};
@@ -87,8 +87,8 @@ async function drawUntilStopped(
   intervalMs: number,
   signal: AbortSignal,
 ): Promise<void> {
-  // Whoever cannot be asked at all is said to be so where it can be read afterwards.
-  let shot = await watch.look();
+  // Fails before the alternate screen opens, so that the error stays visible.
+  let shot = await watch.poll();
   let trouble: string | undefined;
   const draw = (): void => screen.draw(topLines(shot, watch, output.paint, output.size, trouble));
   const screen = wholeScreen(output, draw);
@@ -98,7 +98,7 @@ async function drawUntilStopped(
       await pause(intervalMs, signal);
       if (signal.aborted) return;
       try {
-        shot = await watch.look();
+        shot = await watch.poll();
         trouble = undefined;
       } catch (error) {
         if (!(error instanceof Failure)) throw error;
@@ -127,7 +127,7 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
     }
     const endQuit = onQuit(stop);
     await drawUntilStopped(output, watch, options.interval, signal).finally(endQuit);
-    return FINE;
+    return EXIT_OK;
   } finally {
     release();
   }
@@ -135,8 +135,8 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
 
 export const top: Command = {
   options: () => [
-    new Option('--once', 'print one board, as everywhere but on a terminal'),
-    new Option('--interval <duration>', 'how often it looks')
+    new Option('--once', 'print once (default unless on a terminal)'),
+    new Option('--interval <duration>', 'polling interval')
       .argParser(durationValue)
       .default(1000, '1s'),
     new Option(
@@ -144,12 +144,12 @@ export const top: Command = {
       'watch for this long, then print once (default: --interval)',
     ).argParser(durationValue),
     ...clientOptions().filter(({ long }) => long !== '--json'),
-    new Option('--json', 'print one board as JSON'),
+    new Option('--json', 'print once, as JSON'),
   ],
   epilogue: `
-On a terminal q or Ctrl-C ends it. Keys are those of the last five to ten
-minutes; a count with + is the least that it can be. Printed once, rates are
-those of the time watched, and the exit code is 1 if the service is not ready.
+On a terminal, q or Ctrl-C quits. Top keys cover the last 5 to 10 minutes; a
+count with + is a lower bound. If printed once, rates are means over the time
+watched, and the exit code is 1 if the service is not ready.
 `,
   run,
 };

@@ -1,4 +1,4 @@
-/** `sluice validate`: reads configuration files as a service would, and serves nothing. */
+/** `sluice validate`: validates configuration files. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { type Config, ConfigError, type ConfigProblem, loadConfig } from 'sluice
 import { counted } from 'sluice-traffic/format';
 import type { Command, Context } from '../command.ts';
 import { serverPath } from '../effective.ts';
-import { type ExitCode, Failure, FINE, NO, type Output } from '../output.ts';
+import { EXIT_DENIED, EXIT_OK, type ExitCode, Failure, type Output } from '../output.ts';
 import { problemLines } from '../problems.ts';
 
 interface ValidateOptions {
@@ -15,7 +15,7 @@ interface ValidateOptions {
   readonly schema?: boolean;
 }
 
-/** `3 policies, 2 rules` and whatever else there is. */
+/** `3 policies, 2 rules`, and domains and overrides if there are any. */
 export function contentText({ policies, rules, domains, overrides }: Config): string {
   const parts = [counted(policies.length, 'policy'), counted(rules.length, 'rule')];
   if (domains.length > 0) parts.push(counted(domains.length, 'domain'));
@@ -36,8 +36,8 @@ function printSchema({ output }: Context): ExitCode {
   const [name] = readdirSync(folder).filter((each) => each.endsWith('.json'));
   const path = join(folder, name);
   output.print(readFileSync(path, 'utf8').trimEnd());
-  if (output.isErrorTerminal) output.printError(`This is ${path}`);
-  return FINE;
+  if (output.isErrorTerminal) output.printError(`Schema: ${path}`);
+  return EXIT_OK;
 }
 
 function printProblems(output: Output, problems: readonly ConfigProblem[]): void {
@@ -45,7 +45,7 @@ function printProblems(output: Output, problems: readonly ConfigProblem[]): void
   output.printError(output.paintError('red', counted(problems.length, 'problem')));
 }
 
-/** Warnings do not change the exit code: the service runs with such a file. */
+/** Warnings do not change the exit code. */
 function printWarnings(output: Output, warnings: readonly ConfigProblem[]): void {
   if (warnings.length === 0) return;
   for (const line of problemLines(warnings, output.isTerminal, output.paint)) output.print(line);
@@ -68,20 +68,20 @@ async function run(context: Context, args: readonly unknown[], given: object): P
       output.print(`${count}, ${contentText(config)}, ${fine}`);
       printWarnings(output, warnings);
     }
-    return FINE;
+    return EXIT_OK;
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const { problems } = error;
     if (json) output.printJson({ ok: false, problems });
     else printProblems(output, problems);
-    return NO;
+    return EXIT_DENIED;
   }
 }
 
 export const validate: Command = {
   options: () => [
     new Option('--json', 'print the result as JSON'),
-    new Option('--schema', 'print the JSON Schema of the files, for editors'),
+    new Option('--schema', 'print the JSON Schema of configuration files, for editors'),
   ],
   run,
 };

@@ -1,37 +1,37 @@
 /**
- * The boundary, live: a full burst on each side of a boundary of the fixed windows, asked of the
- * service through both algorithms. Who was told to come back comes back then.
+ * Shows the boundary problem on the demo service: sends a full burst on each side of a window
+ * boundary to both algorithms, then retries a denied request after its `retryAfterMs`.
  */
 import { Agent, request as requestHttp } from 'node:http';
 import { systemClock } from 'sluice';
 import { pause } from '../pause.ts';
 import { ALGORITHMS, COMPARED, type Compared } from './service.ts';
 
-/** How far from the boundary the bursts begin. If the machine is slow, further. */
+/** Time between the bursts and the boundary; longer after each failed attempt. */
 const FIRST_LEAD_MS = 600;
 const LEAD_STEP_MS = 200;
 const MAX_ATTEMPTS = 4;
-const PATIENCE_MS = 10_000;
+const TIMEOUT_MS = 10_000;
 
 export interface BoundaryRun {
   readonly algorithm: Compared;
   /** Before the boundary and after. */
   readonly sent: [number, number];
   readonly passed: [number, number];
-  /** When the bursts were decided, since the boundary. */
+  /** Time of the first decision of each burst, relative to the boundary. */
   readonly atMs: [number | undefined, number | undefined];
-  /** What the first one that was denied was told, and when that is on the clock. */
+  /** Of the first denied request. */
   retryAfterMs: number | undefined;
-  backMs: number;
-  /** Whether it passed when it came back then. */
-  cameBack: boolean | undefined;
+  /** Time of the retry. */
+  retryAtMs: number;
+  /** Whether the retry was allowed. */
+  retryAllowed: boolean | undefined;
 }
 
-export type Phase = 'waiting' | 'bursts' | 'coming back' | 'over';
+export type Phase = 'waiting' | 'bursts' | 'retrying' | 'over';
 
 export interface BoundaryState {
   phase: Phase;
-  /** The boundary that it is about, on the clock. */
   boundaryMs: number;
   runs: readonly BoundaryRun[];
 }
@@ -43,11 +43,11 @@ const newRuns = (): readonly BoundaryRun[] =>
     passed: [0, 0],
     atMs: [undefined, undefined],
     retryAfterMs: undefined,
-    backMs: 0,
-    cameBack: undefined,
+    retryAtMs: 0,
+    retryAllowed: undefined,
   }));
 
-interface Answer {
+interface Decision {
   readonly allowed: boolean;
   readonly retryAfterMs: number;
   readonly atMs: number;
@@ -64,23 +64,23 @@ export class BoundaryProof {
     this.#signal = signal;
   }
 
-  /** Whether it could be shown: both bursts were sent, and each was decided on its side. */
+  /** True if each burst was decided on its side of the boundary. */
   isShown = false;
 
-  /** Until it is shown, or stopped. */
+  /** Resolves when the boundary has been shown, all attempts failed, or the signal aborts. */
   async run(): Promise<void> {
     const { state } = this;
     try {
       for (let attempt = 0; attempt < MAX_ATTEMPTS && !this.#signal.aborted; attempt++) {
         this.isShown = await this.#bursts(`caller-${attempt}`, attempt);
         if (!this.isShown) continue;
-        await this.#comeBack(`caller-${attempt}`);
+        await this.#retry(`caller-${attempt}`);
         break;
       }
     } catch (error) {
-      // Whoever is stopped has been interrupted, and nothing is wrong.
+      // Stopped by the user.
       if (this.#signal.aborted) return;
-      // A machine that takes so long cannot show it, which is told; all else is a mistake.
+      // A timeout means that the machine is too slow; any other error is a bug.
       this.isShown = false;
       if ((error as Error).name !== 'AbortError') throw error;
     } finally {
@@ -89,7 +89,7 @@ export class BoundaryProof {
     }
   }
 
-  /** Whether each burst was decided on its side, which a machine that stalls may not manage. */
+  /** Resolves to whether each burst was decided on its side of the boundary. */
   async #bursts(key: string, attempt: number): Promise<boolean> {
     const { state } = this;
     const { windowMs } = COMPARED;
@@ -110,14 +110,14 @@ export class BoundaryProof {
     const { boundaryMs, runs } = this.state;
     const one = async (run: BoundaryRun): Promise<boolean> => {
       if (this.#signal.aborted) return false;
-      const answer = await this.#ask(run.algorithm, key);
-      const sinceMs = answer.atMs - boundaryMs;
+      const decision = await this.#check(run.algorithm, key);
+      const sinceMs = decision.atMs - boundaryMs;
       run.sent[side]++;
       run.atMs[side] ??= sinceMs;
-      if (answer.allowed) run.passed[side]++;
+      if (decision.allowed) run.passed[side]++;
       else if (run.retryAfterMs === undefined) {
-        run.retryAfterMs = answer.retryAfterMs;
-        run.backMs = answer.atMs + answer.retryAfterMs;
+        run.retryAfterMs = decision.retryAfterMs;
+        run.retryAtMs = decision.atMs + decision.retryAfterMs;
       }
       return side === 0 ? sinceMs < 0 : sinceMs >= 0 && sinceMs < COMPARED.windowMs / 2;
     };
@@ -126,24 +126,24 @@ export class BoundaryProof {
     return (await Promise.all(all)).every(Boolean);
   }
 
-  async #comeBack(key: string): Promise<void> {
+  async #retry(key: string): Promise<void> {
     const { runs } = this.state;
-    this.state.phase = 'coming back';
+    this.state.phase = 'retrying';
     for (const run of runs.filter(({ retryAfterMs }) => retryAfterMs !== undefined)) {
-      await pause(run.backMs - systemClock.now(), this.#signal);
+      await pause(run.retryAtMs - systemClock.now(), this.#signal);
       if (this.#signal.aborted) return;
-      run.cameBack = (await this.#ask(run.algorithm, key)).allowed;
+      run.retryAllowed = (await this.#check(run.algorithm, key)).allowed;
     }
   }
 
-  #ask(policy: string, key: string): Promise<Answer> {
-    const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(PATIENCE_MS)]);
+  #check(policy: string, key: string): Promise<Decision> {
+    const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(TIMEOUT_MS)]);
     const options = { method: 'POST', agent: this.#agent, signal };
     return new Promise((resolve, reject) => {
-      const sent = requestHttp(this.#url, options, async (answer) => {
+      const sent = requestHttp(this.#url, options, async (response) => {
         try {
           let text = '';
-          for await (const piece of answer.setEncoding('utf8')) text += piece;
+          for await (const piece of response.setEncoding('utf8')) text += piece;
           resolve(JSON.parse(text));
         } catch (error) {
           reject(error);

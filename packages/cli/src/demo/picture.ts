@@ -1,12 +1,12 @@
-/** What the demo shows, as lines of at most 80 columns. */
-import { countText, durationText, windowText } from 'sluice-traffic/format';
+/** Text of the demo, in lines of at most 80 columns. */
+import { countText, durationText, limitText } from 'sluice-traffic/format';
 import type { LoadReport } from '../load/load.ts';
 import type { Colour, Paint } from '../output.ts';
 import { sparkline } from '../top/text.ts';
 import type { BoundaryRun, BoundaryState } from './boundary.ts';
 import { CLIENT, COMPARED } from './service.ts';
 
-/** Odd, so that the boundary and the limit are in the middle. */
+/** Odd, so that the boundary and the limit are in the middle column. */
 const COLUMNS = 41;
 const MIDDLE = (COLUMNS - 1) / 2;
 /** Time shown on either side of the boundary. */
@@ -14,7 +14,7 @@ const SHOWN_MS = COMPARED.windowMs / 2;
 const LABEL_COLUMNS = 14;
 const SPARK_COLUMNS = 24;
 
-/** How much traffic there is, in steps of `STEP_MS`. */
+/** Width of a column in the sparklines. */
 export const STEP_MS = 250;
 
 export interface TrafficState {
@@ -32,10 +32,9 @@ export const allowedOf = (report: LoadReport): number => countOf(report, isAllow
 export const deniedOf = (report: LoadReport): number =>
   countOf(report, (status) => status === '429');
 
-/** Who asks, in a sentence. */
 export const crowdText = (clients: number): string =>
-  `${clients} clients ask, and one more that sends as much as all of them together.\n` +
-  `Each has ${CLIENT.limit} in ${windowText(CLIENT.windowMs)}.`;
+  `${clients} clients, and one abuser that sends as much as all of them together.\n` +
+  `Limit per client: ${limitText(CLIENT)}.`;
 
 export function trafficLines(state: TrafficState, paint: Paint): readonly string[] {
   const { report, allowed, denied } = state;
@@ -45,7 +44,7 @@ export function trafficLines(state: TrafficState, paint: Paint): readonly string
     return `  ${name.padEnd(LABEL_COLUMNS)}${bars} ${countText(total).padStart(7)}`;
   };
   const first = report.firstDeniedMs;
-  const since = first === undefined ? '' : `   the first after ${durationText(first)}`;
+  const since = first === undefined ? '' : `   first after ${durationText(first)}`;
   const lines = [
     line('allowed', allowed, allowedOf(report), 'green'),
     line('denied', denied, deniedOf(report), 'red') + since,
@@ -53,35 +52,34 @@ export function trafficLines(state: TrafficState, paint: Paint): readonly string
   const [worst] = report.denied;
   const who =
     worst === undefined
-      ? 'nobody yet'
+      ? 'none yet'
       : `${worst.client}, ${countText(worst.denied)} of ${countText(worst.sent)}`;
   return [...lines, `  ${'most denied'.padEnd(LABEL_COLUMNS)}${who}`];
 }
 
-/** What came of it all. */
 export function summaryLines(report: LoadReport): readonly string[] {
   const { answered, tookMs, firstDeniedMs, denied: clients } = report;
   const denied = deniedOf(report);
   const first =
-    firstDeniedMs === undefined ? '' : `, the first after ${durationText(firstDeniedMs)}`;
+    firstDeniedMs === undefined ? '' : `, the first one after ${durationText(firstDeniedMs)}`;
   const counts = `${countText(allowedOf(report))} allowed, ${countText(denied)} denied${first}`;
   const lines = [`${countText(answered)} requests in ${durationText(tookMs)}: ${counts}.`];
   const [worst] = clients;
   if (worst === undefined) return lines;
-  const part = worst.denied === denied ? 'All' : `${countText(worst.denied)} of those`;
-  return [...lines, `${part} that were denied came from ${worst.client}.`];
+  const share = worst.denied === denied ? 'All' : countText(worst.denied);
+  return [...lines, `${share} denied requests came from ${worst.client}.`];
 }
 
 export const boundaryHeading = (): string => {
-  const { limit, windowMs } = COMPARED;
-  const what = `A limit of ${limit} in ${windowText(windowMs)}`;
-  return `${what}; ${limit} calls just before a window boundary, ${limit} just after.`;
+  const { limit } = COMPARED;
+  const bursts = `${limit} calls just before a window boundary, ${limit} just after`;
+  return `Limit: ${limitText(COMPARED)}. ${bursts}.`;
 };
 
 const columnOf = (sinceMs: number): number =>
   Math.min(COLUMNS - 1, Math.max(0, Math.round(MIDDLE + (sinceMs / SHOWN_MS) * MIDDLE)));
 
-/** Time, with the boundary in its middle, the bursts and, while it runs, how far it has come. */
+/** Draws the time around the boundary with the bursts and, while it runs, the current time. */
 function timeline(run: BoundaryRun, nowMs: number | undefined, paint: Paint): string {
   const cells = Array.from({ length: COLUMNS }, () => paint('dim', '·'));
   cells[MIDDLE] = paint('dim', '│');
@@ -94,7 +92,7 @@ function timeline(run: BoundaryRun, nowMs: number | undefined, paint: Paint): st
   return cells.join('');
 }
 
-/** What passed in all, with the limit in the middle. */
+/** Draws all admitted calls as a bar, with the limit in the middle. */
 function bar(run: BoundaryRun, paint: Paint): string {
   const passed = run.passed[0] + run.passed[1];
   const filled = Math.round((passed / COMPARED.limit) * MIDDLE);
@@ -109,25 +107,23 @@ function bar(run: BoundaryRun, paint: Paint): string {
   );
 }
 
-function verdict(run: BoundaryRun, paint: Paint): string {
+function resultText(run: BoundaryRun, paint: Paint): string {
   const passed = run.passed[0] + run.passed[1];
   if (run.sent[1] < COMPARED.limit) return `${passed} so far`;
   const times = passed / COMPARED.limit;
   if (times > 1) return paint('red', `${passed}: ${times} x the limit`);
-  return paint('green', `${passed}: never over it`);
+  return paint('green', `${passed}: within the limit`);
 }
 
-function promise(run: BoundaryRun, paint: Paint): readonly string[] {
+function retryLines(run: BoundaryRun, paint: Paint): readonly string[] {
   if (run.retryAfterMs === undefined) return [];
-  const wait = `told to come back in ${countText(run.retryAfterMs)} ms`;
-  const came =
-    run.cameBack === undefined
-      ? ''
-      : `; came back then: ${run.cameBack ? paint('green', 'allowed') : paint('red', 'denied')}`;
-  return [`  ${'the rest'.padEnd(LABEL_COLUMNS)}${wait}${came}`];
+  const retry = `retry after ${countText(run.retryAfterMs)} ms`;
+  const result = run.retryAllowed ? paint('green', 'allowed') : paint('red', 'denied');
+  const done = run.retryAllowed === undefined ? '' : `: ${result}`;
+  return [`  ${'denied calls'.padEnd(LABEL_COLUMNS)}${retry}${done}`];
 }
 
-/** `nowMs` is on the clock; without it the picture is of what has been. */
+/** Draws both algorithms. `nowMs` marks the current time; undefined after the end. */
 export function boundaryLines(
   { boundaryMs, runs }: BoundaryState,
   nowMs: number | undefined,
@@ -137,7 +133,7 @@ export function boundaryLines(
   return runs.flatMap((run) => [
     `  ${run.algorithm.padEnd(LABEL_COLUMNS)}${timeline(run, sinceMs, paint)}  ` +
       `${run.passed[0]} before, ${run.passed[1]} after`,
-    `  ${'passed'.padEnd(LABEL_COLUMNS)}${bar(run, paint)}  ${verdict(run, paint)}`,
-    ...promise(run, paint),
+    `  ${'admitted'.padEnd(LABEL_COLUMNS)}${bar(run, paint)}  ${resultText(run, paint)}`,
+    ...retryLines(run, paint),
   ]);
 }

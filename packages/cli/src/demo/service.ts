@@ -1,4 +1,4 @@
-/** The service of the demo: a real one, with a few policies and its counters in memory. */
+/** The service of the demo: a real one, with a few policies and the memory store. */
 import {
   type Config,
   isLoopback,
@@ -15,10 +15,10 @@ import {
 import { Failure, visible } from '../output.ts';
 import { startFailure } from '../start-failure.ts';
 
-/** What each client has, of requests that are asked about as a proxy would. */
+/** Limit per client of the forward-auth requests. */
 export const CLIENT = { policy: 'each', limit: 30, windowMs: 1000 } as const;
 
-/** The same limit, by the two algorithms that are compared. */
+/** Limit of both compared algorithms. */
 export const COMPARED = { limit: 50, windowMs: 3000 } as const;
 export const ALGORITHMS = ['fixed-window', 'sliding-log'] as const;
 export type Compared = (typeof ALGORITHMS)[number];
@@ -35,18 +35,18 @@ rules:
   - limits: [{ policy: ${CLIENT.policy} }]
 `;
 
-/** Others must not come: whoever reaches a service without an admin token may change it. */
+/** Rejects other addresses: without an admin token, every caller could change the service. */
 function checkLoopback(given: string): void {
   const listen = readListen(given);
   if (listen === undefined || isLoopback(listen.host)) return;
   const here = listenText({ host: '127.0.0.1', port: listen.port });
   throw new Failure(
-    `Expected --listen to be an address of this machine, such as ${here}, got ` +
+    `Expected --listen to be a loopback address, such as ${here}, got ` +
       `\`${visible(given)}\`: the demo has no admin token`,
   );
 }
 
-/** Nothing that the environment says counts here: it is a demo, and on this machine only. */
+/** Starts the service. Ignores environment variables. */
 export async function startDemoService(listen: string): Promise<Service> {
   checkLoopback(listen);
   const config: Config = readConfig([{ path: 'demo.yaml', text: POLICIES }]);

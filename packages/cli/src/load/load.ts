@@ -1,6 +1,6 @@
 /**
- * Generated requests, sent for real: each at its time, by as many connections as it takes, told as
- * from a proxy on this machine, so that whoever answers can tell the clients apart.
+ * Sends generated requests over HTTP, each at its time, with the forwarding headers of a proxy, so
+ * that the service sees different clients.
  */
 import { Agent, type ClientRequest, request as requestHttp } from 'node:http';
 import { systemClock } from 'sluice';
@@ -8,19 +8,19 @@ import type { GeneratedRequest } from 'sluice-traffic';
 import { loopbackLookup } from './loopback.ts';
 
 const MAX_SOCKETS = 64;
-/** If so many wait for an answer, the next one waits to be sent. */
+/** Sending pauses while this many requests have no response. */
 const MAX_IN_FLIGHT = 256;
-const PATIENCE_MS = 10_000;
-/** So many clients are counted one by one. */
+const TIMEOUT_MS = 10_000;
+/** The most clients that are counted individually. */
 const MAX_CLIENTS = 10_000;
 
 export interface LoadOptions {
-  /** With a `/` at its end, the requests' own paths come after it; otherwise all are for it. */
+  /** If it ends with `/`, the paths of the requests are appended; otherwise used as is. */
   readonly url: URL;
   readonly requests: Iterator<GeneratedRequest>;
-  /** The time of the traffic that is sent at once; later ones as much later. */
+  /** Time in the traffic that corresponds to now. */
   readonly startMs: number;
-  readonly onAnswer?: (request: GeneratedRequest, status: number) => void;
+  readonly onResponse?: (request: GeneratedRequest, status: number) => void;
   readonly onFailure?: (request: GeneratedRequest) => void;
 }
 
@@ -73,7 +73,7 @@ export class Load {
     this.#options = options;
   }
 
-  /** Sends everything, or what is sent until `stop`, and waits for the answers. */
+  /** Sends all requests, or those until `stop`. Resolves when all have a response. */
   run(): Promise<LoadReport> {
     this.#startedMs = systemClock.now();
     return new Promise((resolve) => {
@@ -86,7 +86,7 @@ export class Load {
     });
   }
 
-  /** Sends no more, and gives up what has not been answered. */
+  /** Stops sending and aborts open requests. */
   stop(): void {
     this.#isStopped = true;
     this.#next = undefined;
@@ -147,14 +147,14 @@ export class Load {
       headers: headersOf(request),
       agent: this.#agent,
       lookup: loopbackLookup,
-      signal: AbortSignal.timeout(PATIENCE_MS),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
     });
     this.#sent++;
     this.#open.add(sent);
     this.#countSent(request);
-    sent.on('response', (answer) => {
-      answer.resume();
-      this.#note(request, answer.statusCode ?? 0);
+    sent.on('response', (response) => {
+      response.resume();
+      this.#countResponse(request, response.statusCode ?? 0);
     });
     sent.on('error', (error: NodeJS.ErrnoException) => {
       if (this.#isStopped) return;
@@ -176,7 +176,7 @@ export class Load {
     else this.#hasMoreClients = true;
   }
 
-  #note(request: GeneratedRequest, status: number): void {
+  #countResponse(request: GeneratedRequest, status: number): void {
     this.#answered++;
     this.#statuses.set(status, (this.#statuses.get(status) ?? 0) + 1);
     if (isDenial(status)) {
@@ -184,11 +184,11 @@ export class Load {
       const counts = this.#clients.get(request.client);
       if (counts !== undefined) counts.denied++;
     }
-    this.#options.onAnswer?.(request, status);
+    this.#options.onResponse?.(request, status);
   }
 }
 
-/** What a proxy tells of the request that it asks about. */
+/** The headers that a proxy sends with an authorization request. */
 function headersOf(request: GeneratedRequest): Record<string, string> {
   const { client, method, target, host, agent } = request;
   return {

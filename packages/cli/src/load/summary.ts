@@ -1,20 +1,20 @@
-/** What became of the load, in lines for people. */
+/** Text summary of a load run. */
 
 import { STATUS_CODES } from 'node:http';
-import { countText, durationText, percentText } from 'sluice-traffic/format';
+import { counted, countText, durationText, percentText } from 'sluice-traffic/format';
 import { columns, type Paint, visible } from '../output.ts';
 import { isDenial, type LoadReport } from './load.ts';
 
 const MAX_CLIENTS = 5;
-/** A little late is what timers are anyway. */
+/** Timers are always a little late. */
 const LATE_MS = 250;
 
 export function loadLines(report: LoadReport, paint: Paint): readonly string[] {
   const { sent, statuses, failures, clients, hasMoreClients } = report;
   const { tookMs, lateMs, firstDeniedMs, denied } = report;
   const perSecond = tookMs > 0 ? Math.round((1000 * sent) / tookMs) : sent;
-  const rate = `${countText(perSecond)} a second`;
-  const who = `${hasMoreClients ? 'at least ' : ''}${countText(clients)} clients`;
+  const rate = `${countText(perSecond)} per second`;
+  const clientCount = `${hasMoreClients ? 'at least ' : ''}${countText(clients)} clients`;
   const rows = Object.entries(statuses).map(([status, count]) => [
     paint(isDenial(Number(status)) ? 'red' : 'green', status.padEnd(8)),
     countText(count).padStart(9),
@@ -30,14 +30,14 @@ export function loadLines(report: LoadReport, paint: Paint): readonly string[] {
     ]);
   }
   const lines = [
-    `sent      ${countText(sent)} requests of ${who} in ${durationText(tookMs)}, ${rate}`,
+    `sent      ${countText(sent)} requests from ${clientCount} in ${durationText(tookMs)}, ${rate}`,
     ...columns(rows),
   ];
   if (firstDeniedMs !== undefined) {
-    lines.push(`The first was denied after ${durationText(firstDeniedMs)}.`);
+    lines.push(`First denial after ${durationText(firstDeniedMs)}.`);
   }
   if (lateMs > LATE_MS)
-    lines.push(`It could not keep up: the last was ${durationText(lateMs)} late.`);
+    lines.push(`Sending fell behind: the last request was ${durationText(lateMs)} late.`);
   if (denied.length === 0) return lines;
   const most = denied
     .slice(0, MAX_CLIENTS)
@@ -45,5 +45,5 @@ export function loadLines(report: LoadReport, paint: Paint): readonly string[] {
       `  ${visible(each.client)}`,
       `${countText(each.denied)} of ${countText(each.sent)} denied`,
     ]);
-  return [...lines, '', `most denied, of ${countText(denied.length)}:`, ...columns(most)];
+  return [...lines, '', `most denied of ${counted(denied.length, 'client')}:`, ...columns(most)];
 }

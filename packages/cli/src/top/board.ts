@@ -1,4 +1,4 @@
-/** The board of `sluice top`: health, policies with their rates, and the keys that matter. */
+/** Text of `sluice top`: health, policies with their rates, and the top keys. */
 
 import { clockText } from 'sluice-traffic';
 import { counted, countText, limitText, rateText } from 'sluice-traffic/format';
@@ -16,12 +16,12 @@ const LIMIT_COLUMNS = 16;
 const RATE_COLUMNS = 9;
 const COUNT_COLUMNS = 9;
 const MAX_NAME_COLUMNS = 32;
-/** Of a board that is printed, which has no height. */
+/** Height if the output is printed once. */
 export const PRINTED_ROWS = 40;
 
-/** What is wrong now, above what was last known. */
+/** The status line and, below it, health or the current error. */
 function headLines(shot: Snapshot, paint: Paint, width: number, trouble?: string): string[] {
-  const state = trouble !== undefined ? paint('red', 'not reached') : readyText(shot, paint);
+  const state = trouble !== undefined ? paint('red', 'unreachable') : readyText(shot, paint);
   const left = `${paint('bold', 'sluice top')}  ${visible(shot.url)}  ${state}`;
   const right = `${clockText(shot.atMs)} UTC`;
   const lines = [fitTo(left, width - right.length - 1) + fitRight(right, right.length + 1)];
@@ -36,14 +36,14 @@ function readyText({ ready, draining }: Snapshot, paint: Paint): string {
 
 function healthText(shot: Snapshot, paint: Paint): string {
   const { storeUp, breaker, configOk, keys, evicted, degraded, version } = shot;
-  const parts = [storeUp ? paint('green', 'store up') : paint('red', 'store away')];
+  const parts = [storeUp ? paint('green', 'store up') : paint('red', 'store down')];
   if (breaker !== undefined) {
     parts.push(breaker === 'closed' ? 'breaker closed' : paint('red', `breaker ${breaker}`));
   }
   if (keys !== undefined) parts.push(counted(keys, 'key'));
   if (evicted > 0) parts.push(paint('yellow', `${countText(evicted)} evicted`));
   if (degraded > 0) parts.push(paint('yellow', `${countText(degraded)} degraded`));
-  parts.push(configOk ? 'files fine' : paint('red', 'files wrong'));
+  parts.push(configOk ? 'config ok' : paint('red', 'config invalid'));
   if (version !== undefined) parts.push(paint('dim', `sluice ${visible(version)}`));
   return parts.join('  ');
 }
@@ -79,7 +79,7 @@ function policyLines(shot: Snapshot, watch: Watch, paint: Paint, width: number, 
   const lines = [paint('dim', heading)];
   for (const policy of shown) {
     const { allowed, denied } = watch.ratesOf(policy.name);
-    // The two of a policy are drawn to the same scale, so that they can be compared.
+    // Both sparklines of a policy have the same scale.
     const highest = Math.max(...allowed.slice(-spark), ...denied.slice(-spark), 0);
     const deniedText = policyRateText(policy.deniedPerSecond);
     lines.push(
@@ -95,7 +95,7 @@ function policyLines(shot: Snapshot, watch: Watch, paint: Paint, width: number, 
   }
   const left = sorted.length - shown.length;
   if (left > 0) lines.push(paint('dim', `and ${countText(left)} more`));
-  if (sorted.length === 0) lines.push('no policies are served');
+  if (sorted.length === 0) lines.push('no policies');
   return lines;
 }
 
@@ -112,11 +112,11 @@ function keyLines(heading: string, keys: readonly WatchedKey[], paint: Paint, mo
     const count = atLeast === atMost ? countText(atLeast) : `${countText(atLeast)}+`;
     lines.push(line(count, visible(policy), visible(key)));
   }
-  if (shown.length === 0) lines.push(line('-', '-', 'nobody'));
+  if (shown.length === 0) lines.push(line('-', '-', 'none'));
   return lines;
 }
 
-/** `trouble` is why it could not be asked just now. */
+/** `trouble` is the error of the last request, if it failed. */
 export function topLines(
   shot: Snapshot,
   watch: Watch,
@@ -126,7 +126,7 @@ export function topLines(
 ): readonly string[] {
   const width = Math.max(MIN_COLUMNS, size.columns);
   const head = headLines(shot, paint, width, trouble);
-  // Besides these there are four lines between the parts, of which two are headings.
+  // Reserves 6 lines for blank lines and headings.
   const room = Math.max(6, size.rows - head.length - 6);
   const policyRoom = Math.min(Math.max(1, shot.policies.length), Math.ceil(room / 2));
   const deniedRoom = Math.max(1, Math.ceil((room - policyRoom) / 2));

@@ -1,4 +1,4 @@
-/** Numbers out of the text that Prometheus reads. */
+/** Parses the Prometheus text format. */
 
 export interface Sample {
   readonly labels: Readonly<Record<string, string>>;
@@ -11,13 +11,13 @@ const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g;
 const unescaped = (text: string): string =>
   text.replace(/\\(.)/g, (_, letter: string) => (letter === 'n' ? '\n' : letter));
 
-/** All samples by the name of their metric. */
+/** Returns the samples by metric name. */
 export function readMetrics(text: string): ReadonlyMap<string, readonly Sample[]> {
   const found = new Map<string, Sample[]>();
   for (const line of text.split('\n')) {
     const [, name, labels = '', value] = LINE.exec(line) ?? [];
     if (name === undefined) continue;
-    const pairs = [...labels.matchAll(LABEL)].map(([, key, told]) => [key, unescaped(told)]);
+    const pairs = [...labels.matchAll(LABEL)].map(([, key, text]) => [key, unescaped(text)]);
     const sample = { labels: Object.fromEntries(pairs), value: Number(value) };
     const samples = found.get(name);
     if (samples === undefined) found.set(name, [sample]);

@@ -1,28 +1,27 @@
-/** Lines that are drawn anew in their place, on a terminal. */
+/** Redraws lines in place on a terminal. */
 import type { Output } from '../output.ts';
 import { cutTo } from './text.ts';
 
 const HIDE_CURSOR = '\u001b[?25l';
 const SHOW_CURSOR = '\u001b[?25h';
-const OTHER_SCREEN = '\u001b[?1049h';
-const OWN_SCREEN = '\u001b[?1049l';
+const ALTERNATE_SCREEN = '\u001b[?1049h';
+const MAIN_SCREEN = '\u001b[?1049l';
 const HOME = '\u001b[H';
 const CLEAR_ALL = '\u001b[2J';
 const CLEAR_LINE = '\u001b[K';
 const CLEAR_BELOW = '\u001b[J';
 const up = (lines: number): string => (lines > 0 ? `\u001b[${lines}A` : '');
 
-/** Something that is drawn again and again, and left as it was found. */
 export interface Screen {
   draw(lines: readonly string[]): void;
   close(): void;
 }
 
-/** Keeps whatever is drawn last, below what was printed before. */
+/** Draws below the previous output. The last frame stays. */
 export function inPlace(output: Output): Screen {
   let drawn = 0;
   output.write(HIDE_CURSOR);
-  // Lines that were as wide as the old size may have become two.
+  // The terminal may have wrapped lines that no longer fit.
   const endResize = output.onResize(() => {
     output.write(CLEAR_ALL + HOME);
     drawn = 0;
@@ -41,9 +40,9 @@ export function inPlace(output: Output): Screen {
   };
 }
 
-/** A screen of its own; what was there before comes back. */
+/** Draws on the alternate screen; `close` restores the main one. */
 export function wholeScreen(output: Output, resized: () => void): Screen {
-  output.write(OTHER_SCREEN + HIDE_CURSOR + CLEAR_ALL);
+  output.write(ALTERNATE_SCREEN + HIDE_CURSOR + CLEAR_ALL);
   const endResize = output.onResize(() => {
     output.write(CLEAR_ALL);
     resized();
@@ -56,7 +55,7 @@ export function wholeScreen(output: Output, resized: () => void): Screen {
     },
     close() {
       endResize();
-      output.write(SHOW_CURSOR + OWN_SCREEN);
+      output.write(SHOW_CURSOR + MAIN_SCREEN);
     },
   };
 }

@@ -1,10 +1,10 @@
-/** Text that has to fit: how wide it is on a terminal, cut and filled up. Colours take no room. */
+/** Measures, cuts and pads text by its width on a terminal. Colours have no width. */
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: a colour begins with one.
 const COLOUR = /\u001b\[[\d;]*m/;
 const PIECES = new RegExp(`${COLOUR.source}|.`, 'gsu');
 
-/** Letters that take two columns: those of East Asia, and pictures. */
+/** Characters that take two columns: East Asian ones and emoji. */
 const WIDE = new RegExp(
   `[${[
     ...['\\u1100-\\u115f', '\\u2e80-\\ua4cf', '\\uac00-\\ud7a3', '\\uf900-\\ufaff'],
@@ -23,7 +23,7 @@ function columnsOf(piece: string): number {
 export const widthOf = (text: string): number =>
   (text.match(PIECES) ?? []).reduce((sum, piece) => sum + columnsOf(piece), 0);
 
-/** As much of it as fits, with `…` where something is missing. Colours end where they should. */
+/** Cuts text to a width, with `…` at the end. Keeps all colour codes, so that colours end. */
 export function cutTo(text: string, width: number): string {
   if (widthOf(text) <= width) return text;
   let cut = '';
@@ -41,19 +41,19 @@ export function cutTo(text: string, width: number): string {
   return cut;
 }
 
-/** Exactly this wide. */
+/** Cuts or pads to exactly this width. */
 export function fitTo(text: string, width: number): string {
   const cut = cutTo(text, width);
   return cut + ' '.repeat(Math.max(0, width - widthOf(cut)));
 }
 
-/** The same, with the text at the right. */
+/** Like `fitTo`, right-aligned. */
 export const fitRight = (text: string, width: number): string =>
   ' '.repeat(Math.max(0, width - widthOf(text))) + cutTo(text, width);
 
 const BARS = [...'▁▂▃▄▅▆▇█'];
 
-/** The newest values, each as high as it is of `most`; nothing is a space. */
+/** Draws the newest values relative to `most`; 0 is a space. */
 export function sparkline(values: readonly number[], width: number, most: number): string {
   const shown = values.slice(-width);
   const bars = shown.map((value) =>

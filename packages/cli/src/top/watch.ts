@@ -1,4 +1,4 @@
-/** Asks a service again and again how it is, and makes rates of what it counts. */
+/** Polls a service and computes rates from its counters. */
 import { systemClock } from 'sluice';
 import type { Client } from '../client.ts';
 import { Failure } from '../output.ts';
@@ -60,9 +60,9 @@ export interface TopResult extends Snapshot {
 }
 
 const KEPT_RATES = 240;
-/** Of so many policies, the busiest, it is asked whose keys these are. */
-const ASKED_POLICIES = 8;
-const ASKED_KEYS = 20;
+/** Top keys are requested for the busiest policies only. */
+const MAX_POLICIES = 8;
+const MAX_KEYS = 20;
 
 interface Definition {
   readonly name: string;
@@ -94,7 +94,7 @@ export class Watch {
   readonly #rates = new Map<string, { allowed: number[]; denied: number[] }>();
   #counts: ReadonlyMap<string, Counts> = new Map();
   #countedMs: number | undefined = undefined;
-  /** How long the kept rates lasted each, the oldest first. */
+  /** Durations of the kept rates, oldest first. */
   readonly #passedS: number[] = [];
 
   constructor(client: Client) {
@@ -105,27 +105,29 @@ export class Watch {
     return this.#rates.get(policy) ?? { allowed: [], denied: [] };
   }
 
-  /** Throws a `Failure` if it cannot be asked. */
-  async look(): Promise<Snapshot> {
+  /** Throws a `Failure` if the service is unreachable. */
+  async poll(): Promise<Snapshot> {
     const client = this.#client;
     const [policies, ready, text] = await Promise.all([
-      client.ask('GET', '/v1/policies'),
-      client.ask('GET', '/readyz'),
-      client.askText('/metrics'),
+      client.request('GET', '/v1/policies'),
+      client.request('GET', '/readyz'),
+      client.requestText('/metrics'),
     ]);
     const atMs = systemClock.now();
     const metrics = readMetrics(text);
     const { policies: definitions } = policies.body as { policies?: readonly Definition[] };
     if (!Array.isArray(definitions)) {
-      throw new Failure(`Expected policies from the service at ${client.url}, got something else`);
+      throw new Failure(
+        `Expected policies from the service at ${client.url}, got another response`,
+      );
     }
     const states = this.#states(definitions, metrics, atMs);
-    const asked = busiest(states)
-      .slice(0, ASKED_POLICIES)
+    const names = busiest(states)
+      .slice(0, MAX_POLICIES)
       .map(({ name }) => name);
     const [mostDenied, mostAllowed] = await Promise.all([
-      this.#heavy(asked, 'denied'),
-      this.#heavy(asked, 'allowed'),
+      this.#topKeys(names, 'denied'),
+      this.#topKeys(names, 'allowed'),
     ]);
     const health = healthOf(ready.body as Ready, metrics);
     return { url: client.url, atMs, ...health, policies: states, mostDenied, mostAllowed };
@@ -136,13 +138,13 @@ export class Watch {
     const before = this.#countedMs;
     const passedS = before === undefined ? 0 : (atMs - before) / 1000;
     const byName = new Map(definitions.map((each) => [each.name, each]));
-    // Limits that come with requests are counted under names that no file has.
+    // Inline limits are counted under names that the configuration does not have.
     const names = new Set([...byName.keys(), ...counts.keys()]);
     const states = [...names].map((name) => {
       const { allowed, denied } = counts.get(name) ?? { allowed: 0, denied: 0 };
       const last = this.#counts.get(name) ?? { allowed: 0, denied: 0 };
       const perSecond = (now: number, then: number): number | undefined =>
-        // Less than before means that it was started anew, and all of it is new.
+        // A smaller counter means that the service restarted from 0.
         passedS > 0 ? (now >= then ? now - then : now) / passedS : undefined;
       const definition = byName.get(name);
       return {
@@ -172,8 +174,8 @@ export class Watch {
     keep(rates.denied, deniedPerSecond);
   }
 
-  /** The last look, with the rates of all the time that it has been watched. */
-  over(shot: Snapshot): TopResult {
+  /** Returns the snapshot with mean rates over the whole time watched. */
+  summary(shot: Snapshot): TopResult {
     const watchedS = this.#passedS.reduce((sum, each) => sum + each, 0);
     const policies = busiest(
       shot.policies.map((policy) => {
@@ -193,7 +195,7 @@ export class Watch {
     };
   }
 
-  /** Of rates that are the newest, each by the time that it lasted. */
+  /** Mean of the rates, weighted by their durations. */
   #mean(rates: readonly number[]): number | undefined {
     if (rates.length === 0) return undefined;
     const passed = this.#passedS.slice(-rates.length);
@@ -201,31 +203,31 @@ export class Watch {
     return sum / this.#passedS.reduce((all, each) => all + each, 0);
   }
 
-  async #heavy(policies: readonly string[], by: 'denied' | 'allowed'): Promise<WatchedKey[]> {
+  async #topKeys(policies: readonly string[], by: 'denied' | 'allowed'): Promise<WatchedKey[]> {
     const all = policies.map(async (policy) => {
-      const query = new URLSearchParams({ policy, by, count: String(ASKED_KEYS) });
-      const { body } = await this.#client.ask('GET', `/v1/top?${query}`).catch(goneSince);
+      const query = new URLSearchParams({ policy, by, count: String(MAX_KEYS) });
+      const { body } = await this.#client.request('GET', `/v1/top?${query}`).catch(emptyIfUnknown);
       const { keys = [] } = body as { keys?: readonly Omit<WatchedKey, 'policy'>[] };
       return keys.map(({ key, atLeast, atMost }) => ({ policy, key, atLeast, atMost }));
     });
     const keys = (await Promise.all(all)).flat().filter(({ atLeast }) => atLeast > 0);
-    return keys.sort((a, b) => b.atLeast - a.atLeast).slice(0, ASKED_KEYS);
+    return keys.sort((a, b) => b.atLeast - a.atLeast).slice(0, MAX_KEYS);
   }
 }
 
-/** Adds the newest, and forgets the oldest of too many. */
+/** Appends a value and drops the oldest if there are too many. */
 function keep(values: number[], value: number): void {
   values.push(value);
   if (values.length > KEPT_RATES) values.shift();
 }
 
-/** A policy that was there a moment ago may have gone with a reload. */
-function goneSince(error: unknown): { body: object } {
+/** Returns no keys if a reload has removed the policy since. */
+function emptyIfUnknown(error: unknown): { body: object } {
   if (error instanceof Failure && error.message.includes('ERR_UNKNOWN_POLICY')) return { body: {} };
   throw error;
 }
 
-/** Those that deny most first, then those that are asked most. */
+/** Sorts by denial rate, then by admission rate, then by totals. */
 export const busiest = <State extends PolicyState>(policies: readonly State[]): readonly State[] =>
   [...policies].sort(
     (a, b) =>
@@ -235,7 +237,7 @@ export const busiest = <State extends PolicyState>(policies: readonly State[]): 
       b.allowed - a.allowed,
   );
 
-/** What was allowed and denied; what had room but was let go is neither. */
+/** Sums decisions by policy. Outcomes other than allowed and denied are ignored. */
 function countsOf(metrics: Metrics): ReadonlyMap<string, Counts> {
   const counts = new Map<string, { allowed: number; denied: number }>();
   for (const { labels, value } of metrics.get('sluice_decisions_total') ?? []) {

@@ -1,4 +1,4 @@
-/** The algorithms side by side, in tables. */
+/** Text of `sluice compare`. */
 
 import type { AdversaryReport, AlgorithmReport, CompareResult } from 'sluice-traffic';
 import { counted, countText, exactTimeText, percentText, windowText } from 'sluice-traffic/format';
@@ -20,33 +20,33 @@ const DECISIONS = [
   number('admitted'),
   number('denied'),
   number('clients'),
-  number('let in'),
-  number('kept out'),
+  number('false admits'),
+  number('false denials'),
   number('wrong'),
 ];
 const DECISIONS_NOTE =
-  'clients: denied at least once. let in, kept out: decided otherwise than sliding-log, which ' +
-  'is exact and runs beside it. wrong: both, of all requests.';
+  'clients: denied at least once. false admits, false denials: decisions that differ from ' +
+  'sliding-log, which is exact. wrong: both, as a share of all requests.';
 
 const WINDOWS = [
   { heading: 'algorithm' },
   number('fullest window'),
-  number('of the limit'),
+  number('of limit'),
   number('attacker'),
-  number('bytes a key'),
-  number('at most'),
+  number('bytes per key'),
+  number('largest'),
 ];
 const WINDOWS_NOTE =
-  'fullest window: the most that any client got into a true window here. attacker: the most that ' +
-  'a client gets who knows the algorithm, tried on the engine. bytes a key: what the memory ' +
-  'store keeps of a client at its busiest, on average, computed from its layout.';
+  'fullest window: the most admitted for one client in any sliding window of this log. attacker: ' +
+  'the most that a client can get by timing its requests, found by search. bytes per key: mean ' +
+  'of the largest state of each client in the memory store, computed from its layout.';
 
 const COSTS = [
   { heading: 'algorithm' },
   number('admitted'),
   number('denied'),
-  number('let in'),
-  number('kept out'),
+  number('false admits'),
+  number('false denials'),
   number('wrong'),
 ];
 
@@ -75,9 +75,10 @@ const windowCells = ({
 export function compareLines(result: CompareResult, key: string, paint: Paint): readonly string[] {
   const { limit, windowMs, requests, clients, algorithms } = result;
   const rows = algorithms.map((each) => decisionCells(each, requests));
-  const who = key === 'client' ? counted(clients, 'client') : `${counted(clients, 'key')} (${key})`;
+  const keys =
+    key === 'client' ? counted(clients, 'client') : `${counted(clients, 'key')} (${key})`;
   return [
-    ...labelled('traffic', cut(`${counted(requests, 'request')} of ${who}`, ROOM)),
+    ...labelled('traffic', cut(`${counted(requests, 'request')} from ${keys}`, ROOM)),
     ...labelled('limit', `${countText(limit)} in ${windowText(windowMs)}`, ...dearLines(result)),
     '',
     ...tableLines(DECISIONS, rows),
@@ -93,17 +94,17 @@ export function compareLines(result: CompareResult, key: string, paint: Paint): 
 
 const ROOM = LINE_COLUMNS - LABEL_COLUMNS;
 
-/** What the limit counts, where that is costs, and what is above it all by itself. */
+/** Total cost, and requests that cost more than the limit; none without costs. */
 function dearLines({ costs }: CompareResult): readonly string[] {
   if (costs === undefined) return [];
-  const dear = `${counted(costs.tooDear, 'request')} with a cost above it, which can never pass`;
+  const dear = `${counted(costs.tooDear, 'request')} with a cost above the limit, always denied`;
   return [
-    `of cost; all requests cost ${countText(costs.asked)}`,
+    `in units of cost; total cost ${countText(costs.asked)}`,
     ...(costs.tooDear > 0 ? [dear] : []),
   ];
 }
 
-/** The decisions again, by what was asked for rather than by how often. */
+/** The decisions in units of cost. */
 function costLines({ algorithms, costs: all }: CompareResult): readonly string[] {
   if (all === undefined) return [];
   const rows = algorithms.flatMap(({ algorithm, costs }) => {
@@ -112,16 +113,16 @@ function costLines({ algorithms, costs: all }: CompareResult): readonly string[]
     const sums = [admitted, denied, falseAdmits, falseDenials].map(countText);
     return [[algorithm, ...sums, percentText(falseAdmits + falseDenials, all.asked)]];
   });
-  return ['', 'The same in cost:', ...tableLines(COSTS, rows)];
+  return ['', 'In units of cost:', ...tableLines(COSTS, rows)];
 }
 
-/** Who had the fullest of all windows, if it was over the limit. */
+/** The fullest window of each algorithm that exceeded the limit. */
 function fullestLines(algorithms: readonly AlgorithmReport[]): readonly string[] {
   const over = algorithms.filter(({ worst }) => (worst?.multiple ?? 0) > 1);
   if (over.length === 0) return [];
   return [
     '',
-    'Over the limit in a true window here:',
+    'Windows over the limit in this log:',
     ...tableLines(
       [{ heading: 'algorithm' }, number('count'), { heading: 'at' }, { heading: 'client' }],
       over.map(({ algorithm, worst }) => [
@@ -134,7 +135,7 @@ function fullestLines(algorithms: readonly AlgorithmReport[]): readonly string[]
   ];
 }
 
-/** `100 at 59.9 s, 99 at 2 min` */
+/** `100 after 59.999 s, 99 after 60 s` */
 const scheduleText = ({ schedule }: AdversaryReport): string =>
   schedule
     .map(({ afterMs, admitted }) => `${countText(admitted)} after ${exactText(afterMs)}`)
@@ -148,7 +149,7 @@ function attackLines(algorithms: readonly AlgorithmReport[]): readonly string[] 
   if (over.length === 0) return [];
   return [
     '',
-    "What the attacker does, counted from the start of one of the clock's windows:",
+    'Schedule of the attacker, from the start of a clock-aligned window:',
     ...tableLines(
       [{ heading: 'algorithm' }, { heading: 'sends' }],
       over.map(({ algorithm, adversary }) => [algorithm, scheduleText(adversary)]),

@@ -1,6 +1,6 @@
 /**
- * Which limits a configuration gives to the requests of a log: by its rules, as the service would
- * find them, or, where it has no rules, every policy by the client's address.
+ * Finds the limits of the requests of a log: by the rules of a configuration, as the service does,
+ * or, if it has no rules, every policy by client address.
  */
 import { definePolicy, type Limit, SluiceError } from 'sluice';
 import {
@@ -27,20 +27,20 @@ import {
 import { Failure, visible } from '../output.ts';
 
 export interface ConfigRules extends Rules {
-  /** From the address of a log's line to the client, as the configuration counts addresses. */
+  /** Returns the client of an entry, by the `ipv6Prefix` of the configuration. */
   readonly clientOf: (entry: Entry) => string;
-  /** Headers that its rules have asked for, and that no request of the log had. */
+  /** Headers that the rules use and that no request of the log had. */
   missingHeaders(): readonly string[];
 }
 
-/** Reads a file or folder. Throws a `ConfigError`, or says why a log cannot be held against it. */
+/** Loads a file or folder. Throws a `ConfigError`, or a `Failure` if it has no request rules. */
 export async function loadRules(path: string): Promise<ConfigRules> {
   const config = await loadConfig([path]);
   const isOfRequests = config.rules.some(({ match }) => match.kind === 'request');
   if (!isOfRequests && (config.rules.length > 0 || config.domains.length > 0)) {
     throw new Failure(
-      `Expected request rules in ${visible(path)}, got rules for descriptors only: a log has ` +
-        'requests, and nothing says which descriptors a proxy would make of them',
+      `Expected request rules in ${visible(path)}, got descriptor rules only. A log has no ` +
+        'descriptors to match',
     );
   }
   const { ipv6Prefix } = config.settings;
@@ -61,7 +61,7 @@ class RulesOfConfig implements ConfigRules {
   readonly #served: ServedPolicies;
   readonly #rules: RequestRules | undefined;
   readonly #everyPolicy: readonly string[];
-  /** Whether some request had the header, by its name. */
+  /** Whether any request had the header, by name. */
   readonly #headers = new Map<string, boolean>();
 
   constructor(config: Config, clientOf: (entry: Entry) => string) {
@@ -70,8 +70,12 @@ class RulesOfConfig implements ConfigRules {
     this.#served = new ServedPolicies(config.policies, this.#overrides.overrides);
     const requestRules = config.rules.filter(({ match }) => match.kind === 'request');
     this.#rules = requestRules.length === 0 ? undefined : new RequestRules(requestRules);
-    const asked = new Set(requestRules.flatMap(({ limits }) => limits.map(({ policy }) => policy)));
-    const used = config.policies.filter(({ name }) => this.#rules === undefined || asked.has(name));
+    const limited = new Set(
+      requestRules.flatMap(({ limits }) => limits.map(({ policy }) => policy)),
+    );
+    const used = config.policies.filter(
+      ({ name }) => this.#rules === undefined || limited.has(name),
+    );
     this.#everyPolicy = used.map(({ name }) => name);
     this.policies = used.map(({ name, options, shadow }) =>
       factsOf(definePolicy(name, options), shadow),
@@ -90,23 +94,23 @@ class RulesOfConfig implements ConfigRules {
     for (const request of requests) {
       const limit = this.#limitOf(request, entry.cost);
       if (limit !== undefined) limits.push(limit);
-      // What a limit in shadow could never let through is not in the way either.
+      // A limit in shadow mode never denies.
       else if (!this.#served.isShadow(request.policy)) violated.push(request.policy);
     }
     return violated.length > 0 ? { violated } : limits;
   }
 
   /**
-   * Undefined for what the service refuses: a rule's cost above the key's own limit, or no key. A
-   * rule that says what requests cost is obeyed, also if it says 1; where none does, the log is.
+   * Returns undefined if the service would deny: a cost in the rule above the limit of the key, or
+   * no key. The cost of a rule, even if 1, takes precedence over that of the log.
    */
   #limitOf(request: LimitRequest, logged: number | undefined): Limit | undefined {
     const { policy, key, cost, operation } = request;
     try {
       const limit = this.#served.limit(policy, key, request, 1);
-      const isSaid = cost !== undefined || operation !== undefined;
-      // One that is too dear is told apart by the replay, which knows what is in shadow.
-      return isSaid || logged === undefined ? limit : { ...limit, cost: logged };
+      const hasCost = cost !== undefined || operation !== undefined;
+      // The replay handles a logged cost above the limit, because it knows the shadow limits.
+      return hasCost || logged === undefined ? limit : { ...limit, cost: logged };
     } catch (error) {
       if (error instanceof SluiceError) return undefined;
       throw error;
@@ -128,7 +132,7 @@ function requestsOf(rules: RequestRules, facts: RequestFacts): readonly LimitReq
   }
 }
 
-/** Overrides that expire by the time of the log rather than by that of the machine. */
+/** Overrides that expire by the time of the log instead of the system clock. */
 class TimedOverrides {
   readonly overrides = new Overrides();
   readonly #all: readonly OverrideConfig[];
@@ -146,10 +150,10 @@ class TimedOverrides {
   }
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: anything but ASCII is looked for.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: matches anything but ASCII.
 const NOT_ASCII = /[^\x00-\x7f]/;
 
-/** A line of a log as the rules look at requests. */
+/** Adapts a log entry to the request interface of the rules. */
 class EntryFacts implements RequestFacts {
   readonly #entry: Entry;
   readonly #client: string;
@@ -165,7 +169,7 @@ class EntryFacts implements RequestFacts {
     return this.#entry.method;
   }
 
-  /** The service is told paths by headers, which have a character for each byte. */
+  /** The service receives paths in headers, which have one character per byte. */
   get path(): string {
     const { path } = this.#entry;
     return NOT_ASCII.test(path) ? Buffer.from(path).toString('latin1') : path;

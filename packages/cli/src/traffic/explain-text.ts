@@ -1,6 +1,6 @@
-/** Why a request is answered as it is: the window, what counts in it, and the sum in numbers. */
+/** Text of `sluice explain`: the decision, the window, and the comparison that decides. */
 
-import { type Explanation, explainState } from 'sluice-traffic';
+import { describeExplanation, type Explanation } from 'sluice-traffic';
 import {
   countText,
   durationText,
@@ -14,20 +14,20 @@ import { windowLines } from './window-text.ts';
 
 const ROOM = LINE_COLUMNS - LABEL_COLUMNS;
 
-function answerLines(explained: Explanation, paint: Paint): readonly string[] {
+function decisionText(explained: Explanation, paint: Paint): string {
   const { allowed, remaining, retryAfterMs, atMs, wasAsked, tooDear } = explained;
   const would = wasAsked ? '' : 'would be ';
-  const left = `${countText(remaining)} left${wasAsked ? ' after it' : ''}`;
-  if (allowed) return [`${paint('green', `${would}allowed`)}, ${left}`];
-  if (tooDear) return [`${paint('red', `${would}denied`)}; the same never fits`];
+  const left = `${countText(remaining)} remaining${wasAsked ? ' after it' : ''}`;
+  if (allowed) return `${paint('green', `${would}allowed`)}, ${left}`;
+  if (tooDear) return `${paint('red', `${would}denied`)}; this cost never fits`;
   const again = `${durationText(retryAfterMs)}, at ${timeTextBeside(atMs + retryAfterMs, atMs)}`;
-  return [`${paint('red', `${would}denied`)}; the same fits in ${again}`];
+  return `${paint('red', `${would}denied`)}; fits in ${again}`;
 }
 
 export function explainLines(explained: Explanation, paint: Paint): readonly string[] {
   const { key, policy, algorithm, limit, capacity, windowMs, atMs, allowed } = explained;
-  const { counts, sum, frees } = explainState(explained);
-  const burst = capacity === limit ? '' : `, up to ${countText(capacity)} at once`;
+  const { usedText, sumText, freesText } = describeExplanation(explained);
+  const burst = capacity === limit ? '' : `, burst ${countText(capacity)}`;
   const name = policy === '' ? '' : `${policy}: `;
   const params = `${countText(limit)} in ${windowText(windowMs)}${burst}, ${algorithm}`;
   const { resetAfterMs, hasCosts, cost } = explained;
@@ -37,14 +37,14 @@ export function explainLines(explained: Explanation, paint: Paint): readonly str
     text === '' ? [] : labelled(label, ...wrapped(text, ROOM));
   return [
     ...labelled('key', cut(key, ROOM)),
-    ...labelled('when', `${exactTimeText(atMs)} UTC`),
+    ...labelled('time', `${exactTimeText(atMs)} UTC`),
     ...(hasCosts ? labelled('cost', countText(cost)) : []),
     ...labelled('limit', cut(`${name}${params}`, ROOM)),
-    ...labelled('answer', ...answerLines(explained, paint)),
+    ...labelled('decision', decisionText(explained, paint)),
     ...(drawn.length === 0 ? [] : ['', ...drawn, '']),
-    ...part('counts', counts),
-    ...part('sum', sum),
-    ...(allowed ? [] : part('frees', frees)),
-    ...part('as new', reset),
+    ...part('state', usedText),
+    ...part('comparison', sumText),
+    ...(allowed ? [] : part('frees', freesText)),
+    ...part('resets', reset),
   ];
 }

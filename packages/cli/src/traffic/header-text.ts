@@ -1,4 +1,4 @@
-/** What the rate-limit fields of a response say, in words. */
+/** Text of `sluice explain --headers`: the rate-limit headers of a response. */
 
 import { type ParsedRateLimit, parseRateLimit } from 'sluice/http';
 import { countText, durationText, windowText } from 'sluice-traffic/format';
@@ -25,7 +25,7 @@ export const fieldsDeny = ({ limits, retryAfterMs }: ParsedRateLimit): boolean =
 
 const FIELD = /^([!#$%&'*+.^_`|~\w-]+):\s*(.*)$/;
 
-/** Lines as they were pasted, each `Name: value`; others, such as a status, are passed over. */
+/** Parses lines of `Name: value`; others, such as a status line, are skipped. */
 export function fieldsOf(pasted: readonly string[]): Readonly<Record<string, readonly string[]>> {
   const fields = new Map<string, string[]>();
   for (const line of pasted.flatMap((text) => text.split(/\r?\n/))) {
@@ -44,41 +44,41 @@ export function parsedFields(pasted: readonly string[], nowMs: number): FieldsRe
     return { kind: 'fields', ...parsed, fields };
   }
   const given = visible(pasted.join(' ').slice(0, 60));
-  throw new Failure(`Expected fields such as 'RateLimit: "perMinute";r=0;t=12', got \`${given}\``);
+  throw new Failure(`Expected headers such as 'RateLimit: "perMinute";r=0;t=12', got \`${given}\``);
 }
 
 const ROOM = LINE_COLUMNS - LABEL_COLUMNS;
 
-/** `perMinute: 0 left, more in 12.0 s` */
+/** `perMinute: 0 remaining, resets in 12 s` */
 function limitText({
   name,
   limit,
   remaining,
   resetAfterMs,
 }: ParsedRateLimit['limits'][number]): string {
-  const who = name === undefined ? '' : `${name}: `;
+  const prefix = name === undefined ? '' : `${name}: `;
   const of = limit === undefined ? '' : ` of ${countText(limit)}`;
-  const more = resetAfterMs === undefined ? '' : `, more in ${durationText(resetAfterMs)}`;
-  return cut(`${who}${countText(remaining)}${of} left${more}`, ROOM);
+  const reset = resetAfterMs === undefined ? '' : `, resets in ${durationText(resetAfterMs)}`;
+  return cut(`${prefix}${countText(remaining)}${of} remaining${reset}`, ROOM);
 }
 
 function policyText({ name, limit, windowMs }: ParsedRateLimit['policies'][number]): string {
-  const who = name === undefined ? '' : `${name}: `;
+  const prefix = name === undefined ? '' : `${name}: `;
   const window = windowMs === undefined ? '' : ` in ${windowText(windowMs)}`;
-  return cut(`${who}${limit === undefined ? '?' : countText(limit)}${window}`, ROOM);
+  return cut(`${prefix}${limit === undefined ? '?' : countText(limit)}${window}`, ROOM);
 }
 
 export function headerLines(parsed: ParsedRateLimit): readonly string[] {
   const { form, policies, limits, retryAfterMs } = parsed;
   return [
-    ...labelled('form', FORM_NAMES[form]),
+    ...labelled('format', FORM_NAMES[form]),
     ...(policies.length > 0 ? labelled('policies', ...policies.map(policyText)) : []),
     ...(limits.length > 0 ? labelled('limits', ...limits.map(limitText)) : []),
     ...(retryAfterMs === undefined
       ? []
-      : labelled('try again', retryAfterMs === 0 ? 'now' : `in ${durationText(retryAfterMs)}`)),
+      : labelled('retry', retryAfterMs === 0 ? 'now' : `in ${durationText(retryAfterMs)}`)),
     ...(fieldsDeny(parsed) && retryAfterMs === undefined
-      ? labelled('meaning', 'nothing is left of a limit: the next call would be denied')
+      ? labelled('meaning', 'a limit is exhausted: the next call would be denied')
       : []),
   ];
 }

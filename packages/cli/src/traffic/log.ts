@@ -1,4 +1,4 @@
-/** What all commands do that read logs: options, the reading, and what is wrong with either. */
+/** Options, reading and error handling of the commands that read logs. */
 
 import { InvalidArgumentError, Option } from 'commander';
 import { definePolicy, SluiceError, systemClock } from 'sluice';
@@ -16,7 +16,7 @@ import {
 } from 'sluice-traffic';
 import { counted, countText, exactTimeText } from 'sluice-traffic/format';
 import type { Command, Context } from '../command.ts';
-import { CANNOT, type ExitCode, Failure, type Output, visible } from '../output.ts';
+import { EXIT_ERROR, type ExitCode, Failure, type Output, visible } from '../output.ts';
 import { problemLines } from '../problems.ts';
 import { Progress, readingText } from './progress.ts';
 import { cut, LABEL_COLUMNS, LINE_COLUMNS, labelled, wrapped } from './text.ts';
@@ -34,37 +34,37 @@ function columnValue(text: string, before: LogOptions['column'] = {}): LogOption
 }
 
 export const logOptions = (): readonly Option[] => [
-  new Option('--format <format>', 'of the log (default: found out)').choices(FORMAT_NAMES),
+  new Option('--format <format>', 'log format (default: auto-detect)').choices(FORMAT_NAMES),
   new Option(
     '--column <mapping>',
-    'where JSON lines or CSV have what, such as time=when',
+    'column or JSON member of a field, such as time=when; repeatable',
   ).argParser(columnValue),
   new Option('--json', 'print the result as JSON'),
 ];
 
-/** What `--limit` says: `100/1m`. */
+/** Parses `--limit`, such as `100/1m`. */
 export function limitOf(text: string): { readonly limit: number; readonly windowMs: number } {
   try {
     return definePolicy('limit', text).params!;
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error;
-    throw new Failure(`Expected --limit to be such as 100/1m, got \`${visible(text)}\``);
+    throw new Failure(`Expected --limit to be a limit such as 100/1m, got \`${visible(text)}\``);
   }
 }
 
-/** Where costs come from. */
+/** Where the costs of the requests come from. */
 export interface CostFacts {
-  /** Columns, or members of the JSON; none if one was asked for that no request has. */
+  /** Columns or JSON members; empty if the requested one does not occur. */
   readonly columns: readonly string[];
-  /** Requests that say what they cost; each of the others costs 1. */
+  /** Requests with a cost; the others cost 1. */
   readonly read: number;
-  /** Those of the unreadable lines that say a cost which is no integer of at least 1. */
+  /** Unreadable lines whose cost is not a positive integer. */
   readonly refused: number;
-  /** What the first of those says. */
+  /** The first such cost. */
   readonly sample?: string;
 }
 
-/** What is said of a log beside what was found in it. */
+/** Describes the log itself. */
 export interface LogFacts {
   readonly paths: readonly string[];
   readonly format: string;
@@ -72,20 +72,20 @@ export interface LogFacts {
   readonly requests: number;
   readonly unreadable: number;
   readonly samples: LogReport['samples'];
-  /** Lines that could not be put in order, and were taken at the time reached. */
+  /** Lines too late to be sorted, replayed at the latest time reached. */
   readonly late: number;
-  /** The same of lines that are far ahead of those around them. */
+  /** Lines more than a day ahead of their neighbours, replayed at the latest time reached. */
   readonly early: number;
-  /** Only if some request says what it costs, or if a column was named for it. */
+  /** Only if a request has a cost, or a cost column was given. */
   readonly costs?: CostFacts;
 }
 
-/** Hears from the entries of logs where those have their costs. */
+/** Collects the cost sources of all entries. */
 class CostSources {
   readonly #all = new Set<CostSource>();
   #last: CostSource | undefined = undefined;
 
-  hear(entries: readonly Entry[]): void {
+  add(entries: readonly Entry[]): void {
     for (const { costSource } of entries) {
       if (costSource === undefined || costSource === this.#last) continue;
       this.#last = costSource;
@@ -93,9 +93,9 @@ class CostSources {
     }
   }
 
-  facts(isAsked: boolean): CostFacts | undefined {
+  facts(isRequested: boolean): CostFacts | undefined {
     const used = [...this.#all].filter(({ read, refused }) => read + refused > 0);
-    if (used.length === 0 && !isAsked) return undefined;
+    if (used.length === 0 && !isRequested) return undefined;
     const sample = used.find(({ refused }) => refused > 0)?.sample;
     return {
       columns: [...new Set(used.map(({ name }) => name))],
@@ -106,20 +106,20 @@ class CostSources {
   }
 }
 
-/** A log of which more than this share is out of its order says nothing about windows. */
+/** With more late lines than this share, window counts would be meaningless. */
 const MAX_LATE = 0.5;
 
 /**
- * Reads logs to their end, or until `take` says that it has enough. `turn` is what is said before
- * how far it has come, where they are read several times.
+ * Reads logs to their end, or until `take` returns true. `label` precedes the progress, if logs
+ * are read several times.
  */
 export async function readLogs(
   output: Output,
   paths: readonly string[],
   { format, column }: LogOptions,
-  // biome-ignore lint/suspicious/noConfusingVoidType: most takers say nothing.
+  // biome-ignore lint/suspicious/noConfusingVoidType: most callbacks return nothing.
   take: (entries: readonly Entry[]) => boolean | void,
-  turn = '',
+  label = '',
 ): Promise<LogFacts> {
   const reader = await LogReader.open(paths, {
     ...(format !== undefined && { format }),
@@ -131,18 +131,18 @@ export async function readLogs(
   const sources = new CostSources();
   try {
     for await (const entries of reader.entries()) {
-      sources.hear(entries);
+      sources.add(entries);
       if (take(entries) === true) break;
-      progress.show(() => turn + readingText(report, sinceMs));
+      progress.show(() => label + readingText(report, sinceMs));
     }
   } finally {
     progress.end();
   }
   const { lines, unreadable, samples, late, early } = report;
   if (late > MAX_LATE * report.entries) {
-    const got = `${counted(late, 'line')} of ${countText(report.entries)} that come too late`;
+    const got = `${counted(late, 'line')} of ${countText(report.entries)} out of order`;
     throw new LogError(
-      `Expected ${paths.map(visible).join(', ')} in the order of time, got ${got}: sort them first`,
+      `Expected ${paths.map(visible).join(', ')} in order of time, got ${got}. Sort the log first.`,
     );
   }
   const costs = sources.facts(column?.cost !== undefined);
@@ -153,7 +153,7 @@ export async function readLogs(
   };
 }
 
-/** `log   access.log, combined` and what is wrong with it. */
+/** `log   access.log, combined`, and its problems. */
 export function logLines(
   { paths, format, unreadable, samples, late, early, costs }: LogFacts,
   {
@@ -169,14 +169,15 @@ export function logLines(
     lines.push(`${exactTimeText(firstMs)} to ${exactTimeText(lastMs)} UTC`);
   }
   if (costs !== undefined) lines.push(cut(costText(costs), room));
-  if (late > 0) lines.push(`${counted(late, 'line')} too late, taken at the time reached`);
+  if (late > 0)
+    lines.push(`${counted(late, 'line')} out of order, replayed at the latest time reached`);
   if (early > 0) {
-    lines.push(`${counted(early, 'line')} too far ahead, taken at the time reached`);
+    lines.push(
+      `${counted(early, 'line')} more than a day ahead, replayed at the latest time reached`,
+    );
   }
   if (unreadable > 0) {
-    lines.push(
-      `${counted(unreadable, 'line')} could not be read, such as line ${samples[0].line}:`,
-    );
+    lines.push(`${counted(unreadable, 'line')} unreadable, such as line ${samples[0].line}:`);
     lines.push(cut(samples[0].text, room));
     if (costs !== undefined) lines.push(...refusedLines(costs, room));
   }
@@ -185,19 +186,19 @@ export function logLines(
 
 /** `costs from the column tokens` */
 export function costText({ columns }: CostFacts): string {
-  if (columns.length === 0) return 'no request says what it costs, so each costs 1';
+  if (columns.length === 0) return 'no request has a cost, so each costs 1';
   return `costs from the column${columns.length > 1 ? 's' : ''} ${columns.join(', ')}`;
 }
 
 function refusedLines({ refused, sample = '' }: CostFacts, room: number): readonly string[] {
   if (refused === 0) return [];
-  const which = `of these ${countText(refused)} with a cost that is no integer of at least 1`;
+  const which = `${countText(refused)} of them with a cost that is not a positive integer`;
   return wrapped(`${which}, such as \`${cut(sample, 40)}\``, room);
 }
 
 type Run = Command['run'];
 
-/** Has mistakes in logs, files and limits told in words. They are all bad input. */
+/** Reports errors in logs, configuration files and limits as usage errors. */
 export const withLogs =
   (run: Run): Run =>
   async (context: Context, args, given): Promise<ExitCode> => {
@@ -211,6 +212,6 @@ export const withLogs =
       if (!(error instanceof ConfigError)) throw error;
       const lines = problemLines(error.problems, output.isErrorTerminal, output.paintError);
       for (const line of lines) output.printError(line);
-      return CANNOT;
+      return EXIT_ERROR;
     }
   };

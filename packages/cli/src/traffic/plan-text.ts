@@ -1,4 +1,4 @@
-/** A plan in words and tables. */
+/** Text of `sluice plan`. */
 
 import type { ClientReport, Impact, PlanChange, PlanResult, PolicyReport } from 'sluice-traffic';
 import { counted, countText, exactTimeText, percentText, windowText } from 'sluice-traffic/format';
@@ -25,31 +25,31 @@ export function planLines(result: PlanResult, top: number, paint: Paint): readon
     ...policyLines(result.policies),
     ...(result.costs === undefined ? [] : wrapped(COST_NOTE)),
     ...section(
-      `The most denied clients${ofAll(result.topClients, result.denied)}`,
+      `Most denied clients${ofAll(result.topClients, result.denied)}`,
       clientLines(result.topClients, top),
       paint,
     ),
-    ...section('Where requests are denied', routeLines(result, top), paint),
+    ...section('Denied routes', routeLines(result, top), paint),
     ...(against === undefined ? [] : changeLines(against, result, top, paint)),
   ];
 }
 
-/** `, 20 of 1,234`, where a list is not all. */
+/** `, 20 of 1,234` if the list is incomplete. */
 const ofAll = (listed: readonly ClientReport[], { clients }: Impact): string =>
   listed.length < clients ? `, ${countText(listed.length)} of ${countText(clients)}` : '';
 
-/** A heading and what stands below it; nothing if there is nothing. */
+/** A heading and its lines; empty if there are none. */
 const section = (title: string, lines: readonly string[], paint: Paint): readonly string[] =>
   lines.length === 0 ? [] : ['', paint('bold', title), ...lines];
 
 function summaryLines(result: PlanResult, paint: Paint): readonly string[] {
   const { requests, clients, denied, firstDeniedMs, heavyAbove, timeline, costs } = result;
   const traffic = [
-    `${counted(requests, 'request')} of ${counted(clients, 'client')}`,
-    ...(costs === undefined ? [] : [`a cost of ${countText(costs.asked)} in all`]),
+    `${counted(requests, 'request')} from ${counted(clients, 'client')}`,
+    ...(costs === undefined ? [] : [`total cost ${countText(costs.asked)}`]),
   ];
   if (denied.requests === 0) {
-    return [...labelled('traffic', ...traffic), ...labelled('denied', paint('green', 'nobody'))];
+    return [...labelled('traffic', ...traffic), ...labelled('denied', paint('green', 'none'))];
   }
   const share = percentText(denied.requests, requests);
   const what = `${counted(denied.requests, 'request')} (${share})`;
@@ -57,7 +57,7 @@ function summaryLines(result: PlanResult, paint: Paint): readonly string[] {
   const ordinary = `${countText(denied.ordinaryClients)} of them ordinary`;
   const who = `${counted(denied.clients, 'client')} (${clientShare}), ${ordinary}`;
   const most = countText(heavyAbove);
-  const rule = `ordinary: not among the heaviest 1% by requests, so at most ${most}`;
+  const rule = `ordinary: all but the heaviest 1% by requests; at most ${most} requests`;
   const first = `first at ${exactTimeText(firstDeniedMs!)}`;
   const columnMs = timeline.bucketMs * Math.ceil(timeline.series.denied.length / BAR_COLUMNS);
   return [
@@ -65,7 +65,7 @@ function summaryLines(result: PlanResult, paint: Paint): readonly string[] {
     ...labelled('denied', paint('red', what), ...costLines(costs), who, first),
     ...labelled('', ...wrapped(rule, BAR_COLUMNS).map((line) => paint('dim', line))),
     '',
-    ...labelled('asked', barsText(timeline.series.requests, BAR_COLUMNS)),
+    ...labelled('requests', barsText(timeline.series.requests, BAR_COLUMNS)),
     ...labelled(
       'denied',
       barsText(
@@ -74,28 +74,27 @@ function summaryLines(result: PlanResult, paint: Paint): readonly string[] {
         Math.max(...fitted(timeline.series.requests, BAR_COLUMNS)),
       ),
     ),
-    ...labelled('', paint('dim', `a column is ${windowText(columnMs)}`)),
+    ...labelled('', paint('dim', `1 column = ${windowText(columnMs)}`)),
   ];
 }
 
-/** What the denied requests cost, and which of them could never pass. */
+/** Cost of the denied requests, and how many cost more than a limit. */
 function costLines(costs: PlanResult['costs']): readonly string[] {
   if (costs === undefined) return [];
   const { asked, denied, tooDear } = costs;
-  const dear = `${counted(tooDear, 'request')} with a cost above a limit, which can never pass`;
+  const dear = `${counted(tooDear, 'request')} with a cost above a limit, always denied`;
   return [
-    `a cost of ${countText(denied)} (${percentText(denied, asked)})`,
+    `cost ${countText(denied)} (${percentText(denied, asked)})`,
     ...(tooDear === 0 ? [] : [dear]),
   ];
 }
 
-const COST_NOTE =
-  'Limits count costs: that which a rule says, or else that which the log says, or else 1.';
+const COST_NOTE = 'Limits count costs: the cost of the rule, else that of the log, else 1.';
 
 const impactCells = ({ requests, clients, ordinaryClients }: Impact): readonly string[] =>
   [requests, clients, ordinaryClients].map(countText);
 
-const TOLL_COLUMNS: readonly Column[] = [
+const IMPACT_COLUMNS: readonly Column[] = [
   { heading: 'requests', isNumber: true },
   { heading: 'clients', isNumber: true },
   { heading: 'ordinary', isNumber: true },
@@ -105,16 +104,16 @@ function policyLines(policies: readonly PolicyReport[]): readonly string[] {
   const rows = policies.map(({ name, limit, windowMs, algorithm, shadow, denied }) => [
     name,
     `${countText(limit)} in ${windowText(windowMs)}`,
-    `${algorithm}${shadow ? ', in shadow' : ''}`,
+    `${algorithm}${shadow ? ', shadow' : ''}`,
     ...impactCells(denied),
   ]);
   const first = ['policy', 'limit', 'algorithm'].map((heading) => ({ heading }));
-  const lines = tableLines([...first, ...TOLL_COLUMNS], rows);
+  const lines = tableLines([...first, ...IMPACT_COLUMNS], rows);
   const hasShadow = policies.some(({ shadow }) => shadow);
   return hasShadow ? [...lines, ...wrapped(SHADOW_NOTE)] : lines;
 }
 
-const SHADOW_NOTE = 'In shadow: what it would deny of what the others let pass. It denies nobody.';
+const SHADOW_NOTE = 'shadow: would deny these of the requests that the enforced policies admit.';
 
 function clientLines(clients: readonly ClientReport[], top: number): readonly string[] {
   if (clients.length === 0) return [];
@@ -168,13 +167,12 @@ function changeLines(
   );
   return [
     '',
-    paint('bold', 'Against the policies of today'),
-    ...labelled('today', ...wrapped(names.join(', '), BAR_COLUMNS)),
+    paint('bold', 'Compared with the current policies'),
+    ...labelled('current', ...wrapped(names.join(', '), BAR_COLUMNS)),
     ...labelled(
       'requests',
-      `${countText(change.denied.requests)} denied today, ${countText(denied.requests)} then:`,
-      `${countText(requestsLost)} that pass today are denied, ` +
-        `${countText(requestsWon)} the other way round`,
+      `${countText(change.denied.requests)} denied now, ${countText(denied.requests)} planned:`,
+      `${countText(requestsLost)} newly denied, ` + `${countText(requestsWon)} newly admitted`,
     ),
     ...labelled(
       'clients',

@@ -1,11 +1,11 @@
-/** A policy that was found, as a file that the service reads. */
+/** Writes a suggested policy as a configuration file. */
 
 import { loadConfig } from 'sluice-server/configured';
 import type { SuggestResult } from 'sluice-traffic';
 import { counted, countText, exactTimeText, percentText, windowText } from 'sluice-traffic/format';
 import { visible } from '../output.ts';
+import { writeAtomic } from './atomic-file.ts';
 import { wrapped } from './text.ts';
-import { writeWhole } from './whole-file.ts';
 
 const UNITS: readonly [unit: string, ms: number, name: string][] = [
   ['d', 86_400_000, 'perDay'],
@@ -15,24 +15,23 @@ const UNITS: readonly [unit: string, ms: number, name: string][] = [
   ['ms', 1, 'perMs'],
 ];
 
-/** As policies write it: `15m`. */
+/** `15m`, as in a configuration file. */
 export function durationWord(ms: number): string {
   const [unit, unitMs] = UNITS.find(([, each]) => ms % each === 0)!;
   return `${ms / unitMs}${unit}`;
 }
 
-/** `perMinute`, or `per15m` where there is no word for it. */
+/** `perMinute`, or `per15m` if the window is not one unit. */
 const policyName = (windowMs: number): string =>
   UNITS.find(([, unitMs]) => unitMs === windowMs)?.[2] ?? `per${durationWord(windowMs)}`;
 
-/** What the limit counts, if that is costs. */
 function costText({ costs }: SuggestResult, columns: readonly string[]): string {
   if (costs === undefined) return '';
   const from = columns.map(visible).join(', ');
-  return ` It counts costs, here from the column ${from}; who says no cost asks for 1.`;
+  return ` It counts costs, from the column ${from}; a request without one costs 1.`;
 }
 
-/** `costColumns` are the columns that had the costs, if there were any. */
+/** `costColumns` are the columns with costs, if any. */
 export function policyText(result: SuggestResult, costColumns: readonly string[] = []): string {
   const { requests, clients, firstMs, lastMs, windows, proposed } = result;
   const { limit, windowMs } = proposed;
@@ -40,10 +39,10 @@ export function policyText(result: SuggestResult, costColumns: readonly string[]
   const { clients: touched, deniedRequests } = limits.find((each) => each.limit === limit)!;
   const name = policyName(windowMs);
   const comments = wrapped(
-    `Made from ${counted(requests, 'request')} of ${counted(clients, 'client')}, ` +
+    `Based on ${counted(requests, 'request')} from ${counted(clients, 'client')}, ` +
       `${exactTimeText(firstMs)} to ${exactTimeText(lastMs)} UTC: ${countText(limit)} in ` +
-      `${windowText(windowMs)} would have touched ${counted(touched, 'client')} ` +
-      `(${percentText(touched, clients)}) and denied ${counted(deniedRequests, 'request')} ` +
+      `${windowText(windowMs)} would have denied ${counted(touched, 'client')} ` +
+      `(${percentText(touched, clients)}) and ${counted(deniedRequests, 'request')} ` +
       `(${percentText(deniedRequests, requests)}).${costText(result, costColumns)}`,
     78,
   );
@@ -58,8 +57,8 @@ rules:
 `;
 }
 
-/** Puts it in its place, whole, and reads it back as the service would. */
+/** Writes the file atomically and validates it as the service would. */
 export async function writePolicy(path: string, text: string): Promise<void> {
-  await writeWhole(path, text);
+  await writeAtomic(path, text);
   await loadConfig([path]);
 }

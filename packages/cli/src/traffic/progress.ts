@@ -1,40 +1,39 @@
-/** How far long work has come, for people who wait for it. */
+/** Progress of long commands, on standard error. */
 
 import { systemClock } from 'sluice';
 import type { LogReport } from 'sluice-traffic';
 import { countText, percentText } from 'sluice-traffic/format';
 import type { Output } from '../output.ts';
 
-/** Often enough to be seen to go on. */
 const EVERY_MS = 200;
 
 export class Progress {
   readonly #output: Output;
-  readonly #isSeen: boolean;
+  readonly #isVisible: boolean;
   #shownMs = 0;
   #columns = 0;
 
-  constructor(output: Output, isWanted = true) {
+  constructor(output: Output, isEnabled = true) {
     this.#output = output;
-    this.#isSeen = isWanted && output.isErrorTerminal;
+    this.#isVisible = isEnabled && output.isErrorTerminal;
   }
 
-  /** Says it, if somebody is there to see it, and not too often. */
+  /** Shows the text on a terminal, at most every 200 ms. */
   show(text: () => string): void {
-    if (!this.#isSeen) return;
+    if (!this.#isVisible) return;
     const nowMs = systemClock.now();
     if (nowMs - this.#shownMs < EVERY_MS) return;
     this.#shownMs = nowMs;
     this.#draw(text());
   }
 
-  /** Takes it away again. */
+  /** Clears the line. */
   end(): void {
     if (this.#columns > 0) this.#draw('');
   }
 
   #draw(text: string): void {
-    // What is wider than the terminal would go on in a line that is not taken away.
+    // A longer line would wrap, and only its last part would be cleared.
     const shown = text.slice(0, this.#output.size.columns - 1);
     this.#output.writeError(`\r${shown.padEnd(this.#columns)}${shown === '' ? '\r' : ''}`);
     this.#columns = shown.length;

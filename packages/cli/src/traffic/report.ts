@@ -2,7 +2,7 @@
 import { Option } from 'commander';
 import { htmlReport, type ReportedResult } from 'sluice-traffic';
 import { type Output, visible } from '../output.ts';
-import { writeWhole } from './whole-file.ts';
+import { writeAtomic } from './atomic-file.ts';
 
 export const reportOption = (): Option => new Option('--report <file>', 'write an HTML report');
 
@@ -33,7 +33,7 @@ export async function writeReport(
   lines: () => readonly string[],
 ): Promise<void> {
   const { report, json } = options;
-  if (report !== undefined) await writeWhole(report, htmlReport(result));
+  if (report !== undefined) await writeAtomic(report, htmlReport(result));
   printResult(output, options, result, lines);
   if (report !== undefined && !json) output.print(`\nReport written to ${visible(report)}`);
 }

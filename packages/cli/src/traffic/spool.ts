@@ -1,4 +1,4 @@
-/** Logs that are read twice. Standard input can be read once, so it is put into a file first. */
+/** Copies standard input to a temporary file, for commands that read a log twice. */
 import { createWriteStream } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { STANDARD_INPUT } from 'sluice-traffic';
 
-/** Runs a task on paths that can all be read again, and leaves nothing behind. */
+/** Runs a task on paths that can be read repeatedly, then deletes the temporary file. */
 export async function withFiles<T>(
   paths: readonly string[],
   task: (paths: readonly string[]) => Promise<T>,

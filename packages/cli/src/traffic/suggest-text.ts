@@ -1,4 +1,4 @@
-/** Limits that fit, in tables. */
+/** Text of `sluice suggest`. */
 
 import { HEAD_ROOM, type LimitReport, type SuggestResult, type WindowReport } from 'sluice-traffic';
 import { counted, countText, percentText, windowText } from 'sluice-traffic/format';
@@ -9,22 +9,21 @@ const number = (heading: string): Column => ({ heading, isNumber: true });
 
 const OVERVIEW = [
   number('window'),
-  number('most asked'),
+  number('peak'),
   number('knee'),
   number('proposed'),
-  number('clients touched'),
+  number('clients denied'),
   number('requests denied'),
 ];
 
 const KNEE_NOTE =
-  'The knee is where raising the limit stops sparing many clients. Proposed is ' +
-  `${HEAD_ROOM} times that, ` +
-  'or what spares all but 1% of the clients, if that is more, rounded up. A client is ' +
-  'touched if it ever asks for more than the limit in a window.';
+  'peak: the most requests of one client in a window. knee: the limit above which a higher limit ' +
+  `helps few more clients. proposed: ${HEAD_ROOM} times the knee, or the limit that denies at ` +
+  'most 1% of the clients if that is higher, rounded up.';
 
 const COST_NOTE =
-  'All limits, and what is asked for, are in units of cost. A request that costs more than a ' +
-  'limit is denied by it in any case.';
+  'Limits and peaks are in units of cost. A request that costs more than the limit is always ' +
+  'denied.';
 
 const limitOf = ({ limits }: WindowReport, limit: number): LimitReport =>
   limits.find((each) => each.limit === limit)!;
@@ -44,10 +43,10 @@ export function suggestLines(result: SuggestResult, paint: Paint): readonly stri
     ];
   });
   const left = leftOutMs.map(windowText).join(', ');
-  const leftNote = `Left out, because the log has more requests in them than are held: ${left}.`;
+  const leftNote = `Windows omitted because of memory: ${left}.`;
   const chosen = windows.find(({ windowMs }) => windowMs === proposed.windowMs)!;
   return [
-    ...labelled('traffic', `${counted(requests, 'request')} of ${counted(clients, 'client')}`),
+    ...labelled('traffic', `${counted(requests, 'request')} from ${counted(clients, 'client')}`),
     ...labelled('', ...costLines(costs)),
     '',
     ...tableLines(OVERVIEW, rows),
@@ -57,7 +56,7 @@ export function suggestLines(result: SuggestResult, paint: Paint): readonly stri
     '',
     paint(
       'bold',
-      `Limits ${costs === undefined ? '' : 'of cost '}in ${windowText(chosen.windowMs)}`,
+      `Limits ${costs === undefined ? '' : 'of cost '}per ${windowText(chosen.windowMs)}`,
     ),
     ...curveLines(chosen, result),
   ];
@@ -65,11 +64,11 @@ export function suggestLines(result: SuggestResult, paint: Paint): readonly stri
 
 function costLines(costs: SuggestResult['costs']): readonly string[] {
   if (costs === undefined) return [];
-  const most = `at most ${countText(costs.dearest)} of one request`;
-  return [`a cost of ${countText(costs.asked)} in all, ${most}`];
+  const most = `at most ${countText(costs.dearest)} per request`;
+  return [`total cost ${countText(costs.asked)}, ${most}`];
 }
 
-const CURVE = [number('limit'), number('clients touched'), number('requests denied')];
+const CURVE = [number('limit'), number('clients denied'), number('requests denied')];
 
 function curveLines(
   { limits, knee, proposed }: WindowReport,

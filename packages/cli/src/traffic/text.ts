@@ -3,7 +3,7 @@ import { visible } from '../output.ts';
 
 export const LINE_COLUMNS = 80;
 
-/** As much of a text from elsewhere as there is room for. */
+/** Escapes and cuts untrusted text to a width. */
 export function cut(text: string, columns: number): string {
   const shown = visible(text);
   return shown.length <= columns ? shown : `${shown.slice(0, Math.max(0, columns - 1))}…`;
@@ -11,15 +11,14 @@ export function cut(text: string, columns: number): string {
 
 export interface Column {
   readonly heading: string;
-  /** Numbers are on the right, and are never cut. */
+  /** Numbers are right-aligned and never cut. */
   readonly isNumber?: boolean;
 }
 
 const GAP = '  ';
-/** Less of a text says nothing. */
 const MIN_WIDTH = 4;
 
-/** A table of texts from anywhere; where it is too wide, the widest texts are cut. */
+/** Formats a table of untrusted text. If it is too wide, the widest columns are cut. */
 export function tableLines(
   columns: readonly Column[],
   rows: readonly (readonly string[])[],
@@ -40,18 +39,18 @@ export function tableLines(
 }
 
 const BARS = [...'▁▂▃▄▅▆▇█'];
-const NOTHING = '·';
+const EMPTY = '·';
 
-/** A column for each part of the time, as high as what was counted in it. */
+/** Draws counts over time as columns, relative to `most`. */
 export function barsText(counts: readonly number[], columns: number, most?: number): string {
   const joined = fitted(counts, columns);
   const top = most ?? Math.max(...joined);
   return joined
-    .map((count) => (count === 0 ? NOTHING : BARS[Math.ceil((count / top) * BARS.length) - 1]))
+    .map((count) => (count === 0 ? EMPTY : BARS[Math.ceil((count / top) * BARS.length) - 1]))
     .join('');
 }
 
-/** The same counts in at most so many columns. */
+/** Merges counts into at most so many columns. */
 export function fitted(counts: readonly number[], columns: number): readonly number[] {
   const each = Math.ceil(counts.length / columns);
   if (each <= 1) return counts;
@@ -60,7 +59,7 @@ export function fitted(counts: readonly number[], columns: number): readonly num
   return joined;
 }
 
-/** Words in lines that are not longer than so many columns. */
+/** Wraps text to a width. */
 export function wrapped(text: string, columns = LINE_COLUMNS): readonly string[] {
   const lines: string[] = [];
   let line = '';
@@ -74,7 +73,7 @@ export function wrapped(text: string, columns = LINE_COLUMNS): readonly string[]
   return line === '' ? lines : [...lines, line];
 }
 
-/** `denied   416,122 of 5,000,000 requests` and further lines below their first word. */
+/** `denied      416,122 of 5,000,000 requests`, with further lines indented. */
 export function labelled(label: string, ...lines: readonly string[]): readonly string[] {
   return lines.map((line, at) => `${(at === 0 ? label : '').padEnd(LABEL_COLUMNS)}${line}`);
 }

@@ -1,4 +1,4 @@
-/** What a plan may do at the most before it fails: `0.1%` of the clients, or 5 of them. */
+/** The `--max-denied-*` thresholds of `sluice plan`: a share such as `0.1%`, or a number. */
 
 import { InvalidArgumentError } from 'commander';
 import type { Judgement, PlanResult } from 'sluice-traffic';
@@ -6,7 +6,7 @@ import { countText, percentText } from 'sluice-traffic/format';
 
 export interface Threshold {
   readonly text: string;
-  /** A part of all, or a number. */
+  /** Either a share from 0 to 1, or a count. */
   readonly share?: number;
   readonly count?: number;
 }
@@ -28,10 +28,10 @@ export function thresholdValue(text: string): Threshold {
 const isWithin = ({ share, count }: Threshold, denied: number, of: number): boolean =>
   share === undefined ? denied <= count! : denied <= share * of;
 
-/** Every threshold that was given, and whether it holds. */
+/** Returns each given threshold with its result. */
 export function judge(result: PlanResult, thresholds: Thresholds): readonly Judgement[] {
   const { denied, clients, requests, ordinaryClients } = result;
-  const asked = [
+  const all = [
     ['--max-denied-clients', thresholds.maxDeniedClients, 'clients', denied.clients, clients],
     [
       '--max-denied-ordinary',
@@ -42,7 +42,7 @@ export function judge(result: PlanResult, thresholds: Thresholds): readonly Judg
     ],
     ['--max-denied-requests', thresholds.maxDeniedRequests, 'requests', denied.requests, requests],
   ] as const;
-  return asked.flatMap(([flag, threshold, what, count, of]) => {
+  return all.flatMap(([flag, threshold, what, count, of]) => {
     if (threshold === undefined) return [];
     const ok = isWithin(threshold, count, of);
     return [{ flag, most: threshold.text, what, denied: count, of, ok }];

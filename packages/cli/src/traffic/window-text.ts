@@ -1,29 +1,28 @@
-/** The time that an algorithm looks at, drawn: when requests came, and which of them passed. */
+/** Draws the window of an algorithm: when requests came, and which were admitted. */
 
-import type { Explanation } from 'sluice-traffic';
+import { describeExplanation, type Explanation } from 'sluice-traffic';
 import { countText, windowText } from 'sluice-traffic/format';
 import type { Paint } from '../output.ts';
 import { barsText, LABEL_COLUMNS, LINE_COLUMNS, labelled } from './text.ts';
 
 const COLUMNS = LINE_COLUMNS - LABEL_COLUMNS;
 
-export interface View {
-  /** The first that counts begins right after this. */
+interface View {
+  /** Exclusive. */
   readonly fromMs: number;
   readonly toMs: number;
+  /** Number of clock-aligned windows in it; 0 for a sliding window. */
+  readonly windows: number;
 }
 
-/** What the algorithm looks at: a window that slides, or one or two of the clock's. */
-export function viewOf({ algorithm, atMs, windowMs }: Explanation): View {
-  const startMs = Math.floor(atMs / windowMs) * windowMs;
-  switch (algorithm) {
-    case 'fixed-window':
-      return { fromMs: startMs - 1, toMs: startMs + windowMs - 1 };
-    case 'sliding-counter':
-      return { fromMs: startMs - windowMs - 1, toMs: startMs + windowMs - 1 };
-    default:
-      return { fromMs: atMs - windowMs, toMs: atMs };
-  }
+/** The time that the algorithm counts: a sliding window, or one or two clock-aligned ones. */
+function viewOf(explained: Explanation): View {
+  const { atMs, windowMs } = explained;
+  const description = describeExplanation(explained);
+  if (description.shape !== 'windows') return { fromMs: atMs - windowMs, toMs: atMs, windows: 0 };
+  const [{ startMs }] = description.windows;
+  const windows = description.windows.length;
+  return { fromMs: startMs - 1, toMs: startMs + windows * windowMs - 1, windows };
 }
 
 interface Timed {
@@ -31,7 +30,7 @@ interface Timed {
   readonly count: number;
 }
 
-/** How much came in each column. */
+/** Sums the counts in each column. */
 function columnsOf({ fromMs, toMs }: View, all: readonly Timed[]): readonly number[] {
   const counts = new Array<number>(COLUMNS).fill(0);
   for (const { timeMs, count } of all) {
@@ -44,7 +43,7 @@ function columnsOf({ fromMs, toMs }: View, all: readonly Timed[]): readonly numb
 
 export function windowLines(explained: Explanation, paint: Paint): readonly string[] {
   const view = viewOf(explained);
-  const { requests, entries, entryCount = 0, atMs, algorithm, windowMs, hasCosts } = explained;
+  const { requests, entries, entryCount = 0, atMs, windowMs, hasCosts } = explained;
   const timed = (allowed: boolean): readonly Timed[] =>
     requests
       .filter((each) => each.allowed === allowed)
@@ -59,8 +58,8 @@ export function windowLines(explained: Explanation, paint: Paint): readonly stri
     ...(requests.length === 0
       ? []
       : labelled('denied', paint('red', barsText(denied, COLUMNS, most)))),
-    ...(hasCosts ? labelled('', paint('dim', 'a column is as high as the cost in it')) : []),
-    ...labelled('', paint('dim', axisOf(view, atMs, algorithm === 'sliding-counter', windowMs))),
+    ...(hasCosts ? labelled('', paint('dim', 'the height of a column is its cost')) : []),
+    ...labelled('', paint('dim', axisOf(view, atMs, windowMs))),
     ...(entryCount > entries.length
       ? labelled(
           '',
@@ -70,13 +69,13 @@ export function windowLines(explained: Explanation, paint: Paint): readonly stri
   ];
 }
 
-/** `1 min ago ... now`, or with a mark where now is, and another where a window begins. */
-function axisOf(view: View, atMs: number, hasTwo: boolean, windowMs: number): string {
+/** `1 min ago ... now`, or marks for now and for the start of each clock-aligned window. */
+function axisOf(view: View, atMs: number, windowMs: number): string {
   const now = Math.ceil(((atMs - view.fromMs) / (view.toMs - view.fromMs)) * COLUMNS) - 1;
   if (now === COLUMNS - 1) return `${`${windowText(windowMs)} ago`.padEnd(COLUMNS - 3)}now`;
   const cells = new Array<string>(COLUMNS).fill(' ');
   cells[0] = '|';
-  if (hasTwo) cells[COLUMNS / 2] = '|';
+  if (view.windows === 2) cells[COLUMNS / 2] = '|';
   cells[now] = '^';
   const label = ' now';
   const start = now + label.length < COLUMNS ? now + 1 : now - label.length;

@@ -12,7 +12,7 @@ import { absentIfDash, owned, quoteEnd, unescaped, wholeNumber } from './text.ts
 
 const KINDS = new Set(['http', 'https', 'h2', 'grpcs', 'ws', 'wss']);
 
-/** The names of the fields, in their order, as its documentation has them. */
+/** Field names in order, from the AWS documentation. */
 const NAMES = [
   ...['type', 'time', 'elb', 'client:port', 'target:port', 'request_processing_time'],
   ...['target_processing_time', 'response_processing_time', 'elb_status_code'],
@@ -27,11 +27,11 @@ const NAMES = [
 const PLACES = new Map(NAMES.map((name, place) => [name, place]));
 PLACES.set('user-agent', NAMES.indexOf('user_agent'));
 
-/** Older logs end earlier than newer ones, but all have a request. */
+/** Older logs have fewer fields, but all have a request. */
 const MIN_FIELDS = NAMES.indexOf('request') + 1;
 const CREATION = NAMES.indexOf('request_creation_time');
 
-/** Undefined if a quote has no end. */
+/** Returns undefined if a quote is not closed. */
 function fieldsOf(line: string): string[] | undefined {
   const fields: string[] = [];
   for (let at = 0; at < line.length; at++) {
@@ -80,9 +80,9 @@ function read(line: string): Entry | undefined {
   if (fields === undefined || fields.length < MIN_FIELDS) return undefined;
   const answeredMs = readTime(fields[1]);
   if (answeredMs === undefined) return undefined;
-  // When it came, rather than when it was answered: for a WebSocket that can be hours apart.
+  // The arrival, not the response: for a WebSocket they can be hours apart.
   const timeMs = readTime(fields[CREATION] ?? '') ?? answeredMs;
-  // Addresses of version 6 have no brackets here, so what follows the last colon is the port.
+  // IPv6 addresses have no brackets here: the port follows the last colon.
   const from = fields[3];
   const client = /:\d+$/.test(from) ? readClient(from.slice(0, from.lastIndexOf(':'))) : '';
   const status = wholeNumber(fields[8], 0, fields[8].length);

@@ -1,6 +1,6 @@
 /**
- * The access log of Caddy 2. Its other messages may be in the same file; those about errors repeat
- * the request, which must not count twice.
+ * The access log of Caddy 2. Other messages may be in the same file; error messages repeat the
+ * request, which must not count twice.
  */
 import { isObject, jsonFormat } from './json.ts';
 import { canonicalHeader } from './text.ts';

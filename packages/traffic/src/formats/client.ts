@@ -1,4 +1,4 @@
-/** Who asked: an address as logs write it, with a port or brackets or other addresses after it. */
+/** Parses a client address, which may have a port, brackets or more addresses after it. */
 import { absentIfDash, owned } from './text.ts';
 
 const isPlain = (code: number): boolean =>
@@ -11,16 +11,16 @@ const isPlain = (code: number): boolean =>
 
 const COLON = 58;
 
-/** Without a port and brackets; of a list of addresses the first. Empty if there is none. */
+/** Returns the first address without port and brackets, or empty if there is none. */
 export function readClient(text: string): string {
   let colons = 0;
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
     if (code === COLON) colons++;
-    else if (!isPlain(code)) return readOddClient(text);
+    else if (!isPlain(code)) return readUnusualClient(text);
   }
-  // An address with a single colon is one with a port.
-  if (colons === 1) return readOddClient(text);
+  // A single colon separates a port.
+  if (colons === 1) return readUnusualClient(text);
   return text === '-' ? '' : owned(text);
 }
 
@@ -29,13 +29,13 @@ const BRACKETED = /^\[([^\][\s]+)\](?::\d+)?$/;
 const WITH_PORT = /^([^:]+):\d+$/;
 const CONTROL = /\p{Cc}/u;
 
-function readOddClient(text: string): string {
+function readUnusualClient(text: string): string {
   const first = (FIRST_OF_LIST.exec(text)?.[1] ?? text).trim();
   const client = BRACKETED.exec(first)?.[1] ?? WITH_PORT.exec(first)?.[1] ?? first;
   return client === '-' || CONTROL.test(client) ? '' : owned(client);
 }
 
-/** A host without its port. */
+/** Returns a host without its port. */
 export function readHost(text: string): string {
   return absentIfDash(text.includes(':') ? text.replace(/:\d*$/, '') : text);
 }

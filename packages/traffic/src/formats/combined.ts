@@ -3,9 +3,9 @@
  *
  *     198.51.100.7 - alice [10/Oct/2026:13:55:36 +0200] "GET /a?b HTTP/1.1" 200 512 "-" "curl/8"
  *
- * Read by looking for its separators rather than by a pattern, as this is the most common log, and
- * the largest. Apache's `vhost_combined` has the host and port in front; whatever follows the size,
- * as with Traefik and with formats of one's own, is let be.
+ * Parsed by searching for separators instead of a regular expression, for speed. Apache's
+ * `vhost_combined` has the host and port in front. Fields after the size, as in the logs of Traefik
+ * and in custom formats, are ignored.
  */
 import type { Entry, Format } from '../entry.ts';
 import { readClient, readHost } from './client.ts';
@@ -13,7 +13,7 @@ import { readTime } from './instant.ts';
 import { type RequestLine, readRequestLine } from './request-line.ts';
 import { absentIfDash, owned, quoteEnd, unescaped, wholeNumber } from './text.ts';
 
-/** The quoted fields after the size. The third is what nginx's own configuration puts there. */
+/** The quoted fields after the size. The third is in nginx's default configuration. */
 const QUOTED = ['referer', 'user-agent', 'x-forwarded-for'];
 
 class CombinedEntry implements Entry {
@@ -21,7 +21,7 @@ class CombinedEntry implements Entry {
 
   constructor(
     readonly timeMs: number,
-    private readonly who: Who,
+    private readonly source: Source,
     readonly status: number,
     readonly bytes: number,
     private readonly line: string,
@@ -30,7 +30,7 @@ class CombinedEntry implements Entry {
     private readonly bytesEnd: number,
   ) {}
 
-  /** Taken apart when somebody asks, as many only count clients. */
+  /** Parsed on demand, because many commands need only the client. */
   get #parts(): RequestLine {
     this.#request ??= readRequestLine(
       unescaped(this.line.slice(this.requestStart, this.requestEnd)),
@@ -39,15 +39,15 @@ class CombinedEntry implements Entry {
   }
 
   get client(): string {
-    return this.who.client;
+    return this.source.client;
   }
 
   get user(): string {
-    return this.who.user;
+    return this.source.user;
   }
 
   get host(): string {
-    return this.who.host || this.#parts.host;
+    return this.source.host || this.#parts.host;
   }
 
   get method(): string {
@@ -77,20 +77,20 @@ class CombinedEntry implements Entry {
   }
 }
 
-interface Who {
+interface Source {
   readonly client: string;
   readonly user: string;
   readonly host: string;
 }
 
 /** `198.51.100.7 - alice` up to the space before the time. */
-function readWho(line: string, end: number): Who | undefined {
+function readSource(line: string, end: number): Source | undefined {
   const space = line.indexOf(' ');
-  if (!line.startsWith(' - ', space)) return readOddWho(line.slice(0, end).split(' '));
-  return whoOf(line.slice(0, space), line.slice(space + 3, end), '');
+  if (!line.startsWith(' - ', space)) return readUnusualSource(line.slice(0, end).split(' '));
+  return sourceOf(line.slice(0, space), line.slice(space + 3, end), '');
 }
 
-function whoOf(client: string, user: string, host: string): Who | undefined {
+function sourceOf(client: string, user: string, host: string): Source | undefined {
   const address = readClient(client);
   if (address === '' || user === '') return undefined;
   return {
@@ -100,16 +100,16 @@ function whoOf(client: string, user: string, host: string): Who | undefined {
   };
 }
 
-/** With a host in front, with a list of addresses, or with what identd said of the user. */
-function readOddWho(words: readonly string[]): Who | undefined {
+/** Parses a line start with a host in front, a list of addresses, or an identd user. */
+function readUnusualSource(words: readonly string[]): Source | undefined {
   const listed = words.findIndex((word) => !word.endsWith(','));
   const after = words.slice(listed + 1);
   if (listed > 0) {
-    return whoOf(words.slice(0, listed + 1).join(' '), after.slice(1).join(' '), '');
+    return sourceOf(words.slice(0, listed + 1).join(' '), after.slice(1).join(' '), '');
   }
-  if (words.length === 3) return whoOf(words[0], words[2], '');
+  if (words.length === 3) return sourceOf(words[0], words[2], '');
   if (words.length < 4 || words[2] !== '-') return undefined;
-  return whoOf(words[1], words.slice(3).join(' '), owned(readHost(words[0])));
+  return sourceOf(words[1], words.slice(3).join(' '), owned(readHost(words[0])));
 }
 
 const MAX_STATUS_DIGITS = 3;
@@ -128,9 +128,9 @@ function read(line: string): Entry | undefined {
   const space = line.indexOf(' ', statusEnd + 1);
   const bytesEnd = space < 0 ? line.length : space;
   const bytes = wholeNumber(line, statusEnd + 1, bytesEnd);
-  const who = readWho(line, open);
-  if (bytes < 0 || who === undefined) return undefined;
-  return new CombinedEntry(timeMs, who, status, bytes, line, close + 3, end, bytesEnd);
+  const source = readSource(line, open);
+  if (bytes < 0 || source === undefined) return undefined;
+  return new CombinedEntry(timeMs, source, status, bytes, line, close + 3, end, bytesEnd);
 }
 
 export const combined: Format = { name: 'combined', read };

@@ -1,10 +1,10 @@
-/** Values with commas (or semicolons, or tabs) between, and a first line that names the columns. */
+/** CSV with commas, semicolons or tabs, and a header line. */
 import type { Entry, Format } from '../entry.ts';
 import { CostField, type Names, namedEntry, PARTS, type Part, USUAL } from './named.ts';
 
 const SEPARATORS = [',', ';', '\t'];
 
-/** The values of a line. In quotes a separator is text, and two quotes are one. */
+/** Splits a line. Quoted values may contain separators, and `""` for a quote. */
 export function valuesOf(line: string, separator: string): string[] | undefined {
   if (!line.includes('"')) return line.split(separator);
   const values: string[] = [];
@@ -19,7 +19,7 @@ export function valuesOf(line: string, separator: string): string[] | undefined 
     let end = line.indexOf('"', at + 1);
     while (end >= 0 && line[end + 1] === '"') end = line.indexOf('"', end + 2);
     const isWhole = end >= 0 && (end + 1 === line.length || line[end + 1] === separator);
-    // A value that goes on in the next line is not one that a log has.
+    // Values with line breaks are not supported.
     if (!isWhole) return undefined;
     values.push(line.slice(at + 1, end).replaceAll('""', '"'));
     at = end + 2;
@@ -32,10 +32,10 @@ export interface CsvHeading {
   readonly columns: readonly string[];
 }
 
-/** `Client IP`, `client-ip` and `clientIp` are one name to whoever reads them. */
+/** Normalizes names: `Client IP`, `client-ip` and `clientIp` are equal. */
 const plainName = (name: string): string => name.toLowerCase().replace(/[^a-z\d]/g, '');
 
-/** The column that has a part: one called exactly so, or else nearly so; -1 if there is none. */
+/** Returns the index of the first matching column, by exact then normalized name, or -1. */
 function placeOf(columns: readonly string[], names: readonly string[]): number {
   const exact = names.map((name) => columns.indexOf(name)).find((place) => place >= 0);
   if (exact !== undefined) return exact;
@@ -43,7 +43,7 @@ function placeOf(columns: readonly string[], names: readonly string[]): number {
   return names.map((name) => plain.indexOf(plainName(name))).find((place) => place >= 0) ?? -1;
 }
 
-/** The columns, if a line can name them: a time and a client have to be among them. */
+/** Returns the columns if the line is a header with a time and a client, else undefined. */
 export function headingOf(line: string, names: Names = USUAL): CsvHeading | undefined {
   for (const separator of SEPARATORS) {
     const columns = valuesOf(line, separator)?.map((each) => each.trim());
@@ -56,7 +56,7 @@ export function headingOf(line: string, names: Names = USUAL): CsvHeading | unde
 
 const NAME = /^[\p{L}_@#][\p{L}\d_@#.() -]{0,40}$/u;
 
-/** Whether a line seems to name columns, if unknown ones: two or more that look like names. */
+/** Whether a line looks like a header, with unknown names. */
 export function namesColumns(line: string): boolean {
   return SEPARATORS.some((separator) => {
     const columns = valuesOf(line, separator)?.map((each) => each.trim()) ?? [];

@@ -1,6 +1,6 @@
 /**
- * Which format a log has: the one that reads most of its first lines. These may be few, as servers
- * write much else when they start; but a log of which none reads a tenth is better refused.
+ * Detects the format of a log: the one that reads most of its first lines, and at least a tenth of
+ * them, since servers write other messages when they start.
  */
 import type { Format } from '../entry.ts';
 import { alb } from './alb.ts';
@@ -16,7 +16,7 @@ export type FormatName = (typeof FORMAT_NAMES)[number];
 
 export interface Detected {
   readonly format: Format;
-  /** The line that names the columns, if the format has one. It may be there more than once. */
+  /** The header line of a CSV. It may occur more than once. */
   readonly heading: string | undefined;
 }
 
@@ -33,7 +33,7 @@ function candidates(first: readonly string[], names: Names): readonly Detected[]
 }
 
 /**
- * The named format, or the one that fits best; undefined if none does. `first` are the first lines
+ * Returns the named format, or the one that fits best, or undefined. `first` has the first lines
  * that are not blank.
  */
 export function detect(
@@ -48,12 +48,12 @@ export function detect(
   for (const each of all) {
     const lines = first.filter((line) => line !== each.heading);
     const understood = lines.filter((line) => each.format.read(line) !== undefined).length;
-    // A line whose cost is none is of this form all the same.
+    // A line with an invalid cost still has this format.
     const read = understood + (each.format.costSource?.refused ?? 0);
-    // Names of columns without any rows are still a log, though an empty one.
+    // A header without rows is an empty log.
     const share = lines.length === 0 ? 1 : read / lines.length;
     if (share >= SHARE && (best === undefined || read > most)) [best, most] = [each, read];
   }
-  // One that has counted nothing yet.
+  // A fresh instance: detection has counted costs in this one.
   return best && candidates(first, names).find(({ format }) => format.name === best.format.name);
 }

@@ -1,13 +1,13 @@
-/** Times as logs write them, to ms since the epoch; undefined for what is none. */
+/** Parses times in logs to ms since the epoch; returns undefined for anything else. */
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 const MONTH_DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 const isLeap = (year: number): boolean => year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
 
-/** Days since the epoch of a date in the calendar that everybody uses. */
+/** Days since the epoch of a date in the Gregorian calendar. */
 function daysOf(year: number, month: number, day: number): number {
-  // Years begin in March here, so that a leap day is a year's last day.
+  // Shifted years start in March, so that the leap day is the last day.
   const shifted = month <= 2 ? year - 1 : year;
   const era = Math.floor(shifted / 400);
   const yearOfEra = shifted - era * 400;
@@ -19,7 +19,7 @@ function daysOf(year: number, month: number, day: number): number {
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
 
-/** A number of exactly `count` digits; NaN if it is none, which no comparison lets through. */
+/** Parses exactly `count` digits; NaN, which fails every comparison, if there are others. */
 function digits(text: string, start: number, count: number): number {
   let value = 0;
   for (let at = start; at < start + count; at++) {
@@ -36,7 +36,7 @@ function dateMs(year: number, month: number, day: number): number | undefined {
   return daysOf(year, month, day) * DAY_MS;
 }
 
-/** `13:55:36.123456+02:00` from `start`, to ms since midnight in UTC. */
+/** Parses `13:55:36.123456+02:00` from `start` to ms since midnight UTC. */
 function clockMs(text: string, start: number): number | undefined {
   const hour = digits(text, start, 2);
   const minute = digits(text, start + 3, 2);
@@ -62,7 +62,7 @@ function clockMs(text: string, start: number): number | undefined {
     : ((hour * 60 + minute) * 60 + second) * 1000 + fraction - offset;
 }
 
-/** `Z`, `+0200`, `+02:00` or `+02`, perhaps after a space. Without a zone it is UTC. */
+/** Parses `Z`, `+0200`, `+02:00` or `+02`, optionally after a space. No zone means UTC. */
 function zoneMs(text: string, start: number): number | undefined {
   if (start === text.length) return 0;
   const rest = text.slice(text[start] === ' ' ? start + 1 : start);
@@ -95,12 +95,12 @@ function readIsoTime(text: string): number | undefined {
   return sum(date, clockMs(text, 11));
 }
 
-/** The last ms that the language has a date for. */
+/** The maximum of a JavaScript `Date`. */
 const LAST_MS = 8.64e15;
 
 /**
- * Since the epoch in seconds, ms, us or ns, told apart by size: all of them lie after 1973. The
- * little that is added is less than a microsecond, and more than doubles lose of these numbers.
+ * Parses seconds, ms, us or ns since the epoch, distinguished by size, for times after 1973. Adds
+ * half a microsecond before rounding down, which exceeds the rounding error of doubles.
  */
 export function readEpoch(value: number): number | undefined {
   if (!(value > 0)) return undefined;
@@ -111,7 +111,7 @@ export function readEpoch(value: number): number | undefined {
 
 const EPOCH = /^\d{1,19}(?:\.\d{1,9})?$/;
 
-/** The last text that was read, because neighbouring lines mostly have the same time. */
+/** Cache of one: neighbouring lines mostly have the same time. */
 let lastText = '';
 let lastMs: number | undefined;
 

@@ -1,10 +1,10 @@
-/** Any log that has a JSON object a line, with members that are called what they usually are. */
+/** Any log with a JSON object per line and common member names. */
 import type { Format } from '../entry.ts';
 import { jsonFormat } from './json.ts';
 import { type Names, USUAL } from './named.ts';
 import { canonicalHeader } from './text.ts';
 
-/** A header as a member of its own is mostly called as nginx calls it, `http_user_agent`. */
+/** Headers are members such as nginx's `http_user_agent`, or nested. */
 function headerNames(name: string): readonly string[] {
   const plain = name.replaceAll('-', '_');
   const places = ['headers', 'request_headers', 'request.headers', 'req.headers'];

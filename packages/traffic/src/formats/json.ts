@@ -1,4 +1,4 @@
-/** Lines that are JSON objects, and their members. */
+/** Logs with one JSON object per line. */
 import type { Entry, Format } from '../entry.ts';
 import { CostField, type Names, namedEntry, PARTS, type Part } from './named.ts';
 
@@ -17,7 +17,7 @@ export function parseObject(line: string): Json | undefined {
   }
 }
 
-/** A member by its name, or by its path, such as `request.remote_ip`. */
+/** Returns a member by name, or by path such as `request.remote_ip`. */
 function memberOf(json: Json, name: string, path: readonly string[]): unknown {
   if (Object.hasOwn(json, name)) return json[name];
   if (path.length === 1) return undefined;
@@ -29,7 +29,7 @@ function memberOf(json: Json, name: string, path: readonly string[]): unknown {
   return value;
 }
 
-/** A header's values are a list in some logs; the first one is told. */
+/** Returns a member as text; of a list, such as header values, the first. */
 export function fieldOf(json: Json, name: string): string | undefined {
   const value = memberOf(json, name, name.split('.'));
   const first = Array.isArray(value) ? value[0] : value;
@@ -40,9 +40,9 @@ export function fieldOf(json: Json, name: string): string | undefined {
 interface JsonForm {
   readonly name: string;
   readonly names: Names;
-  /** Whether an object is an entry of this log; other programs may write to the same file. */
+  /** Whether an object is a request; other messages may be in the same file. */
   isEntry(json: Json): boolean;
-  /** Where a header of the request would be. */
+  /** Returns the possible names of a request header. */
   headerNames(name: string): readonly string[];
 }
 
@@ -53,7 +53,7 @@ export function jsonFormat({ name, names, isEntry, headerNames }: JsonForm): For
     (typeof paths)[number]
   >;
   const costs = names.cost.length === 0 ? undefined : new CostField();
-  /** An object where a cost should be is no cost, rather than none: it must not count as 1. */
+  /** Returns objects too: they are invalid costs and must not count as 1. */
   const findCost = (json: Json): unknown => {
     for (const [each, path] of ways.cost) {
       const value = memberOf(json, each, path);
@@ -67,7 +67,7 @@ export function jsonFormat({ name, names, isEntry, headerNames }: JsonForm): For
     if (part === 'cost') return findCost(json);
     for (const [each, path] of ways[part]) {
       const value = memberOf(json, each, path);
-      // An object is not what is meant, as where `client` holds `ip`; there may be a path to it.
+      // Skips objects: `client` may hold an object whose `ip` is meant, by another name.
       if (value !== undefined && value !== '' && typeof value !== 'object') return value;
     }
     return undefined;

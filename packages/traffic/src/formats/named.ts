@@ -1,4 +1,4 @@
-/** Logs that name their values, as JSON and CSV do: what names mean, and entries from that. */
+/** Logs with named values, JSON and CSV: maps names to fields and builds entries. */
 import type { CostSource, Entry } from '../entry.ts';
 import { readClient, readHost } from './client.ts';
 import { readEpoch, readTime } from './instant.ts';
@@ -6,9 +6,8 @@ import { readRequestLine, readTarget } from './request-line.ts';
 import { absentIfDash, owned } from './text.ts';
 
 /**
- * What an entry is made of. A `path` may be a whole target or URL; `search` is for logs that have
- * the query apart, and `request` for those with `GET /a HTTP/1.1` in one. A `cost` is how much of a
- * limit the request takes.
+ * The fields of an entry. `path` may be a request target or URL; `search` is a separate query, and
+ * `request` a request line such as `GET /a HTTP/1.1`. `cost` is the cost of the request.
  */
 export const PARTS = [
   ...(['time', 'client', 'method', 'path', 'search', 'request'] as const),
@@ -16,10 +15,10 @@ export const PARTS = [
 ];
 export type Part = (typeof PARTS)[number];
 
-/** Which names have what; the first that is there counts. */
+/** Names by field; the first that occurs counts. */
 export type Names = Readonly<Record<Part, readonly string[]>>;
 
-/** The names that most logs use, those of nginx, Envoy and the Elastic schema among them. */
+/** Common names, including those of nginx, Envoy and the Elastic Common Schema. */
 export const USUAL: Names = {
   time: [
     ...['time', 'timestamp', '@timestamp', 'ts', 'msec', 'time_iso8601', 'time_local'],
@@ -46,7 +45,7 @@ export const USUAL: Names = {
   cost: ['cost', 'request_cost', 'requestCost'],
 };
 
-/** Other names for some of the parts. */
+/** Replaces the names of some fields. */
 export function named(names: Names, others: Readonly<Partial<Record<Part, string>>>): Names {
   const given = Object.entries(others).map(([part, name]) => [part, [name]]);
   return { ...names, ...Object.fromEntries(given) };
@@ -67,42 +66,41 @@ function numberOf(value: unknown, most: number): number {
   return typeof number === 'number' && number > 0 && number <= most ? Math.floor(number) : 0;
 }
 
-/** A line that says a cost which is none cannot be read. */
-const NO_COST = Number.NaN;
+/** Marks an invalid cost, which makes the line unreadable. */
+const INVALID_COST = Number.NaN;
 
 const MAX_SAMPLE_LENGTH = 40;
 
-/** `5.0` is what programs write that know no integers, and JSON makes no difference either. */
+/** Accepts `5.0`, which some programs write for integers. */
 const INTEGER = /^\d{1,16}(?:\.0+)?$/;
 
-/** Undefined if there is none, `NO_COST` if there is something else. */
+/** Returns undefined if there is none, `INVALID_COST` if it is not a positive integer. */
 function costOf(value: unknown): number | undefined {
   if (value === undefined || value === null) return undefined;
   let cost = value;
   if (typeof value === 'string') {
     const text = absentIfDash(value.trim());
     if (text === '') return undefined;
-    cost = INTEGER.test(text) ? Number(text) : NO_COST;
+    cost = INTEGER.test(text) ? Number(text) : INVALID_COST;
   }
-  return Number.isSafeInteger(cost) && (cost as number) >= 1 ? (cost as number) : NO_COST;
+  return Number.isSafeInteger(cost) && (cost as number) >= 1 ? (cost as number) : INVALID_COST;
 }
 
 const shownCost = (value: unknown): string =>
   typeof value === 'object' ? JSON.stringify(value) : String(value);
 
-/** Reads costs, and counts what it reads: one for each log. */
+/** Parses and counts the costs of one log. */
 export class CostField implements CostSource {
   name: string;
   read = 0;
   refused = 0;
   sample = '';
 
-  /** The name is that of the last cost, where one log has them under several names. */
   constructor(name = '') {
     this.name = name;
   }
 
-  /** Undefined if the line does not say, `NO_COST` if what it says is no cost. */
+  /** Returns undefined if the line has no cost, `INVALID_COST` if it is invalid. */
   of(value: unknown): number | undefined {
     const cost = costOf(value);
     if (cost === undefined) return undefined;
@@ -116,8 +114,7 @@ export class CostField implements CostSource {
 }
 
 /**
- * Undefined if there is no time or no client: without these nothing can be counted. So it is for a
- * cost that is none, as nobody can tell how much such a request counts.
+ * Builds an entry. Returns undefined if there is no time or client, or the cost is invalid.
  */
 export function namedEntry(
   partOf: (part: Part) => unknown,

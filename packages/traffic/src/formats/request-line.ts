@@ -1,11 +1,11 @@
-/** `GET /items?page=2 HTTP/1.1`, in parts. */
+/** Parses request lines such as `GET /items?page=2 HTTP/1.1`. */
 import { readHost } from './client.ts';
 
 export interface RequestLine {
   readonly method: string;
   readonly path: string;
   readonly search: string;
-  /** Only a target in absolute form names one. */
+  /** Only in a target in absolute form. */
   readonly host: string;
 }
 
@@ -13,7 +13,7 @@ const NONE: RequestLine = { method: '', path: '', search: '', host: '' };
 
 const ABSOLUTE = /^[a-z][a-z\d+.-]*:\/\/(?:[^/?#@]*@)?([^/?#]*)/i;
 
-/** A target in its parts: a path, or a whole URL. */
+/** Parses a target: a path or a URL. */
 export function readTarget(method: string, target: string): RequestLine {
   if (target.startsWith('/')) return parts(method, target, '');
   const [origin = '', authority = ''] = ABSOLUTE.exec(target) ?? [];
@@ -29,19 +29,19 @@ function parts(method: string, target: string, host: string): RequestLine {
     : { method, path: target.slice(0, at), search: target.slice(at + 1), host };
 }
 
-/** What is no request, such as the bytes of a TLS handshake on a plain port, has empty parts. */
+/** Returns empty parts for anything else, such as a TLS handshake on a plain port. */
 export function readRequestLine(text: string): RequestLine {
   const first = text.indexOf(' ');
   if (!isMethod(text, first)) return NONE;
   const last = text.lastIndexOf(' ');
   const hasVersion = last > first && text.startsWith('HTTP/', last + 1);
   const target = text.slice(first + 1, hasVersion ? last : undefined);
-  // The first version of HTTP named none. Other protocols do not either, but have no paths.
+  // HTTP/0.9 has no version. Other protocols have no path.
   if (!hasVersion && !target.startsWith('/')) return NONE;
   return readTarget(text.slice(0, first), target);
 }
 
-/** Methods are made of letters, though a few have a dash or an underscore too. */
+/** Methods consist of letters, dashes and underscores. */
 function isMethod(text: string, end: number): boolean {
   for (let at = 0; at < end; at++) {
     const code = text.charCodeAt(at);

@@ -1,19 +1,19 @@
-/** Pieces of a line: quoted, escaped, numbers, and names of headers. */
+/** Helpers to parse lines: quotes, escapes, numbers and header names. */
 
-/** Shorter pieces of a text are copies in any case. */
-const SHORTEST_PIECE = 13;
+/** V8 copies shorter substrings anyway. */
+const MIN_SLICE = 13;
 
 /**
- * A copy of a piece of a line. A piece otherwise keeps all text alive that it was cut from, here as
- * much as a quarter of a megabyte.
+ * Copies a substring of a line. A substring keeps the text it was cut from in memory, here up to
+ * 256 KB.
  */
 export function owned(piece: string): string {
-  return piece.length < SHORTEST_PIECE ? piece : ` ${piece}`.slice(1);
+  return piece.length < MIN_SLICE ? piece : ` ${piece}`.slice(1);
 }
 
 const BACKSLASH = 92;
 
-/** The end of quoted text that begins at `start`: the next quote that no backslash escapes. */
+/** Returns the index of the next quote that is not escaped with a backslash. */
 export function quoteEnd(line: string, start: number): number {
   let end = line.indexOf('"', start);
   while (end > start && line.charCodeAt(end - 1) === BACKSLASH && isEscaped(line, start, end)) {
@@ -32,21 +32,21 @@ const LETTERS: Readonly<Record<string, string>> = {
   ...{ b: '\b', f: '\f', n: '\n', r: '\r', t: '\t', v: '\v' },
 };
 
-/** Servers write a quote, a backslash and what cannot be printed with a backslash in front. */
+/** Decodes backslash escapes of quotes, backslashes and bytes. */
 export function unescaped(text: string): string {
   if (!text.includes('\\')) return text;
   return text.replace(/(?:\\x[\da-f]{2})+|\\(.)/gis, (run, escaped: string | undefined) =>
-    // Bytes in a row are decoded together, as a character may have several.
+    // Consecutive bytes are decoded together: a character may have several.
     escaped === undefined
       ? Buffer.from(run.replaceAll('\\x', ''), 'hex').toString()
       : (LETTERS[escaped] ?? escaped),
   );
 }
 
-/** More digits than that might not be a whole number any more. */
+/** More digits may exceed the safe integers. */
 const MAX_DIGITS = 15;
 
-/** The digits from `start` to `end` as a number; 0 for `-`, and -1 for anything else. */
+/** Parses the digits from `start` to `end`; 0 for `-`, and -1 for anything else. */
 export function wholeNumber(line: string, start: number, end: number): number {
   if (end === start + 1 && line.charCodeAt(start) === 45) return 0;
   if (end <= start || end > start + MAX_DIGITS) return -1;
@@ -59,9 +59,9 @@ export function wholeNumber(line: string, start: number, end: number): number {
   return value;
 }
 
-/** Most logs write a dash for what is not there. */
+/** Logs write `-` for a missing value. */
 export const absentIfDash = (text: string): string => (text === '-' ? '' : text);
 
-/** `user-agent` as `User-Agent`, which is how Go's servers write headers. */
+/** `User-Agent` for `user-agent`, as servers in Go write headers. */
 export const canonicalHeader = (name: string): string =>
   name.replace(/(?<![^-])[a-z]/g, (letter) => letter.toUpperCase());

@@ -1,4 +1,4 @@
-/** The access log of Traefik in JSON. Its other form is the common log format, and more. */
+/** The JSON access log of Traefik. Its other format is read as `combined`. */
 import { jsonFormat } from './json.ts';
 import { canonicalHeader } from './text.ts';
 

@@ -1,10 +1,10 @@
 /**
- * Who asks. Addresses are of the networks for private use and for documentation, so that none is
- * anybody's; ordinary clients and special ones never share one.
+ * Clients of generated traffic. Addresses are from private and documentation networks. Ordinary and
+ * special clients never share an address.
  */
 import type { Random } from './random.ts';
 
-/** As many as there are addresses in 10.0.0.0/9; the other half is for special clients. */
+/** The addresses in 10.0.0.0/9; the other half of 10.0.0.0/8 is for special clients. */
 export const MAX_CLIENTS = 2 ** 23;
 
 const AGENTS = [
@@ -21,42 +21,42 @@ export interface Person {
   readonly agent: string;
 }
 
-/** An odd factor reaches every number below a power of two once, and scatters neighbours. */
+/** A permutation of the numbers below 2^23: an odd factor is invertible modulo 2^23. */
 const scattered = (number: number): number =>
   (Math.imul(number, 0x2c1b3c6d) ^ 0x155a4e) & (MAX_CLIENTS - 1);
 
 const quad = (number: number): string =>
   `10.${number >>> 16}.${(number >>> 8) & 255}.${number & 255}`;
 
-/** Ordinary client number n, always the same. */
+/** IPv4 address of ordinary client n. */
 export const ordinaryQuad = (number: number): string => quad(scattered(number));
 
-/** Special client number n; after eight million they come again. */
+/** IPv4 address of special client n; repeats after 2^23. */
 export const specialQuad = (number: number): string =>
   quad(MAX_CLIENTS + scattered(number % MAX_CLIENTS));
 
 const hex = (number: number): string => number.toString(16);
 
-/** Ordinary client number n in a /64 of its own. */
+/** IPv6 address of ordinary client n, each in its own /64. */
 export function ordinarySix(number: number): string {
   const place = scattered(number);
   return `2001:db8:${hex(place >>> 16)}:${hex(place & 0xffff)}:${hex(1 + (place & 0xff))}:1:2:3`;
 }
 
-/** Any address of network n, a /64, of the 256 of one special client. */
+/** Random address in the /64 with number n of one special client. */
 export function rotatedSix(network: number, random: Random): string {
   const groups = Array.from({ length: 4 }, () => hex(random.below(0x10000)));
   return `2001:db8:ffff:${hex(0xa100 + network)}:${groups.join(':')}`;
 }
 
-/** One in four has signed in. */
+/** One in four clients has a user name. */
 export function personOf(number: number, client: string): Person {
   const place = scattered(number);
   const user = place % 4 === 0 ? `user${number}` : '';
   return { client, user, agent: AGENTS[place % AGENTS.length] };
 }
 
-/** Of all clients the busiest hundredth has a tenth of the requests, and so on by square roots. */
+/** Random client: the busiest share s of the clients gets sqrt(s) of the requests. */
 export function popular(clients: number, random: Random): number {
   const fraction = random.fraction();
   return Math.floor(clients * fraction * fraction);

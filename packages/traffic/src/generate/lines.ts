@@ -1,11 +1,11 @@
-/** Requests as lines of a log. */
+/** Formats requests as log lines. */
 import { clfText, isoText } from '../calendar.ts';
 import type { GeneratedRequest } from './traffic.ts';
 
 export const LINE_FORMATS = ['combined', 'json-lines'] as const;
 export type LineFormat = (typeof LINE_FORMATS)[number];
 
-/** Neighbouring lines mostly have the same second, and to write a date takes long. */
+/** Caches the last date: formatting is slow, and neighbouring lines share the second. */
 function secondText(): (timeMs: number) => string {
   let lastSecond = Number.NaN;
   let text = '';
@@ -42,6 +42,6 @@ const jsonLine = (request: GeneratedRequest): string => {
   });
 };
 
-/** Builds a writer of lines, without their ends. Combined lines tell whole seconds only. */
+/** Builds a formatter of lines, without line ends. Combined lines have whole seconds only. */
 export const lineWriter = (format: LineFormat): ((request: GeneratedRequest) => string) =>
   format === 'combined' ? combinedLine() : jsonLine;

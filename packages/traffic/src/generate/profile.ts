@@ -1,16 +1,15 @@
 /**
- * When requests come: time in pieces, each with a weight, and exactly as many requests in each
- * piece as its part of the whole. Within a piece they fall in blocks, evenly from block to block
- * and by chance inside of one, so that times come in order, one by one, from no more memory than a
- * block.
+ * Times of requests: pieces of time with weights, and exactly the proportional number of requests
+ * in each piece. Within a piece, blocks of 64 requests are evenly spaced and random inside, so that
+ * times are generated in order with the memory of one block.
  */
 import type { Random } from './random.ts';
 
 export interface Piece {
   readonly lengthMs: number;
-  /** How many requests come in a ms, compared with the other pieces. */
+  /** Requests per ms, relative to the other pieces. */
   readonly weight: number;
-  /** Which part of them is not of the ordinary clients, from 0 to 1. */
+  /** Share of requests from special clients, from 0 to 1. */
   readonly special: number;
 }
 
@@ -23,7 +22,7 @@ const BLOCK = 64;
 
 const massOf = ({ lengthMs, weight }: Piece): number => lengthMs * weight;
 
-/** As many moments as are asked for, in order. */
+/** Yields exactly `requests` times, in order. */
 export function* momentsOf(
   pieces: readonly Piece[],
   startMs: number,

@@ -1,16 +1,14 @@
 /**
- * Numbers that look random and are the same for the same seed, on any machine: nothing here but
- * shifts, sums and products of 32-bit integers.
+ * Seeded random numbers, the same on any machine: uses only 32-bit integer arithmetic.
  *
  * The generator is xoshiro128++ (Blackman and Vigna): four words of state, a period of 2^128 - 1.
- * The words are filled from the seed by steps of a counter, each mixed until every bit of the seed
- * has touched every bit of the word, so that neighbouring seeds have nothing in common.
+ * The state is filled from a hashed counter, so that neighbouring seeds are unrelated.
  */
 
-/** The golden ratio in 32 bits: odd, and far from any pattern. */
+/** The golden ratio in 32 bits. */
 const STEP = 0x9e3779b9;
 
-/** Each step is undone by another one, so no two inputs meet. */
+/** The finalizer of MurmurHash3, a bijection. */
 function mixed(value: number): number {
   let word = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
   word = Math.imul(word ^ (word >>> 13), 0xc2b2ae35);
@@ -25,7 +23,7 @@ export class Random {
   #c: number;
   #d: number;
 
-  /** Streams of the same seed have nothing to do with each other. */
+  /** Streams of the same seed are independent. */
   constructor(seed: number, stream = 0) {
     const low = seed % 2 ** 32;
     const high = Math.floor(seed / 2 ** 32);
@@ -35,11 +33,11 @@ export class Random {
       return mixed(state);
     };
     [this.#a, this.#b, this.#c, this.#d] = [word(), word(), word(), word()];
-    // With all words 0 it would stay there for ever.
+    // The generator would stay at all zeros.
     if ((this.#a | this.#b | this.#c | this.#d) === 0) this.#a = 1;
   }
 
-  /** 32 bits. */
+  /** Returns 32 random bits. */
   bits(): number {
     const result = (rotated((this.#a + this.#d) | 0, 7) + this.#a) | 0;
     const shifted = this.#b << 9;
@@ -52,12 +50,12 @@ export class Random {
     return result >>> 0;
   }
 
-  /** From 0 to 1, which it never is. */
+  /** Returns a number in [0, 1). */
   fraction(): number {
     return this.bits() / 2 ** 32;
   }
 
-  /** An integer from 0 to `end`, which it never is. */
+  /** Returns an integer in [0, end). */
   below(end: number): number {
     return Math.floor(this.fraction() * end);
   }

@@ -1,4 +1,4 @@
-/** The shapes of traffic by name: when requests come, and who sends those that are not ordinary. */
+/** The traffic shapes: the rate over time, and the clients that are not ordinary. */
 import {
   ordinaryQuad,
   ordinarySix,
@@ -12,7 +12,7 @@ import type { Piece } from './profile.ts';
 import type { Random } from './random.ts';
 import { type SiteRequest, siteRequest } from './site.ts';
 
-/** What is known when traffic is made; all has been checked. */
+/** Validated options of the traffic. */
 export interface Scope {
   readonly startMs: number;
   readonly durationMs: number;
@@ -24,12 +24,12 @@ export type Act = Person & SiteRequest;
 
 export interface Shape {
   readonly summary: string;
-  /** How long it is unless told. */
+  /** Default duration. */
   readonly durationMs: number;
   pieces(scope: Scope): readonly Piece[];
-  /** A request of an ordinary client. */
+  /** Returns a generator of requests from ordinary clients. */
   ordinary(scope: Scope, random: Random): () => Act;
-  /** A request of whoever the shape is about. */
+  /** Returns a generator of requests from the special clients. */
   special?(scope: Scope, random: Random): (timeMs: number) => Act;
 }
 
@@ -50,16 +50,16 @@ const people =
   };
 
 const steady: Shape = {
-  summary: 'the same rate all the time',
+  summary: 'constant rate',
   durationMs: TEN_MINUTES_MS,
   pieces: (scope) => evenly(scope),
   ordinary: people(ordinaryQuad),
 };
 
-/** The part of a window that a burst takes, on either side of the boundary. */
+/** A burst takes this fraction of a window, on each side of the boundary. */
 const BURST_PART = 60;
 
-/** Silence up to each boundary of the windows, and as many requests right before it as after. */
+/** No requests except around window boundaries: as many right before as right after. */
 function boundaryPieces({ startMs, durationMs, windowMs }: Scope): readonly Piece[] {
   const endMs = startMs + durationMs;
   const burstMs = Math.max(1, Math.floor(windowMs / BURST_PART));
@@ -93,14 +93,14 @@ const NIGHT_WEIGHT = 0.15;
 const QUARTER_HOUR_MS = 15 * MINUTE_MS;
 const MAX_PIECES = 100_000;
 
-/** 1 at the busiest time of the day, falling smoothly to the night's weight twelve hours away. */
+/** 1 at the peak hour, falling smoothly to `NIGHT_WEIGHT` twelve hours away. */
 function dayWeight(part: number): number {
   const away = Math.abs(part - PEAK_PART);
   const far = 2 * Math.min(away, 1 - away);
   return 1 - (1 - NIGHT_WEIGHT) * far * far * (3 - 2 * far);
 }
 
-/** What is shorter than a day is a day in little. */
+/** A duration below one day is scaled to a day. */
 function diurnalPieces({ startMs, durationMs }: Scope): readonly Piece[] {
   const dayMs = Math.min(DAY_MS, durationMs);
   const offsetMs = durationMs < DAY_MS ? 0 : startMs % DAY_MS;
@@ -114,7 +114,7 @@ function diurnalPieces({ startMs, durationMs }: Scope): readonly Piece[] {
 }
 
 const diurnal: Shape = {
-  summary: 'busy in the afternoon, quiet at night',
+  summary: 'peak in the afternoon, low at night',
   durationMs: DAY_MS,
   pieces: diurnalPieces,
   ordinary: people(ordinaryQuad),
@@ -127,10 +127,10 @@ const CROWD_PEAK = 10;
 const CROWD_STAYS = 0.87;
 const REQUESTS_OF_NEWCOMER = 3;
 
-/** How much more there is than usual, in each hundredth of the time. */
+/** Additional weight in each hundredth of the time. */
 function crowdWeights(): readonly number[] {
   const most = CROWD_PEAK - 1;
-  // Multiplied step by step: powers are not the same to the last bit everywhere.
+  // Multiplied step by step: `Math.pow` differs between machines in the last bit.
   let falling = most;
   return Array.from({ length: HUNDREDTHS }, (_, at) => {
     const since = at - CROWD_COMES;
@@ -143,7 +143,7 @@ function crowdWeights(): readonly number[] {
 }
 
 const flashCrowd: Shape = {
-  summary: 'newcomers, up to ten times the usual rate, all for one page',
+  summary: 'new clients for one page, at up to ten times the normal rate',
   durationMs: TEN_MINUTES_MS,
   pieces: ({ durationMs }) =>
     crowdWeights().map((extra) => {
@@ -154,10 +154,10 @@ const flashCrowd: Shape = {
   special: (_scope, random) => {
     let come = 0;
     return () => {
-      // Newcomers overlap: whoever asks is one of the last few that have come.
+      // New clients overlap: picks one of the last 8.
       const number = Math.floor(come++ / REQUESTS_OF_NEWCOMER) + random.below(8);
-      const asked = { method: 'GET', path: '/offers/launch', search: '', status: 200 };
-      return { ...personOf(number, specialQuad(number)), user: '', ...asked, bytes: 5120 };
+      const request = { method: 'GET', path: '/offers/launch', search: '', status: 200 };
+      return { ...personOf(number, specialQuad(number)), user: '', ...request, bytes: 5120 };
     };
   },
 };
@@ -165,14 +165,14 @@ const flashCrowd: Shape = {
 const ABUSER_PART = 0.5;
 
 const abuser: Shape = {
-  summary: 'one client that sends as much as all others together',
+  summary: 'one client sends as much as all others together',
   durationMs: TEN_MINUTES_MS,
   pieces: (scope) => evenly(scope, ABUSER_PART),
   ordinary: people(ordinaryQuad),
   special: () => {
     const person = { client: specialQuad(0), user: '', agent: 'python-requests/2.32.4' };
-    const asked = { method: 'POST', path: '/login', search: '', status: 401, bytes: 118 };
-    return () => ({ ...person, ...asked });
+    const request = { method: 'POST', path: '/login', search: '', status: 401, bytes: 118 };
+    return () => ({ ...person, ...request });
   },
 };
 
@@ -180,15 +180,21 @@ const ROTATING_PART = 0.3;
 const NETWORKS = 16;
 
 const ipv6Rotation: Shape = {
-  summary: 'one client, each time another address of a /64, then of 16',
+  summary: 'one client with a new address per request, in one then 16 /64s',
   durationMs: TEN_MINUTES_MS,
   pieces: (scope) => evenly(scope, ROTATING_PART),
   ordinary: people(ordinarySix),
   special: ({ startMs, durationMs }, random) => {
-    const asked = { method: 'GET', path: '/api/search', search: 'q=%25', status: 200, bytes: 8192 };
+    const request = {
+      method: 'GET',
+      path: '/api/search',
+      search: 'q=%25',
+      status: 200,
+      bytes: 8192,
+    };
     return (timeMs) => {
       const network = timeMs < startMs + durationMs / 2 ? 0 : random.below(NETWORKS);
-      return { client: rotatedSix(network, random), user: '', agent: 'curl/8.14.1', ...asked };
+      return { client: rotatedSix(network, random), user: '', agent: 'curl/8.14.1', ...request };
     };
   },
 };

@@ -1,4 +1,4 @@
-/** What ordinary clients ask for: a small shop, with a page more asked for than another. */
+/** Requests of ordinary clients: a small shop with weighted pages. */
 import type { Random } from './random.ts';
 
 export interface SiteRequest {
@@ -13,9 +13,9 @@ const WORDS = ['lamp', 'table', 'blue chair', 'desk', 'shelf', 'rug', 'mirror', 
 
 const FILES = ['app.js', 'vendor.js', 'style.css', 'logo.svg', 'font.woff2'];
 
-type Page = readonly [weight: number, ask: (random: Random) => SiteRequest];
+type Page = readonly [weight: number, make: (random: Random) => SiteRequest];
 
-const answered = (random: Random, most: number): Pick<SiteRequest, 'status' | 'bytes'> => {
+const response = (random: Random, most: number): Pick<SiteRequest, 'status' | 'bytes'> => {
   const chance = random.below(100);
   if (chance < 93) return { status: 200, bytes: 200 + random.below(most) };
   if (chance < 96) return { status: 304, bytes: 0 };
@@ -29,7 +29,7 @@ const page =
     method,
     path: path(random),
     search: '',
-    ...answered(random, most),
+    ...response(random, most),
   });
 
 const PAGES: readonly Page[] = [
@@ -44,7 +44,7 @@ const PAGES: readonly Page[] = [
       method: 'GET',
       path: '/api/search',
       search: `q=${encodeURIComponent(random.one(WORDS))}&page=${1 + random.below(9)}`,
-      ...answered(random, 8000),
+      ...response(random, 8000),
     }),
   ],
 ];
@@ -53,9 +53,9 @@ const TOTAL = PAGES.reduce((sum, [weight]) => sum + weight, 0);
 
 export function siteRequest(random: Random): SiteRequest {
   let chance = random.below(TOTAL);
-  for (const [weight, ask] of PAGES) {
-    if (chance < weight) return ask(random);
+  for (const [weight, make] of PAGES) {
+    if (chance < weight) return make(random);
     chance -= weight;
   }
-  throw new Error('Expected the weights of the pages to add up');
+  throw new Error('Page weights do not add up');
 }

@@ -1,6 +1,6 @@
 /**
- * Traffic with a shape: the same for the same options, on any machine, and made one request at a
- * time, so that any number of them takes no more memory than one.
+ * Generates traffic of a given shape: the same for the same options on any machine, one request at
+ * a time, in constant memory.
  */
 import type { Entry } from '../entry.ts';
 import { MAX_CLIENTS } from './clients.ts';
@@ -12,19 +12,19 @@ export interface TrafficOptions {
   readonly shape: ShapeName;
   /** Default 1. */
   readonly seed?: number | undefined;
-  /** How many there are, exactly. Default 10,000. */
+  /** Exact number of requests. Default 10,000. */
   readonly requests?: number | undefined;
-  /** How many ordinary clients there are; whoever the shape is about comes on top. Default 100. */
+  /** Ordinary clients, without the special ones of the shape. Default 100. */
   readonly clients?: number | undefined;
-  /** Default 10 minutes, of `diurnal` a day. */
+  /** Default 10 minutes, for `diurnal` one day. */
   readonly durationMs?: number | undefined;
-  /** Ms since the epoch. Default the first of January 2026. */
+  /** Ms since the epoch. Default 2026-01-01. */
   readonly startMs?: number | undefined;
-  /** The windows whose boundaries `boundary` is about. Default a minute. */
+  /** Window length of the `boundary` shape. Default one minute. */
   readonly windowMs?: number | undefined;
 }
 
-/** What cannot be generated, and why. */
+/** Invalid options. */
 export class GenerateError extends Error {
   constructor(message: string) {
     super(message);
@@ -37,15 +37,15 @@ const DEFAULT_START_MS = 1_767_225_600_000;
 const DEFAULT_CLIENTS = 100;
 const DEFAULT_WINDOW_MS = 60_000;
 const DEFAULT_SEED = 1;
-/** Enough for a century, and few enough that times with their fractions stay exact. */
+/** One century, so that times with fractions stay exact. */
 const MAX_MS = 36_525 * 86_400_000;
 
-/** Each purpose has numbers of its own, so that one more client does not move all times. */
+/** Random streams by purpose, so that one more client does not change all times. */
 const STREAM = { times: 1, mixture: 2, ordinary: 3, special: 4 };
 
 const HOST = 'shop.example';
 
-/** A request as a log has it, and what is needed to send it. */
+/** A generated request, for a log or for sending. */
 export class GeneratedRequest implements Entry {
   readonly host = HOST;
 
@@ -86,7 +86,7 @@ export class GeneratedRequest implements Entry {
     return this.act.agent;
   }
 
-  /** What follows the origin in a URL. */
+  /** Path and query. */
   get target(): string {
     return this.search === '' ? this.path : `${this.path}?${this.search}`;
   }
@@ -131,23 +131,23 @@ function checked(options: TrafficOptions): Checked {
   };
 }
 
-/** All that traffic is made from, with what is usual where nothing was said. */
+/** The options with defaults applied. */
 export type TrafficSettings = {
   readonly [Name in keyof TrafficOptions]-?: Exclude<TrafficOptions[Name], undefined>;
 };
 
-/** What traffic of these options is made from. Throws a `GenerateError` for what cannot be. */
+/** Returns the options with defaults. Throws a `GenerateError` if they are invalid. */
 export function trafficSettings(options: TrafficOptions): TrafficSettings {
   return { ...checked(options), shape: options.shape };
 }
 
-/** Throws a `GenerateError` at once, not with the first request. */
+/** Throws a `GenerateError` immediately, not with the first request. */
 export function generateTraffic(options: TrafficOptions): Generator<GeneratedRequest> {
   const scope = checked(options);
   const pieces = scope.shape.pieces(scope);
   if (pieces.length === 0) {
     throw new GenerateError(
-      `Expected \`durationMs\` to hold a boundary of windows of ${scope.windowMs} ms, such as ` +
+      `Expected \`durationMs\` to contain a boundary of ${scope.windowMs} ms windows, such as ` +
         `${2 * scope.windowMs}, got \`${scope.durationMs}\``,
     );
   }

@@ -1,37 +1,37 @@
 /**
- * The worst that a client can do to an algorithm that it knows: which bursts, at which times, get
- * the most through in one true window. Schedules of up to three bursts at the times that matter to
- * any of the algorithms are all tried on the engine; nothing is taken from theory.
+ * Searches for the worst case of an algorithm: the bursts that get the most cost admitted in one
+ * sliding window. Tries all schedules of up to three bursts, at the times where the counts of any
+ * algorithm change, on the engine.
  */
 import type { Policy, SyncPolicyTable } from 'sluice';
-import { roomyStore } from './replay.ts';
+import { unboundedStore } from './replay.ts';
 
 export interface Burst {
-  /** Since a window of the clock began. */
+  /** Time since a clock-aligned window began. */
   readonly afterMs: number;
-  /** What was let through. */
+  /** The cost admitted. */
   readonly admitted: number;
 }
 
 export interface AdversaryReport {
-  /** The most that was admitted in one window of the last W. */
+  /** The most cost admitted in one sliding window. */
   readonly count: number;
-  /** The same as a multiple of the limit. */
+  /** `count` as a multiple of the limit. */
   readonly multiple: number;
   readonly schedule: readonly Burst[];
 }
 
 const MAX_BURSTS = 3;
 
-/** Just before and after windows end, and their middles: where what counts changes. */
-function timesThatMatter(windowMs: number): readonly number[] {
+/** Times just before and after window boundaries, and the middles: where counts change. */
+function candidateTimes(windowMs: number): readonly number[] {
   const half = Math.floor(windowMs / 2);
   const edges = [0, windowMs, 2 * windowMs].flatMap((edge) => [edge - 2, edge - 1, edge, edge + 1]);
   const all = [...edges, half, windowMs + half];
   return [...new Set(all.filter((timeMs) => timeMs >= 0))].sort((a, b) => a - b);
 }
 
-/** All ways to choose up to so many of the times, in order. */
+/** Yields all ordered choices of up to `most` times. */
 function* choices(times: readonly number[], most: number): Generator<readonly number[]> {
   for (const [at, timeMs] of times.entries()) {
     yield [timeMs];
@@ -40,7 +40,7 @@ function* choices(times: readonly number[], most: number): Generator<readonly nu
   }
 }
 
-/** Takes all there is at each of the times. */
+/** Takes all remaining capacity at each time. */
 function run(
   space: SyncPolicyTable,
   policy: Policy,
@@ -57,7 +57,7 @@ function run(
   });
 }
 
-/** The most in any window that ends with one of the bursts. */
+/** Returns the most in any window that ends with a burst. */
 function mostIn(windowMs: number, bursts: readonly Burst[]): number {
   const sums = bursts.map((last) =>
     bursts
@@ -67,21 +67,21 @@ function mostIn(windowMs: number, bursts: readonly Burst[]): number {
   return Math.max(...sums);
 }
 
-/** Fewer bursts are better, and then those that lie closer together. */
+/** Fewer bursts are simpler, then those closer together. */
 const isSimpler = (one: readonly Burst[], other: readonly Burst[]): boolean =>
   one.length < other.length || (one.length === other.length && spanOf(one) < spanOf(other));
 
 const spanOf = (bursts: readonly Burst[]): number =>
   (bursts[bursts.length - 1]?.afterMs ?? 0) - (bursts[0]?.afterMs ?? 0);
 
-/** The worst of all schedules; of equals the simplest. */
+/** Returns the worst schedule; of equal ones, the simplest. */
 export function adversaryOf(policy: Policy): AdversaryReport {
   const { limit, windowMs } = policy.params!;
-  const space = roomyStore().open(policy);
+  const space = unboundedStore().open(policy);
   let worst: readonly Burst[] = [];
   let most = 0;
-  for (const times of choices(timesThatMatter(windowMs), MAX_BURSTS)) {
-    // Each schedule is a client of its own, so all of them have one store.
+  for (const times of choices(candidateTimes(windowMs), MAX_BURSTS)) {
+    // Each schedule is a separate client, so that all can share a store.
     const bursts = run(space, policy, times.join(), times).filter(({ admitted }) => admitted > 0);
     const count = mostIn(windowMs, bursts);
     const isBetter = count > most || (count === most && isSimpler(bursts, worst));

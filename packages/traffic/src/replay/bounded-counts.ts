@@ -1,6 +1,6 @@
 /**
- * Counts by name, for names that others choose and of which there may be any number. When there are
- * too many, the smaller half is put together as others; so whatever counts for much stays.
+ * Counts by name, for untrusted names of any number. When there are too many, the smaller half is
+ * merged into `others`, so that large counts stay.
  */
 export interface NamedCount {
   readonly name: string;
@@ -10,7 +10,7 @@ export interface NamedCount {
 export class BoundedCounts {
   readonly #most: number;
   #counts = new Map<string, number>();
-  /** What names had when they were dropped. If it is above 0, the counts may be too low by it. */
+  /** Sum of the dropped counts. Each remaining count may be too low by up to this. */
   others = 0;
 
   constructor(most: number) {
@@ -23,7 +23,7 @@ export class BoundedCounts {
     this.#counts.set(name, (before ?? 0) + count);
   }
 
-  /** The largest first; of equals the first that came. */
+  /** Returns the largest first; of equal ones, the first added. */
   largest(most: number = this.#most): readonly NamedCount[] {
     return [...this.#counts]
       .map(([name, count]) => ({ name, count }))

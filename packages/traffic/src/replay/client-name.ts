@@ -1,33 +1,32 @@
 /**
- * Who a request of a log comes from, as the service would count it: an address by its bits, so that
- * its spellings are one client and the addresses of an IPv6 network are, too. Where a log has
- * something else in its place, such as a host's name, that is the client.
+ * Returns the client of a request as the service counts it: addresses are normalized, and those of
+ * an IPv6 network are one client. Anything else, such as a host name, is used as is.
  */
 import { addressKey } from 'sluice/http';
 import { owned } from '../formats/text.ts';
 
-/** So many addresses are remembered that are not plain; then it begins anew. */
+/** The cache of normalized addresses is cleared at this size. */
 const MAX_CACHED = 8192;
-/** Those of whom a log says nothing are one. */
-const NOBODY = '-';
+/** Requests without a client share this name. */
+const NO_CLIENT = '-';
 const DOT = 46;
 const ZERO = 48;
 
-/** Builds a reader of clients' names. `ipv6Prefix` is how many bits of an IPv6 address count. */
+/** Builds the function. `ipv6Prefix` is the number of bits of an IPv6 address that count. */
 export function clientNames(ipv6Prefix?: number): (client: string) => string {
   const names = new Map<string, string>();
   return (client) => {
     if (isPlainQuad(client)) return client;
     const known = names.get(client);
     if (known !== undefined) return known;
-    const name = addressKey(client, ipv6Prefix) ?? (owned(client) || NOBODY);
+    const name = addressKey(client, ipv6Prefix) ?? (owned(client) || NO_CLIENT);
     if (names.size >= MAX_CACHED) names.clear();
     names.set(owned(client), name);
     return name;
   };
 }
 
-/** Whether it is four numbers as everybody writes them, which most are: then it is its own key. */
+/** Fast path: whether it is a normalized IPv4 address, which is its own key. */
 function isPlainQuad(text: string): boolean {
   let dots = 0;
   let digits = 0;

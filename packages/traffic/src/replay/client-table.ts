@@ -1,18 +1,18 @@
 /**
- * What is counted for each client, in typed arrays: a million clients take some dozen megabytes.
- * A client is found by 64 bits of a keyed hash of its name, as the engine finds its keys; the name
- * itself is not kept. What belongs to a client lies together, so that it is fetched at once:
+ * Counters per client, in typed arrays: a million clients take some dozen megabytes. A client is
+ * identified by a keyed 64-bit hash of its name, like keys in the memory store; the name itself is
+ * not kept. The words of a client are adjacent, to share a cache line:
  *
  *     | low | high | first column | second column | ...
  *
- * Rows lie in chunks that are never copied: growing has no moment at which they are there twice.
+ * Rows are in chunks that are never copied, so growing does not double the memory for a moment.
  */
 import { KeyedHash } from 'sluice/engine';
 
 const CHUNK_BITS = 13;
 const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
 const FIRST_PLACES = 2048;
-/** An open table that is fuller than that takes long to search. */
+/** Load factor of the open-addressing table at which it doubles. */
 const MAX_FULL = 0.7;
 /** The two halves of the hash. */
 const HASH_WORDS = 2;
@@ -22,7 +22,7 @@ export class ClientTable<Column extends string> {
   readonly #width: number;
   readonly #offsets: Readonly<Record<Column, number>>;
   readonly #chunks: Uint32Array[] = [];
-  /** From a place in the open table to a row, plus 1; 0 is free. */
+  /** Open-addressing table of row + 1; 0 is free. */
   #places = new Int32Array(FIRST_PLACES);
   #size = 0;
 
@@ -33,7 +33,7 @@ export class ClientTable<Column extends string> {
     ) as Record<Column, number>;
   }
 
-  /** How many clients there are; their rows are numbered from 0. */
+  /** Number of clients; their rows are numbered from 0. */
   get size(): number {
     return this.#size;
   }
@@ -46,24 +46,23 @@ export class ClientTable<Column extends string> {
     this.#chunks[row >>> CHUNK_BITS][this.#at(row) + this.#offsets[column]] = value;
   }
 
-  /** Counts one. */
   increment(row: number, column: Column): void {
     this.#chunks[row >>> CHUNK_BITS][this.#at(row) + this.#offsets[column]]++;
   }
 
-  /** Where a row begins in its chunk. */
+  /** Index of a row in its chunk. */
   #at(row: number): number {
     return (row & CHUNK_MASK) * this.#width;
   }
 
-  /** The counts of all clients, by row. */
+  /** Returns the counts of all clients, by row. */
   column(column: Column): Uint32Array {
     const counts = new Uint32Array(this.#size);
     for (let row = 0; row < this.#size; row++) counts[row] = this.get(row, column);
     return counts;
   }
 
-  /** The row of a client, which is added, with all counts 0, if it is new. */
+  /** Returns the row of a client; a new client is added with all counts 0. */
   rowOf(client: string): number {
     this.#hash.hash(client);
     const low = this.#hash.low >>> 0;
@@ -89,12 +88,11 @@ export class ClientTable<Column extends string> {
     this.#chunks[chunk][at] = low;
     this.#chunks[chunk][at + 1] = high;
     this.#places[place] = row + 1;
-    if (this.#size > MAX_FULL * this.#places.length) this.#spread();
+    if (this.#size > MAX_FULL * this.#places.length) this.#rehash();
     return row;
   }
 
-  /** Finds a place for every row in a table twice as large. */
-  #spread(): void {
+  #rehash(): void {
     const places = new Int32Array(2 * this.#places.length);
     const mask = places.length - 1;
     for (let row = 0; row < this.#size; row++) {

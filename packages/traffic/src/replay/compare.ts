@@ -1,54 +1,47 @@
 /**
- * The five algorithms on the same traffic, under the same limit: what each lets through, where it
- * decides otherwise than the exact log does, and how much it lets into a true window at the most.
+ * Compares the algorithms on the same traffic with the same limit: what each admits, where it
+ * differs from the exact sliding log, and the most it admits in one sliding window.
  */
-import { type AlgorithmName, definePolicy, type Policy, type SyncPolicyTable } from 'sluice';
+import { type AlgorithmName, definePolicy } from 'sluice';
+import { algorithmNames, describeKey } from 'sluice/engine';
 import type { Entry } from '../entry.ts';
-import { owned } from '../formats/text.ts';
 import { type AdversaryReport, adversaryOf } from './adversary.ts';
+import { AlgorithmRun, type RunDecision, type WorstWindow } from './algorithm-run.ts';
 import { ClientTable } from './client-table.ts';
-import { costOf, isTooDear, roomyStore } from './replay.ts';
+import { costOf, exceedsCapacity } from './replay.ts';
 import { RowSet } from './rows.ts';
 import { Timeline, type TimelineData } from './timeline.ts';
 import { WindowCounts } from './window-counts.ts';
 
-/** The exact one first: the others are compared with it. */
+const EXACT: AlgorithmName = 'sliding-log';
+const LEAST_EXACT: AlgorithmName = 'fixed-window';
+
+/** All algorithms. The first is exact: the others are compared with it. */
 export const COMPARED: readonly AlgorithmName[] = [
-  'sliding-log',
-  'sliding-buckets',
-  'sliding-counter',
-  'token-bucket',
-  'fixed-window',
+  EXACT,
+  ...algorithmNames.filter((name) => name !== EXACT && name !== LEAST_EXACT),
+  LEAST_EXACT,
 ];
-const EXACT = COMPARED[0];
 
 export interface CompareOptions {
   readonly limit: number;
   readonly windowMs: number;
-  /** Whom a request counts for. */
+  /** Returns the key that a request counts for. */
   readonly keyOf: (entry: Entry) => string;
 }
 
-export interface WorstWindow {
-  readonly count: number;
-  readonly multiple: number;
-  readonly client: string;
-  /** The time of the last request in it. */
-  readonly atMs: number;
-}
-
 /**
- * Bytes a key, computed from the layout of the memory store: a row and its part of empty places,
- * and for logs blocks of four entries. `bench memory` measures the same to a hundredth.
+ * Bytes per key, computed from the layout of the memory store: a row, its share of the empty
+ * slots, and for logs blocks of four entries. `bench memory` measures the same within 1%.
  */
 export interface MemoryReport {
-  /** Of the keys at their busiest, on average. */
+  /** The mean of the keys, each at its largest. */
   readonly meanBytes: number;
-  /** Of the busiest key. */
+  /** The largest key. */
   readonly mostBytes: number;
 }
 
-/** The same as its requests, in what the log says that they cost. */
+/** The same counts in units of cost. */
 export interface AlgorithmCosts {
   readonly admitted: number;
   readonly denied: number;
@@ -61,14 +54,14 @@ export interface AlgorithmReport {
   readonly admitted: number;
   readonly denied: number;
   readonly deniedClients: number;
-  /** Let through what the exact log, run beside it, denies; and the other way round. */
+  /** Admitted although the exact log denies it, and the reverse. */
   readonly falseAdmits: number;
   readonly falseDenials: number;
-  /** Both, as a part of all requests. */
+  /** Both, as a share of all requests. */
   readonly wrongShare: number;
-  /** Only if the log says what requests cost. */
+  /** Only if the log has costs. */
   readonly costs?: AlgorithmCosts;
-  /** The fullest true window of any client, by cost; none if nothing was let through. */
+  /** The fullest sliding window of any client, by cost; undefined if nothing was admitted. */
   readonly worst?: WorstWindow;
   readonly adversary: AdversaryReport;
   readonly memory: MemoryReport;
@@ -83,28 +76,28 @@ export interface CompareResult {
   readonly firstMs: number | undefined;
   readonly lastMs: number | undefined;
   readonly algorithms: readonly AlgorithmReport[];
-  /** Only if the log says what requests cost: then the limit is in units of that. */
+  /** Only if the log has costs; the limit then counts cost. */
   readonly costs?: {
     readonly asked: number;
-    /** Requests that none lets through, because they cost more than the limit. */
+    /** Requests that cost more than the limit, which every algorithm denies. */
     readonly tooDear: number;
   };
-  /** What each denies. */
+  /** All requests, and the denials of each algorithm. */
   readonly timeline: TimelineData<'requests' | AlgorithmName>;
 }
 
-/** A row of 32 bytes in a table that is three quarters full. */
+/** A row of 32 bytes in a table that is 75% full. */
 const KEY_BYTES = 43;
 const BLOCK_BYTES = 36;
 const BLOCK_ENTRIES = 4;
 
-/** How many entries a log holds of each client at the most. */
+/** Counts the most entries that a log held for each client. */
 class EntryCounts {
   readonly #counts: WindowCounts;
   readonly #grainMs: number;
   #stamps = new Float64Array(1024);
 
-  /** Admissions in the same `grainMs` are one entry. */
+  /** Admissions in the same `grainMs` share an entry. */
   constructor(windowMs: number, grainMs: number) {
     this.#counts = new WindowCounts([windowMs]);
     this.#grainMs = grainMs;
@@ -127,63 +120,24 @@ class EntryCounts {
   }
 }
 
-/** One algorithm and what it has done so far. */
-class Run {
-  readonly policy: Policy;
-  readonly #space: SyncPolicyTable;
-  readonly #counts: WindowCounts;
-  readonly #entries: EntryCounts | undefined;
+/** A run that also records which clients it denied and how many entries its logs held. */
+class ComparedRun extends AlgorithmRun {
   readonly deniedClients = new RowSet();
-  admitted = 0;
-  denied = 0;
-  falseAdmits = 0;
-  falseDenials = 0;
-  readonly costs = { admitted: 0, denied: 0, falseAdmits: 0, falseDenials: 0 };
-  worst: WorstWindow | undefined = undefined;
+  readonly #entries: EntryCounts | undefined;
 
-  constructor(
-    readonly algorithm: AlgorithmName,
-    { limit, windowMs }: CompareOptions,
-  ) {
-    this.policy = definePolicy(algorithm, { limit, window: windowMs, algorithm });
-    this.#space = roomyStore().open(this.policy);
-    this.#counts = new WindowCounts([windowMs]);
-    const grainMs = { 'sliding-log': 1, 'sliding-buckets': this.policy.bucketMs };
-    const ownMs = grainMs[algorithm as keyof typeof grainMs];
-    this.#entries = ownMs === undefined ? undefined : new EntryCounts(windowMs, ownMs);
+  constructor(algorithm: AlgorithmName, { limit, windowMs }: CompareOptions) {
+    const policy = definePolicy(algorithm, { limit, window: windowMs, algorithm });
+    super(policy);
+    const empty = describeKey(algorithm, undefined, policy.params!, 0);
+    this.#entries =
+      empty.shape === 'entries' ? new EntryCounts(windowMs, empty.entrySpanMs) : undefined;
   }
 
-  decide(row: number, key: string, cost: number, nowMs: number): boolean {
-    const params = this.policy.params!;
-    const allowed =
-      !isTooDear(cost, params) && this.#space.takeSync(params, key, cost, nowMs).allowed;
-    if (!allowed) {
-      this.denied++;
-      this.costs.denied += cost;
-      this.deniedClients.add(row);
-      return false;
-    }
-    this.admitted++;
-    this.costs.admitted += cost;
-    this.#entries?.add(row, nowMs);
-    this.#counts.add(row, nowMs, cost);
-    const count = this.#counts.sum(row, 0);
-    if (count > (this.worst?.count ?? 0)) {
-      const multiple = count / params.limit;
-      this.worst = { count, multiple, client: owned(key), atMs: nowMs };
-    }
-    return true;
-  }
-
-  /** Notes what the exact log says of a request that was just decided. */
-  judge(allowed: boolean, isRight: boolean, cost: number): void {
-    if (allowed && !isRight) {
-      this.falseAdmits++;
-      this.costs.falseAdmits += cost;
-    } else if (!allowed && isRight) {
-      this.falseDenials++;
-      this.costs.falseDenials += cost;
-    }
+  override decide(row: number, client: string, cost: number, nowMs: number): RunDecision {
+    const decision = super.decide(row, client, cost, nowMs);
+    if (decision.allowed) this.#entries?.add(row, nowMs);
+    else this.deniedClients.add(row);
+    return decision;
   }
 
   memory(clients: number): MemoryReport {
@@ -202,7 +156,7 @@ class Run {
 export class Comparison {
   readonly #options: CompareOptions;
   readonly #table = new ClientTable<never>([]);
-  readonly #runs: readonly Run[];
+  readonly #runs: readonly ComparedRun[];
   readonly #timeline = new Timeline(['requests', ...COMPARED]);
   #requests = 0;
   #firstMs: number | undefined = undefined;
@@ -213,10 +167,10 @@ export class Comparison {
 
   constructor(options: CompareOptions) {
     this.#options = options;
-    this.#runs = COMPARED.map((algorithm) => new Run(algorithm, options));
+    this.#runs = COMPARED.map((algorithm) => new ComparedRun(algorithm, options));
   }
 
-  /** Takes the next requests, in the order of their times. */
+  /** Replays the next requests, in order of time. */
   add(entries: readonly Entry[]): void {
     for (const entry of entries) this.#addOne(entry);
   }
@@ -232,13 +186,13 @@ export class Comparison {
     const cost = costOf(entry);
     if (entry.cost !== undefined) this.#hasCosts = true;
     this.#costAsked += cost;
-    if (isTooDear(cost, this.#runs[0].policy.params!)) this.#tooDear++;
-    let isRight = true;
+    if (exceedsCapacity(cost, this.#runs[0].policy.params!)) this.#tooDear++;
+    let exactAllowed: boolean | undefined;
     for (const run of this.#runs) {
-      const allowed = run.decide(row, key, cost, nowMs);
-      if (!allowed) this.#timeline.add(nowMs, run.algorithm);
-      if (run.algorithm === EXACT) isRight = allowed;
-      else run.judge(allowed, isRight, cost);
+      const { allowed } = run.decide(row, key, cost, nowMs);
+      if (!allowed) this.#timeline.add(nowMs, run.policy.algorithm);
+      exactAllowed ??= allowed;
+      run.compareTo(exactAllowed, allowed, cost);
     }
   }
 
@@ -258,14 +212,14 @@ export class Comparison {
     };
   }
 
-  #report(run: Run): AlgorithmReport {
-    const { algorithm, admitted, denied, falseAdmits, falseDenials, worst } = run;
+  #report(run: ComparedRun): AlgorithmReport {
+    const { policy, admitted, denied, falseAdmits, falseDenials, worst } = run;
     let deniedClients = 0;
     for (let row = 0; row < this.#table.size; row++) {
       if (run.deniedClients.has(row)) deniedClients++;
     }
     return {
-      algorithm,
+      algorithm: policy.algorithm,
       admitted,
       denied,
       deniedClients,
@@ -274,7 +228,7 @@ export class Comparison {
       wrongShare: this.#requests === 0 ? 0 : (falseAdmits + falseDenials) / this.#requests,
       ...(this.#hasCosts && { costs: run.costs }),
       ...(worst !== undefined && { worst }),
-      adversary: adversaryOf(run.policy),
+      adversary: adversaryOf(policy),
       memory: run.memory(this.#table.size),
     };
   }

@@ -1,25 +1,25 @@
 /**
- * Those that are denied, by name and in detail. There may be any number of them, so when there are
- * too many the less denied half is let go; one of them that is denied again is taken up anew. How
- * often and since when each client is denied is counted for all, so that is exact in any case.
+ * Details of the denied clients by name. When there are too many, the less denied half is dropped.
+ * A dropped client that is denied again starts over. The number of denials and the time of the
+ * first one are kept for all clients, so they are exact.
  */
 import { owned } from '../formats/text.ts';
 import { BoundedCounts, type NamedCount } from './bounded-counts.ts';
 import { FirstTimes } from './rows.ts';
 
-/** How many of the most denied are surely known by name. */
+/** At least this many of the most denied clients are kept. */
 const KEPT = 20_000;
 const ROUTES_KEPT = 16;
-const ROUTES_TOLD = 3;
+const ROUTES_LISTED = 3;
 
 export interface DeniedClient {
   readonly client: string;
   readonly row: number;
   readonly firstMs: number;
   readonly lastMs: number;
-  /** How often each policy had no room for it, the most first. */
+  /** Denials by policy, most first. */
   readonly policies: readonly NamedCount[];
-  /** Where it was denied, the most first. */
+  /** Denials by route, most first. */
   readonly routes: readonly NamedCount[];
 }
 
@@ -36,7 +36,7 @@ export class DeniedClients {
   readonly #countOf: (row: number) => number;
   readonly #kept: number;
 
-  /** `countOf` says how often a client has been denied by now. */
+  /** `countOf` returns the number of denials of a client so far. */
   constructor(countOf: (row: number) => number, kept = KEPT) {
     this.#countOf = countOf;
     this.#kept = kept;
@@ -61,7 +61,7 @@ export class DeniedClients {
     return detail;
   }
 
-  /** The most denied first; of equals the one that was denied first. */
+  /** Most denied first; of equal ones, the one denied first. */
   #rows(): readonly number[] {
     const since = (row: number): number => this.#first.get(row);
     return [...this.#details.keys()].sort(
@@ -69,7 +69,7 @@ export class DeniedClients {
     );
   }
 
-  /** The most denied of those that fit. */
+  /** Returns the most denied clients for which `fits` returns true. */
   list(most: number, fits: (row: number) => boolean = () => true): readonly DeniedClient[] {
     return this.#rows()
       .filter(fits)
@@ -84,7 +84,7 @@ export class DeniedClients {
           firstMs,
           lastMs,
           policies: named.sort((a, b) => b.count - a.count),
-          routes: routes.largest(ROUTES_TOLD),
+          routes: routes.largest(ROUTES_LISTED),
         };
       });
   }

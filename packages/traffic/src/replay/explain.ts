@@ -1,75 +1,80 @@
 /**
- * Why one request of a log is answered as it is: the requests of its client are replayed up to it,
- * and what the algorithm then knows is laid open.
+ * Explains the decision on one request of a log: replays the requests of its client up to it and
+ * returns the state of the algorithm at that time.
  */
 import type { AlgorithmName, KeyState, Policy } from 'sluice';
+import { describeKey, type KeyDescription } from 'sluice/engine';
 import type { Entry } from '../entry.ts';
-import { costOf, isTooDear, roomyStore } from './replay.ts';
+import { costOf, exceedsCapacity, unboundedStore } from './replay.ts';
 
 export interface ExplainOptions {
-  /** With one limit for all keys. */
+  /** Must have one limit for all keys. */
   readonly policy: Policy;
   readonly keyOf: (entry: Entry) => string;
-  /** Whose request it is. */
+  /** The client, as `keyOf` returns it. */
   readonly key: string;
-  /** When it came. Default: the first that is denied, or else the one that leaves the least. */
+  /** Time of the request. Default: the first denied one, else the one with the least remaining. */
   readonly atMs?: number | undefined;
 }
 
 export interface ExplainedRequest {
   readonly timeMs: number;
   readonly allowed: boolean;
-  /** Only if the log says so; otherwise it is 1. */
+  /** Only if the log has one; otherwise 1. */
   readonly cost?: number;
 }
 
-/** A decision with all that led to it. */
+/** A decision and the state that it was made from. */
 export interface Explanation {
   readonly kind: 'explain';
   readonly policy: string;
   readonly key: string;
   readonly algorithm: AlgorithmName;
   readonly limit: number;
-  /** What a token bucket holds; otherwise the limit. */
+  /** The largest cost that can ever fit: `burst` for a token bucket, otherwise the limit. */
   readonly capacity: number;
   readonly windowMs: number;
   readonly bucketMs: number;
   readonly atMs: number;
   readonly cost: number;
-  /** Whether the log says what requests cost, so that what counts is costs rather than requests. */
+  /** True if the log has costs: limits then count cost instead of requests. */
   readonly hasCosts?: true;
-  /** Whether the cost is above all that the limit could ever let through: no time will do. */
+  /** True if the cost exceeds the capacity, so that no wait helps. */
   readonly tooDear?: true;
   readonly allowed: boolean;
-  /** What is left after it. */
+  /** Remaining after the request. */
   readonly remaining: number;
   readonly retryAfterMs: number;
   readonly resetAfterMs: number;
-  /** Whether there was a request at that time; otherwise it says what one would have been told. */
+  /** True if there was a request at that time. Otherwise the decision is hypothetical. */
   readonly wasAsked: boolean;
-  /** What is known before the decision: as the algorithm's page tells. */
+  /** State before the decision; the documentation of each algorithm defines its cells. */
   readonly cells: readonly number[];
   readonly used: number;
-  /** The entries of a log that count, oldest first. A service lists at most the newest 1,000. */
+  /** Entries that count, oldest first, for log algorithms. A service lists the newest 1,000. */
   readonly entries: readonly { readonly atMs: number; readonly cost: number }[];
-  /** How many entries count, listed or not. Without it, all are listed. */
+  /** Number of entries that count, if more than are listed. */
   readonly entryCount?: number;
-  /** The requests of the last two windows, up to this one, the newest of them if there are many. */
+  /** The requests of the last two windows, up to this one; at most the newest 20,000. */
   readonly requests: readonly ExplainedRequest[];
 }
 
+/** Describes the state in numbers and sentences, for a call of the explained cost. */
+export const describeExplanation = (explained: Explanation): KeyDescription =>
+  describeKey(explained.algorithm, explained, explained, explained.atMs, explained.cost);
+
 const MAX_REQUESTS = 20_000;
-/** What is asked about where there was no request. */
+/** Cost of the hypothetical request if there was none at that time. */
 const COST = 1;
 
-type Quoted = Pick<
+type Decided = Pick<
   Explanation,
   'cost' | 'allowed' | 'remaining' | 'retryAfterMs' | 'resetAfterMs' | 'atMs'
 >;
 
 export class Explainer {
   readonly #options: ExplainOptions;
-  readonly #store = roomyStore();
+  readonly #store = unboundedStore();
   #requests: ExplainedRequest[] = [];
   #nowMs = Number.NEGATIVE_INFINITY;
   #found: Explanation | undefined = undefined;
@@ -82,17 +87,17 @@ export class Explainer {
     this.#options = options;
   }
 
-  /** Whether nothing that comes can change the answer. */
+  /** True once later requests cannot change the result. */
   get isDone(): boolean {
     return this.#isDone;
   }
 
-  /** How many requests of the client there were, and how many of them were denied, so far. */
+  /** Requests of the client so far. */
   get seen(): { readonly requests: number; readonly denied: number } {
     return { requests: this.#seen, denied: this.#denied };
   }
 
-  /** Takes the next requests, in the order of their times. */
+  /** Replays the next requests, in order of time. */
   add(entries: readonly Entry[]): void {
     const { keyOf, key, atMs } = this.#options;
     for (const entry of entries) {
@@ -107,30 +112,30 @@ export class Explainer {
   #decide(entry: Entry): void {
     const { atMs } = this.#options;
     const before = this.#stateAt(this.#nowMs);
-    const quote = this.#take(costOf(entry));
+    const decision = this.#take(costOf(entry));
     this.#seen++;
-    if (!quote.allowed) this.#denied++;
+    if (!decision.allowed) this.#denied++;
     const { cost } = entry;
-    const { allowed } = quote;
+    const { allowed } = decision;
     this.#note({ timeMs: this.#nowMs, allowed, ...(cost !== undefined && { cost }) });
     if (atMs === undefined) {
-      if (quote.allowed && quote.remaining >= (this.#found?.remaining ?? Infinity)) return;
-      this.#found = this.#explanation(before, quote, true);
-      this.#isDone = !quote.allowed;
+      if (decision.allowed && decision.remaining >= (this.#found?.remaining ?? Infinity)) return;
+      this.#found = this.#explanation(before, decision, true);
+      this.#isDone = !decision.allowed;
       return;
     }
-    // Of several at the same time, the first that is denied is the one that somebody asks about.
+    // Of several requests at that time, explains the first denied one.
     if (this.#nowMs === atMs && this.#found?.allowed !== false) {
-      this.#found = this.#explanation(before, quote, true);
+      this.#found = this.#explanation(before, decision, true);
     }
   }
 
-  /** A cost that is too dear is denied without asking, and there is no time to come back at. */
-  #take(cost: number): Quoted {
+  /** A cost above the capacity is denied without a store call, and has no retry time. */
+  #take(cost: number): Decided {
     const { policy, key } = this.#options;
     const params = policy.params!;
     const space = this.#store.open(policy);
-    if (!isTooDear(cost, params)) return space.takeSync(params, key, cost, this.#nowMs);
+    if (!exceedsCapacity(cost, params)) return space.takeSync(params, key, cost, this.#nowMs);
     const { remaining, resetAfterMs, atMs } = space.peekSync(params, key, 0, this.#nowMs);
     return { cost, allowed: false, remaining, retryAfterMs: 0, resetAfterMs, atMs };
   }
@@ -151,17 +156,17 @@ export class Explainer {
     return this.#store.inspectSync(policy, policy.params!, key, nowMs);
   }
 
-  #explanation(state: KeyState | undefined, quote: Quoted, wasAsked: boolean): Explanation {
+  #explanation(state: KeyState | undefined, decision: Decided, wasAsked: boolean): Explanation {
     const { policy, key } = this.#options;
     const { limit, capacity, windowMs, bucketMs } = policy.params!;
-    const { cost, allowed, remaining, retryAfterMs, resetAfterMs, atMs } = quote;
+    const { cost, allowed, remaining, retryAfterMs, resetAfterMs, atMs } = decision;
     return {
       kind: 'explain',
       policy: policy.name,
       key,
       algorithm: policy.algorithm,
       ...{ limit, capacity, windowMs, bucketMs, atMs, cost },
-      ...(isTooDear(cost, policy.params!) && { tooDear: true }),
+      ...(exceedsCapacity(cost, policy.params!) && { tooDear: true }),
       ...{ allowed, remaining, retryAfterMs, resetAfterMs, wasAsked },
       cells: state?.cells ?? [],
       used: state?.used ?? 0,
@@ -172,7 +177,7 @@ export class Explainer {
     };
   }
 
-  /** The answer, once all has been read; undefined if the client has no requests up to there. */
+  /** Returns undefined if the client has no requests up to that time. */
   result(): Explanation | undefined {
     const result = this.#result();
     return result && { ...result, ...(this.#hasCosts && { hasCosts: true }) };
@@ -181,7 +186,7 @@ export class Explainer {
   #result(): Explanation | undefined {
     const { policy, key, atMs } = this.#options;
     if (this.#found !== undefined || atMs === undefined || this.#seen === 0) return this.#found;
-    const quote = this.#store.open(policy).peekSync(policy.params!, key, COST, atMs);
-    return this.#explanation(this.#stateAt(atMs), quote, false);
+    const decision = this.#store.open(policy).peekSync(policy.params!, key, COST, atMs);
+    return this.#explanation(this.#stateAt(atMs), decision, false);
   }
 }

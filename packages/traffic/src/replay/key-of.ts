@@ -1,22 +1,22 @@
-/** Whom the requests of a log count for, chosen by a word. */
+/** Keys that requests of a log can be counted by. */
 import type { Entry } from '../entry.ts';
 import { clientNames } from './client-name.ts';
 
-/** What a request has that lacks what it is to be counted by: all of those are one. */
-const NOBODY = '-';
+/** Requests without the field share this key. */
+const NO_KEY = '-';
 
-/** `client`, `user`, `host`, `path`, `everybody`, or `field:NAME` for any other of the line. */
-export const KEY_WORDS = ['client', 'user', 'host', 'path', 'everybody', 'field:NAME'] as const;
+/** `client`, `user`, `host`, `path`, `all`, or `field:NAME` for any other of the line. */
+export const KEY_WORDS = ['client', 'user', 'host', 'path', 'all', 'field:NAME'] as const;
 
-/** A reader of keys, or undefined for a word that names none. */
+/** Returns a function from entries to keys, or undefined for an unknown name. */
 export function keyOfEntry(word: string): ((entry: Entry) => string) | undefined {
   if (word === 'client') {
     const nameOf = clientNames();
     return ({ client }) => nameOf(client);
   }
   if (word === 'user' || word === 'host' || word === 'path')
-    return (entry) => entry[word] || NOBODY;
-  if (word === 'everybody') return () => word;
+    return (entry) => entry[word] || NO_KEY;
+  if (word === 'all') return () => word;
   const field = /^field:(.+)$/.exec(word)?.[1];
-  return field === undefined ? undefined : (entry) => entry.field(field) || NOBODY;
+  return field === undefined ? undefined : (entry) => entry.field(field) || NO_KEY;
 }

@@ -1,18 +1,17 @@
-/** Where a curve bends, and a number above it that people would choose. */
+/** Finds the knee of the curve of limits and denied clients, and rounds limits up. */
 
-/** How many clients have a peak above each limit: the limits rise, and so the counts fall. */
+/** A limit and the number of clients whose peak exceeds it. */
 export interface CurvePoint {
   readonly limit: number;
-  /** Clients that ask for more than that in some window, so that it touches them. */
   readonly clients: number;
 }
 
-/** What each client asks for at the most, the smallest first. */
+/** The peaks of all clients, ascending. */
 export type Peaks = Uint32Array | Float64Array;
 
 const MAX_POINTS = 240;
 
-/** The curve of peaks that are sorted, the smallest first: a point where it falls. */
+/** Returns the points at which the curve falls. */
 export function curveOf(sorted: Peaks): readonly CurvePoint[] {
   const points: CurvePoint[] = [];
   for (let at = 0; at < sorted.length; at++) {
@@ -22,7 +21,7 @@ export function curveOf(sorted: Peaks): readonly CurvePoint[] {
   return thinned(points);
 }
 
-/** As many points as can be drawn, evenly apart on a scale on which limits double. */
+/** Keeps at most `MAX_POINTS` points, evenly spaced on a logarithmic scale. */
 function thinned(points: readonly CurvePoint[]): readonly CurvePoint[] {
   if (points.length <= MAX_POINTS) return points;
   const last = points[points.length - 1];
@@ -38,9 +37,9 @@ function thinned(points: readonly CurvePoint[]): readonly CurvePoint[] {
 }
 
 /**
- * The limit at which the curve lies farthest below the straight line from where all `clients` are
- * touched to where none is, with limits on a scale on which they double: up to there each step
- * spares many clients, after it few.
+ * Returns the limit at which the curve is farthest below the straight line from (lowest limit, all
+ * `clients`) to (highest limit, 0), on a logarithmic scale of limits. Up to the knee, raising the
+ * limit spares many clients; after it, few.
  */
 export function kneeOf(points: readonly CurvePoint[], clients: number): number {
   const firstLog = Math.log(points[0].limit);
@@ -48,16 +47,16 @@ export function kneeOf(points: readonly CurvePoint[], clients: number): number {
   const width = Math.log(last.limit) - firstLog;
   let knee = last.limit;
   let farthest = 0;
-  for (const { limit, clients: touched } of points) {
+  for (const { limit, clients: denied } of points) {
     const along = width === 0 ? 1 : (Math.log(limit) - firstLog) / width;
-    const distance = clients * (1 - along) - touched;
+    const distance = clients * (1 - along) - denied;
     if (distance > farthest) [knee, farthest] = [limit, distance];
   }
   return knee;
 }
 
-/** How many clients a limit touches. */
-export function touchedBy(sorted: Peaks, limit: number): number {
+/** Returns the number of clients whose peak exceeds the limit. */
+export function deniedBy(sorted: Peaks, limit: number): number {
   let low = 0;
   let high = sorted.length;
   while (low < high) {
@@ -70,7 +69,7 @@ export function touchedBy(sorted: Peaks, limit: number): number {
 
 const ROUND = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10];
 
-/** The next number that people would choose, not below this one: 12, 15, 20, 25, 30 and so on. */
+/** Rounds up to a round number: 12, 15, 20, 25, 30 and so on. */
 export function roundedUp(limit: number): number {
   const power = 10 ** Math.floor(Math.log10(limit));
   const whole = ROUND.map((each) => Math.round(each * power * 10) / 10).filter(Number.isInteger);

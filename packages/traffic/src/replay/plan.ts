@@ -1,6 +1,6 @@
 /**
- * What policies would have done to the traffic of a log: who would have been denied, when, how
- * often and where, by which policy; and, beside the policies of today, what changes.
+ * Replays a log through planned policies: which clients and requests they deny, when, on which
+ * routes and by which policy; and, compared with the current policies, what changes.
  */
 import type { Entry } from '../entry.ts';
 import { BoundedCounts, type NamedCount } from './bounded-counts.ts';
@@ -12,17 +12,17 @@ import { RowSet } from './rows.ts';
 import { Timeline, type TimelineData } from './timeline.ts';
 
 export interface PlanOptions {
-  /** The policies that are asked about. */
+  /** The planned policies. */
   readonly next: Rules;
-  /** Those of today, to compare with. */
-  readonly today?: Rules | undefined;
-  /** Who a request comes from. */
+  /** The current policies, to compare with. */
+  readonly current?: Rules | undefined;
+  /** Returns the client of a request. */
   readonly clientOf: (entry: Entry) => string;
-  /** How many clients and routes are listed. Default 20. */
+  /** Number of clients and routes to list. Default 20. */
   readonly top?: number | undefined;
 }
 
-/** The part of the clients that counts as heavy rather than ordinary, by requests. */
+/** Share of the clients that are heavy instead of ordinary, by requests. */
 export const HEAVIEST_SHARE = 0.01;
 
 export interface ClientReport {
@@ -31,13 +31,13 @@ export interface ClientReport {
   readonly denied: number;
   readonly firstMs: number;
   readonly lastMs: number;
-  /** Whether it is not among the heaviest 1 % of the clients. */
+  /** False for the heaviest 1 % of the clients. */
   readonly ordinary: boolean;
   readonly policies: readonly NamedCount[];
   readonly routes: readonly NamedCount[];
 }
 
-/** Requests and clients that are concerned by something. */
+/** Affected requests and clients. */
 export interface Impact {
   readonly requests: number;
   readonly clients: number;
@@ -45,25 +45,25 @@ export interface Impact {
 }
 
 export interface PolicyReport extends PolicyFacts {
-  /** What it alone has no room for. In shadow: what it would deny of what the others let pass. */
+  /** Denied by this policy. In shadow mode: of the requests that the enforced policies admit. */
   readonly denied: Impact;
 }
 
-/** What is known of costs, where a log says them. Sums are of what the log says. */
+/** Sums of the costs in the log. */
 export interface PlanCosts {
   readonly asked: number;
   readonly denied: number;
-  /** Requests that are denied because they cost more than a limit could ever let through. */
+  /** Requests denied because their cost exceeds a limit. */
   readonly tooDear: number;
 }
 
 export interface PlanChange {
   readonly policies: readonly PolicyFacts[];
   readonly denied: Impact;
-  /** Clients that are not denied today and would be; and the other way round. */
+  /** Clients denied by the planned policies only, and by the current ones only. */
   readonly newlyDenied: Impact;
   readonly noLongerDenied: Impact;
-  /** Requests that pass today and would not; and the other way round. */
+  /** Requests denied by the planned policies only, and by the current ones only. */
   readonly requestsLost: number;
   readonly requestsWon: number;
   readonly newlyDeniedClients: readonly ClientReport[];
@@ -76,28 +76,28 @@ export interface PlanResult {
   readonly clients: number;
   readonly firstMs: number | undefined;
   readonly lastMs: number | undefined;
-  /** The heaviest clients, at most 1 %, have more requests than this; the others are ordinary. */
+  /** Clients with more requests than this are heavy, at most 1 %; the others are ordinary. */
   readonly heavyAbove: number;
   readonly ordinaryClients: number;
   readonly denied: Impact;
   readonly firstDeniedMs: number | undefined;
   readonly policies: readonly PolicyReport[];
-  /** The most denied first. */
+  /** Most denied first. */
   readonly topClients: readonly ClientReport[];
-  /** Where requests were denied, the most first, with numbers and the like as `:id`. */
+  /** Most denied routes first; ids in paths are replaced by `:id`. */
   readonly topRoutes: readonly NamedCount[];
-  readonly timeline: TimelineData<'requests' | 'denied' | 'shadow' | 'today'>;
-  /** Only if the log says what requests cost: then limits are in units of that. */
+  readonly timeline: TimelineData<'requests' | 'denied' | 'shadow' | 'current'>;
+  /** Only if the log has costs; limits then count cost. */
   readonly costs?: PlanCosts;
   readonly against?: PlanChange;
 }
 
-type Column = 'requests' | 'denied' | 'today';
+type Column = 'requests' | 'denied' | 'current';
 
 const DEFAULT_TOP = 20;
 const ROUTES_KEPT = 2000;
 
-/** What one policy has denied so far. */
+/** Denials of one policy so far. */
 class PolicyImpact {
   requests = 0;
   readonly clients = new RowSet();
@@ -112,16 +112,16 @@ class PolicyImpact {
 
 export class Planner {
   readonly #next: Replay;
-  readonly #today: Replay | undefined;
-  readonly #todayPolicies: readonly PolicyFacts[] | undefined;
+  readonly #current: Replay | undefined;
+  readonly #currentPolicies: readonly PolicyFacts[] | undefined;
   readonly #clientOf: (entry: Entry) => string;
   readonly #top: number;
   readonly #table: ClientTable<Column>;
-  readonly #tolls: ReadonlyMap<string, PolicyImpact>;
+  readonly #impacts: ReadonlyMap<string, PolicyImpact>;
   readonly #denied = new DeniedClients((row) => this.#table.get(row, 'denied'));
-  readonly #deniedToday = new DeniedClients((row) => this.#table.get(row, 'today'));
+  readonly #deniedCurrently = new DeniedClients((row) => this.#table.get(row, 'current'));
   readonly #routes = new BoundedCounts(ROUTES_KEPT);
-  readonly #timeline = new Timeline(['requests', 'denied', 'shadow', 'today']);
+  readonly #timeline = new Timeline(['requests', 'denied', 'shadow', 'current']);
   #requests = 0;
   #firstMs: number | undefined = undefined;
   #nowMs = Number.NEGATIVE_INFINITY;
@@ -130,28 +130,28 @@ export class Planner {
   #costAsked = 0;
   #costDenied = 0;
   #tooDear = 0;
-  /** Requests that today's policies let pass and these do not; and the other way round. */
-  #lost = 0;
-  #won = 0;
+  /** Requests denied by the planned policies only, and by the current ones only. */
+  #newlyDenied = 0;
+  #newlyAdmitted = 0;
 
-  constructor({ next, today, clientOf, top = DEFAULT_TOP }: PlanOptions) {
+  constructor({ next, current, clientOf, top = DEFAULT_TOP }: PlanOptions) {
     this.#next = new Replay(next);
-    this.#today = today && new Replay(today);
-    this.#todayPolicies = today?.policies;
+    this.#current = current && new Replay(current);
+    this.#currentPolicies = current?.policies;
     this.#clientOf = clientOf;
     this.#top = top;
     const columns: Column[] = ['requests', 'denied'];
-    this.#table = new ClientTable(today ? [...columns, 'today'] : columns);
-    this.#tolls = new Map(next.policies.map((facts) => [facts.name, new PolicyImpact(facts)]));
+    this.#table = new ClientTable(current ? [...columns, 'current'] : columns);
+    this.#impacts = new Map(next.policies.map((facts) => [facts.name, new PolicyImpact(facts)]));
   }
 
-  /** Takes the next requests, in the order of their times. */
+  /** Replays the next requests, in order of time. */
   add(entries: readonly Entry[]): void {
     for (const entry of entries) this.#addOne(entry);
   }
 
   #addOne(entry: Entry): void {
-    // A line that comes too late to be put in its place is decided at the time reached.
+    // A line that is too late to be sorted is decided at the latest time reached.
     const nowMs = Math.max(this.#nowMs, entry.timeMs);
     this.#nowMs = nowMs;
     this.#firstMs ??= nowMs;
@@ -163,17 +163,17 @@ export class Planner {
     if (entry.cost !== undefined) this.#hasCosts = true;
     this.#costAsked += costOf(entry);
     const outcome = this.#next.decide(entry, client, nowMs);
-    if (!outcome.allowed) this.#noteDenied(entry, client, row, outcome);
+    if (!outcome.allowed) this.#countDenied(entry, client, row, outcome);
     else if (outcome.shadowDenying.length > 0) {
       this.#timeline.add(nowMs, 'shadow');
-      for (const name of outcome.shadowDenying) this.#tolls.get(name)!.add(row);
+      for (const name of outcome.shadowDenying) this.#impacts.get(name)!.add(row);
     }
-    if (this.#today !== undefined) {
-      this.#noteChange(entry, client, row, outcome.allowed, this.#today);
+    if (this.#current !== undefined) {
+      this.#countChange(entry, client, row, outcome.allowed, this.#current);
     }
   }
 
-  #noteDenied(
+  #countDenied(
     entry: Entry,
     client: string,
     row: number,
@@ -185,47 +185,47 @@ export class Planner {
     this.#firstDeniedMs ??= nowMs;
     this.#table.increment(row, 'denied');
     this.#timeline.add(nowMs, 'denied');
-    for (const name of denying) this.#tolls.get(name)!.add(row);
+    for (const name of denying) this.#impacts.get(name)!.add(row);
     const route = routeOf(entry.method, entry.path);
     this.#routes.add(route);
     this.#denied.add(row, client, nowMs, denying, route);
   }
 
-  #noteChange(entry: Entry, client: string, row: number, allowed: boolean, today: Replay): void {
-    const outcome = today.decide(entry, client, this.#nowMs);
+  #countChange(entry: Entry, client: string, row: number, allowed: boolean, current: Replay): void {
+    const outcome = current.decide(entry, client, this.#nowMs);
     if (outcome.allowed) {
-      if (!allowed) this.#lost++;
+      if (!allowed) this.#newlyDenied++;
       return;
     }
-    this.#table.increment(row, 'today');
-    this.#timeline.add(this.#nowMs, 'today');
-    if (allowed) this.#won++;
+    this.#table.increment(row, 'current');
+    this.#timeline.add(this.#nowMs, 'current');
+    if (allowed) this.#newlyAdmitted++;
     const route = routeOf(entry.method, entry.path);
-    this.#deniedToday.add(row, client, this.#nowMs, outcome.denying, route);
+    this.#deniedCurrently.add(row, client, this.#nowMs, outcome.denying, route);
   }
 
   result(): PlanResult {
-    const tell = new Telling(this.#table);
-    const today = this.#todayPolicies;
+    const summary = new PlanSummary(this.#table);
+    const current = this.#currentPolicies;
     return {
       kind: 'plan',
       requests: this.#requests,
       clients: this.#table.size,
       firstMs: this.#firstMs,
       lastMs: this.#requests === 0 ? undefined : this.#nowMs,
-      heavyAbove: tell.heavyAbove,
-      ordinaryClients: tell.impact(0, () => true).ordinaryClients,
-      denied: tell.impactOf('denied', (row) => this.#count(row, 'denied') > 0),
+      heavyAbove: summary.heavyAbove,
+      ordinaryClients: summary.impact(0, () => true).ordinaryClients,
+      denied: summary.impactOf('denied', (row) => this.#count(row, 'denied') > 0),
       firstDeniedMs: this.#firstDeniedMs,
-      policies: [...this.#tolls.values()].map(({ facts, requests, clients }) => ({
+      policies: [...this.#impacts.values()].map(({ facts, requests, clients }) => ({
         ...facts,
-        denied: tell.impact(requests, (row) => clients.has(row)),
+        denied: summary.impact(requests, (row) => clients.has(row)),
       })),
-      topClients: tell.clients(this.#denied.list(this.#top), 'denied'),
+      topClients: summary.clients(this.#denied.list(this.#top), 'denied'),
       topRoutes: this.#routes.largest(this.#top),
       timeline: this.#timeline.data(),
       ...(this.#hasCosts && { costs: this.#costs() }),
-      ...(today !== undefined && { against: this.#change(today, tell) }),
+      ...(current !== undefined && { against: this.#change(current, summary) }),
     };
   }
 
@@ -237,26 +237,29 @@ export class Planner {
     return this.#table.get(row, column);
   }
 
-  #change(policies: readonly PolicyFacts[], tell: Telling): PlanChange {
+  #change(policies: readonly PolicyFacts[], summary: PlanSummary): PlanChange {
     const isDenied = (row: number): boolean => this.#count(row, 'denied') > 0;
-    const isToday = (row: number): boolean => this.#count(row, 'today') > 0;
-    const isNew = (row: number): boolean => isDenied(row) && !isToday(row);
-    const isOver = (row: number): boolean => !isDenied(row) && isToday(row);
+    const isDeniedNow = (row: number): boolean => this.#count(row, 'current') > 0;
+    const isNew = (row: number): boolean => isDenied(row) && !isDeniedNow(row);
+    const isOver = (row: number): boolean => !isDenied(row) && isDeniedNow(row);
     return {
       policies,
-      denied: tell.impactOf('today', isToday),
-      newlyDenied: tell.impactOf('denied', isNew),
-      noLongerDenied: tell.impactOf('today', isOver),
-      requestsLost: this.#lost,
-      requestsWon: this.#won,
-      newlyDeniedClients: tell.clients(this.#denied.list(this.#top, isNew), 'denied'),
-      noLongerDeniedClients: tell.clients(this.#deniedToday.list(this.#top, isOver), 'today'),
+      denied: summary.impactOf('current', isDeniedNow),
+      newlyDenied: summary.impactOf('denied', isNew),
+      noLongerDenied: summary.impactOf('current', isOver),
+      requestsLost: this.#newlyDenied,
+      requestsWon: this.#newlyAdmitted,
+      newlyDeniedClients: summary.clients(this.#denied.list(this.#top, isNew), 'denied'),
+      noLongerDeniedClients: summary.clients(
+        this.#deniedCurrently.list(this.#top, isOver),
+        'current',
+      ),
     };
   }
 }
 
-/** Puts what was counted into words that say who is ordinary. Reads the table where it lies. */
-class Telling {
+/** Computes the impact on all and on ordinary clients from the table. */
+class PlanSummary {
   readonly #table: ClientTable<Column>;
   readonly heavyAbove: number;
 
@@ -280,7 +283,7 @@ class Telling {
     return { requests, clients, ordinaryClients };
   }
 
-  /** The same of the requests that a column has counted of those clients. */
+  /** Like `impact`, with the requests that `column` has counted for these clients. */
   impactOf(column: Column, fits: (row: number) => boolean): Impact {
     let requests = 0;
     for (let row = 0; row < this.#table.size; row++) {
@@ -290,8 +293,8 @@ class Telling {
   }
 
   clients(clients: readonly DeniedClient[], column: Column): readonly ClientReport[] {
-    return clients.map(({ row, ...told }) => ({
-      ...told,
+    return clients.map(({ row, ...client }) => ({
+      ...client,
       requests: this.#table.get(row, 'requests'),
       denied: this.#table.get(row, column),
       ordinary: this.#isOrdinary(row),
@@ -300,9 +303,9 @@ class Telling {
 }
 
 /**
- * The most requests that an ordinary client has: at most 1 % of the clients have more, rounded up
- * so that of a few clients one can be heavy. Clients that are as busy as each other are alike, so
- * where the line would go through equals, they are all ordinary. Sorts what it is given.
+ * Returns the most requests of an ordinary client: at most 1 % of the clients, rounded up, have
+ * more. Clients with equally many requests are in the same class: if the line falls between equals,
+ * all of them are ordinary. Sorts its argument.
  */
 function heavyThreshold(requests: Uint32Array): number {
   const heaviest = Math.ceil(HEAVIEST_SHARE * requests.length);

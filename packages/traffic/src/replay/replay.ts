@@ -1,6 +1,6 @@
 /**
- * Requests of a log through the shipped engine, at the times of the log. Each replay has a store of
- * its own, so that several policies, or two versions of them, can be asked about the same traffic.
+ * Replays the requests of a log through the engine of the library, at the times of the log. Each
+ * replay has its own store, so that several sets of policies can decide the same traffic.
  */
 import {
   type AlgorithmName,
@@ -13,53 +13,50 @@ import {
 import { refundOf } from 'sluice/engine';
 import type { Entry } from '../entry.ts';
 
-/** What is said of a policy where results are told. */
+/** The parameters of a policy in results. */
 export interface PolicyFacts {
   readonly name: string;
   readonly algorithm: AlgorithmName;
   readonly limit: number;
   readonly windowMs: number;
-  /** Asked, and told about, but never in the way. */
+  /** Evaluated and reported, but never denies. */
   readonly shadow: boolean;
 }
 
-/** A request that costs more than these policies could ever let through, so that it is denied. */
+/** A request that is always denied: its cost exceeds the limits of these policies. */
 export interface NeverFits {
   readonly violated: readonly string[];
 }
 
-/** What a request costs where no rule says so. */
+/** Returns the cost in the log, or 1. */
 export const costOf = ({ cost }: Entry): number => cost ?? 1;
 
-/**
- * Whether a cost is above all that a limit could ever let through. The engine refuses to be asked
- * about such a cost (ERR_COST_ABOVE_LIMIT), so that nobody asks it: it is denied, and charges
- * nothing.
- */
-export const isTooDear = (cost: number, { capacity }: LimitParams): boolean => cost > capacity;
+/** Whether a cost can never fit. The engine rejects it (ERR_COST_ABOVE_LIMIT), so check first. */
+export const exceedsCapacity = (cost: number, { capacity }: LimitParams): boolean =>
+  cost > capacity;
 
-/** Which limits requests have. */
+/** Finds the limits of requests. */
 export interface Rules {
   readonly policies: readonly PolicyFacts[];
   /**
-   * The limits of a request of this client, with numbers that hold at this time; none means that it
-   * is not limited. The list is not kept. A limit may have a cost that is too dear for it.
+   * Returns the limits of a request at `nowMs`; an empty list means unlimited. The caller must not
+   * keep the list. The cost of a limit may exceed its capacity.
    */
   limitsOf(entry: Entry, client: string, nowMs: number): readonly Limit[] | NeverFits;
 }
 
-/** What there is to say of a policy that has one limit for all keys. */
+/** Returns the parameters of a policy that has one limit for all keys. */
 export function factsOf(policy: Policy, shadow: boolean): PolicyFacts {
   const { name, algorithm, windowMs } = policy;
   return { name, algorithm, limit: policy.params!.limit, windowMs, shadow };
 }
 
-/** Every policy for every request, by the client's name; `shadow` names those only watched. */
+/** Applies every policy to every request, by client. `shadow` has the policies in shadow mode. */
 export function rulesByClient(
   policies: readonly Policy[],
   shadow: ReadonlySet<string> = new Set(),
 ): Rules {
-  // One list serves all requests, as nobody keeps it.
+  // Reuses one list for all requests; callers do not keep it.
   const limits = policies.map((policy) => ({ policy, params: policy.params!, key: '', cost: 1 }));
   return {
     policies: policies.map((policy) => factsOf(policy, shadow.has(policy.name))),
@@ -74,30 +71,30 @@ export function rulesByClient(
   };
 }
 
-/** What one request would have been told. */
+/** The decision on one request. */
 export interface ReplayOutcome {
   readonly allowed: boolean;
-  /** The policies that had no room for it. */
+  /** The policies that deny it. */
   readonly denying: readonly string[];
-  /** The policies in shadow that would have denied it. */
+  /** The policies in shadow mode that would deny it. */
   readonly shadowDenying: readonly string[];
-  /** Whether it is denied because it costs more than a limit could ever let through. */
+  /** True if it is denied because its cost exceeds a limit. */
   readonly tooDear?: true;
 }
 
 const NONE: readonly string[] = [];
 const ADMITTED: ReplayOutcome = { allowed: true, denying: NONE, shadowDenying: NONE };
 
-/** A replay must forget nothing that counts, however many clients there are. */
+/** High enough that a replay never evicts a key. */
 const MAX_KEYS = 2 ** 29;
 
-/** The engine, with room for as many keys as it can have. */
-export const roomyStore = (): SyncStore => memoryStore({ maxKeys: MAX_KEYS });
+/** Returns a memory store that never evicts. */
+export const unboundedStore = (): SyncStore => memoryStore({ maxKeys: MAX_KEYS });
 
 export class Replay {
-  readonly #store = roomyStore();
+  readonly #store = unboundedStore();
   readonly #rules: Rules;
-  /** The policies in shadow by name. */
+  /** Names of the policies in shadow mode. */
   readonly #shadow: ReadonlySet<string>;
 
   constructor(rules: Rules) {
@@ -106,43 +103,45 @@ export class Replay {
     this.#shadow = new Set(shadow.map(({ name }) => name));
   }
 
-  /** Decides one request as the service would. `nowMs` does not run backwards. */
+  /** Decides one request as the service would. `nowMs` must not decrease. */
   decide(entry: Entry, client: string, nowMs: number): ReplayOutcome {
-    const asked = this.#rules.limitsOf(entry, client, nowMs);
-    if ('violated' in asked)
-      return { allowed: false, denying: asked.violated, shadowDenying: NONE };
-    return asked.some(isDear) ? this.#decideDear(asked, nowMs) : this.#decideSound(asked, nowMs);
+    const limits = this.#rules.limitsOf(entry, client, nowMs);
+    if ('violated' in limits)
+      return { allowed: false, denying: limits.violated, shadowDenying: NONE };
+    return limits.some(isExceeded)
+      ? this.#decideExceeding(limits, nowMs)
+      : this.#decideValid(limits, nowMs);
   }
 
-  /** With limits that may have room for it. */
-  #decideSound(asked: readonly Limit[], nowMs: number): ReplayOutcome {
+  /** Decides limits whose costs are within their capacity. */
+  #decideValid(limits: readonly Limit[], nowMs: number): ReplayOutcome {
     if (this.#shadow.size === 0) {
-      return this.#takeAll(asked, nowMs) ? ADMITTED : this.#denied(asked, nowMs);
+      return this.#takeAll(limits, nowMs) ? ADMITTED : this.#denied(limits, nowMs);
     }
     const isShadow = ({ policy }: Limit): boolean => this.#shadow.has(policy.name);
-    const enforced = asked.filter((limit) => !isShadow(limit));
+    const enforced = limits.filter((limit) => !isShadow(limit));
     if (!this.#takeAll(enforced, nowMs)) return this.#denied(enforced, nowMs);
-    // What is only watched is charged for what happens, which is all that the others let pass.
-    const full = asked.filter((limit) => isShadow(limit) && !this.#take(limit, nowMs));
+    // Shadow limits are charged for the requests that the enforced limits admit.
+    const full = limits.filter((limit) => isShadow(limit) && !this.#take(limit, nowMs));
     if (full.length === 0) return ADMITTED;
     return { allowed: true, denying: NONE, shadowDenying: full.map(nameOf) };
   }
 
-  /** As the service: denied by those that could never let it through, and by no other. */
-  #decideDear(asked: readonly Limit[], nowMs: number): ReplayOutcome {
-    const dear = asked.filter(isDear).map(nameOf);
-    const denying = dear.filter((name) => !this.#shadow.has(name));
+  /** Like the service, denies by the limits whose capacity is exceeded, and by no other. */
+  #decideExceeding(limits: readonly Limit[], nowMs: number): ReplayOutcome {
+    const exceeded = limits.filter(isExceeded).map(nameOf);
+    const denying = exceeded.filter((name) => !this.#shadow.has(name));
     if (denying.length > 0) return { allowed: false, denying, shadowDenying: NONE, tooDear: true };
-    const others = asked.filter((limit) => !isDear(limit));
-    const outcome = this.#decideSound(others, nowMs);
+    const others = limits.filter((limit) => !isExceeded(limit));
+    const outcome = this.#decideValid(others, nowMs);
     if (!outcome.allowed) return outcome;
-    return { ...outcome, shadowDenying: [...outcome.shadowDenying, ...dear] };
+    return { ...outcome, shadowDenying: [...outcome.shadowDenying, ...exceeded] };
   }
 
   /**
-   * All or nothing, as the store's own `decideSync`, but without asking all limits before charging
-   * them, and without making a decision of them all: most requests pass, and what was charged for
-   * one that does not can be taken back as if nothing had been.
+   * Charges all limits or none, like `decideSync` of the store, but without peeking at all limits
+   * first and without building a decision. Most requests are admitted; if one is denied, the limits
+   * charged before are refunded.
    */
   #takeAll(limits: readonly Limit[], nowMs: number): boolean {
     for (let at = 0; at < limits.length; at++) {
@@ -168,5 +167,5 @@ export class Replay {
   }
 }
 
-const isDear = ({ cost, params }: Limit): boolean => isTooDear(cost, params);
+const isExceeded = ({ cost, params }: Limit): boolean => exceedsCapacity(cost, params);
 const nameOf = ({ policy }: Limit): string => policy.name;

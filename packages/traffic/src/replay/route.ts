@@ -1,14 +1,14 @@
-/** Paths by what they lead to: the parts that name one thing of many are folded into one. */
+/** Turns paths into routes: ids are replaced by `:id`. */
 
 const FOLDED = ':id';
 const MAX_ROUTE_LENGTH = 120;
 
 const NUMBER = /^\d+$/;
 const UUID = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i;
-/** Eight or more, with a digit among them: `deadbeef` alone might be a word. */
+/** At least 8 digits, one of them decimal: `deadbeef` alone might be a word. */
 const HEX = /^(?=.*\d)[\da-f]{8,}$/i;
 
-const isOneOfMany = (segment: string): boolean =>
+const isId = (segment: string): boolean =>
   NUMBER.test(segment) || UUID.test(segment) || HEX.test(segment);
 
 /** `GET /users/17/posts` is `GET /users/:id/posts`. */
@@ -16,7 +16,7 @@ export function routeOf(method: string, path: string): string {
   const folded = path
     .slice(0, 2 * MAX_ROUTE_LENGTH)
     .split('/')
-    .map((segment) => (isOneOfMany(segment) ? FOLDED : segment))
+    .map((segment) => (isId(segment) ? FOLDED : segment))
     .join('/');
   const route = `${method} ${folded}`;
   return route.length <= MAX_ROUTE_LENGTH ? route : `${route.slice(0, MAX_ROUTE_LENGTH - 1)}…`;

@@ -1,6 +1,6 @@
-/** What few clients have, by their rows in the table of all clients. */
+/** Sparse data by row of the client table. */
 
-/** Some of the clients, a bit each. */
+/** A set of rows, one bit each. */
 export class RowSet {
   #bits = new Uint8Array(1024);
 
@@ -22,7 +22,7 @@ export class RowSet {
 const CHUNK_BITS = 13;
 const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
 
-/** The first time of something, for some of the clients; where there are none, no chunk. */
+/** The first time added for each row, in chunks allocated on demand. */
 export class FirstTimes {
   /** 0 is none yet. */
   readonly #chunks: (Float64Array | undefined)[] = [];

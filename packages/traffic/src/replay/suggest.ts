@@ -1,47 +1,46 @@
 /**
- * Which limit fits the traffic of a log. In a first pass the most that each client asks for in any
- * window of the last W is found, for all W at once: whoever asks for more than a limit is touched
- * by it. In a second pass the engine tells, for a few limits and those clients only, how many
- * requests each limit denies.
+ * Suggests a limit for the traffic of a log, in two passes. The first finds the peak of each
+ * client: the most it requests in any sliding window, for several window lengths at once. A limit
+ * denies the clients whose peak exceeds it. The second pass replays these clients through the
+ * engine, for a few limits, and counts the requests that each limit denies.
  */
 import { definePolicy, type Policy, type SyncPolicyTable } from 'sluice';
 import type { Entry } from '../entry.ts';
 import { ClientTable } from './client-table.ts';
-import { type CurvePoint, curveOf, kneeOf, type Peaks, roundedUp, touchedBy } from './knee.ts';
+import { type CurvePoint, curveOf, deniedBy, kneeOf, type Peaks, roundedUp } from './knee.ts';
 import { HEAVIEST_SHARE } from './plan.ts';
-import { costOf, isTooDear, roomyStore } from './replay.ts';
+import { costOf, exceedsCapacity, unboundedStore } from './replay.ts';
 import { WindowCounts } from './window-counts.ts';
 
 const SECOND_MS = 1000;
 const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 
-/** From a second to a day. */
 export const SUGGESTED_WINDOWS_MS: readonly number[] = [
   ...[1, 10].map((count) => count * SECOND_MS),
   ...[1, 5, 15].map((count) => count * MINUTE_MS),
   ...[1, 6, 24].map((count) => count * HOUR_MS),
 ];
 
-/** Which window a policy is made for if nobody says. */
-const USUAL_WINDOW_MS = MINUTE_MS;
+/** Default window of the suggested policy. */
+const DEFAULT_WINDOW_MS = MINUTE_MS;
 
 /**
- * How many times the knee is proposed: what was seen on one day is not all that can come. It is
- * more if that would touch more than the most demanding 1 % of the clients.
+ * The proposed limit is this multiple of the knee, as headroom for traffic that the log does not
+ * show, or higher if that would deny more than 1 % of the clients.
  */
 export const HEAD_ROOM = 2;
 
-/** Parts of the clients for which the limit is told that touches no more of them. */
+/** Shares of clients: for each, the lowest limit is tried that denies no more of them. */
 const SHARES = [0.1, 0.05, 0.02, 0.01, 0.005, 0.001, 0];
 
-/** So many times of requests are held at once; with more the longest windows are left out. */
+/** The most request times held at once. With more, the longest windows are omitted. */
 const MAX_HELD = 2 ** 24;
 
 export interface SuggestOptions {
-  /** Whom a request counts for. */
+  /** Returns the key that a request counts for. */
   readonly keyOf: (entry: Entry) => string;
-  /** Default: those from a second to a day that are shorter than the log. */
+  /** Default: all of `SUGGESTED_WINDOWS_MS` that are shorter than the log. */
   readonly windowMs?: number | undefined;
   readonly mostHeld?: number | undefined;
 }
@@ -52,20 +51,20 @@ export interface LimitReport {
   readonly clientShare: number;
   readonly deniedRequests: number;
   readonly requestShare: number;
-  /** What those cost, and what part of all that is; only if the log says costs. */
+  /** Only if the log has costs. */
   readonly deniedCost?: number;
   readonly costShare?: number;
 }
 
 export interface WindowReport {
   readonly windowMs: number;
-  /** The most that any client asks for in a window. */
+  /** The highest peak of any client. */
   readonly mostAsked: number;
   readonly knee: number;
   readonly proposed: number;
-  /** The limits whose effect was tried, the smallest first. */
+  /** The limits that were tried, lowest first. */
   readonly limits: readonly LimitReport[];
-  /** Limits and how many clients they touch, at most 240 points. */
+  /** Limits and how many clients each denies, at most 240 points. */
   readonly curve: readonly CurvePoint[];
 }
 
@@ -76,19 +75,19 @@ export interface SuggestResult {
   readonly firstMs: number;
   readonly lastMs: number;
   readonly windows: readonly WindowReport[];
-  /** Only if the log says what requests cost: then all limits are in units of that. */
+  /** Only if the log has costs; limits then count cost. */
   readonly costs?: {
     readonly asked: number;
-    /** The most that one request costs: a lower limit never lets it through. */
+    /** The highest cost of one request: a lower limit always denies it. */
     readonly dearest: number;
   };
-  /** Windows that would have needed more memory than there is for it. */
+  /** Windows omitted because of memory. */
   readonly leftOutMs: readonly number[];
-  /** The one that a policy is made of. */
+  /** The suggested policy. */
   readonly proposed: { readonly limit: number; readonly windowMs: number };
 }
 
-/** One limit whose effect is tried. */
+/** One limit that is tried. */
 interface Trial {
   readonly limit: number;
   readonly policy: Policy;
@@ -97,17 +96,17 @@ interface Trial {
   deniedCost: number;
 }
 
-/** One window: who asks for how much in it, and the limits that are tried on it. */
+/** The peaks in one window, and the limits that are tried on it. */
 interface Surveyed {
   readonly windowMs: number;
-  /** Its place among the counts. */
+  /** Its index in the counts. */
   readonly window: number;
-  /** What each client asks for at the most, the smallest first. */
+  /** The peaks of all clients, ascending. */
   readonly sorted: Peaks;
   readonly curve: readonly CurvePoint[];
   readonly knee: number;
   readonly proposed: number;
-  /** The smallest limit first. */
+  /** Ascending by limit. */
   readonly trials: readonly Trial[];
 }
 
@@ -131,7 +130,7 @@ export class Suggester {
     this.#counts = new WindowCounts(windowsMs, mostHeld);
   }
 
-  /** The first pass: takes the next requests, in the order of their times. */
+  /** First pass: adds the next requests, in order of time. */
   survey(entries: readonly Entry[]): void {
     for (const entry of entries) {
       this.#nowMs = Math.max(this.#nowMs, entry.timeMs);
@@ -147,12 +146,12 @@ export class Suggester {
     }
   }
 
-  /** How long the log is. */
+  /** Time from the first to the last request. */
   get spanMs(): number {
     return this.#firstMs === undefined ? 0 : this.#lastMs - this.#firstMs;
   }
 
-  /** After the first pass: the limits to be tried. Answers whether any window is short enough. */
+  /** After the first pass: chooses the limits to try. Returns false if all windows are too long. */
   choose(): boolean {
     this.#surveyed = this.#counts.countedMs
       .map((windowMs, window) => ({ windowMs, window }))
@@ -179,13 +178,13 @@ export class Suggester {
     const limits = all.sort((a, b) => a - b);
     const trials = limits.map((limit) => {
       const policy = definePolicy('trial', { limit, window: windowMs });
-      return { limit, policy, space: roomyStore().open(policy), denied: 0, deniedCost: 0 };
+      return { limit, policy, space: unboundedStore().open(policy), denied: 0, deniedCost: 0 };
     });
     return { windowMs, window, sorted, curve, knee, proposed, trials };
   }
 
-  /** The second pass: takes the same requests again. */
-  weigh(entries: readonly Entry[]): void {
+  /** Second pass: adds the same requests again. */
+  tryLimits(entries: readonly Entry[]): void {
     for (const entry of entries) {
       this.#nowMs = Math.max(this.#nowMs, entry.timeMs);
       const key = this.#options.keyOf(entry);
@@ -197,9 +196,10 @@ export class Suggester {
           if (trial.limit >= most) break;
           const { policy, space } = trial;
           const params = policy.params!;
-          const isIn =
-            !isTooDear(cost, params) && space.takeSync(params, key, cost, this.#nowMs).allowed;
-          if (isIn) continue;
+          const isAdmitted =
+            !exceedsCapacity(cost, params) &&
+            space.takeSync(params, key, cost, this.#nowMs).allowed;
+          if (isAdmitted) continue;
           trial.denied++;
           trial.deniedCost += cost;
         }
@@ -209,7 +209,7 @@ export class Suggester {
 
   result(): SuggestResult {
     const windows = this.#surveyed.map((each) => this.#report(each));
-    const usual = windows.findLast(({ windowMs }) => windowMs <= USUAL_WINDOW_MS) ?? windows[0];
+    const usual = windows.findLast(({ windowMs }) => windowMs <= DEFAULT_WINDOW_MS) ?? windows[0];
     return {
       kind: 'suggest',
       requests: this.#requests,
@@ -225,7 +225,7 @@ export class Suggester {
 
   #report({ windowMs, sorted, curve, knee, proposed, trials }: Surveyed): WindowReport {
     const limits = trials.map(({ limit, denied, deniedCost }) => {
-      const clients = touchedBy(sorted, limit);
+      const clients = deniedBy(sorted, limit);
       return {
         limit,
         clients,
@@ -239,9 +239,9 @@ export class Suggester {
   }
 }
 
-/** What all but the most demanding 1 % ask for at the most; of a few clients, all but one. */
+/** Returns the highest peak below the top 1 % of the clients, rounded up to one client. */
 const ordinaryMost = (sorted: Peaks): number =>
   sorted[sorted.length - 1 - Math.ceil(HEAVIEST_SHARE * sorted.length)] ?? 0;
 
-/** More than that cannot be a policy's limit, as a limit times its window has to be exact. */
+/** The highest valid limit: limit times window must be an exact integer. */
 const largestLimit = (windowMs: number): number => Math.floor(Number.MAX_SAFE_INTEGER / windowMs);

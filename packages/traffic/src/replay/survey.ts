@@ -1,4 +1,4 @@
-/** What there is in traffic: how much over time, of how many clients, who asks most, for what. */
+/** Summarizes traffic: requests over time, clients, and the busiest clients and routes. */
 import type { Entry } from '../entry.ts';
 import { owned } from '../formats/text.ts';
 import { BoundedCounts, type NamedCount } from './bounded-counts.ts';
@@ -9,9 +9,9 @@ import { Timeline, type TimelineData } from './timeline.ts';
 
 const CLIENTS_KEPT = 2000;
 const ROUTES_KEPT = 2000;
-const TOLD = 20;
+const LISTED = 20;
 
-/** Clients that have from so many to so many requests each. */
+/** Clients with `from` to `to` requests each. */
 export interface ClientClass {
   readonly from: number;
   readonly to: number;
@@ -21,15 +21,15 @@ export interface ClientClass {
 
 export interface SurveyResult {
   readonly requests: number;
-  /** As a service counts them: an IPv6 network is one. */
+  /** As the service counts them: an IPv6 network is one client. */
   readonly clients: number;
   readonly firstMs: number | undefined;
   readonly lastMs: number | undefined;
-  /** Classes that double, the smallest first; empty ones between them are there. */
+  /** Classes that double in size, ascending, including empty ones in between. */
   readonly classes: readonly ClientClass[];
   readonly topClients: readonly NamedCount[];
   readonly topRoutes: readonly NamedCount[];
-  /** Whether there were more clients than are counted by name, so that counts are the least. */
+  /** True if there were too many clients to count by name: counts are then lower bounds. */
   readonly isCut: boolean;
   readonly timeline: TimelineData<'requests'>;
 }
@@ -44,7 +44,7 @@ export class Survey {
   #firstMs: number | undefined = undefined;
   #nowMs = Number.NEGATIVE_INFINITY;
 
-  /** Takes the next request, in the order of their times. */
+  /** Adds the next request, in order of time. */
   add(entry: Entry): void {
     this.#nowMs = Math.max(this.#nowMs, entry.timeMs);
     this.#firstMs ??= this.#nowMs;
@@ -63,8 +63,8 @@ export class Survey {
       firstMs: this.#firstMs,
       lastMs: this.#requests === 0 ? undefined : this.#nowMs,
       classes: classesOf(this.#table.column('requests')),
-      topClients: this.#clients.largest(TOLD),
-      topRoutes: this.#routes.largest(TOLD),
+      topClients: this.#clients.largest(LISTED),
+      topRoutes: this.#routes.largest(LISTED),
       isCut: this.#clients.others > 0,
       timeline: this.#timeline.data(),
     };

@@ -1,17 +1,17 @@
 /**
- * Counts over time, for drawing. How long a log is shows only at its end, so a timeline begins fine
- * and becomes coarser as it grows: never more than 240 buckets, and rarely less than 50.
+ * Counts over time, for charts. The length of a log is known only at its end, so a timeline starts
+ * fine and becomes coarser as it grows: at most 240 buckets, and rarely fewer than 50.
  */
 export const MAX_BUCKETS = 240;
 
-/** Each of these is a multiple of the one before, so that buckets can be joined. */
+/** Each is a multiple of the previous one, so that buckets can be merged. */
 const WIDTHS_S = [1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 604_800];
 
 export interface TimelineData<Series extends string> {
-  /** When the first bucket begins. */
+  /** Start of the first bucket. */
   readonly startMs: number;
   readonly bucketMs: number;
-  /** What was counted in each bucket; all series are equally long. */
+  /** Counts per bucket; all series have the same length. */
   readonly series: Readonly<Record<Series, readonly number[]>>;
 }
 
@@ -33,9 +33,9 @@ export class Timeline<Series extends string> {
     return Object.fromEntries(all);
   }
 
-  /** Counts one in the bucket of a time that is not before the first. */
+  /** Counts one at a time that is not before the first. */
   add(timeMs: number, name: Series): void {
-    // First the bucket, because finding it may replace the counts.
+    // Before reading `#counts`, because it may replace them.
     const bucket = this.#bucketOf(timeMs);
     this.#counts[name][bucket]++;
   }

@@ -1,14 +1,13 @@
 /**
- * How much each client has in the window of the last W, for several W at once, and the most that it
- * ever had. Exact for true sliding windows, and with no help from the engine, which it measures.
+ * Sums the cost of each client in sliding windows of several lengths at once, and keeps the maximum
+ * of each. Exact, and independent of the engine, which it measures.
  *
- * What a client has is a list of times with costs, the oldest first, and each window has a pointer
- * to the first that still counts in it. The longest window frees what has left it. For each client:
+ * Each client has a list of times with costs, oldest first, and for each window a pointer to the
+ * first node that still counts. Nodes that leave the longest window are freed. For each client:
  *
  *     | newest | first, sum, most of window 0 | first, sum, most of window 1 | ...
  *
- * Pointers are numbers of nodes; 0 is none. Costs and sums have 32 bits until one of them needs
- * more, which none does where all costs are 1.
+ * Pointers are node numbers; 0 is none. Costs and sums have 32 bits until one of them needs more.
  */
 const CHUNK_BITS = 14;
 const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
@@ -17,18 +16,18 @@ const WINDOW_WORDS = 3;
 const SUM = 1;
 const MOST = 2;
 
-/** Numbers that are whole, in few bits or in many. */
-type Wholes = Uint32Array | Float64Array;
+/** Integers of 32 or 53 bits. */
+type Integers = Uint32Array | Float64Array;
 
 const MAX_NARROW = 2 ** 32 - 1;
 
-const isTooLarge = (value: number, among: Wholes): boolean =>
+const isTooLarge = (value: number, among: Integers): boolean =>
   value > MAX_NARROW && among instanceof Uint32Array;
 
 /** The nodes of all lists, in chunks that are never copied. */
 class Nodes {
   readonly #times: Float64Array[] = [];
-  readonly #costs: Wholes[] = [];
+  readonly #costs: Integers[] = [];
   readonly #nexts: Uint32Array[] = [];
   #freed = 0;
   #unused = 1;
@@ -88,16 +87,16 @@ class Nodes {
 }
 
 export class WindowCounts {
-  /** The shortest first. */
+  /** Ascending. */
   readonly windowsMs: readonly number[];
   readonly #nodes = new Nodes();
   readonly #width: number;
   readonly #mostHeld: number;
-  #rows: Wholes;
-  /** How many of the windows are still counted. */
+  #rows: Integers;
+  /** Number of windows still counted. */
   #counted: number;
 
-  /** With more than `mostHeld` times to hold, the longest windows are given up, down to one. */
+  /** With more than `mostHeld` nodes, the longest windows are dropped, down to one. */
   constructor(windowsMs: readonly number[], mostHeld = Number.POSITIVE_INFINITY) {
     this.windowsMs = [...windowsMs].sort((a, b) => a - b);
     this.#counted = this.windowsMs.length;
@@ -106,22 +105,22 @@ export class WindowCounts {
     this.#rows = new Uint32Array(FIRST_ROWS * this.#width);
   }
 
-  /** The windows that are counted; those that were given up are the longest. */
+  /** The windows still counted; the longest are dropped first. */
   get countedMs(): readonly number[] {
     return this.windowsMs.slice(0, this.#counted);
   }
 
-  /** What a client had in a window when it was last counted. */
+  /** Returns the cost of a client in a window at its last `add`. */
   sum(row: number, window: number): number {
     return this.#rows[this.#at(row, window) + SUM] ?? 0;
   }
 
-  /** The most that a client ever had in a window. */
+  /** Returns the maximum cost of a client in a window so far. */
   most(row: number, window: number): number {
     return this.#rows[this.#at(row, window) + MOST] ?? 0;
   }
 
-  /** Whether some sum has needed more than 32 bits. */
+  /** Whether a sum has needed more than 32 bits. */
   get isWide(): boolean {
     return this.#rows instanceof Float64Array;
   }
@@ -130,7 +129,7 @@ export class WindowCounts {
     return row * this.#width + 1 + WINDOW_WORDS * window;
   }
 
-  /** Counts a cost at a time that is not before the client's last. */
+  /** Adds a cost at a time that is not before the client's last. */
   add(row: number, timeMs: number, cost = 1): void {
     while ((row + 1) * this.#width > this.#rows.length) {
       const Kind = this.isWide ? Float64Array : Uint32Array;
@@ -138,28 +137,28 @@ export class WindowCounts {
       rows.set(this.#rows);
       this.#rows = rows;
     }
-    const node = this.#note(row, timeMs, cost);
+    const node = this.#append(row, timeMs, cost);
     this.#makeWide(row, cost);
     const rows = this.#rows;
-    // The longest is the last, because it frees what the others may still point at.
+    // The longest window comes last, because it frees nodes that the others may point to.
     for (let window = 0; window < this.#counted; window++) {
       const at = this.#at(row, window);
       if (rows[at] === 0) rows[at] = node;
       rows[at + SUM] += cost;
-      this.#leave(at, timeMs - this.windowsMs[window], window === this.#counted - 1);
+      this.#expire(at, timeMs - this.windowsMs[window], window === this.#counted - 1);
       if (rows[at + SUM] > rows[at + MOST]) rows[at + MOST] = rows[at + SUM];
     }
-    if (this.#nodes.held > this.#mostHeld && this.#counted > 1) this.#giveUpLongest();
+    if (this.#nodes.held > this.#mostHeld && this.#counted > 1) this.#dropLongest();
   }
 
-  /** Sees to it that a client's sums have room for a cost. That of the longest is the largest. */
+  /** Widens the sums if the one of the longest window, which is the largest, would overflow. */
   #makeWide(row: number, cost: number): void {
     const most = this.#rows[this.#at(row, this.#counted - 1) + SUM] + cost;
     if (isTooLarge(most, this.#rows)) this.#rows = new Float64Array(this.#rows);
   }
 
-  /** Puts a cost at the end of a client's list. */
-  #note(row: number, timeMs: number, cost: number): number {
+  /** Appends a cost to a client's list. Returns its node. */
+  #append(row: number, timeMs: number, cost: number): number {
     const nodes = this.#nodes;
     const newestAt = row * this.#width;
     const newest = this.#rows[newestAt];
@@ -173,8 +172,8 @@ export class WindowCounts {
     return node;
   }
 
-  /** Takes what is not after `sinceMs` out of a window. The newest never leaves: it is now. */
-  #leave(at: number, sinceMs: number, isLongest: boolean): void {
+  /** Removes the nodes up to `sinceMs` from a window. The newest node never leaves: it is now. */
+  #expire(at: number, sinceMs: number, isLongest: boolean): void {
     const nodes = this.#nodes;
     const rows = this.#rows;
     for (let first = rows[at]; nodes.time(first) <= sinceMs; first = rows[at]) {
@@ -184,8 +183,8 @@ export class WindowCounts {
     }
   }
 
-  /** Frees what only the longest window holds, of all clients. */
-  #giveUpLongest(): void {
+  /** Frees the nodes of all clients that only the longest window holds. */
+  #dropLongest(): void {
     this.#counted--;
     for (let row = 0; (row + 1) * this.#width <= this.#rows.length; row++) {
       const at = this.#at(row, this.#counted);

@@ -1,7 +1,7 @@
 /**
- * An algorithm in a picture: one client that takes whatever it can get, each second, beginning with
- * all of it just before a window boundary. Below is what it got, and above how much of that lies in
- * the last window.
+ * Picture of an algorithm for the documentation: one client takes all remaining capacity every
+ * second, starting just before a window boundary. Shows the calls admitted per second and their sum
+ * over the last window.
  */
 import { type AlgorithmName, definePolicy, memoryStore } from 'sluice';
 import { countText, multipleText } from '../format.ts';
@@ -15,20 +15,20 @@ const SHOWN_S = 3 * WINDOW_S;
 const FIRST_S = WINDOW_S - 1;
 
 export interface Second {
-  /** What was let through in it. */
+  /** Calls admitted in this second. */
   readonly admitted: number;
-  /** What was let through in the last window, this second included. */
+  /** Calls admitted in the last window, including this second. */
   readonly inWindow: number;
 }
 
-/** What an algorithm lets through of all it is asked for. */
+/** Simulates a client that always takes all remaining capacity. */
 export function playGreedy(algorithm: AlgorithmName): readonly Second[] {
   const policy = definePolicy(algorithm, { limit: LIMIT, window: 1000 * WINDOW_S, algorithm });
   const params = policy.params!;
   const space = memoryStore().open(policy);
   const admitted: number[] = [];
   return Array.from({ length: SHOWN_S + 1 }, (_, second) => {
-    // Windows of the clock begin at multiples of their length, and this one is as good as any.
+    // An arbitrary clock-aligned window.
     const nowMs = 1000 * (100 * WINDOW_S + second);
     const { remaining } = space.peekSync(params, 'client', 0, nowMs);
     const cost = second < FIRST_S ? 0 : remaining;
@@ -80,7 +80,7 @@ const line = (css: string, x1: number, y1: number, x2: number, y2: number): Html
 const text = (at: readonly [number, number], words: string, more: object = {}): Html =>
   tag('text', { x: number(at[0]), y: number(at[1]), ...more }, words);
 
-/** Steps that hold for a second each. */
+/** Step function, one second per step. */
 const steps = (values: readonly number[]): string =>
   values
     .map(
@@ -127,7 +127,7 @@ const legend = (isOver: boolean): Part => [
   text([LEFT, CALLS_TOP - 8], 'calls let through, each second'),
 ];
 
-/** The picture as a file of its own, light or dark as the reader likes. */
+/** Returns the picture as an SVG file with light and dark colours. */
 export function algorithmPicture(algorithm: AlgorithmName): string {
   const seconds = playGreedy(algorithm);
   const most = Math.max(...seconds.map(({ inWindow }) => inWindow));

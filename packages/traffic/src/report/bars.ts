@@ -1,10 +1,10 @@
-/** Bars: in the cells of tables, and as multiples of a limit. */
+/** Bars in table cells, and bars as multiples of a limit. */
 
 import { percentText } from '../format.ts';
 import { type Html, type Part, shape, tag } from './html.ts';
 import { AXIS, across, type SeriesClass, TOP } from './scale.ts';
 
-/** As long as a part of the longest; a part of it is marked, and the rest is what was allowed. */
+/** Bar of `value` relative to `most`. `marked` of it has the class `css`, the rest is allowed. */
 export function cellBar(
   value: number,
   most: number,
@@ -37,10 +37,10 @@ export interface BarGroup {
 
 const ROW = 50;
 const BAR = 12;
-/** What is written behind a bar needs room, also behind the longest. */
+/** Share of the width of the longest bar; the rest is for its label. */
 const LONGEST = 0.78;
 
-/** Multiples of a limit, with a line where the limit is. */
+/** Chart of multiples of a limit, with a line at the limit. */
 export function multipleChart(id: string, title: string, groups: readonly BarGroup[]): Html {
   const all = groups.flatMap(({ bars }) => bars.map(({ multiple }) => multiple));
   const end = Math.max(2, Math.ceil(Math.max(...all)));
@@ -50,7 +50,7 @@ export function multipleChart(id: string, title: string, groups: readonly BarGro
     const x = place(multiple);
     const css = multiple === 1 ? 'dashed' : 'grid';
     const anchor = multiple === 0 ? 'start' : 'middle';
-    const name = multiple === 1 ? 'the limit' : `${multiple}×`;
+    const name = multiple === 1 ? 'limit' : `${multiple}×`;
     return [
       shape('line', { class: css, x1: x, x2: x, y1: TOP, y2: bottom }),
       tag('text', { x, y: bottom + 16, 'text-anchor': anchor }, name),
@@ -69,7 +69,7 @@ function groupRow(
   top: number,
   place: (multiple: number) => string,
 ): Part {
-  const told = bars.map((bar) => `${bar.name} ${bar.text}`).join(', ');
+  const tooltip = bars.map((bar) => `${bar.name} ${bar.text}`).join(', ');
   const drawn = bars.map(({ css, multiple, text }, at) => {
     const y = top + at * (BAR + 2);
     const end = place(multiple);
@@ -82,7 +82,7 @@ function groupRow(
   return tag(
     'g',
     {},
-    tag('title', {}, `${name}: ${told}`),
+    tag('title', {}, `${name}: ${tooltip}`),
     tag('text', { class: 'strong', y: top - 4 }, name),
     drawn,
   );

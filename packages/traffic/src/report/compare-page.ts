@@ -1,4 +1,4 @@
-/** The page of a comparison: the five algorithms under one limit, on one log and at their worst. */
+/** HTML report of `sluice compare`. */
 
 import { counted, countText, limitText, multipleText, percentText, windowText } from '../format.ts';
 import type { AlgorithmReport, CompareResult } from '../replay/compare.ts';
@@ -20,14 +20,15 @@ import { bucketsOf, timeChart } from './time-chart.ts';
 
 function headline(result: CompareResult): string {
   const limit = limitText(result);
-  if (result.requests === 0) return `Five algorithms under ${limit}: the log has no requests`;
+  if (result.requests === 0)
+    return `Five algorithms with a limit of ${limit}: the log has no requests`;
   const multipleOf = ({ worst }: AlgorithmReport): number => worst?.multiple ?? 0;
   const [worst] = [...result.algorithms].sort((a, b) => multipleOf(b) - multipleOf(a));
   if (worst === undefined || multipleOf(worst) <= 1) {
-    return `Under ${limit}, none let more than the limit into a window of this log`;
+    return `With a limit of ${limit}, no algorithm exceeded it in any window of this log`;
   }
   const most = multipleText(multipleOf(worst));
-  return `Under ${limit}, ${worst.algorithm} let ${most} the limit into one window`;
+  return `With a limit of ${limit}, ${worst.algorithm} admitted ${most} the limit in one window`;
 }
 
 const barsOf = ({ algorithm, worst, adversary }: AlgorithmReport): BarGroup => {
@@ -44,7 +45,7 @@ const barsOf = ({ algorithm, worst, adversary }: AlgorithmReport): BarGroup => {
         text: text(multiple, most),
       },
       {
-        name: 'an adversary',
+        name: 'attacker',
         css: 'shadow',
         multiple: adversary.multiple,
         text: text(adversary.multiple, adversary.count),
@@ -57,9 +58,9 @@ function worstPart({ algorithms, limit, windowMs }: CompareResult): Html {
   const names = legend([
     ['allowed', 'this log'],
     ['denied', 'this log, over the limit'],
-    ['shadow', 'a client that knows the algorithm'],
+    ['shadow', 'attacker that times its requests'],
   ]);
-  const chart = multipleChart('worst', 'The most in one window', algorithms.map(barsOf));
+  const chart = multipleChart('worst', 'Fullest window', algorithms.map(barsOf));
   const rows = algorithms.map(({ algorithm, worst, adversary }) => [
     algorithm,
     countText(worst?.count ?? 0),
@@ -71,18 +72,18 @@ function worstPart({ algorithms, limit, windowMs }: CompareResult): Html {
   const columns = [
     { heading: 'algorithm', kind: 'time' },
     { heading: 'this log', kind: 'number' },
-    { heading: 'of client', kind: 'name' },
-    { heading: 'the adversary gets', kind: 'time' },
+    { heading: 'client', kind: 'name' },
+    { heading: 'schedule of the attacker', kind: 'time' },
   ] as const;
   const remark = `No window of ${windowText(windowMs)} may contain more than ${countText(limit)}.`;
   const list = table('worst-windows', columns, rows);
   const beside = tag('div', { class: 'beside' }, tag('div', {}, names, chart), list);
-  return part('The most in one window', remark, beside);
+  return part('Fullest window', remark, beside);
 }
 
 const NUMBERS = [
-  ...['admitted', 'denied', 'clients denied', 'wrongly admitted', 'wrongly denied', 'wrong'],
-  ...['bytes a key', 'the largest'],
+  ...['admitted', 'denied', 'clients denied', 'false admits', 'false denials', 'wrong'],
+  ...['bytes per key', 'largest'],
 ];
 
 function decisionPart({ algorithms, requests }: CompareResult): Html {
@@ -98,14 +99,14 @@ function decisionPart({ algorithms, requests }: CompareResult): Html {
     countText(each.memory.mostBytes),
   ]);
   const numbers = NUMBERS.map((heading) => ({ heading, kind: 'number' }) as const);
-  const remark = 'Wrong is what is decided otherwise than by the exact log, which is the first.';
+  const remark = 'Wrong decisions are those that differ from sliding-log, which is exact.';
   const list = table('decisions', [{ heading: 'algorithm', kind: 'time' }, ...numbers], rows);
   return part('Decisions', remark, list);
 }
 
-const COSTS = ['admitted', 'denied', 'wrongly admitted', 'wrongly denied', 'wrong'];
+const COSTS = ['admitted', 'denied', 'false admits', 'false denials', 'wrong'];
 
-/** The decisions again, by what was asked for rather than by how often. */
+/** The decisions in units of cost. */
 function costPart({ algorithms, costs: all }: CompareResult): Part {
   if (all === undefined) return undefined;
   const rows = algorithms.flatMap(({ algorithm, costs }) => {
@@ -118,18 +119,18 @@ function costPart({ algorithms, costs: all }: CompareResult): Part {
   const dear =
     all.tooDear === 0
       ? ''
-      : ` None lets ${counted(all.tooDear, 'request')} pass that cost more than the limit.`;
+      : ` ${counted(all.tooDear, 'request')} with a cost above the limit, always denied.`;
   const list = table('costs', [{ heading: 'algorithm', kind: 'time' }, ...numbers], rows);
-  return part('Decisions, in cost', `The limit is one of cost.${dear}`, list);
+  return part('Decisions by cost', `The limit counts cost.${dear}`, list);
 }
 
-/** One below the other, to the same scale. */
+/** One chart per algorithm, all with the same scale. */
 function timePart({ algorithms, timeline }: CompareResult): Html {
   const buckets = bucketsOf(timeline);
   const all = buckets.flatMap((counts) => algorithms.map(({ algorithm }) => counts[algorithm]));
   const end = niceEnd(Math.max(0, ...all));
   const charts = algorithms.map(({ algorithm, denied }) => [
-    tag('h3', {}, algorithm, ' ', soft(denied === 0 ? 'nothing' : countText(denied))),
+    tag('h3', {}, algorithm, ' ', soft(denied === 0 ? 'none' : countText(denied))),
     denied > 0 &&
       timeChart({
         id: `denied-by-${algorithm}`,
@@ -142,7 +143,7 @@ function timePart({ algorithms, timeline }: CompareResult): Html {
         end,
       }),
   ]);
-  return part('Denied over time', `A column is ${windowText(timeline.bucketMs)}.`, charts);
+  return part('Denied over time', `1 column = ${windowText(timeline.bucketMs)}`, charts);
 }
 
 export function comparePage(result: CompareResult, extras: ReportExtras): string {
@@ -156,11 +157,11 @@ export function comparePage(result: CompareResult, extras: ReportExtras): string
         {
           id: 'limit',
           value: limitText(result),
-          name: costs === undefined ? 'the limit' : 'the limit, of cost',
+          name: costs === undefined ? 'limit' : 'limit, in units of cost',
         },
         { id: 'requests', value: countText(requests), name: 'requests' },
         { id: 'clients', value: countText(clients), name: 'clients' },
-        ...(costs === undefined ? [] : [costTile('cost', costs.asked, 'cost of all requests')]),
+        ...(costs === undefined ? [] : [costTile('cost', costs.asked, 'total cost')]),
       ]),
       worstPart(result),
       decisionPart(result),

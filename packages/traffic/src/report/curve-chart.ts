@@ -1,4 +1,4 @@
-/** How many clients each limit touches, with limits on a scale on which they double. */
+/** Chart of the clients that each limit denies, on a logarithmic scale of limits. */
 
 import { countText, shortCount } from '../format.ts';
 import { type Html, type Part, shape, tag } from './html.ts';
@@ -29,9 +29,9 @@ export interface Curve {
 
 const WIDTH = 1000;
 const MARK_LINE = 15;
-/** Marks below the plot stand at least so far from each other. */
+/** Minimum distance of the labels below the plot, as a share of the width. */
 const MARK_APART = 0.12;
-/** Whatever stands further right is written to the left of its place. */
+/** Marks right of this have their label on the left. */
 const RIGHT = 0.6;
 
 export function curveChart({ id, title, points, marks }: Curve): Html {
@@ -53,7 +53,7 @@ export function curveChart({ id, title, points, marks }: Curve): Html {
   );
 }
 
-/** In a picture of its own that is stretched as far as there is room. */
+/** A nested SVG that stretches to the full width. */
 function plot(
   points: Curve['points'],
   place: (limit: number) => number,
@@ -88,7 +88,7 @@ function curveMark({ limit, name }: CurveMark, at: number, row: number, base: nu
   ];
 }
 
-/** Round limits below the plot. */
+/** Labels of round limits below the plot. */
 function limitMarks(
   least: number,
   most: number,

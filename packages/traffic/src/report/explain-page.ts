@@ -1,4 +1,4 @@
-/** The page of an explanation: the window, what counts in it, the sum, and when it frees. */
+/** HTML report of `sluice explain`: the window, the comparison that decides, and the requests. */
 
 import {
   counted,
@@ -9,129 +9,128 @@ import {
   timeTextBeside,
   windowText,
 } from '../format.ts';
-import type { Explanation } from '../replay/explain.ts';
+import { describeExplanation, type Explanation } from '../replay/explain.ts';
 import { type Html, type Part, tag } from './html.ts';
 import { lead, nameText, note, pageText, part, type ReportExtras, table, tiles } from './page.ts';
 import { legend, type SeriesClass } from './scale.ts';
-import { counterOf, explainState, tokensOf } from './state-explanation.ts';
 import { hasTicks, sumBar, windowPicture } from './window-picture.ts';
 
 export interface ExplainExtras extends ReportExtras {
-  /** How many requests of it a log has up to there, and how many of them were denied. */
+  /** Requests of the key in the log up to the explained one. */
   readonly seen?: { readonly requests: number; readonly denied: number };
 }
 
 function headline({ key, allowed, wasAsked }: Explanation): string {
-  const answer = allowed ? 'allowed' : 'denied';
-  return `${nameText(key)} ${wasAsked ? 'is' : 'would be'} ${answer}`;
+  const decision = allowed ? 'allowed' : 'denied';
+  return `${nameText(key)} ${wasAsked ? 'is' : 'would be'} ${decision}`;
 }
 
 function about({ atMs, policy, algorithm, capacity, ...params }: Explanation): Part {
-  const burst = capacity === params.limit ? '' : `, up to ${countText(capacity)} at once`;
+  const burst = capacity === params.limit ? '' : `, burst ${countText(capacity)}`;
   const name = policy === '' ? [] : [tag('span', { class: 'name' }, nameText(policy)), ': '];
   return [`${exactTimeText(atMs)}, under `, name, `${limitText(params)}${burst}, ${algorithm}`];
 }
 
-function answerTiles(explained: Explanation, seen: ExplainExtras['seen']): Html {
-  const { allowed, remaining, retryAfterMs, atMs, capacity, algorithm } = explained;
-  const isTokens = algorithm === 'token-bucket';
-  const again = explained.tooDear
-    ? { id: 'again', value: 'never', name: 'fits the same: it costs more than the limit' }
-    : { id: 'again', value: durationText(retryAfterMs), name: 'until the same fits' };
+/** Tokens in a bucket, rounded down so that too few never look like enough. */
+const tokensText = (tokens: number): string => countText(Math.floor(1000 * tokens) / 1000);
+
+function decisionTiles(explained: Explanation, seen: ExplainExtras['seen']): Html {
+  const { allowed, remaining, retryAfterMs, atMs, capacity } = explained;
+  const description = describeExplanation(explained);
+  const retry = explained.tooDear
+    ? { id: 'retry', value: 'never', name: 'fits: the cost exceeds the limit' }
+    : { id: 'retry', value: durationText(retryAfterMs), name: 'until the same request fits' };
   const left = {
-    id: 'left',
+    id: 'remaining',
     value: countText(remaining),
-    name: explained.wasAsked ? 'left after it' : 'left now',
+    name: explained.wasAsked ? 'remaining after it' : 'remaining now',
   };
+  const used =
+    description.shape === 'level'
+      ? {
+          value: tokensText(description.tokens),
+          name: `tokens available, of ${countText(capacity)}`,
+        }
+      : { value: countText(description.used), name: `used before it, of ${countText(capacity)}` };
   return tiles([
-    { id: 'answer', value: allowed ? 'allowed' : 'denied', name: exactTimeText(atMs) },
-    {
-      id: 'used',
-      value: countText(isTokens ? tokensOf(explained) : countedBefore(explained)),
-      name: `${isTokens ? 'tokens there' : 'counted before it'}, of ${countText(capacity)}`,
-    },
-    allowed ? left : again,
+    { id: 'decision', value: allowed ? 'allowed' : 'denied', name: exactTimeText(atMs) },
+    { id: 'used', ...used },
+    allowed ? left : retry,
     ...(seen === undefined
       ? []
       : [
           {
             id: 'seen',
             value: countText(seen.requests),
-            name: `requests of it so far, ${countText(seen.denied)} denied`,
+            name: `requests so far, ${countText(seen.denied)} denied`,
           },
         ]),
   ]);
 }
 
 function windowPart(explained: Explanation): Html {
-  const { algorithm, requests, windowMs, allowed, tooDear, hasCosts } = explained;
+  const { requests, windowMs, allowed, tooDear, hasCosts } = explained;
+  const description = describeExplanation(explained);
+  const expires = description.shape !== 'level';
   const names: [SeriesClass, string][] = [
-    ['allowed', algorithm === 'token-bucket' ? 'admitted' : 'admitted, and counts'],
-  ];
-  if (algorithm !== 'token-bucket' && requests.length > 0) {
-    names.push(['gone', 'admitted, and counts no more']);
-  }
-  if (requests.length > 0) names.push(['denied', 'denied']);
+    ['allowed', expires ? 'admitted, counts' : 'admitted'],
+    ...(expires && requests.length > 0 ? [['gone', 'admitted, expired'] as const] : []),
+    ...(requests.length > 0 ? [['denied', 'denied'] as const] : []),
+  ].map(([css, name]) => [css as SeriesClass, name]);
   const window = windowText(windowMs);
-  const title =
-    algorithm === 'fixed-window'
-      ? `The window of ${window}`
-      : algorithm === 'sliding-counter'
-        ? `Two windows of ${window}`
-        : `The last ${window}`;
-  const high = hasCosts ? 'and as high as its cost.' : 'and as high as there were several at once.';
+  const windows = description.shape === 'windows' ? description.windows.length : 0;
+  const title = [`Last ${window}`, `Window of ${window}`, `Two windows of ${window}`][windows];
+  const height = hasCosts ? 'Its height is the cost.' : 'Its height is the number of requests.';
   const remark = hasTicks(explained)
-    ? `A tick is a request, ${high}`
-    : 'The service holds numbers here, no times of calls.';
-  const shade = algorithm === 'token-bucket' ? '' : ' What is shaded counts.';
-  const wanted = allowed || tooDear ? '' : ' At the last line the same request fits.';
+    ? `Each tick is a request. ${height}`
+    : 'This algorithm keeps counts, not the times of requests.';
+  const shade = expires ? ' The shaded time counts.' : '';
+  const retry = allowed || tooDear ? '' : ' The last line marks when the same request fits.';
   return part(
     title,
-    `${remark}${shade}${wanted}`,
+    `${remark}${shade}${retry}`,
     hasTicks(explained) && legend(names),
     windowPicture(explained),
   );
 }
 
-const countedBefore = (explained: Explanation): number =>
-  explained.algorithm === 'sliding-counter' ? counterOf(explained).estimate : explained.used;
-
 function sumPart(explained: Explanation): Html {
-  const { cost, capacity, limit, allowed, retryAfterMs, resetAfterMs, algorithm } = explained;
-  const { counts, sum, frees } = explainState(explained);
-  const isTokens = algorithm === 'token-bucket';
+  const { cost, capacity, limit, allowed, retryAfterMs, resetAfterMs } = explained;
+  const description = describeExplanation(explained);
+  const { usedText, sumText, freesText } = description;
   const when = (ms: number): string =>
     ms === 0
       ? 'now'
       : `in ${durationText(ms)}, at ${timeTextBeside(explained.atMs + ms, explained.atMs)}`;
   const rows = [
     ...(explained.hasCosts ? [['cost', countText(cost)]] : []),
-    ['counts', counts],
-    ['the sum', tag('b', {}, sum)],
-    ...(allowed || frees === '' ? [] : [['frees', frees]]),
-    ...(allowed ? [] : [['the same fits', explained.tooDear ? 'never' : when(retryAfterMs)]]),
-    ['as new', when(resetAfterMs)],
+    ['used', usedText],
+    ['comparison', tag('b', {}, sumText)],
+    ...(allowed || freesText === '' ? [] : [['frees', freesText]]),
+    ...(allowed ? [] : [['same request fits', explained.tooDear ? 'never' : when(retryAfterMs)]]),
+    ['resets', when(resetAfterMs)],
   ];
+  const isTokens = description.shape === 'level';
   const bar = isTokens
     ? {
-        used: Math.max(0, capacity - tokensOf(explained)),
+        used: Math.max(0, capacity - description.tokens),
         most: capacity,
-        name: `all tokens taken, ${countText(capacity)}`,
+        name: `capacity, ${countText(capacity)}`,
       }
-    : { used: countedBefore(explained), most: limit, name: `the limit, ${countText(limit)}` };
+    : { used: description.used, most: limit, name: `limit, ${countText(limit)}` };
   return part(
-    'The sum',
+    'Comparison',
     undefined,
     sumBar({ ...bar, cost, isOver: !allowed }),
     legend([
-      ['allowed', isTokens ? 'tokens taken' : 'counts'],
+      ['allowed', isTokens ? 'tokens taken' : 'used'],
       [allowed ? 'shadow' : 'denied', 'this request'],
     ]),
-    table('reckoning', [{ heading: '', kind: 'time' }, { heading: '' }], rows),
+    table('comparison', [{ heading: '', kind: 'time' }, { heading: '' }], rows),
   );
 }
 
-/** The newest first, as far as a page has room. */
+/** Newest first. */
 function requestPart({ requests, atMs, hasCosts }: Explanation): Part {
   if (requests.length === 0) return undefined;
   const rows = requests
@@ -145,27 +144,26 @@ function requestPart({ requests, atMs, hasCosts }: Explanation): Part {
   const columns = [
     { heading: 'time', kind: 'time' },
     ...(hasCosts ? [{ heading: 'cost', kind: 'number' } as const] : []),
-    { heading: 'answer', kind: 'time' },
+    { heading: 'decision', kind: 'time' },
     { heading: '', kind: 'time' },
   ] as const;
   const title = tag('summary', {}, counted(requests.length, 'request'));
   const list = tag('details', {}, title, table('requests', columns, rows));
-  return part('Its requests of the last two windows', undefined, list);
+  return part('Requests in the last two windows', undefined, list);
 }
 
 export function explainPage(explained: Explanation, extras: ExplainExtras): string {
-  const { entries, requests, used, algorithm } = explained;
-  const isLog = algorithm === 'sliding-log' || algorithm === 'sliding-buckets';
-  const held = entries.reduce((sum, { cost }) => sum + cost, 0);
-  const isCut = isLog && requests.length === 0 && held < used;
+  const { entries, requests, used } = explained;
+  const listed = entries.reduce((sum, { cost }) => sum + cost, 0);
+  const isCut = requests.length === 0 && entries.length > 0 && listed < used;
   return pageText({
     kind: 'explain',
     headline: headline(explained),
     lead: lead(about(explained), extras),
     body: [
-      answerTiles(explained, extras.seen),
+      decisionTiles(explained, extras.seen),
       windowPart(explained),
-      isCut && note(`The newest ${countText(entries.length)} are drawn.`),
+      isCut && note(`Only the newest ${counted(entries.length, 'request')} are shown.`),
       sumPart(explained),
       requestPart(explained),
     ],

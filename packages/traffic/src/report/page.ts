@@ -1,10 +1,10 @@
-/** What all pages have: the frame, which lets nothing in and nothing out, tiles and tables. */
+/** The frame of all reports, with tiles and tables. */
 import { createHash } from 'node:crypto';
 import { counted, countText, dateTimeText, percentText, shortCount } from '../format.ts';
 import { Html, html, type Part, tag } from './html.ts';
 import { STYLE } from './style.ts';
 
-/** A threshold, what was found, and whether it holds. */
+/** A threshold and its result. */
 export interface Judgement {
   readonly flag: string;
   readonly most: string;
@@ -14,7 +14,7 @@ export interface Judgement {
   readonly ok: boolean;
 }
 
-/** What is known of the log beside what was found in it; all of it may be missing. */
+/** Optional parts of a report. */
 export interface ReportExtras {
   readonly log?: {
     readonly paths: readonly string[];
@@ -22,7 +22,7 @@ export interface ReportExtras {
     readonly unreadable: number;
     readonly late: number;
     readonly early?: number;
-    /** Where costs come from, if some request says one or a column was named for them. */
+    /** Where costs come from, if a request has one or a cost column was given. */
     readonly costs?: {
       readonly columns: readonly string[];
       readonly refused: number;
@@ -30,9 +30,8 @@ export interface ReportExtras {
     };
   };
   readonly missingHeaders?: readonly string[];
-  /** What was allowed to be denied at the most, and whether that holds. */
   readonly thresholds?: readonly Judgement[];
-  /** The policy that is suggested, as a file. */
+  /** The suggested policy as a configuration file. */
   readonly policy?: string;
 }
 
@@ -51,7 +50,7 @@ export interface Page {
 
 const hash = createHash('sha256').update(STYLE).digest('base64');
 
-/** Nothing is loaded, nothing is run, and no style but this one counts. */
+/** Allows this style and nothing else: no scripts, no external resources. */
 const POLICY = [
   "default-src 'none'",
   `style-src 'sha256-${hash}'`,
@@ -59,7 +58,7 @@ const POLICY = [
   "form-action 'none'",
 ].join('; ');
 
-const FOOTER = 'All times are in UTC. This page holds all that it shows, and asks nobody for more.';
+const FOOTER = 'All times are in UTC. This file is self-contained and loads nothing.';
 
 export function pageText({ kind, headline, lead, body }: Page): string {
   return html`<!doctype html>
@@ -92,39 +91,45 @@ export const soft = (text: string): Html => tag('span', { class: 'soft' }, text)
 
 const MAX_PATHS = 3;
 
-/** Which log it is, from when to when, and what is wrong with it. */
+/** The period, the log and its problems. */
 export function leadOf({ firstMs, lastMs }: Period, extras: ReportExtras): Part {
   const isEmpty = firstMs === undefined || lastMs === undefined;
-  const period = isEmpty
-    ? 'nothing was asked'
-    : `${dateTimeText(firstMs)} to ${dateTimeText(lastMs)}`;
+  const period = isEmpty ? 'no requests' : `${dateTimeText(firstMs)} to ${dateTimeText(lastMs)}`;
   return lead(period, extras);
 }
 
-/** What it is about, of which log, and what is wrong with that. */
+/** The subject, the log and its problems. */
 export function lead(about: Part, { log, missingHeaders }: ReportExtras): Part {
   const missing = (missingHeaders ?? []).join(', ');
   return [
-    tag('p', { class: 'soft' }, about, log && [', of ', pathNames(log.paths), ` (${log.format})`]),
+    tag(
+      'p',
+      { class: 'soft' },
+      about,
+      log && [', from ', pathNames(log.paths), ` (${log.format})`],
+    ),
     log?.costs !== undefined && costNote(log.costs),
     log !== undefined &&
       log.unreadable > 0 &&
-      note(counted(log.unreadable, 'line'), ' could not be read.'),
+      note(counted(log.unreadable, 'line'), ' unreadable.'),
     log !== undefined &&
       log.late > 0 &&
-      note(counted(log.late, 'line'), ' came too late to be put in order.'),
+      note(counted(log.late, 'line'), ' out of order, replayed at the latest time reached.'),
     log?.early !== undefined &&
       log.early > 0 &&
-      note(counted(log.early, 'line'), ' lay more than a day ahead of those around.'),
+      note(
+        counted(log.early, 'line'),
+        ' more than a day ahead, replayed at the latest time reached.',
+      ),
     missing !== '' &&
       note(
-        `No request of the log has ${missing}, which the rules look at: all that are counted by `,
-        'it share one key here.',
+        `No request in the log has ${missing}, which the rules use: all requests counted by it `,
+        'share one key.',
       ),
   ];
 }
 
-/** Where costs come from, and which lines have none that can be read. */
+/** The cost columns, and how many lines have an invalid cost. */
 function costNote({
   columns,
   refused,
@@ -133,11 +138,11 @@ function costNote({
   const names = columns.map((name, at) => [at > 0 && ', ', tag('span', { class: 'name' }, name)]);
   const from = columns.length > 1 ? 'Costs from the columns ' : 'Costs from the column ';
   return note(
-    columns.length === 0 ? 'No request says what it costs, so each costs 1.' : [from, names, '.'],
+    columns.length === 0 ? 'No request has a cost, so each costs 1.' : [from, names, '.'],
     refused > 0 && [
-      ` ${counted(refused, 'line')} with a cost that is no integer of at least 1, such as `,
+      ` ${counted(refused, 'line')} unreadable: the cost is not a positive integer, such as `,
       tag('span', { class: 'name' }, sample),
-      ', could not be read.',
+      '.',
     ],
   );
 }
@@ -149,12 +154,12 @@ function pathNames(paths: readonly string[]): Part {
   return [names, more];
 }
 
-/** What was to hold, and whether it does. */
+/** The thresholds and their results. */
 export const thresholdsOf = ({ thresholds = [] }: ReportExtras): Part =>
   thresholds.map(({ flag, most, what, denied, of, ok }) => {
     const found = `${countText(denied)} of ${countText(of)} ${what} (${percentText(denied, of)})`;
-    const verdict = tag('span', { class: ok ? 'good' : 'bad' }, ok ? 'holds' : 'fails');
-    return tag('p', {}, `${flag} ${most}: `, verdict, `, ${found} are denied.`);
+    const result = tag('span', { class: ok ? 'good' : 'bad' }, ok ? 'met' : 'exceeded');
+    return tag('p', {}, `${flag} ${most}: `, result, `, ${found} denied.`);
   });
 
 export interface Tile {
@@ -163,7 +168,7 @@ export interface Tile {
   readonly name: string;
 }
 
-/** A sum of costs, which may be long, with what it is in full below it. */
+/** Tile of a cost: abbreviated, with the full number below. */
 export const costTile = (id: string, cost: number, name: string): Tile => ({
   id,
   value: shortCount(cost),
@@ -184,7 +189,7 @@ export interface Column {
   readonly kind?: 'number' | 'name' | 'time' | 'bars';
 }
 
-/** More are not on a page, however many are known. */
+/** The most rows of a table. */
 export const MAX_ROWS = 60;
 
 export function table(
@@ -199,19 +204,19 @@ export function table(
     const cells = row.map((cell, at) => tag('td', { class: columns[at].kind }, cell));
     return html`${tag('tr', {}, cells)}\n`;
   });
-  const left = rows.length - lines.length;
+  const omitted = rows.length - lines.length;
   const head = tag('thead', {}, tag('tr', {}, headings));
   const whole = tag('table', { id }, head, tag('tbody', {}, lines));
-  const more = left > 0 && note(`and ${countText(left)} more`);
+  const more = omitted > 0 && note(`and ${countText(omitted)} more`);
   return html`${tag('div', { class: 'scroll' }, whole)}${more}`;
 }
 
-/** Names of others may be as long as they like; a table of them may not. */
+/** Untrusted names are cut to this length. */
 const MAX_NAME_LENGTH = 80;
 
 export const nameText = (name: string): string =>
   name.length > MAX_NAME_LENGTH ? `${name.slice(0, MAX_NAME_LENGTH - 1)}…` : name;
 
-/** A part of the page with a heading. */
+/** A section with a heading. */
 export const part = (title: string, remark: Part, ...body: readonly Part[]): Html =>
   html`${tag('section', {}, tag('h2', {}, title), remark !== undefined && note(remark), body)}\n`;

@@ -1,4 +1,4 @@
-/** The page of a plan: who would have been denied, when, by which policy and where. */
+/** HTML report of `sluice plan`. */
 
 import { counted, countText, dateTimeText, limitText, percentText, windowText } from '../format.ts';
 import type { NamedCount } from '../replay/bounded-counts.ts';
@@ -26,8 +26,9 @@ import { type Layer, timeChart } from './time-chart.ts';
 function headline({ denied, requests, clients }: PlanResult): string {
   if (requests === 0) return 'The log has no requests';
   if (denied.requests === 0) return `None of ${counted(requests, 'request')} would be denied`;
-  const who = `${countText(denied.clients)} of ${counted(clients, 'client')}`;
-  return `${who} would be denied, ${percentText(denied.requests, requests)} of the requests`;
+  const deniedClients = `${countText(denied.clients)} of ${counted(clients, 'client')}`;
+  const share = percentText(denied.requests, requests);
+  return `${deniedClients} would be denied, ${share} of the requests`;
 }
 
 function planTiles(result: PlanResult): readonly Tile[] {
@@ -52,18 +53,18 @@ function planTiles(result: PlanResult): readonly Tile[] {
     ...(costs === undefined
       ? []
       : [
-          costTile('cost', costs.asked, 'cost of all requests'),
+          costTile('cost', costs.asked, 'total cost'),
           costTile(
             'denied-cost',
             costs.denied,
-            `cost of those denied, ${percentText(costs.denied, costs.asked)}`,
+            `cost denied, ${percentText(costs.denied, costs.asked)}`,
           ),
-          tile('too-dear', costs.tooDear, 'requests that cost more than a limit'),
+          tile('too-dear', costs.tooDear, 'requests with a cost above a limit'),
         ]),
   ];
 }
 
-type Series = 'requests' | 'denied' | 'shadow' | 'today';
+type Series = 'requests' | 'denied' | 'shadow' | 'current';
 
 function timePart({ timeline, policies, against }: PlanResult): Html {
   const hasShadow = policies.some(({ shadow }) => shadow);
@@ -73,36 +74,35 @@ function timePart({ timeline, policies, against }: PlanResult): Html {
   ];
   const layers: Layer<Series>[] = [{ css: 'denied', of: ({ denied }) => denied }];
   if (hasShadow) {
-    names.push(['shadow', 'allowed, though a policy in shadow would deny it']);
+    names.push(['shadow', 'would be denied by a shadow policy']);
     layers.push({ css: 'shadow', of: ({ shadow }) => shadow });
   }
   layers.push({ css: 'allowed', of: ({ requests, denied, shadow }) => requests - denied - shadow });
-  if (against) names.push(['today', 'denied by the policies of today']);
+  if (against) names.push(['current', 'denied by the current policies']);
   const chart = timeChart<Series>({
     id: 'over-time',
     title: 'Requests over time',
     data: timeline,
     layers,
-    ...(against && { line: ({ today }) => today }),
-    tooltip: ({ requests, denied, shadow, today }) => {
+    ...(against && { line: ({ current }) => current }),
+    tooltip: ({ requests, denied, shadow, current }) => {
       const parts = [`${counted(requests, 'request')}`, `${countText(denied)} denied`];
       if (hasShadow) parts.push(`${countText(shadow)} in shadow`);
-      if (against) parts.push(`${countText(today)} today`);
+      if (against) parts.push(`${countText(current)} denied by current policies`);
       return parts.join(', ');
     },
   });
-  return part('Over time', `A column is ${windowText(timeline.bucketMs)}.`, legend(names), chart);
+  return part('Traffic', `1 column = ${windowText(timeline.bucketMs)}`, legend(names), chart);
 }
 
 const impactCells = ({ requests, clients, ordinaryClients }: Impact): readonly Part[] =>
   [requests, clients, ordinaryClients].map(countText);
 
-const TOLL_COLUMNS = ['requests', 'clients', 'ordinary'].map(
+const IMPACT_COLUMNS = ['requests', 'clients', 'ordinary'].map(
   (heading) => ({ heading, kind: 'number' }) as const,
 );
 
-const COST_REMARK =
-  'Limits count costs: that which a rule says, or else that which the log says, or else 1.';
+const COST_REMARK = 'Limits count costs: the cost of the rule, else that of the log, else 1.';
 
 function policyPart(policies: readonly PolicyReport[], hasCosts: boolean): Html {
   const most = Math.max(1, ...policies.map(({ denied }) => denied.requests));
@@ -110,7 +110,7 @@ function policyPart(policies: readonly PolicyReport[], hasCosts: boolean): Html 
     const { name, algorithm, shadow, denied } = policy;
     const css = shadow ? 'shadow' : 'denied';
     const bar = cellBar(denied.requests, most, denied.requests, css);
-    const label = [nameText(name), shadow && [' ', soft('in shadow')]];
+    const label = [nameText(name), shadow && [' ', soft('shadow')]];
     return [label, limitText(policy), algorithm, bar, ...impactCells(denied)];
   });
   const columns = [
@@ -118,16 +118,16 @@ function policyPart(policies: readonly PolicyReport[], hasCosts: boolean): Html 
     { heading: 'limit', kind: 'time' } as const,
     { heading: 'algorithm', kind: 'time' } as const,
     { heading: 'denied', kind: 'bars' } as const,
-    ...TOLL_COLUMNS,
+    ...IMPACT_COLUMNS,
   ];
-  const remark = 'What each had no room for. A request may be denied by several at once.';
+  const remark = 'Several policies may deny the same request.';
   const whole = hasCosts ? `${remark} ${COST_REMARK}` : remark;
   return part('By policy', whole, table('policies', columns, rows));
 }
 
 const MAX_NAMED = 3;
 
-/** Where some denials were forgotten, because too many clients had some, a count is a least one. */
+/** Lists counts; with ≥ if details were dropped because too many clients were denied. */
 function named(all: readonly NamedCount[], isWhole: boolean): Part {
   const shown = all.slice(0, MAX_NAMED);
   const left = all.length - shown.length;
@@ -140,13 +140,13 @@ function named(all: readonly NamedCount[], isWhole: boolean): Part {
 
 const CLIENT_COLUMNS = [
   { heading: 'client', kind: 'name' },
-  { heading: 'denied, of all', kind: 'bars' },
+  { heading: 'share denied', kind: 'bars' },
   { heading: 'requests', kind: 'number' },
   { heading: 'denied', kind: 'number' },
-  { heading: 'part', kind: 'number' },
+  { heading: 'share', kind: 'number' },
   { heading: 'first denied', kind: 'time' },
-  { heading: 'by', kind: 'name' },
-  { heading: 'where', kind: 'name' },
+  { heading: 'policies', kind: 'name' },
+  { heading: 'routes', kind: 'name' },
 ] as const;
 
 const isWhole = ({ policies, denied }: ClientReport): boolean =>
@@ -180,12 +180,12 @@ function routePart({ topRoutes, denied }: PlanResult): Html {
     { heading: 'route', kind: 'name' },
     { heading: '', kind: 'bars' },
     { heading: 'denied', kind: 'number' },
-    { heading: 'part', kind: 'number' },
+    { heading: 'share', kind: 'number' },
   ] as const;
-  return part('Where requests are denied', undefined, table('routes', columns, rows));
+  return part('Denied routes', undefined, table('routes', columns, rows));
 }
 
-/** Where a list is not all. */
+/** ` 20 of 1,234 are listed.` if the list is incomplete. */
 const listed = (clients: readonly ClientReport[], impact: Impact): string =>
   clients.length < impact.clients
     ? ` ${countText(clients.length)} of ${countText(impact.clients)} are listed.`
@@ -194,18 +194,18 @@ const listed = (clients: readonly ClientReport[], impact: Impact): string =>
 function changePart(change: PlanChange): Html {
   const { newlyDenied, noLongerDenied, requestsLost, requestsWon } = change;
   const numbers = [
-    ['newly-denied', newlyDenied.clients, 'clients denied that are not today'],
-    ['no-longer-denied', noLongerDenied.clients, 'clients denied today that would not be'],
-    ['requests-lost', requestsLost, 'requests denied that pass today'],
-    ['requests-won', requestsWon, 'requests let through that are denied today'],
+    ['newly-denied', newlyDenied.clients, 'clients newly denied'],
+    ['no-longer-denied', noLongerDenied.clients, 'clients no longer denied'],
+    ['requests-lost', requestsLost, 'requests newly denied'],
+    ['requests-won', requestsWon, 'requests newly admitted'],
   ] as const;
   const lists = [
-    ['Denied from now on', 'newly', change.newlyDeniedClients, newlyDenied],
+    ['Newly denied', 'newly', change.newlyDeniedClients, newlyDenied],
     ['No longer denied', 'no-longer', change.noLongerDeniedClients, noLongerDenied],
   ] as const;
   return part(
-    'What changes',
-    'Compared with the policies of today.',
+    'Changes',
+    'Compared with the current policies.',
     tiles(numbers.map(([id, value, name]) => ({ id, value: countText(value), name }))),
     lists.map(
       ([title, id, clients, impact]) =>
@@ -233,7 +233,7 @@ export function planPage(result: PlanResult, extras: ReportExtras): string {
       policyPart(result.policies, result.costs !== undefined),
       topClients.length > 0 &&
         part(
-          'The most denied clients',
+          'Most denied clients',
           `${ordinary}${listed(topClients, result.denied)}`,
           clientTable('top-clients', topClients),
         ),

@@ -1,53 +1,53 @@
 /**
- * What all charts share. Across, everything is in percent of the page, down in pixels, so that
- * charts are as wide as there is room while their words keep their size.
+ * Shared parts of charts. Horizontal positions are percentages and vertical ones pixels, so that
+ * charts fill the width while text keeps its size.
  */
 
 import { axisTimeText, shortCount } from '../format.ts';
 import { Html, type Part, shape, tag } from './html.ts';
 
-/** How high a plot is, unless told. */
+/** Default height of a plot. */
 export const PLOT = 168;
-/** Above it, for the number of the highest line. */
+/** Space above it, for the number of the highest line. */
 export const TOP = 16;
-/** Below it, for what is written there. */
+/** Space below it, for the labels. */
 export const AXIS = 22;
 
 export const number = (value: number): string => String(Number(value.toFixed(3)));
 export const across = (part: number): string => `${number(100 * part)}%`;
 
-/** A path is made of numbers alone, and may be long. */
+/** Not escaped or cut: it consists of numbers. */
 export const pathData = (steps: readonly string[]): Html => new Html(steps.join(''));
 
 const ROUND = [1, 2, 3, 4, 5, 6, 8, 10];
 
-/** The next number that is a digit and zeros: where a scale ends. */
+/** Rounds up to a digit followed by zeros, for the end of a scale. */
 export function niceEnd(most: number): number {
   if (most <= 1) return 1;
   const power = 10 ** Math.floor(Math.log10(most));
   return ROUND.map((each) => each * power).find((each) => each >= most)!;
 }
 
-export type SeriesClass = 'allowed' | 'denied' | 'shadow' | 'today' | 'gone';
+export type SeriesClass = 'allowed' | 'denied' | 'shadow' | 'current' | 'gone';
 
-/** Small samples of what is drawn, with its names. */
+/** Legend with a sample of each series. */
 export const legend = (all: readonly (readonly [SeriesClass, string])[]): Html =>
   tag(
     'ul',
     { class: 'legend' },
     all.map(([css, name]) => {
       const sample =
-        css === 'today'
+        css === 'current'
           ? shape('path', { class: css, d: 'M0 5H12' })
           : shape('rect', { class: css, width: 12, height: 10, rx: 2 });
       return tag('li', {}, tag('svg', { 'aria-hidden': 'true' }, sample), name);
     }),
   );
 
-/** Half of a request is nothing that anybody counts. */
+/** Grid lines; none at half of an odd number. */
 const partsOf = (end: number): readonly number[] => (end % 2 === 0 ? [0.5, 1] : [1]);
 
-/** Lines across at half and full height, and one below. */
+/** Horizontal lines at half and full height, and the base line. */
 export function gridLines(end: number, height: number, top = TOP): Part {
   const line = (css: string, y: number): Html =>
     shape('line', { class: css, x2: '100%', y1: number(y), y2: number(y) });
@@ -55,7 +55,7 @@ export function gridLines(end: number, height: number, top = TOP): Part {
   return [lines, line('edge', top + height)];
 }
 
-/** Their numbers, left of the plot: a picture with them is of the class `chart`. */
+/** The numbers left of the plot; the class `chart` reserves the space. */
 export const gridNumbers = (end: number, height: number, top = TOP): Part =>
   partsOf(end).map((part) => {
     const y = number(top + height * (1 - part) + 4);
@@ -64,7 +64,7 @@ export const gridNumbers = (end: number, height: number, top = TOP): Part =>
 
 const DAY_MS = 86_400_000;
 
-/** Where times stand below a plot: few enough for a phone, and fewer where they have dates. */
+/** Positions of the time labels: few enough for a phone, fewer if they have dates. */
 const marksOf = (lineMs: number): readonly number[] =>
   lineMs > DAY_MS ? [0, 1 / 2, 1] : [0, 1 / 3, 2 / 3, 1];
 

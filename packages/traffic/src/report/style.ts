@@ -1,4 +1,4 @@
-/** How pages look: light or dark as the reader likes, and readable on a phone. */
+/** Style sheet of the reports: light and dark, readable on a phone. */
 export const STYLE = `
 :root {
   color-scheme: light dark;
@@ -38,7 +38,7 @@ section {
 .tiles b { display: block; font-size: 24px; line-height: 1.3; font-variant-numeric: tabular-nums; }
 .tiles span { color: var(--soft); font-size: 13px; }
 .beside { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 8px 28px; }
-/* What is wider than its place is scrolled, and a shade at the edge tells that there is more. */
+/* Wide content scrolls; a shadow at the edge shows that there is more. */
 .scroll {
   overflow-x: auto;
   background:
@@ -78,7 +78,7 @@ svg .good { fill: var(--good); }
 .track { fill: var(--line); }
 .hit { fill: transparent; }
 g:hover > .hit { fill: var(--line); opacity: .55; }
-.today { fill: none; stroke: var(--ink); stroke-width: 1.5; }
+.current { fill: none; stroke: var(--ink); stroke-width: 1.5; }
 .curve { fill: none; stroke: var(--allowed); stroke-width: 2; }
 .under { fill: var(--allowed); opacity: .13; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 13px; color: var(--soft); }

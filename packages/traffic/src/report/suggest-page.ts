@@ -1,4 +1,4 @@
-/** The page of a suggestion: for each window, whom which limit would touch, and the one to take. */
+/** HTML report of `sluice suggest`. */
 
 import { counted, countText, limitText, percentText, windowText } from '../format.ts';
 import type { LimitReport, SuggestResult, WindowReport } from '../replay/suggest.ts';
@@ -17,23 +17,23 @@ import {
   tiles,
 } from './page.ts';
 
-const touchedBy = ({ proposed, limits }: WindowReport): number =>
+const deniedBy = ({ proposed, limits }: WindowReport): number =>
   limits.find(({ limit }) => limit === proposed)?.clients ?? 0;
 
 const LIMIT_COLUMNS = [
   { heading: 'limit', kind: 'time' },
-  { heading: 'clients touched', kind: 'number' },
-  { heading: 'part', kind: 'number' },
+  { heading: 'clients denied', kind: 'number' },
+  { heading: 'share', kind: 'number' },
   { heading: 'requests denied', kind: 'number' },
-  { heading: 'part', kind: 'number' },
+  { heading: 'share', kind: 'number' },
 ] as const;
 
-/** With costs there is one more, and less room for each. */
+/** One more column with costs, so that the headings are shorter. */
 const COST_COLUMNS = [
   ...LIMIT_COLUMNS.slice(0, 3),
-  { heading: 'denied', kind: 'number' },
-  { heading: 'part', kind: 'number' },
-  { heading: 'of cost', kind: 'number' },
+  { heading: 'requests', kind: 'number' },
+  { heading: 'share', kind: 'number' },
+  { heading: 'cost', kind: 'number' },
 ] as const;
 
 function limitRow(each: LimitReport, { knee, proposed }: WindowReport): readonly Part[] {
@@ -52,7 +52,7 @@ function windowBody(window: WindowReport): Html {
   const { windowMs, knee, proposed, curve, limits } = window;
   const chart = curveChart({
     id: `curve-${windowMs}`,
-    title: `Clients that ask for more than a limit in ${windowText(windowMs)}`,
+    title: `Clients denied by a limit per ${windowText(windowMs)}`,
     points: curve,
     marks: [
       { limit: knee, name: 'knee' },
@@ -67,28 +67,29 @@ function windowBody(window: WindowReport): Html {
 }
 
 function overviewPart({ windows, clients }: SuggestResult): Html {
-  const most = Math.max(1, ...windows.map(touchedBy));
+  const most = Math.max(1, ...windows.map(deniedBy));
   const rows = windows.map((each) => [
     windowText(each.windowMs),
     countText(each.mostAsked),
     countText(each.knee),
     tag('b', {}, countText(each.proposed)),
-    cellBar(touchedBy(each), most),
-    countText(touchedBy(each)),
-    percentText(touchedBy(each), clients),
+    cellBar(deniedBy(each), most),
+    countText(deniedBy(each)),
+    percentText(deniedBy(each), clients),
   ]);
   const columns = [
     { heading: 'window' },
-    { heading: 'most asked', kind: 'number' },
+    { heading: 'peak', kind: 'number' },
     { heading: 'knee', kind: 'number' },
     { heading: 'proposed', kind: 'number' },
-    { heading: 'touches', kind: 'bars' },
+    { heading: 'denied', kind: 'bars' },
     { heading: 'clients', kind: 'number' },
-    { heading: 'part', kind: 'number' },
+    { heading: 'share', kind: 'number' },
   ] as const;
   const remark =
-    'The knee is where a larger limit stops sparing many clients. Proposed is twice that, or ' +
-    'what spares all but 1% of the clients if that is more, rounded up.';
+    'peak: the most requests of one client in a window. knee: the limit above which a higher ' +
+    'limit helps few more clients. proposed: twice the knee, or the limit that denies at most 1% ' +
+    'of the clients if that is higher, rounded up.';
   return part('All windows', remark, table('windows', columns, rows));
 }
 
@@ -100,7 +101,7 @@ const folded = (window: WindowReport): Html => {
 
 const filePart = (text: string): Html =>
   part(
-    'As a file',
+    'Configuration file',
     undefined,
     tag(
       'pre',
@@ -113,39 +114,38 @@ const filePart = (text: string): Html =>
   );
 
 const COST_REMARK =
-  'All limits, and what is asked for, are in units of cost. A request that costs more than a ' +
-  'limit is denied by it in any case.';
+  'Limits and peaks are in units of cost. A request that costs more than the limit is always ' +
+  'denied.';
 
 export function suggestPage(result: SuggestResult, extras: ReportExtras): string {
   const { windows, proposed, clients, requests, leftOutMs, costs } = result;
   const chosen = windows.find(({ windowMs }) => windowMs === proposed.windowMs) ?? windows[0];
   const others = windows.filter((each) => each !== chosen);
-  const who = `${countText(touchedBy(chosen))} of ${counted(clients, 'client')}`;
-  const curve =
-    'How many clients ask for more than each limit. Limits double with equal steps to the right.';
+  const deniedClients = `${countText(deniedBy(chosen))} of ${counted(clients, 'client')}`;
+  const curve = 'Number of clients that each limit would deny at least once. Logarithmic scale.';
   const remark = costs === undefined ? curve : `${curve} ${COST_REMARK}`;
   return pageText({
     kind: 'suggest',
-    headline: `${limitText(proposed)} would touch ${who}`,
+    headline: `A limit of ${limitText(proposed)} would deny ${deniedClients}`,
     lead: leadOf(result, extras),
     body: [
       tiles([
         { id: 'proposed', value: limitText(proposed), name: 'proposed' },
         { id: 'requests', value: countText(requests), name: 'requests' },
         { id: 'clients', value: countText(clients), name: 'clients' },
-        { id: 'most-asked', value: countText(chosen.mostAsked), name: 'most asked by a client' },
+        { id: 'most-asked', value: countText(chosen.mostAsked), name: 'peak of one client' },
         ...(costs === undefined
           ? []
           : [
-              costTile('cost', costs.asked, 'cost of all requests'),
-              costTile('dearest', costs.dearest, 'the most that one costs'),
+              costTile('cost', costs.asked, 'total cost'),
+              costTile('dearest', costs.dearest, 'highest cost of a request'),
             ]),
       ]),
-      part(`In ${windowText(chosen.windowMs)}`, remark, windowBody(chosen)),
+      part(`Limit per ${windowText(chosen.windowMs)}`, remark, windowBody(chosen)),
       overviewPart(result),
-      others.length > 0 && part('The other windows', undefined, others.map(folded)),
+      others.length > 0 && part('Other windows', undefined, others.map(folded)),
       leftOutMs.length > 0 &&
-        note(`Left out, with too much traffic to hold: ${leftOutMs.map(windowText).join(', ')}.`),
+        note(`Windows omitted because of memory: ${leftOutMs.map(windowText).join(', ')}.`),
       extras.policy !== undefined && filePart(extras.policy),
     ],
   });

@@ -1,4 +1,4 @@
-/** Columns over time, stacked, with their numbers as tooltips. */
+/** Stacked columns over time, with tooltips. */
 
 import { dateTimeText, windowText } from '../format.ts';
 import type { TimelineData } from '../replay/timeline.ts';
@@ -21,7 +21,7 @@ type Counts<Series extends string> = Readonly<Record<Series, number>>;
 
 export interface Layer<Series extends string> {
   readonly css: SeriesClass;
-  /** What is drawn of each bucket. */
+  /** Returns the value of a bucket. */
   readonly of: (counts: Counts<Series>) => number;
 }
 
@@ -29,17 +29,17 @@ export interface TimeChart<Series extends string> {
   readonly id: string;
   readonly title: string;
   readonly data: TimelineData<Series>;
-  /** The lowest first. */
+  /** Bottom first. */
   readonly layers: readonly Layer<Series>[];
-  /** A line over them. */
+  /** A line over the columns. */
   readonly line?: (counts: Counts<Series>) => number;
   readonly tooltip: (counts: Counts<Series>) => string;
   readonly height?: number;
-  /** Where the scale ends, if several charts share one. */
+  /** End of the scale, if several charts share it. */
   readonly end?: number;
 }
 
-/** The counts of each bucket, by series. */
+/** Returns the counts of each bucket by series. */
 export function bucketsOf<Series extends string>({
   series,
 }: TimelineData<Series>): readonly Counts<Series>[] {
@@ -49,13 +49,13 @@ export function bucketsOf<Series extends string>({
   return Array.from({ length: series[names[0]].length }, (_, at) => counts(at));
 }
 
-/** Columns that are wider than this part of all have a gap between them. */
+/** Columns wider than this share have gaps. */
 const GAP_ABOVE = 1 / 60;
 
 export function timeChart<Series extends string>(chart: TimeChart<Series>): Html {
   const { id, title, data, layers, line, height = PLOT } = chart;
   const buckets = bucketsOf(data);
-  if (buckets.length === 0) return html`<p class="soft">There is nothing to draw.</p>`;
+  if (buckets.length === 0) return html`<p class="soft">No data.</p>`;
   const sums = buckets.map((counts) => layers.reduce((sum, layer) => sum + layer.of(counts), 0));
   const lineValues = line === undefined ? [] : buckets.map(line);
   const end = chart.end ?? niceEnd(Math.max(...sums, ...lineValues));
@@ -81,7 +81,7 @@ function column<Series extends string>(
 ): Part {
   const width = 1 / all;
   const x = across(at * width);
-  // Those that touch overlap a little, so that no line shows between them.
+  // Columns without gaps overlap a little, so that no line shows between them.
   const drawn = width > GAP_ABOVE ? 0.82 * width : 1.02 * width;
   let y = TOP + height;
   const parts = layers.map(({ css, of }) => {
@@ -92,12 +92,12 @@ function column<Series extends string>(
     return shape('rect', { class: `column ${css}`, x, y: number(y), ...size });
   });
   const fromMs = data.startMs + at * data.bucketMs;
-  const told = `${dateTimeText(fromMs)}, ${windowText(data.bucketMs)}: ${tooltip(counts)}`;
+  const text = `${dateTimeText(fromMs)}, ${windowText(data.bucketMs)}: ${tooltip(counts)}`;
   const hit = shape('rect', { class: 'hit', x, y: TOP, width: across(width), height });
-  return tag('g', {}, tag('title', {}, told), hit, parts);
+  return tag('g', {}, tag('title', {}, text), hit, parts);
 }
 
-/** In a picture of its own that is stretched as far as the columns are. */
+/** A nested SVG that stretches to the width of the columns. */
 function stepLine(values: readonly number[], end: number, height: number): Html {
   const steps = values.map((value, at) => {
     const y = number(height * (1 - value / end));
@@ -107,6 +107,6 @@ function stepLine(values: readonly number[], end: number, height: number): Html 
   return tag(
     'svg',
     { ...size, preserveAspectRatio: 'none' },
-    shape('path', { class: 'today', 'vector-effect': 'non-scaling-stroke', d: pathData(steps) }),
+    shape('path', { class: 'current', 'vector-effect': 'non-scaling-stroke', d: pathData(steps) }),
   );
 }

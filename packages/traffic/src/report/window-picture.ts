@@ -1,18 +1,17 @@
 /**
- * The time that an algorithm looks at: a tick for each request, higher where several came at once
- * or where one costs more, what of them counts, and where that begins and ends.
+ * Draws the window of an algorithm: a tick per request, its height the number or cost of requests
+ * at that time, and shaded zones for the time that counts.
  */
 
 import { countText, percentText, timeTextBeside } from '../format.ts';
-import type { Explanation } from '../replay/explain.ts';
+import { describeExplanation, type Explanation } from '../replay/explain.ts';
 import { type Html, type Part, shape, tag } from './html.ts';
 import { AXIS, across, number, type SeriesClass, timeMarks } from './scale.ts';
-import { counterOf, windowStartMs } from './state-explanation.ts';
 
 interface Zone {
   readonly fromMs: number;
   readonly toMs: number;
-  /** How much of it counts, from 0 to 1. */
+  /** Share of its cost that counts, from 0 to 1. */
   readonly weight: number;
   readonly name?: string;
 }
@@ -27,68 +26,45 @@ interface Scene {
   readonly toMs: number;
   readonly zones: readonly Zone[];
   readonly marks: readonly Mark[];
-  /** Whether what was admitted then counts still. */
+  /** Whether an admission at that time still counts. */
   readonly counts: (timeMs: number) => boolean;
 }
 
-/** What is seen beside a window, as a part of it. */
+/** Time shown beside the window, as a share of it. */
 const BESIDE = 0.2;
 
 function sceneOf(explained: Explanation): Scene {
-  const { algorithm, atMs, windowMs, bucketMs, used, retryAfterMs } = explained;
-  const isLast = explained.allowed || explained.tooDear === true;
-  const startMs = windowStartMs(explained);
-  const endMs = startMs + windowMs;
-  const asked = { timeMs: atMs, name: explained.wasAsked ? 'this request' : 'now' };
-  const fits = { timeMs: atMs + retryAfterMs, name: 'fits' };
-  const again = isLast ? [] : [fits];
-  const lastMs = isLast ? atMs : fits.timeMs;
-  const seen = (fromMs: number, toMs: number): Pick<Scene, 'fromMs' | 'toMs'> => ({
-    fromMs: fromMs - BESIDE * windowMs,
-    toMs: Math.max(toMs, lastMs) + (BESIDE * windowMs) / 4,
+  const { atMs, windowMs, retryAfterMs } = explained;
+  const description = describeExplanation(explained);
+  const hasRetry = !explained.allowed && explained.tooDear !== true;
+  const current = { timeMs: atMs, name: explained.wasAsked ? 'this request' : 'now' };
+  const retry = hasRetry ? [{ timeMs: atMs + retryAfterMs, name: 'fits' }] : [];
+  const lastMs = hasRetry ? atMs + retryAfterMs : atMs;
+  const scene = (zones: readonly Zone[], marks: readonly Mark[]): Scene => ({
+    fromMs: (zones[0]?.fromMs ?? atMs - windowMs) - BESIDE * windowMs,
+    toMs: Math.max(zones.at(-1)?.toMs ?? atMs, lastMs) + (BESIDE * windowMs) / 4,
+    zones,
+    marks: [...marks, current, ...retry],
+    counts: (timeMs) => timeMs >= description.countsFromMs,
   });
-  const begins = { timeMs: startMs, name: 'begins' };
-  switch (algorithm) {
-    case 'fixed-window':
-      return {
-        ...seen(startMs, endMs),
-        zones: [{ fromMs: startMs, toMs: endMs, weight: 1, name: `${countText(used)} admitted` }],
-        marks: [begins, asked, ...again],
-        counts: (timeMs) => timeMs >= startMs,
-      };
-    case 'sliding-counter': {
-      const { current, previous, leftMs } = counterOf(explained);
-      const weight = leftMs / windowMs;
-      const before = `${countText(previous)}, counts by ${percentText(weight, 1)}`;
-      return {
-        ...seen(startMs - windowMs, endMs),
-        zones: [
-          { fromMs: startMs - windowMs, toMs: startMs, weight, name: before },
-          { fromMs: startMs, toMs: endMs, weight: 1, name: `${countText(current)} admitted` },
-        ],
-        marks: [begins, asked, ...again],
-        counts: (timeMs) => timeMs >= startMs - windowMs,
-      };
-    }
-    case 'token-bucket':
-      return {
-        ...seen(atMs - windowMs, atMs),
-        zones: [],
-        marks: [asked, ...again],
-        counts: () => true,
-      };
-    default: {
-      const isBuckets = algorithm === 'sliding-buckets';
-      const lastOf = (timeMs: number): number =>
-        isBuckets ? (Math.floor(timeMs / bucketMs) + 1) * bucketMs - 1 : timeMs;
-      return {
-        ...seen(atMs - windowMs, atMs),
-        zones: [{ fromMs: atMs - windowMs, toMs: atMs, weight: 1 }],
-        marks: [{ timeMs: atMs - windowMs, name: 'edge' }, asked, ...again],
-        counts: (timeMs) => lastOf(timeMs) > atMs - windowMs,
-      };
-    }
+  if (description.shape === 'level') return scene([], []);
+  if (description.shape === 'entries') {
+    const startMs = atMs - windowMs;
+    return scene(
+      [{ fromMs: startMs, toMs: atMs, weight: 1 }],
+      [{ timeMs: startMs, name: 'start' }],
+    );
   }
+  const zones = description.windows.map(({ startMs, cost, weight }) => ({
+    fromMs: startMs,
+    toMs: startMs + windowMs,
+    weight,
+    name:
+      weight === 1
+        ? `${countText(cost)} admitted`
+        : `${countText(cost)}, weight ${percentText(weight)}`,
+  }));
+  return scene(zones, [{ timeMs: zones.at(-1)!.fromMs, name: 'window start' }]);
 }
 
 interface Tick {
@@ -97,10 +73,10 @@ interface Tick {
   denied: number;
 }
 
-/** More ticks than that cannot be told apart, and are drawn together. */
+/** More ticks would overlap, so they are merged. */
 const MAX_TICKS = 600;
 
-/** What came at each time; of a service only what it holds is known. */
+/** Requests by time; for a running service only its entries are known. */
 function ticksOf({ requests, entries, atMs }: Explanation, { fromMs, toMs }: Scene): Tick[] {
   const known = entries.map((each) => ({ timeMs: Math.min(each.atMs, atMs), cost: each.cost }));
   const all =
@@ -126,14 +102,14 @@ function ticksOf({ requests, entries, atMs }: Explanation, { fromMs, toMs }: Sce
 const MARK_LINE = 16;
 const ADMITTED = 84;
 const DENIED = 42;
-/** For the names of zones. */
+/** Height of the zone names. */
 const NAMES = 20;
 const MIN_HEIGHT = 5;
 const TICK = 2;
-/** Further right a name is written to the left of its place. */
+/** Marks right of this have their label on the left. */
 const RIGHT = 0.55;
 
-/** Whether anything of what is drawn is known one by one. */
+/** Whether the times of single requests are known. */
 export const hasTicks = ({ requests, entries }: Explanation): boolean =>
   requests.length + entries.length > 0;
 
@@ -172,7 +148,7 @@ export function windowPicture(explained: Explanation): Html {
     shape('line', { class: 'grid', x2: '100%', y1: bottom, y2: bottom }),
     marks.map(({ timeMs }, row) => markLine(place(timeMs), row, bottom)),
     ticks,
-    // Words come last, so that no line goes through them.
+    // Text comes last, so that no line crosses it.
     marks.map((mark, row) => markName(mark, place(mark.timeMs), row, explained.atMs)),
     zones.map((zone) => zoneName(zone, place, bottom)),
     timeMarks(fromMs, toMs - fromMs, bottom + 16),
@@ -187,7 +163,7 @@ function tickText({ timeMs, admitted, denied }: Tick, atMs: number): string {
   return `${timeTextBeside(timeMs, atMs)}: ${parts.join(', ')}`;
 }
 
-/** What counts only in part is as much paler. */
+/** The opacity follows the weight. */
 function zoneShape(
   { fromMs, toMs, weight }: Zone,
   place: (timeMs: number) => number,
@@ -223,7 +199,7 @@ function markName(mark: Mark, at: number, row: number, atMs: number): Html {
 }
 
 export interface SumBar {
-  /** What counts already, and what this request adds. */
+  /** Cost that counts already, and the cost of this request. */
   readonly used: number;
   readonly cost: number;
   readonly most: number;
@@ -235,7 +211,7 @@ export interface SumBar {
 const BAR_TOP = 22;
 const BAR = 14;
 
-/** What counts and what is asked for, beside what there is. */
+/** Bar of the used and requested cost beside the limit. */
 export function sumBar({ used, cost, most, isOver, name }: SumBar): Html {
   const end = 1.12 * Math.max(most, used + cost);
   const bar = (css: string, width: string | number): Html =>
@@ -253,7 +229,7 @@ export function sumBar({ used, cost, most, isOver, name }: SumBar): Html {
     },
     bar('track', limit),
     used > 0 && bar('allowed', across(used / end)),
-    // A cost of one beside a limit of thousands is seen as well.
+    // At least 3 px, so that a cost of 1 beside a limit of thousands is visible.
     tag('svg', { x: across(used / end) }, bar(css, across(cost / end)), bar(css, 3)),
     shape('line', { class: 'dashed', x1: limit, x2: limit, y1: BAR_TOP - 4, y2: BAR_TOP + 20 }),
     tag('svg', { x: limit, overflow: 'visible' }, label),

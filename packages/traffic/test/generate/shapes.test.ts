@@ -115,7 +115,7 @@ describe('boundary', () => {
 
   test('is refused where no boundary fits in', () => {
     expect(() => generateTraffic({ shape: 'boundary', durationMs: MINUTE_MS })).toThrow(
-      'Expected `durationMs` to hold a boundary of windows of 60000 ms, such as 120000',
+      'Expected `durationMs` to contain a boundary of 60000 ms windows, such as 120000',
     );
   });
 });

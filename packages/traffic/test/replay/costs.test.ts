@@ -193,7 +193,7 @@ describe('a suggestion for a log with costs', () => {
     const suggester = new Suggester({ keyOf: clientOf });
     suggester.survey(entriesOf(traffic));
     suggester.choose();
-    suggester.weigh(entriesOf(traffic));
+    suggester.tryLimits(entriesOf(traffic));
     return suggester.result();
   }
 

@@ -75,7 +75,7 @@ const write = logFolder();
 
 describe(`${LOGS} logs of ${LINES} lines`, () => {
   for (let seed = 1; seed <= LOGS; seed++) {
-    const [next, today] = SETS[(seed - 1) % SETS.length];
+    const [next, current] = SETS[(seed - 1) % SETS.length];
     const names = next.map(({ algorithm }) => algorithm).join(', ');
 
     test(`log ${seed} is planned as by brute force: ${names}`, async () => {
@@ -83,7 +83,12 @@ describe(`${LOGS} logs of ${LINES} lines`, () => {
       const nameOf = clientNames();
       const clientOf = ({ client }: { client: string }): string => nameOf(client);
       const top = Number.POSITIVE_INFINITY;
-      const planner = new Planner({ next: rulesOf(next), today: rulesOf(today), clientOf, top });
+      const planner = new Planner({
+        next: rulesOf(next),
+        current: rulesOf(current),
+        clientOf,
+        top,
+      });
       await readAll(write(`${seed}.log`, traffic), (entries) => planner.add(entries));
       const result = planner.result();
 
@@ -93,7 +98,7 @@ describe(`${LOGS} logs of ${LINES} lines`, () => {
         client: client.includes(':') ? client.replace(/::\d$/, '::/64') : client,
       }));
       const brute = bruteForce(named, next);
-      const before = bruteForce(named, today);
+      const before = bruteForce(named, current);
       const denied = [...brute.clients].filter(([, each]) => each.denied > 0);
       expect(result.requests).toBe(LINES);
       expect(result.clients).toBe(brute.clients.size);

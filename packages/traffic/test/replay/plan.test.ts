@@ -23,11 +23,11 @@ const minute = (limit: number) => definePolicy('perMinute', { limit, window: '1m
 function planned(
   traffic: readonly MadeRequest[],
   limit: number,
-  more: { readonly today?: number; readonly top?: number } = {},
+  more: { readonly current?: number; readonly top?: number } = {},
 ): PlanResult {
   const planner = new Planner({
     next: rulesByClient([minute(limit)]),
-    today: more.today === undefined ? undefined : rulesByClient([minute(more.today)]),
+    current: more.current === undefined ? undefined : rulesByClient([minute(more.current)]),
     clientOf: ({ client }) => client,
     top: more.top,
   });
@@ -106,7 +106,7 @@ describe('a plan', () => {
       ...requests('newly', 4, 100),
       ...requests('never', 3, 100),
     ];
-    const { against, denied } = planned(traffic, 3, { today: 4 });
+    const { against, denied } = planned(traffic, 3, { current: 4 });
     expect(denied.requests).toBe(7);
     expect(against).toMatchObject({
       denied: { requests: 5, clients: 1 },
@@ -116,7 +116,7 @@ describe('a plan', () => {
       requestsWon: 0,
     });
     expect(against!.newlyDeniedClients.map(({ client }) => client)).toEqual(['newly']);
-    const back = planned(traffic, 4, { today: 3 }).against!;
+    const back = planned(traffic, 4, { current: 3 }).against!;
     expect(back.noLongerDeniedClients.map(({ client }) => client)).toEqual(['newly']);
     expect(back).toMatchObject({ requestsLost: 0, requestsWon: 2 });
   });
@@ -134,7 +134,7 @@ describe('a plan', () => {
   });
 
   test('is plain data', () => {
-    const result = planned(requests('a', 9), 3, { today: 4 });
+    const result = planned(requests('a', 9), 3, { current: 4 });
     expect(JSON.parse(JSON.stringify(result))).toEqual(result);
   });
 });

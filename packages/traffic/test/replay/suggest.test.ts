@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { curveOf, kneeOf, roundedUp, touchedBy } from '../../src/replay/knee.ts';
+import { curveOf, deniedBy, kneeOf, roundedUp } from '../../src/replay/knee.ts';
 import { HEAD_ROOM, Suggester, type SuggestOptions } from '../../src/replay/suggest.ts';
 import { bruteForce } from './brute-force.ts';
 import { entriesOf, type MadeRequest, madeTraffic } from './traffic.ts';
@@ -10,7 +10,7 @@ function suggested(traffic: readonly MadeRequest[], options: Partial<SuggestOpti
   const suggester = new Suggester({ keyOf: ({ client }) => client, ...options });
   suggester.survey(entriesOf(traffic));
   if (!suggester.choose()) return undefined;
-  suggester.weigh(entriesOf(traffic));
+  suggester.tryLimits(entriesOf(traffic));
   return suggester.result();
 }
 
@@ -101,7 +101,7 @@ describe('the knee', () => {
 
   test('a limit touches those above it', () => {
     const sorted = peaks([1, 4], [5, 3], [9, 2]);
-    expect([0, 1, 4, 5, 8, 9, 10].map((limit) => touchedBy(sorted, limit))).toEqual([
+    expect([0, 1, 4, 5, 8, 9, 10].map((limit) => deniedBy(sorted, limit))).toEqual([
       9, 5, 5, 2, 2, 0, 0,
     ]);
   });

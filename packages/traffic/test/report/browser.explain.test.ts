@@ -32,7 +32,7 @@ describe('the page of an explanation', () => {
       });
     });
 
-  test('draws each request at its time, and what counts unlike what does not', async () => {
+  test('draws each request at its time, and expired ones differently', async () => {
     const ticks = await ticksOf(opened.page);
     const { atMs, windowMs } = result;
     const [edge, asked] = await opened.page.locator('#window').evaluate((picture) => {
@@ -56,20 +56,20 @@ describe('the page of an explanation', () => {
     );
   });
 
-  test('tells the sum, and the requests when they are unfolded', async () => {
+  test('shows the comparison, and the requests when unfolded', async () => {
     const { page, noises } = opened;
-    const rows = await tableOf(page, 'reckoning');
-    expect(rows.find(([name]) => name === 'the sum')![1]).toBe('30 + 1 = 31 > 30');
+    const rows = await tableOf(page, 'comparison');
+    expect(rows.find(([name]) => name === 'comparison')![1]).toBe('30 + 1 = 31 > 30');
     expect(numberOf((await page.locator('#seen b').textContent())!)).toBe(result.seen.requests);
     await page.locator('summary').click();
-    const told = await tableOf(page, 'requests');
-    expect(told).toHaveLength(60);
-    expect(told[0].slice(0, 2)).toEqual(['12:01:21.200', 'denied']);
+    const requests = await tableOf(page, 'requests');
+    expect(requests).toHaveLength(60);
+    expect(requests[0].slice(0, 2)).toEqual(['12:01:21.200', 'denied']);
     expect(await page.locator('h1').textContent()).toBe(`${NASTY} is denied`);
     expect(noises).toEqual([]);
   });
 
-  test('of a counter shades the window before by its weight, and says it', async () => {
+  test('shades the previous window of a sliding-counter by its weight', async () => {
     const explained = explainResult('sliding-counter');
     const { page } = await open(explained);
     const zones = await page
@@ -79,6 +79,6 @@ describe('the page of an explanation', () => {
     const weight = 1 - (explained.atMs % 60_000) / 60_000;
     expect(zones[0] - 0.04).toBeCloseTo(weight * (zones[1] - 0.04), 3);
     const words = (await page.locator('#window text').allTextContents()).join('; ');
-    expect(words).toContain(`counts by ${(100 * weight).toFixed(1)}%`);
+    expect(words).toContain(`weight ${(100 * weight).toFixed(1)}%`);
   });
 });

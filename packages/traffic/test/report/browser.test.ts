@@ -52,7 +52,7 @@ describe('the page of a plan', () => {
 
   test('draws each bucket as high as its numbers, one upon the other', async () => {
     const columns = await columnsOf(opened.page, 'over-time');
-    const { requests, denied, shadow, today } = result.timeline.series;
+    const { requests, denied, shadow, current } = result.timeline.series;
     expect(columns).toHaveLength(requests.length);
     const most = Math.max(...requests);
     const fullest = columns[requests.indexOf(most)].heights;
@@ -60,13 +60,13 @@ describe('the page of a plan', () => {
     expect(perRequest * most).toBeGreaterThan(80);
     for (const [at, { title, heights }] of columns.entries()) {
       const told = [...title.split(': ')[1].matchAll(/\d[\d,]*/g)].map(([each]) => numberOf(each));
-      expect(told).toEqual([requests[at], denied[at], shadow[at], today[at]]);
+      expect(told).toEqual([requests[at], denied[at], shadow[at], current[at]]);
       expect(heights.denied ?? 0).toBeCloseTo(perRequest * denied[at], 0);
       expect(heights.shadow ?? 0).toBeCloseTo(perRequest * shadow[at], 0);
       const allowed = requests[at] - denied[at] - shadow[at];
       expect(heights.allowed ?? 0).toBeCloseTo(perRequest * allowed, 0);
     }
-    const line = await opened.page.locator('#over-time path.today').getAttribute('d');
+    const line = await opened.page.locator('#over-time path.current').getAttribute('d');
     expect(line!.match(/[ML]/g)).toHaveLength(requests.length);
   });
 
@@ -140,7 +140,7 @@ describe('the page of a comparison', () => {
     });
     for (const [at, { algorithm, worst, adversary }] of result.algorithms.entries()) {
       expect(bars[at].title).toContain(`${algorithm}: this log`);
-      expect(bars[at].title).toContain(`(${worst!.count}), an adversary`);
+      expect(bars[at].title).toContain(`(${worst!.count}), attacker`);
       expect(bars[at].widths[0] / limit).toBeCloseTo(worst!.multiple, 1);
       expect(bars[at].widths[1] / limit).toBeCloseTo(adversary.multiple, 1);
     }

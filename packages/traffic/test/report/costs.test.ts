@@ -4,9 +4,9 @@ import { describe, expect, test } from 'vitest';
 import {
   COMPARED,
   Comparison,
+  describeExplanation,
   type Entry,
   Explainer,
-  explainState,
   htmlReport,
   Planner,
   type ReportedResult,
@@ -30,7 +30,7 @@ function resultsOf(entries: readonly Entry[]): Readonly<Record<string, ReportedR
   const suggester = new Suggester({ keyOf });
   suggester.survey(entries);
   suggester.choose();
-  suggester.weigh(entries);
+  suggester.tryLimits(entries);
   const explainer = new Explainer({ policy, keyOf, key: entries[0].client });
   explainer.add(entries);
   return {
@@ -66,7 +66,7 @@ describe.each(KINDS)('the page of %s', (kind) => {
   test('says it where a column was named that no request has', () => {
     const none = { columns: [], refused: 0 };
     const page = htmlReport({ ...cheap[kind], log: { ...log, costs: none } } as ReportedResult);
-    expect(page).toContain('No request says what it costs, so each costs 1.');
+    expect(page).toContain('No request has a cost, so each costs 1.');
   });
 
   test('of a log without costs has no word of them', () => {
@@ -77,15 +77,15 @@ describe.each(KINDS)('the page of %s', (kind) => {
 
 test.each([
   ['plan', 'id="too-dear"', 'Limits count costs'],
-  ['compare', 'id="costs"', 'The limit is one of cost.'],
-  ['suggest', '>of cost<', 'are in units of cost'],
-  ['explain', 'as high as its cost', '>cost<'],
+  ['compare', 'id="costs"', 'The limit counts cost.'],
+  ['suggest', '>cost<', 'are in units of cost'],
+  ['explain', 'Its height is the cost.', '>cost<'],
 ])('the page of %s has %s', (kind, ...words) => {
   const page = htmlReport(dear[kind]);
   for (const each of words) expect(page).toContain(each);
 });
 
-describe('the reckoning of costs', () => {
+describe('the description of costs', () => {
   const explained = (given: readonly number[], algorithm: (typeof COMPARED)[number]) => {
     const policy = definePolicy('', { limit: 10, window: '1m', algorithm });
     const explainer = new Explainer({ policy, keyOf, key: 'a' });
@@ -95,22 +95,22 @@ describe('the reckoning of costs', () => {
     return explainer.result()!;
   };
 
-  test('names the entries that have to leave before the same fits', () => {
-    expect(explainState(explained([2, 3, 4, 6], 'sliding-log'))).toEqual({
-      counts: 'a cost of 9 admitted after 11:59:03',
-      sum: '9 + 6 = 15 > 10',
-      frees: 'the oldest 2, a cost of 5; the last of them, of 12:00:01, counts until 12:01:01',
+  test('names the entries that must expire before the same cost fits', () => {
+    expect(describeExplanation(explained([2, 3, 4, 6], 'sliding-log'))).toMatchObject({
+      usedText: '9 of 10 used in the last 1 min',
+      sumText: '9 + 6 = 15 > 10',
+      freesText: 'oldest 2 entries, of cost 5, expire in 58 s',
     });
-    expect(explainState(explained([5, 3, 6], 'sliding-log')).frees).toBe(
-      'the oldest, of 12:00:00, counts until 12:01:00',
+    expect(describeExplanation(explained([5, 3, 6], 'sliding-log')).freesText).toBe(
+      'oldest entry, of cost 5, expires in 58 s',
     );
   });
 
-  test.each(COMPARED)('of %s says that nothing frees what never fits', (algorithm) => {
+  test.each(COMPARED)('a cost above the limit of %s never fits', (algorithm) => {
     const found = explained([3, 11], algorithm);
-    expect(explainState(found).frees).toBe('nothing: the cost 11 exceeds the capacity 10');
+    expect(describeExplanation(found).freesText).toBe('never: at most 10 fits');
     const page = htmlReport(found);
     expect(page).toContain('>never<');
-    expect(page).not.toContain('until the same fits');
+    expect(page).not.toContain('until the same request fits');
   });
 });

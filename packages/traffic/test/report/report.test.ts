@@ -64,18 +64,18 @@ test('what the log is, and what is wrong with it, is told', () => {
   });
   expect(page.includes('standard input'), 'standard input').toBe(true);
   expect(page.includes('/var/log/&lt;a&gt;.log'), '/var/log/&lt;a&gt;.log').toBe(true);
-  expect(page.includes('3 lines could not be read.'), '3 lines could not be read.').toBe(true);
+  expect(page.includes('3 lines unreadable.'), '3 lines unreadable.').toBe(true);
   expect(
-    page.includes('1 line came too late to be put in order.'),
-    '1 line came too late to be put in order.',
+    page.includes('1 line out of order, replayed at the latest time reached.'),
+    '1 line out of order, replayed at the latest time reached.',
   ).toBe(true);
   expect(
-    page.includes('No request of the log has x-api-key'),
-    'No request of the log has x-api-key',
+    page.includes('No request in the log has x-api-key'),
+    'No request in the log has x-api-key',
   ).toBe(true);
   expect(
-    page.includes('<span class="bad">fails</span>, 2 of 9 clients (22.2%) are denied.'),
-    '<span class="bad">fails</span>, 2 of 9 clients (22.2%) are denied.',
+    page.includes('<span class="bad">exceeded</span>, 2 of 9 clients (22.2%) denied.'),
+    '<span class="bad">exceeded</span>, 2 of 9 clients (22.2%) denied.',
   ).toBe(true);
 });
 
@@ -94,7 +94,7 @@ describe('a page of much', () => {
       timeline: {
         startMs: 1_767_225_600_000,
         bucketMs: 604_800_000,
-        series: { requests: series, denied: series, shadow: series, today: series },
+        series: { requests: series, denied: series, shadow: series, current: series },
       },
       against: {
         ...result.against!,
@@ -149,12 +149,12 @@ test('of nothing there is a page as well', () => {
     timeline: {
       startMs: 0,
       bucketMs: 1000,
-      series: { requests: [], denied: [], shadow: [], today: [] },
+      series: { requests: [], denied: [], shadow: [], current: [] },
     },
   };
   const page = htmlReport(none);
   expect(page.includes('The log has no requests'), 'The log has no requests').toBe(true);
-  expect(page.includes('There is nothing to draw.'), 'There is nothing to draw.').toBe(true);
+  expect(page.includes('No data.'), 'No data.').toBe(true);
   expect(/NaN|Infinity|undefined/.exec(page)).toBeNull();
 });
 

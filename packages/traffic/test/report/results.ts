@@ -61,7 +61,7 @@ export function planResult(top?: number): PlanResult {
       { name: "</style>'&policy", limit: 3, windowMs: 1000, algorithm: 'token-bucket' },
       { name: 'watched', limit: 60, windowMs: 3_600_000, shadow: true },
     ]),
-    today: rulesOf([{ name: 'perMinute', limit: 30, windowMs: 60_000 }]),
+    current: rulesOf([{ name: 'perMinute', limit: 30, windowMs: 60_000 }]),
     clientOf: ({ client }) => client,
     top,
   });
@@ -81,7 +81,7 @@ export function suggestResult(): SuggestResult {
   const all = entries({ ...abuse, durationMs: 3_600_000 });
   suggester.survey(all);
   suggester.choose();
-  suggester.weigh(all);
+  suggester.tryLimits(all);
   return suggester.result();
 }
 

@@ -97,8 +97,8 @@ describe('a file', () => {
       expect((await readAll(path)).report).toMatchObject({ lines: 1, entries: 1 });
     } else {
       const error = String(await failureOf(path));
-      const packings = 'to be plain or packed by gzip, got zstd';
-      const wayOut = 'cannot read: unpack it with zstdcat and read `-`';
+      const packings = 'to be plain or gzip, got zstd';
+      const wayOut = 'cannot read. Decompress it with zstdcat and read `-`.';
       expect(error).toBe(
         `LogError: Expected ${path} ${packings}, which Node ${process.versions.node} ${wayOut}`,
       );
@@ -215,7 +215,7 @@ describe('what is no log', () => {
   it('is not there', async () => {
     const path = join(makeFolder(), 'none.log');
     await expect(readAll(path)).rejects.toThrow(
-      new LogError(`Expected ${path} to be a file that can be read, got no such file`),
+      new LogError(`Expected ${path} to be a readable file, got no such file`),
     );
     await expect(readAll(`${combined.path}/below`)).rejects.toThrow(/got no such file$/);
   });
@@ -223,9 +223,7 @@ describe('what is no log', () => {
   it('goes away between being found and being read', async () => {
     const path = join(makeFolder(), 'gone.log');
     const reading = linesOf(path, { bytesRead: 0, bytesTotal: undefined }).next();
-    await expect(reading).rejects.toThrow(
-      /^Expected .*gone\.log to be a file that can be read, got/,
-    );
+    await expect(reading).rejects.toThrow(/^Expected .*gone\.log to be a readable file, got/);
     await expect(sizeOf(path)).rejects.toBeInstanceOf(LogError);
   });
 
@@ -233,7 +231,7 @@ describe('what is no log', () => {
     const packed = zlib.gzipSync(content);
     for (const length of [2, 5, 18, packed.length / 2, packed.length - 1]) {
       expect(await refusalOf(packed.subarray(0, length))).toBe(
-        'Expected FILE to be whole, got packed data with an error: unexpected end of file',
+        'Expected FILE to be complete, got a decompression error: unexpected end of file',
       );
     }
   });
@@ -241,7 +239,7 @@ describe('what is no log', () => {
   it('is packed data that is broken', async () => {
     const packed = Buffer.from(zlib.gzipSync(content));
     packed.fill(0xaa, 200, 260);
-    expect(await refusalOf(packed)).toMatch(/^Expected FILE to be whole, got packed data with an/);
+    expect(await refusalOf(packed)).toMatch(/^Expected FILE to be complete, got a decompression/);
   });
 
   it('is no path at all', async () => {
@@ -298,7 +296,7 @@ describe('standard input', () => {
     });
     expect(await readInput(feedAll(zlib.gzipSync(content).subarray(0, 99)))).toMatchObject({
       error: expect.stringMatching(
-        /^LogError: Expected standard input to be whole, got packed data/,
+        /^LogError: Expected standard input to be complete, got a decompression/,
       ),
     });
   });
