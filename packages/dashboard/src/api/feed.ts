@@ -19,6 +19,8 @@ export interface DenialFilter {
 /** Without an event for this long the stream counts as lost. */
 const SILENCE_TIMEOUT_MS = 4000;
 const RETRY_MS = 2000;
+/** After the session expired, the retry only shows the sign-in form. */
+const EXPIRED_RETRY_MS = 100;
 const MAX_DENIALS = 500;
 /** A stream that starts within this time of the last tick has missed no second. */
 const FRESH_MS = 2500;
@@ -113,7 +115,7 @@ export class Feed {
     on<Hello>('hello', (hello) => this.#onHello(hello));
     on<Tick>('tick', (tick) => this.#onTick(tick));
     on<Changed>('changed', (change) => this.#notifyChanged(change));
-    on<End>('end', () => this.#onLost());
+    on<End>('end', ({ why }) => this.#onLost(why === 'expired' ? EXPIRED_RETRY_MS : RETRY_MS));
     source.addEventListener('error', () => this.#onLost());
     this.#restartSilenceTimer();
   }
@@ -187,12 +189,12 @@ export class Feed {
     this.#cancelSilence = after(SILENCE_TIMEOUT_MS, () => this.#onLost());
   }
 
-  #onLost(): void {
+  #onLost(retryMs = RETRY_MS): void {
     this.close();
     this.state = 'lost';
     this.lostAtMs ??= nowMs();
     this.#notify();
-    this.#cancelRetry = after(RETRY_MS, () => void this.#retry());
+    this.#cancelRetry = after(retryMs, () => void this.#retry());
   }
 
   /** Also detects an expired session, which EventSource does not report. */

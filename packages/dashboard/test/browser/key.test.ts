@@ -13,6 +13,7 @@ import {
   useBrowser,
   type Visit,
   visit,
+  WITH_MOTION,
 } from './stage.ts';
 
 const LONG = [
@@ -33,7 +34,7 @@ let problems: string[];
 beforeAll(async () => {
   running = await startRunning({ config: { policies: [...LONG, SHORT, SHADOWED] } });
   load = new Load(running, () => [{ policy: 'short', key: 'busy' }]);
-  ({ page, problems } = await visit(browser(), running.url, '#/key/short/busy'));
+  ({ page, problems } = await visit(browser(), running.url, '#/key/short/busy', WITH_MOTION));
 });
 afterAll(async () => {
   await load.stop();
@@ -69,9 +70,7 @@ describe('a key under load', () => {
   });
 
   test('with reduced motion the window moves only with new reports', async () => {
-    const still = await visit(browser(), running.url, '#/key/short/busy', {
-      reducedMotion: 'reduce',
-    });
+    const still = await visit(browser(), running.url, '#/key/short/busy');
     await windowOf(still.page).waitFor();
     const drawings = (at: Page): Promise<number> =>
       windowOf(at).evaluate(

@@ -4,7 +4,16 @@ import { createLimiter, ManualClock, memoryStore } from 'sluice';
 import { algorithmNames } from 'sluice/engine';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Running, startRunning } from '../../../server/test/running.ts';
-import { cellsOf, enter, eventually, go, isLive, recordsOf, useBrowser } from './stage.ts';
+import {
+  cellsOf,
+  enter,
+  eventually,
+  go,
+  isLive,
+  recordsOf,
+  useBrowser,
+  WITH_MOTION,
+} from './stage.ts';
 import {
   addressOf,
   assets,
@@ -25,7 +34,7 @@ const requests: string[] = [];
 const requestsBefore: string[] = [];
 beforeAll(async () => {
   running = await startRunning();
-  ({ page, problems } = await enter(browser(), running.url));
+  ({ page, problems } = await enter(browser(), running.url, WITH_MOTION));
   page.on('request', (request) => requests.push(request.url().slice(running.url.length)));
   await page.goto(`${running.url}/dashboard/#/overview`);
   await isLive(page);

@@ -193,7 +193,7 @@ describe('a session', () => {
   }
 
   test('that expires shows the sign-in form, then the same page again', async () => {
-    await signedIn(4000);
+    await signedIn(3000);
     await page.goto(`${url}/dashboard/#/denials?policy=few`);
     await page.getByRole('heading', { level: 1, name: 'Recent denials' }).waitFor();
     await page.getByText('Your session has expired.').waitFor();

@@ -57,8 +57,9 @@ export function useBrowser(flags: readonly string[] = []): () => Browser {
   return () => browser;
 }
 
-/** Small, since the CPU renders every pixel. */
-const WINDOW = { viewport: { width: 1040, height: 640 } };
+/** Small and without animation, since the CPU renders every pixel of every frame. */
+const WINDOW = { viewport: { width: 1040, height: 640 }, reducedMotion: 'reduce' } as const;
+export const WITH_MOTION = { reducedMotion: 'no-preference' } as const;
 export const DESKTOP = { viewport: { width: 1280, height: 900 } };
 export const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
 

@@ -1,4 +1,0 @@
-import { looksOn } from './looks.ts';
-import { DESKTOP } from './stage.ts';
-
-looksOn('desktop', DESKTOP);

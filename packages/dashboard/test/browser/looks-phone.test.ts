@@ -1,4 +1,0 @@
-import { looksOn } from './looks.ts';
-import { PHONE } from './stage.ts';
-
-looksOn('phone', PHONE);

@@ -1,0 +1,56 @@
+/** Layout and accessibility of every view, on a desktop and a phone, in both themes. */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { barriersIn } from './axe.ts';
+import { faultsOf, NO_FAULTS } from './layout.ts';
+import { DESKTOP, enter, PHONE, useBrowser } from './stage.ts';
+import { type Scenes, show, startScenes, VIEWS } from './views.ts';
+
+// Saves screenshots if set.
+const folder = process.env.SLUICE_SCREENSHOTS;
+
+const browser = useBrowser();
+let scenes: Scenes;
+beforeAll(async () => {
+  if (folder !== undefined) mkdirSync(folder, { recursive: true });
+  scenes = await startScenes();
+});
+afterAll(() => scenes.end());
+
+/** Switches the colour scheme and waits until the page is drawn in it. */
+async function useTheme(page: Page, colorScheme: 'light' | 'dark'): Promise<void> {
+  await page.emulateMedia({ colorScheme });
+  await page.evaluate(
+    () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))),
+  );
+}
+
+describe.each([
+  ['desktop', DESKTOP],
+  ['phone', PHONE],
+])('on a %s', (device, size) => {
+  let page: Page;
+  beforeAll(async () => {
+    ({ page } = await enter(browser(), scenes.busy.url, { ...size, colorScheme: 'light' }));
+  });
+  afterAll(() => page.context().close());
+
+  test.each(VIEWS)('$name has no layout faults or accessibility violations', async (view) => {
+    await show(page, scenes, view);
+    // The themes differ in colours only, so the dark one is checked for contrast.
+    const themes = view.isAlike ? (['light'] as const) : (['light', 'dark'] as const);
+    for (const theme of themes) {
+      if (theme === 'dark') await useTheme(page, theme);
+      if (folder !== undefined) {
+        const path = join(folder, `${view.name}-${device}-${theme}.png`);
+        await page.screenshot({ path, fullPage: true });
+      }
+      expect(await faultsOf(page), theme).toEqual(NO_FAULTS);
+      const rules = theme === 'light' ? undefined : ['color-contrast'];
+      expect(await barriersIn(page, rules), theme).toEqual([]);
+    }
+    if (themes.length > 1) await useTheme(page, 'light');
+  });
+});
