@@ -10,7 +10,7 @@ import { enter, isLive, useBrowser } from './stage.ts';
 const TOKEN = 'correct-horse-battery-staple';
 const OVERRIDE = { policy: 'few', key: 'ada', limit: 1000 };
 
-const browser = useBrowser(['--host-resolver-rules=MAP *.test 127.0.0.1']);
+const browser = useBrowser();
 
 /** Serves empty pages under any host name. */
 let stranger: Server;

@@ -10,7 +10,7 @@ const WRONG = 'correct-horse-battery-stable';
 /** A name other than localhost: browsers treat it as an insecure origin. */
 const HOST = 'sluice.test';
 
-const browser = useBrowser([`--host-resolver-rules=MAP ${HOST} 127.0.0.1`]);
+const browser = useBrowser();
 let running: Running;
 let url: string;
 beforeAll(async () => {

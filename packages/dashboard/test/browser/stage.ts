@@ -25,6 +25,8 @@ const FLAGS = [
   ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
   ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
   `--disable-features=${WITHOUT.join(',')}`,
+  // Names other than localhost, which browsers treat as insecure origins.
+  '--host-resolver-rules=MAP *.test 127.0.0.1',
 ];
 
 /** Upper bound for a busy machine; waits end as soon as the condition holds. */
@@ -45,15 +47,18 @@ function checkBuilt(): void {
   throw new Error('Expected packages/dashboard/dist to be newer than its src: `npm run build`');
 }
 
-/** One browser for all tests of a file. */
-export function useBrowser(flags: readonly string[] = []): () => Browser {
+let launched: Promise<Browser> | undefined;
+
+/** One browser for all files of a worker, since launching takes a second of CPU time. */
+export function useBrowser(): () => Browser {
   let browser: Browser;
   beforeAll(async () => {
     checkBuilt();
     const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
-    browser = await chromium.launch({ executablePath, args: [...FLAGS, ...flags] });
+    launched ??= chromium.launch({ executablePath, args: FLAGS });
+    browser = await launched;
   }, 120_000);
-  afterAll(() => browser?.close());
+  afterAll(() => Promise.all((browser?.contexts() ?? []).map((context) => context.close())));
   return () => browser;
 }
 
