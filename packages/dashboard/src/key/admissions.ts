@@ -4,7 +4,7 @@ import type { EntriesDescription, KeyDescription } from 'sluice/engine';
 import type { KeyReport } from '../api/types.ts';
 import { clockText, countText, durationText, windowText } from '../view/format.ts';
 import { type Column, table } from '../view/table.ts';
-import type { Sighting, WindowMemory } from './memory.ts';
+import type { Increase, KeyHistory } from './key-history.ts';
 
 const MAX_ROWS = 50;
 
@@ -31,10 +31,10 @@ const EXPIRES: Column<Row> = {
 export function admissions(
   described: KeyDescription,
   report: KeyReport,
-  memory: WindowMemory,
+  history: KeyHistory,
 ): TemplateResult {
   const isLog = described.shape === 'entries';
-  const rows = isLog ? logRows(described, report, memory) : memory.sightings.map(seenRow);
+  const rows = isLog ? logRows(described, report, history) : history.increases.map(seenRow);
   const shown = rows.slice(0, MAX_ROWS);
   return html`<section class="card admissions" aria-labelledby="admissions-title">
     <h2 id="admissions-title">Recent admissions</h2>
@@ -79,9 +79,9 @@ export function noteOf(
 function logRows(
   { entrySpanMs }: EntriesDescription,
   { atMs: nowMs, windowMs }: KeyReport,
-  memory: WindowMemory,
+  history: KeyHistory,
 ): Row[] {
-  return memory.entries
+  return history.entries
     .slice(-2 * MAX_ROWS)
     .map(({ atMs, cost }) => {
       const expiresMs = atMs + windowMs - nowMs;
@@ -94,7 +94,7 @@ function logRows(
     .reverse();
 }
 
-function seenRow({ atMs, cost, sinceMs }: Sighting): Row {
+function seenRow({ atMs, cost, sinceMs }: Increase): Row {
   const when = `${exactTime(sinceMs)} – ${exactTime(atMs)}`;
   return { atMs, cost, when, expires: '' };
 }

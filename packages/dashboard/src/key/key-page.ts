@@ -14,9 +14,9 @@ import { Measured } from '../view/measured.ts';
 import { definitionText } from '../view/policy-text.ts';
 import { admissions } from './admissions.ts';
 import { actionButtons, shortName } from './key-actions.ts';
+import { KeyHistory } from './key-history.ts';
 import { type CostResult, costText, keyNumbers, overrideNote } from './key-numbers.ts';
 import { describe, paramsOf } from './key-params.ts';
-import { WindowMemory } from './memory.ts';
 import { type Scene, sceneOf } from './scene.ts';
 import { ServiceClock } from './service-clock.ts';
 import { WindowView } from './window-view.ts';
@@ -38,7 +38,7 @@ class KeyPage implements Page {
   readonly #dialogs: Dialogs;
   readonly #window: WindowView;
   readonly #clock = new ServiceClock();
-  readonly #memory = new WindowMemory();
+  readonly #history = new KeyHistory();
   readonly #still = matchMedia('(prefers-reduced-motion: reduce)');
   readonly #stops: (() => void)[] = [];
   #route: Route;
@@ -81,7 +81,7 @@ class KeyPage implements Page {
     this.#policy = undefined;
     this.#problem = undefined;
     this.#costResult = undefined;
-    this.#memory.clear();
+    this.#history.clear();
     this.#fetchPolicy();
     void this.#reload();
   }
@@ -128,7 +128,7 @@ class KeyPage implements Page {
       if (this.#names.key !== key || this.#names.policy !== policy) return;
       this.#clock.add(report.atMs, sentMs, nowMs());
       this.#report = report;
-      this.#memory.take(report, paramsOf(report, this.#policy));
+      this.#history.take(report, paramsOf(report, this.#policy));
       this.#problem = undefined;
       await this.#fetchCost();
     } catch (error) {
@@ -238,7 +238,7 @@ class KeyPage implements Page {
         ${this.#costForm(now)}
       </section>
       ${this.#picture(described, params, report)}
-      ${guard([report, policy], () => admissions(described, report, this.#memory))}`;
+      ${guard([report, policy], () => admissions(described, report, this.#history))}`;
   }
 
   #buttons(policy: PolicyDefinition, report: KeyReport, now: number): TemplateResult {
@@ -263,7 +263,7 @@ class KeyPage implements Page {
     report: KeyReport,
   ): TemplateResult {
     const now = this.#nowMs;
-    const scene = sceneOf(describe(report, params, now), params, report, this.#memory, now);
+    const scene = sceneOf(describe(report, params, now), params, report, this.#history, now);
     const { entries, entryCount } = report;
     const shown = `Showing ${countText(entries.length)} of ${countText(entryCount)} entries`;
     return html`<section class="card" aria-labelledby="window-title">

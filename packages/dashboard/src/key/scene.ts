@@ -9,7 +9,7 @@ import type {
   WindowsDescription,
 } from 'sluice/engine';
 import type { KeyReport, LimitParams } from '../api/types.ts';
-import type { CountedWindow, Entry, WindowMemory } from './memory.ts';
+import type { CountedWindow, Entry, KeyHistory } from './key-history.ts';
 
 export interface Span {
   readonly fromMs: number;
@@ -69,16 +69,16 @@ export function sceneOf(
   described: KeyDescription,
   params: LimitParams,
   report: KeyReport,
-  memory: WindowMemory,
+  history: KeyHistory,
   nowMs: number,
 ): Scene {
   switch (described.shape) {
     case 'entries':
-      return tickScene(described, params, report, memory, nowMs);
+      return tickScene(described, params, report, history, nowMs);
     case 'windows':
-      return barScene(described, params, memory, nowMs);
+      return barScene(described, params, history, nowMs);
     case 'level':
-      return levelScene(described, params, memory, nowMs);
+      return levelScene(described, params, history, nowMs);
   }
 }
 
@@ -86,7 +86,7 @@ function tickScene(
   { entrySpanMs, countsFromMs }: EntriesDescription,
   { windowMs }: LimitParams,
   report: KeyReport,
-  { entries }: WindowMemory,
+  { entries }: KeyHistory,
   nowMs: number,
 ): TickScene {
   const edgeMs = nowMs - windowMs;
@@ -120,7 +120,7 @@ function boundariesIn({ fromMs, toMs }: Span, windowMs: number): readonly number
 function barScene(
   { windows }: WindowsDescription,
   { windowMs, capacity }: LimitParams,
-  memory: WindowMemory,
+  history: KeyHistory,
   nowMs: number,
 ): BarScene {
   const isSliding = windows.length > 1;
@@ -131,11 +131,11 @@ function barScene(
   return {
     kind: 'bars',
     ...{ span, nowMs },
-    bars: [...memory.windows.filter(({ startMs }) => startMs < windows[0].startMs), ...counted],
+    bars: [...history.windows.filter(({ startMs }) => startMs < windows[0].startMs), ...counted],
     window: { fromMs, toMs: fromMs + windowMs },
     solidFromMs: fromMs,
     boundaries: boundariesIn(span, windowMs),
-    top: memory.windows.reduce((most, { cost }) => Math.max(most, cost), capacity),
+    top: history.windows.reduce((most, { cost }) => Math.max(most, cost), capacity),
     limit: capacity,
   };
 }
@@ -143,7 +143,7 @@ function barScene(
 function levelScene(
   { tokens: level, msPerToken }: LevelDescription,
   { windowMs, capacity }: LimitParams,
-  { charges }: WindowMemory,
+  { charges }: KeyHistory,
   nowMs: number,
 ): LevelScene {
   const span = { fromMs: nowMs - windowMs, toMs: nowMs + windowMs / 2 };

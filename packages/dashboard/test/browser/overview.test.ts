@@ -15,7 +15,7 @@ import {
   useBrowser,
   visit,
 } from './stage.ts';
-import { Way } from './way.ts';
+import { TcpProxy } from './tcp-proxy.ts';
 
 const browser = useBrowser();
 
@@ -163,18 +163,18 @@ async function secondsOf(page: Page): Promise<string[][]> {
 }
 
 describe('a lost connection', () => {
-  let way: Way;
+  let proxy: TcpProxy;
   let page: Page;
   beforeAll(async () => {
-    way = await Way.open(running.url);
-    ({ page } = await visit(browser(), way.url, '#/overview?range=1'));
+    proxy = await TcpProxy.open(running.url);
+    ({ page } = await visit(browser(), proxy.url, '#/overview?range=1'));
     await isLive(page);
   });
-  afterAll(() => way.close());
+  afterAll(() => proxy.close());
 
   test('is shown with its time, and the data stays', async () => {
     const [newest] = await secondsOf(page);
-    way.cut();
+    proxy.cut();
     await eventually(() => state(page)).toMatch(/^connection lost since \d\d:\d\d:\d\d$/);
     await page.getByText(/The service is unreachable\. Retrying/).waitFor();
     const times = (await secondsOf(page)).map(([time]) => time);
@@ -196,7 +196,7 @@ describe('a lost connection', () => {
     };
     await eventually(async () => (await since()).length).toBeGreaterThan(0);
     const missed = await since();
-    way.leadTo(running.url);
+    proxy.connectTo(running.url);
     await eventually(() => state(page)).toBe('live');
     const shown = async () => new Map((await secondsOf(page)).map(([time, ...all]) => [time, all]));
     for (const [time, counts] of missed) {
@@ -209,16 +209,16 @@ describe('a lost connection', () => {
 
   test('to another service shows the policies of that service', async () => {
     const other = await startRunning({ config: { policies: [policy('after', 5, '1m')] } });
-    way.cut();
+    proxy.cut();
     await eventually(() => state(page)).toMatch(/^connection lost since/);
-    way.leadTo(other.url);
+    proxy.connectTo(other.url);
     await eventually(() => state(page)).toBe('live');
     await page.getByRole('link', { name: 'after', exact: true }).waitFor();
     await eventually(() => page.getByRole('link', { name: 'perDay', exact: true }).count()).toBe(0);
     // A graceful stop ends the stream by an event.
     await other.close();
     await eventually(() => state(page)).toMatch(/^connection lost since/);
-    way.leadTo(running.url);
+    proxy.connectTo(running.url);
     await eventually(() => state(page)).toBe('live');
   });
 });

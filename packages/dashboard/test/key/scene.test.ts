@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { KeyReport, PolicyDefinition } from '../../src/api/types.ts';
+import { KeyHistory } from '../../src/key/key-history.ts';
 import { describe as describeReport, paramsOf } from '../../src/key/key-params.ts';
-import { WindowMemory } from '../../src/key/memory.ts';
 import { type BarScene, type LevelScene, sceneOf, type TickScene } from '../../src/key/scene.ts';
 import { heightOf, scaleOf, ticksPath } from '../../src/key/window-shapes.ts';
 import { report } from './reports.ts';
@@ -19,10 +19,10 @@ function scene<S>(
     ...fields,
   });
   const params = paramsOf(current, policy as PolicyDefinition);
-  const memory = new WindowMemory();
-  memory.take(current, params);
+  const history = new KeyHistory();
+  history.take(current, params);
   const described = describeReport(current, params, nowMs);
-  return sceneOf(described, params, current, memory, nowMs) as S;
+  return sceneOf(described, params, current, history, nowMs) as S;
 }
 
 describe('the scene of a log', () => {

@@ -23,7 +23,7 @@ export interface Charge {
 }
 
 /** An increase of the count between two reports, for algorithms without entries. */
-export interface Sighting extends Entry {
+export interface Increase extends Entry {
   /** The admission was between `sinceMs` and `atMs`. */
   readonly sinceMs: number;
 }
@@ -32,15 +32,15 @@ export interface Sighting extends Entry {
 const KEPT_WINDOWS = 3;
 const MAX_ENTRIES = 6000;
 const MAX_CHARGES = 600;
-const MAX_SIGHTINGS = 200;
+const MAX_INCREASES = 200;
 
-export class WindowMemory {
+export class KeyHistory {
   /** Oldest first. Replaced, never mutated, so that views can compare by identity. */
   entries: readonly Entry[] = [];
   windows: readonly CountedWindow[] = [];
   charges: readonly Charge[] = [];
   /** Newest first. */
-  sightings: readonly Sighting[] = [];
+  increases: readonly Increase[] = [];
   #last: KeyReport | undefined = undefined;
 
   take(report: KeyReport, params: LimitParams): void {
@@ -57,7 +57,7 @@ export class WindowMemory {
     this.entries = [];
     this.windows = [];
     this.charges = [];
-    this.sightings = [];
+    this.increases = [];
     this.#last = undefined;
   }
 
@@ -116,6 +116,6 @@ export class WindowMemory {
   #record(report: KeyReport, cost: number, atMs = report.atMs): void {
     if (cost <= 0 || this.#last === undefined) return;
     const sinceMs = this.#last.atMs;
-    this.sightings = [{ atMs, cost, sinceMs }, ...this.sightings].slice(0, MAX_SIGHTINGS);
+    this.increases = [{ atMs, cost, sinceMs }, ...this.increases].slice(0, MAX_INCREASES);
   }
 }

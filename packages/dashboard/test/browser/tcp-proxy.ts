@@ -3,29 +3,29 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
 /** Can be cut while the service keeps running, and point to another service. */
-export class Way {
+export class TcpProxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   #port: number | undefined = undefined;
 
   private constructor(server: Server) {
     this.#server = server;
-    server.on('connection', (socket) => this.#lead(socket));
+    server.on('connection', (socket) => this.#forward(socket));
   }
 
-  static async open(url: string): Promise<Way> {
+  static async open(url: string): Promise<TcpProxy> {
     const server = createServer();
     await once(server.listen(0, '127.0.0.1'), 'listening');
-    const way = new Way(server);
-    way.leadTo(url);
-    return way;
+    const proxy = new TcpProxy(server);
+    proxy.connectTo(url);
+    return proxy;
   }
 
   get url(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  leadTo(url: string): void {
+  connectTo(url: string): void {
     this.#port = Number(new URL(url).port);
   }
 
@@ -34,7 +34,7 @@ export class Way {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  #lead(socket: Socket): void {
+  #forward(socket: Socket): void {
     if (this.#port === undefined) {
       socket.destroy();
       return;

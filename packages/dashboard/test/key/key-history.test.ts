@@ -1,30 +1,30 @@
 import { describe, expect, test } from 'vitest';
 import type { KeyReport } from '../../src/api/types.ts';
+import { KeyHistory } from '../../src/key/key-history.ts';
 import { paramsOf } from '../../src/key/key-params.ts';
-import { WindowMemory } from '../../src/key/memory.ts';
 import { report } from './reports.ts';
 
 const WINDOW_MS = 1000;
 
 /** Takes reports in order. */
-function remember(...reports: readonly Partial<KeyReport>[]): WindowMemory {
-  const memory = new WindowMemory();
+function historyOf(...reports: readonly Partial<KeyReport>[]): KeyHistory {
+  const history = new KeyHistory();
   for (const fields of reports) {
     const current = report({
       windowMs: WINDOW_MS,
       entryCount: fields.entries?.length ?? 0,
       ...fields,
     });
-    memory.take(current, paramsOf(current, undefined));
+    history.take(current, paramsOf(current, undefined));
   }
-  return memory;
+  return history;
 }
 
 const entry = (atMs: number, cost = 1) => ({ atMs, cost });
 
 describe('the history of a log', () => {
   test('keeps entries that have left the window', () => {
-    const { entries } = remember(
+    const { entries } = historyOf(
       { atMs: 5100, entries: [entry(5000), entry(5100)] },
       { atMs: 6050, entries: [entry(5100), entry(6000)] },
     );
@@ -32,7 +32,7 @@ describe('the history of a log', () => {
   });
 
   test('updates the cost of an entry', () => {
-    const { entries } = remember(
+    const { entries } = historyOf(
       { atMs: 5100, entries: [entry(5000, 1)] },
       { atMs: 5200, entries: [entry(5000, 4)] },
     );
@@ -40,7 +40,7 @@ describe('the history of a log', () => {
   });
 
   test('a reset removes entries in the window and keeps earlier ones', () => {
-    const { entries } = remember(
+    const { entries } = historyOf(
       { atMs: 5100, entries: [entry(4500), entry(5100)] },
       { atMs: 5600, entries: [], held: false },
     );
@@ -48,7 +48,7 @@ describe('the history of a log', () => {
   });
 
   test('keeps entries older than those listed', () => {
-    const { entries } = remember(
+    const { entries } = historyOf(
       { atMs: 5100, entries: [entry(5000), entry(5050)] },
       { atMs: 5200, entries: [entry(5050), entry(5150)], entryCount: 3 },
     );
@@ -56,7 +56,7 @@ describe('the history of a log', () => {
   });
 
   test('deletes entries older than the drawing', () => {
-    const { entries } = remember(
+    const { entries } = historyOf(
       { atMs: 5000, entries: [entry(5000)] },
       { atMs: 9000, entries: [entry(9000)] },
     );
@@ -64,14 +64,14 @@ describe('the history of a log', () => {
   });
 
   test('has at most 6000 entries', () => {
-    const memory = new WindowMemory();
+    const history = new KeyHistory();
     for (let second = 0; second < 20; second++) {
       const entries = Array.from({ length: 1000 }, (_, at) => entry(second * 1000 + at));
       const current = report({ windowMs: 10_000_000, atMs: second * 1000 + 999, entries });
-      memory.take({ ...current, entryCount: 1000 * (second + 1) }, paramsOf(current, undefined));
+      history.take({ ...current, entryCount: 1000 * (second + 1) }, paramsOf(current, undefined));
     }
-    expect(memory.entries).toHaveLength(6000);
-    expect(memory.entries.at(-1)).toEqual(entry(19_999));
+    expect(history.entries).toHaveLength(6000);
+    expect(history.entries.at(-1)).toEqual(entry(19_999));
   });
 });
 
@@ -80,7 +80,7 @@ describe('the history of clock-aligned windows', () => {
   const counter = { algorithm: 'sliding-counter' } as const;
 
   test('keeps the counts of past windows', () => {
-    const { windows } = remember(
+    const { windows } = historyOf(
       { ...fixed, atMs: 5100, cells: [6000, 4, 0] },
       { ...fixed, atMs: 6100, cells: [7000, 2, 0] },
     );
@@ -91,20 +91,20 @@ describe('the history of clock-aligned windows', () => {
   });
 
   test('records admissions between two reports', () => {
-    const { sightings } = remember(
+    const { increases } = historyOf(
       { ...fixed, atMs: 5100, cells: [6000, 4, 0] },
       { ...fixed, atMs: 5900, cells: [6000, 7, 0] },
       { ...fixed, atMs: 5950, cells: [6000, 7, 0] },
       { ...fixed, atMs: 6100, cells: [7000, 2, 0] },
     );
-    expect(sightings).toEqual([
+    expect(increases).toEqual([
       { atMs: 6100, cost: 2, sinceMs: 5950 },
       { atMs: 5900, cost: 3, sinceMs: 5100 },
     ]);
   });
 
   test('a reset removes the current window', () => {
-    const { windows } = remember(
+    const { windows } = historyOf(
       { ...fixed, atMs: 5900, cells: [6000, 4, 0] },
       { ...fixed, atMs: 6100, cells: [7000, 2, 0] },
       { ...fixed, atMs: 6200, cells: [], held: false },
@@ -113,7 +113,7 @@ describe('the history of clock-aligned windows', () => {
   });
 
   test('has the current and previous window of a counter', () => {
-    const { windows } = remember(
+    const { windows } = historyOf(
       { ...counter, atMs: 5100, cells: [7000, 4, 9] },
       { ...counter, atMs: 6100, cells: [8000, 1, 6] },
     );
@@ -135,7 +135,7 @@ describe('the history of a token bucket', () => {
   ];
 
   test('records each charge with the level before it', () => {
-    const { charges, sightings } = remember(
+    const { charges, increases } = historyOf(
       { ...bucket, atMs: 5100, cells: cells(5000, 4) },
       { ...bucket, atMs: 5150, cells: cells(5000, 4) },
       { ...bucket, atMs: 5300, cells: cells(5200, 1) },
@@ -144,20 +144,20 @@ describe('the history of a token bucket', () => {
       { atMs: 5000, tokens: 4, before: 4 },
       { atMs: 5200, tokens: 1, before: 6 },
     ]);
-    expect(sightings).toEqual([{ atMs: 5200, cost: 5, sinceMs: 5150 }]);
+    expect(increases).toEqual([{ atMs: 5200, cost: 5, sinceMs: 5150 }]);
   });
 
   test('is cleared by a reset, but not by refilling', () => {
     const charged = { ...bucket, atMs: 5100, cells: cells(5000, 4) };
-    expect(remember(charged, { ...bucket, atMs: 5200, cells: [] }).charges).toEqual([]);
-    expect(remember(charged, { ...bucket, atMs: 5700, cells: [] }).charges).toHaveLength(1);
+    expect(historyOf(charged, { ...bucket, atMs: 5200, cells: [] }).charges).toEqual([]);
+    expect(historyOf(charged, { ...bucket, atMs: 5700, cells: [] }).charges).toHaveLength(1);
   });
 });
 
 test('a change of the algorithm clears the history', () => {
-  const memory = remember(
+  const history = historyOf(
     { atMs: 5100, entries: [entry(5000)] },
     { atMs: 5200, algorithm: 'fixed-window', cells: [6000, 4, 0] },
   );
-  expect([memory.entries, memory.windows.length, memory.sightings]).toEqual([[], 1, []]);
+  expect([history.entries, history.windows.length, history.increases]).toEqual([[], 1, []]);
 });
