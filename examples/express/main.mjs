@@ -1,18 +1,18 @@
 /**
- * Express: five requests in ten seconds for each client, and a stricter limit on one route.
+ * Express: five requests per ten seconds for each client, and a stricter limit on one route.
  *
  *     npm run build && node examples/express/main.mjs
  *     for i in 1 2 3 4 5 6; do curl -i http://127.0.0.1:3000/; done
  *
- * Every answer says what is left in RateLimit. The sixth is a 429 with Retry-After, and a body that
- * programs can read. /health is never limited; /export passes twice a minute.
+ * Every response has RateLimit headers. The sixth is a 429 with Retry-After and problem details as
+ * its body. /health is not limited; /export is limited to two requests per minute.
  */
 import express from 'express';
 import { rateLimit } from 'sluice/express';
 
 const app = express();
 
-// What stands before the limit is not limited.
+// Routes before the limit are not limited.
 app.get('/health', (_request, response) => response.send('ok'));
 
 app.use(rateLimit({ limit: 5, window: '10s' }));

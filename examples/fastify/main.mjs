@@ -4,20 +4,21 @@
  *     npm run build && node examples/fastify/main.mjs
  *     for i in 1 2 3 4 5 6; do curl -i http://127.0.0.1:3000/; done
  *
- * The sixth answer is a 429 with Retry-After. /export passes twice a minute, /health always.
+ * The sixth response is a 429 with Retry-After. /export is limited to two requests per minute,
+ * /health is not limited.
  */
 import { fastify } from 'fastify';
 import { rateLimit } from 'sluice/fastify';
 
 const app = fastify();
 
-// Registered first: a limit holds for the routes that are added after it.
+// Register it first: the limit applies to routes that are added after it.
 await app.register(rateLimit, { limit: 5, window: '10s' });
 
 app.get('/', async () => ({ hello: 'world' }));
 
-const twiceAMinute = { rateLimit: { name: 'export', limit: 2, window: '1m' } };
-app.get('/export', { config: twiceAMinute }, async () => 'a,b,c\n');
+const twicePerMinute = { rateLimit: { name: 'export', limit: 2, window: '1m' } };
+app.get('/export', { config: twicePerMinute }, async () => 'a,b,c\n');
 
 app.get('/health', { config: { rateLimit: false } }, async () => 'ok');
 

@@ -1,10 +1,10 @@
 /**
- * Handlers from a Request to a Response, as Next.js has them in app/api/hello/route.js.
+ * Handlers from a Request to a Response, such as app/api/hello/route.js of Next.js.
  *
  *     npm run build && node examples/fetch-handler/main.mjs
  *     for i in 1 2 3 4 5 6; do curl -i http://127.0.0.1:3000/; done
  *
- * The sixth answer is a 429 with Retry-After. Reading and writing share the limit.
+ * The sixth response is a 429 with Retry-After. GET and POST share the limit.
  */
 import { createServer } from 'node:http';
 import { rateLimit } from 'sluice/fetch';
@@ -12,8 +12,8 @@ import { rateLimit } from 'sluice/fetch';
 const limited = rateLimit({
   limit: 5,
   window: '10s',
-  // A Request does not say who sent it, but the host does, in a header of its own. Take one that
-  // your host always sets itself: what clients can set, they will.
+  // A Request has no client address, but hosting platforms send it in a header. Use one that your
+  // platform always overwrites: clients can send any other.
   address: (request) => request.headers.get('x-real-ip') ?? undefined,
 });
 
@@ -21,8 +21,8 @@ export const GET = limited(() => Response.json({ hello: 'world' }));
 
 export const POST = limited(async (request) => Response.json({ got: await request.text() }));
 
-// From here on it is what a host does, so that the example runs by itself.
-async function answer(incoming, outgoing) {
+// The rest stands for the hosting platform, so that the example runs by itself.
+async function respond(incoming, outgoing) {
   const handler = { GET, POST }[incoming.method] ?? (() => new Response(null, { status: 405 }));
   const request = new Request(`http://127.0.0.1${incoming.url}`, {
     method: incoming.method,
@@ -35,7 +35,7 @@ async function answer(incoming, outgoing) {
 }
 
 const server = createServer((incoming, outgoing) => {
-  answer(incoming, outgoing).catch(() => outgoing.writeHead(500).end());
+  respond(incoming, outgoing).catch(() => outgoing.writeHead(500).end());
 });
 server.listen(process.env.PORT ?? 3000, '127.0.0.1', () => {
   console.log(`Listening on http://127.0.0.1:${server.address().port}`);

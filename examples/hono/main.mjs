@@ -1,10 +1,11 @@
 /**
- * Hono: five requests in ten seconds for each client, on Node, Deno, Bun or a worker.
+ * Hono: five requests per ten seconds for each client, on Node.js, Deno, Bun or Workers.
  *
  *     npm run build && node examples/hono/main.mjs
  *     for i in 1 2 3 4 5 6; do curl -i http://127.0.0.1:3000/; done
  *
- * The sixth answer is a 429 with Retry-After. /export passes twice a minute, /health always.
+ * The sixth response is a 429 with Retry-After. /export is limited to two requests per minute,
+ * /health is not limited.
  */
 import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
@@ -12,7 +13,7 @@ import { rateLimit } from 'sluice/hono';
 
 const app = new Hono();
 
-// What stands before the limit is not limited.
+// Routes before the limit are not limited.
 app.get('/health', (context) => context.text('ok'));
 
 app.use(rateLimit({ limit: 5, window: '10s' }));

@@ -1,15 +1,15 @@
 /**
- * A job that lives on a daily quota of 9,500 units, as the APIs of YouTube have it: a search costs
- * 100, a list of videos 1. Eight regions are fetched at once, and all share the quota.
+ * A job with a daily quota of 9,500 units, like the YouTube API: a search costs 100, a list of
+ * videos 1. Eight regions are fetched concurrently and share the quota.
  *
  *     npm run build && node examples/ingestion/main.mjs
  *
- * When the quota is spent it says what is done and what is left, and ends well. How far it has come
- * is in a file (PROGRESS, or one in the folder for temporary files), where the next run goes on.
+ * When the quota is spent, the job prints its progress and exits with code 0. The progress is in a
+ * file (PROGRESS, default: in the temporary folder), from which the next run continues.
  *
- * With REDIS_URL set, any number of such jobs share one quota, on any number of machines, each with
- * its part of the REGIONS and a file of its own. Without it the quota is kept in this process's
- * memory, so that the next run has a new one.
+ * With REDIS_URL, any number of jobs on any number of machines share one quota, each with its part
+ * of the REGIONS and its own file. Without it, the quota is in the memory of this process, so each
+ * run has a new one.
  */
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,7 +22,7 @@ const PAGES = 15;
 const regions = (process.env.REGIONS ?? 'BR DE FR GB IN JP MX US').split(' ');
 const file = process.env.PROGRESS ?? `${tmpdir()}/ingestion-progress.json`;
 
-/** The API, which takes no notice of quotas here. */
+/** A fake API without its own quota. */
 const api = {
   async search(region, page) {
     await sleep(1);
@@ -49,11 +49,11 @@ const limiter = createLimiter({
   policies: {
     quota: { limit: 9500, window: '1d', costs: { 'search.list': 100, 'videos.list': 1 } },
   },
-  // A job has time. If Redis stays away it fails, for that is not the end of the quota.
+  // A job can wait. If Redis is unavailable the job fails, because the quota may not be spent.
   store: client ? redisStore(client, { onFailure: 'throw', deadlineMs: 2000 }) : memoryStore(),
 });
 
-/** By region: the page that is due, and the videos found on it that are still to be listed. */
+/** Returns the next page of each region, and the videos of that page that are not listed yet. */
 function load() {
   try {
     return JSON.parse(readFileSync(file, 'utf8'));
@@ -68,14 +68,14 @@ for (const region of regions) progress[region] ??= { page: 0, found: null };
 let spent = 0;
 let retryAfterMs = 0;
 
-/** Written beside it and then moved, so that a job that is killed leaves no half of a file. */
+/** Writes a new file and renames it, so that a killed job leaves no partial file. */
 function save(region, state) {
   progress[region] = state;
   writeFileSync(`${file}.new`, JSON.stringify(progress, null, 2));
   renameSync(`${file}.new`, file);
 }
 
-/** Whether there was room in the quota. A denied call costs nothing. */
+/** Charges the quota. Returns false if it is spent; a denied call costs nothing. */
 async function pay(operation) {
   const decision = await limiter.check('quota', 'youtube', { operation });
   if (decision.allowed) spent += decision.cost;
@@ -83,13 +83,13 @@ async function pay(operation) {
   return decision.allowed;
 }
 
-/** Fetches a region page by page, as far as the quota reaches. */
+/** Fetches a region page by page until it is complete or the quota is spent. */
 async function fetchRegion(region) {
   while (progress[region].page < PAGES) {
     const { page, found } = progress[region];
     if (found === null) {
       if (!(await pay('search.list'))) return;
-      // Saved between the two calls: a search that is paid for is not made again.
+      // Save between the two calls, so that a charged search is not repeated.
       save(region, { page, found: await api.search(region, page) });
     } else {
       if (!(await pay('videos.list'))) return;

@@ -1,10 +1,10 @@
 /**
- * Koa: five requests in ten seconds for each client.
+ * Koa: five requests per ten seconds for each client.
  *
  *     npm run build && node examples/koa/main.mjs
  *     for i in 1 2 3 4 5 6; do curl -i http://127.0.0.1:3000/; done
  *
- * The sixth answer is a 429 with Retry-After. /health is never limited.
+ * The sixth response is a 429 with Retry-After. /health is not limited.
  */
 import Koa from 'koa';
 import { rateLimit } from 'sluice/koa';
@@ -14,7 +14,7 @@ const app = new Koa();
 app.use(rateLimit({ limit: 5, window: '10s', skip: (context) => context.path === '/health' }));
 
 app.use((context) => {
-  // Nothing was decided about a request that was skipped.
+  // Skipped requests have no decision.
   context.body = { hello: 'world', left: context.state.rateLimit?.remaining };
 });
 

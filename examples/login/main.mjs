@@ -1,32 +1,32 @@
 /**
- * A login that cannot be guessed at: only wrong passwords count, five in 15 minutes for an account
- * and ten in an hour for an address. Both limits are decided in one step.
+ * A login with brute-force protection: only wrong passwords count, five per 15 minutes for an
+ * account and ten per hour for an address. Both limits are checked atomically.
  *
  *     npm run build && node examples/login/main.mjs
  *     curl -i http://127.0.0.1:3000/login -d user=ada -d password=wrong
  *     curl -i http://127.0.0.1:3000/login -d user=ada -d password=lovelace
  *
- * Who has failed too often gets a 429 that tells when to come back, even with the right password:
- * otherwise guessing could go on. Passwords are not looked at any more, and nothing is counted.
+ * After too many failures the response is a 429 with the time to retry, even with the right
+ * password; otherwise guessing could continue. The password is not checked and nothing is charged.
  */
 import express from 'express';
 import { rateLimit } from 'sluice/express';
 
-// Real ones are hashed, with scrypt or argon2.
+// In production, store hashes of scrypt or argon2.
 const passwords = new Map([
   ['ada', 'lovelace'],
   ['grace', 'hopper'],
 ]);
 
-/** One account is one key, however its name is written. Names end at 100 characters. */
+/** Returns the normalized account name, so that all spellings share one key. */
 const accountOf = ({ body }) => String(body?.user).trim().toLowerCase().slice(0, 100);
 
 const limitFailures = rateLimit({
-  // A try is charged at once, so that many at the same time cannot slip through, and given back
-  // if it succeeds. A failure is an answer with the status 400 or above.
+  // A request is charged when it arrives and refunded if it succeeds, so concurrent requests cannot
+  // slip through. A status of 400 or above is a failure.
   count: 'failures',
   limits: [
-    // Accounts that do not exist count too, or the limit would tell which ones do.
+    // Unknown accounts count too, otherwise the limit would reveal which accounts exist.
     { name: 'account', limit: 5, window: '15m', key: (request) => ['account', accountOf(request)] },
     { name: 'address', limit: 10, window: '1h', key: 'address' },
   ],

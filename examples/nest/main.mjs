@@ -4,10 +4,11 @@
  *     npm run build && node examples/nest/main.mjs
  *     for i in 1 2 3 4 5 6; do curl -i http://127.0.0.1:3000/; done
  *
- * The sixth answer is a 429 with Retry-After. /export passes twice a minute, /health always.
+ * The sixth response is a 429 with Retry-After. /export is limited to two requests per minute,
+ * /health is not limited.
  *
- * JavaScript has no decorators yet, so they are called here. In TypeScript the last of them read
- * `@Get('export') @RateLimit({ ... })` above the method, and so on.
+ * JavaScript has no decorators yet, so this file calls them. In TypeScript, write
+ * `@Get('export') @RateLimit({ ... })` above the method.
  */
 import 'reflect-metadata';
 import { Controller, Get, Module } from '@nestjs/common';

@@ -1,17 +1,17 @@
--- Asks Sluice about a request: `http-request lua.sluice`. Sets
---   txn.sluice_status       what Sluice says: 200 is yes, 0 if it says nothing
---   txn.sluice_limit        its RateLimit, RateLimit-Policy and Retry-After, if there are such
---   txn.sluice_policy
---   txn.sluice_retry_after
--- The way leads through HAProxy itself, by the socket in the variable SLUICE_SOCKET: a client of Lua's
--- opens a connection for each request, and waits for seconds where nobody listens.
+-- Calls Sluice for a request: `http-request lua.sluice`. Sets
+--   txn.sluice_status       status of Sluice, 0 if it is unavailable
+--   txn.sluice_limit        value of RateLimit, if present
+--   txn.sluice_policy       value of RateLimit-Policy, if present
+--   txn.sluice_retry_after  value of Retry-After, if present
+-- The call goes through HAProxy itself, over the socket in SLUICE_SOCKET: Lua's HTTP client opens a
+-- connection for each request, and waits for seconds if the port is closed.
 
 local SOCKET = os.getenv('SLUICE_SOCKET')
 local URL = 'http://sluice/v1/forward-auth'
 
--- What belongs to the connection or the body, and the headers that `sluice serve --proxy haproxy`
--- reads: those are written here, so that no client can.
-local KEPT_BACK = {
+-- Headers of the client that are not forwarded: those of the connection or the body, and those that
+-- `sluice serve --proxy haproxy` reads, which this script sets itself.
+local NOT_FORWARDED = {
   ['connection'] = true,
   ['content-length'] = true,
   ['expect'] = true,
@@ -24,28 +24,28 @@ local KEPT_BACK = {
   ['upgrade'] = true,
 }
 
-local function is_kept_back(name)
-  return KEPT_BACK[name] or name:find('^x%-forwarded%-') or name:find('^x%-original%-')
+local function is_not_forwarded(name)
+  return NOT_FORWARDED[name] or name:find('^x%-forwarded%-') or name:find('^x%-original%-')
 end
 
--- HAProxy 2.6 ends with a segmentation fault if its client is given more than 101 lines.
-local MOST_LINES = 80
+-- HAProxy 2.6 crashes if its HTTP client receives more than 101 header lines.
+local MAX_LINES = 80
 
--- The headers for Sluice; nil if there are too many. The lines of a header count from 0 where they come
--- from, and from 1 where they go.
-local function passed_on(headers)
-  local passed = {}
+-- Returns the headers for Sluice, or nil if there are too many. Received lines are indexed from 0, sent
+-- lines from 1.
+local function forwarded_headers(headers)
+  local forwarded = {}
   local count = 0
   for name, lines in pairs(headers) do
-    if not is_kept_back(name) then
-      passed[name] = {}
+    if not is_not_forwarded(name) then
+      forwarded[name] = {}
       for place = 0, #lines do
-        table.insert(passed[name], lines[place])
+        table.insert(forwarded[name], lines[place])
         count = count + 1
       end
     end
   end
-  return count <= MOST_LINES and passed or nil
+  return count <= MAX_LINES and forwarded or nil
 end
 
 local FIELDS = {
@@ -54,18 +54,18 @@ local FIELDS = {
   ['txn.sluice_retry_after'] = 'retry-after',
 }
 
--- HAProxy answers with a 5xx of its own for a Sluice that does not answer.
+-- HAProxy itself responds with 5xx if Sluice is unavailable; only Sluice sends X-Sluice-Status.
 local function status_of(response)
   local status = response.status or 0
-  local said = response.headers and response.headers['x-sluice-status']
-  if said then
-    return tonumber(said[0])
+  local reported = response.headers and response.headers['x-sluice-status']
+  if reported then
+    return tonumber(reported[0])
   end
   return status < 500 and status or 0
 end
 
-local function ask(txn)
-  local headers = passed_on(txn.http:req_get_headers())
+local function check(txn)
+  local headers = forwarded_headers(txn.http:req_get_headers())
   if not headers then
     return txn:set_var('txn.sluice_status', 431)
   end
@@ -83,4 +83,4 @@ local function ask(txn)
   end
 end
 
-core.register_action('sluice', { 'http-req' }, ask, 0)
+core.register_action('sluice', { 'http-req' }, check, 0)

@@ -63,7 +63,7 @@ const here = (url: string): string =>
 describe('Traefik', () => {
   const { http } = shipped('traefik/dynamic.yaml');
   const { address, trustForwardHeader } = http.middlewares.sluice.forwardAuth;
-  const cleared = Object.keys(http.middlewares['only-traefik-tells'].headers.customRequestHeaders);
+  const cleared = Object.keys(http.middlewares['drop-client-headers'].headers.customRequestHeaders);
 
   /** All headers but those of the connection, and its own in the place of what came. */
   function ask({ method, uri, client, headers = {} }: Original): Promise<Got> {
@@ -104,7 +104,7 @@ describe('Traefik', () => {
   });
 
   it('has its middlewares in the order that this needs', () => {
-    expect(http.routers.application.middlewares).toEqual(['only-traefik-tells', 'sluice']);
+    expect(http.routers.application.middlewares).toEqual(['drop-client-headers', 'sluice']);
   });
 });
 

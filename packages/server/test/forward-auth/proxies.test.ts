@@ -74,8 +74,8 @@ function expectRefusal({ status, headers, body }: Got, name: string, limit: numb
 const CLOSED = {
   nginx: ['return 204;', 'return 403;'],
   caddy: [
-    'reverse_proxy @sluice_is_away {$APPLICATION:127.0.0.1:3000}',
-    'respond @sluice_is_away 503',
+    'reverse_proxy @sluice_unavailable {$APPLICATION:127.0.0.1:3000}',
+    'respond @sluice_unavailable 503',
   ],
   haproxy: ['#   http-request set-var', '  http-request set-var'],
 } as const;
