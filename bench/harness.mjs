@@ -1,8 +1,7 @@
 /**
- * The one harness of all benchmarks. Every contender lives in a process of its own, so that none
- * pays for another's garbage or compiled code, and the contenders take turns over several rounds,
- * so that a machine that is slow for a moment is slow for all of them. Ratios are taken round by
- * round between neighbours in time; what is reported is their median.
+ * Harness of all benchmarks. Each contender has its own process, so that garbage and compiled code
+ * of others do not affect it. Contenders take turns over several rounds, so that a slow phase of
+ * the machine affects all of them. Ratios are computed per round; the median is reported.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,7 +9,7 @@ import { round } from './report.mjs';
 
 const WORKER = new URL('worker.mjs', import.meta.url);
 
-/** A process that holds one contender and does what it is told, one thing at a time. */
+/** A process with one contender that executes one command at a time. */
 export class Contender {
   constructor(module, name, options) {
     this.name = name;
@@ -21,7 +20,7 @@ export class Contender {
 
   /** Calls a method of the contender in its process. */
   async call(method, ...parameters) {
-    // Whichever comes first, the other is not listened for any longer.
+    // The first event removes the listener of the other.
     const heard = new AbortController();
     const { signal } = heard;
     this.child.send({ method, parameters });
@@ -40,7 +39,7 @@ export class Contender {
   }
 }
 
-/** Runs a task on contenders that are stopped afterwards, whatever happens. */
+/** Runs a task on contenders and stops them afterwards, also after an error. */
 export async function withContenders(module, names, options, task) {
   const contenders = names.map((name) => new Contender(module, name, options));
   try {
@@ -56,14 +55,14 @@ export function median(values) {
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/** How far the rounds lie apart: (largest - smallest) / median. */
+/** Returns the spread of the rounds: (largest - smallest) / median. */
 export const spread = (values) => (Math.max(...values) - Math.min(...values)) / median(values);
 
-/** Lets contenders take turns; answers each one's nanoseconds an operation, round by round. */
+/** Runs contenders in turns. Returns the nanoseconds per operation of each, by round. */
 export async function takeTurns(contenders, rounds, operations) {
   const times = new Map(contenders.map(({ name }) => [name, []]));
   for (let turn = 0; turn < rounds; turn++) {
-    // Another one begins each time, so that nobody always runs after the same neighbour.
+    // Rotate the order, so that no contender always runs after the same one.
     const order = contenders.map((_, place) => contenders[(place + turn) % contenders.length]);
     for (const contender of order) {
       times.get(contender.name).push(await contender.call('run', operations));
@@ -72,7 +71,7 @@ export async function takeTurns(contenders, rounds, operations) {
   return times;
 }
 
-/** How many times as fast `name` is as `peer`: the median over the rounds. */
+/** Returns how many times as fast `name` is as `peer`: the median over the rounds. */
 export function ratio(times, name, peer) {
   const own = times.get(name);
   return round(median(times.get(peer).map((time, turn) => time / own[turn])));

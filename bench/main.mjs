@@ -1,8 +1,8 @@
 /**
  * Side-by-side benchmarks: `npm run bench -- memory|redis|http|service|traffic|dashboard [--json]`
  *
- * Prints a table of what was measured in this run, the ratios, and whether each bar holds. With
- * --json the same as one JSON document. The exit code is 1 when a bar is missed.
+ * Prints the measurements, the ratios and whether each required bound is met, with --json as one
+ * JSON document. Exits with 1 if a bound is not met.
  */
 import { parseArgs } from 'node:util';
 import { dashboardBench } from './dashboard/bench.mjs';

@@ -1,4 +1,4 @@
-/** How a benchmark's result is shown: a table for people, or one JSON document for machines. */
+/** Prints benchmark results as a table or as JSON. */
 import os from 'node:os';
 
 function machine() {
@@ -7,7 +7,7 @@ function machine() {
   return `${cpus[0]?.model.trim()} x${cpus.length}, ${memoryGb} GB, Node ${process.version}`;
 }
 
-/** A bar: `got` must be at least, or at most, `need`. */
+/** A required bound: `got` must be at least, or at most, `need`. */
 export function bar(name, relation, need, got) {
   const ok = relation === '>=' ? got >= need : got <= need;
   return { name, need: `${relation} ${need}`, got: round(got), ok };
@@ -32,7 +32,7 @@ function table(rows) {
     .join('\n');
 }
 
-/** Prints a result; answers the exit code. */
+/** Prints a result. Returns the exit code. */
 export function report(bench, { rows, ratios, bars }, asJson, print = console.log) {
   const date = new Date().toISOString().slice(0, 10);
   if (asJson) {

@@ -1,7 +1,7 @@
-/** The process of one contender: builds it, then does what the harness says. */
+/** Process of one contender: creates it and executes the harness's commands. */
 const [moduleAddress, name, options] = process.argv.slice(2);
 const { contenders } = await import(moduleAddress);
-// A contender may hold connections, which would keep this process alive when the harness is gone.
+// Open connections of a contender would keep this process alive after the harness exits.
 process.once('disconnect', () => process.exit());
 const contender = await contenders[name](JSON.parse(options));
 

@@ -1,6 +1,6 @@
 /**
- * What the dashboard costs: the feed of the service that it listens to, and the page its browser,
- * with 20 policies and 100,000 keys under load.
+ * Cost of the dashboard: the event stream for the service, and the page for the browser, with 20
+ * policies and 100,000 keys under load.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
@@ -17,12 +17,12 @@ const LOAD = new URL('../http/load.mjs', import.meta.url);
 const CONNECTIONS = 64;
 const KEYS = 100_000;
 const KEYS_A_TURN = 5000;
-/** Several seconds long, as the feed tells something once a second. */
+/** Several seconds, because the stream sends one event per second. */
 const REQUESTS_A_TURN = 100_000;
-/** An even number, so that each lane is as often the first. */
+/** Even, so that each contender runs first equally often. */
 const ROUNDS = 12;
 const PAGE_SECONDS = 12;
-/** A policy that is soon full, and a key of it that is asked for all the time. */
+/** A policy that is soon exhausted, and one of its keys, which is checked all the time. */
 const PAGES = {
   overview: '#/overview',
   policy: `#/policy/${policyName(0)}`,
@@ -31,7 +31,7 @@ const PAGES = {
 };
 const OF_WITHOUT_FEED = 0.98;
 const OF_A_CORE = 0.15;
-/** The kernel counts processor time in hundredths of a second. */
+/** The kernel counts CPU time in hundredths of a second. */
 const TICKS_A_SECOND = 100;
 
 const asked = (turn) =>
@@ -41,14 +41,14 @@ const asked = (turn) =>
     return { method: 'POST', path: '/v1/check', body };
   });
 
-/** Turns with and without somebody who listens, one after the other. */
+/** Alternates rounds with and without an open event stream. */
 async function feedTurns({ service, listener, load }, progress) {
   const port = await service.call('port');
   const options = (turn) => ({ connections: CONNECTIONS, status: 200, asked: asked(turn) });
   for (let turn = 0; turn < KEYS / KEYS_A_TURN; turn++) {
     await load.call('run', port, options(turn), KEYS_A_TURN);
   }
-  // What is compiled while nobody listens is compiled anew when somebody does.
+  // Warm up both cases, because V8 recompiles code when the first stream opens.
   await listener.call('listen', port);
   await load.call('run', port, options(0), REQUESTS_A_TURN);
   await listener.call('leave');
@@ -67,7 +67,7 @@ async function feedTurns({ service, listener, load }, progress) {
   return turns;
 }
 
-/** Processor time of a process and all that it has started. */
+/** Returns the CPU time of a process and its descendants. */
 function treeTicks(pid) {
   const parents = new Map();
   const times = new Map();
@@ -78,20 +78,20 @@ function treeTicks(pid) {
       parents.set(Number(name), Number(fields[1]));
       times.set(Number(name), Number(fields[11]) + Number(fields[12]));
     } catch {
-      // It has ended meanwhile.
+      // The process has exited meanwhile.
     }
   }
   const isBelow = (each) => each === pid || (parents.has(each) && isBelow(parents.get(each)));
   return [...times].reduce((sum, [each, time]) => sum + (isBelow(each) ? time : 0), 0);
 }
 
-/** Has load go on while something is done. */
+/** Runs a task under load. */
 async function underLoad({ service, load }, task) {
   const port = await service.call('port');
   let isOver = false;
   const loading = (async () => {
     for (let turn = 0; !isOver; turn++) {
-      // One key is asked for again and again, so that its page has something to draw.
+      // One key is checked repeatedly, so that its page has data.
       const options = {
         connections: 4,
         status: 200,
@@ -108,7 +108,7 @@ async function underLoad({ service, load }, task) {
   }
 }
 
-/** The part of a core that the whole browser takes while a page is open. */
+/** Returns the share of a core that the whole browser uses while a page is open. */
 async function pageShare(server, page, address) {
   await page.goto(address);
   await page.reload();

@@ -1,4 +1,4 @@
-/** The service with many policies, and somebody who listens to its feed as the page does. */
+/** The service with many policies, and a client of its event stream. */
 import { get } from 'node:http';
 import { makeLog, openStore, readSettings, startService } from 'sluice-server';
 
@@ -11,13 +11,13 @@ const config = {
   ...{ files: [], overrides: [], settings: {}, rules: [], domains: [], warnings: [] },
   policies: Array.from({ length: POLICIES }, (_, number) => ({
     name: policyName(number),
-    // Some of them are soon full, so that there are denials to tell of.
+    // Some are soon exhausted, so that there are denials.
     options: { limit: number % 4 === 0 ? 2 : 1_000_000, window: '1m' },
     shadow: number % 10 === 9,
   })),
 };
 
-/** Microseconds of processor time that this process has used so far. */
+/** Returns the CPU time of this process in microseconds. */
 function cpu() {
   const { user, system } = process.cpuUsage();
   return user + system;
@@ -47,7 +47,7 @@ function listener() {
         });
         request.on('error', reject);
       }),
-    /** Answers how many ticks there were. */
+    /** Returns the number of ticks received. */
     leave: () => {
       request.destroy();
       return ticks;

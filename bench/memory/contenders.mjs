@@ -1,7 +1,7 @@
 /**
- * What is compared in memory: Sluice, the memory stores of two peers, and a bare `Map` of counters,
- * which limits nothing and is the floor. Each is used as its users use it, with the real clock, and
- * gets a new key string for each call, as a server would make one.
+ * Contenders in memory: Sluice, the memory stores of two other limiters, and a bare `Map` of
+ * counters, which limits nothing. Each uses its public API, the real clock, and a new key string
+ * for each call, as in a server.
  */
 import { MemoryStore } from 'express-rate-limit';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
@@ -10,15 +10,15 @@ import { createLimiter, memoryStore } from 'sluice';
 /** User ids of nine digits: 14 characters in all. */
 const keyOf = (number) => `user:${100_000_000 + number}`;
 
-/** The limit of everybody, unless the options say otherwise: 100 a minute. */
+/** Default limit of all contenders: 100 per minute. */
 const LIMIT = 100;
 const WINDOW_MS = 60_000;
 const MAX_KEYS = 4_000_000;
-/** Calls that let a contender be compiled before memory is measured, and the keys they use. */
+/** Warm-up calls before memory is measured, and their keys. */
 const WARM_CALLS = 200_000;
 const WARM_KEYS = 1000;
 
-/** The same sequence of pseudo-random key numbers for everybody. */
+/** Pseudo-random key numbers, the same sequence for all contenders. */
 function sequence(keys) {
   let state = 0x2545f491;
   return () => {
@@ -32,9 +32,9 @@ function sequence(keys) {
 const nanoseconds = (start, count) => Number(process.hrtime.bigint() - start) / count;
 
 /**
- * Resident bytes that a task leaves behind, after collecting what it did not. Making a million
- * strings lets the engine's nursery grow to its full 32 MB, whoever asks for them; that is done
- * once before, so that what is measured is what the keys need.
+ * Returns the resident bytes that a task retains after garbage collection. A million strings grow
+ * V8's young generation to its full 32 MB; that happens once before, so that only the memory of the
+ * keys is measured.
  */
 async function growth(task) {
   const settled = () => {
@@ -50,7 +50,7 @@ async function growth(task) {
   return settled() - before;
 }
 
-/** The longest single call over `keys` new keys, in nanoseconds. */
+/** Returns the longest single call over `keys` new keys, in nanoseconds. */
 function longest(keys, call) {
   let most = 0n;
   for (let number = 0; number < keys; number++) {
@@ -63,7 +63,7 @@ function longest(keys, call) {
   return Number(most);
 }
 
-/** The methods of a contender that answers at once. */
+/** Methods of a synchronous contender. */
 function immediate(call, { keys }) {
   const next = sequence(keys);
   let sum = 0;
@@ -74,7 +74,7 @@ function immediate(call, { keys }) {
     run(operations) {
       const start = process.hrtime.bigint();
       for (let made = 0; made < operations; made++) sum += call(keyOf(next()));
-      if (Number.isNaN(sum)) throw new Error('the calls must answer numbers');
+      if (Number.isNaN(sum)) throw new Error('Expected calls to return numbers');
       return nanoseconds(start, operations);
     },
     bytes(entries = 1) {
@@ -89,11 +89,11 @@ function immediate(call, { keys }) {
   };
 }
 
-/** The methods of a contender that answers with a promise, which its users await. */
+/** Methods of an asynchronous contender. */
 function awaited(call, numberIn, { keys }) {
   const next = sequence(keys);
   let sum = 0;
-  /** A denial may come as a rejection; then that is what its users catch. */
+  /** Some contenders reject the promise to report a denial. */
   const one = async (key) => {
     try {
       return numberIn(await call(key));
@@ -114,7 +114,7 @@ function awaited(call, numberIn, { keys }) {
           sum += numberIn(denial);
         }
       }
-      if (Number.isNaN(sum)) throw new Error('the calls must answer numbers');
+      if (Number.isNaN(sum)) throw new Error('Expected calls to return numbers');
       return nanoseconds(start, operations);
     },
     async bytes() {
@@ -133,7 +133,7 @@ function sluice(policy, clock) {
 
 const counter = ({ limit = LIMIT }) => ({ algorithm: 'sliding-counter', limit, window: WINDOW_MS });
 
-/** A clock that somebody else reads, as a server does that knows when a request came. */
+/** A clock with a given time, as in a server that knows the arrival time of a request. */
 function givenClock() {
   const clock = { nowMs: 1_745_000_100_000, now: () => clock.nowMs, schedule: () => () => {} };
   return clock;
@@ -159,19 +159,19 @@ export const contenders = {
     );
   },
 
-  /** The exact log, in the same traffic. */
+  /** `sliding-log` with the same traffic. */
   'sluice sliding-log': (options) => {
     const limiter = sluice({ algorithm: 'sliding-log', limit: LIMIT, window: WINDOW_MS });
     return immediate((key) => limiter.checkSync('p', key).remaining, options);
   },
 
-  /** The exact log where nearly every call is admitted: a window so short that 100 suffice. */
+  /** `sliding-log` with a window so short that nearly every call is admitted. */
   'sluice sliding-log, admitting': (options) => {
     const limiter = sluice({ algorithm: 'sliding-log', limit: LIMIT, window: 20 });
     return immediate((key) => limiter.checkSync('p', key).remaining, options);
   },
 
-  /** The exact log on a clock that moves on each round over the keys: each call is an entry. */
+  /** `sliding-log` with a clock that advances with each round: each call is an entry. */
   'sluice sliding-log, entries': (options) => {
     const clock = givenClock();
     const policy = { algorithm: 'sliding-log', limit: 1_000_000, window: 60 * WINDOW_MS };
@@ -183,7 +183,7 @@ export const contenders = {
     }, options);
   },
 
-  /** A limiter with a cap that throw-away keys run into, and one key that is denied. */
+  /** A limiter with `maxKeys` that one-off keys exceed, and one key that is denied. */
   'sluice flooded': ({ maxKeys }) => {
     const policy = { algorithm: 'sliding-counter', limit: LIMIT, window: 60 * WINDOW_MS };
     const store = memoryStore({ maxKeys });

@@ -1,6 +1,6 @@
 /**
- * What is compared on Redis, each as its users set it up: a function from a key to the promise of
- * an answer. All of them go through the same client library with the same settings.
+ * Contenders on Redis, each with its usual setup: functions from a key to the promise of a result.
+ * All use the same client library with the same settings.
  */
 import { once } from 'node:events';
 import { Redis } from 'ioredis';
@@ -10,8 +10,8 @@ import { createLimiter } from 'sluice';
 import { redisStore } from 'sluice/redis';
 
 /**
- * The client's own settings, except that it neither queues nor repeats commands, nor waits for a
- * silent server: a benchmark must not go on as if nothing had happened.
+ * Default settings, but without queueing, resending or waiting for an unresponsive server, so that
+ * a failure ends the benchmark.
  */
 export async function connect(port, settings = {}) {
   const safe = {
@@ -24,10 +24,10 @@ export async function connect(port, settings = {}) {
   return client;
 }
 
-/** Whatever the store cannot decide throws, so that no decision is made up in its place. */
+/** Failed decisions throw, so that no fallback is measured. */
 const GUARD = { onFailure: 'throw', deadlineMs: 5000 };
 
-/** The deny cache answers without Redis, so it is off where Redis is what is compared. */
+/** The deny cache avoids calls to Redis, so it is off when Redis is measured. */
 export function sluice(client, policies, { clock, ...options } = {}) {
   const store = redisStore(client, { ...GUARD, denyCache: false, ...options });
   const limiter = createLimiter({ policies, store, ...(clock && { clock }) });
@@ -48,8 +48,8 @@ export async function expressStore(client, { windowMs }) {
 }
 
 /**
- * The log that everybody writes. It is the shortest of its kind: it takes no cost and does not say
- * when to come back, for which others read the oldest entry as well.
+ * The common sorted-set log, in its shortest form: without costs and without a retry time, for
+ * which other implementations also read the oldest entry.
  */
 const SORTED_SET_LOG = `
 local time = redis.call('TIME')
@@ -64,7 +64,7 @@ return { 1, limit - count - 1 }`;
 
 export function sortedSetLog(client, { limit, windowMs }) {
   client.defineCommand('sortedSetLog', { numberOfKeys: 1, lua: SORTED_SET_LOG });
-  // Unique among processes and as short as can be, because the server keeps each of them.
+  // Unique among processes and short, because the server stores each of them.
   const own = process.pid.toString(36);
   let calls = 0;
   return (key) => client.sortedSetLog(`log:${key}`, windowMs, limit, `${own}.${calls++}`);
