@@ -1,6 +1,6 @@
 /**
- * Joins the modules of the library to a few files, after `tsc -b`: an app loads them sooner, and V8
- * makes faster code of what is in one file than of what is imported from many.
+ * Bundles the library's modules into a few files after `tsc -b`: they load faster, and V8 generates
+ * faster code for functions in one file than for imported ones.
  *
  *     node tools/bundle-library.mjs
  */
@@ -19,7 +19,7 @@ import { rolldown } from 'rolldown';
 const LIBRARY = 'packages/sluice';
 const OUTPUT = join(LIBRARY, 'lib');
 
-/** What several entry points share: a file for each layer, with nothing in it of those below. */
+/** Chunks that several entry points share: one file per layer, without the layers below. */
 const GROUPS = [
   {
     name: 'core',
@@ -34,14 +34,14 @@ const { exports } = JSON.parse(readFileSync(join(LIBRARY, 'package.json'), 'utf8
 const input = {};
 for (const { types, default: file } of Object.values(exports)) {
   if (types === undefined) continue;
-  // Where the types lie, there lies what `tsc` has made of the module.
+  // The compiled module is beside its types.
   input[basename(file, '.js')] = join(LIBRARY, types.replace(/\.d\.ts$/, '.js'));
 }
 
 const bundle = await rolldown({
   input,
   platform: 'neutral',
-  // Frameworks are the app's own, and so is Node.
+  // Frameworks and Node.js are not bundled.
   external: /^[^./]/,
   treeshake: { moduleSideEffects: false },
 });
@@ -61,7 +61,7 @@ try {
   await bundle.close();
 }
 
-/** Somebody may be running what is there: it is replaced in one step, and only by something new. */
+/** Replaces a file atomically, and only if it changed, because a process may be using it. */
 function writeIfNew(path, text) {
   if (existsSync(path) && readFileSync(path, 'utf8') === text) return;
   const draft = `${path}.${process.pid}`;

@@ -1,5 +1,5 @@
 /**
- * Checks what would be published, after `npm run build`: the packed packages, not their folders.
+ * Checks the packed packages, as they would be published. Requires `npm run build`.
  *
  *     node tools/package-check.mjs
  */
@@ -16,14 +16,14 @@ const LIBRARY = 'packages/sluice';
 const PAGE = 'packages/dashboard';
 const PROGRAMS = [PAGE, 'packages/server', 'packages/traffic', 'packages/cli'];
 const ENTRY = join(LIBRARY, 'lib/index.js');
-/** Also runs in a browser, as the library does. */
+/** Must also run in a browser, like the library. */
 const LAB = 'packages/traffic/dist/lab.js';
 const MAX_BUNDLE_KB = 13.5;
 const MAX_PAGE_KB = 120;
 
 const inKb = (bytes) => (bytes / 1024).toFixed(1);
 
-/** Runs a command and answers with what it printed, or throws that. */
+/** Runs a command. Returns its output, or throws an error with it. */
 function run(command, args, cwd = '.') {
   const env = { ...process.env, npm_config_offline: 'true', npm_config_update_notifier: 'false' };
   const { status, stdout, stderr, error } = spawnSync(command, args, {
@@ -66,7 +66,7 @@ function dependencies() {
   const needed = ['dependencies', 'optionalDependencies'].flatMap((kind) =>
     Object.keys(manifest[kind] ?? {}),
   );
-  // The frameworks are there already for whoever uses their adapters, and nobody else needs them.
+  // Frameworks must be optional peers: only applications that use an adapter need one.
   const peers = Object.keys(manifest.peerDependencies ?? {});
   const optional = manifest.peerDependenciesMeta ?? {};
   needed.push(...peers.filter((name) => optional[name]?.optional !== true));

@@ -14,7 +14,7 @@ interface Address {
 
 interface OpenOptions {
   readonly tls?: { readonly ca: string };
-  /** Of ioredis and iovalkey only. */
+  /** ioredis and iovalkey only. */
   readonly socketTimeout?: number;
 }
 
@@ -33,7 +33,7 @@ export const sentinelClients: Readonly<
   >
 >;
 
-/** The options of docs/redis.md, for one server unless the name says otherwise. */
+/** The options of docs/redis.md, for one server by default. */
 export const IOREDIS: object;
 export const IOREDIS_SENTINEL: object;
 export const IOREDIS_CLUSTER: { readonly redisOptions: object };

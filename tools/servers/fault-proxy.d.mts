@@ -1,33 +1,33 @@
-/** As seen from the proxy: `toServer` is what the client sends, `toClient` what it gets. */
+/** `toServer`: bytes that the client sends; `toClient`: bytes that it receives. */
 export type Direction = 'toServer' | 'toClient';
 
-/** Gives the bytes to pass on instead, null to drop the connection, undefined to change nothing. */
+/** Returns bytes to forward instead, null to drop the connection, or undefined for no change. */
 export type ReplyHook = (bytes: Buffer) => Buffer | null | undefined;
 
 export interface FaultProxy {
   readonly host: string;
   readonly port: number;
-  /** How many clients are connected now. */
+  /** Number of connected clients. */
   readonly connections: number;
-  /** Passes everything on so much after it came, in both directions and in order. */
+  /** Delays all bytes in both directions, in order. */
   delay(ms: number): void;
   /**
-   * Passes on `count` more bytes in this direction, summed over all connections, and destroys the
-   * connection that carried the last one. With 0 the next connection that carries any. Works once.
+   * Forwards `count` more bytes in this direction, summed over all connections, then destroys the
+   * connection with the last one; with 0, the next connection that sends any. Works once.
    */
   cutAfterBytes(count: number, direction: Direction): void;
-  /** Holds everything back, the ends of connections too; when it is over, all of it flows. */
+  /** Buffers all bytes and ends of connections until the fault is cleared. */
   blackHole(isOn: boolean): void;
-  /** Closes the present connections to the server, and leaves their clients in silence. */
+  /** Closes the current connections to the server, but not to their clients. */
   halfOpen(): void;
-  /** Destroys all connections, and closes new ones as soon as they are made. */
+  /** Destroys all connections and closes new ones immediately. */
   refuse(isOn: boolean): void;
-  /** Sees every chunk from the server right before it is passed on. */
+  /** Called with every chunk from the server before it is forwarded. */
   onReply(hook: ReplyHook | undefined): void;
-  /** All faults off. Connections that are half open stay so: nothing could mend them. */
+  /** Clears all faults. Half-open connections stay half-open. */
   heal(): void;
   stop(): Promise<void>;
 }
 
-/** A proxy on a free port of 127.0.0.1 that passes everything on to the port of `upstream`. */
+/** Starts a proxy on a free port of 127.0.0.1 that forwards to the port of `upstream`. */
 export function startFaultProxy(upstream: { port: number; host?: string }): Promise<FaultProxy>;

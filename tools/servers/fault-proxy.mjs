@@ -1,18 +1,18 @@
 /**
- * A TCP proxy that fails on command: it is slow, cuts, holds back, goes silent or refuses.
+ * A TCP proxy with injectable faults: delays, cut connections, stalls, black holes, rejections.
  *
- * Every fault works on bytes as they are passed on, not as they come in, so a fault also meets
- * what was still on its way when it was ordered.
+ * Faults apply when bytes are forwarded, not when they arrive, so they also affect bytes that were
+ * buffered before.
  */
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 
 const HOST = '127.0.0.1';
-/** What a queue holds behind the last bytes: an orderly end, or that the sender is gone. */
+/** Queue entries after the last bytes: an orderly end, or an aborted sender. */
 const END = Symbol('end');
 const GONE = Symbol('gone');
 
-/** One direction of one connection: a queue, so that what is late or held back keeps its order. */
+/** One direction of a connection: a queue that keeps delayed bytes in order. */
 class Lane {
   #faults;
   #direction;
@@ -39,7 +39,7 @@ class Lane {
     this.flow();
   }
 
-  /** Passes on what is due, in the order in which it came, also if a hook heals the proxy. */
+  /** Forwards due entries in order, also if a hook clears the faults. */
   flow() {
     if (this.#isFlowing) return;
     this.#isFlowing = true;
@@ -62,7 +62,7 @@ class Lane {
     }
   }
 
-  /** From now on nothing is passed on. */
+  /** Stops forwarding. */
   close() {
     this.#isClosed = true;
     this.#queue = [];
@@ -92,7 +92,7 @@ class Lane {
   }
 }
 
-/** A client, its server, and a lane each way. */
+/** A client, its server connection, and a queue for each direction. */
 class Connection {
   #client;
   #server;
@@ -102,7 +102,7 @@ class Connection {
     const server = connect({ ...upstream, allowHalfOpen: true, noDelay: true });
     this.#client = client;
     this.#server = server;
-    // An error is always followed by the close that the lanes listen for.
+    // An error is always followed by `close`, which the queues handle.
     for (const socket of [client, server]) socket.on('error', () => {});
     const drop = (last, bytes) => this.destroy(last, bytes);
     this.#lanes = [
@@ -115,7 +115,7 @@ class Connection {
     return !this.#client.destroyed;
   }
 
-  /** Over when both sides know: in a black hole the server goes on long after the client. */
+  /** Ends when both sides are closed: in a black hole the server closes first. */
   async over() {
     await Promise.all(
       [this.#client, this.#server].map(
@@ -128,7 +128,7 @@ class Connection {
     for (const lane of this.#lanes) lane.flow();
   }
 
-  /** Ends both sides now, or as soon as the last bytes are on their way to one of them. */
+  /** Ends both sides now, or after the last bytes are written. */
   destroy(last, bytes) {
     for (const lane of this.#lanes) lane.close();
     const end = () => {
@@ -139,7 +139,7 @@ class Connection {
     else end();
   }
 
-  /** What the client goes on to send is read and forgotten. */
+  /** Reads and discards further bytes of the client. */
   halfOpen() {
     for (const lane of this.#lanes) lane.close();
     this.#server.destroy();
@@ -207,7 +207,7 @@ class FaultProxy {
   }
 
   heal() {
-    // Those that let bytes flow come last, so that these meet no other fault.
+    // Faults that release bytes are cleared last, so that the bytes meet no other fault.
     this.cutAfterBytes(Number.POSITIVE_INFINITY, 'toServer');
     this.cutAfterBytes(Number.POSITIVE_INFINITY, 'toClient');
     this.onReply(undefined);
@@ -232,7 +232,7 @@ class FaultProxy {
   }
 }
 
-/** Listens on a free port of 127.0.0.1 and passes everything on to the port of `upstream`. */
+/** Listens on a free port of 127.0.0.1 and forwards to the port of `upstream`. */
 export function startFaultProxy({ port, host = HOST }) {
   return new FaultProxy({ port, host }).listen();
 }

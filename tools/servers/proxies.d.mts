@@ -1,14 +1,14 @@
 export type ProxyKind = 'nginx' | 'caddy' | 'haproxy';
 
 export interface ProxyOptions {
-  /** Where requests are passed on to, on 127.0.0.1. */
+  /** Port of the upstream on 127.0.0.1. */
   readonly upstreamPort: number;
   /**
-   * The proxies in front of this one, which Caddy has to be told: from anyone else it drops
-   * X-Forwarded-For. nginx and HAProxy add to whatever came.
+   * Trusted proxies in front of this one. Caddy drops X-Forwarded-For of all others; nginx and
+   * HAProxy always append to it.
    */
   readonly trusted?: readonly string[];
-  /** Whether it also adds to Forwarded (RFC 7239), which none of them does unless told. */
+  /** Whether it also appends to Forwarded (RFC 7239); default false. */
   readonly forwarded?: boolean;
 }
 
@@ -17,25 +17,25 @@ export interface RunningProxy {
   readonly host: string;
   readonly port: number;
   readonly pid: number;
-  /** The end of what the proxy has printed. */
+  /** The end of the proxy's output. */
   readonly output: string;
-  /** SIGKILL, waits until the process is gone, and removes its folder. */
+  /** Sends SIGKILL, waits for the exit and deletes its folder. */
   stop(): Promise<void>;
 }
 
-/** Starts a plain reverse proxy that adds its client's address to X-Forwarded-For. */
+/** Starts a reverse proxy that appends its client's address to X-Forwarded-For. */
 export function startProxy(kind: ProxyKind, options: ProxyOptions): Promise<RunningProxy>;
 
 export interface ShippedProxyOptions {
-  /** The configuration, which is used as it is but for the addresses in it. */
+  /** Path of the configuration. Only its addresses are changed. */
   readonly file: string;
-  /** Where Sluice is, on 127.0.0.1. */
+  /** Port of Sluice on 127.0.0.1. */
   readonly servicePort: number;
-  /** Where the application is, on 127.0.0.1. */
+  /** Port of the application on 127.0.0.1. */
   readonly upstreamPort: number;
 }
 
-/** Starts a proxy from a file in examples/proxies/, which asks Sluice about every request. */
+/** Starts a proxy with a file of examples/proxies/, which calls Sluice for every request. */
 export function startShippedProxy(
   kind: ProxyKind,
   options: ShippedProxyOptions,

@@ -1,9 +1,9 @@
 /**
- * Real reverse proxies for tests: nginx, Caddy and HAProxy, each set up as its own documentation
- * has it when the server behind shall know the client's address, or from a file that is shipped.
+ * Real reverse proxies for tests: nginx, Caddy and HAProxy, configured as their documentation
+ * recommends for forwarding client addresses, or with a file of examples/proxies.
  *
- * They listen on 127.0.0.1 only, live in temporary folders and never outlive this process. It
- * takes the programs: `tools/ensure-services nginx caddy haproxy`.
+ * They listen on 127.0.0.1 only, use temporary folders and end with this process. Requires
+ * `tools/ensure-services nginx caddy haproxy`.
  */
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -18,10 +18,10 @@ import { HOST, randomPort, until } from './redis-process.mjs';
 const PORT_ATTEMPTS = 5;
 const TAKEN = /address already in use|cannot bind socket/i;
 
-/** Where a proxy says that it is the one that was started, and not another one on its port. */
+/** Path at which a proxy identifies itself, to detect another process on its port. */
 const whoPath = (who) => `/who-${who}`;
 
-/** One process, in the foreground, so that its pid is all there is to end. */
+/** Runs in the foreground as one process, so that killing its pid ends it. */
 const nginx = ({ folder, port, upstreamPort, forwarded, who }) => ({
   words: ['-p', folder, '-e', 'stderr', '-c', join(folder, 'config')],
   config: `
@@ -60,7 +60,7 @@ http {
 `,
 });
 
-/** Adds to X-Forwarded-For only what comes from a proxy that it trusts, and drops it otherwise. */
+/** Appends to X-Forwarded-For of trusted proxies only, and drops it otherwise. */
 const caddy = ({ folder, port, upstreamPort, trusted, forwarded, who }) => ({
   words: ['run', '--adapter', 'caddyfile', '--config', join(folder, 'config')],
   config: `
@@ -79,7 +79,7 @@ http://:${port} {
 `,
 });
 
-/** Adds a header line of its own after those that came. */
+/** Adds a separate header line after the received ones. */
 const haproxy = ({ folder, port, upstreamPort, forwarded, who }) => ({
   words: ['-db', '-f', join(folder, 'config')],
   config: `
@@ -103,10 +103,10 @@ backend back
 
 const plans = { nginx, caddy, haproxy };
 
-/** Where the shipped files have Sluice, the application and themselves. */
+/** Addresses of Sluice, the application and the proxy in the example files. */
 const SHIPPED_PORTS = { service: 8080, upstream: 3000, own: 8000 };
 
-/** nginx knows no variables of the environment, so the addresses in the file are changed. */
+/** nginx supports no environment variables, so the addresses in the file are replaced. */
 const shippedNginx = ({ folder, file, port, servicePort, upstreamPort }) => {
   const ports = [
     [SHIPPED_PORTS.service, servicePort],
@@ -119,7 +119,7 @@ const shippedNginx = ({ folder, file, port, servicePort, upstreamPort }) => {
   );
   fs.writeFileSync(join(folder, 'sluice.conf'), text);
   const { words, config } = nginx({ folder, port, upstreamPort, forwarded: false, who: '' });
-  // What stands around the servers of a configuration is what a system comes with.
+  // The rest of the configuration is that of a default installation.
   const around = config.replace(/ {2}server \{[\s\S]*$/, `  include ${folder}/sluice.conf;\n}\n`);
   return { words, config: around };
 };
@@ -146,17 +146,17 @@ const shippedHaproxy = (options) => ({
 
 const shippedPlans = { nginx: shippedNginx, caddy: shippedCaddy, haproxy: shippedHaproxy };
 
-/** Waits for its input to end, which it does when this process ends, be it by SIGKILL. */
+/** Waits for the end of its input, which comes when this process ends, even by SIGKILL. */
 const CLEAN_UP = `cat
 for file in "$1"/*/pid; do kill -KILL "$(cat "$file")"; done
 rm -rf "$1"`;
 
 let home;
 
-/** The folder of all proxies of this process, with a shell that stays behind to clean it up. */
+/** Creates the folder of all proxies, and a shell that deletes it after this process ends. */
 function makeHome() {
   const folder = fs.mkdtempSync(join(tmpdir(), 'sluice-proxies-'));
-  // A group of its own, because Ctrl-C reaches everyone in the group of this process.
+  // A separate process group, because Ctrl-C is sent to the whole group of this process.
   const stdio = ['pipe', 'ignore', 'ignore'];
   const guard = spawn('sh', ['-c', CLEAN_UP, 'sh', folder], { detached: true, stdio });
   guard.unref();
@@ -164,19 +164,19 @@ function makeHome() {
   return folder;
 }
 
-/** The status of one answer, over a connection of its own. */
+/** Resolves to the status of one response, over a new connection. */
 function statusOf(port, path) {
   return new Promise((resolve, reject) => {
     const request = get({ host: HOST, port, path, agent: false, timeout: 1000 }, (response) => {
       response.resume();
       resolve(response.statusCode);
     });
-    request.on('timeout', () => request.destroy(new Error('no answer')));
+    request.on('timeout', () => request.destroy(new Error('no response')));
     request.on('error', reject);
   });
 }
 
-/** A shipped configuration says nothing of itself, and asking for a page would count. */
+/** Example files do not identify themselves, and requesting a page would be counted. */
 function isListening(port) {
   return new Promise((resolve, reject) => {
     const socket = connect(port, HOST, () => {
@@ -187,12 +187,12 @@ function isListening(port) {
   });
 }
 
-/** Debian keeps servers in /usr/sbin, where the PATH of plain users does not look. */
+/** Debian installs servers in /usr/sbin, which is not in the PATH of ordinary users. */
 function spawnIn(folder, program, words, variables = {}) {
-  // A file and not a pipe: a server must never wait for this process to read.
+  // A file, not a pipe, so that a server never waits for this process to read.
   const output = fs.openSync(join(folder, 'output'), 'a');
   const { PATH } = process.env;
-  // Caddy keeps its last configuration in one of these folders.
+  // Caddy stores its last configuration in one of these folders.
   const homes = { HOME: folder, XDG_CONFIG_HOME: folder, XDG_DATA_HOME: folder };
   const env = { ...process.env, ...homes, ...variables, PATH: `${PATH}:/usr/sbin:/sbin` };
   const child = spawn(program, words, { cwd: folder, env, stdio: ['ignore', output, output] });

@@ -1,6 +1,6 @@
 /**
- * One Redis process, and a client that is just enough to ask it something. Whatever is started
- * here lives in a temporary folder and never outlives this process, however that ends.
+ * One Redis process and a minimal client. Processes use a temporary folder and end with this
+ * process, even after SIGKILL.
  */
 import { spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
@@ -17,12 +17,12 @@ const PATIENCE_MS = 30_000;
 const PORT_ATTEMPTS = 5;
 
 /**
- * Below the ports that systems give to outgoing connections. Otherwise a client that tries to reach
- * a stopped server could be given the server's port as its own, and would be talking to itself.
+ * Below the ephemeral port range. Otherwise a client of a stopped server could receive the server's
+ * port as its own and connect to itself.
  */
 export const randomPort = () => randomInt(10_000, 32_768);
 
-/** Reads the reply at `at`: its value and where the next begins, or nothing if it is not whole. */
+/** Parses the reply at `at`. Returns its value and end, or undefined if it is incomplete. */
 function readReply(bytes, at, encoding) {
   const end = bytes.indexOf('\r\n', at);
   if (end < 0) return undefined;
@@ -32,7 +32,7 @@ function readReply(bytes, at, encoding) {
   if (kind === '+') return reply;
   if (kind === '-') return { ...reply, value: new Error(line) };
   if (kind === ':') return { ...reply, value: Number(line) };
-  if (kind !== '$' && kind !== '*') throw new Error(`not a reply of Redis: ${kind}${line}`);
+  if (kind !== '$' && kind !== '*') throw new Error(`Expected a Redis reply, got ${kind}${line}`);
   const length = Number(line);
   if (length < 0) return { ...reply, value: null };
   if (kind === '$') {
@@ -57,8 +57,8 @@ function writeCommand(words, encoding) {
 }
 
 /**
- * Sends one command over a connection of its own, so that nothing is left behind that a paused or
- * killed server could spoil. An error of the server's rejects, with the server's words.
+ * Sends one command over a new connection, so that paused or killed servers leave no state behind.
+ * Rejects with the server's error message.
  */
 export function command(port, words, options = {}) {
   const { tls, username = 'default', password, timeoutMs = 10_000, encoding = 'utf8' } = options;
@@ -95,7 +95,7 @@ export function command(port, words, options = {}) {
   });
 }
 
-/** Asks again and again until the answer is yes, and gives it; an error counts as no. */
+/** Polls until the result is truthy and returns it. An error counts as false. */
 export async function until(what, ask, servers) {
   const deadline = performance.now() + PATIENCE_MS;
   for (let last; ; await sleep(POLL_MS)) {
@@ -113,17 +113,17 @@ export async function until(what, ask, servers) {
   }
 }
 
-/** Waits for its input to end, which it does when this process ends, be it by SIGKILL. */
+/** Waits for the end of its input, which comes when this process ends, even by SIGKILL. */
 const CLEAN_UP = `cat
 for file in "$1"/*/pid; do kill -KILL "$(cat "$file")"; done
 rm -rf "$1"`;
 
 let home;
 
-/** The folder of all servers of this process, with a shell that stays behind to clean it up. */
+/** Creates the folder of all servers, and a shell that deletes it after this process ends. */
 function makeHome() {
   const folder = fs.mkdtempSync(join(tmpdir(), 'sluice-redis-'));
-  // A group of its own, because Ctrl-C reaches everyone in the group of this process.
+  // A separate process group, because Ctrl-C is sent to the whole group of this process.
   const stdio = ['pipe', 'ignore', 'ignore'];
   const guard = spawn('sh', ['-c', CLEAN_UP, 'sh', folder], { detached: true, stdio });
   guard.unref();
@@ -131,7 +131,7 @@ function makeHome() {
   return folder;
 }
 
-/** One process, and what it takes to talk to it and to start it again. */
+/** A server process with its connection settings and restart parameters. */
 class Server {
   #child;
   #ended;
@@ -173,7 +173,7 @@ class Server {
   }
 
   async start() {
-    // A file and not a pipe: a server must never wait for this process to read.
+    // A file, not a pipe, so that a server never waits for this process to read.
     const output = fs.openSync(join(this.#folder, 'output'), 'a');
     const child = spawn(this.#program, this.#words, { stdio: ['ignore', output, output] });
     fs.closeSync(output);
@@ -191,7 +191,7 @@ class Server {
     });
     const isReady = async () => {
       if (end) throw Object.assign(this.#failure(end), { isFinal: true });
-      // Anyone may answer on this port, but only the right one with this number.
+      // Another process may use this port, but only the right one replies with this number.
       const text = await this.ask(['INFO', 'server', 'persistence'], { timeoutMs: 1000 });
       return text.includes(`process_id:${child.pid}\r\n`) && !text.includes('\nloading:1');
     };
@@ -217,7 +217,7 @@ class Server {
     await this.#ended;
   }
 
-  /** A server that keeps its data is given the time to write it down. */
+  /** Gives a server with persistence time to write its data. */
   async #end() {
     if (this.#endsGently) {
       await this.resume();
@@ -238,7 +238,7 @@ class Server {
   }
 }
 
-/** Starts the server that `plan` describes for a folder and a port; a taken port is left alone. */
+/** Starts the server that `plan` describes, in a folder and on a free port. */
 export async function launch(plan, fixedPort) {
   home ??= makeHome();
   for (let attempt = 1; ; attempt++) {

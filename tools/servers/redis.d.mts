@@ -1,20 +1,20 @@
-/** What Redis replies; errors are thrown, but a list may have some inside. */
+/** A reply of Redis. Errors are thrown, but a list may contain some. */
 export type Reply = string | number | null | Error | Reply[];
 
 type Word = string | number;
 
 export interface CommandOptions {
-  /** The authority to trust, as PEM text, if the port speaks TLS. */
+  /** Certificate authority as PEM text, if the port uses TLS. */
   readonly tls?: string;
   readonly username?: string;
   readonly password?: string;
-  /** 10,000 unless told; after so much silence it rejects. */
+  /** Rejects after this time without a reply (default 10,000). */
   readonly timeoutMs?: number;
-  /** How words become bytes and bytes words; latin1 keeps all bytes apart. */
+  /** Encoding of arguments and replies; latin1 preserves all bytes. */
   readonly encoding?: 'utf8' | 'latin1';
 }
 
-/** Sends one command to a port of 127.0.0.1, over a connection of its own. */
+/** Sends one command to a port of 127.0.0.1, over a new connection. */
 export function command<T extends Reply = Reply>(
   port: number,
   words: readonly Word[],
@@ -22,14 +22,14 @@ export function command<T extends Reply = Reply>(
 ): Promise<T>;
 
 export interface RedisOptions {
-  /** More words for the command line of redis-server; the later of two settings counts. */
+  /** Additional arguments of redis-server. Later settings override earlier ones. */
   readonly args?: readonly Word[];
-  /** A free one unless told. */
+  /** Default: a free port. */
   readonly port?: number;
-  /** Where data is kept, if `args` ask for that; it is not removed at the end. */
+  /** Data folder, if `args` enable persistence. It is not deleted at the end. */
   readonly folder?: string;
   readonly password?: string;
-  /** Speaks TLS and nothing else. */
+  /** Accepts only TLS. */
   readonly tls?: boolean;
   /** Users, each as after ACL SETUSER: `'reader on >secret ~* +get'`. */
   readonly acl?: readonly string[];
@@ -39,38 +39,38 @@ export interface RedisServer {
   readonly host: string;
   readonly port: number;
   readonly url: string;
-  /** Of the process that runs now: it changes with each restart. */
+  /** Of the current process; changes with each restart. */
   readonly pid: number;
-  /** The authority that signed the server's certificate, as PEM text. */
+  /** Certificate authority of the server, as PEM text. */
   readonly tlsCa?: string;
-  /** The end of what the server has printed. */
+  /** The end of the server's output. */
   readonly output: string;
-  /** Sends a command as an administrator, whatever the users, passwords and TLS. */
+  /** Sends a command as administrator, independent of users, passwords and TLS. */
   command<T extends Reply = Reply>(...words: Word[]): Promise<T>;
-  /** SIGSTOP: the port accepts connections, but nobody answers. */
+  /** SIGSTOP: the port accepts connections, but the server does not reply. */
   pause(): Promise<void>;
   resume(): Promise<void>;
-  /** SIGKILL, and waits until the process is gone. */
+  /** Sends SIGKILL and waits for the exit. */
   kill(): Promise<void>;
-  /** Starts it again on the same port with the same settings; ends it first if it runs. */
+  /** Restarts it on the same port with the same settings. */
   restart(): Promise<void>;
-  /** Ends it for good and removes its folder. */
+  /** Stops it and deletes its folder. */
   stop(): Promise<void>;
 }
 
 export function startRedis(options?: RedisOptions): Promise<RedisServer>;
 
 export interface SentinelGroup {
-  /** Three, of which two have to agree that the master is down. */
+  /** Three, with a quorum of two. */
   readonly sentinels: readonly RedisServer[];
   readonly masterName: string;
-  /** The master at the start; after a failover it may be a replica, or gone. */
+  /** The initial master. After a failover it may be a replica, or stopped. */
   readonly master: RedisServer;
-  /** The two replicas at the start. */
+  /** The two initial replicas. */
   readonly replicas: readonly RedisServer[];
-  /** The port of the master that all living sentinels name; waits until they agree. */
+  /** Resolves to the master's port once all live sentinels agree. */
   currentMaster(): Promise<number>;
-  /** Has the first sentinel fail over though the master is well, and waits until it is done. */
+  /** Starts a planned failover by the first sentinel and waits until it is complete. */
   failover(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -79,27 +79,27 @@ export interface SentinelGroup {
 export function startSentinel(): Promise<SentinelGroup>;
 
 export interface MoveOptions {
-  /** How many portions the keys go in, 20 unless told, but at least one key each. */
+  /** Number of portions in which keys are moved (default 20), each at least one key. */
   readonly steps?: number;
-  /** How long it waits before and after each portion, 10 unless told. */
+  /** Pause before and after each portion (default 10). */
   readonly pauseMs?: number;
 }
 
 export interface Cluster {
-  /** Three masters, then the replica of each in the same order. */
+  /** Three masters, then the replica of each, in the same order. */
   readonly nodes: readonly RedisServer[];
   readonly urls: readonly string[];
-  /** Which of the nodes serves this slot now, or -1. */
+  /** Returns the index of the node that owns this slot, or -1. */
   ownerOf(slot: number): Promise<number>;
-  /** Moves a slot with its keys to a master, live: clients meet ASK and TRYAGAIN meanwhile. */
+  /** Migrates a slot to a master under load: clients receive ASK and TRYAGAIN meanwhile. */
   moveSlot(slot: number, toNode: number, options?: MoveOptions): Promise<void>;
   stop(): Promise<void>;
 }
 
 export interface ClusterOptions {
-  /** A master that is silent for so long is replaced (default: 1,000). */
+  /** Time after which an unresponsive master is replaced (default 1,000). */
   readonly nodeTimeoutMs?: number;
 }
 
-/** Resolves when all six nodes find the cluster whole and the replicas are connected. */
+/** Resolves when all six nodes report a complete cluster and the replicas are connected. */
 export function startCluster(options?: ClusterOptions): Promise<Cluster>;

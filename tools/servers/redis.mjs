@@ -1,8 +1,8 @@
 /**
  * Real Redis servers for tests and benchmarks: one alone, one watched by sentinels, a cluster.
  *
- * They listen on 127.0.0.1 only, live in temporary folders and never outlive this process. It
- * takes redis-server and, for TLS, openssl: `tools/ensure-services redis openssl`.
+ * They listen on 127.0.0.1 only, use temporary folders and end with this process. Requires
+ * redis-server and, for TLS, openssl: `tools/ensure-services redis openssl`.
  */
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -16,7 +16,7 @@ export { command };
 const MASTER_NAME = 'main';
 const SLOTS = 16_384;
 
-/** A throw-away authority, and a certificate of it for 127.0.0.1. */
+/** Creates a temporary certificate authority and its certificate for 127.0.0.1. */
 function makeCertificates(folder) {
   const openssl = (line, ...more) =>
     execFileSync('openssl', [...line.split(' '), ...more], { cwd: folder, stdio: 'pipe' });
@@ -31,7 +31,7 @@ function makeCertificates(folder) {
   return readFileSync(join(folder, 'ca.crt'), 'utf8');
 }
 
-/** The administrator is a user apart, who keeps all rights whatever becomes of the others. */
+/** The administrator is a separate user with all rights, independent of the test's users. */
 function redisPlan(folder, port, options) {
   const { args = [], password, acl = [], tls = false } = options;
   const secret = randomBytes(16).toString('hex');
@@ -62,7 +62,7 @@ export function startRedis(options = {}) {
   return launch((folder, port) => redisPlan(folder, port, options), options.port);
 }
 
-/** Starts what is given and adds it to `crew`, also when one fails: then the crew is stopped. */
+/** Starts servers and adds them to `crew`, also if one fails, so that all can be stopped. */
 async function recruit(group, starting) {
   const settled = await Promise.allSettled(starting);
   const started = settled.filter(({ value }) => value).map(({ value }) => value);
@@ -74,7 +74,7 @@ async function recruit(group, starting) {
 
 const stopAll = (group) => Promise.all(group.map((server) => server.stop()));
 
-/** Runs `assemble` with an empty crew; if it fails, nobody of the crew is left running. */
+/** Runs `assemble` with an empty list of servers. If it fails, stops those that were started. */
 async function withCrew(assemble) {
   const group = [];
   try {
@@ -95,7 +95,7 @@ async function everyOne(items, isSo) {
   return (await Promise.all(items.map(isSo))).every(Boolean);
 }
 
-/** Sentinels keep their state in their configuration, so that is written once. */
+/** Sentinels store their state in their configuration file, so it is written only once. */
 function sentinelPlan(folder, port, masterPort) {
   const lines = [
     `port ${port}`,
@@ -112,17 +112,17 @@ function sentinelPlan(folder, port, masterPort) {
 }
 
 /**
- * What the configuration cannot say. A server is pinged well before it counts as down, or each new
- * master looks dead at first. Greetings may not be as frequent as possible, because who reports
- * another role for as long as four of them take is put right, be it in the middle of a failover. A
- * machine that is busy for some seconds is no reason to distrust the clock and stand by.
+ * Settings that the configuration file does not support. The ping interval is well below the down
+ * time, or each new master looks dead at first. The publish interval is not minimal, because a
+ * server that reports another role for four intervals is reconfigured, even during a failover. TILT
+ * mode is avoided on a machine that is busy for some seconds.
  */
 function hasten(sentinel, greetingMs = 500) {
   const periods = `ping-period 300 ask-period 100 info-period 1000 publish-period ${greetingMs}`;
   return sentinel.command('SENTINEL', 'DEBUG', ...periods.split(' '), 'tilt-trigger', 20_000);
 }
 
-/** A flat list of names and values, as an object. */
+/** Converts a flat list of names and values to an object. */
 const fields = (list) =>
   Object.fromEntries(times(list.length / 2, (i) => list.slice(2 * i, 2 * i + 2)));
 
@@ -136,29 +136,29 @@ async function knowsAll(sentinel) {
   return replicas.every(isFine) && (await about('CKQUORUM')).startsWith('OK 3 ');
 }
 
-/** What the sentinels that are alive have to say. */
+/** Returns the replies of all live sentinels. */
 async function askAlive(sentinels, what) {
   const words = ['SENTINEL', what, MASTER_NAME];
   const asked = sentinels.map((sentinel) => sentinel.ask(words, { timeoutMs: 1000 }));
   const answers = (await Promise.allSettled(asked)).flatMap(({ value }) => (value ? [value] : []));
-  if (answers.length < 2) throw new Error('fewer than two sentinels answer');
+  if (answers.length < 2) throw new Error('fewer than two sentinels reply');
   return answers;
 }
 
-/** The port of the master if all give the same: clients may ask any of them. */
+/** Returns the port of the master if all sentinels agree, because clients use any of them. */
 async function agreedMaster(sentinels) {
   const answers = await askAlive(sentinels, 'GET-MASTER-ADDR-BY-NAME');
   const ports = new Set(answers.map(([, port]) => Number(port)));
   return ports.size === 1 ? [...ports][0] : undefined;
 }
 
-/** The same, once none of them is in the middle of something. */
+/** The same, once no sentinel is in a failover. */
 async function settledMaster(sentinels) {
   const masters = (await askAlive(sentinels, 'MASTER')).map(fields);
   return masters.every(({ flags }) => flags === 'master') ? agreedMaster(sentinels) : undefined;
 }
 
-/** The same, once each sentinel also finds all living replicas in their role. */
+/** The same, once each sentinel also reports all live replicas in their role. */
 async function calmMaster(sentinels) {
   const replicas = (await askAlive(sentinels, 'REPLICAS')).flat().map(fields);
   const isStray = (each) => !/down/.test(each.flags) && each['role-reported'] !== 'slave';
@@ -188,7 +188,7 @@ export function startSentinel() {
       const before = await until('all is calm', () => calmMaster(sentinels), sentinels);
       const isDone = async () => {
         const port = await settledMaster(sentinels);
-        // Not ordered yet, or refused, or undone by a sentinel that was not told in time.
+        // Not started yet, rejected, or reverted by a sentinel that was not notified in time.
         if (port === before) await sentinels[0].command('SENTINEL', 'FAILOVER', MASTER_NAME);
         return port > 0 && port !== before && (await command(port, ['ROLE']))[0] === 'master';
       };
@@ -199,13 +199,13 @@ export function startSentinel() {
   });
 }
 
-/** Nodes list a replica only once it has heard from its master, and by default that takes 10 s. */
+/** Nodes list a replica only after contact with its master, which takes 10 s by default. */
 function startNode(nodeTimeoutMs) {
   const settings = [
     ...['--cluster-enabled', 'yes', '--cluster-config-file', 'nodes.conf'],
     ...['--cluster-node-timeout', nodeTimeoutMs, '--cluster-replica-validity-factor', 0],
     ...['--cluster-allow-replica-migration', 'no', '--repl-ping-replica-period', 1],
-    // As docs/redis.md says: otherwise all nodes reject commands until a dead one is replaced.
+    // As recommended in docs/redis.md: otherwise all nodes reject commands until a failover.
     ...['--cluster-require-full-coverage', 'no'],
   ];
   return launch((folder, port) =>
@@ -213,7 +213,7 @@ function startNode(nodeTimeoutMs) {
   );
 }
 
-/** Introduces everyone to everyone, which is quicker than to wait until the word gets around. */
+/** Connects all nodes to each other, which is faster than waiting for gossip. */
 async function introduce(nodes) {
   const busPorts = await Promise.all(
     nodes.map(async (node) => (await node.command('CONFIG', 'GET', 'cluster-port'))[1]),
@@ -243,7 +243,7 @@ async function assignRoles(nodes) {
   );
 }
 
-/** Whether this node sees a whole cluster: three parts, each with a master and a replica. */
+/** Whether this node reports a complete cluster: three shards with a master and a replica. */
 async function seesAll(node) {
   if (!(await node.command('CLUSTER', 'INFO')).includes('cluster_state:ok')) return false;
   const lines = (await node.command('CLUSTER', 'NODES')).trim().split('\n');
@@ -252,7 +252,7 @@ async function seesAll(node) {
   return parts.length === 3 && parts.every((part) => part.length === 4);
 }
 
-/** The epoch at which this node says that the slot is its own, or -1. */
+/** Returns the epoch at which this node claims the slot, or -1. */
 async function claim(node, slot) {
   const text = await node.ask(['CLUSTER', 'NODES'], { timeoutMs: 1000 });
   const line = text.split('\n').find((each) => each.includes('myself,master'));
@@ -264,7 +264,7 @@ async function claim(node, slot) {
   return ranges.some(holds) ? Number(epoch) : -1;
 }
 
-/** Of several that claim a slot, as after a failover, the latest is right. */
+/** If several nodes claim a slot, as after a failover, the latest epoch wins. */
 async function findOwner(nodes, slot) {
   const asked = await Promise.allSettled(nodes.map((node) => claim(node, slot)));
   const epochs = asked.map(({ value = -1 }) => value);
@@ -272,11 +272,11 @@ async function findOwner(nodes, slot) {
   return latest < 0 ? -1 : epochs.indexOf(latest);
 }
 
-/** Moves keys in steps with pauses, so that clients meet a slot that is half here, half there. */
+/** Moves keys in steps with pauses, so that clients see a partly migrated slot. */
 async function moveSlot(nodes, slot, to, { steps = 20, pauseMs = 10 } = {}) {
   const from = await findOwner(nodes, slot);
   if (from === to) return;
-  if (from < 0) throw new Error(`nobody holds slot ${slot}`);
+  if (from < 0) throw new Error(`no node owns slot ${slot}`);
   const [source, target] = [nodes[from], nodes[to]];
   const [sourceId, targetId] = await Promise.all(
     [source, target].map((node) => node.command('CLUSTER', 'MYID')),
@@ -287,7 +287,7 @@ async function moveSlot(nodes, slot, to, { steps = 20, pauseMs = 10 } = {}) {
   await sleep(pauseMs);
   const total = await source.command('CLUSTER', 'COUNTKEYSINSLOT', slot);
   const atOnce = Math.max(1, Math.ceil(total / steps));
-  // Keys may be any bytes, and this encoding gives each byte back as it came.
+  // Keys may contain any bytes, and latin1 preserves each byte.
   const ask = (...words) => source.ask(words, { encoding: 'latin1' });
   for (;;) {
     const keys = await ask('CLUSTER', 'GETKEYSINSLOT', slot, atOnce);
@@ -295,11 +295,11 @@ async function moveSlot(nodes, slot, to, { steps = 20, pauseMs = 10 } = {}) {
     await ask('MIGRATE', HOST, target.port, '', 0, 5000, 'KEYS', ...keys);
     await sleep(pauseMs);
   }
-  // The new owner first: a slot that is nobody's for a moment would be refused by all.
+  // The new owner first: all nodes would reject a slot without an owner.
   await setSlot(target, 'NODE', targetId);
   await setSlot(source, 'NODE', targetId);
   const others = nodes.filter((node) => node !== source && node !== target);
-  // Replicas refuse to be told, and the dead cannot be; they learn it from the others.
+  // Replicas reject this command and dead nodes are unreachable; they learn it by gossip.
   await Promise.allSettled(others.map((node) => setSlot(node, 'NODE', targetId)));
 }
 
