@@ -1,10 +1,10 @@
 /**
- * The style test: what a reader may rely on in every file, checked by machine.
+ * Style checks for all files of the repository.
  *
- *     node tools/tidy.mjs          names each violation as file:line
- *     node tools/tidy.mjs --tree   prints the tree that ARCHITECTURE.md has to show
+ *     node tools/tidy.mjs          prints each violation as file:line
+ *     node tools/tidy.mjs --tree   prints the tree that ARCHITECTURE.md must contain
  *
- * Each rule is a pure function from files to violations, so a test can hand it a bad file.
+ * Each rule is a pure function from files to violations, so tests can pass it a bad file.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, realpathSync, statSync } from 'node:fs';
@@ -13,14 +13,14 @@ import { parseSync } from 'rolldown/utils';
 import { arrows } from './arrows.mjs';
 
 const sourceFolders = Object.keys(arrows);
-/** The src folder of a package that a file lies in; undefined if it lies in none. */
+/** Returns the src folder of the package that contains the file, or undefined. */
 const sourceOf = ({ path }) => sourceFolders.find((folder) => path.startsWith(folder));
 
 const MAX_FILE_LINES = 400;
 const MAX_FUNCTION_LINES = 80;
 const MAX_COLUMNS = 100;
 
-/** All that may lie at the root: whatever else turns up there belongs in a folder. */
+/** Allowed entries of the root folder. */
 const rootEntries = new Set([
   ...['.ci', '.gitignore', '.npmrc', 'biome.json', 'package.json', 'package-lock.json'],
   ...['tsconfig.base.json', 'tsconfig.json', 'vitest.config.ts'],
@@ -28,23 +28,52 @@ const rootEntries = new Set([
   ...['bench', 'deploy', 'docs', 'examples', 'packages', 'tools'],
 ]);
 
-/** The folders that the tree in ARCHITECTURE.md has to show. */
+/** Folders that the tree in ARCHITECTURE.md must contain. */
 const treeShows = [
   /^[^/]+\/$/,
   /^(?:docs|tools)\/[^/]+\/$/,
   /^packages\/[^/]+\/(?:src\/(?:.*\/)?)?$/,
 ];
 
-/** Written with brackets so that this file does not hold the words it looks for. */
+/** Written with brackets so that this file does not contain the words itself. */
 const leftOver = /\b(?:TO[D]O|FIX[M]E|X[X]X|HA[C]K)\b|https?:\/\/registry\./g;
+/**
+ * Phrases that have an established term: caller, client, log, report, validate, reset, unavailable,
+ * refund, fast path, slow path. The first letters are in brackets for the same reason as above.
+ */
+const PHRASES = [
+  ...['[w]hoever', '[n]obody', '[s]omebody', '[e]verybody', '[a]nybody', '[t]old', '[m]ade sound'],
+  ...['[a]s new', '[i]s away', '[g]ives? back', '[t]hose who', '[t]hat which'],
+  ...['[s]hort way', '[l]ong way'],
+];
+/** A space, or a line break with the start of the next comment line. */
+const GAP = String.raw`(?: +|[ \t]*\n[ \t]*(?:(?:\*|//|#|--|>)[ \t]+)?)`;
+const vague = new RegExp(String.raw`\b(?:${PHRASES.join('|').replaceAll(' ', GAP)})\b`, 'gi');
+
+/** Places where such a phrase is allowed: the file, and a part of the line. At most 20. */
+export const ALLOWED_PHRASES = [];
+
+/** Files and folders that still contain such phrases. */
+export const NOT_YET_CLEAN = [
+  ...['cli', 'dashboard', 'server', 'sluice', 'traffic'].flatMap((name) => [
+    `packages/${name}/src/`,
+    `packages/${name}/test/`,
+  ]),
+  // Output of the command line, and help texts of settings.
+  ...['README.md', 'docs/choosing-a-limit.md', 'docs/cli.md', 'docs/configuration.md'],
+];
+
 const keepsTestsBack = /\.(?:only|skip|todo)\s*[.(]/g;
 const readsTime =
   /\bDate\s*\.\s*now\b|\bnew\s+Date\b|\bperformance\s*\.\s*now\b|\bset(?:Timeout|Interval)\s*\(/g;
 
 const isAny = () => true;
 const isCode = ({ path }) =>
-  /(?<!\.generated)\.(?:ts|mjs)$/.test(path) && !path.includes('test/vectors/');
+  /(?<!\.generated)\.(?:ts|mts|mjs)$/.test(path) && !path.includes('test/vectors/');
 const isCodeOrLua = (file) => isCode(file) || file.path.endsWith('.lua');
+const isDocument = ({ path }) =>
+  /\.(?:md|ya?ml|html|css|lua|conf|cfg|proto|service)$|(?:file|services|\.ci\/run)$/.test(path) &&
+  !path.includes('/test/');
 const isTest = ({ path }) => path.endsWith('.test.ts');
 const isRun = (file) => isCode(file) && /^(?:packages\/[^/]+\/src|tools|bench)\//.test(file.path);
 const isSource = (file) => sourceOf(file) !== undefined && /\.[cm]?[jt]s$/.test(file.path);
@@ -54,13 +83,13 @@ const violation = (path, line, message) => ({ path, line, message });
 const lineAt = (text, offset) => text.slice(0, offset).split('\n').length;
 const linesOf = (text) => text.replace(/\n$/, '').split('\n');
 
-/** A rule that looks at one file at a time: `check` yields lines and what is wrong there. */
+/** Creates a rule for single files. `check` yields pairs of a line and a message. */
 function perFile(fits, check) {
   const inFile = (file) => [...check(file)].map(([line, what]) => violation(file.path, line, what));
   return (files) => files.filter(fits).flatMap(inFile);
 }
 
-/** A rule that forbids a pattern in a file's text, or in whatever `textOf` makes of the file. */
+/** Creates a rule that forbids a pattern in `textOf(file)`, by default the file's text. */
 function forbid(fits, pattern, complaint, textOf = ({ text }) => text) {
   return perFile(fits, function* (file) {
     const text = textOf(file);
@@ -70,7 +99,7 @@ function forbid(fits, pattern, complaint, textOf = ({ text }) => text) {
 
 const parses = new WeakMap();
 
-/** A file's imports, functions and bare code, parsed once however many rules ask. */
+/** Returns the file's imports, functions, code and prose. Cached, as several rules need them. */
 function parsed(file) {
   if (!parses.has(file)) parses.set(file, parse(file));
   return parses.get(file);
@@ -81,8 +110,8 @@ function parse({ path, text }) {
   if (errors.length > 0) throw new Error(`${path} cannot be parsed: ${errors[0].message}`);
   const nodes = [...nodesIn(program)];
   const ofType = (pattern) => nodes.filter(({ type }) => pattern.test(type));
-  // Whatever has a source imports: declarations, re-exports, import() and import types. A source
-  // that is not a plain string cannot be followed, so it stands as written and no rule allows it.
+  // Imports, re-exports, import() and import types have a source. One that is not a string literal
+  // cannot be resolved; it is kept as written, and no rule allows it.
   const imports = nodes
     .filter(({ source }) => source?.type)
     .map(({ type, source, importKind = '', exportKind = '', start }) => ({
@@ -91,11 +120,11 @@ function parse({ path, text }) {
       line: lineAt(text, start),
     }));
   const functions = ofType(/Function(?:Declaration|Expression)$/);
-  const code = blanked(text, [...comments, ...ofType(/^(?:Literal|TemplateElement)$/)]);
-  return { imports, functions, code };
+  const prose = [...comments, ...ofType(/^(?:Literal|TemplateElement)$/)];
+  return { imports, functions, code: without(text, prose), prose: only(text, prose) };
 }
 
-/** Every node of a syntax tree, outer ones first. */
+/** Yields every node of a syntax tree, parents first. */
 function* nodesIn(value) {
   if (typeof value !== 'object' || value === null) return;
   if (value.type) yield value;
@@ -104,16 +133,19 @@ function* nodesIn(value) {
 
 const bareCode = (file) => parsed(file).code;
 
-/** The text with comments and literals turned into spaces, each line and column in its place. */
-function blanked(text, spans) {
-  const characters = text.split('');
+const blank = (text) => text.replace(/[^\n]/g, ' ');
+const replaceSpans = (characters, spans, replacement) => {
   for (const { start, end } of spans) {
-    for (let at = start; at < end; at++) if (text[at] !== '\n') characters[at] = ' ';
+    for (let at = start; at < end; at++) characters[at] = replacement[at];
   }
   return characters.join('');
-}
+};
+/** Returns the text with the spans replaced by spaces. Lines and columns do not change. */
+const without = (text, spans) => replaceSpans(text.split(''), spans, blank(text));
+/** Returns the text with all but the spans replaced by spaces. */
+const only = (text, spans) => replaceSpans(blank(text).split(''), spans, text);
 
-/** The imports of a source file, as paths from the src folder; a package is none of these. */
+/** Returns the imports of a source file, relative to the src folder, or as `package NAME`. */
 function arrowsOf(file) {
   const inside = (name) =>
     posix.relative(sourceOf(file), posix.join(posix.dirname(file.path), name));
@@ -150,7 +182,7 @@ function* forbiddenArrows(file) {
   }
 }
 
-/** Types count too: two files that need each other's types are one file in two pieces. */
+/** Includes type imports: two files that need each other's types belong together. */
 function importCircles(files) {
   return sourceFolders.flatMap((folder) =>
     circlesIn(
@@ -222,7 +254,7 @@ function namesWithoutPlaces(files) {
   });
 }
 
-/** Every folder, with a `/` at its end, and every file. */
+/** Returns all files, and all folders with a trailing `/`. */
 function entriesOf(files) {
   const upTo = (_, index, parts) => parts.slice(0, index + 1).join('');
   return new Set(files.flatMap(({ path }) => path.split(/(?<=\/)/).map(upTo)));
@@ -231,7 +263,7 @@ function entriesOf(files) {
 const shownEntries = (files) =>
   [...entriesOf(files)].filter((entry) => treeShows.some((shown) => shown.test(entry))).sort();
 
-/** The tree as ARCHITECTURE.md has to show it, still without descriptions. */
+/** Returns the lines of the tree that ARCHITECTURE.md must contain, without descriptions. */
 export function realTree(files) {
   return shownEntries(files).map((entry) => {
     const parts = entry.split(/(?<=\/)(?=.)/);
@@ -239,7 +271,7 @@ export function realTree(files) {
   });
 }
 
-/** The tree may show more than it has to, but nothing that is not there. */
+/** The tree may contain more than the required folders, but nothing that does not exist. */
 function treeDifferences(files) {
   const path = 'ARCHITECTURE.md';
   const lines = files.find((file) => file.path === path)?.text.split('\n') ?? [];
@@ -262,6 +294,26 @@ function treeDifferences(files) {
   return [...missing].map((e) => violation(path, start, `${e} is not in the tree`)).concat(found);
 }
 
+/** Creates the rule that forbids vague phrases in documents, comments, messages and test names. */
+export function plainLanguage(allowed, notYetClean) {
+  const isChecked = (file) =>
+    (isCode(file) || isDocument(file)) && !notYetClean.some((path) => file.path.startsWith(path));
+  return perFile(isChecked, function* (file) {
+    const prose = isCode(file) ? parsed(file).prose : file.text;
+    const lines = file.text.split('\n');
+    const excerpts = allowed.filter(([path]) => path === file.path).map(([, excerpt]) => excerpt);
+    for (const { 0: phrase, index } of prose.matchAll(vague)) {
+      const line = lineAt(prose, index);
+      if (excerpts.some((excerpt) => lines[line - 1].includes(excerpt))) continue;
+      yield [line, `"${phrase.replace(/\W+/g, ' ')}" has an established term`];
+    }
+    for (const excerpt of excerpts) {
+      const isUsed = lines.some((line) => line.includes(excerpt));
+      if (!isUsed) yield [1, `does not contain "${excerpt}", which ALLOWED_PHRASES lists`];
+    }
+  });
+}
+
 export const rules = [
   ['import arrows', perFile(isSource, forbiddenArrows)],
   ['no import circles', importCircles],
@@ -270,6 +322,7 @@ export const rules = [
   ['line length', perFile(isCode, wideLines)],
   ['time only in the clock', forbid(isTimeless, readsTime, 'outside clock.ts', bareCode)],
   ['no left-overs', forbid(isAny, leftOver, 'is left over')],
+  ['plain language', plainLanguage(ALLOWED_PHRASES, NOT_YET_CLEAN)],
   ['no printing', forbid(isSilent, /\bconsole\.log\b/g, 'in the core')],
   ['all tests run', forbid(isTest, keepsTestsBack, 'keeps tests from running', bareCode)],
   ['no stray root entries', strayRootEntries],
@@ -277,10 +330,10 @@ export const rules = [
   ['the tree is the real one', treeDifferences],
 ].map(([name, check]) => ({ name, check }));
 
-/** A picture has no text, whatever its bytes happen to spell. */
+/** Returns no text for pictures, whose bytes may match a rule by chance. */
 const readText = (path) => (path.endsWith('.png') ? '' : readFileSync(path, 'utf8'));
 
-/** What git tracks or would track, as it lies on the disk. */
+/** Reads the files that git tracks or would track from the disk. */
 function repositoryFiles() {
   const listed = execFileSync('git', ['ls-files', '-coz', '--exclude-standard']).toString();
   return listed

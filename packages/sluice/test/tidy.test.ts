@@ -19,6 +19,10 @@ interface Rule {
 }
 
 const rules: readonly Rule[] = tool.rules;
+const { ALLOWED_PHRASES, plainLanguage } = tool as {
+  ALLOWED_PHRASES: readonly [path: string, excerpt: string][];
+  plainLanguage: (allowed: typeof ALLOWED_PHRASES, notYetClean: readonly string[]) => Rule['check'];
+};
 const realTree: (files: readonly SourceFile[]) => string[] = tool.realTree;
 
 const SRC = 'packages/sluice/src/';
@@ -46,6 +50,7 @@ test('every rule is put to the test below', () => {
     'line length',
     'time only in the clock',
     'no left-overs',
+    'plain language',
     'no printing',
     'all tests run',
     'no stray root entries',
@@ -221,6 +226,85 @@ describe('left-overs', () => {
       );
     },
   );
+});
+
+describe('plain language', () => {
+  const foundPhrases = (
+    path: string,
+    text: string,
+    allowed: typeof ALLOWED_PHRASES = [],
+    notYetClean: readonly string[] = [],
+  ) =>
+    plainLanguage(
+      allowed,
+      notYetClean,
+    )([{ path, text }]).map(({ line, message }) => `${line}: ${message}`);
+
+  // In two pieces, so that the rule does not find them in this file.
+  const told = 'to' + 'ld';
+  const phrases = [
+    ...['who' + 'ever', 'no' + 'body', 'some' + 'body', 'every' + 'body', 'any' + 'body', told],
+    ...['made ' + 'sound', 'as ' + 'new', `unless ${told}`, 'is ' + 'away', 'give ' + 'back'],
+    ...['gives ' + 'back', 'those ' + 'who', 'that ' + 'which', 'short ' + 'way', 'long ' + 'way'],
+  ];
+
+  test.each(phrases)('rejects "%s" in documents, comments, strings and templates', (phrase) => {
+    const word = phrase.replace('unless ', '');
+    const message = `"${word}" has an established term`;
+    for (const path of ['docs/a.md', 'deploy/a.yaml', 'a.lua', 'Dockerfile', '.ci/run']) {
+      expect(foundPhrases(path, `fine\nIt ${phrase}.`)).toEqual([`2: ${message}`]);
+    }
+    for (const code of [
+      `// ${phrase}`,
+      `/* ${phrase} */`,
+      `f('${phrase}');`,
+      `f(\`\${1} ${phrase}\`);`,
+    ]) {
+      expect(foundPhrases('packages/a/src/a.ts', `\n${code}`)).toEqual([`2: ${message}`]);
+    }
+  });
+
+  test('rejects a phrase at the start of a sentence', () => {
+    expect(foundPhrases('docs/a.md', `${'No' + 'body'} knows.`)).toHaveLength(1);
+  });
+
+  test.each([
+    ['docs/a.md', 'It gives\nback'],
+    ['a.ts', '/**\n * It gives\n * back.\n */'],
+    ['a.ts', '// It gives\n// back.'],
+    ['a.lua', '-- It gives\n-- back.'],
+  ])('rejects a phrase that continues on the next line of %s', (path, text) => {
+    expect(foundPhrases(path, text)).toEqual([
+      `${text.startsWith('/**') ? 2 : 1}: "gives ${'back'}" has an established term`,
+    ]);
+  });
+
+  test('accepts identifiers, parts of words, test data and generated files', () => {
+    expect(foundPhrases('a.ts', `const ${told} = 1;`)).toEqual([]);
+    expect(foundPhrases('docs/a.md', 'untoldness, as newer, is awayday')).toEqual([]);
+    expect(foundPhrases('packages/a/test/a.yaml', told)).toEqual([]);
+    expect(foundPhrases('a.generated.ts', `// ${told}`)).toEqual([]);
+  });
+
+  test('accepts listed places, and reports those that are not needed any more', () => {
+    const text = `one ${told}\ntwo ${told}`;
+    expect(foundPhrases('a.md', text, [['a.md', `one ${told}`]])).toEqual([
+      `2: "${told}" has an established term`,
+    ]);
+    expect(foundPhrases('a.md', 'fine', [['a.md', 'gone']])).toEqual([
+      '1: does not contain "gone", which ALLOWED_PHRASES lists',
+    ]);
+    expect(foundPhrases('b.md', 'fine', [['a.md', 'gone']])).toEqual([]);
+  });
+
+  test('accepts everything in folders that are not clean yet', () => {
+    expect(foundPhrases('docs/a.md', told, [], ['docs/'])).toEqual([]);
+    expect(foundPhrases('docs/a.md', told, [], ['doc/'])).toHaveLength(1);
+  });
+
+  test('has at most 20 exceptions', () => {
+    expect(ALLOWED_PHRASES.length).toBeLessThanOrEqual(20);
+  });
 });
 
 describe('places', () => {
