@@ -33,11 +33,11 @@ export default defineConfig({
   },
   test: {
     include: ['packages/*/test/**/*.test.ts', 'bench/test/**/*.test.ts'],
-    // Files share the modules of their worker process: loading them anew for each of 290 files takes
-    // a third of the CPU time. A module therefore registers hooks in a function, not when it loads.
+    // Files share the modules of their worker process: loading them again for each of 290 files
+    // takes a third of the CPU time. So a module registers hooks in a function, not when it loads.
     isolate: false,
-    // On a machine that others share, a real server or browser is sometimes too slow. CI tries again
-    // once; a test that fails twice fails.
+    // On a shared machine, a real server or browser is sometimes too slow. CI retries once; a test
+    // that fails twice fails.
     retry: process.env.CI ? 1 : 0,
     testTimeout: 120_000,
     hookTimeout: 120_000,
