@@ -106,7 +106,7 @@ describe('the key table', () => {
     });
     const inTurn = timeOf(() => {
       while (other.size > 0) {
-        const row = other.turn();
+        const row = other.nextSwept();
         if (row >= 0) other.remove(row);
       }
     });
@@ -159,7 +159,7 @@ describe('the key table', () => {
       const seen = new Set<number>();
       // Every other one goes when it is its turn; the places of those after it change with that.
       for (let looks = 0; looks < 3000 * (count + 256) && table.size > count / 2; looks++) {
-        const row = table.turn();
+        const row = table.nextSwept();
         if (row < 0) continue;
         table.point(state, row);
         const key = state.cells[state.at];
@@ -168,7 +168,7 @@ describe('the key table', () => {
       }
       expect(table.size).toBe(count / 2);
       for (let looks = 0; looks < 3000 * (count + 256) && seen.size < count; looks++) {
-        const row = table.turn();
+        const row = table.nextSwept();
         if (row >= 0) table.point(state, row);
         if (row >= 0) seen.add(state.cells[state.at]);
       }

@@ -1,28 +1,28 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { USE_HOT_KEYS } from '../../src/stores/memory/hot-keys.fast-path.ts';
 import { KeyTable } from '../../src/stores/memory/key-table.ts';
 import { collect, stateOf, tableModel } from './table-model.ts';
 
-describe('a key that is known by its text', () => {
-  // Whoever had to be looked for is known from then on.
+describe.runIf(USE_HOT_KEYS)('hot-key cache that admits every key', () => {
   beforeEach(() => void vi.spyOn(Math, 'random').mockReturnValue(0));
   afterEach(() => void vi.restoreAllMocks());
 
   it.each(['user:100000123', 'ab', 'a', '€', 'ключ', '\ud800'])(
-    'is not hashed again: %j',
+    'a cached key is not hashed again: %j',
     (key) => {
       const { table, read, write } = tableModel();
       const hash = vi.spyOn(table, 'hash');
       write(key, 7);
       expect(read(key)).toBe(7);
       hash.mockClear();
-      // A new string with the same characters, as a server makes one for each request.
+      // A new string with the same characters, as a server creates one for each request.
       expect(read(key.split('').join(''))).toBe(7);
       expect(hash).not.toHaveBeenCalled();
     },
   );
 
-  it('is not taken for another one with the same last characters', () => {
+  it('a cached key is not confused with another that has the same last characters', () => {
     const { read, write } = tableModel();
     write('user:1-123', 1);
     write('user:2-123', 2);
@@ -34,14 +34,14 @@ describe('a key that is known by its text', () => {
     }
   });
 
-  it('is none without characters, which no limiter asks for', () => {
+  it('finds the empty key, which no limiter passes', () => {
     const { read, write } = tableModel();
     expect(read('')).toBeUndefined();
     write('', 3);
     expect(read('')).toBe(3);
   });
 
-  it('is gone when it is removed, and new when it comes again', () => {
+  it('a removed key is not found, and is new when it is added again', () => {
     const { read, write, remove } = tableModel();
     write('user:123', 5);
     expect(read('user:123')).toBe(5);
@@ -51,7 +51,7 @@ describe('a key that is known by its text', () => {
     expect(read('user:123')).toBe(0);
   });
 
-  it('is hashed again after its text was deleted', () => {
+  it('a key is hashed again after its text was dropped from the cache', () => {
     const { table, read, write } = tableModel();
     write('user:123', 5);
     read('user:123');
@@ -62,7 +62,7 @@ describe('a key that is known by its text', () => {
     expect(hash).toHaveBeenCalledOnce();
   });
 
-  it('is found wherever growth, shrinking and removals have put its row', () => {
+  it('finds cached keys after growth, shrinking and removals have moved their rows', () => {
     const commands = fc.array(
       fc.record({ remove: fc.boolean(), key: fc.nat(3000), count: fc.nat(900) }),
       { maxLength: 30 },
@@ -84,7 +84,7 @@ describe('a key that is known by its text', () => {
     );
   });
 
-  it('is found in a table of several chunks, and after it has shrunk to less', () => {
+  it('finds cached keys in a table of several chunks, and after it has shrunk', () => {
     const { table, write, remove, verify } = tableModel();
     const known = Array.from({ length: 500 }, (_, number) => `key-${1000 + number}`);
     const count = 80_000;
@@ -103,8 +103,8 @@ describe('a key that is known by its text', () => {
     verify(known);
   });
 
-  it('is not looked for in a chunk that the old table has left to the new one', () => {
-    /** Hashes as they are chosen: that of the known key, and others all over the range. */
+  it('does not find a cached row in a chunk that the new table reuses', () => {
+    /** Chosen hashes: that of the cached key, and others over the whole range. */
     class Chosen extends KeyTable {
       known = 0;
 
@@ -140,7 +140,7 @@ describe('a key that is known by its text', () => {
     }
   });
 
-  it('does not keep what it was cut from', () => {
+  it('does not keep the source string of a sliced key alive', () => {
     const { table, read } = tableModel();
     collect();
     const before = process.memoryUsage().heapUsed;
@@ -160,26 +160,26 @@ describe('a key that is known by its text', () => {
   });
 });
 
-describe('a key that is not known by its text', () => {
+describe.runIf(USE_HOT_KEYS)('hot-key cache with its admission probability', () => {
   afterEach(() => void vi.restoreAllMocks());
 
-  it('becomes so after a while, if it comes again and again', () => {
+  it('caches a key that is used repeatedly', () => {
     const { table, read, write } = tableModel();
     const hash = vi.spyOn(table, 'hash');
     write('user:123', 9);
     const most = 5000;
     for (let time = 0; time < most; time++) read('user:123');
-    // One in a hundred: that it takes 5,000 has a chance of 1 in 10^21.
+    // Admitted with probability 0.01: 5,000 misses have a probability of 1 in 10^21.
     expect(hash.mock.calls.length).toBeLessThan(most);
     hash.mockClear();
     expect(read('user:123')).toBe(9);
     expect(hash).not.toHaveBeenCalled();
   });
 
-  it('stays so if it came once or twice: throw-away keys take nobody’s place', () => {
+  it('keys that are used once do not evict a hot key from the cache', () => {
     vi.spyOn(Math, 'random').mockReturnValue(0);
     const { table, read, write } = tableModel();
-    // So many that the table does not grow with those that follow, which would move all rows.
+    // Enough that the following keys do not make the table grow, which would move all rows.
     for (let number = 0; number < 500; number++) write(`filler-${number}`, 1);
     const hash = vi.spyOn(table, 'hash');
     write('user:123', 9);

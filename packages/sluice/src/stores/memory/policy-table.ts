@@ -269,7 +269,7 @@ export class PolicyTable implements SyncPolicyTable {
     // Sweeps that were due while no key could expire are made up for, a few at a time.
     for (let looked = 0; looked < MAX_SWEPT && this.#sweepsDue > 0; looked++) {
       this.#sweepsDue--;
-      const row = table.turn();
+      const row = table.nextSwept();
       if (row < 0) continue;
       table.point(state, row);
       if (state.cells[state.at] <= floorMs) this.delete(row);

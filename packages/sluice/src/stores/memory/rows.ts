@@ -12,6 +12,8 @@ import type { State } from '../../algorithms/algorithm.ts';
 export const CHUNK_BITS = 15;
 export const CHUNK_ROWS = 1 << CHUNK_BITS;
 export const ROW_WORDS = 8;
+/** Tag bit of a row number: the row is in the table being migrated to, not in the old one. */
+export const IN_NEW_TABLE = 2 ** 30;
 /**
  * Unused words at the start of a chunk. Large blocks of memory start 16 bytes after a page
  * boundary, so with this padding no row crosses a cache line.

@@ -1,0 +1,36 @@
+/**
+ * Fast path of `KeyTable.find`: a direct-mapped cache of hot keys, compared by their text.
+ *
+ * V8 compares two flat strings faster than the hash loop reads one: 131 ns instead of 174 ns per
+ * check at 1,000 keys, and 104 instead of 111 ns at one key (user CPU time, `npm run bench --
+ * memory` with `USE_HOT_KEYS` on and off). At 100,000 keys in random order it costs 18 %. The code
+ * that uses the cache stays in `KeyTable.find`: in methods of its own, a check took 10 % longer.
+ *
+ * The cache never decides on its own: a hit counts only if the row still has the hash of the key.
+ */
+
+/** Switches the cache on. All results are the same without it. */
+export const USE_HOT_KEYS = true;
+
+/** Words per slot: the two halves of the hash, and the row. */
+export const SLOT_WORDS = 3;
+/** See `KeyedHash`. A copy in this module, because an imported one is slower. */
+const codeAt = ''.charCodeAt;
+
+/** Returns the slot of a key, modulo the number of slots: consecutive numbers differ in it. */
+export function slotOf(key: string): number {
+  const last = key.length - 1;
+  const slot = codeAt.call(key, last);
+  if (last < 2) return slot;
+  return slot + codeAt.call(key, last - 1) * 10 + codeAt.call(key, last - 2) * 100;
+}
+
+/**
+ * Returns the number of slots for a table. A small table has few, so that a policy with few keys
+ * takes little memory. With more than two sizes, the arrays are slower: 220 ns instead of 155 ns
+ * per check at 1,000 keys.
+ */
+export const slotsFor = (capacity: number): number => (capacity > 64 ? 1024 : 16);
+
+/** Whether to cache a key that was found by its hash: seldom, so that hot keys stay cached. */
+export const isAdmitted = (): boolean => USE_HOT_KEYS && Math.random() < 0.01;
