@@ -13,23 +13,26 @@ describe.each([
   ['a synchronous store', memoryStore],
   ['an asynchronous store', promisesOnly],
 ])('a waiter due exactly at maxWaitMs, on %s', (_, open) => {
-  it.each([1, 2, 7, 100])('is served, with all %d that share the slot', async (count) => {
-    const clock = new ManualClock(START_MS);
-    const policies = { p: { limit: count, window: 1000 } };
-    const limiter = createLimiter({ policies, clock, store: open() });
-    await limiter.check('p', 'a', { cost: count });
-    const waiting = Array.from({ length: count }, () =>
-      limiter.acquire('p', 'a', { maxWaitMs: 1000 }),
-    );
-    await settle();
-    clock.advance(1000);
-    const ended = await Promise.all(waiting);
-    expect(ended.map(({ allowed, atMs }) => [allowed, atMs - START_MS])).toEqual(
-      Array(count).fill([true, 1000]),
-    );
-  });
+  it.each([1, 2, 7, 100])(
+    'a waiter due exactly at maxWaitMs is admitted, with all %d of that millisecond',
+    async (count) => {
+      const clock = new ManualClock(START_MS);
+      const policies = { p: { limit: count, window: 1000 } };
+      const limiter = createLimiter({ policies, clock, store: open() });
+      await limiter.check('p', 'a', { cost: count });
+      const waiting = Array.from({ length: count }, () =>
+        limiter.acquire('p', 'a', { maxWaitMs: 1000 }),
+      );
+      await settle();
+      clock.advance(1000);
+      const ended = await Promise.all(waiting);
+      expect(ended.map(({ allowed, atMs }) => [allowed, atMs - START_MS])).toEqual(
+        Array(count).fill([true, 1000]),
+      );
+    },
+  );
 
-  it('is served behind a waiter for two keys that is served in that millisecond', async () => {
+  it('a waiter due at its deadline is admitted behind a waiter for two keys', async () => {
     const clock = new ManualClock(START_MS);
     const limiter = createLimiter({ policies: { p: '2/1s' }, clock, store: open() });
     for (const key of ['a', 'b']) await limiter.check('p', key, { cost: 2 });
@@ -45,7 +48,7 @@ describe.each([
     expect((await Promise.all(waiting)).map(({ allowed }) => allowed)).toEqual([true, true, true]);
   });
 
-  it('is denied in that millisecond if the others leave nothing', async () => {
+  it('a waiter due at its deadline is denied if the others use all capacity', async () => {
     const clock = new ManualClock(START_MS);
     // A counter's estimate does not count the others, so the last one is kept until its deadline.
     const policies = { p: { limit: 2, window: 1000, algorithm: 'sliding-counter' } } as const;
@@ -69,7 +72,7 @@ describe('a waiter due exactly at maxWaitMs, on the system clock', () => {
     vi.useRealTimers();
   });
 
-  it('is served also if its deadline was set before the timer of the waiter ahead', async () => {
+  it('a waiter is admitted at its deadline if that was set before the timer ahead', async () => {
     vi.useFakeTimers({ now: START_MS, toFake: ['setTimeout', 'clearTimeout', 'Date'] });
     const limiter = createLimiter({ policies: { p: '2/1s' } });
     const first = await limiter.check('p', 'a', { cost: 2 });
@@ -81,7 +84,7 @@ describe('a waiter due exactly at maxWaitMs, on the system clock', () => {
     expect((await Promise.all(waiting)).map(({ allowed }) => allowed)).toEqual([true, true]);
   });
 
-  it('is served also if milliseconds pass while it arrives', async () => {
+  it('a waiter is admitted at its deadline if milliseconds pass while it arrives', async () => {
     const inner = new ManualClock(START_MS);
     let passing = 0;
     const clock: Clock = {
@@ -103,7 +106,7 @@ describe('a waiter due exactly at maxWaitMs, on the system clock', () => {
     }
   });
 
-  it('does not wait until the clock is as late again if it is set back', async () => {
+  it('a waiter is not delayed if the clock is set back', async () => {
     vi.useFakeTimers({ now: START_MS, toFake: ['setTimeout', 'clearTimeout', 'Date'] });
     const limiter = createLimiter({ policies: { p: '1/10s' } });
     const ended: unknown[] = [];
@@ -129,7 +132,7 @@ describe('a waiter due exactly at maxWaitMs, on the system clock', () => {
 });
 
 describe('reset', () => {
-  it('passes the time at which it was called', async () => {
+  it('reset passes the time of its call to the store', async () => {
     const clock = new ManualClock(START_MS);
     const store = promisesOnly();
     const times: unknown[] = [];
@@ -146,7 +149,7 @@ describe('reset', () => {
     ]);
   });
 
-  it('leaves the time to the store if the limiter has no clock of its own', async () => {
+  it('reset passes no time to the store if the limiter has no clock option', async () => {
     const store = promisesOnly();
     const reset = vi.spyOn(store, 'reset');
     await createLimiter({ policies: { p: '1/1s' }, store }).reset('p', 'a');

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { KeyQueue, LinkedList, type QueueNode, ShardedMap } from '../src/acquire/key-queue.ts';
 
-describe('Lane', () => {
-  it('adds up the cost of a waiter and of those before it, whoever has left', () => {
+describe('KeyQueue', () => {
+  it('demandAt sums the cost of a waiter and of those before it after removals', () => {
     const operation = fc.record({
       cost: fc.integer({ min: 1, max: 5 }),
       leave: fc.option(fc.nat(60)),
@@ -30,7 +30,7 @@ describe('Lane', () => {
     );
   });
 
-  it('reaches O(log n) sums from a waiter, however many have left since', () => {
+  it('a waiter references O(log n) sums, however many waiters were removed', () => {
     const lane = new KeyQueue<number>();
     const patient = lane.add(0, 1);
     let last = lane.add(1, 1);
@@ -53,8 +53,8 @@ describe('Lane', () => {
   });
 });
 
-describe('List', () => {
-  it('calls back when its last item is removed, and only then', () => {
+describe('LinkedList', () => {
+  it('LinkedList calls `emptied` only when its last item is removed', () => {
     let times = 0;
     const list = new LinkedList<string>(() => times++);
     const places = ['a', 'b', 'c'].map((item) => list.add(item));
@@ -66,8 +66,8 @@ describe('List', () => {
   });
 });
 
-describe('PartedMap', () => {
-  it('finds, adds and deletes keys across its parts', () => {
+describe('ShardedMap', () => {
+  it('ShardedMap finds, adds and deletes keys across its shards', () => {
     const map = new ShardedMap<string, number>();
     for (let at = 1; at <= 20_000; at++) map.add(`k${at}`, at);
     expect([map.get('k1'), map.get('k9000'), map.get('k20000')]).toEqual([1, 9000, 20_000]);

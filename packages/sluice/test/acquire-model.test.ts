@@ -101,12 +101,15 @@ describe.each([
   ['a synchronous store', memoryStore],
   ['an asynchronous store', promisesOnly],
 ])('acquire on %s', (_, open) => {
-  it.each(ALGORITHMS)('%s: ends as in the reference, at the same times', async (algorithm) => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 25 }), (steps) =>
-        expectSame(steps, algorithm, open()),
-      ),
-      { numRuns: Number(process.env.PROPERTY_RUNS ?? 40) },
-    );
-  });
+  it.each(ALGORITHMS)(
+    '%s: acquire has the same outcomes at the same times as the reference model',
+    async (algorithm) => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(step, { maxLength: 25 }), (steps) =>
+          expectSame(steps, algorithm, open()),
+        ),
+        { numRuns: Number(process.env.PROPERTY_RUNS ?? 40) },
+      );
+    },
+  );
 });

@@ -70,7 +70,7 @@ describe('an event that concerns many waiters is handled in slices', () => {
     expect(queue.ended).toEqual(inOrder);
   });
 
-  it('deadlines in one millisecond', async () => {
+  it('many deadlines in one millisecond are handled in slices', async () => {
     // A counter's estimate does not count the others, so all are kept until their deadlines.
     const clock = new ManualClock(START_MS);
     const policies = { p: { limit: 100, window: 1000, algorithm: 'sliding-counter' } } as const;
@@ -94,7 +94,7 @@ describe('an event that concerns many waiters is handled in slices', () => {
     expect((await patient).allowed).toBe(true);
   });
 
-  it('many keys that are free in one millisecond', async () => {
+  it('many keys that are free in one millisecond are handled in slices', async () => {
     const clock = new ManualClock(START_MS);
     const limiter = createLimiter({ policies: { p: '1/1s' }, clock });
     let served = 0;
@@ -112,7 +112,7 @@ describe('an event that concerns many waiters is handled in slices', () => {
     expect(served).toBe(MANY);
   });
 
-  it('the replies of a store that needs no input or output', async () => {
+  it('replies of a store without I/O are handled in slices', async () => {
     const queue = queueOf(MANY, {}, promisesOnly());
     await turn();
     await queue.limiter.reset('p', 'a');
@@ -123,7 +123,7 @@ describe('an event that concerns many waiters is handled in slices', () => {
     expect(queue.ended).toEqual(inOrder);
   });
 
-  it('does not make another key wait', async () => {
+  it('many waiters of one key do not delay another key', async () => {
     const queue = queueOf(MANY, {});
     const { clock, limiter } = queue;
     limiter.checkSync('p', 'b', { cost: MANY });
@@ -136,7 +136,7 @@ describe('an event that concerns many waiters is handled in slices', () => {
     await Promise.allSettled(queue.waiting);
   });
 
-  it('an abort while replies are on their way leaves no charge', async () => {
+  it('an abort while replies are pending leaves no charge', async () => {
     const store = promisesOnly();
     const limiter = createLimiter({ policies: { p: '1/1s' }, store });
     const stop = new AbortController();
@@ -189,7 +189,7 @@ describe('the work for a waiter', { retry: 2 }, () => {
     expect(many / few).toBeLessThan(9);
   });
 
-  it('grows in proportion to their number on ManualClock', () => {
+  it('the work of many waiters on ManualClock grows linearly', () => {
     const run = (count: number): number => {
       const clock = new ManualClock();
       const before = process.cpuUsage();
@@ -241,7 +241,7 @@ describe('nothing is kept of waiters that have left', () => {
     await limiter.close();
   });
 
-  it('has at most one timer, and none when all are gone', async () => {
+  it('has at most one timer, and none without waiters', async () => {
     const inner = new ManualClock(START_MS);
     let timers = 0;
     let most = 0;

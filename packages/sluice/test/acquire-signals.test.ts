@@ -24,7 +24,7 @@ const outcomes = async (waiting: readonly Promise<{ allowed: boolean }>[]) =>
   );
 
 describe('a signal that many waiters share', () => {
-  it('has one listener, and none when the last of them is gone', async () => {
+  it('a shared signal has one listener, and none without waiters', async () => {
     const { clock, limiter, signal } = setUp();
     const warned = vi.fn();
     process.on('warning', warned);
@@ -43,7 +43,7 @@ describe('a signal that many waiters share', () => {
     expect(warned).not.toHaveBeenCalled();
   });
 
-  it('serves those who come after everybody else has left it', async () => {
+  it('a shared signal works for new waiters after all others have left', async () => {
     const { limiter, stop, signal } = setUp();
     await limiter.acquire('one', 'a', { signal });
     const later = limiter.acquire('one', 'a', { signal });
@@ -73,7 +73,7 @@ describe('a signal that many waiters share', () => {
 });
 
 describe('a signal that is not an AbortSignal', () => {
-  it('is rejected, and leaves nobody in line', async () => {
+  it('an object that is not an AbortSignal is rejected and adds no waiter', async () => {
     const { limiter } = setUp();
     const signal = { throwIfAborted() {} } as AbortSignal;
     await expect(limiter.acquire('one', 'a', { signal })).rejects.toThrow(TypeError);
@@ -82,7 +82,7 @@ describe('a signal that is not an AbortSignal', () => {
 });
 
 describe('closing', () => {
-  it('gives back what was being asked for', async () => {
+  it('close refunds a call that the store is deciding', async () => {
     const store = promisesOnly();
     const { limiter } = setUp(store);
     const waiting = [
@@ -98,7 +98,7 @@ describe('closing', () => {
     }
   });
 
-  it('asks for nobody who waits in two lines', async () => {
+  it('close sends no check for a waiter in two queues', async () => {
     const { limiter, told, stop, signal } = setUp();
     for (const key of ['a', 'b']) await limiter.check('one', key);
     const first = limiter.acquire('one', 'a', { signal });
@@ -116,7 +116,7 @@ describe('closing', () => {
 });
 
 describe('a line', () => {
-  it('asks once for who comes first in two lines at a time', async () => {
+  it('sends one check for a waiter that becomes first in two queues at once', async () => {
     const { limiter, told, stop, signal } = setUp();
     const both = ['a', 'b'].map((key) => ({ policy: 'one', key }) as const);
     await limiter.check(both);
@@ -130,7 +130,7 @@ describe('a line', () => {
     expect(await outcomes([second])).toHaveLength(1);
   });
 
-  it('turns away who came while the first was asking, once that one is answered', async () => {
+  it('denies a waiter that arrived during a decision once the reply is there', async () => {
     const { limiter } = setUp(promisesOnly());
     await limiter.check('one', 'a');
     await limiter.check('one', 'b');

@@ -40,14 +40,14 @@ describe.each([
   ['a store in memory', () => undefined],
   ['a store that answers later', promisesOnly],
 ])('acquire on %s', (_, open) => {
-  it('is served at once when there is room', async () => {
+  it('acquire resolves at once if the cost fits', async () => {
     const { clock, limiter, log, note } = setUp(open());
     await note('first', limiter.acquire('one', 'a'));
     expect(log).toEqual([['first', 0, true]]);
     expect(clock.now()).toBe(START_MS);
   });
 
-  it('waits exactly as long as needed', async () => {
+  it('acquire waits exactly until the cost fits', async () => {
     const { clock, limiter, log, note } = setUp(open());
     await limiter.check('one', 'a');
     clock.advance(300);
@@ -56,7 +56,7 @@ describe.each([
     expect(log).toEqual([['second', 1000, true]]);
   });
 
-  it('serves in order of arrival, and a light call does not overtake a heavy one', async () => {
+  it('acquire admits in order of arrival, also a low cost behind a high one', async () => {
     const { clock, limiter, log, note } = setUp(open());
     await limiter.check('three', 'a', { cost: 2 });
     note('heavy', limiter.acquire('three', 'a', { cost: 3 }));
@@ -70,7 +70,7 @@ describe.each([
     ]);
   });
 
-  it('gives up at once when the wait would be too long, and charges nothing', async () => {
+  it('acquire denies at once, without a charge, if the wait exceeds maxWaitMs', async () => {
     const { clock, limiter, log, note } = setUp(open());
     await limiter.check('one', 'a');
     note('impatient', limiter.acquire('one', 'a', { maxWaitMs: 999 }));
@@ -81,7 +81,7 @@ describe.each([
     expect(log[1]).toEqual(['patient', 1000, true]);
   });
 
-  it('gives up at once when those before it take too long', async () => {
+  it('acquire denies at once if the waiters ahead take longer than maxWaitMs', async () => {
     const { clock, limiter, log, note } = setUp(open());
     for (const name of ['1st', '2nd', '3rd', '4th', '5th']) {
       note(name, limiter.acquire('one', 'a', { maxWaitMs: 2500 }));
@@ -99,7 +99,7 @@ describe.each([
     ]);
   });
 
-  it('says how long the wait behind the others would have been', async () => {
+  it('a denial by acquire has the wait behind the other waiters as retryAfterMs', async () => {
     const { limiter } = setUp(open());
     await limiter.check('one', 'a');
     limiter.acquire('one', 'a').catch(() => {});
@@ -113,7 +113,7 @@ describe.each([
     await limiter.close();
   });
 
-  it('waits for several limits and holds none meanwhile', async () => {
+  it('acquire of several limits holds none of them while it waits', async () => {
     const { clock, limiter, log, note } = setUp(open());
     await limiter.check('one', 'a');
     note(
@@ -133,7 +133,7 @@ describe.each([
     ]);
   });
 
-  it('can be called off, which lets the next one through and charges nothing', async () => {
+  it('an aborted acquire charges nothing and lets the next waiter proceed', async () => {
     const { clock, limiter, log, note } = setUp(open());
     await limiter.check('one', 'a');
     const stop = new AbortController();
@@ -148,14 +148,14 @@ describe.each([
     ]);
   });
 
-  it('refuses a signal that is already aborted', async () => {
+  it('acquire rejects if its signal is already aborted', async () => {
     const { limiter } = setUp(open());
     const signal = AbortSignal.abort(new Error('too late'));
     await expect(limiter.acquire('one', 'a', { signal })).rejects.toThrow('too late');
     expect((await limiter.peek('one', 'a')).remaining).toBe(1);
   });
 
-  it('is rejected when the limiter closes', async () => {
+  it('close rejects all waiters', async () => {
     const { limiter, log, note } = setUp(open());
     await limiter.check('one', 'a');
     note('first', limiter.acquire('one', 'a'));
@@ -169,7 +169,7 @@ describe.each([
     ]);
   });
 
-  it('waits again when others have taken what was promised', async () => {
+  it('acquire waits again if other calls used the freed capacity', async () => {
     const store = open() ?? memoryStore();
     const { clock, limiter, log, note } = setUp(store);
     const policies = { one: { limit: 1, window: 1000 } };
@@ -185,7 +185,7 @@ describe.each([
     expect(log).toEqual([['waiting', 2000, true]]);
   });
 
-  it('lets nobody wait longer than they said, whatever others take', async () => {
+  it('no waiter waits longer than maxWaitMs, whatever other calls use', async () => {
     const store = open() ?? memoryStore();
     const { clock, limiter, log, note } = setUp(store);
     const policies = { one: { limit: 1, window: 1000 } };
@@ -204,7 +204,7 @@ describe.each([
     await limiter.close();
   });
 
-  it('is woken by a refund, a settlement and a reset', async () => {
+  it('refund, settle and reset wake the first waiter', async () => {
     const { clock, limiter, log, note } = setUp(open());
     const first = await limiter.check('three', 'a', { cost: 3 });
     if (!first.allowed) throw new Error('expected to be admitted');
@@ -223,7 +223,7 @@ describe.each([
 });
 
 describe('acquire', () => {
-  it('gives back what it got when it was called off while the store was being asked', async () => {
+  it('refunds an acquire that is aborted while the store decides', async () => {
     const store = promisesOnly();
     const { limiter } = setUp(store);
     const stop = new AbortController();
@@ -234,7 +234,7 @@ describe('acquire', () => {
     expect((await limiter.peek('one', 'a')).remaining).toBe(1);
   });
 
-  it('a refund while the store is being asked is not lost', async () => {
+  it('a refund while the store decides retries the waiter', async () => {
     const { limiter, log, note } = setUp(promisesOnly());
     const first = await limiter.check('one', 'a');
     if (!first.allowed) throw new Error('expected to be admitted');
@@ -244,7 +244,7 @@ describe('acquire', () => {
     expect(log).toEqual([['waiting', 0, true]]);
   });
 
-  it('what somebody who was called off gives back goes to the next one', async () => {
+  it('the refund of an aborted waiter admits the next one', async () => {
     const { limiter, log, note } = setUp(promisesOnly());
     const stop = new AbortController();
     note('called off', limiter.acquire('one', 'a', { signal: stop.signal }));
@@ -257,7 +257,7 @@ describe('acquire', () => {
     ]);
   });
 
-  it('who leaves from the middle of the line does not make the first ask again', async () => {
+  it('aborting a waiter in the middle causes no store call for the first', async () => {
     const { limiter } = setUp();
     await limiter.check('one', 'a');
     const stop = new AbortController();
@@ -272,7 +272,7 @@ describe('acquire', () => {
     expect(told).toBe(0);
   });
 
-  it('passes a failure of the store on, and lets the next one ask', async () => {
+  it('a store error rejects one waiter, and the next one proceeds', async () => {
     const store = promisesOnly();
     const decide = vi.spyOn(store, 'decide').mockRejectedValueOnce(new Error('store is down'));
     const { limiter } = setUp(store);
@@ -282,7 +282,7 @@ describe('acquire', () => {
     expect(decide).toHaveBeenCalledTimes(2);
   });
 
-  it('serves ten thousand who wait without growing the stack', async () => {
+  it('admits 10,000 waiters without growing the stack', async () => {
     const { clock, limiter } = setUp();
     await limiter.check('three', 'a', { cost: 3 });
     const waiting = Array.from({ length: 10_000 }, () => limiter.acquire('three', 'a'));
@@ -293,7 +293,7 @@ describe('acquire', () => {
   });
 
   it.each(ALGORITHMS)(
-    '%s: nobody gives up who would have been served in time',
+    '%s: no waiter is denied that would have been admitted in time',
     async (algorithm) => {
       // The same queues, patient and bounded: whoever the bound turned away was really too late.
       const run = async (costs: readonly number[], used: number, maxWaitMs: number) => {
@@ -331,7 +331,7 @@ describe('acquire', () => {
     },
   );
 
-  it('keeps nothing about keys that nobody waits for any more', async () => {
+  it('keeps no state of keys without waiters', async () => {
     const clock = new ManualClock(START_MS);
     const limiter = createLimiter({ policies: { p: '1/1s' }, clock });
     await limiter.acquire('p', 'a');

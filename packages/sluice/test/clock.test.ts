@@ -17,13 +17,13 @@ describe('ManualClock', () => {
     return { clock, woken, sleep };
   }
 
-  it('starts at 0 unless told otherwise, and stands still', () => {
+  it('ManualClock starts at 0 by default and does not move', () => {
     expect(new ManualClock().now()).toBe(0);
     const { clock } = clockAt(1_000);
     expect([clock.now(), clock.now()]).toEqual([1_000, 1_000]);
   });
 
-  it('advances by exactly what it is told, whether or not anybody sleeps', () => {
+  it('advance moves by exactly its argument, with or without timers', () => {
     const { clock, sleep } = clockAt(1_000);
     clock.advance(250);
     expect(clock.now()).toBe(1_250);
@@ -34,7 +34,7 @@ describe('ManualClock', () => {
     expect(clock.now()).toBe(1_350);
   });
 
-  it('wakes sleepers at their own times, the earliest first', () => {
+  it('advance fires timers at their own times, earliest first', () => {
     const { clock, woken, sleep } = clockAt(1_000);
     sleep('late', 30);
     sleep('early', 10);
@@ -48,7 +48,7 @@ describe('ManualClock', () => {
     ]);
   });
 
-  it('wakes those who are due together in the order in which they lay down', () => {
+  it('timers due at the same time fire in the order of scheduling', () => {
     const { clock, woken, sleep } = clockAt(0);
     sleep('other', 5);
     for (const name of ['a', 'b', 'c']) sleep(name, 10);
@@ -58,7 +58,7 @@ describe('ManualClock', () => {
     expect(woken.map(([name]) => name)).toEqual(['other', 'a', 'b', 'c', 'd']);
   });
 
-  it('wakes at the due time and not a millisecond before, and only once', () => {
+  it('a timer fires once, at its due time and not 1 ms earlier', () => {
     const { clock, woken, sleep } = clockAt(0);
     sleep('a', 10);
     clock.advance(9);
@@ -69,7 +69,7 @@ describe('ManualClock', () => {
     expect(woken).toHaveLength(1);
   });
 
-  it('wakes nobody inside schedule, even for a delay of 0', () => {
+  it('schedule fires no timer itself, even with a delay of 0', () => {
     const { clock, woken, sleep } = clockAt(5);
     sleep('a', 0);
     expect(woken).toEqual([]);
@@ -77,7 +77,7 @@ describe('ManualClock', () => {
     expect(woken).toEqual([['a', 5]]);
   });
 
-  it('wakes in the same advance whoever lies down again and is due within it', () => {
+  it('a timer that is scheduled again fires in the same advance if due', () => {
     const { clock, woken, sleep } = clockAt(0);
     const again = (): void => {
       sleep('again', 10, again);
@@ -88,7 +88,7 @@ describe('ManualClock', () => {
     expect(clock.now()).toBe(35);
   });
 
-  it('does not wake whoever has been cancelled', () => {
+  it('a cancelled timer does not fire', () => {
     const { clock, woken, sleep } = clockAt(0);
     const cancel = sleep('a', 10);
     sleep('b', 10);
@@ -98,7 +98,7 @@ describe('ManualClock', () => {
     expect(woken).toEqual([['b', 10]]);
   });
 
-  it('does not wake whoever is cancelled by a wake at the same time', () => {
+  it('a timer cancelled by another of the same time does not fire', () => {
     const { clock, woken, sleep } = clockAt(0);
     let cancel = () => {};
     sleep('a', 10, () => cancel());
@@ -108,7 +108,7 @@ describe('ManualClock', () => {
     expect(woken.map(([name]) => name)).toEqual(['a', 'c']);
   });
 
-  it('wakes nobody when it is set, back or forward', () => {
+  it('set fires no timers, back or forward', () => {
     const { clock, woken, sleep } = clockAt(1_000);
     sleep('a', 10);
     clock.set(500);
@@ -117,7 +117,7 @@ describe('ManualClock', () => {
     expect([clock.now(), woken]).toEqual([2_000, []]);
   });
 
-  it('keeps its promises by its own time after it was set', () => {
+  it('timers follow the clock after set', () => {
     const { clock, woken, sleep } = clockAt(1_000);
     sleep('a', 10);
     clock.set(500);
@@ -144,7 +144,7 @@ describe('systemClock', () => {
     vi.useRealTimers();
   });
 
-  it('reads Date.now at each call', () => {
+  it('systemClock reads Date.now at each call', () => {
     expect(systemClock.now()).toBe(START_MS);
     vi.setSystemTime(START_MS + 5);
     expect(systemClock.now()).toBe(START_MS + 5);
@@ -170,7 +170,7 @@ describe('systemClock', () => {
     },
   );
 
-  it('never arms a timer that is too long for 32 bits', () => {
+  it('systemClock never sets a timer above 32 bits', () => {
     const arm = vi.spyOn(globalThis, 'setTimeout');
     systemClock.schedule(60 * DAY_MS, () => {});
     vi.advanceTimersByTime(60 * DAY_MS);
@@ -178,7 +178,7 @@ describe('systemClock', () => {
     expect(delays).toEqual([2 ** 31 - 1, 2 ** 31 - 1, 60 * DAY_MS - 2 * (2 ** 31 - 1)]);
   });
 
-  it('wakes after a delay of 0, but not inside schedule', () => {
+  it('systemClock fires after a delay of 0, but not inside schedule', () => {
     const wake = vi.fn();
     systemClock.schedule(0, wake);
     expect(wake).not.toHaveBeenCalled();
@@ -201,7 +201,7 @@ describe('systemClock', () => {
     expect(wake).not.toHaveBeenCalled();
   });
 
-  it('wakes no millisecond early when a timer does', () => {
+  it('systemClock does not fire early when a timer does', () => {
     const wake = vi.fn();
     systemClock.schedule(1_000, wake);
     vi.setSystemTime(START_MS - 1);
@@ -212,7 +212,7 @@ describe('systemClock', () => {
     expect(wake).toHaveBeenCalledTimes(1);
   });
 
-  it('wakes when the wait is over, also if the clock was set back meanwhile', () => {
+  it('systemClock fires after the delay if the clock was set back', () => {
     const wake = vi.fn();
     systemClock.schedule(10_000, wake);
     vi.advanceTimersByTime(4_000);
@@ -223,7 +223,7 @@ describe('systemClock', () => {
     expect(wake).toHaveBeenCalledTimes(1);
   });
 
-  it('waits on when the timer is a millisecond ahead of the wall clock', () => {
+  it('systemClock waits on if the timer is 1 ms ahead of the wall clock', () => {
     const wake = vi.fn();
     systemClock.schedule(10_000, wake);
     vi.advanceTimersByTime(9_000);
@@ -234,7 +234,7 @@ describe('systemClock', () => {
     expect(wake).toHaveBeenCalledTimes(1);
   });
 
-  it('wakes when the timer is up, at the latest, if the clock was set forward', () => {
+  it('systemClock fires at the latest with its timer if the clock was set forward', () => {
     const wake = vi.fn();
     systemClock.schedule(10_000, wake);
     vi.setSystemTime(START_MS + DAY_MS);
@@ -244,7 +244,7 @@ describe('systemClock', () => {
 });
 
 describe('the monotonic clock', () => {
-  it('goes on evenly when the wall clock is set', () => {
+  it('the monotonic clock is not affected by setting the wall clock', () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const before = monotonicClock.now();
     vi.setSystemTime(Date.now() - 86_400_000);
@@ -257,7 +257,7 @@ describe('the monotonic clock', () => {
     expect(after - before).toBeLessThan(3_600_000);
   });
 
-  it('wakes once the time has passed, and not after it was cancelled', async () => {
+  it('the monotonic clock fires after the delay unless cancelled', async () => {
     const startMs = monotonicClock.now();
     const cancelled = vi.fn();
     monotonicClock.schedule(1.5, cancelled)();
@@ -267,7 +267,7 @@ describe('the monotonic clock', () => {
   });
 });
 
-it('a timer in the background does not keep the process alive', () => {
+it('scheduleInBackground does not keep the process alive', () => {
   const timers = (): number =>
     process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
   const before = timers();

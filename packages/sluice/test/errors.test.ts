@@ -27,12 +27,12 @@ const written = readdirSync(sources, { recursive: true, encoding: 'utf8' })
   .join('\n');
 
 describe('the page of errors', () => {
-  it('lists every code with its meaning, in the order of the source', () => {
+  it('docs/errors.md lists every code with its meaning, in source order', () => {
     expect(codes.length).toBeGreaterThan(15);
     expect(rows).toEqual(table);
   });
 
-  it('has no other rows', () => {
+  it('docs/errors.md has no other rows', () => {
     const lines = page.split('\n').filter((line) => line.startsWith('|'));
     expect(lines.slice(0, 2)).toEqual(['| code | meaning |', '|---|---|']);
     expect(lines).toHaveLength(codes.length + 2);
@@ -44,14 +44,14 @@ describe('the codes', () => {
     expect(written).toContain(`'${code}'`);
   });
 
-  it('are all that the sources throw', () => {
+  it('the sources throw only documented codes', () => {
     const thrown = new Set(written.match(/\bERR_[A-Z_]+/g));
     expect([...thrown].filter((code) => !codes.includes(code))).toEqual([]);
   });
 });
 
 describe('a SluiceError', () => {
-  it('is an error with a name, a code, a message and, if there is one, a cause', () => {
+  it('SluiceError has a name, a code, a message and an optional cause', () => {
     const cause = new Error('why');
     const error = new SluiceError('ERR_CLOSED', 'The limiter has been closed', { cause });
     expect(error).toBeInstanceOf(Error);

@@ -30,7 +30,7 @@ function listed(path: string): { types: string[]; values: string[] } {
 const namesOf = (module: object) => Object.keys(module).sort();
 
 describe('sluice exports', () => {
-  test('these values', () => {
+  test('sluice exports these values', () => {
     expect(namesOf(core)).toMatchInlineSnapshot(`
       [
         "ManualClock",
@@ -45,7 +45,7 @@ describe('sluice exports', () => {
     expect(listed('../src/index.ts').values).toEqual(namesOf(core));
   });
 
-  test('these types', () => {
+  test('sluice exports these types', () => {
     expect(listed('../src/index.ts').types).toMatchInlineSnapshot(`
       [
         "AcquireOptions",
@@ -93,7 +93,7 @@ describe('sluice exports', () => {
 });
 
 describe('sluice/testing exports', () => {
-  test('these values', () => {
+  test('sluice/testing exports these values', () => {
     expect(namesOf(testing)).toMatchInlineSnapshot(`
       [
         "adapterContract",
@@ -105,7 +105,7 @@ describe('sluice/testing exports', () => {
     expect(listed('../src/testing/index.ts').values).toEqual(namesOf(testing));
   });
 
-  test('these types', () => {
+  test('sluice/testing exports these types', () => {
     expect(listed('../src/testing/index.ts').types).toMatchInlineSnapshot(`
       [
         "AdapterCase",
@@ -123,7 +123,7 @@ describe('sluice/testing exports', () => {
 });
 
 describe('sluice/redis exports', () => {
-  test('these values', () => {
+  test('sluice/redis exports these values', () => {
     expect(namesOf(redis)).toMatchInlineSnapshot(`
       [
         "redisStore",
@@ -132,7 +132,7 @@ describe('sluice/redis exports', () => {
     expect(listed('../src/stores/redis/index.ts').values).toEqual(namesOf(redis));
   });
 
-  test('these types', () => {
+  test('sluice/redis exports these types', () => {
     expect(listed('../src/stores/redis/index.ts').types).toMatchInlineSnapshot(`
       [
         "DenyCacheOptions",
@@ -149,7 +149,7 @@ describe('sluice/redis exports', () => {
 });
 
 describe('sluice/failure exports', () => {
-  test('these values', () => {
+  test('sluice/failure exports these values', () => {
     expect(namesOf(failure)).toMatchInlineSnapshot(`
       [
         "withFailurePolicy",
@@ -158,7 +158,7 @@ describe('sluice/failure exports', () => {
     expect(listed('../src/failure/index.ts').values).toEqual(namesOf(failure));
   });
 
-  test('these types', () => {
+  test('sluice/failure exports these types', () => {
     expect(listed('../src/failure/index.ts').types).toMatchInlineSnapshot(`
       [
         "BreakerState",
@@ -170,7 +170,7 @@ describe('sluice/failure exports', () => {
 });
 
 describe('sluice/engine exports', () => {
-  test('these values', () => {
+  test('sluice/engine exports these values', () => {
     expect(namesOf(engine)).toMatchInlineSnapshot(`
       [
         "DecisionRecord",
@@ -201,7 +201,7 @@ describe('sluice/engine exports', () => {
     expect(listed('../src/engine.ts').values).toEqual(namesOf(engine));
   });
 
-  test('these types', () => {
+  test('sluice/engine exports these types', () => {
     expect(listed('../src/engine.ts').types).toMatchInlineSnapshot(`
       [
         "AlgorithmInfo",
@@ -222,7 +222,7 @@ describe('sluice/engine exports', () => {
 });
 
 describe('sluice/http exports', () => {
-  test('these values', () => {
+  test('sluice/http exports these values', () => {
     expect(namesOf(http)).toMatchInlineSnapshot(`
       [
         "RequestLimiter",
@@ -238,7 +238,7 @@ describe('sluice/http exports', () => {
     expect(listed('../src/http/index.ts').values).toEqual(namesOf(http));
   });
 
-  test('these types', () => {
+  test('sluice/http exports these types', () => {
     expect(listed('../src/http/index.ts').types).toMatchInlineSnapshot(`
       [
         "AddressOptions",
@@ -265,12 +265,15 @@ describe('sluice/http exports', () => {
 });
 
 describe('the adapters export', () => {
-  test.each(['express', 'fastify', 'fetch', 'hono', 'koa', 'node'])('from %s', async (name) => {
-    const adapter = (await import(`../src/adapters/${name}.ts`)) as object;
-    expect(namesOf(adapter).filter((each) => each === 'rateLimit')).toEqual(['rateLimit']);
-  });
+  test.each(['express', 'fastify', 'fetch', 'hono', 'koa', 'node'])(
+    'sluice/%s exports its adapter',
+    async (name) => {
+      const adapter = (await import(`../src/adapters/${name}.ts`)) as object;
+      expect(namesOf(adapter).filter((each) => each === 'rateLimit')).toEqual(['rateLimit']);
+    },
+  );
 
-  test('from nest', async () => {
+  test('sluice/nest exports its module and guard', async () => {
     expect(namesOf(await import('../src/adapters/nest.ts'))).toEqual([
       'RateLimit',
       'RateLimitGuard',

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { Heap, type Timed } from '../src/heap.ts';
 
 describe('Heap', () => {
-  it('returns entries by time, then in the order added, whatever is removed meanwhile', () => {
+  it('Heap returns entries by time, then by order of addition, also after removals', () => {
     const operation = fc.record({ dueMs: fc.nat(9), remove: fc.option(fc.nat(20)) });
     fc.assert(
       fc.property(fc.array(operation, { maxLength: 60 }), (operations) => {
@@ -27,7 +27,7 @@ describe('Heap', () => {
     );
   });
 
-  it('ignores the removal of an entry that is not in it', () => {
+  it('Heap ignores the removal of an entry that it does not contain', () => {
     const heap = new Heap<Timed>();
     const [one, other] = [{ dueMs: 1 }, { dueMs: 2 }];
     heap.delete(one);

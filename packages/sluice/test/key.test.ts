@@ -20,7 +20,7 @@ function splitKey(key: string): string[] {
 }
 
 describe('joinKey', () => {
-  it('never makes one key of two different lists of parts', () => {
+  it('joinKey makes different keys of different lists of parts', () => {
     fc.assert(
       fc.property(parts, parts, (left, right) => {
         expect(joinKey(...left) === joinKey(...right)).toBe(same(left, right));
@@ -29,7 +29,7 @@ describe('joinKey', () => {
     );
   });
 
-  it('never makes one key of lists that only put the separators elsewhere', () => {
+  it('joinKey distinguishes lists that differ only in separators', () => {
     const cuts = fc.array(fc.nat({ max: 8 }), { maxLength: 4 });
     const text = fc.string({ unit: fc.constantFrom(':', '\\', 'a'), minLength: 8, maxLength: 8 });
     const cut = (whole: string, places: readonly number[]): string[] => {
@@ -46,7 +46,7 @@ describe('joinKey', () => {
     );
   });
 
-  it('makes keys that read back as the parts they were made of', () => {
+  it('joined keys can be split into their parts again', () => {
     fc.assert(
       fc.property(
         fc.oneof(parts, fc.array(fc.string({ unit: 'binary' }), { minLength: 1 })),
@@ -97,13 +97,13 @@ describe('joinKey', () => {
 describe('a key in parts', () => {
   const limiter = createLimiter({ policies: { p: '1/1s' }, clock: new ManualClock(1_000) });
 
-  it('is the same key as its parts joined', () => {
+  it('a key in parts equals its parts joined', () => {
     expect(limiter.checkSync('p', ['tenant:1', 'user']).key).toBe(joinKey('tenant:1', 'user'));
     expect(limiter.checkSync('p', joinKey('tenant:1', 'user')).allowed).toBe(false);
     expect(limiter.checkSync('p', ['tenant', '1:user']).allowed).toBe(true);
   });
 
-  it('counts the separators and escapes towards its 1,024 characters', () => {
+  it('separators and escapes count towards the 1,024 characters of a key', () => {
     expect(limiter.checkSync('p', ['a'.repeat(511), 'b'.repeat(512)]).key).toHaveLength(1_024);
     expect(limiter.checkSync('p', [':'.repeat(512)]).key).toHaveLength(1_024);
     const message = 'Expected the key to be a string of 1 to 1024 characters, got an array of ';
@@ -111,7 +111,7 @@ describe('a key in parts', () => {
     expect(() => limiter.checkSync('p', [':'.repeat(513)])).toThrow(`${message}1`);
   });
 
-  it('is refused when it comes to nothing', () => {
+  it('an empty list of parts is rejected', () => {
     const message = 'Expected the key to be a string of 1 to 1024 characters, got an array of ';
     expect(() => limiter.checkSync('p', [])).toThrow(`${message}0`);
     expect(() => limiter.checkSync('p', [''])).toThrow(`${message}1`);
@@ -132,7 +132,7 @@ describe('a plain key', () => {
     oneOf(`a${long('')}`, `Ā${long('')}`, `ā${long('')}`, 'k'.repeat(256), 'k'.repeat(512)),
   ].flat();
 
-  it('is counted by itself, whatever characters it is made of', async () => {
+  it('a plain key of any characters has its own counter', async () => {
     const limiter = createLimiter({ policies: { p: '1/1s' }, clock: new ManualClock(1_000) });
     for (const key of keys) {
       const decision = limiter.checkSync('p', key);
@@ -145,7 +145,7 @@ describe('a plain key', () => {
     expect(limiter.size).toBe(0);
   });
 
-  it('may come with 63 others in one check', () => {
+  it('a check may have 64 keys', () => {
     const limiter = createLimiter({ policies: { p: '1/1s' }, clock: new ManualClock(1_000) });
     const limits = Array.from(
       { length: 64 },

@@ -18,7 +18,7 @@ function setUp() {
 }
 
 describe('a decision', () => {
-  it('says everything about the one limit it has', async () => {
+  it('a decision of one limit has all its fields', async () => {
     const { limiter } = setUp();
     const decision = await limiter.check('perSecond', 'a');
     expect(JSON.parse(JSON.stringify(decision))).toEqual({
@@ -48,7 +48,7 @@ describe('a decision', () => {
     });
   });
 
-  it('of several limits names the one with the least remaining when allowed', () => {
+  it('an allowed decision names the limit with the least remaining', () => {
     const { limiter } = setUp();
     const { policy, limit, remaining, resetAfterMs } = limiter.checkSync([
       { policy: 'perMinute', key: 'a' },
@@ -62,7 +62,7 @@ describe('a decision', () => {
     });
   });
 
-  it('of several limits names the one with the longest wait when denied', () => {
+  it('a denied decision names the limit with the longest wait', () => {
     const { limiter } = setUp();
     limiter.checkSync('perSecond', 'a', { cost: 2 });
     limiter.checkSync('perMinute', 'a', { cost: 10 });
@@ -77,7 +77,7 @@ describe('a decision', () => {
     });
   });
 
-  it('of several equal limits names the first', () => {
+  it('a decision of equal limits names the first', () => {
     const { limiter } = setUp();
     const limits = [
       { policy: 'perSecond', key: 'b' },
@@ -88,7 +88,7 @@ describe('a decision', () => {
     expect(limiter.checkSync(limits)).toMatchObject({ allowed: false, key: 'b' });
   });
 
-  it('is decided on whole keys: parts are joined without meeting', () => {
+  it('keys of different parts are counted separately', () => {
     const { limiter } = setUp();
     limiter.checkSync('perSecond', ['a:b', 'c'], { cost: 2 });
     expect(limiter.checkSync('perSecond', ['a', 'b:c']).allowed).toBe(true);
@@ -97,14 +97,14 @@ describe('a decision', () => {
 });
 
 describe('costs', () => {
-  it('an operation costs what the policy says', () => {
+  it('an operation has the cost named in the policy', () => {
     const { limiter } = setUp();
     expect(limiter.checkSync('quota', 'job', { operation: 'search' }).remaining).toBe(400);
     expect(limiter.checkSync('quota', 'job', { operation: 'list' }).remaining).toBe(399);
     expect(limiter.peekSync('quota', 'job', { operation: 'search' }).allowed).toBe(true);
   });
 
-  it('a limit by key gives tenants their own', () => {
+  it('a limit by key applies per tenant', () => {
     const plans = new Map([['big', 5]]);
     const limiter = createLimiter({
       policies: { p: { limit: (key) => plans.get(key) ?? 1, window: '1m' } },
@@ -125,7 +125,7 @@ describe('costs', () => {
   });
 });
 
-it('a limit by key may itself ask the limiter', () => {
+it('a limit function may call the limiter', () => {
   const limiter = createLimiter({
     policies: { outer: { limit: (key): number => inner(key), window: '1m' }, inner: '5/1m' },
     clock: new ManualClock(START_MS),
@@ -135,7 +135,7 @@ it('a limit by key may itself ask the limiter', () => {
   expect(limiter.peekSync('inner', 'a').remaining).toBe(4);
 });
 
-it('a token bucket keeps its promise when the limit of a key has changed', () => {
+it('retryAfterMs of a token bucket is exact after its limit changed', () => {
   let limit = 10;
   const clock = new ManualClock(START_MS);
   const policies = { p: { limit: () => limit, window: 1000, algorithm: 'token-bucket' } } as const;
@@ -151,7 +151,7 @@ it('a token bucket keeps its promise when the limit of a key has changed', () =>
 });
 
 describe('receipts', () => {
-  it('that the store did not take can be used again', async () => {
+  it('a receipt can be used again if the store did not apply it', async () => {
     const adjust = vi
       .fn()
       .mockRejectedValueOnce(new Error('store is down'))
@@ -164,7 +164,7 @@ describe('receipts', () => {
     expect(await limiter.refund(decision.receipt)).toBe(1);
   });
 
-  it('work once, also after JSON', async () => {
+  it('a receipt works once, also after JSON', async () => {
     const { limiter } = setUp();
     const decision = limiter.checkSync('perMinute', 'a', { cost: 4 });
     if (!decision.allowed) throw new Error('expected to be admitted');
@@ -175,7 +175,7 @@ describe('receipts', () => {
     expect(limiter.peekSync('perMinute', 'a').remaining).toBe(7);
   });
 
-  it('of several limits settle together, or each at its own cost', () => {
+  it('a receipt of several limits settles at one cost or at one per limit', () => {
     const { limiter } = setUp();
     const limits = [
       { policy: 'perMinute', key: 'a', cost: 4 },
@@ -191,7 +191,7 @@ describe('receipts', () => {
     expect(limiter.refundSync(second.receipt)).toBe(104);
   });
 
-  it('of a window that is over change nothing', () => {
+  it('a receipt of an expired window changes nothing', () => {
     const { clock, limiter } = setUp();
     const decision = limiter.checkSync('perSecond', 'a', { cost: 2 });
     if (!decision.allowed) throw new Error('expected to be admitted');
@@ -201,7 +201,7 @@ describe('receipts', () => {
     expect(limiter.peekSync('perSecond', 'a').remaining).toBe(1);
   });
 
-  it('work once in each limiter on a store', async () => {
+  it('a receipt works once in each limiter on a store', async () => {
     const store = memoryStore();
     const clock = new ManualClock(START_MS);
     const [one, other] = [0, 1].map(() => createLimiter({ policies: { p: '9/1s' }, store, clock }));
@@ -211,7 +211,7 @@ describe('receipts', () => {
     expect([other.refundSync(receipt!), other.refundSync(receipt!)]).toEqual([3, 0]);
   });
 
-  it('do not free the id that they were given under', async () => {
+  it('a refund does not free the id of its call', async () => {
     const { limiter } = setUp();
     const call = () => limiter.check('perMinute', 'a', { cost: 3, id: 'order-7' });
     const { receipt } = await call();
@@ -222,7 +222,7 @@ describe('receipts', () => {
     expect(await limiter.refund(again.receipt!)).toBe(0);
   });
 
-  it('that are refused can still be used', () => {
+  it('a receipt can be used after a rejected settlement', () => {
     const { limiter } = setUp();
     const decision = limiter.checkSync('perMinute', 'a', { cost: 4 });
     if (!decision.allowed) throw new Error('expected to be admitted');
@@ -233,7 +233,7 @@ describe('receipts', () => {
 });
 
 describe('onDecision', () => {
-  it('tells of every decision but not of peeks, until it is stopped', async () => {
+  it('onDecision reports decisions and not peeks until it is removed', async () => {
     const { limiter } = setUp();
     const seen: boolean[] = [];
     const stop = limiter.onDecision(({ allowed }) => seen.push(allowed));
@@ -248,7 +248,7 @@ describe('onDecision', () => {
     expect(seen).toEqual([true, false, true, true]);
   });
 
-  it('tells from the next check on, also of a policy that was checked before', () => {
+  it('onDecision reports from the next check on', () => {
     const { limiter } = setUp();
     limiter.checkSync('perMinute', 'a');
     limiter.checkSync('perMinute', 'a');
@@ -263,7 +263,7 @@ describe('onDecision', () => {
     expect(listener).toHaveBeenCalledTimes(2);
   });
 
-  it('a listener that was added twice can be stopped once', () => {
+  it('a listener that was added twice can be removed once', () => {
     const { limiter } = setUp();
     const listener = vi.fn();
     const stop = limiter.onDecision(listener);
@@ -324,7 +324,7 @@ describe('time', () => {
     expect(limiter.checkSync('p', 'a', { cost: 3 }).allowed).toBe(true);
   });
 
-  it('a clock that jumps a day ahead and back loses no count', () => {
+  it('a clock that jumps a day ahead and back loses no charge', () => {
     const { clock, limiter } = setUp();
     limiter.checkSync('perMinute', 'a', { cost: 10 });
     clock.advance(86_400_000);
@@ -339,7 +339,7 @@ describe('time', () => {
   });
 });
 
-it('two limiters on one store count together if their policies mean the same', () => {
+it('two limiters with equal policies on one store share counters', () => {
   const store = memoryStore();
   const clock = new ManualClock(START_MS);
   const before = createLimiter({ policies: { p: '5/1m' }, store, clock });

@@ -29,7 +29,7 @@ function setUp(random: () => number = () => 0) {
 }
 
 describe('a closed breaker', () => {
-  it('lets every call through', () => {
+  it('a closed breaker admits every call', () => {
     const { breaker } = setUp();
     expect(breaker.state).toBe('closed');
     for (let call = 0; call < 100; call++) expect(breaker.admits()).toBe('call');
@@ -43,13 +43,13 @@ describe('a closed breaker', () => {
     expect(breaker.state).toBe('open');
   });
 
-  it('counts the row anew after a success', () => {
+  it('a success restarts the count of consecutive failures', () => {
     const { breaker, see } = setUp();
     see('SSSSSSSSSSFFFFSFFFF');
     expect(breaker.state).toBe('closed');
   });
 
-  it('opens when half of the last twenty failed', () => {
+  it('opens when half of the last 20 calls failed', () => {
     const { breaker, see } = setUp();
     see('SF'.repeat(9));
     see('S');
@@ -58,7 +58,7 @@ describe('a closed breaker', () => {
     expect(breaker.state).toBe('open');
   });
 
-  it('does not open over half of fewer than twenty', () => {
+  it('does not open at half of fewer than 20 calls', () => {
     const { breaker, see } = setUp();
     see('FFFFSFFFFSFFFFSFFFF');
     expect(breaker.state).toBe('closed');
@@ -68,14 +68,14 @@ describe('a closed breaker', () => {
     expect(breaker.state).toBe('open');
   });
 
-  it('stays closed at nine of twenty, however long that goes on', () => {
+  it('stays closed at 9 failures of 20, for any time', () => {
     const { breaker, see } = setUp();
     see('SS');
     see('FSFSFSFSFSFSFSFSFSSS'.repeat(50));
     expect(breaker.state).toBe('closed');
   });
 
-  it('forgets what was more than twenty calls ago', () => {
+  it('ignores outcomes more than 20 calls ago', () => {
     const { breaker, see } = setUp();
     see(`${'FFFFS'.repeat(3)}${'S'.repeat(20)}`);
     see('FSFSFSFSFSFSFSFSFS');
@@ -84,7 +84,7 @@ describe('a closed breaker', () => {
 });
 
 describe('an open breaker', () => {
-  it('lets nobody through for 250 ms, and then one call until it is known how that went', () => {
+  it('admits no call for 250 ms, then one probe until it completes', () => {
     const { clock, breaker, fail } = setUp();
     fail(5);
     clock.advance(249);
@@ -96,7 +96,7 @@ describe('an open breaker', () => {
     expect([breaker.admits(), breaker.admits()]).toEqual([undefined, undefined]);
   });
 
-  it('tells how long it is until the next probe, at least 1 ms', () => {
+  it('waitMs is the time until the next probe, at least 1 ms', () => {
     const { clock, breaker, fail } = setUp();
     expect(breaker.waitMs).toBe(1);
     fail(5);
@@ -107,7 +107,7 @@ describe('an open breaker', () => {
     expect(breaker.waitMs).toBe(1);
   });
 
-  it('waits twice as long after each probe that fails, up to 1 s', () => {
+  it('doubles the pause after each failed probe, up to 1 s', () => {
     const { breaker, fail, pauseMs } = setUp();
     fail(5);
     const pauses = Array.from({ length: 5 }, () => {
@@ -118,7 +118,7 @@ describe('an open breaker', () => {
     expect(pauses).toEqual([250, 500, 1000, 1000, 1000]);
   });
 
-  it('closes after one probe that goes well, and begins with short pauses again', () => {
+  it('closes after one successful probe and resets the pause', () => {
     const { breaker, fail, pauseMs } = setUp();
     fail(5);
     for (let probe = 0; probe < 3; probe++) {
@@ -134,7 +134,7 @@ describe('an open breaker', () => {
     expect(pauseMs()).toBe(250);
   });
 
-  it('has forgotten the failures of before when it closes', () => {
+  it('closing clears the failures from before', () => {
     const { breaker, see, pauseMs } = setUp();
     see(`${'SF'.repeat(7)}SFFFFF`);
     pauseMs();
@@ -143,7 +143,7 @@ describe('an open breaker', () => {
     expect(breaker.state).toBe('closed');
   });
 
-  it('shortens pauses by chance, by up to a quarter, and never makes them longer', () => {
+  it('shortens pauses at random by up to a quarter', () => {
     const chances = [0, 0.25, 0.5, 0.75, 0.999999];
     const pauses = chances.map((chance) => {
       const { fail, pauseMs } = setUp(() => chance);
@@ -153,7 +153,7 @@ describe('an open breaker', () => {
     expect(pauses).toEqual([250, 235, 219, 204, 188]);
   });
 
-  it('by the real dice stays between three quarters of a pause and the whole', () => {
+  it('with Math.random, a pause is between three quarters and the whole', () => {
     const seen = new Set<number>();
     for (let time = 0; time < 300; time++) {
       const { breaker, fail, pauseMs } = setUp(Math.random);
@@ -170,7 +170,7 @@ describe('an open breaker', () => {
     expect(seen.size).toBeGreaterThan(20);
   });
 
-  it('is neither closed nor kept open by calls that were on their way when it opened', () => {
+  it('calls in flight when it opened neither close it nor keep it open', () => {
     const { clock, breaker, fail, see } = setUp();
     fail(5);
     see('SSSSS');
@@ -183,7 +183,7 @@ describe('an open breaker', () => {
     expect(breaker.state).toBe('probing');
   });
 
-  it('learns nothing from an answer that was not the store’s: the next call is the probe', () => {
+  it('an inconclusive probe makes the next call the probe', () => {
     const { clock, breaker, fail } = setUp();
     fail(5);
     clock.advance(250);
@@ -196,7 +196,7 @@ describe('an open breaker', () => {
     expect(breaker.admits()).toBe(undefined);
   });
 
-  it('does not count an answer that was not the store’s as a success', () => {
+  it('an inconclusive call is not counted as a success', () => {
     const { breaker, fail } = setUp();
     fail(4);
     breaker.inconclusive('call');
@@ -206,7 +206,7 @@ describe('an open breaker', () => {
 });
 
 describe('when the client has connected', () => {
-  it('the next call is the probe, without a pause', () => {
+  it('after a connection the next call is the probe, without a pause', () => {
     const { breaker, fail } = setUp();
     fail(5);
     expect(breaker.admits()).toBe(undefined);
@@ -215,7 +215,7 @@ describe('when the client has connected', () => {
     expect([breaker.admits(), breaker.admits()]).toEqual(['probe', undefined]);
   });
 
-  it('a probe that was on its way over the old connection is followed by another at once', () => {
+  it('a probe over the old connection is followed by another at once', () => {
     const { clock, breaker, fail } = setUp();
     fail(5);
     clock.advance(250);
@@ -237,7 +237,7 @@ describe('when the client has connected', () => {
 });
 
 describe('an open breaker without calls', () => {
-  it('is reported as closed after 30 s, and the next call is still a probe', () => {
+  it('an idle open breaker reports closed after 30 s, and the next call is a probe', () => {
     const { clock, breaker, fail } = setUp();
     fail(5);
     clock.advance(250 + 29_999);

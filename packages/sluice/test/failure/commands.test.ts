@@ -57,7 +57,7 @@ describe('one command with eight checks', () => {
     expect([world.commands, store.breaker]).toEqual([5, 'open']);
   });
 
-  it('that is answered is one success, however many checks it has', async () => {
+  it('a command that succeeds is one success for any number of checks', async () => {
     const { store, world, eight } = setUp(admits);
     // With one success per check, ten failures could not be half of the last twenty.
     for (let command = 0; command < 10; command++) {
@@ -70,7 +70,7 @@ describe('one command with eight checks', () => {
     expect(store.breaker).toBe('open');
   });
 
-  it('whose reply is cut off in the middle is one failure, whoever got an answer', async () => {
+  it('a command with a truncated reply is one failure', async () => {
     const { store, eight } = setUp((args) => (admits(args) as unknown[]).slice(0, -2));
     for (let command = 1; command <= 5; command++) {
       expect(store.breaker).toBe('closed');
@@ -104,7 +104,7 @@ describe('one lost command', () => {
   );
 });
 
-it('a store that does not report commands counts each call', async () => {
+it('each call counts for a store that does not report commands', async () => {
   const store = withFailurePolicy(fakeStore('silence'), { onFailure: 'deny', deadlineMs: 20 });
   const limiter = createLimiter({ policies: { p: '5/1m' }, store });
   const asking = Array.from({ length: 4 }, () => limiter.check('p', 'a'));
@@ -135,22 +135,25 @@ describe('an error of a caller', () => {
     ['a cost that throws', checkOf({}, { cost: { toString: () => expect.fail('thrown') } })],
   ];
 
-  it.each(wrong)('%s rejects that call alone and feeds no breaker', async (_what, check) => {
-    const { store, limiter } = setUp(admits);
-    for (let time = 0; time < 30; time++) {
-      const bad = store.decide([check]).then(
-        () => 'decided',
-        (error) => (error.code === 'ERR_STORE_UNAVAILABLE' ? 'unavailable' : 'rejected'),
-      );
-      const good = Promise.all([limiter.check('p', 'b'), limiter.check('p', 'c')]);
-      await turn();
-      expect(await bad).toBe('rejected');
-      for (const decision of await good) expect(decision.degraded).toBe(undefined);
-      expect(store.breaker).toBe('closed');
-    }
-  });
+  it.each(wrong)(
+    '%s rejects only that call and does not affect the breaker',
+    async (_what, check) => {
+      const { store, limiter } = setUp(admits);
+      for (let time = 0; time < 30; time++) {
+        const bad = store.decide([check]).then(
+          () => 'decided',
+          (error) => (error.code === 'ERR_STORE_UNAVAILABLE' ? 'unavailable' : 'rejected'),
+        );
+        const good = Promise.all([limiter.check('p', 'b'), limiter.check('p', 'c')]);
+        await turn();
+        expect(await bad).toBe('rejected');
+        for (const decision of await good) expect(decision.degraded).toBe(undefined);
+        expect(store.breaker).toBe('closed');
+      }
+    },
+  );
 
-  it('an array as id is rejected by the limiter with a code', async () => {
+  it('the limiter rejects an array as id with an error code', async () => {
     const { store, limiter, world } = setUp(admits);
     for (let time = 0; time < 10; time++) {
       const id = ['a', 'b'] as unknown as string;
@@ -161,7 +164,7 @@ describe('an error of a caller', () => {
     expect([world.commands, store.breaker]).toEqual([0, 'closed']);
   });
 
-  it('a store that throws before it sends anything is no failing store', async () => {
+  it('an error thrown before sending is not a failure of the store', async () => {
     const store = withFailurePolicy(fakeStore('throw'), { onFailure: 'deny', deadlineMs: 20 });
     const limiter = createLimiter({ policies: { p: '5/1m' }, store });
     for (let time = 0; time < 30; time++) {
@@ -173,28 +176,31 @@ describe('an error of a caller', () => {
 });
 
 describe('setting the wall clock', () => {
-  it.each([-7_200_000, 7_200_000])('by %i ms changes no deadline and no pause', async (jumpMs) => {
-    const { store, world, limiter, eight } = setUp(lost);
-    const asking = limiter.check('p', 'a');
-    await turn();
-    await turn();
-    vi.setSystemTime(Date.now() + jumpMs);
-    const told = vi.fn();
-    void asking.then(told);
-    await pass(19);
-    expect(told).not.toHaveBeenCalled();
-    await pass(1);
-    expect(told).toHaveBeenCalledOnce();
-    for (let command = 0; command < 4; command++) await eight();
-    expect(store.breaker).toBe('open');
-    vi.setSystemTime(Date.now() + jumpMs);
-    world.reply = admits;
-    await pass(100);
-    expect((await limiter.check('p', 'a')).degraded!.reason).toBe('open');
-    await pass(150);
-    const probe = limiter.check('p', 'a');
-    await turn();
-    expect((await probe).degraded).toBe(undefined);
-    expect(store.breaker).toBe('closed');
-  });
+  it.each([-7_200_000, 7_200_000])(
+    'setting the wall clock by %i ms changes no deadline and no pause',
+    async (jumpMs) => {
+      const { store, world, limiter, eight } = setUp(lost);
+      const asking = limiter.check('p', 'a');
+      await turn();
+      await turn();
+      vi.setSystemTime(Date.now() + jumpMs);
+      const told = vi.fn();
+      void asking.then(told);
+      await pass(19);
+      expect(told).not.toHaveBeenCalled();
+      await pass(1);
+      expect(told).toHaveBeenCalledOnce();
+      for (let command = 0; command < 4; command++) await eight();
+      expect(store.breaker).toBe('open');
+      vi.setSystemTime(Date.now() + jumpMs);
+      world.reply = admits;
+      await pass(100);
+      expect((await limiter.check('p', 'a')).degraded!.reason).toBe('open');
+      await pass(150);
+      const probe = limiter.check('p', 'a');
+      await turn();
+      expect((await probe).degraded).toBe(undefined);
+      expect(store.breaker).toBe('closed');
+    },
+  );
 });

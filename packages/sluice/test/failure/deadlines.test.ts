@@ -34,7 +34,7 @@ function setUp() {
   return { ended, deadlines, start };
 }
 
-it('each ends when its time is up, in the order in which they began', async () => {
+it('deadlines expire after their length, in the order of their start', async () => {
   const { ended, start } = setUp();
   start('a');
   await pass(20);
@@ -50,7 +50,7 @@ it('each ends when its time is up, in the order in which they began', async () =
   expect(ended).toEqual(['a', 'b', 'c']);
 });
 
-it('one that was taken out never ends, be it the oldest, the newest or one between', async () => {
+it('a removed deadline never expires, whether oldest, newest or between', async () => {
   const { ended, deadlines, start } = setUp();
   const all = ['a', 'b', 'c', 'd', 'e'].map(start);
   for (const place of [0, 2, 4]) deadlines.end(all[place]);
@@ -61,7 +61,7 @@ it('one that was taken out never ends, be it the oldest, the newest or one betwe
   expect(ended).toEqual(['b', 'd', 'f']);
 });
 
-it('whatever is taken out in whatever order, the others end, and each once', async () => {
+it('after removals in any order, each other deadline expires once', async () => {
   for (let seed = 1; seed <= 200; seed++) {
     const { ended, deadlines, start } = setUp();
     const bit = (place: number): boolean => ((seed * 2_654_435_761) >>> place) % 2 === 1;
@@ -75,7 +75,7 @@ it('whatever is taken out in whatever order, the others end, and each once', asy
   }
 });
 
-it('one timer serves them all, and none runs when nobody waits', async () => {
+it('one timer serves all deadlines, and none runs without deadlines', async () => {
   const { deadlines, start } = setUp();
   expect(vi.getTimerCount()).toBe(0);
   const all = Array.from({ length: 1000 }, () => start('x'));
@@ -89,7 +89,7 @@ it('one timer serves them all, and none runs when nobody waits', async () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
-it('what lies in the sockets when the time is up is read first, and counts', async () => {
+it('replies already in the sockets are read before a deadline expires', async () => {
   const clock = new ManualClock();
   const ended: string[] = [];
   const deadlines = new Deadlines(clock, LENGTH_MS);
@@ -103,7 +103,7 @@ it('what lies in the sockets when the time is up is read first, and counts', asy
   expect(ended).toEqual(['silent']);
 });
 
-it('one that begins while others end has its whole time', async () => {
+it('a deadline that starts while others expire has its full length', async () => {
   const { ended, deadlines, start } = setUp();
   class Chained extends Named {
     override expire(): void {

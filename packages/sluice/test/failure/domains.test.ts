@@ -49,7 +49,7 @@ function setUp(inner: Store, options: FailureOptions = {}) {
 }
 
 describe('a dead domain', () => {
-  it('opens its own breaker, and calls for the others go on', async () => {
+  it('a dead domain opens only its own breaker', async () => {
     const silent = new Set([1]);
     const { store, limiter } = setUp(parted(silent));
     for (let time = 0; time < 10; time++) {
@@ -68,7 +68,7 @@ describe('a dead domain', () => {
     expect(store.breaker).toBe('closed');
   });
 
-  it('is left alone by refunds, resets and inspections, and the others are not', async () => {
+  it('refunds, resets and inspections skip a dead domain only', async () => {
     const silent = new Set<number>();
     const { store, limiter } = setUp(parted(silent));
     const receipts = await Promise.all([limiter.check('p', '1 a'), limiter.check('p', '2 a')]);
@@ -86,7 +86,7 @@ describe('a dead domain', () => {
     await limiter.reset('p', '2 a');
   });
 
-  it('denies a check that spans it and another, and leaves the other’s probe', async () => {
+  it('a check with a dead domain is denied and does not use the other’s probe', async () => {
     const [silent, failing] = [new Set([1]), new Set([2])];
     const { store, limiter } = setUp(parted(silent, failing));
     for (const key of ['1 a', '2 a']) {
@@ -111,7 +111,7 @@ describe('a dead domain', () => {
 });
 
 describe('calls in flight', () => {
-  it('for a dead domain leave room for the others, and then for a check of each', async () => {
+  it('calls to a dead domain leave room for calls to the others', async () => {
     const { limiter } = setUp(parted(new Set([1])), { maxInFlight: 100 });
     // The guard has to have seen the domains.
     for (const domain of [0, 2, 3]) await limiter.check('p', `${domain} a`);
@@ -129,7 +129,7 @@ describe('calls in flight', () => {
     expect(reasons.filter((reason) => reason === 'overload')).toHaveLength(450);
   });
 
-  it('of a store that is one domain may all be for it', async () => {
+  it('a store with one domain may use all calls in flight', async () => {
     const { domainOf: _none, ...inner } = parted(new Set([1]));
     const { limiter } = setUp(inner, { maxInFlight: 100 });
     const stuck = Array.from({ length: 101 }, () => limiter.check('p', '1 a'));
@@ -159,7 +159,7 @@ describe('a check that spans domains', () => {
     };
   }
 
-  it('and times out counts only against the domain that did not reply', async () => {
+  it('a timeout of a check over several domains counts only for the silent one', async () => {
     const { limiter } = setUp(reporting());
     for (let time = 0; time < 10; time++) {
       const asking = limiter.check([
@@ -173,7 +173,7 @@ describe('a check that spans domains', () => {
   });
 });
 
-it('a store with any number of domains does not fill the memory with breakers', async () => {
+it('the number of breakers is bounded for any number of domains', async () => {
   const inner = { ...parted(new Set()), domainOf: (_: unknown, key: string) => Number(key) };
   const { store, limiter } = setUp(inner);
   for (const key of ['-1', '0.5', '1e300', 'NaN', 'Infinity', '1025', `${2 ** 53}`]) {
@@ -182,7 +182,7 @@ it('a store with any number of domains does not fill the memory with breakers', 
   expect(store.breaker).toBe('closed');
 });
 
-it('an error of domainOf rejects its call alone', async () => {
+it('an error thrown by domainOf rejects only its call', async () => {
   const inner: Store = {
     ...parted(new Set()),
     domainOf(_policy, key) {

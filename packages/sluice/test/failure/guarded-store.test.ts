@@ -37,7 +37,7 @@ function setUp(options: FailureOptions = {}, mood: Mood = 'answer') {
 const unavailable = { name: 'SluiceError', code: 'ERR_STORE_UNAVAILABLE' };
 
 describe('a store that answers', () => {
-  it('is not noticed: nothing is degraded', async () => {
+  it('decisions of a working store are not degraded', async () => {
     const { limiter, inner } = setUp();
     const decision = await limiter.check('p', 'a', { cost: 2 });
     expect(decision).toMatchObject({ allowed: true, remaining: 3 });
@@ -51,7 +51,7 @@ describe('a store that answers', () => {
     expect(vi.getTimerCount()).toBeLessThanOrEqual(1);
   });
 
-  it('decides several checks in order', async () => {
+  it('a guarded store decides several checks in order', async () => {
     const { store } = setUp();
     const policy = definePolicy('p', '1/1s');
     const check = { limits: [{ policy, params: policy.params!, key: 'a', cost: 1 }], peek: false };
@@ -69,7 +69,7 @@ describe('whatever goes wrong', () => {
     ['answers too late', 'hold', 'timeout', undefined],
   ];
 
-  it.each(wrong)('a store that %s allows, if so told', async (_what, mood, reason) => {
+  it.each(wrong)('a store that %s is replaced by `allow`', async (_what, mood, reason) => {
     const { limiter } = setUp({ onFailure: 'allow' }, mood);
     const asking = limiter.check('p', 'a', { cost: 2 });
     await pass(20);
@@ -86,7 +86,7 @@ describe('whatever goes wrong', () => {
     });
   });
 
-  it.each(wrong)('a store that %s denies, if so told', async (_what, mood, reason) => {
+  it.each(wrong)('a store that %s is replaced by `deny`', async (_what, mood, reason) => {
     const { limiter } = setUp({ onFailure: 'deny' }, mood);
     const asking = limiter.check('p', 'a');
     await pass(20);
@@ -115,7 +115,7 @@ describe('whatever goes wrong', () => {
     },
   );
 
-  it.each(wrong)('a store that %s throws, if so told', async (_what, mood, _reason, cause) => {
+  it.each(wrong)('a store that %s makes `throw` reject', async (_what, mood, _reason, cause) => {
     const { limiter } = setUp({ onFailure: 'throw' }, mood);
     const asking = limiter.check('p', 'a').catch((error) => error);
     await pass(20);
@@ -147,7 +147,7 @@ describe('whatever goes wrong', () => {
     },
   );
 
-  it('waits for exactly the deadline, and no longer', async () => {
+  it('a call waits exactly until the deadline', async () => {
     const { limiter } = setUp({ onFailure: 'deny' }, 'silence');
     const told = vi.fn();
     const asking = limiter.check('p', 'a').then(told);
@@ -158,7 +158,7 @@ describe('whatever goes wrong', () => {
     expect(told).toHaveBeenCalledOnce();
   });
 
-  it('waits 50 ms unless told otherwise', async () => {
+  it('the default deadline is 50 ms', async () => {
     const limiter = createLimiter({
       policies: { p: '5/1m' },
       store: withFailurePolicy(fakeStore('silence')),
@@ -171,7 +171,7 @@ describe('whatever goes wrong', () => {
     expect(told).toHaveBeenCalledOnce();
   });
 
-  it('a peek is answered likewise, and says so', async () => {
+  it('a peek has the same fallback and is marked as degraded', async () => {
     const { limiter } = setUp({}, 'reject');
     for (const onFailure of ['allow', 'deny', 'local'] as const) {
       const result = await limiter.peek('p', 'a', { onFailure });
@@ -185,14 +185,17 @@ describe('whatever goes wrong', () => {
   });
 });
 
-it.each([undefined, null, 7, [], [undefined]])('an answer of %o is an error', async (answer) => {
-  const inner = { ...fakeStore(), decide: async () => answer as never };
-  const limiter = createLimiter({ policies: { p: '5/1m' }, store: withFailurePolicy(inner) });
-  expect((await limiter.check('p', 'a')).degraded).toEqual({ reason: 'error', action: 'local' });
-});
+it.each([undefined, null, 7, [], [undefined]])(
+  'a store reply of %o is an error',
+  async (answer) => {
+    const inner = { ...fakeStore(), decide: async () => answer as never };
+    const limiter = createLimiter({ policies: { p: '5/1m' }, store: withFailurePolicy(inner) });
+    expect((await limiter.check('p', 'a')).degraded).toEqual({ reason: 'error', action: 'local' });
+  },
+);
 
 describe('a store that keeps failing', () => {
-  it('is not asked for a while: the reason is `open`, and there is no wait', async () => {
+  it('an open breaker sends no call: the reason is `open`, without a wait', async () => {
     const { limiter, inner, trip } = setUp({ onFailure: 'deny' });
     await trip();
     const before = inner.asked.length;
@@ -204,7 +207,7 @@ describe('a store that keeps failing', () => {
     expect(inner.asked).toHaveLength(before);
   });
 
-  it('is asked by one call after 250 ms, and answers all if that goes well', async () => {
+  it('one probe after 250 ms closes the breaker if it succeeds', async () => {
     const { limiter, store, trip } = setUp({ onFailure: 'deny' });
     await trip();
     await pass(250);
@@ -212,7 +215,7 @@ describe('a store that keeps failing', () => {
     expect(store.breaker).toBe('closed');
   });
 
-  it('is asked by no second call while the first one waits', async () => {
+  it('no second call is sent while the probe is in flight', async () => {
     const { limiter, inner, store, trip } = setUp({ onFailure: 'deny' });
     await trip();
     await pass(250);
@@ -227,7 +230,7 @@ describe('a store that keeps failing', () => {
     expect(store.breaker).toBe('open');
   });
 
-  it('is probed by refunds, resets and inspections too', async () => {
+  it('refunds, resets and inspections can be the probe', async () => {
     const { limiter, store, trip } = setUp();
     await trip();
     await pass(250);
@@ -235,7 +238,7 @@ describe('a store that keeps failing', () => {
     expect(store.breaker).toBe('closed');
   });
 
-  it('a denial from memory neither closes the breaker nor keeps it closed', async () => {
+  it('a cached denial does not affect the breaker', async () => {
     vi.useRealTimers();
     let isDead = false;
     // A server that denies everything, until it is gone.
@@ -262,7 +265,7 @@ describe('a store that keeps failing', () => {
 });
 
 describe('too many at once', () => {
-  it('are not asked for: the reason is `overload`, and no more wait than may', async () => {
+  it('calls beyond maxInFlight are degraded with the reason `overload`', async () => {
     const { limiter, inner, store } = setUp({ onFailure: 'deny', maxInFlight: 3 }, 'hold');
     const first = [1, 2, 3].map((key) => limiter.check('p', `${key}`));
     await pass(0);
@@ -287,7 +290,7 @@ describe('too many at once', () => {
     },
   );
 
-  it('do not count against the store', async () => {
+  it('calls beyond maxInFlight are not failures of the store', async () => {
     const { limiter, store, inner } = setUp({ onFailure: 'deny', maxInFlight: 1 }, 'hold');
     const first = limiter.check('p', 'a');
     for (let time = 0; time < 50; time++) await limiter.check('p', 'b');
@@ -304,7 +307,7 @@ describe('who has a say', () => {
       ({ code }) => (code === 'ERR_STORE_UNAVAILABLE' ? 'throw' : code),
     );
 
-  it('the call before the policy before the store', async () => {
+  it('onFailure of the call overrides the policy, which overrides the store', async () => {
     for (const onFailure of ['allow', 'deny', 'local', 'throw'] as const) {
       const { limiter } = setUp({ onFailure }, 'reject');
       expect(await actionOf(limiter.check('p', 'a'))).toBe(onFailure);
@@ -314,7 +317,7 @@ describe('who has a say', () => {
     }
   });
 
-  it('of several limits the most careful one, unless the call says something', async () => {
+  it('the strictest onFailure of several limits applies, unless the call has one', async () => {
     const order = ['allow', 'local', 'deny', 'throw'] as const;
     const names = ['allowing', 'localized', 'denying', 'throwing'] as const;
     for (let one = 0; one < 4; one++) {
@@ -331,7 +334,7 @@ describe('who has a say', () => {
     }
   });
 
-  it('a policy that says nothing stands for the store', async () => {
+  it('a policy without onFailure uses that of the store', async () => {
     const { limiter } = setUp({ onFailure: 'deny' }, 'reject');
     const limits = [
       { policy: 'p', key: 'a' },
@@ -364,7 +367,7 @@ describe('options that make no sense are refused', () => {
     expect(() => redisStore(async () => null, given)).toThrow(refused);
   });
 
-  it('and so is what is no store', () => {
+  it('withFailurePolicy rejects a value that is not a store', () => {
     for (const store of [undefined, null, {}, () => {}]) {
       expect(() => withFailurePolicy(store as never)).toThrow(
         expect.objectContaining({ code: 'ERR_INVALID_OPTION' }),
@@ -372,7 +375,7 @@ describe('options that make no sense are refused', () => {
     }
   });
 
-  it('of a call and of a policy as well', async () => {
+  it('rejects an invalid onFailure of a call and of a policy', async () => {
     const { limiter } = setUp();
     const onFailure = 'open' as FailureAction;
     const refused = { code: 'ERR_INVALID_OPTION' };

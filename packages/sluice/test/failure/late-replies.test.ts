@@ -67,49 +67,61 @@ const passOn: [how: string, pass: (receipt: Receipt) => Receipt][] = [
 ];
 
 describe.each(passOn)('a receipt of a call that timed out, passed on %s,', (_how, passedOn) => {
-  it.each(algorithms)('is settled here and in the store, after the reply (%s)', async (name) => {
-    const { inner, limiter, reserve, reply, localRemaining } = setUp({}, name);
-    const receipt = passedOn(await reserve());
-    await reply();
-    expect(await limiter.settle(receipt, 100)).toBe(-3900);
-    await turn();
-    expect(inner.used('a')).toBe(100);
-    expect((await limiter.peek('p', 'a')).remaining).toBe(9900);
-    expect(await localRemaining()).toBe(9900);
-  });
+  it.each(algorithms)(
+    'a late receipt is settled locally and in the store after the reply (%s)',
+    async (name) => {
+      const { inner, limiter, reserve, reply, localRemaining } = setUp({}, name);
+      const receipt = passedOn(await reserve());
+      await reply();
+      expect(await limiter.settle(receipt, 100)).toBe(-3900);
+      await turn();
+      expect(inner.used('a')).toBe(100);
+      expect((await limiter.peek('p', 'a')).remaining).toBe(9900);
+      expect(await localRemaining()).toBe(9900);
+    },
+  );
 
-  it.each(algorithms)('is settled here and in the store, before the reply (%s)', async (name) => {
-    const { inner, limiter, reserve, reply, localRemaining } = setUp({}, name);
-    const receipt = passedOn(await reserve());
-    expect(await limiter.settle(receipt, 100)).toBe(-3900);
-    expect(inner.used('a')).toBe(4000);
-    await reply();
-    expect(inner.used('a')).toBe(100);
-    expect(await localRemaining()).toBe(9900);
-  });
+  it.each(algorithms)(
+    'a late receipt is settled locally and in the store before the reply (%s)',
+    async (name) => {
+      const { inner, limiter, reserve, reply, localRemaining } = setUp({}, name);
+      const receipt = passedOn(await reserve());
+      expect(await limiter.settle(receipt, 100)).toBe(-3900);
+      expect(inner.used('a')).toBe(4000);
+      await reply();
+      expect(inner.used('a')).toBe(100);
+      expect(await localRemaining()).toBe(9900);
+    },
+  );
 
-  it.each(['before', 'after'])('is refunded here and in the store, %s the reply', async (when) => {
-    const { inner, limiter, reserve, reply, localRemaining } = setUp();
-    const receipt = passedOn(await reserve());
-    if (when === 'after') await reply();
-    expect(await limiter.refund(receipt)).toBe(4000);
-    if (when === 'before') await reply();
-    await turn();
-    expect(inner.used('a')).toBe(0);
-    expect(await localRemaining()).toBe(10_000);
-  });
+  it.each(['before', 'after'])(
+    'a late receipt is refunded locally and in the store, %s the reply',
+    async (when) => {
+      const { inner, limiter, reserve, reply, localRemaining } = setUp();
+      const receipt = passedOn(await reserve());
+      if (when === 'after') await reply();
+      expect(await limiter.refund(receipt)).toBe(4000);
+      if (when === 'before') await reply();
+      await turn();
+      expect(inner.used('a')).toBe(0);
+      expect(await localRemaining()).toBe(10_000);
+    },
+  );
 
-  it.each(['before', 'after'])('is charged more in the store, %s the reply', async (when) => {
-    const { inner, limiter, reserve, reply } = setUp();
-    const receipt = passedOn(await reserve());
-    if (when === 'after') await reply();
-    expect(await limiter.settle(receipt, 7000)).toBe(3000);
-    if (when === 'before') await reply();
-    await turn();
-    expect(inner.used('a')).toBe(7000);
-  });
+  it.each(['before', 'after'])(
+    'a late receipt settled for more charges the store, %s the reply',
+    async (when) => {
+      const { inner, limiter, reserve, reply } = setUp();
+      const receipt = passedOn(await reserve());
+      if (when === 'after') await reply();
+      expect(await limiter.settle(receipt, 7000)).toBe(3000);
+      if (when === 'before') await reply();
+      await turn();
+      expect(inner.used('a')).toBe(7000);
+    },
+  );
 
-  it('is settled in the store once, however often it comes', async () => {
+  it('a late receipt is settled in the store once', async () => {
     const { inner, limiter, reserve, reply } = setUp();
     const receipt = await reserve();
     const copies = [passedOn(receipt), copyOf(receipt), copyOf(receipt)];
@@ -121,7 +133,7 @@ describe.each(passOn)('a receipt of a call that timed out, passed on %s,', (_how
     expect(inner.used('a')).toBe(100);
   });
 
-  it('is settled in the store if the call was just allowed', async () => {
+  it('a late receipt of an `allow` fallback is settled in the store', async () => {
     const { inner, limiter, reserve, reply } = setUp({ onFailure: 'allow' });
     const receipt = passedOn(await reserve());
     await reply();
@@ -131,7 +143,7 @@ describe.each(passOn)('a receipt of a call that timed out, passed on %s,', (_how
   });
 });
 
-it('each limit of a joint check is settled by its own', async () => {
+it('each limit of a late check is settled by its own charge', async () => {
   const { inner, limiter, reply } = setUp();
   const asking = limiter.check([
     { policy: 'p', key: 'a', cost: 50 },
@@ -156,7 +168,7 @@ it('a settlement reaches the store while the breaker is open', async () => {
   expect(inner.used('a')).toBe(100);
 });
 
-it('a call that the store denies in the end is settled here alone', async () => {
+it('a late call that the store denies is settled only locally', async () => {
   const { inner, limiter, reply } = setUp();
   inner.mood = 'answer';
   await limiter.check('p', 'a', { cost: 9000 });
@@ -185,7 +197,7 @@ it('only the receipt of a call that timed out has a token', async () => {
   }
 });
 
-it('a made-up token, or one for another key or cost, changes nothing in the store', async () => {
+it('an invalid token, or one of another key or cost, changes nothing in the store', async () => {
   const { inner, limiter, reserve, reply } = setUp();
   const receipt = await reserve();
   await reply();
@@ -198,7 +210,7 @@ it('a made-up token, or one for another key or cost, changes nothing in the stor
   expect([inner.asked, inner.used('a')]).toEqual([[], 4000]);
 });
 
-it('a call that is repeated under its id is settled once', async () => {
+it('a late call repeated under its id is settled once', async () => {
   const { limiter, reply } = setUp();
   const ask = async (): Promise<Receipt> => {
     const asking = limiter.check('p', 'a', { id: 'x', cost: 50 });
@@ -241,21 +253,21 @@ describe('the late charges of a process', () => {
   const decisionOf = ({ key, cost }: typeof limit) =>
     ({ policy: 'p', key, cost, allowed: true, limit: 10, remaining: 9, atMs: 0 }) as LimitDecision;
 
-  it('are the last 10,000 at least, and 20,000 at most', () => {
+  it('keeps at least the last 10,000 late charges, and at most 20,000', () => {
     const { open, isKnown } = setUpCharges();
     const tokens = Array.from({ length: 50_000 }, () => open());
     expect(tokens.slice(-10_000).every(isKnown)).toBe(true);
     expect(tokens.slice(0, 30_000).some(isKnown)).toBe(false);
   });
 
-  it('are fewer calls if each has many limits', () => {
+  it('keeps fewer late calls if each has many limits', () => {
     const { open, isKnown } = setUpCharges();
     const tokens = Array.from({ length: 1000 }, () => open(50));
     expect(tokens.slice(-200).every(isKnown)).toBe(true);
     expect(tokens.slice(0, 590).some(isKnown)).toBe(false);
   });
 
-  it('are kept for an hour, and are gone after two when others come', () => {
+  it('keeps late charges for one hour, and drops them after two', () => {
     const { clock, open, isKnown } = setUpCharges();
     const [first, second] = [open(), open()];
     clock.advance(3_600_000);

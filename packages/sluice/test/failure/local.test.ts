@@ -34,20 +34,20 @@ const algorithms = [
 ] as const;
 
 describe.each(algorithms)('with %s', (algorithm) => {
-  it('the limit holds in this process, and is free again after a window', async () => {
+  it('the local fallback enforces the limit in this process for one window', async () => {
     const { clock, admitted } = setUp({ limit: 10, window: '1s', algorithm });
     expect(await admitted(25)).toBe(10);
     clock.advance(2000);
     expect(await admitted(25)).toBe(10);
   });
 
-  it('a share of the limit is rounded down, and is at least 1', async () => {
+  it('localShare rounds the limit down, to at least 1', async () => {
     expect(await setUp({ limit: 10, window: '1s', algorithm }, 0.39).admitted(25)).toBe(3);
     expect(await setUp({ limit: 10, window: '1s', algorithm }, 0.01).admitted(25)).toBe(1);
     expect(await setUp({ limit: 10, window: '1s', algorithm }, 1).admitted(25)).toBe(10);
   });
 
-  it('a cost above the share is denied, and is no error', async () => {
+  it('a cost above the local share is denied without an error', async () => {
     const { limiter } = setUp({ limit: 10, window: '1s', algorithm }, 0.5);
     const decision = await limiter.check('p', 'a', { cost: 6 });
     expect(decision).toMatchObject({
@@ -61,7 +61,7 @@ describe.each(algorithms)('with %s', (algorithm) => {
   });
 });
 
-it('the share goes for the burst of a token bucket as well as for its pace', async () => {
+it('localShare applies to the burst and the rate of a token bucket', async () => {
   const policy = { limit: 10, window: '1s', algorithm: 'token-bucket', burst: 40 } as const;
   const { clock, admitted } = setUp(policy, 0.5);
   expect(await admitted(100)).toBe(20);
@@ -69,14 +69,14 @@ it('the share goes for the burst of a token bucket as well as for its pace', asy
   expect(await admitted(100)).toBe(5);
 });
 
-it('the share goes for limits that are functions of the key', async () => {
+it('localShare applies to limits that are functions of the key', async () => {
   const limit = (key: string): number => (key === 'a' ? 8 : 2);
   const { limiter } = setUp({ limit, window: '1m' }, 0.5);
   expect((await limiter.check('p', 'a')).remaining).toBe(3);
   expect((await limiter.check('p', 'b')).remaining).toBe(0);
 });
 
-it('several limits are charged all or none', async () => {
+it('the local fallback charges all limits of a check or none', async () => {
   const { limiter } = setUp({ limit: 10, window: '1m' });
   const both = [
     { policy: 'p', key: 'a', cost: 3 },
@@ -89,7 +89,7 @@ it('several limits are charged all or none', async () => {
   expect((await limiter.peek('p', 'a')).remaining).toBe(7);
 });
 
-it('one of several limits above its share denies all, and charges none', async () => {
+it('one cost above its local share denies the check and charges none', async () => {
   const { limiter } = setUp({ limit: 10, window: '1m' }, 0.5);
   const decision = await limiter.check([
     { policy: 'p', key: 'a', cost: 1 },
@@ -99,14 +99,14 @@ it('one of several limits above its share denies all, and charges none', async (
   expect((await limiter.peek('p', 'a')).remaining).toBe(5);
 });
 
-it('a reset makes the key new in this process, even when the store cannot be reached', async () => {
+it('reset deletes the local key even if the store is unreachable', async () => {
   const { limiter, admitted } = setUp({ limit: 3, window: '1m' });
   expect(await admitted(5)).toBe(3);
   await expect(limiter.reset('p', 'a')).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
   expect(await admitted(5)).toBe(3);
 });
 
-it('what was admitted here counts here again when the store goes away once more', async () => {
+it('local charges count again in the next outage', async () => {
   const { inner, limiter, admitted } = setUp({ limit: 3, window: '1m' });
   expect(await admitted(2)).toBe(2);
   inner.mood = 'answer';
@@ -115,7 +115,7 @@ it('what was admitted here counts here again when the store goes away once more'
   expect(await admitted(5)).toBe(1);
 });
 
-it('time is the limiter’s, where it has a clock of its own', async () => {
+it('the local fallback uses the clock of the limiter', async () => {
   const { clock, limiter } = setUp({ limit: 3, window: '1m' });
   expect((await limiter.check('p', 'a')).atMs).toBe(clock.now());
   expect((await limiter.check('p', 'a', { onFailure: 'allow' })).atMs).toBe(clock.now());
@@ -136,7 +136,7 @@ describe('the memory of the local store', () => {
     return least;
   }
 
-  it('comes back when all that it has charged has expired', async () => {
+  it('the local store is released when all its charges have expired', async () => {
     useFakeTime();
     const store = withFailurePolicy(fakeStore('reject'));
     const limiter = createLimiter({ policies: { p: '5/1m' }, store });

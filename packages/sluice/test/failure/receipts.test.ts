@@ -24,7 +24,7 @@ const unavailable = { code: 'ERR_STORE_UNAVAILABLE' };
 const algorithms: AlgorithmName[] = ['fixed-window', 'sliding-log', 'token-bucket'];
 
 describe('a receipt that is not the store’s', () => {
-  it.each(algorithms)('is given back in this process if it is local (%s)', async (algorithm) => {
+  it.each(algorithms)('refunds a local charge in this process (%s)', async (algorithm) => {
     const { inner, limiter } = setUp({ onFailure: 'local' }, 'reject', algorithm);
     const { receipt } = await limiter.check('p', 'a', { cost: 7 });
     expect((await limiter.check('p', 'a', { cost: 7 })).allowed).toBe(false);
@@ -37,7 +37,7 @@ describe('a receipt that is not the store’s', () => {
     expect((await limiter.check('p', 'a', { cost: 10 })).allowed).toBe(true);
   });
 
-  it('is settled in this process, for each of its limits', async () => {
+  it('settles a local charge in this process for each limit', async () => {
     const { inner, limiter } = setUp({ onFailure: 'local' }, 'reject');
     const { receipt } = await limiter.check([
       { policy: 'p', key: 'a', cost: 4 },
@@ -52,7 +52,7 @@ describe('a receipt that is not the store’s', () => {
     expect((await limiter.peek('q', 'b')).remaining).toBe(2);
   });
 
-  it.each(algorithms)('gives nothing back if it was just allowed (%s)', async (algorithm) => {
+  it.each(algorithms)('refunds nothing for an `allow` decision (%s)', async (algorithm) => {
     const { inner, limiter } = setUp({ onFailure: 'local' }, 'reject', algorithm);
     const alone = await limiter.check('p', 'b', { onFailure: 'allow' });
     expect(await limiter.refund(alone.receipt!)).toBe(0);
@@ -66,7 +66,7 @@ describe('a receipt that is not the store’s', () => {
     expect((await limiter.check('p', 'a')).allowed).toBe(false);
   });
 
-  it('still tells so after a journey through JSON, in decision and receipt', async () => {
+  it('a decision and its receipt are still marked as degraded after JSON', async () => {
     const { inner, limiter } = setUp({ onFailure: 'local' }, 'reject');
     const decision = copyOf(await limiter.check('p', 'a', { cost: 3 }));
     expect(decision.receipt!.charges).toMatchObject([{ key: 'a', cost: 3, degraded: true }]);
@@ -82,7 +82,7 @@ describe('a receipt that is not the store’s', () => {
     expect(inner.asked).toEqual([]);
   });
 
-  it('is for the local limiter even while the store cannot be asked at all', async () => {
+  it('refunds a local charge while the breaker is open', async () => {
     const { limiter, store } = setUp({ onFailure: 'local' }, 'reject');
     for (let time = 0; time < 5; time++) await limiter.check('p', 'trip');
     expect(store.breaker).toBe('open');
@@ -91,7 +91,7 @@ describe('a receipt that is not the store’s', () => {
     expect((await limiter.check('p', 'a', { cost: 6 })).allowed).toBe(true);
   });
 
-  it('there is none for a denial, and none for a peek', async () => {
+  it('a degraded denial and a degraded peek have no receipt', async () => {
     const { limiter } = setUp({ onFailure: 'local' }, 'reject');
     await limiter.check('p', 'a', { cost: 10 });
     expect((await limiter.check('p', 'a')).receipt).toBe(undefined);
@@ -107,7 +107,7 @@ describe('a receipt that is not the store’s', () => {
 });
 
 describe('an id', () => {
-  it('that was admitted in this process is admitted there once, with the same answer', async () => {
+  it('an id admitted locally is admitted once, with the same decision', async () => {
     const { limiter } = setUp({ onFailure: 'local' }, 'reject');
     const first = await limiter.check('p', 'a', { id: '1', cost: 4 });
     await pass(7);
@@ -125,7 +125,7 @@ describe('an id', () => {
     expect((await limiter.peek('q', 'b')).remaining).toBe(9);
   });
 
-  it('keeps a late admission: whoever comes again with it gets the answer', async () => {
+  it('a late admission under an id is returned to a retry', async () => {
     const { inner, limiter } = setUp({ onFailure: 'deny' }, 'hold');
     const asking = limiter.check('p', 'a', { id: '1' });
     await pass(20);
@@ -161,20 +161,23 @@ describe('an answer that comes too late', () => {
     },
   );
 
-  it.each(['allow', 'local'] as const)('is kept when the caller was admitted (%s)', async (how) => {
-    const { inner, told } = await late(how);
-    expect(told.allowed).toBe(true);
-    expect(inner.asked).toEqual(['decide']);
-    expect(inner.used('a')).toBe(3);
-  });
+  it.each(['allow', 'local'] as const)(
+    'a late charge is kept if the caller was admitted (%s)',
+    async (how) => {
+      const { inner, told } = await late(how);
+      expect(told.allowed).toBe(true);
+      expect(inner.asked).toEqual(['decide']);
+      expect(inner.used('a')).toBe(3);
+    },
+  );
 
-  it('is given back when it was this process that said no', async () => {
+  it('a late charge is refunded if the fallback denied the caller', async () => {
     const { inner, told } = await late('local', { localShare: 0.2 });
     expect(told).toMatchObject({ allowed: false, degraded: { action: 'local' } });
     expect(inner.used('a')).toBe(0);
   });
 
-  it('is given back for each limit of a joint check', async () => {
+  it('a late charge is refunded for each limit of a check', async () => {
     const { inner, limiter } = setUp({ onFailure: 'deny' }, 'hold');
     const asking = limiter.check([
       { policy: 'p', key: 'a', cost: 2 },
@@ -189,7 +192,7 @@ describe('an answer that comes too late', () => {
     expect([inner.used('a'), inner.used('b')]).toEqual([0, 0]);
   });
 
-  it('is given back while the breaker is open, which is when a store wakes up', async () => {
+  it('a late charge is refunded while the breaker is open', async () => {
     const { inner, limiter, store } = setUp({ onFailure: 'deny' }, 'hold');
     const asking = Array.from({ length: 10 }, () => limiter.check('p', 'a'));
     await pass(20);
@@ -201,7 +204,7 @@ describe('an answer that comes too late', () => {
     expect(inner.used('a')).toBe(0);
   });
 
-  it('changes nothing if it was a denial, a peek or a failure', async () => {
+  it('a late denial, peek or failure changes nothing', async () => {
     const { inner, limiter } = setUp({ onFailure: 'deny' }, 'answer');
     await limiter.check('p', 'a', { cost: 10 });
     inner.mood = 'hold';
@@ -229,7 +232,7 @@ describe('an answer that comes too late', () => {
     },
   );
 
-  it('troubles nobody if it is no answer at all, or a failure', async () => {
+  it('a malformed or failed late reply is ignored', async () => {
     const held: ((value: never) => void)[] = [];
     const decide = () => new Promise<never>((resolve) => held.push(resolve));
     const inner = { ...fakeStore(), decide };
@@ -260,7 +263,7 @@ describe('a refund that the store did not confirm', () => {
   };
 
   it.each(['silence', 'reject', 'hold'] as const)(
-    'cannot be tried again with the same receipt, as it may have been done (%s)',
+    'a refund that the store may have applied cannot be retried (%s)',
     async (mood) => {
       const { inner, limiter, receipt } = await spend(mood);
       await failing(limiter.refund(receipt));
@@ -272,7 +275,7 @@ describe('a refund that the store did not confirm', () => {
     },
   );
 
-  it('can be tried again if it surely was not done, because the store was not asked', async () => {
+  it('a refund can be retried if the breaker was open', async () => {
     const { inner, limiter, store, receipt } = await spend('reject');
     for (let time = 0; time < 5; time++) await limiter.check('p', 'trip');
     expect(store.breaker).toBe('open');
@@ -284,7 +287,7 @@ describe('a refund that the store did not confirm', () => {
     expect(await limiter.refund(receipt)).toBe(0);
   });
 
-  it('can be tried again if too many were waiting', async () => {
+  it('a refund can be retried after an overload', async () => {
     const { inner, limiter, receipt } = await spend('hold');
     const others = [1, 2, 3, 4, 5].map((key) => limiter.check('p', `${key}`));
     await turn();
@@ -295,7 +298,7 @@ describe('a refund that the store did not confirm', () => {
     expect(await limiter.refund(receipt)).toBe(4);
   });
 
-  it('can be tried again if the store itself says that it was not done', async () => {
+  it('a refund can be retried if the store reports that it was not done', async () => {
     const { inner, limiter, receipt } = await spend('answer');
     const adjust = inner.adjust;
     inner.adjust = () => Promise.reject(Object.assign(new Error('LOADING'), { notDone: true }));

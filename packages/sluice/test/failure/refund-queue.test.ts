@@ -37,7 +37,7 @@ describe('a caller that was denied', () => {
     return world;
   };
 
-  it.each(FAILING)('is refunded by a timer if the first attempt fails (%s)', async (mood) => {
+  it.each(FAILING)('a timer retries the refund of a denied caller (%s)', async (mood) => {
     const { inner } = await deniedLate(mood);
     await pass(5000);
     expect(inner.used('a')).toBe(3);
@@ -49,17 +49,20 @@ describe('a caller that was denied', () => {
     expect(inner.asked).toEqual([]);
   });
 
-  it.each(FAILING)('is refunded after the next call that succeeds (%s)', async (mood) => {
-    const { inner, limiter } = await deniedLate(mood);
-    await pass(999);
-    inner.mood = 'answer';
-    await pass(0);
-    await limiter.check('p', 'b');
-    await pass(1);
-    expect(inner.used('a')).toBe(0);
-  });
+  it.each(FAILING)(
+    'a successful call triggers the refund of a denied caller (%s)',
+    async (mood) => {
+      const { inner, limiter } = await deniedLate(mood);
+      await pass(999);
+      inner.mood = 'answer';
+      await pass(0);
+      await limiter.check('p', 'b');
+      await pass(1);
+      expect(inner.used('a')).toBe(0);
+    },
+  );
 
-  it('is not refunded any more when the charge no longer counts', async () => {
+  it('drops a refund when its charge no longer counts', async () => {
     const { inner } = await deniedLate('reject');
     await pass(120_000);
     inner.asked.length = 0;
@@ -68,7 +71,7 @@ describe('a caller that was denied', () => {
     expect([inner.asked, vi.getTimerCount()]).toEqual([[], 0]);
   });
 
-  it('causes one attempt per second at most while the store fails', async () => {
+  it('attempts at most one refund per second while the store fails', async () => {
     const { inner, limiter } = await deniedLate('reject');
     // Everything but refunds works: each success could be taken for a sign to try again.
     const adjust = inner.adjust;
@@ -87,7 +90,7 @@ describe('a caller that was denied', () => {
     expect(attempts).toBeLessThanOrEqual(11);
   });
 
-  it('is refunded when the store is closed', async () => {
+  it('closing the store sends waiting refunds', async () => {
     const { inner, store } = await deniedLate('reject');
     inner.mood = 'answer';
     await store.close();
@@ -115,7 +118,7 @@ describe('an acquire that is called off', () => {
 
   for (const how of ways) {
     for (const onFailure of actions) {
-      it(`by ${how} leaves no charge if the reply is in time (${onFailure})`, async () => {
+      it(`${how} of acquire leaves no charge, reply in time (${onFailure})`, async () => {
         const { inner } = await callOff(how, onFailure);
         inner.mood = 'answer';
         inner.release();
@@ -124,7 +127,7 @@ describe('an acquire that is called off', () => {
         expect(inner.used('a')).toBe(0);
       });
 
-      it(`by ${how} leaves no charge if the reply is late (${onFailure})`, async () => {
+      it(`${how} of acquire leaves no charge, reply late (${onFailure})`, async () => {
         const { inner } = await callOff(how, onFailure);
         await pass(20);
         expect(inner.used('a')).toBe(4);
@@ -135,7 +138,7 @@ describe('an acquire that is called off', () => {
         expect(inner.used('a')).toBe(0);
       });
 
-      it(`by ${how} leaves no charge if the breaker opens meanwhile (${onFailure})`, async () => {
+      it(`${how} of acquire leaves no charge, breaker opens (${onFailure})`, async () => {
         const { inner, store } = await callOff(how, onFailure);
         const policy = definePolicy('q', '10/1m');
         const limit = { policy, params: policy.params!, key: 'trip', cost: 1 };
@@ -156,7 +159,7 @@ describe('an acquire that is called off', () => {
     }
   }
 
-  it('wakes those who wait for what it gave back', async () => {
+  it('a refund from the queue wakes waiters', async () => {
     const { inner, limiter } = setUp();
     const controller = new AbortController();
     const { signal } = controller;
@@ -203,7 +206,7 @@ describe('a refund queue', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it('sends a refund again that was not replied to, only if it is applied once', async () => {
+  it('resends a refund without a reply only if the store has adjustOnce', async () => {
     const silent = (): Promise<never> => new Promise(() => {});
     const adjustOnce = vi.fn(silent);
     const adjust = vi.fn(silent);
@@ -227,7 +230,7 @@ describe('a refund queue', () => {
     expect(Math.max(...dropped)).toBeLessThan(12_000);
   });
 
-  it('counts adjustments, of which one call may have many', async () => {
+  it('the bound of the refund queue counts adjustments, not calls', async () => {
     const { queue, budget } = queueOn({ adjust: async () => Promise.reject(OUTAGE) });
     const many = Array.from({ length: 64 }, () => adjustmentOf());
     for (let each = 0; each < 200; each++) void queue.add(many, undefined);
@@ -236,7 +239,7 @@ describe('a refund queue', () => {
     expect(budget.waiting).toBeGreaterThan(10_000 - 64);
   });
 
-  it('drops the refund of a key whose value cannot be read', async () => {
+  it('drops the refund of a key with an unreadable value', async () => {
     const adjust = vi.fn(async () => Promise.reject(Object.assign(OUTAGE, { isOfKey: true })));
     const { queue, budget } = queueOn({ adjust });
     await queue.add([adjustmentOf()], undefined);
@@ -245,7 +248,7 @@ describe('a refund queue', () => {
     Reflect.deleteProperty(OUTAGE, 'isOfKey');
   });
 
-  it('sends everything at once when the client has connected', async () => {
+  it('sends all waiting refunds when the client has connected', async () => {
     let isUp = false;
     const adjust = vi.fn(async () => (isUp ? [-1] : Promise.reject(OUTAGE)));
     const { queue, budget } = queueOn({ adjust });

@@ -1,10 +1,12 @@
 /**
  * Fast path of `KeyTable.find`: a direct-mapped cache of hot keys, compared by their text.
  *
- * V8 compares two flat strings faster than the hash loop reads one: 131 ns instead of 174 ns per
- * check at 1,000 keys, and 104 instead of 111 ns at one key (user CPU time, `npm run bench --
- * memory` with `USE_HOT_KEYS` on and off). At 100,000 keys in random order it costs 18 %. The code
- * that uses the cache stays in `KeyTable.find`: in methods of its own, a check took 10 % longer.
+ * V8 compares two flat strings faster than the hash loop reads one. User CPU time per `checkSync`,
+ * lowest of 8 and of 4 alternating runs on a busy machine, with the cache and without: 104 and 111,
+ * 101 and 133 ns at one key; 131 and 174, 159 and 183 ns at 1,000 keys. At 100,000 keys in random
+ * order the cache costs 20 %. To compare: `npm run bench -- memory` with `USE_HOT_KEYS` on and off.
+ * The code that uses the cache stays in `KeyTable.find`: in a method of its own, a check took 10 %
+ * longer.
  *
  * The cache never decides on its own: a hit counts only if the row still has the hash of the key.
  */
