@@ -174,8 +174,10 @@ describe('sluice/engine exports', () => {
     expect(namesOf(engine)).toMatchInlineSnapshot(`
       [
         "DecisionRecord",
+        "FAILURE_ACTIONS",
         "KeyedHash",
         "MAX_KEY_LENGTH",
+        "MAX_LIMITS",
         "MAX_WINDOW_MS",
         "PeekRecord",
         "PolicyRegistry",

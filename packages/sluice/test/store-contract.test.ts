@@ -9,7 +9,7 @@ describe('the store contract', () => {
     it(`memory, through promises: ${name}`, () => run(() => promisesOnly(memoryStore())));
   }
 
-  it('catches a store that charges what it denies', async () => {
+  it('the store contract detects a store that charges denied checks', async () => {
     const charging = (): Store => {
       const store = memoryStore();
       const decide: Store['decide'] = async (checks, nowMs) => {
@@ -26,7 +26,7 @@ describe('the store contract', () => {
     await expect(heavy?.run(charging)).rejects.toThrow('light: expected true, got false');
   });
 
-  it('a synchronous call on a store that answers later is refused', () => {
+  it('checkSync on an asynchronous store throws ERR_NOT_SYNCHRONOUS', () => {
     const store = promisesOnly(memoryStore());
     const limiter = createLimiter({ policies: { p: '1/1s' }, store }) as never as {
       checkSync(policy: string, key: string): void;

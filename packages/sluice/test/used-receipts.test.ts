@@ -22,7 +22,7 @@ describe('a receipt', () => {
     expect(limiter.peekSync('p', 'a').remaining).toBe(10);
   });
 
-  it('looks the same after it was used', () => {
+  it('a used receipt looks the same', () => {
     const limiter = open();
     const receipt = admitted(limiter);
     const before = structuredClone(receipt);
@@ -32,7 +32,7 @@ describe('a receipt', () => {
     expect(structuredClone(receipt)).toStrictEqual(before);
   });
 
-  it('used by one limiter is unused for another', () => {
+  it('a receipt used by one limiter is unused for another', () => {
     const [one, other] = [open(), open()];
     const receipt = admitted(one);
     other.checkSync('p', 'a', { cost: 4 });

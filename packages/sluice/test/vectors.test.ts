@@ -6,7 +6,7 @@ import { parseVectors, runVectors, type VectorFile } from '../src/testing/index.
 const text = readFileSync(new URL('vectors/decisions.json', import.meta.url), 'utf8');
 
 describe('vectors', () => {
-  it('the memory store decides all of them as expected, field by field', async () => {
+  it('the memory store decides all vectors as expected, field by field', async () => {
     const report = await runVectors(parseVectors(text), () => memoryStore());
     expect(report).toEqual({ passed: 160, failed: 0, differences: [] });
   });
@@ -27,7 +27,7 @@ describe('vectors', () => {
     },
   );
 
-  it('a wrong answer of one limit of several is reported', async () => {
+  it('runVectors reports a wrong decision of one limit of several', async () => {
     const file = JSON.parse(text) as VectorFile;
     const joint = file.cases.find((each) => each.policies.length > 1);
     const wrong = structuredClone(joint) as unknown as {
@@ -38,7 +38,7 @@ describe('vectors', () => {
     expect((await runVectors(vectors, () => memoryStore())).failed).toBe(1);
   });
 
-  it('a check that throws is a difference, not a crash', async () => {
+  it('runVectors reports a check that throws as a difference', async () => {
     const policies = [{ algorithm: 'sliding-log', limit: 5, windowMs: 1000 }];
     const expected = { allowed: true, remaining: 0, retryAfterMs: 0, resetAfterMs: 0 };
     const steps = [{ at: 1, op: 'check', cost: 6, expect: expected }];
@@ -48,7 +48,7 @@ describe('vectors', () => {
     expect(String(differences[0].got)).toContain('Expected the cost to be at most 5');
   });
 
-  it('a policy that cannot be built is a difference, not a crash', async () => {
+  it('runVectors reports an invalid policy as a difference', async () => {
     const cases = [{ name: 'bad', policies: [{ limit: 0, windowMs: 1 }], steps: [] }];
     const vectors = parseVectors(JSON.stringify({ version: 1, cases }));
     const { failed, differences } = await runVectors(vectors, () => memoryStore());

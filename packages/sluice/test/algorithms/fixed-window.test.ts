@@ -4,20 +4,20 @@ import { oneKey } from './worked.ts';
 const policy = { algorithm: 'fixed-window', limit: 50, window: 10_000 } as const;
 
 describe('fixed-window', () => {
-  it('admits a full burst on each side of a boundary: twice the limit in two seconds', () => {
+  it('a fixed window admits a full burst on each side of a boundary', () => {
     const key = oneKey(policy);
     expect(key.check(9000, 50).allowed).toBe(true);
     expect(key.check(9999).allowed).toBe(false);
     expect(key.check(10_000, 50).allowed).toBe(true);
   });
 
-  it('waits for the end of the window', () => {
+  it('a fixed window denies until its end', () => {
     const key = oneKey(policy);
     key.check(1234, 50);
     expect(key.check(4000, 7)).toMatchObject({ retryAfterMs: 6000, resetAfterMs: 6000 });
   });
 
-  it('takes a refund back only from the window it was charged in', () => {
+  it('a refund applies only to the window of its charge', () => {
     const key = oneKey(policy);
     const early = key.check(0, 20);
     const late = key.check(10_000, 20);
@@ -26,13 +26,13 @@ describe('fixed-window', () => {
     expect(key.peek(10_001)).toMatchObject({ remaining: 50, resetAfterMs: 0 });
   });
 
-  it('decides in the newest window when the clock steps back over a boundary', () => {
+  it('a clock that steps back over a boundary decides in the newest window', () => {
     const key = oneKey(policy);
     key.check(10_500, 50);
     expect(key.check(9000)).toMatchObject({ allowed: false, retryAfterMs: 10_000 });
   });
 
-  it('forgets an overcharge with its window', () => {
+  it('an overcharge expires with its window', () => {
     const key = oneKey(policy);
     key.settle(1, key.check(0), 1000);
     expect(key.check(2)).toMatchObject({ allowed: false, retryAfterMs: 9998 });

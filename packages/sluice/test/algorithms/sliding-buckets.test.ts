@@ -11,35 +11,35 @@ describe('sliding-buckets', () => {
     expect(key.check(69_999, 10).allowed).toBe(true);
   });
 
-  it('frees a call at most one bucket later than the log', () => {
+  it('sliding-buckets frees a cost at most one bucket later than the log', () => {
     const key = oneKey(policy);
     key.check(9999, 10);
     // The last millisecond of a bucket is not late at all.
     expect(key.check(69_999).allowed).toBe(true);
   });
 
-  it('keeps one entry a bucket', () => {
+  it('sliding-buckets keeps one entry per bucket', () => {
     const key = oneKey(policy);
     for (let ms = 0; ms < 10; ms++) key.check(ms);
     expect(key.check(100, 10).retryAfterMs).toBe(69_899);
     expect(key.check(100, 1).retryAfterMs).toBe(69_899);
   });
 
-  it('has never more buckets than milliseconds', () => {
+  it('sliding-buckets has at most one bucket per millisecond', () => {
     const key = oneKey({ algorithm: 'sliding-buckets', limit: 1, window: 7 });
     key.check(0);
     expect(key.check(6)).toMatchObject({ allowed: false, retryAfterMs: 1 });
     expect(key.check(7).allowed).toBe(true);
   });
 
-  it('a clock that steps back inside the newest bucket grants nothing twice', () => {
+  it('a clock that steps back inside the newest bucket admits nothing twice', () => {
     const key = oneKey({ algorithm: 'sliding-buckets', limit: 10, window: 60_000 });
     key.check(999, 10);
     expect(key.check(60_999).allowed).toBe(true);
     expect(key.check(60_499, 9).allowed).toBe(false);
   });
 
-  it('takes a refund back from the bucket it was charged in', () => {
+  it('a refund applies to the bucket of its charge', () => {
     const key = oneKey(policy);
     const first = key.check(1000, 4);
     key.check(2000, 3);

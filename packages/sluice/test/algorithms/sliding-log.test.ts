@@ -4,7 +4,7 @@ import { oneKey } from './worked.ts';
 const policy = { algorithm: 'sliding-log', limit: 5, window: 60_000 } as const;
 
 describe('sliding-log', () => {
-  it('admits a burst once, whatever boundary it falls on', () => {
+  it('a sliding log admits a burst once at any boundary', () => {
     const key = oneKey(policy);
     expect(key.check(59_000, 5).allowed).toBe(true);
     expect(key.check(60_000).allowed).toBe(false);
@@ -12,14 +12,14 @@ describe('sliding-log', () => {
     expect(key.check(119_000, 5).allowed).toBe(true);
   });
 
-  it('counts an admission for exactly a window', () => {
+  it('an admission counts for exactly one window', () => {
     const key = oneKey(policy);
     key.check(0, 2);
     expect(key.peek(59_999).remaining).toBe(3);
     expect(key.peek(60_000).remaining).toBe(5);
   });
 
-  it('waits for as many entries as the cost needs, not for the oldest alone', () => {
+  it('retryAfterMs covers all entries that must expire, not only the oldest', () => {
     const key = oneKey(policy);
     for (const ms of [0, 100, 200, 300, 400]) key.check(ms);
     expect(key.check(500, 1).retryAfterMs).toBe(59_500);
@@ -27,7 +27,7 @@ describe('sliding-log', () => {
     expect(key.check(500, 5).retryAfterMs).toBe(59_900);
   });
 
-  it('a refund of the newest call makes the key new earlier', () => {
+  it('a refund of the newest call shortens resetAfterMs', () => {
     const key = oneKey(policy);
     key.check(0);
     const newest = key.check(1000, 2);
@@ -35,7 +35,7 @@ describe('sliding-log', () => {
     expect(key.peek(2000)).toMatchObject({ remaining: 4, resetAfterMs: 58_000 });
   });
 
-  it('a refund of an older call leaves the newer ones alone', () => {
+  it('a refund of an older call does not affect newer ones', () => {
     const key = oneKey(policy);
     const older = key.check(0, 2);
     key.check(1000, 3);
@@ -43,7 +43,7 @@ describe('sliding-log', () => {
     expect(key.check(2000, 3)).toMatchObject({ allowed: false, retryAfterMs: 59_000 });
   });
 
-  it('a refund does not let the clock go back behind what was dropped', () => {
+  it('a refund does not let the clock step back before dropped entries', () => {
     const key = oneKey({ algorithm: 'sliding-log', limit: 1, window: 1000 });
     key.check(0);
     const second = key.check(1500);
@@ -54,7 +54,7 @@ describe('sliding-log', () => {
     expect(key.check(900)).toMatchObject({ allowed: false, retryAfterMs: 1000 });
   });
 
-  it('refunds leave nothing behind, however many there are', () => {
+  it('any number of refunds leaves no entries', () => {
     const key = oneKey({ algorithm: 'sliding-log', limit: 2, window: 2 ** 31 - 1 });
     let previous = key.check(0);
     for (let round = 1; round <= 5000; round++) {
@@ -66,7 +66,7 @@ describe('sliding-log', () => {
     expect(key.check(5000 + 2 ** 31 - 3)).toMatchObject({ allowed: true, remaining: 0 });
   });
 
-  it('an overcharge keeps others waiting until it has left the window', () => {
+  it('an overcharge denies calls until it has left the window', () => {
     const key = oneKey(policy);
     key.check(0, 2);
     key.settle(20, key.check(10), 100);
@@ -74,7 +74,7 @@ describe('sliding-log', () => {
     expect(key.peek(30)).toMatchObject({ allowed: false, remaining: 0 });
   });
 
-  it('an overcharge past what an entry holds is as good as one that fits', () => {
+  it('an overcharge beyond the range of an entry behaves like the largest one', () => {
     const key = oneKey(policy);
     key.settle(1, key.check(0), 2 ** 40);
     expect(key.check(59_999)).toMatchObject({ allowed: false, retryAfterMs: 1 });

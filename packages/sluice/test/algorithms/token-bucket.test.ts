@@ -4,13 +4,13 @@ import { oneKey } from './worked.ts';
 const policy = { algorithm: 'token-bucket', limit: 60, window: 60_000, burst: 10 } as const;
 
 describe('token-bucket', () => {
-  it('starts full, with the burst as its capacity', () => {
+  it('a token bucket starts full, with the burst as its capacity', () => {
     const key = oneKey(policy);
     expect(key.peek(0)).toMatchObject({ limit: 10, remaining: 10, resetAfterMs: 0 });
     expect(key.check(0, 10).allowed).toBe(true);
   });
 
-  it('gains evenly: a token a second', () => {
+  it('a token bucket refills at a constant rate of one token per second', () => {
     const key = oneKey(policy);
     key.check(0, 10);
     expect(key.check(0)).toMatchObject({
@@ -23,7 +23,7 @@ describe('token-bucket', () => {
     expect(key.peek(3500)).toMatchObject({ remaining: 2, resetAfterMs: 7500 });
   });
 
-  it('keeps fractions of a token exactly', () => {
+  it('a token bucket keeps fractions of a token exactly', () => {
     const key = oneKey({ algorithm: 'token-bucket', limit: 3, window: 1000 });
     key.check(0, 3);
     // A token takes 333.3 ms, so three take 1000 and not 3 x 334.
@@ -33,20 +33,20 @@ describe('token-bucket', () => {
     expect(key.check(334).retryAfterMs).toBe(333);
   });
 
-  it('never holds more than the burst, however long it was left alone', () => {
+  it('a token bucket never holds more than the burst', () => {
     const key = oneKey(policy);
     key.check(0);
     expect(key.peek(365 * 86_400_000).remaining).toBe(10);
   });
 
-  it('gives a refund back up to the burst', () => {
+  it('a refund restores tokens up to the burst', () => {
     const key = oneKey(policy);
     const decision = key.check(0, 8);
     expect(key.refund(5000, decision)).toBe(3);
     expect(key.peek(5000)).toMatchObject({ remaining: 10, resetAfterMs: 0 });
   });
 
-  it('a refund returns only what has not been refilled yet', () => {
+  it('a refund returns only tokens that have not been refilled', () => {
     const key = oneKey(policy);
     const first = key.check(0, 10);
     expect(key.check(5000, 5).allowed).toBe(true);
@@ -63,7 +63,7 @@ describe('token-bucket', () => {
     expect(key.peek(4000).remaining).toBe(0);
   });
 
-  it('settling for less returns at most what has not been refilled yet', () => {
+  it('settling for less returns at most tokens that have not been refilled', () => {
     const key = oneKey(policy);
     const first = key.check(0, 10);
     key.check(8000, 8);
@@ -71,14 +71,14 @@ describe('token-bucket', () => {
     expect(key.peek(8000).remaining).toBe(2);
   });
 
-  it('a debt that comes to light late has been worked off since', () => {
+  it('a late settlement for more has been refilled already', () => {
     const key = oneKey(policy);
     const decision = key.check(0, 10);
     expect(key.settle(20_000, decision, 15)).toBe(0);
     expect(key.check(20_000, 10).allowed).toBe(true);
   });
 
-  it('a refund does not move the time that the bucket knows', () => {
+  it('a refund does not change the latest time of a bucket', () => {
     const key = oneKey(policy);
     const first = key.check(0, 10);
     key.refund(5000, first);
@@ -86,7 +86,7 @@ describe('token-bucket', () => {
     expect(key.check(2000).atMs % 60_000).toBe(2000);
   });
 
-  it('goes into debt when settled for more, and works it off', () => {
+  it('settling for more causes a debt that the bucket refills', () => {
     const key = oneKey(policy);
     key.settle(0, key.check(0, 10), 15);
     expect(key.check(0)).toMatchObject({ allowed: false, retryAfterMs: 6000, remaining: 0 });

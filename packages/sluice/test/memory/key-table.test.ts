@@ -21,7 +21,7 @@ async function bytesOfArrays(): Promise<number> {
 }
 
 describe('the key table', () => {
-  it('holds what was put in, through growth and shrinking, as a Map would', () => {
+  it('KeyTable behaves like a Map through growth and shrinking', () => {
     const commands = fc.array(
       fc.record({
         remove: fc.boolean(),
@@ -66,7 +66,7 @@ describe('the key table', () => {
     expect(table.size).toBe(0);
   });
 
-  it('grows and shrinks a few rows at a time', () => {
+  it('KeyTable grows and shrinks a few rows at a time', () => {
     const { write, remove } = tableModel();
     const moved = vi.spyOn(Rows.prototype, 'add');
     const most = (change: (key: string) => void): number => {
@@ -84,7 +84,7 @@ describe('the key table', () => {
     moved.mockRestore();
   });
 
-  it('forgets in turn as fast as in any order: no part of the table is emptied first', () => {
+  it('a sweep empties all parts of the table evenly', () => {
     const count = 150_000;
     const state = stateOf();
     const filled = (): KeyTable => {
@@ -114,7 +114,7 @@ describe('the key table', () => {
     expect(inTurn / byKey).toBeLessThan(15);
   });
 
-  it('takes at most 48 bytes a key, and gives them back when keys go', async () => {
+  it('KeyTable takes at most 48 bytes per key and releases them', async () => {
     const table = new KeyTable();
     const state = stateOf();
     const before = await bytesOfArrays();
@@ -134,7 +134,7 @@ describe('the key table', () => {
     expect(await bytes()).toBeLessThan(32 * 60_000);
   });
 
-  it.each([10, 3000, 50_000])('draws any of %d keys, none much more often than others', (count) => {
+  it.each([10, 3000, 50_000])('draw returns each of %d keys about equally often', (count) => {
     const { table, write, expected } = tableModel();
     const state = stateOf();
     for (let key = 0; key < count; key++) write(`key-${key}`, key);
@@ -176,7 +176,7 @@ describe('the key table', () => {
     },
   );
 
-  it('finds the key that was added eighth last, until it is removed', () => {
+  it('recent returns the eighth most recent key until it is removed', () => {
     const { table, write, remove } = tableModel();
     const state = stateOf();
     expect(table.recent()).toBe(-1);
@@ -190,7 +190,7 @@ describe('the key table', () => {
     expect(table.recent()).toBe(-1);
   });
 
-  it('draws every row sooner or later, whatever Math.random returns', () => {
+  it('draw returns every row, whatever Math.random returns', () => {
     vi.spyOn(Math, 'random').mockReturnValue(0.123);
     const { table, write } = tableModel();
     for (let key = 0; key < 20; key++) write(`key-${key}`, key + 1);
@@ -204,7 +204,7 @@ describe('the key table', () => {
     vi.restoreAllMocks();
   });
 
-  it('hands out zeroed cells, also where a key was before', () => {
+  it('insert returns zeroed cells, also in a reused place', () => {
     const { table, write, remove, read } = tableModel();
     write('a', 5);
     remove('a');
@@ -215,7 +215,7 @@ describe('the key table', () => {
 });
 
 describe('the keyed hash', () => {
-  it('differs between tables, so that nobody can know it', () => {
+  it('the keyed hash differs between tables', () => {
     const [one, other] = [new KeyedHash(), new KeyedHash()];
     one.hash('the same key');
     other.hash('the same key');
@@ -246,7 +246,7 @@ describe('the keyed hash', () => {
     expect(Math.max(...slots)).toBeLessThan(14);
   });
 
-  it('changes about half of its bits when one bit of the key changes', () => {
+  it('one changed bit of a key changes about half of the hash bits', () => {
     const hash = new KeyedHash();
     const bits = (value: number): number => value.toString(2).replaceAll('0', '').length;
     let flipped = 0;

@@ -86,7 +86,7 @@ describe('the cap on keys', () => {
 });
 
 describe('expiry', () => {
-  it.each(ALGORITHMS)('%s: keys that came once are forgotten as others come', (algorithm) => {
+  it.each(ALGORITHMS)('%s: expired keys are deleted as new keys are added', (algorithm) => {
     const { clock, limiter } = setUp({ p: { limit: 100, window: '1s', algorithm } });
     let largest = 0;
     for (let key = 0; key < 100_000; key++) {
@@ -99,7 +99,7 @@ describe('expiry', () => {
     expect(limiter.size).toBeLessThan(40_000);
   });
 
-  it('nothing is forgotten early when the clock jumps a day ahead and back', () => {
+  it('no key is deleted early if the clock jumps a day ahead and back', () => {
     const { clock, limiter } = setUp({ p: '5/1m' });
     for (let key = 0; key < 5000; key++) limiter.checkSync('p', `key-${key}`, { cost: 5 });
     clock.advance(86_400_000);
@@ -111,7 +111,7 @@ describe('expiry', () => {
     expect(granted).toBe(0);
   });
 
-  it('keys of a policy that gets no new ones are forgotten too', () => {
+  it('expired keys of a policy without new keys are deleted too', () => {
     const { clock, limiter } = setUp({ idle: '5/1s', busy: '5/1s' });
     for (let key = 0; key < 5000; key++) limiter.checkSync('idle', `key-${key}`);
     for (let key = 0; key < 20_000; key++) {
@@ -152,7 +152,7 @@ describe('expiry', () => {
 });
 
 describe('what the store tells', () => {
-  it('size counts the keys that are held, and peeks and denials add none', () => {
+  it('size counts keys, and peeks and denials add none', () => {
     const { limiter } = setUp({ p: '1/1s' });
     expect(limiter.size).toBe(0);
     limiter.peekSync('p', 'a');
@@ -166,7 +166,7 @@ describe('what the store tells', () => {
     expect(limiter.size).toBe(1);
   });
 
-  it('inspect decodes what an algorithm keeps', () => {
+  it('inspect decodes the state of each algorithm', () => {
     const policies = Object.fromEntries(
       ALGORITHMS.map((algorithm) => [
         algorithm,
@@ -199,7 +199,7 @@ describe('what the store tells', () => {
     ]);
   });
 
-  it('a hundred thousand entries of one key are added up exactly', () => {
+  it('100,000 entries of one key are summed exactly', () => {
     const { clock, limiter } = setUp({ p: { limit: 200_000, window: '365d' } });
     for (let call = 0; call < 100_000; call++) {
       limiter.checkSync('p', 'a', { cost: 2 });

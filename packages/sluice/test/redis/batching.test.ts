@@ -35,7 +35,7 @@ function limiterWith(options: RedisStoreOptions = {}) {
 }
 
 describe('batching', () => {
-  it('what is asked for in one turn travels in one command', async () => {
+  it('operations of one turn are sent in one command', async () => {
     const limiter = limiterWith();
     const first = await limiter.check('few', 'warm');
     if (!first.allowed) throw new Error('expected to be admitted');
@@ -55,14 +55,14 @@ describe('batching', () => {
     expect(sent).toEqual([1 + 2 + 1 + 1 + 1 + 2 + 2]);
   });
 
-  it('a batch is bounded', async () => {
+  it('the size of a batch is bounded', async () => {
     const limiter = limiterWith();
     await Promise.all(Array.from({ length: 300 }, (_, key) => limiter.check('many', `k${key}`)));
     expect(Math.max(...sent)).toBeLessThanOrEqual(64);
     expect(sent.reduce((sum, keys) => sum + keys, 0)).toBe(300);
   });
 
-  it('the order of what concerns one key is kept', async () => {
+  it('operations on one key keep their order', async () => {
     const limiter = limiterWith();
     const costs = [1, 2, 3, 4, 5, 6, 7, 8];
     const decisions = await Promise.all(
@@ -73,7 +73,7 @@ describe('batching', () => {
     ]);
   });
 
-  it('a refund is done before the check that was asked for after it', async () => {
+  it('a refund is executed before a later check', async () => {
     const limiter = limiterWith({ denyCache: false });
     const full = await limiter.check('few', 'a', { cost: 3 });
     if (!full.allowed) throw new Error('expected to be admitted');
@@ -121,7 +121,7 @@ describe('slow operations, such as refunds in long logs', () => {
     });
   }
 
-  it('are sent one command at a time, and hold up no check of another key', async () => {
+  it('slow operations are sent one command at a time and delay no other key', async () => {
     const order: string[] = [];
     const slow = slowLimiter(() => new Promise((resolve) => setTimeout(resolve, 20)));
     const receipts = await receiptsOf(slow, 6);
@@ -137,7 +137,7 @@ describe('slow operations, such as refunds in long logs', () => {
     expect(adjusting.map(({ besides }) => besides)).toEqual([0, 0, 0]);
   });
 
-  it('are sent several commands at a time if many of them wait', async () => {
+  it('many waiting slow operations are sent in several commands at a time', async () => {
     const slow = slowLimiter(() => new Promise((resolve) => setTimeout(resolve, 20)));
     const receipts = await receiptsOf(slow, 200);
     await Promise.all(receipts.map((receipt) => slow.limiter.refund(receipt)));
@@ -147,7 +147,7 @@ describe('slow operations, such as refunds in long logs', () => {
     expect(await slow.limiter.peek('long', 'a')).toMatchObject({ remaining: 1000 });
   });
 
-  it('keep their place among the operations of a key', async () => {
+  it('slow operations keep their order among the operations of a key', async () => {
     const slow = slowLimiter();
     const [receipt, ...others] = await receiptsOf(slow, 10);
     const [before, , , after] = await Promise.all([
@@ -160,7 +160,7 @@ describe('slow operations, such as refunds in long logs', () => {
     expect(after).toMatchObject({ remaining: 990 });
   });
 
-  it('do not wait for a reply that never comes', async () => {
+  it('slow operations do not wait for a missing reply', async () => {
     let calls = 0;
     const silent = (): Promise<void> => (calls++ === 0 ? new Promise(() => {}) : Promise.resolve());
     const { send } = connectionOf(open.client);
@@ -181,7 +181,7 @@ describe('slow operations, such as refunds in long logs', () => {
 });
 
 describe('the deny cache', () => {
-  it('answers a denied key without a round trip, for the cost that was denied', async () => {
+  it('the deny cache denies the same cost without a round trip', async () => {
     const limiter = limiterWith();
     await limiter.check('few', 'a', { cost: 2 });
     const denied = await limiter.check('few', 'a', { cost: 2 });
@@ -194,7 +194,7 @@ describe('the deny cache', () => {
     expect(sent).toEqual([1]);
   });
 
-  it('asks for the wait of a larger cost, which is longer', async () => {
+  it('the deny cache sends a larger cost to Redis, whose wait is longer', async () => {
     const limiter = limiterWith();
     await limiter.check('few', 'a', { cost: 2 });
     await new Promise((resolve) => setTimeout(resolve, 30));
@@ -205,7 +205,7 @@ describe('the deny cache', () => {
     expect(three.atMs + three.retryAfterMs).toBeGreaterThan(one.atMs + one.retryAfterMs);
   });
 
-  it('tells a wait that is never shorter than the true one', async () => {
+  it('a cached denial never returns a wait that is too short', async () => {
     const limiter = limiterWith();
     await limiter.check('few', 'a', { cost: 3 });
     const denied = await limiter.check('few', 'a');
@@ -229,7 +229,7 @@ describe('the deny cache', () => {
     },
   );
 
-  it('misses what another process gives back for no longer than its cap', async () => {
+  it('the deny cache misses refunds of other processes for at most maxMs', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     try {
       const prefix = `capped${opened}:`;
@@ -248,7 +248,7 @@ describe('the deny cache', () => {
     }
   });
 
-  it('is bounded: the oldest denials go first', async () => {
+  it('the deny cache evicts the oldest denials', async () => {
     const limiter = limiterWith({ denyCache: { maxKeys: 2 } });
     for (const key of ['a', 'b', 'c']) {
       await limiter.check('few', key, { cost: 3 });
@@ -259,14 +259,14 @@ describe('the deny cache', () => {
     expect(cached).toEqual([true, true, undefined]);
   });
 
-  it('is off when told so', async () => {
+  it('denyCache: false disables the deny cache', async () => {
     const limiter = limiterWith({ denyCache: false });
     await limiter.check('few', 'a', { cost: 3 });
     await limiter.check('few', 'a');
     expect((await limiter.check('few', 'a')).cached).toBeUndefined();
   });
 
-  it('does not outlive a clock that is set back', async () => {
+  it('the deny cache drops denials if the clock is set back', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     try {
       const limiter = limiterWith();

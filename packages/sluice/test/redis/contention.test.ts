@@ -124,21 +124,21 @@ describe('the judge', () => {
     remaining,
   });
 
-  it('sees a window that holds too much', () => {
+  it('the checker detects a window above the limit', () => {
     expect(judge([row(5, LIMIT, true, 0), row(6, 1, true, 0)]).over).toBe(1);
   });
 
-  it('sees a denial that had room', () => {
+  it('the checker detects a denial of a cost that fits', () => {
     expect(judge([row(5, 5, true, LIMIT - 5), row(6, 3, false, LIMIT - 5)]).wrong).toBe(1);
   });
 
-  it('sees an answer that fits no order', () => {
+  it('the checker detects a decision that fits no order', () => {
     expect(judge([row(5, 5, true, LIMIT - 5), row(5, 5, true, LIMIT - 5)]).wrong).toBe(1);
   });
 });
 
 describe(`${PROCESSES} processes on ${KEYS} hot keys`, () => {
-  it('are never admitted too much and never denied what fits', async () => {
+  it('concurrent processes never exceed the limit, and no cost that fits is denied', async () => {
     const server = await startRedis();
     try {
       expectExact('standalone', await hammer('hot', { url: server.url }));
@@ -147,7 +147,7 @@ describe(`${PROCESSES} processes on ${KEYS} hot keys`, () => {
     }
   });
 
-  it('are neither in a Cluster while a hot slot is moved to and fro', async () => {
+  it('concurrent processes on a Cluster stay exact while a hot slot is migrated', async () => {
     const cluster = await startCluster({ nodeTimeoutMs: 30_000 });
     try {
       const nodes = cluster.nodes.map(({ host, port }) => ({ host, port }));

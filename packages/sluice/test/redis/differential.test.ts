@@ -60,11 +60,11 @@ async function differencesOf(
 }
 
 describe('memory and Redis on one injected clock', () => {
-  it(`answer ${TRACES} random traces of 50 steps alike, in every field`, async () => {
+  it(`memory and Redis agree in every field on ${TRACES} random traces of 50 steps`, async () => {
     expect(await differencesOf('trace', TRACES, traceFrom)).toEqual([]);
   });
 
-  it('answer long traces alike, in which logs become hashes and strings again', async () => {
+  it('memory and Redis agree on long traces, in which logs become hashes and strings', async () => {
     expect(await differencesOf('long', LONG_TRACES, longTraceFrom, LONG_AT_ONCE)).toEqual([]);
   });
 });

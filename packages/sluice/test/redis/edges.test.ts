@@ -16,7 +16,7 @@ describe.each([
     return { clock, limiter: createLimiter({ policies: { p: policy }, store: open(), clock }) };
   };
 
-  it('what was admitted at time 0 goes a window later', async () => {
+  it('an admission at time 0 expires one window later', async () => {
     const { clock, limiter } = setUp({ limit: 2, window: 1000 }, 0);
     await limiter.check('p', 'a');
     clock.advance(500);
@@ -24,14 +24,14 @@ describe.each([
     expect(await limiter.check('p', 'a')).toMatchObject({ allowed: false, retryAfterMs: 500 });
   });
 
-  it('the largest cost of the largest limit waits until everything has gone', async () => {
+  it('the largest cost of the largest limit waits until all entries have expired', async () => {
     const { limiter } = setUp({ limit: MOST, window: 1 }, 1_745_000_100_000);
     await limiter.check('p', 'a', { cost: 4 });
     const denied = await limiter.check('p', 'a', { cost: MOST });
     expect(denied).toMatchObject({ allowed: false, remaining: MOST - 4, retryAfterMs: 1 });
   });
 
-  it('so it is after the largest debt', async () => {
+  it('the largest cost waits exactly after the largest debt', async () => {
     const { limiter } = setUp({ limit: 5e9, window: 1000 }, 1_745_000_100_000);
     const { receipt } = await limiter.check('p', 'a', { cost: 5e9 });
     await limiter.settle(receipt!, MOST);
@@ -40,7 +40,7 @@ describe.each([
   });
 });
 
-it('what somebody else has written under one key takes the store away from nobody', async () => {
+it('a foreign value under one key does not open the breaker', async () => {
   const prefix = newPrefix();
   const store = redisStore(world.send, { prefix, onFailure: 'deny' });
   const limiter = createLimiter({ policies: { p: '5/1m' }, store });
@@ -54,7 +54,7 @@ it('what somebody else has written under one key takes the store away from nobod
   expect(await limiter.check('p', 'good')).toMatchObject({ allowed: true, remaining: 3 });
 });
 
-it('the deepest debt of a token bucket on Redis is still a value of the limiter', async () => {
+it('Redis accepts the deepest debt of a token bucket', async () => {
   const clock = new ManualClock(1_745_000_100_001);
   const policy = { limit: 1, window: '1d', algorithm: 'token-bucket' } as const;
   const store = redisStore(world.send, { prefix: newPrefix(), onFailure: 'throw' });

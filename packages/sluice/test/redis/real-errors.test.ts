@@ -92,51 +92,57 @@ beforeAll(async () => {
 });
 
 describe('is over when Redis is asked once more', () => {
-  it.each(PASSING)('$code: nobody notices', async ({ code, begin, end }) => {
-    const { limiter, seen } = setUp({ afterFirst: end });
-    await limiter.check('p', 'a', { cost: 2 });
-    await begin();
-    try {
-      const decision = await limiter.check([
-        { policy: 'p', key: 'a', cost: 2 },
-        { policy: 'q', key: 'a' },
-      ]);
-      expect(decision).toMatchObject({ allowed: true, remaining: 1 });
-      expect(decision.degraded).toBe(undefined);
-    } finally {
-      await end();
-    }
-    expect(seen[1]).toContain(code);
-    expect((await limiter.inspect('p', 'a'))!.used).toBe(4);
-    expect((await limiter.inspect('q', 'a'))!.used).toBe(1);
-  });
+  it.each(PASSING)(
+    '$code: a retry succeeds and no decision is degraded',
+    async ({ code, begin, end }) => {
+      const { limiter, seen } = setUp({ afterFirst: end });
+      await limiter.check('p', 'a', { cost: 2 });
+      await begin();
+      try {
+        const decision = await limiter.check([
+          { policy: 'p', key: 'a', cost: 2 },
+          { policy: 'q', key: 'a' },
+        ]);
+        expect(decision).toMatchObject({ allowed: true, remaining: 1 });
+        expect(decision.degraded).toBe(undefined);
+      } finally {
+        await end();
+      }
+      expect(seen[1]).toContain(code);
+      expect((await limiter.inspect('p', 'a'))!.used).toBe(4);
+      expect((await limiter.inspect('q', 'a'))!.used).toBe(1);
+    },
+  );
 });
 
 describe('lasts', () => {
-  it.each(LASTING)('$code: callers are told, nothing is charged', async ({ code, begin, end }) => {
-    const { limiter, seen } = setUp();
-    const { receipt } = await limiter.check('p', 'a', { cost: 2 });
-    await begin();
-    try {
-      const decisions = await Promise.all([
-        limiter.check('p', 'a'),
-        limiter.check([
-          { policy: 'p', key: 'a', cost: 2 },
-          { policy: 'q', key: 'a' },
-        ]),
-      ]);
-      for (const { allowed, degraded } of decisions) {
-        expect([allowed, degraded]).toEqual([false, { reason: 'error', action: 'deny' }]);
+  it.each(LASTING)(
+    '$code: the decision is degraded and nothing is charged',
+    async ({ code, begin, end }) => {
+      const { limiter, seen } = setUp();
+      const { receipt } = await limiter.check('p', 'a', { cost: 2 });
+      await begin();
+      try {
+        const decisions = await Promise.all([
+          limiter.check('p', 'a'),
+          limiter.check([
+            { policy: 'p', key: 'a', cost: 2 },
+            { policy: 'q', key: 'a' },
+          ]),
+        ]);
+        for (const { allowed, degraded } of decisions) {
+          expect([allowed, degraded]).toEqual([false, { reason: 'error', action: 'deny' }]);
+        }
+        await expect(limiter.refund(receipt!)).rejects.toMatchObject({
+          code: 'ERR_STORE_UNAVAILABLE',
+        });
+      } finally {
+        await end();
       }
-      await expect(limiter.refund(receipt!)).rejects.toMatchObject({
-        code: 'ERR_STORE_UNAVAILABLE',
-      });
-    } finally {
-      await end();
-    }
-    expect(seen[1]).toContain(code);
-    await vi.waitUntil(async () => !(await limiter.check('q', 'b')).degraded, soon);
-    expect((await limiter.inspect('p', 'a'))!.used).toBe(2);
-    expect(await limiter.inspect('q', 'a')).toBe(undefined);
-  });
+      expect(seen[1]).toContain(code);
+      await vi.waitUntil(async () => !(await limiter.check('q', 'b')).degraded, soon);
+      expect((await limiter.inspect('p', 'a'))!.used).toBe(2);
+      expect(await limiter.inspect('q', 'a')).toBe(undefined);
+    },
+  );
 });

@@ -36,18 +36,18 @@ describe.each(names)('the Redis store, through %s', (name) => {
 
   for (const { name: fact, run } of storeContract) it(fact, () => run(() => fresh(open)));
 
-  it('decides all vectors as expected, field by field', async () => {
+  it('the Redis store decides all vectors as expected, field by field', async () => {
     const report = await runVectors(vectors, () => fresh(open));
     expect(report).toEqual({ passed: 160, failed: 0, differences: [] });
   });
 
-  it('gives no warning for settings as the guide has them', () => {
+  it('the client options of the guide cause no warning', () => {
     const warnings: unknown[] = [];
     redisStore(open.client, { onWarning: (warning) => warnings.push(warning) });
     expect(warnings).toEqual([]);
   });
 
-  it('keeps keys apart that differ in anything', async () => {
+  it('keys that differ in any character have separate counters', async () => {
     const limiter = createLimiter({ policies: { once: '1/1m' }, store: fresh(open) });
     const keys = [
       ...[
@@ -82,14 +82,14 @@ describe('the Redis store', () => {
   });
   afterAll(() => open.close());
 
-  it('takes the time of the server, not of this process', async () => {
+  it('the Redis store uses the clock of the server', async () => {
     const limiter = createLimiter({ policies: { p: '5/1m' }, store: fresh(open) });
     const [seconds] = await server.command<string[]>('TIME');
     const { atMs } = await limiter.check('p', 'a');
     expect(Math.abs(atMs - Number(seconds) * 1000)).toBeLessThan(5000);
   });
 
-  it('takes any function that sends commands', async () => {
+  it('redisStore accepts any function that sends commands', async () => {
     const sent: string[] = [];
     const send = (args: readonly string[]): Promise<unknown> => {
       sent.push(args[0]);
@@ -103,7 +103,7 @@ describe('the Redis store', () => {
     expect(sent).toEqual(['EVALSHA', 'EVAL', 'EVALSHA']);
   });
 
-  it('one check on a foreign key fails alone, and its neighbours do not', async () => {
+  it('a check on a foreign value fails without affecting others of its batch', async () => {
     await server.command('LPUSH', 'mixed:{bad}pL1m', 'not ours');
     const store = redisStore(open.client, { prefix: 'mixed:', onFailure: 'throw' });
     const limiter = createLimiter({ policies: { p: '5/1m' }, store });
@@ -117,7 +117,7 @@ describe('the Redis store', () => {
     });
   });
 
-  it('a value under its key that is not its own is an error, not a decision', async () => {
+  it('a foreign value under a key is an error, not a decision', async () => {
     await server.command('SET', 'junk:{a}pL1m', 'junk');
     await server.command('SET', 'junk:{a}cC1m', '\u0001');
     const policies = {
@@ -130,7 +130,7 @@ describe('the Redis store', () => {
     await expect(limiter.check('c', 'a')).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
   });
 
-  it('two limiters with one policy share its counters; a changed window counts anew', async () => {
+  it('equal policies share counters, and a changed window starts new ones', async () => {
     const prefix = 'shared:';
     const limiterOf = (window: string) =>
       createLimiter({
@@ -162,12 +162,15 @@ describe('the Redis store', () => {
     );
   });
 
-  it.each([undefined, null, {}, 'redis://127.0.0.1', 7])('refuses %s as a client', (client) => {
-    expect(() => redisStore(client as never)).toThrow(
-      expect.objectContaining({
-        code: 'ERR_INVALID_OPTION',
-        message: expect.stringContaining('ioredis, node-redis, iovalkey or valkey-glide'),
-      }),
-    );
-  });
+  it.each([undefined, null, {}, 'redis://127.0.0.1', 7])(
+    'redisStore rejects %s as a client',
+    (client) => {
+      expect(() => redisStore(client as never)).toThrow(
+        expect.objectContaining({
+          code: 'ERR_INVALID_OPTION',
+          message: expect.stringContaining('ioredis, node-redis, iovalkey or valkey-glide'),
+        }),
+      );
+    },
+  );
 });

@@ -9,15 +9,15 @@ const folder = new URL('../../src/stores/redis/', import.meta.url);
 const files = readdirSync(new URL('scripts/', folder));
 
 describe('the embedded script', () => {
-  it('is what the Lua files make', () => {
+  it('the embedded script equals the joined Lua files', () => {
     expect(readFileSync(new URL('scripts.generated.ts', folder), 'utf8')).toBe(generated());
   });
 
-  it('is known to Redis by the hash that is embedded with it', () => {
+  it('Redis has the embedded script under the embedded hash', () => {
     expect(createHash('sha1').update(SCRIPT).digest('hex')).toBe(SCRIPT_SHA);
   });
 
-  it('has a part of every file, and each file says what it is for', () => {
+  it('the script contains every Lua file, and each file has a header comment', () => {
     for (const file of files) {
       const text = readFileSync(new URL(`scripts/${file}`, folder), 'utf8');
       expect(text).toMatch(/^-- /);
@@ -26,7 +26,7 @@ describe('the embedded script', () => {
     }
   });
 
-  it('never turns a number into text in the way that loses digits', () => {
+  it('the script never converts numbers to text with loss of digits', () => {
     expect(SCRIPT).not.toMatch(/tostring\((?!problem|text|formats)/);
     expect(SCRIPT).not.toMatch(/cjson/);
   });

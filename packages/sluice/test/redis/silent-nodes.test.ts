@@ -16,7 +16,7 @@ function nodes() {
 }
 
 describe('a node that sends no reply', () => {
-  it('gets no more commands once it has been silent for long', async () => {
+  it('a node that is silent for too long gets no more commands', async () => {
     const { sent, send } = nodes();
     void send(['GET'], 'silent');
     void send(['GET'], 'silent');
@@ -25,7 +25,7 @@ describe('a node that sends no reply', () => {
     expect(sent).toHaveBeenCalledTimes(2);
   });
 
-  it('does not keep commands from other nodes', async () => {
+  it('a silent node does not block commands to other nodes', async () => {
     const { send } = nodes();
     void send(['GET'], 'silent');
     await sleep(SILENT_MS * 2);
@@ -33,7 +33,7 @@ describe('a node that sends no reply', () => {
     expect(await send(['GET'], 'well')).toBe('OK');
   });
 
-  it('gets commands again after a reply', async () => {
+  it('a silent node gets commands again after a reply', async () => {
     const { replies, sent, send } = nodes();
     const first = send(['GET'], 'silent');
     void send(['GET'], 'silent');
@@ -44,7 +44,7 @@ describe('a node that sends no reply', () => {
     expect(sent).toHaveBeenCalledTimes(3);
   });
 
-  it('gets a command after a pause in which none was due', async () => {
+  it('a node without pending commands gets a command after a pause', async () => {
     const { replies, sent, send } = nodes();
     const first = send(['GET'], 'silent');
     replies[0]();
@@ -54,7 +54,7 @@ describe('a node that sends no reply', () => {
     expect(sent).toHaveBeenCalledTimes(2);
   });
 
-  it('gets every command of a slot whose node is not known', async () => {
+  it('commands of a slot without a known node are always sent', async () => {
     const { sent, send } = nodes();
     void send(['GET'], 'other');
     await sleep(SILENT_MS * 2);

@@ -55,7 +55,7 @@ describe('a sliding log', () => {
     expect(await usage(`s:{calls-${cost}}perMinuteL1m`)).toBeLessThanOrEqual(9000);
   });
 
-  it('stays as small when it is full and slides on', async () => {
+  it('a full sliding log does not grow while it slides', async () => {
     const clock = new ManualClock(START_MS);
     const limiter = limiterWith({ limit: 1000, window: '1m' }, clock);
     for (let call = 0; call < 3000; call++) {
@@ -65,7 +65,7 @@ describe('a sliding log', () => {
     expect(await usage('s:{sliding}perMinuteL1m')).toBeLessThanOrEqual(9000);
   });
 
-  it('gives its memory back when most of it has expired', async () => {
+  it('a sliding log shrinks when most of its entries have expired', async () => {
     const clock = new ManualClock(START_MS);
     const limiter = limiterWith({ limit: 5000, window: '1m' }, clock);
     for (let call = 0; call < 5000; call++) {
@@ -81,7 +81,7 @@ describe('a sliding log', () => {
     expect(await usage('s:{burst}perMinuteL1m')).toBeLessThan(full / 3);
   });
 
-  it(`answers in a few commands when ${HUGE / 2} entries expire at once`, async () => {
+  it(`decides in few commands when ${HUGE / 2} entries expire at once`, async () => {
     const clock = new ManualClock(START_MS);
     const limiter = limiterWith({ limit: HUGE, window: '1h' }, clock);
     for (let call = 0; call < HUGE; call += 500) {
@@ -106,7 +106,7 @@ describe('a sliding log', () => {
 });
 
 describe('a sliding counter', () => {
-  it('takes at most 96 bytes a key in all', async () => {
+  it('a sliding counter takes at most 96 bytes per key', async () => {
     const limiter = limiterWith({ limit: 1000, window: '1m', algorithm: 'sliding-counter' });
     for (let number = 0; number < 50; number++) {
       const key = `user:${100_000_000 + number}`;
@@ -117,7 +117,7 @@ describe('a sliding counter', () => {
 });
 
 describe('keys', () => {
-  it.each(ALGORITHMS)('of %s have a TTL after whatever was done', async (algorithm) => {
+  it.each(ALGORITHMS)('keys of %s have a TTL after every operation', async (algorithm) => {
     const dice = new Dice(7);
     const limiter = limiterWith({ limit: 40, window: '1m', algorithm });
     for (let step = 0; step < 300; step++) {
@@ -138,7 +138,7 @@ describe('keys', () => {
     }
   });
 
-  it('are gone one window and a second after the load; a counter needs two windows', async () => {
+  it('keys expire one window and 1 s after the load, counters after two windows', async () => {
     const window = 400;
     const left = (which: string): Promise<string[]> =>
       server.command<string[]>('KEYS', `s:{gone-${which}`);
