@@ -111,7 +111,7 @@ export function logAlgorithm(grain: Grain): Algorithm {
 
     restore(state, { limit, windowMs }, _timeMs, used, untilMs) {
       const stampMs = untilMs - windowMs;
-      // One entry as new as the newest one was. A debt counts as the full limit.
+      // One entry with the time of the newest. A debt counts as the full limit.
       const cost = Math.min(used, limit);
       if (cost > 0) state.entries.append(state, stampMs, stampMs, cost);
       state.cells[state.at] = untilMs;

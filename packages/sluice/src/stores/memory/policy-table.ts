@@ -296,7 +296,7 @@ export class PolicyTable implements SyncPolicyTable {
   /**
    * Returns the time of a decision about the row at `#state`, which is never before its `knownMs`.
    * Returns -1 if there is no row, or if its `knownMs` is more than a window ahead: then the clock
-   * that wrote it was wrong, and the key counts as new.
+   * that wrote it was wrong, and the state is ignored.
    */
   #timeOf(row: number, params: LimitParams, nowMs: number): number {
     if (row < 0) return -1;

@@ -7,4 +7,4 @@ export type {
   RedisWarning,
   Send,
 } from './client.ts';
-export { type DenyCacheOptions, type RedisStoreOptions, redisStore } from './redis-store.ts';
+export { type DenyCacheOptions, type RedisStoreOptions, redisStore } from './create-store.ts';

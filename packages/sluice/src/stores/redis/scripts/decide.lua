@@ -80,7 +80,7 @@ end
 
 -- Reads a key into `state`. Returns the state, or nil for a new key, and the time of a decision,
 -- which is never before the latest time in the state. A state that is more than a window ahead was
--- written by a wrong clock and counts as new.
+-- written by a wrong clock and is ignored.
 local function open(key, params, state)
   local known = params.algorithm.read(key, state, params)
   if not known then return nil, now end
