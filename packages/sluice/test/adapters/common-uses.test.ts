@@ -93,9 +93,9 @@ describe('limiters on one store', () => {
     });
     const strict = appWith(rateLimit({ ...options, onFailure: 'deny' }));
     await withServer(createServer(strict), async (url) => {
-      const refused = await fetch(url);
-      expect(refused.status).toBe(503);
-      expect([refused.headers.get('ratelimit'), refused.headers.has('retry-after')]).toEqual([
+      const denied = await fetch(url);
+      expect(denied.status).toBe(503);
+      expect([denied.headers.get('ratelimit'), denied.headers.has('retry-after')]).toEqual([
         null,
         true,
       ]);
@@ -127,8 +127,8 @@ describe('a denied request in Express', () => {
     const limit = rateLimit({ limit: 1, window: '1h', statusCode: 420, message });
     await withServer(createServer(appWith(limit)), async (url) => {
       await fetch(url);
-      const refused = await fetch(url);
-      expect([refused.status, await refused.json()]).toEqual([420, { slow: 'down' }]);
+      const denied = await fetch(url);
+      expect([denied.status, await denied.json()]).toEqual([420, { slow: 'down' }]);
     });
     await withServer(
       createServer(appWith(rateLimit({ limit: 1, window: '1h', statusCode: 420 }))),
@@ -206,8 +206,8 @@ it('Fastify: limits by the address that trustProxy determines', async () => {
   app.get('/', async () => 'hello');
   const ask = async (address: string): Promise<number> =>
     (await app.inject({ url: '/', headers: { 'x-forwarded-for': address } })).statusCode;
-  const asked = [await ask('203.0.113.1'), await ask('203.0.113.2'), await ask('203.0.113.1')];
-  expect(asked).toEqual([200, 200, 429]);
+  const statuses = [await ask('203.0.113.1'), await ask('203.0.113.2'), await ask('203.0.113.1')];
+  expect(statuses).toEqual([200, 200, 429]);
   await app.close();
 });
 
@@ -266,8 +266,8 @@ it('a fetch handler with numeric trustProxy needs no socket address', async () =
   const handle = limited(() => new Response('hello'));
   const ask = async (address: string): Promise<number> =>
     (await handle(new Request('http://localhost/', from(address)))).status;
-  const asked = [await ask('203.0.113.1'), await ask('203.0.113.2'), await ask('203.0.113.1')];
-  expect(asked).toEqual([200, 200, 429]);
+  const statuses = [await ask('203.0.113.1'), await ask('203.0.113.2'), await ask('203.0.113.1')];
+  expect(statuses).toEqual([200, 200, 429]);
 });
 
 it('node:http: a handler that throws results in 500', async () => {

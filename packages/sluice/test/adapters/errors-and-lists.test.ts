@@ -18,7 +18,7 @@ import { withServer } from './listening.ts';
 
 const ONE = { limit: 1, window: '1h' };
 const MANY = { limit: 99, window: '1h' };
-const asked = () => new Request('http://localhost/');
+const newRequest = () => new Request('http://localhost/');
 
 describe('a handler behind sluice/node that throws', () => {
   it.each([
@@ -87,22 +87,24 @@ describe('network lists', () => {
   it('a request without the header of a counted proxy is in no list', async () => {
     const limited = fetchLimit({ ...ONE, trustProxy: 1, allow: ['loopback'], onWarning: () => {} });
     const GET = limited(() => new Response('hello'));
-    expect([(await GET(asked())).status, (await GET(asked())).status]).toEqual([200, 429]);
+    expect([(await GET(newRequest())).status, (await GET(newRequest())).status]).toEqual([
+      200, 429,
+    ]);
   });
 });
 
 describe('rejects invalid options', () => {
   it.each([
-    ['a list that is none', { ...ONE, allow: '10.0.0.0/8' }, '`allow` to be a list'],
-    ['a list of nothing', { ...ONE, deny: null }, '`deny` to be a list'],
-    ['a store that is none', { ...ONE, store: null }, '`store` to be a store'],
+    ['allow that is not a list', { ...ONE, allow: '10.0.0.0/8' }, '`allow` to be a list'],
+    ['deny that is null', { ...ONE, deny: null }, '`deny` to be a list'],
+    ['store that is null', { ...ONE, store: null }, '`store` to be a store'],
     [
-      'two words for who counts',
+      'two options for count',
       { ...ONE, count: 'successes', skipSuccessfulRequests: true },
       'one of count and those that skip requests',
     ],
     [
-      'two words for a store that is away',
+      'two options for an unavailable store',
       { ...ONE, onFailure: 'deny', passOnStoreError: true },
       'one of onFailure and passOnStoreError',
     ],
@@ -112,8 +114,8 @@ describe('rejects invalid options', () => {
   });
 
   it.each([
-    ['a word that is none', { limt: 1 }, 'limt'],
-    ['a trust in everybody', { window: '1m', trustProxy: true }, 'trustProxy to be the number'],
+    ['an unknown option', { limt: 1 }, 'limt'],
+    ['trustProxy: true', { window: '1m', trustProxy: true }, 'trustProxy to be the number'],
   ])('%s, also without a limit', async (_, options, message) => {
     await expect(async () => {
       await fastify().register(fastifyLimit, options as never);
@@ -138,8 +140,8 @@ it('Fastify: the handler of denied requests can return the body', async () => {
   await app.register(fastifyLimit, { ...ONE, handler });
   app.get('/', async () => 'hello');
   await app.inject('/');
-  const refused = await app.inject('/');
-  expect([refused.statusCode, refused.json()]).toEqual([429, { error: 'slow down' }]);
+  const denied = await app.inject('/');
+  expect([denied.statusCode, denied.json()]).toEqual([429, { error: 'slow down' }]);
   await app.close();
 });
 
@@ -158,8 +160,8 @@ it('the express adapter works with node:http', async () => {
   );
   await withServer(server, async (url) => {
     await fetch(url);
-    const refused = await fetch(url);
-    expect([refused.status, await refused.json()]).toEqual([429, { error: 'slow down' }]);
+    const denied = await fetch(url);
+    expect([denied.status, await denied.json()]).toEqual([429, { error: 'slow down' }]);
     expect(seen).toEqual(['function', 'function']);
   });
 });
@@ -171,6 +173,6 @@ it('a handler cannot change the shared headers of denied requests', async () => 
   };
   const GET = fetchLimit({ ...ONE, key: () => 'a', handler })(() => new Response('hello'));
   const statuses = [];
-  for (let call = 0; call < 3; call++) statuses.push((await GET(asked())).status);
+  for (let call = 0; call < 3; call++) statuses.push((await GET(newRequest())).status);
   expect(statuses).toEqual([200, 429, 429]);
 });

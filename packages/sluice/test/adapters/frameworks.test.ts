@@ -164,9 +164,9 @@ describe('Fastify', () => {
       { config: { rateLimit: { limit: 1, window: '1h' } } as never },
       async () => 'hi',
     );
-    const asked = async (url: string) => (await app.inject(url)).statusCode;
-    expect([await asked('/plain'), await asked('/plain')]).toEqual([200, 200]);
-    expect([await asked('/one'), await asked('/one')]).toEqual([200, 429]);
+    const statusOf = async (url: string) => (await app.inject(url)).statusCode;
+    expect([await statusOf('/plain'), await statusOf('/plain')]).toEqual([200, 200]);
+    expect([await statusOf('/one'), await statusOf('/one')]).toEqual([200, 429]);
     await app.close();
   });
 });
@@ -214,9 +214,9 @@ describe('Nest on Fastify', () => {
     expect(await statuses(`${url}/login`, 2)).toEqual([200, 429]);
     expect(await statuses(`${url}/health`, 3)).toEqual([200, 200, 200]);
     expect(await statuses(`${url}/plain`, 3)).toEqual([200, 200, 429]);
-    const refused = await fetch(`${url}/plain`);
-    expect(refused.headers.get('content-type')).toContain('application/problem+json');
-    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(3500);
+    const denied = await fetch(`${url}/plain`);
+    expect(denied.headers.get('content-type')).toContain('application/problem+json');
+    expect(Number(denied.headers.get('retry-after'))).toBeGreaterThan(3500);
     await app.close();
   });
 });

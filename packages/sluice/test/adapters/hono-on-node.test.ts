@@ -39,6 +39,9 @@ describe('a Hono app on Node', () => {
     app.get('/sent', (context) => {
       const { outgoing } = context.env as { outgoing: ServerResponse };
       outgoing.setHeader('x-own', 'yes').end('hello');
+      // If this response was created after @hono/node-server replaced the global class, the server
+      // ignores its meaning until a property such as `bodyUsed` has been read.
+      void RESPONSE_ALREADY_SENT.bodyUsed;
       return RESPONSE_ALREADY_SENT;
     });
     app.onError((_, context) => context.text('sorry', 500));
@@ -122,9 +125,9 @@ describe('a Hono app on Node', () => {
     app.get('/', (context) => context.text('hello'));
     await withApp(app, async (url) => {
       await fetch(url);
-      const refused = await fetch(url);
-      expect([refused.status, await refused.text()]).toEqual([420, 'slow down']);
-      expect(refused.headers.get('retry-after')).toBe('3600');
+      const denied = await fetch(url);
+      expect([denied.status, await denied.text()]).toEqual([420, 'slow down']);
+      expect(denied.headers.get('retry-after')).toBe('3600');
     });
     // Without a Node server the headers are on the Response.
     const elsewhere = await app.request('/');

@@ -141,8 +141,8 @@ it('a reused Response object gets only the current rate-limit headers', async ()
 });
 
 it('a reused Response object gets the current Retry-After', async () => {
-  const refused = new Response(null, { status: 429, headers: { 'retry-after': '7' } });
-  const handler = () => refused;
+  const denied = new Response(null, { status: 429, headers: { 'retry-after': '7' } });
+  const handler = () => denied;
   const GET = fetchLimit({ ...TIGHT, key: () => 'a', handler })(() => new Response('hello'));
   await GET(new Request('http://localhost/'));
   const { headers } = await GET(new Request('http://localhost/'));

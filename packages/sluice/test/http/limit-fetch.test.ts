@@ -47,8 +47,8 @@ describe('limitFetch', () => {
   it('returns 429 with Retry-After when denied', async () => {
     const { call } = limited({}, 1);
     await call(url);
-    const refused = await call(url);
-    const seconds = Number(refused.headers.get('retry-after'));
+    const denied = await call(url);
+    const seconds = Number(denied.headers.get('retry-after'));
     expect(seconds).toBeGreaterThan(3590);
     expect(seconds).toBeLessThanOrEqual(3600);
   });

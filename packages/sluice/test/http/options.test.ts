@@ -118,8 +118,8 @@ describe('a limit on requests', () => {
 
   it.each([
     ['a header', { header: 'authorization' }],
-    ['a function', (asked: Request) => asked.headers.get('authorization')!],
-    ['parts', (asked: Request) => ['token', asked.headers.get('authorization')!]],
+    ['a function', (request: Request) => request.headers.get('authorization')!],
+    ['parts', (request: Request) => ['token', request.headers.get('authorization')!]],
   ])('by %s distinguishes keys of any length', async (_, key) => {
     const handle = serve({ limit: 1, window: '1h', key });
     const long = 'x'.repeat(5000);
@@ -131,11 +131,11 @@ describe('a limit on requests', () => {
   });
 
   it('can be a function of the request', async () => {
-    const limit = (asked: Request): number => (asked.headers.get('x-plan') === 'pro' ? 3 : 1);
+    const limit = (request: Request): number => (request.headers.get('x-plan') === 'pro' ? 3 : 1);
     const handle = serve({
       limit,
       window: '1h',
-      key: (asked) => asked.headers.get('x-user') ?? 'anonymous',
+      key: (request) => request.headers.get('x-user') ?? 'anonymous',
     });
     const pro = { 'x-plan': 'pro', 'x-user': 'ada' };
     const answers = [];
@@ -146,9 +146,9 @@ describe('a limit on requests', () => {
 
   it('concurrent requests keep their own dynamic limits', async () => {
     const handle = serve({
-      limit: async (asked) => Number(asked.headers.get('x-limit')),
+      limit: async (request) => Number(request.headers.get('x-limit')),
       window: '1h',
-      key: (asked) => `limit-${asked.headers.get('x-limit')}`,
+      key: (request) => `limit-${request.headers.get('x-limit')}`,
     });
     const answers = await Promise.all(
       [1, 2, 3].flatMap((limit) =>

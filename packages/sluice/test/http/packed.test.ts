@@ -62,10 +62,10 @@ it('the README example of the installed package returns 429 with correct headers
   expect(first.headers.get('ratelimit-policy')).toBe('"default";q=100;w=60');
   expect(first.headers.get('ratelimit')).toBe('"default";r=99;t=60');
   const startMs = Date.now();
-  let refused = first;
-  for (let call = 0; call < 100; call++) refused = await ask();
-  expect(refused.status).toBe(429);
-  const seconds = Number(refused.headers.get('retry-after'));
+  let denied = first;
+  for (let call = 0; call < 100; call++) denied = await ask();
+  expect(denied.status).toBe(429);
+  const seconds = Number(denied.headers.get('retry-after'));
   expect(seconds).toBeLessThanOrEqual(60);
   expect(seconds).toBeGreaterThanOrEqual(60 - Math.ceil((Date.now() - startMs) / 1000) - 1);
 });

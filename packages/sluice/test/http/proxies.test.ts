@@ -35,7 +35,7 @@ for (const forwardedHeader of ['x-forwarded-for', 'forwarded'] as const) {
     readers.set(name, open({ trustProxy, forwardedHeader }));
   }
 }
-readers.set('nobody', open({}));
+readers.set('none', open({}));
 
 /** Responds with the key of each key function. */
 const app = createServer((incoming, response) => {
@@ -188,7 +188,7 @@ describe('a wrong trustProxy', () => {
   it('none: all clients behind a proxy share one key, with a warning', async () => {
     const { port } = inner.get('nginx')!;
     const keys = await Promise.all(CLIENTS.map((client) => ask(port, client, [])));
-    expect(keys.map(({ nobody }) => nobody)).toEqual(CLIENTS.map(() => '127.0.0.1'));
+    expect(keys.map(({ none }) => none)).toEqual(CLIENTS.map(() => '127.0.0.1'));
     expect(warned).toContain('WARN_FORWARDED_IGNORED');
   });
 

@@ -116,7 +116,7 @@ describe('rejection without a decision of the store', () => {
   });
 
   it.each(['timeout', 'error', 'open', 'overload'] as const)(
-    'is told apart from one that this process itself denied (%s)',
+    'has status 429 if a local limit denied (%s)',
     (reason) => {
       const report = denied(limit);
       expect(rejection({ report, degraded: { reason, action: 'local' } }).status).toBe(429);

@@ -12,7 +12,7 @@ import { RUNS } from './traces.ts';
 const TIMEOUT_MS = 600_000;
 const LARGEST = 999_999_999_999_999;
 const MOST = Number.MAX_SAFE_INTEGER;
-/** Below 10^8 seconds an epoch could not be told from a wait. */
+/** Below 10^8 seconds a time cannot be distinguished from a duration. */
 const AT_MS = { min: 100_000_000_000, max: 4_000_000_000_000 };
 
 function holds<T>(name: string, arbitrary: fc.Arbitrary<T>, property: (value: T) => void): void {
@@ -132,12 +132,12 @@ describe('the fields of an app with one limit, made in advance', () => {
   holds('are those of any report', sequences, ({ policy, windowMs, results }) => {
     const draft = new SingleLimitHeaders(policy, windowMs);
     // What comes twice has to be said twice, and the same.
-    for (const { shadow, ...quote } of results.flatMap((each) => [each, each])) {
-      const { allowed, retryAfterMs } = quote;
-      const all = [{ ...quote, policy, windowMs }];
+    for (const { shadow, ...result } of results.flatMap((each) => [each, each])) {
+      const { allowed, retryAfterMs } = result;
+      const all = [{ ...result, policy, windowMs }];
       const report = { allowed, retryAfterMs, atMs: AT_MS.min, limits: all };
       const wait = retryAfter(report);
-      expect(draft.headersFor(quote)).toEqual([
+      expect(draft.headersFor(result)).toEqual([
         ...headerForms.draft(report),
         ...(wait ? [wait] : []),
       ]);
@@ -225,7 +225,7 @@ describe('what was sent is what is read', () => {
     });
   });
 
-  // A time is told from a wait by its size, so only times of this millennium can come back.
+  // Times and durations are distinguished by size, so only recent times are tested.
   const soon = reports.filter((r) => r.limits.every((l) => l.resetAfterMs + l.retryAfterMs < 1e13));
   holds('in the legacy form', soon, (r) => {
     if (shown(r).length === 0) return void expect(sent('legacy', r).size).toBe(0);
@@ -261,7 +261,7 @@ describe('a field from a stranger', () => {
     });
   const fields = fc.oneof(wild, nearly);
 
-  /** The limits by the other parser, undefined if it or the draft refuses the field. */
+  /** The limits by the other parser, undefined if it or the draft rejects the header. */
   function byOthers(text: string) {
     let list: ReturnType<typeof parseList>;
     try {
@@ -280,7 +280,7 @@ describe('a field from a stranger', () => {
     return all.length === 0 || all.includes(undefined) ? undefined : all;
   }
 
-  holds('is read as another parser reads it, or refused by both', fields, (text) => {
+  holds('is read as another parser reads it, or rejected by both', fields, (text) => {
     expect(parseRateLimit({ ratelimit: text }).limits).toEqual(byOthers(text) ?? []);
   });
 
