@@ -22,8 +22,8 @@ const FRAMEWORKS = {
 const OF_PEER = 1;
 
 const CONNECTIONS = 64;
-const WARM_UP_TURNS = 3;
-const TURNS = 4;
+const WARM_UP_TURNS = 2;
+const TURNS = 3;
 
 const TRAFFICS = [
   {

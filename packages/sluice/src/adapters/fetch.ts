@@ -22,7 +22,7 @@ import type { RequestOptions } from '../http/options.ts';
 import type { RequestDecision } from '../http/request-decision.ts';
 import { RequestLimiter } from '../http/request-limiter.ts';
 import { resolveOptions } from '../http/resolve-options.ts';
-import { prependToList } from '../http/structured-fields.ts';
+import { appendToList, prependToList } from '../http/structured-fields.ts';
 
 export type FetchHandler<More extends unknown[]> = (
   request: Request,
@@ -50,8 +50,6 @@ export interface FetchOptions<More extends unknown[] = unknown[]>
   ) => Response | Promise<Response>;
 }
 
-export const NO_HEADERS: readonly Header[] = [];
-
 /** Returns the response with headers added, or a copy with them if its headers are immutable. */
 export function withHeaders(response: Response, headers: readonly Header[]): Response {
   if (headers.length === 0) return response;
@@ -77,15 +75,21 @@ function addHeaders(response: Response, added: readonly Header[]): Response {
 /** Returns the response to a denied request: that of the `handler` option, or problem details. */
 export function rejectionResponse(
   method: string,
-  { rejection }: RequestDecision<never>,
-  added: readonly Header[],
+  decision: RequestDecision<never>,
+  node: ServerResponse | undefined,
   handler: (() => Response | Promise<Response>) | undefined,
 ): Response | Promise<Response> {
   if (handler !== undefined) {
+    if (node !== undefined) setHeaders(node, decision);
+    const added = node === undefined ? decision.headers : [];
     return Promise.resolve(handler()).then((response) => withHeaders(response, added));
   }
-  const { status, contentType, body } = rejection!;
-  const headers = { 'Content-Type': contentType, ...Object.fromEntries(added) };
+  const { status, contentType, body } = decision.rejection!;
+  // @hono/node-server sends the headers of this response faster than headers set on Node's.
+  const headers: Record<string, string> = { 'Content-Type': contentType };
+  for (const [name, value] of decision.headers) {
+    headers[name] = appendToList(node?.getHeader(name), value);
+  }
   return new Response(method === 'HEAD' ? null : body, { status, headers });
 }
 
@@ -109,15 +113,14 @@ export function rateLimit<More extends unknown[] = unknown[]>(
     run: () => Response | Promise<Response>,
   ): Response | Promise<Response> => {
     const { headers, settle } = decision;
-    if (node !== undefined) setHeaders(node, decision);
-    const added = node === undefined ? headers : NO_HEADERS;
     if (!decision.passes) {
       const own = onDenied && (() => onDenied(request, decision));
-      return rejectionResponse(request.method, decision, added, own);
+      return rejectionResponse(request.method, decision, node, own);
     }
     if (node === undefined) {
-      return settled(request, request, settle, run).then((each) => withHeaders(each, added));
+      return settled(request, request, settle, run).then((each) => withHeaders(each, headers));
     }
+    setHeaders(node, decision);
     if (settle !== undefined) settleOnEnd(request, node, settle);
     return run();
   };

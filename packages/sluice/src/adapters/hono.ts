@@ -16,7 +16,7 @@ import type { RequestOptions } from '../http/options.ts';
 import type { RequestDecision } from '../http/request-decision.ts';
 import { RequestLimiter } from '../http/request-limiter.ts';
 import { resolveOptions } from '../http/resolve-options.ts';
-import { NO_HEADERS, rejectionResponse, settled, withHeaders } from './fetch.ts';
+import { rejectionResponse, settled, withHeaders } from './fetch.ts';
 
 export interface HonoOptions<E extends Env = Env>
   extends RequestOptions<Context<E>>,
@@ -60,13 +60,12 @@ export function rateLimit<E extends Env = Env>(options: HonoOptions<E>): Middlew
   ): Result => {
     context.set('rateLimit' as never, decision.decision as never);
     const response = nodeResponse(env, context.req.raw);
-    if (response !== undefined) setHeaders(response, decision);
     if (!decision.passes) {
-      const headers = response === undefined ? decision.headers : NO_HEADERS;
       const own = handler && (() => handler(context, decision));
-      return rejectionResponse(context.req.method, decision, headers, own) as Result;
+      return rejectionResponse(context.req.method, decision, response, own) as Result;
     }
     if (response === undefined) return runNext(context, decision, next);
+    setHeaders(response, decision);
     if (decision.settle !== undefined) settleOnEnd(context, response, decision.settle);
     return next();
   };
