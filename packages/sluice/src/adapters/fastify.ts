@@ -51,7 +51,7 @@ async function sendReturned(returned: unknown, reply: FastifyReply): Promise<voi
 function setHeaders(reply: FastifyReply, { headers }: RequestDecision<FastifyRequest>): void {
   if (headers.length === 0) return;
   const isFirst = !reply.hasHeader(headers[0][0]);
-  for (const [name, value] of headers) {
+  for (const { 0: name, 1: value } of headers) {
     reply.header(name, isFirst ? value : appendToList(reply.getHeader(name), value));
   }
 }

@@ -76,7 +76,8 @@ export function setHeaders(response: ServerResponse, { headers }: RequestDecisio
   if (headers.length === 0) return;
   try {
     const isFirst = response.getHeader(headers[0][0]) === undefined;
-    for (const [name, value] of headers) {
+    // Not `[name, value]`: array destructuring runs the iterator protocol for each header.
+    for (const { 0: name, 1: value } of headers) {
       response.setHeader(name, isFirst ? value : appendToList(response.getHeader(name), value));
     }
   } catch (error) {

@@ -54,7 +54,7 @@ export class RequestChecks<R> {
   /** Checks limits without functions among their options. */
   checkSync(limits: readonly ResolvedLimit<R>[], info: RequestInfo<R>): Decision {
     const limiter = this.limiter as SyncLimiter<Policies>;
-    const [{ name, key, cost }] = limits;
+    const { name, key, cost } = limits[0];
     try {
       if (limits.length > 1) return limiter.checkSync(this.#staticChecks(limits, info));
       // The limiter validates options on every call, so the default cost is not passed.
