@@ -65,7 +65,7 @@ describe('a second instance on one overrides file', () => {
     await (await start()).close();
   });
 
-  test('is rejected where workers have it', { timeout: 60_000 }, async () => {
+  test('is rejected while workers use the file', { timeout: 60_000 }, async () => {
     const group = await RunningGroup.start({
       config: { policies },
       settings: { overridesFile: file },
@@ -84,7 +84,7 @@ describe('a second instance on one overrides file', () => {
     expect(existsSync(lockPath)).toBe(false);
   });
 
-  test('does not keep the file if it cannot start for another reason', async () => {
+  test('releases the lock if it fails to start for another reason', async () => {
     const other = await startRunning();
     const { host, port } = other.service.http;
     const settings = { overridesFile: file, listen: `${host}:${port}` };
@@ -94,7 +94,7 @@ describe('a second instance on one overrides file', () => {
   });
 });
 
-describe('a lock', () => {
+describe('FileLock', () => {
   const ownerNow = async (): Promise<Record<string, unknown>> => {
     const lock = await FileLock.take(file);
     const owner = JSON.parse(readFileSync(lockPath, 'utf8'));
@@ -102,14 +102,14 @@ describe('a lock', () => {
     return owner;
   };
 
-  test('of a pid that another process has now is taken over at once', async () => {
+  test('takes over the lock of a pid that was reused, at once', async () => {
     const owner = await ownerNow();
     // Process 1 runs, but did not start then.
     writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, startTime: '1' }));
     await (await FileLock.take(file)).release();
   });
 
-  test('of another container is respected for as long as it is touched', async () => {
+  test('respects the lock of another container while it is touched', async () => {
     const owner = await ownerNow();
     writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, pidScope: 'another container' }));
     const text = readFileSync(lockPath, 'utf8');
@@ -119,19 +119,19 @@ describe('a lock', () => {
     await (await FileLock.take(file, 600)).release();
   });
 
-  test('of another container that was not touched for long is taken over at once', async () => {
+  test('takes over a stale lock of another container at once', async () => {
     const owner = await ownerNow();
     writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, pidScope: 'another container' }));
     utimesSync(lockPath, 1, 1);
     await (await FileLock.take(file, 3_600_000)).release();
   });
 
-  test.each(['', 'nonsense', '{}'])('that says %j is taken over when it is stale', async (text) => {
+  test.each(['', 'nonsense', '{}'])('takes over a stale lock with the content %j', async (text) => {
     writeFileSync(lockPath, text);
     await (await FileLock.take(file, 600)).release();
   });
 
-  test('is taken by one of many that start at once', async () => {
+  test('is acquired by one of many concurrent instances', async () => {
     const owner = await ownerNow();
     writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, startTime: '1' }));
     const tries = Array.from({ length: 10 }, () => FileLock.take(file));

@@ -55,7 +55,7 @@ describe('a large configuration', () => {
     ['beginnings', (at: number) => `user-${at}-*`],
     ['ends', (at: number) => `*-user-${at}`],
     ['both', (at: number) => `u${at % 100}*x${at}`],
-  ])('reads, lists and finds 10,000 override patterns with different %s', (_what, key) => {
+  ])('loads, lists and finds 10,000 override patterns with different %s', (_what, key) => {
     const COUNT = 10_000;
     const useAll = (keyOf: (at: number) => string): void => {
       const overrides = new Overrides();
@@ -73,7 +73,7 @@ describe('a large configuration', () => {
     ).toBeLessThan(MOST);
   });
 
-  test('reads 20,000 rules, each about another first segment', () => {
+  test('loads 20,000 rules with different first segments', () => {
     const COUNT = 20_000;
     const rulesOf = (path: (at: number) => string) =>
       Array.from({ length: COUNT }, (_, at) => ({
@@ -90,7 +90,7 @@ describe('a large configuration', () => {
     expect(time).toBeLessThan(MOST);
   });
 
-  test('finds the rule of a path among those that name it, its segment or any path', () => {
+  test('finds the rule of a path among rules for it, its first segment or any path', () => {
     const paths = ['/a/1', '/b/*', '/a/*', '/**', '/a/1', '/c/d', '/**/1'];
     const rules = paths.map((path, at) => ({
       name: `rule ${at}`,

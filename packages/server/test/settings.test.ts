@@ -16,7 +16,7 @@ import {
 const folder = mkdtempSync(join(tmpdir(), 'sluice-settings-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const TOKEN = 'a-token-that-nobody-guesses';
+const TOKEN = 'a-token-that-is-hard-to-guess';
 
 function problemsOf(read: () => unknown): readonly string[] {
   try {
@@ -25,7 +25,7 @@ function problemsOf(read: () => unknown): readonly string[] {
     if (error instanceof SettingsError) return error.problems;
     throw error;
   }
-  throw new Error('nothing was refused');
+  throw new Error('the settings were accepted');
 }
 
 function file(name: string, text: string): string {
@@ -34,8 +34,8 @@ function file(name: string, text: string): string {
   return path;
 }
 
-describe('the table of settings', () => {
-  test('names a flag, a variable and a key in the file for each', () => {
+describe('SETTINGS', () => {
+  test('derives a flag, a variable and a field from each name', () => {
     expect(flagOf('deadlineMs')).toBe('--deadline');
     expect(variableOf('deadlineMs')).toBe('SLUICE_DEADLINE');
     expect(fileKeyOf('deadlineMs')).toBe('deadline');
@@ -53,7 +53,7 @@ describe('the table of settings', () => {
   });
 });
 
-describe('precedence', () => {
+describe('precedence of sources', () => {
   const environment = { SLUICE_PREFIX: 'environment:' };
   const inFile = { prefix: 'file:' };
 
@@ -69,12 +69,12 @@ describe('precedence', () => {
     expect(read.sources.prefix).toBe(from);
   });
 
-  test('a value that does not count is not looked at', () => {
+  test('a value with lower precedence is not validated', () => {
     expect(readSettings({ workers: '2' }, { SLUICE_WORKERS: 'x' }, {}).settings.workers).toBe(2);
   });
 });
 
-describe('values', () => {
+describe('values of settings', () => {
   test.each([
     ['listen', '127.0.0.1:0', { host: '127.0.0.1', port: 0 }],
     ['listen', '9090', { host: '127.0.0.1', port: 9090 }],
@@ -91,7 +91,7 @@ describe('values', () => {
     ['adminToken', 'ein Schlüssel für alles', 'ein Schlüssel für alles'],
     ['config', 'a.yaml,b', ['a.yaml', 'b']],
     ['store', 'redis+cluster://a:1,b:2', 'redis+cluster://a:1,b:2'],
-  ] as const)('%s takes %j', (name, given, value) => {
+  ] as const)('%s accepts %j', (name, given, value) => {
     expect(SETTINGS[name].read(given)).toEqual(value);
   });
 
@@ -126,13 +126,13 @@ describe('values', () => {
     ['onFailure', 'toString'],
     ['logLevel', 'loud'],
     ['config', ''],
-  ] as const)('%s refuses %j', (name, given) => {
+  ] as const)('%s rejects %j', (name, given) => {
     expect(SETTINGS[name].read(given)).toBeUndefined();
     const [problem] = problemsOf(() => readSettings({ [name]: given }, {}, {}));
     expect(problem).toMatch(new RegExp(`^Expected ${flagOf(name)} to be .+, got .+`));
   });
 
-  test('everything that is wrong is told at once, and where it was said', () => {
+  test('all problems are reported together, each with its source', () => {
     const read = () => readSettings({ workers: 'x' }, { SLUICE_HEADERS: 'y' }, { drainMs: 'z' });
     expect(problemsOf(read)).toEqual([
       'Expected SLUICE_HEADERS to be one of draft, draft-7, draft-6, legacy, none, got `"y"`',
@@ -142,14 +142,14 @@ describe('values', () => {
   });
 });
 
-describe('settings that go together', () => {
-  test('a certificate without a key is refused', () => {
+describe('settings that depend on each other', () => {
+  test('a certificate without a key is rejected', () => {
     const [problem] = problemsOf(() => readSettings({ tlsCert: 'a.pem' }, {}, {}));
     expect(problem).toContain('--tls-cert and --tls-key together');
   });
 
   test.each([':8080', '0.0.0.0:80', '10.0.0.1:80', '[::]:80', 'example.com:80'])(
-    'listening on %s takes an admin token',
+    'listening on %s requires an admin token',
     (listen) => {
       const [problem] = problemsOf(() => readSettings({ listen }, {}, {}));
       expect(problem).toContain('can be reached from other machines');
@@ -158,24 +158,24 @@ describe('settings that go together', () => {
   );
 
   test.each(['127.0.0.1:80', '127.9.9.9:80', '[::1]:80', 'localhost:80'])(
-    'listening on %s takes none',
+    'listening on %s does not require an admin token',
     (listen) => {
       expect(() => readSettings({ listen }, {}, {})).not.toThrow();
     },
   );
 });
 
-describe('the file with the admin token', () => {
-  test('is read, without the line break at its end', () => {
+describe('the admin token file', () => {
+  test('is read without its final line break', () => {
     const adminTokenFile = file('token', `${TOKEN}\n`);
     const { settings, sources } = readSettings({ adminTokenFile, listen: ':80' }, {}, {});
     expect(settings.adminToken).toBe(TOKEN);
     expect(sources.adminToken).toBe('flag');
   });
 
-  test('as a flag it goes before a token of the environment, and not the other way', () => {
+  test('has the precedence of the source that names it', () => {
     const path = file('token-2', TOKEN);
-    const other = 'another-token-of-somebody';
+    const other = 'another-token-of-16-characters';
     const before = readSettings({ adminTokenFile: path }, { SLUICE_ADMIN_TOKEN: other }, {});
     expect(before.settings.adminToken).toBe(TOKEN);
     const after = readSettings({ adminToken: other }, { SLUICE_ADMIN_TOKEN_FILE: path }, {});
@@ -183,14 +183,14 @@ describe('the file with the admin token', () => {
     expect(after.sources.adminToken).toBe('flag');
   });
 
-  test('is refused beside a token that was said in the same place', () => {
+  test('is rejected beside a token of the same source', () => {
     const flags = { adminTokenFile: file('token-3', TOKEN), adminToken: TOKEN };
     expect(problemsOf(() => readSettings(flags, {}, {}))).toEqual([
       'Expected --admin-token or --admin-token-file, got both',
     ]);
   });
 
-  test('is refused if it cannot be read, or holds no token; what it holds is not shown', () => {
+  test('is rejected if it is unreadable or has no token, without showing its content', () => {
     const absent = join(folder, 'absent');
     expect(problemsOf(() => readSettings({ adminTokenFile: absent }, {}, {}))).toEqual([
       `Expected \`${absent}\` to be a readable file, got ENOENT`,
@@ -203,8 +203,8 @@ describe('the file with the admin token', () => {
   });
 });
 
-describe('what is shown', () => {
-  test('has no secrets, and says where each value comes from', () => {
+describe('shownSettings', () => {
+  test('hides secrets and has the source of each value', () => {
     const flags = { adminToken: TOKEN, store: 'redis://me:hunter2@host:6379/0' };
     const shown = shownSettings(readSettings(flags, { SLUICE_WORKERS: '2' }, {}));
     expect(shown).toMatchObject({
@@ -214,10 +214,10 @@ describe('what is shown', () => {
       listen: { value: '127.0.0.1:8080', from: 'default' },
       grpc: { value: null, from: 'default' },
     });
-    expect(JSON.stringify(shown)).not.toMatch(/hunter2|nobody-guesses/);
+    expect(JSON.stringify(shown)).not.toMatch(/hunter2|hard-to-guess/);
   });
 
-  test('has no secrets in problems either', () => {
+  test('problems do not contain secrets', () => {
     const read = () =>
       readSettings({ adminToken: 'hunter2', store: 'redsi://a:hunter2@b' }, {}, {});
     expect(problemsOf(read).join('\n')).not.toContain('hunter2');
@@ -232,7 +232,7 @@ describe('what is shown', () => {
     ['adminToken', 'hunter2', '7 characters'],
     ['adminToken', 'hunter2 and more\nof it', '22, not all of them visible'],
     ['adminToken', 1_000_000, 'something else'],
-  ] as const)('of a wrong %s, %j, says only this: %s', (name, given, hint) => {
+  ] as const)('the problem of %s %j shows only: %s', (name, given, hint) => {
     const [problem] = problemsOf(() => readSettings({ [name]: given }, {}, {}));
     expect(problem.endsWith(`, got ${hint}`)).toBe(true);
   });

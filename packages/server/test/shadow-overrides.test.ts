@@ -11,8 +11,8 @@ import { policy } from './running.ts';
 
 const policies = [policy('few', 2, '1h'), policy('watched', 1, '1h', { shadow: true })];
 
-describe('ShadowWords', () => {
-  test('tell each change to whoever listens, and where it was made', () => {
+describe('ShadowOverrides', () => {
+  test('notifies listeners of each change and its origin', () => {
     const shadowOverrides = new ShadowOverrides();
     const heard: ShadowChange[] = [];
     shadowOverrides.onChange((change) => heard.push(change));
@@ -27,7 +27,7 @@ describe('ShadowWords', () => {
     expect(shadowOverrides.list()).toEqual([{ policy: 'a', shadow: false }]);
   });
 
-  test('count by the time that others hear of them', () => {
+  test('are in effect before listeners are called', () => {
     const decisionService = new DecisionService(memoryStore(), policies);
     const seen: boolean[][] = [];
     decisionService.shadowOverrides.onChange(({ policy }) => {
@@ -45,7 +45,7 @@ describe('ShadowWords', () => {
     ]);
   });
 
-  test('of another process are not counted again here', () => {
+  test('of another process are accepted above the maximum', () => {
     const shadowOverrides = new ShadowOverrides();
     for (let at = 0; at < MAX_SHADOW_OVERRIDES; at++)
       shadowOverrides.set({ policy: `p${at}`, shadow: true });

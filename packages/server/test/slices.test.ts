@@ -25,7 +25,7 @@ describe('work in slices', () => {
     expect(turns).toBeGreaterThan(5);
   });
 
-  test('rejects with what the work throws', async () => {
+  test('rejects with the error of the work', async () => {
     const work = (function* (): Generator<void, never> {
       yield;
       throw new TypeError('wrong');

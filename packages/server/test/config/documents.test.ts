@@ -1,4 +1,4 @@
-/** The example that is served by default, and what the reference says. */
+/** The default configuration, and docs/configuration.md. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
@@ -13,8 +13,8 @@ const blocks = (language: string): readonly string[] =>
     ([, text]) => text,
   );
 
-describe('the example that is served by default', () => {
-  it('is read, and needs no settings', async () => {
+describe('the default configuration', () => {
+  it('is valid and sets nothing', async () => {
     const config = await loadConfig([pathOf('../../config/example.yaml')]);
     expect(config.policies.map(({ name }) => name)).toEqual([
       ...['perMinute', 'daily', 'steady', 'perAddress'],
@@ -27,7 +27,7 @@ describe('the example that is served by default', () => {
 });
 
 describe('docs/configuration.md', () => {
-  it('has an example that is read, with every section', () => {
+  it('has a valid example with every section', () => {
     const [example, ...others] = blocks('yaml');
     expect(others).toEqual([]);
     const config = read(example);
@@ -39,12 +39,12 @@ describe('docs/configuration.md', () => {
     expect(config.domains).toHaveLength(1);
   });
 
-  it('shows what is really said about mistakes', () => {
+  it('shows the actual messages about problems', () => {
     const text = 'policies:\n  # Too few.\n  perMinute:\n    limit: ten\n    windw: 1m\n';
     expect(blocks('text')[0].trimEnd()).toBe(mistakes(text));
   });
 
-  it('shows the warning about keys that clients make up, which its example has not', () => {
+  it('shows the actual warning about keys that clients choose', () => {
     const unguarded = [
       ...['policies:', '  perMinute: 100/1m', 'rules:', '  - limits:', '    - policy: perMinute'],
       '      key: header:x-api-key | address',
@@ -54,7 +54,7 @@ describe('docs/configuration.md', () => {
     expect(read(blocks('yaml')[0]).warnings).toEqual([]);
   });
 
-  it('names the bounds that hold', () => {
+  it('states the actual maximum limits', () => {
     const most = (days: number): string =>
       Math.floor(Number.MAX_SAFE_INTEGER / (days * 86_400_000)).toLocaleString('en');
     expect(page).toContain(`${most(365)} a year or ${most(1)} a day`);

@@ -1,4 +1,4 @@
-/** The files of this folder: good ones, bad ones with what is said about them, and Envoy's. */
+/** Access to the example files: valid (good/), invalid with their messages (bad/), and Envoy's. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { type Config, ConfigError } from '../../src/config/model.ts';
@@ -7,7 +7,7 @@ import { readConfig } from '../../src/config/read.ts';
 export const pathOf = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 export const textOf = (name: string): string => readFileSync(pathOf(name), 'utf8');
 
-/** The names of the YAML files in a folder, without their endings. */
+/** Returns the names of the YAML files in a folder, without extension. */
 export const namesIn = (folder: string): readonly string[] =>
   readdirSync(pathOf(folder))
     .filter((name) => name.endsWith('.yaml'))
@@ -16,7 +16,7 @@ export const namesIn = (folder: string): readonly string[] =>
 
 export const read = (text: string, path = 'sluice.yaml'): Config => readConfig([{ path, text }]);
 
-/** What is wrong with files, a line for each mistake. */
+/** Returns the problems of files, one per line. */
 export function mistakesIn(...files: readonly { path: string; text: string }[]): string {
   try {
     readConfig(files);

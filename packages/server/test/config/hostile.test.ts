@@ -8,24 +8,24 @@ const TOKENS =
   'sluice.yaml:1:1: Expected at most 1000000 names, values and punctuation marks, got more';
 const MEGABYTE = 2 ** 20;
 
-describe('nesting without end', () => {
-  it.each(['[', '{', '{a: ', '- ', '? ', '[{a: '])('is refused: %s', (opening) => {
+describe('deep nesting', () => {
+  it.each(['[', '{', '{a: ', '- ', '? ', '[{a: '])('is rejected: %s', (opening) => {
     expect(mistakes(opening.repeat(MEGABYTE / opening.length))).toBe(LEVELS);
   });
 
-  it('is refused when lines are indented', () => {
+  it('is rejected with indented lines', () => {
     const lines = Array.from({ length: 2000 }, (_, index) => `${' '.repeat(index)}a:`);
     expect(mistakes(lines.join('\n'))).toContain('Expected at most 200 levels, got more');
   });
 
-  it('does not begin before descriptors are deeper than anybody needs', () => {
+  it('is accepted up to 100 levels of descriptors', () => {
     const nested = (depth: number): string =>
       `domain: a\ndescriptors: ${'[{ key: a, descriptors: '.repeat(depth)}[]${'}]'.repeat(depth)}`;
     expect(mistakes(nested(90))).toBe('');
     expect(mistakes(nested(101))).toBe(LEVELS);
   });
 
-  it('is not seen in brackets that are text', () => {
+  it('does not count brackets in text', () => {
     const lines = Array.from({ length: 500 }, (_, index) => `  p${index}: 1/1s # [[[{{{ - -`);
     expect(read(`policies:\n${lines.join('\n')}`).policies).toHaveLength(500);
     const descriptors = Array.from({ length: 500 }, (_, index) => `- { key: "[{${index}" }`);
@@ -39,7 +39,7 @@ describe('aliases', () => {
     [first, ...Array.from({ length: count }, (_, index) => layer(index + 1))].join('\n');
   const nine = (name: string): string => Array(9).fill(`*${name}`).join(', ');
 
-  it('of aliases of aliases are counted each time', () => {
+  it('to aliases are counted each time', () => {
     const text = layers(
       'domain: a\ndescriptors:\n- { key: k0, metadata: { m: &m0 [x, x, x, x, x, x, x, x, x] } }',
       (index) => `- { key: k${index}, metadata: { m: &m${index} [${nine(`m${index - 1}`)}] } }`,
@@ -62,12 +62,12 @@ describe('aliases', () => {
     ['policies: &p\n  <<: *p\n', /levels/],
     ['domain: &d a\ndescriptors: &x\n  - { key: a, metadata: { again: *x } }', /levels/],
     ['rules: &r [{ limits: *r }]\npolicies: { a: 1/1s }', /Expected only/],
-  ])('that lead back to themselves end somewhere: %s', (text, said) => {
-    expect(mistakes(text)).toMatch(said);
+  ])('that form a circle are rejected: %s', (text, problem) => {
+    expect(mistakes(text)).toMatch(problem);
   });
 });
 
-describe('a megabyte of junk', () => {
+describe('a megabyte of invalid text', () => {
   it.each([
     ['zeros', '\0'],
     ['spaces', ' '],
@@ -79,7 +79,7 @@ describe('a megabyte of junk', () => {
     ['block scalars', '|\n'],
     ['documents', '---\n'],
     ['ends of documents', '...\n'],
-  ])('is refused soon: %s', (_name, piece) => {
+  ])('is rejected in bounded time: %s', (_name, piece) => {
     expect(mistakes(piece.repeat(MEGABYTE / piece.length))).toMatch(
       /^sluice\.yaml:\d+:\d+: Expected/,
     );
@@ -89,11 +89,11 @@ describe('a megabyte of junk', () => {
     ['lines', '\n'],
     ['comments', '#\n'],
     ['commas', ','],
-  ])('is refused by its number of signs: %s', (_name, piece) => {
+  ])('is rejected by its number of tokens: %s', (_name, piece) => {
     expect(mistakes(`[${piece.repeat((2 * MEGABYTE) / piece.length)}`)).toBe(TOKENS);
   });
 
-  it('is refused when it is noise', () => {
+  it('is rejected if it is random', () => {
     let state = 42;
     const noise = (): string => {
       state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
@@ -103,21 +103,21 @@ describe('a megabyte of junk', () => {
     expect(mistakes(text)).toMatch(/^sluice\.yaml:\d+:\d+: Expected/);
   });
 
-  it('does not make one key after the other be compared with all before it', () => {
+  it('with many keys is parsed in linear time', () => {
     const keys = Array.from({ length: 100_000 }, (_, index) => `  p${index}: 1/1s`);
     expect(read(`policies:\n${keys.join('\n')}`).policies).toHaveLength(100_000);
   });
 });
 
-describe('names that objects have anyway', () => {
-  it('are names like others', () => {
+describe('names of Object.prototype', () => {
+  it('are accepted as policy names', () => {
     const text = 'policies: { __proto__: 1/1s, constructor: 2/1s, toString: 3/1s }';
     const names = read(text).policies.map(({ name }) => name);
     expect(names).toEqual(['__proto__', 'constructor', 'toString']);
     expect(({} as Record<string, unknown>).limit).toBeUndefined();
   });
 
-  it('are not found where they were not written', () => {
+  it('are not found unless the file has them', () => {
     expect(mistakes('policies: { a: 1/1s }\nrules: [{ limits: [{ policy: toString }] }]')).toBe(
       'sluice.yaml:2:30: Expected `policy` of limit 1 of rule 1 to be a policy, one of a, ' +
         'got `"toString"`',
@@ -127,7 +127,7 @@ describe('names that objects have anyway', () => {
     ).toContain('to be one of second, minute');
   });
 
-  it('are entries of descriptors and headers', () => {
+  it('are accepted in descriptors and headers', () => {
     const text = [
       'policies: { a: 1/1s }',
       'rules:',
@@ -144,8 +144,8 @@ describe('names that objects have anyway', () => {
   });
 });
 
-describe('YAML of other times', () => {
-  it('is read as YAML 1.2, whatever the file says', () => {
+describe('YAML 1.1', () => {
+  it('is parsed as YAML 1.2, even with a %YAML 1.1 directive', () => {
     const text = '%YAML 1.1\n---\npolicies: { a: { limit: 010, window: 1s } }\n';
     expect(read(text).policies[0].options.limit).toBe(10);
     expect(mistakes('policies: { a: { limit: 1, window: 1s, shadow: on } }')).toContain(

@@ -16,7 +16,7 @@ describe('a warning about a limit', () => {
     'query:api_key',
     '[address, header:x-api-key]',
     '[path, cookie:session | address]',
-  ])('is given for the key %s alone, at its place', (key) => {
+  ])('is given for the key %s without others, at its position', (key) => {
     const [first, ...others] = warningsOf(
       `rules:\n  - limits: [{ policy: p, key: ${`"${key}"`.replace(/^"\[(.*)\]"$/, '[$1]')} }]\n`,
     );
@@ -88,7 +88,7 @@ describe('a warning about an override', () => {
     },
   );
 
-  it('is not given where no rule counts by address', () => {
+  it('is not given if no rule counts by address', () => {
     expect(overridden('192.0.2.1', '  - limits: [{ policy: q }]\n')).toEqual([]);
   });
 });

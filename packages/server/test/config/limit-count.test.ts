@@ -26,7 +26,7 @@ const times = (count: number, match: (at: number) => string): readonly string[] 
 
 const TOO_MANY = /^a\.yaml:\d+:5: Expected at most 64 limits for one request, got more with this/;
 
-describe('rules with `continue` that give one request more than 64 limits', () => {
+describe('rules with `continue` that apply more than 64 limits to a request', () => {
   test.each([
     ['all requests', () => '{}'],
     ['one path', () => '{ path: /a }'],
@@ -41,7 +41,7 @@ describe('rules with `continue` that give one request more than 64 limits', () =
       (at: number) => ['{ path: /a }', '{ method: GET }', '{ host: h }'][at % 3],
     ],
     ['a descriptor', () => '{ domain: d, descriptor: { user: "a*" } }'],
-  ])('are an error of the file: %s', (_what, match) => {
+  ])('are rejected: %s', (_what, match) => {
     expect(problemsOf(...times(65, match))).toMatch(TOO_MANY);
     expect(problemsOf(...times(64, match))).toBe('');
   });
@@ -52,11 +52,11 @@ describe('rules with `continue` that give one request more than 64 limits', () =
     ['different hosts', (at: number) => `{ host: h${at} }`],
     ['different values of a header', (at: number) => `{ headers: { x: "${at}" } }`],
     ['different descriptors', (at: number) => `{ domain: d, descriptor: { user: u${at} } }`],
-  ])('are not those about %s', (_what, match) => {
+  ])('are not found among rules for %s', (_what, match) => {
     expect(problemsOf(...times(70, match))).toBe('');
   });
 
-  test('are named at the rule with which they become too many', () => {
+  test('are reported at the rule that exceeds the maximum', () => {
     const place = 2 + 70 + 65;
     expect(problemsOf(...times(70, () => '{}'))).toMatch(new RegExp(`^a\\.yaml:${place}:5: `));
   });

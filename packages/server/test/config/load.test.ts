@@ -30,15 +30,15 @@ async function refused(...paths: readonly string[]): Promise<string> {
   return (error as ConfigError).message.replaceAll(folder, '.');
 }
 
-describe('a path', () => {
-  it('is a file, whatever it is called', async () => {
+describe('loadConfig', () => {
+  it('loads a file with any name', async () => {
     const path = write('limits.conf', 'policies: { perMinute: 10/1m }');
     const config = await loadConfig([path]);
     expect(config.files).toEqual([path]);
     expect(config.policies).toHaveLength(1);
   });
 
-  it('is a folder: its *.yaml and *.yml by name, nothing hidden and nothing below', async () => {
+  it('loads *.yaml and *.yml of a folder by name, except hidden files', async () => {
     write('b.yaml', 'domain: b');
     write('a.yml', 'domain: a');
     write('c.json', 'not read');
@@ -50,28 +50,28 @@ describe('a path', () => {
     expect(config.domains.map(({ domain }) => domain)).toEqual(['a', 'b']);
   });
 
-  it('is read once, though it is named by itself and by its folder', async () => {
+  it('loads a file once that is listed by itself and by its folder', async () => {
     const path = write('a.yaml', 'domain: a');
     const config = await loadConfig([path, folder, join(folder, '.', 'a.yaml')]);
     expect(config.files).toEqual([path]);
   });
 
-  it('is a link, as volumes of containers have them', async () => {
+  it('follows symbolic links, as in volumes of containers', async () => {
     mkdirSync(join(folder, '..data'));
     write('..data/a.yaml', 'domain: a');
     symlinkSync(join('..data', 'a.yaml'), join(folder, 'a.yaml'));
     expect((await loadConfig([folder])).domains).toHaveLength(1);
   });
 
-  it('is one of several', async () => {
+  it('loads several paths', async () => {
     const config = await loadConfig([pathOf('good/settings-only.yaml'), pathOf('envoy')]);
     expect(config.settings).toHaveProperty('listen', ':8080');
     expect(config.domains.length).toBeGreaterThan(10);
   });
 });
 
-describe('what cannot be read', () => {
-  it('is told beside what is wrong elsewhere', async () => {
+describe('an unreadable path', () => {
+  it('is reported together with problems of other files', async () => {
     const wrong = write('wrong.yaml', 'policies: { a: wrong }');
     const missing = join(folder, 'missing.yaml');
     expect(await refused(missing, wrong)).toBe(
@@ -83,7 +83,7 @@ describe('what cannot be read', () => {
     );
   });
 
-  it('may hold the names that others refer to', async () => {
+  it('may declare the policies that other files refer to', async () => {
     const text = 'policies: { a: 1/1s }\nrules: [{ limits: [{ policy: b.c }] }]';
     const said = await refused(write('own.yaml', text), join(folder, 'b.yaml'));
     expect(said).toBe(
@@ -91,45 +91,45 @@ describe('what cannot be read', () => {
     );
   });
 
-  it('is a folder without files', async () => {
+  it('is rejected: a folder without files', async () => {
     expect(await refused(folder)).toBe(
       '.:1:1: Expected a folder with files named *.yaml or *.yml, got none',
     );
   });
 
-  it('is a folder that looks like a file', async () => {
+  it('is rejected: a folder named like a file', async () => {
     mkdirSync(join(folder, 'a.yaml'));
     expect(await refused(folder)).toBe(
       './a.yaml:1:1: Expected a file, got EISDIR: illegal operation on a directory',
     );
   });
 
-  it('is a link that leads to itself', async () => {
+  it('is rejected: a symbolic link to itself', async () => {
     symlinkSync('a.yaml', join(folder, 'a.yaml'));
     expect(await refused(folder)).toBe(
       './a.yaml:1:1: Expected a file, got ELOOP: too many symbolic links encountered',
     );
   });
 
-  it('is something else than UTF-8', async () => {
+  it('is rejected: a file that is not UTF-8', async () => {
     const said = './a.yaml:1:1: Expected UTF-8, got something else';
     expect(await refused(write('a.yaml', Buffer.from('domain: \xff', 'latin1')))).toBe(said);
     expect(await refused(write('a.yaml', Buffer.from('\ufeffdomain: a', 'utf16le')))).toBe(said);
   });
 
-  it('is a file of more than 4 MiB', async () => {
+  it('is rejected: a file above 4 MiB', async () => {
     const said = 'Expected at most 4194304 bytes, got more';
     const most = `domain: a\n#${' '.repeat(4 * 2 ** 20 - 11)}`;
     expect((await loadConfig([write('a.yaml', most)])).domains).toHaveLength(1);
     expect(await refused(write('a.yaml', `${most} `))).toBe(`./a.yaml:1:1: ${said}`);
   });
 
-  it('is a device that never ends', async () => {
+  it('is rejected: an endless device', async () => {
     const said = 'Expected a file, got a device, which is not a regular file';
     expect(await refused('/dev/zero')).toBe(`/dev/zero:1:1: ${said}`);
   });
 
-  it('is a FIFO to which no program writes', async () => {
+  it('is rejected: a FIFO without a writer', async () => {
     const path = join(folder, 'fifo.yaml');
     execFileSync('mkfifo', [path]);
     const said = 'Expected a file, got a FIFO, which is not a regular file';
@@ -137,21 +137,21 @@ describe('what cannot be read', () => {
     expect(await refused(folder)).toBe(`./fifo.yaml:1:1: ${said}`);
   });
 
-  it('is nothing at all', async () => {
+  it('is rejected: an empty list of paths', async () => {
     expect(await refused()).toBe(
       'configuration:1:1: Expected at least one policy or domain, got none',
     );
   });
 });
 
-describe('a file from elsewhere', () => {
-  it('may begin with a mark of its byte order', async () => {
+describe('a file of another platform', () => {
+  it('may begin with a byte order mark', async () => {
     const path = write('a.yaml', '\ufeffpolicies: { a: 1/1s, b: wrong }');
     expect(await refused(path)).toMatch(/^\.\/a\.yaml:1:25: /);
     expect((await loadConfig([write('b.yaml', '\ufeffdomain: b')])).domains).toHaveLength(1);
   });
 
-  it('may end its lines with two characters', async () => {
+  it('may have CRLF line ends', async () => {
     const text = 'policies:\r\n  a: 1/1s\r\n  b: wrong\r\n';
     expect(await refused(write('a.yaml', text))).toMatch(/^\.\/a\.yaml:3:6: [^\r]*$/);
   });

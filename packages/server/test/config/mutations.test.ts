@@ -1,6 +1,6 @@
 /**
- * Good files with random damage: whatever comes of it is read, or refused with mistakes that have
- * places in the file. `CONFIG_MUTATIONS` is how many files are damaged, 1,000 by default.
+ * Valid files with random mutations are accepted, or rejected with problems at positions in the
+ * file. `CONFIG_MUTATIONS` is the number of mutated files, 1,000 by default.
  */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
@@ -18,7 +18,7 @@ const texts = ['good', 'envoy'].flatMap((folder) =>
   namesIn(folder).map((name) => textOf(`${folder}/${name}.yaml`)),
 );
 
-/** What may stand where something else stood. */
+/** Texts that are inserted. */
 const pieces = [
   ...['', ' ', '\n', '\r\n', '\t', '  ', ':', ': ', ',', '-', '- ', '?', '[', ']', '{', '}', '#'],
   ...[
@@ -88,8 +88,8 @@ const damaged = (text: string, damages: readonly Damage[]): string =>
     return before + piece + current.slice(before.length).replace(/^[\w*/.-]+/, '');
   }, text);
 
-/** What the rest of the service takes for granted. */
-function expectSound(config: Config): void {
+/** Checks the invariants that the service relies on. */
+function expectValid(config: Config): void {
   const names = config.policies.map(({ name }) => name);
   expect(new Set(names).size).toBe(names.length);
   for (const { name, options } of config.policies) {
@@ -102,7 +102,7 @@ function expectSound(config: Config): void {
   }
 }
 
-function expectPlaces({ problems }: ConfigError, text: string): void {
+function expectPositions({ problems }: ConfigError, text: string): void {
   const lines = text.split('\n');
   expect(problems.length).toBeGreaterThan(0);
   for (const { line, column, message } of problems) {
@@ -114,9 +114,9 @@ function expectPlaces({ problems }: ConfigError, text: string): void {
   }
 }
 
-/** A domain in a file of its own is in the schema as one of many. */
+/** The schema has a domain's own file as an entry of `domains`. */
 function expectSchema(text: string): void {
-  // These are read as they are written, but JSON has no such numbers.
+  // The parser accepts these as text, but JSON has no such numbers.
   if (/\.(?:inf|nan)/i.test(text)) return;
   const bare = text.replace(/^\ufeff+/, '');
   const data = parse(bare, { merge: true, maxAliasCount: -1, schema: 'core', version: '1.2' });
@@ -124,8 +124,8 @@ function expectSchema(text: string): void {
   expect(validate.errors).toBeNull();
 }
 
-describe('a file with damage', () => {
-  it('is read, or refused with mistakes in their places', () => {
+describe('a mutated file', () => {
+  it('is accepted, or rejected with problems at positions in the file', () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...texts),
@@ -134,11 +134,11 @@ describe('a file with damage', () => {
           const text = damaged(original, damages);
           try {
             const config = read(text);
-            expectSound(config);
+            expectValid(config);
             expectSchema(text);
           } catch (error) {
             if (!(error instanceof ConfigError)) throw error;
-            expectPlaces(error, text);
+            expectPositions(error, text);
           }
         },
       ),
@@ -146,7 +146,7 @@ describe('a file with damage', () => {
     );
   });
 
-  it('is sometimes read and sometimes refused, so that both are tried', () => {
+  it('is accepted in some runs and rejected in others', () => {
     const outcomes = fc.sample(
       fc.tuple(fc.constantFrom(...texts), fc.array(damage, { minLength: 1, maxLength: 2 })),
       { numRuns: 200, seed: 7 },

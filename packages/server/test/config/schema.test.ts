@@ -1,4 +1,4 @@
-/** The schema for editors: it is current, and agrees with the readers as far as a schema can. */
+/** The JSON Schema is up to date, and agrees with the parser as far as a schema can. */
 import { readFileSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, it } from 'vitest';
@@ -11,8 +11,8 @@ const schema = JSON.parse(readFileSync(schemaPath, 'utf8'));
 const validate = new Ajv2020({ strict: true, allowUnionTypes: true }).compile(schema);
 const accepts = (text: string): boolean => validate(parse(text, { merge: true }));
 
-/** What only a reader can know: which names there are, and what fits together. */
-const BEYOND_SCHEMAS = [
+/** Problems that only the parser finds: unknown names, and fields that depend on each other. */
+const PARSER_ONLY = [
   ...['envoy-name-of-a-policy', 'override-twice'],
   ...['override-key-too-long', 'override-limit-too-large-for-window', 'override-unknown-policy'],
   ...['policy-buckets-elsewhere', 'policy-buckets-too-many', 'policy-burst-too-large'],
@@ -25,29 +25,29 @@ const BEYOND_SCHEMAS = [
   ...['setting-listen', 'top-nothing-served'],
 ];
 
-describe('the schema', () => {
-  it('is what the sources make', () => {
+describe('the JSON Schema', () => {
+  it('is up to date', () => {
     expect(schema).toEqual(JSON.parse(JSON.stringify(jsonSchema())));
   });
 
-  it('is of the draft that it says, and knows every key at the top', () => {
+  it('declares its draft and has every field of the file', () => {
     expect(schema.$schema).toBe('https://json-schema.org/draft/2020-12/schema');
     expect(Object.keys(schema.properties)).toEqual(Object.keys(configSchema.shape));
   });
 
-  it('says what each key is for', () => {
-    const silent = Object.entries(schema.properties).filter(
+  it('describes each field', () => {
+    const undescribed = Object.entries(schema.properties).filter(
       ([, property]) => !(property as { description?: string }).description,
     );
-    expect(silent).toEqual([]);
+    expect(undescribed).toEqual([]);
   });
 
-  it.each(namesIn('good'))('accepts what readers accept: %s', (name) => {
+  it.each(namesIn('good'))('accepts a valid file: %s', (name) => {
     accepts(textOf(`good/${name}.yaml`));
     expect(validate.errors).toBeNull();
   });
 
-  it.each(namesIn('envoy'))('accepts domains as files of their own have them: %s', (name) => {
+  it.each(namesIn('envoy'))('accepts a valid domain: %s', (name) => {
     validate({ domains: [parse(textOf(`envoy/${name}.yaml`))] });
     expect(validate.errors).toBeNull();
   });
@@ -55,12 +55,12 @@ describe('the schema', () => {
   const ours = namesIn('bad').filter((name) => !name.startsWith('yaml-'));
   const isDomain = (name: string): boolean => /^domain:/m.test(textOf(`bad/${name}.yaml`));
 
-  it('refuses what is wrong by itself, and leaves to the readers what only they can know', () => {
+  it('rejects all invalid files except those that only the parser can reject', () => {
     const accepted = ours.filter((name) => !isDomain(name) && accepts(textOf(`bad/${name}.yaml`)));
-    expect(accepted.sort()).toEqual([...BEYOND_SCHEMAS].sort());
+    expect(accepted.sort()).toEqual([...PARSER_ONLY].sort());
   });
 
-  it('refuses wrong domains likewise', () => {
+  it('rejects all invalid domains except those that only the parser can reject', () => {
     const accepted = ours.filter(
       (name) => isDomain(name) && validate({ domains: [parse(textOf(`bad/${name}.yaml`))] }),
     );

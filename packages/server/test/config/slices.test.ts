@@ -6,23 +6,23 @@ import { ConfigParts, slicesOf } from '../../src/config/slices.ts';
 import { configOf, policy } from '../running.ts';
 import { pathOf } from './fixtures.ts';
 
-/** As it arrives in another process. */
-function passed(config: Config): Config {
+/** Returns the configuration as another process receives it. */
+function received(config: Config): Config {
   const parts = new ConfigParts();
   for (const slice of slicesOf(config)) parts.add(JSON.parse(JSON.stringify(slice)));
   return parts.config;
 }
 
 describe('a configuration in slices', () => {
-  test('arrives as it was, from files of every form', async () => {
+  test('is the same after it is sent, for both kinds of files', async () => {
     const example = fileURLToPath(new URL('../../config/example.yaml', import.meta.url));
     for (const paths of [[example], [pathOf('good/settings-only.yaml'), pathOf('envoy')]]) {
       const config = await loadConfig(paths);
-      expect(passed(config)).toEqual(config);
+      expect(received(config)).toEqual(config);
     }
   });
 
-  test('keeps the order of thousands of entries, and trees of any depth', () => {
+  test('keeps the order of entries and the depth of trees', () => {
     const tree = (depth: number, width: number): readonly DescriptorConfig[] =>
       Array.from({ length: depth === 0 ? 0 : width }, (_, at) => ({
         key: `k${depth}`,
@@ -40,10 +40,10 @@ describe('a configuration in slices', () => {
         { domain: 'wide', descriptors: tree(1, 777) },
       ],
     });
-    expect(passed(config)).toEqual(config);
+    expect(received(config)).toEqual(config);
   });
 
-  test('has no slice with more than a hundred entries', () => {
+  test('has at most 100 entries per slice', () => {
     const descriptors = [
       {
         key: 'a',

@@ -1,9 +1,8 @@
-/** Points in time, and words that are nearly right. */
 import { describe, expect, it } from 'vitest';
 import { closestName } from '../../src/config/did-you-mean.ts';
 import { parseTime } from '../../src/config/parse-time.ts';
 
-describe('a time', () => {
+describe('parseTime', () => {
   it.each([
     ['2031-01-31T12:00:00Z', '2031-01-31T12:00:00.000Z'],
     ['2031-01-31T12:00:00.1234Z', '2031-01-31T12:00:00.123Z'],
@@ -13,7 +12,7 @@ describe('a time', () => {
     ['2031-01-31', '2031-01-31T00:00:00.000Z'],
     ['2032-02-29', '2032-02-29T00:00:00.000Z'],
     ['9999-12-31T23:59:59Z', '9999-12-31T23:59:59.000Z'],
-  ])('can be written as %s', (text, iso) => {
+  ])('parses %s', (text, iso) => {
     expect(parseTime(text)).toBe(Date.parse(iso));
   });
 
@@ -26,12 +25,12 @@ describe('a time', () => {
       '2031-01-01T12:00Z',
     ],
     ...['2031-01-01T12:00:00+24:00', '1969-12-31', '2031-01-01T12:00:00Z.', ' 2031-01-01'],
-  ])('is not %j', (text) => {
+  ])('rejects %j', (text) => {
     expect(parseTime(text)).toBeUndefined();
   });
 });
 
-describe('the nearest word', () => {
+describe('closestName', () => {
   const known = ['limit', 'window', 'algorithm', 'burst'];
 
   it.each([
@@ -41,11 +40,11 @@ describe('the nearest word', () => {
     ['limits', 'limit'],
     ['algoritm', 'algorithm'],
     ['busrt', 'burst'],
-  ])('to %s is %s', (word, meant) => {
-    expect(closestName(word, known)).toBe(meant);
+  ])('of %s is %s', (name, expected) => {
+    expect(closestName(name, known)).toBe(expected);
   });
 
-  it.each(['interval', 'x', '', 'limitation', 'w'.repeat(1000)])('to %s is none', (word) => {
-    expect(closestName(word, known)).toBeUndefined();
+  it.each(['interval', 'x', '', 'limitation', 'w'.repeat(1000)])('of %s is undefined', (name) => {
+    expect(closestName(name, known)).toBeUndefined();
   });
 });

@@ -47,7 +47,7 @@ function found(rules: DescriptorRules, entries: Entries): readonly string[] | st
   return limits.limits.map(({ policy, key }) => `${policy} ${key}`);
 }
 
-describe('a tree', () => {
+describe('a tree of descriptors', () => {
   const rules = treeOf(
     at('a', 'any'),
     at('a=1', 'one'),
@@ -64,23 +64,23 @@ describe('a tree', () => {
     ['a=2', 'any a:2'],
     ['a=', 'any a:'],
     ['a=1*', 'first pattern a:1*'],
-  ])('finds for %s the value, else the first pattern, else the key', (step, expected) => {
+  ])('%s matches the exact value, else the first pattern, else the key', (step, expected) => {
     expect(found(rules, of(step))).toEqual([expected]);
   });
 
-  test('does not go back where a step led nowhere', () => {
+  test('is searched without backtracking', () => {
     expect(found(rules, of('b=x', 'd=1'))).toBeUndefined();
     expect(found(rules, of('b=y', 'd=1'))).toEqual(['d under b b:y:d:1']);
     expect(found(rules, of('b=x'))).toBeUndefined();
   });
 
-  test('goes by all entries, in their order', () => {
+  test('matches all entries in order', () => {
     expect(found(rules, of('b=y', 'c=1'))).toEqual(['under b b:y:c:1']);
     expect(found(rules, of('c=1', 'b=y'))).toBeUndefined();
     expect(found(rules, of('b=y', 'c=1', 'c=1'))).toBeUndefined();
   });
 
-  test('says nothing about other domains', () => {
+  test('does not apply to other domains', () => {
     expect(rules.hasDomain('d')).toBe(true);
     for (const domain of ['e', '', '__proto__', 'constructor']) {
       expect(rules.hasDomain(domain)).toBe(false);
@@ -88,7 +88,7 @@ describe('a tree', () => {
     }
   });
 
-  test('has no keys that nobody wrote', () => {
+  test('does not match names of Object.prototype', () => {
     for (const name of ['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'get', 'size']) {
       expect(found(rules, of(`${name}=x`))).toBeUndefined();
       expect(found(rules, of(`b=${name}`, `${name}=1`))).toBeUndefined();
@@ -97,7 +97,7 @@ describe('a tree', () => {
     }
   });
 
-  test('of two files is one, and the first goes first', () => {
+  test('is merged from two files, and the first has precedence', () => {
     const both = new DescriptorRules(
       [],
       [
@@ -109,13 +109,13 @@ describe('a tree', () => {
     expect(found(both, of('b=1'))).toEqual(['other b:1']);
   });
 
-  test('counts what a shared pattern fits by the pattern, there and below', () => {
+  test('counts all values of a shared pattern together, also in children', () => {
     const shared = { ...at('r=api/*', 'all', at('m', 'below')), shared: true };
     expect(found(treeOf(shared), of('r=api/v1'))).toEqual(['all r:api/*']);
     expect(found(treeOf(shared), of('r=api/v1', 'm=GET'))).toEqual(['below r:api/*:m:GET']);
   });
 
-  test('tells what is unlimited and what is blocked', () => {
+  test('has unlimited and blocked descriptors', () => {
     const unlimited = { unlimited: true, replaces: ['x'], name: 'n' } as const;
     const blocked = {
       unlimited: false,
@@ -138,14 +138,14 @@ describe('a tree', () => {
   });
 });
 
-describe('rules', () => {
+describe('rules for descriptors', () => {
   const find = (rules: readonly RuleConfig[], ...steps: string[]) =>
     found(
       new DescriptorRules(rules, [{ domain: 'd', descriptors: [at('a', 'tree')] }]),
       of(...steps),
     );
 
-  test('match descriptors with just their entries, in any order', () => {
+  test('match descriptors with exactly their entries, in any order', () => {
     const rules = [ruleOf({ a: '*', b: 'x*' }, ['p'])];
     expect(find(rules, 'a=1', 'b=xy')).toEqual(['p 1:xy']);
     expect(find(rules, 'b=xy', 'a=1')).toEqual(['p 1:xy']);
@@ -154,32 +154,32 @@ describe('rules', () => {
     }
   });
 
-  test('are not confused by keys that look like several', () => {
+  test('distinguish a key with a separator from two keys', () => {
     const rules = [ruleOf({ a: '*', b: '*' }, ['p'])];
     expect(find(rules, 'a:b=1')).toBeUndefined();
     expect(find([ruleOf({ 'a:b': '*' }, ['p'])], 'a=1', 'b=1')).toBeUndefined();
   });
 
-  test('go before trees, and the first before others', () => {
+  test('have precedence over trees, in their order', () => {
     const rules = [ruleOf({ a: '1' }, ['first']), ruleOf({ a: '*' }, ['second'])];
     expect(find(rules, 'a=1')).toEqual(['first 1']);
     expect(find(rules, 'a=2')).toEqual(['second 2']);
     expect(find([ruleOf({ a: '1' }, ['first'])], 'a=2')).toEqual(['tree a:2']);
   });
 
-  test('that go on add what comes after them, and then the tree', () => {
+  test('with continue add the limits of later rules and of the tree', () => {
     const rules = [ruleOf({ a: '*' }, ['p', 'q'], true), ruleOf({ a: '1' }, ['r', 'p'])];
     expect(find(rules, 'a=1')).toEqual(['p 1', 'q 1', 'r 1']);
     expect(find(rules, 'a=2')).toEqual(['p 2', 'q 2', 'tree a:2']);
   });
 
-  test('without limits mean unlimited, unless others add some', () => {
+  test('without limits mean unlimited, unless other rules add limits', () => {
     expect(find([ruleOf({ a: '*' }, [])], 'a=1')).toBe('unlimited');
     expect(find([ruleOf({ a: '*' }, [], true)], 'a=1')).toEqual(['tree a:1']);
     expect(find([ruleOf({ b: '*' }, [], true)], 'b=1')).toBe('unlimited');
   });
 
-  test('make keys of entries and texts, and of nothing else', () => {
+  test('make keys of entries and texts only', () => {
     const key = [
       {
         sources: [
@@ -194,13 +194,13 @@ describe('rules', () => {
     expect(find([rule], 'a=1')).toEqual(['p t:1:']);
   });
 
-  test('about requests are not asked', () => {
+  test('for requests are ignored', () => {
     const rule: RuleConfig = { ...ruleOf({}, ['p']), match: { kind: 'request' } };
     expect(find([rule], 'a=1')).toEqual(['tree a:1']);
   });
 });
 
-describe('a key', () => {
+describe('the key of a descriptor', () => {
   const part = fc.oneof(
     fc.string({ maxLength: 6, unit: fc.constantFrom('a', ':', '\\', '') }),
     fc.string({ maxLength: 8 }),
@@ -218,7 +218,7 @@ describe('a key', () => {
     );
   });
 
-  test('is the same for the same parts only', () => {
+  test('differs for different parts', () => {
     fc.assert(
       fc.property(parts, parts, (one, other) => {
         const isSame = JSON.stringify(one) === JSON.stringify(other);

@@ -14,7 +14,7 @@ describe('the readings of a path', () => {
     '/Login/',
     '/.well-known/x',
     '/a:b@c,d',
-  ])('of %j are one', (path) => {
+  ])('of %j are only one', (path) => {
     expect(hasOneReading(path)).toBe(true);
     expect(readingsOf(path)).toEqual([normalPath(path)]);
   });
@@ -44,17 +44,17 @@ describe('the readings of a path', () => {
     expect([...readingsOf(path)].sort()).toEqual([...expected].sort());
   });
 
-  it('tell a backslash from an encoded one, as URL parsers do', () => {
+  it('distinguish a backslash from an encoded one, as URL parsers do', () => {
     expect(readingsOf('/free%5cx\\../login')).toContain('/login');
     expect(readingsOf('/free%5cx\\..\\login')).toContain('/login');
   });
 
-  it('tell a dot segment from an encoded one', () => {
+  it('distinguish a dot segment from an encoded one', () => {
     const readings = readingsOf('/a/b/%2e%2e/../login');
     expect(readings).toEqual(expect.arrayContaining(['/login', '/a/b/login']));
   });
 
-  it('are those of an application that decodes before and after it removes dot segments', () => {
+  it('include those of applications that decode before or after removing dot segments', () => {
     const readings = readingsOf('/p/q%2fr/../..%2flogin');
     expect(readings).toEqual(expect.arrayContaining(['/login', '/p/login', '/p/..%2flogin']));
   });
@@ -90,7 +90,7 @@ describe('the readings of a path', () => {
     .array(fc.constantFrom(...PIECES), { maxLength: 12 })
     .map((pieces) => `/${pieces.join('')}`);
 
-  it('of a plain path are the path itself', () => {
+  it('of a plain path are only the path itself', () => {
     const plain = ['/', '/login', '/api/v1/users/42', '/a.b/c-d_e~f', '/a:b@c,d'];
     for (const each of plain) expect([isPlain(each), readingsOf(each)]).toEqual([true, [each]]);
     fc.assert(
@@ -100,7 +100,7 @@ describe('the readings of a path', () => {
     );
   });
 
-  it('are bounded, distinct, absolute and without case', () => {
+  it('are bounded, distinct, absolute and in lower case', () => {
     fc.assert(
       fc.property(path, (text) => {
         let readings: readonly string[];
@@ -118,7 +118,7 @@ describe('the readings of a path', () => {
     );
   });
 
-  it('take a time in proportion to the path, whatever it repeats', () => {
+  it('are found in linear time', () => {
     // Quadratic steps would take minutes.
     const pieces = [...PIECES, '%20x', '.x', ';/', '/.', 'x%20', '%20.'];
     for (const piece of pieces) {

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { normalPath, PathPattern } from '../../src/rules/request-path.ts';
 
-describe('the one form of a path', () => {
+describe('normalPath', () => {
   it.each([
     ['/login', '/login'],
     ['/LogIn', '/login'],
@@ -44,7 +44,7 @@ describe('the one form of a path', () => {
     expect(normalPath(path)).toBe(normal);
   });
 
-  it('exists for anything, and has neither dots to resolve nor slashes to spare', () => {
+  it('has no dot segments and no repeated slashes for any input', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 60 }), (text) => {
         const normal = normalPath(text);
@@ -55,7 +55,7 @@ describe('the one form of a path', () => {
     );
   });
 
-  it('is the same however unreserved characters are encoded and slashes repeated', () => {
+  it('does not depend on the encoding of unreserved characters or on repeated slashes', () => {
     const segment = fc.stringMatching(/^[a-z0-9_~-]{1,8}$/);
     const spelling = fc.infiniteStream(fc.constantFrom(0, 1, 2, 3));
     fc.assert(
@@ -73,7 +73,7 @@ describe('the one form of a path', () => {
   });
 });
 
-describe('a pattern of paths', () => {
+describe('PathPattern', () => {
   it.each([
     ['/login', '/login', true],
     ['/login', '/login/x', false],
@@ -101,7 +101,7 @@ describe('a pattern of paths', () => {
     ['**', '/a/b', true],
     ['/a/**/b/*/c', '/a/x/b/y/b/z/c', true],
     ['/a/**/b/*/c', '/a/x/b/y/z/c', false],
-  ])('%s and %s: %s', (pattern, path, expected) => {
+  ])('pattern %s matches %s: %s', (pattern, path, expected) => {
     expect(new PathPattern(pattern).matches(normalPath(path))).toBe(expected);
   });
 
@@ -117,7 +117,7 @@ describe('a pattern of paths', () => {
     return new RegExp(`^${meaning}$`);
   };
 
-  it('fits what its meaning as a regular expression fits', () => {
+  it('matches the same paths as the equivalent regular expression', () => {
     const piece = fc.constantFrom('a', 'b', 'ab', '/', '/', '*', '**', '/**');
     const pattern = fc
       .array(piece, { minLength: 1, maxLength: 8 })
@@ -137,7 +137,7 @@ describe('a pattern of paths', () => {
     expect(fitted).toBeGreaterThan(100);
   });
 
-  it('takes no longer for a path that nearly fits in many ways', () => {
+  it('takes bounded time for a path that nearly matches in many ways', () => {
     // A matcher that goes back would take longer than the universe is old.
     const pattern = new PathPattern(`/**${'*a'.repeat(20)}**b/**${'*a'.repeat(20)}/*c`);
     expect(pattern.matches(`/${'a'.repeat(8000)}`)).toBe(false);

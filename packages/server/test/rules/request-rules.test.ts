@@ -50,8 +50,8 @@ function keyFor(parts: readonly KeyPart[], asked: Asked): string | readonly stri
   return key as string | readonly string[];
 }
 
-describe('which rule', () => {
-  it('is the first that matches', () => {
+describe('RequestRules', () => {
+  it('applies the first rule that matches', () => {
     const rules = [
       rule('login', { path: ['/login'] }),
       rule('writes', { method: ['POST', 'PUT'] }),
@@ -62,14 +62,14 @@ describe('which rule', () => {
     expect(policiesFor(rules, { path: '/other' })).toEqual(['rest']);
   });
 
-  it('is none if none matches, which is something else than no limits', () => {
+  it('returns undefined if no rule matches, and [] for a rule without limits', () => {
     const rules = [rule('health', { path: ['/health'] }, { limits: [] })];
     expect(policiesFor(rules, { path: '/health' })).toEqual([]);
     expect(policiesFor(rules, { path: '/other' })).toBeUndefined();
     expect(policiesFor([], {})).toBeUndefined();
   });
 
-  it('is several if one says to go on', () => {
+  it('applies several rules with continue', () => {
     const rules = [
       rule('all', {}, { goOn: true }),
       rule('api', { path: ['/api/**'] }, { goOn: true }),
@@ -81,7 +81,7 @@ describe('which rule', () => {
     expect(policiesFor(rules.slice(0, 2), { path: '/other' })).toEqual(['all']);
   });
 
-  it('has the same limit for the same key once, as the first rule has it', () => {
+  it('returns the same limit for the same key once, with the cost of the first rule', () => {
     const limit = { policy: 'shared', key: [ADDRESS] };
     const rules = [
       rule('a', {}, { goOn: true, limits: [{ ...limit, cost: 3 }] }),
@@ -93,7 +93,7 @@ describe('which rule', () => {
     ]);
   });
 
-  it('tells keys of one part and of several apart, whatever is in them', () => {
+  it('distinguishes keys of one part from keys of several parts', () => {
     const keys: readonly KeyPart[][] = [
       [part({ from: 'text', text: 'a:b' })],
       [part({ from: 'text', text: 'a' }), part({ from: 'text', text: 'b' })],
@@ -116,12 +116,12 @@ describe('which rule', () => {
     expect(policiesFor([rules[0]], {})).toHaveLength(40);
   });
 
-  it('is never one about descriptors', () => {
+  it('ignores rules for descriptors', () => {
     const match = { kind: 'descriptor', domain: 'd', entries: {} } as const;
     expect(policiesFor([{ ...rule('d', {}), match }], {})).toBeUndefined();
   });
 
-  it('keeps its order where whole paths, patterns and rules without a path are mixed', () => {
+  it('keeps the order of rules with exact paths, patterns and no path', () => {
     const rules = [
       rule('pattern', { path: ['/a/*/c'], method: ['POST'] }),
       rule('exact', { path: ['/a/b/c', '/x'] }),
@@ -139,7 +139,7 @@ describe('which rule', () => {
     expect(policiesFor(rules, { path: '/ab' })).toBeUndefined();
   });
 
-  it('passes on costs and operations', () => {
+  it('returns costs and operations of limits', () => {
     const limits = [
       { policy: 'a', key: [ADDRESS], cost: 5 },
       { policy: 'b', key: [ADDRESS], operation: 'search' },
@@ -175,11 +175,11 @@ describe('a rule with caseSensitive', () => {
   });
 });
 
-describe('what a rule asks for', () => {
+describe('the match of a rule', () => {
   const matches = (match: Match, asked: Asked): boolean =>
     policiesFor([rule('r', match)], asked) !== undefined;
 
-  it('is a method, in any case; what is said of GET holds for HEAD', () => {
+  it('compares methods in any case, and GET also matches HEAD', () => {
     expect(matches({ method: ['post'] }, { method: 'POST' })).toBe(true);
     expect(matches({ method: ['POST'] }, { method: 'post' })).toBe(true);
     expect(matches({ method: ['POST'] }, { method: 'GET' })).toBe(false);
@@ -199,11 +199,11 @@ describe('what a rule asks for', () => {
     ['*.example.com', 'example.com.evil', false],
     ['[::1]', '[::1]:8080', true],
     ['example.com', '', false],
-  ])('is a host: %s and %s', (pattern, host, expected) => {
+  ])('compares the host pattern %s with %s', (pattern, host, expected) => {
     expect(matches({ host: [pattern] }, { host })).toBe(expected);
   });
 
-  it('is headers, all of them', () => {
+  it('requires all headers to match', () => {
     const headers = { 'x-plan': 'free*', 'x-beta': '*' };
     expect(matches({ headers }, { headers: { 'x-plan': 'free-2', 'x-beta': '' } })).toBe(true);
     expect(matches({ headers }, { headers: { 'x-plan': 'free-2' } })).toBe(false);
@@ -212,12 +212,12 @@ describe('what a rule asks for', () => {
   });
 });
 
-describe('the key', () => {
+describe('the key of a request', () => {
   /** The key as the store has it. */
   const textFor = (parts: readonly KeyPart[], asked: Asked): string =>
     keyText(keyFor(parts, asked));
 
-  it('has a part for each that is asked for, and each begins with its source', () => {
+  it('has its parts in order, each with its source first', () => {
     const parts = [
       part({ from: 'text', text: 'v1' }),
       part({ from: 'method' }),
@@ -242,7 +242,7 @@ describe('the key', () => {
     expect(textFor(parts, asked)).toBe(values.join(':'));
   });
 
-  it('has the first source that has something', () => {
+  it('has the first source with a value', () => {
     const sources: KeySource[] = [
       { from: 'header', name: 'x-user' },
       { from: 'cookie', name: 'user' },
@@ -255,7 +255,7 @@ describe('the key', () => {
     expect(key({ cookie: 'user=; users=x' })).toBe('address:192.0.2.1');
   });
 
-  it('is never that of another source, whatever the value is', () => {
+  it('differs for equal values of different sources', () => {
     const keys = (value: string): readonly string[] => [
       textFor([part({ from: 'header', name: 'x-user' })], { headers: { 'x-user': value } }),
       textFor([part({ from: 'header', name: 'x' })], { headers: { x: `user:${value}` } }),
@@ -272,7 +272,7 @@ describe('the key', () => {
     }
   });
 
-  it('has an empty value for what is missing', () => {
+  it('has an empty value if no source has one', () => {
     const user = part({ from: 'header', name: 'x-user' });
     const query = part({ from: 'header', name: 'x' }, { from: 'query', name: 'q' });
     expect(textFor([user, query], { search: 'x=1' })).toBe('header:x-user::query:q:');
@@ -282,7 +282,7 @@ describe('the key', () => {
     expect(textFor([], {})).toBe(':');
   });
 
-  it('is in one limit only, whether the address is the only source or the last', () => {
+  it('is the same whether the address is the only source or the last', () => {
     const either = part({ from: 'header', name: 'x' }, { from: 'address' });
     for (const address of ['192.0.2.1', '2001:db8::/64']) {
       const limits = [ADDRESS, either].map((each) => ({ policy: 'p', key: [each] }));
@@ -291,7 +291,7 @@ describe('the key', () => {
     }
   });
 
-  it('does not ask for an address that no rule needs', () => {
+  it('does not read the address if no rule needs it', () => {
     const address = () => {
       throw new Error('asked');
     };
@@ -363,7 +363,7 @@ describe('the key', () => {
     expect(textFor([filter], { search })).toBe('query:filter[user]:ada');
   });
 
-  it('has credentials without regard to the case of the scheme and to spaces', () => {
+  it('ignores case of the scheme and spaces in credentials', () => {
     const credentials = part({ from: 'header', name: 'authorization' });
     const key = (authorization: string) => textFor([credentials], { headers: { authorization } });
     expect(key('Bearer Abc')).toBe('header:authorization:bearer Abc');
@@ -372,7 +372,7 @@ describe('the key', () => {
     expect(key('Abc')).toBe('header:authorization:Abc');
   });
 
-  it('has hashes for values that are too long together, always the same ones', () => {
+  it('has hashes of values that are too long together', () => {
     const user = part({ from: 'header', name: 'x-user' });
     const key = (value: string) => keyFor([ADDRESS, user], { headers: { 'x-user': value } });
     const start = ['address', '192.0.2.1', 'header', 'x-user'];
@@ -384,7 +384,7 @@ describe('the key', () => {
     expect(key(':'.repeat(600)).at(-1)).toMatch(/^[\w-]{43}$/);
   });
 
-  it('is always one that the engine takes', () => {
+  it('is always accepted by the library', () => {
     const value = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 20 }),
       fc.tuple(fc.constantFrom(':', 'a', '\\'), fc.nat(2000)).map(([a, n]) => a.repeat(n)),

@@ -1,4 +1,3 @@
-/** Closing the client of a Cluster lets the process exit, whatever the client is doing. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, test } from 'vitest';

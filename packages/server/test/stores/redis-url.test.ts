@@ -95,7 +95,7 @@ describe('parseRedisUrl', () => {
   });
 });
 
-describe('the password of a store', () => {
+describe('the password in a store URL', () => {
   test.each([
     'redis://:s3cr/et@host',
     'redis://:s3cr@et@host',
@@ -113,7 +113,7 @@ describe('the password of a store', () => {
     'redis+sentinel://a/main?sentinelPassword=s3cr/et@host',
     'redis+cluster://:s3cret@a:1,b:x',
     's3cret@host',
-  ])('is in no message about %s', (url) => {
+  ])('is not in the message about %s', (url) => {
     expect(problemOf(url)).not.toMatch(/s3|cr|et@|et\b/);
   });
 
@@ -125,7 +125,7 @@ describe('the password of a store', () => {
       'redis+sentinel://***@a,b/main?sentinelUsername=***&sentinelPassword=***&tls=true',
     ],
     ['memory', 'memory'],
-  ])('is hidden when settings are shown: %s', (store, shown) => {
+  ])('is hidden in shown settings: %s', (store, shown) => {
     expect(shownSettings(readSettings({ store }, {}, {})).store).toEqual({
       value: shown,
       from: 'flag',

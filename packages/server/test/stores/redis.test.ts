@@ -71,14 +71,14 @@ async function exhausts(decisionService: DecisionService): Promise<boolean[]> {
   return answers.map(({ allowed }) => allowed);
 }
 
-describe('a store by its address', () => {
-  test('is the embedded one by default', async () => {
+describe('openStore', () => {
+  test('opens the memory store by default', async () => {
     const { store } = await open('memory');
     expect(store.kind).toBe('memory');
     expect(await exhausts(await readyDecisionService(store))).toEqual([true, true, false]);
   });
 
-  test('is Redis, with a password and a number', async () => {
+  test('opens Redis with a password and a database', async () => {
     const redis = await startRedis({ password: 'p@ss:word/1' });
     closing.push(() => redis.stop());
     const login = `:${encodeURIComponent('p@ss:word/1')}@`;
@@ -90,7 +90,7 @@ describe('a store by its address', () => {
     expect(await store.info?.('stats')).toContain('evicted_keys:');
   });
 
-  test('tells when Redis goes, and when it is back', async () => {
+  test('reports a lost and a restored connection', async () => {
     const redis = await startRedis();
     closing.push(() => redis.stop());
     const { store, states } = await open(redis.url);
@@ -105,19 +105,19 @@ describe('a store by its address', () => {
     expect(states).toEqual(['up', 'down', 'up']);
   });
 
-  test('names the file of an authority that cannot be read', async () => {
+  test('rejects with the path of an unreadable CA file', async () => {
     await expect(open('rediss://127.0.0.1?ca=/nowhere/ca.pem')).rejects.toThrow(
       'Expected the file `/nowhere/ca.pem` of `ca` to be readable, got ENOENT',
     );
   });
 
-  test('uses the client options that are measured in failovers', () => {
+  test('uses the client options of the failover benchmarks', () => {
     expect(comparable(SERVER_OPTIONS)).toEqual(comparable(IOREDIS));
     expect(comparable(SENTINEL_OPTIONS)).toMatchObject(comparable(IOREDIS_SENTINEL));
     expect(comparable(CLUSTER_OPTIONS)).toMatchObject(comparable(IOREDIS_CLUSTER));
   });
 
-  test('is Redis over TLS, with an authority of its own', async () => {
+  test('opens Redis over TLS with a private CA', async () => {
     const redis = await startRedis({ tls: true });
     const folder = mkdtempSync(join(tmpdir(), 'sluice-ca-'));
     closing.push(
@@ -130,7 +130,7 @@ describe('a store by its address', () => {
     expect(await exhausts(await readyDecisionService(store))).toEqual([true, true, false]);
   });
 
-  test('is not Redis over TLS whose authority nobody knows', async () => {
+  test('does not connect over TLS to a server with an unknown CA', async () => {
     const redis = await startRedis({ tls: true });
     closing.push(() => redis.stop());
     const { store } = await open(`rediss://127.0.0.1:${redis.port}`);
@@ -139,7 +139,7 @@ describe('a store by its address', () => {
     expect(await decisionService.probe()).toBe(false);
   });
 
-  test('is not another database if the server does not have the one in the address', async () => {
+  test('does not use another database if the server lacks the one in the URL', async () => {
     const redis = await startRedis();
     closing.push(() => redis.stop());
     const { store, errors } = await open(`${redis.url}/99`);
@@ -152,7 +152,7 @@ describe('a store by its address', () => {
     expect(await redis.command('INFO', 'keyspace')).not.toContain('db0');
   });
 
-  test('takes logins of the server and of the sentinels', async () => {
+  test('logs in to the server and to the sentinels', async () => {
     const group = await startSentinel();
     closing.push(() => group.stop());
     for (const each of [group.master, ...group.replicas]) {
@@ -171,7 +171,7 @@ describe('a store by its address', () => {
     expect(await new DecisionService(without.store).probe()).toBe(false);
   });
 
-  test('is the master that sentinels name', async () => {
+  test('connects to the master that sentinels report', async () => {
     const group = await startSentinel();
     closing.push(() => group.stop());
     const hosts = group.sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',');
@@ -201,7 +201,7 @@ describe('a store by its address', () => {
     expect(await exhausts(decisionService)).toEqual([true, true, false]);
   });
 
-  test('is a Cluster', async () => {
+  test('opens a Cluster', async () => {
     const cluster = await startCluster();
     closing.push(() => cluster.stop());
     const hosts = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join(',');

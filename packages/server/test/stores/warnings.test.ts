@@ -41,14 +41,14 @@ async function start(address: string): Promise<{ running: Running; lines: readon
 const codes = (lines: readonly Line[]): readonly unknown[] =>
   lines.flatMap(({ code }) => code ?? []);
 
-describe('a service over a Redis that evicts', () => {
-  test('says so once it has started, before anybody has asked it anything', async () => {
+describe('a service on a Redis that evicts keys', () => {
+  test('logs a warning at its start, before the first request', async () => {
     const { url } = await redisOf(EVICTING);
     const { lines } = await start(url);
     await expect.poll(() => codes(lines), soon).toEqual([EVICTS]);
   });
 
-  test('says so once, however much it is asked', async () => {
+  test('logs the warning once, not per request', async () => {
     const { url } = await redisOf(EVICTING);
     const { running, lines } = await start(url);
     await expect.poll(() => codes(lines), soon).toEqual([EVICTS]);
@@ -58,7 +58,7 @@ describe('a service over a Redis that evicts', () => {
     expect(codes(lines)).toEqual([EVICTS]);
   });
 
-  test('serves while it is away, and says so when it has come', async () => {
+  test('serves while Redis is unreachable, and logs the warning when it connects', async () => {
     const before = await startRedis();
     await before.stop();
     const { running, lines } = await start(before.url);
@@ -69,7 +69,7 @@ describe('a service over a Redis that evicts', () => {
     await expect.poll(() => codes(lines), soon).toContain(EVICTS);
   });
 
-  test('says so by each of its workers', async () => {
+  test('logs the warning in each worker', async () => {
     const { url } = await redisOf(EVICTING);
     const group = await RunningGroup.start({ config: {}, settings: { workers: 2, store: url } });
     closing.push(() => group.stop());
@@ -79,7 +79,7 @@ describe('a service over a Redis that evicts', () => {
   });
 });
 
-test('a service over a Redis that evicts nothing has nothing to say', async () => {
+test('a service on a Redis that evicts no keys logs no warning', async () => {
   const { url } = await redisOf(['--maxmemory', '100mb', '--maxmemory-policy', 'noeviction']);
   const { running, lines } = await start(url);
   const isReady = async (): Promise<number> => (await running.get('/readyz')).status;

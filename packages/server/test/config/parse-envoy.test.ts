@@ -9,13 +9,13 @@ const load = (name: string): Config => read(textOf(`envoy/${name}.yaml`));
 const DAY_MS = 86_400_000;
 
 describe('a file of envoyproxy/ratelimit', () => {
-  it.each(names)('is taken as it is: %s', (name) => {
+  it.each(names)('is accepted unchanged: %s', (name) => {
     const config = load(name);
     expect(config.domains).toHaveLength(1);
     expect([config.rules, config.overrides, config.settings]).toEqual([[], [], {}]);
   });
 
-  it('is one of as many as there are', () => {
+  it('can be loaded together with others and with a file of Sluice', () => {
     const files = names.map((name) => ({ path: name, text: textOf(`envoy/${name}.yaml`) }));
     const config = readConfig([...files, { path: 'own', text: 'policies: { own: 1/1s }' }]);
     expect(config.domains).toHaveLength(names.length);
@@ -23,7 +23,7 @@ describe('a file of envoyproxy/ratelimit', () => {
     expect(config.policies.at(-1)?.name).toBe('own');
   });
 
-  it('has a policy for each limit, named by its path', () => {
+  it('becomes a policy for each limit, named by its path', () => {
     const { policies } = load('example-02-nested');
     expect(policies).toEqual([
       {
@@ -35,7 +35,7 @@ describe('a file of envoyproxy/ratelimit', () => {
     ]);
   });
 
-  it('has a tree of descriptors, in its order', () => {
+  it('becomes a tree of descriptors in the order of the file', () => {
     expect(load('example-02-nested').domains).toEqual([
       {
         domain: 'post',
@@ -65,7 +65,7 @@ describe('a file of envoyproxy/ratelimit', () => {
     ]);
   });
 
-  it('lets nothing pass where requests_per_unit is 0, and needs no policy for that', () => {
+  it('blocks all requests with requests_per_unit 0, without a policy', () => {
     const { policies, domains } = load('example-03-blocked-value');
     expect(policies.map(({ name }) => name)).toEqual(['edge.remote_address']);
     expect(domains[0].descriptors[1].limit).toEqual({
@@ -78,7 +78,7 @@ describe('a file of envoyproxy/ratelimit', () => {
     });
   });
 
-  it('can have no limit, be in shadow, and take the place of another', () => {
+  it('supports unlimited, shadow_mode and replaces', () => {
     expect(load('example-05-unlimited').domains[0].descriptors[0].limit).toEqual({
       unlimited: true,
       replaces: [],
@@ -94,7 +94,7 @@ describe('a file of envoyproxy/ratelimit', () => {
     expect(limits[1]).not.toHaveProperty('name');
   });
 
-  it('can share a count, be a quota and tell Envoy more', () => {
+  it('supports share_threshold, quota_mode and metadata', () => {
     const [shared, apart] = load('example-11a-share-threshold').domains[0].descriptors;
     expect([shared.shared, apart.shared]).toEqual([true, undefined]);
     expect(load('quota-mode').domains[0].descriptors[0].limit).toMatchObject({ quota: true });
@@ -103,7 +103,7 @@ describe('a file of envoyproxy/ratelimit', () => {
     });
   });
 
-  it('knows units in any case, and values as they are written', () => {
+  it('accepts units in any case, and keeps values as written', () => {
     const { policies, domains } = load('every-unit');
     const days = policies.map(({ options }) => Number(options.window) / DAY_MS);
     expect(days).toEqual([1 / 86_400, 1 / 1440, 1 / 24, 1, 7, 30, 365]);
@@ -111,7 +111,7 @@ describe('a file of envoyproxy/ratelimit', () => {
     expect(values).toEqual(['1', '2', '3', '4', '5', '6', '007', 'true']);
   });
 
-  it('can say what that project cannot', () => {
+  it('accepts window, limit, algorithm and on_failure in addition', () => {
     expect(load('additions').policies.map(({ options }) => options)).toEqual([
       { limit: 20, window: '5m', algorithm: 'sliding-counter', onFailure: 'deny' },
       { limit: 10, window: '1s', algorithm: 'token-bucket', burst: 30 },
@@ -119,28 +119,28 @@ describe('a file of envoyproxy/ratelimit', () => {
     ]);
   });
 
-  it('may leave keys without values', () => {
+  it('treats a field without a value as missing', () => {
     const text = 'domain: a\ndescriptors:\n  - { key: b, value: "", rate_limit: , descriptors: }';
     expect(read(text).domains[0].descriptors).toEqual([{ key: 'b', descriptors: [] }]);
     expect(read('domain: a\ndescriptors:\n').domains).toEqual([{ domain: 'a', descriptors: [] }]);
   });
 });
 
-describe('a path that cannot be a name', () => {
+describe('a path that is not a valid policy name', () => {
   const nameOf = (domain: string, key: string): string => {
     const rateLimit = '{ unit: second, requests_per_unit: 1 }';
     const descriptor = `{ key: ${JSON.stringify(key)}, rate_limit: ${rateLimit} }`;
     return read(`domain: ${domain}\ndescriptors: [${descriptor}]`).policies[0].name;
   };
 
-  it('is cut, with a hash of all of it', () => {
+  it('is cut and followed by a hash of the whole path', () => {
     const name = nameOf('edge', 'x'.repeat(500));
     expect(name).toMatch(/^edge\.x{95}~[\da-f]{16}$/);
     expect(nameOf('edge', `${'x'.repeat(499)}y`)).not.toBe(name);
     expect(nameOf('edge', 'x'.repeat(123))).toBe(`edge.${'x'.repeat(123)}`);
   });
 
-  it('loses what cannot be seen, and what would make it one of our own', () => {
+  it('has unprintable characters and the prefix `sluice.` replaced', () => {
     expect(nameOf('edge', 'a\nb')).toMatch(/^edge\.a\?b~[\da-f]{16}$/);
     expect(nameOf('sluice', 'a')).toMatch(/^sluice~a~[\da-f]{16}$/);
   });

@@ -1,4 +1,4 @@
-/** Every mistake has a file, and beside it all that is said about it, word for word. */
+/** Each file in bad/ has a problem; the .txt file beside it has the messages. */
 import { existsSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { configSchema } from '../../src/config/schema.ts';
@@ -13,8 +13,8 @@ const problemsOf = (name: string): string =>
     '{top}',
   );
 
-describe('a mistake in a file', () => {
-  it('is there in many kinds, each with what is said about it', () => {
+describe('a problem in a file', () => {
+  it('has at least 100 examples, each with its messages', () => {
     expect(names.length).toBeGreaterThanOrEqual(100);
     expect(names.filter((name) => !existsSync(pathOf(`bad/${name}.txt`)))).toEqual([]);
   });
@@ -28,16 +28,16 @@ describe('a mistake in a file', () => {
   });
 });
 
-describe('mistakes in several files', () => {
+describe('problems in several files', () => {
   const good = { path: 'good.yaml', text: 'policies: { perMinute: 10/1m }' };
   const edge = { path: 'edge.yaml', text: 'domain: edge' };
 
-  it('are told by file, in the order of the files', () => {
-    const said = mistakesIn(
+  it('are listed in the order of the files', () => {
+    const problems = mistakesIn(
       { path: 'z.yaml', text: 'policies: { a: 1/1x }\nlisten: nowhere' },
       { path: 'a.yaml', text: 'domain: a\ndescriptors: 5' },
     );
-    expect(said).toBe(
+    expect(problems).toBe(
       [
         'z.yaml:1:16: Expected policy `a` to be text such as 100/1m, ' +
           'or a map with limit and window, got `"1/1x"`',
@@ -48,7 +48,7 @@ describe('mistakes in several files', () => {
     );
   });
 
-  it('include a second file of our own form', () => {
+  it('include a second file with policies', () => {
     expect(mistakesIn(good, edge, { path: 'more.yaml', text: 'policies: { b: 1/1s }' })).toBe(
       'more.yaml:1:1: Expected one file with policies, got another beside good.yaml',
     );
@@ -64,7 +64,7 @@ describe('mistakes in several files', () => {
     );
   });
 
-  it('leave names alone that a file which cannot be read may have', () => {
+  it('do not include names that an unreadable file may declare', () => {
     const rules = 'policies: { a: 1/1s }\nrules: [{ limits: [{ policy: edge.user }] }]';
     const broken = { path: 'edge.yaml', text: 'domain: edge\ndescriptors: [' };
     expect(mistakesIn({ path: 'own.yaml', text: rules }, broken)).toMatch(
@@ -73,16 +73,16 @@ describe('mistakes in several files', () => {
     expect(mistakes(rules)).toContain('to be a policy, one of a, got `"edge.user"`');
   });
 
-  it('are an empty list of files', () => {
+  it('include an empty list of files', () => {
     expect(mistakesIn()).toBe(
       'configuration:1:1: Expected at least one policy or domain, got none',
     );
   });
 
-  it('are cut after a hundred in a file, and the rest counted', () => {
+  it('are cut after 100 in a file, and the rest counted', () => {
     const text = `policies:\n${Array.from({ length: 150 }, (_, i) => `  p${i}: wrong`).join('\n')}`;
-    const said = mistakes(text).split('\n');
-    expect(said).toHaveLength(101);
-    expect(said.at(-1)).toBe('sluice.yaml:102:9: 50 more problems not shown');
+    const lines = mistakes(text).split('\n');
+    expect(lines).toHaveLength(101);
+    expect(lines.at(-1)).toBe('sluice.yaml:102:9: 50 more problems not shown');
   });
 });

@@ -1,4 +1,3 @@
-/** What Sluice's own file comes to. */
 import { describe, expect, it } from 'vitest';
 import { mistakes, namesIn, read, textOf } from './fixtures.ts';
 
@@ -9,11 +8,11 @@ describe("Sluice's own file", () => {
   const config = read(textOf('good/everything.yaml'));
   const policy = (name: string) => config.policies.find((each) => each.name === name);
 
-  it.each(namesIn('good').filter((name) => name !== 'settings-only'))('is taken: %s', (name) => {
+  it.each(namesIn('good').filter((name) => name !== 'settings-only'))('is accepted: %s', (name) => {
     expect(read(textOf(`good/${name}.yaml`)).policies.length).toBeGreaterThan(0);
   });
 
-  it('gives settings by their names, as written', () => {
+  it('has settings by name, as written', () => {
     expect(config.settings).toEqual({
       listen: '0.0.0.0:8080',
       grpc: 8081,
@@ -38,14 +37,14 @@ describe("Sluice's own file", () => {
     });
   });
 
-  it('gives policies in their order, those of domains last', () => {
+  it('has policies in order, those of domains last', () => {
     expect(config.policies.map(({ name }) => name)).toEqual([
       ...['short', 'inWords', 'inMilliseconds', 'counter', 'buckets', 'tokens', 'fixed', 'costly'],
       ...['with spaces, ünïcode and 100 %', '42', 'inside.directory_main'],
     ]);
   });
 
-  it('gives policies with what they say, and nothing else', () => {
+  it('has policies with only the options that are set', () => {
     expect(policy('short')).toEqual({
       name: 'short',
       options: { limit: 100, window: '1m' },
@@ -64,7 +63,7 @@ describe("Sluice's own file", () => {
     expect(policy('counter')?.options.onFailure).toBe('allow');
   });
 
-  it('takes an operation called __proto__ for what it is: a name', () => {
+  it('accepts an operation named __proto__', () => {
     const costs = policy('costly')?.options.costs ?? {};
     expect(Object.entries(costs)).toEqual([
       ['list', 1],
@@ -74,7 +73,7 @@ describe("Sluice's own file", () => {
     expect(Object.getPrototypeOf(costs)).toBe(Object.prototype);
   });
 
-  it('gives rules about requests', () => {
+  it('has rules for requests', () => {
     expect(config.rules[0]).toEqual({
       name: 'uploads',
       match: {
@@ -108,7 +107,7 @@ describe("Sluice's own file", () => {
     });
   });
 
-  it('gives rules about descriptors, whose key is all of the descriptor', () => {
+  it('has rules for descriptors, whose default key is the whole descriptor', () => {
     expect(config.rules[1]).toEqual({
       name: 'rule 2',
       match: { kind: 'descriptor', domain: 'edge', entries: { user: '*', plan: 'gold' } },
@@ -136,7 +135,7 @@ describe("Sluice's own file", () => {
     });
   });
 
-  it('gives rules without limits, and rules about everything', () => {
+  it('has rules without limits, and rules for all requests', () => {
     expect(config.rules[2].limits).toEqual([]);
     expect(config.rules[3]).toEqual({
       name: 'rule 4',
@@ -146,7 +145,7 @@ describe("Sluice's own file", () => {
     });
   });
 
-  it('gives overrides, also expired ones and those of policies of a domain', () => {
+  it('has overrides, including expired ones and those for policies of a domain', () => {
     expect(config.overrides).toEqual([
       { policy: 'short', key: 'user:*', limit: 500 },
       {
@@ -171,7 +170,7 @@ describe("Sluice's own file", () => {
     ]);
   });
 
-  it('gives domains, also empty ones', () => {
+  it('has domains, including empty ones', () => {
     expect(config.domains).toEqual([
       {
         domain: 'inside',
@@ -194,23 +193,23 @@ describe('anchors, aliases and merges', () => {
   const options = (name: string) => config.policies.find((each) => each.name === name)?.options;
   const costs = { small: 1, large: 10 };
 
-  it('mean what they stand for', () => {
+  it('are replaced by their targets', () => {
     expect(options('again')).toEqual({ limit: 100, window: '1m', costs });
     expect(options('shorter')).toEqual({ limit: 5, window: '1s' });
     expect(config.rules[1].limits).toEqual(config.rules[0].limits.slice(0, 1));
   });
 
-  it('go behind what a map says itself, the first of several before the others', () => {
+  it('do not override the fields of the map; the first merged map has precedence', () => {
     expect(options('write')).toEqual({ limit: 10, window: '1m', costs });
     expect(options('import')).toEqual({ limit: 100, window: '1h', costs });
   });
 
-  it('mean the last anchor of a name, as it was then', () => {
+  it('refer to the last anchor of the name before them', () => {
     const { policies } = read('policies: { a: &x 1/1s, b: *x, c: &x 2/1s, d: *x }');
     expect(policies.map(({ options }) => options.limit)).toEqual([1, 1, 2, 2]);
   });
 
-  it('are told about where the text stands', () => {
+  it('have problems reported at the position of the target', () => {
     expect(mistakes('policies:\n  a: &x { limit: 1 }\n  b: { <<: *x, window: 1s }\n')).toBe(
       'sluice.yaml:2:3: Expected `window` of policy `a` to be a duration such as ' +
         '10s, 1m or 1d, got nothing',
