@@ -33,6 +33,8 @@ function derivedText(schema: z.core.$ZodType): string {
   if (schema instanceof z.ZodEnum) return choiceText(schema.options.map(String));
   if (schema instanceof z.ZodBoolean) return 'true or false';
   if (schema instanceof z.ZodArray) return 'a list';
+  // The first option is the usual form.
+  if (schema instanceof z.ZodUnion) return expectationOf(schema.options[0]).expected;
   return schema instanceof z.ZodString ? 'text' : 'a map';
 }
 

@@ -1,4 +1,4 @@
-/** Two instances never write one file, and a lock that was left behind keeps nobody out. */
+/** Two instances never write the same file, and a stale lock does not keep an instance out. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';

@@ -107,7 +107,7 @@ describe('values of settings', () => {
     ['deadlineMs', '1.5s'],
     ['deadlineMs', ['5']],
     ['trustProxy', '0'],
-    ['trustProxy', 'everybody'],
+    ['trustProxy', 'unknown-name'],
     ['trustProxy', '0.0.0.0/0'],
     ['trustProxy', '10.0.0.1/8'],
     ['trustProxy', []],

@@ -1,7 +1,7 @@
 /**
- * Reads values by a zod schema. Each problem is reported at its line and column, and the rest is
- * read all the same: structures are walked here, field by field, and zod parses the scalars. The
- * text of a message comes from the schema (`expectation.ts`).
+ * Parses values by a zod schema and reports each problem at its line and column. Maps and lists are
+ * walked here, so that one problem does not hide others; zod parses the scalars. The text of a
+ * message comes from the schema (`expectation.ts`).
  */
 import type { z } from 'zod';
 import { expectationOf, short } from '../expectation.ts';
@@ -21,7 +21,7 @@ export type Parsed<S extends Shape> = {
 
 const INVALID = Symbol('invalid');
 
-/** Returns what a value is by its schema; undefined if it is missing or invalid. */
+/** Parses a value by its schema. Returns undefined if it is missing or invalid. */
 export function read<S extends z.ZodType>(value: Value, schema: S): Present<S> | undefined {
   const parsed = parse(value, schema);
   return parsed === INVALID ? undefined : (parsed as Present<S> | undefined);
@@ -41,8 +41,6 @@ function parse(value: Value, schema: z.core.$ZodType): unknown {
       return parseRecord(value, schema as z.ZodRecord);
     case 'object':
       return parseObject(value, schema as z.ZodObject);
-    case 'lazy':
-      return parse(value, (schema as z.ZodLazy).unwrap());
     case 'unknown':
       return value.data;
     default:
@@ -56,12 +54,13 @@ function parseUnion(
   schema: z.core.$ZodType,
   options: readonly z.core.$ZodType[],
 ): unknown {
-  const fitting = options.filter(({ _zod: { def } }) => {
+  const candidates = options.filter(({ _zod: { def } }) => {
     if (def.type === 'array') return value.isList;
     if (def.type === 'object' || def.type === 'record') return value.isMap;
     return !value.isList && !value.isMap;
   });
-  return fitting.length === 1 ? parse(value, fitting[0]) : parseScalar(value, schema as z.ZodType);
+  const isClear = candidates.length === 1;
+  return isClear ? parse(value, candidates[0]) : parseScalar(value, schema as z.ZodType);
 }
 
 function parseScalar(value: Value, schema: z.ZodType): unknown {

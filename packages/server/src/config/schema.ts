@@ -18,7 +18,7 @@ import { MAX_OVERRIDE } from './model.ts';
 import { parseTime } from './parse-time.ts';
 
 /** Patterns with `*` are compared one by one. */
-const MAX_OVERRIDES = 10_000;
+const MAX_OVERRIDES_IN_FILE = 10_000;
 /** The largest number in Envoy's messages. */
 const MAX_REQUESTS = 2 ** 32 - 1;
 const MAX_KEY_PARTS = 16;
@@ -274,7 +274,7 @@ const sections = {
     'Limits of requests and descriptors, in the order in which they are tried.',
   ),
   overrides: maybe(
-    expecting('a list of overrides', z.array(override).max(MAX_OVERRIDES)),
+    expecting('a list of overrides', z.array(override).max(MAX_OVERRIDES_IN_FILE)),
     'Limits of single keys.',
   ),
   domains: maybe(

@@ -1,4 +1,4 @@
-/** Files that nobody writes by accident: nothing takes long, and all are mistakes. */
+/** Hostile files: all are rejected, in bounded time. */
 import { describe, expect, it } from 'vitest';
 import { mistakes, read } from './fixtures.ts';
 
@@ -154,7 +154,7 @@ describe('YAML 1.1', () => {
   });
 
   it.each(['!!binary aGk=', '!!set { a }', '!!omap [a: 1]', '!!js/function "x"', '!<tag:x> 1'])(
-    'has tags, which are refused: %s',
+    'with tags is rejected: %s',
     (value) => {
       expect(mistakes(`policies: { a: ${value} }`)).toMatch(/^sluice\.yaml:1:16: .*tag/);
     },

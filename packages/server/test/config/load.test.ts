@@ -21,7 +21,7 @@ function write(name: string, content: string | Uint8Array): string {
   return path;
 }
 
-async function refused(...paths: readonly string[]): Promise<string> {
+async function rejectionOf(...paths: readonly string[]): Promise<string> {
   const error = await loadConfig(paths).then(
     () => undefined,
     (thrown: unknown) => thrown,
@@ -74,7 +74,7 @@ describe('an unreadable path', () => {
   it('is reported together with problems of other files', async () => {
     const wrong = write('wrong.yaml', 'policies: { a: wrong }');
     const missing = join(folder, 'missing.yaml');
-    expect(await refused(missing, wrong)).toBe(
+    expect(await rejectionOf(missing, wrong)).toBe(
       [
         './missing.yaml:1:1: Expected a file or folder, got ENOENT: no such file or directory',
         './wrong.yaml:1:16: Expected policy `a` to be text such as 100/1m, ' +
@@ -85,60 +85,64 @@ describe('an unreadable path', () => {
 
   it('may declare the policies that other files refer to', async () => {
     const text = 'policies: { a: 1/1s }\nrules: [{ limits: [{ policy: b.c }] }]';
-    const said = await refused(write('own.yaml', text), join(folder, 'b.yaml'));
-    expect(said).toBe(
+    const expected = await rejectionOf(write('own.yaml', text), join(folder, 'b.yaml'));
+    expect(expected).toBe(
       './b.yaml:1:1: Expected a file or folder, got ENOENT: no such file or directory',
     );
   });
 
   it('is rejected: a folder without files', async () => {
-    expect(await refused(folder)).toBe(
+    expect(await rejectionOf(folder)).toBe(
       '.:1:1: Expected a folder with files named *.yaml or *.yml, got none',
     );
   });
 
   it('is rejected: a folder named like a file', async () => {
     mkdirSync(join(folder, 'a.yaml'));
-    expect(await refused(folder)).toBe(
+    expect(await rejectionOf(folder)).toBe(
       './a.yaml:1:1: Expected a file, got EISDIR: illegal operation on a directory',
     );
   });
 
   it('is rejected: a symbolic link to itself', async () => {
     symlinkSync('a.yaml', join(folder, 'a.yaml'));
-    expect(await refused(folder)).toBe(
+    expect(await rejectionOf(folder)).toBe(
       './a.yaml:1:1: Expected a file, got ELOOP: too many symbolic links encountered',
     );
   });
 
   it('is rejected: a file that is not UTF-8', async () => {
-    const said = './a.yaml:1:1: Expected UTF-8, got something else';
-    expect(await refused(write('a.yaml', Buffer.from('domain: \xff', 'latin1')))).toBe(said);
-    expect(await refused(write('a.yaml', Buffer.from('\ufeffdomain: a', 'utf16le')))).toBe(said);
+    const expected = './a.yaml:1:1: Expected UTF-8, got something else';
+    expect(await rejectionOf(write('a.yaml', Buffer.from('domain: \xff', 'latin1')))).toBe(
+      expected,
+    );
+    expect(await rejectionOf(write('a.yaml', Buffer.from('\ufeffdomain: a', 'utf16le')))).toBe(
+      expected,
+    );
   });
 
   it('is rejected: a file above 4 MiB', async () => {
-    const said = 'Expected at most 4194304 bytes, got more';
+    const expected = 'Expected at most 4194304 bytes, got more';
     const most = `domain: a\n#${' '.repeat(4 * 2 ** 20 - 11)}`;
     expect((await loadConfig([write('a.yaml', most)])).domains).toHaveLength(1);
-    expect(await refused(write('a.yaml', `${most} `))).toBe(`./a.yaml:1:1: ${said}`);
+    expect(await rejectionOf(write('a.yaml', `${most} `))).toBe(`./a.yaml:1:1: ${expected}`);
   });
 
   it('is rejected: an endless device', async () => {
-    const said = 'Expected a file, got a device, which is not a regular file';
-    expect(await refused('/dev/zero')).toBe(`/dev/zero:1:1: ${said}`);
+    const expected = 'Expected a file, got a device, which is not a regular file';
+    expect(await rejectionOf('/dev/zero')).toBe(`/dev/zero:1:1: ${expected}`);
   });
 
   it('is rejected: a FIFO without a writer', async () => {
     const path = join(folder, 'fifo.yaml');
     execFileSync('mkfifo', [path]);
-    const said = 'Expected a file, got a FIFO, which is not a regular file';
-    expect(await refused(path)).toBe(`./fifo.yaml:1:1: ${said}`);
-    expect(await refused(folder)).toBe(`./fifo.yaml:1:1: ${said}`);
+    const expected = 'Expected a file, got a FIFO, which is not a regular file';
+    expect(await rejectionOf(path)).toBe(`./fifo.yaml:1:1: ${expected}`);
+    expect(await rejectionOf(folder)).toBe(`./fifo.yaml:1:1: ${expected}`);
   });
 
   it('is rejected: an empty list of paths', async () => {
-    expect(await refused()).toBe(
+    expect(await rejectionOf()).toBe(
       'configuration:1:1: Expected at least one policy or domain, got none',
     );
   });
@@ -147,12 +151,12 @@ describe('an unreadable path', () => {
 describe('a file of another platform', () => {
   it('may begin with a byte order mark', async () => {
     const path = write('a.yaml', '\ufeffpolicies: { a: 1/1s, b: wrong }');
-    expect(await refused(path)).toMatch(/^\.\/a\.yaml:1:25: /);
+    expect(await rejectionOf(path)).toMatch(/^\.\/a\.yaml:1:25: /);
     expect((await loadConfig([write('b.yaml', '\ufeffdomain: b')])).domains).toHaveLength(1);
   });
 
   it('may have CRLF line ends', async () => {
     const text = 'policies:\r\n  a: 1/1s\r\n  b: wrong\r\n';
-    expect(await refused(write('a.yaml', text))).toMatch(/^\.\/a\.yaml:3:6: [^\r]*$/);
+    expect(await rejectionOf(write('a.yaml', text))).toMatch(/^\.\/a\.yaml:3:6: [^\r]*$/);
   });
 });

@@ -223,8 +223,10 @@ describe('the key of a descriptor', () => {
       fc.property(parts, parts, (one, other) => {
         const isSame = JSON.stringify(one) === JSON.stringify(other);
         // One empty part is written as two, as a key cannot be empty.
-        const nobody = [JSON.stringify(['']), JSON.stringify(['', ''])];
-        fc.pre(!nobody.includes(JSON.stringify(one)) || !nobody.includes(JSON.stringify(other)));
+        const anonymous = [JSON.stringify(['']), JSON.stringify(['', ''])];
+        fc.pre(
+          !anonymous.includes(JSON.stringify(one)) || !anonymous.includes(JSON.stringify(other)),
+        );
         expect(keyOf(one) === keyOf(other)).toBe(isSame);
       }),
     );
