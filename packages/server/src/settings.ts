@@ -28,7 +28,7 @@ import {
   token,
   tokenHint,
 } from './setting-values.ts';
-import { DEFAULT_STORE, storeKind } from './stores/index.ts';
+import { DEFAULT_STORE, STORE_FORMS, storeKind } from './stores/index.ts';
 
 export { isLoopback, type Listen, listenText, readListen };
 
@@ -106,7 +106,7 @@ export const SETTINGS = {
     schema: storeUrl,
     default: DEFAULT_STORE,
     value: 'url',
-    help: 'Store for counters: memory, redis://, rediss://, redis+sentinel:// or redis+cluster://',
+    help: `Store for counters: ${STORE_FORMS.join(', ')}`,
     secret: { hint: storeHint, redact: (url) => storeKind(url).redact(url) },
   }),
   prefix: setting({
