@@ -19,6 +19,12 @@ export type Parsed<S extends Shape> = {
   readonly [Name in Exclude<keyof S, Optional<S>>]: Present<S[Name]>;
 } & { readonly [Name in Optional<S>]?: Present<S[Name]> };
 
+/** Returns the fields that are not undefined. */
+export const defined = <T extends object>(fields: T) =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    [Name in keyof T]?: Exclude<T[Name], undefined>;
+  };
+
 const INVALID = Symbol('invalid');
 
 /** Parses a value by its schema. Returns undefined if it is missing or invalid. */

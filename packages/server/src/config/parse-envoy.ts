@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { short } from '../expectation.ts';
 import type { DeclaredPolicies } from './declared-policies.ts';
-import { type Fields, fieldsOf } from './fields.ts';
+import { defined, type Fields, fieldsOf } from './fields.ts';
 import type { DescriptorConfig, DescriptorLimit, DomainConfig } from './model.ts';
 import { checkedPolicy, isPolicyName, type Places } from './parse-policy.ts';
 import { descriptor, domain, rateLimit } from './schema.ts';
@@ -68,11 +68,8 @@ export class DomainParser {
     const metadata = fields.read('metadata');
     return {
       key,
-      ...(value === undefined ? {} : { value }),
-      ...(shared ? { shared } : {}),
-      ...(limit === undefined ? {} : { limit }),
+      ...defined({ value, shared: shared || undefined, limit, metadata }),
       descriptors: this.#descriptors(fields.items('descriptors', descriptorIn(owner)), path),
-      ...(metadata === undefined ? {} : { metadata }),
     };
   }
 
@@ -109,10 +106,7 @@ export class DomainParser {
         // The library has no limit of 0, so the other options are validated with a limit of 1.
         limit: Math.max(1, requests),
         window,
-        ...(algorithm === undefined ? {} : { algorithm }),
-        ...(buckets === undefined ? {} : { buckets }),
-        ...(burst === undefined ? {} : { burst }),
-        ...(onFailure === undefined ? {} : { onFailure }),
+        ...defined({ algorithm, buckets, burst, onFailure }),
       };
     const places: Places = (option) => {
       if (option === 'limit') return fields.at(isLimit ? 'limit' : 'requests_per_unit');

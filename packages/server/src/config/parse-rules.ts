@@ -3,7 +3,7 @@ import { MAX_LIMITS } from 'sluice/engine';
 import { choiceText } from '../expectation.ts';
 import type { DeclaredPolicies } from './declared-policies.ts';
 import { didYouMean } from './did-you-mean.ts';
-import { Fields, fieldsOf } from './fields.ts';
+import { defined, Fields, fieldsOf } from './fields.ts';
 import { unguardedLimits } from './key-warnings.ts';
 import { ruleWithTooManyLimits } from './limit-count.ts';
 import type { DescriptorMatch, RequestMatch, RuleConfig, RuleLimit } from './model.ts';
@@ -165,9 +165,7 @@ function parseLimit(
   const limit = {
     policy: found.config.name,
     key,
-    ...(cost === undefined ? {} : { cost }),
-    ...(operation === undefined ? {} : { operation }),
-    ...(weight === undefined ? {} : { weight }),
+    ...defined({ cost, operation, weight }),
   };
   keys.set(limit, fields.at('key'));
   return limit;
