@@ -42,7 +42,7 @@ async function nameAt(port: number, protocol: keyof typeof ALPN = 'http'): Promi
 }
 
 describe('a certificate that is replaced', () => {
-  test('is served to new connections of HTTP and gRPC, without a signal', async () => {
+  test('new connections of HTTP and gRPC get a replaced certificate', async () => {
     const files = writeTlsFiles(folder, 'first');
     const load = (): Promise<Config> => loadConfig([config]);
     const settings = { ...files, grpc: '127.0.0.1:0' };
@@ -58,7 +58,7 @@ describe('a certificate that is replaced', () => {
     await expect.poll(() => nameAt(grpc!.port, 'grpc'), soon).toBe('second');
   });
 
-  test('keeps the old one, and is reported, if it does not belong to the key', async () => {
+  test('a certificate that does not match the key is reported and not used', async () => {
     const files = writeTlsFiles(folder, 'first');
     const load = (): Promise<Config> => loadConfig([config]);
     const running = await startRunning({ config: await load(), load, settings: files });
@@ -74,7 +74,7 @@ describe('a certificate that is replaced', () => {
     expect(await nameAt(http.port)).toBe('second');
   });
 
-  test('is served by every worker after a reload', { timeout: 60_000 }, async () => {
+  test('every worker uses a replaced certificate after a reload', { timeout: 60_000 }, async () => {
     const files = writeTlsFiles(folder, 'first');
     const load = (): Promise<Config> => loadConfig([config]);
     const settings = settingsOf({ ...files, workers: 3, grpc: '127.0.0.1:0' });

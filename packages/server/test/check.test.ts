@@ -19,7 +19,7 @@ const remaining = async (name: string, key: string): Promise<number> =>
   (await peek({ policy: name, key })).json.remaining;
 
 describe('POST /v1/check', () => {
-  test('answers 200 whether it is allowed or not', async () => {
+  test('responds 200 to allowed and denied checks', async () => {
     const answers = [];
     for (let call = 0; call < 3; call++) answers.push(await check({ policy: 'few', key: 'a' }));
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
@@ -28,7 +28,7 @@ describe('POST /v1/check', () => {
     expect(answers.map(({ json }) => json.receipt !== undefined)).toEqual([true, true, false]);
   });
 
-  test('tells all about a decision', async () => {
+  test('returns all fields of a decision', async () => {
     const { json } = await check({ policy: 'few', key: ['user', 7, 'a:b'] });
     const own = { policy: 'few', key: 'user:7:a\\:b', cost: 1 };
     const decision = { ...own, allowed: true, limit: 2, remaining: 1, retryAfterMs: 0 };
@@ -37,7 +37,7 @@ describe('POST /v1/check', () => {
     expect(json.resetAfterMs).toBe(60_000);
   });
 
-  test('takes a cost, or the name of one', async () => {
+  test('accepts a cost or an operation', async () => {
     expect((await check({ policy: 'many', key: 'c', cost: 60 })).json.remaining).toBe(40);
     expect((await check({ policy: 'many', key: 'c', operation: 'search' })).json.remaining).toBe(
       10,
@@ -47,7 +47,7 @@ describe('POST /v1/check', () => {
     );
   });
 
-  test('charges several limits, or none of them', async () => {
+  test('charges all limits of a check or none', async () => {
     const limits = [
       { policy: 'many', key: 'joint', cost: 10 },
       { policy: 'few', key: 'joint', cost: 2 },
@@ -63,7 +63,7 @@ describe('POST /v1/check', () => {
     expect(await remaining('many', 'joint')).toBe(90);
   });
 
-  test('decides a batch in order, each check for itself', async () => {
+  test('decides the checks of a batch independently in order', async () => {
     const one = { policy: 'few', key: 'batch' };
     const checks = [one, one, one, { limits: [{ policy: 'many', key: 'batch' }] }];
     const { status, json } = await check({ checks });
@@ -73,7 +73,7 @@ describe('POST /v1/check', () => {
     ]);
   });
 
-  test('charges nobody if one check of a batch is wrong', async () => {
+  test('charges nothing if one check of a batch is invalid', async () => {
     const good = { policy: 'few', key: 'whole' };
     const { status, json } = await check({ checks: [good, { policy: 'few', key: '' }] });
     expect(status).toBe(400);
@@ -81,14 +81,14 @@ describe('POST /v1/check', () => {
     expect(await remaining('few', 'whole')).toBe(2);
   });
 
-  test('answers a repeated id again, and does not charge again', async () => {
+  test('a repeated id returns the same decision without another charge', async () => {
     const body = { policy: 'few', key: 'twice', id: 'order-1' };
     const [first, second] = [await check(body), await check(body)];
     expect(second.json).toEqual(first.json);
     expect(await remaining('few', 'twice')).toBe(1);
   });
 
-  test('lets limits in shadow pass, and tells what they would have said', async () => {
+  test('reports shadow limits without enforcing them', async () => {
     const body = { policy: 'watched', key: 'w' };
     await check(body);
     const { json } = await check(body);
@@ -101,7 +101,7 @@ describe('POST /v1/check', () => {
 describe('?enforce', () => {
   const body = { policy: 'few', key: 'enforced' };
 
-  test('makes a denial a 429 with the fields that tell about it', async () => {
+  test('enforce responds 429 with rate-limit headers to a denied check', async () => {
     const allowed = await check(body, '?enforce');
     expect(allowed.status).toBe(200);
     expect(allowed.headers.get('ratelimit')).toMatch(/^"few";r=1;t=\d+$/);
@@ -113,7 +113,7 @@ describe('?enforce', () => {
     expect(denied.headers.get('ratelimit-policy')).toBe('"few";q=2;w=60');
   });
 
-  test.each(['?enforce=false', '?enforce=0', ''])('is off with %j', async (query) => {
+  test.each(['?enforce=false', '?enforce=0', ''])('enforce is off with %j', async (query) => {
     const { status, headers } = await check({ ...body, cost: 2 }, query);
     expect(status).toBe(200);
     expect(headers.get('ratelimit')).toBeNull();
@@ -128,14 +128,14 @@ describe('?enforce', () => {
     },
   );
 
-  test('is refused for a batch', async () => {
+  test('enforce is rejected for a batch', async () => {
     const { status, json } = await check({ checks: [body] }, '?enforce');
     expect([status, json.code]).toEqual([400, 'ERR_INVALID_OPTION']);
   });
 });
 
 describe('POST /v1/peek', () => {
-  test('charges nothing and has no receipt', async () => {
+  test('peek charges nothing and returns no receipt', async () => {
     for (let call = 0; call < 3; call++) {
       const { json } = await peek({ policy: 'few', key: 'p', cost: 2 });
       expect(json).toMatchObject({ allowed: true, remaining: 2 });
@@ -143,13 +143,13 @@ describe('POST /v1/peek', () => {
     }
   });
 
-  test('takes a cost of 0, and a check does not', async () => {
+  test('peek accepts a cost of 0, and check rejects it', async () => {
     expect((await peek({ policy: 'few', key: 'p', cost: 0 })).status).toBe(200);
     expect((await check({ policy: 'few', key: 'p', cost: 0 })).json.code).toBe('ERR_INVALID_COST');
   });
 });
 
-describe('a check that is wrong', () => {
+describe('invalid check', () => {
   const few = { policy: 'few', key: 'wrong' };
   const limitsOf = (count: number) =>
     Array.from({ length: count }, (_, at) => ({ policy: 'many', key: `k${at}` }));
@@ -228,7 +228,7 @@ describe('a check that is wrong', () => {
     ['a batch in a batch', 'ERR_INVALID_BODY', '/checks/0/checks', { checks: [{ checks: [few] }] }],
   ];
 
-  test.each(wrong)('for %s is a %s at %j', async (_what, code, pointer, body) => {
+  test.each(wrong)('reports %s as %s at %j', async (_what, code, pointer, body) => {
     const { status, json, headers } = await check(body);
     expect(headers.get('content-type')).toBe('application/problem+json');
     expect(json).toMatchObject({ status: 400, code, pointer });
@@ -244,7 +244,7 @@ describe('a check that is wrong', () => {
     ['cost', 'ERR_INVALID_COST', { ...few, cost: 0 }],
     ['cost', 'ERR_COST_ABOVE_LIMIT', { ...few, cost: 3 }],
     ['operation', 'ERR_UNKNOWN_OPERATION', { ...few, operation: 'search' }],
-  ])('says which %s of several is meant with %s', async (field, code, bad) => {
+  ])('points to limit %s of several with %s', async (field, code, bad) => {
     const places: readonly [pointer: string, body: unknown][] = [
       ['/limits/1', { limits: [ok, bad] }],
       ['/checks/1', { checks: [ok, bad] }],
@@ -259,18 +259,18 @@ describe('a check that is wrong', () => {
   test.each([
     ['id', { id: '' }],
     ['onFailure', { onFailure: 'shrug' }],
-  ])('says whose %s of a batch is meant', async (field, bad) => {
+  ])('points to the %s of a check in a batch', async (field, bad) => {
     const { json } = await check({ checks: [ok, { limits: [few], ...bad }] });
     expect(json.pointer).toBe(`/checks/1/${field}`);
   });
 
-  test('says that the operation is meant if that costs more than an override leaves', async () => {
+  test('points to the operation if its cost is above the override', async () => {
     await running.post('/v1/overrides', { policy: 'many', key: 'small', limit: 20 });
     const { json } = await check({ policy: 'many', key: 'small', operation: 'search' });
     expect(json).toMatchObject({ code: 'ERR_COST_ABOVE_LIMIT', pointer: '/operation' });
   });
 
-  test('calls what is missing nothing', async () => {
+  test('reports a missing field as nothing', async () => {
     const details = [await check({ key: 'a' }), await check({ limits: [{ policy: 'few' }] })];
     expect(details.map(({ json }) => json.detail)).toEqual([
       'Expected a policy, one of: few many watched bucket, got nothing',
@@ -280,7 +280,7 @@ describe('a check that is wrong', () => {
     expect(json.detail).toMatch(/^Expected `key` to be .*, got nothing$/);
   });
 
-  test('takes as much as is allowed', async () => {
+  test('accepts the largest allowed check', async () => {
     expect((await check({ limits: limitsOf(64) })).status).toBe(200);
     const many = Array(64).fill({ limits: limitsOf(64) });
     expect((await peek({ checks: many })).json.decisions).toHaveLength(64);
@@ -289,7 +289,7 @@ describe('a check that is wrong', () => {
     expect([json.decisions.length, allowed.length]).toEqual([1000, 100]);
   });
 
-  test('is none for its key, whatever characters it is made of', async () => {
+  test('accepts any characters in a key', async () => {
     const keys = ['a\0b', '😀', '__proto__', 'constructor', '{', '\u2028', '"\\', 'x'.repeat(1024)];
     for (const key of keys) {
       const { status, json } = await check({ policy: 'few', key });

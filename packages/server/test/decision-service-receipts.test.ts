@@ -48,7 +48,7 @@ describe.each(stores)('the receipt of a check with an id, over a store %s', (_, 
   const decisionServiceOf = (store = open()): DecisionService =>
     new DecisionService(store, policies);
 
-  test('gives back its own charge, whatever else was charged under that id', async () => {
+  test('refunds only the charge of the receipt', async () => {
     const decisionService = decisionServiceOf();
     const checks: readonly (readonly LimitRequest[])[] = [
       [{ policy: 'a', key: 'k' }],
@@ -68,7 +68,7 @@ describe.each(stores)('the receipt of a check with an id, over a store %s', (_, 
     for (const receipt of receipts) expect((await decisionService.refund(receipt)).used).toBe(true);
   });
 
-  test('is another one when the id is charged again after its window', async () => {
+  test('a charge after the window has another receipt id', async () => {
     const decisionService = decisionServiceOf();
     const limits = [{ policy: 'a', key: 'k' }];
     const first = await charge(decisionService, limits, 'X');
@@ -79,7 +79,7 @@ describe.each(stores)('the receipt of a check with an id, over a store %s', (_, 
     expect((await decisionService.refund(second)).used).toBe(true);
   });
 
-  test('is used once, through whichever process the answer and the refund go', async () => {
+  test('a receipt is used once over all processes', async () => {
     const store = open();
     const limits = [{ policy: 'a', key: 'k' }];
     const receipts = [await charge(decisionServiceOf(store), limits, 'X')];
@@ -90,7 +90,7 @@ describe.each(stores)('the receipt of a check with an id, over a store %s', (_, 
     expect((await decisionServiceOf(store).refund(receipts[0])).used).toBe(true);
   });
 
-  test('has a name of its own for each of many charges under one id', () => {
+  test('each charge under one id has its own receipt id', () => {
     const names = new Set<string>();
     for (let at = 0; at < 100_000; at++) {
       const [key, atMs] = [`key-${at % 100}`, 1_763_200_000_000 + Math.floor(at / 100)];
@@ -105,7 +105,7 @@ describe.each(stores)('the receipt of a check with an id, over a store %s', (_, 
     expect(names.size).toBe(100_000);
   });
 
-  test('is not another one because a limit in shadow was charged again', async () => {
+  test('another shadow charge does not change the receipt id', async () => {
     const decisionService = decisionServiceOf();
     const limits = [
       { policy: 'b', key: 'k' },
@@ -119,7 +119,7 @@ describe.each(stores)('the receipt of a check with an id, over a store %s', (_, 
     expect(await decisionService.refund(again)).toEqual({ change: 0, used: true });
   });
 
-  test('tells ids apart that are as long as can be, and stays text', async () => {
+  test('distinguishes the longest check ids', async () => {
     const decisionService = decisionServiceOf();
     const start = 'x'.repeat(MAX_ID_LENGTH - 2);
     for (const id of [`${start}\u{1f600}`, `${start}\u{1f601}`]) {
@@ -130,7 +130,7 @@ describe.each(stores)('the receipt of a check with an id, over a store %s', (_, 
   });
 });
 
-test('on Redis the receipts of an id are told apart in the same way', async () => {
+test('on Redis the charges under one id have separate receipts', async () => {
   vi.useRealTimers();
   const redis = await startRedis();
   const settings = settingsOf({ store: redis.url, deadlineMs: 5000, onFailure: 'throw' });
@@ -169,7 +169,7 @@ test('on Redis the receipts of an id are told apart in the same way', async () =
 describe('a receipt that was used', () => {
   const other = { policy: 'p', key: 'k' };
 
-  test('is remembered while a token bucket has not refilled its charge', async () => {
+  test('a used receipt is stored until the token bucket has refilled the charge', async () => {
     const bucket = policy('p', 1, '1s', { algorithm: 'token-bucket', burst: 100 });
     const decisionService = new DecisionService(memoryStore(), [bucket]);
     await charge(decisionService, [{ ...other, cost: 50 }]);
@@ -190,7 +190,7 @@ describe('a receipt that was used', () => {
     ['sliding-buckets', { buckets: 1 }],
     ['token-bucket', {}],
     ['token-bucket', { burst: 300 }],
-  ])('gives nothing back again, however long a %s of %o is busy', async (algorithm, more) => {
+  ])('a used receipt of a busy %s of %o refunds nothing', async (algorithm, more) => {
     const decisionService = new DecisionService(memoryStore(), [
       policy('p', 30, '10s', { algorithm, ...more }),
     ]);
@@ -204,7 +204,7 @@ describe('a receipt that was used', () => {
     }
   });
 
-  test('is the same one when its key was given another limit meanwhile', async () => {
+  test('a used receipt stays used after an override of its key', async () => {
     const bucket = policy('p', 10, '1s', { algorithm: 'token-bucket', burst: 1000 });
     const decisionService = new DecisionService(memoryStore(), [bucket]);
     await charge(decisionService, [{ ...other, cost: 500 }]);
@@ -214,7 +214,7 @@ describe('a receipt that was used', () => {
     expect((await decisionService.refund(receipt)).used).toBe(true);
   });
 
-  test('is remembered for the longest window there is, and not refused beyond it', async () => {
+  test('a used receipt is stored for the longest window', async () => {
     for (const window of ['18250d', '18251d', '36500d']) {
       const decisionService = new DecisionService(memoryStore(), [policy('p', 10, window)]);
       const receipt = await charge(decisionService, [other]);
@@ -234,7 +234,7 @@ describe('a receipt that comes late', () => {
     }
   };
 
-  test('gives back what a token bucket has not refilled', async () => {
+  test('a late receipt refunds the part that a token bucket has not refilled', async () => {
     const decisionService = new DecisionService(memoryStore(), [bucket(10)]);
     const receipt = await charge(decisionService, [{ policy: 'p', key: 'k', cost: 10 }]);
     pass(300);
@@ -242,14 +242,14 @@ describe('a receipt that comes late', () => {
     expect(await decisionService.refund(receipt)).toEqual({ change: -7, used: false });
   });
 
-  test('gives nothing back to a busy bucket that has refilled the charge', async () => {
+  test('a late receipt refunds nothing if the bucket has refilled the charge', async () => {
     const decisionService = new DecisionService(memoryStore(), [bucket(10)]);
     const receipt = await charge(decisionService, [{ policy: 'p', key: 'k', cost: 10 }]);
     await busy(decisionService, 1);
     expect(await decisionService.refund(receipt)).toEqual({ change: 0, used: false });
   });
 
-  test('still charges what the work really cost', async () => {
+  test('a late settle still charges the actual cost', async () => {
     const decisionService = new DecisionService(memoryStore(), [bucket(10)]);
     const receipt = await charge(decisionService, [{ policy: 'p', key: 'k', cost: 10 }]);
     await busy(decisionService, 60);

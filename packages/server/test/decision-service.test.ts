@@ -38,13 +38,13 @@ const ask = async (
   ...requests: LimitRequest[]
 ): Promise<ServiceDecision> => decisionService.decide(decisionService.limits(requests));
 
-describe.each(stores)('a desk over a store %s', (_, open) => {
+describe.each(stores)('DecisionService with a store %s', (_, open) => {
   const decisionServiceOf = (): DecisionService => new DecisionService(open(), POLICIES);
   const few = { policy: 'few', key: 'a' };
   const many = { policy: 'many', key: 'a' };
   const watched = { policy: 'watched', key: 'a' };
 
-  test('decides several limits together: all are charged, or none', async () => {
+  test('charges all limits or none', async () => {
     const decisionService = decisionServiceOf();
     for (let call = 0; call < 3; call++)
       expect((await ask(decisionService, few, many)).allowed).toBe(true);
@@ -54,7 +54,7 @@ describe.each(stores)('a desk over a store %s', (_, open) => {
     expect((await decisionService.inspect('many', 'a'))?.used).toBe(3);
   });
 
-  test('takes the cost of an operation', async () => {
+  test('charges the cost of an operation', async () => {
     const decisionService = decisionServiceOf();
     const { result } = await ask(decisionService, {
       policy: 'many',
@@ -64,7 +64,7 @@ describe.each(stores)('a desk over a store %s', (_, open) => {
     expect(result?.remaining).toBe(5);
   });
 
-  test('lets a limit in shadow say no, and does not listen to it', async () => {
+  test('a denied shadow limit does not deny the call', async () => {
     const decisionService = decisionServiceOf();
     await ask(decisionService, few, watched);
     const { allowed, result, shadow } = await ask(decisionService, few, watched);
@@ -73,7 +73,7 @@ describe.each(stores)('a desk over a store %s', (_, open) => {
     expect(shadow.map((each) => [each.policy, each.allowed])).toEqual([['watched', false]]);
   });
 
-  test('charges a limit in shadow for what passes, and not for what is denied', async () => {
+  test('charges a shadow limit only for allowed calls', async () => {
     const decisionService = decisionServiceOf();
     await ask(decisionService, { ...few, cost: 3 });
     const denied = await ask(decisionService, few, watched);
@@ -83,7 +83,7 @@ describe.each(stores)('a desk over a store %s', (_, open) => {
     expect((await decisionService.inspect('watched', 'a'))?.used).toBe(1);
   });
 
-  test('lets pass what only limits in shadow are asked about', async () => {
+  test('allows a call with only shadow limits', async () => {
     const decisionService = decisionServiceOf();
     await ask(decisionService, watched);
     const { allowed, result, shadow } = await ask(decisionService, watched);
@@ -92,7 +92,7 @@ describe.each(stores)('a desk over a store %s', (_, open) => {
     expect(shadow[0].allowed).toBe(false);
   });
 
-  test('gives the charges of all limits back by one receipt, once', async () => {
+  test('a receipt refunds all limits once', async () => {
     const decisionService = decisionServiceOf();
     const receipt = receiptOf(await ask(decisionService, few, many, watched))!;
     expect(receipt.charges.map((charge) => charge.policy)).toEqual(['few', 'many', 'watched']);
@@ -104,7 +104,7 @@ describe.each(stores)('a desk over a store %s', (_, open) => {
     expect((await decisionService.inspect('few', 'a'))?.used ?? 0).toBe(0);
   });
 
-  test('tells receipts of equal charges apart', async () => {
+  test('equal charges have different receipts', async () => {
     const decisionService = decisionServiceOf();
     const first = receiptOf(await ask(decisionService, few))!;
     const second = receiptOf(await ask(decisionService, few))!;
@@ -113,7 +113,7 @@ describe.each(stores)('a desk over a store %s', (_, open) => {
     expect((await decisionService.inspect('few', 'a'))?.used ?? 0).toBe(0);
   });
 
-  test('answers an id again with a receipt that is good for once in all', async () => {
+  test('a repeated id returns a receipt that can be used once in all', async () => {
     const decisionService = decisionServiceOf();
     const once = async (): Promise<ServiceDecision> =>
       decisionService.decide(decisionService.limits([few]), { id: 'call-1' });
@@ -123,14 +123,14 @@ describe.each(stores)('a desk over a store %s', (_, open) => {
     expect((await decisionService.refund(receipts[1])).used).toBe(true);
   });
 
-  test('settles past the limit, so that the next caller waits', async () => {
+  test('settle may exceed the limit, and the next call waits', async () => {
     const decisionService = decisionServiceOf();
     const receipt = receiptOf(await ask(decisionService, many))!;
     expect(await decisionService.settle(receipt, 12)).toEqual({ change: 11, used: false });
     expect((await ask(decisionService, many)).allowed).toBe(false);
   });
 
-  test('holds a key to its override from the next decision on, and lets it go after', async () => {
+  test('an override applies from the next decision until it is deleted', async () => {
     const decisionService = decisionServiceOf();
     await ask(decisionService, few);
     decisionService.overrides.set({ policy: 'few', key: 'a', limit: 1 });
@@ -145,7 +145,7 @@ describe.each(stores)('a desk over a store %s', (_, open) => {
     });
   });
 
-  test('refuses a cost above the override, which could never pass', () => {
+  test('rejects a cost above the override', () => {
     const decisionService = decisionServiceOf();
     decisionService.overrides.set({ policy: 'few', key: 'vip:*', limit: 2 });
     const request = { policy: 'few', key: 'vip:1', cost: 3 };
@@ -153,7 +153,7 @@ describe.each(stores)('a desk over a store %s', (_, open) => {
     expect(decisionService.limits([{ ...request, key: 'x' }])).toHaveLength(1);
   });
 
-  test('keeps counting when the policies change', async () => {
+  test('counters survive a change of policies', async () => {
     const decisionService = decisionServiceOf();
     await ask(decisionService, { ...few, cost: 2 });
     decisionService.use([policy('few', 2, '1m')]);
@@ -163,7 +163,7 @@ describe.each(stores)('a desk over a store %s', (_, open) => {
     expect((await ask(decisionService, few)).result?.remaining).toBe(2);
   });
 
-  test('keeps a limit that a request brings along apart from those of the file', async () => {
+  test('an inline limit has its own counter', async () => {
     const decisionService = decisionServiceOf();
     const inlinePolicies = () =>
       decisionService.inlineLimit('visit', { limit: 1, window: '1m' }, 'a', 1);
@@ -172,7 +172,7 @@ describe.each(stores)('a desk over a store %s', (_, open) => {
     expect((await ask(decisionService, few)).result?.remaining).toBe(2);
   });
 
-  test('tells who watches of every decision, and of no peek', async () => {
+  test('notifies listeners of every decision except peeks', async () => {
     const decisionService = decisionServiceOf();
     const seen: boolean[] = [];
     decisionService.watch(({ allowed }) => seen.push(allowed));
@@ -182,7 +182,7 @@ describe.each(stores)('a desk over a store %s', (_, open) => {
     expect(seen).toEqual([true, false]);
   });
 
-  test('peeks without charging', async () => {
+  test('peek charges nothing', async () => {
     const decisionService = decisionServiceOf();
     const { result } = await decisionService.decide(decisionService.limits([few], true), {
       peek: true,
@@ -191,7 +191,7 @@ describe.each(stores)('a desk over a store %s', (_, open) => {
     expect(await decisionService.inspect('few', 'a')).toBeUndefined();
   });
 
-  test('finds the store ready', async () => {
+  test('probe resolves to true', async () => {
     expect(await decisionServiceOf().probe()).toBe(true);
   });
 
@@ -202,18 +202,18 @@ describe.each(stores)('a desk over a store %s', (_, open) => {
     ['a cost of 0', { policy: 'few', key: 'a', cost: 0 }, 'ERR_INVALID_COST'],
     ['a cost above the limit', { policy: 'few', key: 'a', cost: 4 }, 'ERR_COST_ABOVE_LIMIT'],
     ['no such operation', { policy: 'many', key: 'a', operation: 'x' }, 'ERR_UNKNOWN_OPERATION'],
-  ])('refuses %s', (_what, request, code) => {
+  ])('rejects %s', (_what, request, code) => {
     expect(() => decisionServiceOf().limits([request])).toThrow(expect.objectContaining({ code }));
   });
 });
 
-test('a probe leaves no key behind in memory', async () => {
+test('a probe adds no key to the memory store', async () => {
   const store = memoryStore();
   expect(await new DecisionService(store, POLICIES).probe()).toBe(true);
   expect(store.size).toBe(0);
 });
 
-describe('a desk whose store is away', () => {
+describe('DecisionService with an unavailable store', () => {
   const broken = (): Store => ({
     decide: () => Promise.reject(new Error('away')),
     adjust: () => Promise.reject(new Error('away')),
@@ -225,7 +225,7 @@ describe('a desk whose store is away', () => {
     new DecisionService(withFailurePolicy(broken(), { onFailure }), POLICIES);
   const few = { policy: 'few', key: 'a' };
 
-  test('answers as the failure policy says, and says that it did', async () => {
+  test('applies the failure action and marks the decision as degraded', async () => {
     expect(await ask(decisionServiceOf('allow'), few)).toMatchObject({ allowed: true });
     const denied = await ask(decisionServiceOf('deny'), few);
     expect(denied).toMatchObject({ allowed: false, result: { degraded: { action: 'deny' } } });
@@ -234,7 +234,7 @@ describe('a desk whose store is away', () => {
     });
   });
 
-  test('is not in the way of what only limits in shadow are asked about', async () => {
+  test('allows a call with only shadow limits without the store', async () => {
     const { allowed, shadow } = await ask(decisionServiceOf('throw'), {
       policy: 'watched',
       key: 'a',
@@ -242,11 +242,11 @@ describe('a desk whose store is away', () => {
     expect([allowed, shadow]).toEqual([true, []]);
   });
 
-  test('is found not ready', async () => {
+  test('probe resolves to false without the store', async () => {
     expect(await decisionServiceOf('allow').probe()).toBe(false);
   });
 
-  test('a receipt that the store did not use can be refunded later', async () => {
+  test('a receipt can be refunded after the store failed', async () => {
     const store = memoryStore();
     const well = new DecisionService(store, POLICIES);
     const receipt = receiptOf(await ask(well, few))!;
@@ -257,7 +257,7 @@ describe('a desk whose store is away', () => {
   });
 });
 
-test('a desk rejects a store without adjustOnce', () => {
+test('DecisionService rejects a store without adjustOnce', () => {
   const { decide, adjust, reset, close } = memoryStore();
   const store: Store = { decide, adjust, reset, close };
   expect(() => new DecisionService(store, POLICIES)).toThrow(

@@ -24,7 +24,7 @@ async function start(options: Parameters<typeof startRunning>[0] = {}): Promise<
 }
 
 describe('/healthz', () => {
-  test('is 200 for everybody', async () => {
+  test('/healthz responds 200 to every client', async () => {
     const running = await start({ settings: { adminToken } });
     const { status, json } = await running.get('/healthz');
     expect([status, json]).toEqual([200, { alive: true }]);
@@ -33,7 +33,7 @@ describe('/healthz', () => {
 });
 
 describe('/readyz', () => {
-  test('is 200 when the store decides', async () => {
+  test('/readyz responds 200 if the store decides', async () => {
     const { status, json } = await (await start()).get('/readyz');
     expect([status, json]).toEqual([
       200,
@@ -41,7 +41,7 @@ describe('/readyz', () => {
     ]);
   });
 
-  test('is 503 while the service stops', async () => {
+  test('/readyz responds 503 during shutdown', async () => {
     const running = await start();
     running.service.app.health.isDraining = true;
     const { status, json } = await running.get('/readyz');
@@ -50,7 +50,7 @@ describe('/readyz', () => {
     expect((await running.get('/readyz?store=optional')).status).toBe(503);
   });
 
-  test('stays 200 after files that are wrong, and names them to admins only', async () => {
+  test('/readyz responds 200 after a failed reload, and lists problems for admins', async () => {
     const problem = { file: '/etc/sluice.yaml', line: 3, column: 5, message: 'Expected a limit' };
     let isBad = true;
     const load = async () => {
@@ -73,7 +73,7 @@ describe('/readyz', () => {
     expect((await running.get('/readyz', asAdmin)).json.config).toEqual({ ok: true });
   });
 
-  test('names them on loopback, where everybody is an admin', async () => {
+  test('/readyz lists problems on loopback', async () => {
     const load = async () => Promise.reject(new Error('Expected something else'));
     const running = await start({ load });
     await running.service.app.configuration.reload();
@@ -106,7 +106,7 @@ describe('/readyz with Redis', () => {
     return start({ store });
   }
 
-  test('is 503 without it, 200 if it is optional, and 200 again when it is back', async () => {
+  test('/readyz responds 503 without Redis, and 200 with store=optional', async () => {
     const running = await startOnRedis();
     const { status, json } = await running.get('/readyz');
     expect([status, json.store]).toEqual([200, { up: true, breaker: 'closed' }]);
@@ -120,7 +120,7 @@ describe('/readyz with Redis', () => {
     await expect.poll(statusOf, { timeout: 30_000, interval: 250 }).toBe(200);
   });
 
-  test('is 503 when it answers but cannot write', async () => {
+  test('/readyz responds 503 if Redis rejects writes', async () => {
     const running = await startOnRedis();
     expect((await running.get('/readyz')).status).toBe(200);
     await redis.command('CONFIG', 'SET', 'min-replicas-to-write', '1');
@@ -146,7 +146,7 @@ describe('a probe', () => {
     return { store, asked: () => asked };
   }
 
-  test('is made once however many ask at once', async () => {
+  test('concurrent requests share one probe', async () => {
     const { store, asked } = countingStore();
     const health = new Health(new DecisionService(store));
     const answers = await Promise.all(Array.from({ length: 500 }, () => health.isStoreUp()));
@@ -155,7 +155,7 @@ describe('a probe', () => {
     expect(asked()).toBe(1);
   });
 
-  test('charges no policy, and is no decision to those who watch', async () => {
+  test('a probe charges no policy and notifies no listener', async () => {
     const running = await start();
     const seen: unknown[] = [];
     running.service.app.decisionService.watch((decision) => seen.push(decision));

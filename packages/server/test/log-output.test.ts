@@ -29,7 +29,7 @@ function blockedSink() {
 }
 
 describe('an output that is not read', () => {
-  test('keeps a bounded number of bytes, drops the rest and reports how many', async () => {
+  test('an unread output drops lines above the limit and reports their number', async () => {
     const { sink, written, open } = blockedSink();
     const output = new LogOutput(sink);
     const log = makeLog({ logLevel: 'info' }, output);
@@ -46,13 +46,13 @@ describe('an output that is not read', () => {
     expect(lines.length - 1 + dropped).toBe(3000);
   });
 
-  test('flush gives up after its time', async () => {
+  test('flush resolves to false after its timeout', async () => {
     const output = new LogOutput(blockedSink().sink);
     output.write('a\n');
     expect(await output.flush(10)).toBe(false);
   });
 
-  test('writes whole lines in pieces that a pipe takes at once', async () => {
+  test('writes whole lines in batches of at most PIPE_BUF', async () => {
     const { sink, written, open } = blockedSink();
     const output = new LogOutput(sink);
     for (let line = 0; line < 100; line++) output.write(`${'y'.repeat(99)}\n`);

@@ -24,7 +24,7 @@ function readableLog(logLevel: 'info' | 'warn' | 'silent' = 'info') {
 }
 
 describe('a line', () => {
-  test('is JSON with a time, a level in words and a message', () => {
+  test('a log line is JSON with time, level name and message', () => {
     const { log, lines, text } = readableLog();
     log.info({ port: 8080 }, 'listening');
     expect(lines()).toEqual([
@@ -34,14 +34,14 @@ describe('a line', () => {
     expect(Number.isNaN(Date.parse(lines()[0].time))).toBe(false);
   });
 
-  test('is not written below the level', () => {
+  test('lines below the log level are not written', () => {
     const { log, lines } = readableLog('warn');
     log.info('one');
     log.warn('other');
     expect(lines().map(({ msg }) => msg)).toEqual(['other']);
   });
 
-  test('has no secrets, wherever they stand', () => {
+  test('log lines contain no secrets', () => {
     const { log, text } = readableLog();
     const secret = 'hunter2hunter2';
     log.info({ authorization: secret }, 'a');
@@ -57,7 +57,7 @@ describe('a line', () => {
     expect(text()).toContain('redis://***@host:6379');
   });
 
-  test('tells what an error is, and where it comes from', () => {
+  test('an error is logged with message, code and stack', () => {
     const { log, lines } = readableLog();
     log.error({ err: Object.assign(new RangeError('too much'), { code: 'ERR_X' }) }, 'failed');
     const [{ err }] = lines();
@@ -84,7 +84,7 @@ describe('denials', () => {
     return { lines, clock, denials, ask };
   }
 
-  test('are logged in full up to so many a second, and the rest as a sum', () => {
+  test('logs the first denials of a second, and the number of the rest', () => {
     const { lines, clock, ask } = setUp(3);
     ask(2);
     expect(lines()).toEqual([]);
@@ -103,7 +103,7 @@ describe('denials', () => {
     expect(lines()[3]).toMatchObject({ suppressed: 7 });
   });
 
-  test('have each second its own', () => {
+  test('the limit of logged denials applies per second', () => {
     const { lines, clock, ask } = setUp(3);
     ask(2 + 3);
     clock.advance(1000);
@@ -115,7 +115,7 @@ describe('denials', () => {
     expect(lines().map(({ suppressed }) => suppressed ?? 0)).toEqual([0, 0, 0, 0, 0, 0, 0, 1]);
   });
 
-  test('are only summed up if none is to be logged', () => {
+  test('logs only the number of denials if the limit is 0', () => {
     const { lines, clock, ask } = setUp(0);
     ask(2 + 100_000);
     clock.advance(1000);
@@ -124,7 +124,7 @@ describe('denials', () => {
     ]);
   });
 
-  test('are summed up before the time if the service stops', () => {
+  test('logs the number of denials on shutdown', () => {
     const { lines, clock, denials, ask } = setUp(0);
     ask(2 + 5);
     denials.flush();
@@ -133,7 +133,7 @@ describe('denials', () => {
     expect(lines().length).toBe(1);
   });
 
-  test('of limits in shadow are none', () => {
+  test('shadow denials are not logged', () => {
     const { lines, clock, ask } = setUp(5);
     ask(5, 'shy');
     clock.advance(1000);
@@ -141,7 +141,7 @@ describe('denials', () => {
   });
 });
 
-describe('a store that is away', () => {
+describe('unavailable store', () => {
   function setUp() {
     const { store, state } = fallibleStore();
     const decisionService = new DecisionService(store, [policy('many', 1000, '1h')]);
@@ -156,7 +156,7 @@ describe('a store that is away', () => {
     return { state, lines, clock, ask };
   }
 
-  test('is told about when it goes and when it comes back, once each', async () => {
+  test('logs once that the store is unavailable and once that it is available', async () => {
     const { state, lines, clock, ask } = setUp();
     await ask();
     expect(lines()).toEqual([]);
@@ -171,7 +171,7 @@ describe('a store that is away', () => {
     expect(lines().map(({ msg }) => msg)).toEqual(['store unavailable', 'store available']);
   });
 
-  test('is told about if nothing stands in for it', async () => {
+  test('logs an unavailable store with the action throw', async () => {
     const { state, lines, ask } = setUp();
     state.isAway = true;
     await ask('throw');
@@ -179,7 +179,7 @@ describe('a store that is away', () => {
     expect(lines()).toMatchObject([{ msg: 'store unavailable', action: 'throw' }]);
   });
 
-  test('now and then does not fill the log', async () => {
+  test('logs a flapping store at most once per second', async () => {
     const { state, lines, clock, ask } = setUp();
     for (let call = 0; call < 60; call++) {
       state.isAway = call % 4 === 0;
@@ -191,7 +191,7 @@ describe('a store that is away', () => {
 });
 
 describe('the connection to Redis', () => {
-  test('is logged when it comes and goes, and a wrong password without the password', async () => {
+  test('logs connection changes, and a wrong password without the password', async () => {
     const redis = await startRedis({ password: 'the real password' });
     const secret = 'not-the-password';
     const { log, lines, text } = readableLog();
@@ -229,7 +229,7 @@ describe('keys evicted', () => {
     ...{ level, msg, evicted, total, keys, guaranteedKeys },
   });
 
-  test('are logged at the first eviction, then at most once a minute, with counts', () => {
+  test('logs the first eviction, then at most one line per minute with counts', () => {
     const store = { evicted: 0, size: 10, guaranteedKeys: 5 };
     const { clock, evictions, lines } = setUp(store);
     clock.advance(5000);
@@ -248,13 +248,13 @@ describe('keys evicted', () => {
     expect([lines().length, clock.pending]).toEqual([3, 0]);
   });
 
-  test('are not looked for in a store that has no number of them', () => {
+  test('does not poll a store that does not count evictions', () => {
     const { clock, evictions } = setUp({});
     expect(clock.pending).toBe(0);
     evictions.stop();
   });
 
-  test('are logged by a service whose store is full', async () => {
+  test('a service with a full store logs evictions', async () => {
     const { log, lines } = readableLog();
     const config = { policies: [policy('few', 2, '1h')] };
     const running = await startRunning({ config, settings: { maxKeys: 3 }, log });

@@ -45,7 +45,7 @@ describe('the metrics of a service', () => {
   const decisions = (policy: string, outcome: string) =>
     read('sluice_decisions_total', { policy, outcome });
 
-  test('count each limit by what became of it', async () => {
+  test('counts limits by outcome', async () => {
     await start();
     for (let call = 0; call < 5; call++) await check('few', 'many');
     expect(await decisions('few', 'allowed')).toBe(2);
@@ -55,7 +55,7 @@ describe('the metrics of a service', () => {
     expect(await decisions('many', 'denied')).toBe(0);
   });
 
-  test('count those in shadow apart, and peeks not at all', async () => {
+  test('counts shadow limits separately and ignores peeks', async () => {
     await start();
     for (let call = 0; call < 3; call++) await check('many', 'watched');
     await running.post('/v1/peek', { policy: 'many', key: 'k' });
@@ -65,14 +65,14 @@ describe('the metrics of a service', () => {
     expect(await decisions('many', 'allowed')).toBe(3);
   });
 
-  test('begin with zeros for every policy', async () => {
+  test('exports 0 for every policy at the start', async () => {
     await start();
     expect(await decisions('unused', 'allowed')).toBe(0);
     expect(await decisions('unused', 'denied')).toBe(0);
     expect(await decisions('watched', 'shadow_denied')).toBe(0);
   });
 
-  test('have no key among their labels, whatever it is', async () => {
+  test('no metric has a key as label', async () => {
     await start();
     const keys = ['plain-key', 'quo"te', 'new\nline', 'back\\slash'];
     for (const key of keys) await running.post('/v1/check', { policy: 'few', key });
@@ -83,7 +83,7 @@ describe('the metrics of a service', () => {
     expect(valueIn(text, 'sluice_http_requests_total', { route: 'none', status: '404' })).toBe(1);
   });
 
-  test('count requests by route and status, and time those that decide', async () => {
+  test('counts requests by route and status, and measures decisions', async () => {
     await start();
     await check('few');
     await check('nobody');
@@ -99,13 +99,13 @@ describe('the metrics of a service', () => {
     expect(await read('sluice_decision_duration_seconds_sum')).toBeGreaterThan(0);
   });
 
-  test('tell what is open and in flight, and that is at least the request that asks', async () => {
+  test('reports open connections and requests in flight', async () => {
     await start();
     expect(await read('sluice_http_connections')).toBeGreaterThanOrEqual(1);
     expect(await read('sluice_http_requests_in_flight')).toBe(1);
   });
 
-  test('survive reloads, and tell of them', async () => {
+  test('metrics survive reloads and count them', async () => {
     let isBad = false;
     const load = async () => {
       if (isBad) throw new Error('Expected something else');
@@ -136,7 +136,7 @@ describe('the metrics of a service', () => {
     expect(await read('sluice_config_bad')).toBe(0);
   });
 
-  test('tell about the embedded store: its keys, and those it had to forget', async () => {
+  test('reports keys and evictions of the embedded store', async () => {
     await start({ settings: { maxKeys: 3 } });
     expect([await read('sluice_store_up'), await read('sluice_keys')]).toEqual([1, 0]);
     for (const key of ['a', 'b', 'c', 'd', 'e']) {
@@ -148,7 +148,7 @@ describe('the metrics of a service', () => {
     expect(await read('sluice_store_breaker')).toBeUndefined();
   });
 
-  test('have the number of guaranteed keys where the store has it', async () => {
+  test('reports guaranteed keys if the store has them', async () => {
     const guaranteed = memoryStore();
     Object.defineProperty(guaranteed, 'guaranteedKeys', { value: 250_000 });
     const without = memoryStore();
@@ -161,7 +161,7 @@ describe('the metrics of a service', () => {
     expect(found).toEqual([250_000, undefined]);
   });
 
-  test('name their version, and measure the process', async () => {
+  test('reports the version and process metrics', async () => {
     await start();
     const { version } = JSON.parse(
       readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
@@ -171,7 +171,7 @@ describe('the metrics of a service', () => {
     expect(await read('process_start_time_seconds')).toBeGreaterThan(0);
   });
 
-  test('are in the format that Prometheus reads, and not for everybody', async () => {
+  test('serves the Prometheus text format and requires the token', async () => {
     const adminToken = 'a token of enough letters';
     await start({ settings: { adminToken } });
     expect((await running.get('/metrics')).status).toBe(401);
@@ -186,7 +186,7 @@ describe('the metrics of a service', () => {
 });
 
 describe('labels', () => {
-  test('are a thousand policies at the most, and one for limits that requests bring along', () => {
+  test('limits labels to 1,000 policies, and one for inline limits', () => {
     const policies = Array.from({ length: MAX_LABELS + 5 }, (_, at) =>
       policy(`policy-${at}`, 1, '1m'),
     );
@@ -199,15 +199,15 @@ describe('labels', () => {
     expect([...counts.entries()].length).toBe(MAX_LABELS + 2);
   });
 
-  test('of an unbounded stream of visiting names stay one', () => {
+  test('inline policies share one label', () => {
     const counts = new ByPolicy(() => ({ count: 0 }));
     for (let name = 0; name < 5000; name++) counts.of(`sluice.visitor-${name}`).count++;
     expect([...counts.entries()]).toEqual([[OF_REQUESTS, { count: 5000 }]]);
   });
 });
 
-describe('the metrics of a store that is away', () => {
-  test('say why and what was done instead, refusals to decide included', async () => {
+describe('metrics of an unavailable store', () => {
+  test('counts degraded checks by reason and action', async () => {
     const { store, state } = fallibleStore();
     const running = await startRunning({
       config: { policies: POLICIES },
@@ -247,7 +247,7 @@ describe('the metrics of several processes', () => {
     return { decisionService, metrics };
   };
 
-  test('add up, after a journey as JSON', async () => {
+  test('metrics of several processes are summed', async () => {
     const group = [partsOf(), partsOf()];
     for (const { decisionService, metrics } of group) {
       decisionService.decide(decisionService.limits([{ policy: 'few', key: 'a' }]));
@@ -276,7 +276,7 @@ describe('the metrics of Redis', () => {
   });
   afterAll(() => redis.stop());
 
-  test('tell whether it is up, and what it evicted', async () => {
+  test('reports whether Redis is up and its evictions', async () => {
     const settings = settingsOf({ store: redis.url, deadlineMs: '2s' });
     let isUp = false;
     const onConnection = (state: 'up' | 'down') => {
@@ -304,7 +304,7 @@ describe('the metrics of Redis', () => {
     await running.close();
   });
 
-  test('are those of all masters of a Cluster', async () => {
+  test('sums the evictions of all masters of a Cluster', async () => {
     const cluster = await startCluster();
     const hosts = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join(',');
     let isUp = false;

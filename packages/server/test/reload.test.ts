@@ -62,7 +62,7 @@ const reloads = (result: 'ok' | 'failed') =>
 const soon = { timeout: 20_000 };
 
 describe('a change is noticed', () => {
-  test('of a file that is written', async () => {
+  test('detects a written file', async () => {
     writeFileSync(at('sluice.yaml'), textOf(1));
     await start(at('sluice.yaml'));
     expect(await limitNow()).toBe(1);
@@ -72,7 +72,7 @@ describe('a change is noticed', () => {
     expect(logged.join('')).toContain('config reloaded');
   });
 
-  test('of a file that another is put in the place of, again and again', async () => {
+  test('detects a file that is replaced repeatedly', async () => {
     writeFileSync(at('sluice.yaml'), textOf(1));
     await start(at('sluice.yaml'));
     for (let limit = 2; limit < 6; limit++) {
@@ -82,7 +82,7 @@ describe('a change is noticed', () => {
     }
   });
 
-  test('of a file that is taken away and put back', async () => {
+  test('detects a file that is removed and restored', async () => {
     writeFileSync(at('sluice.yaml'), textOf(1));
     await start(at('sluice.yaml'));
     unlinkSync(at('sluice.yaml'));
@@ -92,7 +92,7 @@ describe('a change is noticed', () => {
     await expect.poll(limitNow, soon).toBe(2);
   });
 
-  test('of links as Kubernetes swaps them', async () => {
+  test('detects links swapped by Kubernetes', async () => {
     const put = (version: string, text: string): void => {
       mkdirSync(at(`..${version}`));
       writeFileSync(join(at(`..${version}`), 'sluice.yaml'), text);
@@ -112,7 +112,7 @@ describe('a change is noticed', () => {
     expect(await reloads('failed')).toBe(0);
   });
 
-  test('of a file in another folder that a link leads to', async () => {
+  test('detects a change of the target of a link', async () => {
     mkdirSync(at('there'));
     mkdirSync(at('here'));
     writeFileSync(at('there/real.yaml'), textOf(1));
@@ -122,7 +122,7 @@ describe('a change is noticed', () => {
     await expect.poll(limitNow, soon).toBe(2);
   });
 
-  test('of a folder that gets another file, and loses it', async () => {
+  test('detects files added to and removed from a folder', async () => {
     mkdirSync(at('policies'));
     writeFileSync(at('policies/a.yaml'), textOf(1));
     await start(at('policies'));
@@ -134,7 +134,7 @@ describe('a change is noticed', () => {
     await expect.poll(domains, soon).toEqual([]);
   });
 
-  test('of a folder that was taken away and made anew', async () => {
+  test('detects a folder that is removed and created again', async () => {
     mkdirSync(at('policies'));
     writeFileSync(at('policies/a.yaml'), textOf(1));
     await start(at('policies/a.yaml'));
@@ -147,7 +147,7 @@ describe('a change is noticed', () => {
 });
 
 describe('no reload is', () => {
-  test('a file that was touched, or written as it was', async () => {
+  test('does not reload an unchanged file', async () => {
     writeFileSync(at('sluice.yaml'), textOf(1));
     await start(at('sluice.yaml'));
     utimesSync(at('sluice.yaml'), 1, 1);
@@ -162,7 +162,7 @@ describe('no reload is', () => {
     expect(await reloads('ok')).toBe(1);
   });
 
-  test('a change after it was told to stop', async () => {
+  test('does not reload after stop', async () => {
     writeFileSync(at('sluice.yaml'), textOf(1));
     await start(at('sluice.yaml'));
     watch!.stop();
@@ -173,7 +173,7 @@ describe('no reload is', () => {
 });
 
 describe('a fingerprint', () => {
-  test('tells contents, names and what cannot be read apart, but not times', async () => {
+  test('a fingerprint depends on contents, names and errors, not on times', async () => {
     mkdirSync(at('d'));
     const seen = new Set<string>();
     const paths = [at('d'), at('e.yaml')];
@@ -198,7 +198,7 @@ describe('a fingerprint', () => {
 });
 
 describe('files that are wrong', () => {
-  test('are named with line and column in the log, in /readyz and in the metrics', async () => {
+  test('invalid files are reported in the log, /readyz and metrics', async () => {
     writeFileSync(at('sluice.yaml'), textOf(5));
     await start(at('sluice.yaml'));
     appendFileSync(at('sluice.yaml'), 'rules:\n  - match: { path: /a }\n    limit: 3\n');
@@ -240,7 +240,7 @@ describe('reloads under load', () => {
       sent.end(body);
     });
 
-  test('fail no request, lose no counter, and name what is wrong, 200 times', async () => {
+  test('200 reloads under load fail no request and lose no counter', async () => {
     const LIMIT = 500;
     const good = (turn: number): string =>
       `# ${turn}\npolicies:\n  budget: ${LIMIT}/1h\n  few: ${turn + 1}/1h\n`;
@@ -286,7 +286,7 @@ describe('reloads under load', () => {
 });
 
 describe('a file that changes during the start', () => {
-  test('is noticed, though nothing changes any more', async () => {
+  test('detects a file that changed during start', async () => {
     const path = at('sluice.yaml');
     writeFileSync(path, textOf(1));
     const config = await loadConfig([path]);
@@ -300,7 +300,7 @@ describe('a file that changes during the start', () => {
     await expect.poll(limitNow, soon).toBe(2);
   });
 
-  test('of which other bytes were parsed than looked at is reloaded by the next look', async () => {
+  test('detects a file that changed while it was parsed', async () => {
     const path = at('sluice.yaml');
     writeFileSync(path, textOf(1));
     const config = await loadConfig([path]);
@@ -322,7 +322,7 @@ describe('a file that changes during the start', () => {
 });
 
 describe('a path that is no regular file', () => {
-  test('is reported once, keeps the configuration, and is read when it is one again', async () => {
+  test('a path that is no regular file is reported once, and read later', async () => {
     const path = at('sluice.yaml');
     writeFileSync(path, textOf(1));
     await start(path);
@@ -338,7 +338,7 @@ describe('a path that is no regular file', () => {
     await expect.poll(limitNow, soon).toBe(2);
   });
 
-  test('is reported after a deadline if its file system does not respond', async () => {
+  test('a hung file system is reported after a deadline', async () => {
     const path = at('sluice.yaml');
     writeFileSync(path, textOf(1));
     let reads = 0;
@@ -370,7 +370,7 @@ describe('POST /v1/reload', () => {
     return [status, json.changed];
   };
 
-  test('is no reload if the files are those of the last one', async () => {
+  test('POST /v1/reload of unchanged files is not counted', async () => {
     writeFileSync(at('a.yaml'), textOf(5));
     await start(at('a.yaml'));
     // Otherwise it would read the changes below as well.

@@ -77,7 +77,7 @@ async function redisFor(): Promise<RedisServer> {
 const rounds = process.env.SLUICE_CAMPAIGN === 'full' ? 20 : 1;
 
 describe('SIGTERM under load', () => {
-  test('drops no request: in flight, pipelined, or sent while it drains', async () => {
+  test('SIGTERM drops no request in flight, pipelined or sent during the drain', async () => {
     for (let round = 0; round < rounds; round++) {
       const redis = await redisFor();
       const service = await startProcess({ store: redis.url, deadlineMs: '10s', drainMs: '10s' });
@@ -103,7 +103,7 @@ describe('SIGTERM under load', () => {
     }
   });
 
-  test('drops none of those who connect anew, each time or when told to', async () => {
+  test('SIGTERM drops no request of clients that reconnect', async () => {
     for (let round = 0; round < rounds; round++) {
       const service = await startProcess({ drainMs: '10s' });
       const load = await startLoad(service.port, [
@@ -132,13 +132,13 @@ describe('the end of a process', () => {
   const CHECK =
     'POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 27\r\n\r\n{"policy":"many","key":"k"}';
 
-  test('comes at once if nobody is connected', async () => {
+  test('exits at once without connections', async () => {
     const service = await startProcess({ drainMs: '60s' });
     service.child.kill('SIGINT');
     expect((await service.ended).code).toBe(0);
   });
 
-  test('takes no new connections', async () => {
+  test('accepts no new connections during shutdown', async () => {
     const service = await startProcess();
     const idle = await say(service.port, '');
     service.child.kill('SIGTERM');
@@ -156,7 +156,7 @@ describe('the end of a process', () => {
     expect((await service.ended).code).toBe(0);
   });
 
-  test('does not wait for connections that are silent, or only half of the time', async () => {
+  test('closes silent connections after at most half of the drain time', async () => {
     const service = await startProcess({ drainMs: '1s' });
     const sockets = [await say(service.port, ''), await say(service.port, CHECK)];
     const closed = Promise.all(sockets.map((socket) => once(socket, 'close')));
@@ -166,7 +166,7 @@ describe('the end of a process', () => {
     expect((await service.ended).code).toBe(0);
   });
 
-  test('cuts off what takes longer than it may, and says so', async () => {
+  test('cuts off requests after the drain time and logs their number', async () => {
     const redis = await redisFor();
     const service = await startProcess({ store: redis.url, deadlineMs: '60s', drainMs: '500ms' });
     await redis.pause();
@@ -179,7 +179,7 @@ describe('the end of a process', () => {
     await redis.resume();
   });
 
-  test('comes at once with a second signal, which its code tells', async () => {
+  test('a second signal exits at once with its code', async () => {
     const redis = await redisFor();
     const service = await startProcess({ store: redis.url, deadlineMs: '60s', drainMs: '60s' });
     await redis.pause();
@@ -192,7 +192,7 @@ describe('the end of a process', () => {
     await redis.resume();
   });
 
-  test('is not brought about by SIGHUP, which has the files read again', async () => {
+  test('SIGHUP reloads the files and does not exit', async () => {
     const service = await startProcess();
     const path = join(folder, 'sluice.yaml');
     const reloads = (): number => service.output().split('config reloaded').length - 1;
@@ -219,7 +219,7 @@ describe('a connection while the service drains', () => {
   let running: Running;
   const GET = 'GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n';
 
-  test('gets all answers to what came in one packet, and is told with the last', async () => {
+  test('a draining connection closes with the last pipelined response', async () => {
     running = await startRunning({
       config: { policies: [policy('many', 1000, '1h')] },
       settings: { drainMs: '5s' },
@@ -241,7 +241,7 @@ describe('a connection while the service drains', () => {
     expect(text.slice(text.lastIndexOf('HTTP/1.1'))).toMatch(/connection: close/i);
   });
 
-  test('is not ready, as the answer to its next request says', async () => {
+  test('a draining service is not ready', async () => {
     running = await startRunning({ settings: { drainMs: '1s' } });
     const { url } = running;
     expect((await running.get('/readyz')).status).toBe(200);
@@ -252,7 +252,7 @@ describe('a connection while the service drains', () => {
     await stopped;
   });
 
-  test('closing twice is closing once', async () => {
+  test('close can be called twice', async () => {
     running = await startRunning();
     await Promise.all([running.close(), running.close()]);
     await running.close();

@@ -73,14 +73,14 @@ function expectSound(
 }
 
 describe('a summary of hits', () => {
-  test('counts exactly as long as all keys have room', () => {
+  test('counts exactly while all keys fit', () => {
     const keys = Array.from({ length: MAX_KEYS }, (_, key) => `key-${key}`);
     const { hits, lacking, keys: found } = summaryOf([...keys, ...keys]).data();
     expect([hits, lacking, found.length]).toEqual([2 * MAX_KEYS, 0, MAX_KEYS]);
     expect(found.every(([, count]) => count === 2)).toBe(true);
   });
 
-  test('keeps its bounds on traffic where few keys have most hits, and finds those', () => {
+  test('keeps its bounds on skewed traffic and finds the frequent keys', () => {
     const keys = [...zipf(200_000, 50_000, random(1))];
     const exact = exactly(keys);
     const data = summaryOf(keys).data();
@@ -89,7 +89,7 @@ describe('a summary of hits', () => {
     expect(new Set(data.keys.slice(0, 20).map(([key]) => key))).toEqual(new Set(most.slice(0, 20)));
   });
 
-  test('a flood of keys that come once pushes out no key with over 1 in 201 hits', () => {
+  test('a flood of single hits evicts no key with more than 1 in 201 hits', () => {
     const keys: string[] = [];
     for (let hit = 0; hit < 100_000; hit++) {
       keys.push(`throw-away-${hit}`);
@@ -100,7 +100,7 @@ describe('a summary of hits', () => {
     expect(data.keys[0][0]).toBe('heavy');
   });
 
-  test('a flood after the heavy keys went quiet does not push them out', () => {
+  test('a flood after the last hit of frequent keys does not evict them', () => {
     const heavy = Array.from({ length: 50_000 }, (_, hit) => `heavy-${hit % 10}`);
     const flood = Array.from({ length: 50_000 }, (_, hit) => `throw-away-${hit}`);
     const data = summaryOf([...heavy, ...flood]).data();
@@ -108,13 +108,13 @@ describe('a summary of hits', () => {
     expect(data.keys.slice(0, 10).every(([key]) => key.startsWith('heavy'))).toBe(true);
   });
 
-  test('keeps its bounds when hits come in the worst order for it', () => {
+  test('keeps its bounds in the worst order of hits', () => {
     // One key more than there is room for, so that each comes just when it has been forgotten.
     const keys = Array.from({ length: 150_000 }, (_, hit) => `key-${hit % (MAX_KEYS + 1)}`);
     expectSound(summaryOf(keys).data(), exactly(keys));
   });
 
-  test('keeps its bounds on any traffic, whole or merged of parts', () => {
+  test('keeps its bounds on any traffic, also merged', () => {
     const weights = fc.array(fc.tuple(fc.nat(900), fc.integer({ min: 1, max: 40 })), {
       minLength: 600,
       maxLength: 1500,
@@ -134,7 +134,7 @@ describe('a summary of hits', () => {
     );
   });
 
-  test('keeps its bounds on any traffic, whatever the budget and the length of keys', () => {
+  test('keeps its bounds with any budget and key length', () => {
     const hits = fc.array(fc.tuple(fc.nat(60), fc.integer({ min: 1, max: 9 })), {
       minLength: 100,
       maxLength: 600,
@@ -165,7 +165,7 @@ describe('a summary of hits', () => {
     );
   });
 
-  test('a summary that may not grow lists every key with over a third of the hits', () => {
+  test('a summary that cannot grow lists every key with more than a third of the hits', () => {
     const keys: string[] = [];
     for (let hit = 0; hit < 10_000; hit++) keys.push(hit % 5 < 2 ? 'heavy' : `throw-away-${hit}`);
     const data = summaryOf(keys, new SummaryBudget(0)).data();
@@ -173,7 +173,7 @@ describe('a summary of hits', () => {
     expect(data.keys[0][0]).toBe('heavy');
   });
 
-  test('summaries that share a budget take no more than it', () => {
+  test('summaries that share a budget do not exceed it', () => {
     const bytes = 100_000;
     const budget = new SummaryBudget(bytes);
     const keys = Array.from({ length: 1000 }, (_, at) => `${at}`.padEnd(1024, '\u20ac'));
@@ -184,7 +184,7 @@ describe('a summary of hits', () => {
     expect(budget.take(MAX_SUMMARY_BYTES)).toBe(false);
   });
 
-  test('a key that is a piece of a long text does not keep the text', () => {
+  test('a key that is a slice of a long string does not retain the string', () => {
     const before = process.memoryUsage().heapUsed;
     const summary = new HeavyHitters();
     for (let key = 0; key < MAX_KEYS; key++) {
@@ -202,7 +202,7 @@ const POLICIES = [
   policy('watched', 1, '1h', { shadow: true }),
 ];
 
-describe('the top keys of a desk', () => {
+describe('top keys', () => {
   afterEach(() => {
     vi.useRealTimers();
   });
@@ -228,7 +228,7 @@ describe('the top keys of a desk', () => {
   const keysOf = (report: { keys: readonly { key: string; atLeast: number }[] }) =>
     Object.fromEntries(report.keys.map(({ key, atLeast }) => [key, atLeast]));
 
-  test('are those that were denied, and those that were allowed, each in its list', () => {
+  test('lists denied and allowed keys separately', () => {
     const { topKeys, ask } = setUp();
     for (let call = 0; call < 5; call++) ask('few', 'a');
     ask('few', 'b');
@@ -239,7 +239,7 @@ describe('the top keys of a desk', () => {
     ]);
   });
 
-  test('of a check with several limits only those count that had no room', () => {
+  test('of a denied check only the limits that denied are listed', () => {
     const { topKeys, ask } = setUp();
     for (let call = 0; call < 5; call++) ask('few', 'many', 'a');
     expect(keysOf(topKeys.top('few'))).toEqual({ a: 3 });
@@ -247,19 +247,19 @@ describe('the top keys of a desk', () => {
     expect(keysOf(topKeys.top('many', { by: 'allowed' }))).toEqual({ a: 2 });
   });
 
-  test('of a policy in shadow are those that would have been denied', () => {
+  test('lists shadow denials', () => {
     const { topKeys, ask } = setUp();
     for (let call = 0; call < 3; call++) ask('many', 'watched', 'a');
     expect(keysOf(topKeys.top('watched'))).toEqual({ a: 2 });
   });
 
-  test('peeks are not among them', () => {
+  test('peeks are not listed', () => {
     const { decisionService, topKeys } = setUp();
     decisionService.decide(decisionService.limits([{ policy: 'few', key: 'a' }]), { peek: true });
     expect(topKeys.top('few', { by: 'allowed' }).hits).toBe(0);
   });
 
-  test('limits that requests bring along are under one name', () => {
+  test('inline limits share one label', () => {
     const { decisionService, topKeys } = setUp();
     for (const [name, key] of [
       ['sluice.one', 'a'],
@@ -272,7 +272,7 @@ describe('the top keys of a desk', () => {
     expect(keysOf(topKeys.top(OF_REQUESTS, { by: 'allowed' }))).toEqual({ a: 1, b: 1 });
   });
 
-  test('are forgotten after five to ten minutes', () => {
+  test('top keys expire after five to ten minutes', () => {
     const { clock, topKeys, ask } = setUp();
     ask('few', 'early');
     clock.advance(GENERATION_MS - 100);
@@ -288,7 +288,7 @@ describe('the top keys of a desk', () => {
     expect(topKeys.top('few', { by }).hits).toBe(0);
   });
 
-  test('a clock that was set back begins anew', () => {
+  test('a clock that is set back starts a new generation', () => {
     const { clock, topKeys, ask } = setUp();
     ask('few', 'a');
     clock.set(clock.now() - 86_400_000);
@@ -297,7 +297,7 @@ describe('the top keys of a desk', () => {
     expect(topKeys.top('few').sinceMs).toBe(clock.now());
   });
 
-  test('of several processes add up', () => {
+  test('top keys of several processes are merged', () => {
     const [one, other] = [setUp(), setUp()];
     for (let call = 0; call < 4; call++) one.ask('few', 'a');
     for (let call = 0; call < 5; call++) other.ask('few', 'a');
@@ -329,7 +329,7 @@ describe('GET /v1/top', () => {
   const top = (query: string) =>
     running.get(`/v1/top?${query}`, { authorization: `Bearer ${adminToken}` });
 
-  test('names keys with the bounds of their hits', async () => {
+  test('GET /v1/top lists keys with the bounds of their hits', async () => {
     const { status, json } = await top('policy=few');
     expect(status).toBe(200);
     expect(json).toMatchObject({ policy: 'few', by: 'denied', hits: 3, othersAtMost: 0 });
@@ -337,7 +337,7 @@ describe('GET /v1/top', () => {
     expect((await top('policy=few&by=allowed&count=1')).json.keys[0].atLeast).toBe(2);
   });
 
-  test('is empty for a policy that nobody has asked about', async () => {
+  test('GET /v1/top is empty for a policy without traffic', async () => {
     expect((await top('policy=many')).json).toMatchObject({ hits: 0, keys: [] });
   });
 
@@ -354,7 +354,7 @@ describe('GET /v1/top', () => {
     expect([answer.status, answer.json.code]).toEqual([status, code]);
   });
 
-  test('is not for everybody', async () => {
+  test('GET /v1/top requires the token', async () => {
     expect((await running.get('/v1/top?policy=few')).status).toBe(401);
   });
 });

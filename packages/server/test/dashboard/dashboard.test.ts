@@ -69,7 +69,7 @@ async function askBy(method: string, path: string, ...fields: readonly string[])
 const ASSET = '/dashboard/assets/index-Ab12.js';
 
 describe('the dashboard', () => {
-  test('is a page and its assets, each with its type', async () => {
+  test('serves the page and its assets with their types', async () => {
     const types: readonly [string, string, string][] = [
       ['/dashboard/', 'text/html; charset=utf-8', PAGE],
       [ASSET, 'text/javascript; charset=utf-8', SCRIPT],
@@ -84,7 +84,7 @@ describe('the dashboard', () => {
     }
   });
 
-  test('may do nothing but what it is for, and be in no frame', async () => {
+  test('sends a strict content security policy and forbids frames', async () => {
     for (const path of ['/dashboard/', ASSET, '/dashboard', '/dashboard/assets/none.js']) {
       const { headers } = await ask(path);
       expect(headers.get('content-security-policy')).toBe(
@@ -100,7 +100,7 @@ describe('the dashboard', () => {
     }
   });
 
-  test('is packed for whoever takes that', async () => {
+  test('compresses with gzip if accepted', async () => {
     for (const accepted of ['gzip', 'br, GZIP;q=0.5', '*', 'deflate;q=1, gzip ; q=0.1']) {
       const { headers, body } = await ask('/dashboard/', `Accept-Encoding: ${accepted}`);
       expect([headers.get('content-encoding'), headers.get('vary')]).toEqual([
@@ -124,14 +124,14 @@ describe('the dashboard', () => {
     expect([css.headers.get('content-encoding'), css.body.toString()]).toEqual([undefined, 'p{}']);
   });
 
-  test('is asked for again each time, its assets never', async () => {
+  test('revalidates the page and caches assets forever', async () => {
     expect((await ask('/dashboard/')).headers.get('cache-control')).toBe('no-cache');
     expect((await ask(ASSET)).headers.get('cache-control')).toBe(
       'public, max-age=31536000, immutable',
     );
   });
 
-  test('is not sent again to whoever has it', async () => {
+  test('responds 304 for a known ETag', async () => {
     for (const path of ['/dashboard/', ASSET]) {
       const plain = (await ask(path)).headers.get('etag')!;
       const packed = (await ask(path, 'Accept-Encoding: gzip')).headers.get('etag')!;
@@ -149,7 +149,7 @@ describe('the dashboard', () => {
     }
   });
 
-  test('answers HEAD without a body, and no method that would change something', async () => {
+  test('responds to HEAD without a body, and rejects other methods', async () => {
     const { status, headers, body } = await askBy('HEAD', '/dashboard/');
     expect([status, body.length]).toEqual([200, 0]);
     expect(Number(headers.get('content-length'))).toBe(PAGE.length);
@@ -157,7 +157,7 @@ describe('the dashboard', () => {
     expect((await askBy('DELETE', ASSET)).status).toBe(405);
   });
 
-  test('hands out no other file, whatever the path', async () => {
+  test('serves no other file, whatever the path', async () => {
     const paths = [
       ...['/dashboard/assets/', '/dashboard/assets/none.js', '/dashboard/other.html'],
       ...['/dashboard/assets/index-Ab12.js.map', '/dashboard/index.html/', '/dashboard/assets'],
@@ -177,7 +177,7 @@ describe('the dashboard', () => {
     }
   });
 
-  test('is where browsers are led to, and others are told where things are', async () => {
+  test('redirects browsers from /, and lists entry points for other clients', async () => {
     const { status, headers } = await ask('/', 'Accept: text/html,application/xhtml+xml,*/*;q=0.8');
     expect([status, headers.get('location')]).toEqual([302, '/dashboard/']);
     const bare = await ask('/dashboard');
@@ -191,7 +191,7 @@ describe('the dashboard', () => {
     }
   });
 
-  test('can be linked to from another site, but is not for its pages', async () => {
+  test('accepts links from other sites, but no other cross-site requests', async () => {
     const from = (site: string, mode: string, dest: string) => [
       ...[`Sec-Fetch-Site: ${site}`, `Sec-Fetch-Mode: ${mode}`, `Sec-Fetch-Dest: ${dest}`],
     ];
@@ -219,8 +219,8 @@ describe('the dashboard', () => {
   });
 });
 
-describe('a dashboard that is not there', () => {
-  test('is said to be missing, with how to make it, and nothing else is missing', async () => {
+describe('missing dashboard', () => {
+  test('reports how to build a missing dashboard', async () => {
     const missing = await serve(new Error('no such folder /home/somebody'));
     try {
       const url = `http://127.0.0.1:${missing.port}`;
@@ -237,7 +237,7 @@ describe('a dashboard that is not there', () => {
     }
   });
 
-  test('is no page, no assets, or too much of them', () => {
+  test('rejects a folder without page or assets, or with too many bytes', () => {
     expect(() => readPageFiles(join(folder, 'nowhere'))).toThrow(/ENOENT/);
     const large = join(folder, 'large');
     mkdirSync(join(large, 'assets'), { recursive: true });
@@ -249,7 +249,7 @@ describe('a dashboard that is not there', () => {
   });
 });
 
-test('a service hands out the dashboard that is installed, to everybody', async () => {
+test('a service serves the installed dashboard without a token', async () => {
   const running = await startRunning({
     settings: { adminToken: 'a token of enough letters' },
   });

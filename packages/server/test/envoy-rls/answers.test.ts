@@ -37,7 +37,7 @@ const headers = ({ response_headers_to_add: list }: Verdict): Record<string, str
 const codes = ({ statuses }: Verdict): readonly string[] => statuses.map(({ code }) => code);
 
 describe('headers to add', () => {
-  test('are those of the newest draft', async () => {
+  test('adds the headers of the newest draft', async () => {
     served = await serve(CONFIG);
     expect(headers(await ask(entries('user', 'ann'), entries('one', 'x')))).toEqual({
       'RateLimit-Policy': '"perUser";q=3;w=60, "shop.one";q=1;w=3600',
@@ -48,7 +48,7 @@ describe('headers to add', () => {
     expect(Number(denied['Retry-After'])).toBeGreaterThan(3000);
   });
 
-  test('are those of a limit that came along', async () => {
+  test('adds the headers of a limit in the descriptor', async () => {
     served = await serve(CONFIG);
     const override = { ...entries('x', 'y'), limit: { requests_per_unit: 7, unit: 3 } };
     expect(headers(await ask(override))).toEqual({
@@ -68,13 +68,13 @@ describe('headers to add', () => {
     ],
     ['legacy', ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset', 'Retry-After']],
     ['none', []],
-  ])('follow the setting %s', async (form, names) => {
+  ])('adds the headers of the setting %s', async (form, names) => {
     served = await serve(CONFIG, { settings: { headers: form } });
     await ask(entries('one', 'x'));
     expect(Object.keys(headers(await ask(entries('one', 'x'))))).toEqual(names);
   });
 
-  test('do not promise a time where another descriptor lets nothing ever pass', async () => {
+  test('adds no Retry-After if another descriptor has a limit of 0', async () => {
     served = await serve(CONFIG);
     await ask(entries('one', 'x'));
     const denied = await ask(entries('one', 'x'), entries('never', 'x'));
@@ -83,7 +83,7 @@ describe('headers to add', () => {
 });
 
 describe('a status', () => {
-  test('tells the rate of a token bucket, and what is left of its burst', async () => {
+  test('reports the rate of a token bucket and the remaining burst', async () => {
     served = await serve(CONFIG);
     const { statuses } = await ask(entries('burst', 'x'));
     expect(statuses[0].current_limit).toEqual({
@@ -94,7 +94,7 @@ describe('a status', () => {
     expect(statuses[0].limit_remaining).toBe(29);
   });
 
-  test('follows the override of a key', async () => {
+  test('reports the override of a key', async () => {
     served = await serve(CONFIG);
     const { overrides } = served.running.service.app.decisionService;
     overrides.set({ policy: 'perUser', key: 'ann', limit: 1 });
@@ -110,7 +110,7 @@ describe('a status', () => {
 describe('soft limits', () => {
   const [a, b, never] = ['a', 'b', 'never'].map((value) => entries('soft', value));
 
-  test('deny only if all of them are exceeded', async () => {
+  test('soft limits deny only if all are exceeded', async () => {
     served = await serve(CONFIG);
     const first = await ask(a, b);
     expect([first.overall_code, ...codes(first)]).toEqual([OK, OK, OK]);
@@ -122,7 +122,7 @@ describe('soft limits', () => {
     expect(Object.keys(headers(third))).toContain('Retry-After');
   });
 
-  test('deny alone if they are alone', async () => {
+  test('a single soft limit denies alone', async () => {
     served = await serve(CONFIG);
     expect((await ask(a)).overall_code).toBe(OK);
     expect((await ask(a)).overall_code).toBe(OVER);
@@ -130,7 +130,7 @@ describe('soft limits', () => {
     expect((await ask(never, b)).overall_code).toBe(OK);
   });
 
-  test('do not help where a hard one is exceeded, and are not charged then', async () => {
+  test('soft limits are not charged if a hard limit denies', async () => {
     served = await serve(CONFIG);
     await ask(entries('one', 'x'));
     const denied = await ask(entries('one', 'x'), a, b);
@@ -138,7 +138,7 @@ describe('soft limits', () => {
     expect((await ask(a)).overall_code).toBe(OK);
   });
 
-  test('keep hard ones from being charged where all of them are exceeded', async () => {
+  test('hard limits are not charged if all soft limits are exceeded', async () => {
     served = await serve(CONFIG);
     await ask(a);
     const denied = await ask(a, entries('five', 'x'));
@@ -151,7 +151,7 @@ describe('metadata', () => {
   const text = (value: string) => ({ string_value: value });
   const number = (value: number) => ({ number_value: value });
 
-  test('of all descriptors within their limits is told together', async () => {
+  test('merges the metadata of all allowed descriptors', async () => {
     served = await serve(CONFIG);
     const both = [entries('first', 'x'), entries('second', 'x')];
     const told = metadataOf(await ask(...both));

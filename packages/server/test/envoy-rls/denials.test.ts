@@ -119,7 +119,7 @@ const DENIALS: readonly Denial[] = [
 ];
 
 describe.each(DENIALS)('a denial by $title', ({ deny, policy, key, isForever, fields }) => {
-  test('is counted once, and listed among the top keys', async () => {
+  test('a denial is counted once and listed in the top keys', async () => {
     const user = name();
     const before = await decisions(policy, 'denied');
     expect((await deny(user)).overall_code).toBe(OVER);
@@ -127,7 +127,7 @@ describe.each(DENIALS)('a denial by $title', ({ deny, policy, key, isForever, fi
     expect(await topKeys(policy)).toContain(key(user));
   });
 
-  test('is logged, with a wait if one helps', async () => {
+  test('a denial is logged, with the wait if it is finite', async () => {
     const user = name();
     await deny(user);
     const own = logged().filter((line) => line.key.endsWith(`:${user}`));
@@ -135,7 +135,7 @@ describe.each(DENIALS)('a denial by $title', ({ deny, policy, key, isForever, fi
     expect('retryAfterMs' in own[0]).toBe(!isForever);
   });
 
-  test('is in the live feed', async () => {
+  test('a denial is in the live feed', async () => {
     const user = name();
     const reader = await EventReader.greeted(served.running.url, `/v1/events?key=*${user}`);
     await deny(user);
@@ -147,7 +147,7 @@ describe.each(DENIALS)('a denial by $title', ({ deny, policy, key, isForever, fi
     reader.close();
   });
 
-  test('has RateLimit fields and a time above 0, and Retry-After if a wait helps', async () => {
+  test('a denial has RateLimit headers, and Retry-After if the wait is finite', async () => {
     const { statuses, response_headers_to_add: headers } = await deny(name());
     const { seconds, nanos } = statuses.at(-1)!.duration_until_reset!;
     expect(seconds + nanos / 1e9).toBeGreaterThan(0);
@@ -158,7 +158,7 @@ describe.each(DENIALS)('a denial by $title', ({ deny, policy, key, isForever, fi
 });
 
 describe('decisions in several steps', () => {
-  test('count what is charged once, and limits that only had room as released', async () => {
+  test('counts charges once, and other limits as released', async () => {
     const user = name();
     const counts = async () => ({
       ten: [await decisions('shop.ten', 'allowed'), await decisions('shop.ten', 'released')],
@@ -176,14 +176,14 @@ describe('decisions in several steps', () => {
   test.each([
     ['shop.quiet', () => asking(1, entries('quiet', name()))],
     ['shop.watched', () => asking(3, entries('watched', name()))],
-  ])('count what %s in shadow would have denied', async (policy, ask) => {
+  ])('counts shadow denials by %s', async (policy, ask) => {
     const before = await decisions(policy, 'shadow_denied');
     expect((await ask()).overall_code).toBe(OK);
     expect(await decisions(policy, 'shadow_denied')).toBe(before + 1);
     expect(await topKeys(policy)).not.toEqual([]);
   });
 
-  test('count nothing for hits of 0 that find room', async () => {
+  test('counts nothing for allowed hits of 0', async () => {
     const before = await decisions('shop.ten', 'allowed');
     await asking(1, { ...entries('ten', name()), hits_addend: { value: 0 } });
     expect(await decisions('shop.ten', 'allowed')).toBe(before);

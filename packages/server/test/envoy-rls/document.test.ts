@@ -14,7 +14,7 @@ const blocks = (language: string): readonly string[] =>
 describe('docs/envoy.md', () => {
   const [file, proxy] = blocks('yaml');
 
-  test('has a file that limits as it says', async () => {
+  test('the documented file limits as described', async () => {
     const served = await serve(file);
     const ask = (address: string) => ({
       domain: 'shop',
@@ -26,7 +26,7 @@ describe('docs/envoy.md', () => {
     await served.close();
   });
 
-  test('has a command that is answered as it says', async () => {
+  test('the documented command has the documented response', async () => {
     const served = await serve(file);
     const [, command] = blocks('sh');
     const local = command.replace('http://127.0.0.1:8080', served.running.url);
@@ -39,7 +39,7 @@ describe('docs/envoy.md', () => {
     await served.close();
   });
 
-  test('has a configuration of Envoy that fits the file', () => {
+  test('the documented Envoy configuration matches the file', () => {
     const envoy = parse(proxy);
     const [filter, router] = envoy.http_filters;
     const cluster = envoy.clusters[0];

@@ -40,14 +40,14 @@ const passing = (...texts: string[]): Promise<number> =>
 const codes = ({ statuses }: Verdict): readonly string[] => statuses.map(({ code }) => code);
 
 describe('the documented example', () => {
-  test('1: values with limits of their own, and others without', async () => {
+  test('example 1: limits of individual values', async () => {
     await serveFile('example-01-exact-values');
     expect(await passing('database', 'orders')).toBe(7);
     expect(await passing('database', 'fallback')).toBe(3);
     expect((await ask(entries('database', 'other'))).statuses).toEqual([FREE]);
   });
 
-  test('2: nested descriptors, and several in one request', async () => {
+  test('example 2: nested descriptors, several in one request', async () => {
     await serveFile('example-02-nested');
     const [ad, any] = [entries('kind', 'advertisement', 'number', '1'), entries('number', '1')];
     for (const left of [1, 0]) {
@@ -62,14 +62,14 @@ describe('the documented example', () => {
     expect((await ask(entries('kind', 'advertisement'))).statuses).toEqual([FREE]);
   });
 
-  test('3: one value is blocked, each other has a limit', async () => {
+  test('example 3: one value is blocked, all others are limited', async () => {
     await serveFile('example-03-blocked-value');
     expect(await passing('remote_address', '192.0.2.5')).toBe(0);
     expect(await passing('remote_address', '192.0.2.6')).toBe(4);
     expect(await passing('remote_address', '192.0.2.7')).toBe(4);
   });
 
-  test('4: a descriptor has the depth of its limit, or no limit', async () => {
+  test('example 4: a descriptor matches only at the depth of its limit', async () => {
     await serveFile('example-04a-one-level');
     const deep = entries('colour', 'red', 'shape', 'round');
     expect((await ask(deep)).statuses).toEqual([FREE]);
@@ -81,20 +81,20 @@ describe('the documented example', () => {
     expect((await ask(entries('colour', 'red'))).statuses).toEqual([FREE]);
   });
 
-  test('5: unlimited is not the same as unknown', async () => {
+  test('example 5: unlimited differs from unknown', async () => {
     await serveFile('example-05-unlimited');
     expect((await ask(entries('directory', 'x'))).statuses).toEqual([UNLIMITED]);
     expect((await ask(entries('nothing', 'x'))).statuses).toEqual([FREE]);
     expect(await passing('cloud', 'x')).toBe(5);
   });
 
-  test('6: shadow mode', async () => {
+  test('example 6: shadow mode', async () => {
     await serveFile('example-06-shadow-mode');
     expect(await passing('service', 'login', 'user', 'ann')).toBe(9);
     expect(await passing('service', 'login', 'user', 'ben')).toBe(3);
   });
 
-  test('7: replaces', async () => {
+  test('example 7: replaces', async () => {
     await serveFile('example-07-replaces');
     const usual = entries('group', 'readers', 'user', 'ann');
     const special = entries('endpoint', 'feed', 'user', 'ann');
@@ -104,14 +104,14 @@ describe('the documented example', () => {
     expect((await ask(usual)).statuses[0].limit_remaining).toBe(1);
   });
 
-  test('8: metrics in detail do not change what is decided', async () => {
+  test('example 8: detailed metrics do not change decisions', async () => {
     await serveFile('example-08-detailed-metric');
     expect(await passing('page', 'a')).toBe(2);
     expect(await passing('page', 'b')).toBe(2);
     expect(await passing('page', 'start')).toBe(4);
   });
 
-  test('9: wildcards at the end, in the middle, and several', async () => {
+  test('example 9: wildcards at the end, in the middle, and several', async () => {
     await serveFile('example-09a-star-at-the-end');
     expect(await passing('name', 'robot1')).toBe(2);
     expect(await passing('name', 'robot2')).toBe(2);
@@ -128,7 +128,7 @@ describe('the documented example', () => {
     expect((await ask(entries('path', '/shop/7/buy'))).statuses).toEqual([FREE]);
   });
 
-  test('10: values in metrics do not change what is decided', async () => {
+  test('example 10: values in metrics do not change decisions', async () => {
     await serveFile('example-10a-value-to-metric');
     expect(await passing('route', 'api', 'method', 'GET', 'subject', '1')).toBe(2);
     expect(await passing('route', 'api', 'method', 'PUT', 'subject', '1')).toBe(2);
@@ -141,7 +141,7 @@ describe('the documented example', () => {
     ).toEqual([FREE]);
   });
 
-  test('11: thresholds that are shared', async () => {
+  test('example 11: shared thresholds', async () => {
     await serveFile('example-11a-share-threshold');
     for (const name of ['a', 'b', 'c', 'd']) {
       expect((await ask(entries('document', `shared/${name}`))).overall_code).toBe(OK);
@@ -159,7 +159,7 @@ describe('the documented example', () => {
 });
 
 describe('the file', () => {
-  test('of the demonstration', async () => {
+  test('the file of the demonstration is applied', async () => {
     await serveFile('demo');
     expect(await passing('from', 'front', 'to', 'back')).toBe(1);
     expect(await passing('one', 'x')).toBe(2);
@@ -170,7 +170,7 @@ describe('the file', () => {
     expect((await ask(entries('open', 'x'))).statuses).toEqual([UNLIMITED]);
   });
 
-  test('of every unit', async () => {
+  test('every unit is applied', async () => {
     await serveFile('every-unit');
     const units = ['SECOND', 'MINUTE', 'HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'];
     const values = ['1', '2', '3', '4', '5', '6', '007'];
@@ -180,20 +180,20 @@ describe('the file', () => {
     );
   });
 
-  test('of additions', async () => {
+  test('fields beyond envoyproxy/ratelimit are applied', async () => {
     await serveFile('additions');
     expect(await client.passing({ domain, descriptors: [entries('upload', 'x')] }, 25)).toBe(20);
     const { statuses } = await ask(entries('burst', 'x'), entries('steps', 'x'));
     expect(statuses.map((status) => status.limit_remaining)).toEqual([29, 499]);
   });
 
-  test('of soft limits', async () => {
+  test('quota_mode is applied', async () => {
     await serveFile('quota-mode');
     const both = [entries('backend', 'first'), entries('backend', 'second')];
     expect(await client.passing({ domain, descriptors: both }, 5)).toBe(2);
   });
 
-  test('of metadata', async () => {
+  test('metadata is applied', async () => {
     await serveFile('metadata');
     expect((await ask(entries('backend', 'first'))).dynamic_metadata).not.toBeNull();
   });

@@ -55,14 +55,14 @@ const passed = (verdicts: readonly { overall_code: string }[]): number =>
   verdicts.filter(({ overall_code }) => overall_code === OK).length;
 
 describe('the gRPC server', () => {
-  test('lets exactly as many of 1,000 calls at once pass as the limit says', async () => {
+  test('allows exactly the limit of 1,000 concurrent calls', async () => {
     served = await serve(CONFIG);
     const { client } = served;
     const calls = Array.from({ length: 1000 }, () => client.ask(fifty('crowded')));
     expect(passed(await Promise.all(calls))).toBe(50);
   });
 
-  test('does so for several clients too', async () => {
+  test('allows exactly the limit of several clients', async () => {
     served = await serve(CONFIG);
     const address = addressOf(served.running);
     const clients = Array.from({ length: 4 }, () => new RlsClient(address));
@@ -73,14 +73,14 @@ describe('the gRPC server', () => {
     for (const client of clients) client.close();
   });
 
-  test('refuses huge messages, and goes on', async () => {
+  test('rejects huge messages and keeps serving', async () => {
     served = await serve(CONFIG);
     const [code] = await failureOf(served.client.ask(fifty('x'.repeat(300_000))));
     expect(code).toBe('RESOURCE_EXHAUSTED');
     expect((await served.client.ask(fifty('x'))).overall_code).toBe(OK);
   });
 
-  test('refuses what is not a message, and goes on', async () => {
+  test('rejects invalid messages and keeps serving', async () => {
     served = await serve(CONFIG);
     const session = http2.connect(`http://${addressOf(served.running)}`);
     const trailers = await new Promise<http2.IncomingHttpHeaders>((resolve, reject) => {
@@ -101,7 +101,7 @@ describe('the gRPC server', () => {
     expect((await served.client.ask(fifty('x'))).overall_code).toBe(OK);
   });
 
-  test('is not there, and its libraries are not loaded, unless it is asked for', async () => {
+  test('loads no gRPC library unless gRPC is on', async () => {
     const running = await startRunning();
     expect(running.service.grpc).toBeUndefined();
     await running.close();
@@ -120,20 +120,20 @@ describe('the gRPC server', () => {
     expect(loadedBy('envoy-rls/grpc-server.js')).toBeGreaterThan(0);
   });
 
-  test('keeps the service from starting where its port is taken', async () => {
+  test('start fails if the gRPC port is in use', async () => {
     served = await serve(CONFIG);
     const grpc = addressOf(served.running);
     await expect(startRunning({ settings: { grpc } })).rejects.toThrow(/EADDRINUSE|bind/);
   });
 
-  test('does not stay behind where the port of HTTP is taken', async () => {
+  test('the gRPC port is released if the HTTP port is in use', async () => {
     served = await serve(CONFIG);
     const { http } = served.running.service;
     const taken = { listen: `${http.host}:${http.port}`, grpc: '127.0.0.1:0' };
     await expect(startRunning({ settings: taken })).rejects.toThrow('EADDRINUSE');
   });
 
-  test('goes by a new configuration from the next call on', async () => {
+  test('applies a new configuration from the next call on', async () => {
     served = await serve(CONFIG);
     const { configuration } = served.running.service.app;
     expect((await served.client.ask(fifty('x'))).statuses[0].limit_remaining).toBe(49);
@@ -149,7 +149,7 @@ describe('the gRPC server', () => {
 });
 
 describe('over TLS', () => {
-  test('serves with the certificate of the service, and does not answer without', async () => {
+  test('uses the TLS certificate of the service and rejects plaintext', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-tls-'));
     const [tlsKey, tlsCert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
     try {
@@ -184,12 +184,12 @@ describe('health', () => {
     },
   );
 
-  test('of a service that is not there is not found', async () => {
+  test('health of an unknown service is NOT_FOUND', async () => {
     served = await serve(CONFIG);
     expect((await failureOf(served.client.health('other')))[0]).toBe('NOT_FOUND');
   });
 
-  test('can be watched until the server stops', async () => {
+  test('Watch reports health until shutdown', async () => {
     served = await serve(CONFIG, { settings: { drainMs: '10s' } });
     const told: string[] = [];
     const watch = served.client.watchHealth();
@@ -202,7 +202,7 @@ describe('health', () => {
     expect(told).toEqual(['STATE_SERVING', 'STATE_NOT_SERVING']);
   });
 
-  test('of a service that is not there can be watched too', async () => {
+  test('Watch of an unknown service stays open', async () => {
     served = await serve(CONFIG);
     const watch = served.client.watchHealth('other');
     const first = await new Promise<{ readonly status: string }>((resolve) =>
@@ -215,7 +215,7 @@ describe('health', () => {
 });
 
 describe('stopping', () => {
-  test('answers what is in flight first', async () => {
+  test('shutdown completes calls in flight', async () => {
     const { store, release } = slowStore();
     served = await serve(CONFIG, { settings: { drainMs: '10s' }, store });
     const { client, running } = served;
@@ -232,7 +232,7 @@ describe('stopping', () => {
     served = undefined;
   });
 
-  test('does not wait longer than it may', async () => {
+  test('shutdown ends after the drain time', async () => {
     const { store, release } = slowStore();
     served = await serve(CONFIG, { settings: { drainMs: '50ms' }, store });
     const call = failureOf(served.client.ask(fifty('x')));

@@ -70,7 +70,7 @@ function ask(made: ClientHttp2Session, body = Buffer.alloc(5)): Promise<number> 
 }
 
 describe('shutdown of gRPC', () => {
-  test('sends GOAWAY twice, and answers calls sent before the client knew of it', async () => {
+  test('shutdown sends GOAWAY twice and completes calls sent before', async () => {
     const port = await start();
     const made = await session(port);
     const lastIds: number[] = [];
@@ -88,7 +88,7 @@ describe('shutdown of gRPC', () => {
     expect(new Set(lastIds.slice(1))).toEqual(new Set([3]));
   });
 
-  test('answers calls of a connection that was accepted last', async () => {
+  test('shutdown completes calls of the last accepted connection', async () => {
     const port = await start();
     const made = connect(`http://127.0.0.1:${port}`);
     sessions.push(made);
@@ -101,7 +101,7 @@ describe('shutdown of gRPC', () => {
     await closed;
   });
 
-  test('is not delayed by clients that are silent', async () => {
+  test('silent clients do not delay shutdown', async () => {
     const port = await start();
     for (let each = 0; each < 5; each++) sockets.push(await open(port));
     await session(port);
@@ -112,13 +112,13 @@ describe('shutdown of gRPC', () => {
 });
 
 describe('a gRPC connection', () => {
-  test('that stays silent is closed', async () => {
+  test('closes a silent gRPC connection', async () => {
     const port = await start(short);
     for (let each = 0; each < 50; each++) sockets.push(await open(port));
     await expect.poll(() => transport!.connections, soon).toBe(0);
   });
 
-  test('that sends its preface byte by byte is closed', async () => {
+  test('closes a gRPC connection that sends its preface byte by byte', async () => {
     const port = await start(short);
     const socket = connectTcp(port, '127.0.0.1');
     sockets.push(socket);
@@ -131,7 +131,7 @@ describe('a gRPC connection', () => {
     await expect.poll(() => transport!.connections, soon).toBe(0);
   });
 
-  test('whose client breaks the protocol and is gone is closed', async () => {
+  test('closes a gRPC connection after a protocol error', async () => {
     const port = await start({ ...short, idleMs: 600_000 });
     const grammar = new Grammar(3);
     for (let each = 0; each < 100; each++) {
@@ -145,7 +145,7 @@ describe('a gRPC connection', () => {
     await expect.poll(() => transport!.connections, soon).toBe(0);
   });
 
-  test('without calls stays open while its client acknowledges pings', async () => {
+  test('keeps a gRPC connection open while its client acknowledges pings', async () => {
     const port = await start({ ...short, idleMs: 600_000 });
     const made = await session(port);
     let pings = 0;
@@ -154,7 +154,7 @@ describe('a gRPC connection', () => {
     expect([made.closed, transport!.connections]).toEqual([false, 1]);
   });
 
-  test('without calls is told to end, and not if it has one', async () => {
+  test('sends GOAWAY to an idle gRPC connection only', async () => {
     const port = await start(short);
     const idle = await session(port);
     const busy = await session(port);
@@ -174,12 +174,12 @@ describe('a gRPC call', () => {
     ['two messages', Buffer.alloc(10), STATUS.INVALID_ARGUMENT],
     ['a compressed message', Buffer.from([1, 0, 0, 0, 0]), STATUS.UNIMPLEMENTED],
     ['an announced gigabyte', Buffer.from([0, 64, 0, 0, 0]), STATUS.RESOURCE_EXHAUSTED],
-  ])('with %s fails with a status of its own', async (_what, body, status) => {
+  ])('a call with %s fails with its own status', async (_what, body, status) => {
     const made = await session(await start());
     expect(await ask(made, body)).toBe(status);
   });
 
-  test('of an unknown method is unimplemented, and no call of gRPC is a 4xx', async () => {
+  test('an unknown method is UNIMPLEMENTED, and a request without gRPC is a 4xx', async () => {
     const made = await session(await start());
     const statusOf = async (headers: object): Promise<unknown> => {
       const stream = made.request({ ...HEADERS, ...headers }, { endStream: true });

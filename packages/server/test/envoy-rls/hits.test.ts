@@ -32,16 +32,16 @@ const withHits = (value: number | string, ...texts: string[]) => ({
 });
 
 describe('hits of the request', () => {
-  test('are 1 if they are 0', async () => {
+  test('hits of 0 in the request mean 1', async () => {
     expect(remaining(await asking(0, entries('ten', name())))).toEqual([9]);
   });
 
-  test('are what each descriptor takes', async () => {
+  test('hits of the request are charged to each descriptor', async () => {
     const [a, b] = [name(), name()];
     expect(remaining(await asking(5, entries('ten', a), entries('ten', b)))).toEqual([5, 5]);
   });
 
-  test('that do not fit are not taken', async () => {
+  test('denied hits are not charged', async () => {
     const ten = entries('ten', name());
     await asking(8, ten);
     const denied = await asking(5, ten);
@@ -50,7 +50,7 @@ describe('hits of the request', () => {
     expect((await asking(2, ten)).overall_code).toBe(OK);
   });
 
-  test('above the limit never pass, take nothing and promise no time', async () => {
+  test('hits above the limit are denied without charge or Retry-After', async () => {
     const [ten, two] = [entries('ten', name()), entries('two', name())];
     const denied = await asking(11, ten);
     expect(denied.overall_code).toBe(OVER);
@@ -62,7 +62,7 @@ describe('hits of the request', () => {
     expect(remaining(await asking(1, ten, two))).toEqual([9, 1]);
   });
 
-  test('above a limit in shadow pass', async () => {
+  test('hits above a shadow limit are allowed', async () => {
     const [watched, ten] = [entries('watched', name()), entries('ten', name())];
     const verdict = await asking(5, watched, ten);
     expect(verdict.overall_code).toBe(OK);
@@ -72,13 +72,13 @@ describe('hits of the request', () => {
 });
 
 describe('hits of a descriptor', () => {
-  test('go before those of the request', async () => {
+  test('hits of a descriptor win over those of the request', async () => {
     const [a, b] = [name(), name()];
     const verdict = await asking(5, withHits(3, 'ten', a), entries('ten', b));
     expect(remaining(verdict)).toEqual([7, 5]);
   });
 
-  test('that are 0 ask, and take nothing', async () => {
+  test('hits of 0 in a descriptor are a peek', async () => {
     const user = name();
     const asked = withHits(0, 'two', user);
     expect(remaining(await ask(asked))).toEqual([2]);
@@ -89,20 +89,20 @@ describe('hits of a descriptor', () => {
     expect(over.statuses[0].duration_until_reset!.seconds).toBeGreaterThan(0);
   });
 
-  test('that are 0 without being written out ask as well', async () => {
+  test('an empty hits_addend in a descriptor is a peek', async () => {
     const user = name();
     await ask({ ...entries('two', user), hits_addend: {} });
     expect(remaining(await ask(entries('two', user)))).toEqual([1]);
   });
 
-  test('that are 0 are answered with what others take of the same limit', async () => {
+  test('a peek includes the charges of other descriptors with the same limit', async () => {
     const user = name();
     const verdict = await ask(withHits(0, 'two', user), withHits(2, 'two', user));
     expect(verdict.overall_code).toBe(OK);
     expect(remaining(verdict)).toEqual([0, 0]);
   });
 
-  test('that are 0 keep others from being charged where there is no room', async () => {
+  test('a denied peek prevents the charges of other descriptors', async () => {
     const [full, user] = [name(), name()];
     await asking(2, entries('two', full));
     const verdict = await ask(withHits(0, 'two', full), entries('ten', user));
@@ -111,18 +111,18 @@ describe('hits of a descriptor', () => {
     expect(remaining(await ask(withHits(0, 'ten', user)))).toEqual([10]);
   });
 
-  test('that are 0 are denied where nothing ever passes, and free where all does', async () => {
+  test('a peek is denied by a limit of 0 and allowed by unlimited', async () => {
     expect((await ask(withHits(0, 'never', 'x'))).overall_code).toBe(OVER);
     expect((await ask(withHits(0, 'free', 'x'))).overall_code).toBe(OK);
     expect((await ask(withHits(0, 'watched', 'x'))).overall_code).toBe(OK);
   });
 
-  test('may be as large as 64 bits allow', async () => {
+  test('hits of a descriptor may have 64 bits', async () => {
     const largest = withHits('18446744073709551615', 'ten', name());
     expect((await ask(largest)).overall_code).toBe(OVER);
   });
 
-  test('that are to be given back are refused, not charged', async () => {
+  test('rejects negative hits without a charge', async () => {
     const user = name();
     const given = { ...withHits(3, 'ten', user), is_negative_hits: true };
     expect(await failureOf(ask(given))).toEqual([
@@ -133,7 +133,7 @@ describe('hits of a descriptor', () => {
   });
 });
 
-describe('a limit that comes along', () => {
+describe('limit in a descriptor', () => {
   const override = (requests_per_unit: number, unit: number, ...texts: string[]) => ({
     ...entries(...texts),
     limit: { requests_per_unit, unit },
@@ -146,7 +146,7 @@ describe('a limit that comes along', () => {
     [4, 'PERIOD_DAY', 86_400],
     [5, 'PERIOD_MONTH', 30 * 86_400],
     [6, 'PERIOD_YEAR', 365 * 86_400],
-  ])('counts in unit %i', async (unit, unitName, seconds) => {
+  ])('a limit in a descriptor counts in unit %i', async (unit, unitName, seconds) => {
     const { statuses } = await ask(override(3, unit, 'anything', name()));
     expect(statuses).toEqual([
       {
@@ -158,20 +158,20 @@ describe('a limit that comes along', () => {
     ]);
   });
 
-  test.each([0, 7, 99])('in unit %i, which is none, is refused', async (unit) => {
+  test.each([0, 7, 99])('rejects unit %i of a limit in a descriptor', async (unit) => {
     const [code, message] = await failureOf(ask(override(3, unit, 'ten', name())));
     expect(code).toBe('INVALID_ARGUMENT');
     expect(message).toBe(`Expected the unit of a limit to be SECOND to YEAR, got ${unit}`);
   });
 
-  test('goes before what is configured, also before unlimited and shadow', async () => {
+  test('a limit in a descriptor wins over the configuration', async () => {
     for (const key of ['ten', 'free', 'watched', 'never']) {
       const question = { domain: 'shop', descriptors: [override(1, 2, key, name())] };
       expect(await served.client.passing(question, 3)).toBe(1);
     }
   });
 
-  test('is counted by the whole descriptor, apart from what is configured', async () => {
+  test('a limit in a descriptor has its own counter', async () => {
     const user = name();
     await ask(override(1, 2, 'ten', user));
     expect(remaining(await ask(entries('ten', user)))).toEqual([9]);
@@ -180,21 +180,21 @@ describe('a limit that comes along', () => {
     expect((await ask(override(1, 2, 'ten', user))).overall_code).toBe(OVER);
   });
 
-  test('may change, and what was counted stays', async () => {
+  test('a changed limit in a descriptor keeps its counter', async () => {
     const user = name();
     await asking(4, override(10, 2, 'x', user));
     expect(remaining(await ask(override(6, 2, 'x', user)))).toEqual([1]);
     expect((await asking(1, override(4, 2, 'x', user))).overall_code).toBe(OVER);
   });
 
-  test('and comes twice, is held to the smaller', async () => {
+  test('of two limits in equal descriptors the smaller applies', async () => {
     const user = name();
     const both = [override(5, 2, 'x', user), override(2, 2, 'x', user)];
     expect((await ask(...both)).overall_code).toBe(OK);
     expect((await ask(...both)).overall_code).toBe(OVER);
   });
 
-  test('of 0 lets nothing pass', async () => {
+  test('a limit of 0 in a descriptor denies everything', async () => {
     const { overall_code, statuses } = await ask(override(0, 2, 'ten', name()));
     expect(overall_code).toBe(OVER);
     expect(statuses[0].current_limit).toEqual({
@@ -204,14 +204,14 @@ describe('a limit that comes along', () => {
     });
   });
 
-  test('that is too large to be counted exactly is refused', async () => {
+  test('rejects a limit in a descriptor that is too large to be exact', async () => {
     const [code, message] = await failureOf(ask(override(4_294_967_295, 6, 'ten', name())));
     expect(code).toBe('INVALID_ARGUMENT');
     expect(message).toContain('at most 2^53 - 1');
     expect((await ask(override(4_294_967_295, 1, 'ten', name()))).overall_code).toBe(OK);
   });
 
-  test('means nothing in a domain that nobody configured', async () => {
+  test('ignores a limit in a descriptor of an unknown domain', async () => {
     const question = { domain: 'unheard', descriptors: [override(1, 2, 'ten', 'x')] };
     expect(await served.client.passing(question, 3)).toBe(3);
   });
@@ -232,24 +232,24 @@ describe('a request', () => {
       { domain: 'shop', descriptors: [entries(...Array.from({ length: 130 }, () => 'x'))] },
       'Expected at most 64 entries in a descriptor, got 65',
     ],
-  ])('%s is refused', async (_, question, message) => {
+  ])('rejects %s', async (_, question, message) => {
     expect(await failureOf(served.client.ask(question))).toEqual(['INVALID_ARGUMENT', message]);
   });
 
-  test('in a domain that nobody configured is free', async () => {
+  test('allows everything in an unknown domain', async () => {
     const descriptors = [entries('ten', 'x'), entries('two', 'x')];
     const verdict = await served.client.ask({ domain: '__proto__', descriptors });
     expect(verdict).toMatchObject({ overall_code: OK, response_headers_to_add: [] });
     expect(verdict.statuses).toEqual([FREE, FREE]);
   });
 
-  test('may have fields that are not known yet', async () => {
+  test('ignores unknown fields', async () => {
     const descriptors = [entries('ten', name())];
     const question = { domain: 'shop', descriptors, from_the_future: 'x' };
     expect((await served.client.ask(question)).overall_code).toBe(OK);
   });
 
-  test('may have values of any length, and each is counted for itself', async () => {
+  test('counts long values separately', async () => {
     const long = 'v'.repeat(20_000);
     expect(await served.client.passing(shopOf(entries('two', `${long}a`)), 3)).toBe(2);
     expect(await served.client.passing(shopOf(entries('two', `${long}b`)), 3)).toBe(2);
@@ -258,7 +258,7 @@ describe('a request', () => {
     expect(await served.client.passing(shopOf(override), 3)).toBe(1);
   });
 
-  test('may have values that look like separators, and each is counted for itself', async () => {
+  test('counts values with separators separately', async () => {
     for (const value of ['a:b', 'a\\:b', 'a\\', ':', '', '{a}', '\u0000', 'ä', '__proto__']) {
       expect(await served.client.passing(shopOf(entries('two', value)), 3)).toBe(2);
     }

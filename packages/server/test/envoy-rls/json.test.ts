@@ -27,7 +27,7 @@ const post = (body: unknown): Promise<Answer> => served.running.post('/json', bo
 const shop = (...descriptors: object[]) => ({ domain: 'shop', descriptors });
 
 describe('POST /json', () => {
-  test('answers 200 within the limit and 429 over it, as protocol buffers do', async () => {
+  test('responds 200 within the limit and 429 over it', async () => {
     const question = shop(entries('two', name()), entries('unheard', 'of'));
     const first = await post(question);
     expect(first.status).toBe(200);
@@ -60,7 +60,7 @@ describe('POST /json', () => {
     expect(headers).toEqual(['RateLimit-Policy', 'RateLimit', 'Retry-After']);
   });
 
-  test('counts together with gRPC', async () => {
+  test('JSON and gRPC share counters', async () => {
     const question = shop(entries('two', name()));
     await post(question);
     expect((await served.client.ask(question)).overall_code).toBe(OK);
@@ -72,7 +72,7 @@ describe('POST /json', () => {
     ['lowerCamelCase', { hitsAddend: 3 }],
     ['numbers as text', { hitsAddend: '3' }],
     ['numbers that are whole however they are written', { hitsAddend: 3.0 }],
-  ])('takes %s', async (_, hits) => {
+  ])('accepts %s', async (_, hits) => {
     const { json } = await post({ ...shop(entries('ten', name())), ...hits });
     expect(json.statuses[0].limitRemaining).toBe(7);
   });
@@ -80,7 +80,7 @@ describe('POST /json', () => {
   test.each([
     ['a number', 0],
     ['text', '0'],
-  ])('takes hits of a descriptor as %s', async (_, hits) => {
+  ])('accepts hits of a descriptor as %s', async (_, hits) => {
     const user = name();
     const asked = shop({ ...entries('ten', user), hitsAddend: hits });
     expect((await post(asked)).json.statuses[0].limitRemaining).toBe(10);
@@ -97,13 +97,13 @@ describe('POST /json', () => {
     },
   );
 
-  test('takes null for what is not there', async () => {
+  test('accepts null for a missing field', async () => {
     const descriptor = { ...entries('ten', 'x'), hits_addend: null, limit: null };
     const { status } = await post({ ...shop(descriptor), hitsAddend: null });
     expect(status).toBe(200);
   });
 
-  test('names what has a name, and leaves out what is nothing', async () => {
+  test('writes enums by name and omits empty fields', async () => {
     const { json } = await post(
       shop(entries('ten', name()), entries('odd', name()), entries('free', 'x')),
     );
@@ -119,7 +119,7 @@ describe('POST /json', () => {
     expect(never.json.responseHeadersToAdd).toHaveLength(2);
   });
 
-  test('tells the metadata of descriptors that are within their limits', async () => {
+  test('writes the metadata of allowed descriptors', async () => {
     const question = shop(entries('told', name()));
     expect((await post(question)).json.dynamicMetadata).toEqual({
       domain: 'shop',
@@ -184,7 +184,7 @@ describe('POST /json refuses', () => {
     expect(json.detail).toContain(message);
   });
 
-  test('what is no JSON, too large, or another method', async () => {
+  test('POST /json rejects invalid JSON, large bodies and other methods', async () => {
     const { url } = served.running;
     const broken = await fetch(`${url}/json`, { method: 'POST', body: '{' });
     expect(broken.status).toBe(400);
@@ -193,7 +193,7 @@ describe('POST /json refuses', () => {
     expect((await served.running.get('/json')).status).toBe(405);
   });
 
-  test('without charging anybody', async () => {
+  test('POST /json charges nothing for a rejected request', async () => {
     const user = name();
     const bad = { domain: 'shop', descriptors: [entries('ten', user), { entries: [{ k: 1 }] }] };
     expect((await post(bad)).status).toBe(400);

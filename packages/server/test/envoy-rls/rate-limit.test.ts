@@ -72,7 +72,7 @@ let names = 0;
 const name = (): string => `name-${names++}`;
 
 describe('a descriptor of a tree', () => {
-  test('is held to its limit, and told what is left of it', async () => {
+  test('enforces the limit of a descriptor and reports the remaining hits', async () => {
     const few = entries('few', name());
     const first = await ask(few);
     expect(first.overall_code).toBe(OK);
@@ -94,22 +94,22 @@ describe('a descriptor of a tree', () => {
     expect(untilMs).toBeGreaterThan(0);
   });
 
-  test('without a value counts each value for itself', async () => {
+  test('a descriptor without a value counts each value separately', async () => {
     const [a, b] = [entries('few', name()), entries('few', name())];
     expect(await passing(3, a)).toBe(2);
     expect(await passing(3, b)).toBe(2);
   });
 
-  test('goes by the value before the key alone', async () => {
+  test('an exact value wins over the key alone', async () => {
     expect(await passing(9, entries('few', 'special'))).toBe(4);
   });
 
-  test('goes by a pattern before the key alone, and counts each value for itself', async () => {
+  test('a pattern wins over the key alone and counts each value separately', async () => {
     expect(await passing(9, entries('few', 'robot-1'))).toBe(1);
     expect(await passing(9, entries('few', 'robot-2'))).toBe(1);
   });
 
-  test('finds nested limits, with a value or without', async () => {
+  test('matches nested descriptors with and without values', async () => {
     expect(await passing(9, entries('outer', 'a', 'inner', 'x'))).toBe(2);
     expect(await passing(9, entries('outer', 'a', 'inner', 'y'))).toBe(2);
     expect(await passing(9, entries('outer', 'b', 'inner', 'x'))).toBe(2);
@@ -129,7 +129,7 @@ describe('a descriptor of a tree', () => {
     expect(statuses).toEqual([FREE]);
   });
 
-  test('is not held to the limit of a place that it only comes through', async () => {
+  test('the limit of a parent does not apply to nested descriptors', async () => {
     const at = name();
     expect(await passing(2, entries('outer', at, 'inner', 'x'))).toBe(2);
     expect(await passing(9, entries('outer', at))).toBe(1);
@@ -141,19 +141,19 @@ describe('a descriptor of a tree', () => {
     ['month', 'PERIOD_MONTH', 30 * 86_400],
     ['year', 'PERIOD_YEAR', 365 * 86_400],
     ['odd', 'PERIOD_UNKNOWN', 300],
-  ])('with a window of a %s is told so', async (span, unit, seconds) => {
+  ])('reports the unit %s', async (span, unit, seconds) => {
     const { statuses } = await ask(entries('span', span));
     expect(statuses[0].current_limit).toEqual({ requests_per_unit: 1, unit, name: '' });
     expect(statuses[0].duration_until_reset).toEqual({ seconds, nanos: 0 });
   });
 
-  test('that is unlimited says so', async () => {
+  test('reports an unlimited descriptor', async () => {
     const { statuses, response_headers_to_add: headers } = await ask(entries('free', name()));
     expect(statuses).toEqual([UNLIMITED]);
     expect(headers).toEqual([]);
   });
 
-  test('in shadow is counted and told, and never over', async () => {
+  test('a descriptor in shadow mode is counted and never over the limit', async () => {
     const user = name();
     const first = await ask(entries('watched', user));
     expect(first.statuses[0]).toMatchObject({
@@ -169,7 +169,7 @@ describe('a descriptor of a tree', () => {
     expect((await decisionService.inspect('shop.watched', ['watched', user]))?.used).toBe(1);
   });
 
-  test('with a limit of 0 lets nothing pass, and says a window, but no time to retry', async () => {
+  test('a limit of 0 denies everything and reports its window without Retry-After', async () => {
     const { overall_code, statuses, response_headers_to_add } = await ask(entries('never', 'x'));
     expect(overall_code).toBe(OVER);
     const limit = { requests_per_unit: 0, unit: 'PERIOD_MINUTE', name: '' };
@@ -182,18 +182,18 @@ describe('a descriptor of a tree', () => {
     ]);
   });
 
-  test('with a limit of 0 in shadow lets everything pass', async () => {
+  test('a limit of 0 in shadow mode allows everything', async () => {
     expect(await passing(3, entries('never', 'watched'))).toBe(3);
   });
 
-  test('has a name if its limit has', async () => {
+  test('reports the name of a limit', async () => {
     const { statuses } = await ask(entries('many', name()), entries('few', name()));
     expect(statuses.map((status) => status.current_limit?.name)).toEqual(['plenty', '']);
   });
 });
 
 describe('a rule', () => {
-  test('takes a descriptor with just its entries, in any order', async () => {
+  test('a rule matches a descriptor with exactly its entries in any order', async () => {
     const user = name();
     expect(await passing(9, entries('user', user, 'tenant', 'big-one'))).toBe(3);
     const turned = await ask(entries('tenant', 'big-one', 'user', user));
@@ -211,15 +211,15 @@ describe('a rule', () => {
     ['an entry more', entries('user', 'a', 'tenant', 'big-two', 'more', 'x')],
     ['an entry less', entries('tenant', 'big-two')],
     ['an entry twice', entries('user', 'a', 'user', 'a')],
-  ])('does not take a descriptor with %s', async (_, descriptor) => {
+  ])('a rule does not match a descriptor with %s', async (_, descriptor) => {
     expect((await ask(descriptor)).statuses).toEqual([FREE]);
   });
 
-  test('without limits means unlimited', async () => {
+  test('a rule without limits means unlimited', async () => {
     expect((await ask(entries('vip', 'x'))).statuses).toEqual([UNLIMITED]);
   });
 
-  test('takes the cost of an operation, times the hits', async () => {
+  test('a rule charges the cost of an operation times the hits', async () => {
     const search = entries('search', name());
     expect((await ask(search)).statuses[0].limit_remaining).toBe(5);
     const twice = await served.client.ask({ ...shop(search), hits_addend: 2 });
@@ -229,7 +229,7 @@ describe('a rule', () => {
 });
 
 describe('several descriptors', () => {
-  test('are answered in their order', async () => {
+  test('returns statuses in the order of the descriptors', async () => {
     const verdict = await ask(
       entries('unheard', 'of'),
       entries('few', name()),
@@ -241,7 +241,7 @@ describe('several descriptors', () => {
     ]);
   });
 
-  test('are charged all or none', async () => {
+  test('charges all descriptors or none', async () => {
     const [few, many] = [entries('few', name()), entries('many', name())];
     expect(await passing(5, few, many)).toBe(2);
     const denied = await ask(few, many);
@@ -249,7 +249,7 @@ describe('several descriptors', () => {
     expect((await ask(many)).statuses[0].limit_remaining).toBe(97);
   });
 
-  test('that are the same add up', async () => {
+  test('equal descriptors add up', async () => {
     const many = entries('many', name());
     const { statuses } = await ask(many, many, many);
     expect(statuses.map((status) => status.limit_remaining)).toEqual([97, 97, 97]);
@@ -258,13 +258,13 @@ describe('several descriptors', () => {
     expect(codes(await ask(few, few))).toEqual([OVER, OVER]);
   });
 
-  test('that are the same do not pass if they do not fit together', async () => {
+  test('equal descriptors are denied if their sum exceeds the limit', async () => {
     const few = entries('few', name());
     expect((await ask(few, few, few)).overall_code).toBe(OVER);
     expect((await ask(few, few)).overall_code).toBe(OK);
   });
 
-  test('one of which takes the place of another leave that one alone', async () => {
+  test('a replaced limit is not charged', async () => {
     const many = entries('many', name());
     const { statuses } = await ask(many, entries('stand_in', name()));
     expect(statuses.map((status) => status.current_limit?.requests_per_unit)).toEqual([
@@ -275,13 +275,13 @@ describe('several descriptors', () => {
     expect((await ask(many)).statuses[0].limit_remaining).toBe(99);
   });
 
-  test('with one in shadow are not kept from passing by it', async () => {
+  test('a descriptor in shadow mode does not deny the others', async () => {
     const [watched, few] = [entries('watched', name()), entries('few', name())];
     expect(await passing(3, watched, few)).toBe(2);
     expect(codes(await ask(watched, few))).toEqual([OK, OVER]);
   });
 
-  test('with one that lets nothing pass charge nobody', async () => {
+  test('a limit of 0 prevents all charges', async () => {
     const many = entries('many', name());
     const verdict = await ask(many, entries('never', 'x'));
     expect(codes(verdict)).toEqual([OK, OVER]);
@@ -289,7 +289,7 @@ describe('several descriptors', () => {
     expect((await ask(many)).statuses[0].limit_remaining).toBe(99);
   });
 
-  test('may lead to 64 limits, and to no more', async () => {
+  test('rejects descriptors with more than 64 limits', async () => {
     const some = (count: number) => Array.from({ length: count }, () => entries('many', name()));
     expect((await ask(...some(64))).overall_code).toBe(OK);
     expect(await failureOf(ask(...some(65)))).toEqual([
@@ -302,7 +302,7 @@ describe('several descriptors', () => {
 });
 
 describe('a window', () => {
-  test('slides: what passed before the minute changed still counts after it', async () => {
+  test('the window slides over the change of the minute', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     try {
       const minute = 60_000;

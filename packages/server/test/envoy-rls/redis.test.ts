@@ -46,7 +46,7 @@ describe('on Redis', () => {
   });
   afterAll(() => served.close());
 
-  test('several descriptors are charged all or none', async () => {
+  test('Redis charges several descriptors all or none', async () => {
     const question = shop(entries('two', 'a'), entries('ten', 'a'));
     expect(await served.client.passing(question, 4)).toBe(2);
     const denied = await served.client.ask(question);
@@ -54,21 +54,21 @@ describe('on Redis', () => {
     expect(denied.statuses[1].limit_remaining).toBe(8);
   });
 
-  test('a question that costs nothing takes nothing', async () => {
+  test('hits of 0 charge nothing on Redis', async () => {
     const asked = { ...entries('two', 'b'), hits_addend: { value: 0 } };
     expect((await served.client.ask(shop(asked))).statuses[0].limit_remaining).toBe(2);
     await served.client.ask({ ...shop(entries('two', 'b')), hits_addend: 2 });
     expect((await served.client.ask(shop(asked))).overall_code).toBe(OVER);
   });
 
-  test('what is in shadow is counted, and never over', async () => {
+  test('a shadow limit on Redis is counted and never over the limit', async () => {
     const question = shop(entries('watched', 'a'), entries('two', 'c'));
     expect(await served.client.passing(question, 2)).toBe(2);
     const { statuses } = await served.client.ask(question);
     expect(statuses.map(({ code }) => code)).toEqual([OK, OVER]);
   });
 
-  test('soft limits deny only together, under many requests at once', async () => {
+  test('soft limits on Redis deny only together under concurrent requests', async () => {
     const question = shop(entries('soft', 'a'), entries('soft', 'b'));
     const verdicts = await Promise.all(
       Array.from({ length: 20 }, () => served.client.ask(question)),
@@ -79,7 +79,7 @@ describe('on Redis', () => {
     expect(passed).toBeLessThanOrEqual(3);
   });
 
-  test('of many requests at once exactly as many pass as the limit says', async () => {
+  test('Redis allows exactly the limit of concurrent requests', async () => {
     const question = shop(entries('ten', 'crowded'));
     const verdicts = await Promise.all(
       Array.from({ length: 300 }, () => served.client.ask(question)),
@@ -88,7 +88,7 @@ describe('on Redis', () => {
   });
 });
 
-describe('when Redis is gone', () => {
+describe('if Redis is unavailable', () => {
   let served: Served;
   beforeAll(async () => {
     served = await serveOnRedis();
@@ -99,24 +99,24 @@ describe('when Redis is gone', () => {
     await redis.restart();
   });
 
-  test('what may pass without being counted passes', async () => {
+  test('the action allow allows the request', async () => {
     const verdict = await served.client.ask(fails('allow'));
     expect(verdict.overall_code).toBe(OK);
     expect(await served.client.passing(fails('allow'), 5)).toBe(5);
   });
 
-  test('what must not pass uncounted is over the limit, and only the wait is told', async () => {
+  test('the action deny denies the request, with Retry-After only', async () => {
     const verdict = await served.client.ask(fails('deny'));
     expect(verdict.overall_code).toBe(OVER);
     expect(verdict.statuses[0]).toMatchObject({ code: OVER, limit_remaining: 0 });
     expect(verdict.response_headers_to_add.map(({ key }) => key)).toEqual(['Retry-After']);
   });
 
-  test('what may be counted here is', async () => {
+  test('the action local counts in the process', async () => {
     expect(await served.client.passing(fails('local'), 5)).toBe(2);
   });
 
-  test('what is for Envoy to decide is not available', async () => {
+  test('the action throw is UNAVAILABLE', async () => {
     const [code, message] = await failureOf(served.client.ask(fails('throw')));
     expect(code).toBe('UNAVAILABLE');
     expect(message).toContain('The store');
@@ -124,18 +124,18 @@ describe('when Redis is gone', () => {
     expect([answer.status, answer.json.code]).toEqual([503, 'ERR_STORE_UNAVAILABLE']);
   });
 
-  test('what is only watched passes', async () => {
+  test('a shadow limit allows the request without Redis', async () => {
     const verdict = await served.client.ask(fails('watched'));
     expect(verdict.overall_code).toBe(OK);
     expect(verdict.statuses[0].code).toBe(OK);
   });
 
-  test('the most careful of several descriptors decides for all', async () => {
+  test('the strictest action of several descriptors applies', async () => {
     const both = shop(entries('fails', 'allow'), entries('fails', 'throw'));
     expect((await failureOf(served.client.ask(both)))[0]).toBe('UNAVAILABLE');
   });
 
-  test('the service is not healthy, until Redis is back', async () => {
+  test('the service is NOT_SERVING until Redis is available', async () => {
     await vi.waitFor(
       async () => expect(await served.client.health()).toBe('STATE_NOT_SERVING'),
       10_000,

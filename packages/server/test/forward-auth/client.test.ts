@@ -13,7 +13,7 @@ import { Router } from '../../src/http/router.ts';
 import { policy, settingsOf, startRunning } from '../running.ts';
 import { forwarded, limit, PATH, rule } from './asking.ts';
 
-describe('whose request it is', () => {
+describe('client of a forwarded request', () => {
   const warned: string[] = [];
   const log = pino({ level: 'warn' }, { write: (text) => void warned.push(JSON.parse(text).code) });
   beforeEach(() => {
@@ -37,17 +37,17 @@ describe('whose request it is', () => {
     },
   );
 
-  it('is the proxy itself on another machine, if nobody is named, which is warned of', () => {
+  it('is a remote proxy itself without trustProxy, with a warning', () => {
     expect(addressOf({}, '10.0.0.1', '192.0.2.1')).toBe('10.0.0.1');
     expect(warned).toEqual(['WARN_FORWARDED_IGNORED']);
   });
 
-  it('is the proxy itself if it does not say, which is warned of', () => {
+  it('is the proxy itself if it sends no client address, with a warning', () => {
     expect(addressOf({}, '127.0.0.1')).toBe('127.0.0.1');
     expect(warned).toEqual(['WARN_FORWARDED_MISSING']);
   });
 
-  it('is what trusted proxies say', () => {
+  it('is the address that trusted proxies send', () => {
     const list = '203.0.113.9, 192.0.2.1, 10.0.0.2';
     expect(addressOf({ trustProxy: 1 }, '10.0.0.1', list)).toBe('10.0.0.2');
     expect(addressOf({ trustProxy: 2 }, '10.0.0.1', list)).toBe('192.0.2.1');
@@ -56,7 +56,7 @@ describe('whose request it is', () => {
     expect(addressOf({ trustProxy: ['10.0.0.0/8'] }, '127.0.0.1', list)).toBe('127.0.0.1');
   });
 
-  it('warns once, however many requests come', () => {
+  it('warns once', () => {
     const read = forwardedClient(settingsOf(), log);
     for (let call = 0; call < 3; call++) {
       const headers = { 'x-forwarded-for': `192.0.2.${call}` };
@@ -65,7 +65,7 @@ describe('whose request it is', () => {
     expect(warned).toEqual(['WARN_FORWARDED_IGNORED']);
   });
 
-  it('is nobody that could be counted without an address: then it is 400', async () => {
+  it('rejects a request without a client address', async () => {
     const config = { policies: [policy('p', 1, '1m')], rules: [rule('/**', [limit('p')])] };
     const running = await startRunning({ config });
     const router = new Router();

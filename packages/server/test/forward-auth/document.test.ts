@@ -22,7 +22,7 @@ const codesIn = (cell: string): string[] =>
   [...cell.matchAll(/`([^`]+)`/g)].map(([, code]) => code);
 
 describe('docs/proxies.md', () => {
-  it('shows the example as it is', () => {
+  it('shows the shipped example', () => {
     const [, block] = /^```yaml\n([\s\S]*?)^```$/m.exec(page)!;
     expect(block).toBe(readFileSync(EXAMPLE, 'utf8'));
   });
@@ -34,7 +34,7 @@ describe('docs/proxies.md', () => {
     .slice(2)
     .map((row) => row.split('|').slice(1, 4).map(codesIn));
 
-  it.each(rows)('says what %j fits', ([pattern], fitting, others) => {
+  it.each(rows)('documents the matches of %j correctly', ([pattern], fitting, others) => {
     expect(fitting.length * others.length).toBeGreaterThan(0);
     const compiled = new PathPattern(pattern);
     for (const path of fitting)
@@ -58,7 +58,7 @@ describe('docs/proxies.md: which headers count', () => {
           .map((cell) => cell.trim()),
       );
 
-  it('names the headers of every profile', () => {
+  it('documents the headers of every profile', () => {
     const shown = rowsAfter('| `--proxy` | method').map((cells) =>
       cells.map((cell) => codesIn(cell)[0]?.toLowerCase()),
     );
@@ -70,7 +70,7 @@ describe('docs/proxies.md: which headers count', () => {
     );
   });
 
-  it('names spellings of paths that have the readings it says', () => {
+  it('documents path readings correctly', () => {
     for (const [spelling] of rowsAfter('| attack | example |')
       .filter(([attack]) => attack.startsWith('a path'))
       .map(([, example]) => codesIn(example))) {
@@ -86,7 +86,7 @@ describe('docs/proxies.md: which headers count', () => {
     }
   });
 
-  it('names the bounds that hold', () => {
+  it('documents the actual limits', () => {
     expect(page).toContain(`more than ${MAX_READINGS} readings`);
     expect(page).toContain(`than ${MAX_UNUSUAL_PATH_LENGTH.toLocaleString('en')} characters`);
   });
@@ -99,7 +99,7 @@ describe('examples/proxies/sluice.yaml', () => {
   });
   afterAll(() => running.close());
 
-  it('limits logins, then everything, and the health check not at all', async () => {
+  it('limits logins and everything else, but not the health check', async () => {
     const login = forwarded('/login', { 'x-forwarded-method': 'POST' });
     const logins = await repeat(6, () => running.get(PATH, login));
     expect(statusesOf(logins)).toEqual([200, 200, 200, 200, 200, 429]);
@@ -112,7 +112,7 @@ describe('examples/proxies/sluice.yaml', () => {
     expect([health.status, health.headers.has('ratelimit')]).toEqual([200, false]);
   });
 
-  it('passes as many of 500 requests with made-up keys as an address may send', async () => {
+  it('limits 500 requests with made-up keys by address', async () => {
     let passed = 0;
     for (let turn = 0; turn < 500; turn++) {
       const headers = { 'x-forwarded-for': '192.0.2.77', 'x-api-key': `made-up-${turn}` };

@@ -81,7 +81,7 @@ describe('Traefik', () => {
     });
   }
 
-  it('is answered 200, 200, 429, with what goes to the client', async () => {
+  it('Traefik gets 200, 200, 429 with the headers for the client', async () => {
     const original = { method: 'POST', uri: '/limited/x?y=1', client: '192.0.2.1' };
     const answers = [await ask(original), await ask(original), await ask(original)];
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
@@ -91,7 +91,7 @@ describe('Traefik', () => {
     expect((await ask({ ...original, method: 'GET' })).status).toBe(200);
   });
 
-  it('cannot be told another request by a client', async () => {
+  it('a client of Traefik cannot describe another request', async () => {
     const headers = {
       'X-Original-URI': '/free',
       'X-Original-Method': 'GET',
@@ -103,7 +103,7 @@ describe('Traefik', () => {
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
   });
 
-  it('has its middlewares in the order that this needs', () => {
+  it('the Traefik example has its middlewares in the required order', () => {
     expect(http.routers.application.middlewares).toEqual(['drop-client-headers', 'sluice']);
   });
 });
@@ -128,7 +128,7 @@ describe('Envoy', () => {
     });
   }
 
-  it('is answered exactly 200, or what is no error, with what goes to the client', async () => {
+  it('Envoy gets 200 or 429 with the headers for the client', async () => {
     const original = { method: 'POST', uri: '/limited/x?y=1', client: '192.0.2.11' };
     const answers = [await ask(original), await ask(original), await ask(original)];
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
@@ -141,7 +141,7 @@ describe('Envoy', () => {
     expect((await ask({ ...original, uri: '/' })).status).toBe(200);
   });
 
-  it('adds its client to what X-Forwarded-For had, which does not count', async () => {
+  it('Envoy appends the client to X-Forwarded-For, and earlier entries are ignored', async () => {
     expect(manager.use_remote_address).toBe(true);
     const original = { method: 'POST', uri: '/limited', client: '198.51.100.1,192.0.2.13' };
     const other = { ...original, client: '198.51.100.2,192.0.2.13' };
@@ -149,7 +149,7 @@ describe('Envoy', () => {
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
   });
 
-  it('takes in less than the service reads', async () => {
+  it('Envoy accepts smaller headers than the service', async () => {
     const headers = { cookie: 'x'.repeat(manager.max_request_headers_kb * 1024) };
     expect((await ask({ method: 'GET', uri: '/', client: '192.0.2.14', headers })).status).toBe(
       200,

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { policy, type Running, startRunning } from '../running.ts';
 import { forwarded, limit, PATH, repeat, rule, statusesOf } from './asking.ts';
 
-describe('what is asked', () => {
+describe('forward-auth', () => {
   let running: Running;
   let client = 0;
   const freshClient = (): string => `198.51.${client >> 8}.${client++ & 255}`;
@@ -22,7 +22,7 @@ describe('what is asked', () => {
   });
   afterAll(() => running.close());
 
-  it('passes with 200, no body, and the fields that tell of the limit', async () => {
+  it('allows with 200, no body and rate-limit headers', async () => {
     const answer = await running.get(
       PATH,
       forwarded('/few/x', { 'x-forwarded-for': freshClient() }),
@@ -34,7 +34,7 @@ describe('what is asked', () => {
     expect(answer.headers.get('x-sluice-status')).toBeNull();
   });
 
-  it('is refused with 429, a problem and the time to come back', async () => {
+  it('denies with 429, problem details and Retry-After', async () => {
     const headers = forwarded('/few/x?page=1', { 'x-forwarded-for': freshClient() });
     const answers = await repeat(3, () => running.get(PATH, headers));
     expect(statusesOf(answers)).toEqual([200, 200, 429]);
@@ -47,7 +47,7 @@ describe('what is asked', () => {
     expect(fields.get('x-sluice-status')).toBe('429');
   });
 
-  it('is refused with 403 for those who ask for that, and the real status in a field', async () => {
+  it('denies with 403 for deny=403, and the original status in a header', async () => {
     const headers = forwarded('/few/x', { 'x-forwarded-for': freshClient() });
     const answers = await repeat(3, () => running.get(`${PATH}?deny=403`, headers));
     expect(statusesOf(answers)).toEqual([200, 200, 403]);
@@ -65,7 +65,7 @@ describe('what is asked', () => {
     },
   );
 
-  it('passes without fields if no rule is about it, or one that has no limits', async () => {
+  it('allows without headers if no rule or no limit applies', async () => {
     for (const uri of ['/other', '/free']) {
       const answer = await running.get(PATH, forwarded(uri));
       expect([answer.status, answer.text]).toEqual([200, '']);
@@ -84,7 +84,7 @@ describe('what is asked', () => {
     },
   );
 
-  it('has the method of the request, not of the question', async () => {
+  it('matches the method of the forwarded request', async () => {
     const from = { 'x-forwarded-for': freshClient() };
     const post = forwarded('/one', { ...from, 'x-forwarded-method': 'POST' });
     const get = forwarded('/one', from);
@@ -92,7 +92,7 @@ describe('what is asked', () => {
     expect(statusesOf(await repeat(2, () => running.get(PATH, post)))).toEqual([200, 429]);
   });
 
-  it('has the host that the proxy tells', async () => {
+  it('matches the host that the proxy sends', async () => {
     const from = { 'x-forwarded-for': freshClient() };
     const ask = (host: string) =>
       running.get(PATH, forwarded('/host', { ...from, 'x-forwarded-host': host }));
@@ -102,7 +102,7 @@ describe('what is asked', () => {
     expect(statusesOf(answers)).toEqual([200, 429, 429, 200]);
   });
 
-  it('may come from a page of any site: that is for the application to judge', async () => {
+  it('accepts requests from pages of any site', async () => {
     const browser = {
       origin: 'https://elsewhere.example',
       'sec-fetch-site': 'cross-site',
@@ -111,7 +111,7 @@ describe('what is asked', () => {
     expect((await running.get(PATH, forwarded('/few/x', browser))).status).toBe(200);
   });
 
-  it('cannot be spelt so that its rule does not find it', async () => {
+  it('matches every spelling of a path', async () => {
     const from = { 'x-forwarded-for': freshClient() };
     const uris = ['/few/a', '//few/a', '/x/../few/a?', '/%66ew/a', '/FEW/a', '/few', '/few/?x'];
     const answers = await Promise.all(uris.map((uri) => running.get(PATH, forwarded(uri, from))));
@@ -126,17 +126,17 @@ describe('what is asked', () => {
     },
   );
 
-  it('is found at no other path', async () => {
+  it('responds 404 at other paths', async () => {
     for (const path of [`${PATH}/`, `${PATH}/few`, `${PATH}/ext-authz`, `${PATH}x`]) {
       expect((await running.get(path, forwarded('/few/x'))).status).toBe(404);
     }
   });
 
-  describe('by Envoy, which puts a prefix before the path', () => {
+  describe('ext_authz of Envoy', () => {
     const ask = (method: string, path: string, headers: Record<string, string>) =>
       running.ask(method, `${PATH}/ext-authz${path}`, undefined, headers);
 
-    it('has its own method and path', async () => {
+    it('matches the method and path after the prefix', async () => {
       const from = { 'x-forwarded-for': freshClient() };
       const posts = await repeat(2, () => ask('POST', '/one', from));
       expect(statusesOf(posts)).toEqual([200, 429]);
@@ -144,7 +144,7 @@ describe('what is asked', () => {
       expect((await ask('GET', '/', from)).status).toBe(200);
     });
 
-    it('has nothing from headers that a client can write', async () => {
+    it('ignores forwarding headers of the client', async () => {
       const forged = forwarded('/other', {
         'x-forwarded-for': freshClient(),
         'x-forwarded-method': 'GET',
@@ -154,14 +154,14 @@ describe('what is asked', () => {
       expect(statusesOf(posts)).toEqual([200, 429]);
     });
 
-    it('has nothing from a query that a client can write', async () => {
+    it('ignores the query of the client', async () => {
       const from = { 'x-forwarded-for': freshClient() };
       const posts = await repeat(2, () => ask('POST', '/one?deny=403', from));
       expect(statusesOf(posts)).toEqual([200, 429]);
       expect((await ask('GET', '/x?deny=999&y', from)).status).toBe(200);
     });
 
-    it('stays below the prefix, whatever dots the path has', async () => {
+    it('dot segments do not leave the prefix', async () => {
       const from = { 'x-forwarded-for': freshClient() };
       const { port } = running.service.http;
       const text = await raw(port, [
@@ -173,7 +173,7 @@ describe('what is asked', () => {
     });
   });
 
-  it('may have a body, which is ignored, and the connection can be used again', async () => {
+  it('ignores a body and keeps the connection open', async () => {
     const { port } = running.service.http;
     const headers = forwarded('/few/x', { 'x-forwarded-for': freshClient() });
     const body = 'x'.repeat(300_000);
@@ -188,7 +188,7 @@ describe('what is asked', () => {
     expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(statuses);
   });
 
-  it('passes exactly as often as the limit says, all at once on one connection', async () => {
+  it('allows exactly the limit of pipelined requests', async () => {
     const headers = forwarded('/few/x', { 'x-forwarded-for': freshClient() });
     const text = await raw(
       running.service.http.port,
@@ -219,13 +219,13 @@ async function raw(port: number, requests: readonly string[]): Promise<string> {
   return text;
 }
 
-describe('the fields', () => {
+describe('rate-limit headers', () => {
   it.each([
     ['draft-7', 'ratelimit', 'limit=1, remaining=0, reset=60'],
     ['draft-6', 'ratelimit-remaining', '0'],
     ['legacy', 'x-ratelimit-limit', '1'],
     ['none', 'ratelimit', null],
-  ])('have the form %s', async (headers, name, value) => {
+  ])('headers have the form %s', async (headers, name, value) => {
     const config = { policies: [policy('p', 1, '1m')], rules: [rule('/**', [limit('p')])] };
     const running = await startRunning({ config, settings: { headers } });
     const [first, second] = await repeat(2, () => running.get(PATH, forwarded('/')));
@@ -235,7 +235,7 @@ describe('the fields', () => {
     await running.close();
   });
 
-  it('tell of all limits that count, and of none that are only watched', async () => {
+  it('headers include enforced limits, not shadow limits', async () => {
     const policies = [
       policy('a', 5, '1m'),
       policy('b', 3, '1h'),

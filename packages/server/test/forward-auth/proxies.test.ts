@@ -90,7 +90,7 @@ describe.each(KINDS)('%s', (kind) => {
   });
   afterAll(() => behind.stop());
 
-  it('passes exactly as many as the limit says of three times as many at once', async () => {
+  it('allows exactly the limit of concurrent requests', async () => {
     const burst = async (from: string): Promise<void> => {
       const asked = Array.from({ length: 3 * LIMIT }, () => behind.ask({ path: '/many', from }));
       const answers = await Promise.all(asked);
@@ -112,7 +112,7 @@ describe.each(KINDS)('%s', (kind) => {
     expect(behind.seen.filter((uri) => uri.startsWith('/v1/'))).toEqual([]);
   });
 
-  it('tells the client the limits of what passes, and nothing where there are none', async () => {
+  it('forwards rate-limit headers to the client', async () => {
     const passed = await behind.ask({ path: '/one', from: freshClient() });
     expect(passed.status).toBe(200);
     expect(passed.headers.ratelimit).toBe('"one";r=0;t=3600');
@@ -134,13 +134,13 @@ describe.each(KINDS)('%s', (kind) => {
     },
   );
 
-  it('never asks the application twice, also if it does not answer', async () => {
+  it('sends a request to the application once, also if it fails', async () => {
     const answer = await behind.ask({ path: '/dies', method: 'DELETE' });
     expect([502, 503]).toContain(answer.status);
     expect(behind.seen.filter((uri) => uri === '/dies')).toHaveLength(1);
   });
 
-  it('passes on method, URI, body and the address of the client', async () => {
+  it('forwards method, URI, body and client address', async () => {
     const from = freshClient();
     const body = 'x'.repeat(200_000);
     const path = '/any?a=%20b&c=//d';
@@ -152,7 +152,7 @@ describe.each(KINDS)('%s', (kind) => {
     expect(head.headers.ratelimit).toContain('"any";r=998');
   });
 
-  it('knows clients by their address, whatever they say it is', async () => {
+  it('counts clients by their real address', async () => {
     const [ada, bob] = [freshClient(), freshClient()];
     expect((await behind.ask({ path: '/one', from: ada })).status).toBe(200);
     const forgeries = [
@@ -170,7 +170,7 @@ describe.each(KINDS)('%s', (kind) => {
     expect((await behind.ask({ path: '/one', from: bob })).status).toBe(200);
   });
 
-  it('tells of the request itself, whatever the client says it is', async () => {
+  it('describes the real request, whatever headers the client sends', async () => {
     const from = freshClient();
     expect((await behind.ask({ path: '/one', from })).status).toBe(200);
     const names = ['X-Forwarded-Uri', 'X-Original-URI', 'X-Original-URL', 'X-Rewrite-URL'];
@@ -190,7 +190,7 @@ describe.each(KINDS)('%s', (kind) => {
     }
   });
 
-  it('finds the rule however the path is spelt', async () => {
+  it('applies the rule to every spelling of the path', async () => {
     const from = freshClient();
     expect((await behind.ask({ path: '/one/a', from })).status).toBe(200);
     const spellings = ['//one/a', '/%6Fne/a', '/free/../one/a', '/./one/a', '/one//b', '/ONE/a'];
@@ -200,7 +200,7 @@ describe.each(KINDS)('%s', (kind) => {
     }
   });
 
-  it('tells the method and the host', async () => {
+  it('forwards method and host', async () => {
     const from = freshClient();
     const writes = (method: string) => behind.ask({ path: '/writes', method, from });
     const answers = [await writes('GET'), await writes('POST'), await writes('GET')];
@@ -211,7 +211,7 @@ describe.each(KINDS)('%s', (kind) => {
     expect([await host('other.example'), await host('other.example')]).toEqual([200, 200]);
   });
 
-  it('tells headers and cookies', async () => {
+  it('forwards headers and cookies', async () => {
     const status = async (path: string, headers: Record<string, string>): Promise<number> =>
       (await behind.ask({ path, headers })).status;
     const key = freshClient();
@@ -222,7 +222,7 @@ describe.each(KINDS)('%s', (kind) => {
     expect(await status('/cookies', { cookie: `session=${key}; y=1` })).toBe(429);
   });
 
-  it('lets nobody pass because the service cannot read what they send', async () => {
+  it('does not allow requests that the service cannot parse', async () => {
     const spent = await behind.ask({ path: '/one', from: '127.0.0.1' });
     expect(spent.status).toBe(200);
     const start = 'GET /one HTTP/1.1\r\nHost: localhost\r\n';
@@ -252,7 +252,7 @@ describe.each(KINDS)('%s', (kind) => {
     expect((await behind.ask({ path: '/free' })).status).toBe(200);
   });
 
-  describe('when the service', () => {
+  describe('if the service', () => {
     const passesFreely = async (): Promise<void> => {
       const from = freshClient();
       const body = 'y'.repeat(100_000);
@@ -267,7 +267,7 @@ describe.each(KINDS)('%s', (kind) => {
       expect(echoOf(answers[1])).toMatchObject({ method: 'POST', url: '/one?x', body });
     };
 
-    it('is stopped, is open, and limits again once it is back', async () => {
+    it('fails open while the service is stopped, and limits again afterwards', async () => {
       await behind.stopService();
       await passesFreely();
       await behind.serve({ config });
@@ -279,12 +279,12 @@ describe.each(KINDS)('%s', (kind) => {
       expect(statusesOf(answers)).toEqual([200, 429]);
     });
 
-    it('does not answer, is open', async () => {
+    it('fails open while the service hangs', async () => {
       await behind.pretend(createServer(() => {}));
       await passesFreely();
     });
 
-    it('fails, is open', async () => {
+    it('fails open while the service responds with errors', async () => {
       const failing = createServer((_, answer) => {
         answer.statusCode = 500;
         answer.end();
@@ -293,7 +293,7 @@ describe.each(KINDS)('%s', (kind) => {
       await passesFreely();
     });
 
-    it('has lost its store and is to deny then, answers 503', async () => {
+    it('responds 503 if the store is unavailable and the action is deny', async () => {
       await behind.serve({ config, store: awayStore('deny') });
       const answer = await behind.ask({ path: '/one', from: freshClient() });
       expect([answer.status, isFromApplication(answer)]).toEqual([503, false]);
@@ -303,7 +303,7 @@ describe.each(KINDS)('%s', (kind) => {
       expect((await behind.ask({ path: '/free' })).status).toBe(200);
     });
 
-    it('is stopped, is closed if the file says so, and answers 503', async () => {
+    it('fails closed with 503 if configured', async () => {
       const [open, other] = CLOSED[kind];
       const copy = changedCopy(FILES[kind], open, other);
       const closed = await BehindProxy.start(kind, copy.file);

@@ -3,7 +3,7 @@ import { awayStore } from '../fallible-store.ts';
 import { policy, type Running, startRunning } from '../running.ts';
 import { forwarded, limit, PATH, repeat, rule, statusesOf } from './asking.ts';
 
-describe('a key with a limit of its own that is lower than the cost', () => {
+describe('an override below the cost', () => {
   let running: Running;
   beforeAll(async () => {
     const config = {
@@ -24,7 +24,7 @@ describe('a key with a limit of its own that is lower than the cost', () => {
 
   const dear = { 'x-forwarded-for': '192.0.2.9' };
 
-  it('is refused without a time to come back', async () => {
+  it('denies without Retry-After if the override is below the cost', async () => {
     const answer = await running.get(PATH, forwarded('/p', dear));
     expect([answer.status, answer.headers.get('retry-after')]).toEqual([429, null]);
     expect(answer.json).toMatchObject({ status: 429, 'violated-policies': ['p'] });
@@ -34,7 +34,7 @@ describe('a key with a limit of its own that is lower than the cost', () => {
     expect((await running.get(PATH, forwarded('/p'))).status).toBe(200);
   });
 
-  it('has RateLimit fields, and is counted and listed', async () => {
+  it('a denial for ever has RateLimit headers and is counted and listed', async () => {
     const count = async (policy: string, outcome: string): Promise<number> => {
       const { text } = await running.get('/metrics');
       const label = `sluice_decisions_total{policy="${policy}",outcome="${outcome}"} `;
@@ -52,7 +52,7 @@ describe('a key with a limit of its own that is lower than the cost', () => {
     expect(json.keys.map(({ key }: { key: string }) => key)).toContain('address:192.0.2.9');
   });
 
-  it('passes in shadow, and is held to the limits that count', async () => {
+  it('a shadow limit below the cost does not deny, and enforced limits apply', async () => {
     const answers = await repeat(3, () => running.get(PATH, forwarded('/s', dear)));
     expect(statusesOf(answers)).toEqual([200, 200, 429]);
     const only = await running.get(PATH, forwarded('/only', dear));
@@ -60,26 +60,29 @@ describe('a key with a limit of its own that is lower than the cost', () => {
   });
 });
 
-describe('while the store is away', () => {
+describe('while the store is unavailable', () => {
   const config = { policies: [policy('p', 1, '1m')], rules: [rule('/**', [limit('p')])] };
 
-  it.each(['deny', 'throw'] as const)('%s answers 503, or 403 if asked for', async (action) => {
-    const running = await startRunning({ config, store: awayStore(action) });
-    const plain = await running.get(PATH, forwarded('/'));
-    expect([plain.status, plain.json.status]).toEqual([503, 503]);
-    expect(plain.headers.get('x-sluice-status')).toBe('503');
-    expect(plain.headers.has('ratelimit')).toBe(false);
-    const disguised = await running.get(`${PATH}?deny=403`, forwarded('/'));
-    expect([disguised.status, disguised.headers.get('x-sluice-status')]).toEqual([403, '503']);
-    const envoy = await running.get(`${PATH}/ext-authz/`, forwarded('/'));
-    expect(envoy.status).toBe(503);
-    await running.close();
-  });
+  it.each(['deny', 'throw'] as const)(
+    'the action %s responds 503, or 403 with deny=403',
+    async (action) => {
+      const running = await startRunning({ config, store: awayStore(action) });
+      const plain = await running.get(PATH, forwarded('/'));
+      expect([plain.status, plain.json.status]).toEqual([503, 503]);
+      expect(plain.headers.get('x-sluice-status')).toBe('503');
+      expect(plain.headers.has('ratelimit')).toBe(false);
+      const disguised = await running.get(`${PATH}?deny=403`, forwarded('/'));
+      expect([disguised.status, disguised.headers.get('x-sluice-status')]).toEqual([403, '503']);
+      const envoy = await running.get(`${PATH}/ext-authz/`, forwarded('/'));
+      expect(envoy.status).toBe(503);
+      await running.close();
+    },
+  );
 
   it.each([
     ['allow', [200, 200]],
     ['local', [200, 429]],
-  ] as const)('%s answers %j', async (action, statuses) => {
+  ] as const)('the action %s responds %j', async (action, statuses) => {
     const running = await startRunning({ config, store: awayStore(action) });
     const answers = await repeat(2, () => running.get(PATH, forwarded('/')));
     expect(statusesOf(answers)).toEqual(statuses);

@@ -60,35 +60,38 @@ describe('the page of the HTTP API', () => {
     language === 'sh' ? [{ commands: text, printed: blocks[at + 1] }] : [],
   );
 
-  test.each(examples)('tells the truth about $commands', async ({ commands, printed }) => {
-    expect(printed.language).toBe('text');
-    const outputs: string[] = [];
-    for (const command of commands.trim().split('\n')) {
-      outputs.push((await run(command.replaceAll('http://127.0.0.1:8080', running.url))).trim());
-    }
-    expect(timeless(outputs.join('\n'))).toBe(timeless(printed.text));
-  });
+  test.each(examples)(
+    'the documented output of $commands is correct',
+    async ({ commands, printed }) => {
+      expect(printed.language).toBe('text');
+      const outputs: string[] = [];
+      for (const command of commands.trim().split('\n')) {
+        outputs.push((await run(command.replaceAll('http://127.0.0.1:8080', running.url))).trim());
+      }
+      expect(timeless(outputs.join('\n'))).toBe(timeless(printed.text));
+    },
+  );
 
-  test('has a row for each code of the service, and no other', () => {
+  test('documents each error code of the service', () => {
     const rows = [...page.matchAll(/^\| `(ERR_\w+)` \| (.+) \|$/gm)];
     expect(rows.map(([, code, meaning]) => [code, meaning])).toEqual(
       Object.entries(SERVICE_ERRORS),
     );
   });
 
-  test('has a row for each status that is described, and for what refuses by itself', () => {
+  test('documents each status of the OpenAPI document and of Node', () => {
     const rows = [...page.matchAll(/^\| (\d{3}) \| .+ \|$/gm)].map(([, status]) => status);
     const told = OPERATIONS.flatMap(({ responses }) => Object.keys(responses));
     const always = ['400', '401', '403', '404', '405', '408', '413', '431', '500', '503'];
     expect(rows).toEqual([...new Set([...told, ...always])].sort());
   });
 
-  test('shows a tick as it is described', () => {
+  test('the documented tick matches its schema', () => {
     const [{ text }] = blocks.filter(({ language }) => language === 'json');
     expect(TickEvent.strict().parse(JSON.parse(text))).toEqual(JSON.parse(text));
   });
 
-  test('names the bounds that count', () => {
+  test('documents the actual limits', () => {
     expect(page).toContain(`at most ${HISTORY_SECONDS}`);
     expect(page).toContain(`the ${MAX_REPORTED_POLICIES} busiest policies`);
     expect(page).toContain(`the first ${MAX_DENIALS} that fit`);
@@ -103,7 +106,7 @@ describe('the page of the HTTP API', () => {
     );
   });
 
-  test('names every path that is open', () => {
+  test('documents every open path', () => {
     const open = OPERATIONS.filter(({ isOpen }) => isOpen).map(({ path }) => path);
     const [, section] = page.split('## Authentication\n');
     for (const path of open.filter((each) => !/check|peek|ext-authz/.test(each))) {

@@ -54,7 +54,7 @@ const metric = async (running: Running, name: string, outcome: string): Promise<
 };
 
 describe('GET /v1/events', () => {
-  test('is a stream of events that are what the description says', async () => {
+  test('streams events that match the OpenAPI document', async () => {
     const running = await start();
     const api = await Described.of(running);
     const reader = await listen(running);
@@ -92,7 +92,7 @@ describe('GET /v1/events', () => {
     expect(decisions.p99Ms).toBeGreaterThanOrEqual(decisions.p50Ms);
   });
 
-  test('has a tick for every second, and they add up to history and metrics', async () => {
+  test('sends a tick per second, and the sums equal history and metrics', async () => {
     const running = await start();
     const reader = await listen(running);
     const paths = ['few', 'many', 'watched'].map((each) => ({ policy: each, key: 'k' }));
@@ -128,7 +128,7 @@ describe('GET /v1/events', () => {
     }
   });
 
-  test('tells what is decided from then on, also if the process was late before', async () => {
+  test('includes all decisions after hello, also after a blocked event loop', async () => {
     const running = await start();
     const { history } = running.service.app.live;
     history.stop();
@@ -141,7 +141,7 @@ describe('GET /v1/events', () => {
     expect(sumOf(reader.ticks, 'allowed')).toBe(1);
   });
 
-  test('stays short in a flood of denials, and finds a rare key in it', async () => {
+  test('limits the denials per tick, and a filter finds a rare key', async () => {
     const running = await start();
     const all = await listen(running);
     const rare = await listen(running, '/v1/events?policy=few&key=ra*e');
@@ -160,7 +160,7 @@ describe('GET /v1/events', () => {
     expect(sumOf(other.ticks, 'denied')).toBe(10_000);
   });
 
-  test('is refused if the filter makes no sense', async () => {
+  test('rejects an invalid filter', async () => {
     const running = await start();
     const api = await Described.of(running);
     const wrong: readonly [string, number, string][] = [
@@ -177,7 +177,7 @@ describe('GET /v1/events', () => {
     expect(running.service.app.live.feed.listeners).toBe(0);
   });
 
-  test('answers HEAD, and only GET otherwise', async () => {
+  test('responds to GET and HEAD only', async () => {
     const running = await start();
     const head = await running.ask('HEAD', '/v1/events');
     expect([head.status, head.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
@@ -185,7 +185,7 @@ describe('GET /v1/events', () => {
     expect(running.service.app.live.feed.listeners).toBe(0);
   });
 
-  test('has room for so many, and for another when one has gone', async () => {
+  test('limits the number of streams, and a closed one makes room', async () => {
     const running = await start();
     const { feed } = running.service.app.live;
     const readers = await Promise.all(Array.from({ length: MAX_STREAMS }, () => listen(running)));
@@ -200,7 +200,7 @@ describe('GET /v1/events', () => {
     await listen(running);
   });
 
-  test('forgets whoever goes, and has nothing collected when nobody is left', async () => {
+  test('stops collecting denials when the last stream closes', async () => {
     const running = await start();
     const { live, metrics } = running.service.app;
     const reader = await listen(running);
@@ -210,7 +210,7 @@ describe('GET /v1/events', () => {
     await expect.poll(() => metrics.counters.onDenial, { timeout: 20_000 }).toBeUndefined();
   });
 
-  test('tells what is worth asking for again', async () => {
+  test('sends changed events for policies and overrides', async () => {
     let isBad = true;
     const load = async () => {
       if (isBad) throw new Error('Expected something else');
@@ -239,7 +239,7 @@ describe('GET /v1/events', () => {
     expect(await next(4)).toEqual([{ what: 'policies' }, { what: 'overrides' }]);
   });
 
-  test('tells that the store is away, and what was decided meanwhile', async () => {
+  test('reports an unavailable store and the degraded decisions', async () => {
     const { store, state } = fallibleStore();
     const running = await start({ store: opened(store) });
     const reader = await listen(running);
@@ -257,7 +257,7 @@ describe('GET /v1/events', () => {
     await reader.until(() => reader.ticks.at(-1).store.up);
   });
 
-  test('waits for no store that does not answer at all', async () => {
+  test('reports a hung store as down without waiting', async () => {
     const inner = memoryStore();
     const state = { isHanging: false };
     const never = new Promise<never>(() => {});
@@ -276,7 +276,7 @@ describe('GET /v1/events', () => {
     expect(reader.ticks.at(-1).store).toEqual({ kind: 'redis', up: false });
   });
 
-  test('ends with the session that it was opened by', async () => {
+  test('ends the stream when its session ends', async () => {
     const adminToken = 'a token of enough letters';
     const running = await start({ settings: { adminToken } });
     expect((await running.get('/v1/events')).status).toBe(401);
@@ -293,7 +293,7 @@ describe('GET /v1/events', () => {
     expect(ofToken.of('end')).toEqual([]);
   });
 
-  test('ends when the service stops, which does not wait for it', async () => {
+  test('shutdown ends streams without waiting', async () => {
     // Longer than the test may take.
     const running = await startRunning({
       config: { policies: POLICIES },
@@ -330,7 +330,7 @@ describe('a stream that nobody reads', () => {
   }
   const turn = () => new Promise((resolve) => setTimeout(resolve, 1));
 
-  test('is slow once so much waits for it, and not before', async () => {
+  test('a stream is slow above the backlog limit', async () => {
     const { stream, response, answer } = await streamed();
     answer.pause();
     expect(stream.isSlow).toBe(false);
@@ -353,7 +353,7 @@ describe('a stream that nobody reads', () => {
     stream.end('slow');
   });
 
-  test('is not slow, however much it is, if it is read', async () => {
+  test('a stream that is read is never slow', async () => {
     const { stream, answer } = await streamed();
     let size = 0;
     answer.on('data', ({ length }: Buffer) => {

@@ -40,7 +40,7 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
 
   const check = (key: string, cost: number) => api.post('/v1/check', { policy: 'log', key, cost });
 
-  test('that are held are told', async () => {
+  test('reports a key with entries', async () => {
     const { json: decision } = await check('held', 3);
     const { status, json } = await api.get('/v1/keys/log/held');
     expect(status).toBe(200);
@@ -53,7 +53,7 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
     expect(json.override).toBeUndefined();
   });
 
-  test('that are not held are as good as new', async () => {
+  test('reports a key without entries as unused', async () => {
     const { status, json } = await api.get('/v1/keys/bucket/nobody');
     expect(status).toBe(200);
     expect(json).toEqual({
@@ -63,7 +63,7 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
     });
   });
 
-  test('are told with the time, and with the wait for a call of cost 1', async () => {
+  test('reports the time and the wait for a call of cost 1', async () => {
     const { json: decision } = await check('waiting', 4);
     const first = (await api.get('/v1/keys/log/waiting')).json;
     expect([first.nextMs, first.remaining]).toEqual([0, 1]);
@@ -77,7 +77,7 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
     expect(json.used).toBe(5);
   });
 
-  test('that have a limit of their own are told with it', async () => {
+  test('reports the override of a key', async () => {
     await check('vip:ada', 20);
     const { json } = await api.get('/v1/keys/log/vip%3Aada');
     expect(json).toMatchObject({
@@ -95,7 +95,7 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
     },
   );
 
-  test('are found by the query, whatever they are', async () => {
+  test('finds any key by the query', async () => {
     for (const key of ['.', '..', 'a/../b', '%2F', '&key=x', '+', '<b>', 'x'.repeat(1024)]) {
       await check(key, 4);
       const { json } = await api.get(`/v1/keys?${new URLSearchParams({ policy: 'log', key })}`);
@@ -103,7 +103,7 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
     }
   });
 
-  test('are new after a reset, by path or by body, and the log says who did it', async () => {
+  test('resets a key by path or body, and writes an audit line', async () => {
     await check('first', 5);
     const byPath = await api.delete('/v1/keys/log/first');
     expect([byPath.status, byPath.json]).toEqual([
@@ -126,12 +126,12 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
     ]);
   });
 
-  test('can be reset when nothing is held', async () => {
+  test('resets a key without entries', async () => {
     expect((await api.delete('/v1/keys/log/ghost')).status).toBe(200);
     expect(audits()).toMatchObject([{ key: 'ghost', before: null }]);
   });
 
-  test('are refused if they are none, and nothing is logged', async () => {
+  test('rejects invalid keys without an audit line', async () => {
     const wrong: readonly [string, string, unknown, number, string][] = [
       ['GET', '/v1/keys/none/a', undefined, 404, 'ERR_UNKNOWN_POLICY'],
       ['DELETE', '/v1/keys/none/a', undefined, 404, 'ERR_UNKNOWN_POLICY'],
@@ -165,7 +165,7 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
   });
 });
 
-test('a log with many entries is told by its newest thousand', async () => {
+test('a report lists the newest 1,000 entries of a log', async () => {
   const config = { policies: [policy('long', 5000, '1h')] };
   const api = await Described.of(await startRunning({ config }));
   let atMs = 0;
@@ -182,7 +182,7 @@ test('a log with many entries is told by its newest thousand', async () => {
   expect(json.entries.at(-1).atMs).toBe(atMs);
 });
 
-test('a log that the store lists in part has the number of all its entries', async () => {
+test('a report counts all entries of a log that is listed in part', async () => {
   const entries = Array.from({ length: 1000 }, (_, at) => ({
     atMs: 1_763_200_000_000 + at,
     cost: 1,

@@ -26,19 +26,19 @@ const operations = (): readonly [path: string, method: string, operation: Json][
   );
 
 describe('GET /v1/openapi.json', () => {
-  test('is a description that tools can read', async () => {
+  test('is valid for swagger-parser', async () => {
     await SwaggerParser.validate(structuredClone(document));
     expect(document.openapi).toBe('3.1.0');
   });
 
-  test('passes the linter of Redocly without an error or a warning', async () => {
+  test('passes the Redocly linter without errors or warnings', async () => {
     const config = await createConfig({ extends: ['recommended-strict'] });
     const source = JSON.stringify(document);
     const problems = await lintFromString({ source, config, absoluteRef: 'openapi.json' });
     expect(problems.map(({ ruleId, message }) => `${ruleId}: ${message}`)).toEqual([]);
   });
 
-  test('refers only to what is there, and everything in it is referred to', () => {
+  test('all references resolve, and all schemas are used', () => {
     const text = JSON.stringify(document);
     const used = new Set(
       [...text.matchAll(/"\$ref":"#\/components\/(\w+\/\w+)"/g)].map(([, to]) => to),
@@ -52,7 +52,7 @@ describe('GET /v1/openapi.json', () => {
     expect(there.filter((each) => !used.has(each))).toEqual([]);
   });
 
-  test('has every route that is served, and no other', () => {
+  test('lists exactly the served routes', () => {
     const served = api.running.service.routes.flatMap(({ method, path }) =>
       methodsOf(method).map((each) => `${each} ${pathOf(path)}`),
     );
@@ -60,7 +60,7 @@ describe('GET /v1/openapi.json', () => {
     expect(described.sort()).toEqual([...new Set(served)].sort());
   });
 
-  test('says which routes take the token', () => {
+  test('lists which routes require the token', () => {
     for (const { method, path, access } of api.running.service.routes) {
       const [first] = methodsOf(method === ANY_METHOD ? 'GET' : method);
       const { security } = document.paths[pathOf(path)][first];
@@ -69,7 +69,7 @@ describe('GET /v1/openapi.json', () => {
     }
   });
 
-  test('has a name for each operation, and each place of its path', () => {
+  test('each operation has an id and describes its path parameters', () => {
     const ids = operations().map(([, , { operationId }]) => operationId);
     expect(new Set(ids).size).toBe(ids.length);
     for (const [path, , { parameters = [] }] of operations()) {
@@ -79,7 +79,7 @@ describe('GET /v1/openapi.json', () => {
     }
   });
 
-  test('is true of answers to checks', async () => {
+  test('responses to checks match their schemas', async () => {
     const bodies = [
       { policy: 'few', key: 'a' },
       { policy: 'few', key: ['a', 1], cost: 2, id: 'i', onFailure: 'deny' },
@@ -101,7 +101,7 @@ describe('GET /v1/openapi.json', () => {
     expect((await api.post('/v1/check?enforce', { policy: 'few', key: 'a' })).status).toBe(429);
   });
 
-  test('is true of refusals', async () => {
+  test('error responses match their schemas', async () => {
     const refused: readonly [string, string, unknown][] = [
       ['POST', '/v1/check', { policy: 'none', key: 'a' }],
       ['POST', '/v1/check', { policy: 'few', key: 'a', cots: 1 }],
@@ -121,7 +121,7 @@ describe('GET /v1/openapi.json', () => {
     }
   });
 
-  test('is true of what else there is', async () => {
+  test('all other responses match their schemas', async () => {
     await api.get('/healthz');
     await api.get('/readyz');
     await api.get('/metrics');
@@ -129,7 +129,7 @@ describe('GET /v1/openapi.json', () => {
     await api.get('/v1/openapi.json');
   });
 
-  test('takes what it describes for a check, and refuses what it does not', () => {
+  test('the check schema accepts and rejects the same bodies as the service', () => {
     const place = ['components', 'schemas', 'CheckBody'];
     const wrong = [
       {},

@@ -41,7 +41,7 @@ const patch = async (api: Described, shadow: boolean | null) =>
   (await api.ask('PATCH', '/v1/policies/few', { shadow })).json;
 
 describe('the file of overrides', () => {
-  test('has each of the API before it is answered, and gives them back later', async () => {
+  test('overrides of the API are saved before the response and survive a restart', async () => {
     const first = await start();
     const ada = { policy: 'few', key: 'ada', limit: 5, reason: 'ä "quoted" one' };
     const set = await first.post('/v1/overrides', ada);
@@ -63,7 +63,7 @@ describe('the file of overrides', () => {
     expect(readdirSync(folder)).toEqual(['overrides.json']);
   });
 
-  test('has all that were set at once', async () => {
+  test('concurrent overrides are all saved', async () => {
     const api = await start();
     const keys = Array.from({ length: 50 }, (_, at) => `k${at}`);
     const answers = await Promise.all(
@@ -74,7 +74,7 @@ describe('the file of overrides', () => {
     await api.close();
   });
 
-  test('has which policies the API put in shadow or out of it, beside overrides', async () => {
+  test('shadow overrides are saved as well', async () => {
     const first = await start();
     expect((await patch(first, true)).persisted).toBe(true);
     expect(shadowNow()).toEqual({ few: true });
@@ -101,7 +101,7 @@ describe('the file of overrides', () => {
     await third.close();
   });
 
-  test('keeps words on former policies, whatever they are called', async () => {
+  test('keeps shadow overrides of removed policies', async () => {
     const text = '{"overrides": [], "shadow": {"__proto__": true, "former": false}}';
     writeFileSync(file, text);
     const api = await start();
@@ -116,7 +116,7 @@ describe('the file of overrides', () => {
     await api.close();
   });
 
-  test('that cannot be written is told of, and written when it is said again', async () => {
+  test('reports a failed write, and saves with the next change', async () => {
     const api = await start();
     await patch(api, true);
     const beside = `${file}.${process.pid}.new`;
@@ -129,7 +129,7 @@ describe('the file of overrides', () => {
     await api.close();
   });
 
-  test('drops those that have expired, and keeps those of former policies', async () => {
+  test('drops expired overrides and keeps those of removed policies', async () => {
     const kept = { policy: 'former', key: 'a', limit: 3 };
     const expired = { policy: 'few', key: 'old', limit: 3, expiresAtMs: 1000 };
     writeFileSync(file, JSON.stringify({ overrides: [kept, expired] }));
@@ -140,7 +140,7 @@ describe('the file of overrides', () => {
     await api.close();
   });
 
-  test('is never half written: what cannot be written leaves it as it was', async () => {
+  test('a failed write leaves the file unchanged', async () => {
     const api = await start();
     await api.put('/v1/overrides/few/a', { limit: 3 });
     // A folder stands where the new file would be written.
@@ -160,7 +160,7 @@ describe('the file of overrides', () => {
     await api.close();
   });
 
-  test('is written as soon as it can be, without another change', async () => {
+  test('retries a failed write without another change', async () => {
     const api = await start();
     const beside = `${file}.${process.pid}.new`;
     mkdirSync(beside);
@@ -172,31 +172,36 @@ describe('the file of overrides', () => {
     await api.close();
   });
 
-  test.skipIf(!canMount())('on a full disk stays as it was, and is written later', async () => {
-    const disk = join(folder, 'disk');
-    mkdirSync(disk);
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16k', 'tmpfs', disk]);
-    const outside = file;
-    file = join(disk, 'overrides.json');
-    const api = await start();
-    try {
-      expect((await api.put('/v1/overrides/few/a', { limit: 3 })).json.persisted).toBe(true);
-      // The disk takes no more than this.
-      expect(() => writeFileSync(join(disk, 'filler'), Buffer.alloc(64 * 1024))).toThrow('ENOSPC');
-      const { status, json } = await api.put('/v1/overrides/few/b', { limit: 3 });
-      expect([status, json.persisted]).toEqual([200, false]);
-      expect((await api.post('/v1/check', { policy: 'few', key: 'b' })).json.limit).toBe(3);
-      expect(fileNow()).toHaveLength(1);
-      rmSync(join(disk, 'filler'));
-      await expect.poll(() => fileNow().length, { timeout: 20_000 }).toBe(2);
-    } finally {
-      await api.close();
-      execFileSync('umount', [disk]);
-      file = outside;
-    }
-  });
+  test.skipIf(!canMount())(
+    'a full disk leaves the file unchanged, and the write is retried',
+    async () => {
+      const disk = join(folder, 'disk');
+      mkdirSync(disk);
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16k', 'tmpfs', disk]);
+      const outside = file;
+      file = join(disk, 'overrides.json');
+      const api = await start();
+      try {
+        expect((await api.put('/v1/overrides/few/a', { limit: 3 })).json.persisted).toBe(true);
+        // The disk takes no more than this.
+        expect(() => writeFileSync(join(disk, 'filler'), Buffer.alloc(64 * 1024))).toThrow(
+          'ENOSPC',
+        );
+        const { status, json } = await api.put('/v1/overrides/few/b', { limit: 3 });
+        expect([status, json.persisted]).toEqual([200, false]);
+        expect((await api.post('/v1/check', { policy: 'few', key: 'b' })).json.limit).toBe(3);
+        expect(fileNow()).toHaveLength(1);
+        rmSync(join(disk, 'filler'));
+        await expect.poll(() => fileNow().length, { timeout: 20_000 }).toBe(2);
+      } finally {
+        await api.close();
+        execFileSync('umount', [disk]);
+        file = outside;
+      }
+    },
+  );
 
-  test('does not mind what a killed process has left beside it', async () => {
+  test('ignores a temporary file left by a killed process', async () => {
     writeFileSync(`${file}.4711.new`, '{"overrides": [');
     const api = await start();
     expect(readdirSync(folder)).toEqual(['overrides.json.lock']);
@@ -207,7 +212,7 @@ describe('the file of overrides', () => {
     expect(readdirSync(folder)).toEqual(['overrides.json']);
   });
 
-  test('is rejected at the start if it is a FIFO', async () => {
+  test('start rejects a FIFO', async () => {
     execFileSync('mkfifo', [file]);
     await expect(start()).rejects.toThrow('a FIFO, which is not a regular file');
   });
@@ -228,7 +233,7 @@ describe('the file of overrides', () => {
     ['{"overrides": [],\n"shadow": [true]}', 2, 11, 'by the service: Expected an object'],
     ['{"overrides": [], "shadow":\n{"few": 1}}', 2, 9, '`shadow.few` as written by the service'],
     ['{"overrides": [], "shadow":\n{"__proto__": null}}', 2, 15, 'Expected true or false'],
-  ])('is refused at the start if it is %j', async (text, line, column, message) => {
+  ])('start rejects the content %j', async (text, line, column, message) => {
     writeFileSync(file, text);
     const error = await start().catch((problem) => problem);
     expect(error).toBeInstanceOf(ConfigError);
@@ -239,7 +244,7 @@ describe('the file of overrides', () => {
     expect(readFileSync(file, 'utf8')).toBe(text);
   });
 
-  test('is refused at the start if it can neither be read nor ever be written', async () => {
+  test('start rejects a file that can be neither read nor written', async () => {
     const whole = file;
     file = join(folder, 'none', 'overrides.json');
     await expect(start()).rejects.toThrow(/none\/overrides\.json:1:1: Expected a writable folder/);

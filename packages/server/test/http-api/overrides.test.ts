@@ -25,7 +25,7 @@ describe('/v1/overrides', () => {
   const limitOf = async (key: string): Promise<number> =>
     (await api.post('/v1/peek', { policy: 'few', key })).json.limit;
 
-  test('take effect at the very next decision, up and down', async () => {
+  test('an override takes effect at the next decision, up and down', async () => {
     const check = async () => (await api.post('/v1/check', { policy: 'few', key: 'ada' })).json;
     await check();
     await check();
@@ -43,7 +43,7 @@ describe('/v1/overrides', () => {
     expect(await limitOf('bob')).toBe(2);
   });
 
-  test('are set by path or by body, and listed', async () => {
+  test('overrides are set by path or body, and listed', async () => {
     await api.put(`/v1/overrides/few/${encodeURIComponent('a/b')}`, { limit: 3, reason: 'why' });
     await api.post('/v1/overrides', { policy: 'long', key: 'vip:*', limit: 9 });
     const { json } = await api.get('/v1/overrides');
@@ -60,7 +60,7 @@ describe('/v1/overrides', () => {
     expect((await api.get('/v1/overrides?policy=none')).json.overrides).toEqual([]);
   });
 
-  test('of keys that cannot stand in a path are taken away by the query', async () => {
+  test('deletes overrides by the query for keys that cannot be in a path', async () => {
     await api.post('/v1/overrides', { policy: 'few', key: '..', limit: 3 });
     expect(await limitOf('..')).toBe(3);
     const { status, json } = await api.delete('/v1/overrides?policy=few&key=..');
@@ -72,7 +72,7 @@ describe('/v1/overrides', () => {
     expect([half.status, half.json.code]).toEqual([400, 'ERR_INVALID_OPTION']);
   });
 
-  test('of the API hide those of the files for as long as they are there', async () => {
+  test('an override of the API hides that of the files until it is deleted', async () => {
     const hidden = await api.put('/v1/overrides/few/filed', { limit: 3 });
     expect(hidden.json.before).toEqual({ ...overrides[0], source: 'file' });
     expect(await limitOf('filed')).toBe(3);
@@ -81,7 +81,7 @@ describe('/v1/overrides', () => {
     expect(await limitOf('filed')).toBe(7);
   });
 
-  test('of the files cannot be deleted', async () => {
+  test('overrides of the files cannot be deleted', async () => {
     const { status, json } = await api.delete('/v1/overrides/few/filed');
     expect([status, json.code]).toEqual([409, 'ERR_CONFLICT']);
     expect(await limitOf('filed')).toBe(7);
@@ -89,7 +89,7 @@ describe('/v1/overrides', () => {
     expect([none.status, none.json.code]).toEqual([404, 'ERR_NOT_FOUND']);
   });
 
-  test('expire by themselves', async () => {
+  test('overrides expire', async () => {
     const { json } = await api.put('/v1/overrides/few/brief', { limit: 9, expiresInMs: 400 });
     expect(json.override.expiresAtMs).toBeGreaterThan(0);
     expect(await limitOf('brief')).toBe(9);
@@ -98,7 +98,7 @@ describe('/v1/overrides', () => {
     expect((await api.delete('/v1/overrides/few/brief')).status).toBe(404);
   });
 
-  test('expire at a time that is given as text or as a number', async () => {
+  test('the expiry is a date string or a number', async () => {
     const atMs = Date.parse('2090-01-31T12:00:00Z');
     for (const expiresAt of [atMs, '2090-01-31T12:00:00Z', '2090-01-31T13:00:00.000+01:00']) {
       const { json } = await api.put('/v1/overrides/few/a', { limit: 3, expiresAt });
@@ -106,7 +106,7 @@ describe('/v1/overrides', () => {
     }
   });
 
-  test('outlive a reload, and only apply while their policy is there', async () => {
+  test('overrides survive a reload, and apply only while their policy exists', async () => {
     await api.put('/v1/overrides/few/ada', { limit: 5 });
     await api.put('/v1/overrides/long/ada', { limit: 5 });
     config = configOf({ policies: [policy('few', 3, '1m')] });
@@ -118,7 +118,7 @@ describe('/v1/overrides', () => {
     expect((await api.delete('/v1/overrides/long/ada')).status).toBe(200);
   });
 
-  test('stay sound when the window of their policy grows', async () => {
+  test('overrides stay exact when the window of their policy grows', async () => {
     await api.put('/v1/overrides/few/ada', { limit: 2 ** 31 - 1 });
     config = configOf({ policies: [policy('few', 2, '36500d')] });
     await api.post('/v1/reload');
@@ -127,7 +127,7 @@ describe('/v1/overrides', () => {
     expect(limit).toBeGreaterThan(2);
   });
 
-  test('are in the log: what was done, what it was before, and by whom', async () => {
+  test('audit lines contain the change, the old value and the caller', async () => {
     const who = { by: '127.0.0.1', as: 'loopback' };
     await api.put('/v1/overrides/few/ada', { limit: 3 });
     await api.post('/v1/overrides', { policy: 'few', key: 'ada', limit: 4, reason: 'more' });
@@ -148,7 +148,7 @@ describe('/v1/overrides', () => {
     ]);
   });
 
-  test('are refused if they are wrong, and nothing changes', async () => {
+  test('rejects invalid overrides without a change', async () => {
     const wrong: readonly [string, unknown][] = [
       ['ERR_INVALID_LIMIT', {}],
       ...[0, -1, 1.5, '5', null, 2 ** 31, 1e308].map((limit): [string, unknown] => [
@@ -193,7 +193,7 @@ describe('/v1/overrides', () => {
   });
 });
 
-test('overrides count at once on Redis too, where denials are remembered', async () => {
+test('overrides take effect at once on Redis despite cached denials', async () => {
   const redis = await startRedis();
   const settings = { store: redis.url, deadlineMs: '5s' };
   const api = await Described.of(await startRunning({ config: { policies }, settings }));
@@ -209,10 +209,10 @@ test('overrides count at once on Redis too, where denials are remembered', async
   await redis.stop();
 });
 
-describe('the overrides of a desk', () => {
+describe('Overrides', () => {
   const of = (key: string, limit: number, more = {}) => ({ policy: 'p', key, limit, ...more });
 
-  test('of one key go before patterns, and the most specific pattern before others', () => {
+  test('an exact key wins over patterns, and the most specific pattern wins', () => {
     const all = new Overrides();
     all.useFile([of('a*', 1), of('*', 2), of('ab*', 3)]);
     all.set(of('*c', 4));
@@ -225,7 +225,7 @@ describe('the overrides of a desk', () => {
     expect(all.limitFor('other', 'abc')).toBeUndefined();
   });
 
-  test('tell of changes by the API, and whether another process made them', () => {
+  test('notifies listeners of local and remote changes', () => {
     const all = new Overrides();
     const changes: OverrideChange[] = [];
     all.onChange((change) => changes.push(change));
@@ -245,7 +245,7 @@ describe('the overrides of a desk', () => {
     expect(all.list()).toEqual([{ ...of('a', 1), source: 'file' }]);
   });
 
-  test('are bounded in number, and those that have expired make room', () => {
+  test('the number of overrides is bounded, and expired ones make room', () => {
     const all = new Overrides();
     for (let each = 0; each < MAX_OVERRIDES; each++) all.set(of(`k${each}`, 1));
     expect(() => all.set(of('more', 1))).toThrow(/at most 10000 overrides/);
@@ -258,7 +258,7 @@ describe('the overrides of a desk', () => {
     expect(all.limitFor('p', 'more')).toBe(1);
   });
 
-  test('of the files are taken over all or not at all', () => {
+  test('overrides of the files are replaced all or not at all', () => {
     const all = new Overrides();
     all.useFile([of('a', 1)]);
     expect(() => all.useFile([of('b', 2), of('c', 0)])).toThrow(/limit of an override/);
@@ -275,11 +275,11 @@ describe('the overrides of a desk', () => {
     ['*b*b*', 'abc', false],
     ['a**b', 'ab', true],
     ['a.c', 'abc', false],
-  ])('fit: %j on %j is %j', (pattern, text, is) => {
+  ])('the pattern %j on %j matches: %j', (pattern, text, is) => {
     expect(matchesWildcard(pattern, text)).toBe(is);
   });
 
-  test('are quick with any pattern', () => {
+  test('matching takes linear time for any pattern', () => {
     const all = new Overrides();
     all.set(of(`${'a*'.repeat(500)}b`, 1));
     for (let call = 0; call < 2000; call++) {

@@ -26,7 +26,7 @@ describe('GET /v1/policies', () => {
   });
   afterAll(() => api.close());
 
-  test('tells each as it counts', async () => {
+  test('lists all current policies', async () => {
     const { status, json } = await api.get('/v1/policies');
     expect(status).toBe(200);
     const common = { costs: {}, shadow: false, shadowBy: 'file', overrides: 0 };
@@ -45,14 +45,14 @@ describe('GET /v1/policies', () => {
     ]);
   });
 
-  test('tells one by its name', async () => {
+  test('returns a policy by name', async () => {
     const { json } = await api.get('/v1/policies/plain');
     expect(json).toMatchObject({ name: 'plain', overrides: 2 });
     const none = await api.get('/v1/policies/__proto__');
     expect([none.status, none.json.code]).toEqual([404, 'ERR_UNKNOWN_POLICY']);
   });
 
-  test('is answered to HEAD without a body', async () => {
+  test('responds to HEAD without a body', async () => {
     const { status, text, headers } = await api.running.ask('HEAD', '/v1/policies');
     expect([status, text]).toEqual([200, '']);
     expect(Number(headers.get('content-length'))).toBeGreaterThan(100);
@@ -60,7 +60,7 @@ describe('GET /v1/policies', () => {
 });
 
 describe('POST /v1/reload', () => {
-  test('takes new files over, or says what is wrong with them and goes on', async () => {
+  test('applies new files, or reports their problems and keeps the old configuration', async () => {
     let problem = '';
     const lines: string[] = [];
     const log = makeLog({ logLevel: 'info' }, { write: (line) => lines.push(line) });

@@ -21,7 +21,7 @@ const remaining = async (name: string, key: string): Promise<number> =>
 const refund = (receipt: unknown) => api.post('/v1/refund', { receipt });
 
 describe('POST /v1/refund', () => {
-  test('gives back what was charged', async () => {
+  test('refund restores the charged cost', async () => {
     const { receipt } = await check({ policy: 'log', key: 'a', cost: 7 });
     expect(await remaining('log', 'a')).toBe(3);
     const { status, json } = await refund(receipt);
@@ -29,7 +29,7 @@ describe('POST /v1/refund', () => {
     expect(await remaining('log', 'a')).toBe(10);
   });
 
-  test('gives it back once, however many try at once', async () => {
+  test('concurrent refunds of one receipt apply once', async () => {
     await check({ policy: 'log', key: 'once', cost: 4 });
     const { receipt } = await check({ policy: 'log', key: 'once', cost: 2 });
     const answers = await Promise.all(Array.from({ length: 8 }, () => refund(receipt)));
@@ -39,7 +39,7 @@ describe('POST /v1/refund', () => {
     expect(await remaining('log', 'once')).toBe(6);
   });
 
-  test('gives back all limits of a check', async () => {
+  test('refund restores all limits of a check', async () => {
     const limits = [
       { policy: 'log', key: 'joint', cost: 2 },
       { policy: 'counter', key: 'joint', cost: 30 },
@@ -50,21 +50,21 @@ describe('POST /v1/refund', () => {
     expect(await remaining('counter', 'joint')).toBe(100);
   });
 
-  test('gives back what limits in shadow counted', async () => {
+  test('refund restores shadow limits', async () => {
     const first = await check({ policy: 'watched', key: 's', cost: 6 });
     expect((await refund(first.receipt)).json).toEqual({ refunded: 6, used: false });
     const second = await check({ policy: 'watched', key: 's', cost: 10 });
     expect(second.shadow[0].allowed).toBe(true);
   });
 
-  test('takes a check and its repetition under an id for one', async () => {
+  test('a repeated check with an id is refunded once', async () => {
     const body = { policy: 'log', key: 'named', cost: 5, id: 'order-7' };
     const [first, again] = [await check(body), await check(body)];
     expect((await refund(first.receipt)).json).toEqual({ refunded: 5, used: false });
     expect((await refund(again.receipt)).json).toEqual({ refunded: 0, used: true });
   });
 
-  test('gives back each of the charges that were made under one id', async () => {
+  test('refund restores each charge made under one id', async () => {
     const limits = [
       { policy: 'log', key: 'one' },
       { policy: 'counter', key: 'one' },
@@ -77,7 +77,7 @@ describe('POST /v1/refund', () => {
     }
   });
 
-  test('gives back what was charged for a lifetime', async () => {
+  test('refund restores a charge with the longest window', async () => {
     const { receipt } = await check({ policy: 'lifelong', key: 'a' });
     const { status, json } = await refund(receipt);
     expect([status, json]).toEqual([200, { refunded: 1, used: false }]);
@@ -86,7 +86,7 @@ describe('POST /v1/refund', () => {
 });
 
 describe('POST /v1/settle', () => {
-  test('makes the reserved cost the real one', async () => {
+  test('settle replaces the reserved cost by the actual cost', async () => {
     const { receipt } = await check({ policy: 'log', key: 'less', cost: 8 });
     const { status, json } = await api.post('/v1/settle', { receipt, cost: 3 });
     expect([status, json]).toEqual([200, { change: -5, used: false }]);
@@ -96,7 +96,7 @@ describe('POST /v1/settle', () => {
     expect(await remaining('log', 'less')).toBe(7);
   });
 
-  test('charges more than was reserved, and even more than fits', async () => {
+  test('settle charges more than was reserved, even above the limit', async () => {
     const { receipt } = await check({ policy: 'log', key: 'more', cost: 1 });
     expect((await api.post('/v1/settle', { receipt, cost: 15 })).json.change).toBe(14);
     expect(await remaining('log', 'more')).toBe(0);
@@ -104,7 +104,7 @@ describe('POST /v1/settle', () => {
     expect(json).toMatchObject({ used: 15, remaining: 0 });
   });
 
-  test('stays sound with the largest cost there is', async () => {
+  test('settle is exact with the largest cost', async () => {
     for (const name of ['log', 'counter', 'bucket']) {
       const { receipt } = await check({ policy: name, key: 'huge', cost: 1 });
       const cost = Number.MAX_SAFE_INTEGER;
@@ -117,7 +117,7 @@ describe('POST /v1/settle', () => {
     }
   });
 
-  test('takes a cost for each limit', async () => {
+  test('settle accepts a cost per limit', async () => {
     const limits = [
       { policy: 'log', key: 'each', cost: 2 },
       { policy: 'counter', key: 'each', cost: 30 },
@@ -130,7 +130,7 @@ describe('POST /v1/settle', () => {
   });
 });
 
-describe('a receipt that is none', () => {
+describe('invalid receipt', () => {
   const charge = { policy: 'log', key: 'r', cost: 1, atMs: 1 };
   const receipts: readonly [what: string, code: string, receipt: unknown][] = [
     ['nothing', 'ERR_INVALID_RECEIPT', undefined],
@@ -161,7 +161,7 @@ describe('a receipt that is none', () => {
     ],
   ];
 
-  test.each(receipts)('is refused: %s is a %s', async (_what, code, receipt) => {
+  test.each(receipts)('rejects a receipt: %s is a %s', async (_what, code, receipt) => {
     for (const path of ['/v1/refund', '/v1/settle']) {
       const body = path === '/v1/settle' ? { receipt, cost: 0 } : { receipt };
       const { status, json } = await api.post(path, body);
@@ -170,7 +170,7 @@ describe('a receipt that is none', () => {
     }
   });
 
-  test('has not been used by being refused', async () => {
+  test('a rejected receipt stays unused', async () => {
     const { receipt } = await check({ policy: 'log', key: 'still', cost: 2 });
     const [first] = receipt.charges;
     const stray = { ...first, policy: 'none' };
@@ -186,7 +186,7 @@ describe('a receipt that is none', () => {
     ['text', { cost: '1' }],
     ['a fraction', { costs: [0.5] }],
     ['more than is exact', { cost: 2 ** 53 }],
-  ])('is not settled with %s for a cost', async (_what, costs) => {
+  ])('rejects %s as an actual cost', async (_what, costs) => {
     const { receipt } = await check({ policy: 'log', key: 'unsettled' });
     const { status, json } = await api.post('/v1/settle', { receipt, ...costs });
     expect([status, json.code]).toEqual([400, 'ERR_INVALID_COST']);

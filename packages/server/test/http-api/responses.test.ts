@@ -161,13 +161,13 @@ async function askAll(options: RunningOptions, headers: readonly Headers[]): Pro
 
 const ANYBODY = [{}, { accept: 'text/html' }, { 'sec-fetch-site': 'cross-site' }];
 
-describe('every response is as described', { timeout: 120_000 }, () => {
-  test('on loopback, with the store in memory', async () => {
+describe('responses match the OpenAPI document', { timeout: 120_000 }, () => {
+  test('responses match on loopback with the memory store', async () => {
     const statuses = await askAll({}, ANYBODY);
     for (const status of [200, 302, 400, 403, 404, 429]) expect(statuses).toContain(status);
   });
 
-  test('with a token that is missing, wrong or right, and for other sites', async () => {
+  test('responses match with a missing, wrong or right token and cross-site', async () => {
     const headers = [
       { authorization: 'Bearer wrong' },
       { authorization: `Bearer ${TOKEN}` },
@@ -185,7 +185,7 @@ describe('every response is as described', { timeout: 120_000 }, () => {
     },
   );
 
-  test('while the configuration files have mistakes', async () => {
+  test('responses match while the configuration files are invalid', async () => {
     const load = async () => {
       throw new ConfigError([{ file: 'a.yaml', line: 1, column: 2, message: 'wrong' }]);
     };

@@ -12,7 +12,7 @@ afterAll(() => api.close());
 const sum = (counts: readonly number[]): number => counts.reduce((all, each) => all + each, 0);
 
 describe('GET /v1/series', () => {
-  test('is what was decided, one number for each whole second that is over', async () => {
+  test('returns the decisions of each complete second', async () => {
     const calls = 5;
     const { json: first } = await api.post('/v1/check', { policy: 'few', key: 'a' });
     let last = first;
@@ -38,19 +38,19 @@ describe('GET /v1/series', () => {
     expect(json.policies.map(({ name }: { name: string }) => name)).toEqual(['few']);
   });
 
-  test('has five minutes unless told, and up to ten', async () => {
+  test('returns five minutes by default and at most ten', async () => {
     expect((await api.get('/v1/series')).json.total.denied).toHaveLength(300);
     expect((await api.get('/v1/series?seconds=600')).json.total.fullest).toHaveLength(600);
     expect((await api.get('/v1/series?seconds=1')).json.total.degraded).toHaveLength(1);
   });
 
-  test('is about one policy if it is named, also if nothing has happened to it', async () => {
+  test('returns one policy by name, also without traffic', async () => {
     const { json } = await api.get('/v1/series?seconds=2&policy=idle');
     expect(json.policies).toMatchObject([{ name: 'idle', allowed: [0, 0], fullest: [null, null] }]);
     expect((await api.get('/v1/series?policy=(request)')).status).toBe(200);
   });
 
-  test('is refused if it makes no sense', async () => {
+  test('rejects invalid parameters', async () => {
     const wrong: readonly [string, number, string][] = [
       ...['0', '601', '-1', '1.5', '1e2', '', 'x', '0x10'].map((each): [string, number, string] => [
         `seconds=${each}`,

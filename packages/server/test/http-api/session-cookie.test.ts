@@ -27,7 +27,7 @@ describe('a session', () => {
   const status = async (headers: Headers, method = 'GET', path = '/v1/policies') =>
     (await ask(running, method, path, headers)).status;
 
-  test('counts if the browser says that a page of this site asks', async () => {
+  test('a session is accepted from a page of the same site', async () => {
     const cookie = cookieIn(await signIn(running));
     const origin = `http://${hostOf(running)}`;
     const right: readonly Headers[] = [
@@ -47,7 +47,7 @@ describe('a session', () => {
     }
   });
 
-  test('changes nothing if the browser does not say so', async () => {
+  test('a session without origin headers allows only safe methods', async () => {
     const cookie = cookieIn(await signIn(running));
     const silent: readonly Headers[] = [
       {},
@@ -71,13 +71,13 @@ describe('a session', () => {
     expect(audits().filter(({ action }) => action !== 'sign-in')).toEqual([]);
   });
 
-  test('opens nothing to pages of other sites', async () => {
+  test('a session is rejected from pages of other sites', async () => {
     const cookie = cookieIn(await signIn(running));
     for (const headers of foreign) expect(await status({ cookie, ...headers })).toBe(403);
     expect(await status({ cookie, 'sec-fetch-site': 'elsewhere' })).toBe(401);
   });
 
-  test('is none if there are two, or it is damaged, or made up', async () => {
+  test('rejects two session cookies, and invalid ones', async () => {
     const cookie = cookieIn(await signIn(running));
     const [, end, id, signature] = cookie.split('.');
     const wrong = [
@@ -105,7 +105,7 @@ describe('a session', () => {
     expect(lines.filter((line) => !line.includes('"audit"'))).toEqual([]);
   });
 
-  test('that is over opens nothing, and neither does that of another token', async () => {
+  test('rejects an expired session and one of another token', async () => {
     const over = new Sessions(TOKEN, new ManualClock(Date.now() - SESSION_MS));
     const other = new Sessions(`${TOKEN}!`);
     for (const sessions of [over, other]) {
@@ -120,7 +120,7 @@ describe('a session', () => {
     vi.useRealTimers();
   });
 
-  test('counts after a restart, and in every service with the same token', async () => {
+  test('a session survives a restart and is valid in other services', async () => {
     const cookie = cookieIn(await signIn(running));
     const second = await start();
     const told = await ask(second, 'GET', '/v1/policies', own(second, cookie));
@@ -131,7 +131,7 @@ describe('a session', () => {
     await other.close();
   });
 
-  test('tells a long answer when to end', async () => {
+  test('a session has its expiry for long responses', async () => {
     const signed = await signIn(running);
     const { access } = running.service.app;
     const seen = new Promise((resolve) => {

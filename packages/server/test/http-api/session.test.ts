@@ -28,7 +28,7 @@ startForAll((started) => {
 });
 
 describe('signing in', () => {
-  test('takes the token and gives a cookie that opens the admin side', async () => {
+  test('sign-in accepts the token and sets a session cookie', async () => {
     const before = Date.now();
     const told = await signIn(running);
     expect(told.status).toBe(200);
@@ -49,7 +49,7 @@ describe('signing in', () => {
     expect((await ask(running, 'GET', '/v1/policies', own(running, cookie))).status).toBe(200);
   });
 
-  test('goes as the document shows it', async () => {
+  test('sign-in works as documented', async () => {
     const page = readFileSync(new URL('../../../../docs/http-api.md', import.meta.url), 'utf8');
     const [, shown] = /^```http\n([\s\S]*?)^```$/m.exec(page)!;
     const [request, body, head, answer] = shown.trim().split('\n\n');
@@ -62,7 +62,7 @@ describe('signing in', () => {
     expect({ ...told.json, expiresAtMs: 0 }).toEqual({ ...JSON.parse(answer), expiresAtMs: 0 });
   });
 
-  test('with a wrong token is refused, and the browser does not ask for a password', async () => {
+  test('sign-in rejects a wrong token without a password dialog', async () => {
     const wrong = [`${TOKEN}x`, TOKEN.slice(0, -1), ` ${TOKEN}`, TOKEN.toUpperCase(), 'x'];
     for (const token of wrong) {
       const told = await signIn(running, token);
@@ -73,7 +73,7 @@ describe('signing in', () => {
     }
   });
 
-  test('takes the token from the body alone', async () => {
+  test('sign-in reads the token from the body only', async () => {
     const query = `?token=${encodeURIComponent(TOKEN)}`;
     const inQuery = await ask(running, 'POST', `/v1/session${query}`, {}, { token: TOKEN });
     expect([inQuery.status, inQuery.json.code]).toEqual([400, 'ERR_INVALID_OPTION']);
@@ -84,7 +84,7 @@ describe('signing in', () => {
     expect((await ask(running, 'GET', `/v1/session${query}`)).status).toBe(400);
   });
 
-  test('is refused with a body of another form, which is not repeated', async () => {
+  test('sign-in rejects an invalid body without repeating it', async () => {
     const secret = 'x'.repeat(40_000);
     const wrong = [{}, { token: 7 }, { token: '' }, { token: null }, { token: [TOKEN] }, [], 'x'];
     for (const body of [...wrong, { token: secret }, { token: TOKEN, more: 1 }]) {
@@ -95,14 +95,14 @@ describe('signing in', () => {
     }
   });
 
-  test('is refused to pages of other sites', async () => {
+  test('sign-in rejects cross-site requests', async () => {
     for (const headers of foreign) {
       const told = await signIn(running, TOKEN, headers);
       expect([told.status, told.headers['set-cookie']]).toEqual([403, undefined]);
     }
   });
 
-  test('behind a proxy that has TLS gives a cookie for TLS alone', async () => {
+  test('sign-in behind a TLS proxy sets a Secure cookie', async () => {
     const origin = `https://${hostOf(running)}`;
     const told = await signIn(running, TOKEN, { origin, 'sec-fetch-site': 'same-origin' });
     expect(told.headers['set-cookie']?.[0]).toMatch(/; Secure$/);
@@ -110,20 +110,20 @@ describe('signing in', () => {
 });
 
 describe('GET /v1/session', () => {
-  test('says that nobody is signed in, but may be', async () => {
+  test('reports that sign-in is required', async () => {
     const told = await ask(running, 'GET', '/v1/session');
     expect([told.status, told.json]).toEqual([200, { required: true, signedIn: false }]);
     expect(told.headers['cache-control']).toBe('no-store');
     expect(told.headers['www-authenticate']).toBeUndefined();
   });
 
-  test('says that who has the token needs no session', async () => {
+  test('reports a bearer token as signed in', async () => {
     const headers = { authorization: `Bearer ${TOKEN}` };
     const told = await ask(running, 'GET', '/v1/session', headers);
     expect(told.json).toEqual({ required: true, signedIn: true });
   });
 
-  test('where no token is needed says that everybody is signed in', async () => {
+  test('reports every local caller as signed in without a token', async () => {
     const loopback = await start({ adminToken: undefined });
     for (const [method, body] of [['GET'], ['POST', { token: 'any' }], ['DELETE']] as const) {
       const told = await ask(loopback, method, '/v1/session', {}, body);
@@ -141,7 +141,7 @@ describe('GET /v1/session', () => {
 });
 
 describe('signing out', () => {
-  test('ends the session, takes the cookie away and leaves other sessions alone', async () => {
+  test('sign-out ends the session, deletes the cookie and keeps other sessions', async () => {
     const cookies = [cookieIn(await signIn(running)), cookieIn(await signIn(running))];
     const told = await ask(running, 'DELETE', '/v1/session', own(running, cookies[0]));
     expect([told.status, told.json]).toEqual([200, { required: true, signedIn: false }]);
@@ -155,7 +155,7 @@ describe('signing out', () => {
     expect(await Promise.all(statuses)).toEqual([401, 200]);
   });
 
-  test('without a session, or twice, is no mistake', async () => {
+  test('sign-out without a session succeeds', async () => {
     const cookie = cookieIn(await signIn(running));
     for (const each of [cookie, cookie, 'sluice_session=x', '']) {
       const told = await ask(running, 'DELETE', '/v1/session', own(running, each));
@@ -164,7 +164,7 @@ describe('signing out', () => {
     expect(audits().filter(({ action }) => action === 'sign-out')).toHaveLength(1);
   });
 
-  test('ends all sessions that come, and also what no browser says anything about', async () => {
+  test('sign-out ends all sessions of the request, also without origin headers', async () => {
     const [first, second] = [cookieIn(await signIn(running)), cookieIn(await signIn(running))];
     await ask(running, 'DELETE', '/v1/session', { cookie: `${first}; ${second}` });
     for (const cookie of [first, second]) {
@@ -172,7 +172,7 @@ describe('signing out', () => {
     }
   });
 
-  test('is not for pages of other sites to do', async () => {
+  test('sign-out rejects cross-site requests', async () => {
     const cookie = cookieIn(await signIn(running));
     for (const headers of foreign) {
       expect((await ask(running, 'DELETE', '/v1/session', { cookie, ...headers })).status).toBe(
@@ -183,7 +183,7 @@ describe('signing out', () => {
   });
 });
 
-test('with TLS the cookie is for TLS alone, and so is the origin', async () => {
+test('with TLS the cookie is Secure, and an http origin is rejected', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-session-'));
   const [tlsCert, tlsKey] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
   const words = '-x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2';
@@ -207,7 +207,7 @@ test('with TLS the cookie is for TLS alone, and so is the origin', async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-test('answers are as they are described', async () => {
+test('session responses match the OpenAPI document', async () => {
   const service = await start();
   const api = await Described.of(service);
   await api.get('/v1/session');

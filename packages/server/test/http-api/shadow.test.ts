@@ -34,7 +34,7 @@ const told = async (name: string) => {
 };
 
 describe('PATCH /v1/policies/:policy', () => {
-  test('puts a policy in shadow and out of it from the very next decision on', async () => {
+  test('turns shadow mode on and off from the next decision on', async () => {
     await check('few', 'ada');
     await check('few', 'ada');
     for (let round = 0; round < 3; round++) {
@@ -57,7 +57,7 @@ describe('PATCH /v1/policies/:policy', () => {
     }
   });
 
-  test('keeps what was counted, on either side', async () => {
+  test('a change of shadow mode keeps the counters', async () => {
     await check('few', 'ada');
     await patch('few', true);
     expect((await check('few', 'ada')).shadow).toMatchObject([{ allowed: true, remaining: 0 }]);
@@ -66,7 +66,7 @@ describe('PATCH /v1/policies/:policy', () => {
     expect((await api.get('/v1/keys/few/ada')).json.used).toBe(2);
   });
 
-  test('enforces what the files have in shadow', async () => {
+  test('enforces a policy that the files put in shadow mode', async () => {
     await check('watched', 'ada');
     expect(await check('watched', 'ada')).toMatchObject({ allowed: true });
     await patch('watched', false);
@@ -75,7 +75,7 @@ describe('PATCH /v1/policies/:policy', () => {
     expect(await check('watched', 'ada')).toMatchObject({ allowed: true, limits: [] });
   });
 
-  test('concerns one policy, also in a check of several', async () => {
+  test('affects one policy, also in a check of several', async () => {
     await patch('watched', false);
     const limits = policies.map(({ name }) => ({ policy: name, key: 'joint' }));
     const joint = async () => (await api.post('/v1/check', { limits })).json;
@@ -89,7 +89,7 @@ describe('PATCH /v1/policies/:policy', () => {
     expect([neither.allowed, neither.limits, neither.shadow.length]).toEqual([true, [], 2]);
   });
 
-  test('takes its word away with null, and then the files count', async () => {
+  test('null deletes the shadow override', async () => {
     expect(await told('watched')).toEqual([true, 'file']);
     await patch('watched', false);
     expect(await told('watched')).toEqual([false, 'api']);
@@ -101,7 +101,7 @@ describe('PATCH /v1/policies/:policy', () => {
     expect([again.status, again.json.before]).toEqual([200, { shadow: true, shadowBy: 'file' }]);
   });
 
-  test('is the one who said it also where the files say the same', async () => {
+  test('reports the API as source even if the files have the same value', async () => {
     expect((await patch('few', false)).json.policy).toMatchObject({ shadowBy: 'api' });
     expect((await patch('watched', true)).json.policy).toMatchObject({ shadowBy: 'api' });
     const { json } = await api.get('/v1/policies');
@@ -111,7 +111,7 @@ describe('PATCH /v1/policies/:policy', () => {
     ]);
   });
 
-  test('knows no policy but those that are served', async () => {
+  test('responds 404 for an unknown policy', async () => {
     for (const name of ['none', '__proto__', 'constructor', 'sluice.none']) {
       for (const shadow of [true, false, null]) {
         const { status, json } = await patch(name, shadow);
@@ -136,7 +136,7 @@ describe('PATCH /v1/policies/:policy', () => {
     [{ limit: 5 }, `Expected only shadow, got \`limit\`; ${inFiles}`, '/limit'],
     [{ window: '1m' }, 'got `window`; change it in the configuration files', '/window'],
     [{ shdaow: true }, 'Expected only shadow, got `shdaow`', '/shdaow'],
-  ])('refuses %j as a body', async (body, detail, pointer) => {
+  ])('rejects the body %j', async (body, detail, pointer) => {
     const { status, json } = await api.ask('PATCH', '/v1/policies/few', body);
     expect([status, json.code]).toEqual([400, 'ERR_INVALID_BODY']);
     expect(json.detail).toContain(detail);
@@ -145,12 +145,12 @@ describe('PATCH /v1/policies/:policy', () => {
     expect(audits()).toEqual([]);
   });
 
-  test('refuses a query', async () => {
+  test('rejects a query', async () => {
     const { status } = await api.ask('PATCH', '/v1/policies/few?shadow=true', { shadow: true });
     expect([status, await told('few')]).toEqual([400, [false, 'file']]);
   });
 
-  test('is in the log with what was before and after', async () => {
+  test('writes an audit line with the values before and after', async () => {
     await patch('few', true);
     await patch('few', null);
     const file = { shadow: false, shadowBy: 'file' };
@@ -161,7 +161,7 @@ describe('PATCH /v1/policies/:policy', () => {
     ]);
   });
 
-  test('takes the token, where one is needed', async () => {
+  test('requires the token', async () => {
     const running = await startRunning({ config, settings: { adminToken: 'x'.repeat(20) } });
     const refused = await running.ask('PATCH', '/v1/policies/few', { shadow: true });
     expect([refused.status, refused.json.code]).toEqual([401, 'ERR_UNAUTHORIZED']);
@@ -172,13 +172,13 @@ describe('PATCH /v1/policies/:policy', () => {
   });
 });
 
-describe('a word of the API', () => {
+describe('shadow override', () => {
   const reload = (changed: readonly object[]) => {
     config = configOf({ policies: changed as typeof policies });
     return api.post('/v1/reload');
   };
 
-  test('goes on when the files are read again, whatever they say', async () => {
+  test('a shadow override survives a reload', async () => {
     await patch('few', true);
     await patch('watched', false);
     for (const shadow of [true, false]) {
@@ -192,7 +192,7 @@ describe('a word of the API', () => {
     expect(await told('few')).toEqual([false, 'file']);
   });
 
-  test('waits for a policy that the files leave out, until it is back', async () => {
+  test('a shadow override applies again when its policy is back', async () => {
     await check('few', 'ada');
     await check('few', 'ada');
     await patch('few', true);
@@ -206,7 +206,7 @@ describe('a word of the API', () => {
     expect((await check('few', 'ada')).shadow).toMatchObject([{ allowed: false }]);
   });
 
-  test('can be taken away from a policy that is not served any more, once', async () => {
+  test('a shadow override of a removed policy can be deleted once', async () => {
     await patch('few', true);
     await reload([watched]);
     const { status, json } = await patch('few', null);
@@ -218,7 +218,7 @@ describe('a word of the API', () => {
     expect(await told('few')).toEqual([false, 'file']);
   });
 
-  test('counts for proxies', async () => {
+  test('a shadow override applies to forward-auth', async () => {
     const ask = async () => (await api.running.get(PATH, forwarded('/few'))).status;
     expect([await ask(), await ask(), await ask()]).toEqual([200, 200, 429]);
     await patch('few', true);
@@ -234,7 +234,7 @@ describe('a word of the API', () => {
     expect(await ask()).toBe(200);
   });
 
-  test('counts for Envoy', async () => {
+  test('a shadow override applies to Envoy', async () => {
     const text = `
 domain: shop
 descriptors:
@@ -265,7 +265,7 @@ descriptors:
     expect(await ask('seen')).toEqual([429, 'OVER_LIMIT']);
   });
 
-  test('decides under which outcome decisions are counted', async () => {
+  test('a shadow override changes the outcome label of decisions', async () => {
     const series = async () => {
       const { text } = await api.running.get('/metrics');
       const found = text.matchAll(
@@ -285,7 +285,7 @@ descriptors:
     expect(json.keys).toEqual([{ key: 'ada', atLeast: 2, atMost: 2 }]);
   });
 
-  test('is refused after the first thousand, which can still be changed', async () => {
+  test('the number of shadow overrides is limited to 1,000', async () => {
     const { shadowOverrides } = api.running.service.app.decisionService;
     for (let at = 0; at < MAX_SHADOW_OVERRIDES; at++)
       shadowOverrides.set({ policy: `p${at}`, shadow: true });

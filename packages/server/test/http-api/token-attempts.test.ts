@@ -27,11 +27,11 @@ const bearing = (service: Running, from: string, token: string, path = '/v1/poli
     localAddress: from,
   });
 
-describe('attempts', () => {
+describe('sign-in attempts', () => {
   const attempt = (service: Running, from: string, token = TOKEN, headers: Headers = {}) =>
     ask(service, 'POST', '/v1/session', headers, { token }, { localAddress: from });
 
-  test('are ten a minute for an address, and others do not suffer from it', async () => {
+  test('allows ten sign-in attempts per minute and address', async () => {
     const service = await start();
     for (let count = 0; count < 10; count++) {
       expect((await attempt(service, '127.0.0.9', 'wrong')).status).toBe(401);
@@ -53,7 +53,7 @@ describe('attempts', () => {
     await service.close();
   });
 
-  test('are those of the clients of a proxy that is trusted', async () => {
+  test('counts sign-in attempts by the client behind a trusted proxy', async () => {
     const service = await start({ trustProxy: '1', headers: 'none' });
     const behind = (client: string) =>
       attempt(service, '127.0.0.1', 'wrong', { 'x-forwarded-for': client });
@@ -64,7 +64,7 @@ describe('attempts', () => {
     await service.close();
   });
 
-  test('are two a minute while there is a flood, and the right token still gets in', async () => {
+  test('allows two sign-in attempts per minute during a flood', async () => {
     const service = await start();
     const flood = Array.from({ length: 100 }, (_, at) =>
       attempt(service, `127.0.1.${1 + (at % 20)}`, 'wrong'),
@@ -79,7 +79,7 @@ describe('attempts', () => {
     await service.close();
   });
 
-  test('that fail are in the log, as few of them as are of use', async () => {
+  test('logs a bounded number of failed sign-ins', async () => {
     const service = await start();
     const wrong = Array.from({ length: 50 }, (_, at) =>
       attempt(service, `127.0.2.${1 + (at % 25)}`, 'wrong'),
@@ -98,7 +98,7 @@ describe('attempts', () => {
 });
 
 describe('bearer tokens', () => {
-  test('that are wrong are ten a minute for an address, wherever they are sent', async () => {
+  test('allows ten wrong bearer tokens per minute and address', async () => {
     const service = await start();
     const targets = ['/v1/policies', '/v1/session', '/metrics', '/v1/events', '/v1/top'];
     for (const target of [...targets, ...targets]) {
@@ -118,7 +118,7 @@ describe('bearer tokens', () => {
     await service.close();
   });
 
-  test('that are right are not counted', async () => {
+  test('does not count right bearer tokens', async () => {
     const service = await start();
     for (let count = 0; count < 30; count++) {
       expect((await bearing(service, '127.0.0.9', TOKEN)).status).toBe(200);
@@ -128,7 +128,7 @@ describe('bearer tokens', () => {
     await service.close();
   });
 
-  test('that come together are compared ten times, and not more', async () => {
+  test('accepts at most ten concurrent bearer tokens', async () => {
     const service = await start();
     const guesses = Array.from({ length: 200 }, (_, at) => (at === 150 ? TOKEN : `guess-${at}`));
     const told = await Promise.all(guesses.map((each) => bearing(service, '127.0.0.9', each)));
@@ -138,7 +138,7 @@ describe('bearer tokens', () => {
     await service.close();
   });
 
-  test('that are wrong do not end a session', async () => {
+  test('a wrong bearer token does not end a session', async () => {
     const service = await start();
     const from = { localAddress: '127.0.0.9' };
     const signed = await ask(service, 'POST', '/v1/session', {}, { token: TOKEN }, from);
@@ -149,7 +149,7 @@ describe('bearer tokens', () => {
     await service.close();
   });
 
-  test('that are wrong are in the log, as few of them as are of use', async () => {
+  test('logs a bounded number of wrong bearer tokens', async () => {
     const service = await start();
     const wrong = Array.from({ length: 50 }, (_, at) =>
       bearing(service, `127.0.3.${1 + (at % 25)}`, 'wrong'),
@@ -166,7 +166,7 @@ describe('bearer tokens', () => {
     expect(sums).toMatchObject([{ suppressed: 40, msg: 'more rejected tokens not logged' }]);
   });
 
-  test('that are wrong do not stop readiness probes', async () => {
+  test('wrong bearer tokens do not affect readiness probes', async () => {
     const service = await start();
     for (let count = 0; count < 20; count++) {
       expect((await bearing(service, '127.0.0.9', 'wrong', '/readyz')).status).toBe(200);
@@ -182,7 +182,7 @@ describe('over several services on one Redis', () => {
   });
   afterAll(() => redis?.stop());
 
-  test('attempts of an address are counted together, also while Redis is unavailable', async () => {
+  test('services on one Redis count attempts together', async () => {
     const settings = { store: redis.url, deadlineMs: '2s', prefix: 'attempts:' };
     const services = [await start(settings), await start(settings)];
     for (const each of services) {
@@ -208,26 +208,41 @@ describe('over several services on one Redis', () => {
 });
 
 describe('audit lines', () => {
-  test.each(['silent', 'fatal', 'error', 'warn', 'info'])('are logged at %s', async (level) => {
-    const service = await start({}, level);
-    await bearing(service, '127.0.0.9', 'wrong');
-    await ask(
-      service,
-      'POST',
-      '/v1/session',
-      {},
-      { token: 'wrong' },
-      { localAddress: '127.0.0.9' },
-    );
-    await ask(service, 'POST', '/v1/session', {}, { token: TOKEN }, { localAddress: '127.0.0.9' });
-    await ask(service, 'DELETE', '/v1/keys/few/a', { authorization: `Bearer ${TOKEN}` });
-    await service.close();
-    expect(audits().map(({ action }) => action)).toEqual(['token', 'sign-in', 'sign-in', 'reset']);
-  });
+  test.each(['silent', 'fatal', 'error', 'warn', 'info'])(
+    'audit lines are logged at level %s',
+    async (level) => {
+      const service = await start({}, level);
+      await bearing(service, '127.0.0.9', 'wrong');
+      await ask(
+        service,
+        'POST',
+        '/v1/session',
+        {},
+        { token: 'wrong' },
+        { localAddress: '127.0.0.9' },
+      );
+      await ask(
+        service,
+        'POST',
+        '/v1/session',
+        {},
+        { token: TOKEN },
+        { localAddress: '127.0.0.9' },
+      );
+      await ask(service, 'DELETE', '/v1/keys/few/a', { authorization: `Bearer ${TOKEN}` });
+      await service.close();
+      expect(audits().map(({ action }) => action)).toEqual([
+        'token',
+        'sign-in',
+        'sign-in',
+        'reset',
+      ]);
+    },
+  );
 });
 
 describe('the log', () => {
-  test('says as whom something was done', async () => {
+  test('audit lines contain how the caller is authenticated', async () => {
     const from = { localAddress: '127.0.0.77' };
     const signed = await ask(running, 'POST', '/v1/session', {}, { token: TOKEN }, from);
     const headers = own(running, cookieIn(signed));
@@ -250,7 +265,7 @@ describe('the log', () => {
   });
 });
 
-test('no line of any level has the token or a session, whatever was asked with them', async () => {
+test('no log line contains the token or a session', async () => {
   for (const { method, path } of running.service.routes) {
     const cookie = cookieIn(await signIn(running));
     const target = path.replace(':policy', 'few').replace(':key', 'a').replace(/\*$/, 'x');

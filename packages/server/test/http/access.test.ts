@@ -60,7 +60,7 @@ describe.each(['0.0.0.0:0', '[::]:0', '127.0.0.1:0'])('listening on %s with a to
 
   const admins = () => running.service.routes.filter(({ access }) => access === 'admin');
 
-  test('every route of the admin side takes the token', async () => {
+  test('every admin route requires the token', async () => {
     expect(admins().length).toBeGreaterThan(10);
     const wrong = [
       {},
@@ -85,7 +85,7 @@ describe.each(['0.0.0.0:0', '[::]:0', '127.0.0.1:0'])('listening on %s with a to
     }
   });
 
-  test('every route of the admin side answers to the token', async () => {
+  test('every admin route accepts the token', async () => {
     for (const { method, path } of admins()) {
       const answer = await ask(running, method, targetOf(path), bearer(TOKEN));
       expect([method, path, [401, 403, 500].includes(answer.status)]).toEqual([
@@ -95,7 +95,7 @@ describe.each(['0.0.0.0:0', '[::]:0', '127.0.0.1:0'])('listening on %s with a to
     expect((await ask(running, 'GET', '/v1/policies', bearer(TOKEN))).status).toBe(200);
   });
 
-  test('every route of the admin side answers to a session, but not to other sites', async () => {
+  test('every admin route accepts a session, but no cross-site request', async () => {
     const sessions = new Sessions(TOKEN);
     const cookie = `sluice_session=${sessions.textOf(sessions.open())}`;
     const statusOf = async (method: string, path: string, site: string) =>
@@ -108,24 +108,24 @@ describe.each(['0.0.0.0:0', '[::]:0', '127.0.0.1:0'])('listening on %s with a to
     }
   });
 
-  test('a query is no place for a token', async () => {
+  test('a token in the query is ignored', async () => {
     const path = `/v1/policies?token=${encodeURIComponent(TOKEN)}`;
     expect((await ask(running, 'GET', path)).status).toBe(401);
   });
 
-  test('HEAD is no way around', async () => {
+  test('HEAD requires the token as well', async () => {
     expect((await ask(running, 'HEAD', '/v1/policies')).status).toBe(401);
     expect((await ask(running, 'HEAD', '/v1/policies', bearer(TOKEN))).status).toBe(200);
   });
 
-  test('the scheme is read in any case, and with any spaces', async () => {
+  test('the Bearer scheme is case-insensitive and may be followed by several spaces', async () => {
     for (const scheme of ['bearer', 'BEARER', 'BeArEr', 'Bearer  ']) {
       const headers = { authorization: `${scheme} ${TOKEN}` };
       expect((await ask(running, 'GET', '/v1/policies', headers)).status).toBe(200);
     }
   });
 
-  test('everybody may check', async () => {
+  test('checks need no token', async () => {
     for (const { method, path, access } of running.service.routes) {
       if (access === 'admin') continue;
       const answer = await ask(running, method === '*' ? 'GET' : method, targetOf(path));
@@ -139,8 +139,8 @@ describe.each(['0.0.0.0:0', '[::]:0', '127.0.0.1:0'])('listening on %s with a to
   });
 });
 
-describe('a token', () => {
-  test('may be of any characters', async () => {
+describe('admin token', () => {
+  test('a token may contain any characters', async () => {
     const running = await start({ adminToken: 'schlüssel für später' });
     const { port } = running.service.http;
     const field = (token: string) => `Authorization: Bearer ${token}`;
@@ -151,7 +151,7 @@ describe('a token', () => {
     await running.close();
   });
 
-  test('is needed where others can come', () => {
+  test('the admin API requires a token unless it listens on loopback', () => {
     for (const listen of ['0.0.0.0:0', '[::]:0', ':0', '192.0.2.1:0', 'example.org:80']) {
       expect(() => settingsOf({ listen })).toThrow(/admin-token/);
       expect(() => settingsOf({ listen, adminToken: 'too short' })).toThrow(/at least 16/);
@@ -174,7 +174,7 @@ describe('on loopback without a token', () => {
     return (await exchange(running.service.http.port, [head])).status;
   };
 
-  test('everybody on this machine is an admin', async () => {
+  test('local callers have admin access', async () => {
     for (const { method, path } of running.service.routes) {
       const answer = await ask(running, method === '*' ? 'GET' : method, targetOf(path));
       expect([path, [401, 403].includes(answer.status)]).toEqual([path, false]);
@@ -195,13 +195,13 @@ describe('on loopback without a token', () => {
     '[::1].evil.example',
     '128.0.0.1',
     '',
-  ])('a name that somebody has led here is refused, such as %j', async (host) => {
+  ])('rejects the host name %j (DNS rebinding)', async (host) => {
     expect(await status('/v1/policies', `Host: ${host}`)).toBe(403);
     expect(await status('/healthz', `Host: ${host}`)).toBe(200);
   });
 
   const own = () => `127.0.0.1:${running.service.http.port}`;
-  test('pages of other sites are refused, whatever they ask for', async () => {
+  test('rejects every cross-site request', async () => {
     const foreign = [
       'Origin: https://evil.example',
       'Origin: null',
@@ -225,7 +225,7 @@ describe('on loopback without a token', () => {
     expect(await status('/v1/policies', `Host: ${own()}`, 'Sec-Fetch-Site: none')).toBe(200);
   });
 
-  test('what a proxy reports of a browser is not about this service', async () => {
+  test('forward-auth ignores the Origin and Sec-Fetch headers of the client', async () => {
     const fields = [
       'Host: api.example',
       'Origin: https://app.example',

@@ -28,7 +28,7 @@ async function sendUnfinished(): Promise<{ socket: Socket; text: () => string }>
   return { socket, text: () => text };
 }
 
-test('large bodies share a budget, and an ordinary check always fits', async () => {
+test('large bodies share a memory budget, and a small check is always accepted', async () => {
   const unfinished: Awaited<ReturnType<typeof sendUnfinished>>[] = [];
   for (let at = 0; at < ENOUGH; at++) unfinished.push(await sendUnfinished());
   const rejected = () => unfinished.filter(({ text }) => text() !== '');

@@ -51,30 +51,30 @@ async function drip(start: string, byte: string): Promise<number> {
 }
 
 describe('a connection', () => {
-  test('that sends nothing is closed', async () => {
+  test('closes a connection that sends nothing', async () => {
     const { status, closed } = await exchange(port, []);
     expect([status, closed]).toEqual([408, true]);
   });
 
-  test('that never ends its head is closed', async () => {
+  test('closes a connection that never completes its headers', async () => {
     // A reset may overtake the answer.
     expect([408, 0]).toContain(await drip('GET /echo HTTP/1.1\r\nHost: x\r\n', 'X: y\r\n'));
     expect([408, 0]).toContain(await drip('GET /', 'x'));
   });
 
-  test('that never ends its body is closed', async () => {
+  test('closes a connection that never completes its body', async () => {
     const head = headOf('POST', '/echo', 'Content-Length: 100000');
     expect([408, 0]).toContain(await drip(head, ' '));
     const chunked = headOf('POST', '/echo', 'Transfer-Encoding: chunked');
     expect([408, 0]).toContain(await drip(chunked, '1\r\n \r\n'));
   });
 
-  test('that asks for nothing more is closed', async () => {
+  test('closes an idle keep-alive connection', async () => {
     const { status, closed } = await exchange(port, [headOf('GET', '/none')]);
     expect([status, closed]).toEqual([404, true]);
   });
 
-  test('that reads nothing of its answers is closed', async () => {
+  test('closes a connection that never reads its responses', async () => {
     const socket = await open(port);
     socket.pause();
     const body = JSON.stringify('x'.repeat(900_000));
@@ -87,7 +87,7 @@ describe('a connection', () => {
     socket.destroy();
   });
 
-  test('may be silent while its answer goes on, which is no request that waits', async () => {
+  test('keeps a silent connection open while its response is streamed', async () => {
     const socket = await open(port);
     let text = '';
     socket.on('data', (bytes) => {
@@ -104,7 +104,7 @@ describe('a connection', () => {
     expect(text).toContain('over');
   });
 
-  test('that does not read its answers does not have them all remembered', async () => {
+  test('buffers a bounded number of responses for a client that does not read', async () => {
     const socket = await open(port);
     socket.pause();
     // Whoever does not read may also be cut off.
@@ -129,14 +129,14 @@ describe('a connection', () => {
   });
 });
 
-test('what went wrong inside is told to the log alone', async () => {
+test('an internal error is described only in the log', async () => {
   const { status, text } = await exchange(port, [headOf('GET', '/fail', 'Connection: close')]);
   expect(status).toBe(500);
   expect(text).toContain('ERR_INTERNAL');
   expect(text).not.toContain('secret');
 });
 
-test('a server that listens on a port that is taken says so', async () => {
+test('listening on a port in use is reported', async () => {
   const settings = settingsOf();
   const access = new AccessControl(settings, { bearer: async () => {} });
   const second = new HttpServer(new Router(), access, undefined, pino({ level: 'silent' }));

@@ -17,8 +17,8 @@ const codeOf = (text: string): string => /"code":"(\w+)"/.exec(text)?.[1] ?? '';
 const chunked = (...chunks: readonly string[]): string =>
   [...chunks, ''].map((each) => `${Buffer.byteLength(each).toString(16)}\r\n${each}\r\n`).join('');
 
-describe('a body', () => {
-  test('may come in chunks, and a byte at a time', async () => {
+describe('request body', () => {
+  test('accepts a chunked body, also byte by byte', async () => {
     const text = JSON.stringify(CHECK);
     const head = headOf('POST', '/v1/check', 'Transfer-Encoding: chunked', close);
     expect((await exchange(port, [head + chunked(text.slice(0, 5), text.slice(5))])).status).toBe(
@@ -31,7 +31,7 @@ describe('a body', () => {
     expect(Buffer.from(answer, 'latin1').toString()).toContain('"key":"😀ü"');
   });
 
-  test('is refused if it is not UTF-8, not JSON, or nothing', async () => {
+  test('rejects a body that is not UTF-8, not JSON, or empty', async () => {
     const bodies = [
       Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]),
       Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]),
@@ -50,12 +50,12 @@ describe('a body', () => {
     }
   });
 
-  test('that is not JSON is told with the error of whoever read it', async () => {
+  test('reports the error of the JSON parser', async () => {
     const { text } = await exchange(port, [checkText('{"policy":NaN}', close)]);
     expect(text).toContain('"detail":"Expected the body to be JSON, got an error: Unexpected ');
   });
 
-  test('may be nested 16 deep and no deeper, brackets in texts not counted', async () => {
+  test('rejects a body nested more than 16 levels, not counting brackets in strings', async () => {
     const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`;
     const deepest = await exchange(port, [checkText(nested(16), close)]);
     expect(codeOf(deepest.text)).toBe('ERR_INVALID_CHECK');
@@ -67,7 +67,7 @@ describe('a body', () => {
     expect([endless.status, codeOf(endless.text)]).toEqual([400, 'ERR_BODY_TOO_DEEP']);
   });
 
-  test('may have 1 MiB and no more', async () => {
+  test('accepts a body of 1 MiB and rejects a larger one', async () => {
     const filled = (bytes: number) => {
       const text = JSON.stringify(CHECK);
       return text + ' '.repeat(bytes - text.length);
@@ -77,7 +77,7 @@ describe('a body', () => {
     expect([more.status, codeOf(more.text)]).toEqual([413, 'ERR_BODY_TOO_LARGE']);
   });
 
-  test('that is too large is refused before it is read, and its sender gets to know', async () => {
+  test('rejects too large a body before it is read, and the client gets the response', async () => {
     const megabyte = 'x'.repeat(2 ** 20);
     const announced = headOf('POST', '/v1/check', `Content-Length: ${3 * 2 ** 20}`);
     const atOnce = await exchange(port, [announced], answered);
@@ -90,7 +90,7 @@ describe('a body', () => {
     expect([endless.status, endless.closed]).toEqual([413, true]);
   });
 
-  test('is asked for only if it is wanted', async () => {
+  test('sends 100 Continue only if the body is accepted', async () => {
     const expects = 'Expect: 100-continue';
     const text = JSON.stringify(CHECK);
     const head = headOf('POST', '/v1/check', `Content-Length: ${text.length}`, expects, close);
@@ -102,14 +102,14 @@ describe('a body', () => {
     expect((await exchange(port, [odd])).status).toBe(417);
   });
 
-  test('that nobody wants does not get in the way of the next request', async () => {
+  test('an ignored body does not affect the next request', async () => {
     const body = 'GET /evil HTTP/1.1\r\n\r\n';
     const stray = headOf('POST', '/none', `Content-Length: ${body.length}`) + body;
     const { text } = await exchange(port, [stray, headOf('GET', '/healthz', close)]);
     expect(text.match(/HTTP\/1\.1 \d{3}/g)).toEqual(['HTTP/1.1 404', 'HTTP/1.1 200']);
   });
 
-  test('that is not sent to its end is nobody else`s trouble', async () => {
+  test('an incomplete body does not affect other requests', async () => {
     const socket = await open(port);
     socket.write(checkText(CHECK).slice(0, -5));
     socket.destroy();
@@ -118,7 +118,7 @@ describe('a body', () => {
 });
 
 describe('a request', () => {
-  test('may be of HTTP/1.0, or name the whole URL', async () => {
+  test('accepts HTTP/1.0 and absolute URLs', async () => {
     expect((await exchange(port, ['GET /healthz HTTP/1.0\r\n\r\n'])).status).toBe(200);
     for (const target of ['http://127.0.0.1/healthz', 'HTTPS://x:1/healthz?']) {
       const head = `GET ${target} HTTP/1.1\r\nHost: x\r\n${close}\r\n\r\n`;
@@ -134,7 +134,7 @@ describe('a request', () => {
     }
   });
 
-  test('may come with others in one packet, and each is answered in order', async () => {
+  test('responds to pipelined requests in order', async () => {
     const bodies = Array.from({ length: 50 }, (_, at) =>
       checkText({ policy: 'many', key: `p${at}` }),
     );
@@ -146,7 +146,7 @@ describe('a request', () => {
     expect(text).toContain('"alive":true');
   });
 
-  test('that could be read in two ways is refused', async () => {
+  test('rejects an ambiguous request', async () => {
     const text = JSON.stringify(CHECK);
     const length = `Content-Length: ${text.length}`;
     const ambiguous = [
@@ -172,7 +172,7 @@ describe('a request', () => {
     }
   });
 
-  test('has a head of bounded size', async () => {
+  test('rejects headers above the size limit', async () => {
     const long = headOf('GET', '/healthz', `X: ${'x'.repeat(64 * 1024)}`);
     expect((await exchange(port, [long])).status).toBe(431);
     const many = headOf('GET', '/healthz', ...Array(3000).fill('X: xxxxxxxxxxxx'));
@@ -181,7 +181,7 @@ describe('a request', () => {
     expect([414, 431]).toContain((await exchange(port, [path])).status);
   });
 
-  test('has so few fields that none is forgotten', async () => {
+  test('rejects 1,000 headers or more, and drops none', async () => {
     const fields = (count: number) => [...Array(count - 2).fill('X: y'), close];
     const few = await exchange(port, [headOf('GET', '/healthz', ...fields(999))]);
     expect(few.status).toBe(200);
@@ -192,7 +192,7 @@ describe('a request', () => {
     }
   });
 
-  test('for another path or method is told so, and the connection goes on', async () => {
+  test('responds 404 or 405 and keeps the connection open', async () => {
     const socket = await open(port);
     const replies: string[] = [];
     let text = '';
@@ -226,7 +226,7 @@ describe('a request', () => {
     ]);
   });
 
-  test('for a tunnel or an upgrade gets none', async () => {
+  test('rejects CONNECT and upgrades', async () => {
     const { text } = await exchange(port, ['CONNECT x:80 HTTP/1.1\r\nHost: x:80\r\n\r\n']);
     expect(text).toBe('');
     const upgrade = headOf('GET', '/healthz', 'Connection: Upgrade', 'Upgrade: websocket');
@@ -234,7 +234,7 @@ describe('a request', () => {
   });
 });
 
-test('JSON is taken for nothing else; decisions go without the field that says so', async () => {
+test('JSON responses have nosniff, except decisions', async () => {
   const sniffing = async (method: string, path: string, body?: unknown) =>
     (await running.ask(method, path, body)).headers.get('x-content-type-options');
   for (const path of ['/v1/policies', '/v1/openapi.json', '/v1/keys/many/a', '/v1/nowhere']) {

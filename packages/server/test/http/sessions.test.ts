@@ -23,7 +23,7 @@ const changedAt = (text: string, at: number): string =>
   text.slice(0, at) + (text[at] === 'a' ? 'b' : 'a') + text.slice(at + 1);
 
 describe('a session', () => {
-  test('is read as it was opened, for eight hours and not a millisecond longer', () => {
+  test('a session is valid for exactly eight hours', () => {
     const { clock, sessions, session, text } = setUp();
     expect(session.expiresAtMs).toBe(START_MS + 8 * 3_600_000);
     expect(sessions.read(text)).toEqual(session);
@@ -33,26 +33,26 @@ describe('a session', () => {
     expect([sessions.read(text), sessions.isGood(session)]).toEqual([undefined, false]);
   });
 
-  test('is another one each time', () => {
+  test('each session has a different id', () => {
     const { sessions } = setUp();
     const ids = Array.from({ length: 1000 }, () => sessions.open().id);
     expect(new Set(ids).size).toBe(1000);
   });
 
-  test('is read by every process with the same token, and by none with another', () => {
+  test('a session is valid in every process with the same token only', () => {
     const { clock, session, text } = setUp();
     expect(new Sessions(TOKEN, clock).read(text)).toEqual(session);
     expect(new Sessions(`${TOKEN}.`, clock).read(text)).toBeUndefined();
   });
 
-  test('is none if any character of it is another', () => {
+  test('rejects a session with any character changed', () => {
     const { sessions, text } = setUp();
     for (let at = 0; at < text.length; at++) {
       expect([at, sessions.read(changedAt(text, at))]).toEqual([at, undefined]);
     }
   });
 
-  test('has one text alone, though several stand for the same bytes', () => {
+  test('rejects another base64url text of the same bytes', () => {
     const { sessions, text } = setUp();
     const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
     const start = text.slice(0, -1);
@@ -60,7 +60,7 @@ describe('a session', () => {
     expect(read).toEqual([text.at(-1)]);
   });
 
-  test('cannot be made longer, or another, with the signature of one that is there', () => {
+  test('rejects a changed expiry or id with an old signature', () => {
     const { sessions, text } = setUp();
     const [version, end, id, signature] = text.split('.');
     const later = (Number.parseInt(end, 36) + 1).toString(36);
@@ -83,7 +83,7 @@ describe('a session', () => {
     for (const each of wrong) expect(sessions.read(each)).toBeUndefined();
   });
 
-  test('that was ended is none any more, and the others are', () => {
+  test('ending a session leaves the others valid', () => {
     const { sessions, session, text } = setUp();
     const other = sessions.open();
     sessions.end(session);
@@ -91,7 +91,7 @@ describe('a session', () => {
     expect(sessions.read(sessions.textOf(other))).toEqual(other);
   });
 
-  test('that was ended elsewhere can be learned of', () => {
+  test('ended sessions can be imported from another process', () => {
     const { clock, sessions, session, text } = setUp();
     sessions.end(session);
     const later = new Sessions(TOKEN, clock);
@@ -100,7 +100,7 @@ describe('a session', () => {
     expect(later.read(text)).toBeUndefined();
   });
 
-  test('has a name that says nothing about it', () => {
+  test('the name of a session does not reveal it', () => {
     const { session, text } = setUp();
     expect(sessionName(session)).toMatch(/^[0-9a-f]{8}$/);
     expect(text).not.toContain(sessionName(session));
@@ -108,7 +108,7 @@ describe('a session', () => {
 });
 
 describe('ended sessions', () => {
-  test('are forgotten when they would be over anyway', () => {
+  test('ended sessions are deleted when they expire', () => {
     const { clock, sessions } = setUp();
     for (let count = 0; count < 10_000; count++) sessions.end(sessions.open());
     clock.advance(SESSION_MS);
@@ -118,7 +118,7 @@ describe('ended sessions', () => {
     expect(sessions.isGood(young)).toBe(true);
   });
 
-  test('are bounded in number, and none of them ever counts again', () => {
+  test('the number of ended sessions is bounded, and none becomes valid again', () => {
     const { clock, sessions, session: oldest } = setUp();
     clock.advance(1);
     const first = sessions.open();
@@ -140,7 +140,7 @@ describe('ended sessions', () => {
 });
 
 describe('cookies', () => {
-  test('are found by their whole name, wherever they stand', () => {
+  test('session cookies are found by their whole name at any position', () => {
     const found: readonly [string | undefined, readonly string[]][] = [
       [undefined, []],
       ['', []],
@@ -157,7 +157,7 @@ describe('cookies', () => {
     for (const [header, values] of found) expect(sessionCookies(header)).toEqual(values);
   });
 
-  test('are for this site alone, and not for scripts', () => {
+  test('session cookies are SameSite=Strict and HttpOnly', () => {
     const fields = 'HttpOnly; SameSite=Strict; Path=/; Max-Age=28800';
     expect(setCookie('x', SESSION_MS, false)).toBe(`sluice_session=x; ${fields}`);
     expect(setCookie('x', SESSION_MS, true)).toBe(`sluice_session=x; ${fields}; Secure`);

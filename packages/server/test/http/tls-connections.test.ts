@@ -60,7 +60,7 @@ const ended = (socket: { once(event: 'close', listener: () => void): unknown }):
   new Promise((resolve) => socket.once('close', resolve));
 
 describe('a connection over TLS', () => {
-  test('whose client never reads is closed', async () => {
+  test('closes a TLS connection whose client never reads', async () => {
     const running = await start();
     const socket = await secure();
     socket.pause();
@@ -70,7 +70,7 @@ describe('a connection over TLS', () => {
     socket.destroy();
   });
 
-  test('whose client never begins, or never ends, its handshake is closed', async () => {
+  test('closes a TLS connection without a complete handshake', async () => {
     const running = await start();
     const silent = await open(port);
     const slow = await open(port);
@@ -83,7 +83,7 @@ describe('a connection over TLS', () => {
     slow.destroy();
   });
 
-  test('ends with the response in flight when the service stops', async () => {
+  test('shutdown closes a TLS connection after the response in flight', async () => {
     const running = await start(BOUNDS);
     const socket = await secure();
     let text = '';
@@ -99,7 +99,7 @@ describe('a connection over TLS', () => {
     expect(await closed).toBe(0);
   });
 
-  test('does not delay the stop if it is silent, before or after its handshake', async () => {
+  test('a silent TLS connection does not delay shutdown', async () => {
     const running = await start(BOUNDS);
     const sockets = [await secure(), await open(port)];
     for (const socket of sockets) socket.resume();

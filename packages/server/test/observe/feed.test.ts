@@ -79,7 +79,7 @@ function setUp() {
 }
 
 describe('the feed', () => {
-  test('asks nobody and waits for nothing while nobody listens', async () => {
+  test('does not poll without listeners', async () => {
     const { clock, questions, feed, join, pass } = setUp();
     await pass(5000);
     feed.changed('policies');
@@ -92,7 +92,7 @@ describe('the feed', () => {
     expect(questions).toEqual([]);
   });
 
-  test('greets, then tells every second once, about the one that is over', async () => {
+  test('sends hello, then each completed second once', async () => {
     const { join, pass } = setUp();
     const ear = await join();
     expect(ear.events).toEqual([
@@ -114,7 +114,7 @@ describe('the feed', () => {
     expect(ear.ticks.map(({ policies }) => policies.length)).toEqual([0, 1]);
   });
 
-  test('asks once, however many listen, and once for filters that are alike', async () => {
+  test('polls once for all listeners, and once per distinct filter', async () => {
     const { questions, join, pass } = setUp();
     const same = { policy: 'p', key: 'a*' };
     const ears = await Promise.all([
@@ -126,7 +126,7 @@ describe('the feed', () => {
     for (const { ticks } of ears) expect(ticks).toHaveLength(1);
   });
 
-  test('tells seconds that a late crew held up, each once and in order', async () => {
+  test('sends delayed seconds once and in order', async () => {
     const { clock, source, questions, join, pass } = setUp();
     const ear = await join();
     const { tick } = source;
@@ -150,7 +150,7 @@ describe('the feed', () => {
     expect(clock.pending).toBe(1);
   });
 
-  test('tells with the next tick what it could not tell with this one', async () => {
+  test('sends the seconds of a failed tick with the next one', async () => {
     const { source, join, pass } = setUp();
     const ear = await join();
     const { tick } = source;
@@ -163,7 +163,7 @@ describe('the feed', () => {
     expect(ear.ticks.map(({ atMs }) => (atMs - START_MS) / 1000)).toEqual([0, 1, 2]);
   });
 
-  test('does not tell what is long over', async () => {
+  test('does not send seconds older than ten', async () => {
     const { clock, join, pass } = setUp();
     const ear = await join();
     clock.set(START_MS + 60_000);
@@ -172,7 +172,7 @@ describe('the feed', () => {
     expect(ear.ticks.at(-1).atMs).toBe(START_MS + 59_000);
   });
 
-  test('waits for a clock that is a little back, and follows one that is far', async () => {
+  test('pauses if the clock is set back a little, and follows it if far', async () => {
     const { clock, join, pass } = setUp();
     const ear = await join();
     const toldIn = async (seconds: number): Promise<readonly number[]> => {
@@ -190,7 +190,7 @@ describe('the feed', () => {
     expect((await toldIn(1)).at(-1)).toBe(9);
   });
 
-  test('ends whoever is not admitted any more, and whoever does not read', async () => {
+  test('ends listeners without access and slow ones', async () => {
     const { clock, feed, join, pass } = setUp();
     const [expired, slow] = [await join(), await join()];
     expired.isAdmitted = false;
@@ -201,7 +201,7 @@ describe('the feed', () => {
     expect(slow.ticks).toEqual([]);
   });
 
-  test('tells of changes at once, and of many as of one', async () => {
+  test('sends changes at once, and several within 50 ms as one', async () => {
     const { feed, join, pass } = setUp();
     const ear = await join();
     for (let change = 0; change < 1000; change++) feed.changed('overrides');
@@ -216,7 +216,7 @@ describe('the feed', () => {
     expect(ear.events.slice(3)).toEqual([['changed', { what: 'policies' }]]);
   });
 
-  test('ends all when it is closed, and who comes then, and leaves no timer', async () => {
+  test('close ends current and later listeners, and leaves no timer', async () => {
     const { clock, feed, join, pass } = setUp();
     const ears = [await join(), await join()];
     feed.changed('policies');
@@ -229,7 +229,7 @@ describe('the feed', () => {
     expect(clock.pending).toBe(0);
   });
 
-  test('puts the parts of processes together, and tells the worst of the store', async () => {
+  test('merges the parts of all processes and reports the worst store state', async () => {
     const { source, join, pass } = setUp();
     const stores: readonly TickPart['store'][] = [
       { kind: 'redis', up: true, breaker: 'closed', latencyMs: 0.5 },
@@ -253,7 +253,7 @@ describe('the feed', () => {
   });
 });
 
-test('a process whose services are closed ends by itself, streams or not', async () => {
+test('a process exits after its services are closed, also with open streams', async () => {
   const program = `
     import { makeLog, openStore, readSettings, startService } from './dist/index.js';
     const { settings } = readSettings({ listen: '127.0.0.1:0', logLevel: 'silent' }, {}, {});
@@ -298,7 +298,7 @@ describe('collected denials', () => {
     return { clock, decisionService, counters, collectors, call };
   }
 
-  test('are none while nobody asks, and nothing is called for them', () => {
+  test('no denials are collected without a subscriber', () => {
     const { clock, counters, collectors } = collecting();
     expect(counters.onDenial).toBeUndefined();
     collectors.add('a', {});
@@ -310,7 +310,7 @@ describe('collected denials', () => {
     expect([counters.onDenial, collectors.isOn, clock.pending]).toEqual([undefined, false, 0]);
   });
 
-  test('are kept for as long as somebody asks', () => {
+  test('denials are collected until the subscriber expires', () => {
     const { clock, collectors, call } = collecting();
     collectors.add('a', {});
     collectors.add('b', {});
@@ -324,7 +324,7 @@ describe('collected denials', () => {
     expect(collectors.take('b', [{}])).toEqual([{ denials: [], omitted: 0 }]);
   });
 
-  test('of a flood are the first few and a number, and a rare key is found in it', () => {
+  test('a flood keeps the first denials and a count, and a filter finds a rare key', () => {
     const { collectors, call } = collecting();
     const filters = [{}, { key: 'rare' }, { key: 'ra*' }, { policy: 'none' }, { key: 'flood' }];
     collectors.take('a', filters);
@@ -340,7 +340,7 @@ describe('collected denials', () => {
     expect(collectors.take('a', filters)[0]).toEqual({ denials: [], omitted: 0 });
   });
 
-  test('tell all about the limit, and whether it is in shadow', () => {
+  test('a denial describes the limit and its shadow mode', () => {
     const { decisionService, collectors } = collecting();
     collectors.add('a', {});
     const both = decisionService.limits([
@@ -360,7 +360,7 @@ describe('collected denials', () => {
     ]);
   });
 
-  test('of a joint check are the limits that had no room', () => {
+  test('a denied joint check reports only the limits that denied', () => {
     const { decisionService, collectors, call } = collecting();
     decisionService.use([policy('few', 1, '1h'), policy('more', 2, '1h'), policy('many', 9, '1h')]);
     collectors.add('a', {});
@@ -372,7 +372,7 @@ describe('collected denials', () => {
     expect(denials.map((each) => each.policy)).toEqual(['few', 'more']);
   });
 
-  test('of limits that requests bring along are found by their label, with their window', () => {
+  test('denials of inline limits are found by their label', () => {
     const { decisionService, collectors } = collecting();
     const filters = [{ policy: '(request)' }, { policy: 'sluice.visitor' }, { policy: 'few' }];
     collectors.take('a', filters);

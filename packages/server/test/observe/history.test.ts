@@ -40,7 +40,7 @@ function setUp(policies = [policy('few', 4, '1h'), policy('many', 100, '1h')]) {
 }
 
 describe('the history', () => {
-  test('has what was decided in each whole second, on the grid of the wall clock', () => {
+  test('records the decisions of each second of the wall clock', () => {
     const { clock, history, call, last } = setUp();
     history.start();
     call('few', 2);
@@ -58,7 +58,7 @@ describe('the history', () => {
     ]);
   });
 
-  test('tells denials apart, and counts what a joint check let go as neither', () => {
+  test('counts denials, and a released limit as neither allowed nor denied', () => {
     const { clock, decisionService, history, last } = setUp();
     const both = decisionService.limits([
       { policy: 'few', key: 'a', cost: 3 },
@@ -77,7 +77,7 @@ describe('the history', () => {
     ]);
   });
 
-  test('has how full the fullest key was, each second anew, and null if there was none', () => {
+  test('records the fullest key of each second, or null', () => {
     const { clock, decisionService, call, last } = setUp();
     const ada = decisionService.limits([{ policy: 'few', key: 'ada' }]);
     call('many', 1, 50);
@@ -100,7 +100,7 @@ describe('the history', () => {
     expect(last(1)).toMatchObject({ denied: [1], fullest: [1] });
   });
 
-  test('has what limits in shadow would have denied, and how full their keys are', () => {
+  test('records denials and fullness of shadow limits', () => {
     const { clock, decisionService, last, history } = setUp([
       policy('watched', 2, '1h', { shadow: true }),
     ]);
@@ -116,7 +116,7 @@ describe('the history', () => {
     expect(last(1)).toMatchObject({ fullest: [1] });
   });
 
-  test('has each of the last 600 seconds of a policy that is used now and then', () => {
+  test('keeps all 600 seconds of a rarely used policy', () => {
     const { clock, history, call, last } = setUp();
     const calls = (second: number): number => (second % 7 === 0 && second % 400 < 150 ? 2 : 0);
     for (let second = 0; second < 1500; second++) {
@@ -135,7 +135,7 @@ describe('the history', () => {
     }
   });
 
-  test('has checks that the store could not decide, which measured no key', async () => {
+  test('counts degraded checks without a fullness', async () => {
     const store = withFailurePolicy(
       Object.assign(memoryStore(), {
         decide: async () => Promise.reject(new Error('gone')),
@@ -162,7 +162,7 @@ describe('the history', () => {
     expect(history.total({ startMs: START_MS + 1000, seconds: 1 }).fullest).toEqual([0.75]);
   });
 
-  test('counts what a late look finds to the first second of those that are over', () => {
+  test('counts a late recording to the first second', () => {
     const { clock, call, last } = setUp();
     call('many', 3);
     clock.set(START_MS + 5300);
@@ -172,7 +172,7 @@ describe('the history', () => {
     expect(last(7).allowed).toEqual([0, 3, 0, 0, 0, 0, 2]);
   });
 
-  test('goes ten minutes back, and no further', () => {
+  test('keeps ten minutes', () => {
     const { clock, history, call, last } = setUp();
     history.start();
     for (let second = 0; second < 2 * HISTORY_SECONDS; second++) {
@@ -188,7 +188,7 @@ describe('the history', () => {
     expect(new Set(last(HISTORY_SECONDS).allowed)).toEqual(new Set([0]));
   });
 
-  test('waits for a clock that is set back a little, and loses nothing', () => {
+  test('pauses when the clock is set back a little, and loses nothing', () => {
     const { clock, call, last } = setUp();
     call('many', 3);
     clock.set(START_MS + 4000);
@@ -202,7 +202,7 @@ describe('the history', () => {
     expect(last(5).allowed).toEqual([3, 0, 0, 0, 5]);
   });
 
-  test('begins anew with a clock that is set back by an hour, and is never negative', () => {
+  test('restarts when the clock is set back by an hour, without negative counts', () => {
     const { clock, call, last, history } = setUp();
     history.start();
     call('many', 3);
@@ -218,7 +218,7 @@ describe('the history', () => {
     expect(last(5).allowed).toEqual([0, 0, 0, 0, 0]);
   });
 
-  test('goes on with one that is set back within the ten minutes, up to where it is', () => {
+  test('deletes later seconds when the clock is set back within ten minutes', () => {
     const { clock, call, last, history } = setUp();
     history.start();
     for (let second = 0; second < 60; second++) {
@@ -233,7 +233,7 @@ describe('the history', () => {
     expect(last(50).allowed).toEqual([...Array(29).fill(1), 9, ...Array(20).fill(0)]);
   });
 
-  test('keeps nothing for policies that nothing has happened to, and few for very many', () => {
+  test('allocates nothing for policies without traffic', () => {
     const names = Array.from({ length: MAX_LABELS + 20 }, (_, at) => `p${at}`);
     const { clock, call, history } = setUp(names.map((name) => policy(name, 5, '1h')));
     call('p7');
@@ -248,7 +248,7 @@ describe('the history', () => {
     expect(new Map(activity).get(OF_OTHERS)).toBe(20);
   });
 
-  test('has how long was waited, second by second', () => {
+  test('records the duration of decisions per second', () => {
     const { clock, durations, history } = setUp();
     const http = new Observations();
     const grpc = new Observations();
@@ -266,7 +266,7 @@ describe('the history', () => {
     expect(new Set(third)).toEqual(new Set([0]));
   });
 
-  test('leaves no timer behind', () => {
+  test('stop cancels the timer', () => {
     const { clock, history } = setUp();
     expect(clock.pending).toBe(0);
     history.start();
@@ -284,7 +284,7 @@ describe('the report of a series', () => {
     policies: async (span, names) => histories.map((each) => each.policies(span, names)),
   });
 
-  test('is of all processes: counts are added, and the fullest key counts', async () => {
+  test('a series sums all processes and keeps the fullest key', async () => {
     const processes = [setUp(), setUp()];
     processes[0].call('many', 2, 30);
     processes[1].call('many', 3, 60);
@@ -304,7 +304,7 @@ describe('the report of a series', () => {
     });
   });
 
-  test('has the busiest policies, the number of the others, and the total of all', async () => {
+  test('a series lists the busiest policies, the number of others and the total', async () => {
     const names = Array.from({ length: MAX_REPORTED_POLICIES + 50 }, (_, at) => `p${at}`);
     const { clock, call, history } = setUp(names.map((name) => policy(name, 500, '1h')));
     for (const [at, name] of names.entries()) call(name, at + 1);
@@ -323,7 +323,7 @@ describe('the report of a series', () => {
     expect([one.omitted, one.total]).toEqual([0, report.total]);
   });
 
-  test('has a policy that is asked for by name, also if nothing has happened to it', async () => {
+  test('a series of a named policy exists without traffic', async () => {
     const { history } = setUp();
     const span = { startMs: START_MS - 2000, seconds: 2 };
     expect((await seriesReport(sourceOf(history), span, 'few')).policies).toEqual([
@@ -343,11 +343,11 @@ describe('a quantile of a histogram', () => {
     return [...all.buckets];
   };
 
-  test('is not known of nothing', () => {
+  test('a quantile without observations is undefined', () => {
     expect(quantileOf(bucketsOf(), 0.5)).toBeUndefined();
   });
 
-  test('lies in the bucket that has it, as far in as its part of that bucket', () => {
+  test('a quantile is interpolated within its bucket', () => {
     // Between 0.5 ms and 1 ms.
     expect(quantileOf(bucketsOf(0.0006, 0.0007, 0.0008, 0.0009), 0.5)).toBeCloseTo(0.00075, 10);
     expect(quantileOf(bucketsOf(0.00005), 1)).toBeCloseTo(0.0001, 10);
@@ -356,7 +356,7 @@ describe('a quantile of a histogram', () => {
     expect(quantileOf(bucketsOf(...waits), 0.995)).toBeGreaterThan(0.25);
   });
 
-  test('is the last bound where there is no end', () => {
+  test('a quantile in the last bucket is its lower bound', () => {
     expect(quantileOf(bucketsOf(60, 70), 0.5)).toBe(2.5);
   });
 });
