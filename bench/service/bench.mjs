@@ -1,4 +1,4 @@
-/** The service's benchmark: what deciding leaves of the speed of a server that decides nothing. */
+/** Service benchmark: throughput relative to a bare server that decides nothing. */
 import { loadavg } from 'node:os';
 import { median, takeTurns, withContenders } from '../harness.mjs';
 import { compare, loadRows } from '../http/compare.mjs';
@@ -14,7 +14,7 @@ const BATCH = 100;
 const ROUNDS = 11;
 const WARM_UP_TURNS = 3;
 
-/** What each is asked, again and again, and how often in a turn of about half a second. */
+/** Requests of each lane, and their number in a turn of about half a second. */
 const key = (number) => `user:${number}`;
 const all = (count, make) => Array.from({ length: count }, (_, number) => make(number));
 const post = (body) => ({ method: 'POST', path: '/v1/check', body: JSON.stringify(body) });
@@ -45,15 +45,15 @@ const LANES = {
 };
 
 /**
- * The figures that the bars were set by: decisions and calls a second, where a bare POST has so
- * many.
+ * Reference figures of the bars: decisions and calls per second on a machine with this many bare
+ * POSTs per second.
  */
 const BARE_POSTS = 27_000;
 const BATCHED_DECISIONS = 150_000;
 const GRPC_CALLS = 8000;
 const OF_BARE = 0.8;
 
-/** The load on one server, as the harness lets contenders take turns. */
+/** The load on one server, as a contender of the harness. */
 class Lane {
   constructor(server, load) {
     this.name = server.name;
@@ -66,7 +66,7 @@ class Lane {
     this.port = await this.server.call(this.name === 'gRPC' ? 'grpcPort' : 'port');
   }
 
-  /** `share` is the part of a turn that is wanted. */
+  /** Runs `share` of a turn. */
   async call(_, share) {
     const requests = Math.round(this.plan.requests * share);
     const { asked } = this.plan;
@@ -81,7 +81,7 @@ class Lane {
   }
 }
 
-/** How many times as many a second as `peer` does requests, over the rounds. */
+/** Returns the throughput relative to `peer`: the median over the rounds. */
 const perPeer = (turns, name, peer, each = 1) =>
   round(
     median(turns.get(peer).map(({ time }, turn) => (each * time) / turns.get(name)[turn].time)),

@@ -1,6 +1,6 @@
 /**
- * The service as it comes, with metrics, log and example-sized policies, and the servers it is
- * measured against: bare ones of Node's own, that read and write the same and decide nothing.
+ * The service with default settings, metrics and log, and the bare node:http servers that it is
+ * compared with, which read and write the same bytes and decide nothing.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -21,7 +21,7 @@ async function bare(listener) {
   return { port: () => port, cpu };
 }
 
-/** The same answer as the service's, made of what was asked. */
+/** Returns a response like that of the service. */
 function answerFor({ policy, key, cost = 1 }) {
   const atMs = Date.now();
   const own = { allowed: true, policy, key, cost, limit: 1_000_000_000, remaining: 999_999_999 };

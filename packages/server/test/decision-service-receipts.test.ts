@@ -19,7 +19,7 @@ const pass = (ms: number): unknown => vi.setSystemTime(Date.now() + ms);
 
 const MAX_ID_LENGTH = 1000;
 
-/** Charges limits, under an id if there is one, and answers the receipt. */
+/** Charges limits, under an id if given, and returns the receipt. */
 async function charge(
   decisionService: DecisionService,
   limits: readonly LimitRequest[],

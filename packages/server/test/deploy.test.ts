@@ -256,7 +256,7 @@ describe('metrics are known by their names', () => {
     runnings.push(await startRunning({ config }), await startRunning({ config, store }));
     await redis.stop();
     for (const running of runnings) {
-      // Once with Redis away, so that there is something of everything.
+      // Once without Redis, so that every metric has a value.
       await running.post('/v1/check', { policy: 'few', key: 'a' });
       const { text } = await running.get('/metrics');
       for (const [, name, help] of text.matchAll(/^# HELP (\S+) (.*)$/gm)) {
@@ -332,14 +332,14 @@ describe('metrics are known by their names', () => {
 
   test('in docs/operations.md, in a table with all of them and what they are', () => {
     const rows = [...read('docs/operations.md').matchAll(/^\| `(sluice_\w+)` \| (.*) \|$/gm)];
-    const told = rows.map(([, name, rest]) => [name, ...rest.split(' | ')]);
+    const response = rows.map(([, name, rest]) => [name, ...rest.split(' | ')]);
     const real = [...known]
       .filter(([name]) => name.startsWith('sluice_'))
       .map(([name, { type, labels, help }]) => {
         const names = [...labels].filter((label) => label !== 'le').sort();
         return [name, type, names.map((label) => `\`${label}\``).join(' '), help];
       });
-    expect(told.sort()).toEqual(real.sort());
+    expect(response.sort()).toEqual(real.sort());
   });
 });
 

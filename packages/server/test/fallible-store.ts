@@ -1,11 +1,11 @@
-/** Stores that fail when they are told to. */
+/** Stores that fail on demand. */
 
 import type { FailureAction } from 'sluice';
 import { memoryStore, type Store } from 'sluice';
 import { withFailurePolicy } from 'sluice/failure';
 import type { OpenStore } from '../src/stores/index.ts';
 
-/** A store that is away while `state` says so. */
+/** A store that is unavailable while `state` is set. */
 export function fallibleStore(): { readonly store: Store; readonly state: { isAway: boolean } } {
   const state = { isAway: false };
   const inner = memoryStore();
@@ -29,7 +29,7 @@ export const opened = (store: Store): OpenStore => ({
   close: async () => {},
 });
 
-/** A store that has gone, as far as anybody can tell. */
+/** A store that is always unavailable. */
 export function awayStore(onFailure: FailureAction): OpenStore {
   const gone = () => Promise.reject(new Error('gone'));
   const store: Store = {

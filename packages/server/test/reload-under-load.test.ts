@@ -83,7 +83,7 @@ describe.each([1, 2])('with %i process(es)', (workers) => {
       const startMs = performance.now();
       const { status } = await admin.post('/v1/reload', [''])[0];
       const tookMs = performance.now() - startMs;
-      // What was asked for before its end has been answered then.
+      // Requests sent before the end of the reload have responses by now.
       await Promise.all(open.map((each) => each.check({ policy: 'hot', key: 'k' })));
       expect(status).toBe(200);
       parts.push(Math.max(...waits) / tookMs);

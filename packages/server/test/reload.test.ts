@@ -39,7 +39,7 @@ afterEach(async () => {
 
 const at = (name: string): string => join(folder, name);
 
-/** A service that goes by these files, and is told of their changes. */
+/** Starts a service with these files and watches them. */
 async function start(...paths: readonly string[]): Promise<Running> {
   const load = () => loadConfig(paths);
   running = await startRunning({ config: await load(), load });

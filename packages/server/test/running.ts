@@ -73,7 +73,7 @@ export class Running {
   }
 }
 
-/** Short of time when it stops: the idle connections of tests are of no use to anybody. */
+/** With a short drain time, because tests leave idle connections. */
 export function settingsOf(given: Partial<Record<SettingName, unknown>> = {}): Settings {
   return readSettings({ listen: '127.0.0.1:0', drainMs: '100ms', ...given }, {}, {}).settings;
 }
@@ -81,7 +81,7 @@ export function settingsOf(given: Partial<Record<SettingName, unknown>> = {}): S
 export async function startRunning(options: RunningOptions = {}): Promise<Running> {
   const settings = settingsOf(options.settings);
   const { config: given = {} } = options;
-  // One that was loaded stays the same object, because its fingerprint goes by that.
+  // Keeps the identity of a loaded object, by which its fingerprint is stored.
   const config = 'files' in given ? (given as Config) : configOf(given);
   const listeners = { onWarning: () => {}, onConnection: () => {} };
   const store = options.store ?? (await openStore(settings, listeners));

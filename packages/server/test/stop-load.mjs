@@ -19,7 +19,7 @@ const requestOf = (connection) =>
   `POST /v1/check HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: ${connection}\r\n` +
   `content-length: ${body.length}\r\n\r\n${body}`;
 
-/** Takes whole answers off the front of what came; answers what is left. */
+/** Removes complete responses from the front of the received text; returns the rest. */
 function takeAnswers(text, take) {
   for (;;) {
     const head = text.indexOf('\r\n\r\n');
@@ -58,7 +58,7 @@ function client(group) {
       else if (!JSON.parse(content).allowed) results.denied++;
       if (!/\r\nconnection: close/i.test(head)) return;
       isTold = true;
-      if (owed > 0) results.problems.push(`told to end with ${owed} unanswered`);
+      if (owed > 0) results.problems.push(`response to end with ${owed} unanswered`);
     };
     socket.on('connect', send);
     socket.on('data', (chunk) => {

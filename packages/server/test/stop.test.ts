@@ -84,10 +84,10 @@ describe('SIGTERM under load', () => {
       const load = await startLoad(service.port, [
         { connections: 300, batch: 1, pauseMs: 0 },
         { connections: 50, batch: 10, pauseMs: 20 },
-        // Mostly idle, so that they send while the others are being told to go.
+        // Mostly idle, so that they send while other connections are closed.
         { connections: 100, batch: 1, pauseMs: 1200 },
       ]);
-      // Nothing is answered for a moment, so that what is in flight is all that can be.
+      // Responses are delayed, so that the maximum number of requests is in flight.
       await redis.pause();
       await new Promise((resolve) => setTimeout(resolve, 200));
       service.child.kill('SIGTERM');

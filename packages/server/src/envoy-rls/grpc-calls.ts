@@ -66,7 +66,7 @@ export class Call {
   }
 
   /** Sends a message and ends the call. */
-  answer(message: object): void {
+  respond(message: object): void {
     this.write(message);
     this.end();
   }

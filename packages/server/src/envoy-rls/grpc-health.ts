@@ -34,7 +34,7 @@ export class HealthService {
     const { service = '' } = call.request as HealthRequest;
     if (!this.#services.has(service)) {
       call.fail(STATUS.NOT_FOUND, 'Unknown service');
-    } else void this.#serving().then((serving) => call.answer({ status: serving }));
+    } else void this.#serving().then((serving) => call.respond({ status: serving }));
   };
 
   readonly #watch = (call: Call): void => {

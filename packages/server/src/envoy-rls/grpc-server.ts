@@ -66,7 +66,7 @@ function shouldRateLimit(app: AppContext): Method['handle'] {
   return (call) => {
     const startMs = monotonicMs();
     const succeed = (response: RateLimitResponse): void => {
-      call.answer(wireForm(response));
+      call.respond(wireForm(response));
       app.metrics.decided('grpc', monotonicMs() - startMs);
     };
     const fail = (error: unknown): void => failWith(call, error, app);

@@ -24,7 +24,7 @@ const SIGNED_OUT = 'signed-out';
 const isSecure = ({ request }: RequestContext): boolean =>
   isEncrypted(request) || request.headers.origin?.startsWith('https://') === true;
 
-function answer(
+function sendSession(
   { access }: AppContext,
   context: RequestContext,
   caller: Caller | undefined,
@@ -43,7 +43,7 @@ function answer(
 function sessionHandler(app: AppContext): Handler {
   return async (context) => {
     context.checkQuery();
-    answer(app, context, await app.access.callerOf(context));
+    sendSession(app, context, await app.access.callerOf(context));
   };
 }
 
@@ -55,7 +55,7 @@ function signInHandler(app: AppContext): Handler {
     const { sessions } = access;
     if (sessions === undefined) {
       await access.admit(context, 'admin');
-      return answer(app, context, context.caller);
+      return sendSession(app, context, context.caller);
     }
     const isRight = access.isToken(token);
     await attempts.signIn(context, isRight);
@@ -65,7 +65,7 @@ function signInHandler(app: AppContext): Handler {
     const change = { action: 'sign-in', ok: true, session: sessionName(session) } as const;
     audit(log, context, change, 'signed in');
     const cookie = setCookie(sessions.textOf(session), SESSION_MS, isSecure(context));
-    answer(app, context, { as: 'session', session }, cookie);
+    sendSession(app, context, { as: 'session', session }, cookie);
   };
 }
 
@@ -75,7 +75,7 @@ function signOutHandler(app: AppContext): Handler {
   return async (context) => {
     context.checkQuery();
     const { sessions } = access;
-    if (sessions === undefined) return answer(app, context, await access.callerOf(context));
+    if (sessions === undefined) return sendSession(app, context, await access.callerOf(context));
     const cookie = setCookie('', 0, isSecure(context));
     for (const text of sessionCookies(context.request.headers.cookie)) {
       const session = sessions.read(text);
@@ -85,7 +85,7 @@ function signOutHandler(app: AppContext): Handler {
       audit(log, context, { action: 'sign-out' }, 'signed out');
       await notifyGroup(app, session, cookie);
     }
-    answer(app, context, undefined, cookie);
+    sendSession(app, context, undefined, cookie);
   };
 }
 

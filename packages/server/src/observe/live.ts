@@ -37,7 +37,7 @@ export class Live {
     this.history = new History(metrics);
     this.#denials = new DenialCollectors(decisionService, counters);
     this.feed = new Feed(this.#feedSource(), log);
-    this.#answer({ history: this.history, denials: this.#denials, health, store });
+    this.#registerReplies({ history: this.history, denials: this.#denials, health, store });
     configuration.onReload(({ ok, isUnchanged }) => {
       // The files contain overrides as well.
       if (ok && !isUnchanged) this.feed.changed('policies', 'overrides');
@@ -47,7 +47,7 @@ export class Live {
   }
 
   /** Registers the replies of this process. */
-  #answer(parts: Parameters<typeof tickPart>[0]): void {
+  #registerReplies(parts: Parameters<typeof tickPart>[0]): void {
     const group = this.#group;
     const startedAtMs = systemClock.now();
     group.handle('live.listen', (detail): ListenReply => {

@@ -154,9 +154,9 @@ describe('metadata', () => {
   test('merges the metadata of all allowed descriptors', async () => {
     served = await serve(CONFIG);
     const both = [entries('first', 'x'), entries('second', 'x')];
-    const told = metadataOf(await ask(...both));
-    expect(told).toMatchObject({ to: text('a') });
-    expect(fieldsOf(told.of)).toMatchObject({ x: number(1), y: number(2) });
+    const response = metadataOf(await ask(...both));
+    expect(response).toMatchObject({ to: text('a') });
+    expect(fieldsOf(response.of)).toMatchObject({ x: number(1), y: number(2) });
     // The first is over its limit now, and the other one is not.
     expect(metadataOf(await ask(...both))).toMatchObject({ to: text('b') });
     expect((await ask(entries('one', 'x'))).dynamic_metadata).toBeNull();

@@ -115,7 +115,7 @@ export class RlsClient {
   }
 }
 
-/** The code of gRPC that a call fails with, and what it says. */
+/** Returns the gRPC code and message that a call fails with. */
 export async function failureOf(call: Promise<unknown>): Promise<readonly [string, string]> {
   try {
     await call;

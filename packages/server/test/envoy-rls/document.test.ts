@@ -1,4 +1,4 @@
-/** What docs/envoy.md shows is served, asked and answered as it stands there. */
+/** Runs the examples of docs/envoy.md and compares their output. */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';

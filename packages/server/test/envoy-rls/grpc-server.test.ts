@@ -24,7 +24,7 @@ afterEach(async () => {
   served = undefined;
 });
 
-/** A store that answers when it is told to. */
+/** A store that replies on demand. */
 function slowStore() {
   const store = memoryStore();
   const waiting: (() => void)[] = [];
@@ -163,7 +163,7 @@ describe('over TLS', () => {
       expect((await client.ask(fifty('x'))).overall_code).toBe(OK);
       expect((await failureOf(served.client.ask(fifty('x'))))[0]).toBe('UNAVAILABLE');
       client.close();
-      // Somebody who connects and says nothing does not keep it from stopping.
+      // A silent connection does not delay shutdown.
       const silent = connect(served.running.service.grpc!.port, '127.0.0.1');
       await new Promise((resolve) => silent.once('connect', resolve));
       await served.close();
@@ -177,7 +177,7 @@ describe('over TLS', () => {
 
 describe('health', () => {
   test.each(['', 'envoy.service.ratelimit.v3.RateLimitService', 'ratelimit'])(
-    'of "%s" is told',
+    'of "%s" is received',
     async (service) => {
       served = await serve(CONFIG);
       expect(await served.client.health(service)).toBe('STATE_SERVING');
@@ -191,15 +191,15 @@ describe('health', () => {
 
   test('Watch reports health until shutdown', async () => {
     served = await serve(CONFIG, { settings: { drainMs: '10s' } });
-    const told: string[] = [];
+    const received: string[] = [];
     const watch = served.client.watchHealth();
-    watch.on('data', ({ status }) => told.push(status));
+    watch.on('data', ({ status }) => received.push(status));
     const ended = new Promise((resolve) => watch.on('end', resolve));
-    await vi.waitFor(() => expect(told).toEqual(['STATE_SERVING']), 10_000);
+    await vi.waitFor(() => expect(received).toEqual(['STATE_SERVING']), 10_000);
     await served.close();
     served = undefined;
     await ended;
-    expect(told).toEqual(['STATE_SERVING', 'STATE_NOT_SERVING']);
+    expect(received).toEqual(['STATE_SERVING', 'STATE_NOT_SERVING']);
   });
 
   test('Watch of an unknown service stays open', async () => {

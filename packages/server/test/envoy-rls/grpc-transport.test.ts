@@ -1,4 +1,4 @@
-/** Connections of gRPC: bounds in time, and a shutdown that answers every accepted call. */
+/** gRPC connections: timeouts, and a shutdown that completes every accepted call. */
 import { once } from 'node:events';
 import { type ClientHttp2Session, connect, constants } from 'node:http2';
 import { connect as connectTcp, type Socket } from 'node:net';
@@ -81,7 +81,7 @@ describe('shutdown of gRPC', () => {
     // The announcement is on its way, or not even sent.
     const second = ask(made);
     await expect.poll(() => calls.length, soon).toBe(2);
-    for (const call of calls) call.answer({});
+    for (const call of calls) call.respond({});
     expect(await Promise.all([first, second])).toEqual([STATUS.OK, STATUS.OK]);
     await closed;
     expect(lastIds[0]).toBe(2 ** 31 - 1);
@@ -96,7 +96,7 @@ describe('shutdown of gRPC', () => {
     await expect.poll(() => transport!.connections, soon).toBe(1);
     const closed = transport!.close(DRAIN_MS);
     await expect.poll(() => calls.length, soon).toBe(1);
-    calls[0].answer({});
+    calls[0].respond({});
     expect(await answer).toBe(STATUS.OK);
     await closed;
   });
@@ -162,7 +162,7 @@ describe('a gRPC connection', () => {
     await new Promise((resolve) => idle.once('close', resolve));
     expect(busy.closed).toBe(false);
     await expect.poll(() => transport!.connections, soon).toBe(1);
-    calls[0].answer({});
+    calls[0].respond({});
     expect(await answer).toBe(STATUS.OK);
   });
 });

@@ -10,7 +10,7 @@ descriptors:
   - { key: odd, rate_limit: { window: 5m, limit: 3 } }
   - { key: never, rate_limit: { unit: minute, requests_per_unit: 0 } }
   - { key: free, rate_limit: { unlimited: true } }
-  - key: told
+  - key: response
     rate_limit: { unit: minute, requests_per_unit: 1 }
     metadata: { zones: [a, null, 1.5], deep: { yes: true } }
 `;

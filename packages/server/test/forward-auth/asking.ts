@@ -1,4 +1,4 @@
-/** What a proxy asks, by hand. */
+/** Sends the requests of a proxy. */
 import type { RuleConfig, RuleLimit } from '../../src/config/model.ts';
 import type { Answer } from '../running.ts';
 

@@ -1,4 +1,4 @@
-/** An application behind a real proxy that asks a real service, set up by the shipped files. */
+/** An application behind a real proxy with a real service, configured by the shipped files. */
 import { execFileSync } from 'node:child_process';
 import { randomInt, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -53,7 +53,7 @@ export interface Got {
   readonly body: string;
 }
 
-/** What the application was asked, as its answer tells. */
+/** The request that the application received, from its response. */
 export interface Echo {
   readonly method: string;
   readonly url: string;
@@ -61,10 +61,10 @@ export interface Echo {
   readonly body: string;
 }
 
-/** The only one who has it, so that an answer is known to be the application's. */
+/** Only the application sends it, which identifies its responses. */
 const MARK = randomUUID();
 
-/** Answers with what it was asked; `/status/403` with that status, `/dies` not at all. */
+/** Responds with the received request; `/status/403` with that status, `/dies` not at all. */
 function application(seen: string[], watch: (asked: IncomingMessage) => void): Server {
   return createServer(async (asked, answer) => {
     seen.push(asked.url!);
@@ -104,7 +104,7 @@ export class BehindProxy {
     readonly proxy: RunningProxy,
     readonly servicePort: number,
     readonly application: Server,
-    /** The URIs that the application was asked for. */
+    /** The URIs that the application received. */
     readonly seen: readonly string[],
   ) {}
 
@@ -123,7 +123,7 @@ export class BehindProxy {
     return new BehindProxy(proxy, servicePort, server, seen);
   }
 
-  /** Has the service run where the proxy asks for it, with the profile of the proxy. */
+  /** Starts the service at the port of the proxy's configuration, with its profile. */
   async serve(options: RunningOptions): Promise<Running> {
     await this.stopService();
     const listen = `127.0.0.1:${this.servicePort}`;
@@ -133,7 +133,7 @@ export class BehindProxy {
     return running;
   }
 
-  /** Has something else listen where the proxy asks for the service. */
+  /** Starts another server at the port of the service. */
   async pretend(server: Server): Promise<void> {
     await this.stopService();
     await once(server.listen(this.servicePort, '127.0.0.1'), 'listening');

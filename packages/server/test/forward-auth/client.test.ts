@@ -1,4 +1,4 @@
-/** Whose request it is, as far as the proxy that asks is to be believed. */
+/** The client address of a forwarded request, by the trust in the proxy. */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, request } from 'node:http';

@@ -1,4 +1,4 @@
-/** What docs/proxies.md says is so. */
+/** Compares docs/proxies.md with the service. */
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';

@@ -54,7 +54,7 @@ beforeAll(async () => {
 });
 afterAll(() => running.close());
 
-/** Where the file says that Sluice is, but on the port that it has here. */
+/** The URL of Sluice in the file, with the port of this test. */
 const here = (url: string): string =>
   url.replace(/^http:\/\/[^/]+/, () => {
     return running.url;

@@ -1,4 +1,4 @@
-/** The endpoint that proxies ask: what it believes, and what it answers. */
+/** The forward-auth endpoint: which headers it reads, and its responses. */
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -204,7 +204,7 @@ const line = (method: string, path: string, headers: Readonly<Record<string, str
   return `${method} ${path} HTTP/1.1\r\nHost: sluice\r\n${lines.join('')}\r\n`;
 };
 
-/** Sends all at once over one connection, and reads until every request has been answered. */
+/** Sends all requests over one connection and reads all responses. */
 async function raw(port: number, requests: readonly string[]): Promise<string> {
   const socket = connect(port, '127.0.0.1');
   await once(socket, 'connect');

@@ -162,7 +162,7 @@ const RECORDED: Readonly<Record<string, (spelling: Spelling, from: string) => st
     ]),
 };
 
-/** A proxy that is not run here: it asks the service as recorded, and passes on what came. */
+/** Stands for a proxy that is not installed: sends its recorded requests. */
 async function recordedProxy(kind: ProxyName): Promise<Passage> {
   const running = await startRunning({ config, settings: { proxy: kind } });
   return {

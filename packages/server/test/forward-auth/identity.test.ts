@@ -92,7 +92,7 @@ describe.each(PROXY_NAMES)('the profile %s', (proxy) => {
     const [path, lines] = own('/login', freshClient());
     for (let at = 0; at < lines.length; at += 2) {
       const [name, value] = lines.slice(at, at + 2);
-      // Not read where no rule asks for the host, or for the scheme at all.
+      // The host is read only for rules that match it, the scheme never.
       if (/host|proto/i.test(name)) continue;
       for (const second of [value, '', '/free']) {
         expect([name, await ask(running, path, [...lines, name, second])]).toEqual([name, 400]);

@@ -70,7 +70,7 @@ function expectRefusal({ status, headers, body }: Got, name: string, limit: numb
   expect(headers.ratelimit).toBe(`"${name}";r=0;t=${wait}`);
 }
 
-/** How each file says that it is made closed. */
+/** How each file is changed to fail closed. */
 const CLOSED = {
   nginx: ['return 204;', 'return 403;'],
   caddy: [
@@ -166,7 +166,7 @@ describe.each(KINDS)('%s', (kind) => {
     for (const headers of forgeries) {
       expectRefusal(await behind.ask({ path: '/one', from: ada, headers }), 'one', 1);
     }
-    // Nobody has spent what is bob's.
+    // The counter of bob is unused.
     expect((await behind.ask({ path: '/one', from: bob })).status).toBe(200);
   });
 

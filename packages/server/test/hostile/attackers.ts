@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { Grammar, grpcMessage, http2Bytes, httpRequest } from './grammar.ts';
 
-/** How long a message that need not be answered is waited for. */
+/** Timeout for messages that may have no response. */
 const SILENCE_MS = 15;
 const PATIENCE_MS = 30_000;
 /** Requests on one connection. */

@@ -98,7 +98,7 @@ async function attack(count: number, seed: number): Promise<Results> {
   return results;
 }
 
-/** An ordinary client, one request after the other, until told to stop. */
+/** An ordinary client that sends requests one after the other until stopped. */
 function ordinaryClient(): () => Promise<readonly number[]> {
   const statuses: number[] = [];
   let isOver = false;

@@ -15,7 +15,7 @@ interface Response {
   readonly json: unknown;
 }
 
-/** Nothing may be answered that is not described, so objects are closed where they are not open. */
+/** Closes objects in schemas, so that undocumented fields fail. */
 function closed(value: Json): Json {
   if (Array.isArray(value)) return value.map(closed);
   if (typeof value !== 'object' || value === null) return value;
@@ -83,13 +83,13 @@ export class Described {
     if (responses === undefined) throw new Error(`${method} ${target} is not described`);
     const { status, text, json } = response;
     const range = `${Math.floor(status / 100)}XX`;
-    const told = responses[status] ?? responses[range];
-    if (told === undefined) throw new Error(`${method} ${target} answered ${status}`);
+    const received = responses[status] ?? responses[range];
+    if (received === undefined) throw new Error(`${method} ${target} answered ${status}`);
     const isListed = responses[status] !== undefined;
     const pointer = isListed
       ? [...place, 'responses', String(status)]
       : ['components', 'responses', 'Problem'];
-    const { content } = isListed ? told : this.document.components.responses.Problem;
+    const { content } = isListed ? received : this.document.components.responses.Problem;
     if (text === '' && (content === undefined || method === 'HEAD')) return;
     const [type] = (response.type ?? '').split(';');
     const described = content?.[type] === undefined ? '*/*' : type;

@@ -1,4 +1,4 @@
-/** docs/http-api.md: its commands are run, and what they print is what the page says. */
+/** Runs the commands of docs/http-api.md and compares their output. */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -81,9 +81,9 @@ describe('the page of the HTTP API', () => {
 
   test('documents each status of the OpenAPI document and of Node', () => {
     const rows = [...page.matchAll(/^\| (\d{3}) \| .+ \|$/gm)].map(([, status]) => status);
-    const told = OPERATIONS.flatMap(({ responses }) => Object.keys(responses));
+    const described = OPERATIONS.flatMap(({ responses }) => Object.keys(responses));
     const always = ['400', '401', '403', '404', '405', '408', '413', '431', '500', '503'];
-    expect(rows).toEqual([...new Set([...told, ...always])].sort());
+    expect(rows).toEqual([...new Set([...described, ...always])].sort());
   });
 
   test('the documented tick matches its schema', () => {

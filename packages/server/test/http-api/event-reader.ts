@@ -63,7 +63,7 @@ export class EventReader {
     this.#heard();
   }
 
-  /** Waits until what was heard so far is enough; throws if the stream is closed before. */
+  /** Waits until the received events suffice; throws if the stream closes before. */
   async until(isEnough: () => boolean): Promise<void> {
     while (!isEnough()) {
       if (this.isClosed) throw new Error('the stream was closed');
@@ -81,7 +81,7 @@ export class EventReader {
     return this.of('tick');
   }
 
-  /** All denials that were told. */
+  /** All received denials. */
   get denials() {
     return this.ticks.flatMap(({ denials }) => denials);
   }

@@ -70,7 +70,7 @@ describe('GET /v1/events', () => {
     await running.post('/v1/check', { policy: 'few', key: 'a' });
     await running.service.app.configuration.reload();
     const timed = () => reader.ticks.find((tick) => tick.decisions.p50Ms !== undefined);
-    // What changed is told a moment later, which may be after the tick.
+    // The changed event is delayed and may come after the tick.
     await reader.until(
       () =>
         sumOf(reader.ticks, 'denied') === 2 &&
@@ -109,8 +109,8 @@ describe('GET /v1/events', () => {
       ...{ shadowAllowed: 'shadow_allowed' },
     })) {
       for (const { name } of POLICIES) {
-        const told = sumOf(reader.ticks, field, name);
-        expect([name, field, told]).toEqual([
+        const received = sumOf(reader.ticks, field, name);
+        expect([name, field, received]).toEqual([
           ...[name, field, await metric(running, name, outcome)],
         ]);
       }
@@ -150,13 +150,13 @@ describe('GET /v1/events', () => {
     decide(running, 'few', 'rare', 3);
     decide(running, 'few', 'flood', 4999);
     await Promise.all([all, rare, other].map((each) => each.nextTick()));
-    const told = (reader: EventReader): number =>
+    const denied = (reader: EventReader): number =>
       reader.ticks.reduce((sum, each) => sum + each.denials.length + each.denialsOmitted, 0);
-    expect([told(all), told(rare), told(other)]).toEqual([10_000, 1, 0]);
+    expect([denied(all), denied(rare), denied(other)]).toEqual([10_000, 1, 0]);
     expect(sumOf(all.ticks, 'denied')).toBe(10_000);
     for (const { denials } of all.ticks) expect(denials.length).toBeLessThanOrEqual(MAX_DENIALS);
     expect(rare.denials).toMatchObject([{ policy: 'few', key: 'rare', limit: 2 }]);
-    // What else is told is the same for all.
+    // All other fields are the same for all streams.
     expect(sumOf(other.ticks, 'denied')).toBe(10_000);
   });
 
@@ -249,8 +249,8 @@ describe('GET /v1/events', () => {
       await running.post('/v1/check', { policy: 'few', key: 'a', onFailure: 'deny' });
     }
     await reader.until(() => reader.ticks.at(-1).store.breaker === 'open');
-    const { store: told } = reader.ticks.at(-1);
-    expect(told).toEqual({ kind: 'redis', up: false, breaker: 'open' });
+    const { store: received } = reader.ticks.at(-1);
+    expect(received).toEqual({ kind: 'redis', up: false, breaker: 'open' });
     await reader.until(() => sumOf(reader.ticks, 'degraded') === 20);
     expect(reader.denials[0]).toMatchObject({ key: 'a', degraded: { action: 'deny' } });
     state.isAway = false;
@@ -313,7 +313,7 @@ describe('GET /v1/events', () => {
 });
 
 describe('a stream that nobody reads', () => {
-  /** A stream and the answer that reads it, or does not. */
+  /** A stream and a response that reads it or does not. */
   async function streamed() {
     const server = createServer({ highWaterMark: 1024 });
     server.listen(0, '127.0.0.1');

@@ -64,8 +64,8 @@ describe('GET /v1/openapi.json', () => {
     for (const { method, path, access } of api.running.service.routes) {
       const [first] = methodsOf(method === ANY_METHOD ? 'GET' : method);
       const { security } = document.paths[pathOf(path)][first];
-      const told = security.length === 0;
-      expect([path, told]).toEqual([path, access !== 'admin']);
+      const response = security.length === 0;
+      expect([path, response]).toEqual([path, access !== 'admin']);
     }
   });
 
@@ -74,8 +74,10 @@ describe('GET /v1/openapi.json', () => {
     expect(new Set(ids).size).toBe(ids.length);
     for (const [path, , { parameters = [] }] of operations()) {
       const places = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
-      const told = parameters.filter((each: Json) => each.in === 'path').map((e: Json) => e.name);
-      expect(told).toEqual(places);
+      const response = parameters
+        .filter((each: Json) => each.in === 'path')
+        .map((e: Json) => e.name);
+      expect(response).toEqual(places);
     }
   });
 

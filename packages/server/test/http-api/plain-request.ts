@@ -26,7 +26,7 @@ export async function askPlainly(
   const [answer] = await once(sent, 'response');
   let text = '';
   const isFeed = String(answer.headers['content-type']).startsWith('text/event-stream');
-  // A feed has no end, so nobody waits for it.
+  // A feed never ends, so do not wait for it.
   if (isFeed) sent.destroy();
   else for await (const piece of answer.setEncoding('utf8')) text += piece;
   const isJson = String(answer.headers['content-type']).includes('json') && text !== '';

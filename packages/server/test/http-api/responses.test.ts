@@ -150,10 +150,10 @@ async function askAll(options: RunningOptions, headers: readonly Headers[]): Pro
       // Wrong tokens of one address would soon be all that it could send.
       askPlainly(api.running.url + target, method, each, body, each.authorization ? fresh() : {}),
     );
-    for (const told of await Promise.all(answers)) {
-      const type = told.headers['content-type'];
-      if (!type?.startsWith('text/event-stream')) api.check(method, target, { ...told, type });
-      statuses.add(told.status);
+    for (const received of await Promise.all(answers)) {
+      const type = received.headers['content-type'];
+      if (!type?.startsWith('text/event-stream')) api.check(method, target, { ...received, type });
+      statuses.add(received.status);
     }
   }
   return statuses;

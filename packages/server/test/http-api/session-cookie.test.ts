@@ -40,7 +40,7 @@ describe('a session', () => {
       expect(await status({ cookie, ...headers })).toBe(200);
       expect(await status({ cookie, ...headers }, 'DELETE', '/v1/keys/few/a')).toBe(200);
     }
-    // Over plain HTTP browsers do not say where a GET comes from.
+    // Over plain HTTP, browsers send no origin headers with GET.
     for (const headers of [{}, { 'sec-fetch-site': 'none' }]) {
       expect(await status({ cookie, ...headers })).toBe(200);
       expect(await status({ cookie, ...headers }, 'HEAD')).toBe(200);
@@ -96,8 +96,8 @@ describe('a session', () => {
       `sluice_session=%76${cookie.slice(16)}`,
     ];
     for (const each of wrong) {
-      const told = await ask(running, 'GET', '/v1/policies', own(running, each));
-      expect([each, told.status]).toEqual([each, 401]);
+      const response = await ask(running, 'GET', '/v1/policies', own(running, each));
+      expect([each, response.status]).toEqual([each, 401]);
       const seen = await ask(running, 'GET', '/v1/session', own(running, each));
       expect(seen.json).toEqual({ required: true, signedIn: false });
     }
@@ -123,8 +123,8 @@ describe('a session', () => {
   test('a session survives a restart and is valid in other services', async () => {
     const cookie = cookieIn(await signIn(running));
     const second = await start();
-    const told = await ask(second, 'GET', '/v1/policies', own(second, cookie));
-    expect(told.status).toBe(200);
+    const response = await ask(second, 'GET', '/v1/policies', own(second, cookie));
+    expect(response.status).toBe(200);
     await second.close();
     const other = await start({ adminToken: 'another horse of another colour' });
     expect((await ask(other, 'GET', '/v1/policies', own(other, cookie))).status).toBe(401);

@@ -30,19 +30,19 @@ startForAll((started) => {
 describe('signing in', () => {
   test('sign-in accepts the token and sets a session cookie', async () => {
     const before = Date.now();
-    const told = await signIn(running);
-    expect(told.status).toBe(200);
-    const { required, signedIn, expiresAtMs, ...rest } = told.json;
+    const response = await signIn(running);
+    expect(response.status).toBe(200);
+    const { required, signedIn, expiresAtMs, ...rest } = response.json;
     expect([required, signedIn, rest]).toEqual([true, true, {}]);
     expect(expiresAtMs).toBeGreaterThanOrEqual(before + SESSION_MS);
     expect(expiresAtMs).toBeLessThanOrEqual(Date.now() + SESSION_MS);
-    expect(told.headers['cache-control']).toBe('no-store');
-    expect(told.headers['set-cookie']).toEqual([
+    expect(response.headers['cache-control']).toBe('no-store');
+    expect(response.headers['set-cookie']).toEqual([
       expect.stringMatching(
         /^sluice_session=v1\.[\w.-]+; HttpOnly; SameSite=Strict; Path=\/; Max-Age=28800$/,
       ),
     ]);
-    const cookie = cookieIn(told);
+    const cookie = cookieIn(response);
     const seen = await ask(running, 'GET', '/v1/session', own(running, cookie));
     expect(seen.json).toEqual({ required: true, signedIn: true, expiresAtMs });
     expect(seen.headers['set-cookie']).toBeUndefined();
@@ -54,22 +54,28 @@ describe('signing in', () => {
     const [, shown] = /^```http\n([\s\S]*?)^```$/m.exec(page)!;
     const [request, body, head, answer] = shown.trim().split('\n\n');
     const [method, path] = request.split(' ');
-    const told = await ask(running, method, path, {}, JSON.parse(body), fresh());
+    const response = await ask(running, method, path, {}, JSON.parse(body), fresh());
     const hidden = (text: string) => text.replace(/(sluice_session=v1\.)[^;]+/, '$1');
     expect(
-      [`HTTP/1.1 ${told.status} OK`, `Set-Cookie: ${told.headers['set-cookie']}`].map(hidden),
+      [`HTTP/1.1 ${response.status} OK`, `Set-Cookie: ${response.headers['set-cookie']}`].map(
+        hidden,
+      ),
     ).toEqual(head.split('\n').map(hidden));
-    expect({ ...told.json, expiresAtMs: 0 }).toEqual({ ...JSON.parse(answer), expiresAtMs: 0 });
+    expect({ ...response.json, expiresAtMs: 0 }).toEqual({ ...JSON.parse(answer), expiresAtMs: 0 });
   });
 
   test('sign-in rejects a wrong token without a password dialog', async () => {
     const wrong = [`${TOKEN}x`, TOKEN.slice(0, -1), ` ${TOKEN}`, TOKEN.toUpperCase(), 'x'];
     for (const token of wrong) {
-      const told = await signIn(running, token);
-      expect([token, told.status, told.json.code]).toEqual([token, 401, 'ERR_UNAUTHORIZED']);
-      expect(told.headers['www-authenticate']).toBe('Bearer realm="sluice"');
-      expect(told.headers['set-cookie']).toBeUndefined();
-      expect(told.text).not.toMatch(/horse/i);
+      const response = await signIn(running, token);
+      expect([token, response.status, response.json.code]).toEqual([
+        token,
+        401,
+        'ERR_UNAUTHORIZED',
+      ]);
+      expect(response.headers['www-authenticate']).toBe('Bearer realm="sluice"');
+      expect(response.headers['set-cookie']).toBeUndefined();
+      expect(response.text).not.toMatch(/horse/i);
     }
   });
 
@@ -88,47 +94,47 @@ describe('signing in', () => {
     const secret = 'x'.repeat(40_000);
     const wrong = [{}, { token: 7 }, { token: '' }, { token: null }, { token: [TOKEN] }, [], 'x'];
     for (const body of [...wrong, { token: secret }, { token: TOKEN, more: 1 }]) {
-      const told = await ask(running, 'POST', '/v1/session', {}, body, fresh());
-      expect([told.status, told.json.code]).toEqual([400, 'ERR_INVALID_BODY']);
-      expect(told.text).not.toMatch(/horse|xxxx|`7`/);
-      expect(told.headers['set-cookie']).toBeUndefined();
+      const response = await ask(running, 'POST', '/v1/session', {}, body, fresh());
+      expect([response.status, response.json.code]).toEqual([400, 'ERR_INVALID_BODY']);
+      expect(response.text).not.toMatch(/horse|xxxx|`7`/);
+      expect(response.headers['set-cookie']).toBeUndefined();
     }
   });
 
   test('sign-in rejects cross-site requests', async () => {
     for (const headers of foreign) {
-      const told = await signIn(running, TOKEN, headers);
-      expect([told.status, told.headers['set-cookie']]).toEqual([403, undefined]);
+      const response = await signIn(running, TOKEN, headers);
+      expect([response.status, response.headers['set-cookie']]).toEqual([403, undefined]);
     }
   });
 
   test('sign-in behind a TLS proxy sets a Secure cookie', async () => {
     const origin = `https://${hostOf(running)}`;
-    const told = await signIn(running, TOKEN, { origin, 'sec-fetch-site': 'same-origin' });
-    expect(told.headers['set-cookie']?.[0]).toMatch(/; Secure$/);
+    const response = await signIn(running, TOKEN, { origin, 'sec-fetch-site': 'same-origin' });
+    expect(response.headers['set-cookie']?.[0]).toMatch(/; Secure$/);
   });
 });
 
 describe('GET /v1/session', () => {
   test('reports that sign-in is required', async () => {
-    const told = await ask(running, 'GET', '/v1/session');
-    expect([told.status, told.json]).toEqual([200, { required: true, signedIn: false }]);
-    expect(told.headers['cache-control']).toBe('no-store');
-    expect(told.headers['www-authenticate']).toBeUndefined();
+    const response = await ask(running, 'GET', '/v1/session');
+    expect([response.status, response.json]).toEqual([200, { required: true, signedIn: false }]);
+    expect(response.headers['cache-control']).toBe('no-store');
+    expect(response.headers['www-authenticate']).toBeUndefined();
   });
 
   test('reports a bearer token as signed in', async () => {
     const headers = { authorization: `Bearer ${TOKEN}` };
-    const told = await ask(running, 'GET', '/v1/session', headers);
-    expect(told.json).toEqual({ required: true, signedIn: true });
+    const response = await ask(running, 'GET', '/v1/session', headers);
+    expect(response.json).toEqual({ required: true, signedIn: true });
   });
 
   test('reports every local caller as signed in without a token', async () => {
     const loopback = await start({ adminToken: undefined });
     for (const [method, body] of [['GET'], ['POST', { token: 'any' }], ['DELETE']] as const) {
-      const told = await ask(loopback, method, '/v1/session', {}, body);
-      expect([told.status, told.json]).toEqual([200, { required: false, signedIn: true }]);
-      expect(told.headers['set-cookie']).toBeUndefined();
+      const response = await ask(loopback, method, '/v1/session', {}, body);
+      expect([response.status, response.json]).toEqual([200, { required: false, signedIn: true }]);
+      expect(response.headers['set-cookie']).toBeUndefined();
     }
     // Somebody's name that leads to this machine.
     const headers = { host: 'evil.example' };
@@ -143,10 +149,10 @@ describe('GET /v1/session', () => {
 describe('signing out', () => {
   test('sign-out ends the session, deletes the cookie and keeps other sessions', async () => {
     const cookies = [cookieIn(await signIn(running)), cookieIn(await signIn(running))];
-    const told = await ask(running, 'DELETE', '/v1/session', own(running, cookies[0]));
-    expect([told.status, told.json]).toEqual([200, { required: true, signedIn: false }]);
-    expect(told.headers['cache-control']).toBe('no-store');
-    expect(told.headers['set-cookie']).toEqual([
+    const response = await ask(running, 'DELETE', '/v1/session', own(running, cookies[0]));
+    expect([response.status, response.json]).toEqual([200, { required: true, signedIn: false }]);
+    expect(response.headers['cache-control']).toBe('no-store');
+    expect(response.headers['set-cookie']).toEqual([
       'sluice_session=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0',
     ]);
     const statuses = cookies.map((cookie) =>
@@ -158,8 +164,8 @@ describe('signing out', () => {
   test('sign-out without a session succeeds', async () => {
     const cookie = cookieIn(await signIn(running));
     for (const each of [cookie, cookie, 'sluice_session=x', '']) {
-      const told = await ask(running, 'DELETE', '/v1/session', own(running, each));
-      expect([told.status, told.json.signedIn]).toEqual([200, false]);
+      const response = await ask(running, 'DELETE', '/v1/session', own(running, each));
+      expect([response.status, response.json.signedIn]).toEqual([200, false]);
     }
     expect(audits().filter(({ action }) => action === 'sign-out')).toHaveLength(1);
   });
@@ -199,7 +205,7 @@ test('with TLS the cookie is Secure, and an http origin is rejected', async () =
   const status = async (headers: Headers) =>
     (await askPlainly(`${url}/v1/policies`, 'GET', { cookie, ...headers }, undefined, more)).status;
   expect(await status({ origin: url })).toBe(200);
-  // A page without TLS is one that anybody on the way can have made.
+  // A page without TLS may have been injected on the network.
   expect(await status({ origin: url.replace('https', 'http') })).toBe(401);
   const out = await askPlainly(`${url}/v1/session`, 'DELETE', { cookie }, undefined, more);
   expect(out.headers['set-cookie']?.[0]).toMatch(/; Max-Age=0; Secure$/);

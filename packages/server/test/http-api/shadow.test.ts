@@ -28,7 +28,7 @@ const patch = (name: string, shadow: unknown): Promise<Answer> =>
 const check = async (policy: string, key: string) =>
   (await api.post('/v1/check', { policy, key })).json;
 
-const told = async (name: string) => {
+const shadowOf = async (name: string) => {
   const { shadow, shadowBy } = (await api.get(`/v1/policies/${name}`)).json;
   return [shadow, shadowBy];
 };
@@ -90,13 +90,13 @@ describe('PATCH /v1/policies/:policy', () => {
   });
 
   test('null deletes the shadow override', async () => {
-    expect(await told('watched')).toEqual([true, 'file']);
+    expect(await shadowOf('watched')).toEqual([true, 'file']);
     await patch('watched', false);
-    expect(await told('watched')).toEqual([false, 'api']);
+    expect(await shadowOf('watched')).toEqual([false, 'api']);
     const { json } = await patch('watched', null);
     expect(json.before).toEqual({ shadow: false, shadowBy: 'api' });
     expect(json.policy).toMatchObject({ shadow: true, shadowBy: 'file' });
-    expect(await told('watched')).toEqual([true, 'file']);
+    expect(await shadowOf('watched')).toEqual([true, 'file']);
     const again = await patch('watched', null);
     expect([again.status, again.json.before]).toEqual([200, { shadow: true, shadowBy: 'file' }]);
   });
@@ -141,13 +141,13 @@ describe('PATCH /v1/policies/:policy', () => {
     expect([status, json.code]).toEqual([400, 'ERR_INVALID_BODY']);
     expect(json.detail).toContain(detail);
     if (pointer !== '') expect(json.pointer).toBe(pointer);
-    expect(await told('few')).toEqual([false, 'file']);
+    expect(await shadowOf('few')).toEqual([false, 'file']);
     expect(audits()).toEqual([]);
   });
 
   test('rejects a query', async () => {
     const { status } = await api.ask('PATCH', '/v1/policies/few?shadow=true', { shadow: true });
-    expect([status, await told('few')]).toEqual([400, [false, 'file']]);
+    expect([status, await shadowOf('few')]).toEqual([400, [false, 'file']]);
   });
 
   test('writes an audit line with the values before and after', async () => {
@@ -183,13 +183,13 @@ describe('shadow override', () => {
     await patch('watched', false);
     for (const shadow of [true, false]) {
       await reload([policy('few', 2, '1h', { shadow }), policy('watched', 1, '1h', { shadow })]);
-      expect([await told('few'), await told('watched')]).toEqual([
+      expect([await shadowOf('few'), await shadowOf('watched')]).toEqual([
         [true, 'api'],
         [false, 'api'],
       ]);
     }
     await patch('few', null);
-    expect(await told('few')).toEqual([false, 'file']);
+    expect(await shadowOf('few')).toEqual([false, 'file']);
   });
 
   test('a shadow override applies again when its policy is back', async () => {
@@ -202,7 +202,7 @@ describe('shadow override', () => {
     const { status } = await api.post('/v1/check', { policy: 'few', key: 'ada' });
     expect(status).toBe(400);
     await reload(policies);
-    expect(await told('few')).toEqual([true, 'api']);
+    expect(await shadowOf('few')).toEqual([true, 'api']);
     expect((await check('few', 'ada')).shadow).toMatchObject([{ allowed: false }]);
   });
 
@@ -215,7 +215,7 @@ describe('shadow override', () => {
     expect(audits().at(-1)).toMatchObject({ action: 'policy.shadow', before, after: null });
     expect((await patch('few', null)).status).toBe(404);
     await reload(policies);
-    expect(await told('few')).toEqual([false, 'file']);
+    expect(await shadowOf('few')).toEqual([false, 'file']);
   });
 
   test('a shadow override applies to forward-auth', async () => {
@@ -292,7 +292,7 @@ descriptors:
     const { status, json } = await patch('few', true);
     expect([status, json.code]).toEqual([400, 'ERR_INVALID_OPTION']);
     expect(json.detail).toContain('Expected at most 1000 policies with shadow mode set');
-    expect([await told('few'), audits()]).toEqual([[false, 'file'], []]);
+    expect([await shadowOf('few'), audits()]).toEqual([[false, 'file'], []]);
     shadowOverrides.set({ policy: 'p0', shadow: false });
     shadowOverrides.set({ policy: 'p1', shadow: null });
     expect((await patch('few', true)).status).toBe(200);

@@ -1,4 +1,4 @@
-/** Services that take a token, what browsers ask of them, and what they log. */
+/** Services with a token, requests of browsers, and the log. */
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest';
 import { makeLog } from '../../src/observe/log.ts';
 import type { LogLevel } from '../../src/settings.ts';
@@ -9,10 +9,10 @@ export type Headers = Record<string, string>;
 
 export const TOKEN = 'correct horse battery staple';
 
-/** What was logged since the test began, and what ever was. */
+/** Lines logged since the test began, and all lines. */
 export const lines: string[] = [];
 const everLogged: string[] = [];
-/** All that was ever secret: the token, and sessions as a whole and in parts. */
+/** All secrets: the token, and sessions as a whole and in parts. */
 const secrets: string[] = [TOKEN, 'horse'];
 
 function write(line: string): void {
@@ -20,7 +20,7 @@ function write(line: string): void {
   everLogged.push(line);
 }
 
-/** What was secret and is in the log. */
+/** Returns the secrets that are in the log. */
 export const leaks = () => secrets.filter((each) => everLogged.join('').includes(each));
 
 export const audits = () => lines.map((line) => JSON.parse(line).audit).filter(Boolean);
@@ -56,12 +56,12 @@ export async function ask(
   more = {},
 ): Promise<Told> {
   const url = `http://${hostOf(running)}${path}`;
-  const told = await askPlainly(url, method, headers, body, more);
-  for (const each of told.headers['set-cookie'] ?? []) secrets.push(...partsOf(each));
-  return told;
+  const response = await askPlainly(url, method, headers, body, more);
+  for (const each of response.headers['set-cookie'] ?? []) secrets.push(...partsOf(each));
+  return response;
 }
 
-/** The value of a cookie that is not being taken away, and what of it could be recognized. */
+/** Returns the value of a new cookie and its secret parts. */
 function partsOf(field: string): readonly string[] {
   const [, value] = /=([^;]+);/.exec(field) ?? [];
   if (!value?.startsWith('v1.')) return [];
@@ -70,20 +70,20 @@ function partsOf(field: string): readonly string[] {
 }
 
 let address = 2;
-/** Each time another address of this machine to ask from, so that attempts do not add up. */
+/** Returns another local address each time, so that attempts do not add up. */
 export const fresh = () => ({ localAddress: `127.1.${address >> 8}.${address++ & 255}` });
 
 export const signIn = (running: Running, token: unknown = TOKEN, headers: Headers = {}) =>
   ask(running, 'POST', '/v1/session', headers, { token }, fresh());
 
-/** What browsers add to what a page of the service's own asks for. */
+/** Headers that browsers send with requests of the dashboard. */
 export const own = (running: Running, cookie: string): Headers => ({
   cookie,
   origin: `http://${hostOf(running)}`,
   'sec-fetch-site': 'same-origin',
 });
 
-/** What they add to what other pages ask for. */
+/** Headers that browsers send with requests of other sites. */
 export const foreign: readonly Headers[] = [
   { origin: 'https://evil.example' },
   { origin: 'null' },

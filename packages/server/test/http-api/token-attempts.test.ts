@@ -1,4 +1,4 @@
-/** How often the token may be guessed, at sign-in and as a bearer token, and what is logged. */
+/** Limits and log lines of wrong tokens, at sign-in and as bearer tokens. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type RedisServer, startRedis } from '../../../../tools/servers/redis.mjs';
 import type { Running } from '../running.ts';
@@ -36,13 +36,13 @@ describe('sign-in attempts', () => {
     for (let count = 0; count < 10; count++) {
       expect((await attempt(service, '127.0.0.9', 'wrong')).status).toBe(401);
     }
-    const told = await attempt(service, '127.0.0.9');
-    expect([told.status, told.json.code]).toEqual([429, 'ERR_TOO_MANY_ATTEMPTS']);
-    expect(told.headers['set-cookie']).toBeUndefined();
-    const wait = Number(told.headers['retry-after']);
+    const response = await attempt(service, '127.0.0.9');
+    expect([response.status, response.json.code]).toEqual([429, 'ERR_TOO_MANY_ATTEMPTS']);
+    expect(response.headers['set-cookie']).toBeUndefined();
+    const wait = Number(response.headers['retry-after']);
     expect(wait).toBeGreaterThan(0);
     expect(wait).toBeLessThanOrEqual(60);
-    expect(told.headers['ratelimit-policy']).toBe('"attempts";q=10;w=60');
+    expect(response.headers['ratelimit-policy']).toBe('"attempts";q=10;w=60');
     expect((await attempt(service, '127.0.0.10')).status).toBe(200);
     // Made-up addresses are no way around.
     const madeUp = await attempt(service, '127.0.0.9', TOKEN, { 'x-forwarded-for': '192.0.2.9' });
@@ -102,16 +102,16 @@ describe('bearer tokens', () => {
     const service = await start();
     const targets = ['/v1/policies', '/v1/session', '/metrics', '/v1/events', '/v1/top'];
     for (const target of [...targets, ...targets]) {
-      const told = await bearing(service, '127.0.0.9', 'wrong horse battery staple', target);
-      expect([target, told.status]).toEqual([target, target === '/v1/session' ? 200 : 401]);
+      const response = await bearing(service, '127.0.0.9', 'wrong horse battery staple', target);
+      expect([target, response.status]).toEqual([target, target === '/v1/session' ? 200 : 401]);
     }
     for (const token of ['wrong', TOKEN]) {
       for (const target of targets) {
-        const told = await bearing(service, '127.0.0.9', token, target);
-        expect([target, told.status, told.json.code]).toEqual([
+        const response = await bearing(service, '127.0.0.9', token, target);
+        expect([target, response.status, response.json.code]).toEqual([
           ...[target, 429, 'ERR_TOO_MANY_ATTEMPTS'],
         ]);
-        expect(Number(told.headers['retry-after'])).toBeGreaterThan(0);
+        expect(Number(response.headers['retry-after'])).toBeGreaterThan(0);
       }
     }
     expect((await bearing(service, '127.0.0.10', TOKEN)).status).toBe(200);
@@ -131,8 +131,8 @@ describe('bearer tokens', () => {
   test('accepts at most ten concurrent bearer tokens', async () => {
     const service = await start();
     const guesses = Array.from({ length: 200 }, (_, at) => (at === 150 ? TOKEN : `guess-${at}`));
-    const told = await Promise.all(guesses.map((each) => bearing(service, '127.0.0.9', each)));
-    const statuses = told.map(({ status }) => status);
+    const response = await Promise.all(guesses.map((each) => bearing(service, '127.0.0.9', each)));
+    const statuses = response.map(({ status }) => status);
     expect(statuses.filter((status) => status === 401).length).toBeLessThanOrEqual(10);
     expect(statuses.filter((status) => status === 429).length).toBeGreaterThanOrEqual(189);
     await service.close();

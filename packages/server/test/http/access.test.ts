@@ -12,7 +12,7 @@ const config = { policies: [policy('few', 2, '1m')] };
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 const lines: string[] = [];
 
-/** A target that each route answers; places get names that exist. */
+/** Returns a valid target for a route; parameters get existing names. */
 const targetOf = (path: string): string =>
   path.replace(':policy', 'few').replace(':key', 'a').replace(/\*$/, 'x');
 
@@ -42,7 +42,7 @@ async function ask(
   const init = { method, headers, ...(method === 'POST' && { body: '{}' }) };
   const answer = await fetch(urlOf(running) + path, { ...init, redirect: 'manual' });
   const type = answer.headers.get('content-type') ?? '';
-  // A stream of events would go on for as long as somebody reads it.
+  // An event stream never ends.
   const isStream = type.includes('event-stream');
   if (isStream) await answer.body?.cancel();
   const text = isStream ? '' : await answer.text();
@@ -231,8 +231,8 @@ describe('on loopback without a token', () => {
       'Origin: https://app.example',
       'Sec-Fetch-Site: same-site',
     ];
-    const told = ['X-Forwarded-Method: GET', 'X-Forwarded-Uri: /a'];
-    expect(await status('/v1/forward-auth', ...fields, ...told)).toBe(200);
+    const reported = ['X-Forwarded-Method: GET', 'X-Forwarded-Uri: /a'];
+    expect(await status('/v1/forward-auth', ...fields, ...reported)).toBe(200);
     expect(await status('/v1/forward-auth/ext-authz/a', ...fields)).toBe(200);
   });
 });

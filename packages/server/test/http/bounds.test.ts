@@ -36,7 +36,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close(100));
 
-/** Sends a byte now and then for as long as it can; answers the status it was told. */
+/** Sends single bytes until the connection closes; returns the received status. */
 async function drip(start: string, byte: string): Promise<number> {
   const socket = await open(port);
   let text = '';
@@ -57,7 +57,7 @@ describe('a connection', () => {
   });
 
   test('closes a connection that never completes its headers', async () => {
-    // A reset may overtake the answer.
+    // A reset may overtake the response.
     expect([408, 0]).toContain(await drip('GET /echo HTTP/1.1\r\nHost: x\r\n', 'X: y\r\n'));
     expect([408, 0]).toContain(await drip('GET /', 'x'));
   });
@@ -112,7 +112,7 @@ describe('a connection', () => {
     const body = JSON.stringify('x'.repeat(500_000));
     const request = headOf('POST', '/echo', `Content-Length: ${body.length}`) + body;
     let sent = 0;
-    // Written as long as it is taken: what is not read here is not read there either.
+    // Writes until the socket is full: the server stops reading as well.
     for (; sent < 200; sent++) {
       if (socket.write(request)) continue;
       const isTaken = await Promise.race([

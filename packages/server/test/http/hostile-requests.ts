@@ -15,7 +15,7 @@ export function randomOf(seed: number): () => number {
 export interface HostileRequest {
   readonly kind: string;
   readonly pieces: readonly (string | Buffer)[];
-  /** Whether it stops in the middle: nobody waits for an answer then. */
+  /** Whether it is incomplete, so that no response is expected. */
   readonly isCut?: boolean;
 }
 
@@ -213,8 +213,8 @@ export class HostileRequests {
     const pieces = [headOf('POST', this.#one(PATHS), 'Transfer-Encoding: chunked')];
     for (let at = 0; at < body.length && at < 20 * size; at += size) {
       const chunk = Buffer.from(body.slice(at, at + size));
-      const told = this.#random() < 0.02 ? chunk.length + 1 : chunk.length;
-      pieces.push(`${told.toString(16)};x=y\r\n${chunk.toString('latin1')}\r\n`);
+      const response = this.#random() < 0.02 ? chunk.length + 1 : chunk.length;
+      pieces.push(`${response.toString(16)};x=y\r\n${chunk.toString('latin1')}\r\n`);
     }
     pieces.push('0\r\nTrailer: x\r\n\r\n');
     return { kind: 'chunks', pieces: [Buffer.from(pieces.join(''), 'latin1')], isCut: true };

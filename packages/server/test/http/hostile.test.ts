@@ -1,7 +1,7 @@
 /**
- * A service under hostile requests: it answers them with 4xx, serves everybody else meanwhile, does
- * not crash, and its memory stays flat. HOSTILE_REQUESTS=100000 is the full size, with 5,000 idle
- * connections and clients that are as slow as they can; HOSTILE_SEED tries others.
+ * A service under hostile requests responds 4xx, serves other clients, does not crash, and does not
+ * leak memory. HOSTILE_REQUESTS=100000 is the full size, with 5,000 idle connections and slow
+ * clients. HOSTILE_SEED selects other requests.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -51,7 +51,7 @@ interface Reply {
   readonly body: Buffer;
 }
 
-/** The answers in what came, one after the other; undefined if the last one is not whole. */
+/** Returns the received responses; undefined if the last one is incomplete. */
 function repliesIn(bytes: Buffer, isHead: boolean): Reply[] | undefined {
   const replies: Reply[] = [];
   for (let rest = bytes; rest.length > 0; ) {
@@ -59,10 +59,10 @@ function repliesIn(bytes: Buffer, isHead: boolean): Reply[] | undefined {
     if (end < 0) return undefined;
     const head = rest.subarray(0, end).toString('latin1');
     const status = statusOf(`${head}\r\n`);
-    const [, told] = /\r\ncontent-length: (\d+)/i.exec(head) ?? [];
+    const [, response] = /\r\ncontent-length: (\d+)/i.exec(head) ?? [];
     // What Node refuses by itself has no length, and nothing comes after it.
-    const isLast = told === undefined && status !== 100;
-    const length = isHead ? 0 : isLast ? rest.length - end - 4 : Number(told ?? 0);
+    const isLast = response === undefined && status !== 100;
+    const length = isHead ? 0 : isLast ? rest.length - end - 4 : Number(response ?? 0);
     if (rest.length < end + 4 + length) return undefined;
     if (status !== 100) replies.push({ status, body: rest.subarray(end + 4, end + 4 + length) });
     rest = rest.subarray(end + 4 + length);
@@ -70,7 +70,7 @@ function repliesIn(bytes: Buffer, isHead: boolean): Reply[] | undefined {
   return replies.length > 0 ? replies : undefined;
 }
 
-/** Sends a request; answers what came back, or that nothing did although something should have. */
+/** Sends a request; returns the response, or that an expected response is missing. */
 async function send({ kind, pieces, isCut = false }: HostileRequest): Promise<Reply[] | 'hangs'> {
   const socket = await open(port);
   const isHead = String(pieces[0]).startsWith('HEAD');
@@ -135,7 +135,7 @@ class IdleCrowd {
   }
 }
 
-/** Sends a byte now and then; answers what it was told before it was cut off. */
+/** Sends single bytes; returns what it received until it was cut off. */
 async function slow(isBody: boolean): Promise<number> {
   const socket = await open(port);
   const head = headOf('POST', '/v1/check', 'Content-Length: 1000');
@@ -150,7 +150,7 @@ async function slow(isBody: boolean): Promise<number> {
   return statusOf(text);
 }
 
-/** Somebody who only does what is right, one request after the other, until told to stop. */
+/** A correct client that sends requests one after the other until stopped. */
 function healthyCaller(): () => Promise<number[]> {
   const statuses: number[] = [];
   let isOver = false;
@@ -213,7 +213,7 @@ describe('a service under hostile requests', () => {
     expect(healthy.filter((status) => status !== 200)).toEqual([]);
     for (const status of [200, 400, 404, 405, 413, 431])
       expect([...statuses.keys()]).toContain(status);
-    // A reset may overtake the answer.
+    // A reset may overtake the response.
     expect(slowStatuses.filter((status) => status !== 408 && status !== 0)).toEqual([]);
     expect(after.errors).toBe(0);
     if (isFull) {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
 export interface RawAnswer {
-  /** 0 if the connection ended without an answer. */
+  /** 0 if the connection closed without a response. */
   readonly status: number;
   readonly text: string;
   /** Whether the server closed the connection, or the wait was over first. */
@@ -13,7 +13,7 @@ export interface RawAnswer {
 export const statusOf = (text: string): number =>
   Number(/^HTTP\/1\.1 (\d{3}) /.exec(text)?.[1] ?? 0);
 
-/** Whether an answer is there in full, by its own words. */
+/** Whether a response is complete by its headers. */
 export function isWhole(text: string): boolean {
   const head = text.indexOf('\r\n\r\n');
   if (head < 0) return false;

@@ -14,7 +14,7 @@ import { PendingClock } from './pending-clock.ts';
 const START_MS = 1_763_200_000_000;
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-/** Listens, and remembers what it was told. */
+/** A listener that stores what it receives. */
 class Ear implements Listener {
   isAdmitted = true;
   isSlow = false;
@@ -138,7 +138,7 @@ describe('the feed', () => {
       });
     };
     await pass(600);
-    // It is not asked again before it has answered.
+    // No further poll before the reply.
     await pass(3200);
     expect(questions).toHaveLength(1);
     source.tick = tick;
@@ -320,7 +320,7 @@ describe('collected denials', () => {
       const [{ denials }] = collectors.take('a', [{}]);
       expect(denials).toHaveLength(second === 0 ? 1 : 2);
     }
-    // The other has not asked for long, so it begins anew.
+    // The other subscriber has expired, so it starts again.
     expect(collectors.take('b', [{}])).toEqual([{ denials: [], omitted: 0 }]);
   });
 

@@ -25,7 +25,7 @@ function setUp(policies = [policy('few', 4, '1h'), policy('many', 100, '1h')]) {
   const durations = new Map<string, Observations>();
   const history = new History({ counters, durations }, clock);
   let keys = 0;
-  /** So many calls, each by somebody else. */
+  /** This many calls, each with another key. */
   const call = (name: string, count = 1, cost = 1) => {
     for (let at = 0; at < count; at++) {
       decisionService.decide(decisionService.limits([{ policy: name, key: `k${keys++}`, cost }]));
@@ -91,7 +91,7 @@ describe('the history', () => {
     expect(last(1).fullest).toEqual([null]);
     decisionService.decide(ada);
     clock.set(START_MS + 4000);
-    // Nothing is left, and yet nobody was denied.
+    // The limit is used up without a denial.
     expect(last(1)).toMatchObject({ denied: [0], fullest: [1] });
     decisionService.decide(decisionService.limits([{ policy: 'few', key: 'bob', cost: 3 }]));
     decisionService.decide(decisionService.limits([{ policy: 'few', key: 'bob', cost: 3 }]));
