@@ -21,6 +21,8 @@ export interface DrainOptions {
 export async function drainBacklog(options: DrainOptions): Promise<void> {
   const { timeoutMs, maxTurnMs = SHORT_TURN_MS } = options;
   const untilMs = monotonicMs() + timeoutMs;
+  // A signal handler runs in the middle of a turn, whose rest accepts no connections.
+  await new Promise(setImmediate);
   for (;;) {
     const startMs = monotonicMs();
     const before = options.accepted();
