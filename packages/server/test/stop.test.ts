@@ -175,7 +175,7 @@ describe('the end of a process', () => {
     service.child.kill('SIGTERM');
     await once(socket, 'close');
     expect((await service.ended).code).toBe(0);
-    expect(service.output()).toContain('"requests":1,"msg":"not answered before');
+    expect(service.output()).toContain('"requests":1,"msg":"requests cut off');
     await redis.resume();
   });
 

@@ -119,7 +119,7 @@ describe('if Redis is unavailable', () => {
   test('the action throw is UNAVAILABLE', async () => {
     const [code, message] = await failureOf(served.client.ask(fails('throw')));
     expect(code).toBe('UNAVAILABLE');
-    expect(message).toContain('The store');
+    expect(message).toContain('store');
     const answer = await served.running.post('/json', fails('throw'));
     expect([answer.status, answer.json.code]).toEqual([503, 'ERR_STORE_UNAVAILABLE']);
   });
