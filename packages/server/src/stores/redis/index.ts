@@ -1,5 +1,6 @@
 /** Redis and Valkey: one server, Sentinel or Cluster. */
 import type { StoreKind } from '../store-kind.ts';
+import { openRedisStore } from './open.ts';
 import { parseRedisUrl, redactRedisUrl, SCHEMES } from './url.ts';
 
 export const redisKind: StoreKind = {
@@ -9,7 +10,5 @@ export const redisKind: StoreKind = {
   isEmbedded: false,
   validate: (url) => void parseRedisUrl(url),
   redact: redactRedisUrl,
-  // Loaded on use: programs that only validate settings need neither the scripts nor the client.
-  open: async (settings, listeners) =>
-    (await import('./open.ts')).openRedisStore(settings, listeners),
+  open: openRedisStore,
 };
