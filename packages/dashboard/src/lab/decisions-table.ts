@@ -1,8 +1,9 @@
 /** Table of all decisions, with the engine's unformatted numbers. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { guard } from 'lit-html/directives/guard.js';
+import type { RunDecision } from 'sluice-traffic/lab';
 import { countText } from '../view/format.ts';
-import type { LabDecision, LabResult } from './run.ts';
+import type { LabResult } from './run.ts';
 
 const PAGE_ROWS = 500;
 
@@ -81,7 +82,7 @@ export class DecisionsTable {
   }
 }
 
-const cells = ({ allowed, remaining, retryAfterMs }: LabDecision): TemplateResult =>
+const cells = ({ allowed, remaining, retryAfterMs }: RunDecision): TemplateResult =>
   html`<td class=${allowed ? 'is-passed' : 'is-denied'}>${allowed}</td>
     <td class="number">${remaining}</td>
     <td class="number">${Number.isFinite(retryAfterMs) ? retryAfterMs : 'never'}</td>`;

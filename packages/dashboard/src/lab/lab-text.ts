@@ -1,6 +1,7 @@
 /** Times and decisions of the lab as text. */
+
+import type { RunDecision, WorstWindow } from 'sluice-traffic/lab';
 import { countText, durationText } from '../view/format.ts';
-import type { Fullest, LabDecision } from './run.ts';
 
 /** `+9.912 s` since the start, to the millisecond. */
 export function sinceText(sinceMs: number): string {
@@ -12,7 +13,7 @@ export function sinceText(sinceMs: number): string {
   return `+${hours > 0 ? `${hours}:${two(minutes)}` : minutes}:${two(seconds % 60)}.${rest}`;
 }
 
-export function decisionText({ allowed, remaining, retryAfterMs }: LabDecision): string {
+export function decisionText({ allowed, remaining, retryAfterMs }: RunDecision): string {
   if (allowed) return `allowed, ${countText(remaining)} remaining`;
   if (retryAfterMs === Number.POSITIVE_INFINITY) return 'denied: cost above the limit';
   return `denied, retry in ${durationText(retryAfterMs)}`;
@@ -24,7 +25,7 @@ export function multipleText(multiple: number): string {
   return `${multiple > 1 && text === '1.00' ? '1.01' : text} ×`;
 }
 
-export const fullestText = (fullest: Fullest | undefined): string =>
+export const fullestText = (fullest: WorstWindow | undefined): string =>
   fullest === undefined
     ? 'nothing'
-    : `${countText(fullest.cost)}, ${multipleText(fullest.multiple)}`;
+    : `${countText(fullest.count)}, ${multipleText(fullest.multiple)}`;

@@ -1,6 +1,7 @@
 /** One lane per algorithm, stacked on a common time axis. */
 import { html, nothing, svg, type TemplateResult } from 'lit-html';
 import { guard } from 'lit-html/directives/guard.js';
+import type { RunDecision } from 'sluice-traffic/lab';
 import { countText, windowText } from '../view/format.ts';
 import { decisionText, fullestText, multipleText, sinceText } from './lab-text.ts';
 import {
@@ -22,7 +23,7 @@ import {
   trueSteps,
   usedPath,
 } from './lane-shapes.ts';
-import type { LabDecision, LabResult, Lane } from './run.ts';
+import type { LabResult, Lane } from './run.ts';
 import type { LabSettings } from './settings.ts';
 
 const AXIS_HEIGHT = 22;
@@ -166,7 +167,7 @@ export class LanesView {
 }
 
 /** A sign besides the colour. */
-function decisionMark(decision: LabDecision): TemplateResult {
+function decisionMark(decision: RunDecision): TemplateResult {
   const [name, sign] = decision.allowed ? ['is-passed', '✓'] : ['is-denied', '✕'];
   return html`<span class=${name}>${sign} ${decisionText(decision)}</span>`;
 }

@@ -67,7 +67,7 @@ export class Playback {
     if (this.#position !== undefined) return this.#position;
     const fullest = this.#result.lanes
       .map((lane) => lane.fullest)
-      .reduce((most, each) => ((each?.cost ?? 0) > (most?.cost ?? 0) ? each : most), undefined);
+      .reduce((most, each) => ((each?.count ?? 0) > (most?.count ?? 0) ? each : most), undefined);
     const atMs = fullest?.atMs ?? startMs;
     return { atMs, call: this.#callAt(atMs) };
   }

@@ -1,34 +1,19 @@
 /** Runs the calls through the engine once per algorithm and compares the decisions. */
-import { WindowCounts } from 'sluice-traffic/lab';
+import { AlgorithmRun, type RunDecision, type WorstWindow } from 'sluice-traffic/lab';
 import type { AlgorithmName } from '../api/types.ts';
-import { createLimiter, ManualClock, memoryStore } from './engine.ts';
-import { capacityOf, type LabSettings, policyOptions } from './settings.ts';
+import { definePolicy } from './engine.ts';
+import { type LabSettings, policyOptions } from './settings.ts';
 import { CALLER, type Call, type Traffic } from './traffic.ts';
-
-export interface LabDecision {
-  readonly allowed: boolean;
-  readonly remaining: number;
-  /** Infinity if the cost is above the capacity. */
-  readonly retryAfterMs: number;
-}
-
-/** The window of any alignment with the highest admitted cost. */
-export interface Fullest {
-  readonly cost: number;
-  /** As a multiple of the limit. */
-  readonly multiple: number;
-  /** Time of its last call. */
-  readonly atMs: number;
-}
 
 export interface Lane {
   readonly algorithm: AlgorithmName;
   readonly capacity: number;
   /** One per call. */
-  readonly decisions: readonly LabDecision[];
+  readonly decisions: readonly RunDecision[];
   readonly admitted: number;
   readonly denied: number;
-  readonly fullest: Fullest | undefined;
+  /** The window of any alignment with the highest admitted cost. */
+  readonly fullest: WorstWindow | undefined;
   /** Index of the first denied call. */
   readonly firstDenial: number | undefined;
   /** Calls that the exact sliding log decides differently. */
@@ -53,16 +38,15 @@ export interface LabResult {
 
 const EXACT: AlgorithmName = 'sliding-log';
 const SAMPLES = 300;
-const POLICY = 'lab';
 
 export function runLab(settings: LabSettings, traffic: Traffic): LabResult {
   const followed = busiest(traffic.calls);
   const times = sampleTimes(traffic, settings.windowMs);
-  const run = (algorithm: AlgorithmName): Run =>
-    new Run(settings, algorithm, followed).all(traffic.calls, times);
+  const run = (algorithm: AlgorithmName): LaneRun =>
+    new LaneRun(settings, algorithm, followed).all(traffic.calls, times);
   const exact = run(EXACT);
   const lanes = settings.algorithms.map((algorithm) =>
-    (algorithm === EXACT ? exact : run(algorithm)).lane(exact),
+    (algorithm === EXACT ? exact : run(algorithm)).lane(traffic.calls, exact),
   );
   return { traffic, followed, lanes };
 }
@@ -91,34 +75,25 @@ function busiest(calls: readonly Call[]): string {
   return most;
 }
 
-/** One algorithm. */
-class Run {
-  readonly #settings: LabSettings;
+/** One algorithm on all calls, with its usage over time. */
+class LaneRun {
   readonly #algorithm: AlgorithmName;
   readonly #followed: string;
   readonly #capacity: number;
-  readonly #clock = new ManualClock();
-  readonly #limiter;
-  readonly #counts: WindowCounts;
+  readonly #run: AlgorithmRun;
   readonly #rows = new Map<string, number>();
-  readonly #decisions: LabDecision[] = [];
+  readonly #decisions: RunDecision[] = [];
   readonly #used: Used[] = [];
-  #fullest: Fullest | undefined = undefined;
 
   constructor(settings: LabSettings, algorithm: AlgorithmName, followed: string) {
-    this.#settings = settings;
+    const policy = definePolicy('lab', policyOptions(settings, algorithm));
     this.#algorithm = algorithm;
     this.#followed = followed;
-    this.#capacity = capacityOf(settings, algorithm);
-    this.#counts = new WindowCounts([settings.windowMs]);
-    this.#limiter = createLimiter({
-      policies: { [POLICY]: policyOptions(settings, algorithm) },
-      store: memoryStore(),
-      clock: this.#clock,
-    });
+    this.#capacity = policy.params!.capacity;
+    this.#run = new AlgorithmRun(policy);
   }
 
-  /** Decides all calls, and samples the usage in between with `peek`. */
+  /** Decides all calls, and samples the usage in between. */
   all(calls: readonly Call[], sampleTimes: readonly number[]): this {
     let next = 0;
     for (const timeMs of sampleTimes) {
@@ -129,55 +104,32 @@ class Run {
     return this;
   }
 
-  #sample(timeMs: number): void {
-    this.#clock.set(timeMs);
-    const { remaining } = this.#limiter.peekSync(POLICY, this.#followed);
-    this.#used.push({ atMs: timeMs, cost: this.#capacity - remaining });
+  #sample(atMs: number): void {
+    const remaining = this.#run.remaining(this.#followed, atMs);
+    this.#used.push({ atMs, cost: this.#capacity - remaining });
   }
 
   #call({ atMs, cost, key }: Call): void {
-    const isFollowed = key === this.#followed;
-    if (isFollowed) this.#sample(atMs);
-    this.#clock.set(atMs);
-    if (cost > this.#capacity) {
-      // The limiter throws on a cost above the capacity.
-      const { remaining } = this.#limiter.peekSync(POLICY, key);
-      this.#decisions.push({ allowed: false, remaining, retryAfterMs: Number.POSITIVE_INFINITY });
-      return;
-    }
-    const { allowed, remaining, retryAfterMs } = this.#limiter.checkSync(POLICY, key, { cost });
-    this.#decisions.push({ allowed, remaining, retryAfterMs });
-    if (!allowed) return;
-    this.#count(key, atMs, cost);
-    if (isFollowed) this.#sample(atMs);
-  }
-
-  /** Adds an admitted call to the window that ends with it. */
-  #count(key: string, atMs: number, cost: number): void {
     const row = this.#rows.get(key) ?? this.#rows.size;
     this.#rows.set(key, row);
-    this.#counts.add(row, atMs, cost);
-    const sum = this.#counts.sum(row, 0);
-    if (sum <= (this.#fullest?.cost ?? 0)) return;
-    this.#fullest = { cost: sum, multiple: sum / this.#settings.limit, atMs };
+    const isFollowed = key === this.#followed;
+    if (isFollowed) this.#sample(atMs);
+    const { allowed, remaining, retryAfterMs } = this.#run.decide(row, key, cost, atMs);
+    this.#decisions.push({ allowed, remaining, retryAfterMs });
+    if (allowed && isFollowed) this.#sample(atMs);
   }
 
-  lane(exact: Run): Lane {
+  lane(calls: readonly Call[], exact: LaneRun): Lane {
     const decisions = this.#decisions;
-    const differs = (allowed: boolean): number =>
-      decisions.filter(
-        (each, at) => each.allowed === allowed && exact.#decisions[at].allowed !== allowed,
-      ).length;
-    const admitted = decisions.filter(({ allowed }) => allowed).length;
+    for (const [at, { allowed }] of decisions.entries()) {
+      this.#run.compareTo(exact.#decisions[at].allowed, allowed, calls[at].cost);
+    }
+    const { admitted, denied, falseAdmits, falseDenials, worst } = this.#run;
     const first = decisions.findIndex(({ allowed }) => !allowed);
     return {
-      ...{ algorithm: this.#algorithm, capacity: this.#capacity, decisions, admitted },
-      denied: decisions.length - admitted,
-      fullest: this.#fullest,
-      firstDenial: first < 0 ? undefined : first,
-      falseAdmits: differs(true),
-      falseDenials: differs(false),
-      used: this.#used,
+      ...{ algorithm: this.#algorithm, capacity: this.#capacity, decisions, admitted, denied },
+      ...{ fullest: worst, firstDenial: first < 0 ? undefined : first },
+      ...{ falseAdmits, falseDenials, used: this.#used },
     };
   }
 }

@@ -93,10 +93,6 @@ export const DEFAULTS: LabSettings = {
 export const isWithin = (name: NumberName, value: number): boolean =>
   Number.isSafeInteger(value) && value >= BOUNDS[name][0] && value <= BOUNDS[name][1];
 
-/** The largest cost that the algorithm can admit. */
-export const capacityOf = ({ limit, burst }: LabSettings, algorithm: AlgorithmName): number =>
-  optionOf(algorithm) === 'burst' ? (burst ?? limit) : limit;
-
 export function policyOptions(settings: LabSettings, algorithm: AlgorithmName) {
   const { limit, windowMs } = settings;
   const option = optionOf(algorithm);

@@ -34,7 +34,7 @@ export function summaryTable({ lanes, traffic }: LabResult): TemplateResult {
             <th scope="row">${lane.algorithm}</th>
             <td class="number">${countText(lane.admitted)}</td>
             <td class="number">${countText(lane.denied)}</td>
-            <td class="number">${countText(lane.fullest?.cost ?? 0)}</td>
+            <td class="number">${countText(lane.fullest?.count ?? 0)}</td>
             <td class="number">${(lane.fullest?.multiple ?? 0).toFixed(2)}</td>
             <td class="number">${since(lane.firstDenial)}</td>
             <td class="number">${countText(lane.falseAdmits)}</td>

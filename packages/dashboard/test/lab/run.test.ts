@@ -33,12 +33,12 @@ describe('the default settings', () => {
     const fixed = laneOf(result, 'fixed-window');
     expect([fixed.admitted, fixed.denied, fixed.fullest]).toMatchObject([
       ...[100, 0],
-      { cost: 100, multiple: 2 },
+      { count: 100, multiple: 2 },
     ]);
     const log = laneOf(result, 'sliding-log');
     expect([log.admitted, log.denied, log.fullest]).toMatchObject([
       ...[50, 50],
-      { cost: 50, multiple: 1 },
+      { count: 50, multiple: 1 },
     ]);
     expect(log.firstDenial).toBe(50);
     expect([fixed.falseAdmits, fixed.falseDenials]).toEqual([50, 0]);
@@ -85,7 +85,7 @@ describe('a lab run', () => {
         const lane = laneOf(result, report.algorithm);
         const { admitted, denied, falseAdmits, falseDenials } = report;
         expect(lane).toMatchObject({ admitted, denied, falseAdmits, falseDenials });
-        expect(lane.fullest?.cost).toBe(report.worst?.count);
+        expect(lane.fullest?.count).toBe(report.worst?.count);
       }
     },
   );
@@ -152,7 +152,7 @@ describe('lab traffic', () => {
 
   test('of an adversary gets 99 of limit 50 through a sliding counter', () => {
     const counter = laneOf(run({ traffic: 'adversary' }), 'sliding-counter');
-    expect(counter.fullest?.cost).toBe(99);
+    expect(counter.fullest?.count).toBe(99);
     expect(counter.denied).toBe(0);
   });
 
