@@ -147,7 +147,7 @@ export class Playback {
     }
     const { startMs, endMs } = this.#result.traffic;
     const part = (this.position.atMs - startMs) / (endMs - startMs);
-    // The fullest window is mostly the end of the traffic: without a choice, play from the start.
+    // Little happens after the fullest window, so without a choice play from the start.
     const isChosen = this.#position !== undefined && part < 1;
     this.#pointed = undefined;
     this.#player.play(isChosen ? part : 0);
