@@ -10,6 +10,7 @@ import {
   eventually,
   go,
   isLive,
+  numberOf,
   recordsOf,
   useBrowser,
   WITH_MOTION,
@@ -111,6 +112,15 @@ const numbers = async (): Promise<readonly [string, string, string, string][]> =
   (await recordsOf(compared())).map((row) => [
     ...([row.Algorithm, row.Admitted, row.Denied, row['× limit']] as const),
   ]);
+/** The number of calls drawn in an address: `drawn=0*12.5.9` has 14. */
+function callsIn(url: string): number {
+  const drawn = new URLSearchParams(url.split('?')[1]).get('drawn') ?? '';
+  return drawn
+    .split('.')
+    .map((run) => run.split('*').map(Number))
+    .reduce((sum, [value, times = 1]) => sum + value * times, 0);
+}
+
 /** The labels of all lanes. */
 const lanes = () =>
   page
@@ -178,7 +188,10 @@ describe('lab settings', () => {
     await page.mouse.move(x + width * 0.5, y + height * 0.2, { steps: 8 });
     await page.mouse.up();
     await eventually(numbers).not.toEqual(before);
-    await eventually(() => page.url()).toContain('traffic=drawn');
+    // The address follows the drawing with a delay: wait until it contains all calls.
+    const count = async () =>
+      numberOf((await page.getByText(/decisions as a table/).textContent())!);
+    await eventually(async () => callsIn(page.url()) - (await count())).toBe(0);
     const drawn = await numbers();
     await page.reload();
     await eventually(numbers).toEqual(drawn);
