@@ -20,8 +20,6 @@ export async function barriersIn(page: Page, rules?: readonly string[]): Promise
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(source);
   const options = {
     resultTypes: ['violations'],
-    // Fetches style sheets for a rule that is off by default.
-    preload: false,
     ...(rules !== undefined && { runOnly: { type: 'rule', values: rules } }),
   };
   const violations = (await page.evaluate(
