@@ -45,7 +45,8 @@ const withoutTimes = (text: string): string =>
     .replace(/(?<=atMs":)\d+/g, '#')
     .replace(/(?<=[;:] ?t=|retry-after: )\d+/g, '#')
     .replace(/\d\d:\d\d:\d\d(?= UTC)/g, '#')
-    .replace(/, \d+ a second/g, ', # a second')
+    .replace(/Sending fell behind.*\n/g, '')
+    .replace(/, \d+ per second/g, ', # per second')
     .replace(/ +/g, ' ');
 
 test('docs/cli.md prints what it says', async () => {

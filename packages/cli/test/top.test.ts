@@ -149,7 +149,7 @@ describe('sluice top', () => {
     const shown = onTerminalOf(80, 24, ['top', '--url', first.url, '--interval', '200ms']);
     await shown.shows(/ready/);
     await first.stop();
-    await shown.shows(/not reached[\s\S]*Nobody listens at/);
+    await shown.shows(/unreachable[\s\S]*Connection refused by/);
     const second = await serving(['--config', limits, '--listen', `127.0.0.1:${port}`]);
     await shown.shows(/ {2}ready/);
     shown.type('q');
