@@ -71,7 +71,7 @@ describe('sluice check', () => {
     expect(denied.stdout).toMatch(/\nretry-after: 3[56]\d\d\n/);
   });
 
-  test('a limit in shadow is shown, and denies nobody', async () => {
+  test('shows a shadow limit, which never denies', async () => {
     const first = await ask('check', 'watched', 'a');
     expect(first.stdout).toMatch(/^allowed\nshadow {4}allowed {3}0 of 1 remaining/);
     const second = await ask('check', 'watched', 'a');
@@ -116,7 +116,7 @@ describe('sluice check', () => {
 });
 
 describe('sluice peek', () => {
-  test('says what a check would, as often as asked', async () => {
+  test('peek returns the decision of a check and charges nothing', async () => {
     for (let call = 0; call < 2; call++) {
       const { code, stdout } = await ask('peek', 'few', 'peeked');
       expect({ code, stdout }).toEqual({ code: 0, stdout: 'allowed   2 of 2 remaining\n' });
@@ -135,7 +135,7 @@ describe('sluice peek', () => {
 });
 
 describe('sluice reset', () => {
-  test('makes a key as new', async () => {
+  test('reset clears the counters of a key', async () => {
     await ask('check', 'few', 'reset me', '--cost', '2');
     const { code, stdout } = await ask('reset', 'few', 'reset me');
     expect({ code, stdout }).toEqual({ code: 0, stdout: 'reset     reset me of policy few\n' });
@@ -183,7 +183,7 @@ describe('sluice inspect', () => {
     expect(stdout.includes('older')).toBe(state.entryCount > 10);
   });
 
-  test('a key that is as new, a bucket, an override', async () => {
+  test('shows a new key, a token bucket and an override', async () => {
     expect((await ask('inspect', 'few', 'nobody')).stdout).toBe(
       'policy    few (sliding-log, 1 h)\n' +
         'key       nobody\n' +
@@ -220,13 +220,13 @@ describe('the admin token', () => {
   const askGuarded = (words: string[], variables = {}) =>
     runSluice(['reset', 'few', 'a', ...words], { SLUICE_URL: guarded.url, ...variables });
 
-  test('is asked for by name if it is missing', async () => {
+  test('a missing admin token is reported with the flags that set it', async () => {
     const { code, stderr } = await askGuarded([]);
     expect(code).toBe(2);
     expect(stderr).toContain('Admin token required: set --token-file, --token or');
   });
 
-  test('is refused if it is wrong, and not printed', async () => {
+  test('a wrong admin token is rejected and not printed', async () => {
     const { code, stderr } = await askGuarded(['--token', 'wrong-but-long-enough']);
     expect(code).toBe(2);
     expect(stderr).toContain('rejected the admin token');
@@ -243,7 +243,7 @@ describe('the admin token', () => {
     expect((await askGuarded(['--token-file', path], other)).code).toBe(0);
   });
 
-  test('a file that is not there is told', async () => {
+  test('a missing token file is reported', async () => {
     const { code, stderr } = await askGuarded(['--token-file', '/nowhere/token']);
     expect(code).toBe(2);
     expect(stderr).toContain('Expected a readable file at `/nowhere/token`, got ENOENT');
@@ -271,7 +271,7 @@ describe('what is not a service', () => {
     return ended;
   };
 
-  test('a port where nobody listens is told with what to do', async () => {
+  test('a refused connection is reported with how to fix it', async () => {
     const probe = await listening(createTcpServer());
     const url = urlOf(probe);
     await new Promise((resolve) => probe.close(resolve));
@@ -297,7 +297,7 @@ describe('what is not a service', () => {
     expect(stderr).not.toMatch(CONTROL);
   });
 
-  test('a connection that ends without an answer is told', async () => {
+  test('a connection that ends without a response is reported', async () => {
     const server = await listening(createTcpServer((socket) => socket.destroy()));
     const { code, stderr } = await runSluice(['check', 'a', 'b', '--url', urlOf(server)]);
     server.close();
@@ -305,7 +305,7 @@ describe('what is not a service', () => {
     expect(stderr).toMatch(/^error: Cannot reach http:\/\/127\.0\.0\.1:\d+ \(.+\)\. Set/);
   });
 
-  test('a path after the address of a service is told', async () => {
+  test('a path in --url is reported', async () => {
     for (const url of [`${service.url}/v1`, `${service.url}/v1/check/`]) {
       for (const words of [['check', 'few', 'path'], ['inspect', 'few', 'path'], ['top']]) {
         const { code, stderr } = await runSluice([...words, '--url', url]);
@@ -319,7 +319,7 @@ describe('what is not a service', () => {
     expect(stderr).toContain('Expected --url without a path');
   });
 
-  test('a port that does not speak TLS is told with what to try', async () => {
+  test('a port without TLS is reported with the URL to try', async () => {
     const url = service.url.replace('http:', 'https:');
     const { code, stderr } = await runSluice(['check', 'few', 'tls', '--url', url]);
     expect(code).toBe(2);

@@ -43,7 +43,7 @@ describe('sluice compare', () => {
     expect(text).toMatch(/^fixed-window +50 after 59\.999 s, 50 after 60 s$/m);
   });
 
-  test('writes a page if asked to', async () => {
+  test('--report writes an HTML file', async () => {
     const page = join(dirname(log), 'compare.html');
     expect((await runSluice(['compare', log, '--limit', '30/1m', '--report', page])).code).toBe(0);
     expect(readFileSync(page, 'utf8')).toContain('sliding-counter');

@@ -55,7 +55,7 @@ describe.each(WAYS)('sluice %s', (name, ...words) => {
     expect(readFileSync(page, 'utf8')).toContain('Costs from the column');
   });
 
-  test('shows lines with a cost that is none, and says why', async () => {
+  test('shows lines with an invalid cost and the reason', async () => {
     const { stdout } = await runSluice([name, table, ...words, ...COLUMN]);
     const text = stdout.replace(/\n {12}/g, ' ');
     expect(text).toMatch(/4 lines unreadable, such as line 10: \S+,0 4 of them with a cost/);
@@ -75,7 +75,7 @@ describe.each(WAYS)('sluice %s', (name, ...words) => {
     expect(log.costs).toEqual({ ...ofTable.costs, columns: ['usage.total'] });
   });
 
-  test('says so if no request has the column, and nothing where nobody asks', async () => {
+  test('reports a requested cost column that no request has', async () => {
     const asked = await runSluice([name, table, ...words, '--column', 'cost=units']);
     expect(asked.stdout).toContain('no request has a cost, so each costs 1\n');
     const { stdout } = await runSluice([name, table, ...words]);
@@ -107,7 +107,7 @@ test.each([
 );
 
 describe('sluice plan, with costs', () => {
-  test('counts them, and tells those apart that can never pass', async () => {
+  test('counts costs, and separately those above the limit', async () => {
     const { stdout } = await runSluice(['plan', table, '--policy', policy, ...COLUMN]);
     expect(stdout).toContain('total cost 312\n');
     // 40, 1 and 30 pass, and then 20.

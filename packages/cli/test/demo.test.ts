@@ -52,7 +52,7 @@ describe('sluice demo', () => {
     expect(withoutTimes(proof)).toBe(withoutTimes(readme));
   });
 
-  test('has the same for machines', async () => {
+  test('--json prints the same result', async () => {
     const { code, stdout } = await sluice(['demo', '--for', '1s', '--json']);
     expect(code).toBe(0);
     const result = JSON.parse(stdout);
@@ -69,15 +69,15 @@ describe('sluice demo', () => {
         ...common,
         passed: [50, 0],
         retryAfterMs: expect.any(Number),
-        cameBack: true,
+        retryAllowed: true,
       },
     ]);
   });
 
-  test('on a terminal: drawn in its place, 80 columns wide, and the cursor is back', async () => {
+  test('redraws in place on a terminal and restores the cursor', async () => {
     const shown = onTerminalOf(80, 30, ['demo', '--for', '1s']);
     await shown.shows(
-      /Look around:\n {2}http:\/\/127\.0\.0\.1:\d+\/dashboard\/\n {2}curl -i '127\.0\.0\.1:/,
+      /Try it:\n {2}http:\/\/127\.0\.0\.1:\d+\/dashboard\/\n {2}curl -i '127\.0\.0\.1:/,
     );
     expect(shown.terminal.isCursorHidden).toBe(true);
     expect(await shown.code).toBe(0);
@@ -114,7 +114,7 @@ describe('sluice demo', () => {
     await expect(fetch(`${url}/healthz`)).rejects.toThrow();
   });
 
-  test('with --keep it serves on after its time, with traffic, until told to stop', async () => {
+  test('with --keep it runs until a signal', async () => {
     const words = [binary, 'demo', '--for', '1s', '--keep'];
     const running = new Process(process.execPath, words, {});
     const [, url] = await running.printed(/listens on (\S+),/);
@@ -131,7 +131,7 @@ describe('sluice demo', () => {
     expect(stdout).toContain('Next steps:');
   });
 
-  test('a port that is taken, or that others can reach, is refused', async () => {
+  test('a port in use and a public address are rejected', async () => {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as { port: number };

@@ -43,7 +43,7 @@ describe('sluice explain, of a log', () => {
     expect(ended.stdout.replace(/\n {12}/g, ' ')).toContain(words);
   });
 
-  test('of a time says what was told then', async () => {
+  test('explains the decision at a given time', async () => {
     const at = ['--at', '2026-10-10T12:00:10Z'];
     const ended = await runSluice(['explain', log, '--limit', '30/1m', ...CLIENT, ...at]);
     expect(ended.code).toBe(0);
@@ -95,7 +95,7 @@ describe('sluice explain, of a service', () => {
   });
   const ask = (...words: string[]): Promise<Ended> => runSluice(words, { SLUICE_URL: service.url });
 
-  test('tells why the next call is denied, and counts nothing', async () => {
+  test('explains why the next call is denied and charges nothing', async () => {
     await ask('check', 'perMinute', 'user:42', '--cost', '10');
     for (let turn = 0; turn < 2; turn++) {
       const ended = await ask('explain', '--policy', 'perMinute', '--key', 'user:42');
@@ -128,7 +128,7 @@ describe('sluice explain, of a service', () => {
     });
   });
 
-  test('without a key, and of a policy that there is not', async () => {
+  test('a missing key and an unknown policy are rejected', async () => {
     expect((await ask('explain', '--policy', 'perMinute')).stderr).toMatch(/Expected --key/);
     const { code, stderr } = await ask('explain', '--policy', 'none', '--key', 'x');
     expect(code).toBe(2);
@@ -158,7 +158,7 @@ describe('sluice explain, of fields', () => {
     for (const line of told) expect(ended.stdout).toContain(line);
   });
 
-  test('that say nothing are refused', async () => {
+  test('headers without rate limits are rejected', async () => {
     const { code, stderr } = await runSluice(['explain', '--headers', 'Server: x\u001b[31m']);
     expect(code).toBe(2);
     expect(stderr).toMatch(/^error: Expected headers such as /);

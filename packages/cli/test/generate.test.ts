@@ -17,7 +17,7 @@ describe('sluice generate, a log', () => {
     expect((await runSluice([...words.slice(0, -1), '10'])).stdout).not.toBe(stdout);
   });
 
-  test('begins when it is told to, lasts as long, and has as many clients', async () => {
+  test('follows --start, --duration and --clients', async () => {
     const when = ['--start', '2026-03-29T12:00:00+02:00', '--duration', '1h'];
     const who = ['--clients', '3', '--requests', '200', '--format', 'json-lines'];
     const { stdout } = await runSluice(['generate', 'steady', ...when, ...who]);
@@ -30,7 +30,7 @@ describe('sluice generate, a log', () => {
     expect(new Set(lines.map(({ client }) => client)).size).toBe(3);
   });
 
-  test('is a file that is there whole', async () => {
+  test('--out writes the file atomically', async () => {
     const path = file('access.log', 'what was there before');
     const words = ['generate', 'boundary', '--requests', '100', '--out', path];
     const { code, stdout } = await runSluice(words);
@@ -139,7 +139,7 @@ describe('sluice generate --against', () => {
     expect(stderr).toContain('Expected --against to be a local address');
   });
 
-  test('sends the requests, each as from its client, and tells the statuses', async () => {
+  test('sends each request with its client address and prints the statuses', async () => {
     seen.length = 0;
     const words = ['--requests', '200', '--rate', '400', '--seed', '3'];
     const { code, stdout } = await runSluice([
@@ -173,7 +173,7 @@ describe('sluice generate --against', () => {
     expect(seen.every((request) => request.headers['user-agent'] !== undefined)).toBe(true);
   });
 
-  test('a URL without a slash at its end is asked as it stands', async () => {
+  test('a URL without a trailing slash is requested as is', async () => {
     seen.length = 0;
     const where = ['--against', `${url}/v1/forward-auth?deny=403`];
     const { stdout } = await runSluice([
@@ -203,7 +203,7 @@ describe('sluice generate --against', () => {
     expect(JSON.parse(stdout).tookMs).toBeGreaterThan(900);
   });
 
-  test('nobody there is said, and ends with 2', async () => {
+  test('an unreachable service exits with 2', async () => {
     const words = ['--requests', '5', '--rate', '100'];
     const gone = ['generate', 'steady', '--against', 'http://127.0.0.1:1/', ...words];
     const { code, stdout, stderr } = await runSluice(gone);
@@ -211,7 +211,7 @@ describe('sluice generate --against', () => {
     expect(stderr).toContain('Cannot reach http://127.0.0.1:1 (ECONNREFUSED)');
   });
 
-  test('Ctrl-C stops it, and it tells what there was', async () => {
+  test('Ctrl-C stops the load and prints the summary', async () => {
     seen.length = 0;
     const words = [binary, 'generate', 'steady', '--against', `${url}/`, '--duration', '10m'];
     const load = new Process(process.execPath, words, {});

@@ -5,7 +5,7 @@ import { keyLines } from '../src/key-report.ts';
 import { columns, Output, visible } from '../src/output.ts';
 import { windowLines } from '../src/traffic/window-text.ts';
 
-test('much text waits for whoever reads it, and leaves no listener behind', async () => {
+test('writeChunks waits for a slow reader and removes its listeners', async () => {
   let most = 0;
   const read: string[] = [];
   const slow = new Writable({

@@ -46,7 +46,7 @@ describe('sluice plan', () => {
     expect(result.denied.requests).toBe(300 - 4 * 30);
   });
 
-  test('nobody is denied by a limit that is large enough', async () => {
+  test('a limit that is high enough denies no client', async () => {
     const wide = file('wide.yaml', 'policies:\n  perMinute: 3000/1m\n');
     const { code, stdout } = await runSluice(['plan', log, '--policy', wide]);
     expect(code).toBe(0);
@@ -74,14 +74,17 @@ describe('sluice plan', () => {
     ]);
   });
 
-  test.each(['x', '-1', '101%', '1.5', '%', ''])('a threshold of `%s` is none', async (text) => {
-    const words = ['plan', log, '--policy', next, `--max-denied-clients=${text}`];
-    const { code, stderr } = await runSluice(words);
-    expect(code).toBe(2);
-    expect(stderr).toContain('Expected a percentage such as 0.1%, or a whole number.');
-  });
+  test.each(['x', '-1', '101%', '1.5', '%', ''])(
+    'a threshold of `%s` is rejected',
+    async (text) => {
+      const words = ['plan', log, '--policy', next, `--max-denied-clients=${text}`];
+      const { code, stderr } = await runSluice(words);
+      expect(code).toBe(2);
+      expect(stderr).toContain('Expected a percentage such as 0.1%, or a whole number.');
+    },
+  );
 
-  test('tells what changes against the policies of today', async () => {
+  test('shows what changes compared with the current policies', async () => {
     const today = file('old.yaml', 'policies:\n  perMinute: 100/1m\n');
     const words = ['plan', log, '--policy', next, '--against', today];
     const { stdout } = await runSluice(words);
@@ -94,7 +97,7 @@ describe('sluice plan', () => {
     expect(back.against.noLongerDeniedClients).toMatchObject([{ client: '198.51.100.7' }]);
   });
 
-  test('policies in shadow are told apart, and deny nobody', async () => {
+  test('shadow policies are marked and deny nothing', async () => {
     const shadow = file(
       'shadow.yaml',
       'policies:\n  wide: 500/1m\n  tight: { limit: 30, window: 1m, shadow: true }\n',
@@ -232,7 +235,7 @@ describe('bad input ends with 2', () => {
     return stderr;
   };
 
-  test('mistakes in files are told with their places', async () => {
+  test('problems in files are reported with line and column', async () => {
     const wrong = file('wrong.yaml', 'policies:\n  perMinute: 30/1x\n  perHour: 0/1h\n');
     const told = await refused([log, '--policy', wrong]);
     expect(told).toMatch(
@@ -282,7 +285,7 @@ describe('bad input ends with 2', () => {
   });
 });
 
-test('writes a page if asked to, whole or not at all', async () => {
+test('--report writes the file atomically', async () => {
   const folder = dirname(next);
   const page = join(folder, 'plan.html');
   const { code, stdout } = await runSluice(['plan', log, '--policy', next, '--report', page]);
@@ -335,7 +338,7 @@ test('each configuration names clients in its own way', async () => {
   expect(stdout).toContain('\nNo longer denied clients, 3 of 20\n');
 });
 
-test('a header that only the policies of today look at, and a wrong clock, are told', async () => {
+test('reports headers that only the current policies use, and a wrong clock', async () => {
   const today = file(
     'by-header.yaml',
     'policies:\n  perMinute: 10/1m\nrules:\n' +

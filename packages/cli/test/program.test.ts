@@ -51,7 +51,7 @@ describe('sluice', () => {
     expect(await runSluice(['help', word])).toEqual({ code, stdout, stderr });
   });
 
-  test('a missing argument is told with the usage of the command', async () => {
+  test('a missing argument prints the usage of the command', async () => {
     const { code, stderr } = await runSluice(['check', 'perMinute']);
     expect(code).toBe(2);
     expect(stderr).toBe(

@@ -67,7 +67,7 @@ const kindOf = (name: string): string => name.split(',')[0];
 describe.each(Object.keys(COMMANDS))('sluice %s --report', (name) => {
   const page = join(folder, `${name.replaceAll(/\W+/g, '-')}.html`);
 
-  test('writes a page beside what it prints, and replaces one that is there', async () => {
+  test('writes a report besides the output and replaces an existing file', async () => {
     writeFileSync(page, 'what was there before');
     const { code, stdout, stderr } = await runSluice([...wordsOf(name), '--report', page]);
     expect({ code, stderr }).toEqual({ code: name === 'explain, of a log' ? 1 : 0, stderr: '' });
@@ -103,7 +103,7 @@ describe('a page', () => {
   const plan = (...words: string[]): Promise<Ended> =>
     runSluice(['plan', log, '--policy', limits, ...words]);
 
-  test('is refused before a log is looked for', async () => {
+  test('an unwritable report is rejected before the log is read', async () => {
     const words = ['plan', join(folder, 'absent.log'), '--policy', limits];
     const { stderr } = await runSluice([...words, '--report', folder]);
     expect(stderr).toContain('Expected to write');

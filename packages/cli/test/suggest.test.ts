@@ -45,7 +45,7 @@ describe('sluice suggest', () => {
     expect(readdirSync(dirname(out)).filter((name) => name.endsWith('.part'))).toEqual([]);
   });
 
-  test('writes a page if asked to', async () => {
+  test('--report writes an HTML file', async () => {
     const page = join(dirname(log), 'suggest.html');
     expect((await runSluice(['suggest', log, '--report', page])).code).toBe(0);
     expect(readFileSync(page, 'utf8')).toContain('perMinute');
@@ -71,7 +71,7 @@ describe('sluice suggest', () => {
     expect(readdirSync(TMPDIR)).toEqual([]);
   });
 
-  test('a log that is shorter than the window is refused', async () => {
+  test('a log shorter than the window is rejected', async () => {
     const { code, stderr } = await runSluice(['suggest', log, '--window', '1d']);
     expect(code).toBe(2);
     expect(stderr).toMatch(

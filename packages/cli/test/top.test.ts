@@ -66,7 +66,7 @@ describe('sluice top', () => {
     expect(allowed.trim().split('\n')).toHaveLength(3);
   });
 
-  test('has the same for machines', async () => {
+  test('--json prints the same result', async () => {
     const { code, stdout } = await runSluice(asked('--json'));
     expect(code).toBe(0);
     const board = JSON.parse(stdout);

@@ -68,7 +68,7 @@ describe('sluice validate', () => {
     expect(stdout).toMatch(/^2 files, 3 policies, /);
   });
 
-  test('tells every problem with its place, and ends with 1', async () => {
+  test('reports every problem with its position and exits with 1', async () => {
     const wrong = file('wrong.txt', WRONG);
     const absent = `${wrong}.absent`;
     const { code, stdout, stderr } = await runSluice(['validate', wrong, absent]);

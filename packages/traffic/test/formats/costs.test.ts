@@ -88,7 +88,7 @@ describe('a log with costs', () => {
     expect(entries.every((each) => each.costSource === costSource)).toBe(true);
   });
 
-  it('is read as before by whoever names another column', async () => {
+  it('another named column leaves the other fields unchanged', async () => {
     const { entries, report } = await readAll(makeFile(table.replace('tokens', 'cost')), {
       columns: { cost: 'nothing' },
     });

@@ -28,7 +28,7 @@ const MINUTE_MS = 60_000;
 describe.each(SHAPE_NAMES)('%s', (shape) => {
   const requests = made(shape, { requests: 5000, clients: 50, seed: 4 });
 
-  test('has exactly as many requests as asked for, in order and within the time', () => {
+  test('has exactly the requested number of requests, in order and in time', () => {
     expect(requests).toHaveLength(5000);
     const times = requests.map(({ timeMs }) => timeMs);
     expect(times).toEqual([...times].sort((a, b) => a - b));
@@ -38,7 +38,7 @@ describe.each(SHAPE_NAMES)('%s', (shape) => {
     expect(times.at(-1)).toBeLessThan(START_MS + durationMs);
   });
 
-  test('has the ordinary clients that were asked for, all of them', () => {
+  test('has all requested ordinary clients', () => {
     const ordinary = requests.filter(({ client }) =>
       /^10\.(?:\d\d?|1[01]\d|12[0-7])\./.test(client),
     );
@@ -113,7 +113,7 @@ describe('boundary', () => {
     }
   });
 
-  test('is refused where no boundary fits in', () => {
+  test('a duration without a boundary is rejected', () => {
     expect(() => generateTraffic({ shape: 'boundary', durationMs: MINUTE_MS })).toThrow(
       'Expected `durationMs` to contain a boundary of 60000 ms windows, such as 120000',
     );

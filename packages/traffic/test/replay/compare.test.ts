@@ -39,7 +39,7 @@ describe('a comparison', () => {
     expect(of(result, 'sliding-buckets').worst!.multiple).toBeLessThanOrEqual(1);
   });
 
-  test('of steady traffic tells the share of wrong decisions of sliding-counter', () => {
+  test('reports the share of wrong decisions of sliding-counter on steady traffic', () => {
     const random = randomFrom(5);
     // About 90 a minute each: below the limit on average, and above it now and then.
     let timeMs = START_MS;

@@ -107,7 +107,7 @@ describe('a plan of a log with costs', () => {
     expect(result.policies.map(({ denied }) => denied.requests)).toEqual([4, 1]);
   });
 
-  test('has a cost above a limit in shadow told, and let pass', () => {
+  test('a cost above a shadow limit is reported and admitted', () => {
     const policies = [
       { name: 'real', algorithm: 'sliding-log', limit: 10, windowMs: MINUTE_MS },
       { name: 'shadow', algorithm: 'sliding-log', limit: 5, windowMs: MINUTE_MS, shadow: true },
@@ -197,7 +197,7 @@ describe('a suggestion for a log with costs', () => {
     return suggester.result();
   }
 
-  test('tells for each limit what brute force finds, in units of cost', () => {
+  test('each limit agrees with brute force, in units of cost', () => {
     const traffic = withCosts(madeTraffic(21, 1200, 700), 3);
     const result = suggested(traffic);
     const costs = traffic.map(({ cost = 1 }) => cost);

@@ -40,7 +40,7 @@ describe('an explanation', () => {
     ]);
   });
 
-  test('is of the request at a time, or of what one would have been told', () => {
+  test('explains the request at a time, or a hypothetical one', () => {
     const asked = explainer({ atMs: START_MS + 60_000 });
     asked.add(entriesOf(TRAFFIC));
     expect(asked.result()).toMatchObject({ allowed: true, wasAsked: true, used: 2 });
@@ -64,7 +64,7 @@ describe('an explanation', () => {
     expect(found.result()).toMatchObject({ allowed: true, remaining: 1, atMs: START_MS + 10_000 });
   });
 
-  test('of a client that is not there is none', () => {
+  test('returns undefined for a client without requests', () => {
     const found = explainer({ key: 'nobody' });
     found.add(entriesOf(TRAFFIC));
     expect(found.result()).toBeUndefined();

@@ -66,7 +66,7 @@ describe('a plan', () => {
     expect(topRoutes).toEqual(topClients[0].routes);
   });
 
-  test('tells ordinary clients from the heaviest 1 %', () => {
+  test('separates ordinary clients from the heaviest 1 %', () => {
     const many = Array.from({ length: 300 }, (_, at) => requests(`c${at}`, at < 3 ? 50 : 5)).flat();
     const result = planned(many, 4);
     expect(result.heavyAbove).toBe(5);
@@ -91,14 +91,14 @@ describe('a plan', () => {
     });
   });
 
-  test('lists as many as asked for, the most denied first', () => {
+  test('lists the requested number of clients, most denied first', () => {
     const many = Array.from({ length: 30 }, (_, at) => requests(`c${at}`, 5 + at)).flat();
     const { topClients, denied } = planned(many, 4, { top: 3 });
     expect(topClients.map(({ client }) => client)).toEqual(['c29', 'c28', 'c27']);
     expect(denied.clients).toBe(30);
   });
 
-  test('tells what changes: who is newly denied, who no longer, and which requests', () => {
+  test('reports newly and no longer denied clients and requests', () => {
     const traffic = [
       // Denied by both, one more by the new one.
       ...requests('always', 9, 100),

@@ -55,7 +55,7 @@ for (const first of ALGORITHMS) {
   }
 }
 
-test('a limit in shadow is charged for what passes, and denies nobody', () => {
+test('a shadow limit is charged for admitted requests and never denies', () => {
   const enforced = definePolicy('enforced', { limit: 3, window: 1000 });
   const watched = definePolicy('watched', { limit: 1, window: 1000 });
   const rules: Rules = {

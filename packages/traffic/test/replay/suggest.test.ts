@@ -22,7 +22,7 @@ describe('a suggestion', () => {
     expect(result.windows.map(({ windowMs }) => windowMs / 1000)).toEqual([1, 10, 60, 300, 900]);
   });
 
-  test('tells for each limit what brute force finds: clients touched, requests denied', () => {
+  test('denied clients and requests of each limit agree with brute force', () => {
     for (const { windowMs, limits } of result.windows) {
       for (const { limit, clients, deniedRequests, clientShare } of limits) {
         const policy = { name: 'x', algorithm: 'sliding-log', limit, windowMs };
@@ -35,7 +35,7 @@ describe('a suggestion', () => {
     }
   });
 
-  test('ends with a limit that touches nobody, and it is what was asked for at the most', () => {
+  test('the highest limit is the peak and denies no client', () => {
     for (const { limits, mostAsked } of result.windows) {
       expect(limits.some(({ limit, clients }) => limit === mostAsked && clients === 0)).toBe(true);
     }
@@ -56,7 +56,7 @@ describe('a suggestion', () => {
     expect(proposed.windowMs).toBe(47_000);
   });
 
-  test('of a log that is too short is none', () => {
+  test('choose returns false for a log that is too short', () => {
     const short = [0, 500].map((ms) => ({ client: 'a', timeMs: START_MS + ms }));
     expect(suggested(short)).toBeUndefined();
     expect(suggested(traffic, { windowMs: 86_400_000 })).toBeUndefined();

@@ -29,7 +29,7 @@ describe('the table of clients', () => {
     expect(sum(table.column('odd'))).toBe(30_000);
   });
 
-  test('tells apart names that differ in one character, or in length', () => {
+  test('distinguishes names that differ in one character or in length', () => {
     const table = new ClientTable<never>([]);
     const names = ['', '1', '11', '111', '1.1', '1:1', 'é', 'è', '\u{1f600}', '\u{1f601}', '\0'];
     expect(new Set(names.map((name) => table.rowOf(name))).size).toBe(names.length);
@@ -57,7 +57,7 @@ describe('the name of a client', () => {
     expect(nameOf(client)).toBe(name);
   });
 
-  test('has as many bits of IPv6 as asked for', () => {
+  test('uses the given number of IPv6 bits', () => {
     expect(clientNames(48)('2001:db8:1:2::3')).toBe('2001:db8:1::/48');
   });
 
@@ -86,7 +86,7 @@ describe('counts by name', () => {
 });
 
 describe('denied clients', () => {
-  test('whoever is denied most is known by name and since when, however many are denied', () => {
+  test('keeps the most denied clients by name, however many are denied', () => {
     const counts = new Map<number, number>();
     const denied = new DeniedClients((row) => counts.get(row) ?? 0, 10);
     const random = randomFrom(3);

@@ -27,7 +27,7 @@ describe('the page of a plan', () => {
     opened = await open(result);
   });
 
-  test('tells the numbers of the plan', async () => {
+  test('shows the numbers of the plan', async () => {
     const { page } = opened;
     const tiles = { requests: result.requests, clients: result.clients };
     const denied = {
@@ -110,7 +110,7 @@ describe('the page of a comparison', () => {
     opened = await open(result);
   });
 
-  test('tells what each algorithm decided', async () => {
+  test('shows the decisions of each algorithm', async () => {
     const rows = await tableOf(opened.page, 'decisions');
     expect(rows.map(([name, ...numbers]) => [name, ...numbers.slice(0, 5).map(numberOf)])).toEqual(
       result.algorithms.map((each) => [
@@ -167,7 +167,7 @@ describe('the page of a suggestion', () => {
     opened = await open(result);
   });
 
-  test('tells every window and its limits, also those that are folded', async () => {
+  test('shows every window and its limits, also folded ones', async () => {
     const rows = await tableOf(opened.page, 'windows');
     expect(rows.map((row) => row.slice(1, 4).map(numberOf))).toEqual(
       result.windows.map(({ mostAsked, knee, proposed }) => [mostAsked, knee, proposed]),

@@ -19,7 +19,7 @@ describe.each(COMPARED)('the page of %s', (algorithm) => {
     expect(page).toMatch(new RegExp(`^!\\[[^\\]]+\\]\\(${algorithm}\\.svg\\)$`, 'm'));
   });
 
-  test('tells of the picture what is in it', () => {
+  test('the alt text agrees with the picture', () => {
     const most = Math.max(...playGreedy(algorithm).map(({ inWindow }) => inWindow));
     expect(picture).toContain(`>${algorithm}: at most ${most} in a minute, `);
     const [told] = /^!\[.*\]/m.exec(page)!;

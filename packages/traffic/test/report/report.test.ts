@@ -47,7 +47,7 @@ describe.each(Object.keys(results))('the page of %s', (name) => {
   });
 });
 
-test('what the log is, and what is wrong with it, is told', () => {
+test('shows the log and its problems', () => {
   const log = { paths: ['-', '/var/log/<a>.log'], format: 'combined', unreadable: 3, late: 1 };
   const threshold = {
     flag: '--max-denied-clients',

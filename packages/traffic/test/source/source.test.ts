@@ -55,7 +55,7 @@ async function readInput(
 }
 
 describe('a file', () => {
-  it('tells how much of it has been read', async () => {
+  it('reports the number of bytes read', async () => {
     const reader = await LogReader.open([combined.path]);
     expect(reader.report.progress).toEqual({ bytesRead: 0, bytesTotal: content.length });
     for await (const _ of reader.entries());
@@ -91,7 +91,7 @@ describe('a file', () => {
     expect(report.progress).toEqual({ bytesRead: packed.length, bytesTotal: packed.length });
   });
 
-  it('is read from zstd where Node can, and refused with a way out where it cannot', async () => {
+  it('reads zstd if Node supports it, else suggests zstdcat', async () => {
     const path = makeFile(zstdFrame(combinedLine(START_MS)), 'access.log.zst');
     if ('createZstdDecompress' in zlib) {
       expect((await readAll(path)).report).toMatchObject({ lines: 1, entries: 1 });
