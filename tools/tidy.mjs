@@ -55,12 +55,11 @@ export const ALLOWED_PHRASES = [];
 
 /** Files and folders that still contain such phrases. */
 export const NOT_YET_CLEAN = [
-  ...['cli', 'dashboard', 'server', 'sluice', 'traffic'].flatMap((name) => [
-    `packages/${name}/src/`,
-    `packages/${name}/test/`,
-  ]),
-  // Output of the command line, and help texts of settings.
-  ...['README.md', 'docs/choosing-a-limit.md', 'docs/cli.md', 'docs/configuration.md'],
+  ...['packages/cli/src/', 'packages/cli/test/', 'packages/dashboard/test/'],
+  ...['packages/server/src/', 'packages/server/test/', 'packages/sluice/src/'],
+  ...['packages/sluice/test/', 'packages/traffic/src/', 'packages/traffic/test/'],
+  // Output of the command line.
+  ...['README.md', 'docs/choosing-a-limit.md', 'docs/cli.md'],
 ];
 
 const keepsTestsBack = /\.(?:only|skip|todo)\s*[.(]/g;
