@@ -7,7 +7,7 @@
  * of the policies: with throw-away keys, with keys at their limit, with checks of several limits,
  * ids, refunds and receipts. Honest clients use the other policies, with no more keys than a policy
  * is guaranteed, and every decision about them is compared with that of a store without a bound.
- * Then the memory of a flooded store of K keys is compared with the documented budget; 0 is not.
+ * Then the memory of a flooded store of K keys is compared with the documented budget (0 skips it).
  *
  * Prints a line for each round and a summary. The exit code is 1 if a decision differs or the
  * memory is more than a tenth over the budget. A seed repeats a run.
@@ -29,7 +29,7 @@ const ALGORITHMS = [
 const LONG_ID = 'x'.repeat(1000);
 const MAX_ROUND_OPS = 400_000;
 
-/** A generator of numbers that a seed repeats. */
+/** Returns a seeded random number generator. */
 function randomOf(seed) {
   let state = seed >>> 0 || 1;
   const next = () => {
@@ -59,7 +59,7 @@ function policiesOf(random) {
   return policies;
 }
 
-/** One store, what is known of it, and a limiter on it. */
+/** Creates a store and a limiter with a manual clock. */
 function worldOf(policies, maxKeys) {
   const clock = new ManualClock(START_MS);
   const store = memoryStore({ maxKeys });
@@ -116,7 +116,7 @@ function attacker(random, policies, names, { limiter, store, clock }) {
   return () => random.pick(style)();
 }
 
-/** Does the same to both worlds; returns what differs, or undefined. */
+/** Runs the same operation on both stores. Returns the difference, or undefined. */
 function honest(random, names, keysPerPolicy, policies, worlds) {
   const receipts = [];
   let ids = 0;
@@ -155,7 +155,7 @@ function honest(random, names, keysPerPolicy, policies, worlds) {
   };
 }
 
-/** Plays one round; returns its figures. */
+/** Runs one round. Returns its figures. */
 function round(seed, most) {
   const random = randomOf(seed);
   const policies = policiesOf(random);
@@ -195,12 +195,12 @@ function round(seed, most) {
   };
 }
 
-/** Floods a store in a process of its own; returns its bytes and those of the budget. */
+/** Floods a store in a child process. Returns its memory and the budget in bytes. */
 function memoryOf(algorithm, maxKeys) {
   const script = `
     import { createLimiter, memoryStore } from ${JSON.stringify(library)};
     const policies = { p: { limit: 5, window: '1d', algorithm: '${algorithm}' }, q: '5/1h' };
-    // First as many calls on few keys, so that V8 has its memory for short-lived objects.
+    // Warm up with as many calls on few keys, so that V8 has grown its young generation.
     const warm = createLimiter({ policies, store: memoryStore({ maxKeys: 1000 }) });
     for (let key = 0; key < ${3 * maxKeys}; key++) warm.checkSync('p', 'warm-' + key, { cost: 5 });
     const read = () => {

@@ -1,9 +1,9 @@
 /**
- * Draws the pictures of docs/algorithms, what each algorithm does to one client that takes all it
- * can get, from the engine itself. Needs the build.
+ * Draws the pictures of docs/algorithms: a client that sends as many requests as each algorithm
+ * admits. Needs the build.
  *
  *     node tools/algorithm-pictures.mjs          writes docs/algorithms/NAME.svg
- *     node tools/algorithm-pictures.mjs --check  says whether they are what it would write
+ *     node tools/algorithm-pictures.mjs --check  exits with 1 if they are out of date
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { algorithmPicture, COMPARED } from 'sluice-traffic';
@@ -17,6 +17,6 @@ for (const algorithm of COMPARED) {
   else if (readFileSync(path, 'utf8') !== picture) stale.push(algorithm);
 }
 if (stale.length > 0) {
-  console.error(`Expected the pictures of docs/algorithms to be drawn anew: ${stale.join(', ')}`);
+  console.error(`Out of date, run node tools/algorithm-pictures.mjs: ${stale.join(', ')}`);
   process.exitCode = 1;
 }

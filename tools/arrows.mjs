@@ -1,9 +1,9 @@
 /**
- * Who may import whom inside each package's src. A name that ends with `/` stands for a folder,
- * `./` for the importer's own folder and `*` for all but index.ts and testing/. After `type:` only
- * types may cross. A file without a row may not exist: a new one has to find its place here first.
- * A package is named as it is imported, and `node:*` is any module of Node's. The rows of the
- * library's core name none, so that it runs anywhere.
+ * Allowed imports inside each package's src, by file or folder. A name that ends with `/` is a
+ * folder, `./` the importer's own folder, `*` everything except index.ts and testing/. After
+ * `type:` only types may be imported. Every file needs a row. Packages are listed by their import
+ * name, `node:*` is any Node.js module. Rows of the library's core list no packages, so that it
+ * runs on any runtime.
  */
 export const arrows = {
   'packages/sluice/src/': {

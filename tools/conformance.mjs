@@ -4,9 +4,9 @@
  *     npm run conformance -- --store memory FILE...
  *     npm run conformance -- --store redis://HOST:PORT [--client NAME] FILE...
  *
- * On Redis the client is ioredis unless --client names another one, or `all`. Prints `N passed,
- * N failed` and the first differences. Exit code 1 if a decision differs, 2 if the command or a
- * file cannot be understood, or Redis cannot be reached.
+ * --client is a Redis client or `all` (default: ioredis). Prints `N passed, N failed` and the first
+ * differences. Exits with 1 if a decision differs, with 2 for invalid arguments or files, or if
+ * Redis is unreachable.
  */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -18,7 +18,7 @@ import { clients } from './servers/clients.mjs';
 const USAGE =
   'usage: npm run conformance -- --store memory|redis://HOST:PORT [--client NAME|all] FILE...';
 const DIFFERENCES_SHOWN = 5;
-/** Long enough for a server far away or under load: a vector asks what is decided, not how fast. */
+/** Long enough for a remote or busy server: vectors do not test speed. */
 const DEADLINE_MS = 5000;
 
 function fail(message) {
@@ -53,7 +53,7 @@ function readArguments() {
   }
 }
 
-/** A way to open the store for each case, and to let go of it all at the end. */
+/** Returns functions that open the store for a case, and that close everything. */
 async function openWith(name, url) {
   if (name === 'memory') return { open: () => memoryStore(), close: async () => {} };
   const { client, close } = await Promise.race([
@@ -62,7 +62,7 @@ async function openWith(name, url) {
       setTimeout(reject, DEADLINE_MS, new Error('no connection')).unref();
     }),
   ]).catch((error) => fail(`${name} cannot reach ${url}: ${error.message || error}`));
-  // A prefix of its own for each case: other runs may have used the same Redis.
+  // A new prefix for each case, because other runs may use the same Redis.
   const run = `conformance-${process.pid}-${Date.now()}`;
   let opened = 0;
   const open = () =>

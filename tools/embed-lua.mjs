@@ -1,8 +1,8 @@
 /**
- * Joins the Lua files into the one script that Redis runs, and embeds it in TypeScript.
+ * Concatenates the Lua files into one script and embeds it in TypeScript.
  *
  *     node tools/embed-lua.mjs           writes scripts.generated.ts
- *     node tools/embed-lua.mjs --check   exit code 1 if it is not what the Lua files make
+ *     node tools/embed-lua.mjs --check   exits with 1 if it is out of date
  */
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -10,13 +10,13 @@ import { readFileSync, writeFileSync } from 'node:fs';
 const FOLDER = new URL('../packages/sluice/src/stores/redis/', import.meta.url);
 const TARGET = new URL('scripts.generated.ts', FOLDER);
 
-/** In the order in which they use one another. */
+/** In order of dependency. */
 const PARTS = [
   ...['prelude', 'fixed-window', 'log-entries', 'log-segments', 'sliding-log'],
   ...['sliding-counter', 'sliding-buckets', 'token-bucket', 'records', 'decide'],
 ];
 
-/** Comments and indentation are for readers. Nothing else is taken away, so errors stay legible. */
+/** Removes comments and indentation only, so that error messages stay readable. */
 function stripped(text) {
   const lines = text.split('\n').map((line) => line.trim());
   return lines.filter((line) => line !== '' && !line.startsWith('--')).join('\n');

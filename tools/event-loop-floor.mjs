@@ -1,6 +1,6 @@
 /**
- * A limiter that limits nothing, with the interface that event-loop.mjs needs: one small object for
- * each decision and each waiter. What it measures is the floor: Node and the measurement itself.
+ * An empty limiter with the interface that event-loop.mjs needs: one small object per decision and
+ * waiter. It measures the overhead of Node.js and of the measurement itself.
  */
 export const systemClock = {
   now: () => Date.now(),

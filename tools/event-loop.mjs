@@ -1,16 +1,15 @@
 /**
- * Measures how long a limiter in memory holds the event loop: mixed operations over many keys, some
+ * Measures how long a memory limiter blocks the event loop: mixed operations over many keys, some
  * with long logs, while waiters arrive, are served, aborted and denied.
  *
  *     npm run event-loop
  *     npm run event-loop -- --operations 100000 --waiters 10000 --entries 10000 --json
  *     npm run event-loop -- --library ../before/packages/sluice/dist/index.js
  *
- * Each library given is measured in a process of its own, after the one in this folder and a
- * limiter that limits nothing: the floor, which no limiter can be below on this machine. A block is
- * the time between two turns of a loop of `setImmediate`. Nothing is subtracted: pauses for garbage
- * collection are part of it, and are also shown by themselves. On a machine with other work to do,
- * the row of processor time shows what this process used, in all its threads.
+ * Measures the library of this folder, an empty limiter (the lower bound on this machine) and each
+ * given library, each in its own process. A block is the time between two turns of a `setImmediate`
+ * loop. It includes garbage collection, which is also shown separately. On a busy machine, see the
+ * row with the CPU time of all threads of the process.
  */
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
@@ -32,7 +31,7 @@ const LONG_LOGS = 4;
 const KEYS = 20_000;
 const HOUR_MS = 3_600_000;
 
-/** A generator of repeatable numbers: below `limit`, integers. */
+/** Returns a seeded generator of integers below `limit`. */
 function numbers(seed) {
   let state = seed;
   return (limit) => {
@@ -99,7 +98,7 @@ function openLimiter({ createLimiter, memoryStore, systemClock }, sizes) {
   return { limiter, fill };
 }
 
-/** One operation of the mix, timed by its kind. */
+/** Runs one operation of the mix and records its duration by kind. */
 function mix(limiter, durations) {
   const random = numbers(7);
   const receipts = [];
@@ -143,8 +142,8 @@ function mix(limiter, durations) {
 }
 
 /**
- * Five groups of waiters. One is served after a reset, one aborted by a shared signal, one denied
- * at a deadline that all share, one served on a key for each, one rejected by `close`.
+ * Starts five groups of waiters: served after a reset, aborted by a shared signal, denied at a
+ * shared deadline, served on separate keys, rejected by `close`.
  */
 function groups(limiter, sizes) {
   const stop = new AbortController();
@@ -178,7 +177,7 @@ function groups(limiter, sizes) {
   };
 }
 
-/** Runs everything in this process. */
+/** Runs the measurement in this process. */
 async function measure(library, sizes) {
   const durations = new Durations();
   const { limiter, fill } = openLimiter(await import(pathToFileURL(library).href), sizes);
@@ -233,7 +232,7 @@ async function measure(library, sizes) {
   return { library, seconds, ended, delayMs: delay.max / 1e6, durations: durations.rows };
 }
 
-/** Measures a library in a process of its own. */
+/** Measures a library in a child process. */
 function measureApart(library, values) {
   const sizes = ['operations', 'waiters', 'entries', 'window'].flatMap((name) => [
     `--${name}`,

@@ -38,14 +38,14 @@ function run(command, args, cwd = '.') {
 
 const manifestOf = (source) => JSON.parse(readFileSync(join(source, 'package.json'), 'utf8'));
 
-/** Packs a package into `folder`, and answers with the path of the archive. */
+/** Packs a package into `folder`. Returns the path of the archive. */
 function pack(source, folder) {
   const [packed] = JSON.parse(run('npm', ['pack', '--json', '--pack-destination', folder], source));
   const files = packed.files.map(({ path }) => path);
   return { source, archive: join(folder, packed.filename), files };
 }
 
-/** Whatever an entry point names has to be inside: nothing else matters if it is not. */
+/** Checks that the package contains all files of its entry points. */
 function contents({ source, archive, files }) {
   const { exports = {}, bin = {}, files: listed } = manifestOf(source);
   const entries = [...Object.values(exports), ...Object.values(bin)];
@@ -90,7 +90,7 @@ function types({ archive }) {
   return 'attw resolves every entry point';
 }
 
-/** A module in one minified file, as an application gets it that uses all of it. */
+/** Bundles and minifies a module, like an application that uses all of it. */
 async function bundle(input) {
   const build = await rolldown({
     input,
@@ -98,7 +98,7 @@ async function bundle(input) {
     logLevel: 'silent',
   });
   try {
-    // Comments are no part of what is shipped, whatever hints they hold for other tools.
+    // Comments are removed, including hints for other tools.
     const options = { format: 'esm', minify: true, comments: false };
     const { output } = await build.generate(options);
     return output.filter(({ type }) => type === 'chunk');
@@ -114,7 +114,7 @@ function bundleSize(chunks) {
   return figures;
 }
 
-/** All that the dashboard consists of, as it goes over the wire. */
+/** Returns the compressed size of all dashboard files. */
 function pageSize() {
   const folder = join(PAGE, 'dist');
   const files = readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -126,7 +126,7 @@ function pageSize() {
   return figures;
 }
 
-/** Whatever the bundler could not take in stays as an import: a package or a part of Node. */
+/** Imports that remain in the bundle: packages or Node.js modules. */
 function bundleImports(chunks) {
   const own = new Set(chunks.map(({ fileName }) => fileName));
   const left = chunks
@@ -136,7 +136,7 @@ function bundleImports(chunks) {
   return 'none left';
 }
 
-/** Prints one line for a check; one that fails does not keep the next from running. */
+/** Prints one line for a check. Later checks run even if one fails. */
 async function report(name, check) {
   try {
     console.log(`ok   ${name}  ${await check()}`);

@@ -1,6 +1,6 @@
 /**
- * What holds on any runtime, for those that do not run the test runner: the vectors, the store
- * contract, and the contract of adapters on the runtime's own server.
+ * Checks for runtimes without the test runner: the vectors, the store contract, and the adapter
+ * contract on the runtime's own server.
  */
 import { readFileSync } from 'node:fs';
 import { rateLimit } from '../packages/sluice/lib/fetch.js';
@@ -14,7 +14,7 @@ import {
 
 const VECTORS = new URL('../packages/sluice/test/vectors/decisions.json', import.meta.url);
 
-/** Starts a handler on whatever server the runtime has. */
+/** Starts a handler on the runtime's HTTP server. */
 async function listen(handle) {
   if (globalThis.Bun !== undefined) {
     const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: handle });

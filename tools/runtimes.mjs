@@ -1,6 +1,6 @@
 /**
- * The library on other runtimes: all tests on the newer Nodes; the core, the vectors and the fetch
- * adapter on Bun and Deno. The runtimes come from npm, into a folder that git does not see.
+ * Tests the library on other runtimes: all tests on newer Node.js versions; the core, the vectors
+ * and the fetch adapter on Bun and Deno. Installs the runtimes with npm into an ignored folder.
  *
  *     npm run runtimes               all of them
  *     npm run runtimes -- bun deno   some of them
@@ -17,7 +17,7 @@ const DENO = `@deno/${platform}-${arch}${platform === 'linux' ? '-glibc' : ''}`;
 const vitest = ['node_modules/vitest/vitest.mjs', 'run'];
 const check = 'tools/runtime-check.mjs';
 
-/** The packages hold the programs themselves, so that no install script has to fetch them. */
+/** Packages that contain the programs, so that no install script downloads them. */
 const runtimes = {
   node22: { spec: `npm:node-${platform}-${arch}@22`, program: 'node22/bin/node', args: vitest },
   node24: { spec: `npm:node-${platform}-${arch}@24`, program: 'node24/bin/node', args: vitest },

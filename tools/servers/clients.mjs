@@ -1,12 +1,12 @@
 /**
  * The four Redis clients that the library supports, with the options of docs/redis.md: commands are
- * neither queued while disconnected nor sent twice, and a silent connection is replaced.
+ * neither queued while disconnected nor sent twice, and a dead connection is replaced.
  */
 
 import { once } from 'node:events';
 
 function listen(client) {
-  // Without a listener a lost connection would end the process; the limiter sees it anyway.
+  // Without a listener a lost connection would end the process. The limiter handles failed calls.
   client.on('error', () => {});
   return client;
 }
@@ -161,7 +161,7 @@ export const sentinelClients = {
 async function openIoredisSentinel(Redis, sentinels, name) {
   const client = listen(new Redis({ sentinels, name, ...IOREDIS_SENTINEL, lazyConnect: true }));
   await client.connect();
-  // If a failover is announced while the client looks for the master, it gives up for good.
+  // If a failover is announced while the client looks for the master, it ends permanently.
   const reconnect = () => setTimeout(() => client.connect().catch(() => {}), 100);
   client.on('end', reconnect);
   const close = async () => {
