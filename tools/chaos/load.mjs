@@ -63,6 +63,7 @@ export class Load {
   #sent = 0;
   /** Completed requests. */
   results = [];
+  #inFlight = new Set();
   /** Ticks that ran late: when, and by how much. */
   #lateTicks = [];
   /** Requests that could not be sent, because all connections were in use. */
@@ -98,7 +99,9 @@ export class Load {
     connection.isSingle = isSingle;
     const body = JSON.stringify(this.#bodyOf());
     const head = `POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: ${body.length}`;
-    connection.send({ dueMs, body }, `${head}\r\n\r\n${body}`);
+    const request = { dueMs, body };
+    this.#inFlight.add(request);
+    connection.send(request, `${head}\r\n\r\n${body}`);
   }
 
   #open() {
@@ -124,13 +127,24 @@ export class Load {
     if (at >= 0) this.#idle.splice(at, 1);
   }
 
-  ended({ dueMs, body }, { status, body: reply, isLost = false }) {
+  ended(request, { status, body: reply, isLost = false }) {
+    const { dueMs, body } = request;
+    this.#inFlight.delete(request);
     const endMs = performance.now();
     const tookMs = endMs - dueMs;
     const { key } = JSON.parse(body);
     const isDegraded = status === 503 || reply?.degraded !== undefined;
     const allowed = reply?.allowed === true;
     this.results.push({ dueMs, endMs, tookMs, key, isLost, isDegraded, allowed });
+  }
+
+  /** Resolves when the requests in flight have completed, or after `patienceMs`. */
+  async drained(patienceMs) {
+    const untilMs = performance.now() + patienceMs;
+    const requests = [...this.#inFlight];
+    while (requests.some((each) => this.#inFlight.has(each)) && performance.now() < untilMs) {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
   }
 
   /** Stops sending. Resolves when all requests have completed, or after `patienceMs`. */

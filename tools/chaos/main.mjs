@@ -69,14 +69,16 @@ const EVENTS = {
 class Chaos {
   #service;
   #keys;
+  #load;
   #victim = 0;
   startMs = 0;
   /** Events with their start, their end by the log, and the counts of their log lines. */
   events = [];
 
-  constructor(service, keys) {
+  constructor(service, keys, load) {
     this.#service = service;
     this.#keys = keys;
+    this.#load = load;
   }
 
   async run(durationMs) {
@@ -101,6 +103,8 @@ class Chaos {
 
   async hitStore(signal, message) {
     this.#keys.change(true);
+    // Requests in flight may be decided by the new store process, which has no counters.
+    await this.#load.drained(PATIENCE_MS);
     const { store } = this.#service.pids;
     const lines = await this.#hit(store, signal, message, 'store process replaced');
     await sleep(PAUSE_MS);
@@ -228,7 +232,7 @@ async function main() {
   let round = 0;
   const reloading = setInterval(() => service.writeConfig(++round), RELOAD_MS);
   await sleep(WARM_UP_MS);
-  const chaos = new Chaos(service, keys);
+  const chaos = new Chaos(service, keys, load);
   await chaos.run(1000 * seconds);
   clearInterval(reloading);
   await load.stop(PATIENCE_MS);
