@@ -57,7 +57,6 @@ describe('sluice demo', () => {
     expect(code).toBe(0);
     const result = JSON.parse(stdout);
     expect(result.allowed + result.denied).toBe(result.requests);
-    expect(result.firstDeniedMs).toBeLessThan(2000);
     expect(result).toMatchObject({ kind: 'demo', isShown: true });
     expect(result.deniedClients[0].denied).toBeLessThanOrEqual(result.denied);
     const atMs = [expect.any(Number), expect.any(Number)];

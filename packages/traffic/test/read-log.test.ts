@@ -23,7 +23,7 @@ const offsetsOf = (entries: readonly { readonly timeMs: number }[]): number[] =>
   entries.map(({ timeMs }) => timeMs - START_MS);
 const iso = (offsetMs: number): string => new Date(START_MS + offsetMs).toISOString();
 
-const HINT = '; say where they are, such as --column time=when --column client=ip';
+const HINT = '. Name the columns, such as --column time=when --column client=ip';
 
 function openFiles(): string[] {
   return readdirSync('/proc/self/fd').flatMap((file) => {
@@ -100,7 +100,7 @@ describe('a format', () => {
     expect(error).toBeInstanceOf(LogError);
     const { message } = error as LogError;
     if (format === 'csv') {
-      expect(message).toMatch(/ to begin with a line that names its columns, a time and a client /);
+      expect(message).toMatch(/ to start with a header line that has a time and a client column/);
       expect(message).toContain(`, got \`neither this\`${HINT}`);
     } else {
       expect(message).toBe(`Expected ${path} to have requests, got lines such as \`neither this\``);
@@ -131,7 +131,7 @@ describe('a format', () => {
 
   it('says which names it lacks in JSON', async () => {
     const path = table('{"when":1791633336,"who":"192.0.2.1"}');
-    const wanted = 'to have a time and a client under names that are known, or given as columns';
+    const wanted = 'to have known names for the time and the client';
     const came = '{"when":1791633336,"who":"192.0.2.1"}';
     await expect(readAll(path)).rejects.toThrow(
       `Expected ${path} ${wanted}, got \`${came}\`${HINT}`,
@@ -146,7 +146,7 @@ describe('a format', () => {
   it('has columns by other names in a table', async () => {
     const path = table('when;who;what', `${iso(0)};192.0.2.1;/a?b`);
     await expect(readAll(path)).rejects.toThrow(
-      `under names that are known, or given as columns, got \`when;who;what\`${HINT}`,
+      `to have known names for the time and the client, got \`when;who;what\`${HINT}`,
     );
     const columns = { time: 'when', client: 'who', path: 'what' };
     const { entries, report } = await readAll(path, { columns });

@@ -51,8 +51,8 @@ describe.each(KINDS)('the page of %s', (kind) => {
   test('says where costs are from, and which could not be read', () => {
     const page = htmlReport({ ...dear[kind], log: { ...log, costs } } as ReportedResult);
     expect(page).toContain('Costs from the column <span class="name">tokens</span>.');
-    expect(page).toContain('2 lines with a cost that is no integer of at least 1, such as');
-    expect(page).toContain('5 lines could not be read.');
+    expect(page).toContain('2 lines unreadable: the cost is not a positive integer, such as');
+    expect(page).toContain('5 lines unreadable.');
     expect(/NaN|Infinity|undefined/.exec(page)).toBeNull();
   });
 
