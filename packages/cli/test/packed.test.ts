@@ -47,7 +47,7 @@ test('the service answers a check, over gRPC and with workers too', async () => 
   service = new Process(join(folder, 'node_modules/.bin/sluice'), ['serve', ...where], {}, folder);
   const [, url] = await service.printed(/"url":"([^"]+)"/);
   const { code, stdout } = await npx(['check', 'perMinute', 'user:42'], { SLUICE_URL: url }).ended;
-  expect(stdout).toMatch(/^allowed {3}\d+ of \d+ left, as new in /);
+  expect(stdout).toMatch(/^allowed {3}\d+ of \d+ remaining, resets in /);
   expect(code).toBe(0);
 });
 

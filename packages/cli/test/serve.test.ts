@@ -116,7 +116,7 @@ describe('sluice serve', () => {
     await service.printed(/config reloaded/);
     expect(await check('few')).toMatchObject({ allowed: true, limit: 5, remaining: 3 });
     file('limits.yaml', 'policies: { few: none }\n');
-    await service.printed(/kept the old configuration/);
+    await service.printed(/config rejected/);
     expect(await check('few')).toMatchObject({ limit: 5, remaining: 2 });
   });
 
@@ -169,8 +169,8 @@ describe('sluice serve', () => {
       const { code, stderr } = await sluice(['serve', '--listen', listen, ...words]);
       other.close();
       expect(stderr).toContain(
-        `error: ${listen} is taken: another program listens there, or another Sluice. Stop that ` +
-          `one, or listen elsewhere, such as on 127.0.0.1:${port + 1}: --listen (SLUICE_LISTEN).\n`,
+        `error: ${listen} is in use by another process. Stop it, or listen on another address, ` +
+          `such as 127.0.0.1:${port + 1}: --listen (SLUICE_LISTEN).\n`,
       );
       expect(code).toBe(2);
     },
@@ -182,7 +182,7 @@ describe('sluice serve', () => {
     const grpc = `127.0.0.1:${(other.address() as AddressInfo).port}`;
     const { code, stderr } = await sluice(['serve', '--listen', '127.0.0.1:0', '--grpc', grpc]);
     other.close();
-    expect(stderr).toContain(`error: ${grpc} is taken`);
+    expect(stderr).toContain(`error: ${grpc} is in use by another process`);
     expect(stderr).toContain('--grpc (SLUICE_GRPC)');
     expect(code).toBe(2);
   });

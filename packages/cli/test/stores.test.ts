@@ -40,7 +40,7 @@ describe('sluice serve --store redis://', () => {
       keep(await serving(storeOf(redis.port))),
       keep(await serving(storeOf(redis.port))),
     ];
-    for (const service of services) await service.printed(/connected to the store/);
+    for (const service of services) await service.printed(/store connected/);
     const codes: (number | null)[] = [];
     for (const { url } of [...services, ...services]) {
       codes.push((await sluice(['check', 'few', 'a', '--url', url])).code);
@@ -58,7 +58,7 @@ describe('sluice serve --store redis://', () => {
     async (workers) => {
       const words = [...storeOf(redis.port), '--workers', String(workers), '--grpc', '127.0.0.1:0'];
       const service = keep(await serving(words));
-      await service.printed(/connected to the store/);
+      await service.printed(/store connected/);
       await sluice(['check', 'few', `stop-${workers}`, '--url', service.url]);
       const { code, stdout, stderr } = await service.stop();
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' });

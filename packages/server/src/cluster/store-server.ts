@@ -15,17 +15,11 @@ import {
   type SyncStore,
   systemClock,
 } from 'sluice';
-import { expected, keyText } from 'sluice/engine';
+import { algorithmNames, expected, keyText } from 'sluice/engine';
 import { lineOf, ProtocolError, readLines, Values } from './lines.ts';
 import { KIND, MAX_DEFINED, MAX_LIMITS } from './operations.ts';
 
-const ALGORITHMS: readonly string[] = [
-  'fixed-window',
-  'sliding-log',
-  'sliding-counter',
-  'sliding-buckets',
-  'token-bucket',
-] satisfies readonly AlgorithmName[];
+const ALGORITHMS: readonly string[] = algorithmNames;
 
 /** Runs an operation and appends its results. Called when the whole line is valid. */
 type Work = (results: unknown[], nowMs: number) => void;

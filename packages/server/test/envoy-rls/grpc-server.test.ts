@@ -24,6 +24,16 @@ afterEach(async () => {
   served = undefined;
 });
 
+/** Resolves to whether an address accepts connections. */
+function isListening(address: string): Promise<boolean> {
+  const { hostname: host, port } = new URL(`tcp://${address}`);
+  return new Promise((resolve) => {
+    const socket = connect(Number(port), host);
+    socket.on('connect', () => resolve(true)).on('error', () => resolve(false));
+    socket.on('connect', () => socket.destroy());
+  });
+}
+
 /** A store that replies on demand. */
 function slowStore() {
   const store = memoryStore();
@@ -222,6 +232,7 @@ describe('stopping', () => {
     const call = client.ask(fifty('x'));
     await vi.waitFor(() => expect(release.waiting).toBe(1), 10_000);
     const closed = running.close();
+    await vi.waitFor(async () => expect(await isListening(addressOf(running))).toBe(false), 10_000);
     const late = new RlsClient(addressOf(running));
     expect((await failureOf(late.ask(fifty('x'))))[0]).toBe('UNAVAILABLE');
     late.close();

@@ -10,7 +10,7 @@ descriptors:
   - { key: odd, rate_limit: { window: 5m, limit: 3 } }
   - { key: never, rate_limit: { unit: minute, requests_per_unit: 0 } }
   - { key: free, rate_limit: { unlimited: true } }
-  - key: response
+  - key: annotated
     rate_limit: { unit: minute, requests_per_unit: 1 }
     metadata: { zones: [a, null, 1.5], deep: { yes: true } }
 `;
@@ -120,7 +120,7 @@ describe('POST /json', () => {
   });
 
   test('writes the metadata of allowed descriptors', async () => {
-    const question = shop(entries('told', name()));
+    const question = shop(entries('annotated', name()));
     expect((await post(question)).json.dynamicMetadata).toEqual({
       domain: 'shop',
       metadata: { zones: ['a', null, 1.5], deep: { yes: true } },

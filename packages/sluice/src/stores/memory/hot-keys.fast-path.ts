@@ -2,11 +2,10 @@
  * Fast path of `KeyTable.find`: a direct-mapped cache of hot keys, compared by their text.
  *
  * V8 compares two flat strings faster than the hash loop reads one. User CPU time per `checkSync`,
- * lowest of 8 and of 4 alternating runs on a busy machine, with the cache and without: 104 and 111,
- * 101 and 133 ns at one key; 131 and 174, 159 and 183 ns at 1,000 keys. At 100,000 keys in random
- * order the cache costs 20 %. To compare: `npm run bench -- memory` with `USE_HOT_KEYS` on and off.
- * The code that uses the cache stays in `KeyTable.find`: in a method of its own, a check took 10 %
- * longer.
+ * lowest of 4 alternating runs on a busy machine, with the cache and without: 101 and 133 ns at one
+ * key, 170 and 183 ns at 1,000 keys, 514 and 384 ns at 100,000 keys in random order. To compare:
+ * `npm run bench -- memory` with `USE_HOT_KEYS` on and off. The code that uses the cache stays in
+ * `KeyTable.find`: in a method of its own, a check took 10 % longer.
  *
  * The cache never decides on its own: a hit counts only if the row still has the hash of the key.
  */
