@@ -33,9 +33,6 @@ export default defineConfig({
   },
   test: {
     include: ['packages/*/test/**/*.test.ts', 'bench/test/**/*.test.ts'],
-    // Files share the modules of their worker process: loading them again for each of 290 files
-    // takes a third of the CPU time. So a module registers hooks in a function, not when it loads.
-    isolate: false,
     // On a shared machine, a real server or browser is sometimes too slow. CI retries once; a test
     // that fails twice fails.
     retry: process.env.CI ? 1 : 0,
