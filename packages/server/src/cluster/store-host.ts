@@ -25,6 +25,7 @@ export class StoreHost implements Pick<Store, 'size' | 'evicted' | 'guaranteedKe
   readonly #active: ProcessSlot<StoreProcess>;
   readonly #spare: ProcessSlot<StoreProcess>;
   #cancelSpare: () => void = () => {};
+  #isClosed = false;
   /** Workers when the store process was created. Later ones bring their own channel. */
   #connected: readonly WorkerHandle[] = [];
   #state: StoreState = { size: 0, evicted: 0, guaranteedKeys: undefined };
@@ -111,6 +112,7 @@ export class StoreHost implements Pick<Store, 'size' | 'evicted' | 'guaranteedKe
   }
 
   #startSpare(): void {
+    if (this.#isClosed) return;
     this.#cancelSpare = systemClock.schedule(SPARE_PAUSE_MS, () => {
       // If it cannot start, its exit is logged and it is replaced.
       this.#spare.fill().catch(() => {});
@@ -119,6 +121,7 @@ export class StoreHost implements Pick<Store, 'size' | 'evicted' | 'guaranteedKe
 
   /** Stops replacing the process. */
   close(): void {
+    this.#isClosed = true;
     this.#cancelSpare();
     this.#spare.close();
     this.#active.close();

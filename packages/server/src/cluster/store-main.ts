@@ -2,6 +2,7 @@
 import { Socket } from 'node:net';
 import { memoryStore, type SyncStore } from 'sluice';
 import { isRecord } from 'sluice/engine';
+import { exitWithSupervisor } from './exit-with-supervisor.ts';
 import { sendHeartbeats } from './heartbeat.ts';
 import { type StoreOrder, storeChannelFd } from './messages.ts';
 import { type Port, RpcChannel } from './rpc-channel.ts';
@@ -44,7 +45,7 @@ class StoreMain {
 const main = new StoreMain();
 // A terminal sends signals to all processes; the supervisor handles them.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
-process.on('disconnect', () => process.exit(1));
+exitWithSupervisor();
 process.on('message', (message: unknown, channel: unknown) => {
   if (!isRecord(message) || message.kind !== 'channel') return;
   if (channel instanceof Socket) main.serve(message.worker as number, channel);

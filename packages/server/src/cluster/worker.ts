@@ -14,6 +14,7 @@ import { type Service, startService } from '../service.ts';
 import type { Listen, Settings } from '../settings.ts';
 import { shadowOverrideOf } from '../shadow-overrides.ts';
 import { type OpenStore, openStore, storeKind } from '../stores/index.ts';
+import { exitWithSupervisor } from './exit-with-supervisor.ts';
 import { sendHeartbeats } from './heartbeat.ts';
 import { HostedStore } from './hosted-store.ts';
 import {
@@ -253,7 +254,7 @@ class WorkerProcess {
 export function runWorker(): void {
   // A terminal sends signals to all processes; the supervisor handles them.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
-  process.on('disconnect', () => process.exit(1));
+  exitWithSupervisor();
   new WorkerProcess(new RpcChannel(process as Port), process.argv.includes('store'));
   sendHeartbeats();
 }
