@@ -31,7 +31,10 @@ export class StoreProcess extends Child {
 
   constructor(options: StoreProcessOptions) {
     const channels = Array(options.slots).fill('pipe');
-    super(PROGRAM, [], ['ignore', 'inherit', 'inherit', 'ipc', ...channels]);
+    // It logs nothing. Starting a process with an inherited pipe makes writes to that pipe block in
+    // all processes that share it: a reader that stops would stop the supervisor.
+    super(PROGRAM, [], ['ignore', 'ignore', 'pipe', 'ipc', ...channels]);
+    this.process.stderr?.pipe(process.stderr, { end: false });
     this.#options = options;
   }
 
