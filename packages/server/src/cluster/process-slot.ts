@@ -57,6 +57,14 @@ export class ProcessSlot<P extends Child> {
     }
   }
 
+  /** Starts a process after a pause, unless the slot is closed before. */
+  fillAfter(pauseMs: number): void {
+    this.#schedule(pauseMs, () => {
+      // A process that cannot start exits; the exit is logged and starts the next attempt.
+      this.fill().catch(() => {});
+    });
+  }
+
   /** Removes and returns the process, if it serves. The slot is empty until `fill`. */
   take(): P | undefined {
     const child = this.#child;
@@ -80,7 +88,14 @@ export class ProcessSlot<P extends Child> {
     const pauseMs =
       this.#failures === 0 ? 0 : Math.min(FIRST_PAUSE_MS * 2 ** (this.#failures - 1), MAX_PAUSE_MS);
     this.#logExit(child, exit, pauseMs);
-    this.#cancel = systemClock.schedule(pauseMs, () => void this.#replace());
+    this.#schedule(pauseMs, () => void this.#replace());
+  }
+
+  /** Replaces a start that is scheduled, so that the slot never starts two processes. */
+  #schedule(pauseMs: number, start: () => void): void {
+    if (this.#isClosed) return;
+    this.#cancel();
+    this.#cancel = systemClock.schedule(pauseMs, start);
   }
 
   #logExit({ pid, isServing }: P, exit: Exit, pauseMs: number): void {

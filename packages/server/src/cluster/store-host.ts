@@ -2,7 +2,7 @@
  * Keeps a store process running for the workers, and a spare one that has loaded its modules and
  * replaces it at once: starting a Node process takes 0.3 s, and seconds on an overloaded machine.
  */
-import { type Store, systemClock } from 'sluice';
+import type { Store } from 'sluice';
 import type { Logger } from '../observe/log.ts';
 import { ProcessSlot } from './process-slot.ts';
 import { StoreProcess, type StoreState } from './store-process.ts';
@@ -24,8 +24,6 @@ export class StoreHost implements Pick<Store, 'size' | 'evicted' | 'guaranteedKe
   readonly #options: StoreHostOptions;
   readonly #active: ProcessSlot<StoreProcess>;
   readonly #spare: ProcessSlot<StoreProcess>;
-  #cancelSpare: () => void = () => {};
-  #isClosed = false;
   /** Workers when the store process was created. Later ones bring their own channel. */
   #connected: readonly WorkerHandle[] = [];
   #state: StoreState = { size: 0, evicted: 0, guaranteedKeys: undefined };
@@ -108,21 +106,11 @@ export class StoreHost implements Pick<Store, 'size' | 'evicted' | 'guaranteedKe
       if (worker !== undefined && workers().includes(worker)) worker.giveStore(child.channel(slot));
       else child.channel(slot).destroy();
     }
-    if (this.#spare.child === undefined) this.#startSpare();
-  }
-
-  #startSpare(): void {
-    if (this.#isClosed) return;
-    this.#cancelSpare = systemClock.schedule(SPARE_PAUSE_MS, () => {
-      // If it cannot start, its exit is logged and it is replaced.
-      this.#spare.fill().catch(() => {});
-    });
+    if (this.#spare.child === undefined) this.#spare.fillAfter(SPARE_PAUSE_MS);
   }
 
   /** Stops replacing the process. */
   close(): void {
-    this.#isClosed = true;
-    this.#cancelSpare();
     this.#spare.close();
     this.#active.close();
   }
