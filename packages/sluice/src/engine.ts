@@ -23,5 +23,11 @@ export { SingleLimitHeaders } from './http/single-limit-headers.ts';
 export { keyText, MAX_KEY_LENGTH } from './key.ts';
 export { checkAction, FAILURE_ACTIONS, MAX_WINDOW_MS } from './policy.ts';
 export { type CostFields, MAX_LIMITS, PolicyRegistry } from './policy-registry.ts';
-export { type OnSent, type Recipient, refundOf, type SentCommand } from './store.ts';
+export {
+  decideBySubmit,
+  type OnSent,
+  type Recipient,
+  refundOf,
+  type SentCommand,
+} from './store.ts';
 export { KeyedHash } from './stores/memory/hash.ts';

@@ -190,3 +190,18 @@ export interface SyncPolicyTable {
   /** The same without charging. */
   peekSync(params: LimitParams, key: string, cost: number, nowMs: number): CheckResult;
 }
+
+/** Implements `decide` by `submit`: each check is submitted on its own. */
+export function decideBySubmit(
+  store: Required<Pick<Store, 'submit'>>,
+  checks: readonly Check[],
+  nowMs?: number,
+): Promise<readonly CheckResult[]> {
+  const all = checks.map(
+    (check) =>
+      new Promise<readonly CheckResult[]>((answered, failed) => {
+        store.submit(check, nowMs, { answered, failed });
+      }),
+  );
+  return all.length === 1 ? all[0] : Promise.all(all).then((results) => results.flat());
+}

@@ -186,6 +186,7 @@ describe('sluice/engine exports', () => {
         "algorithmNames",
         "checkAction",
         "countText",
+        "decideBySubmit",
         "describeKey",
         "durationText",
         "expected",

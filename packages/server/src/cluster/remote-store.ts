@@ -17,6 +17,7 @@ import {
 } from 'sluice';
 import {
   DecisionRecord,
+  decideBySubmit,
   expected,
   isInteger,
   isRecord,
@@ -97,13 +98,7 @@ export class RemoteStore implements Store {
   }
 
   decide(checks: readonly Check[], nowMs?: number): Promise<readonly CheckResult[]> {
-    const all = checks.map(
-      (check) =>
-        new Promise<readonly CheckResult[]>((answered, failed) => {
-          this.submit(check, nowMs, { answered, failed });
-        }),
-    );
-    return all.length === 1 ? all[0] : Promise.all(all).then((results) => results.flat());
+    return decideBySubmit(this, checks, nowMs);
   }
 
   submit(

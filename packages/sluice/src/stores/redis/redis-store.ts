@@ -5,6 +5,7 @@ import type { Policy } from '../../policy.ts';
 import {
   type Adjustment,
   type Check,
+  decideBySubmit,
   type Limit,
   type OnSent,
   type Recipient,
@@ -54,13 +55,7 @@ export class RedisStore implements Store {
   }
 
   decide(checks: readonly Check[], nowMs?: number): Promise<readonly CheckResult[]> {
-    const all = checks.map(
-      (check) =>
-        new Promise<readonly CheckResult[]>((answered, failed) => {
-          this.submit(check, nowMs, { answered, failed });
-        }),
-    );
-    return Promise.all(all).then((results) => results.flat());
+    return decideBySubmit(this, checks, nowMs);
   }
 
   submit(
