@@ -161,9 +161,9 @@ describe('sluice top', () => {
     const { code, stdout, stderr } = await runSluice(['top', '--url', service.url]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain('Admin token required');
-    const nobody = await runSluice(['top', '--url', 'http://127.0.0.1:1']);
-    expect(nobody.code).toBe(2);
-    expect(nobody.stderr).toContain('Connection refused by http://127.0.0.1:1');
+    const refused = await runSluice(['top', '--url', 'http://127.0.0.1:1']);
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toContain('Connection refused by http://127.0.0.1:1');
     const hasty = await runSluice(asked('--interval', '1ms'));
     expect(hasty.code).toBe(2);
     expect(hasty.stderr).toContain('Expected --interval to be at least 100ms');

@@ -11,10 +11,10 @@ function setUp(store: Store = memoryStore()) {
   const clock = new ManualClock(START_MS);
   const policies = { one: '1/1s', many: '8000/1s' } as const;
   const limiter = createLimiter({ policies, clock, store });
-  const told: boolean[] = [];
-  limiter.onDecision(({ allowed }) => void told.push(allowed));
+  const decisions: boolean[] = [];
+  limiter.onDecision(({ allowed }) => void decisions.push(allowed));
   const stop = new AbortController();
-  return { clock, limiter, told, stop, signal: stop.signal };
+  return { clock, limiter, decisions, stop, signal: stop.signal };
 }
 
 /** How each of them ended. */
@@ -56,17 +56,17 @@ describe('a signal that many waiters share', () => {
     ['a store that answers later', promisesOnly],
   ])('takes them all away before anybody else asks, on %s', async (_, open) => {
     const store = open();
-    const { limiter, told, stop, signal } = setUp(store);
+    const { limiter, decisions, stop, signal } = setUp(store);
     await limiter.check('one', 'a');
     const waiting = Array.from({ length: 5 }, () => limiter.acquire('one', 'a', { signal }));
     const other = limiter.acquire('one', 'a');
     await turn();
-    expect(told).toEqual([true, false]);
+    expect(decisions).toEqual([true, false]);
     stop.abort('over');
     expect(await outcomes(waiting)).toEqual(Array(5).fill('over'));
     await turn();
     // Only who still waits has been asked for.
-    expect(told).toEqual([true, false, false]);
+    expect(decisions).toEqual([true, false, false]);
     await limiter.reset('one', 'a');
     expect(await outcomes([other])).toEqual([true]);
   });
@@ -99,7 +99,7 @@ describe('closing', () => {
   });
 
   it('close sends no check for a waiter in two queues', async () => {
-    const { limiter, told, stop, signal } = setUp();
+    const { limiter, decisions, stop, signal } = setUp();
     for (const key of ['a', 'b']) await limiter.check('one', key);
     const first = limiter.acquire('one', 'a', { signal });
     const waiting = [
@@ -108,24 +108,24 @@ describe('closing', () => {
     ];
     stop.abort('over');
     expect(await outcomes([first])).toEqual(['over']);
-    const before = told.length;
+    const before = decisions.length;
     await limiter.close();
     expect(await outcomes(waiting)).toEqual(Array(2).fill('SluiceError: The limiter was closed'));
-    expect(told).toHaveLength(before);
+    expect(decisions).toHaveLength(before);
   });
 });
 
 describe('a line', () => {
   it('sends one check for a waiter that becomes first in two queues at once', async () => {
-    const { limiter, told, stop, signal } = setUp();
+    const { limiter, decisions, stop, signal } = setUp();
     const both = ['a', 'b'].map((key) => ({ policy: 'one', key }) as const);
     await limiter.check(both);
     const first = limiter.acquire(both, { signal });
     const second = limiter.acquire(both);
-    const before = told.length;
+    const before = decisions.length;
     stop.abort('over');
     expect(await outcomes([first])).toEqual(['over']);
-    expect(told.slice(before)).toEqual([false]);
+    expect(decisions.slice(before)).toEqual([false]);
     await limiter.close();
     expect(await outcomes([second])).toHaveLength(1);
   });

@@ -137,7 +137,7 @@ test('shows when a call of a given cost is admitted, also after a reload', async
 });
 
 describe('actions take effect with the next call:', () => {
-  test('reset', async () => {
+  test('the reset button restores the limit of a key', async () => {
     await check('log', 'bob', 10);
     expect((await check('log', 'bob')).allowed).toBe(false);
     await go(page, '#/key/log/bob');

@@ -56,7 +56,7 @@ describe('client of a forwarded request', () => {
     expect(addressOf({ trustProxy: ['10.0.0.0/8'] }, '127.0.0.1', list)).toBe('127.0.0.1');
   });
 
-  it('warns once', () => {
+  it('warns once about ignored forwarding headers', () => {
     const read = forwardedClient(settingsOf(), log);
     for (let call = 0; call < 3; call++) {
       const headers = { 'x-forwarded-for': `192.0.2.${call}` };

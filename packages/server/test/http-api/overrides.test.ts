@@ -89,7 +89,7 @@ describe('/v1/overrides', () => {
     expect([none.status, none.json.code]).toEqual([404, 'ERR_NOT_FOUND']);
   });
 
-  test('overrides expire', async () => {
+  test('an expired override no longer applies and is not listed', async () => {
     const { json } = await api.put('/v1/overrides/few/brief', { limit: 9, expiresInMs: 400 });
     expect(json.override.expiresAtMs).toBeGreaterThan(0);
     expect(await limitOf('brief')).toBe(9);

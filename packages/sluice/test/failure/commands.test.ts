@@ -184,12 +184,12 @@ describe('setting the wall clock', () => {
       await turn();
       await turn();
       vi.setSystemTime(Date.now() + jumpMs);
-      const told = vi.fn();
-      void asking.then(told);
+      const settled = vi.fn();
+      void asking.then(settled);
       await pass(19);
-      expect(told).not.toHaveBeenCalled();
+      expect(settled).not.toHaveBeenCalled();
       await pass(1);
-      expect(told).toHaveBeenCalledOnce();
+      expect(settled).toHaveBeenCalledOnce();
       for (let command = 0; command < 4; command++) await eight();
       expect(store.breaker).toBe('open');
       vi.setSystemTime(Date.now() + jumpMs);

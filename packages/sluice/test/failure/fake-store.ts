@@ -1,4 +1,4 @@
-/** A store that does as it is told, and helpers to let time pass for those who wait for it. */
+/** A store whose replies a test controls, and helpers that advance time for its callers. */
 import { vi } from 'vitest';
 import { memoryStore, type Store } from '../../src/index.ts';
 import { promisesOnly } from '../promises-only.ts';

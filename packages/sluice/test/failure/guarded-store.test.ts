@@ -1,4 +1,4 @@
-/** What callers are told when the store does not answer, and who has a say in it. */
+/** Results and errors of calls while the store does not reply, by failure action. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type FailureOptions, withFailurePolicy } from '../../src/failure/index.ts';
 import { createLimiter, definePolicy, type FailureAction, SluiceError } from '../../src/index.ts';
@@ -149,13 +149,13 @@ describe('whatever goes wrong', () => {
 
   it('a call waits exactly until the deadline', async () => {
     const { limiter } = setUp({ onFailure: 'deny' }, 'silence');
-    const told = vi.fn();
-    const asking = limiter.check('p', 'a').then(told);
+    const settled = vi.fn();
+    const asking = limiter.check('p', 'a').then(settled);
     await pass(19);
-    expect(told).not.toHaveBeenCalled();
+    expect(settled).not.toHaveBeenCalled();
     await pass(1);
     await asking;
-    expect(told).toHaveBeenCalledOnce();
+    expect(settled).toHaveBeenCalledOnce();
   });
 
   it('the default deadline is 50 ms', async () => {
@@ -163,12 +163,12 @@ describe('whatever goes wrong', () => {
       policies: { p: '5/1m' },
       store: withFailurePolicy(fakeStore('silence')),
     });
-    const told = vi.fn();
-    void limiter.check('p', 'a').then(told);
+    const settled = vi.fn();
+    void limiter.check('p', 'a').then(settled);
     await pass(49);
-    expect(told).not.toHaveBeenCalled();
+    expect(settled).not.toHaveBeenCalled();
     await pass(1);
-    expect(told).toHaveBeenCalledOnce();
+    expect(settled).toHaveBeenCalledOnce();
   });
 
   it('a peek has the same fallback and is marked as degraded', async () => {

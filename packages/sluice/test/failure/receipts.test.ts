@@ -144,19 +144,21 @@ describe('an answer that comes too late', () => {
     const world = setUp({ onFailure, ...options }, 'hold');
     const asking = world.limiter.check('p', 'a', { cost }).catch((error) => error);
     await pass(20);
-    const told = await asking;
+    const decision = await asking;
     expect(world.inner.used('a')).toBe(cost);
     world.inner.mood = 'answer';
     world.inner.release();
     await turn();
-    return { ...world, told };
+    return { ...world, decision };
   };
 
   it.each(['deny', 'throw'] as const)(
-    'is given back when the caller was told no (%s)',
+    'a late charge is refunded after a denial (%s)',
     async (how) => {
-      const { inner, told } = await late(how);
-      expect(told.allowed ?? told.code).toBe(how === 'deny' ? false : 'ERR_STORE_UNAVAILABLE');
+      const { inner, decision } = await late(how);
+      expect(decision.allowed ?? decision.code).toBe(
+        how === 'deny' ? false : 'ERR_STORE_UNAVAILABLE',
+      );
       expect(inner.used('a')).toBe(0);
     },
   );
@@ -164,16 +166,16 @@ describe('an answer that comes too late', () => {
   it.each(['allow', 'local'] as const)(
     'a late charge is kept if the caller was admitted (%s)',
     async (how) => {
-      const { inner, told } = await late(how);
-      expect(told.allowed).toBe(true);
+      const { inner, decision } = await late(how);
+      expect(decision.allowed).toBe(true);
       expect(inner.asked).toEqual(['decide']);
       expect(inner.used('a')).toBe(3);
     },
   );
 
   it('a late charge is refunded if the fallback denied the caller', async () => {
-    const { inner, told } = await late('local', { localShare: 0.2 });
-    expect(told).toMatchObject({ allowed: false, degraded: { action: 'local' } });
+    const { inner, decision } = await late('local', { localShare: 0.2 });
+    expect(decision).toMatchObject({ allowed: false, degraded: { action: 'local' } });
     expect(inner.used('a')).toBe(0);
   });
 

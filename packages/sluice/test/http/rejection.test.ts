@@ -132,7 +132,7 @@ describe('rejection without a decision of the store', () => {
 });
 
 describe('rejection of an allowed decision', () => {
-  it('throws', () => {
+  it('rejection of an allowed decision throws a coded error', () => {
     const report = { ...denied(), allowed: true };
     const attempts = [
       { report },
