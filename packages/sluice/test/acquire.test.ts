@@ -282,6 +282,37 @@ describe('acquire', () => {
     expect(decide).toHaveBeenCalledTimes(2);
   });
 
+  it('a store error for an aborted waiter does not affect later waiters', async () => {
+    const store = promisesOnly();
+    let rejectCall: (error: Error) => void = () => {};
+    const reply = new Promise<never>((_, reject) => {
+      rejectCall = reject;
+    });
+    vi.spyOn(store, 'decide').mockReturnValueOnce(reply);
+    const { clock, limiter, log, note } = setUp(store);
+    const stop = new AbortController();
+    note('aborted', limiter.acquire('three', 'a', { signal: stop.signal }));
+    stop.abort(new Error('called off'));
+    await limiter.check('three', 'a');
+    await pass(clock, 500);
+    await limiter.check('three', 'a', { cost: 2 });
+    note('first', limiter.acquire('three', 'a', { cost: 3 }));
+    rejectCall(new Error('store is down'));
+    await settle();
+    // Fits at 1000 ms, but is behind the first waiter.
+    note('second', limiter.acquire('three', 'a'));
+    note('closed', limiter.acquire('three', 'a', { cost: 3 }));
+    await pass(clock, 2000);
+    await limiter.close();
+    await settle();
+    expect(log).toEqual([
+      ['aborted', 0, 'Error: called off'],
+      ['first', 1500, true],
+      ['second', 2500, true],
+      ['closed', 2500, expect.stringContaining('closed')],
+    ]);
+  });
+
   it('admits 10,000 waiters without growing the stack', async () => {
     const { clock, limiter } = setUp();
     await limiter.check('three', 'a', { cost: 3 });

@@ -18,18 +18,25 @@ function setUp<const P extends Record<string, PolicyInput>>(policies: P, options
 }
 
 describe('ids', () => {
-  it('a call under an id is charged once for as long as its longest window, to the ms', () => {
-    const { clock, limiter } = setUp({ p: '10/1m', q: '10/1h' });
-    const both = [
-      { policy: 'p', key: 'a' },
-      { policy: 'q', key: 'a' },
-    ] as const;
-    const first = limiter.checkSync(both, { id: 'one' });
-    clock.advance(3_599_999);
-    expect(limiter.checkSync(both, { id: 'one' })).toBe(first);
+  it.each([
+    ['first', ['hour', 'minute', 'second']],
+    ['between others', ['minute', 'hour', 'second']],
+    ['last', ['second', 'minute', 'hour']],
+  ] as const)('an id is kept for exactly the longest window, which is %s', (_, order) => {
+    const { clock, limiter } = setUp({ second: '10/1s', minute: '10/1m', hour: '10/1h' });
+    const limits = order.map((policy) => ({ policy, key: 'a' }) as const);
+    const first = limiter.checkSync(limits, { id: 'one' });
+    // Calls under other ids, which delete expired records.
+    for (let minute = 1; minute < 60; minute++) {
+      clock.advance(60_000);
+      limiter.checkSync('second', 'b', { id: `call ${minute}` });
+      limiter.checkSync('minute', 'b', { id: `call ${minute}` });
+    }
+    clock.advance(59_999);
+    expect(limiter.checkSync(limits, { id: 'one' })).toBe(first);
     clock.advance(1);
-    expect(limiter.checkSync(both, { id: 'one' })).not.toBe(first);
-    expect(limiter.peekSync('q', 'a').remaining).toBe(9);
+    expect(limiter.checkSync(limits, { id: 'one' })).not.toBe(first);
+    expect(limiter.peekSync('hour', 'a').remaining).toBe(9);
   });
 
   it('another call under the same id does not disturb the first', () => {

@@ -141,6 +141,21 @@ describe.each([
   });
 });
 
+it('a log of several entries is exact when an entry is settled past 2^32', () => {
+  for (const last of [0, 4, 9]) {
+    const model = new Model(new EntrySlab(false), START_MS);
+    for (let n = 0; n < 10; n++) model.append(1 + n, 1 + n);
+    // Changes the total before the first entry, which is kept modulo 2^32.
+    model.adjust(2, 1000);
+    model.verify();
+    // To exactly 2^32 in total.
+    model.adjust(last, 2 ** 32 - costOf(model.list));
+    for (let at = 0; at < 10; at++) model.verify(at);
+    model.append(1, 1);
+    for (let at = 0; at < 11; at++) model.verify(at);
+  }
+});
+
 it('keeps debts beyond 2^32 exactly in a narrow slab', () => {
   const model = new Model(new EntrySlab(false), START_MS);
   for (let n = 0; n < 10; n++) model.append(1, 1);

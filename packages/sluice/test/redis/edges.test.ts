@@ -1,6 +1,12 @@
 /** Where integers and times end, on memory and on Redis alike. */
 import { describe, expect, it } from 'vitest';
-import { createLimiter, ManualClock, memoryStore, type PolicyOptions } from '../../src/index.ts';
+import {
+  createLimiter,
+  ManualClock,
+  memoryStore,
+  type PolicyOptions,
+  type Receipt,
+} from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { newPrefix, useRedis } from './campaign.ts';
 
@@ -37,6 +43,24 @@ describe.each([
     await limiter.settle(receipt!, MOST);
     const denied = await limiter.check('p', 'a', { cost: 5e9 });
     expect(denied).toMatchObject({ allowed: false, remaining: 0, retryAfterMs: 1000 });
+  });
+
+  it('a log of several entries is exact after one is settled past 2^32', async () => {
+    const { clock, limiter } = setUp({ limit: 100, window: 1000 }, 1_745_000_100_000);
+    const receipts: Receipt[] = [];
+    for (let call = 1; call <= 4; call++) {
+      const { receipt } = await limiter.check('p', 'a', { cost: 10 * call });
+      receipts.push(receipt!);
+      clock.advance(100);
+    }
+    await limiter.settle(receipts[1], 25);
+    await limiter.settle(receipts[2], 2 ** 32);
+    const costs = [10, 25, 2 ** 32, 40];
+    const state = await limiter.inspect('p', 'a');
+    expect(state?.entries?.map(({ cost }) => cost)).toEqual(costs);
+    expect(await limiter.check('p', 'a')).toMatchObject({ allowed: false, retryAfterMs: 800 });
+    clock.advance(800);
+    expect(await limiter.check('p', 'a')).toMatchObject({ allowed: true, remaining: 59 });
   });
 });
 
