@@ -15,6 +15,6 @@ export {
 export type { LimitRequest } from './decision-service.ts';
 export { Overrides } from './overrides.ts';
 export { ServedPolicies } from './policies.ts';
-export type { RequestFacts } from './rules/request-facts.ts';
+export type { RequestAttributes } from './rules/request-attributes.ts';
 export { RequestRules } from './rules/request-rules.ts';
 export { SETTINGS } from './settings.ts';

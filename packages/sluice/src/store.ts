@@ -87,10 +87,10 @@ export interface SentCommand {
  */
 export type OnSent = (command: SentCommand) => void;
 
-/** Receives the result of an operation: either `answered` or `failed` is called, once. */
+/** Receives the result of an operation: either `succeeded` or `failed` is called, once. */
 export interface Recipient<T> {
   sent?(command: SentCommand): void;
-  answered(result: T): void;
+  succeeded(result: T): void;
   failed(error: unknown): void;
 }
 
@@ -199,8 +199,8 @@ export function decideBySubmit(
 ): Promise<readonly CheckResult[]> {
   const all = checks.map(
     (check) =>
-      new Promise<readonly CheckResult[]>((answered, failed) => {
-        store.submit(check, nowMs, { answered, failed });
+      new Promise<readonly CheckResult[]>((succeeded, failed) => {
+        store.submit(check, nowMs, { succeeded, failed });
       }),
   );
   return all.length === 1 ? all[0] : Promise.all(all).then((results) => results.flat());

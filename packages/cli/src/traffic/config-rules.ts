@@ -10,7 +10,7 @@ import {
   loadConfig,
   type OverrideConfig,
   Overrides,
-  type RequestFacts,
+  type RequestAttributes,
   RequestRules,
   SETTINGS,
   ServedPolicies,
@@ -84,11 +84,11 @@ class RulesOfConfig implements ConfigRules {
 
   limitsOf(entry: Entry, client: string, nowMs: number): readonly Limit[] | NeverFits {
     this.#overrides.moveTo(nowMs);
-    const facts = new EntryFacts(entry, client, this.#headers);
+    const attributes = new EntryAttributes(entry, client, this.#headers);
     const requests =
       this.#rules === undefined
         ? this.#everyPolicy.map((policy) => ({ policy, key: [client] }))
-        : requestsOf(this.#rules, facts);
+        : requestsOf(this.#rules, attributes);
     const limits: Limit[] = [];
     const violated: string[] = [];
     for (const request of requests) {
@@ -123,9 +123,9 @@ class RulesOfConfig implements ConfigRules {
 }
 
 /** The service rejects an ambiguous request with 400 and charges nothing for it. */
-function requestsOf(rules: RequestRules, facts: RequestFacts): readonly LimitRequest[] {
+function requestsOf(rules: RequestRules, attributes: RequestAttributes): readonly LimitRequest[] {
   try {
-    return rules.limitsFor(facts) ?? [];
+    return rules.limitsFor(attributes) ?? [];
   } catch (error) {
     if (error instanceof AmbiguousRequest) return [];
     throw error;
@@ -154,7 +154,7 @@ class TimedOverrides {
 const NOT_ASCII = /[^\x00-\x7f]/;
 
 /** Adapts a log entry to the request interface of the rules. */
-class EntryFacts implements RequestFacts {
+class EntryAttributes implements RequestAttributes {
   readonly #entry: Entry;
   readonly #client: string;
   readonly #headers: Map<string, boolean>;

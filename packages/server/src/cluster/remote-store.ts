@@ -327,14 +327,14 @@ class CheckOperation implements Operation {
   read(results: Values, nowMs: number): void {
     const { limits, peek } = this.check;
     if (limits.length === 1) {
-      this.recipient.answered([this.#readLimit(results, nowMs, limits[0])]);
+      this.recipient.succeeded([this.#readLimit(results, nowMs, limits[0])]);
       return;
     }
     const all: readonly LimitDecision[] = limits.map((limit) =>
       this.#readLimit(results, nowMs, limit),
     );
     const taken = !peek && all.every(({ allowed }) => allowed);
-    this.recipient.answered([jointDecision(all, taken)]);
+    this.recipient.succeeded([jointDecision(all, taken)]);
   }
 
   #readLimit(results: Values, nowMs: number, { policy, params, key, cost }: Limit): CheckResult {

@@ -6,14 +6,14 @@ import type { IncomingMessage } from 'node:http';
 import { AmbiguousRequest } from '../ambiguous-request.ts';
 import { badRequest } from '../http/problems.ts';
 import type { ProxyProfile } from '../proxy-profiles.ts';
-import type { RequestFacts } from '../rules/request-facts.ts';
+import type { RequestAttributes } from '../rules/request-attributes.ts';
 import { ruleHeader, singleHeader } from './single-header.ts';
 
 /** Returns the client address of a forwarded request, as a key. */
 export type AddressOf = (incoming: IncomingMessage) => string;
 
 /** Reads everything but method and path lazily, when a rule needs it. */
-export class ForwardedRequest implements RequestFacts {
+export class ForwardedRequest implements RequestAttributes {
   readonly path: string;
   readonly #query: number;
 

@@ -44,7 +44,7 @@ export function forwardAuthRoutes(router: Router, app: AppContext): void {
   const profile = PROXY_PROFILES[app.settings.proxy];
   // Envoy sends no headers that describe the request; such headers would be the client's own.
   if (profile.described !== undefined) {
-    const described: FactsOf = (incoming, addressOf) =>
+    const described: RequestReader = (incoming, addressOf) =>
       describedRequest(incoming, addressOf, profile);
     router.add(ANY_METHOD, PATH, 'proxied', (context) =>
       gate.respond(context, described, denyStatusIn(context)),
@@ -56,9 +56,9 @@ export function forwardAuthRoutes(router: Router, app: AppContext): void {
   );
 }
 
-type FactsOf = (incoming: IncomingMessage, addressOf: AddressOf) => ForwardedRequest;
+type RequestReader = (incoming: IncomingMessage, addressOf: AddressOf) => ForwardedRequest;
 
-const fromEnvoy: FactsOf = (incoming, addressOf) =>
+const fromEnvoy: RequestReader = (incoming, addressOf) =>
   prefixedRequest(incoming, addressOf, PROXY_PROFILES.envoy, ENVOY_PREFIX);
 
 /** Replaces the status of every denial and error. Set by `?deny=403`. */
@@ -81,9 +81,13 @@ class Gate {
   }
 
   /** Responds synchronously if the store is in this process. */
-  respond(context: RequestContext, factsOf: FactsOf, denyStatus: DenyStatus): void | Promise<void> {
+  respond(
+    context: RequestContext,
+    readRequest: RequestReader,
+    denyStatus: DenyStatus,
+  ): void | Promise<void> {
     try {
-      return this.#decide(context, factsOf(context.request, this.#addressOf), denyStatus);
+      return this.#decide(context, readRequest(context.request, this.#addressOf), denyStatus);
     } catch (error) {
       this.#warnOfProfile(error);
       sendFailure(context, error, denyStatus);
@@ -101,10 +105,10 @@ class Gate {
 
   #decide(
     context: RequestContext,
-    facts: ForwardedRequest,
+    request: ForwardedRequest,
     denyStatus: DenyStatus,
   ): void | Promise<void> {
-    const requests = this.#configuration.requests.limitsFor(facts);
+    const requests = this.#configuration.requests.limitsFor(request);
     if (requests === undefined || requests.length === 0) return allow(context, []);
     const limits = this.#limitsOf(requests);
     if ('violated' in limits) return this.#denyForever(context, limits.violated, denyStatus);

@@ -6,14 +6,14 @@ import { createHash } from 'node:crypto';
 import { joinKey } from 'sluice';
 import { MAX_KEY_LENGTH } from 'sluice/engine';
 import type { KeyPart, KeySource } from '../config/model.ts';
-import type { RequestFacts } from './request-facts.ts';
+import type { RequestAttributes } from './request-attributes.ts';
 import { cookieValue, headerValue, queryValue } from './request-values.ts';
 
 /** Reads a value of a normalized request. */
-type Reader = (facts: RequestFacts) => string | undefined;
+type Reader = (attributes: RequestAttributes) => string | undefined;
 
 /** A string if nothing in the key needs escaping. */
-export type KeyReader = (facts: RequestFacts) => string | readonly string[];
+export type KeyReader = (attributes: RequestAttributes) => string | readonly string[];
 
 /**
  * Returns a reader of all parts of a key. Each part has the first source with a value. If none has
@@ -23,10 +23,10 @@ export function keyReader(parts: readonly KeyPart[]): KeyReader {
   const readers = parts.map(({ sources }) => sources.map(sourceReader));
   if (readers.length === 1) return singleReader(readers[0]);
   if (readers.length === 0) return () => ANONYMOUS_KEY;
-  return (facts) => {
+  return (attributes) => {
     const key: string[] = [];
     for (const sources of readers) {
-      const { names, value } = firstFound(sources, facts);
+      const { names, value } = firstFound(sources, attributes);
       for (const name of names) key.push(name);
       key.push(value);
     }
@@ -48,9 +48,9 @@ interface FoundPart extends SourceReader {
   readonly value: string;
 }
 
-function firstFound(sources: readonly SourceReader[], facts: RequestFacts): FoundPart {
+function firstFound(sources: readonly SourceReader[], attributes: RequestAttributes): FoundPart {
   for (const source of sources) {
-    const value = source.read(facts);
+    const value = source.read(attributes);
     if (value) return { ...source, value };
   }
   return { ...sources[sources.length - 1], value: '' };
@@ -59,10 +59,10 @@ function firstFound(sources: readonly SourceReader[], facts: RequestFacts): Foun
 /** Fast path for keys of one part. The form depends on the part only, not on other sources. */
 function singleReader(sources: readonly SourceReader[]): KeyReader {
   const last = sources.length - 1;
-  return (facts) => {
+  return (attributes) => {
     for (let at = 0; at <= last; at++) {
       const { names, start, read } = sources[at];
-      const value = read(facts) ?? '';
+      const value = read(attributes) ?? '';
       if (value === '' && at < last) continue;
       if (start.length + value.length > SURELY_SHORT) return shortened([...names, value]);
       return NEEDS_ESCAPING.test(value) ? [...names, value] : start + value;
@@ -89,26 +89,26 @@ const nameOf = ({ from, name }: { from: string; name: string }): string =>
 function readerOf(source: KeySource): Reader {
   switch (source.from) {
     case 'address':
-      return (facts) => facts.address();
+      return (attributes) => attributes.address();
     case 'method':
-      return (facts) => facts.method;
+      return (attributes) => attributes.method;
     case 'path':
-      return (facts) => facts.path;
+      return (attributes) => attributes.path;
     case 'host':
-      return (facts) => facts.host;
+      return (attributes) => attributes.host;
     case 'text':
       return () => source.text;
     case 'header': {
       const name = source.name.toLowerCase();
-      return (facts) => headerValue(facts.header(name), name);
+      return (attributes) => headerValue(attributes.header(name), name);
     }
     case 'cookie': {
       const read = cookieValue(source.name);
-      return (facts) => read(facts.header('cookie'));
+      return (attributes) => read(attributes.header('cookie'));
     }
     case 'query': {
       const read = queryValue(source.name);
-      return (facts) => read(facts.search);
+      return (attributes) => read(attributes.search);
     }
     case 'descriptor':
       // Requests have no descriptors.

@@ -6,7 +6,7 @@ import type { LimitRequest } from '../decision-service.ts';
 import { atOnce } from '../slices.ts';
 import { matchesWildcard } from '../wildcard.ts';
 import { casedReadingsOf, hasOneReading, isPlain, readingsOf } from './path-readings.ts';
-import type { RequestFacts } from './request-facts.ts';
+import type { RequestAttributes } from './request-attributes.ts';
 import { type KeyReader, keyReader } from './request-keys.ts';
 import { casedPath, normalPath, PathPattern } from './request-path.ts';
 
@@ -66,15 +66,15 @@ export class RequestRules {
    * If an application may read the path in several ways, returns the limits of all readings, each
    * with its highest cost, so that no reading leaves the request uncounted.
    */
-  limitsFor(facts: RequestFacts): readonly LimitRequest[] | undefined {
-    const { path } = facts;
-    if (isPlain(path)) return this.#limitsOf(new NormalizedRequest(facts, path, path));
+  limitsFor(attributes: RequestAttributes): readonly LimitRequest[] | undefined {
+    const { path } = attributes;
+    if (isPlain(path)) return this.#limitsOf(new NormalizedRequest(attributes, path, path));
     if (hasOneReading(path))
-      return this.#limitsOf(new NormalizedRequest(facts, normalPath(path), path));
+      return this.#limitsOf(new NormalizedRequest(attributes, normalPath(path), path));
     let all: LimitRequest[] | undefined;
     const weights = new Map<LimitRequest, number>();
     for (const reading of this.#isCased ? casedReadingsOf(path) : readingsOf(path)) {
-      const normal = new NormalizedRequest(facts, reading.toLowerCase(), reading);
+      const normal = new NormalizedRequest(attributes, reading.toLowerCase(), reading);
       const found = this.#limitsOf(normal, weights);
       if (found !== undefined) all = all === undefined ? found : merged(all, found, weights);
     }
@@ -197,9 +197,9 @@ class CompiledLimit {
     this.weight = limit.weight ?? limit.cost ?? 1;
   }
 
-  requestFor(facts: RequestFacts): LimitRequest {
+  requestFor(attributes: RequestAttributes): LimitRequest {
     const { policy, cost, operation } = this.#limit;
-    return { policy, key: this.#keyOf(facts), cost, operation };
+    return { policy, key: this.#keyOf(attributes), cost, operation };
   }
 }
 
@@ -239,13 +239,13 @@ class CompiledRule {
   }
 
   /** Whether everything except the case-insensitive path matches. */
-  matchesRest(facts: NormalizedRequest): boolean {
+  matchesRest(attributes: NormalizedRequest): boolean {
     return (
-      (this.#casedPaths === undefined || facts.matchesCased(this.#casedPaths)) &&
-      (this.#methods === undefined || matchesAny(this.#methods, facts.method)) &&
-      (this.#hosts === undefined || matchesAny(this.#hosts, facts.host)) &&
+      (this.#casedPaths === undefined || attributes.matchesCased(this.#casedPaths)) &&
+      (this.#methods === undefined || matchesAny(this.#methods, attributes.method)) &&
+      (this.#hosts === undefined || matchesAny(this.#hosts, attributes.host)) &&
       this.#headers.every(([name, pattern]) => {
-        const value = facts.header(name);
+        const value = attributes.header(name);
         return value !== undefined && matchesWildcard(pattern, value);
       })
     );
@@ -274,14 +274,14 @@ function normalHost(host: string): string {
 const PLAIN_HOST = /^[a-z\d-]+(?:\.[a-z\d-]+)*$/;
 
 /** A request with normalized method, path and host. */
-class NormalizedRequest implements RequestFacts {
+class NormalizedRequest implements RequestAttributes {
   readonly path: string;
-  readonly #facts: RequestFacts;
+  readonly #attributes: RequestAttributes;
   readonly #casedReading: string;
 
   /** `casedReading` has the case preserved; it is the raw path if that has only one reading. */
-  constructor(facts: RequestFacts, path: string, casedReading: string) {
-    this.#facts = facts;
+  constructor(attributes: RequestAttributes, path: string, casedReading: string) {
+    this.#attributes = attributes;
     this.path = path;
     this.#casedReading = casedReading;
   }
@@ -294,22 +294,22 @@ class NormalizedRequest implements RequestFacts {
   }
 
   get method(): string {
-    return this.#facts.method.toUpperCase();
+    return this.#attributes.method.toUpperCase();
   }
 
   get host(): string {
-    return normalHost(this.#facts.host);
+    return normalHost(this.#attributes.host);
   }
 
   get search(): string {
-    return this.#facts.search;
+    return this.#attributes.search;
   }
 
   header(name: string): string | undefined {
-    return this.#facts.header(name);
+    return this.#attributes.header(name);
   }
 
   address(): string {
-    return this.#facts.address();
+    return this.#attributes.address();
   }
 }

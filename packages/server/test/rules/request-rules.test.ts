@@ -4,7 +4,7 @@ import { keyText } from 'sluice/engine';
 import { describe, expect, it } from 'vitest';
 import { AmbiguousRequest } from '../../src/ambiguous-request.ts';
 import type { KeyPart, KeySource, RequestMatch, RuleConfig } from '../../src/config/model.ts';
-import type { RequestFacts } from '../../src/rules/request-facts.ts';
+import type { RequestAttributes } from '../../src/rules/request-attributes.ts';
 import { RequestRules } from '../../src/rules/request-rules.ts';
 
 const part = (...sources: readonly KeySource[]): KeyPart => ({ sources });
@@ -29,7 +29,7 @@ interface Asked {
   readonly address?: () => string;
 }
 
-const factsOf = ({ headers = {}, ...asked }: Asked): RequestFacts => ({
+const factsOf = ({ headers = {}, ...asked }: Asked): RequestAttributes => ({
   method: 'GET',
   path: '/',
   search: '',

@@ -38,7 +38,7 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
   /** Returns the failure domains that the call needs. If it throws, the call rejects. */
   protected abstract findDomains(): readonly FailureDomain[];
 
-  /** Sends the call to the store, which then calls `answered` or `failed`. */
+  /** Sends the call to the store, which then calls `succeeded` or `failed`. */
   protected abstract send(): void;
 
   /** Returns the result if the store has none. May throw. */
@@ -93,7 +93,7 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
     }
     try {
       result.then(
-        (value) => this.answered(value),
+        (value) => this.succeeded(value),
         (error) => this.failed(error),
       );
     } catch (error) {
@@ -109,7 +109,7 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
     }
   }
 
-  answered(result: T): void {
+  succeeded(result: T): void {
     if (this.isDone) {
       if (this.isExpired) this.handleLate(result);
       return;

@@ -154,7 +154,7 @@ describe('a check that spans domains', () => {
         });
         for (const command of commands) if (command.domain !== 1) command.outcome = 'replied';
         if (commands.some(({ domain }) => domain === 1)) return;
-        memory.decide([check], nowMs).then(recipient.answered.bind(recipient));
+        memory.decide([check], nowMs).then(recipient.succeeded.bind(recipient));
       },
     };
   }

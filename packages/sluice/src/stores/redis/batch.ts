@@ -39,8 +39,8 @@ export class Batcher {
 
   /** Sends an operation with the others of this turn. Resolves to what it reads. */
   do<T>(operation: RedisOperation<T>, nowMs: number | undefined, onSent?: OnSent): Promise<T> {
-    return new Promise<T>((answered, failed) => {
-      const recipient = { answered, failed };
+    return new Promise<T>((succeeded, failed) => {
+      const recipient = { succeeded, failed };
       this.submit(operation, nowMs, onSent ? { ...recipient, sent: onSent } : recipient);
     });
   }
@@ -200,7 +200,7 @@ export class Batcher {
     for (let place = 0; place < results.length; place++) {
       const [operation, result] = [sent.operations[place], results[place]];
       if (result instanceof Unread) this.#fail(operation, sent, result.error);
-      else operation.recipient.answered(result);
+      else operation.recipient.succeeded(result);
     }
   }
 

@@ -72,14 +72,14 @@ export class RedisStore implements Store {
     const denials = nowMs === undefined && keys.length === 1 ? this.#denials : undefined;
     const known = id === undefined ? denials?.find(keys[0], limits[0], peek) : undefined;
     if (known !== undefined) {
-      recipient.answered([known]);
+      recipient.succeeded([known]);
       return;
     }
     const groups = this.#isCluster && keys.length > 1 ? groupsOf(keys) : [];
     if (groups.length > 1) {
       const onSent = (command: SentCommand): void => recipient.sent?.(command);
       this.#decideAcrossSlots(check, keys, groups, nowMs, onSent).then(
-        (results) => recipient.answered(results),
+        (results) => recipient.succeeded(results),
         (error) => recipient.failed(error),
       );
     } else this.#batcher.submit(this.#operation(check, keys, denials), nowMs, recipient);

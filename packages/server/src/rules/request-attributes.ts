@@ -1,5 +1,5 @@
 /** The properties of a request that rules match and that keys are made of. */
-export interface RequestFacts {
+export interface RequestAttributes {
   readonly method: string;
   /** Without the query. */
   readonly path: string;
