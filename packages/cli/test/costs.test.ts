@@ -115,7 +115,7 @@ describe('sluice plan, with costs', () => {
     expect(stdout).toContain('cost 210 (67.3%)\n');
     expect(stdout).toContain('1 request with a cost above a limit, always denied\n');
     expect(await told('plan', table, '--policy', policy, ...COLUMN)).toMatchObject({
-      costs: { asked: 312, denied: 210, tooDear: 1 },
+      costs: { requested: 312, denied: 210, requestsAboveLimit: 1 },
     });
   });
 
@@ -146,7 +146,7 @@ rules:
     const words = ['suggest', table, '--window', '10s', ...COLUMN];
     const { windows, costs } = await told(...words, '--out', out);
     const [{ proposed, limits }] = windows;
-    expect(costs).toEqual({ asked: 312, dearest: 120 });
+    expect(costs).toEqual({ requested: 312, highest: 120 });
     const effect = limits.find(({ limit }: { limit: number }) => limit === proposed);
     const plan = await told('plan', table, '--policy', out, ...COLUMN);
     expect(plan.denied).toMatchObject({

@@ -52,7 +52,7 @@ describe('sluice explain, of a log', () => {
     expect(JSON.parse(json.stdout)).toMatchObject({
       kind: 'explain',
       allowed: true,
-      wasAsked: true,
+      inLog: true,
     });
   });
 

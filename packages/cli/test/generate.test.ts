@@ -191,7 +191,7 @@ describe('sluice generate --against', () => {
     expect(JSON.parse(stdout)).toMatchObject({
       settings: { shape: 'steady' },
       sent: 20,
-      answered: 20,
+      responses: 20,
       statuses: { 200: 20 },
       failures: {},
     });

@@ -56,7 +56,7 @@ test('an explanation says how many of the entries of a long log are shown', () =
   const explained = {
     ...{ kind: 'explain', policy: 'long', key: 'k', algorithm: 'sliding-log', capacity: 200_000 },
     ...{ limit: 200_000, windowMs: 100_000, bucketMs: 1, atMs: 100_000, cost: 1, allowed: true },
-    ...{ remaining: 100_000, retryAfterMs: 0, resetAfterMs: 99_999, wasAsked: false, cells: [] },
+    ...{ remaining: 100_000, retryAfterMs: 0, resetAfterMs: 99_999, inLog: false, cells: [] },
     ...{ used: 100_000, entries: [{ atMs: 99_000, cost: 1 }], requests: [] },
   } as unknown as Explanation;
   const lines = (entryCount: number) =>

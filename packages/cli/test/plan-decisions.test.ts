@@ -111,7 +111,7 @@ test.each([
   const rules = new RequestRules(config.rules);
   const denied = new Map<string, number>();
   const byPolicy = new Map<string, number>();
-  let tooDear = 0;
+  let requestsAboveLimit = 0;
   const count = (counts: Map<string, number>, name: string) =>
     counts.set(name, (counts.get(name) ?? 0) + 1);
   for (const entry of entries) {
@@ -132,7 +132,7 @@ test.each([
       decisionService.policies.isShadow(policy);
     const violated = dear.filter((each) => !isShadow(each));
     if (violated.length > 0) {
-      tooDear++;
+      requestsAboveLimit++;
       count(denied, entry.client);
       for (const { policy } of violated) count(byPolicy, policy);
       continue;
@@ -152,5 +152,5 @@ test.each([
   const told = result.policies.map((each) => [each.name, each.denied.requests] as const);
   expect(new Map(told.filter(([, requests]) => requests > 0))).toEqual(byPolicy);
   expect(byPolicy.size).toBe(5);
-  expect(result.costs?.tooDear ?? 0).toBe(tooDear);
+  expect(result.costs?.requestsAboveLimit ?? 0).toBe(requestsAboveLimit);
 });

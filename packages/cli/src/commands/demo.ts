@@ -219,7 +219,7 @@ const resultOf = ({ url, proof, timeline }: Show, report: LoadReport): DemoResul
   kind: 'demo',
   url,
   tookMs: report.tookMs,
-  requests: report.answered,
+  requests: report.responses,
   allowed: allowedOf(report),
   denied: deniedOf(report),
   firstDeniedMs: report.firstDeniedMs,

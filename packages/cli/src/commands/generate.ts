@@ -231,7 +231,7 @@ async function sendLoad(
   const report = await load.run().finally(() => progress.end());
   for (const signal of ['SIGINT', 'SIGTERM']) process.off(signal, stop);
   const [why] = Object.keys(report.failures);
-  if (report.answered === 0 && why !== undefined) {
+  if (report.responses === 0 && why !== undefined) {
     throw new Failure(`Cannot reach ${url.origin} (${visible(why)}). No request got a response.`);
   }
   return { kind: 'generate', settings, url: url.href, ...report, timeline: timeline.data() };

@@ -58,12 +58,12 @@ export function trafficLines(state: TrafficState, paint: Paint): readonly string
 }
 
 export function summaryLines(report: LoadReport): readonly string[] {
-  const { answered, tookMs, firstDeniedMs, denied: clients } = report;
+  const { responses, tookMs, firstDeniedMs, denied: clients } = report;
   const denied = deniedOf(report);
   const first =
     firstDeniedMs === undefined ? '' : `, the first one after ${durationText(firstDeniedMs)}`;
   const counts = `${countText(allowedOf(report))} allowed, ${countText(denied)} denied${first}`;
-  const lines = [`${countText(answered)} requests in ${durationText(tookMs)}: ${counts}.`];
+  const lines = [`${countText(responses)} requests in ${durationText(tookMs)}: ${counts}.`];
   const [worst] = clients;
   if (worst === undefined) return lines;
   const share = worst.denied === denied ? 'All' : countText(worst.denied);

@@ -31,7 +31,7 @@ interface ClientCounts {
 
 export interface LoadReport {
   readonly sent: number;
-  readonly answered: number;
+  readonly responses: number;
   /** Number of responses by status. */
   readonly statuses: Readonly<Record<string, number>>;
   /** Number of requests without a response, by reason. */
@@ -61,7 +61,7 @@ export class Load {
   #next: GeneratedRequest | undefined = undefined;
   #startedMs = 0;
   #sent = 0;
-  #answered = 0;
+  #responses = 0;
   #lateMs = 0;
   #firstDeniedMs: number | undefined = undefined;
   #isStopped = false;
@@ -102,7 +102,7 @@ export class Load {
       .sort((a, b) => b.denied - a.denied);
     return {
       sent: this.#sent,
-      answered: this.#answered,
+      responses: this.#responses,
       statuses: Object.fromEntries(this.#statuses),
       failures: Object.fromEntries(this.#failures),
       clients: this.#clients.size,
@@ -177,7 +177,7 @@ export class Load {
   }
 
   #countResponse(request: GeneratedRequest, status: number): void {
-    this.#answered++;
+    this.#responses++;
     this.#statuses.set(status, (this.#statuses.get(status) ?? 0) + 1);
     if (isDenial(status)) {
       this.#firstDeniedMs ??= systemClock.now() - this.#startedMs;

@@ -79,7 +79,7 @@ export function compareLines(result: CompareResult, key: string, paint: Paint): 
     key === 'client' ? counted(clients, 'client') : `${counted(clients, 'key')} (${key})`;
   return [
     ...labelled('traffic', cut(`${counted(requests, 'request')} from ${keys}`, ROOM)),
-    ...labelled('limit', `${countText(limit)} in ${windowText(windowMs)}`, ...dearLines(result)),
+    ...labelled('limit', `${countText(limit)} in ${windowText(windowMs)}`, ...costSummary(result)),
     '',
     ...tableLines(DECISIONS, rows),
     ...wrapped(DECISIONS_NOTE).map((line) => paint('dim', line)),
@@ -95,12 +95,14 @@ export function compareLines(result: CompareResult, key: string, paint: Paint): 
 const ROOM = LINE_COLUMNS - LABEL_COLUMNS;
 
 /** Total cost, and requests that cost more than the limit; none without costs. */
-function dearLines({ costs }: CompareResult): readonly string[] {
+function costSummary({ costs }: CompareResult): readonly string[] {
   if (costs === undefined) return [];
-  const dear = `${counted(costs.tooDear, 'request')} with a cost above the limit, always denied`;
+  const aboveLimit = counted(costs.requestsAboveLimit, 'request');
   return [
-    `in units of cost; total cost ${countText(costs.asked)}`,
-    ...(costs.tooDear > 0 ? [dear] : []),
+    `in units of cost; total cost ${countText(costs.requested)}`,
+    ...(costs.requestsAboveLimit > 0
+      ? [`${aboveLimit} with a cost above the limit, always denied`]
+      : []),
   ];
 }
 
@@ -111,7 +113,7 @@ function costLines({ algorithms, costs: all }: CompareResult): readonly string[]
     if (costs === undefined) return [];
     const { admitted, denied, falseAdmits, falseDenials } = costs;
     const sums = [admitted, denied, falseAdmits, falseDenials].map(countText);
-    return [[algorithm, ...sums, percentText(falseAdmits + falseDenials, all.asked)]];
+    return [[algorithm, ...sums, percentText(falseAdmits + falseDenials, all.requested)]];
   });
   return ['', 'In units of cost:', ...tableLines(COSTS, rows)];
 }

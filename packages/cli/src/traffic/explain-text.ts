@@ -15,11 +15,11 @@ import { windowLines } from './window-text.ts';
 const ROOM = LINE_COLUMNS - LABEL_COLUMNS;
 
 function decisionText(explained: Explanation, paint: Paint): string {
-  const { allowed, remaining, retryAfterMs, atMs, wasAsked, tooDear } = explained;
-  const would = wasAsked ? '' : 'would be ';
-  const left = `${countText(remaining)} remaining${wasAsked ? ' after it' : ''}`;
+  const { allowed, remaining, retryAfterMs, atMs, inLog, costAboveLimit } = explained;
+  const would = inLog ? '' : 'would be ';
+  const left = `${countText(remaining)} remaining${inLog ? ' after it' : ''}`;
   if (allowed) return `${paint('green', `${would}allowed`)}, ${left}`;
-  if (tooDear) return `${paint('red', `${would}denied`)}; this cost never fits`;
+  if (costAboveLimit) return `${paint('red', `${would}denied`)}; this cost never fits`;
   const again = `${durationText(retryAfterMs)}, at ${timeTextBeside(atMs + retryAfterMs, atMs)}`;
   return `${paint('red', `${would}denied`)}; fits in ${again}`;
 }

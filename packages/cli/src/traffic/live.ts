@@ -51,7 +51,7 @@ export async function explainLive(
     remaining: remaining!,
     retryAfterMs: retryAfterMs!,
     resetAfterMs: resetAfterMs!,
-    wasAsked: false,
+    inLog: false,
     ...{ cells: held.cells, used: held.used, entries: held.entries, requests: [] },
     ...(held.entryCount !== undefined && { entryCount: held.entryCount }),
   };

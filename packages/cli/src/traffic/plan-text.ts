@@ -46,7 +46,7 @@ function summaryLines(result: PlanResult, paint: Paint): readonly string[] {
   const { requests, clients, denied, firstDeniedMs, heavyAbove, timeline, costs } = result;
   const traffic = [
     `${counted(requests, 'request')} from ${counted(clients, 'client')}`,
-    ...(costs === undefined ? [] : [`total cost ${countText(costs.asked)}`]),
+    ...(costs === undefined ? [] : [`total cost ${countText(costs.requested)}`]),
   ];
   if (denied.requests === 0) {
     return [...labelled('traffic', ...traffic), ...labelled('denied', paint('green', 'none'))];
@@ -81,11 +81,11 @@ function summaryLines(result: PlanResult, paint: Paint): readonly string[] {
 /** Cost of the denied requests, and how many cost more than a limit. */
 function costLines(costs: PlanResult['costs']): readonly string[] {
   if (costs === undefined) return [];
-  const { asked, denied, tooDear } = costs;
-  const dear = `${counted(tooDear, 'request')} with a cost above a limit, always denied`;
+  const { requested, denied, requestsAboveLimit } = costs;
+  const aboveLimit = `${counted(requestsAboveLimit, 'request')} with a cost above a limit`;
   return [
-    `cost ${countText(denied)} (${percentText(denied, asked)})`,
-    ...(tooDear === 0 ? [] : [dear]),
+    `cost ${countText(denied)} (${percentText(denied, requested)})`,
+    ...(requestsAboveLimit === 0 ? [] : [`${aboveLimit}, always denied`]),
   ];
 }
 

@@ -37,7 +37,7 @@ export function suggestLines(result: SuggestResult, paint: Paint): readonly stri
     const { clients: touched, deniedRequests } = limitOf(each, each.proposed);
     return [
       windowText(each.windowMs),
-      ...[each.mostAsked, each.knee, each.proposed].map(countText),
+      ...[each.peak, each.knee, each.proposed].map(countText),
       share(touched, clients),
       share(deniedRequests, requests),
     ];
@@ -64,8 +64,8 @@ export function suggestLines(result: SuggestResult, paint: Paint): readonly stri
 
 function costLines(costs: SuggestResult['costs']): readonly string[] {
   if (costs === undefined) return [];
-  const most = `at most ${countText(costs.dearest)} per request`;
-  return [`total cost ${countText(costs.asked)}, ${most}`];
+  const most = `at most ${countText(costs.highest)} per request`;
+  return [`total cost ${countText(costs.requested)}, ${most}`];
 }
 
 const CURVE = [number('limit'), number('clients denied'), number('requests denied')];
@@ -78,7 +78,7 @@ function curveLines(
     countText(limit),
     share(touched, clients),
     share(deniedRequests, requests),
-    ...(costs === undefined ? [] : [share(deniedCost, costs.asked)]),
+    ...(costs === undefined ? [] : [share(deniedCost, costs.requested)]),
     [limit === knee ? 'knee' : '', limit === proposed ? 'proposed' : '']
       .filter((mark) => mark !== '')
       .map((mark) => `<- ${mark}`)

@@ -269,7 +269,7 @@ class KeyPage implements Page {
     return html`<section class="card" aria-labelledby="window-title">
       <h2 id="window-title">${TITLES[scene.kind]} ${windowText(params.windowMs)}</h2>
       ${this.#window.view(scene, usedText)}
-      <p class="window-story">
+      <p class="window-summary">
         <b>${usedText}</b>${freesText === '' ? nothing : html`<br />${freesText}`}
       </p>
       ${

@@ -110,7 +110,7 @@ class PolicyPage implements Page {
     const { value, problem } = this.#policies;
     if (value === undefined) {
       return html`<h1>${this.#name}</h1>
-        <p class="empty">${problem?.message ?? 'Asking for the policy…'}</p>`;
+        <p class="empty">${problem?.message ?? 'Loading the policy…'}</p>`;
     }
     const policy = this.#policy;
     return policy === undefined ? this.#unknown(value) : this.#known(policy);

@@ -46,7 +46,7 @@ function shadowSummary(denied: TopReport | undefined): TemplateResult {
       <p>If enforced, no client would have been denied since ${since}.</p>`;
   }
   return html`${meaning}
-    <p class="story">
+    <p class="shadow-summary">
       If enforced, <b>${clientsText(denied)}</b> would have been denied since ${since},
       ${counted(denied.hits, 'call')} in total.
     </p>`;
@@ -58,7 +58,9 @@ function enforcedSummary(denied: TopReport | undefined): TemplateResult {
   const clients = denied.keys.length === 0 ? 'No client' : clientsText(denied);
   const calls = denied.hits === 0 ? '' : `, ${counted(denied.hits, 'call')} in total`;
   return html`${meaning}
-    <p class="story">${sentence(clients)} denied since ${clockText(denied.sinceMs)}${calls}.</p>`;
+    <p class="shadow-summary">
+      ${sentence(clients)} denied since ${clockText(denied.sinceMs)}${calls}.
+    </p>`;
 }
 
 const sentence = (text: string): string => text[0].toUpperCase() + text.slice(1);

@@ -78,9 +78,9 @@ export interface CompareResult {
   readonly algorithms: readonly AlgorithmReport[];
   /** Only if the log has costs; the limit then counts cost. */
   readonly costs?: {
-    readonly asked: number;
+    readonly requested: number;
     /** Requests that cost more than the limit, which every algorithm denies. */
-    readonly tooDear: number;
+    readonly requestsAboveLimit: number;
   };
   /** All requests, and the denials of each algorithm. */
   readonly timeline: TimelineData<'requests' | AlgorithmName>;
@@ -162,8 +162,8 @@ export class Comparison {
   #firstMs: number | undefined = undefined;
   #nowMs = Number.NEGATIVE_INFINITY;
   #hasCosts = false;
-  #costAsked = 0;
-  #tooDear = 0;
+  #costRequested = 0;
+  #requestsAboveLimit = 0;
 
   constructor(options: CompareOptions) {
     this.#options = options;
@@ -185,8 +185,8 @@ export class Comparison {
     const row = this.#table.rowOf(key);
     const cost = costOf(entry);
     if (entry.cost !== undefined) this.#hasCosts = true;
-    this.#costAsked += cost;
-    if (exceedsCapacity(cost, this.#runs[0].policy.params!)) this.#tooDear++;
+    this.#costRequested += cost;
+    if (exceedsCapacity(cost, this.#runs[0].policy.params!)) this.#requestsAboveLimit++;
     let exactAllowed: boolean | undefined;
     for (const run of this.#runs) {
       const { allowed } = run.decide(row, key, cost, nowMs);
@@ -207,7 +207,9 @@ export class Comparison {
       firstMs: this.#firstMs,
       lastMs: this.#requests === 0 ? undefined : this.#nowMs,
       algorithms: this.#runs.map((run) => this.#report(run)),
-      ...(this.#hasCosts && { costs: { asked: this.#costAsked, tooDear: this.#tooDear } }),
+      ...(this.#hasCosts && {
+        costs: { requested: this.#costRequested, requestsAboveLimit: this.#requestsAboveLimit },
+      }),
       timeline: this.#timeline.data(),
     };
   }

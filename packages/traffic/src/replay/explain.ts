@@ -40,14 +40,14 @@ export interface Explanation {
   /** True if the log has costs: limits then count cost instead of requests. */
   readonly hasCosts?: true;
   /** True if the cost exceeds the capacity, so that no wait helps. */
-  readonly tooDear?: true;
+  readonly costAboveLimit?: true;
   readonly allowed: boolean;
   /** Remaining after the request. */
   readonly remaining: number;
   readonly retryAfterMs: number;
   readonly resetAfterMs: number;
   /** True if there was a request at that time. Otherwise the decision is hypothetical. */
-  readonly wasAsked: boolean;
+  readonly inLog: boolean;
   /** State before the decision; the documentation of each algorithm defines its cells. */
   readonly cells: readonly number[];
   readonly used: number;
@@ -156,7 +156,7 @@ export class Explainer {
     return this.#store.inspectSync(policy, policy.params!, key, nowMs);
   }
 
-  #explanation(state: KeyState | undefined, decision: Decided, wasAsked: boolean): Explanation {
+  #explanation(state: KeyState | undefined, decision: Decided, inLog: boolean): Explanation {
     const { policy, key } = this.#options;
     const { limit, capacity, windowMs, bucketMs } = policy.params!;
     const { cost, allowed, remaining, retryAfterMs, resetAfterMs, atMs } = decision;
@@ -166,8 +166,8 @@ export class Explainer {
       key,
       algorithm: policy.algorithm,
       ...{ limit, capacity, windowMs, bucketMs, atMs, cost },
-      ...(exceedsCapacity(cost, policy.params!) && { tooDear: true }),
-      ...{ allowed, remaining, retryAfterMs, resetAfterMs, wasAsked },
+      ...(exceedsCapacity(cost, policy.params!) && { costAboveLimit: true }),
+      ...{ allowed, remaining, retryAfterMs, resetAfterMs, inLog },
       cells: state?.cells ?? [],
       used: state?.used ?? 0,
       entries: state?.entries ?? [],

@@ -51,10 +51,10 @@ export interface PolicyReport extends PolicyFacts {
 
 /** Sums of the costs in the log. */
 export interface PlanCosts {
-  readonly asked: number;
+  readonly requested: number;
   readonly denied: number;
   /** Requests denied because their cost exceeds a limit. */
-  readonly tooDear: number;
+  readonly requestsAboveLimit: number;
 }
 
 export interface PlanChange {
@@ -127,9 +127,9 @@ export class Planner {
   #nowMs = Number.NEGATIVE_INFINITY;
   #firstDeniedMs: number | undefined = undefined;
   #hasCosts = false;
-  #costAsked = 0;
+  #costRequested = 0;
   #costDenied = 0;
-  #tooDear = 0;
+  #requestsAboveLimit = 0;
   /** Requests denied by the planned policies only, and by the current ones only. */
   #newlyDenied = 0;
   #newlyAdmitted = 0;
@@ -161,7 +161,7 @@ export class Planner {
     this.#table.increment(row, 'requests');
     this.#timeline.add(nowMs, 'requests');
     if (entry.cost !== undefined) this.#hasCosts = true;
-    this.#costAsked += costOf(entry);
+    this.#costRequested += costOf(entry);
     const outcome = this.#next.decide(entry, client, nowMs);
     if (!outcome.allowed) this.#countDenied(entry, client, row, outcome);
     else if (outcome.shadowDenying.length > 0) {
@@ -177,11 +177,11 @@ export class Planner {
     entry: Entry,
     client: string,
     row: number,
-    { denying, tooDear }: ReplayOutcome,
+    { denying, costAboveLimit }: ReplayOutcome,
   ): void {
     const nowMs = this.#nowMs;
     this.#costDenied += costOf(entry);
-    if (tooDear) this.#tooDear++;
+    if (costAboveLimit) this.#requestsAboveLimit++;
     this.#firstDeniedMs ??= nowMs;
     this.#table.increment(row, 'denied');
     this.#timeline.add(nowMs, 'denied');
@@ -230,7 +230,11 @@ export class Planner {
   }
 
   #costs(): PlanCosts {
-    return { asked: this.#costAsked, denied: this.#costDenied, tooDear: this.#tooDear };
+    return {
+      requested: this.#costRequested,
+      denied: this.#costDenied,
+      requestsAboveLimit: this.#requestsAboveLimit,
+    };
   }
 
   #count(row: number, column: Column): number {

@@ -79,7 +79,7 @@ export interface ReplayOutcome {
   /** The policies in shadow mode that would deny it. */
   readonly shadowDenying: readonly string[];
   /** True if it is denied because its cost exceeds a limit. */
-  readonly tooDear?: true;
+  readonly costAboveLimit?: true;
 }
 
 const NONE: readonly string[] = [];
@@ -131,7 +131,8 @@ export class Replay {
   #decideExceeding(limits: readonly Limit[], nowMs: number): ReplayOutcome {
     const exceeded = limits.filter(isExceeded).map(nameOf);
     const denying = exceeded.filter((name) => !this.#shadow.has(name));
-    if (denying.length > 0) return { allowed: false, denying, shadowDenying: NONE, tooDear: true };
+    if (denying.length > 0)
+      return { allowed: false, denying, shadowDenying: NONE, costAboveLimit: true };
     const others = limits.filter((limit) => !isExceeded(limit));
     const outcome = this.#decideValid(others, nowMs);
     if (!outcome.allowed) return outcome;

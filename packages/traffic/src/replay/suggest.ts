@@ -59,7 +59,7 @@ export interface LimitReport {
 export interface WindowReport {
   readonly windowMs: number;
   /** The highest peak of any client. */
-  readonly mostAsked: number;
+  readonly peak: number;
   readonly knee: number;
   readonly proposed: number;
   /** The limits that were tried, lowest first. */
@@ -77,9 +77,9 @@ export interface SuggestResult {
   readonly windows: readonly WindowReport[];
   /** Only if the log has costs; limits then count cost. */
   readonly costs?: {
-    readonly asked: number;
+    readonly requested: number;
     /** The highest cost of one request: a lower limit always denies it. */
-    readonly dearest: number;
+    readonly highest: number;
   };
   /** Windows omitted because of memory. */
   readonly leftOutMs: readonly number[];
@@ -118,8 +118,8 @@ export class Suggester {
   #firstMs: number | undefined = undefined;
   #lastMs = 0;
   #hasCosts = false;
-  #costAsked = 0;
-  #dearest = 0;
+  #costRequested = 0;
+  #highestCost = 0;
   #nowMs = Number.NEGATIVE_INFINITY;
   #surveyed: readonly Surveyed[] = [];
 
@@ -140,8 +140,8 @@ export class Suggester {
       const row = this.#table.rowOf(this.#options.keyOf(entry));
       const cost = costOf(entry);
       if (entry.cost !== undefined) this.#hasCosts = true;
-      this.#costAsked += cost;
-      this.#dearest = Math.max(this.#dearest, cost);
+      this.#costRequested += cost;
+      this.#highestCost = Math.max(this.#highestCost, cost);
       this.#counts.add(row, this.#nowMs, cost);
     }
   }
@@ -217,7 +217,9 @@ export class Suggester {
       firstMs: this.#firstMs ?? 0,
       lastMs: this.#lastMs,
       windows,
-      ...(this.#hasCosts && { costs: { asked: this.#costAsked, dearest: this.#dearest } }),
+      ...(this.#hasCosts && {
+        costs: { requested: this.#costRequested, highest: this.#highestCost },
+      }),
       leftOutMs: this.#counts.windowsMs.slice(this.#counts.countedMs.length),
       proposed: { limit: usual.proposed, windowMs: usual.windowMs },
     };
@@ -232,10 +234,10 @@ export class Suggester {
         clientShare: clients / sorted.length,
         deniedRequests: denied,
         requestShare: denied / this.#requests,
-        ...(this.#hasCosts && { deniedCost, costShare: deniedCost / this.#costAsked }),
+        ...(this.#hasCosts && { deniedCost, costShare: deniedCost / this.#costRequested }),
       };
     });
-    return { windowMs, mostAsked: sorted[sorted.length - 1], knee, proposed, limits, curve };
+    return { windowMs, peak: sorted[sorted.length - 1], knee, proposed, limits, curve };
   }
 }
 

@@ -113,15 +113,16 @@ function costPart({ algorithms, costs: all }: CompareResult): Part {
     if (costs === undefined) return [];
     const { admitted, denied, falseAdmits, falseDenials } = costs;
     const sums = [admitted, denied, falseAdmits, falseDenials].map(countText);
-    return [[algorithm, ...sums, percentText(falseAdmits + falseDenials, all.asked)]];
+    return [[algorithm, ...sums, percentText(falseAdmits + falseDenials, all.requested)]];
   });
   const numbers = COSTS.map((heading) => ({ heading, kind: 'number' }) as const);
-  const dear =
-    all.tooDear === 0
+  const { requestsAboveLimit } = all;
+  const aboveLimit =
+    requestsAboveLimit === 0
       ? ''
-      : ` ${counted(all.tooDear, 'request')} with a cost above the limit, always denied.`;
+      : ` ${counted(requestsAboveLimit, 'request')} with a cost above the limit, always denied.`;
   const list = table('costs', [{ heading: 'algorithm', kind: 'time' }, ...numbers], rows);
-  return part('Decisions by cost', `The limit counts cost.${dear}`, list);
+  return part('Decisions by cost', `The limit counts cost.${aboveLimit}`, list);
 }
 
 /** One chart per algorithm, all with the same scale. */
@@ -161,7 +162,7 @@ export function comparePage(result: CompareResult, extras: ReportExtras): string
         },
         { id: 'requests', value: countText(requests), name: 'requests' },
         { id: 'clients', value: countText(clients), name: 'clients' },
-        ...(costs === undefined ? [] : [costTile('cost', costs.asked, 'total cost')]),
+        ...(costs === undefined ? [] : [costTile('cost', costs.requested, 'total cost')]),
       ]),
       worstPart(result),
       decisionPart(result),

@@ -20,9 +20,9 @@ export interface ExplainExtras extends ReportExtras {
   readonly seen?: { readonly requests: number; readonly denied: number };
 }
 
-function headline({ key, allowed, wasAsked }: Explanation): string {
+function headline({ key, allowed, inLog }: Explanation): string {
   const decision = allowed ? 'allowed' : 'denied';
-  return `${nameText(key)} ${wasAsked ? 'is' : 'would be'} ${decision}`;
+  return `${nameText(key)} ${inLog ? 'is' : 'would be'} ${decision}`;
 }
 
 function about({ atMs, policy, algorithm, capacity, ...params }: Explanation): Part {
@@ -37,13 +37,13 @@ const tokensText = (tokens: number): string => countText(Math.floor(1000 * token
 function decisionTiles(explained: Explanation, seen: ExplainExtras['seen']): Html {
   const { allowed, remaining, retryAfterMs, atMs, capacity } = explained;
   const description = describeExplanation(explained);
-  const retry = explained.tooDear
+  const retry = explained.costAboveLimit
     ? { id: 'retry', value: 'never', name: 'fits: the cost exceeds the limit' }
     : { id: 'retry', value: durationText(retryAfterMs), name: 'until the same request fits' };
   const left = {
     id: 'remaining',
     value: countText(remaining),
-    name: explained.wasAsked ? 'remaining after it' : 'remaining now',
+    name: explained.inLog ? 'remaining after it' : 'remaining now',
   };
   const used =
     description.shape === 'level'
@@ -69,7 +69,7 @@ function decisionTiles(explained: Explanation, seen: ExplainExtras['seen']): Htm
 }
 
 function windowPart(explained: Explanation): Html {
-  const { requests, windowMs, allowed, tooDear, hasCosts } = explained;
+  const { requests, windowMs, allowed, costAboveLimit, hasCosts } = explained;
   const description = describeExplanation(explained);
   const expires = description.shape !== 'level';
   const names: [SeriesClass, string][] = [
@@ -85,7 +85,7 @@ function windowPart(explained: Explanation): Html {
     ? `Each tick is a request. ${height}`
     : 'This algorithm keeps counts, not the times of requests.';
   const shade = expires ? ' The shaded time counts.' : '';
-  const retry = allowed || tooDear ? '' : ' The last line marks when the same request fits.';
+  const retry = allowed || costAboveLimit ? '' : ' The last line marks when the same request fits.';
   return part(
     title,
     `${remark}${shade}${retry}`,
@@ -107,7 +107,9 @@ function sumPart(explained: Explanation): Html {
     ['used', usedText],
     ['comparison', tag('b', {}, sumText)],
     ...(allowed || freesText === '' ? [] : [['frees', freesText]]),
-    ...(allowed ? [] : [['same request fits', explained.tooDear ? 'never' : when(retryAfterMs)]]),
+    ...(allowed
+      ? []
+      : [['same request fits', explained.costAboveLimit ? 'never' : when(retryAfterMs)]]),
     ['resets', when(resetAfterMs)],
   ];
   const isTokens = description.shape === 'level';

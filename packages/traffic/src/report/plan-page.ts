@@ -53,13 +53,17 @@ function planTiles(result: PlanResult): readonly Tile[] {
     ...(costs === undefined
       ? []
       : [
-          costTile('cost', costs.asked, 'total cost'),
+          costTile('cost', costs.requested, 'total cost'),
           costTile(
             'denied-cost',
             costs.denied,
-            `cost denied, ${percentText(costs.denied, costs.asked)}`,
+            `cost denied, ${percentText(costs.denied, costs.requested)}`,
           ),
-          tile('too-dear', costs.tooDear, 'requests with a cost above a limit'),
+          tile(
+            'requests-above-limit',
+            costs.requestsAboveLimit,
+            'requests with a cost above a limit',
+          ),
         ]),
   ];
 }

@@ -70,7 +70,7 @@ function overviewPart({ windows, clients }: SuggestResult): Html {
   const most = Math.max(1, ...windows.map(deniedBy));
   const rows = windows.map((each) => [
     windowText(each.windowMs),
-    countText(each.mostAsked),
+    countText(each.peak),
     countText(each.knee),
     tag('b', {}, countText(each.proposed)),
     cellBar(deniedBy(each), most),
@@ -133,12 +133,12 @@ export function suggestPage(result: SuggestResult, extras: ReportExtras): string
         { id: 'proposed', value: limitText(proposed), name: 'proposed' },
         { id: 'requests', value: countText(requests), name: 'requests' },
         { id: 'clients', value: countText(clients), name: 'clients' },
-        { id: 'most-asked', value: countText(chosen.mostAsked), name: 'peak of one client' },
+        { id: 'peak', value: countText(chosen.peak), name: 'peak of one client' },
         ...(costs === undefined
           ? []
           : [
-              costTile('cost', costs.asked, 'total cost'),
-              costTile('dearest', costs.dearest, 'highest cost of a request'),
+              costTile('cost', costs.requested, 'total cost'),
+              costTile('highest-cost', costs.highest, 'highest cost of a request'),
             ]),
       ]),
       part(`Limit per ${windowText(chosen.windowMs)}`, remark, windowBody(chosen)),

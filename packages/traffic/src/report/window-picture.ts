@@ -36,8 +36,8 @@ const BESIDE = 0.2;
 function sceneOf(explained: Explanation): Scene {
   const { atMs, windowMs, retryAfterMs } = explained;
   const description = describeExplanation(explained);
-  const hasRetry = !explained.allowed && explained.tooDear !== true;
-  const current = { timeMs: atMs, name: explained.wasAsked ? 'this request' : 'now' };
+  const hasRetry = !explained.allowed && explained.costAboveLimit !== true;
+  const current = { timeMs: atMs, name: explained.inLog ? 'this request' : 'now' };
   const retry = hasRetry ? [{ timeMs: atMs + retryAfterMs, name: 'fits' }] : [];
   const lastMs = hasRetry ? atMs + retryAfterMs : atMs;
   const scene = (zones: readonly Zone[], marks: readonly Mark[]): Scene => ({

@@ -86,9 +86,9 @@ describe('a plan of a log with costs', () => {
     const least = Math.min(...enforced.map(({ limit, burst = limit }) => burst));
     const costs = traffic.map(({ cost = 1 }) => cost);
     expect(result.costs).toEqual({
-      asked: sum(costs),
+      requested: sum(costs),
       denied: sum(costs.filter((_, at) => !passed[at])),
-      tooDear: costs.filter((cost) => cost > least).length,
+      requestsAboveLimit: costs.filter((cost) => cost > least).length,
     });
   });
 
@@ -103,7 +103,7 @@ describe('a plan of a log with costs', () => {
     const result = planner.result();
     // Only the second passes. The last is denied as well, but would pass at another time.
     expect(result.denied.requests).toBe(4);
-    expect(result.costs).toEqual({ asked: 33, denied: 28, tooDear: 3 });
+    expect(result.costs).toEqual({ requested: 33, denied: 28, requestsAboveLimit: 3 });
     expect(result.policies.map(({ denied }) => denied.requests)).toEqual([4, 1]);
   });
 
@@ -118,7 +118,7 @@ describe('a plan of a log with costs', () => {
     const result = planner.result();
     expect(result.denied.requests).toBe(1);
     expect(result.policies.map(({ denied }) => denied.requests)).toEqual([1, 1]);
-    expect(result.costs).toEqual({ asked: 14, denied: 4, tooDear: 0 });
+    expect(result.costs).toEqual({ requested: 14, denied: 4, requestsAboveLimit: 0 });
   });
 
   test('says nothing of costs where no request has one', () => {
@@ -149,9 +149,9 @@ describe('a comparison of a log with costs', () => {
       return { algorithm, passed, admissions };
     });
     const exact = runs[0].passed;
-    const tooDear = costs.filter((cost) => cost > limit).length;
-    expect(tooDear).toBeGreaterThan(0);
-    expect(result.costs).toEqual({ asked: sum(costs), tooDear });
+    const requestsAboveLimit = costs.filter((cost) => cost > limit).length;
+    expect(requestsAboveLimit).toBeGreaterThan(0);
+    expect(result.costs).toEqual({ requested: sum(costs), requestsAboveLimit });
     for (const { algorithm, passed, admissions } of runs) {
       const those = (is: (at: number) => boolean) => costs.filter((_, at) => is(at));
       const admitted = those((at) => passed[at]);
@@ -201,14 +201,14 @@ describe('a suggestion for a log with costs', () => {
     const traffic = withCosts(madeTraffic(21, 1200, 700), 3);
     const result = suggested(traffic);
     const costs = traffic.map(({ cost = 1 }) => cost);
-    expect(result.costs).toEqual({ asked: sum(costs), dearest: Math.max(...costs) });
-    for (const { windowMs, limits, mostAsked } of result.windows) {
+    expect(result.costs).toEqual({ requested: sum(costs), highest: Math.max(...costs) });
+    for (const { windowMs, limits, peak } of result.windows) {
       const mosts = traffic.map(({ client, timeMs }) => {
         const isIn = (each: MadeRequest): boolean =>
           each.client === client && each.timeMs <= timeMs && each.timeMs > timeMs - windowMs;
         return sum(traffic.filter(isIn).map(({ cost = 1 }) => cost));
       });
-      expect(mostAsked).toBe(Math.max(...mosts));
+      expect(peak).toBe(Math.max(...mosts));
       for (const { limit, clients, deniedRequests, deniedCost } of limits) {
         const policy = { name: 'x', algorithm: 'sliding-log', limit, windowMs };
         const brute = bruteForce(traffic, [policy]);
@@ -226,7 +226,7 @@ describe('a suggestion for a log with costs', () => {
     }));
     const result = suggested(traffic);
     expect(result.windows.find(({ windowMs }) => windowMs === MINUTE_MS)).toMatchObject({
-      mostAsked: 20 * 10 ** 9,
+      peak: 20 * 10 ** 9,
     });
     for (const { limits, windowMs, proposed } of result.windows) {
       for (const { limit } of [...limits, { limit: proposed }]) {
@@ -277,7 +277,12 @@ describe('an explanation of a log with costs', () => {
 
   test.each(COMPARED)('of %s says that a cost above the limit never fits', (algorithm) => {
     const found = explained([4, 11, 3], algorithm);
-    expect(found).toMatchObject({ tooDear: true, cost: 11, allowed: false, retryAfterMs: 0 });
+    expect(found).toMatchObject({
+      costAboveLimit: true,
+      cost: 11,
+      allowed: false,
+      retryAfterMs: 0,
+    });
     expect(found.remaining).toBe(6);
   });
 

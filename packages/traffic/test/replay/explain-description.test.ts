@@ -36,7 +36,7 @@ describe.each(COMPARED)('%s', (algorithm) => {
 
   test('describes a key of a running service like one of a log', () => {
     const explained = liveResult(algorithm);
-    const actual = { ...explained, wasAsked: true };
+    const actual = { ...explained, inLog: true };
     expect(describeExplanation(explained)).toEqual(describeExplanation(actual));
   });
 });

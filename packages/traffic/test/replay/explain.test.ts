@@ -29,7 +29,7 @@ describe('an explanation', () => {
       allowed: false,
       retryAfterMs: 30_000,
       used: 3,
-      wasAsked: true,
+      inLog: true,
       entries: [0, 10, 20].map((second) => ({ atMs: START_MS + 1000 * second, cost: 1 })),
     });
     expect(found.result()!.requests.map(({ allowed }) => allowed)).toEqual([
@@ -43,11 +43,11 @@ describe('an explanation', () => {
   test('explains the request at a time, or a hypothetical one', () => {
     const asked = explainer({ atMs: START_MS + 60_000 });
     asked.add(entriesOf(TRAFFIC));
-    expect(asked.result()).toMatchObject({ allowed: true, wasAsked: true, used: 2 });
+    expect(asked.result()).toMatchObject({ allowed: true, inLog: true, used: 2 });
     const notAsked = explainer({ atMs: START_MS + 45_000 });
     notAsked.add(entriesOf(TRAFFIC));
     expect(notAsked.result()).toMatchObject({
-      ...{ allowed: false, wasAsked: false, atMs: START_MS + 45_000, retryAfterMs: 15_000 },
+      ...{ allowed: false, inLog: false, atMs: START_MS + 45_000, retryAfterMs: 15_000 },
     });
   });
 
@@ -86,7 +86,7 @@ describe('an explanation', () => {
       ] as const) {
         const later = explainer({ atMs: atMs + retryAfterMs - early }, algorithm);
         later.add(entriesOf(TRAFFIC.filter(({ timeMs }) => timeMs <= atMs)));
-        expect(later.result()).toMatchObject({ wasAsked: false, allowed: isIn });
+        expect(later.result()).toMatchObject({ inLog: false, allowed: isIn });
       }
     },
   );

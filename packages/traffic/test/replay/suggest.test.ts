@@ -36,8 +36,8 @@ describe('a suggestion', () => {
   });
 
   test('the highest limit is the peak and denies no client', () => {
-    for (const { limits, mostAsked } of result.windows) {
-      expect(limits.some(({ limit, clients }) => limit === mostAsked && clients === 0)).toBe(true);
+    for (const { limits, peak } of result.windows) {
+      expect(limits.some(({ limit, clients }) => limit === peak && clients === 0)).toBe(true);
     }
   });
 

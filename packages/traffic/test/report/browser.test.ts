@@ -170,7 +170,7 @@ describe('the page of a suggestion', () => {
   test('shows every window and its limits, also folded ones', async () => {
     const rows = await tableOf(opened.page, 'windows');
     expect(rows.map((row) => row.slice(1, 4).map(numberOf))).toEqual(
-      result.windows.map(({ mostAsked, knee, proposed }) => [mostAsked, knee, proposed]),
+      result.windows.map(({ peak, knee, proposed }) => [peak, knee, proposed]),
     );
     for (const { windowMs, limits } of result.windows) {
       const told = await tableOf(opened.page, `limits-${windowMs}`);

@@ -76,7 +76,7 @@ describe.each(KINDS)('the page of %s', (kind) => {
 });
 
 test.each([
-  ['plan', 'id="too-dear"', 'Limits count costs'],
+  ['plan', 'id="requests-above-limit"', 'Limits count costs'],
   ['compare', 'id="costs"', 'The limit counts cost.'],
   ['suggest', '>cost<', 'are in units of cost'],
   ['explain', 'Its height is the cost.', '>cost<'],

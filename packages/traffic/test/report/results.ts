@@ -104,7 +104,7 @@ export function explainResult(
 /** What is known of a key of a service: no calls one by one. */
 export const liveResult = (algorithm: AlgorithmName): Explanation => {
   const { seen: _, ...explained } = explainResult(algorithm);
-  return { ...explained, requests: [], wasAsked: false };
+  return { ...explained, requests: [], inLog: false };
 };
 
 /** Each page once, by what it is called in a test. */
