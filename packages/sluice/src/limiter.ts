@@ -10,7 +10,7 @@ import { type CallFields, PolicyRegistry } from './policy-registry.ts';
 import type { Adjustment, Check, KeyState, Store, SyncPolicyTable, SyncStore } from './store.ts';
 import { memoryStore } from './stores/memory/memory-store.ts';
 import { UsedReceipts } from './used-receipts.ts';
-import { contained } from './warning.ts';
+import { warnOnError } from './warning.ts';
 
 const ACQUIRE_FIELDS = ['onFailure', 'maxWaitMs', 'signal'];
 const CALL_FIELDS = ['id', 'onFailure'];
@@ -175,7 +175,7 @@ class LimiterCore {
       throw expected('ERR_INVALID_OPTION', 'the listener to be a function', listener);
     }
     // A new function each time, so that a listener can be added twice and removed once.
-    const entry: DecisionListener = contained(listener);
+    const entry: DecisionListener = warnOnError(listener);
     // Only the slow path calls listeners.
     this.#lastName = NO_POLICY;
     this.#listeners.add(entry);

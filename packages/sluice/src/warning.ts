@@ -1,12 +1,12 @@
-/** Warnings about a harmful setup, with how to fix it. */
+/** Warnings about settings that weaken limits, and about errors in callbacks. */
 
 export interface Warning {
-  /** Stable, such as `WARN_REDIS_EVICTS`. */
+  /** A name that does not change between versions, such as `WARN_REDIS_EVICTS`. */
   readonly code: string;
   readonly message: string;
 }
 
-/** The default handler: `process.emitWarning`, where there is a process. */
+/** The default handler. Does nothing on runtimes without `process.emitWarning`. */
 export function emitWarning({ code, message }: Warning): void {
   emit(message, code);
 }
@@ -22,7 +22,7 @@ function emit(message: unknown, code: string): void {
  * Wraps a callback of the application. If it throws or rejects, the first error is emitted as a
  * warning: an error in a callback must neither change a decision nor end the process.
  */
-export function contained<T>(callback: (value: T) => unknown): (value: T) => Promise<void> {
+export function warnOnError<T>(callback: (value: T) => unknown): (value: T) => Promise<void> {
   let isReported = false;
   return async (value) => {
     try {

@@ -4,7 +4,7 @@
  * and only as far as the proxies are trusted.
  */
 import { checkFields, expected, isInteger } from '../errors.ts';
-import { contained, emitWarning, type Warning } from '../warning.ts';
+import { emitWarning, type Warning, warnOnError } from '../warning.ts';
 import { type Address, keyOf, readAddress, withoutNat64 } from './address-bits.ts';
 import { addressesFromRight, type ForwardedHeader } from './address-headers.ts';
 import { contains, trustedNetworks } from './address-networks.ts';
@@ -152,7 +152,7 @@ export function wholeAddress(options: AddressOptions = {}): (origin: Origin) => 
   checkOptions(options);
   const { trustProxy, forwardedHeader: name = 'x-forwarded-for' } = options;
   const { ipv6Prefix = DEFAULT_PREFIX } = options;
-  const onWarning = contained(options.onWarning ?? emitWarning);
+  const onWarning = warnOnError(options.onWarning ?? emitWarning);
   const isTrusted = trustOf(trustProxy);
   const reported = new Set<string>();
 

@@ -1,6 +1,6 @@
 /** Requests and responses of `node:http`, which Express, Koa, Fastify and Nest build on. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { contained, emitWarning, type Warning } from '../warning.ts';
+import { emitWarning, type Warning, warnOnError } from '../warning.ts';
 import type { ResponseOutcome } from './options.ts';
 import type { Rejection } from './rejection.ts';
 import type { RequestDecision, RequestInfo } from './request-decision.ts';
@@ -64,7 +64,7 @@ export function trustWarning(
     const message =
       `${setting} is true, so X-Forwarded-For is trusted from every client: clients can forge ` +
       'their address and evade limits. Set it to the number of proxies, such as 1.';
-    contained(onWarning)({ code: 'WARN_TRUSTS_EVERYBODY', message });
+    warnOnError(onWarning)({ code: 'WARN_TRUSTS_EVERYBODY', message });
   };
 }
 

@@ -17,7 +17,7 @@ import { checkFields, checkInteger, expected } from '../../errors.ts';
 import { Idempotency } from '../../idempotency/idempotency.ts';
 import type { Policy } from '../../policy.ts';
 import type { Adjustment, Check, KeyState, Limit, SyncStore } from '../../store.ts';
-import { contained } from '../../warning.ts';
+import { warnOnError } from '../../warning.ts';
 import { KeyedHash } from './hash.ts';
 import { type Evictor, isWide, PolicyTable } from './policy-table.ts';
 
@@ -78,7 +78,7 @@ class MemoryStore implements SyncStore, Evictor {
 
   constructor(maxKeys: number, idBytes: number, onEviction: MemoryStoreOptions['onEviction']) {
     this.#maxKeys = maxKeys;
-    this.#onEviction = onEviction && contained(onEviction);
+    this.#onEviction = onEviction && warnOnError(onEviction);
     this.#idempotency = new Idempotency(new KeyedHash(), idBytes);
   }
 

@@ -7,7 +7,7 @@ import {
   type GuardedStore,
   withFailurePolicy,
 } from '../../failure/guarded-store.ts';
-import { contained, emitWarning } from '../../warning.ts';
+import { emitWarning, warnOnError } from '../../warning.ts';
 import { Batcher } from './batch.ts';
 import {
   type Connection,
@@ -93,7 +93,7 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   checkOption([true, false, undefined].includes(cluster), '`cluster` to be a boolean', cluster);
   const { send, info, warnings, onReady, ...connection } = connectionOf(client);
   const isCluster = cluster ?? connection.isCluster;
-  const warn = contained(onWarning);
+  const warn = warnOnError(onWarning);
   for (const warning of warnings) warn(warning);
   const batcher = new Batcher(
     afterFirst(send, () => void checkEviction(info, warn)),
