@@ -26,6 +26,14 @@ describe('the reason of a denial', () => {
     expect(reason).toBe('this call costs 150, more than the limit of 100');
   });
 
+  test('states a limit of 0, whatever the cost', () => {
+    const { retryAfterMs: _, ...rest } = denial({ limit: 0, remaining: 0 });
+    for (const cost of [0, 1, 5]) {
+      const reason = denialText({ ...rest, cost });
+      expect(reason).toBe('the limit is 0, which denies every call');
+    }
+  });
+
   test('states the store failure and the onFailure action', () => {
     const deny = denial({ degraded: { reason: 'timeout', action: 'deny' } });
     expect(denialText(deny)).toBe('the store timed out; onFailure: deny');
@@ -47,6 +55,10 @@ describe('the text of a policy', () => {
 
   test('has limit, window and algorithm', () => {
     expect(definitionText(policy)).toBe('10,000 per 1 min, sliding-log');
+  });
+
+  test('states that a limit of 0 denies every call', () => {
+    expect(definitionText({ ...policy, limit: 0 })).toBe('0 per 1 min, denies every call');
   });
 
   test('has burst or buckets where the algorithm uses them', () => {

@@ -7,7 +7,7 @@ import type { Page, PageContext, PageMaker } from '../page.ts';
 import { type Route, to } from '../route.ts';
 import { checkCommand, command } from '../view/command.ts';
 import { clockText, counted, countText } from '../view/format.ts';
-import { denialText } from '../view/policy-text.ts';
+import { denialText, deniesAll } from '../view/policy-text.ts';
 import { type Column, table } from '../view/table.ts';
 
 const MAX_ROWS = 200;
@@ -192,7 +192,8 @@ class DenialsPage implements Page {
   #empty(): TemplateResult {
     const { policy, key } = this.#route.query;
     const isFiltered = policy !== undefined || key !== undefined;
-    const name = policy ?? this.#policies.value?.[0]?.name ?? 'perMinute';
+    const checked = this.#policies.value?.find((each) => !deniesAll(each));
+    const name = policy ?? checked?.name ?? 'perMinute';
     return html`<div class="empty">
       <p>
         No denials${isFiltered ? ' match the filter' : ''} since

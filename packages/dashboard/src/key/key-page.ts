@@ -11,7 +11,7 @@ import { checkCommand, command } from '../view/command.ts';
 import { Dialogs } from '../view/dialog.ts';
 import { countText, windowText } from '../view/format.ts';
 import { Measured } from '../view/measured.ts';
-import { definitionText } from '../view/policy-text.ts';
+import { definitionText, deniesAll } from '../view/policy-text.ts';
 import { admissions } from './admissions.ts';
 import { actionButtons, shortName } from './key-actions.ts';
 import { KeyHistory } from './key-history.ts';
@@ -82,8 +82,8 @@ class KeyPage implements Page {
     this.#problem = undefined;
     this.#costResult = undefined;
     this.#history.clear();
-    this.#fetchPolicy();
-    void this.#reload();
+    // The service has no state of keys of a limit of 0.
+    void this.#fetchPolicy().then(() => this.#reload());
   }
 
   moved(route: Route): void {
@@ -99,9 +99,9 @@ class KeyPage implements Page {
     this.#dialogs.close();
   }
 
-  #fetchPolicy(): void {
+  #fetchPolicy(): Promise<void> {
     const { policy } = this.#names;
-    this.#context.api.policy(policy).then(
+    return this.#context.api.policy(policy).then(
       (definition) => {
         if (this.#names.policy !== policy) return;
         this.#policy = definition;
@@ -111,9 +111,13 @@ class KeyPage implements Page {
     );
   }
 
+  get #deniesAll(): boolean {
+    return this.#policy !== undefined && deniesAll(this.#policy);
+  }
+
   /** One request at a time. */
   #refetch(): Promise<void> {
-    if (document.hidden || this.#names.key === '') return Promise.resolve();
+    if (document.hidden || this.#names.key === '' || this.#deniesAll) return Promise.resolve();
     this.#pending ??= this.#fetch().finally(() => {
       this.#pending = undefined;
     });
@@ -212,6 +216,7 @@ class KeyPage implements Page {
   }
 
   #body(): TemplateResult {
+    if (this.#deniesAll) return empty('The limit is 0, so no state of keys is stored.');
     const report = this.#report;
     if (report !== undefined) return this.#known(report, paramsOf(report, this.#policy));
     if (this.#names.key === '') return empty('The address contains no key.');

@@ -22,7 +22,7 @@ import { Dialogs } from '../view/dialog.ts';
 import { clockText } from '../view/format.ts';
 import { heatCells, heatLegend, heatStrip, heatText } from '../view/heat.ts';
 import { askForOverride } from '../view/override-form.ts';
-import { definitionText } from '../view/policy-text.ts';
+import { definitionText, deniesAll } from '../view/policy-text.ts';
 import { type Range, rangeButtons, readRange } from '../view/range.ts';
 import { definitionCard } from './definition.ts';
 import { overridesCard } from './overrides.ts';
@@ -129,7 +129,6 @@ class PolicyPage implements Page {
 
   #known(policy: PolicyDefinition): TemplateResult {
     const range = readRange(this.#route.query.range);
-    const { nowMs } = this.#context.feed;
     return html`
       ${this.#head(policy, range)}
       <div class="columns main-and-side">
@@ -143,14 +142,18 @@ class PolicyPage implements Page {
         </div>
       </div>
       <div class="columns uneven">${this.#topLists(policy).map(topCard)}</div>
-      ${overridesCard(this.#overrides, nowMs, this.#route.query.from, {
-        add: () => this.#askForOverride(policy),
-        change: (override) => this.#askForOverride(policy, override),
-        remove: (override) => this.#askToRemove(override),
-        go: (from) => this.#go({ from }),
-      })}
+      ${deniesAll(policy) ? nothing : this.#overridesCard(policy)}
       ${this.#dialogs.view()}
     `;
+  }
+
+  #overridesCard(policy: PolicyDefinition): TemplateResult {
+    return overridesCard(this.#overrides, this.#context.feed.nowMs, this.#route.query.from, {
+      add: () => this.#askForOverride(policy),
+      change: (override) => this.#askForOverride(policy, override),
+      remove: (override) => this.#askToRemove(override),
+      go: (from) => this.#go({ from }),
+    });
   }
 
   #head(policy: PolicyDefinition, range: Range): TemplateResult {
@@ -164,14 +167,19 @@ class PolicyPage implements Page {
         </h1>
         <p class="dim">${definitionText(policy)}</p>
       </div>
-      <form class="row end" role="search" @submit=${(event: Event) => this.#lookUp(event)}>
-        <label for="look-up">Inspect key</label>
-        <input id="look-up" name="key" required autocomplete="off" autocapitalize="off"
-          spellcheck="false" placeholder="user:1" />
-        <button type="submit" class="quiet">Open</button>
-      </form>
+      ${deniesAll(policy) ? html`<span class="end"></span>` : this.#lookUpForm()}
       ${rangeButtons(range, (text) => this.#go({ range: text }))}
     </div>`;
+  }
+
+  #lookUpForm(): TemplateResult {
+    return html`<form class="row end" role="search"
+      @submit=${(event: Event) => this.#lookUp(event)}>
+      <label for="look-up">Inspect key</label>
+      <input id="look-up" name="key" required autocomplete="off" autocapitalize="off"
+        spellcheck="false" placeholder="user:1" />
+      <button type="submit" class="quiet">Open</button>
+    </form>`;
   }
 
   #trafficCard(policy: PolicyDefinition, range: Range): TemplateResult {
@@ -211,15 +219,18 @@ class PolicyPage implements Page {
     return { series: report.policies[0], times, lastMs: times[times.length - 1] * 1000 };
   }
 
-  #topLists({ name, shadow }: PolicyDefinition): readonly TopList[] {
+  #topLists(policy: PolicyDefinition): readonly TopList[] {
+    const { name, shadow } = policy;
     const none = shadow ? 'No key would have been denied' : 'No key was denied';
+    const denied: TopList = {
+      by: 'denied',
+      title: shadow ? 'Top keys by shadow denials' : 'Top keys by denials',
+      empty: (since) => html`<p>${none} since ${since}.</p>`,
+      query: this.#top.denied,
+    };
+    if (deniesAll(policy)) return [denied];
     return [
-      {
-        by: 'denied',
-        title: shadow ? 'Top keys by shadow denials' : 'Top keys by denials',
-        empty: (since) => html`<p>${none} since ${since}.</p>`,
-        query: this.#top.denied,
-      },
+      denied,
       {
         by: 'allowed',
         title: 'Top keys by admissions',

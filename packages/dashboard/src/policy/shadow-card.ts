@@ -3,7 +3,7 @@ import { html, nothing, type TemplateResult } from 'lit-html';
 import type { PolicyDefinition, TopReport } from '../api/types.ts';
 import type { Question } from '../view/dialog.ts';
 import { clockText, counted } from '../view/format.ts';
-import { definitionText } from '../view/policy-text.ts';
+import { definitionText, deniesAll } from '../view/policy-text.ts';
 
 /** Most keys that `/v1/top` lists. */
 export const MAX_KEYS = 200;
@@ -28,13 +28,25 @@ export function shadowCard(
 ): TemplateResult {
   return html`<section class="card" aria-labelledby="shadow-title">
     <h2 id="shadow-title">${policy.shadow ? 'Shadow mode' : 'Enforced'}</h2>
-    ${policy.shadow ? shadowSummary(denied) : enforcedSummary(denied)}
+    ${policy.shadow ? shadowSummary(denied) : enforcedSummary(policy, denied)}
     ${policy.shadowBy === 'api' ? overrideNote(policy) : nothing}
-    <div class="row">
-      ${policy.shadow ? enforceButton(policy, denied, actions) : shadowButton(policy, actions)}
-      ${policy.shadowBy === 'api' ? filesButton(actions) : nothing}
-    </div>
+    ${
+      deniesAll(policy)
+        ? html`<p class="hint">A limit of 0 can be changed only in the configuration files.</p>`
+        : buttons(policy, denied, actions)
+    }
   </section>`;
+}
+
+function buttons(
+  policy: PolicyDefinition,
+  denied: TopReport | undefined,
+  actions: ShadowActions,
+): TemplateResult {
+  return html`<div class="row">
+    ${policy.shadow ? enforceButton(policy, denied, actions) : shadowButton(policy, actions)}
+    ${policy.shadowBy === 'api' ? filesButton(actions) : nothing}
+  </div>`;
 }
 
 function shadowSummary(denied: TopReport | undefined): TemplateResult {
@@ -46,20 +58,21 @@ function shadowSummary(denied: TopReport | undefined): TemplateResult {
       <p>If enforced, no client would have been denied since ${since}.</p>`;
   }
   return html`${meaning}
-    <p class="shadow-summary">
+    <p class="denied-summary">
       If enforced, <b>${clientsText(denied)}</b> would have been denied since ${since},
       ${counted(denied.hits, 'call')} in total.
     </p>`;
 }
 
-function enforcedSummary(denied: TopReport | undefined): TemplateResult {
-  const meaning = html`<p>Calls above the limit are denied.</p>`;
+function enforcedSummary(policy: PolicyDefinition, denied: TopReport | undefined): TemplateResult {
+  const calls = deniesAll(policy) ? 'All calls' : 'Calls above the limit';
+  const meaning = html`<p>${calls} are denied.</p>`;
   if (denied === undefined) return meaning;
   const clients = denied.keys.length === 0 ? 'No client' : clientsText(denied);
-  const calls = denied.hits === 0 ? '' : `, ${counted(denied.hits, 'call')} in total`;
+  const total = denied.hits === 0 ? '' : `, ${counted(denied.hits, 'call')} in total`;
   return html`${meaning}
-    <p class="shadow-summary">
-      ${sentence(clients)} denied since ${clockText(denied.sinceMs)}${calls}.
+    <p class="denied-summary">
+      ${sentence(clients)} denied since ${clockText(denied.sinceMs)}${total}.
     </p>`;
 }
 

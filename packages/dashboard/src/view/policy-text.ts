@@ -3,9 +3,13 @@ import { algorithmInfo } from 'sluice/engine';
 import type { Denial, PolicyDefinition } from '../api/types.ts';
 import { countText, durationText, windowText } from './format.ts';
 
+/** True for a limit of 0, which has no counters, overrides or keys to inspect. */
+export const deniesAll = ({ limit }: PolicyDefinition): boolean => limit === 0;
+
 /** `100 per 1 min, sliding-log` */
 export function definitionText(policy: PolicyDefinition): string {
   const { limit, windowMs, algorithm, burst, buckets } = policy;
+  if (deniesAll(policy)) return `0 per ${windowText(windowMs)}, denies every call`;
   return [
     `${countText(limit)} per ${windowText(windowMs)}`,
     ...(burst === undefined ? [] : [`burst ${countText(burst)}`]),
@@ -32,6 +36,7 @@ export function denialText(denial: Denial): string {
 
 function roomText(denial: Denial): string {
   const { limit, cost, retryAfterMs } = denial;
+  if (limit === 0) return 'the limit is 0, which denies every call';
   const call = `this call costs ${countText(cost)}`;
   if (retryAfterMs === undefined || cost > limit) {
     return `${call}, more than the limit of ${countText(limit)}`;

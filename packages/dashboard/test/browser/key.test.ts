@@ -23,7 +23,7 @@ const LONG = [
   policy('bucket', 10, '1d', { algorithm: 'token-bucket' }),
   policy('parts', 10, '1h', { algorithm: 'sliding-buckets', buckets: 60 }),
 ];
-const SHORT = policy('short', 40, '4s', { algorithm: 'sliding-log' });
+const SHORT = policy('short', 16, '4s', { algorithm: 'sliding-log' });
 const SHADOWED = policy('shadowed', 2, '1h', { shadow: true });
 
 const browser = useBrowser();
