@@ -2,6 +2,7 @@ import { PassThrough, Writable } from 'node:stream';
 import type { Explanation } from 'sluice-traffic';
 import { expect, test } from 'vitest';
 import { keyLines } from '../src/key-report.ts';
+import { loadLines } from '../src/load/summary.ts';
 import { columns, Output, visible } from '../src/output.ts';
 import { windowLines } from '../src/traffic/window-text.ts';
 
@@ -79,4 +80,14 @@ test('an entry of a bucket that has not ended is of this bucket, not of the past
     ['current bucket', '2', 'in 1 d 1 h'],
     ['6 min 40 s ago', '1', 'in 23 h 54 min'],
   ]);
+});
+
+test('the summary of a load run warns if the last request was more than 250 ms late', () => {
+  const report = {
+    ...{ sent: 10, responses: 10, statuses: { 200: 10 }, failures: {}, clients: 2 },
+    ...{ hasMoreClients: false, tookMs: 1000, firstDeniedMs: undefined, denied: [] },
+  };
+  const summary = (lateMs: number) => loadLines({ ...report, lateMs }, (_, text) => text);
+  const warning = 'Sending fell behind: the last request was 251 ms late.';
+  expect(summary(251)).toEqual([...summary(250), warning]);
 });
