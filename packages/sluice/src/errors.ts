@@ -13,43 +13,43 @@ export interface ErrorCodes {
   ERR_INVALID_LIMIT: never;
   /** A window is not a duration of 1 ms to 36500 days. */
   ERR_INVALID_WINDOW: never;
-  /** An algorithm is not one of the five. */
+  /** The `algorithm` of a policy is not the name of an algorithm. */
   ERR_INVALID_ALGORITHM: never;
-  /** A number of buckets is out of range, or the algorithm has no buckets. */
+  /** `buckets` is out of range, or the algorithm has no buckets. */
   ERR_INVALID_BUCKETS: never;
-  /** A burst is not an integer of at least 1, or the algorithm has no burst. */
+  /** `burst` is not an integer of at least 1, or the algorithm has no burst. */
   ERR_INVALID_BURST: never;
-  /** The named costs of a policy are not integers from 1 to its capacity. */
+  /** A cost in the `costs` of a policy is not an integer from 1 to the capacity. */
   ERR_INVALID_COSTS: never;
-  /** limit x window, or burst x window, does not fit exact arithmetic (2^53 - 1). */
+  /** `limit` or `burst`, multiplied by the window in ms, is above 2^53 - 1. */
   ERR_LIMIT_TOO_LARGE: never;
   /** A call names a policy that the limiter does not have. */
   ERR_UNKNOWN_POLICY: never;
   /** A call names an operation that is not in the policy's `costs`. */
   ERR_UNKNOWN_OPERATION: never;
-  /** A key is not a string of 1 to 1,024 characters, or parts that make one. */
+  /** A key is neither a string of 1 to 1,024 characters nor a list of parts that join to one. */
   ERR_INVALID_KEY: never;
-  /** A cost is not an integer of at least 1 (0 is for `peek` and `settle`). */
+  /** A cost is not an integer of at least 1. Only `peek` and `settle` accept 0. */
   ERR_INVALID_COST: never;
-  /** A cost is above the policy's capacity, so it never fits. */
+  /** A cost is above the capacity of the policy, so it can never be admitted. */
   ERR_COST_ABOVE_LIMIT: never;
-  /** A check is not made of 1 to 64 different limits. */
+  /** A check is not a list of 1 to 64 different limits. */
   ERR_INVALID_CHECK: never;
-  /** A receipt is not one that an admitted check returned. */
+  /** A receipt does not come from an admitted check. */
   ERR_INVALID_RECEIPT: never;
-  /** A wait is not a number of milliseconds of at least 0. */
+  /** `maxWaitMs` is not a number of milliseconds of at least 0. */
   ERR_INVALID_WAIT: never;
   /** A clock returned something other than whole milliseconds since the epoch. */
   ERR_INVALID_CLOCK: never;
-  /** A synchronous call was made on a store that only returns promises. */
+  /** A synchronous method was called, but the store only returns promises. */
   ERR_NOT_SYNCHRONOUS: never;
-  /** The store failed or did not reply in time, and no fallback applied. */
+  /** The store failed or missed its deadline, and no fallback applies. */
   ERR_STORE_UNAVAILABLE: never;
   /** The address of the client cannot be determined, so the request has no key. */
   ERR_NO_CLIENT_ADDRESS: never;
-  /** A call to another API exceeds its budget; retry after `retryAfterMs`. */
+  /** `limitFetch` denied a request (`onDenied: 'throw'`). Retry after `retryAfterMs`. */
   ERR_RATE_LIMITED: never;
-  /** A call was made on a limiter that has been closed. */
+  /** The limiter has been closed. */
   ERR_CLOSED: never;
 }
 
